@@ -1,0 +1,1 @@
+//! Workloads, measures and reports.

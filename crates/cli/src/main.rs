@@ -1,0 +1,2 @@
+//! The program `firn`.
+fn main() {}

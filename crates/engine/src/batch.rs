@@ -1,0 +1,129 @@
+//! Writes that become visible and durable together.
+
+use crate::KeyspaceId;
+
+/// What an operation of a [`Batch`] does to its key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OpKind {
+    /// Sets the value.
+    Put,
+    /// Removes the key.
+    Delete,
+    /// Adds an operand for the keyspace's merge operator; reads nothing.
+    Merge,
+    /// Removes every key from `key` (included) to `value` (excluded).
+    DeleteRange,
+}
+
+/// One operation of a batch, borrowed from it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Op<'a> {
+    /// The keyspace it touches.
+    pub keyspace: KeyspaceId,
+    /// What it does.
+    pub kind: OpKind,
+    /// The key, or the first key of a range.
+    pub key: &'a [u8],
+    /// The value or operand; the excluded end for [`OpKind::DeleteRange`]; empty for [`OpKind::Delete`].
+    pub value: &'a [u8],
+    /// Milliseconds since the Unix epoch from which the record counts as deleted; 0 = never.
+    pub expires_at_ms: u64,
+}
+
+/// An ordered list of operations that become visible together and are recovered together or not at all.
+///
+/// Later operations on one key win. Holds its bytes in one buffer; [`clear`](Self::clear) keeps the memory.
+#[derive(Clone, Debug, Default)]
+pub struct Batch {
+    heads: Vec<Head>,
+    bytes: Vec<u8>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Head {
+    keyspace: KeyspaceId,
+    kind: OpKind,
+    key_start: usize,
+    value_start: usize,
+    end: usize,
+    expires_at_ms: u64,
+}
+
+impl Batch {
+    /// An empty batch.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sets `key` to `value`.
+    pub fn put(&mut self, keyspace: KeyspaceId, key: &[u8], value: &[u8]) -> &mut Self {
+        self.push(Op { keyspace, kind: OpKind::Put, key, value, expires_at_ms: 0 })
+    }
+
+    /// Removes `key`.
+    pub fn delete(&mut self, keyspace: KeyspaceId, key: &[u8]) -> &mut Self {
+        self.push(Op { keyspace, kind: OpKind::Delete, key, value: &[], expires_at_ms: 0 })
+    }
+
+    /// Adds `operand` to `key` for the keyspace's merge operator.
+    pub fn merge(&mut self, keyspace: KeyspaceId, key: &[u8], operand: &[u8]) -> &mut Self {
+        self.push(Op { keyspace, kind: OpKind::Merge, key, value: operand, expires_at_ms: 0 })
+    }
+
+    /// Removes every key of `start..end`; nothing if `start >= end`.
+    pub fn delete_range(&mut self, keyspace: KeyspaceId, start: &[u8], end: &[u8]) -> &mut Self {
+        if start >= end {
+            return self;
+        }
+        self.push(Op { keyspace, kind: OpKind::DeleteRange, key: start, value: end, expires_at_ms: 0 })
+    }
+
+    /// Adds any operation.
+    pub fn push(&mut self, op: Op<'_>) -> &mut Self {
+        let key_start = self.bytes.len();
+        self.bytes.extend_from_slice(op.key);
+        let value_start = self.bytes.len();
+        self.bytes.extend_from_slice(op.value);
+        self.heads.push(Head {
+            keyspace: op.keyspace,
+            kind: op.kind,
+            key_start,
+            value_start,
+            end: self.bytes.len(),
+            expires_at_ms: op.expires_at_ms,
+        });
+        self
+    }
+
+    /// The operations in the order they were added.
+    pub fn ops(&self) -> impl ExactSizeIterator<Item = Op<'_>> + Clone {
+        self.heads.iter().map(|head| Op {
+            keyspace: head.keyspace,
+            kind: head.kind,
+            key: &self.bytes[head.key_start..head.value_start],
+            value: &self.bytes[head.value_start..head.end],
+            expires_at_ms: head.expires_at_ms,
+        })
+    }
+
+    /// How many operations.
+    pub fn len(&self) -> usize {
+        self.heads.len()
+    }
+
+    /// Whether there is no operation.
+    pub fn is_empty(&self) -> bool {
+        self.heads.is_empty()
+    }
+
+    /// Bytes of all keys and values.
+    pub fn data_bytes(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Forgets the operations and keeps the memory.
+    pub fn clear(&mut self) {
+        self.heads.clear();
+        self.bytes.clear();
+    }
+}

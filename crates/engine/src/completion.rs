@@ -1,0 +1,128 @@
+//! How pending operations come back to their session.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::task::Waker;
+use std::time::Instant;
+
+use crate::{Error, Position, ScanBatch, Ticket, Values};
+
+/// The result of an operation that was pending.
+#[derive(Debug)]
+pub enum Completion {
+    /// A write was acknowledged.
+    Written(Position),
+    /// A `get` or `get_range` found this value, or none.
+    Value(Option<Vec<u8>>),
+    /// A `multi_get` found these values.
+    Values(Values),
+    /// A scan produced this batch.
+    Scanned(ScanBatch),
+    /// The operation failed.
+    Failed(Error),
+}
+
+/// The receiving end of a session's completions: a queue that background threads fill and `poll` empties.
+#[derive(Debug, Default)]
+pub struct CompletionQueue {
+    shared: Arc<Shared>,
+}
+
+/// The sending end; may outlive the session, whose completions are then dropped.
+#[derive(Clone, Debug)]
+pub struct CompletionSender {
+    shared: Arc<Shared>,
+}
+
+/// Wakes whoever waits for a session: register a waker, or block on it from another thread.
+#[derive(Clone, Debug)]
+pub struct Notifier {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    state: Mutex<State>,
+    arrived: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    ready: VecDeque<(Ticket, Completion)>,
+    wakers: Vec<Waker>,
+}
+
+impl Shared {
+    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl CompletionQueue {
+    /// An empty queue.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// A sender for background threads.
+    pub fn sender(&self) -> CompletionSender {
+        CompletionSender { shared: Arc::clone(&self.shared) }
+    }
+
+    /// A notifier for waiters.
+    pub fn notifier(&self) -> Notifier {
+        Notifier { shared: Arc::clone(&self.shared) }
+    }
+
+    /// Takes the oldest completion, if any. Never blocks on I/O.
+    pub fn pop(&self) -> Option<(Ticket, Completion)> {
+        self.shared.lock().ready.pop_front()
+    }
+}
+
+impl CompletionSender {
+    /// Delivers a completion and wakes every waiter.
+    pub fn send(&self, ticket: Ticket, completion: Completion) {
+        let wakers = {
+            let mut state = self.shared.lock();
+            state.ready.push_back((ticket, completion));
+            std::mem::take(&mut state.wakers)
+        };
+        self.shared.arrived.notify_all();
+        wakers.into_iter().for_each(Waker::wake);
+    }
+}
+
+impl Notifier {
+    /// Wakes `waker` once when the next completion arrives; at once if one is waiting.
+    pub fn register(&self, waker: &Waker) {
+        let mut state = self.shared.lock();
+        if !state.ready.is_empty() {
+            drop(state);
+            waker.wake_by_ref();
+            return;
+        }
+        if !state.wakers.iter().any(|known| known.will_wake(waker)) {
+            state.wakers.push(waker.clone());
+        }
+    }
+
+    /// Blocks until a completion is waiting or `deadline` passes (`None` = no deadline); tells which.
+    pub fn wait(&self, deadline: Option<Instant>) -> bool {
+        let mut state = self.shared.lock();
+        while state.ready.is_empty() {
+            state = match deadline {
+                None => self.shared.arrived.wait(state).unwrap_or_else(PoisonError::into_inner),
+                Some(deadline) => {
+                    #[expect(clippy::disallowed_methods, reason = "a deadline is wall time by its meaning")]
+                    let left = deadline.saturating_duration_since(Instant::now());
+                    if left.is_zero() {
+                        return false;
+                    }
+                    self.shared.arrived.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0
+                }
+            };
+        }
+        true
+    }
+}

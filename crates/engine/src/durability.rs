@@ -1,0 +1,26 @@
+//! How much an acknowledgement promises.
+
+/// What an acknowledged write survives; each word includes the ones before it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Durability {
+    /// The death of the process, `kill -9` included: the bytes are the kernel's.
+    #[default]
+    Process,
+    /// Loss of power: the bytes are synced to the device; concurrent writers share one sync.
+    Disk,
+}
+
+impl Durability {
+    /// The word used in settings files and on command lines.
+    pub fn name(self) -> &'static str {
+        match self {
+            Durability::Process => "process",
+            Durability::Disk => "disk",
+        }
+    }
+
+    /// Inverse of [`name`](Self::name).
+    pub fn from_name(name: &str) -> Option<Self> {
+        [Durability::Process, Durability::Disk].into_iter().find(|d| d.name() == name)
+    }
+}

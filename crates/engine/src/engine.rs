@@ -1,0 +1,73 @@
+//! A store that sessions drive.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use crate::{KeyspaceId, KeyspaceSettings, Position, Result, Session, Snapshot, Stats};
+
+/// What a checkpoint contains.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Checkpoint {
+    /// Where it lies; opens as a database of its own.
+    pub path: PathBuf,
+    /// Every write with a smaller position is in it, no other is.
+    pub position: Position,
+}
+
+/// A key-value store. Shared between threads; each thread opens [`Session`]s of its own.
+///
+/// Calls here may block; they are for control, not for the data path.
+pub trait Engine: Send + Sync {
+    /// A new session.
+    fn session(&self) -> Box<dyn Session>;
+
+    /// Creates a keyspace, durable on return; its id if one of that name exists with equal settings.
+    ///
+    /// # Errors
+    /// `Conflict` if the name exists with other settings; `Invalid` if a name in `settings` has no code.
+    fn create_keyspace(&self, name: &str, settings: KeyspaceSettings) -> Result<KeyspaceId>;
+
+    /// The keyspace called `name`.
+    fn keyspace(&self, name: &str) -> Option<KeyspaceId>;
+
+    /// Names and ids of all keyspaces, by id.
+    fn keyspaces(&self) -> Vec<(String, KeyspaceId)>;
+
+    /// Drops a keyspace with all its data, durable on return; the default one cannot be dropped.
+    fn drop_keyspace(&self, id: KeyspaceId) -> Result<()>;
+
+    /// A snapshot of everything acknowledged so far.
+    fn snapshot(&self) -> Result<Snapshot>;
+
+    /// Writes everything acknowledged so far to tables and returns when that is durable.
+    fn flush(&self) -> Result<()>;
+
+    /// Makes every acknowledged write durable at `Disk` and returns the position through which it is.
+    fn sync(&self) -> Result<Position>;
+
+    /// Waits until no background work is left; with `flush` before it, until the database is drained.
+    fn wait_idle(&self) -> Result<()>;
+
+    /// A consistent copy of the database at `path` (same file system: immutable files are linked).
+    fn checkpoint(&self, path: &std::path::Path) -> Result<Checkpoint>;
+
+    /// Counters and sizes.
+    fn stats(&self) -> Stats;
+
+    /// Stops background work, makes everything acknowledged durable, refuses later writes.
+    ///
+    /// Idempotent. Dropping the last handle does the same and ignores the error.
+    fn close(&self) -> Result<()>;
+
+    /// The ordered half of the contract, if this engine keeps keys in order.
+    fn ordered(self: Arc<Self>) -> Option<Arc<dyn Ordered>>;
+}
+
+/// An engine that keeps keys in order.
+pub trait Ordered: Engine {
+    /// Removes every key of `start..end` (as bytes); acknowledged as a write is.
+    fn delete_range(&self, keyspace: KeyspaceId, start: &[u8], end: &[u8]) -> Result<Position>;
+
+    /// Rewrites `start..end` (`None` = to the end) into the last level and returns when that is durable.
+    fn compact_range(&self, keyspace: KeyspaceId, start: &[u8], end: Option<&[u8]>) -> Result<()>;
+}

@@ -1,0 +1,132 @@
+//! One error: what the caller can do, what happened, and where.
+
+use std::borrow::Cow;
+use std::fmt;
+
+/// Shorthand for results of this crate.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// What the caller can do about an [`Error`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ErrorKind {
+    /// Nothing was done; the same call may succeed later (disk full, timed out, busy).
+    Retry,
+    /// Somebody else holds or changed what the call needed (second opener, lost race).
+    Conflict,
+    /// The call cannot succeed as it stands: an argument, a setting or a directory must change.
+    Invalid,
+    /// Stored bytes are not what was written; the message names file and offset.
+    Corrupt,
+    /// The engine takes no more writes (closed, read-only, or poisoned by the cause in `source`).
+    Closed,
+    /// A broken promise inside Firn; please report it.
+    Bug,
+}
+
+/// Where stored bytes failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// File name as seen from the database directory.
+    pub file: String,
+    /// Byte offset in the file, where known.
+    pub offset: Option<u64>,
+}
+
+/// What went wrong, for people (`Display`, one line) and for programs ([`Error::kind`]).
+#[derive(Clone)]
+pub struct Error {
+    inner: Box<Inner>,
+}
+
+#[derive(Clone)]
+struct Inner {
+    kind: ErrorKind,
+    message: Cow<'static, str>,
+    place: Option<Place>,
+    source: Option<std::sync::Arc<dyn std::error::Error + Send + Sync>>,
+}
+
+impl Error {
+    /// An error with no place and no source.
+    pub fn new(kind: ErrorKind, message: impl Into<Cow<'static, str>>) -> Self {
+        Self { inner: Box::new(Inner { kind, message: message.into(), place: None, source: None }) }
+    }
+
+    /// The call must change before it can succeed.
+    pub fn invalid(message: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(ErrorKind::Invalid, message)
+    }
+
+    /// Stored bytes at `place` are wrong.
+    pub fn corrupt(place: Place, message: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(ErrorKind::Corrupt, message).at(place)
+    }
+
+    /// A promise inside Firn is broken.
+    pub fn bug(message: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(ErrorKind::Bug, message)
+    }
+
+    /// The same error with a place.
+    #[must_use]
+    pub fn at(mut self, place: Place) -> Self {
+        self.inner.place = Some(place);
+        self
+    }
+
+    /// The same error with its cause.
+    #[must_use]
+    pub fn because(mut self, source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
+        self.inner.source = Some(std::sync::Arc::from(source.into()));
+        self
+    }
+
+    /// What the caller can do.
+    pub fn kind(&self) -> ErrorKind {
+        self.inner.kind
+    }
+
+    /// What happened, without place and cause.
+    pub fn message(&self) -> &str {
+        &self.inner.message
+    }
+
+    /// Where stored bytes failed, if that is what failed.
+    pub fn place(&self) -> Option<&Place> {
+        self.inner.place.as_ref()
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(place) = &self.inner.place {
+            write!(f, "{}", place.file)?;
+            if let Some(offset) = place.offset {
+                write!(f, " at offset {offset}")?;
+            }
+            write!(f, ": ")?;
+        }
+        write!(f, "{}", self.inner.message)?;
+        if let Some(source) = &self.inner.source {
+            write!(f, ": {source}")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Error")
+            .field("kind", &self.inner.kind)
+            .field("message", &self.inner.message)
+            .field("place", &self.inner.place)
+            .field("source", &self.inner.source)
+            .finish()
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.inner.source.as_deref().map(|source| source as _)
+    }
+}

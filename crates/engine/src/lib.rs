@@ -1,0 +1,58 @@
+//! The contract between Firn's engines and the people who use them.
+//!
+//! An [`Engine`] is driven by [`Session`]s. Every operation of a session answers an [`Outcome`]: `Done` at
+//! once, or `Pending` with a [`Ticket`] whose [`Completion`] arrives later through [`Session::poll`]. Reads
+//! are pending when bytes must come from a device; writes are pending for durability and for admission.
+//! Nothing here needs an async runtime, and nothing here blocks except the calls whose names say so.
+//!
+//! ```text
+//!   caller ─► Session::get / scan ──► Done(value) | Pending(ticket) ─┐
+//!   caller ─► Session::write ───────► Done(position) | Pending ──────┤
+//!                                                                    ▼
+//!   caller ◄── poll(sink), wait(deadline), notifier() ◄── completions
+//! ```
+//!
+//! Start at [`Engine`] and [`Session`]; [`blocking`] is the thin layer most programs want.
+//!
+//! # Not here
+//! - Any implementation: an engine is a crate of its own (`firn-tree`).
+//! - Opening a database: the facade `firn` does that.
+//!
+//! # Invariants
+//! 1. What is acknowledged at a [`Durability`] survives what that word names.
+//! 2. What is recovered is a prefix of the order of [`Position`]s, batches whole.
+//! 3. Readers are never slowed for the sake of writers.
+
+#![forbid(unsafe_code)]
+
+mod keyspace;
+mod position;
+mod durability;
+mod batch;
+mod outcome;
+mod completion;
+mod semantics;
+mod scan;
+mod session;
+mod snapshot;
+mod stats;
+#[path = "engine.rs"]
+mod contract;
+mod error;
+pub mod blocking;
+pub mod future;
+pub mod conformance;
+
+pub use batch::{Batch, Op, OpKind};
+pub use completion::{Completion, CompletionQueue, CompletionSender, Notifier};
+pub use contract::{Checkpoint, Engine, Ordered};
+pub use durability::Durability;
+pub use error::{Error, ErrorKind, Place, Result};
+pub use keyspace::{KeyspaceId, KeyspaceSettings, Compression, KEYSPACE_DEFAULT};
+pub use outcome::{Outcome, Ticket};
+pub use position::Position;
+pub use scan::{BatchLimit, Direction, Scan, ScanBatch, ScanRange};
+pub use semantics::{CompactionFilter, FilterVerdict, MergeOperator, PrefixExtractor, Semantics};
+pub use session::{Change, Session, UpdateFn, Values, WriteOptions};
+pub use snapshot::{ReadAt, Snapshot, SnapshotPin};
+pub use stats::{KeyspaceStats, Stats};

@@ -1,0 +1,162 @@
+//! One client's stream of operations.
+
+use std::ops::Range;
+use std::time::Instant;
+
+use crate::{Batch, Completion, Durability, KeyspaceId, Notifier, Outcome, Position, ReadAt, Result, Scan, ScanRange, Ticket};
+
+/// How one write is done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WriteOptions {
+    /// What the acknowledgement promises; `None` = the database's default.
+    pub durability: Option<Durability>,
+    /// Milliseconds since the Unix epoch from which the record counts as deleted; 0 = never.
+    pub expires_at_ms: u64,
+}
+
+/// What an update does to its key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// The key gets this value.
+    Put(Vec<u8>),
+    /// The key is removed.
+    Delete,
+    /// Nothing is written.
+    Keep,
+}
+
+/// The function of an atomic update: from the current value to a change. May be called more than once.
+pub type UpdateFn = Box<dyn FnMut(Option<&[u8]>) -> Change + Send>;
+
+/// Values found by `multi_get`, in the order of the keys, in one buffer that is reused.
+#[derive(Clone, Debug, Default)]
+pub struct Values {
+    bytes: Vec<u8>,
+    found: Vec<Option<Range<usize>>>,
+}
+
+impl Values {
+    /// No values.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The value of the key at `index`; `None` if it has none or `index` is past the keys asked for.
+    pub fn get(&self, index: usize) -> Option<&[u8]> {
+        self.found.get(index)?.clone().map(|range| &self.bytes[range])
+    }
+
+    /// How many keys were asked for.
+    pub fn len(&self) -> usize {
+        self.found.len()
+    }
+
+    /// Whether no key was asked for.
+    pub fn is_empty(&self) -> bool {
+        self.found.is_empty()
+    }
+
+    /// Values in the order of the keys.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = Option<&[u8]>> {
+        self.found.iter().map(|range| range.clone().map(|range| &self.bytes[range]))
+    }
+
+    /// Forgets the values and keeps the memory. For engines.
+    pub fn clear(&mut self) {
+        self.bytes.clear();
+        self.found.clear();
+    }
+
+    /// Adds the next key's value. For engines.
+    pub fn push(&mut self, value: Option<&[u8]>) {
+        let start = self.bytes.len();
+        self.found.push(value.map(|value| {
+            self.bytes.extend_from_slice(value);
+            start..self.bytes.len()
+        }));
+    }
+}
+
+/// One client's ordered stream of operations on an engine.
+///
+/// Owned by one thread at a time. A session's writes happen in call order; its reads see its own writes.
+/// Dropping a session abandons its pending tickets: writes already in the log may still become durable.
+///
+/// Implementers MUST never block in any call but [`wait`](Self::wait), MUST deliver exactly one completion
+/// per ticket, and MUST NOT acknowledge a write before it has the durability asked for.
+pub trait Session: Send {
+    /// Whether `key` has a value; if so and `Done`, `out` holds it (cleared first, memory reused).
+    ///
+    /// Pending reads complete as [`Completion::Value`] and leave `out` empty.
+    ///
+    /// # Errors
+    /// `Corrupt` with file and offset; `Invalid` for an unknown keyspace.
+    fn get(&mut self, at: ReadAt<'_>, keyspace: KeyspaceId, key: &[u8], out: &mut Vec<u8>) -> Result<Outcome<bool>>;
+
+    /// As [`get`](Self::get) for the bytes `range` of the value, cut to its length.
+    fn get_range(
+        &mut self,
+        at: ReadAt<'_>,
+        keyspace: KeyspaceId,
+        key: &[u8],
+        range: Range<usize>,
+        out: &mut Vec<u8>,
+    ) -> Result<Outcome<bool>>;
+
+    /// Values of `keys` as of one point, in order; completes as [`Completion::Values`].
+    fn multi_get(&mut self, at: ReadAt<'_>, keyspace: KeyspaceId, keys: &[&[u8]], out: &mut Values)
+    -> Result<Outcome<()>>;
+
+    /// Applies all of `batch` or none of it; acknowledged with the position after its last record.
+    ///
+    /// Pending for durability and for admission (slowdown in proportion to debt); completes as
+    /// [`Completion::Written`].
+    ///
+    /// # Errors
+    /// `Invalid` for an empty batch, an unknown keyspace, or a key, value or batch beyond its limit (nothing
+    /// is written). `Retry` when the disk is full (nothing is acknowledged). `Closed` after `close` and after a
+    /// failed sync, with the first cause.
+    fn write(&mut self, batch: &Batch, options: WriteOptions) -> Result<Outcome<Position>>;
+
+    /// Sets `key` to `value`; otherwise as [`write`](Self::write) of a batch of one.
+    fn put(&mut self, keyspace: KeyspaceId, key: &[u8], value: &[u8], options: WriteOptions) -> Result<Outcome<Position>>;
+
+    /// Removes `key`; otherwise as [`write`](Self::write) of a batch of one.
+    fn delete(&mut self, keyspace: KeyspaceId, key: &[u8], options: WriteOptions) -> Result<Outcome<Position>>;
+
+    /// Adds `operand` to `key` without reading it; `Invalid` if the keyspace has no merge operator.
+    fn merge(
+        &mut self,
+        keyspace: KeyspaceId,
+        key: &[u8],
+        operand: &[u8],
+        options: WriteOptions,
+    ) -> Result<Outcome<Position>>;
+
+    /// Replaces `key`'s value by what `f` makes of it, atomically against every other write of the key.
+    ///
+    /// `f` may be called more than once; the last call is the one that took effect. [`Change::Keep`] is `Done`
+    /// with the position read at.
+    fn update(&mut self, keyspace: KeyspaceId, key: &[u8], f: UpdateFn, options: WriteOptions)
+    -> Result<Outcome<Position>>;
+
+    /// Opens a scan; `Invalid` if the engine is not ordered.
+    fn scan(&mut self, at: ReadAt<'_>, keyspace: KeyspaceId, range: ScanRange) -> Result<Box<dyn Scan>>;
+
+    /// Hands every completion that is ready to `sink` and tells how many; never blocks.
+    fn poll(&mut self, sink: &mut dyn FnMut(Ticket, Completion)) -> usize;
+
+    /// Blocks until [`poll`](Self::poll) has something to deliver or `deadline` passes; tells which.
+    ///
+    /// With nothing pending and no deadline it returns `false` at once.
+    fn wait(&mut self, deadline: Option<Instant>) -> bool;
+
+    /// Wakes other threads when a completion arrives.
+    fn notifier(&self) -> Notifier;
+
+    /// Whether reads and durability waits run on the calling thread instead of answering `Pending`.
+    ///
+    /// The blocking layer turns this on: it would wait anyway, and a hand-over to another thread costs two
+    /// context switches. Off at birth.
+    fn set_inline(&mut self, inline: bool);
+}

@@ -1,0 +1,90 @@
+//! What an engine counts.
+
+use crate::KeyspaceId;
+
+/// Counters since the database was opened, and sizes as they are now.
+///
+/// All `_bytes_total` and `_count` fields only grow; the rest are the present state.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Stats {
+    /// Bytes of keys and values callers wrote.
+    pub user_write_bytes_total: u64,
+    /// Bytes written to log segments.
+    pub log_write_bytes_total: u64,
+    /// Bytes drains wrote to tables.
+    pub drain_write_bytes_total: u64,
+    /// Bytes compactions wrote to tables.
+    pub compaction_write_bytes_total: u64,
+    /// Bytes compactions read.
+    pub compaction_read_bytes_total: u64,
+    /// Bytes written to the manifest.
+    pub manifest_write_bytes_total: u64,
+    /// Index bytes written by merges inside the buffer (memory, not a device).
+    pub merge_index_bytes_total: u64,
+    /// Bytes read from files by reads that missed memory.
+    pub read_miss_bytes_total: u64,
+    /// Reads that missed memory.
+    pub read_miss_count: u64,
+    /// Device syncs of log segments.
+    pub sync_count: u64,
+    /// Drains, compactions and buffer merges committed.
+    pub drain_count: u64,
+    /// Compactions committed.
+    pub compaction_count: u64,
+    /// Buffer merges finished.
+    pub merge_count: u64,
+    /// Microseconds by which admission delayed acknowledgements.
+    pub slowdown_us_total: u64,
+    /// Microseconds writers stood still because nothing could be admitted.
+    pub stop_us_total: u64,
+    /// Memory held against `memory_bytes`: arenas, indexes, filters, cache.
+    pub memory_bytes: u64,
+    /// The limit itself.
+    pub memory_bytes_max: u64,
+    /// Log bytes and indexes in the buffer, the memtables included.
+    pub buffer_bytes: u64,
+    /// Bytes of live log segments.
+    pub log_bytes: u64,
+    /// Bytes of live tables.
+    pub table_bytes: u64,
+    /// Live tables.
+    pub table_count: u64,
+    /// Work the engine would do if nothing else were written, in bytes still to be read and written.
+    pub debt_bytes: u64,
+    /// Snapshots alive.
+    pub snapshot_count: u64,
+    /// Per keyspace.
+    pub keyspaces: Vec<KeyspaceStats>,
+}
+
+/// What one keyspace holds.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct KeyspaceStats {
+    /// Its number.
+    pub id: u32,
+    /// Its name.
+    pub name: String,
+    /// Records in its memtable.
+    pub memtable_records: u64,
+    /// Runs, newest first: (buffer level, records).
+    pub runs: Vec<(u32, u64)>,
+    /// Tables and bytes per level; level 0 counts sorted runs' tables.
+    pub levels: Vec<(u64, u64)>,
+}
+
+impl KeyspaceStats {
+    /// Its id as a type.
+    pub fn keyspace(&self) -> KeyspaceId {
+        KeyspaceId(self.id)
+    }
+}
+
+impl Stats {
+    /// Every byte handed to a device for writing.
+    pub fn device_write_bytes_total(&self) -> u64 {
+        self.log_write_bytes_total
+            + self.drain_write_bytes_total
+            + self.compaction_write_bytes_total
+            + self.manifest_write_bytes_total
+    }
+}

@@ -1,0 +1,1 @@
+//! Firn, a key-value store: the crate that applications embed.

@@ -1,0 +1,1 @@
+//! Byte-addressable regions: the arena of a log segment.

@@ -1,0 +1,1 @@
+//! Models, scripts and crashes: how Firn is proved.

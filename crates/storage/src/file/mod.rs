@@ -1,0 +1,1 @@
+//! Kinds of file: a format of crate `format` on a place.

@@ -1,0 +1,122 @@
+//! Kinds of directory, behind one trait.
+
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::Result;
+
+/// One flat directory of files, owned by one database.
+///
+/// Names are ASCII letters, digits, `.`, `-` and `_`, 1 to 100 bytes, no leading dot. Every call may block on
+/// the device. Implementers MUST be usable from many threads.
+pub trait Storage: Send + Sync + fmt::Debug {
+    /// A new empty file to be written; `Exists` if the name is taken.
+    ///
+    /// The name survives power loss only after [`sync_dir`](Self::sync_dir).
+    fn create(&self, name: &str) -> Result<Arc<dyn WriteFile>>;
+
+    /// An existing file to be written further, its bytes kept (a log segment at recovery or reuse).
+    fn open_write(&self, name: &str) -> Result<Arc<dyn WriteFile>>;
+
+    /// A file to be read; its length is fixed at this moment.
+    fn open_read(&self, name: &str) -> Result<Arc<dyn ReadFile>>;
+
+    /// Creates `name` with `bytes`, whole and durable on return, or fails and leaves nothing under that name.
+    ///
+    /// `Exists` if the name is taken: of two publishers one wins. For objects up to some MiB (the manifest).
+    fn publish(&self, name: &str, bytes: &[u8]) -> Result<()>;
+
+    /// Renames a file; `Exists` if the new name is taken. Durable after [`sync_dir`](Self::sync_dir).
+    fn rename(&self, from: &str, to: &str) -> Result<()>;
+
+    /// Removes a file; `NotFound` if there is none. Durable after [`sync_dir`](Self::sync_dir).
+    fn remove(&self, name: &str) -> Result<()>;
+
+    /// Names and lengths of all files, by name. Leftovers of unfinished publications are not listed.
+    fn list(&self) -> Result<Vec<(String, u64)>>;
+
+    /// Makes creations, renames and removals done so far survive power loss.
+    fn sync_dir(&self) -> Result<()>;
+
+    /// Takes the directory for this handle: one writer, or any number of readers.
+    ///
+    /// `Locked` if that cannot be had now; released when the lock is dropped or the process dies.
+    fn lock(&self, exclusive: bool) -> Result<Box<dyn StorageLock>>;
+
+    /// Puts `names` into the directory `path` of the same kind without copying where that can be done
+    /// (hard links), durable on return. `path` is created and MUST be missing or empty.
+    fn link_into(&self, names: &[String], path: &Path) -> Result<Arc<dyn Storage>>;
+
+    /// Bytes free for new files, if known.
+    fn free_bytes(&self) -> Result<Option<u64>>;
+
+    /// What people call this place (a path, `memory`).
+    fn describe(&self) -> String;
+}
+
+/// A file being written. Offsets are absolute; one writer per byte.
+pub trait WriteFile: Send + Sync + fmt::Debug {
+    /// Writes all of `bytes` at `offset`; extends the file as needed. On `Err` any part may be written.
+    fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<()>;
+
+    /// Makes everything written so far (bytes and length) survive power loss. After an error the file's
+    /// content is unknown for good: the caller must never sync it again and believe the answer.
+    fn sync(&self) -> Result<()>;
+
+    /// Asks the device to begin writing `offset..offset + bytes` without waiting; may do nothing.
+    fn write_back(&self, offset: u64, bytes: u64) -> Result<()>;
+
+    /// Reserves space up to `bytes` where the file system can, so that later writes do not find it full.
+    fn allocate(&self, bytes: u64) -> Result<()>;
+
+    /// Cuts or extends the file to `bytes`.
+    fn set_len(&self, bytes: u64) -> Result<()>;
+}
+
+/// A file being read, of fixed length.
+pub trait ReadFile: Send + Sync + fmt::Debug {
+    /// Its length in bytes when it was opened.
+    fn len(&self) -> u64;
+
+    /// Whether it has no bytes.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Fills `out` from `offset`; `Corrupt` if the file ends before.
+    fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<()>;
+
+    /// The whole file as memory, if this place can give it without reading it (mapping, memory).
+    fn bytes(&self) -> Result<Option<FileBytes>>;
+}
+
+/// A held directory; dropping it lets go.
+pub trait StorageLock: Send + Sync + fmt::Debug {}
+
+/// A whole file as memory; cheap to clone and to read.
+#[derive(Clone)]
+pub struct FileBytes {
+    owner: Arc<dyn AsRef<[u8]> + Send + Sync>,
+}
+
+impl FileBytes {
+    /// Bytes held by `owner`.
+    pub fn new(owner: Arc<dyn AsRef<[u8]> + Send + Sync>) -> Self {
+        Self { owner }
+    }
+}
+
+impl std::ops::Deref for FileBytes {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        (*self.owner).as_ref()
+    }
+}
+
+impl fmt::Debug for FileBytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FileBytes").field("len", &self.len()).finish()
+    }
+}

@@ -1,0 +1,2 @@
+//! Firn's own build commands.
+fn main() {}
