@@ -1,1 +1,7 @@
 //! Background work as values.
+
+#![forbid(unsafe_code)]
+
+mod cursor;
+
+pub use cursor::Cursor;

@@ -1,1 +1,5 @@
 //! The ordered engine.
+
+mod records;
+
+pub use records::Records;

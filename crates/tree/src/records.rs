@@ -1,0 +1,9 @@
+//! From a position to the record that lies there.
+
+use firn_format::{Position, log::Record};
+
+/// Whatever can find the records that memtables and runs refer to.
+pub trait Records: Send + Sync {
+    /// The published record at `position`; `None` if no live segment holds one there.
+    fn record(&self, position: Position) -> Option<Record<'_>>;
+}
