@@ -1,2 +1,107 @@
-//! The program `firn`.
-fn main() {}
+//! The program `firn`: a person's way to a database, its files and its measurements.
+//!
+//! Each command is a module with its arguments and a function `run`. A command answers how the process ends
+//! ([`Ending`]); what went wrong is one line on standard error that says what, where and what to do.
+
+#![forbid(unsafe_code)]
+
+mod ending;
+mod escape;
+mod output;
+mod progress;
+mod database;
+mod get;
+mod put;
+mod delete;
+mod scan;
+mod stats;
+mod inspect;
+mod config;
+
+use std::process::ExitCode;
+use std::sync::LazyLock;
+
+use clap::{Parser, Subcommand};
+use ending::{Ending, Result};
+use firn_format::FormatVersion;
+
+/// Fewer faults and less waste than the system's allocator under many threads.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// A key-value store: read, write, inspect, verify and measure databases.
+#[derive(Parser)]
+#[command(name = "firn", version = VERSION.as_str(), after_help = ending::EXIT_CODES, arg_required_else_help = true)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    Get(get::Arguments),
+    Put(put::Arguments),
+    Delete(delete::Arguments),
+    Scan(scan::Arguments),
+    Stats(stats::Arguments),
+    Inspect(inspect::Arguments),
+    Config(config::Arguments),
+}
+
+static VERSION: LazyLock<String> = LazyLock::new(|| {
+    let (os, machine) = (std::env::consts::OS, std::env::consts::ARCH);
+    let format = FormatVersion::CURRENT as u32;
+    format!("{}\nformat version {format}\ntarget {machine}-{os}", env!("CARGO_PKG_VERSION"))
+});
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    match run(arguments.command) {
+        Ok(ending) => ending.code(),
+        Err(failure) => {
+            eprintln!("firn: {failure}");
+            failure.ending.code()
+        }
+    }
+}
+
+fn run(command: Command) -> Result<Ending> {
+    match command {
+        Command::Get(arguments) => get::run(&arguments),
+        Command::Put(arguments) => put::run(&arguments),
+        Command::Delete(arguments) => delete::run(&arguments),
+        Command::Scan(arguments) => scan::run(&arguments),
+        Command::Stats(arguments) => stats::run(&arguments),
+        Command::Inspect(arguments) => inspect::run(&arguments),
+        Command::Config(arguments) => config::run(&arguments),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Arguments::command().debug_assert();
+    }
+
+    /// README.md shows command lines; each must be one that this program takes.
+    #[test]
+    fn commands_in_the_readme_exist() {
+        let readme = include_str!("../../../README.md");
+        let shown = readme.lines().filter_map(|line| {
+            let line = line.strip_prefix("cargo run --release -- ").or_else(|| line.strip_prefix("firn "))?;
+            Some(line.split('#').next().unwrap_or(line).split_whitespace())
+        });
+        let mut count = 0;
+        for words in shown {
+            let words: Vec<&str> = std::iter::once("firn").chain(words).collect();
+            assert!(Arguments::try_parse_from(&words).is_ok(), "{words:?}");
+            count += 1;
+        }
+        assert!(count >= 6, "only {count} commands found");
+    }
+}

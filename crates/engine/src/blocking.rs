@@ -1,1 +1,336 @@
-//! placeholder
+//! Calls that wait: the thin layer most programs want.
+//!
+//! [`Blocking`] owns a [`Session`], turns its inline mode on, and turns every `Pending` into a wait for that one
+//! ticket. Completions of other tickets (of operations begun through [`Blocking::session`]) are set apart and
+//! handed out by [`Blocking::wait_for`] and [`Blocking::poll`].
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::{
+    Batch, BatchLimit, Change, Completion, Error, KeyspaceId, Outcome, Position, ReadAt, Result, Scan,
+    ScanBatch, ScanRange, Session, Ticket, UpdateFn, Values, WriteOptions,
+};
+
+/// A session whose calls return when they are over.
+///
+/// Owned by one thread at a time. Every call may block on the device, on admission, or on a sync, as long as that
+/// takes. Errors are those of the [`Session`] call of the same name, whether they came at once or later.
+pub struct Blocking {
+    session: Box<dyn Session>,
+    /// Completions that arrived while another ticket was waited for.
+    apart: BTreeMap<Ticket, Completion>,
+}
+
+impl Blocking {
+    /// Wraps `session` and turns its inline mode on.
+    pub fn new(mut session: Box<dyn Session>) -> Self {
+        session.set_inline(true);
+        Self { session, apart: BTreeMap::new() }
+    }
+
+    /// The value of `key`, or `None` if it has none.
+    pub fn get(&mut self, at: ReadAt<'_>, keyspace: KeyspaceId, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        let mut out = Vec::new();
+        Ok(self.get_into(at, keyspace, key, &mut out)?.then_some(out))
+    }
+
+    /// Whether `key` has a value; if so `out` holds it, else `out` is empty. Reuses `out`'s memory.
+    pub fn get_into(
+        &mut self,
+        at: ReadAt<'_>,
+        keyspace: KeyspaceId,
+        key: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Result<bool> {
+        out.clear();
+        let outcome = self.session.get(at, keyspace, key, out)?;
+        self.found(outcome, out)
+    }
+
+    /// As [`get_into`](Self::get_into) for the bytes `range` of the value, cut to its length.
+    pub fn get_range_into(
+        &mut self,
+        at: ReadAt<'_>,
+        keyspace: KeyspaceId,
+        key: &[u8],
+        range: std::ops::Range<usize>,
+        out: &mut Vec<u8>,
+    ) -> Result<bool> {
+        out.clear();
+        let outcome = self.session.get_range(at, keyspace, key, range, out)?;
+        self.found(outcome, out)
+    }
+
+    /// Values of `keys` as of one point, in order.
+    pub fn multi_get(&mut self, at: ReadAt<'_>, keyspace: KeyspaceId, keys: &[&[u8]]) -> Result<Values> {
+        let mut out = Values::new();
+        match self.session.multi_get(at, keyspace, keys, &mut out)? {
+            Outcome::Done(()) => Ok(out),
+            Outcome::Pending(ticket) => values(self.wait_for(ticket)?),
+        }
+    }
+
+    /// Applies all of `batch` or none of it.
+    pub fn write(&mut self, batch: &Batch, options: WriteOptions) -> Result<Position> {
+        let outcome = self.session.write(batch, options)?;
+        self.written(outcome)
+    }
+
+    /// Sets `key` to `value`.
+    pub fn put(
+        &mut self,
+        keyspace: KeyspaceId,
+        key: &[u8],
+        value: &[u8],
+        options: WriteOptions,
+    ) -> Result<Position> {
+        let outcome = self.session.put(keyspace, key, value, options)?;
+        self.written(outcome)
+    }
+
+    /// Removes `key`.
+    pub fn delete(&mut self, keyspace: KeyspaceId, key: &[u8], options: WriteOptions) -> Result<Position> {
+        let outcome = self.session.delete(keyspace, key, options)?;
+        self.written(outcome)
+    }
+
+    /// Adds `operand` to `key` without reading it.
+    pub fn merge(
+        &mut self,
+        keyspace: KeyspaceId,
+        key: &[u8],
+        operand: &[u8],
+        options: WriteOptions,
+    ) -> Result<Position> {
+        let outcome = self.session.merge(keyspace, key, operand, options)?;
+        self.written(outcome)
+    }
+
+    /// Replaces `key`'s value by what `f` makes of it, atomically, and returns `f`'s answer.
+    ///
+    /// `f` may be called more than once; the answer is that of the call that took effect.
+    pub fn update<R: Send + 'static>(
+        &mut self,
+        keyspace: KeyspaceId,
+        key: &[u8],
+        options: WriteOptions,
+        f: impl FnMut(Option<&[u8]>) -> (Change, R) + Send + 'static,
+    ) -> Result<R> {
+        let (f, answer) = answering(f);
+        let outcome = self.session.update(keyspace, key, f, options)?;
+        self.written(outcome)?;
+        answer.take()
+    }
+
+    /// Opens a scan; its records come through the returned iterator, which borrows this session.
+    pub fn scan(&mut self, at: ReadAt<'_>, keyspace: KeyspaceId, range: ScanRange) -> Result<Records<'_>> {
+        let scan = self.session.scan(at, keyspace, range)?;
+        Ok(Records {
+            session: self,
+            scan,
+            batch: ScanBatch::new(),
+            next_index: 0,
+            records_max: RECORDS_FIRST,
+        })
+    }
+
+    /// The next batch of a scan opened through [`session`](Self::session), for callers that hold several.
+    pub fn next_batch(&mut self, scan: &mut dyn Scan, limit: BatchLimit, out: &mut ScanBatch) -> Result<()> {
+        match scan.next_batch(limit, out)? {
+            Outcome::Done(()) => Ok(()),
+            Outcome::Pending(ticket) => {
+                *out = scanned(self.wait_for(ticket)?)?;
+                Ok(())
+            }
+        }
+    }
+
+    /// The session itself, to begin operations without waiting for them.
+    ///
+    /// Completions taken by polling it directly are the caller's; those that arrive while a blocking call waits
+    /// are kept for [`wait_for`](Self::wait_for) and [`poll`](Self::poll).
+    pub fn session(&mut self) -> &mut dyn Session {
+        &mut *self.session
+    }
+
+    /// Waits for one ticket; completions of others are set apart.
+    ///
+    /// # Errors
+    /// `Bug` if the session has nothing under way that could complete `ticket` (taken already, or never given).
+    pub fn wait_for(&mut self, ticket: Ticket) -> Result<Completion> {
+        loop {
+            if let Some(completion) = self.apart.remove(&ticket) {
+                return Ok(completion);
+            }
+            let apart = &mut self.apart;
+            let mut twice = None;
+            let count = self.session.poll(&mut |arrived, completion| {
+                if apart.insert(arrived, completion).is_some() {
+                    twice = Some(arrived);
+                }
+            });
+            if let Some(Ticket(number)) = twice {
+                return Err(Error::bug(format!("ticket {number} completed twice")));
+            }
+            if count == 0 && !self.session.wait(None) {
+                return Err(Error::bug(format!("nothing under way completes ticket {}", ticket.0)));
+            }
+        }
+    }
+
+    /// Hands every completion that was set apart or is ready to `sink` and tells how many; never blocks.
+    pub fn poll(&mut self, sink: &mut dyn FnMut(Ticket, Completion)) -> usize {
+        let apart = std::mem::take(&mut self.apart);
+        let count = apart.len();
+        apart.into_iter().for_each(|(ticket, completion)| sink(ticket, completion));
+        count + self.session.poll(sink)
+    }
+
+    fn found(&mut self, outcome: Outcome<bool>, out: &mut Vec<u8>) -> Result<bool> {
+        match outcome {
+            Outcome::Done(found) => Ok(found),
+            Outcome::Pending(ticket) => match value(self.wait_for(ticket)?)? {
+                Some(value) => {
+                    out.clear();
+                    out.extend_from_slice(&value);
+                    Ok(true)
+                }
+                None => Ok(false),
+            },
+        }
+    }
+
+    fn written(&mut self, outcome: Outcome<Position>) -> Result<Position> {
+        match outcome {
+            Outcome::Done(position) => Ok(position),
+            Outcome::Pending(ticket) => position(self.wait_for(ticket)?),
+        }
+    }
+}
+
+impl std::fmt::Debug for Blocking {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Blocking").field("apart", &self.apart).finish_non_exhaustive()
+    }
+}
+
+/// Records of a first batch; each further batch doubles it up to the default limit, so that short scans stay cheap.
+const RECORDS_FIRST: usize = 16;
+
+/// The records of a scan, in its order.
+///
+/// As an iterator it yields copies; [`next_record`](Self::next_record) lends each record without copying.
+/// Fetches a batch at a time and may block doing so. After an error it goes on being asked at the caller's risk:
+/// records may have been skipped.
+pub struct Records<'s> {
+    session: &'s mut Blocking,
+    scan: Box<dyn Scan>,
+    batch: ScanBatch,
+    next_index: usize,
+    records_max: usize,
+}
+
+impl Records<'_> {
+    /// The next record, `None` after the last one.
+    pub fn next_record(&mut self) -> Result<Option<(&[u8], &[u8])>> {
+        while self.next_index >= self.batch.len() {
+            if self.batch.is_finished() {
+                return Ok(None);
+            }
+            let full = BatchLimit::default();
+            let limit = BatchLimit { records: self.records_max, ..full };
+            self.next_index = 0;
+            self.records_max = (self.records_max * 2).min(full.records);
+            self.batch.clear();
+            self.session.next_batch(&mut *self.scan, limit, &mut self.batch)?;
+        }
+        self.next_index += 1;
+        Ok(self.batch.get(self.next_index - 1))
+    }
+}
+
+impl Iterator for Records<'_> {
+    type Item = Result<(Vec<u8>, Vec<u8>)>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let record = self.next_record().transpose()?;
+        Some(record.map(|(key, value)| (key.to_vec(), value.to_vec())))
+    }
+}
+
+impl std::fmt::Debug for Records<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Records").field("batch_records", &self.batch.len()).finish_non_exhaustive()
+    }
+}
+
+/// Where the answer of an update's function waits for its caller.
+pub(crate) struct Answer<R>(Arc<Mutex<Option<R>>>);
+
+impl<R> Answer<R> {
+    /// The answer of the last call.
+    pub(crate) fn take(&self) -> Result<R> {
+        let mut slot = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        slot.take().ok_or_else(|| Error::bug("an update succeeded without calling its function"))
+    }
+}
+
+/// Splits a function that changes and answers into the change for the engine and the answer for the caller.
+pub(crate) fn answering<R: Send + 'static>(
+    mut f: impl FnMut(Option<&[u8]>) -> (Change, R) + Send + 'static,
+) -> (UpdateFn, Answer<R>) {
+    let slot = Arc::new(Mutex::new(None));
+    let answer = Answer(Arc::clone(&slot));
+    let f = Box::new(move |current: Option<&[u8]>| {
+        let (change, answer) = f(current);
+        *slot.lock().unwrap_or_else(PoisonError::into_inner) = Some(answer);
+        change
+    });
+    (f, answer)
+}
+
+/// The position of a write's completion.
+pub(crate) fn position(completion: Completion) -> Result<Position> {
+    match completion {
+        Completion::Written(position) => Ok(position),
+        other => Err(unexpected("a write", other)),
+    }
+}
+
+/// The value of a read's completion.
+pub(crate) fn value(completion: Completion) -> Result<Option<Vec<u8>>> {
+    match completion {
+        Completion::Value(value) => Ok(value),
+        other => Err(unexpected("a read", other)),
+    }
+}
+
+/// The values of a multi-get's completion.
+pub(crate) fn values(completion: Completion) -> Result<Values> {
+    match completion {
+        Completion::Values(values) => Ok(values),
+        other => Err(unexpected("a multi-get", other)),
+    }
+}
+
+/// The batch of a scan's completion.
+pub(crate) fn scanned(completion: Completion) -> Result<ScanBatch> {
+    match completion {
+        Completion::Scanned(batch) => Ok(batch),
+        other => Err(unexpected("a scan", other)),
+    }
+}
+
+/// The failure inside `completion`, or a complaint that it is of the wrong kind.
+fn unexpected(what: &str, completion: Completion) -> Error {
+    match completion {
+        Completion::Failed(error) => error,
+        other => Error::bug(format!("{what} completed as {other:?}")),
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod delayed;
+#[cfg(test)]
+mod tests;

@@ -49,6 +49,7 @@ struct Shared {
 #[derive(Debug, Default)]
 struct State {
     ready: VecDeque<(Ticket, Completion)>,
+    nudged: bool,
     wakers: Vec<Waker>,
 }
 
@@ -76,7 +77,9 @@ impl CompletionQueue {
 
     /// Takes the oldest completion, if any. Never blocks on I/O.
     pub fn pop(&self) -> Option<(Ticket, Completion)> {
-        self.shared.lock().ready.pop_front()
+        let mut state = self.shared.lock();
+        state.nudged = false;
+        state.ready.pop_front()
     }
 }
 
@@ -93,11 +96,24 @@ impl CompletionSender {
     }
 }
 
+impl CompletionSender {
+    /// Wakes every waiter without a completion: something the session waited for may go on now.
+    pub fn nudge(&self) {
+        let wakers = {
+            let mut state = self.shared.lock();
+            state.nudged = true;
+            std::mem::take(&mut state.wakers)
+        };
+        self.shared.arrived.notify_all();
+        wakers.into_iter().for_each(Waker::wake);
+    }
+}
+
 impl Notifier {
     /// Wakes `waker` once when the next completion arrives; at once if one is waiting.
     pub fn register(&self, waker: &Waker) {
         let mut state = self.shared.lock();
-        if !state.ready.is_empty() {
+        if !state.ready.is_empty() || state.nudged {
             drop(state);
             waker.wake_by_ref();
             return;
@@ -107,10 +123,10 @@ impl Notifier {
         }
     }
 
-    /// Blocks until a completion is waiting or `deadline` passes (`None` = no deadline); tells which.
+    /// Blocks until a completion is waiting, the session should poll for another reason, or `deadline` passes (`None` = no deadline); tells which.
     pub fn wait(&self, deadline: Option<Instant>) -> bool {
         let mut state = self.shared.lock();
-        while state.ready.is_empty() {
+        while state.ready.is_empty() && !state.nudged {
             state = match deadline {
                 None => self.shared.arrived.wait(state).unwrap_or_else(PoisonError::into_inner),
                 Some(deadline) => {

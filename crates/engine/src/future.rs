@@ -1,1 +1,324 @@
-//! placeholder
+//! Calls that answer futures, for any executor and for none.
+//!
+//! [`Futures`] owns a [`Session`]. Each call *begins* its operation at once, so the order of calls is the order of
+//! writes, and answers a [`Reply`]: a future that is ready when the operation is over. Replies are woken through
+//! the session's [`Notifier`](crate::Notifier); no thread, timer or runtime is involved.
+//!
+//! Dropping a reply abandons its result and nothing else: a write goes on and may become durable, a scan keeps its
+//! place (the batch is delivered by the next call).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+
+use crate::blocking::{answering, position, scanned, value, values};
+use crate::{
+    Batch, BatchLimit, Change, Completion, KeyspaceId, Outcome, Position, ReadAt, Result, Scan, ScanBatch,
+    ScanRange, Session, Ticket, Values, WriteOptions,
+};
+
+/// A session whose calls answer futures. Cheap to clone; clones share the session and its order of writes.
+#[derive(Clone)]
+pub struct Futures {
+    line: Arc<Line>,
+}
+
+impl Futures {
+    /// Wraps `session`.
+    pub fn new(session: Box<dyn Session>) -> Self {
+        let state =
+            State { session, arrived: BTreeMap::new(), waiting: BTreeMap::new(), abandoned: BTreeSet::new() };
+        Self { line: Arc::new(Line { state: Mutex::new(state) }) }
+    }
+
+    /// The value of `key`, or `None` if it has none.
+    pub fn get(&self, at: ReadAt<'_>, keyspace: KeyspaceId, key: &[u8]) -> Reply<Option<Vec<u8>>> {
+        let mut out = Vec::new();
+        let outcome = self.line.lock().session.get(at, keyspace, key, &mut out);
+        self.reply(outcome, |found| found.then_some(out), value)
+    }
+
+    /// As [`get`](Self::get) for the bytes `range` of the value, cut to its length.
+    pub fn get_range(
+        &self,
+        at: ReadAt<'_>,
+        keyspace: KeyspaceId,
+        key: &[u8],
+        range: std::ops::Range<usize>,
+    ) -> Reply<Option<Vec<u8>>> {
+        let mut out = Vec::new();
+        let outcome = self.line.lock().session.get_range(at, keyspace, key, range, &mut out);
+        self.reply(outcome, |found| found.then_some(out), value)
+    }
+
+    /// Values of `keys` as of one point, in order.
+    pub fn multi_get(&self, at: ReadAt<'_>, keyspace: KeyspaceId, keys: &[&[u8]]) -> Reply<Values> {
+        let mut out = Values::new();
+        let outcome = self.line.lock().session.multi_get(at, keyspace, keys, &mut out);
+        self.reply(outcome, |()| out, values)
+    }
+
+    /// Applies all of `batch` or none of it.
+    pub fn write(&self, batch: &Batch, options: WriteOptions) -> Reply<Position> {
+        let outcome = self.line.lock().session.write(batch, options);
+        self.written(outcome)
+    }
+
+    /// Sets `key` to `value`.
+    pub fn put(
+        &self,
+        keyspace: KeyspaceId,
+        key: &[u8],
+        value: &[u8],
+        options: WriteOptions,
+    ) -> Reply<Position> {
+        let outcome = self.line.lock().session.put(keyspace, key, value, options);
+        self.written(outcome)
+    }
+
+    /// Removes `key`.
+    pub fn delete(&self, keyspace: KeyspaceId, key: &[u8], options: WriteOptions) -> Reply<Position> {
+        let outcome = self.line.lock().session.delete(keyspace, key, options);
+        self.written(outcome)
+    }
+
+    /// Adds `operand` to `key` without reading it.
+    pub fn merge(
+        &self,
+        keyspace: KeyspaceId,
+        key: &[u8],
+        operand: &[u8],
+        options: WriteOptions,
+    ) -> Reply<Position> {
+        let outcome = self.line.lock().session.merge(keyspace, key, operand, options);
+        self.written(outcome)
+    }
+
+    /// Replaces `key`'s value by what `f` makes of it, atomically; the reply is `f`'s answer.
+    ///
+    /// `f` may be called more than once; the answer is that of the call that took effect.
+    pub fn update<R: Send + 'static>(
+        &self,
+        keyspace: KeyspaceId,
+        key: &[u8],
+        options: WriteOptions,
+        f: impl FnMut(Option<&[u8]>) -> (Change, R) + Send + 'static,
+    ) -> Reply<R> {
+        let (f, answer) = answering(f);
+        let outcome = self.line.lock().session.update(keyspace, key, f, options);
+        let take = move |completion| position(completion).and_then(|_| answer.take());
+        match outcome {
+            Ok(Outcome::Done(position)) => Reply::ready(take(Completion::Written(position))),
+            Ok(Outcome::Pending(ticket)) => Reply::pending(&self.line, ticket, take),
+            Err(error) => Reply::ready(Err(error)),
+        }
+    }
+
+    /// Opens a scan.
+    pub fn scan(&self, at: ReadAt<'_>, keyspace: KeyspaceId, range: ScanRange) -> Result<Batches> {
+        let scan = self.line.lock().session.scan(at, keyspace, range)?;
+        Ok(Batches { line: Arc::clone(&self.line), scan, pending: None })
+    }
+
+    fn written(&self, outcome: Result<Outcome<Position>>) -> Reply<Position> {
+        self.reply(outcome, |position| position, position)
+    }
+
+    fn reply<D, T: Send + 'static>(
+        &self,
+        outcome: Result<Outcome<D>>,
+        done: impl FnOnce(D) -> T,
+        take: impl FnOnce(Completion) -> Result<T> + Send + 'static,
+    ) -> Reply<T> {
+        match outcome {
+            Ok(Outcome::Done(result)) => Reply::ready(Ok(done(result))),
+            Ok(Outcome::Pending(ticket)) => Reply::pending(&self.line, ticket, take),
+            Err(error) => Reply::ready(Err(error)),
+        }
+    }
+}
+
+impl std::fmt::Debug for Futures {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Futures").finish_non_exhaustive()
+    }
+}
+
+/// The result of one operation, when it is over. MUST NOT be polled again after it was ready.
+///
+/// Dropping it abandons the result, not the operation.
+#[must_use = "the operation has begun, but only its reply tells whether it succeeded"]
+pub struct Reply<T> {
+    stage: Stage<T>,
+}
+
+type Take<T> = Box<dyn FnOnce(Completion) -> Result<T> + Send>;
+
+enum Stage<T> {
+    Ready(Result<T>),
+    Pending(Arc<Line>, Ticket, Take<T>),
+    Taken,
+}
+
+impl<T> Reply<T> {
+    fn ready(result: Result<T>) -> Self {
+        Self { stage: Stage::Ready(result) }
+    }
+
+    fn pending(
+        line: &Arc<Line>,
+        ticket: Ticket,
+        take: impl FnOnce(Completion) -> Result<T> + Send + 'static,
+    ) -> Self {
+        Self { stage: Stage::Pending(Arc::clone(line), ticket, Box::new(take)) }
+    }
+}
+
+/// Nothing in a reply is pinned.
+impl<T> Unpin for Reply<T> {}
+
+impl<T> Future for Reply<T> {
+    type Output = Result<T>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        match std::mem::replace(&mut self.stage, Stage::Taken) {
+            Stage::Ready(result) => Poll::Ready(result),
+            Stage::Pending(line, ticket, take) => match line.poll(ticket, context.waker()) {
+                Some(completion) => Poll::Ready(take(completion)),
+                None => {
+                    self.stage = Stage::Pending(line, ticket, take);
+                    Poll::Pending
+                }
+            },
+            Stage::Taken => panic!("a reply was polled after it was ready"),
+        }
+    }
+}
+
+impl<T> Drop for Reply<T> {
+    fn drop(&mut self) {
+        if let Stage::Pending(line, ticket, _) = &self.stage {
+            line.abandon(*ticket);
+        }
+    }
+}
+
+impl<T> std::fmt::Debug for Reply<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Reply").finish_non_exhaustive()
+    }
+}
+
+/// A scan, batch by batch.
+pub struct Batches {
+    line: Arc<Line>,
+    scan: Box<dyn Scan>,
+    /// The batch under way, if the future that asked for it was dropped or has not been ready yet.
+    pending: Option<Ticket>,
+}
+
+impl Batches {
+    /// The next records in order; no batch is lost when a future is dropped, the next call delivers it.
+    pub fn next_batch(&mut self, limit: BatchLimit) -> impl Future<Output = Result<ScanBatch>> + Send + '_ {
+        let mut begun = false;
+        std::future::poll_fn(move |context| {
+            if !begun && self.pending.is_none() {
+                begun = true;
+                let mut out = ScanBatch::new();
+                match self.scan.next_batch(limit, &mut out) {
+                    Ok(Outcome::Done(())) => return Poll::Ready(Ok(out)),
+                    Ok(Outcome::Pending(ticket)) => self.pending = Some(ticket),
+                    Err(error) => return Poll::Ready(Err(error)),
+                }
+            }
+            let Some(ticket) = self.pending else { panic!("a batch was polled after it was ready") };
+            match self.line.poll(ticket, context.waker()) {
+                Some(completion) => {
+                    self.pending = None;
+                    begun = true;
+                    Poll::Ready(scanned(completion))
+                }
+                None => Poll::Pending,
+            }
+        })
+    }
+}
+
+impl Drop for Batches {
+    fn drop(&mut self) {
+        if let Some(ticket) = self.pending {
+            self.line.abandon(ticket);
+        }
+    }
+}
+
+impl std::fmt::Debug for Batches {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Batches").field("pending", &self.pending).finish_non_exhaustive()
+    }
+}
+
+/// The session with its completions, shared by all replies.
+///
+/// Invariants: 1. a ticket is in at most one of `arrived`, `waiting`, `abandoned`; 2. wakers are called with the
+/// lock released, for they may poll at once.
+struct Line {
+    state: Mutex<State>,
+}
+
+struct State {
+    session: Box<dyn Session>,
+    /// Completions whose reply has not asked yet.
+    arrived: BTreeMap<Ticket, Completion>,
+    /// Replies that asked and found nothing.
+    waiting: BTreeMap<Ticket, Waker>,
+    /// Tickets whose completions nobody wants.
+    abandoned: BTreeSet<Ticket>,
+}
+
+impl Line {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The completion of `ticket` if it is there; else `waker` is called when it may be.
+    fn poll(&self, ticket: Ticket, waker: &Waker) -> Option<Completion> {
+        let mut woken = Vec::new();
+        let mut state = self.lock();
+        let State { session, arrived, waiting, abandoned } = &mut *state;
+        session.poll(&mut |other, completion| {
+            if !abandoned.remove(&other) {
+                arrived.insert(other, completion);
+                woken.extend(waiting.remove(&other));
+            }
+        });
+        let completion = arrived.remove(&ticket);
+        if completion.is_some() {
+            waiting.remove(&ticket);
+        } else {
+            waiting.insert(ticket, waker.clone());
+        }
+        let notifier = completion.is_none().then(|| session.notifier());
+        drop(state);
+        // Whoever drains the queue between these lines finds the waker in `waiting`; nothing is missed.
+        if let Some(notifier) = notifier {
+            notifier.register(waker);
+        }
+        woken.into_iter().for_each(Waker::wake);
+        completion
+    }
+
+    /// Discards the completion of `ticket`, now or when it comes.
+    fn abandon(&self, ticket: Ticket) {
+        let mut state = self.lock();
+        state.waiting.remove(&ticket);
+        if state.arrived.remove(&ticket).is_none() {
+            state.abandoned.insert(ticket);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -48,7 +48,7 @@ pub use completion::{Completion, CompletionQueue, CompletionSender, Notifier};
 pub use contract::{Checkpoint, Engine, Ordered};
 pub use durability::Durability;
 pub use error::{Error, ErrorKind, Place, Result};
-pub use keyspace::{KeyspaceId, KeyspaceSettings, Compression, KEYSPACE_DEFAULT};
+pub use keyspace::{Compression, KEYSPACE_DEFAULT, KeyspaceId, KeyspaceSettings};
 pub use outcome::{Outcome, Ticket};
 pub use position::Position;
 pub use scan::{BatchLimit, Direction, Scan, ScanBatch, ScanRange};

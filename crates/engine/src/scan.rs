@@ -111,6 +111,12 @@ impl ScanBatch {
         self.records.iter().map(|(key, value)| (&self.bytes[key.clone()], &self.bytes[value.clone()]))
     }
 
+    /// The record at `index`, `None` past the last.
+    pub fn get(&self, index: usize) -> Option<(&[u8], &[u8])> {
+        let (key, value) = self.records.get(index)?.clone();
+        Some((&self.bytes[key], &self.bytes[value]))
+    }
+
     /// How many records.
     pub fn len(&self) -> usize {
         self.records.len()

@@ -3,7 +3,10 @@
 use std::ops::Range;
 use std::time::Instant;
 
-use crate::{Batch, Completion, Durability, KeyspaceId, Notifier, Outcome, Position, ReadAt, Result, Scan, ScanRange, Ticket};
+use crate::{
+    Batch, Completion, Durability, KeyspaceId, Notifier, Outcome, Position, ReadAt, Result, Scan, ScanRange,
+    Ticket,
+};
 
 /// How one write is done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -91,7 +94,13 @@ pub trait Session: Send {
     ///
     /// # Errors
     /// `Corrupt` with file and offset; `Invalid` for an unknown keyspace.
-    fn get(&mut self, at: ReadAt<'_>, keyspace: KeyspaceId, key: &[u8], out: &mut Vec<u8>) -> Result<Outcome<bool>>;
+    fn get(
+        &mut self,
+        at: ReadAt<'_>,
+        keyspace: KeyspaceId,
+        key: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Result<Outcome<bool>>;
 
     /// As [`get`](Self::get) for the bytes `range` of the value, cut to its length.
     fn get_range(
@@ -104,8 +113,13 @@ pub trait Session: Send {
     ) -> Result<Outcome<bool>>;
 
     /// Values of `keys` as of one point, in order; completes as [`Completion::Values`].
-    fn multi_get(&mut self, at: ReadAt<'_>, keyspace: KeyspaceId, keys: &[&[u8]], out: &mut Values)
-    -> Result<Outcome<()>>;
+    fn multi_get(
+        &mut self,
+        at: ReadAt<'_>,
+        keyspace: KeyspaceId,
+        keys: &[&[u8]],
+        out: &mut Values,
+    ) -> Result<Outcome<()>>;
 
     /// Applies all of `batch` or none of it; acknowledged with the position after its last record.
     ///
@@ -119,10 +133,21 @@ pub trait Session: Send {
     fn write(&mut self, batch: &Batch, options: WriteOptions) -> Result<Outcome<Position>>;
 
     /// Sets `key` to `value`; otherwise as [`write`](Self::write) of a batch of one.
-    fn put(&mut self, keyspace: KeyspaceId, key: &[u8], value: &[u8], options: WriteOptions) -> Result<Outcome<Position>>;
+    fn put(
+        &mut self,
+        keyspace: KeyspaceId,
+        key: &[u8],
+        value: &[u8],
+        options: WriteOptions,
+    ) -> Result<Outcome<Position>>;
 
     /// Removes `key`; otherwise as [`write`](Self::write) of a batch of one.
-    fn delete(&mut self, keyspace: KeyspaceId, key: &[u8], options: WriteOptions) -> Result<Outcome<Position>>;
+    fn delete(
+        &mut self,
+        keyspace: KeyspaceId,
+        key: &[u8],
+        options: WriteOptions,
+    ) -> Result<Outcome<Position>>;
 
     /// Adds `operand` to `key` without reading it; `Invalid` if the keyspace has no merge operator.
     fn merge(
@@ -137,8 +162,13 @@ pub trait Session: Send {
     ///
     /// `f` may be called more than once; the last call is the one that took effect. [`Change::Keep`] is `Done`
     /// with the position read at.
-    fn update(&mut self, keyspace: KeyspaceId, key: &[u8], f: UpdateFn, options: WriteOptions)
-    -> Result<Outcome<Position>>;
+    fn update(
+        &mut self,
+        keyspace: KeyspaceId,
+        key: &[u8],
+        f: UpdateFn,
+        options: WriteOptions,
+    ) -> Result<Outcome<Position>>;
 
     /// Opens a scan; `Invalid` if the engine is not ordered.
     fn scan(&mut self, at: ReadAt<'_>, keyspace: KeyspaceId, range: ScanRange) -> Result<Box<dyn Scan>>;

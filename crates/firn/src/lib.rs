@@ -1,1 +1,29 @@
 //! Firn, a key-value store: the crate that applications embed.
+//!
+//! [`Db::open`] needs a path and nothing else; [`Db::builder`] takes [`Settings`] (data, round-trips through TOML)
+//! and components (storage, clock, merge operators, filters, extractors).
+//!
+//! ```text
+//!   Db ─► Blocking (a session that waits) ─► Tree (the ordered engine) ─► files
+//!                                              ▲ background threads of this process
+//! ```
+//! The examples: `hello` (open, put, get, scan), `batches` (keyspaces and atomic batches), `counters` (merge and
+//! update), `sessions` (operations that do not block).
+//!
+//! # Not here
+//! - The engine: crate `firn-tree`. The contract it fulfils: crate `firn-engine`, whose words are re-exported.
+
+#![forbid(unsafe_code)]
+
+mod settings;
+mod db;
+
+pub use db::{Builder, Db, Scan};
+pub use firn_engine::blocking::Blocking;
+pub use firn_engine::{
+    Batch, BatchLimit, Change, Checkpoint, CompactionFilter, Completion, Compression, Direction, Durability,
+    Engine, Error, ErrorKind, FilterVerdict, KEYSPACE_DEFAULT, KeyspaceId, KeyspaceSettings, KeyspaceStats,
+    MergeOperator, Ordered, Outcome, Place, Position, PrefixExtractor, ReadAt, Result, ScanBatch, ScanRange,
+    Session, Snapshot, Stats, Ticket, Values, WriteOptions, future,
+};
+pub use settings::Settings;

@@ -1,7 +1,31 @@
 //! Every byte of Firn that outlives a process.
 //!
-//! Decoders never panic and never allocate more than their input justifies; they name offset, expected and
-//! found. No I/O here, no clock, no `unsafe`.
+//! One module for each kind of file: its layout as a diagram, its encoder, its decoder. FORMAT.md lists the
+//! kinds; golden files in `golden/` freeze them.
+//!
+//! ```text
+//!   batch ──► log: segment { frame { record … } … }        names: file_name
+//!                    │ drained                             any file as text: dump
+//!                    ▼
+//!             table: blocks, index, filter, tombstones, footer
+//!                    │ which files are live
+//!                    ▼
+//!             manifest: edit { change … }
+//! ```
+//! Start at [`key`] (positions, sequences, kinds), then [`log`].
+//!
+//! # Not here
+//! - I/O, clocks, randomness, `unsafe`.
+//! - What bytes mean together: which edit is newest, where a log ends, what a crash left. Engines decide.
+//!
+//! # Invariants
+//! 1. Decoders never panic and never allocate more than their input justifies; errors name offset, expected and
+//!    found.
+//! 2. Everything that can rot is under a checksum: a byte changed anywhere is an error, never another value.
+//! 3. Encodings are canonical: what a decoder of the log or the manifest accepts, its encoder gives back byte for
+//!    byte. Numbers are little-endian or varints, never `usize`.
+//! 4. Nothing in a file depends on its name, on a clock, or on who wrote it.
+//! 5. What a newer release wrote is refused with a message that says so.
 
 #![forbid(unsafe_code)]
 #![deny(clippy::indexing_slicing)]
@@ -11,9 +35,13 @@ pub mod error;
 pub mod checksum;
 pub mod varint;
 pub mod key;
+pub mod file_name;
 pub mod log;
+pub mod tombstone;
+pub mod filter;
 pub mod table;
 pub mod manifest;
+pub mod dump;
 
 pub use error::{Error, Result};
 pub use key::{Kind, Position, Sequence};

@@ -2,6 +2,7 @@
 
 use firn_format::key::Entry;
 use firn_storage::Result;
+use firn_storage::file::table::TableCursor;
 
 /// A place in an ordered set of entries: by key up, and of one key the newest version first.
 ///
@@ -28,4 +29,70 @@ pub trait Cursor: Send {
 
     /// Goes to the previous entry; stays before the beginning once there.
     fn prev(&mut self) -> Result<()>;
+}
+
+impl<C: Cursor + ?Sized> Cursor for Box<C> {
+    #[inline]
+    fn entry(&self) -> Option<Entry<'_>> {
+        (**self).entry()
+    }
+
+    fn seek_first(&mut self) -> Result<()> {
+        (**self).seek_first()
+    }
+
+    fn seek_last(&mut self) -> Result<()> {
+        (**self).seek_last()
+    }
+
+    fn seek(&mut self, key: &[u8]) -> Result<()> {
+        (**self).seek(key)
+    }
+
+    fn seek_before(&mut self, key: &[u8]) -> Result<()> {
+        (**self).seek_before(key)
+    }
+
+    #[inline]
+    fn next(&mut self) -> Result<()> {
+        (**self).next()
+    }
+
+    #[inline]
+    fn prev(&mut self) -> Result<()> {
+        (**self).prev()
+    }
+}
+
+impl Cursor for TableCursor {
+    #[inline]
+    fn entry(&self) -> Option<Entry<'_>> {
+        self.entry()
+    }
+
+    fn seek_first(&mut self) -> Result<()> {
+        self.seek_first()
+    }
+
+    fn seek_last(&mut self) -> Result<()> {
+        self.seek_last()
+    }
+
+    fn seek(&mut self, key: &[u8]) -> Result<()> {
+        self.seek(key)
+    }
+
+    fn seek_before(&mut self, key: &[u8]) -> Result<()> {
+        self.seek_before(key)
+    }
+
+    #[inline]
+    fn next(&mut self) -> Result<()> {
+        self.next()
+    }
+
+    #[inline]
+    fn prev(&mut self) -> Result<()> {
+        self.prev()
+    }
 }

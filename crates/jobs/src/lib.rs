@@ -3,5 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod cursor;
+mod merge;
 
 pub use cursor::Cursor;
+pub use merge::MergeCursor;

@@ -2,15 +2,49 @@
 //!
 //! [`Storage`] is one flat directory of named files with the few operations an engine needs: append to a new
 //! file, read a finished one, publish a small object atomically. [`place`] holds the kinds of directory (local
-//! disk, memory with a crash model, one that fails on command); [`file`] holds the kinds of file.
+//! disk, memory with a crash model, one that fails on command); [`mod@file`] holds the kinds of file.
+//!
+//! ```text
+//!   tree, jobs ──► file: table, block cache ──┐
+//!        │                                    ▼
+//!        └──────────────► Storage ◄── place::Faulty (scripted errors, limits, counters; around any other)
+//!                            ├─ place::Local    a directory on disk: publish = temporary, fsync, rename, fsync
+//!                            └─ place::Memory   a directory in memory: what would a crash leave of it?
+//!   place::ReadPool: threads for reads that missed memory     Clock, Spawn: time and threads, as arguments
+//! ```
+//!
+//! Start at [`Storage`]; [`place::conformance`] says in code what every kind of it must do.
+//!
+//! # Not here
+//! - What the bytes mean: crate `firn-format`.
+//! - Which files are live, and when one may be removed: the engine's manifest.
+//! - Retrying: only the caller knows whether what it wanted still matters.
 //!
 //! # Invariants
 //! 1. A file that was published or synced, and whose directory was synced, is found whole after power loss.
 //! 2. Nothing is overwritten in place except the log segment being written.
+//! 3. A failed sync is final: the file's content is unknown for good, and no later answer changes that.
+//! 4. Opening a directory for reading, and locking it for reading, changes nothing on disk.
+//!
+//! # Safety model
+//! Unsafe code is in `place/mapped.rs` alone. Its notes rely on these, by number:
+//! 1. *Mapped bytes stand still.* A mapped file was finished by this program, and the directory is locked by this
+//!    process for as long as a mapping of it is used, so no Firn process writes or cuts it (removing it does no
+//!    harm: the mapping keeps the file). **The compiler cannot check this**, and nothing can stop a foreign
+//!    program, or a caller of this crate that maps a file it still writes: then bytes change under a shared
+//!    slice, which is undefined behaviour, or a read beyond a cut kills the process with SIGBUS, as a device
+//!    error under a mapping does too. Every format is checked when it is read, so that what changed shows as
+//!    corruption at most times; that is a mitigation, not a proof.
+//! 2. *`mincore` is asked about whole pages inside the mapping*, with room for one byte of answer each.
+//! 3. *`sync_file_range` touches no memory*, and its descriptor is borrowed from an open file.
 
+mod error;
+mod clock;
+mod spawn;
 pub mod place;
 pub mod file;
-mod error;
 
+pub use clock::{Clock, ManualClock, SystemClock};
 pub use error::{Error, ErrorKind, Result};
 pub use place::{FileBytes, ReadFile, Storage, StorageLock, WriteFile};
+pub use spawn::{Spawn, ThreadSpawn};

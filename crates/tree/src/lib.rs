@@ -1,5 +1,50 @@
-//! The ordered engine.
+//! The ordered engine: an LSM tree whose log, memtable and upper levels are the same bytes.
+//!
+//! ```text
+//!  put ─► log/ (frames in an arena) ─► memtable/ (index over the arena)
+//!            │ group write, sync           │ freeze: the index becomes a sorted run; no record moves
+//!            ▼                             ▼
+//!          files                        buffer/ (runs, merged by reference)
+//!                                          │ drain: the oldest runs are written out
+//!                                          ▼
+//!                                       version/ (tables in levels) ◄─ compact/ (jobs)
+//!  get, scan ◄─ read/ : memtable, runs newest first, level 0, deeper levels
+//! ```
+//!
+//! Start at [`Tree`]; what it is told is [`TreeOptions`].
+//!
+//! # Not here
+//! - How bytes are laid out: crate `firn-format`. Where they lie: crate `firn-storage`.
+//! - Merging tables: crate `firn-jobs`, which needs no database.
+//!
+//! # Invariants
+//! 1. A record's sequence is its log position / 8: log order is the order of writes.
+//! 2. Each (keyspace, key, sequence) is in exactly one live place, or superseded.
+//! 3. No edit becomes durable before the log is synced through what its outputs contain or its drops relied on,
+//!    unless everything below is in durable tables by the same edit.
+//! 4. Readers take no lock and wait for no writer.
 
+mod settings;
+mod error;
 mod records;
+mod sync;
+mod log;
+mod memtable;
+mod write;
+mod buffer;
+mod version;
+mod compact;
+mod read;
+mod background;
+mod recovery;
+mod open;
+mod checkpoint;
+mod session;
+mod shared;
+mod stats;
+mod tree;
 
+pub use error::from_storage as storage_error;
 pub use records::Records;
+pub use settings::{Background, TreeOptions, TreeSettings};
+pub use tree::Tree;

@@ -1,1 +1,4 @@
 //! Kinds of file: a format of crate `format` on a place.
+
+pub mod table;
+pub mod cache;

@@ -1,10 +1,26 @@
 //! Kinds of directory, behind one trait.
 
+mod name; // what a file may be called
+#[expect(unsafe_code, reason = "the kernel's page cache cannot be reached without")]
+mod mapped; // the kernel's page cache: the only unsafe code of this crate
+mod local; // a directory on disk
+mod memory; // a directory in memory, with a crash model
+mod faulty; // any place, failing on command
+mod pool; // threads for reads that missed memory
+pub mod conformance; // what all of them must do
+
+pub use faulty::{Count, Counters, Effect, Fault, Faulty, Operation, When};
+pub use local::{Local, LocalOptions};
+pub use memory::{Crash, Memory};
+pub use pool::{ReadBody, ReadPool, Rejected};
+
 use std::fmt;
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::Result;
+use crate::{Error, Result};
+use mapped::Mapping;
 
 /// One flat directory of files, owned by one database.
 ///
@@ -95,15 +111,57 @@ pub trait ReadFile: Send + Sync + fmt::Debug {
 pub trait StorageLock: Send + Sync + fmt::Debug {}
 
 /// A whole file as memory; cheap to clone and to read.
+///
+/// Bytes of a mapped file may not be in memory yet: touching them then waits for the device, and a device error
+/// there kills the process (SIGBUS). A caller that minds asks [`is_resident`](Self::is_resident) first and reads
+/// what is not resident by [`ReadFile::read_at`].
 #[derive(Clone)]
 pub struct FileBytes {
-    owner: Arc<dyn AsRef<[u8]> + Send + Sync>,
+    owner: Owner,
+}
+
+#[derive(Clone)]
+enum Owner {
+    Memory(Arc<dyn AsRef<[u8]> + Send + Sync>),
+    Mapped(Arc<Mapping>),
 }
 
 impl FileBytes {
     /// Bytes held by `owner`.
     pub fn new(owner: Arc<dyn AsRef<[u8]> + Send + Sync>) -> Self {
-        Self { owner }
+        Self { owner: Owner::Memory(owner) }
+    }
+
+    fn mapped(mapping: Arc<Mapping>) -> Self {
+        Self { owner: Owner::Mapped(mapping) }
+    }
+
+    /// Whether all of `range` is in memory now, so that reading it would not wait for the device.
+    ///
+    /// One system call (`mincore`) for a mapped file, none otherwise; a hint, since a page may go at any moment.
+    /// Where the system does not tell, the answer is no; to a user who may only read the file it always says
+    /// yes. What of `range` lies beyond the end is left out.
+    pub fn is_resident(&self, range: Range<usize>) -> bool {
+        match &self.owner {
+            Owner::Memory(_) => true,
+            Owner::Mapped(mapping) => mapping.is_resident(range).unwrap_or(false),
+        }
+    }
+
+    /// Asks for `range` to be read ahead; does not wait. One system call for a mapped file.
+    pub fn will_need(&self, range: Range<usize>) {
+        if let Owner::Mapped(mapping) = &self.owner {
+            // Advice only: if it is not taken, the bytes are read when they are touched.
+            let _ = mapping.will_need(range);
+        }
+    }
+
+    /// Says that reads will jump about, so that touching a page reads no others with it.
+    pub fn expect_random(&self) {
+        if let Owner::Mapped(mapping) = &self.owner {
+            // Advice only, as above.
+            let _ = mapping.expect_random();
+        }
     }
 }
 
@@ -111,12 +169,27 @@ impl std::ops::Deref for FileBytes {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        (*self.owner).as_ref()
+        match &self.owner {
+            Owner::Memory(owner) => (**owner).as_ref(),
+            Owner::Mapped(mapping) => (**mapping).as_ref(),
+        }
     }
 }
 
 impl fmt::Debug for FileBytes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("FileBytes").field("len", &self.len()).finish()
+    }
+}
+
+/// `Corrupt` unless `bytes` bytes from `offset` lie inside a file of `len` bytes.
+fn check_range(name: &str, offset: u64, bytes: usize, len: u64) -> Result<()> {
+    match offset.checked_add(bytes as u64) {
+        Some(end) if end <= len => Ok(()),
+        _ => Err(Error::corrupt(
+            name,
+            offset,
+            format!("expected {bytes} bytes here, but the file ends at {len}"),
+        )),
     }
 }

@@ -1,0 +1,195 @@
+//! Command line of the benchmarks, shared by every program that runs them.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use firn_engine::{Durability, Error, Result};
+
+/// Where and how stores are opened, and how they are driven.
+#[derive(Clone, Debug, Args)]
+pub struct RunArgs {
+    /// Threads that perform operations [default: 2]
+    #[arg(long, value_name = "T")]
+    pub threads: Option<usize>,
+    /// Bytes of a value [default: 1024]
+    #[arg(long, value_name = "B", value_parser = parse_bytes)]
+    pub value_bytes: Option<u64>,
+    /// Begin this many operations per second, all threads together, and count latency from the intended
+    /// start (open loop); without it each thread begins when its last operation is over
+    #[arg(long, value_name = "OPS", value_parser = parse_rate)]
+    pub rate: Option<f64>,
+    /// End each phase after this many seconds instead of a number of operations (load and fills excepted)
+    #[arg(long, value_name = "S", value_parser = parse_seconds)]
+    pub seconds: Option<f64>,
+    /// Perform operations for this long before each phase other than load and fills, unmeasured
+    #[arg(long, value_name = "S", value_parser = parse_seconds, default_value = "0")]
+    pub warmup_seconds: f64,
+    /// Directory of the database, kept afterwards [default: a temporary one, removed]
+    #[arg(long, value_name = "DIR")]
+    pub dir: Option<PathBuf>,
+    /// Memory for buffers and caches together, e.g. 512M or 2GiB [default: the store's own]
+    #[arg(long, value_name = "B", value_parser = parse_bytes)]
+    pub memory_bytes: Option<u64>,
+    /// What an acknowledged write survives: process (kill -9) or disk (power loss)
+    #[arg(long, value_name = "WORD", value_parser = parse_durability, default_value = "process")]
+    pub durability: Durability,
+    /// Seed of every random choice
+    #[arg(long, value_name = "SEED", default_value_t = 1)]
+    pub seed: u64,
+}
+
+/// Where results go.
+#[derive(Clone, Debug, Args)]
+pub struct OutputArgs {
+    /// Write results as JSON
+    #[arg(long, value_name = "F")]
+    pub json: Option<PathBuf>,
+    /// Write the report, one self-contained HTML file [default: ./firn-bench.html]
+    #[arg(long, value_name = "F")]
+    pub html: Option<PathBuf>,
+}
+
+impl OutputArgs {
+    /// Where the HTML report goes.
+    pub fn html_path(&self) -> PathBuf {
+        self.html.clone().unwrap_or_else(|| PathBuf::from("firn-bench.html"))
+    }
+}
+
+/// `bench ycsb`: YCSB's load and mixed workloads.
+#[derive(Clone, Debug, Args)]
+pub struct YcsbArgs {
+    /// Phases, run one after another on one database: load, a, b, c, d, e, f, and run (only what -P and -p
+    /// say) [default: load,a,b,c,d,e,f; with -P load,run]
+    #[arg(long, value_name = "W,…", value_delimiter = ',')]
+    pub workload: Vec<String>,
+    /// Records loaded [default: 300k]
+    #[arg(long, value_name = "N", value_parser = parse_count)]
+    pub records: Option<u64>,
+    /// Operations of each phase after load [default: 300k]
+    #[arg(long, value_name = "N", value_parser = parse_count)]
+    pub ops: Option<u64>,
+    /// Request distribution of all workloads but d, whose own is latest: zipfian, uniform or latest
+    #[arg(long, value_name = "NAME", value_parser = ["zipfian", "uniform", "latest"])]
+    pub distribution: Option<String>,
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "clap would show the text as help")]
+    pub run: RunArgs,
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "clap would show the text as help")]
+    pub output: OutputArgs,
+    /// Print status lines and final blocks as YCSB-cpp does
+    #[arg(long)]
+    pub ycsb_output: bool,
+    /// Read a YCSB properties file; may be repeated, later ones win over earlier ones and over the letters' own
+    #[arg(short = 'P', value_name = "FILE")]
+    pub property_files: Vec<PathBuf>,
+    /// Set one YCSB property; wins over files
+    #[arg(short = 'p', value_name = "NAME=VALUE")]
+    pub properties: Vec<String>,
+}
+
+/// `bench db`: the db_bench family.
+#[derive(Clone, Debug, Args)]
+pub struct DbArgs {
+    /// Benchmarks, run one after another: fillseq, fillrandom, overwrite, readrandom, readseq, seekrandom,
+    /// readwhilewriting, deleterandom; fills begin with an empty store
+    #[arg(
+        long,
+        value_name = "B,…",
+        value_delimiter = ',',
+        default_value = "fillseq,fillrandom,overwrite,readrandom,readseq,seekrandom,readwhilewriting,deleterandom"
+    )]
+    pub benchmarks: Vec<String>,
+    /// Keys are drawn from this many numbers; also the operations of each write benchmark
+    #[arg(long, value_name = "N", value_parser = parse_count, default_value = "300k")]
+    pub num: u64,
+    /// Operations of each read benchmark [default: as --num]
+    #[arg(long, value_name = "N", value_parser = parse_count)]
+    pub reads: Option<u64>,
+    /// Bytes of a key, at least 8
+    #[arg(long, value_name = "B", default_value_t = 16)]
+    pub key_bytes: usize,
+    /// Records read after the one each seek lands on
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub seek_nexts: usize,
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "clap would show the text as help")]
+    pub run: RunArgs,
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "clap would show the text as help")]
+    pub output: OutputArgs,
+}
+
+/// A number of things: `300000`, `300_000`, `300k`, `2M`.
+///
+/// # Errors
+/// `Invalid` if it is none.
+pub fn parse_count(text: &str) -> Result<u64> {
+    let scales = [("k", 1_000), ("K", 1_000), ("M", 1_000_000), ("G", 1_000_000_000)];
+    parse_scaled(text, &scales, "a count such as 300000, 300k or 2M")
+}
+
+/// A number of bytes: `1024`, `512M`, `2GiB`; all suffixes are powers of 1024.
+///
+/// # Errors
+/// `Invalid` if it is none.
+pub fn parse_bytes(text: &str) -> Result<u64> {
+    let number = text.strip_suffix("iB").or_else(|| text.strip_suffix('B')).unwrap_or(text);
+    let scales = [("k", 1 << 10), ("K", 1 << 10), ("M", 1 << 20), ("G", 1 << 30), ("T", 1 << 40)];
+    parse_scaled(number, &scales, "a size such as 1024, 512M or 2GiB")
+}
+
+fn parse_scaled(text: &str, scales: &[(&str, u64)], wanted: &str) -> Result<u64> {
+    let refused = || Error::invalid(format!("`{text}` is not {wanted}"));
+    let scaled = scales.iter().find_map(|(suffix, scale)| Some((text.strip_suffix(suffix)?, *scale)));
+    let (number, scale) = scaled.unwrap_or((text, 1));
+    let digits = number.replace('_', "");
+    if let Ok(whole) = digits.parse::<u64>() {
+        return whole.checked_mul(scale).ok_or_else(refused);
+    }
+    match digits.parse::<f64>() {
+        Ok(part) if (0.0..1e9).contains(&part) && scale > 1 => Ok((part * scale as f64) as u64),
+        _ => Err(refused()),
+    }
+}
+
+fn parse_seconds(text: &str) -> Result<f64> {
+    match text.strip_suffix('s').unwrap_or(text).parse::<f64>() {
+        Ok(seconds) if (0.0..=1e7).contains(&seconds) => Ok(seconds),
+        _ => Err(Error::invalid(format!("`{text}` is not a time in seconds"))),
+    }
+}
+
+fn parse_rate(text: &str) -> Result<f64> {
+    let rate = parse_count(text)? as f64;
+    if rate > 0.0 { Ok(rate) } else { Err(Error::invalid("a rate is at least 1 operation per second")) }
+}
+
+fn parse_durability(text: &str) -> Result<Durability> {
+    Durability::from_name(text).ok_or_else(|| Error::invalid(format!("`{text}` is not process or disk")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_and_sizes_take_suffixes() {
+        assert_eq!(parse_count("300_000").unwrap(), 300_000);
+        assert_eq!(parse_count("1.5M").unwrap(), 1_500_000);
+        assert_eq!(parse_bytes("2GiB").unwrap(), 2 << 30);
+        assert_eq!(parse_bytes("512MB").unwrap(), 512 << 20);
+        assert_eq!(parse_bytes("1024").unwrap(), 1024);
+    }
+
+    #[test]
+    fn what_is_no_number_is_refused_by_its_text() {
+        for text in ["", "many", "-1", "1.5", "1e99G", "nanM", "99999999999G"] {
+            assert!(parse_count(text).unwrap_err().message().contains(text), "{text}");
+        }
+        assert!(parse_rate("0").is_err());
+        assert!(parse_seconds("-1").is_err());
+        assert!(parse_durability("none").is_err());
+    }
+}

@@ -1,0 +1,16 @@
+//! What is told about the results: JSON, a table for the terminal, one HTML file.
+
+mod result;
+mod series;
+mod summary;
+mod ycsb_text;
+mod json;
+mod html;
+
+pub use html::{Cells, Report, Spread, html, write_html};
+pub use json::write_json;
+pub(crate) use result::Holdings;
+pub use result::{Context, PhaseResult};
+pub use series::SeriesPoint;
+pub use summary::{figure, summary_table, table_text};
+pub use ycsb_text::{final_block, status_line};

@@ -1,0 +1,190 @@
+//! What is measured: any store that can be driven through the same few calls.
+//!
+//! A [`TargetFactory`] opens a [`Target`] in a directory under given limits; each driver thread takes a
+//! [`Client`] of its own. Equal settings across stores are the factory's duty, and what it chose is written
+//! into every result through [`Target::settings`].
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use firn_engine::{Durability, Result};
+
+mod engine;
+mod memory;
+
+pub use self::engine::EngineTarget;
+pub use self::memory::{MemoryFactory, MemoryTarget};
+
+/// Settings as they are written into reports: name to value, sorted by name.
+pub type Settings = BTreeMap<String, String>;
+
+/// Sizes by name, in bytes, as a store reports its own memory.
+pub type MemoryReport = BTreeMap<String, u64>;
+
+/// Sees the records of a scan: key, value.
+pub type Visit<'v> = dyn FnMut(&[u8], &[u8]) + 'v;
+
+/// Under what conditions a store is opened. Equal for every store of a comparison.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OpenOptions {
+    /// Where the store keeps its files; exists, and is empty unless an earlier run left a database in it.
+    pub dir: PathBuf,
+    /// Bytes of memory for buffers and caches together; `None` = the store's own default.
+    pub memory_bytes: Option<u64>,
+    /// What an acknowledged write survives.
+    pub durability: Durability,
+    /// How many clients will be driven at once.
+    pub threads: usize,
+}
+
+/// Opens targets. One factory is one row of a comparison: a store with a set of settings.
+pub trait TargetFactory: Send + Sync {
+    /// The name the results carry, e.g. `firn` or `rocksdb-blob`.
+    fn name(&self) -> &str;
+
+    /// Opens the store in `options.dir`, creating it if the directory is empty.
+    ///
+    /// # Errors
+    /// Whatever keeps the store from opening, with a message a person can act on.
+    fn open(&self, options: &OpenOptions) -> Result<Box<dyn Target>>;
+}
+
+/// Totals since the store was opened; differences of two of them describe a phase.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Bytes the store handed to its devices: logs, tables, everything.
+    pub bytes_written: u64,
+    /// Bytes the store asked from its devices (page cache hits included where it cannot tell).
+    pub bytes_read: u64,
+    /// Microseconds during which writers stood still.
+    pub stall_us: u64,
+    /// Microseconds by which writers were slowed.
+    pub slowdown_us: u64,
+}
+
+impl Counters {
+    /// What was added since `earlier`.
+    #[must_use]
+    pub fn since(self, earlier: Counters) -> Counters {
+        Counters {
+            bytes_written: self.bytes_written.saturating_sub(earlier.bytes_written),
+            bytes_read: self.bytes_read.saturating_sub(earlier.bytes_read),
+            stall_us: self.stall_us.saturating_sub(earlier.stall_us),
+            slowdown_us: self.slowdown_us.saturating_sub(earlier.slowdown_us),
+        }
+    }
+}
+
+/// An open store. Shared between driver threads.
+pub trait Target: Send + Sync {
+    /// The name the results carry.
+    fn name(&self) -> &str;
+
+    /// How the store was set up, in its own words.
+    fn settings(&self) -> Settings;
+
+    /// A client for one thread.
+    ///
+    /// # Errors
+    /// If the store refuses one more client.
+    fn client(&self) -> Result<Box<dyn Client>>;
+
+    /// Writes everything buffered to its final place and returns when no background work is left.
+    ///
+    /// # Errors
+    /// If background work failed.
+    fn drain(&self) -> Result<()>;
+
+    /// Totals since the store was opened.
+    fn counters(&self) -> Counters;
+
+    /// Bytes of disk the store occupies now (blocks allocated, not apparent sizes).
+    fn disk_bytes(&self) -> u64;
+
+    /// The store's own account of its memory, if it keeps one.
+    fn memory(&self) -> MemoryReport {
+        MemoryReport::new()
+    }
+
+    /// Closes the store; its clients are gone by then.
+    ///
+    /// # Errors
+    /// If what was acknowledged could not be made durable.
+    fn close(self: Box<Self>) -> Result<()>;
+}
+
+/// One thread's way into a target. Every call blocks until the operation is over.
+pub trait Client: Send {
+    /// Whether `key` has a value; if so, `value` holds it (cleared first, memory reused).
+    ///
+    /// # Errors
+    /// If the store failed; "not found" is no error.
+    fn read(&mut self, key: &[u8], value: &mut Vec<u8>) -> Result<bool>;
+
+    /// Adds a record whose key is new.
+    ///
+    /// # Errors
+    /// If the store failed.
+    fn insert(&mut self, key: &[u8], value: &[u8]) -> Result<()>;
+
+    /// Adds a record during a load phase: may be held back and written with others, until
+    /// [`finish`](Self::finish) at the latest.
+    ///
+    /// # Errors
+    /// If the store failed, perhaps on an earlier record held back.
+    fn load(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
+        self.insert(key, value)
+    }
+
+    /// Replaces a record's value.
+    ///
+    /// # Errors
+    /// If the store failed.
+    fn update(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
+        self.insert(key, value)
+    }
+
+    /// Removes a record, if it is there.
+    ///
+    /// # Errors
+    /// If the store failed.
+    fn delete(&mut self, key: &[u8]) -> Result<()>;
+
+    /// Visits up to `count` records from `start` (included) upward and tells how many there were.
+    ///
+    /// # Errors
+    /// If the store failed.
+    fn scan(&mut self, start: &[u8], count: usize, visit: &mut Visit<'_>) -> Result<usize>;
+
+    /// Reads a record and writes it anew, as two calls (what YCSB's F does); whether it was there.
+    ///
+    /// # Errors
+    /// If the store failed.
+    fn read_modify_write(&mut self, key: &[u8], value: &[u8], read: &mut Vec<u8>) -> Result<bool> {
+        let found = self.read(key, read)?;
+        self.update(key, value)?;
+        Ok(found)
+    }
+
+    /// Writes what [`load`](Self::load) held back.
+    ///
+    /// # Errors
+    /// If the store failed.
+    fn finish(&mut self) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// Bytes of disk allocated to the files under `dir`; files that vanish meanwhile count as nothing.
+pub fn dir_disk_bytes(dir: &Path) -> u64 {
+    use std::os::unix::fs::MetadataExt;
+    let Ok(entries) = std::fs::read_dir(dir) else { return 0 };
+    entries
+        .flatten()
+        .map(|entry| match entry.metadata() {
+            Ok(metadata) if metadata.is_dir() => dir_disk_bytes(&entry.path()),
+            Ok(metadata) => metadata.blocks() * 512,
+            Err(_) => 0,
+        })
+        .sum()
+}

@@ -1,0 +1,166 @@
+//! Any store that keeps the engine contract, driven in line: reads and waits run on the calling thread.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use firn_engine::{
+    BatchLimit, Completion, Durability, Engine, Error, KEYSPACE_DEFAULT, Outcome, ReadAt, Result, ScanBatch,
+    ScanRange, Session, Ticket, WriteOptions,
+};
+
+use super::{Client, Counters, MemoryReport, Settings, Target, Visit, dir_disk_bytes};
+
+/// An [`Engine`] as a target. Writes go to the default keyspace.
+pub struct EngineTarget {
+    engine: Arc<dyn Engine>,
+    name: String,
+    dir: PathBuf,
+    durability: Durability,
+    settings: Settings,
+}
+
+impl EngineTarget {
+    /// Drives `engine`, whose files lie in `dir`; `settings` go into the reports as they are.
+    pub fn new(
+        engine: Arc<dyn Engine>,
+        name: &str,
+        dir: PathBuf,
+        durability: Durability,
+        mut settings: Settings,
+    ) -> Self {
+        settings.insert("durability".to_owned(), durability.name().to_owned());
+        Self { engine, name: name.to_owned(), dir, durability, settings }
+    }
+}
+
+impl Target for EngineTarget {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn settings(&self) -> Settings {
+        self.settings.clone()
+    }
+
+    fn client(&self) -> Result<Box<dyn Client>> {
+        let mut session = self.engine.session();
+        session.set_inline(true);
+        let options = WriteOptions { durability: Some(self.durability), ..WriteOptions::default() };
+        Ok(Box::new(EngineClient { session, options, batch: ScanBatch::new() }))
+    }
+
+    fn drain(&self) -> Result<()> {
+        self.engine.flush()?;
+        self.engine.wait_idle()
+    }
+
+    fn counters(&self) -> Counters {
+        let stats = self.engine.stats();
+        Counters {
+            bytes_written: stats.device_write_bytes_total(),
+            bytes_read: stats.compaction_read_bytes_total + stats.read_miss_bytes_total,
+            stall_us: stats.stop_us_total,
+            slowdown_us: stats.slowdown_us_total,
+        }
+    }
+
+    fn disk_bytes(&self) -> u64 {
+        dir_disk_bytes(&self.dir)
+    }
+
+    fn memory(&self) -> MemoryReport {
+        let stats = self.engine.stats();
+        MemoryReport::from([
+            ("memory_bytes".to_owned(), stats.memory_bytes),
+            ("memory_bytes_max".to_owned(), stats.memory_bytes_max),
+            ("buffer_bytes".to_owned(), stats.buffer_bytes),
+            ("log_bytes".to_owned(), stats.log_bytes),
+            ("table_bytes".to_owned(), stats.table_bytes),
+        ])
+    }
+
+    fn close(self: Box<Self>) -> Result<()> {
+        self.engine.close()
+    }
+}
+
+struct EngineClient {
+    session: Box<dyn Session>,
+    options: WriteOptions,
+    batch: ScanBatch,
+}
+
+impl EngineClient {
+    /// Blocks until the completion of `ticket` is there.
+    fn completion(&mut self, ticket: Ticket) -> Result<Completion> {
+        let mut found = None;
+        loop {
+            self.session.poll(&mut |which, completion| {
+                if which == ticket {
+                    found = Some(completion);
+                }
+            });
+            match found {
+                Some(Completion::Failed(error)) => return Err(error),
+                Some(completion) => return Ok(completion),
+                None => self.session.wait(None),
+            };
+        }
+    }
+
+    fn written<T>(&mut self, outcome: Outcome<T>) -> Result<()> {
+        match outcome {
+            Outcome::Done(_) => Ok(()),
+            Outcome::Pending(ticket) => self.completion(ticket).map(drop),
+        }
+    }
+}
+
+impl Client for EngineClient {
+    fn read(&mut self, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
+        match self.session.get(ReadAt::Latest, KEYSPACE_DEFAULT, key, value)? {
+            Outcome::Done(found) => Ok(found),
+            Outcome::Pending(ticket) => match self.completion(ticket)? {
+                Completion::Value(Some(bytes)) => {
+                    value.clear();
+                    value.extend_from_slice(&bytes);
+                    Ok(true)
+                }
+                Completion::Value(None) => Ok(false),
+                other => Err(Error::bug(format!("a get completed as {other:?}"))),
+            },
+        }
+    }
+
+    fn insert(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
+        let outcome = self.session.put(KEYSPACE_DEFAULT, key, value, self.options)?;
+        self.written(outcome)
+    }
+
+    fn delete(&mut self, key: &[u8]) -> Result<()> {
+        let outcome = self.session.delete(KEYSPACE_DEFAULT, key, self.options)?;
+        self.written(outcome)
+    }
+
+    fn scan(&mut self, start: &[u8], count: usize, visit: &mut Visit<'_>) -> Result<usize> {
+        let mut scan = self.session.scan(ReadAt::Latest, KEYSPACE_DEFAULT, ScanRange::from(start))?;
+        let mut seen = 0;
+        while seen < count {
+            let limit = BatchLimit { records: (count - seen).min(1024), ..BatchLimit::default() };
+            if let Outcome::Pending(ticket) = scan.next_batch(limit, &mut self.batch)? {
+                match self.completion(ticket)? {
+                    Completion::Scanned(batch) => self.batch = batch,
+                    other => return Err(Error::bug(format!("a scan completed as {other:?}"))),
+                }
+            }
+            for (key, value) in self.batch.records() {
+                visit(key, value);
+            }
+            seen += self.batch.len();
+            if self.batch.is_finished() {
+                break;
+            }
+        }
+        Ok(seen)
+    }
+}

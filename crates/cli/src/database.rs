@@ -1,0 +1,150 @@
+//! Opening a database for one command.
+
+use std::path::{Path, PathBuf};
+
+use firn::{Db, Settings};
+use firn_engine::blocking::Blocking;
+use firn_engine::{Durability, Error, KeyspaceId, Stats, WriteOptions};
+use firn_format::file_name::{self, FileName};
+
+use crate::ending::{Ending, Failure, Result};
+use crate::progress;
+
+/// Which database, and which part of it.
+#[derive(clap::Args, Clone, Debug)]
+pub(crate) struct Place {
+    /// The database's directory.
+    #[arg(long)]
+    dir: PathBuf,
+    /// The keyspace within it.
+    #[arg(long, default_value = "default", value_name = "NAME")]
+    keyspace: String,
+    /// A settings file (see `firn config`); without one the defaults hold.
+    #[arg(long, value_name = "FILE")]
+    settings: Option<PathBuf>,
+}
+
+impl Place {
+    /// The default keyspace of the database in `dir`, with default settings.
+    pub(crate) fn of(dir: &Path) -> Self {
+        Self { dir: dir.to_owned(), keyspace: "default".to_owned(), settings: None }
+    }
+}
+
+/// What a command will do with the database.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Access {
+    /// Changes nothing on disk.
+    Read,
+    /// Writes to a database that exists.
+    Write,
+    /// Writes, and creates what does not exist.
+    Create,
+}
+
+/// An open database.
+pub(crate) struct Database {
+    dir: PathBuf,
+    db: Db,
+    keyspace: KeyspaceId,
+}
+
+impl Database {
+    /// Opens the database; shows a sign of life if recovery takes long.
+    ///
+    /// # Errors
+    /// If the directory holds no database (nothing is created then, not even a lock file), or as [`firn::Builder`]
+    /// says.
+    pub(crate) fn open(place: &Place, access: Access) -> Result<Self> {
+        let dir = place.dir.clone();
+        let settings = place.settings.as_deref().map_or_else(|| Ok(Settings::default()), read_settings)?;
+        check_directory(&dir, access)?;
+        let what = format!("opening {}", dir.display());
+        let db = progress::during(&what, |_| {
+            let builder = Db::builder(&dir).settings(settings);
+            let builder = builder.create(access == Access::Create).read_only(access == Access::Read);
+            builder.open().map_err(|error| Failure::database(&dir, &error))
+        })?;
+        let keyspace = find_keyspace(&db, place, access)?;
+        Ok(Self { dir, db, keyspace })
+    }
+
+    /// A session of the caller's own.
+    pub(crate) fn session(&self) -> Blocking {
+        self.db.session()
+    }
+
+    /// The keyspace the command names.
+    pub(crate) fn keyspace(&self) -> KeyspaceId {
+        self.keyspace
+    }
+
+    pub(crate) fn stats(&self) -> Stats {
+        self.db.stats()
+    }
+
+    /// A write that is acknowledged when it survives loss of power.
+    pub(crate) fn durable(&self) -> WriteOptions {
+        WriteOptions { durability: Some(Durability::Disk), ..WriteOptions::default() }
+    }
+
+    /// `error` with the directory it happened in.
+    pub(crate) fn failure(&self, error: &Error) -> Failure {
+        Failure::database(&self.dir, error)
+    }
+
+    /// Ends; what dropping would hide shows here.
+    pub(crate) fn close(self) -> Result<()> {
+        self.db.close().map_err(|error| self.failure(&error))
+    }
+}
+
+/// The settings in `path`.
+pub(crate) fn read_settings(path: &Path) -> Result<Settings> {
+    let text = std::fs::read_to_string(path).map_err(|error| Failure::file("read", path, &error))?;
+    let settings = Settings::from_toml(&text);
+    settings.map_err(|error| Failure::new(Ending::Failed, format!("{}: {error}", path.display())))
+}
+
+/// Refuses a directory that is no database before anything is written into it.
+pub(crate) fn check_directory(dir: &Path, access: Access) -> Result<()> {
+    let refuse = |why: &str| Err(Failure::new(Ending::Failed, format!("{} {why}", dir.display())));
+    let entries = match std::fs::read_dir(dir) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            return match access {
+                Access::Create => Ok(()),
+                _ => refuse("does not exist; check the path, or create a database with `firn put --create`"),
+            };
+        }
+        Err(error) => return Err(Failure::file("list", dir, &error)),
+    };
+    let names: Vec<String> =
+        entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+    let is_ours = |name: &String| file_name::parse(name).is_some();
+    let has_manifest =
+        names.iter().any(|name| matches!(file_name::parse(name), Some(FileName::ManifestEdit(_))));
+    match access {
+        _ if has_manifest => Ok(()),
+        Access::Create if names.iter().all(is_ours) => Ok(()),
+        Access::Create => refuse("holds other files and no database; name an empty or new directory"),
+        _ => refuse("holds no database; check the path, or create one with `firn put --create`"),
+    }
+}
+
+fn find_keyspace(db: &Db, place: &Place, access: Access) -> Result<KeyspaceId> {
+    let engine = db.engine();
+    match engine.keyspace(&place.keyspace) {
+        Some(id) => Ok(id),
+        None if access == Access::Create => {
+            db.keyspace(&place.keyspace).map_err(|error| Failure::database(&place.dir, &error))
+        }
+        None => {
+            let names: Vec<String> =
+                engine.keyspaces().into_iter().map(|(name, _)| format!("'{name}'")).collect();
+            let (dir, wanted, names) = (place.dir.display(), &place.keyspace, names.join(", "));
+            let message = format!("{dir} has no keyspace '{wanted}'; it has {names}");
+            Err(Failure::new(Ending::Failed, message))
+        }
+    }
+}

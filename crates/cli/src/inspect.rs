@@ -1,0 +1,40 @@
+//! `firn inspect`: what lies where in a file.
+
+use std::path::PathBuf;
+
+use firn_format::dump::describe;
+
+use crate::ending::{Ending, Failure, Result};
+use crate::output::Output;
+
+/// Show what a database file holds, with offsets and meaning. Opens no database and changes nothing.
+///
+/// Each line has the offset in the file, a count of bytes, a field and its meaning. The dump goes on past a
+/// checksum that does not match as far as the bytes make sense, and ends with the first error. The end of a log
+/// after a crash is such an error, although recovery takes it for what it is.
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// A log segment, manifest edit or table; the kind is told by its name, else by its first bytes.
+    file: PathBuf,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
+    let path = &arguments.file;
+    if path.is_dir() {
+        let message =
+            format!("{} is a directory: name one of its files, or use `firn verify`", path.display());
+        return Err(Failure::new(Ending::Failed, message));
+    }
+    let bytes = std::fs::read(path).map_err(|error| Failure::file("read", path, &error))?;
+    let mut output = Output::new();
+    let described = describe(&path.to_string_lossy(), &bytes, &mut output);
+    output.finish()?;
+    match described {
+        Ok(Some(error)) => {
+            let message = format!("{} at offset {}: {error}", path.display(), error.offset);
+            Err(Failure::new(Ending::Corrupt, message))
+        }
+        // A refused line is a reader gone away, or an error that `finish` has reported.
+        Ok(None) | Err(_) => Ok(Ending::Done),
+    }
+}

@@ -1,0 +1,49 @@
+//! Standard output, buffered; a reader that goes away ends the program without complaint.
+
+use std::fmt;
+use std::io::{self, BufWriter, StdoutLock, Write};
+
+use crate::ending::{Ending, Failure, Result};
+
+/// Buffered standard output that formatted text and raw bytes go to.
+pub(crate) struct Output {
+    out: BufWriter<StdoutLock<'static>>,
+    /// The first error; later writes do nothing.
+    error: Option<io::Error>,
+}
+
+impl Output {
+    pub(crate) fn new() -> Self {
+        Self { out: BufWriter::with_capacity(64 << 10, io::stdout().lock()), error: None }
+    }
+
+    /// Writes `bytes` as they are; `false` once output is refused, so that the caller may stop early.
+    pub(crate) fn bytes(&mut self, bytes: &[u8]) -> bool {
+        if self.error.is_none() {
+            self.error = self.out.write_all(bytes).err();
+        }
+        self.error.is_none()
+    }
+
+    /// Writes `text` and a newline; as [`bytes`](Self::bytes).
+    pub(crate) fn line(&mut self, text: &str) -> bool {
+        self.bytes(text.as_bytes()) && self.bytes(b"\n")
+    }
+
+    /// Hands everything to the system; `Ok` also if the reader has gone away (`| head`).
+    pub(crate) fn finish(mut self) -> Result<()> {
+        let error = self.error.take().or_else(|| self.out.flush().err());
+        match error {
+            Some(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+                Err(Failure::new(Ending::Failed, format!("cannot write to standard output: {error}")))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl fmt::Write for Output {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        if self.bytes(text.as_bytes()) { Ok(()) } else { Err(fmt::Error) }
+    }
+}

@@ -1,0 +1,100 @@
+//! `firn stats`: what a database counts.
+
+use std::path::PathBuf;
+
+use firn_engine::{KeyspaceStats, Stats};
+use serde_json::{Map, Value, json};
+
+use crate::database::{Access, Database, Place};
+use crate::ending::{Ending, Result};
+use crate::output::Output;
+
+/// Print sizes and counters of a database, of its keyspaces and of their levels.
+///
+/// Counters count from the moment of opening, so here they say what opening did.
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// The database's directory.
+    dir: PathBuf,
+    /// Print one JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
+    let database = Database::open(&Place::of(&arguments.dir), Access::Read)?;
+    let stats = database.stats();
+    database.close()?;
+    let mut output = Output::new();
+    if arguments.json {
+        output.line(&as_json(&stats).to_string());
+    } else {
+        as_lines(&stats, &mut output);
+    }
+    output.finish()?;
+    Ok(Ending::Done)
+}
+
+/// The figures that are one number, by name.
+fn figures(stats: &Stats) -> [(&'static str, u64); 23] {
+    [
+        ("user_write_bytes_total", stats.user_write_bytes_total),
+        ("log_write_bytes_total", stats.log_write_bytes_total),
+        ("drain_write_bytes_total", stats.drain_write_bytes_total),
+        ("compaction_write_bytes_total", stats.compaction_write_bytes_total),
+        ("compaction_read_bytes_total", stats.compaction_read_bytes_total),
+        ("manifest_write_bytes_total", stats.manifest_write_bytes_total),
+        ("merge_index_bytes_total", stats.merge_index_bytes_total),
+        ("read_miss_bytes_total", stats.read_miss_bytes_total),
+        ("read_miss_count", stats.read_miss_count),
+        ("sync_count", stats.sync_count),
+        ("drain_count", stats.drain_count),
+        ("compaction_count", stats.compaction_count),
+        ("merge_count", stats.merge_count),
+        ("slowdown_us_total", stats.slowdown_us_total),
+        ("stop_us_total", stats.stop_us_total),
+        ("memory_bytes", stats.memory_bytes),
+        ("memory_bytes_max", stats.memory_bytes_max),
+        ("buffer_bytes", stats.buffer_bytes),
+        ("log_bytes", stats.log_bytes),
+        ("table_bytes", stats.table_bytes),
+        ("table_count", stats.table_count),
+        ("debt_bytes", stats.debt_bytes),
+        ("snapshot_count", stats.snapshot_count),
+    ]
+}
+
+fn as_json(stats: &Stats) -> Value {
+    let mut object: Map<String, Value> =
+        figures(stats).into_iter().map(|(name, figure)| (name.to_owned(), json!(figure))).collect();
+    let keyspace = |keyspace: &KeyspaceStats| {
+        let runs = keyspace.runs.iter().map(|(level, records)| json!({ "level": level, "records": records }));
+        let levels =
+            keyspace.levels.iter().map(|(tables, bytes)| json!({ "tables": tables, "bytes": bytes }));
+        json!({
+            "id": keyspace.id,
+            "name": keyspace.name,
+            "memtable_records": keyspace.memtable_records,
+            "runs": runs.collect::<Vec<Value>>(),
+            "levels": levels.collect::<Vec<Value>>(),
+        })
+    };
+    object.insert("keyspaces".to_owned(), stats.keyspaces.iter().map(keyspace).collect());
+    Value::Object(object)
+}
+
+fn as_lines(stats: &Stats, output: &mut Output) {
+    for (name, figure) in figures(stats) {
+        output.line(&format!("{name:<30} {figure:>16}"));
+    }
+    for keyspace in &stats.keyspaces {
+        output.line(&format!("\nkeyspace {} '{}'", keyspace.id, keyspace.name));
+        output.line(&format!("  memtable {:>12} records", keyspace.memtable_records));
+        for (level, records) in &keyspace.runs {
+            output.line(&format!("  run B{level:<6} {records:>10} records"));
+        }
+        for (level, (tables, bytes)) in keyspace.levels.iter().enumerate() {
+            output.line(&format!("  level L{level:<4} {tables:>10} tables {bytes:>16} bytes"));
+        }
+    }
+}

@@ -1,0 +1,7 @@
+//! The real program, called as a person calls it.
+
+mod program;
+mod usage;
+mod config;
+mod inspect;
+mod records;

@@ -1,0 +1,62 @@
+//! Calls of the program `firn`.
+
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// What one call did.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) code: i32,
+    pub(crate) out: String,
+    pub(crate) complaint: String,
+}
+
+impl Answer {
+    /// Asserts the exit code and returns standard output.
+    #[track_caller]
+    pub(crate) fn ended(self, code: i32) -> String {
+        assert_eq!(self.code, code, "{self:?}");
+        self.out
+    }
+
+    /// Asserts that the call failed with `code` and one line of complaint that holds all of `words`.
+    #[track_caller]
+    pub(crate) fn complained(self, code: i32, words: &[&str]) {
+        assert_eq!(self.code, code, "{self:?}");
+        assert_eq!(self.complaint.lines().count(), 1, "{self:?}");
+        for word in words {
+            assert!(self.complaint.contains(word), "no {word:?} in {self:?}");
+        }
+    }
+}
+
+/// Calls `firn` with `arguments` and nothing on standard input.
+pub(crate) fn firn(arguments: &[&str]) -> Answer {
+    firn_with_input(arguments, b"")
+}
+
+/// Calls `firn` with `arguments` and `input` on standard input.
+pub(crate) fn firn_with_input(arguments: &[&str], input: &[u8]) -> Answer {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_firn"))
+        .args(arguments)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the program starts");
+    // The program may end without reading its input.
+    let _ = child.stdin.take().expect("piped").write_all(input);
+    let output = child.wait_with_output().expect("the program ends");
+    let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+    Answer {
+        code: output.status.code().unwrap_or(-1),
+        out: text(output.stdout),
+        complaint: text(output.stderr),
+    }
+}
+
+/// The path as an argument.
+pub(crate) fn text(path: &Path) -> &str {
+    path.to_str().expect("temporary paths are UTF-8")
+}

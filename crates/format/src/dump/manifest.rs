@@ -1,0 +1,123 @@
+//! Manifest edits as text.
+
+use std::fmt;
+
+use crate::dump::{Dumped, Lines, Shown};
+use crate::manifest::bytes::Reader;
+use crate::manifest::{Change, EDIT_HEADER_BYTES, EDIT_MAGIC, KeyspaceText, ManifestEdit, TableMeta};
+
+/// Writes a manifest edit: its header field by field and a line for each change.
+///
+/// Changes are read even if the header's checksum does not match.
+///
+/// # Errors
+/// If the lines cannot be written.
+pub fn dump(bytes: &[u8], lines: &mut Lines<'_>) -> Dumped {
+    let header_error = ManifestEdit::decode_header(bytes).err();
+    let Some((header, changes)) = bytes.split_at_checked(EDIT_HEADER_BYTES) else {
+        return Ok(header_error);
+    };
+    if !header.starts_with(&EDIT_MAGIC) {
+        return Ok(header_error);
+    }
+    dump_header(header, lines)?;
+    let mut reader = Reader::new(changes, EDIT_HEADER_BYTES);
+    while !reader.is_empty() {
+        let offset = reader.offset();
+        match Change::decode(&mut reader) {
+            Ok(change) => dump_change(&change, offset, reader.offset() - offset, lines)?,
+            Err(error) => return Ok(Some(header_error.unwrap_or(error))),
+        }
+    }
+    Ok(header_error)
+}
+
+/// Writes the header's fields as they stand, right or wrong. `header` has all of them.
+fn dump_header(header: &[u8], lines: &mut Lines<'_>) -> fmt::Result {
+    let mut fields = Reader::new(header, 0);
+    let mut next = || fields.u64().unwrap_or_default();
+    let (magic, version_flags, number, epoch, length, checksum) =
+        (next(), next(), next(), next(), next(), next());
+    let flags = version_flags >> 32;
+    let base =
+        if flags & 1 == 0 { "changes the state of the edits before" } else { "restates the whole state" };
+    lines.line(0, 8, "magic", format_args!("{}", Shown(&magic.to_le_bytes())))?;
+    lines.line(8, 4, "version", format_args!("{}", version_flags as u32))?;
+    lines.line(12, 4, "flags", format_args!("{flags:#x}: {base}"))?;
+    lines.line(16, 8, "number", format_args!("{number} ({number:#x})"))?;
+    lines.line(24, 8, "epoch", format_args!("{epoch}"))?;
+    lines.line(32, 8, "bytes", format_args!("{length} bytes of changes"))?;
+    lines.line(40, 8, "checksum", format_args!("{checksum:016x}"))
+}
+
+fn dump_change(change: &Change, offset: usize, size: usize, lines: &mut Lines<'_>) -> fmt::Result {
+    let mut line = |field: &str, meaning: fmt::Arguments<'_>| lines.line(offset, size, field, meaning);
+    match change {
+        Change::Database { id } => line("Database", format_args!("id {id:032x}")),
+        Change::Keyspace { id, name, settings } => {
+            let settings = Settings(settings);
+            line("Keyspace", format_args!("id {id}, name {name:?}, {settings}"))
+        }
+        Change::DropKeyspace { id } => line("DropKeyspace", format_args!("id {id}")),
+        Change::AddTable { keyspace, level, run, table } => {
+            let table = Table(table);
+            line("AddTable", format_args!("keyspace {keyspace}, level {level}, run {run}, {table}"))
+        }
+        Change::RemoveTable { file } => line("RemoveTable", format_args!("file {file}")),
+        Change::MoveTable { file, level, run } => {
+            line("MoveTable", format_args!("file {file} to level {level}, run {run}"))
+        }
+        Change::DrainedThrough { keyspace, position } => {
+            line("DrainedThrough", format_args!("keyspace {keyspace} below log position {position}"))
+        }
+        Change::LogCut { position, generation } => {
+            line("LogCut", format_args!("from log position {position} on, now generation {generation}"))
+        }
+        Change::DurableThrough { position } => {
+            line("DurableThrough", format_args!("log position {position}"))
+        }
+        Change::NextNumber(number) => line("NextNumber", format_args!("{number}")),
+        Change::Tick { ms } => line("Tick", format_args!("{ms} ms since the Unix epoch")),
+        Change::CleanEnd { position } => line("CleanEnd", format_args!("log position {position}")),
+    }
+}
+
+/// The settings of a keyspace in one line.
+struct Settings<'a>(&'a KeyspaceText);
+
+impl fmt::Display for Settings<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let KeyspaceText { compression, merge_operator, compaction_filter, prefix_extractor } = self.0;
+        write!(f, "compression {compression:?}")?;
+        for (name, value) in [
+            ("merge_operator", merge_operator),
+            ("compaction_filter", compaction_filter),
+            ("prefix_extractor", prefix_extractor),
+        ] {
+            if let Some(value) = value {
+                write!(f, ", {name} {value:?}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What is known about a table, in one line.
+struct Table<'a>(&'a TableMeta);
+
+impl fmt::Display for Table<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let TableMeta {
+            file, bytes, file_checksum, entry_count, tombstone_count, range_tombstone_count, ..
+        } = self.0;
+        let TableMeta { sequence_min, sequence_max, data_bytes, content_hash, .. } = self.0;
+        let (smallest, largest) = (Shown(&self.0.smallest), Shown(&self.0.largest));
+        write!(
+            f,
+            "file {file}, {bytes} bytes, checksum {file_checksum:016x}, keys {smallest} to {largest}, "
+        )?;
+        write!(f, "sequences {sequence_min} to {sequence_max}, {entry_count} entries, ")?;
+        write!(f, "{tombstone_count} of them deletions, {range_tombstone_count} range tombstones, ")?;
+        write!(f, "{data_bytes} bytes of data, content hash {content_hash:032x}")
+    }
+}

@@ -1,0 +1,172 @@
+//! Names of the files of a database.
+//!
+//! ```text
+//! LOCK                          taken by the process that has the database open
+//! manifest-<number>             a manifest edit; number in 16 hex digits
+//! <base>.log                    a log segment; the log position of its byte 0 in 16 hex digits
+//! <stem>-<index>.table          a table; stem chosen by its writer, index in 6 decimal digits or more
+//! ```
+//! Hex digits are lower case, so names of one kind sort as their numbers do. Nothing in a file depends on its
+//! name. Names are ASCII letters, digits, `.`, `-` and `_`, 1 to [`NAME_BYTES_MAX`] bytes, no leading dot.
+
+use std::fmt;
+
+use crate::key::Position;
+
+/// Longest name.
+pub const NAME_BYTES_MAX: usize = 100;
+
+/// Longest stem of a table's name: leaves room for the largest index.
+pub const STEM_BYTES_MAX: usize = NAME_BYTES_MAX - "-.table".len() - 10;
+
+/// A name that belongs to a database, taken apart.
+///
+/// Ordered by kind as listed, then by number: a listing sorted so has manifest edits and log segments from old
+/// to new. `Display` gives the name; [`parse`] is its inverse.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum FileName {
+    /// The lock file.
+    Lock,
+    /// Manifest edit with this number.
+    ManifestEdit(u64),
+    /// Log segment whose byte 0 has this log position.
+    LogSegment(Position),
+    /// The `index`th table that the writer called `stem` wrote.
+    Table {
+        /// Says who wrote it, such as a job and its attempt.
+        stem: String,
+        /// From 0.
+        index: u32,
+    },
+}
+
+/// Name of the lock file.
+pub const LOCK: &str = "LOCK";
+
+/// Name of the log segment whose byte 0 has position `base`.
+pub fn log_segment(base: Position) -> String {
+    FileName::LogSegment(base).to_string()
+}
+
+/// Name of manifest edit `number`.
+pub fn manifest_edit(number: u64) -> String {
+    FileName::ManifestEdit(number).to_string()
+}
+
+/// Name of the `index`th table of the writer `stem`.
+///
+/// # Panics
+/// If `stem` is empty, longer than [`STEM_BYTES_MAX`], or has a byte that a name may not have.
+pub fn table(stem: &str, index: u32) -> String {
+    assert!(is_stem(stem), "a stem has 1 to {STEM_BYTES_MAX} letters, digits, '-', '_' or '.', not {stem:?}");
+    FileName::Table { stem: stem.to_owned(), index }.to_string()
+}
+
+/// Whether `name` can be the name of a file of a database, known or not; a name that passes leads out of no
+/// directory.
+pub fn is_valid(name: &str) -> bool {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'_');
+    (1..=NAME_BYTES_MAX).contains(&name.len()) && name.bytes().all(plain) && !name.starts_with('.')
+}
+
+fn is_stem(stem: &str) -> bool {
+    stem.len() <= STEM_BYTES_MAX && is_valid(stem)
+}
+
+/// Takes `name` apart; `None` if this release writes no such name. Only names as written are taken: one file has
+/// one name.
+pub fn parse(name: &str) -> Option<FileName> {
+    if !is_valid(name) {
+        return None;
+    }
+    if name == LOCK {
+        return Some(FileName::Lock);
+    }
+    if let Some(number) = name.strip_prefix("manifest-") {
+        return hex16(number).map(FileName::ManifestEdit);
+    }
+    if let Some(base) = name.strip_suffix(".log") {
+        return hex16(base).map(|base| FileName::LogSegment(Position(base)));
+    }
+    let (stem, digits) = name.strip_suffix(".table")?.rsplit_once('-')?;
+    let index = digits.bytes().all(|byte| byte.is_ascii_digit()).then(|| digits.parse().ok())??;
+    let parsed = FileName::Table { stem: stem.to_owned(), index };
+    (is_stem(stem) && parsed.to_string() == name).then_some(parsed)
+}
+
+/// Exactly 16 lower-case hex digits.
+fn hex16(digits: &str) -> Option<u64> {
+    let hex = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+    (digits.len() == 16 && digits.bytes().all(hex)).then(|| u64::from_str_radix(digits, 16).ok())?
+}
+
+impl fmt::Display for FileName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            FileName::Lock => f.write_str(LOCK),
+            FileName::ManifestEdit(number) => write!(f, "manifest-{number:016x}"),
+            FileName::LogSegment(base) => write!(f, "{:016x}.log", base.0),
+            FileName::Table { stem, index } => write!(f, "{stem}-{index:06}.table"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_frozen_and_parse_back() {
+        let names = [
+            (FileName::Lock, "LOCK"),
+            (FileName::ManifestEdit(1), "manifest-0000000000000001"),
+            (FileName::ManifestEdit(u64::MAX), "manifest-ffffffffffffffff"),
+            (FileName::LogSegment(Position(0)), "0000000000000000.log"),
+            (FileName::LogSegment(Position(4 << 20)), "0000000000400000.log"),
+            (FileName::Table { stem: "drain-7".into(), index: 0 }, "drain-7-000000.table"),
+            (FileName::Table { stem: "t".into(), index: u32::MAX }, "t-4294967295.table"),
+        ];
+        for (parsed, name) in &names {
+            assert_eq!(parsed.to_string(), *name);
+            assert_eq!(parse(name).as_ref(), Some(parsed), "{name}");
+        }
+        assert!(names.is_sorted(), "old to new");
+        assert_eq!(table("drain-7", 12), "drain-7-000012.table");
+        assert!(table(&"s".repeat(STEM_BYTES_MAX), u32::MAX).len() <= NAME_BYTES_MAX);
+    }
+
+    #[test]
+    fn other_names_are_not_ours() {
+        for name in [
+            "",
+            "lock",
+            "LOCK2",
+            "manifest-1",
+            "manifest-000000000000000A",
+            "manifest-+00000000000001f",
+            "manifest-00000000000000001",
+            "400000.log",
+            "000000000040000g.log",
+            ".log",
+            "a.table",
+            "-000001.table",
+            "a-1.table",
+            "a-0000001.table",
+            "a-+00001.table",
+            "a-4294967296.table",
+            "../a-000001.table",
+            "a/b-000001.table",
+            ".hidden-000001.table",
+            "é-000001.table",
+        ] {
+            assert_eq!(parse(name), None, "{name}");
+        }
+        assert!(parse(&format!("{}-000001.table", "s".repeat(STEM_BYTES_MAX + 1))).is_none());
+    }
+
+    #[test]
+    #[should_panic(expected = "a stem has")]
+    fn a_stem_may_not_leave_the_directory() {
+        table("../a", 0);
+    }
+}

@@ -1,0 +1,417 @@
+//! What a manifest edit says, change by change.
+//!
+//! ```text
+//! size  field  meaning
+//!    1  tag    what changes; frozen (see `golden/enums.txt`)
+//!    v  bytes  varint, length of the body
+//!       body   fields in the order listed, up to its end (their forms: see `bytes`)
+//!
+//! tag  change           body
+//!   1  Database         id u128
+//!   2  Keyspace         id number, name text, count of settings number, then per setting name text, value text
+//!   3  DropKeyspace     id number
+//!   4  AddTable         keyspace number, level number, run number, then file text, bytes number, file_checksum
+//!                       u64, smallest bytes, largest bytes, sequence_min number, sequence_max number,
+//!                       entry_count number, tombstone_count number, range_tombstone_count number, data_bytes
+//!                       number, content_hash u128
+//!   5  RemoveTable      file text
+//!   6  MoveTable        file text, level number, run number
+//!   7  DrainedThrough   keyspace number, position number
+//!   8  LogCut           position number, generation number
+//!   9  DurableThrough   position number
+//!  10  NextNumber       number number
+//!  11  Tick             ms number
+//!  12  CleanEnd         position number
+//! ```
+//! Settings of a keyspace in this release, in this order, those without a value left out: `compression` (always
+//! there), `merge_operator`, `compaction_filter`, `prefix_extractor`. A reader refuses a setting it does not know.
+//!
+//! Tags that newer releases will write; this one refuses them and says so:
+//!
+//! ```text
+//!  64  AddValueSegment       65  SealValueSegment     66  RemoveValueSegment
+//!  67  DeadMap               68  Redirect             69  DropRedirect
+//!  80  UserTimestamps of a keyspace                   81  EncryptionKey of a file
+//!  82  DrainedThroughRange   83  SequenceShift of an ingested or migrated table
+//! ```
+//! Since: FormatVersion::V1.
+
+use crate::error::{Error, Result};
+use crate::file_name;
+use crate::key::{POSITION_END, Position, Sequence};
+use crate::manifest::bytes::{Reader, put_bytes};
+use crate::varint;
+
+/// One change to the state of a database.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// Names the database; the first change of every base edit.
+    Database {
+        /// Drawn when it was created; stands in each log segment.
+        id: u128,
+    },
+    /// Creates a keyspace, or gives a live one new settings.
+    Keyspace {
+        /// Never used again after a drop.
+        id: u32,
+        /// Its name for people.
+        name: String,
+        /// Its settings.
+        settings: KeyspaceText,
+    },
+    /// Removes a keyspace and its tables.
+    DropKeyspace {
+        /// The keyspace.
+        id: u32,
+    },
+    /// Makes a table live.
+    AddTable {
+        /// The keyspace it belongs to.
+        keyspace: u32,
+        /// Its level, from 0.
+        level: u32,
+        /// Which sorted run of the level it is part of.
+        run: u64,
+        /// What is known about the file.
+        table: TableMeta,
+    },
+    /// Ends the life of a table.
+    RemoveTable {
+        /// Its file's name.
+        file: String,
+    },
+    /// Puts a live table elsewhere without touching its file.
+    MoveTable {
+        /// Its file's name.
+        file: String,
+        /// Its new level.
+        level: u32,
+        /// Its new sorted run.
+        run: u64,
+    },
+    /// All records of a keyspace below a log position are in tables.
+    DrainedThrough {
+        /// The keyspace.
+        keyspace: u32,
+        /// Replay skips its records below this.
+        position: Position,
+    },
+    /// Recovery threw away the log from a position on; frames written afterwards carry a new generation.
+    LogCut {
+        /// First position thrown away.
+        position: Position,
+        /// The generation from here on.
+        generation: u64,
+    },
+    /// The log was synced below a position when the edit was written.
+    DurableThrough {
+        /// One past the last synced byte.
+        position: Position,
+    },
+    /// Numbers below this one have been given to files, jobs or keyspaces.
+    NextNumber(
+        /// The next one to give.
+        u64,
+    ),
+    /// The engine's time has reached this.
+    Tick {
+        /// Milliseconds since the Unix epoch.
+        ms: u64,
+    },
+    /// The database was closed and its log ends exactly here.
+    CleanEnd {
+        /// One past the last frame.
+        position: Position,
+    },
+}
+
+/// Settings of a keyspace as text, by name.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct KeyspaceText {
+    /// Compression of its tables.
+    pub compression: String,
+    /// Name of its merge operator.
+    pub merge_operator: Option<String>,
+    /// Name of its compaction filter.
+    pub compaction_filter: Option<String>,
+    /// Name of its prefix extractor.
+    pub prefix_extractor: Option<String>,
+}
+
+/// What the manifest knows about a table without opening it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TableMeta {
+    /// Name of its file.
+    pub file: String,
+    /// Length of the file.
+    pub bytes: u64,
+    /// Checksum of the file, as its footer has it.
+    pub file_checksum: u64,
+    /// Smallest key, starts of range tombstones included.
+    pub smallest: Vec<u8>,
+    /// Greatest key, ends of range tombstones included.
+    pub largest: Vec<u8>,
+    /// Smallest sequence, range tombstones included.
+    pub sequence_min: Sequence,
+    /// Greatest sequence, range tombstones included.
+    pub sequence_max: Sequence,
+    /// Entries, range tombstones not included.
+    pub entry_count: u64,
+    /// Entries that are deletions.
+    pub tombstone_count: u64,
+    /// Fragments of range tombstones.
+    pub range_tombstone_count: u64,
+    /// Bytes of keys and values as written by users.
+    pub data_bytes: u64,
+    /// Sum of the entries' hashes modulo 2^128.
+    pub content_hash: u128,
+}
+
+impl Change {
+    /// The number that stands for this kind of change.
+    pub fn tag(&self) -> u8 {
+        match self {
+            Change::Database { .. } => 1,
+            Change::Keyspace { .. } => 2,
+            Change::DropKeyspace { .. } => 3,
+            Change::AddTable { .. } => 4,
+            Change::RemoveTable { .. } => 5,
+            Change::MoveTable { .. } => 6,
+            Change::DrainedThrough { .. } => 7,
+            Change::LogCut { .. } => 8,
+            Change::DurableThrough { .. } => 9,
+            Change::NextNumber(_) => 10,
+            Change::Tick { .. } => 11,
+            Change::CleanEnd { .. } => 12,
+        }
+    }
+
+    /// Appends tag, length and body.
+    pub(crate) fn encode(&self, out: &mut Vec<u8>) {
+        let mut body = Vec::new();
+        self.encode_body(&mut body);
+        out.push(self.tag());
+        put_bytes(&body, out);
+    }
+
+    fn encode_body(&self, out: &mut Vec<u8>) {
+        match self {
+            Change::Database { id } => out.extend_from_slice(&id.to_le_bytes()),
+            Change::Keyspace { id, name, settings } => {
+                varint::encode((*id).into(), out);
+                put_bytes(name.as_bytes(), out);
+                settings.encode(out);
+            }
+            Change::DropKeyspace { id } => varint::encode((*id).into(), out),
+            Change::AddTable { keyspace, level, run, table } => {
+                varint::encode((*keyspace).into(), out);
+                varint::encode((*level).into(), out);
+                varint::encode(*run, out);
+                table.encode(out);
+            }
+            Change::RemoveTable { file } => put_file(file, out),
+            Change::MoveTable { file, level, run } => {
+                put_file(file, out);
+                varint::encode((*level).into(), out);
+                varint::encode(*run, out);
+            }
+            Change::DrainedThrough { keyspace, position } => {
+                varint::encode((*keyspace).into(), out);
+                varint::encode(position.0, out);
+            }
+            Change::LogCut { position, generation } => {
+                varint::encode(position.0, out);
+                varint::encode(*generation, out);
+            }
+            Change::DurableThrough { position } | Change::CleanEnd { position } => {
+                varint::encode(position.0, out);
+            }
+            Change::NextNumber(number) => varint::encode(*number, out),
+            Change::Tick { ms } => varint::encode(*ms, out),
+        }
+    }
+
+    /// The next change of an edit.
+    pub(crate) fn decode(reader: &mut Reader<'_>) -> Result<Self> {
+        let offset = reader.offset();
+        let tag = reader.u8()?;
+        let body = reader.bytes()?;
+        let mut fields = Reader::new(body, reader.offset() - body.len());
+        let change = Self::decode_body(tag, offset, &mut fields)?;
+        if !fields.is_empty() {
+            let expected = format!("the end of change {tag}");
+            return Err(Error::new(fields.offset(), expected, "more fields (written by a newer Firn?)"));
+        }
+        Ok(change)
+    }
+
+    fn decode_body(tag: u8, offset: usize, fields: &mut Reader<'_>) -> Result<Self> {
+        Ok(match tag {
+            1 => Change::Database { id: fields.u128()? },
+            2 => Change::Keyspace {
+                id: fields.number32()?,
+                name: fields.text()?.to_owned(),
+                settings: KeyspaceText::decode(fields)?,
+            },
+            3 => Change::DropKeyspace { id: fields.number32()? },
+            4 => Change::AddTable {
+                keyspace: fields.number32()?,
+                level: fields.number32()?,
+                run: fields.number()?,
+                table: TableMeta::decode(fields)?,
+            },
+            5 => Change::RemoveTable { file: file(fields)? },
+            6 => Change::MoveTable { file: file(fields)?, level: fields.number32()?, run: fields.number()? },
+            7 => Change::DrainedThrough { keyspace: fields.number32()?, position: position(fields)? },
+            8 => Change::LogCut { position: position(fields)?, generation: fields.number()? },
+            9 => Change::DurableThrough { position: position(fields)? },
+            10 => Change::NextNumber(fields.number()?),
+            11 => Change::Tick { ms: fields.number()? },
+            12 => Change::CleanEnd { position: position(fields)? },
+            _ => {
+                let what = reserved(tag).unwrap_or("unknown");
+                let found = format!("tag {tag} ({what}; written by a newer Firn: upgrade to read it)");
+                return Err(Error::new(offset, "a change of tag 1 to 12", found));
+            }
+        })
+    }
+}
+
+/// What a tag that this release refuses stands for.
+pub(crate) fn reserved(tag: u8) -> Option<&'static str> {
+    Some(match tag {
+        64 => "AddValueSegment",
+        65 => "SealValueSegment",
+        66 => "RemoveValueSegment",
+        67 => "DeadMap",
+        68 => "Redirect",
+        69 => "DropRedirect",
+        80 => "UserTimestamps",
+        81 => "EncryptionKey",
+        82 => "DrainedThroughRange",
+        83 => "SequenceShift",
+        _ => return None,
+    })
+}
+
+/// A log position below the end of all positions, or that end.
+fn position(fields: &mut Reader<'_>) -> Result<Position> {
+    let offset = fields.offset();
+    let number = fields.number()?;
+    if number > POSITION_END.0 {
+        return Err(Error::new(offset, "a log position of at most 2^59", format!("{number}")));
+    }
+    Ok(Position(number))
+}
+
+fn sequence(fields: &mut Reader<'_>) -> Result<Sequence> {
+    let offset = fields.offset();
+    let number = fields.number()?;
+    if number > Sequence::MAX.0 {
+        return Err(Error::new(offset, "a sequence below 2^56", format!("{number}")));
+    }
+    Ok(Sequence(number))
+}
+
+fn put_file(name: &str, out: &mut Vec<u8>) {
+    debug_assert!(file_name::is_valid(name), "{name:?} is no file's name");
+    put_bytes(name.as_bytes(), out);
+}
+
+/// The name of a file in the database's directory: one that could lead elsewhere is refused.
+fn file(fields: &mut Reader<'_>) -> Result<String> {
+    let offset = fields.offset();
+    let name = fields.text()?;
+    if !file_name::is_valid(name) {
+        return Err(Error::new(offset, "the name of a file in this directory", format!("{name:?}")));
+    }
+    Ok(name.to_owned())
+}
+
+impl KeyspaceText {
+    fn settings(&self) -> [(&'static str, Option<&str>); 4] {
+        [
+            ("compression", Some(&self.compression)),
+            ("merge_operator", self.merge_operator.as_deref()),
+            ("compaction_filter", self.compaction_filter.as_deref()),
+            ("prefix_extractor", self.prefix_extractor.as_deref()),
+        ]
+    }
+
+    fn encode(&self, out: &mut Vec<u8>) {
+        let settings = self.settings();
+        let count = settings.iter().filter(|(_, value)| value.is_some()).count();
+        varint::encode(count as u64, out);
+        for (name, value) in settings {
+            if let Some(value) = value {
+                put_bytes(name.as_bytes(), out);
+                put_bytes(value.as_bytes(), out);
+            }
+        }
+    }
+
+    fn decode(fields: &mut Reader<'_>) -> Result<Self> {
+        let mut found: [Option<String>; 4] = [const { None }; 4];
+        let names = Self::default().settings().map(|(name, _)| name);
+        let count_offset = fields.offset();
+        let mut known = names.iter().zip(found.iter_mut());
+        for _ in 0..fields.number()? {
+            let offset = fields.offset();
+            let name = fields.text()?;
+            // Settings come in their order, each once: an iterator that only goes forward checks both.
+            let Some((_, place)) = known.find(|(known, _)| **known == name) else {
+                let expected = "a setting of a keyspace that this release knows, in its order";
+                return Err(Error::new(offset, expected, format!("{name:?} (written by a newer Firn?)")));
+            };
+            *place = Some(fields.text()?.to_owned());
+        }
+        let [compression, merge_operator, compaction_filter, prefix_extractor] = found;
+        let Some(compression) = compression else {
+            return Err(Error::new(count_offset, "a setting named compression", "none"));
+        };
+        Ok(Self { compression, merge_operator, compaction_filter, prefix_extractor })
+    }
+}
+
+impl TableMeta {
+    /// Appends the description's bytes to `out`: the body of an `AddTable` change, and part of jobs' specs.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        put_file(&self.file, out);
+        varint::encode(self.bytes, out);
+        out.extend_from_slice(&self.file_checksum.to_le_bytes());
+        put_bytes(&self.smallest, out);
+        put_bytes(&self.largest, out);
+        for number in [
+            self.sequence_min.0,
+            self.sequence_max.0,
+            self.entry_count,
+            self.tombstone_count,
+            self.range_tombstone_count,
+            self.data_bytes,
+        ] {
+            varint::encode(number, out);
+        }
+        out.extend_from_slice(&self.content_hash.to_le_bytes());
+    }
+
+    /// Takes a description off the front of `fields`.
+    ///
+    /// # Errors
+    /// A field is malformed.
+    pub fn decode(fields: &mut Reader<'_>) -> Result<Self> {
+        Ok(Self {
+            file: file(fields)?,
+            bytes: fields.number()?,
+            file_checksum: fields.u64()?,
+            smallest: fields.bytes()?.to_vec(),
+            largest: fields.bytes()?.to_vec(),
+            sequence_min: sequence(fields)?,
+            sequence_max: sequence(fields)?,
+            entry_count: fields.number()?,
+            tombstone_count: fields.number()?,
+            range_tombstone_count: fields.number()?,
+            data_bytes: fields.number()?,
+            content_hash: fields.u128()?,
+        })
+    }
+}

@@ -1,0 +1,15 @@
+//! Manifest edits: what changed in the set of live files.
+//!
+//! A database's state is its newest *base* edit and every edit after it, in the order of their numbers. Each edit
+//! is one file that is created whole, never changed, and never created twice. In the order of reading: [`edit`]
+//! (the file), [`change`] (what it says), [`bytes`] (how fields are stored).
+
+pub mod edit;
+pub mod change;
+pub mod bytes;
+
+pub use change::{Change, KeyspaceText, TableMeta};
+pub use edit::{EDIT_HEADER_BYTES, EDIT_MAGIC, ManifestEdit};
+
+#[cfg(test)]
+mod tests;

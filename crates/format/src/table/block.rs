@@ -1,0 +1,275 @@
+//! What surrounds every block of a table: codec and checksum.
+//!
+//! ```text
+//! offset    size  field       meaning
+//!      0       n  stored      the payload, or its compressed form
+//!      n       8  raw_bytes   u64 LE: length of the payload; only if codec is not 0
+//!  end-9       1  codec       0 = none, 1 = LZ4 block, 2 = Zstd frame; frozen
+//!  end-8       8  checksum    xxh3-64 LE over everything before it
+//! ```
+//! A payload that compression shrinks by less than an eighth, or more than [`RATIO_MAX`] times, is stored raw:
+//! so a reader never allocates more than `RATIO_MAX` times what it was given. Since: FormatVersion::V1.
+
+use std::fmt;
+
+use crate::checksum::xxh3;
+use crate::error::{Error, Result};
+
+/// Bytes after the stored payload of an uncompressed block.
+pub const BLOCK_TRAILER_BYTES: usize = 9;
+/// Most bytes of payload for one stored byte.
+pub const RATIO_MAX: u64 = 1024;
+/// Zstd's level: the fastest.
+const ZSTD_LEVEL: i32 = 1;
+
+/// How blocks are compressed. Numbers are frozen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum Compression {
+    /// Not at all.
+    #[default]
+    None = 0,
+    /// LZ4 block format.
+    Lz4 = 1,
+    /// Zstd, level 1.
+    Zstd = 2,
+}
+
+impl Compression {
+    /// Inverse of `as u8`.
+    pub fn from_u8(number: u8) -> Option<Self> {
+        Some(match number {
+            0 => Compression::None,
+            1 => Compression::Lz4,
+            2 => Compression::Zstd,
+            _ => return None,
+        })
+    }
+}
+
+/// Seals blocks; keeps the codec's memory from block to block.
+#[derive(Default)]
+pub struct Sealer {
+    compression: Compression,
+    scratch: Vec<u8>,
+    zstd: Option<zstd::bulk::Compressor<'static>>,
+}
+
+impl Sealer {
+    /// Seals with `compression` wherever it pays.
+    pub fn new(compression: Compression) -> Self {
+        Self { compression, ..Self::default() }
+    }
+
+    /// Turns the payload `out[start..]` into a whole block in place.
+    ///
+    /// # Errors
+    /// Zstd cannot be set up or refuses the payload.
+    pub fn seal(&mut self, out: &mut Vec<u8>, start: usize) -> Result<()> {
+        let codec = if self.compress(out, start)? { self.compression } else { Compression::None };
+        if codec != Compression::None {
+            let raw_bytes = (out.len() - start) as u64;
+            out.truncate(start);
+            out.extend_from_slice(&self.scratch);
+            out.extend_from_slice(&raw_bytes.to_le_bytes());
+        }
+        close(out, start, codec);
+        Ok(())
+    }
+
+    /// Compresses into the scratch; whether that is worth storing.
+    fn compress(&mut self, out: &[u8], start: usize) -> Result<bool> {
+        let payload = out.get(start..).unwrap_or_default();
+        let bytes = match self.compression {
+            Compression::None => return Ok(false),
+            Compression::Lz4 => {
+                self.scratch.resize(lz4_flex::block::get_maximum_output_size(payload.len()), 0);
+                lz4_flex::block::compress_into(payload, &mut self.scratch).map_err(|error| failed(&error))?
+            }
+            Compression::Zstd => {
+                self.scratch.resize(zstd::zstd_safe::compress_bound(payload.len()), 0);
+                if self.zstd.is_none() {
+                    self.zstd =
+                        Some(zstd::bulk::Compressor::new(ZSTD_LEVEL).map_err(|error| failed(&error))?);
+                }
+                let Some(zstd) = &mut self.zstd else { return Ok(false) };
+                zstd.compress_to_buffer(payload, &mut self.scratch[..]).map_err(|error| failed(&error))?
+            }
+        };
+        self.scratch.truncate(bytes);
+        let stored = bytes as u64 + size_of::<u64>() as u64;
+        let raw = payload.len() as u64;
+        Ok(stored <= raw - raw / 8 && raw <= stored.saturating_mul(RATIO_MAX))
+    }
+}
+
+impl fmt::Debug for Sealer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sealer").field("compression", &self.compression).finish_non_exhaustive()
+    }
+}
+
+/// Turns the payload `out[start..]` into an uncompressed block.
+pub fn seal_raw(out: &mut Vec<u8>, start: usize) {
+    close(out, start, Compression::None);
+}
+
+fn close(out: &mut Vec<u8>, start: usize, codec: Compression) {
+    out.push(codec as u8);
+    let checksum = xxh3(out.get(start..).unwrap_or_default());
+    out.extend_from_slice(&checksum.to_le_bytes());
+}
+
+/// A block whose checksum holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Checked<'a> {
+    /// The payload itself.
+    Raw(&'a [u8]),
+    /// To be decompressed with [`decompress`].
+    Compressed {
+        /// By what.
+        codec: Compression,
+        /// The compressed payload.
+        stored: &'a [u8],
+        /// The payload's length; at most [`RATIO_MAX`] times the block's.
+        raw_bytes: usize,
+    },
+}
+
+/// The payload of a whole block, its checksum compared.
+///
+/// # Errors
+/// Too short, wrong checksum, unknown codec or a payload length out of proportion; offsets are in `block`.
+pub fn check(block: &[u8]) -> Result<Checked<'_>> {
+    let Some((body, checksum)) = block.split_last_chunk::<8>() else {
+        return Err(Error::new(0, "a block of at least 9 bytes", format!("{} bytes", block.len())));
+    };
+    let (found, expected) = (xxh3(body), u64::from_le_bytes(*checksum));
+    if found != expected {
+        let found = format!("bytes with checksum {found:#018x}");
+        return Err(Error::new(0, format!("a block with checksum {expected:#018x}"), found));
+    }
+    parts(body)
+}
+
+/// As [`check`] for a block whose checksum was compared before.
+///
+/// # Errors
+/// As for [`check`], the checksum apart.
+#[inline]
+pub fn trusted(block: &[u8]) -> Result<Checked<'_>> {
+    match block.len().checked_sub(8).and_then(|bytes| block.get(..bytes)) {
+        Some(body) => parts(body),
+        None => Err(Error::new(0, "a block of at least 9 bytes", format!("{} bytes", block.len()))),
+    }
+}
+
+#[inline]
+fn parts(body: &[u8]) -> Result<Checked<'_>> {
+    match body.split_last() {
+        Some((0, payload)) => Ok(Checked::Raw(payload)),
+        Some((codec, stored)) => compressed_parts(*codec, stored),
+        None => Err(Error::new(0, "a codec", "nothing")),
+    }
+}
+
+fn compressed_parts(number: u8, stored: &[u8]) -> Result<Checked<'_>> {
+    let Some(codec) = Compression::from_u8(number) else {
+        return Err(Error::new(stored.len(), "codec 0, 1 or 2", format!("{number}")));
+    };
+    let Some((stored, raw_bytes)) = stored.split_last_chunk::<8>() else {
+        return Err(Error::new(0, "8 bytes of payload length", format!("{}", stored.len())));
+    };
+    let raw_bytes = u64::from_le_bytes(*raw_bytes);
+    let limit = (stored.len() as u64 + 8).saturating_mul(RATIO_MAX);
+    match usize::try_from(raw_bytes) {
+        Ok(raw_bytes) if raw_bytes as u64 <= limit => Ok(Checked::Compressed { codec, stored, raw_bytes }),
+        _ => Err(Error::new(
+            stored.len(),
+            format!("a payload of at most {limit} bytes"),
+            format!("{raw_bytes}"),
+        )),
+    }
+}
+
+/// Decompresses `stored` to exactly `raw_bytes` bytes in `out` (cleared first).
+///
+/// # Errors
+/// The codec's own, or another length.
+pub fn decompress(codec: Compression, stored: &[u8], raw_bytes: usize, out: &mut Vec<u8>) -> Result<()> {
+    out.clear();
+    let bytes = match codec {
+        Compression::None => {
+            out.extend_from_slice(stored);
+            stored.len()
+        }
+        Compression::Lz4 => {
+            out.resize(raw_bytes, 0);
+            lz4_flex::block::decompress_into(stored, out).map_err(|error| failed(&error))?
+        }
+        Compression::Zstd => {
+            out.reserve_exact(raw_bytes);
+            zstd::bulk::Decompressor::new()
+                .and_then(|mut zstd| zstd.decompress_to_buffer(stored, out))
+                .map_err(|error| failed(&error))?
+        }
+    };
+    if bytes != raw_bytes || out.len() != raw_bytes {
+        return Err(Error::new(0, format!("a payload of {raw_bytes} bytes"), format!("{bytes} bytes")));
+    }
+    Ok(())
+}
+
+fn failed(error: &dyn fmt::Display) -> Error {
+    Error::new(0, "a block the codec takes", error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sealed(payload: &[u8], compression: Compression) -> Vec<u8> {
+        let mut out = vec![0xee; 3];
+        out.extend_from_slice(payload);
+        Sealer::new(compression).seal(&mut out, 3).unwrap();
+        out.split_off(3)
+    }
+
+    fn opened(block: &[u8]) -> Result<Vec<u8>> {
+        Ok(match check(block)? {
+            Checked::Raw(payload) => payload.to_vec(),
+            Checked::Compressed { codec, stored, raw_bytes } => {
+                let mut out = vec![1, 2, 3];
+                decompress(codec, stored, raw_bytes, &mut out)?;
+                out
+            }
+        })
+    }
+
+    #[test]
+    fn payloads_come_back_and_every_flip_is_noticed() {
+        let text: Vec<u8> = (0..600_u32).flat_map(|n| format!("value {n} ").into_bytes()).collect();
+        for compression in [Compression::None, Compression::Lz4, Compression::Zstd] {
+            for payload in [&text[..], b"", b"x", &[0; 100_000]] {
+                let mut block = sealed(payload, compression);
+                assert_eq!(opened(&block), Ok(payload.to_vec()), "{compression:?}");
+                assert_eq!(trusted(&block), check(&block));
+                for at in (0..block.len()).step_by(block.len() / 50 + 1) {
+                    block[at] ^= 0x10;
+                    assert!(opened(&block).is_err(), "{compression:?} byte {at}");
+                    block[at] ^= 0x10;
+                }
+            }
+            let small = sealed(&text, compression).len() < text.len() * 3 / 4;
+            assert_eq!(small, compression != Compression::None);
+        }
+    }
+
+    #[test]
+    fn a_length_out_of_proportion_is_refused_before_it_is_allocated() {
+        let mut block = vec![1, 2, 3];
+        block.extend_from_slice(&u64::MAX.to_le_bytes());
+        close(&mut block, 0, Compression::Lz4);
+        assert!(check(&block).is_err());
+    }
+}

@@ -1,0 +1,318 @@
+//! A table as a stream of bytes, without I/O.
+
+use std::fmt;
+
+use super::block::{self, Sealer};
+use super::content::{FileChecksum, entry_hash};
+use super::data::DataBlockBuilder;
+use super::footer::{FOOTER_BYTES, Footer, Handle};
+use super::index::{IndexBuilder, shortest_separator};
+use super::properties::Properties;
+use super::{Compression, PrefixBytes};
+use crate::error::{Error, Result};
+use crate::filter::{self, filter_hash};
+use crate::key::{Entry, Kind, Sequence};
+use crate::tombstone::FragmentList;
+
+/// The form of a table, as far as it is a choice.
+#[derive(Clone)]
+pub struct TableForm {
+    /// Payload bytes at which a data block is closed; a larger value gets a block of its own.
+    pub block_bytes: u32,
+    /// How data blocks are compressed.
+    pub compression: Compression,
+    /// Bits per key of the filters; 0 = no filter.
+    pub filter_bits_per_key: u32,
+    /// Name and function of the prefix extractor, if prefixes are to be filtered too.
+    pub prefix: Option<(String, PrefixBytes)>,
+}
+
+impl Default for TableForm {
+    fn default() -> Self {
+        Self {
+            block_bytes: 4096,
+            compression: Compression::None,
+            filter_bits_per_key: filter::BITS_PER_KEY_DEFAULT,
+            prefix: None,
+        }
+    }
+}
+
+impl fmt::Debug for TableForm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TableForm")
+            .field("block_bytes", &self.block_bytes)
+            .field("compression", &self.compression)
+            .field("filter_bits_per_key", &self.filter_bits_per_key)
+            .field("prefix", &self.prefix.as_ref().map(|(name, _)| name))
+            .finish()
+    }
+}
+
+/// Turns entries in order into the bytes of a table file.
+///
+/// Bytes come out front to back: [`completed`](Self::completed) are final and may be written, then
+/// [`release`](Self::release)d. They depend on the form and on what was added, on nothing else. A value is copied
+/// once, to where it is written from.
+#[derive(Debug)]
+pub struct TableEncoder {
+    form: TableForm,
+    out: Vec<u8>,
+    /// File offset of `out`'s first byte.
+    released_bytes: u64,
+    /// Where in `out` the open block begins: everything before is final.
+    block_start: usize,
+    block: DataBlockBuilder,
+    sealer: Sealer,
+    index: IndexBuilder,
+    /// Bytes of the block just closed, until its separator is known.
+    closed_block_bytes: u64,
+    separator: Vec<u8>,
+    key_hashes: Vec<u32>,
+    prefix_hashes: Vec<u32>,
+    tombstones: FragmentList,
+    properties: Properties,
+    file_checksum: FileChecksum,
+}
+
+/// What [`TableEncoder::finish`] leaves: the rest of the bytes are in `completed`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finished {
+    /// What the file says about itself.
+    pub properties: Properties,
+    /// Length of the file.
+    pub file_bytes: u64,
+    /// xxh3-64 of the whole file.
+    pub file_checksum: u64,
+}
+
+impl TableEncoder {
+    /// An empty table of `form`.
+    pub fn new(form: TableForm) -> Self {
+        let properties = Properties {
+            sequence_min: Sequence::MAX,
+            block_bytes: form.block_bytes,
+            compression: form.compression,
+            filter_bits_per_key: form.filter_bits_per_key,
+            prefix_extractor: form.prefix.as_ref().map(|(name, _)| name.clone()),
+            ..Properties::default()
+        };
+        Self {
+            sealer: Sealer::new(form.compression),
+            form,
+            out: Vec::new(),
+            released_bytes: 0,
+            block_start: 0,
+            block: DataBlockBuilder::default(),
+            index: IndexBuilder::default(),
+            closed_block_bytes: 0,
+            separator: Vec::new(),
+            key_hashes: Vec::new(),
+            prefix_hashes: Vec::new(),
+            tombstones: FragmentList::new(),
+            properties,
+            file_checksum: FileChecksum::default(),
+        }
+    }
+
+    /// Adds the next entry: greater key, or the same key and a smaller sequence.
+    ///
+    /// # Errors
+    /// Out of order, beyond a limit of [`super::data`], or not a put, delete or merge. Or the codec fails.
+    pub fn add(&mut self, entry: &Entry<'_>) -> Result<()> {
+        let block_bytes = self.form.block_bytes as usize;
+        if entry.value.len() > block_bytes && !self.block.is_empty() {
+            self.close_block()?;
+        }
+        let same_key = self.add_to_block(entry)?;
+        let properties = &mut self.properties;
+        if properties.entry_count == 0 {
+            properties.smallest = entry.key.to_vec();
+        }
+        properties.entry_count += 1;
+        properties.tombstone_count += u64::from(entry.kind == Kind::Delete);
+        properties.data_bytes += (entry.key.len() + entry.value.len()) as u64;
+        properties.sequence_min = properties.sequence_min.min(entry.sequence);
+        properties.sequence_max = properties.sequence_max.max(entry.sequence);
+        properties.content_hash = properties.content_hash.wrapping_add(entry_hash(entry));
+        if !same_key && self.form.filter_bits_per_key > 0 {
+            self.add_to_filters(entry.key);
+        }
+        if self.block.payload_bytes() >= block_bytes {
+            self.close_block()?;
+        }
+        Ok(())
+    }
+
+    /// Adds range tombstones; any number of times before [`finish`](Self::finish).
+    pub fn add_tombstones(&mut self, list: &FragmentList) {
+        if !list.is_empty() {
+            self.tombstones = FragmentList::merge(&[&self.tombstones, list]);
+        }
+    }
+
+    /// Bytes that are final and not released yet.
+    pub fn completed(&self) -> &[u8] {
+        self.out.get(..self.block_start).unwrap_or_default()
+    }
+
+    /// Forgets the completed bytes, which the caller has written.
+    pub fn release(&mut self) {
+        self.file_checksum.update(self.out.get(..self.block_start).unwrap_or_default());
+        self.released_bytes += self.block_start as u64;
+        self.out.drain(..self.block_start);
+        self.block_start = 0;
+        if self.out.capacity() > OUT_BYTES_KEPT {
+            self.out.shrink_to(OUT_BYTES_KEPT);
+        }
+    }
+
+    /// Bytes the file would have if finished now, a little more or less.
+    pub fn estimated_bytes(&self) -> u64 {
+        let bits =
+            (self.key_hashes.len() + self.prefix_hashes.len()) * self.form.filter_bits_per_key as usize;
+        let open = if self.block.is_empty() { 0 } else { self.block.payload_bytes() };
+        let rest = open
+            + self.index.estimated_bytes()
+            + bits / 8
+            + self.tombstones.memory_bytes() / 4
+            + FOOTER_BYTES;
+        self.released_bytes + (self.block_start + rest) as u64
+    }
+
+    /// Entries added so far.
+    pub fn entry_count(&self) -> u64 {
+        self.properties.entry_count
+    }
+
+    /// The last key added; empty before the first.
+    pub fn last_key(&self) -> &[u8] {
+        self.block.last_key()
+    }
+
+    /// Whether nothing was added.
+    pub fn is_empty(&self) -> bool {
+        self.properties.entry_count == 0 && self.tombstones.is_empty()
+    }
+
+    /// Completes the file; what is left of it is then [`completed`](Self::completed).
+    ///
+    /// # Errors
+    /// Nothing was added, or the codec fails.
+    pub fn finish(&mut self) -> Result<Finished> {
+        if self.is_empty() {
+            return Err(Error::new(0, "entries or tombstones in a table", "none"));
+        }
+        if !self.block.is_empty() {
+            self.close_block()?;
+        }
+        if self.closed_block_bytes > 0 {
+            self.separator.clear();
+            self.separator.extend_from_slice(self.block.last_key());
+            self.index.add(&self.separator, self.closed_block_bytes);
+        }
+        self.finish_properties();
+        let mut footer = Footer { data_bytes: self.end(), ..Footer::default() };
+        let bits = self.form.filter_bits_per_key;
+        let hashes = std::mem::take(&mut self.key_hashes);
+        footer.filter = self.put_filter(&hashes, bits);
+        let hashes = std::mem::take(&mut self.prefix_hashes);
+        footer.prefixes = self.put_filter(&hashes, bits);
+        if !self.tombstones.is_empty() {
+            let tombstones = std::mem::take(&mut self.tombstones);
+            footer.tombstones = self.put_block(|out| tombstones.encode(out));
+        }
+        let (blocks, top) = std::mem::take(&mut self.index).finish();
+        footer.index = Handle { offset: self.end(), bytes: blocks.len() as u64 };
+        self.out.extend_from_slice(&blocks);
+        footer.top = self.put_block(|out| out.extend_from_slice(&top));
+        let properties = std::mem::take(&mut self.properties);
+        footer.properties = self.put_block(|out| properties.encode(out));
+        footer.encode(&mut self.out);
+        self.block_start = self.out.len();
+        let mut whole = self.file_checksum.clone();
+        whole.update(&self.out);
+        Ok(Finished { properties, file_bytes: self.end(), file_checksum: whole.finish() })
+    }
+
+    fn end(&self) -> u64 {
+        self.released_bytes + self.out.len() as u64
+    }
+
+    fn add_to_block(&mut self, entry: &Entry<'_>) -> Result<bool> {
+        if self.closed_block_bytes == 0 {
+            return Ok(self.block.add(entry, &mut self.out)?.same_key);
+        }
+        // The first entry after a closed block tells that block's separator.
+        let last = self.block.last_key();
+        if last < entry.key {
+            shortest_separator(last, entry.key, &mut self.separator);
+        } else {
+            self.separator.clear();
+            self.separator.extend_from_slice(last);
+        }
+        let added = self.block.add(entry, &mut self.out)?;
+        self.index.add(&self.separator, self.closed_block_bytes);
+        self.closed_block_bytes = 0;
+        Ok(added.same_key)
+    }
+
+    fn add_to_filters(&mut self, key: &[u8]) {
+        self.key_hashes.push(filter_hash(key));
+        let Some((_, prefix_bytes)) = &self.form.prefix else { return };
+        if let Some(prefix) = prefix_bytes(key).and_then(|bytes| key.get(..bytes)) {
+            let hash = filter_hash(prefix);
+            if self.prefix_hashes.last() != Some(&hash) {
+                self.prefix_hashes.push(hash);
+            }
+        }
+    }
+
+    fn close_block(&mut self) -> Result<()> {
+        self.block.finish(&mut self.out);
+        self.sealer.seal(&mut self.out, self.block_start)?;
+        self.closed_block_bytes = (self.out.len() - self.block_start) as u64;
+        self.block_start = self.out.len();
+        Ok(())
+    }
+
+    fn finish_properties(&mut self) {
+        let properties = &mut self.properties;
+        properties.block_count = self.index.block_count();
+        properties.largest = self.block.last_key().to_vec();
+        let list = &self.tombstones;
+        let (Some(start), Some(end), Some((oldest, newest))) =
+            (list.smallest(), list.end(), list.sequence_range())
+        else {
+            return;
+        };
+        if properties.entry_count == 0 || start < &properties.smallest[..] {
+            properties.smallest = start.to_vec();
+        }
+        if end > &properties.largest[..] {
+            properties.largest = end.to_vec();
+        }
+        properties.range_tombstone_count = list.len() as u64;
+        properties.sequence_min = properties.sequence_min.min(oldest);
+        properties.sequence_max = properties.sequence_max.max(newest);
+        properties.content_hash = properties.content_hash.wrapping_add(list.content_hash());
+    }
+
+    fn put_filter(&mut self, hashes: &[u32], bits_per_key: u32) -> Handle {
+        if hashes.is_empty() {
+            return Handle::default();
+        }
+        let filter = filter::build(hashes, bits_per_key);
+        self.put_block(|out| out.extend_from_slice(&filter))
+    }
+
+    fn put_block(&mut self, fill: impl FnOnce(&mut Vec<u8>)) -> Handle {
+        let (offset, start) = (self.end(), self.out.len());
+        fill(&mut self.out);
+        block::seal_raw(&mut self.out, start);
+        Handle { offset, bytes: (self.out.len() - start) as u64 }
+    }
+}
+
+/// Room for output kept from one release to the next.
+const OUT_BYTES_KEPT: usize = 4 << 20;

@@ -1,0 +1,28 @@
+//! Which data block a key is in: two levels on disk, one array in memory.
+//!
+//! A *separator* stands for each data block: not below its last key and below the next block's first key
+//! (unless both are one key with many versions), and as short as that allows. Data blocks lie one after another
+//! from offset 0, so lengths say where they are.
+//!
+//! ```text
+//! index block payload                            top index payload
+//!   u64 LE  offset of its first data block         u64 LE  data block count
+//!   u32 LE  entry count                            u32 LE  index block count
+//!   entries:                                       entries:
+//!     varint  shared with the one before             varint  bytes of the index block, trailer included
+//!     varint  unshared                               varint  data blocks it names
+//!     varint  bytes of the data block                varint  bytes of its last separator
+//!     ...     suffix of the separator                ...     that separator
+//! ```
+//! Index blocks lie one after another too, wherever the footer says. A reader of a whole table decodes all of
+//! them into an [`Index`] (about 30 bytes a data block); the top level lets a reader far from the file fetch one
+//! index block only. Since: FormatVersion::V1.
+
+mod builder;
+mod read;
+
+#[cfg(test)]
+mod tests;
+
+pub use builder::{IndexBuilder, shortest_separator};
+pub use read::Index;

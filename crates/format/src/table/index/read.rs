@@ -1,0 +1,228 @@
+//! The index in memory.
+
+use crate::error::{Error, Result};
+use crate::key::key_prefix;
+use crate::manifest::bytes::Reader;
+use crate::table::block::{self, Checked};
+use crate::table::data::common_bytes;
+
+/// All separators of a table, searched by 8-byte fences.
+///
+/// Fence i is separator i's 8 bytes after the bytes that all separators share, as a big-endian number: a search
+/// halves one array of words and compares whole separators only where fences are equal.
+#[derive(Debug, Default)]
+pub struct Index {
+    common: Vec<u8>,
+    fences: Vec<u64>,
+    /// Where each data block begins, and where the last one ends.
+    offsets: Vec<u64>,
+    /// Separators without the common bytes, one after another.
+    suffixes: Vec<u8>,
+    suffix_ends: Vec<u32>,
+}
+
+impl Index {
+    /// The index whose top level has payload `top` and whose index blocks are `region`.
+    ///
+    /// `data_bytes` is where the data blocks end.
+    ///
+    /// # Errors
+    /// Anything [`super::IndexBuilder`] does not write. Offsets are in `region`, or in `top` for `top`'s faults.
+    pub fn decode(top: &[u8], region: &[u8], data_bytes: u64) -> Result<Self> {
+        let mut separators = Separators {
+            expanded_max: data_bytes.saturating_mul(2).saturating_add(1 << 16).min(u64::from(u32::MAX)),
+            ..Separators::default()
+        };
+        let mut input = Reader::new(top, 0);
+        let block_count = input.u64()?;
+        let index_blocks = input.u32()?;
+        let mut at = 0;
+        for _ in 0..index_blocks {
+            let entry_at = input.offset();
+            let (bytes, count) = (input.number()?, input.number()?);
+            let last = input.bytes()?;
+            let end = usize::try_from(bytes).ok().and_then(|bytes| bytes.checked_add(at));
+            let Some(block) = end.and_then(|end| region.get(at..end)) else {
+                return Err(Error::new(
+                    entry_at,
+                    "an index block inside the index",
+                    format!("{bytes} bytes"),
+                ));
+            };
+            let before = separators.ends.len();
+            separators.add_block(block).map_err(|error| error.based(at))?;
+            at += block.len();
+            if (separators.ends.len() - before) as u64 != count || separators.last() != last {
+                return Err(Error::new(entry_at, "what the index block holds", format!("{count} entries")));
+            }
+        }
+        let whole = at == region.len() && input.is_empty() && separators.ends.len() as u64 == block_count;
+        if !whole || separators.data_end != data_bytes {
+            let found = format!("{} blocks to offset {}", separators.ends.len(), separators.data_end);
+            return Err(Error::new(0, format!("{block_count} blocks to offset {data_bytes}"), found));
+        }
+        Ok(separators.into_index())
+    }
+
+    /// The first block whose separator is not below `key`; [`block_count`](Self::block_count) if there is none.
+    #[inline]
+    pub fn find(&self, key: &[u8]) -> usize {
+        let count = self.fences.len();
+        let common = common_bytes(&self.common, key);
+        if common < self.common.len() {
+            return match key.get(common) > self.common.get(common) {
+                true => count,
+                false => 0,
+            };
+        }
+        let fence = key_prefix(key, common);
+        let low = self.fences.partition_point(|word| *word < fence);
+        if self.fences.get(low).is_none_or(|word| *word != fence) {
+            return low;
+        }
+        self.find_among_equals(low, fence, key.get(common..).unwrap_or_default())
+    }
+
+    #[inline(never)]
+    fn find_among_equals(&self, low: usize, fence: u64, suffix: &[u8]) -> usize {
+        let equals = self.fences.get(low..).unwrap_or_default().partition_point(|word| *word == fence);
+        let (mut low, mut high) = (low, low + equals);
+        while low < high {
+            let middle = low + (high - low) / 2;
+            if self.suffix(middle) < suffix {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        low
+    }
+
+    /// Whether `key` is block `block`'s separator: only then can its versions go on in the next block.
+    pub fn is_separator(&self, block: usize, key: &[u8]) -> bool {
+        block < self.block_count() && key.strip_prefix(&self.common[..]) == Some(self.suffix(block))
+    }
+
+    /// Where block `block` begins and how many bytes it has, trailer included.
+    #[inline]
+    pub fn block(&self, block: usize) -> Option<(u64, u64)> {
+        match self.offsets.get(block..)? {
+            [start, end, ..] => Some((*start, end - start)),
+            _ => None,
+        }
+    }
+
+    /// How many data blocks.
+    #[inline]
+    pub fn block_count(&self) -> usize {
+        self.fences.len()
+    }
+
+    /// The separator of block `block`.
+    pub fn separator(&self, block: usize) -> Vec<u8> {
+        [&self.common, self.suffix(block)].concat()
+    }
+
+    /// Heap bytes held.
+    pub fn memory_bytes(&self) -> usize {
+        self.common.capacity()
+            + (self.fences.capacity() + self.offsets.capacity()) * size_of::<u64>()
+            + self.suffixes.capacity()
+            + self.suffix_ends.capacity() * size_of::<u32>()
+    }
+
+    fn suffix(&self, block: usize) -> &[u8] {
+        let start =
+            block.checked_sub(1).and_then(|before| self.suffix_ends.get(before)).copied().unwrap_or(0);
+        let end = self.suffix_ends.get(block).copied().unwrap_or(start);
+        self.suffixes.get(start as usize..end as usize).unwrap_or_default()
+    }
+}
+
+/// Whole separators on the way to an [`Index`].
+#[derive(Default)]
+struct Separators {
+    bytes: Vec<u8>,
+    ends: Vec<usize>,
+    offsets: Vec<u64>,
+    data_end: u64,
+    /// A well-formed index expands to no more than this: longer means hostile prefix compression.
+    expanded_max: u64,
+}
+
+impl Separators {
+    fn add_block(&mut self, block: &[u8]) -> Result<()> {
+        let Checked::Raw(payload) = block::check(block)? else {
+            return Err(Error::new(0, "an uncompressed index block", "a compressed one"));
+        };
+        let mut input = Reader::new(payload, 0);
+        let first_offset = input.u64()?;
+        if first_offset != self.data_end {
+            return Err(Error::new(0, format!("first offset {}", self.data_end), format!("{first_offset}")));
+        }
+        let count = input.u32()?;
+        let mut previous = self.bytes.len()..self.bytes.len();
+        for _ in 0..count {
+            let at = input.offset();
+            let (shared, unshared, block_bytes) = (input.number()?, input.number()?, input.number()?);
+            let suffix = input.take(usize::try_from(unshared).unwrap_or(usize::MAX))?;
+            let shared = usize::try_from(shared).ok().filter(|shared| *shared <= previous.len());
+            let end = self.data_end.checked_add(block_bytes).filter(|_| block_bytes > 0);
+            let (Some(shared), Some(end)) = (shared, end) else {
+                return Err(Error::new(at, "a separator that continues the one before", "another"));
+            };
+            if self.bytes.len() as u64 + shared as u64 + unshared > self.expanded_max {
+                return Err(Error::new(
+                    at,
+                    format!("at most {} bytes of separators", self.expanded_max),
+                    "more",
+                ));
+            }
+            let start = self.bytes.len();
+            self.bytes.extend_from_within(previous.start..previous.start + shared);
+            self.bytes.extend_from_slice(suffix);
+            let before = self.last();
+            if !self.ends.is_empty() && self.bytes.get(start..).unwrap_or_default() < before {
+                return Err(Error::new(at, "a separator not below the one before", "a smaller one"));
+            }
+            self.offsets.push(self.data_end);
+            self.ends.push(self.bytes.len());
+            self.data_end = end;
+            previous = start..self.bytes.len();
+        }
+        match input.is_empty() && count > 0 {
+            true => Ok(()),
+            false => {
+                Err(Error::new(input.offset(), "one or more separators and the block's end", "more bytes"))
+            }
+        }
+    }
+
+    fn get(&self, index: usize) -> &[u8] {
+        let start = index.checked_sub(1).and_then(|before| self.ends.get(before)).copied().unwrap_or(0);
+        let end = self.ends.get(index).copied().unwrap_or(start);
+        self.bytes.get(start..end).unwrap_or_default()
+    }
+
+    fn last(&self) -> &[u8] {
+        self.get(self.ends.len().wrapping_sub(1))
+    }
+
+    fn into_index(mut self) -> Index {
+        let count = self.ends.len();
+        let common = common_bytes(self.get(0), self.last());
+        let common_key = self.get(0).get(..common).unwrap_or_default().to_vec();
+        let mut suffixes = Vec::with_capacity(self.bytes.len() - common * count);
+        let mut suffix_ends = Vec::with_capacity(count);
+        let mut fences = Vec::with_capacity(count);
+        for index in 0..count {
+            let separator = self.get(index);
+            suffixes.extend_from_slice(separator.get(common..).unwrap_or_default());
+            suffix_ends.push(suffixes.len() as u32);
+            fences.push(key_prefix(separator, common));
+        }
+        self.offsets.push(self.data_end);
+        self.offsets.shrink_to_fit();
+        Index { common: common_key, fences, offsets: self.offsets, suffixes, suffix_ends }
+    }
+}

@@ -1,0 +1,88 @@
+//! Numbers that stand in files: the list in `golden/enums.txt` may grow and never change.
+
+use std::fs;
+
+use firn_format::log::FrameKind;
+use firn_format::manifest::{Change, KeyspaceText, TableMeta};
+use firn_format::table::Compression;
+use firn_format::{FormatVersion, Kind, Position, Sequence};
+
+use crate::golden;
+
+const FILE: &str = "enums.txt";
+
+/// Each number with its meaning, one a line.
+fn lines() -> Vec<String> {
+    let mut lines = vec![format!("FormatVersion V1 {}", FormatVersion::V1 as u32)];
+    for number in 0..=u8::MAX {
+        lines.extend(Kind::from_u8(number).map(|kind| format!("Kind {kind:?} {number}")));
+    }
+    for number in 0..=u8::MAX {
+        lines.extend(FrameKind::from_u8(number).map(|kind| format!("FrameKind {kind:?} {number}")));
+    }
+    for change in changes() {
+        let text = format!("{change:?}");
+        let name = text.split([' ', '(']).next().unwrap_or_default();
+        lines.push(format!("Change {name} {}", change.tag()));
+    }
+    for number in 0..=u8::MAX {
+        lines.extend(Compression::from_u8(number).map(|codec| format!("Compression {codec:?} {number}")));
+    }
+    lines
+}
+
+/// One change of each kind.
+fn changes() -> Vec<Change> {
+    let position = Position(0);
+    let file = String::new();
+    let table = TableMeta {
+        file: file.clone(),
+        bytes: 0,
+        file_checksum: 0,
+        smallest: vec![],
+        largest: vec![],
+        sequence_min: Sequence(0),
+        sequence_max: Sequence(0),
+        entry_count: 0,
+        tombstone_count: 0,
+        range_tombstone_count: 0,
+        data_bytes: 0,
+        content_hash: 0,
+    };
+    vec![
+        Change::Database { id: 0 },
+        Change::Keyspace { id: 0, name: String::new(), settings: KeyspaceText::default() },
+        Change::DropKeyspace { id: 0 },
+        Change::AddTable { keyspace: 0, level: 0, run: 0, table },
+        Change::RemoveTable { file: file.clone() },
+        Change::MoveTable { file, level: 0, run: 0 },
+        Change::DrainedThrough { keyspace: 0, position },
+        Change::LogCut { position, generation: 0 },
+        Change::DurableThrough { position },
+        Change::NextNumber(0),
+        Change::Tick { ms: 0 },
+        Change::CleanEnd { position },
+    ]
+}
+
+#[test]
+fn persisted_numbers_only_grow() {
+    let now = lines();
+    let frozen = fs::read_to_string(golden::path(FILE)).unwrap_or_default();
+    for line in frozen.lines() {
+        assert!(
+            now.iter().any(|now| now == line),
+            "`{line}` stands in files of earlier releases and is gone"
+        );
+    }
+    golden::expect_text(FILE, &(now.join("\n") + "\n"));
+}
+
+#[test]
+fn numbers_go_there_and_back() {
+    for number in 0..=u8::MAX {
+        assert!(Kind::from_u8(number).is_none_or(|kind| kind as u8 == number));
+        assert!(FrameKind::from_u8(number).is_none_or(|kind| kind as u8 == number));
+        assert!(Compression::from_u8(number).is_none_or(|codec| codec as u8 == number));
+    }
+}

@@ -1,0 +1,9 @@
+//! What binds the format to the bytes of earlier releases, and its decoders to whatever bytes there are.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod golden;
+mod samples;
+mod enums;
+mod damage;
+mod dumps;

@@ -1,0 +1,238 @@
+//! The values behind the golden files.
+
+use firn_format::dump::{self, Dumped, Lines};
+use firn_format::key::GRANULE_BYTES;
+use firn_format::log::{
+    EndReason, FRAME_HEADER_BYTES, Frame, FrameKind, FrameWriter, LARGE_BATCH_BYTES, LargeBatch, Record,
+    SEGMENT_HEADER_BYTES, SegmentHeader, encode_single, frame_bytes, scan_frames, single_frame_bytes,
+};
+use firn_format::manifest::{Change, KeyspaceText, ManifestEdit, TableMeta};
+use firn_format::{Error, FormatVersion, Kind, Position, Result, Sequence};
+
+/// A golden file: what is in it and how to read it.
+pub(crate) struct Sample {
+    pub(crate) name: &'static str,
+    pub(crate) bytes: Vec<u8>,
+    /// The decoded value, as `Debug` shows it.
+    pub(crate) value: String,
+    pub(crate) decode: fn(&[u8]) -> Result<String>,
+    pub(crate) dump: fn(&[u8], &mut String) -> Dumped,
+}
+
+pub(crate) const BASE: Position = Position(3 * GRANULE_BYTES);
+pub(crate) const GENERATION: u64 = 2;
+const DURABLE: Position = Position(3 * GRANULE_BYTES - 4096);
+/// Where the frames of the frame samples lie: right after a segment's header.
+pub(crate) const FRAME_AT: Position = Position(BASE.0 + SEGMENT_HEADER_BYTES as u64);
+
+pub(crate) fn samples() -> Vec<Sample> {
+    let mut samples =
+        vec![segment("log-segment-v1-empty", vec![]), segment("log-segment-v1-frames", frames())];
+    for (name, frame) in [
+        ("log-frame-v1-put", put()),
+        ("log-frame-v1-batch", batch()),
+        ("log-frame-v1-void", void()),
+        ("log-frame-v1-large-batch", large_batch()),
+    ] {
+        let bytes = frame.bytes(FRAME_AT);
+        let value = format!("{:?}", [(0, frame)]);
+        samples.push(Sample { name, bytes, value, decode: decode_frame, dump: dump_frame });
+    }
+    samples.push(edit("manifest-edit-v1-empty", false, vec![]));
+    samples.push(edit("manifest-edit-v1-every-change", true, every_change()));
+    samples
+}
+
+/// A frame's content, apart from where it lies.
+#[derive(Debug, PartialEq)]
+enum Content {
+    Batch(Vec<Record<'static>>),
+    Void(usize),
+    LargeBatch(LargeBatch),
+}
+
+impl Content {
+    fn bytes(&self, position: Position) -> Vec<u8> {
+        let (kind, size) = match self {
+            Content::Batch(records) => (FrameKind::Batch, records.iter().map(Record::bytes).sum()),
+            Content::Void(bytes) => (FrameKind::Void, *bytes),
+            Content::LargeBatch(_) => (FrameKind::LargeBatch, LARGE_BATCH_BYTES),
+        };
+        let mut out = vec![0x5a; frame_bytes(size)];
+        let mut writer = FrameWriter::new(&mut out[8..]);
+        match self {
+            Content::Batch(records) => {
+                for record in records {
+                    writer.put(record);
+                }
+            }
+            Content::Void(_) => {}
+            Content::LargeBatch(name) => writer.name_large_batch(name),
+        }
+        let word = writer.finish(DURABLE, kind, position, GENERATION);
+        out[..8].copy_from_slice(&word.to_le_bytes());
+        out
+    }
+
+    fn of(frame: &Frame<'_>) -> Result<String> {
+        assert_eq!(frame.durable_through, DURABLE);
+        let content = match frame.kind {
+            FrameKind::Batch => {
+                let records: Result<Vec<_>> = frame.records().map(|(_, record)| record).collect();
+                return Ok(format!("Batch({:?})", records?));
+            }
+            FrameKind::Void => Content::Void(frame.bytes() - FRAME_HEADER_BYTES),
+            FrameKind::LargeBatch => Content::LargeBatch(frame.large_batch()?),
+        };
+        Ok(format!("{content:?}"))
+    }
+}
+
+fn put() -> Content {
+    let record = Record { keyspace: 1, kind: Kind::Put, expires_at_ms: 0, key: b"key", value: b"value" };
+    // The short way gives the same bytes as the long one.
+    let mut out = vec![0; single_frame_bytes(3, 5, false)];
+    let word = encode_single(&mut out[8..], &record, DURABLE, FRAME_AT, GENERATION);
+    out[..8].copy_from_slice(&word.to_le_bytes());
+    let content = Content::Batch(vec![record]);
+    assert_eq!(content.bytes(FRAME_AT), out);
+    content
+}
+
+fn batch() -> Content {
+    let put = Record { keyspace: 1, kind: Kind::Put, expires_at_ms: 0, key: b"a", value: b"" };
+    Content::Batch(vec![
+        put,
+        Record { kind: Kind::Delete, key: b"gone", ..put },
+        Record { kind: Kind::Merge, keyspace: 2, key: b"counter", value: &[1, 0, 0, 0, 0, 0, 0, 0], ..put },
+        Record { kind: Kind::DeleteRange, key: b"m", value: b"n\xff", ..put },
+        Record { expires_at_ms: 1_700_000_000_000, key: b"session", value: b"until then", ..put },
+        Record { keyspace: u32::MAX, key: b"", value: &[0xee; 70], ..put },
+    ])
+}
+
+fn void() -> Content {
+    Content::Void(16)
+}
+
+fn large_batch() -> Content {
+    Content::LargeBatch(LargeBatch {
+        base: Position(9 * GRANULE_BYTES),
+        bytes: 1 << 28,
+        checksum: 0xdead_beef,
+    })
+}
+
+fn frames() -> Vec<Content> {
+    vec![put(), void(), batch()]
+}
+
+fn segment_header() -> SegmentHeader {
+    SegmentHeader {
+        version: FormatVersion::V1,
+        database: 0x0011_2233_4455_6677_8899_aabb_ccdd_eeff,
+        base: BASE,
+        previous_end: Position(3 * GRANULE_BYTES - 1024),
+        generation: GENERATION,
+        capacity: 64 << 20,
+    }
+}
+
+fn segment(name: &'static str, frames: Vec<Content>) -> Sample {
+    let mut bytes = segment_header().encode().to_vec();
+    let mut found = Vec::new();
+    for frame in frames {
+        let offset = bytes.len();
+        bytes.extend(frame.bytes(Position(BASE.0 + offset as u64)));
+        found.push((offset, frame));
+    }
+    let value = format!("{:?} {found:?}", segment_header());
+    let dump: fn(&[u8], &mut String) -> Dumped =
+        |bytes, out| dump::describe("0000000000c00000.log", bytes, out);
+    Sample { name, bytes, value, decode: decode_segment, dump }
+}
+
+fn decode_segment(bytes: &[u8]) -> Result<String> {
+    let header = SegmentHeader::decode(bytes)?;
+    let frames = decode_frames(bytes, header.base, SEGMENT_HEADER_BYTES)?;
+    Ok(format!("{header:?} {frames}"))
+}
+
+fn decode_frame(bytes: &[u8]) -> Result<String> {
+    if bytes.is_empty() {
+        return Err(Error::new(0, "a frame", "nothing"));
+    }
+    decode_frames(bytes, FRAME_AT, 0)
+}
+
+/// All frames up to the very end of `bytes`, which has to be where a frame ends.
+fn decode_frames(bytes: &[u8], base: Position, start: usize) -> Result<String> {
+    let mut scan = scan_frames(bytes, base, start, GENERATION);
+    let mut frames = Vec::new();
+    for (offset, frame) in scan.by_ref() {
+        frames.push(format!("({offset}, {})", Content::of(&frame)?));
+    }
+    let end = scan.into_end();
+    match end.reason {
+        EndReason::EndOfBytes if end.offset == bytes.len() => Ok(format!("[{}]", frames.join(", "))),
+        EndReason::Torn(error) => Err(error),
+        reason => Err(Error::new(end.offset, "frames up to the end", format!("{reason:?}"))),
+    }
+}
+
+fn dump_frame(bytes: &[u8], out: &mut String) -> Dumped {
+    dump::log::dump_frames(bytes, FRAME_AT, 0, GENERATION, &mut Lines::new(out))
+}
+
+fn edit(name: &'static str, base: bool, changes: Vec<Change>) -> Sample {
+    let edit = ManifestEdit { number: 0x1234, base, epoch: 7, changes };
+    let value = format!("{edit:?}");
+    let decode: fn(&[u8]) -> Result<String> = |bytes| Ok(format!("{:?}", ManifestEdit::decode(bytes)?));
+    let dump: fn(&[u8], &mut String) -> Dumped =
+        |bytes, out| dump::describe("some/where/manifest-0000000000001234", bytes, out);
+    Sample { name, bytes: edit.encode(), value, decode, dump }
+}
+
+fn every_change() -> Vec<Change> {
+    let plain = KeyspaceText { compression: "none".into(), ..KeyspaceText::default() };
+    let full = KeyspaceText {
+        compression: "zstd".into(),
+        merge_operator: Some("sum".into()),
+        compaction_filter: Some("newest-hour".into()),
+        prefix_extractor: Some("fixed-8".into()),
+    };
+    let position = Position(3 * GRANULE_BYTES + 512);
+    let file = "drain-17-000000.table";
+    vec![
+        Change::Database { id: 0x0011_2233_4455_6677_8899_aabb_ccdd_eeff },
+        Change::Keyspace { id: 0, name: "default".into(), settings: plain },
+        Change::Keyspace { id: 300, name: "Zähler".into(), settings: full },
+        Change::DropKeyspace { id: 4 },
+        Change::AddTable { keyspace: 300, level: 0, run: 17, table: table_meta(file) },
+        Change::RemoveTable { file: file.into() },
+        Change::MoveTable { file: file.into(), level: 1, run: 1 << 40 },
+        Change::DrainedThrough { keyspace: 300, position },
+        Change::LogCut { position, generation: 3 },
+        Change::DurableThrough { position },
+        Change::NextNumber(18),
+        Change::Tick { ms: 1_700_000_000_000 },
+        Change::CleanEnd { position },
+    ]
+}
+
+fn table_meta(file: &str) -> TableMeta {
+    TableMeta {
+        file: file.into(),
+        bytes: 2_345_678,
+        file_checksum: 0x0123_4567_89ab_cdef,
+        smallest: vec![],
+        largest: b"zebra\xff".to_vec(),
+        sequence_min: Sequence(1_572_864),
+        sequence_max: Sequence((1 << 56) - 1),
+        entry_count: 20_000,
+        tombstone_count: 17,
+        range_tombstone_count: 2,
+        data_bytes: 2_000_000,
+        content_hash: u128::MAX - 1,
+    }
+}

@@ -1,0 +1,203 @@
+//! The machine stops at every operation of its storage, and what is left is opened again.
+//!
+//! A script runs once to count its operations (writes, syncs, renames, …, those of background work included). Then
+//! it runs again for every one of them and is cut there: the process dies, the last write perhaps torn, or power
+//! is lost. What is left must be the promised prefix; some more steps are run on it; and it is crashed once more.
+
+use fastrand::Rng;
+use firn_storage::place::{Crash, Memory};
+
+use crate::corpus::Case;
+use crate::generate::{Profile, script};
+use crate::metamorphic::{Failure, caught};
+use crate::ops::Script;
+use crate::runner::{Runner, Stop};
+use crate::shrink::shrink;
+use crate::world::{Knobs, World};
+
+/// Where and how a machine stops.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cut {
+    /// The operation before which it stops.
+    pub operation: u64,
+    /// How much of that operation is done, if it is a write.
+    pub torn_bytes: usize,
+    /// What is left.
+    pub crash: Crash,
+    /// Seed of what happens afterwards.
+    pub tail: u64,
+}
+
+/// What was done, for reports.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// Scripts.
+    pub seed_count: u64,
+    /// Cuts by a kill.
+    pub kill_count: u64,
+    /// Cuts by a power loss.
+    pub power_loss_count: u64,
+}
+
+impl Totals {
+    /// All cuts.
+    pub fn cut_count(&self) -> u64 {
+        self.kill_count + self.power_loss_count
+    }
+}
+
+/// Cuts the script of `seed` at every operation, or at `cuts_max` of them evenly spread.
+///
+/// At each: a kill (the last write whole, torn or not begun, in turn), and a power loss with a seed of its own.
+pub fn check_seed(world: &dyn World, seed: u64, cuts_max: u64) -> Result<Totals, Box<Failure>> {
+    let script = script(seed, Profile::Short);
+    let knobs = if seed % 4 == 0 { 0 } else { seed };
+    let mut totals = Totals { seed_count: 1, ..Totals::default() };
+    let operations = match count_operations(world, &script, knobs) {
+        Ok(operations) => operations,
+        Err(what) => return Err(Box::new(uncut_failure(world, seed, knobs, what, &script))),
+    };
+    let mut rng = Rng::with_seed(seed ^ 0x6375_7473);
+    let stride = (operations * 2).div_ceil(cuts_max.max(1)).max(1);
+    let first = rng.u64(0..stride);
+    for operation in (first..=operations).step_by(usize::try_from(stride).unwrap_or(usize::MAX)) {
+        let torn_bytes = match operation % 3 {
+            0 => 0,
+            1 => rng.usize(0..64),
+            _ => rng.usize(0..8192),
+        };
+        let kill = Cut { operation, torn_bytes, crash: Crash::Kill, tail: rng.u64(0..1 << 32) };
+        let crash = Crash::PowerLoss { seed: rng.u64(0..1 << 32) };
+        let power_loss = Cut { crash, tail: rng.u64(0..1 << 32), ..kill };
+        for cut in [kill, power_loss] {
+            if let Err(what) = attempt(world, &script, knobs, cut) {
+                return Err(Box::new(failure(world, seed, knobs, cut, what, &script)));
+            }
+        }
+        totals.kill_count += 1;
+        totals.power_loss_count += 1;
+    }
+    Ok(totals)
+}
+
+/// Runs the script of `seed` and cuts it at one operation only.
+pub fn check_cut(world: &dyn World, seed: u64, cut: Cut) -> Result<(), String> {
+    let knobs = if seed % 4 == 0 { 0 } else { seed };
+    attempt(world, &script(seed, Profile::Short), knobs, cut)
+}
+
+/// Runs `script`, cut as `cut` says, then recovers, goes on, crashes and recovers again.
+pub fn attempt(world: &dyn World, script: &Script, knobs: u64, cut: Cut) -> Result<(), String> {
+    caught(|| {
+        let mut rng = Rng::with_seed(cut.tail);
+        let memory = Memory::new();
+        memory.cut_write_at(cut.operation, cut.torn_bytes);
+        let mut runner = Runner::new(world, Knobs::draw(knobs).stepped(), memory.clone(), script.seed)?;
+        match runner.run(script) {
+            Ok(()) | Err(Stop::Gone) => {}
+            Err(Stop::Violation(what)) => return Err(Stop::Violation(at_cut(&memory, &what))),
+        }
+        let explain = |stop: Stop| match stop {
+            Stop::Violation(what) => Stop::Violation(at_cut(&memory, &what)),
+            Stop::Gone => Stop::Violation("the machine is gone though it was started again".to_owned()),
+        };
+        if rng.u8(0..4) == 0 {
+            // The machine stops again while it recovers.
+            runner.interrupt(cut.crash, rng.u64(0..30)).map_err(explain)?;
+        }
+        let again = Knobs::draw(rng.u64(0..64)).stepped();
+        runner.recover(cut.crash, again).map_err(explain)?;
+        let tail = crate::generate::script(cut.tail, Profile::Tail);
+        runner.run(&tail).map_err(explain)?;
+        let crash = if rng.bool() { Crash::Kill } else { Crash::PowerLoss { seed: rng.u64(0..1 << 32) } };
+        runner.recover(crash, Knobs::draw(knobs).stepped()).map_err(explain)
+    })
+}
+
+fn at_cut(memory: &Memory, what: &str) -> String {
+    let operation = memory.cut_operation().unwrap_or("the end of the script".to_owned());
+    format!("cut at `{operation}`: {what}")
+}
+
+fn count_operations(world: &dyn World, script: &Script, knobs: u64) -> Result<u64, String> {
+    let mut operations = 0;
+    caught(|| {
+        let mut runner = Runner::new(world, Knobs::draw(knobs).stepped(), Memory::new(), script.seed)?;
+        let ran = runner.run(script);
+        operations = runner.memory().operations();
+        ran
+    })?;
+    Ok(operations)
+}
+
+fn uncut_failure(world: &dyn World, seed: u64, knobs: u64, what: String, script: &Script) -> Failure {
+    let small = shrink(script, &mut |script| count_operations(world, script, knobs).is_err());
+    let case = Case { world: world.name().to_owned(), knobs, cut: None, script: small };
+    Failure { what, case, command: format!("cargo x sim crash --world {} --seed {seed}", world.name()) }
+}
+
+fn failure(world: &dyn World, seed: u64, knobs: u64, cut: Cut, what: String, script: &Script) -> Failure {
+    // A shorter script has its operations elsewhere: every cut near the old distance from the end is tried.
+    let mut best_cut = cut;
+    let mut fails = |script: &Script| {
+        let found = failing_cut(world, script, knobs, best_cut);
+        best_cut = found.unwrap_or(best_cut);
+        found.is_some()
+    };
+    let small = shrink(script, &mut fails);
+    let case = Case { world: world.name().to_owned(), knobs, cut: Some(best_cut), script: small };
+    let power = match cut.crash {
+        Crash::Kill => String::new(),
+        Crash::PowerLoss { seed } => format!(" --power {seed}"),
+    };
+    let Cut { operation, torn_bytes, tail, .. } = cut;
+    let command = format!(
+        "cargo x sim crash --world {} --seed {seed} --cut {operation} --torn {torn_bytes} --tail {tail}{power}",
+        world.name()
+    );
+    Failure { what, case, command }
+}
+
+/// A cut of `script` that fails as `cut` did: the same operation, or one of up to forty before the end.
+fn failing_cut(world: &dyn World, script: &Script, knobs: u64, cut: Cut) -> Option<Cut> {
+    let operations = count_operations(world, script, knobs).ok()?;
+    let candidates = std::iter::once(cut.operation).chain((0..=operations).rev().take(40));
+    let mut cuts =
+        candidates.filter(|operation| *operation <= operations).map(|operation| Cut { operation, ..cut });
+    cuts.find(|cut| attempt(world, script, knobs, *cut).is_err())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::reference::Fault;
+    use crate::world::ReferenceWorld;
+
+    #[test]
+    fn the_reference_survives_every_cut() {
+        let mut cuts = 0;
+        for seed in 0..12 {
+            match check_seed(&ReferenceWorld::default(), seed, u64::MAX) {
+                Ok(totals) => cuts += totals.cut_count(),
+                Err(failure) => panic!("{failure:#?}"),
+            }
+        }
+        assert!(cuts > 800, "{cuts} cuts are too few to mean anything");
+    }
+
+    /// Canaries: engines that acknowledge too early, tear or reorder are caught.
+    #[test]
+    fn broken_engines_are_caught() {
+        for fault in
+            [Fault::SkipSync, Fault::LateJournal, Fault::HalfBatch, Fault::SwapLast, Fault::LoseWrite(5)]
+        {
+            let world = ReferenceWorld { fault: Some(fault) };
+            let failure = (0..50).find_map(|seed| check_seed(&world, seed, 100).err());
+            let failure = failure.unwrap_or_else(|| panic!("{fault:?} went unnoticed in 50 seeds"));
+            println!("{fault:?}: {}\n{}\n{}", failure.what, failure.command, failure.case);
+            assert!(failure.case.run(&world).is_err(), "{fault:?}: the short script fails too");
+            let reparsed: Case = failure.case.to_string().parse().unwrap();
+            assert_eq!(reparsed, failure.case);
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! Ways to break the reference engine on purpose.
+
+use firn_engine::{Batch, Op, OpKind};
+
+/// One broken promise. Suites that hold engines to the contract are run against each of these and must notice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// Every write of this number (counted from 1 since opening) is acknowledged and forgotten.
+    LoseWrite(u64),
+    /// The operations of a batch become visible one by one.
+    SplitBatch,
+    /// The first operation on a key in a batch wins.
+    FirstOperationWins,
+    /// An update reads and writes in two steps.
+    UnlockedUpdate,
+    /// Snapshots see the present.
+    LeakySnapshot,
+    /// Snapshots are not counted.
+    UncountedSnapshot,
+    /// Expiry times are ignored.
+    NoExpiry,
+    /// The end of a deleted range is deleted too.
+    InclusiveRange,
+    /// An operand replaces the value.
+    MergeReplaces,
+    /// A scan's end is included.
+    InclusiveScan,
+    /// Backward scans leave out their first record.
+    ShortBackwardScan,
+    /// Some tickets complete twice.
+    TwinCompletion,
+    /// Opening again forgets the last batch.
+    ForgetLast,
+    /// Opening again swaps the last two batches.
+    SwapLast,
+    /// `Disk` is acknowledged without a sync.
+    SkipSync,
+    /// Each write reaches the storage only with the next one.
+    LateJournal,
+    /// After a crash only half of a batch is recovered.
+    HalfBatch,
+    /// A closed engine takes writes.
+    OpenAfterClose,
+    /// Keys of any length are taken.
+    LongKeys,
+    /// A checkpoint lacks the newest write.
+    StaleCheckpoint,
+}
+
+impl Fault {
+    /// Every fault, for suites of suites.
+    pub const ALL: [Fault; 20] = [
+        Fault::LoseWrite(40),
+        Fault::SplitBatch,
+        Fault::FirstOperationWins,
+        Fault::UnlockedUpdate,
+        Fault::LeakySnapshot,
+        Fault::UncountedSnapshot,
+        Fault::NoExpiry,
+        Fault::InclusiveRange,
+        Fault::MergeReplaces,
+        Fault::InclusiveScan,
+        Fault::ShortBackwardScan,
+        Fault::TwinCompletion,
+        Fault::ForgetLast,
+        Fault::SwapLast,
+        Fault::SkipSync,
+        Fault::LateJournal,
+        Fault::HalfBatch,
+        Fault::OpenAfterClose,
+        Fault::LongKeys,
+        Fault::StaleCheckpoint,
+    ];
+
+    /// What this fault makes of a batch before it is applied.
+    pub(super) fn distort(self, batch: &Batch) -> Batch {
+        let mut distorted = Batch::new();
+        let mut ops: Vec<Op<'_>> = batch.ops().collect();
+        if self == Fault::FirstOperationWins {
+            ops.reverse();
+        }
+        for op in ops {
+            match (self, op.kind) {
+                (Fault::NoExpiry, _) => distorted.push(Op { expires_at_ms: 0, ..op }),
+                (Fault::MergeReplaces, OpKind::Merge) => distorted.push(Op { kind: OpKind::Put, ..op }),
+                (Fault::InclusiveRange, OpKind::DeleteRange) => {
+                    let end = [op.value, &[0]].concat();
+                    distorted.push(Op { value: &end, ..op })
+                }
+                _ => distorted.push(op),
+            };
+        }
+        distorted
+    }
+}

@@ -1,0 +1,303 @@
+//! The reference engine's sessions and scans.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Instant;
+
+use firn_engine::{
+    Batch, BatchLimit, Change, Completion, CompletionQueue, CompletionSender, Direction, Error, KeyspaceId,
+    Notifier, Op, OpKind, Outcome, Position, ReadAt, Result, Scan, ScanBatch, ScanRange, Session, Ticket,
+    UpdateFn, Values, WriteOptions,
+};
+
+use super::{Fault, Shared};
+use crate::model::Moment;
+
+#[derive(Debug)]
+pub(super) struct ReferenceSession {
+    shared: Arc<Shared>,
+    queue: CompletionQueue,
+    tickets: Tickets,
+    inline: bool,
+}
+
+/// Decides which operations answer `Pending`; cloned into scans.
+#[derive(Clone, Debug)]
+struct Tickets {
+    given: Arc<std::sync::atomic::AtomicU64>,
+    every: u64,
+    is_twin: bool,
+    sender: CompletionSender,
+}
+
+impl Tickets {
+    /// A ticket for this operation, if it is one that answers `Pending`.
+    fn ticket(&self, inline: bool) -> Option<Ticket> {
+        let number = self.given.fetch_add(1, std::sync::atomic::Ordering::SeqCst) + 1;
+        (!inline && self.every > 0 && number.is_multiple_of(self.every)).then_some(Ticket(number))
+    }
+
+    fn complete(&self, ticket: Ticket, completion: Completion) {
+        if let (true, Completion::Written(position)) = (self.is_twin, &completion) {
+            self.sender.send(ticket, Completion::Written(*position));
+        }
+        self.sender.send(ticket, completion);
+    }
+}
+
+impl ReferenceSession {
+    pub(super) fn new(shared: Arc<Shared>) -> Self {
+        let queue = CompletionQueue::new();
+        let tickets = Tickets {
+            given: Arc::default(),
+            every: shared.options.pending_every,
+            is_twin: shared.is(Fault::TwinCompletion),
+            sender: queue.sender(),
+        };
+        Self { shared, queue, tickets, inline: false }
+    }
+
+    fn read(&self, at: ReadAt<'_>, keyspace: KeyspaceId, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        let state = self.shared.lock();
+        state.model.get(moment(&self.shared, at, state.model.end()), keyspace, key, now_ms(&self.shared))
+    }
+
+    fn answer(&mut self, value: Option<Vec<u8>>, out: &mut Vec<u8>) -> Outcome<bool> {
+        out.clear();
+        match self.tickets.ticket(self.inline) {
+            Some(ticket) => {
+                self.tickets.complete(ticket, Completion::Value(value));
+                Outcome::Pending(ticket)
+            }
+            None => {
+                out.extend_from_slice(value.as_deref().unwrap_or_default());
+                Outcome::Done(value.is_some())
+            }
+        }
+    }
+
+    fn written(&mut self, position: Position) -> Outcome<Position> {
+        match self.tickets.ticket(self.inline) {
+            Some(ticket) => {
+                self.tickets.complete(ticket, Completion::Written(position));
+                Outcome::Pending(ticket)
+            }
+            None => Outcome::Done(position),
+        }
+    }
+
+    fn write_one(&mut self, op: Op<'_>, options: WriteOptions) -> Result<Outcome<Position>> {
+        self.write(Batch::new().push(op), options)
+    }
+}
+
+fn moment(shared: &Shared, at: ReadAt<'_>, end: Moment) -> Moment {
+    match at {
+        ReadAt::Snapshot(snapshot) if !shared.is(Fault::LeakySnapshot) => snapshot.position().0,
+        _ => end,
+    }
+}
+
+fn now_ms(shared: &Shared) -> u64 {
+    shared.options.clock.unix_ms()
+}
+
+impl Session for ReferenceSession {
+    fn get(
+        &mut self,
+        at: ReadAt<'_>,
+        keyspace: KeyspaceId,
+        key: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Result<Outcome<bool>> {
+        let value = self.read(at, keyspace, key)?;
+        Ok(self.answer(value, out))
+    }
+
+    fn get_range(
+        &mut self,
+        at: ReadAt<'_>,
+        keyspace: KeyspaceId,
+        key: &[u8],
+        range: Range<usize>,
+        out: &mut Vec<u8>,
+    ) -> Result<Outcome<bool>> {
+        let value = self.read(at, keyspace, key)?.map(|value| {
+            let end = range.end.min(value.len());
+            value[range.start.min(end)..end].to_vec()
+        });
+        Ok(self.answer(value, out))
+    }
+
+    fn multi_get(
+        &mut self,
+        at: ReadAt<'_>,
+        keyspace: KeyspaceId,
+        keys: &[&[u8]],
+        out: &mut Values,
+    ) -> Result<Outcome<()>> {
+        let mut values = Values::new();
+        {
+            let state = self.shared.lock();
+            let at = moment(&self.shared, at, state.model.end());
+            for key in keys {
+                values.push(state.model.get(at, keyspace, key, now_ms(&self.shared))?.as_deref());
+            }
+        }
+        out.clear();
+        match self.tickets.ticket(self.inline) {
+            Some(ticket) => {
+                self.tickets.complete(ticket, Completion::Values(values));
+                Ok(Outcome::Pending(ticket))
+            }
+            None => {
+                *out = values;
+                Ok(Outcome::Done(()))
+            }
+        }
+    }
+
+    fn write(&mut self, batch: &Batch, options: WriteOptions) -> Result<Outcome<Position>> {
+        if self.shared.is(Fault::SplitBatch) && batch.len() > 1 {
+            self.shared.lock().model.check(batch)?;
+            let mut position = Position(0);
+            for op in batch.ops() {
+                let mut state = self.shared.lock();
+                position = self.shared.write(&mut state, Batch::new().push(op), options)?;
+                drop(state);
+                std::thread::yield_now();
+            }
+            return Ok(self.written(position));
+        }
+        let mut state = self.shared.lock();
+        let position = self.shared.write(&mut state, batch, options)?;
+        drop(state);
+        Ok(self.written(position))
+    }
+
+    fn put(
+        &mut self,
+        keyspace: KeyspaceId,
+        key: &[u8],
+        value: &[u8],
+        options: WriteOptions,
+    ) -> Result<Outcome<Position>> {
+        self.write_one(Op { keyspace, kind: OpKind::Put, key, value, expires_at_ms: 0 }, options)
+    }
+
+    fn delete(
+        &mut self,
+        keyspace: KeyspaceId,
+        key: &[u8],
+        options: WriteOptions,
+    ) -> Result<Outcome<Position>> {
+        self.write_one(Op { keyspace, kind: OpKind::Delete, key, value: &[], expires_at_ms: 0 }, options)
+    }
+
+    fn merge(
+        &mut self,
+        keyspace: KeyspaceId,
+        key: &[u8],
+        operand: &[u8],
+        options: WriteOptions,
+    ) -> Result<Outcome<Position>> {
+        self.write_one(Op { keyspace, kind: OpKind::Merge, key, value: operand, expires_at_ms: 0 }, options)
+    }
+
+    fn update(
+        &mut self,
+        keyspace: KeyspaceId,
+        key: &[u8],
+        mut f: UpdateFn,
+        options: WriteOptions,
+    ) -> Result<Outcome<Position>> {
+        let mut state = self.shared.lock();
+        let value = state.model.get(state.model.end(), keyspace, key, now_ms(&self.shared))?;
+        if self.shared.is(Fault::UnlockedUpdate) {
+            drop(state);
+            std::thread::yield_now();
+            state = self.shared.lock();
+        }
+        let mut batch = Batch::new();
+        match f(value.as_deref()) {
+            Change::Put(value) => _ = batch.put(keyspace, key, &value),
+            Change::Delete => _ = batch.delete(keyspace, key),
+            Change::Keep => return Ok(Outcome::Done(Position(state.model.end()))),
+        }
+        let position = self.shared.write(&mut state, &batch, options)?;
+        drop(state);
+        Ok(self.written(position))
+    }
+
+    fn scan(&mut self, at: ReadAt<'_>, keyspace: KeyspaceId, range: ScanRange) -> Result<Box<dyn Scan>> {
+        let state = self.shared.lock();
+        let at = moment(&self.shared, at, state.model.end());
+        let mut wanted = range.clone();
+        if let (true, Some(end)) = (self.shared.is(Fault::InclusiveScan), &mut wanted.end) {
+            end.push(0);
+        }
+        let mut records: VecDeque<_> = state.model.scan(at, keyspace, &wanted, now_ms(&self.shared))?.into();
+        if self.shared.is(Fault::ShortBackwardScan) && range.direction == Direction::Backward {
+            records.pop_front();
+        }
+        Ok(Box::new(ReferenceScan { records, tickets: self.tickets.clone(), inline: self.inline }))
+    }
+
+    fn poll(&mut self, sink: &mut dyn FnMut(Ticket, Completion)) -> usize {
+        let mut count = 0;
+        while let Some((ticket, completion)) = self.queue.pop() {
+            sink(ticket, completion);
+            count += 1;
+        }
+        count
+    }
+
+    fn wait(&mut self, _deadline: Option<Instant>) -> bool {
+        // Completions are queued by the calls themselves, so there is never anything to wait for.
+        #[expect(clippy::disallowed_methods, reason = "a deadline that has passed: only look")]
+        let now = Instant::now();
+        self.queue.notifier().wait(Some(now))
+    }
+
+    fn notifier(&self) -> Notifier {
+        self.queue.notifier()
+    }
+
+    fn set_inline(&mut self, inline: bool) {
+        self.inline = inline;
+    }
+}
+
+struct ReferenceScan {
+    records: VecDeque<(Vec<u8>, Vec<u8>)>,
+    tickets: Tickets,
+    inline: bool,
+}
+
+impl Scan for ReferenceScan {
+    fn next_batch(&mut self, limit: BatchLimit, out: &mut ScanBatch) -> Result<Outcome<()>> {
+        if limit.records == 0 {
+            return Err(Error::invalid("a batch has at least one record"));
+        }
+        let mut batch = ScanBatch::new();
+        while batch.len() < limit.records && (batch.is_empty() || batch.data_bytes() < limit.bytes) {
+            let Some((key, value)) = self.records.pop_front() else { break };
+            batch.push(&key, &value);
+        }
+        if self.records.is_empty() {
+            batch.finish();
+        }
+        out.clear();
+        match self.tickets.ticket(self.inline) {
+            Some(ticket) => {
+                self.tickets.complete(ticket, Completion::Scanned(batch));
+                Ok(Outcome::Pending(ticket))
+            }
+            None => {
+                *out = batch;
+                Ok(Outcome::Done(()))
+            }
+        }
+    }
+}

@@ -1,0 +1,353 @@
+//! Runs a script on an engine and on the model side by side.
+//!
+//! The first answer that differs stops the run with a [`Stop::Violation`]. When the machine under the engine is
+//! gone (see [`Memory::cut_at`]) the run stops with [`Stop::Gone`]; [`Runner::recover`] then opens what is left and
+//! holds it to the promise.
+
+mod read;
+mod recover;
+mod write;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use fastrand::Rng;
+use firn_engine::conformance::semantics;
+use firn_engine::{Completion, Durability, Error, KeyspaceId, Outcome, Scan, Session, Snapshot, Ticket};
+use firn_storage::place::{Crash, Memory};
+use firn_storage::{Clock, ManualClock};
+
+use crate::model::{Model, Moment};
+use crate::ops::{Op, SPACE_COUNT, Script, space_name, space_settings};
+use crate::world::{Knobs, Opened, World};
+
+/// Why a run ended before its script.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Stop {
+    /// The machine is gone, as planned.
+    Gone,
+    /// A promise was broken; in words.
+    Violation(String),
+}
+
+/// An engine, the model beside it, and what is open on both.
+pub struct Runner<'w> {
+    world: &'w dyn World,
+    knobs: Knobs,
+    memory: Memory,
+    clock: Arc<ManualClock>,
+    /// Draws how much background work runs between operations.
+    rng: Rng,
+    open: Option<Open>,
+    model: Model,
+    /// What the model would be if a change of keyspaces under way when the machine went had been done.
+    alternative: Option<Model>,
+    /// Everything before it was acknowledged.
+    acknowledged: Moment,
+    /// Everything before it survives power loss.
+    durable: Moment,
+    checkpoint_count: u32,
+    /// The last checkpoint nothing was written to, and what it must hold.
+    checkpoint: Option<(PathBuf, Model)>,
+}
+
+/// What is gone when the engine is closed. Fields are dropped in this order.
+struct Open {
+    scans: BTreeMap<u8, OpenScan>,
+    snapshots: BTreeMap<u8, (Snapshot, Moment)>,
+    session: Box<dyn Session>,
+    /// Completions of other tickets.
+    apart: BTreeMap<Ticket, Completion>,
+    opened: Opened,
+}
+
+struct OpenScan {
+    scan: Box<dyn Scan>,
+    space: u8,
+    records_max: usize,
+    expected: VecDeque<(Vec<u8>, Vec<u8>)>,
+    is_finished: bool,
+}
+
+/// When scripts begin, in milliseconds since the Unix epoch.
+const START_MS: u64 = 1_700_000_000_000;
+/// How long a pending operation may take, in wall time, before it counts as forgotten.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+impl<'w> Runner<'w> {
+    /// Opens an empty database in `memory`.
+    pub fn new(world: &'w dyn World, knobs: Knobs, memory: Memory, seed: u64) -> Result<Self, Stop> {
+        let mut runner = Self {
+            world,
+            rng: Rng::with_seed(seed ^ knobs.seed.rotate_left(32)),
+            knobs,
+            memory,
+            clock: Arc::new(ManualClock::new(START_MS)),
+            open: None,
+            model: Model::new(semantics()),
+            alternative: None,
+            acknowledged: 0,
+            durable: 0,
+            checkpoint_count: 0,
+            checkpoint: None,
+        };
+        match runner.open_engine() {
+            Ok(()) | Err(Stop::Gone) => Ok(runner),
+            Err(violation) => Err(violation),
+        }
+    }
+
+    /// Runs every step; an engine that is gone at the end counts as [`Stop::Gone`].
+    ///
+    /// A violation names the step's number (from 1) and text.
+    pub fn run(&mut self, script: &Script) -> Result<(), Stop> {
+        for (index, op) in script.ops.iter().enumerate() {
+            self.op(op).map_err(|stop| match stop {
+                Stop::Violation(what) => Stop::Violation(format!("step {} `{op}`: {what}", index + 1)),
+                Stop::Gone => Stop::Gone,
+            })?;
+        }
+        if self.is_gone() { Err(Stop::Gone) } else { Ok(()) }
+    }
+
+    /// The storage the engine lies in.
+    pub fn memory(&self) -> &Memory {
+        &self.memory
+    }
+
+    fn op(&mut self, op: &Op) -> Result<(), Stop> {
+        if self.open.is_none() {
+            return Err(Stop::Gone);
+        }
+        match op {
+            Op::Create(space) => self.create(*space)?,
+            Op::Drop(space) => self.drop_space(*space)?,
+            Op::Write { parts, single, disk } => self.write(parts, *single, *disk)?,
+            Op::Update { space, key, kind, seed } => self.update(*space, *key, *kind, *seed)?,
+            Op::Get { at, space, key } => self.get(*at, *space, *key)?,
+            Op::MultiGet { at, space, keys } => self.multi_get(*at, *space, keys)?,
+            Op::Scan { at, visit } => self.scan(*at, *visit)?,
+            Op::IterOpen { slot, at, visit } => self.scan_open(*slot, *at, *visit)?,
+            Op::IterNext(slot) => self.scan_next(*slot)?,
+            Op::IterClose(slot) => drop(self.opened()?.scans.remove(slot)),
+            Op::SnapshotOpen(slot) => self.snapshot_open(*slot)?,
+            Op::SnapshotClose(slot) => drop(self.opened()?.snapshots.remove(slot)),
+            Op::Verify => self.verify()?,
+            Op::Checkpoint => self.take_checkpoint()?,
+            Op::Flush => self.maintain("flush", |open| open.opened.engine.flush())?,
+            Op::Sync => self.maintain("sync", |open| open.opened.engine.sync().map(|_| ()))?,
+            Op::Idle => self.maintain("wait_idle", |open| open.opened.engine.wait_idle())?,
+            Op::Compact { space, start, end } => self.compact(*space, *start, *end)?,
+            Op::Reopen(seed) => self.reopen(*seed)?,
+            Op::Kill => self.recover(Crash::Kill, self.knobs.clone())?,
+            Op::PowerLoss(seed) => self.recover(Crash::PowerLoss { seed: *seed }, self.knobs.clone())?,
+            Op::Step(count) => self.steps(*count)?,
+            Op::Advance(ms) => {
+                // Whether an open scan looks at the clock again is the engine's choice.
+                self.opened()?.scans.clear();
+                self.clock.advance(Duration::from_millis(u64::from(*ms)));
+            }
+        }
+        let steps = self.rng.u32(0..=self.knobs.steps_max);
+        self.steps(steps)
+    }
+
+    fn opened(&mut self) -> Result<&mut Open, Stop> {
+        self.open.as_mut().ok_or(Stop::Gone)
+    }
+
+    fn steps(&mut self, count: u32) -> Result<(), Stop> {
+        let open = self.opened()?;
+        for _ in 0..count {
+            if !(open.opened.step)() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn is_gone(&self) -> bool {
+        self.memory.cut_operation().is_some()
+    }
+
+    /// What an error of the engine means for the run.
+    fn failed(&self, what: &str, error: &Error) -> Stop {
+        if self.is_gone() {
+            Stop::Gone
+        } else {
+            Stop::Violation(format!("{what} failed: {error} ({error:?})"))
+        }
+    }
+
+    fn now_ms(&self) -> u64 {
+        self.clock.unix_ms()
+    }
+
+    fn open_engine(&mut self) -> Result<(), Stop> {
+        let storage = Arc::new(self.memory.clone());
+        match self.world.open(storage, &self.knobs, self.clock.clone()) {
+            Ok(opened) => {
+                let mut session = opened.engine.session();
+                session.set_inline(self.knobs.seed % 2 == 1);
+                let (scans, snapshots, apart) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+                self.open = Some(Open { scans, snapshots, session, apart, opened });
+                Ok(())
+            }
+            Err(error) => Err(self.failed("open", &error)),
+        }
+    }
+
+    /// The keyspace on both sides: (the engine's, the model's); `None` if there is none.
+    fn space(&mut self, space: u8) -> Result<Option<(KeyspaceId, KeyspaceId)>, Stop> {
+        let name = space_name(space);
+        let modelled = self.model.keyspace(name);
+        let found = self.opened()?.opened.engine.keyspace(name);
+        match (found, modelled) {
+            (Some(found), Some(modelled)) => Ok(Some((found, modelled))),
+            (None, None) => Ok(None),
+            (found, _) => {
+                Err(Stop::Violation(format!("keyspace {name} is {found:?}, the model has {modelled:?}")))
+            }
+        }
+    }
+
+    fn create(&mut self, space: u8) -> Result<(), Stop> {
+        let (name, settings) = (space_name(space), space_settings(space));
+        let created = self.opened()?.opened.engine.create_keyspace(name, settings.clone());
+        let mut model = self.model.clone();
+        let expected = model.create_keyspace(name, &settings);
+        self.changed("create_keyspace", created.map(|_| ()), expected.map(|_| ()), model)
+    }
+
+    fn drop_space(&mut self, space: u8) -> Result<(), Stop> {
+        let Some((id, modelled)) = self.space(space)? else { return Ok(()) };
+        self.opened()?.scans.retain(|_, scan| scan.space != space % SPACE_COUNT);
+        let dropped = self.opened()?.opened.engine.drop_keyspace(id);
+        let mut model = self.model.clone();
+        let expected = model.drop_keyspace(modelled);
+        self.changed("drop_keyspace", dropped, expected, model)
+    }
+
+    /// Takes over a change of keyspaces that both sides did or both refused.
+    fn changed(
+        &mut self,
+        what: &str,
+        found: firn_engine::Result<()>,
+        expected: firn_engine::Result<()>,
+        model: Model,
+    ) -> Result<(), Stop> {
+        match (found, expected) {
+            (Ok(()), Ok(())) => {
+                self.model = model;
+                Ok(())
+            }
+            (Err(found), Err(expected)) if found.kind() == expected.kind() => Ok(()),
+            (Err(error), Ok(())) => {
+                self.alternative = Some(model);
+                Err(self.failed(what, &error))
+            }
+            (found, expected) => Err(Stop::Violation(format!("{what}: {found:?}, expected {expected:?}"))),
+        }
+    }
+
+    /// A call that changes no answer; all but waiting make everything acknowledged durable.
+    fn maintain(
+        &mut self,
+        what: &str,
+        call: impl FnOnce(&mut Open) -> firn_engine::Result<()>,
+    ) -> Result<(), Stop> {
+        let done = call(self.opened()?);
+        done.map_err(|error| self.failed(what, &error))?;
+        if what != "wait_idle" {
+            self.durable = self.acknowledged;
+        }
+        Ok(())
+    }
+
+    fn compact(&mut self, space: u8, start: Option<u16>, end: Option<u16>) -> Result<(), Stop> {
+        let Some((id, _)) = self.space(space)? else { return Ok(()) };
+        let start = start.map(crate::ops::key).unwrap_or_default();
+        let end = end.map(crate::ops::key);
+        if end.as_ref().is_some_and(|end| *end <= start) {
+            return Ok(());
+        }
+        let Some(ordered) = Arc::clone(&self.opened()?.opened.engine).ordered() else { return Ok(()) };
+        let compacted = ordered.compact_range(id, &start, end.as_deref());
+        drop(ordered);
+        compacted.map_err(|error| self.failed("compact_range", &error))
+    }
+
+    /// The result of an operation, waited for if it is pending.
+    ///
+    /// The outer error stops the run; the inner one is the operation's.
+    fn settle<T>(
+        &mut self,
+        outcome: firn_engine::Result<Outcome<T>>,
+        take: impl FnOnce(Completion) -> Option<T>,
+    ) -> Result<firn_engine::Result<T>, Stop> {
+        let ticket = match outcome {
+            Ok(Outcome::Done(result)) => return Ok(Ok(result)),
+            Ok(Outcome::Pending(ticket)) => ticket,
+            Err(error) => return Ok(Err(error)),
+        };
+        match self.wait_for(ticket)? {
+            Completion::Failed(error) => Ok(Err(error)),
+            completion => {
+                let shown = format!("{completion:.60?}");
+                match take(completion) {
+                    Some(result) => Ok(Ok(result)),
+                    None => Err(Stop::Violation(format!("completed as {shown}"))),
+                }
+            }
+        }
+    }
+
+    fn wait_for(&mut self, ticket: Ticket) -> Result<Completion, Stop> {
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "patience is wall time: a stuck engine must not stop a run"
+        )]
+        let now = std::time::Instant::now;
+        let give_up = now() + PATIENCE;
+        let open = self.opened()?;
+        loop {
+            if let Some(completion) = open.apart.remove(&ticket) {
+                return Ok(completion);
+            }
+            let apart = &mut open.apart;
+            let mut twin = None;
+            let count = open.session.poll(&mut |other, completion| {
+                if apart.insert(other, completion).is_some() {
+                    twin = Some(other);
+                }
+            });
+            if let Some(twin) = twin {
+                return Err(Stop::Violation(format!("{twin:?} completed twice")));
+            }
+            if count == 0 && !(open.opened.step)() {
+                open.session.wait(Some(now() + Duration::from_millis(20)));
+                if now() > give_up {
+                    return Err(Stop::Violation(format!("{ticket:?} was not completed in {PATIENCE:?}")));
+                }
+            }
+        }
+    }
+
+    fn is_disk(&self, disk: bool) -> bool {
+        disk || self.knobs.durability >= Durability::Disk
+    }
+}
+
+impl std::fmt::Debug for Runner<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Runner")
+            .field("world", &self.world)
+            .field("knobs", &self.knobs)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests;

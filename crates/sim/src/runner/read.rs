@@ -1,0 +1,240 @@
+//! Reads on both sides.
+
+use firn_engine::{
+    BatchLimit, Completion, Direction, KeyspaceId, ReadAt, Scan, ScanBatch, ScanRange, Values,
+};
+
+use super::{OpenScan, Runner, Stop};
+use crate::model::{Content, Moment, Records, shown};
+use crate::ops::{KEY_COUNT, SPACE_COUNT, Visit, key, space_name};
+
+/// Scans in one go take this much at once.
+const WHOLE: BatchLimit = BatchLimit { records: 1 << 20, bytes: 1 << 30 };
+
+impl Runner<'_> {
+    /// The moment slot `at` looks at; an empty slot looks at the present.
+    fn moment(&mut self, at: Option<u8>) -> Result<Moment, Stop> {
+        let end = self.model.end();
+        Ok(at.and_then(|slot| self.open.as_ref()?.snapshots.get(&slot)).map_or(end, |(_, moment)| *moment))
+    }
+
+    pub(super) fn get(&mut self, at: Option<u8>, space: u8, number: u16) -> Result<(), Stop> {
+        let Some((id, model_id)) = self.space(space)? else { return Ok(()) };
+        let (key, moment) = (key(number), self.moment(at)?);
+        let expected = self.modelled_value(moment, model_id, &key)?;
+        let open = self.opened()?;
+        let mut out = b"left over".to_vec();
+        let at = at.and_then(|slot| open.snapshots.get(&slot));
+        let read_at = at.map_or(ReadAt::Latest, |(snapshot, _)| ReadAt::Snapshot(snapshot));
+        let outcome = open.session.get(read_at, id, &key, &mut out);
+        let outcome = outcome.map(|outcome| match outcome {
+            firn_engine::Outcome::Done(found) => firn_engine::Outcome::Done(found.then_some(out)),
+            firn_engine::Outcome::Pending(ticket) => firn_engine::Outcome::Pending(ticket),
+        });
+        let found = self.settle(outcome, |completion| match completion {
+            Completion::Value(value) => Some(value),
+            _ => None,
+        })?;
+        let found = found.map_err(|error| self.failed("get", &error))?;
+        same("get", &key, found.as_deref(), expected.as_deref())
+    }
+
+    pub(super) fn multi_get(&mut self, at: Option<u8>, space: u8, numbers: &[u16]) -> Result<(), Stop> {
+        let Some((id, model_id)) = self.space(space)? else { return Ok(()) };
+        let moment = self.moment(at)?;
+        let keys: Vec<Vec<u8>> = numbers.iter().map(|number| key(*number)).collect();
+        let slices: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
+        let open = self.opened()?;
+        let mut out = Values::new();
+        let at = at.and_then(|slot| open.snapshots.get(&slot));
+        let read_at = at.map_or(ReadAt::Latest, |(snapshot, _)| ReadAt::Snapshot(snapshot));
+        let outcome = open.session.multi_get(read_at, id, &slices, &mut out);
+        let outcome = outcome.map(|outcome| match outcome {
+            firn_engine::Outcome::Done(()) => firn_engine::Outcome::Done(out),
+            firn_engine::Outcome::Pending(ticket) => firn_engine::Outcome::Pending(ticket),
+        });
+        let found = self.settle(outcome, |completion| match completion {
+            Completion::Values(values) => Some(values),
+            _ => None,
+        })?;
+        let found = found.map_err(|error| self.failed("multi_get", &error))?;
+        if found.len() != keys.len() {
+            return Err(Stop::Violation(format!("multi_get of {} keys gave {}", keys.len(), found.len())));
+        }
+        for (key, found) in keys.iter().zip(found.iter()) {
+            let expected = self.modelled_value(moment, model_id, key)?;
+            same("multi_get", key, found, expected.as_deref())?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn scan(&mut self, at: Option<u8>, visit: Visit) -> Result<(), Stop> {
+        let Some((id, model_id)) = self.space(visit.space)? else { return Ok(()) };
+        let range = range(visit);
+        let expected = self.expected(at, model_id, &range)?;
+        let mut scan = self.begin_scan(at, id, range)?;
+        let mut found = Records::new();
+        let limit = BatchLimit { records: usize::from(visit.records.max(1)), ..WHOLE };
+        loop {
+            let batch = self.next_batch(&mut *scan, limit)?;
+            found.extend(batch.records().map(|(key, value)| (key.to_vec(), value.to_vec())));
+            if batch.is_finished() {
+                break;
+            }
+        }
+        same_records(&found, &expected)
+    }
+
+    pub(super) fn scan_open(&mut self, slot: u8, at: Option<u8>, visit: Visit) -> Result<(), Stop> {
+        let Some((id, model_id)) = self.space(visit.space)? else { return Ok(()) };
+        let range = range(visit);
+        let expected = self.expected(at, model_id, &range)?.into();
+        let scan = self.begin_scan(at, id, range)?;
+        let (space, records_max) = (visit.space % SPACE_COUNT, usize::from(visit.records.max(1)));
+        let open_scan = OpenScan { scan, space, records_max, expected, is_finished: false };
+        self.opened()?.scans.insert(slot, open_scan);
+        Ok(())
+    }
+
+    pub(super) fn scan_next(&mut self, slot: u8) -> Result<(), Stop> {
+        let Some(mut open_scan) = self.opened()?.scans.remove(&slot) else { return Ok(()) };
+        let limit = BatchLimit { records: open_scan.records_max, ..WHOLE };
+        let batch = self.next_batch(&mut *open_scan.scan, limit)?;
+        if open_scan.is_finished && !(batch.is_empty() && batch.is_finished()) {
+            return Err(Stop::Violation("a finished scan went on".to_owned()));
+        }
+        let found: Records = batch.records().map(|(key, value)| (key.to_vec(), value.to_vec())).collect();
+        let count = found.len().min(open_scan.expected.len());
+        let expected: Records = open_scan.expected.drain(..count).collect();
+        same_records(&found, &expected)?;
+        open_scan.is_finished = batch.is_finished();
+        if open_scan.is_finished && !open_scan.expected.is_empty() {
+            let count = open_scan.expected.len();
+            return Err(Stop::Violation(format!("a scan finished {count} records early")));
+        }
+        self.opened()?.scans.insert(slot, open_scan);
+        Ok(())
+    }
+
+    pub(super) fn snapshot_open(&mut self, slot: u8) -> Result<(), Stop> {
+        let moment = self.model.end();
+        let snapshot = self.opened()?.opened.engine.snapshot();
+        let snapshot = snapshot.map_err(|error| self.failed("snapshot", &error))?;
+        self.opened()?.snapshots.insert(slot, (snapshot, moment));
+        Ok(())
+    }
+
+    /// Reads everything every way, now and at every open snapshot.
+    pub(super) fn verify(&mut self) -> Result<(), Stop> {
+        let slots: Vec<u8> = self.opened()?.snapshots.keys().copied().collect();
+        let numbers: Vec<u16> = (0..KEY_COUNT).collect();
+        for at in std::iter::once(None).chain(slots.into_iter().map(Some)) {
+            for space in 0..SPACE_COUNT {
+                for backward in [false, true] {
+                    self.scan(at, Visit { space, backward, records: 1000, ..Visit::default() })?;
+                }
+                self.multi_get(at, space, &numbers)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Everything the engine holds.
+    pub(super) fn content(&mut self) -> Result<Content, Stop> {
+        let spaces = self.opened()?.opened.engine.keyspaces();
+        let mut content = Content::new();
+        for (name, id) in spaces {
+            let mut scan = self.begin_scan(None, id, ScanRange::all())?;
+            let mut records = Records::new();
+            loop {
+                let batch = self.next_batch(&mut *scan, WHOLE)?;
+                records.extend(batch.records().map(|(key, value)| (key.to_vec(), value.to_vec())));
+                if batch.is_finished() {
+                    break;
+                }
+            }
+            content.insert(name, records);
+        }
+        Ok(content)
+    }
+
+    fn expected(&mut self, at: Option<u8>, id: KeyspaceId, range: &ScanRange) -> Result<Records, Stop> {
+        let moment = self.moment(at)?;
+        let records = self.model.scan(moment, id, range, self.now_ms());
+        records.map_err(|error| Stop::Violation(format!("the model itself fails: {error}")))
+    }
+
+    fn begin_scan(
+        &mut self,
+        at: Option<u8>,
+        id: KeyspaceId,
+        range: ScanRange,
+    ) -> Result<Box<dyn Scan>, Stop> {
+        let open = self.opened()?;
+        let at = at.and_then(|slot| open.snapshots.get(&slot));
+        let read_at = at.map_or(ReadAt::Latest, |(snapshot, _)| ReadAt::Snapshot(snapshot));
+        let scan = open.session.scan(read_at, id, range);
+        scan.map_err(|error| self.failed("scan", &error))
+    }
+
+    fn next_batch(&mut self, scan: &mut dyn Scan, limit: BatchLimit) -> Result<ScanBatch, Stop> {
+        let mut out = ScanBatch::new();
+        let outcome = scan.next_batch(limit, &mut out).map(|outcome| match outcome {
+            firn_engine::Outcome::Done(()) => firn_engine::Outcome::Done(out),
+            firn_engine::Outcome::Pending(ticket) => firn_engine::Outcome::Pending(ticket),
+        });
+        let batch = self.settle(outcome, |completion| match completion {
+            Completion::Scanned(batch) => Some(batch),
+            _ => None,
+        })?;
+        let batch = batch.map_err(|error| self.failed("next_batch", &error))?;
+        match batch.len() {
+            0 if !batch.is_finished() => {
+                Err(Stop::Violation("a batch was empty but not finished".to_owned()))
+            }
+            count if count > limit.records => {
+                Err(Stop::Violation(format!("a batch of {count} records, limit {}", limit.records)))
+            }
+            _ => Ok(batch),
+        }
+    }
+}
+
+fn range(visit: Visit) -> ScanRange {
+    let prefix = visit.prefix.map(|(number, bytes)| {
+        let mut prefix = key(number);
+        prefix.truncate(usize::from(bytes));
+        prefix
+    });
+    let direction = if visit.backward { Direction::Backward } else { Direction::Forward };
+    ScanRange { start: visit.start.map(key).unwrap_or_default(), end: visit.end.map(key), prefix, direction }
+}
+
+fn same(what: &str, key: &[u8], found: Option<&[u8]>, expected: Option<&[u8]>) -> Result<(), Stop> {
+    if found == expected {
+        return Ok(());
+    }
+    let show = |value: Option<&[u8]>| value.map_or("nothing".to_owned(), shown);
+    let text = format!("{what} of {}: found {}, expected {}", shown(key), show(found), show(expected));
+    Err(Stop::Violation(text))
+}
+
+fn same_records(found: &Records, expected: &Records) -> Result<(), Stop> {
+    if found == expected {
+        return Ok(());
+    }
+    let index = found.iter().zip(expected).take_while(|(found, expected)| found == expected).count();
+    let show = |record: Option<&(Vec<u8>, Vec<u8>)>| {
+        record.map_or("the end".to_owned(), |(key, value)| format!("{} = {}", shown(key), shown(value)))
+    };
+    let (found, expected) = (show(found.get(index)), show(expected.get(index)));
+    Err(Stop::Violation(format!(
+        "record {index} of {}: found {found}, expected {expected}",
+        space_name_list()
+    )))
+}
+
+/// Scans name their keyspace by number; violations remind of the names.
+fn space_name_list() -> String {
+    (0..SPACE_COUNT).map(|space| format!("{space}={}", space_name(space))).collect::<Vec<_>>().join(" ")
+}

@@ -1,0 +1,159 @@
+//! Closing, crashing, and what must be there afterwards.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use firn_engine::blocking::Blocking;
+use firn_engine::{KEYSPACE_DEFAULT, ReadAt, ScanRange, WriteOptions};
+use firn_storage::place::Crash;
+
+use super::{Open, Runner, Stop};
+use crate::model::{Content, Model, Moment};
+use crate::world::Knobs;
+
+impl Runner<'_> {
+    /// Closes the engine and opens it with the settings of `seed`; everything acknowledged must be there.
+    pub(super) fn reopen(&mut self, seed: u64) -> Result<(), Stop> {
+        let open = self.opened()?;
+        open.scans.clear();
+        open.snapshots.clear();
+        let closed = open.opened.engine.close();
+        closed.map_err(|error| self.failed("close", &error))?;
+        self.open = None;
+        self.durable = self.acknowledged;
+        let drawn = Knobs::draw(seed);
+        // Runs that must repeat exactly stay without threads.
+        self.knobs = if self.knobs.has_threads { drawn } else { drawn.stepped() };
+        self.open_engine()?;
+        self.verify()
+    }
+
+    /// Crashes, opens what is left, and holds it to the promise; the run may go on from there.
+    ///
+    /// What is found must equal the model after some whole batch, none acknowledged before the crash being left
+    /// out (after power loss: none acknowledged at `Disk` or synced). The model forgets the rest.
+    pub fn recover(&mut self, crash: Crash, knobs: Knobs) -> Result<(), Stop> {
+        let left = self.memory.crash(crash);
+        self.open = None;
+        self.memory = left;
+        self.knobs = knobs;
+        let during = |stop: Stop| match stop {
+            Stop::Violation(what) => Stop::Violation(format!("recovery after {crash:?}: {what}")),
+            Stop::Gone => Stop::Gone,
+        };
+        self.open_engine().map_err(during)?;
+        let content = self.content().map_err(during)?;
+        let floor = match crash {
+            Crash::Kill => self.acknowledged,
+            Crash::PowerLoss { .. } => self.durable,
+        };
+        let now_ms = self.now_ms();
+        let mut complaint = String::new();
+        for mut model in std::iter::once(self.model.clone()).chain(self.alternative.take()) {
+            match prefix(&model, floor, now_ms, &content) {
+                Ok(moment) => {
+                    model.truncate(moment);
+                    self.model = model;
+                    // What is recovered is synced before anybody is served.
+                    (self.acknowledged, self.durable) = (moment, moment);
+                    return self.verify_checkpoint().and_then(|()| self.verify()).map_err(during);
+                }
+                Err(what) => complaint.push_str(&what),
+            }
+        }
+        Err(during(Stop::Violation(complaint)))
+    }
+
+    /// Crashes, begins to recover, and stops the machine again before operation `operation` of that.
+    ///
+    /// [`recover`](Self::recover) must follow; it crashes the machine again wherever it is.
+    pub fn interrupt(&mut self, crash: Crash, operation: u64) -> Result<(), Stop> {
+        let left = self.memory.crash(crash);
+        self.open = None;
+        self.memory = left;
+        if crash != Crash::Kill {
+            self.acknowledged = self.durable;
+        }
+        self.memory.cut_at(operation);
+        let opened = self.open_engine();
+        self.open = None;
+        match opened {
+            Ok(()) | Err(Stop::Gone) => Ok(()),
+            Err(Stop::Violation(what)) => Err(Stop::Violation(format!("recovery after {crash:?}: {what}"))),
+        }
+    }
+
+    /// Takes a checkpoint and reads it; every second one is written to, to see that its origin does not change.
+    pub(super) fn take_checkpoint(&mut self) -> Result<(), Stop> {
+        self.checkpoint_count += 1;
+        let path = PathBuf::from(format!("checkpoint-{}", self.checkpoint_count));
+        let taken = self.opened()?.opened.engine.checkpoint(&path);
+        taken.map_err(|error| self.failed("checkpoint", &error))?;
+        let is_written = self.checkpoint_count.is_multiple_of(2);
+        self.read_checkpoint(&path, &self.model.clone(), is_written)?;
+        if !is_written {
+            self.checkpoint = Some((path, self.model.clone()));
+        }
+        Ok(())
+    }
+
+    /// A checkpoint that was complete before a crash is complete after it.
+    fn verify_checkpoint(&mut self) -> Result<(), Stop> {
+        let Some((path, model)) = self.checkpoint.take() else { return Ok(()) };
+        self.read_checkpoint(&path, &model, false)?;
+        self.checkpoint = Some((path, model));
+        Ok(())
+    }
+
+    fn read_checkpoint(&mut self, path: &PathBuf, model: &Model, is_written: bool) -> Result<(), Stop> {
+        let failed = |error: firn_engine::Error| self.failed("a checkpoint", &error);
+        let Some(memory) = self.memory.directory(path) else {
+            return Err(Stop::Violation(format!("checkpoint {} is gone", path.display())));
+        };
+        let knobs = self.knobs.clone().stepped();
+        let opened = self.world.open(Arc::new(memory), &knobs, self.clock.clone()).map_err(failed)?;
+        let mut session = Blocking::new(opened.engine.session());
+        let mut content = Content::new();
+        for (name, id) in opened.engine.keyspaces() {
+            let records = session.scan(ReadAt::Latest, id, ScanRange::all()).map_err(failed)?;
+            content.insert(name, records.collect::<firn_engine::Result<_>>().map_err(failed)?);
+        }
+        if let Some(what) = model.difference(model.end(), self.now_ms(), &content) {
+            return Err(Stop::Violation(format!("checkpoint {}: {what}", path.display())));
+        }
+        if is_written {
+            let o = WriteOptions::default();
+            session.put(KEYSPACE_DEFAULT, b"key", b"of the checkpoint", o).map_err(failed)?;
+            opened.engine.flush().map_err(failed)?;
+            opened.engine.close().map_err(failed)?;
+        }
+        Ok(())
+    }
+}
+
+/// The last whole batch after which the model, nothing before `floor` being left out, holds just `content`.
+fn prefix(model: &Model, floor: Moment, now_ms: u64, content: &Content) -> Result<Moment, String> {
+    let candidates = model.boundaries().iter().rev().copied().take_while(|moment| *moment >= floor);
+    for moment in candidates.clone() {
+        if model.difference(moment, now_ms, content).is_none() {
+            return Ok(moment);
+        }
+    }
+    let mut text = format!("what is left is no prefix of {} batches. ", candidates.clone().count());
+    for moment in candidates.clone().take(2).chain(candidates.last()) {
+        let difference = model.difference(moment, now_ms, content).unwrap_or_default();
+        text.push_str(&format!(
+            "Against moment {moment} (floor {floor}, end {}): {difference}. ",
+            model.end()
+        ));
+    }
+    Err(text)
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        // Scans and snapshots first: an engine may wait for them.
+        self.scans.clear();
+        self.snapshots.clear();
+    }
+}

@@ -1,0 +1,50 @@
+use super::*;
+use crate::generate::{Profile, script};
+use crate::reference::Fault;
+use crate::world::ReferenceWorld;
+
+fn run(fault: Option<Fault>, seed: u64, profile: Profile) -> Result<(), Stop> {
+    let world = ReferenceWorld { fault };
+    Runner::new(&world, Knobs::draw(seed), Memory::new(), seed)?.run(&script(seed, profile))
+}
+
+#[test]
+fn the_reference_runs_every_profile() {
+    for seed in 0..60 {
+        for profile in [Profile::Everything, Profile::Short, Profile::Tail] {
+            assert_eq!(run(None, seed, profile), Ok(()), "seed {seed}, {profile:?}");
+        }
+    }
+}
+
+#[test]
+fn scripts_print_and_parse_back() {
+    for seed in 0..200 {
+        let script = script(seed, Profile::Everything);
+        let text = script.to_string();
+        assert_eq!(text.parse::<Script>().as_ref(), Ok(&script), "seed {seed}: {text}");
+    }
+    assert!("flush now".parse::<Script>().unwrap_err().contains("left over"));
+    assert!("fly".parse::<Script>().unwrap_err().contains("line 1"));
+    assert!("batch - put:1:2".parse::<Script>().unwrap_err().contains("fields"));
+}
+
+#[test]
+fn a_short_script_can_be_written_by_hand() {
+    let text = "
+        seed 7      # a comment
+        create 1
+        one disk put:1:17:300:9001:0
+        batch - put:0:3:10:9002:500 delete:1:17 merge:1:4:8:9003 range:0:5:9
+        update 1 17 grow 9004
+        snapshot_open 0
+        one - delete:1:17
+        get 0 1 17
+        scan 0 1 start=3 prefix=17:4 backward records=7
+        kill
+        verify";
+    let script: Script = text.parse().unwrap();
+    let world = ReferenceWorld::default();
+    let mut runner = Runner::new(&world, Knobs::draw(0), Memory::new(), 0).unwrap();
+    assert_eq!(runner.run(&script), Ok(()));
+}

@@ -1,0 +1,169 @@
+//! Writes on both sides.
+
+use std::sync::Arc;
+
+use firn_engine::{Batch, Change, Completion, Durability, Op as EngineOp, OpKind, Outcome, WriteOptions};
+
+use super::{Runner, Stop};
+use crate::model::{Moment, shown};
+use crate::ops::{Part, UpdateKind, has_sums, key, value};
+
+/// Longest value an update leaves.
+const GROWN_BYTES_MAX: usize = 4096;
+
+impl Runner<'_> {
+    pub(super) fn write(&mut self, parts: &[Part], single: bool, disk: bool) -> Result<(), Stop> {
+        let (mut batch, mut modelled) = (Batch::new(), Batch::new());
+        for part in parts {
+            let Some((id, model_id)) = self.space(part.space)? else { continue };
+            let (key, value) = (part.key_bytes(), part.value_bytes());
+            let is_empty_range = part.kind == OpKind::DeleteRange && key >= value;
+            let expires_at_ms = match part.ttl_ms {
+                0 => 0,
+                ttl_ms => self.now_ms() + u64::from(ttl_ms),
+            };
+            if !is_empty_range {
+                let op = EngineOp { keyspace: id, kind: part.kind, key: &key, value: &value, expires_at_ms };
+                batch.push(op);
+                modelled.push(EngineOp { keyspace: model_id, ..op });
+            }
+        }
+        if batch.is_empty() {
+            return Ok(());
+        }
+        let options =
+            WriteOptions { durability: disk.then_some(Durability::Disk), ..WriteOptions::default() };
+        let is_range = batch.ops().all(|op| op.kind == OpKind::DeleteRange);
+        let is_disk = self.is_disk(disk && !(single && is_range));
+        let outcome = match (single, batch.len()) {
+            (true, 1) => self.write_single(&batch, options)?,
+            _ => self.opened()?.session.write(&batch, options),
+        };
+        let written = self.settle(outcome, |completion| match completion {
+            Completion::Written(position) => Some(position),
+            _ => None,
+        })?;
+        match (written, self.model.check(&modelled)) {
+            (Ok(_), Ok(())) => {
+                self.model.apply(&modelled, WriteOptions::default());
+                self.acknowledge(is_disk);
+                Ok(())
+            }
+            (Err(found), Err(expected)) if found.kind() == expected.kind() => Ok(()),
+            (Err(error), Ok(())) => {
+                // It may have been done, or not; recovery shall tell.
+                self.model.apply(&modelled, WriteOptions::default());
+                Err(self.failed("a write", &error))
+            }
+            (found, expected) if !self.is_gone() => {
+                Err(Stop::Violation(format!("a write: {found:?}, expected {expected:?}")))
+            }
+            _ => Err(Stop::Gone),
+        }
+    }
+
+    /// Writes a batch of one by the call for its kind.
+    fn write_single(
+        &mut self,
+        batch: &Batch,
+        options: WriteOptions,
+    ) -> Result<firn_engine::Result<Outcome<firn_engine::Position>>, Stop> {
+        let open = self.opened()?;
+        let Some(op) = batch.ops().next() else { return Ok(Err(firn_engine::Error::bug("an empty batch"))) };
+        let EngineOp { keyspace, kind, key, value, expires_at_ms } = op;
+        let options = WriteOptions { expires_at_ms, ..options };
+        Ok(match kind {
+            OpKind::Put => open.session.put(keyspace, key, value, options),
+            OpKind::Delete => open.session.delete(keyspace, key, options),
+            OpKind::Merge => open.session.merge(keyspace, key, value, options),
+            OpKind::DeleteRange => match Arc::clone(&open.opened.engine).ordered() {
+                Some(ordered) => ordered.delete_range(keyspace, key, value).map(Outcome::Done),
+                None => open.session.write(batch, options),
+            },
+        })
+    }
+
+    fn acknowledge(&mut self, is_disk: bool) {
+        self.acknowledged = self.model.end();
+        if is_disk {
+            self.durable = self.acknowledged;
+        }
+    }
+
+    pub(super) fn update(&mut self, space: u8, number: u16, kind: UpdateKind, seed: u64) -> Result<(), Stop> {
+        let Some((id, model_id)) = self.space(space)? else { return Ok(()) };
+        let key = key(number);
+        let before = self.modelled_value(self.model.end(), model_id, &key)?;
+        let change = change(space, kind, seed, before.as_deref());
+        let mut modelled = Batch::new();
+        match &change {
+            Change::Put(value) => _ = modelled.put(model_id, &key, value),
+            Change::Delete => _ = modelled.delete(model_id, &key),
+            Change::Keep => {}
+        }
+        let expected = before.clone();
+        let (sender, seen) = std::sync::mpsc::channel();
+        let f = Box::new(move |current: Option<&[u8]>| {
+            let _ = sender.send(current.map(<[u8]>::to_vec));
+            self::change(space, kind, seed, current)
+        });
+        let outcome = self.opened()?.session.update(id, &key, f, WriteOptions::default());
+        let updated = self.settle(outcome, |completion| match completion {
+            Completion::Written(position) => Some(position),
+            _ => None,
+        })?;
+        let last_seen = seen.try_iter().last();
+        match updated {
+            Ok(_) if last_seen != Some(expected) => {
+                let show = |value: &Option<Vec<u8>>| value.as_deref().map_or("nothing".to_owned(), shown);
+                let found = last_seen.as_ref().map_or("no call".to_owned(), show);
+                Err(Stop::Violation(format!("an update saw {found}, expected {}", show(&before))))
+            }
+            Ok(_) => {
+                if !modelled.is_empty() {
+                    self.model.apply(&modelled, WriteOptions::default());
+                    let is_disk = self.is_disk(false);
+                    self.acknowledge(is_disk);
+                }
+                Ok(())
+            }
+            Err(error) => {
+                if !modelled.is_empty() {
+                    self.model.apply(&modelled, WriteOptions::default());
+                }
+                Err(self.failed("an update", &error))
+            }
+        }
+    }
+
+    pub(super) fn modelled_value(
+        &self,
+        at: Moment,
+        id: firn_engine::KeyspaceId,
+        key: &[u8],
+    ) -> Result<Option<Vec<u8>>, Stop> {
+        let value = self.model.get(at, id, key, self.now_ms());
+        value.map_err(|error| Stop::Violation(format!("the model itself fails: {error}")))
+    }
+}
+
+/// What the update makes of `current`: a pure function, so that both sides do the same.
+fn change(space: u8, kind: UpdateKind, seed: u64, current: Option<&[u8]>) -> Change {
+    match kind {
+        UpdateKind::Delete => Change::Delete,
+        UpdateKind::Keep => Change::Keep,
+        UpdateKind::Grow if has_sums(space) => {
+            let number = |bytes: &[u8]| bytes.try_into().map_or(0, u64::from_le_bytes);
+            let sum = current.map_or(0, number).wrapping_add(seed & 0xffff);
+            Change::Put(sum.to_le_bytes().to_vec())
+        }
+        UpdateKind::Grow => {
+            let mut grown = current.unwrap_or_default().to_vec();
+            if grown.len() > GROWN_BYTES_MAX {
+                grown.clear();
+            }
+            grown.extend_from_slice(&value(space, 16, seed));
+            Change::Put(grown)
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! What is under test: an engine, opened on a storage with some settings.
+
+use std::fmt;
+use std::sync::Arc;
+
+use fastrand::Rng;
+use firn_engine::conformance::semantics;
+use firn_engine::{Compression, Durability, Engine, Result};
+use firn_storage::{Clock, Storage};
+
+use crate::reference::{Fault, Reference, ReferenceOptions};
+
+/// Settings that must not change a single answer. Sizes in bytes; an engine rounds them to what it can do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Knobs {
+    /// The seed these were drawn from; says all the rest.
+    pub seed: u64,
+    /// Default durability.
+    pub durability: Durability,
+    /// Size at which a memtable is frozen.
+    pub memtable_bytes: u64,
+    /// Size of a log segment.
+    pub segment_bytes: u64,
+    /// Size above which the buffer drains.
+    pub buffer_bytes: u64,
+    /// Size of the log above which the oldest data is drained.
+    pub log_bytes_max: u64,
+    /// Size of a table.
+    pub table_bytes: u64,
+    /// Size of a table's blocks.
+    pub block_bytes: u32,
+    /// Runs merged at once.
+    pub merge_fan_in: usize,
+    /// Runs in level 0 that make compaction urgent.
+    pub level0_runs_max: usize,
+    /// Bits of filter for a key.
+    pub filter_bits_per_key: u32,
+    /// Compression where a keyspace names none.
+    pub compression: Compression,
+    /// Manifest edits between restatements.
+    pub manifest_edits_max: u64,
+    /// Whether background work runs on threads; else only when stepped, which is deterministic.
+    pub has_threads: bool,
+    /// Steps of background work after each operation: 0 to this many, drawn anew each time.
+    pub steps_max: u32,
+}
+
+impl Knobs {
+    /// Settings as the seed says. Seed 0 is the plainest choice: medium sizes, no threads, few steps.
+    pub fn draw(seed: u64) -> Self {
+        let mut rng = Rng::with_seed(seed ^ 0x6b6e_6f62);
+        let plain = Self {
+            seed,
+            durability: Durability::Process,
+            memtable_bytes: 64 << 10,
+            segment_bytes: 4 << 20,
+            buffer_bytes: 256 << 10,
+            log_bytes_max: 16 << 20,
+            table_bytes: 64 << 10,
+            block_bytes: 4096,
+            merge_fan_in: 2,
+            level0_runs_max: 4,
+            filter_bits_per_key: 10,
+            compression: Compression::None,
+            manifest_edits_max: 8,
+            has_threads: false,
+            steps_max: 2,
+        };
+        if seed == 0 {
+            return plain;
+        }
+        Self {
+            durability: pick(&mut rng, &[Durability::Process, Durability::Process, Durability::Disk]),
+            memtable_bytes: pick(&mut rng, &[4 << 10, 16 << 10, 64 << 10, 1 << 20, 64 << 20]),
+            segment_bytes: pick(&mut rng, &[4 << 20, 4 << 20, 8 << 20]),
+            buffer_bytes: pick(&mut rng, &[0, 64 << 10, 1 << 20, 8 << 20]),
+            log_bytes_max: pick(&mut rng, &[16 << 20, 16 << 20, 64 << 20]),
+            table_bytes: pick(&mut rng, &[64 << 10, 64 << 10, 256 << 10, 64 << 20]),
+            block_bytes: pick(&mut rng, &[256, 512, 4096, 4096, 64 << 10]),
+            merge_fan_in: rng.usize(2..=5),
+            level0_runs_max: rng.usize(2..=12),
+            filter_bits_per_key: pick(&mut rng, &[0, 1, 10, 20]),
+            compression: pick(&mut rng, &[Compression::None, Compression::Lz4, Compression::Zstd]),
+            manifest_edits_max: pick(&mut rng, &[1, 2, 8, 64]),
+            has_threads: rng.u8(..4) == 0,
+            steps_max: pick(&mut rng, &[0, 1, 4, 30]),
+            ..plain
+        }
+    }
+
+    /// The same without threads, for runs that must repeat exactly.
+    #[must_use]
+    pub fn stepped(self) -> Self {
+        Self { has_threads: false, ..self }
+    }
+}
+
+fn pick<T: Copy>(rng: &mut Rng, choices: &[T]) -> T {
+    choices[rng.usize(..choices.len())]
+}
+
+/// An open engine and the handle of its background work.
+pub struct Opened {
+    /// The engine.
+    pub engine: Arc<dyn Engine>,
+    /// Runs one unit of background work; `false` if there was none (or it runs on threads).
+    pub step: Box<dyn FnMut() -> bool + Send>,
+}
+
+impl fmt::Debug for Opened {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Opened").finish_non_exhaustive()
+    }
+}
+
+/// A kind of engine, as scripts and crashes see it.
+///
+/// Implementers MUST register [`semantics`] and MUST behave the same for the same calls on the same storage when
+/// `knobs.has_threads` is off.
+pub trait World: Send + Sync + fmt::Debug {
+    /// The word for it on command lines.
+    fn name(&self) -> &'static str;
+
+    /// Opens the database in `storage`, or begins one.
+    fn open(&self, storage: Arc<dyn Storage>, knobs: &Knobs, clock: Arc<dyn Clock>) -> Result<Opened>;
+}
+
+/// The reference engine, whole or with one promise broken.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ReferenceWorld {
+    /// The promise to break.
+    pub fault: Option<Fault>,
+}
+
+impl World for ReferenceWorld {
+    fn name(&self) -> &'static str {
+        "reference"
+    }
+
+    fn open(&self, storage: Arc<dyn Storage>, knobs: &Knobs, clock: Arc<dyn Clock>) -> Result<Opened> {
+        let options = ReferenceOptions {
+            storage,
+            semantics: semantics(),
+            clock,
+            durability: knobs.durability,
+            pending_every: u64::from(knobs.steps_max),
+            fault: self.fault,
+        };
+        Ok(Opened { engine: Arc::new(Reference::open(options)?), step: Box::new(|| false) })
+    }
+}
+
+/// The world called `name`.
+pub fn world(name: &str) -> Option<Box<dyn World>> {
+    match name {
+        "reference" => Some(Box::new(ReferenceWorld::default())),
+        _ => None,
+    }
+}

@@ -1,0 +1,304 @@
+//! Walking a table.
+
+use std::sync::Arc;
+
+use firn_format::key::Entry;
+use firn_format::table::block::{self, Checked};
+use firn_format::table::data::{DataBlock, Shape, Walker};
+
+use super::reader::{BlockRef, TableReader};
+use crate::Result;
+use crate::file::cache::CachedBlock;
+
+/// How a cursor reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CursorOptions {
+    /// Loaded blocks go to the cache. Off for jobs, which read everything once.
+    pub fill_cache: bool,
+    /// Every block's checksum is compared, also where it was compared before.
+    pub verify_always: bool,
+    /// Bytes asked for ahead of the blocks being read, in file order; 0 = none.
+    pub read_ahead_bytes: u32,
+}
+
+impl CursorOptions {
+    /// For users' scans.
+    pub const SCAN: Self = Self { fill_cache: true, verify_always: false, read_ahead_bytes: 0 };
+    /// For jobs, which read whole tables front to back.
+    pub const JOB: Self = Self { fill_cache: false, verify_always: true, read_ahead_bytes: 1 << 20 };
+}
+
+/// A place in a table: entries of all versions, by key up, and of one key newest first.
+///
+/// Holds the table open. Moving to a neighbour costs no allocation; a new block costs one look into the index (and
+/// for blocks that are not mapped, loading it).
+#[derive(Debug)]
+pub struct TableCursor {
+    table: Arc<TableReader>,
+    options: CursorOptions,
+    number: usize,
+    block: Held,
+    walker: Walker,
+    /// Bytes read ahead of a file that is not mapped, and their file offset.
+    ahead: Vec<u8>,
+    ahead_offset: u64,
+    /// How far a mapped file has been asked for.
+    asked_until: u64,
+}
+
+/// The block a cursor stands in.
+#[derive(Debug)]
+enum Held {
+    None,
+    /// Offset and length of its payload in the mapping.
+    Mapped(u64, u64, Shape),
+    Loaded(Arc<CachedBlock>),
+}
+
+impl TableCursor {
+    /// An unpositioned cursor.
+    pub fn new(table: Arc<TableReader>, options: CursorOptions) -> Self {
+        Self {
+            table,
+            options,
+            number: 0,
+            block: Held::None,
+            walker: Walker::default(),
+            ahead: Vec::new(),
+            ahead_offset: 0,
+            asked_until: 0,
+        }
+    }
+
+    /// The table it walks.
+    pub fn table(&self) -> &Arc<TableReader> {
+        &self.table
+    }
+
+    /// The entry it stands on; `None` when unpositioned or past either end.
+    #[inline]
+    pub fn entry(&self) -> Option<Entry<'_>> {
+        self.walker.entry(self.payload())
+    }
+
+    /// Goes to the first entry. Like every move it may block on the device.
+    ///
+    /// # Errors
+    /// For every move: `Corrupt` with file and offset; what reading says. The cursor is then unpositioned.
+    pub fn seek_first(&mut self) -> Result<()> {
+        self.enter(0, |walker, block| walker.seek_first(block))
+    }
+
+    /// Goes to the last entry.
+    ///
+    /// # Errors
+    /// As for every move.
+    pub fn seek_last(&mut self) -> Result<()> {
+        match self.table.index.block_count().checked_sub(1) {
+            Some(last) => self.enter(last, |walker, block| walker.seek_last(block)),
+            None => Ok(()),
+        }
+    }
+
+    /// Goes to the first entry whose key is `key` or greater.
+    ///
+    /// # Errors
+    /// As for every move.
+    pub fn seek(&mut self, key: &[u8]) -> Result<()> {
+        let number = self.table.index.find(key);
+        self.enter(number, |walker, block| walker.seek(block, key))?;
+        if !self.walker.is_positioned() && number < self.table.index.block_count() {
+            // The separator was above the block's last key, and `key` between them.
+            self.enter(number + 1, |walker, block| walker.seek_first(block))?;
+        }
+        Ok(())
+    }
+
+    /// Goes to the last entry whose key is smaller than `key`.
+    ///
+    /// # Errors
+    /// As for every move.
+    pub fn seek_before(&mut self, key: &[u8]) -> Result<()> {
+        let count = self.table.index.block_count();
+        let number = self.table.index.find(key);
+        if number >= count {
+            return self.seek_last();
+        }
+        self.enter(number, |walker, block| walker.seek_before(block, key))?;
+        match number.checked_sub(1) {
+            Some(before) if !self.walker.is_positioned() => {
+                self.enter(before, |walker, block| walker.seek_last(block))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Goes to the next entry; stays past the end once there.
+    ///
+    /// # Errors
+    /// As for every move.
+    #[inline]
+    pub fn next(&mut self) -> Result<()> {
+        if !self.walker.is_positioned() {
+            return Ok(());
+        }
+        self.step(|walker, block| walker.next(block))?;
+        match self.walker.is_positioned() {
+            true => Ok(()),
+            false => self.enter(self.number + 1, |walker, block| walker.seek_first(block)),
+        }
+    }
+
+    /// Goes to the previous entry; stays before the beginning once there.
+    ///
+    /// # Errors
+    /// As for every move.
+    #[inline]
+    pub fn prev(&mut self) -> Result<()> {
+        if !self.walker.is_positioned() {
+            return Ok(());
+        }
+        self.step(|walker, block| walker.prev(block))?;
+        match self.number.checked_sub(1) {
+            Some(before) if !self.walker.is_positioned() => {
+                self.enter(before, |walker, block| walker.seek_last(block))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    #[inline]
+    fn payload(&self) -> &[u8] {
+        match &self.block {
+            Held::None => &[],
+            Held::Mapped(offset, bytes, _) => self.table.mapped(*offset, *bytes).unwrap_or_default(),
+            Held::Loaded(block) => &block.payload,
+        }
+    }
+
+    /// Moves the walker inside the block it is in.
+    #[inline]
+    fn step(
+        &mut self,
+        step: impl FnOnce(&mut Walker, &DataBlock<'_>) -> firn_format::Result<()>,
+    ) -> Result<()> {
+        let block = match &self.block {
+            Held::None => return Ok(()),
+            Held::Mapped(offset, bytes, shape) => {
+                DataBlock::with_shape(self.table.mapped(*offset, *bytes).unwrap_or_default(), *shape)
+            }
+            Held::Loaded(block) => DataBlock::with_shape(&block.payload, block.shape),
+        };
+        let stepped = step(&mut self.walker, &block);
+        stepped.map_err(|error| {
+            self.walker.reset();
+            self.table.corrupt_block(self.number, &error)
+        })
+    }
+
+    /// Goes to block `number` (past the last: unpositioned) and places the walker in it.
+    fn enter(
+        &mut self,
+        number: usize,
+        place: impl FnOnce(&mut Walker, &DataBlock<'_>) -> firn_format::Result<()>,
+    ) -> Result<()> {
+        self.walker.reset();
+        if number >= self.table.index.block_count() {
+            self.block = Held::None;
+            return Ok(());
+        }
+        let stays = number == self.number && !matches!(self.block, Held::None);
+        if !stays {
+            self.number = number;
+            self.block = match self.fetch(number) {
+                Ok(block) => block,
+                Err(error) => {
+                    self.block = Held::None;
+                    return Err(error);
+                }
+            };
+        }
+        self.step(place)
+    }
+
+    fn fetch(&mut self, number: usize) -> Result<Held> {
+        let Some((offset, bytes)) = self.table.index.block(number) else { return Ok(Held::None) };
+        if self.options.read_ahead_bytes > 0 {
+            self.ask_ahead(offset, bytes);
+        }
+        if self.options.fill_cache && !self.options.verify_always {
+            return match self.table.block(number)? {
+                None => Ok(Held::None),
+                Some(BlockRef::Loaded(loaded)) => Ok(Held::Loaded(loaded)),
+                Some(BlockRef::Mapped(payload)) => {
+                    let shape = Shape::of(payload).map_err(|error| self.table.corrupt(offset, &error))?;
+                    Ok(Held::Mapped(offset, payload.len() as u64, shape))
+                }
+            };
+        }
+        self.fetch_alone(number, offset, bytes)
+    }
+
+    /// Block `number` past the cache; its memory is used again for the next one.
+    fn fetch_alone(&mut self, number: usize, offset: u64, bytes: u64) -> Result<Held> {
+        let table = Arc::clone(&self.table);
+        let wrap = |error| table.corrupt(offset, &error);
+        if let Some(stored) = table.mapped(offset, bytes) {
+            let compared = !self.options.verify_always && table.is_verified(number);
+            let checked =
+                if compared { block::trusted(stored) } else { block::check(stored) }.map_err(wrap)?;
+            if let Checked::Raw(payload) = checked {
+                table.set_verified(number);
+                return Ok(Held::Mapped(offset, payload.len() as u64, Shape::of(payload).map_err(wrap)?));
+            }
+            let room = self.take_room();
+            return Ok(Held::Loaded(Arc::new(table.decode(checked, offset, room)?)));
+        }
+        let room = self.take_room();
+        let stored = self.read(offset, bytes)?;
+        let checked = block::check(stored).map_err(wrap)?;
+        Ok(Held::Loaded(Arc::new(table.decode(checked, offset, room)?)))
+    }
+
+    /// The memory of the block it stood in, if nobody else holds it.
+    fn take_room(&mut self) -> Vec<u8> {
+        match std::mem::replace(&mut self.block, Held::None) {
+            Held::Loaded(block) => Arc::try_unwrap(block).map(|block| block.payload).unwrap_or_default(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// Asks for more of a mapped file before it is needed; going backward asks for nothing.
+    fn ask_ahead(&mut self, offset: u64, bytes: u64) {
+        let Some(mapped) = &self.table.bytes else { return };
+        let ahead = u64::from(self.options.read_ahead_bytes);
+        if offset + bytes + ahead / 2 > self.asked_until || offset + 2 * ahead < self.asked_until {
+            let from = self.asked_until.clamp(offset, offset + bytes);
+            let until = (offset + bytes + ahead).min(mapped.len() as u64);
+            mapped.will_need(from as usize..until as usize);
+            self.asked_until = until;
+        }
+    }
+
+    /// The bytes of a block of a file that is not mapped, with what follows if reading ahead.
+    fn read(&mut self, offset: u64, bytes: u64) -> Result<&[u8]> {
+        let end = self.ahead_offset + self.ahead.len() as u64;
+        if offset < self.ahead_offset || offset + bytes > end {
+            let data_end = self.table.footer().data_bytes;
+            let wanted = bytes.max(u64::from(self.options.read_ahead_bytes)).min(data_end - offset);
+            self.ahead.clear();
+            self.ahead.resize(wanted as usize, 0);
+            self.ahead_offset = offset;
+            if let Err(error) = self.table.file.read_at(offset, &mut self.ahead) {
+                self.ahead.clear();
+                return Err(error);
+            }
+        }
+        Ok(self.ahead_at(offset, bytes))
+    }
+
+    fn ahead_at(&self, offset: u64, bytes: u64) -> &[u8] {
+        let start = (offset - self.ahead_offset) as usize;
+        self.ahead.get(start..start + bytes as usize).unwrap_or_default()
+    }
+}

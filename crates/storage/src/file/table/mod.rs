@@ -1,0 +1,30 @@
+//! Tables on a place: written as a stream, read in place where the place gives memory.
+//!
+//! ```text
+//!   entries ─► TableBuilder ─► file ─► TableReader ─┬─► newest(key): filter ─► index ─► one block ─► value
+//!                                                   └─► TableCursor: all entries in order, both ways
+//! ```
+//! The bytes are [`firn_format::table`]'s business; here is the I/O around them.
+//!
+//! # What is in memory, and what is believed
+//! Index, filters and range tombstones of an open table are in memory and counted
+//! ([`TableReader::memory_bytes`]). Data blocks are either *mapped* (the place gives the file as memory and the
+//! block is stored raw: the value is read where it lies) or *loaded* (read, checked, decompressed, kept in the
+//! [`super::cache::BlockCache`]). A mapped block's checksum is compared the first time the block is read since
+//! the table was opened; one bit a block remembers that. The bit is set without ordering: the bytes never change,
+//! so two threads that both find it clear both compare, and that is all. A page that the kernel drops and reads
+//! again later is not compared again by point reads and scans; jobs compare every block every time.
+
+mod builder;
+mod reader;
+mod point;
+mod cursor;
+mod verify;
+
+#[cfg(test)]
+mod tests;
+
+pub use builder::TableBuilder;
+pub use cursor::{CursorOptions, TableCursor};
+pub use point::{Hit, Lookup, ReadMode};
+pub use reader::{ReaderOptions, TableReader};

@@ -1,0 +1,162 @@
+//! Point reads.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use firn_format::Sequence;
+use firn_format::key::{Kind, Trailer};
+use firn_format::table::data::{DataBlock, Find};
+
+use super::reader::{BlockRef, TableReader};
+use crate::Result;
+use crate::file::cache::CachedBlock;
+
+/// Whether a read may wait for the device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReadMode {
+    /// It may.
+    Blocking,
+    /// It answers [`Lookup::Miss`] instead.
+    ResidentOnly,
+}
+
+/// The answer to a point read.
+#[derive(Debug)]
+pub enum Lookup<'t> {
+    /// This table has no such version.
+    Absent,
+    /// The newest version below the sequence asked for.
+    Found(Hit<'t>),
+    /// Not known without waiting for the device. Only in [`ReadMode::ResidentOnly`].
+    Miss,
+}
+
+/// A version found; its value is read where it lies, and copied by whoever wants it.
+#[derive(Debug)]
+pub struct Hit<'t> {
+    trailer: Trailer,
+    kind: Kind,
+    expires_at_ms: u64,
+    value: HitValue<'t>,
+}
+
+#[derive(Debug)]
+enum HitValue<'t> {
+    Mapped(&'t [u8]),
+    Loaded(Arc<CachedBlock>, Range<usize>),
+}
+
+impl Hit<'_> {
+    /// Its sequence.
+    #[inline]
+    pub fn sequence(&self) -> Sequence {
+        self.trailer.sequence()
+    }
+
+    /// Put, delete or merge.
+    #[inline]
+    pub fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// Milliseconds since the Unix epoch from which it counts as deleted; 0 = never.
+    #[inline]
+    pub fn expires_at_ms(&self) -> u64 {
+        self.expires_at_ms
+    }
+
+    /// Its value or operand.
+    #[inline]
+    pub fn value(&self) -> &[u8] {
+        match &self.value {
+            HitValue::Mapped(value) => value,
+            HitValue::Loaded(block, value) => block.payload.get(value.clone()).unwrap_or_default(),
+        }
+    }
+}
+
+impl TableReader {
+    /// The newest version of `key` with a sequence below `before`, whatever its kind. Range tombstones are not
+    /// looked at ([`tombstones`](TableReader::tombstones)), expiry neither.
+    ///
+    /// `key_hash` is [`firn_format::filter::filter_hash`] of `key`. No lock, no allocation, no system call for mapped
+    /// blocks that were read before.
+    ///
+    /// # Errors
+    /// `Corrupt` with file and offset; what reading says.
+    #[inline]
+    pub fn newest(&self, key: &[u8], key_hash: u32, before: Sequence, mode: ReadMode) -> Result<Lookup<'_>> {
+        if !self.may_contain(key_hash) {
+            return Ok(Lookup::Absent);
+        }
+        let mut block = self.index.find(key);
+        loop {
+            if mode == ReadMode::ResidentOnly && self.would_wait(block) {
+                return Ok(Lookup::Miss);
+            }
+            let Some(found) = self.block(block)? else { return Ok(Lookup::Absent) };
+            let find = match &found {
+                BlockRef::Mapped(payload) => DataBlock::new(payload).and_then(|data| data.find(key, before)),
+                BlockRef::Loaded(loaded) => {
+                    DataBlock::with_shape(&loaded.payload, loaded.shape).find(key, before)
+                }
+            };
+            match find.map_err(|error| self.corrupt_block(block, &error))? {
+                Find::Found { trailer, expires_at_ms, value } => {
+                    let Some(kind) = trailer.kind() else { return Err(self.unknown_kind(block, trailer)) };
+                    let value = match found {
+                        BlockRef::Mapped(payload) => HitValue::Mapped(payload.get(value).unwrap_or_default()),
+                        BlockRef::Loaded(loaded) => HitValue::Loaded(loaded, value),
+                    };
+                    return Ok(Lookup::Found(Hit { trailer, kind, expires_at_ms, value }));
+                }
+                // Only a key that is the separator can have versions in the next block.
+                Find::Beyond if self.index.is_separator(block, key) => block += 1,
+                Find::Absent | Find::Beyond => return Ok(Lookup::Absent),
+            }
+        }
+    }
+
+    /// Whether reading entries around `key`, and in the `blocks` blocks from there on, may wait for the device.
+    /// A hint for scans: at most one system call a block.
+    pub fn would_block(&self, key: &[u8], blocks: usize) -> bool {
+        let first = self.index.find(key);
+        (first..first.saturating_add(blocks))
+            .take_while(|block| *block < self.index.block_count())
+            .any(|block| self.would_wait(block))
+    }
+
+    /// Whether touching block `block` may wait for the device.
+    #[inline]
+    fn would_wait(&self, block: usize) -> bool {
+        // No ordering: a hint.
+        if self.is_verified(block) && !self.may_be_evicted.load(Ordering::Relaxed) {
+            return false;
+        }
+        self.asks_whether_resident(block)
+    }
+
+    #[inline(never)]
+    fn asks_whether_resident(&self, block: usize) -> bool {
+        let Some((offset, bytes)) = self.index.block(block) else { return false };
+        if self.cache.contains(self.number, offset) {
+            return false;
+        }
+        match &self.bytes {
+            Some(mapped) => !mapped.is_resident(offset as usize..(offset + bytes) as usize),
+            None => true,
+        }
+    }
+
+    #[cold]
+    pub(super) fn corrupt_block(&self, block: usize, error: &firn_format::Error) -> crate::Error {
+        self.corrupt(self.index.block(block).map_or(0, |(offset, _)| offset), error)
+    }
+
+    #[cold]
+    fn unknown_kind(&self, block: usize, trailer: Trailer) -> crate::Error {
+        let error = firn_format::Error::new(0, "kind put, delete or merge", format!("{}", trailer.0 & 0xff));
+        self.corrupt_block(block, &error)
+    }
+}

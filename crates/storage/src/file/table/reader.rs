@@ -1,0 +1,399 @@
+//! An open table.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use firn_format::filter;
+use firn_format::manifest::TableMeta;
+use firn_format::table::block::{self, Checked};
+use firn_format::table::data::Shape;
+use firn_format::table::index::Index;
+use firn_format::table::{FOOTER_BYTES, Footer, Handle, Properties};
+use firn_format::tombstone::FragmentList;
+
+use crate::file::cache::{BlockCache, CachedBlock, FileNumber};
+use crate::{Error, FileBytes, ReadFile, Result, Storage};
+
+/// How a table is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReaderOptions {
+    /// Read raw blocks where they lie if the place gives the file as memory; else everything is loaded.
+    pub map: bool,
+}
+
+impl Default for ReaderOptions {
+    fn default() -> Self {
+        Self { map: true }
+    }
+}
+
+/// One open table. Immutable and shared between threads; reads take no lock and allocate nothing as long as
+/// the blocks are mapped.
+pub struct TableReader {
+    name: String,
+    pub(super) file: Arc<dyn ReadFile>,
+    pub(super) bytes: Option<FileBytes>,
+    pub(super) index: Index,
+    pub(super) filter: LineAligned,
+    prefixes: LineAligned,
+    tombstones: FragmentList,
+    footer: Footer,
+    properties: Properties,
+    /// One bit a block: its checksum was compared since the table was opened, and it is stored raw.
+    verified: Vec<AtomicU64>,
+    pub(super) cache: Arc<BlockCache>,
+    pub(super) number: FileNumber,
+    pub(super) may_be_evicted: AtomicBool,
+}
+
+/// A data block ready to be read.
+pub(super) enum BlockRef<'t> {
+    /// Where it lies: its payload.
+    Mapped(&'t [u8]),
+    /// In memory of our own.
+    Loaded(Arc<CachedBlock>),
+}
+
+impl TableReader {
+    /// Opens the file `meta` names and checks that it is that file: length, counts, bounds, content hash.
+    ///
+    /// Reads footer, properties, index, filters and tombstones; blocks on the device.
+    ///
+    /// # Errors
+    /// `NotFound`; `Corrupt` with file and offset; what reading says.
+    pub fn open(
+        storage: &dyn Storage,
+        meta: &TableMeta,
+        cache: &Arc<BlockCache>,
+        options: ReaderOptions,
+    ) -> Result<Self> {
+        let file = storage.open_read(&meta.file)?;
+        if file.len() != meta.bytes {
+            let message = format!("expected {} bytes, found {}", meta.bytes, file.len());
+            return Err(Error::corrupt(&meta.file, file.len().min(meta.bytes), message));
+        }
+        let table = Self::open_file(&meta.file, file, cache, options)?;
+        table.check_meta(meta)?;
+        Ok(table)
+    }
+
+    /// Opens any table file, as [`open`](Self::open) but with nothing to compare it to.
+    ///
+    /// # Errors
+    /// As for [`open`](Self::open).
+    pub fn open_file(
+        name: &str,
+        file: Arc<dyn ReadFile>,
+        cache: &Arc<BlockCache>,
+        options: ReaderOptions,
+    ) -> Result<Self> {
+        let bytes = if options.map { file.bytes()? } else { None };
+        if let Some(bytes) = &bytes {
+            bytes.expect_random();
+        }
+        let parts = Parts { name, file: &*file, bytes: bytes.as_deref() };
+        let footer = parts.footer()?;
+        let properties_at = footer.properties.offset;
+        let properties = Properties::decode(&parts.payload(footer.properties)?)
+            .map_err(|error| corrupt(name, properties_at, &error))?;
+        let top = parts.payload(footer.top)?;
+        let region = parts.fetch(footer.index)?;
+        let index = Index::decode(&top, &region, footer.data_bytes)
+            .map_err(|error| corrupt(name, footer.index.offset, &error))?;
+        if index.block_count() as u64 != properties.block_count {
+            let message =
+                format!("expected {} blocks, found {}", properties.block_count, index.block_count());
+            return Err(Error::corrupt(name, properties_at, message));
+        }
+        let tombstones = match footer.tombstones.bytes {
+            0 => FragmentList::new(),
+            _ => FragmentList::decode(&parts.payload(footer.tombstones)?)
+                .map_err(|error| corrupt(name, footer.tombstones.offset, &error))?,
+        };
+        let filter = parts.filter(footer.filter)?;
+        let prefixes = parts.filter(footer.prefixes)?;
+        drop((top, region));
+        Ok(Self {
+            name: name.to_owned(),
+            verified: (0..index.block_count().div_ceil(64)).map(|_| AtomicU64::new(0)).collect(),
+            file,
+            bytes,
+            index,
+            filter,
+            prefixes,
+            tombstones,
+            footer,
+            properties,
+            number: cache.new_file(),
+            cache: Arc::clone(cache),
+            may_be_evicted: AtomicBool::new(false),
+        })
+    }
+
+    /// Its range tombstones.
+    pub fn tombstones(&self) -> &FragmentList {
+        &self.tombstones
+    }
+
+    /// Whether raw blocks are read where they lie, without a read of the file.
+    pub fn is_mapped(&self) -> bool {
+        self.bytes.is_some()
+    }
+
+    /// What the file says about itself.
+    pub fn properties(&self) -> &Properties {
+        &self.properties
+    }
+
+    /// The file's name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Where the parts of the file are.
+    pub fn footer(&self) -> &Footer {
+        &self.footer
+    }
+
+    /// Whether an entry's key may begin with a prefix of this hash ([`filter::filter_hash`] of the prefix); `false`
+    /// is certain. Range tombstones have no say.
+    ///
+    /// Asked only if the extractor is the one the table was written with ([`Properties::prefix_extractor`]):
+    /// otherwise the answer means nothing.
+    #[inline]
+    pub fn may_contain_prefix(&self, prefix_hash: u32) -> bool {
+        filter::contains(self.prefixes.get(), prefix_hash)
+    }
+
+    /// Whether an entry's key may have this hash; `false` is certain.
+    #[inline]
+    pub fn may_contain(&self, key_hash: u32) -> bool {
+        filter::contains(self.filter.get(), key_hash)
+    }
+
+    /// Tells whether pages of the mapping must be expected to leave memory (data larger than memory).
+    ///
+    /// Then [`super::ReadMode::ResidentOnly`] asks the kernel before it touches a mapped block: one system call a
+    /// read. Off at birth: a block that was read before counts as resident.
+    pub fn set_may_be_evicted(&self, may_be_evicted: bool) {
+        // A hint that decides only how a read is done.
+        self.may_be_evicted.store(may_be_evicted, Ordering::Relaxed);
+    }
+
+    /// Heap bytes held: index, filters, tombstones, bits. Not the mapping, not the cache.
+    pub fn memory_bytes(&self) -> usize {
+        self.index.memory_bytes()
+            + self.filter.bytes.capacity()
+            + self.prefixes.bytes.capacity()
+            + self.tombstones.memory_bytes()
+            + self.verified.capacity() * size_of::<AtomicU64>()
+            + size_of::<Self>()
+    }
+
+    /// Bytes of `handle` in the mapping.
+    #[inline]
+    pub(super) fn mapped(&self, offset: u64, bytes: u64) -> Option<&[u8]> {
+        let start = usize::try_from(offset).ok()?;
+        self.bytes.as_deref()?.get(start..start.checked_add(usize::try_from(bytes).ok()?)?)
+    }
+
+    #[inline]
+    pub(super) fn is_verified(&self, block: usize) -> bool {
+        // No ordering: see the module's text.
+        self.verified
+            .get(block / 64)
+            .is_some_and(|word| word.load(Ordering::Relaxed) >> (block % 64) & 1 == 1)
+    }
+
+    pub(super) fn set_verified(&self, block: usize) {
+        if let Some(word) = self.verified.get(block / 64) {
+            word.fetch_or(1 << (block % 64), Ordering::Relaxed);
+        }
+    }
+
+    /// Block `block`, from wherever it is; blocks on the device if it is not in memory. `None` past the last.
+    #[inline]
+    pub(super) fn block(&self, block: usize) -> Result<Option<BlockRef<'_>>> {
+        let Some((offset, bytes)) = self.index.block(block) else { return Ok(None) };
+        if self.is_verified(block)
+            && let Some([payload @ .., _, _, _, _, _, _, _, _, _]) = self.mapped(offset, bytes)
+        {
+            return Ok(Some(BlockRef::Mapped(payload)));
+        }
+        self.block_first_time(block, offset, bytes).map(Some)
+    }
+
+    #[inline(never)]
+    fn block_first_time(&self, block: usize, offset: u64, bytes: u64) -> Result<BlockRef<'_>> {
+        let Some(stored) = self.mapped(offset, bytes) else {
+            return self.load(offset, bytes).map(BlockRef::Loaded);
+        };
+        if let Some(found) = self.cache.get(self.number, offset) {
+            return Ok(BlockRef::Loaded(found));
+        }
+        match block::check(stored).map_err(|error| self.corrupt(offset, &error))? {
+            Checked::Raw(payload) => {
+                self.set_verified(block);
+                Ok(BlockRef::Mapped(payload))
+            }
+            checked => {
+                let loaded = Arc::new(self.decode(checked, offset, Vec::new())?);
+                self.cache.insert(self.number, offset, Arc::clone(&loaded));
+                Ok(BlockRef::Loaded(loaded))
+            }
+        }
+    }
+
+    /// The block at `offset` through the cache.
+    fn load(&self, offset: u64, bytes: u64) -> Result<Arc<CachedBlock>> {
+        if let Some(found) = self.cache.get(self.number, offset) {
+            return Ok(found);
+        }
+        let mut stored = vec![0; bytes as usize];
+        self.file.read_at(offset, &mut stored)?;
+        let checked = block::check(&stored).map_err(|error| self.corrupt(offset, &error))?;
+        let loaded = Arc::new(self.decode(checked, offset, Vec::new())?);
+        self.cache.insert(self.number, offset, Arc::clone(&loaded));
+        Ok(loaded)
+    }
+
+    /// The payload of a checked block in memory of our own; `room` is reused.
+    pub(super) fn decode(&self, checked: Checked<'_>, offset: u64, mut room: Vec<u8>) -> Result<CachedBlock> {
+        match checked {
+            Checked::Raw(payload) => {
+                room.clear();
+                room.extend_from_slice(payload);
+            }
+            Checked::Compressed { codec, stored, raw_bytes } => {
+                block::decompress(codec, stored, raw_bytes, &mut room)
+                    .map_err(|error| self.corrupt(offset, &error))?;
+            }
+        }
+        let shape = Shape::of(&room).map_err(|error| self.corrupt(offset, &error))?;
+        Ok(CachedBlock { payload: room, shape })
+    }
+
+    /// `error` in the block at `offset`. Inside a compressed block the offset is the block's.
+    #[cold]
+    pub(super) fn corrupt(&self, offset: u64, error: &firn_format::Error) -> Error {
+        corrupt(&self.name, offset, error)
+    }
+
+    fn check_meta(&self, meta: &TableMeta) -> Result<()> {
+        let p = &self.properties;
+        let found = (p.entry_count, p.tombstone_count, p.range_tombstone_count, p.data_bytes, p.content_hash);
+        let expected = (
+            meta.entry_count,
+            meta.tombstone_count,
+            meta.range_tombstone_count,
+            meta.data_bytes,
+            meta.content_hash,
+        );
+        let bounds = (p.sequence_min, p.sequence_max, &p.smallest, &p.largest);
+        let expected_bounds = (meta.sequence_min, meta.sequence_max, &meta.smallest, &meta.largest);
+        if found != expected || bounds != expected_bounds {
+            let message =
+                format!("expected the table {expected:?} {expected_bounds:?}, found {found:?} {bounds:?}");
+            return Err(Error::corrupt(&self.name, self.footer.properties.offset, message));
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for TableReader {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TableReader").field("name", &self.name).field("properties", &self.properties).finish()
+    }
+}
+
+/// Fetches parts of a file that is being opened.
+struct Parts<'f> {
+    name: &'f str,
+    file: &'f dyn ReadFile,
+    bytes: Option<&'f [u8]>,
+}
+
+impl<'f> Parts<'f> {
+    fn fetch(&self, handle: Handle) -> Result<Cow<'f, [u8]>> {
+        let past_end = || Error::corrupt(self.name, handle.offset, "expected a part inside the file");
+        let bytes = usize::try_from(handle.bytes).map_err(|_| past_end())?;
+        if let Some(all) = self.bytes {
+            let start = usize::try_from(handle.offset).map_err(|_| past_end())?;
+            return all
+                .get(start..)
+                .and_then(|rest| rest.get(..bytes))
+                .map(Cow::Borrowed)
+                .ok_or_else(past_end);
+        }
+        let mut out = vec![0; bytes];
+        self.file.read_at(handle.offset, &mut out)?;
+        Ok(Cow::Owned(out))
+    }
+
+    fn footer(&self) -> Result<Footer> {
+        let Some(offset) = self.file.len().checked_sub(FOOTER_BYTES as u64) else {
+            let message =
+                format!("expected a table of at least {FOOTER_BYTES} bytes, found {}", self.file.len());
+            return Err(Error::corrupt(self.name, 0, message));
+        };
+        let bytes = self.fetch(Handle { offset, bytes: FOOTER_BYTES as u64 })?;
+        Footer::decode(&bytes, self.file.len()).map_err(|error| corrupt(self.name, offset, &error))
+    }
+
+    fn payload(&self, handle: Handle) -> Result<Cow<'f, [u8]>> {
+        let wrap = |error| corrupt(self.name, handle.offset, &error);
+        let (payload_bytes, mut block) = {
+            let block = self.fetch(handle)?;
+            match block::check(&block).map_err(wrap)? {
+                Checked::Raw(payload) => (payload.len(), block),
+                Checked::Compressed { codec, stored, raw_bytes } => {
+                    let mut out = Vec::new();
+                    block::decompress(codec, stored, raw_bytes, &mut out).map_err(wrap)?;
+                    (out.len(), Cow::Owned(out))
+                }
+            }
+        };
+        match &mut block {
+            Cow::Borrowed(bytes) => *bytes = bytes.get(..payload_bytes).unwrap_or_default(),
+            Cow::Owned(bytes) => bytes.truncate(payload_bytes),
+        }
+        Ok(block)
+    }
+
+    fn filter(&self, handle: Handle) -> Result<LineAligned> {
+        match handle.bytes {
+            0 => Ok(LineAligned::default()),
+            _ => Ok(LineAligned::copy_of(&self.payload(handle)?)),
+        }
+    }
+}
+
+fn corrupt(name: &str, offset: u64, error: &firn_format::Error) -> Error {
+    Error::corrupt(name, offset + error.offset as u64, error.to_string())
+}
+
+/// Bytes that begin on a cache line, so that a look into a filter touches one line.
+#[derive(Debug, Default)]
+pub(super) struct LineAligned {
+    bytes: Vec<u8>,
+    start: usize,
+}
+
+impl LineAligned {
+    fn copy_of(bytes: &[u8]) -> Self {
+        let mut all = vec![0; bytes.len() + 63];
+        let start = all.as_ptr().align_offset(64).min(63);
+        if let Some(to) = all.get_mut(start..start + bytes.len()) {
+            to.copy_from_slice(bytes);
+        }
+        all.truncate(start + bytes.len());
+        Self { bytes: all, start }
+    }
+
+    #[inline]
+    pub(super) fn get(&self) -> &[u8] {
+        self.bytes.get(self.start..).unwrap_or_default()
+    }
+}

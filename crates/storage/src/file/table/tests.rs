@@ -1,0 +1,327 @@
+use std::sync::Arc;
+
+use firn_format::filter::filter_hash;
+use firn_format::key::{Entry, Kind, Sequence};
+use firn_format::manifest::TableMeta;
+use firn_format::table::{Compression, TableForm};
+use firn_format::tombstone::{FragmentList, Span};
+
+use super::*;
+use crate::file::cache::BlockCache;
+use crate::place::{Local, LocalOptions, Memory};
+use crate::{ErrorKind, Storage};
+
+/// Deterministic numbers (SplitMix64).
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut word = self.0;
+        word = (word ^ word >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        word = (word ^ word >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        word ^ word >> 31
+    }
+
+    fn below(&mut self, limit: u64) -> u64 {
+        self.next() % limit
+    }
+
+    fn key(&mut self) -> Vec<u8> {
+        let bytes = self.below(12) as usize;
+        (0..bytes).map(|_| b"aab\x00"[self.below(4) as usize]).collect()
+    }
+}
+
+#[derive(Clone, Debug, PartialEq)]
+struct Owned {
+    key: Vec<u8>,
+    sequence: Sequence,
+    kind: Kind,
+    expires_at_ms: u64,
+    value: Vec<u8>,
+}
+
+impl Owned {
+    fn entry(&self) -> Entry<'_> {
+        let Self { key, sequence, kind, expires_at_ms, value } = self;
+        Entry { key, sequence: *sequence, kind: *kind, expires_at_ms: *expires_at_ms, value }
+    }
+}
+
+fn random_entries(random: &mut Random, count: usize) -> Vec<Owned> {
+    let mut entries: Vec<Owned> = (0..count)
+        .map(|_| Owned {
+            key: random.key(),
+            sequence: Sequence(random.below(50)),
+            kind: [Kind::Put, Kind::Put, Kind::Delete, Kind::Merge][random.below(4) as usize],
+            expires_at_ms: random.below(2) * random.below(1000),
+            value: {
+                let bytes = [0, 5, 40, 900][random.below(4) as usize];
+                let byte = random.next() as u8;
+                vec![byte; bytes]
+            },
+        })
+        .collect();
+    entries.sort_by(|a, b| a.key.cmp(&b.key).then(b.sequence.cmp(&a.sequence)));
+    entries.dedup_by(|a, b| a.key == b.key && a.sequence == b.sequence);
+    entries
+}
+
+fn tombstones() -> FragmentList {
+    let span = |start, end, sequence| Span { start, end, sequence: Sequence(sequence) };
+    FragmentList::from_spans([span(b"aa", b"ab", 12), span(b"a", b"b", 7)])
+}
+
+fn write(
+    storage: &dyn Storage,
+    name: &str,
+    form: TableForm,
+    entries: &[Owned],
+    list: &FragmentList,
+) -> TableMeta {
+    let mut builder = TableBuilder::new(name, storage.create(name).unwrap(), form);
+    entries.iter().for_each(|entry| builder.add(&entry.entry()).unwrap());
+    builder.add_tombstones(list);
+    let meta = builder.finish().unwrap();
+    storage.sync_dir().unwrap();
+    meta
+}
+
+fn forms() -> Vec<TableForm> {
+    let compressions = [Compression::None, Compression::Lz4, Compression::Zstd];
+    let sizes = [128, 4096];
+    compressions
+        .into_iter()
+        .flat_map(|compression| {
+            sizes.map(|block_bytes| TableForm { compression, block_bytes, ..TableForm::default() })
+        })
+        .collect()
+}
+
+/// Memory and disk; mapped and not; with a cache and without one.
+fn places() -> (tempfile::TempDir, Vec<(Arc<dyn Storage>, ReaderOptions, u64)>) {
+    let dir = tempfile::tempdir().unwrap();
+    let local: Arc<dyn Storage> = Arc::new(Local::open(dir.path(), LocalOptions { create: true }).unwrap());
+    let memory: Arc<dyn Storage> = Arc::new(Memory::new());
+    let unmapped = ReaderOptions { map: false };
+    let places = vec![
+        (Arc::clone(&memory), ReaderOptions::default(), 1 << 20),
+        (memory, unmapped, 0),
+        (Arc::clone(&local), ReaderOptions::default(), 0),
+        (local, unmapped, 1 << 20),
+    ];
+    (dir, places)
+}
+
+fn found(lookup: Lookup<'_>, key: &[u8]) -> Option<Owned> {
+    let Lookup::Found(hit) = lookup else { return None };
+    let (sequence, kind, expires_at_ms) = (hit.sequence(), hit.kind(), hit.expires_at_ms());
+    Some(Owned { key: key.to_vec(), sequence, kind, expires_at_ms, value: hit.value().to_vec() })
+}
+
+#[test]
+fn points_answer_as_a_naive_search_does() {
+    let (_dir, places) = places();
+    for (number, (storage, options, cache_bytes)) in places.iter().enumerate() {
+        for (seed, form) in forms().into_iter().enumerate() {
+            let mut random = Random(seed as u64);
+            let entries = random_entries(&mut random, 600);
+            let name = format!("points-{number}-{seed}.table");
+            let meta = write(&**storage, &name, form, &entries, &tombstones());
+            let cache = Arc::new(BlockCache::new(*cache_bytes));
+            let table = TableReader::open(&**storage, &meta, &cache, *options).unwrap();
+            assert_eq!(table.tombstones(), &tombstones());
+            for _ in 0..600 {
+                let (key, before) = (random.key(), Sequence(random.below(55)));
+                let expected = entries.iter().find(|entry| entry.key == key && entry.sequence < before);
+                let lookup = table.newest(&key, filter_hash(&key), before, ReadMode::Blocking).unwrap();
+                assert_eq!(found(lookup, &key).as_ref(), expected, "place {number} seed {seed}");
+            }
+            assert!(cache.memory_bytes() <= *cache_bytes);
+            Arc::new(table).verify(&meta).unwrap();
+        }
+    }
+}
+
+#[test]
+fn cursors_walk_like_an_array() {
+    let (_dir, places) = places();
+    let uncached = CursorOptions { fill_cache: false, verify_always: false, read_ahead_bytes: 0 };
+    for (number, (storage, options, cache_bytes)) in places.iter().enumerate() {
+        for (seed, form) in forms().into_iter().enumerate() {
+            let mut random = Random(seed as u64);
+            let entries = random_entries(&mut random, 300);
+            let name = format!("walks-{number}-{seed}.table");
+            let meta = write(&**storage, &name, form, &entries, &FragmentList::new());
+            let cache = Arc::new(BlockCache::new(*cache_bytes));
+            let table = Arc::new(TableReader::open(&**storage, &meta, &cache, *options).unwrap());
+            for options in [CursorOptions::SCAN, CursorOptions::JOB, uncached] {
+                walk_at_random(TableCursor::new(Arc::clone(&table), options), &entries, &mut random, seed);
+            }
+        }
+    }
+}
+
+fn walk_at_random(mut cursor: TableCursor, entries: &[Owned], random: &mut Random, seed: usize) {
+    let mut at: Option<usize> = None;
+    for _ in 0..400 {
+        let key = random.key();
+        match random.below(14) {
+            0 => {
+                cursor.seek_first().unwrap();
+                at = Some(0);
+            }
+            1 => {
+                cursor.seek_last().unwrap();
+                at = entries.len().checked_sub(1);
+            }
+            2 => {
+                cursor.seek(&key).unwrap();
+                at = entries.iter().position(|entry| entry.key >= key);
+            }
+            3 => {
+                cursor.seek_before(&key).unwrap();
+                at = entries.iter().rposition(|entry| entry.key < key);
+            }
+            4..9 => {
+                cursor.next().unwrap();
+                at = at.and_then(|at| (at + 1 < entries.len()).then_some(at + 1));
+            }
+            _ => {
+                cursor.prev().unwrap();
+                at = at.and_then(|at| at.checked_sub(1));
+            }
+        }
+        assert_eq!(cursor.entry(), at.map(|at| entries[at].entry()), "seed {seed}");
+    }
+}
+
+#[test]
+fn prefixes_are_filtered() {
+    let storage = Memory::new();
+    let prefix: firn_format::table::PrefixBytes = Arc::new(|key: &[u8]| (key.len() >= 2).then_some(2));
+    let form = TableForm { prefix: Some(("fixed.1:2".into(), prefix)), ..TableForm::default() };
+    let mut entries = random_entries(&mut Random(3), 50);
+    entries.retain(|entry| entry.key.starts_with(b"aa") || entry.key.starts_with(b"b"));
+    let meta = write(&storage, "p.table", form, &entries, &FragmentList::new());
+    let table =
+        TableReader::open(&storage, &meta, &Arc::new(BlockCache::new(0)), ReaderOptions::default()).unwrap();
+    assert_eq!(table.properties().prefix_extractor.as_deref(), Some("fixed.1:2"));
+    assert!(table.may_contain_prefix(filter_hash(b"aa")));
+    let wrong = (0..=255_u8).filter(|byte| table.may_contain_prefix(filter_hash(&[b'x', *byte]))).count();
+    assert!(wrong < 40, "{wrong} of 256 absent prefixes let through");
+}
+
+#[test]
+fn a_read_that_would_wait_is_a_miss() {
+    let storage = Memory::new();
+    let entries = random_entries(&mut Random(5), 400);
+    let meta = write(&storage, "m.table", TableForm::default(), &entries, &FragmentList::new());
+    let cache = Arc::new(BlockCache::new(1 << 20));
+    let unmapped = ReaderOptions { map: false };
+    let table = TableReader::open(&storage, &meta, &cache, unmapped).unwrap();
+    let (key, hash) = (&entries[200].key[..], filter_hash(&entries[200].key));
+    let resident = || table.newest(key, hash, Sequence::MAX, ReadMode::ResidentOnly).unwrap();
+    assert!(matches!(resident(), Lookup::Miss));
+    assert!(table.would_block(key, 1));
+    assert!(matches!(table.newest(key, hash, Sequence::MAX, ReadMode::Blocking).unwrap(), Lookup::Found(_)));
+    assert!(matches!(resident(), Lookup::Found(_)));
+    assert!(!table.would_block(key, 1));
+    let mapped = TableReader::open(&storage, &meta, &cache, ReaderOptions::default()).unwrap();
+    let lookup = mapped.newest(key, hash, Sequence::MAX, ReadMode::ResidentOnly).unwrap();
+    assert!(matches!(lookup, Lookup::Found(_)), "memory is always resident");
+}
+
+#[test]
+fn the_file_must_be_the_one_meant() {
+    let storage = Memory::new();
+    let entries = random_entries(&mut Random(6), 40);
+    let meta = write(&storage, "a.table", TableForm::default(), &entries, &FragmentList::new());
+    let other = write(&storage, "b.table", TableForm::default(), &entries[1..], &FragmentList::new());
+    let cache = Arc::new(BlockCache::new(0));
+    let open = |meta: &TableMeta| {
+        TableReader::open(&storage, meta, &cache, ReaderOptions::default())
+            .map(drop)
+            .map_err(|error| error.kind)
+    };
+    assert_eq!(open(&meta), Ok(()));
+    assert_eq!(open(&TableMeta { file: "c.table".into(), ..meta.clone() }), Err(ErrorKind::NotFound));
+    assert_eq!(open(&TableMeta { file: "b.table".into(), ..meta.clone() }), Err(ErrorKind::Corrupt));
+    assert_eq!(open(&TableMeta { content_hash: 1, ..meta.clone() }), Err(ErrorKind::Corrupt));
+    assert_eq!(open(&TableMeta { bytes: meta.bytes - 1, ..meta.clone() }), Err(ErrorKind::Corrupt));
+    assert_eq!(open(&TableMeta { file: "b.table".into(), ..other }), Ok(()));
+    storage.publish("short.table", b"short").unwrap();
+    let short = storage.open_read("short.table").unwrap();
+    assert!(TableReader::open_file("short.table", short, &cache, ReaderOptions::default()).is_err());
+}
+
+/// Every byte of a file flipped: each read gives the right answer or an error with an offset inside the file.
+#[test]
+fn every_flipped_byte_is_harmless_or_noticed() {
+    for compression in [Compression::None, Compression::Lz4, Compression::Zstd] {
+        let storage = Memory::new();
+        let entries = random_entries(&mut Random(8), 60);
+        let form = TableForm { compression, block_bytes: 512, ..TableForm::default() };
+        let meta = write(&storage, "whole.table", form, &entries, &tombstones());
+        let file = storage.open_read("whole.table").unwrap();
+        let mut bytes = vec![0; file.len() as usize];
+        file.read_at(0, &mut bytes).unwrap();
+        let (mut noticed, cache) = (0, Arc::new(BlockCache::new(1 << 20)));
+        for at in 0..bytes.len() {
+            bytes[at] ^= 1 << (at % 8);
+            let name = format!("flipped-{at}.table");
+            storage.publish(&name, &bytes).unwrap();
+            bytes[at] ^= 1 << (at % 8);
+            let options = ReaderOptions { map: at % 2 == 0 };
+            match read_everything(
+                &storage,
+                &TableMeta { file: name.clone(), ..meta.clone() },
+                &cache,
+                options,
+            ) {
+                Ok(read) => assert!(read == entries, "byte {at}: wrong entries"),
+                Err(error) => {
+                    noticed += 1;
+                    assert_eq!(error.kind, ErrorKind::Corrupt, "byte {at}: {error}");
+                    assert_eq!(error.file, name);
+                    assert!(error.offset.is_some_and(|offset| offset <= meta.bytes), "byte {at}: {error}");
+                }
+            }
+            storage.remove(&name).unwrap();
+        }
+        assert_eq!(noticed, bytes.len(), "every byte is covered by a checksum that is compared");
+    }
+}
+
+fn read_everything(
+    storage: &dyn Storage,
+    meta: &TableMeta,
+    cache: &Arc<BlockCache>,
+    options: ReaderOptions,
+) -> crate::Result<Vec<Owned>> {
+    let table = Arc::new(TableReader::open(storage, meta, cache, options)?);
+    let mut read = Vec::new();
+    let mut cursor = TableCursor::new(Arc::clone(&table), CursorOptions::SCAN);
+    cursor.seek_first()?;
+    while let Some(entry) = cursor.entry() {
+        let Entry { key, sequence, kind, expires_at_ms, value } = entry;
+        let before = Sequence(sequence.0 + 1);
+        let lookup = table.newest(key, filter_hash(key), before, ReadMode::Blocking)?;
+        let entry = Owned { key: key.to_vec(), sequence, kind, expires_at_ms, value: value.to_vec() };
+        assert_eq!(found(lookup, &entry.key).as_ref(), Some(&entry));
+        read.push(entry);
+        cursor.next()?;
+    }
+    Ok(read)
+}
+
+#[test]
+fn equal_entries_make_equal_files_whatever_their_name() {
+    let storage = Memory::new();
+    let entries = random_entries(&mut Random(11), 300);
+    let metas = ["x.table", "y.table"]
+        .map(|name| write(&storage, name, TableForm::default(), &entries, &tombstones()));
+    let same = TableMeta { file: metas[1].file.clone(), ..metas[0].clone() };
+    assert_eq!(same, metas[1]);
+}

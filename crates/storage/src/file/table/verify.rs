@@ -1,0 +1,120 @@
+//! Reading all of a table to see that it is sound.
+
+use std::sync::Arc;
+
+use firn_format::filter::filter_hash;
+use firn_format::key::{Entry, Kind, Sequence};
+use firn_format::manifest::TableMeta;
+use firn_format::table::FileChecksum;
+use firn_format::table::content::entry_hash;
+
+use super::cursor::{CursorOptions, TableCursor};
+use super::point::{Lookup, ReadMode};
+use super::reader::TableReader;
+use crate::{Error, Result};
+
+/// Bytes read at a time for the whole file's checksum.
+const CHUNK_BYTES: usize = 1 << 20;
+
+/// What a walk over all entries adds up to.
+#[derive(Default)]
+struct Sums {
+    entry_count: u64,
+    tombstone_count: u64,
+    data_bytes: u64,
+    content_hash: u128,
+    last: Option<(Vec<u8>, Sequence)>,
+}
+
+impl TableReader {
+    /// Reads everything and checks it: the file's checksum (against `meta`), each block's, the order of entries,
+    /// counts, bounds and content hash, and that the filters and the index find every key. Blocks on the device.
+    ///
+    /// # Errors
+    /// The first fault, as `Corrupt` with file and offset; what reading says.
+    pub fn verify(self: &Arc<Self>, meta: &TableMeta) -> Result<()> {
+        self.verify_file_checksum(meta.file_checksum)?;
+        let mut sums = Sums { content_hash: self.tombstones().content_hash(), ..Sums::default() };
+        let mut cursor = TableCursor::new(Arc::clone(self), CursorOptions::JOB);
+        cursor.seek_first()?;
+        while let Some(entry) = cursor.entry() {
+            self.verify_entry(&entry, &mut sums)?;
+            cursor.next()?;
+        }
+        let p = self.properties();
+        let found = (sums.entry_count, sums.tombstone_count, sums.data_bytes, sums.content_hash);
+        let expected = (p.entry_count, p.tombstone_count, p.data_bytes, p.content_hash);
+        if found != expected {
+            let message = format!("expected entries, deletions, bytes, hash {expected:?}, found {found:?}");
+            return Err(Error::corrupt(self.name(), self.footer().properties.offset, message));
+        }
+        Ok(())
+    }
+
+    fn verify_entry(&self, entry: &Entry<'_>, sums: &mut Sums) -> Result<()> {
+        let fault = |what: &str| {
+            let key = entry.key.escape_ascii();
+            Err(Error::corrupt(self.name(), 0, format!("{what}: {key} @ {}", entry.sequence)))
+        };
+        let p = self.properties();
+        let ordered = sums.last.as_ref().is_none_or(|(key, sequence)| {
+            key.as_slice() < entry.key || (key == entry.key && *sequence > entry.sequence)
+        });
+        if !ordered {
+            return fault("expected entries in order, found one out of it");
+        }
+        if entry.key < &p.smallest[..] || entry.key > &p.largest[..] {
+            return fault("expected entries between the table's bounds, found one outside");
+        }
+        if entry.sequence < p.sequence_min || entry.sequence > p.sequence_max {
+            return fault("expected sequences between the table's, found one outside");
+        }
+        if !self.may_contain(filter_hash(entry.key)) {
+            return fault("expected a filter that knows every key, found one it does not");
+        }
+        let is_newest = sums.last.as_ref().is_none_or(|(key, _)| key != entry.key);
+        if is_newest && self.newest_sequence(entry.key)? != Some(entry.sequence) {
+            return fault("expected an index that finds every key, found one it does not");
+        }
+        sums.entry_count += 1;
+        sums.tombstone_count += u64::from(entry.kind == Kind::Delete);
+        sums.data_bytes += (entry.key.len() + entry.value.len()) as u64;
+        sums.content_hash = sums.content_hash.wrapping_add(entry_hash(entry));
+        match &mut sums.last {
+            Some((key, sequence)) => {
+                key.clear();
+                key.extend_from_slice(entry.key);
+                *sequence = entry.sequence;
+            }
+            None => sums.last = Some((entry.key.to_vec(), entry.sequence)),
+        }
+        Ok(())
+    }
+
+    fn newest_sequence(&self, key: &[u8]) -> Result<Option<Sequence>> {
+        match self.newest(key, filter_hash(key), Sequence::MAX, ReadMode::Blocking)? {
+            Lookup::Found(hit) => Ok(Some(hit.sequence())),
+            Lookup::Absent | Lookup::Miss => Ok(None),
+        }
+    }
+
+    fn verify_file_checksum(&self, expected: u64) -> Result<()> {
+        let mut checksum = FileChecksum::default();
+        let mut chunk = vec![0; CHUNK_BYTES];
+        let mut offset = 0;
+        while offset < self.file.len() {
+            let bytes = (self.file.len() - offset).min(CHUNK_BYTES as u64) as usize;
+            let Some(part) = chunk.get_mut(..bytes) else { break };
+            self.file.read_at(offset, part)?;
+            checksum.update(part);
+            offset += bytes as u64;
+        }
+        match checksum.finish() {
+            found if found == expected => Ok(()),
+            found => {
+                let message = format!("expected a file with checksum {expected:#018x}, found {found:#018x}");
+                Err(Error::corrupt(self.name(), 0, message))
+            }
+        }
+    }
+}

@@ -1,0 +1,284 @@
+//! What every place must do, as a suite that panics at the first difference.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use crate::{ErrorKind, ReadFile, Result, Storage};
+
+/// Holds places to the contract of [`Storage`], one fresh and empty place from `make` for each rule.
+///
+/// # Panics
+/// Where a place differs from the contract, saying how.
+pub fn check(make: &dyn Fn() -> Arc<dyn Storage>) {
+    files_are_created_once_and_read_back(&*make());
+    names_are_checked(&*make());
+    writes_go_where_they_are_told(&*make());
+    lengths_are_set_both_ways(&*make());
+    reads_beyond_the_end_are_corrupt(&*make());
+    publications_are_whole_and_first_wins(&*make());
+    of_two_publishers_one_wins(&*make());
+    renames_replace_nothing(&*make());
+    removed_files_stay_readable_where_open(&*make());
+    advice_changes_nothing(&*make());
+    writers_of_different_bytes_do_not_meet(&*make());
+    locks_exclude(&*make());
+}
+
+/// Holds [`Storage::link_into`] to its contract: `place` is fresh and empty, `path` a missing directory that
+/// it may make.
+///
+/// # Panics
+/// Where the place differs from the contract, saying how.
+pub fn check_links(place: &dyn Storage, path: &Path) {
+    place.publish("1.manifest", b"edit").expect("publish");
+    put(place, "1.table", b"table");
+    put(place, "2.table", b"left out");
+    let names = ["1.manifest".to_owned(), "1.table".to_owned()];
+    fails(place.link_into(&["3.table".to_owned()], path), ErrorKind::NotFound, "linking a missing file");
+    let with_missing = ["1.table".to_owned(), "3.table".to_owned()];
+    fails(place.link_into(&with_missing, path), ErrorKind::NotFound, "linking a missing file after another");
+    let linked = place.link_into(&names, path).expect("link into a missing directory");
+    let expected = [("1.manifest".to_owned(), 4), ("1.table".to_owned(), 5)];
+    assert_eq!(linked.list().expect("list the links"), expected);
+    assert_eq!(content(&*linked, "1.table"), b"table");
+    place.remove("1.table").expect("remove the original");
+    assert_eq!(content(&*linked, "1.table"), b"table", "a link outlives the original name");
+    drop(linked.lock(true).expect("lock the new directory"));
+    fails(place.link_into(&names[..1], path), ErrorKind::Invalid, "linking into a directory with files");
+    assert_eq!(linked.list().expect("list again"), expected, "a refused link changes nothing");
+}
+
+fn files_are_created_once_and_read_back(place: &dyn Storage) {
+    assert_eq!(place.list().expect("list"), [], "a new place is empty");
+    let bytes: Vec<u8> = (0..20_000u32).map(|at| (at % 253) as u8).collect();
+    let file = place.create("b.log").expect("create");
+    fails(place.create("b.log"), ErrorKind::Exists, "creating a file twice");
+    file.write_at(0, &bytes).expect("write");
+    file.sync().expect("sync");
+    place.create("a.log").expect("create another");
+    place.sync_dir().expect("sync the directory");
+    assert_eq!(place.list().expect("list"), [("a.log".to_owned(), 0), ("b.log".to_owned(), 20_000)]);
+    assert_eq!(content(place, "b.log"), bytes);
+    assert_eq!(content(place, "a.log"), b"");
+    assert!(open(place, "a.log").is_empty());
+    fails(place.open_read("c.log"), ErrorKind::NotFound, "reading a missing file");
+    fails(place.open_write("c.log"), ErrorKind::NotFound, "writing a missing file");
+    let again = place.open_write("b.log").expect("open for writing");
+    again.write_at(20_000, b"more").expect("write more");
+    assert_eq!(
+        content(place, "b.log"),
+        [&bytes[..], b"more"].concat(),
+        "opening for writing keeps the bytes"
+    );
+}
+
+fn names_are_checked(place: &dyn Storage) {
+    let long = "x".repeat(101);
+    for name in ["", ".", "..", ".a", "a/b", "../a", "a b", "ä", "LOCK", "a\0", long.as_str()] {
+        fails(place.create(name), ErrorKind::Invalid, &format!("creating {name:?}"));
+        fails(place.open_write(name), ErrorKind::Invalid, &format!("opening {name:?} for writing"));
+        fails(place.open_read(name), ErrorKind::Invalid, &format!("opening {name:?} for reading"));
+        fails(place.publish(name, b""), ErrorKind::Invalid, &format!("publishing {name:?}"));
+        fails(place.remove(name), ErrorKind::Invalid, &format!("removing {name:?}"));
+    }
+    put(place, &long[1..], b"x");
+    for name in ["", "LOCK", "a/b"] {
+        fails(place.rename(&long[1..], name), ErrorKind::Invalid, &format!("renaming to {name:?}"));
+    }
+    put(place, "A-z_0.9", b"y");
+    assert_eq!(place.list().expect("list").len(), 2);
+}
+
+fn writes_go_where_they_are_told(place: &dyn Storage) {
+    let file = place.create("a").expect("create");
+    file.write_at(10_000, b"end").expect("write beyond the end");
+    file.write_at(4_090, b"across a page").expect("write between");
+    file.write_at(4_092, b"ross").expect("write over");
+    file.write_at(3, b"").expect("write nothing");
+    let mut expected = vec![0; 10_003];
+    expected[10_000..].copy_from_slice(b"end");
+    expected[4_090..4_103].copy_from_slice(b"across a page");
+    expected[4_092..4_096].copy_from_slice(b"ross");
+    assert_eq!(content(place, "a"), expected, "what no write reached is zeros");
+}
+
+fn lengths_are_set_both_ways(place: &dyn Storage) {
+    let file = place.create("a").expect("create");
+    file.write_at(0, &[7; 9_000]).expect("write");
+    file.set_len(5_000).expect("cut");
+    assert_eq!(content(place, "a"), [7; 5_000]);
+    file.set_len(12_000).expect("extend");
+    let expected = [vec![7; 5_000], vec![0; 7_000]].concat();
+    assert_eq!(content(place, "a"), expected, "what was cut does not come back");
+    file.set_len(0).expect("empty");
+    file.write_at(1, &[1]).expect("write");
+    assert_eq!(content(place, "a"), [0, 1]);
+}
+
+fn reads_beyond_the_end_are_corrupt(place: &dyn Storage) {
+    let file = place.create("a.table").expect("create");
+    file.write_at(0, b"0123456789").expect("write");
+    let read = place.open_read("a.table").expect("open");
+    file.write_at(10, b"abc").expect("write more");
+    assert_eq!(read.len(), 10, "the length is fixed at opening");
+    for (offset, bytes) in [(0, 11), (10, 1), (11, 0), (u64::MAX, 2)] {
+        let mut out = vec![0; bytes];
+        let error = read.read_at(offset, &mut out).expect_err("a read beyond the end");
+        let place = (error.kind, error.file.as_str(), error.offset);
+        assert_eq!(place, (ErrorKind::Corrupt, "a.table", Some(offset)), "{error}");
+    }
+    let mut out = [0; 4];
+    read.read_at(6, &mut out).expect("read the end");
+    assert_eq!(&out, b"6789");
+    read.read_at(10, &mut []).expect("read nothing at the end");
+}
+
+fn publications_are_whole_and_first_wins(place: &dyn Storage) {
+    let bytes: Vec<u8> = (0..300_000u32).map(|at| (at % 249) as u8).collect();
+    place.publish("1.manifest", &bytes).expect("publish");
+    fails(place.publish("1.manifest", b"other"), ErrorKind::Exists, "publishing twice");
+    fails(place.create("1.manifest"), ErrorKind::Exists, "creating what is published");
+    assert_eq!(content(place, "1.manifest"), bytes);
+    put(place, "2.manifest", b"created");
+    fails(place.publish("2.manifest", b"other"), ErrorKind::Exists, "publishing what is created");
+    assert_eq!(content(place, "2.manifest"), b"created");
+    place.publish("3.manifest", b"").expect("publish nothing");
+    let names: Vec<String> = place.list().expect("list").into_iter().map(|(name, _)| name).collect();
+    assert_eq!(names, ["1.manifest", "2.manifest", "3.manifest"], "leftovers are not listed");
+}
+
+fn of_two_publishers_one_wins(place: &dyn Storage) {
+    for round in 0..20 {
+        let name = format!("{round}.manifest");
+        let winners = AtomicUsize::new(0);
+        let winner = AtomicUsize::new(usize::MAX);
+        std::thread::scope(|scope| {
+            for publisher in 0..4usize {
+                let (name, winners, winner) = (&name, &winners, &winner);
+                scope.spawn(move || match place.publish(name, &[publisher as u8; 5_000]) {
+                    Ok(()) => {
+                        winners.fetch_add(1, Ordering::SeqCst);
+                        winner.store(publisher, Ordering::SeqCst);
+                    }
+                    Err(error) => assert_eq!(error.kind, ErrorKind::Exists, "{error}"),
+                });
+            }
+        });
+        assert_eq!(winners.into_inner(), 1, "publishers told that they won");
+        assert_eq!(content(place, &name), [winner.into_inner() as u8; 5_000], "the bytes are the winner's");
+    }
+    assert_eq!(place.list().expect("list").len(), 20);
+}
+
+fn renames_replace_nothing(place: &dyn Storage) {
+    put(place, "a", b"first");
+    put(place, "b", b"second");
+    fails(place.rename("a", "b"), ErrorKind::Exists, "renaming onto a file");
+    fails(place.rename("c", "d"), ErrorKind::NotFound, "renaming a missing file");
+    place.rename("a", "c").expect("rename");
+    place.sync_dir().expect("sync the directory");
+    assert_eq!((content(place, "b"), content(place, "c")), (b"second".to_vec(), b"first".to_vec()));
+    fails(place.open_read("a"), ErrorKind::NotFound, "reading the old name");
+}
+
+fn removed_files_stay_readable_where_open(place: &dyn Storage) {
+    put(place, "a", b"still here");
+    let read = open(place, "a");
+    let bytes = read.bytes().expect("map");
+    place.remove("a").expect("remove");
+    fails(place.remove("a"), ErrorKind::NotFound, "removing twice");
+    assert_eq!(place.list().expect("list"), []);
+    let mut out = [0; 10];
+    read.read_at(0, &mut out).expect("read a removed file");
+    assert_eq!(&out, b"still here");
+    if let Some(bytes) = bytes {
+        assert_eq!(&*bytes, b"still here");
+    }
+    put(place, "a", b"another");
+    assert_eq!(content(place, "a"), b"another", "the name is free again");
+}
+
+fn advice_changes_nothing(place: &dyn Storage) {
+    let file = place.create("a").expect("create");
+    file.allocate(1 << 20).expect("allocate");
+    file.allocate(0).expect("allocate nothing");
+    assert_eq!(place.list().expect("list"), [("a".to_owned(), 0)], "allocation keeps the length");
+    file.write_at(0, &[5; 10_000]).expect("write");
+    file.write_back(0, 4_096).expect("write back");
+    file.write_back(4_096, 0).expect("write nothing back");
+    file.sync().expect("sync");
+    file.sync().expect("sync again");
+    assert_eq!(content(place, "a"), [5; 10_000]);
+    let read = open(place, "a");
+    if let Some(bytes) = read.bytes().expect("map") {
+        bytes.expect_random();
+        bytes.will_need(0..20_000);
+        bytes.is_resident(0..10_000);
+        assert!(bytes.is_resident(10_000..20_000), "nothing there");
+        assert_eq!(*bytes, [5; 10_000]);
+    }
+    place.free_bytes().expect("ask for free space");
+    assert!(!place.describe().is_empty());
+}
+
+fn writers_of_different_bytes_do_not_meet(place: &dyn Storage) {
+    const PART_BYTES: usize = 1_000;
+    let file = place.create("a").expect("create");
+    std::thread::scope(|scope| {
+        for writer in 0..4usize {
+            let file = &file;
+            scope.spawn(move || {
+                for round in 0..25 {
+                    let offset = (round * 4 + writer) * PART_BYTES;
+                    file.write_at(offset as u64, &[writer as u8 + 1; PART_BYTES]).expect("write");
+                }
+            });
+        }
+    });
+    let expected: Vec<u8> = (0..100 * PART_BYTES).map(|at| (at / PART_BYTES % 4) as u8 + 1).collect();
+    assert_eq!(content(place, "a"), expected);
+}
+
+fn locks_exclude(place: &dyn Storage) {
+    let writer = place.lock(true).expect("lock");
+    fails(place.lock(true), ErrorKind::Locked, "a second writer");
+    fails(place.lock(false), ErrorKind::Locked, "a reader beside a writer");
+    drop(writer);
+    let reader = place.lock(false).expect("lock for reading");
+    let other = place.lock(false).expect("a second reader");
+    fails(place.lock(true), ErrorKind::Locked, "a writer beside readers");
+    drop(reader);
+    fails(place.lock(true), ErrorKind::Locked, "a writer beside one reader");
+    drop(other);
+    drop(place.lock(true).expect("lock again"));
+    assert_eq!(place.list().expect("list"), [], "the lock is not listed");
+}
+
+fn put(place: &dyn Storage, name: &str, bytes: &[u8]) {
+    let file = place.create(name).expect("create");
+    file.write_at(0, bytes).expect("write");
+    file.sync().expect("sync");
+}
+
+fn open(place: &dyn Storage, name: &str) -> Arc<dyn ReadFile> {
+    place.open_read(name).expect("open for reading")
+}
+
+/// The file's bytes, the same by reading and as memory.
+fn content(place: &dyn Storage, name: &str) -> Vec<u8> {
+    let file = open(place, name);
+    let mut out = vec![0; usize::try_from(file.len()).expect("a length that fits memory")];
+    file.read_at(0, &mut out).expect("read all");
+    if let Some(bytes) = file.bytes().expect("map") {
+        assert_eq!(*bytes, out, "memory and reading agree on {name}");
+    }
+    out
+}
+
+fn fails<T>(result: Result<T>, kind: ErrorKind, what: &str) {
+    match result {
+        Ok(_) => panic!("{what}: expected {kind:?}, but it succeeded"),
+        Err(error) => assert_eq!(error.kind, kind, "{what}: {error}"),
+    }
+}

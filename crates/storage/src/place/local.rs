@@ -1,0 +1,291 @@
+//! A directory of the local file system.
+
+mod directory;
+mod file;
+mod lock;
+#[cfg(test)]
+mod tests;
+
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags};
+use rustix::io::Errno;
+
+use crate::place::name::{self, LOCK_FILE};
+use crate::{Error, ErrorKind, ReadFile, Result, Storage, StorageLock, WriteFile};
+
+use self::file::{LocalReadFile, LocalWriteFile};
+
+/// How a directory is opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LocalOptions {
+    /// Make the directory, and the ones above it, if it is missing, and make it a database's if it is empty.
+    /// Without it opening changes nothing on disk.
+    pub create: bool,
+}
+
+/// A directory of the local file system that belongs to one database.
+///
+/// It is held as an open directory, so renaming it, or changing the process's own directory, does no harm.
+/// A directory is a database's if it has a file `LOCK`; that file stays empty, and MUST not be removed while
+/// the database is open, since a second process would then make and lock another.
+///
+/// Always holds:
+/// 1. Only regular files whose names [`Storage`] allows are listed; what else lies there is left alone.
+/// 2. A name beginning with a dot and ending in `.tmp` is an unfinished publication; the next exclusive
+///    [`lock`](Storage::lock) removes it.
+#[derive(Debug)]
+pub struct Local {
+    directory: Arc<File>,
+    path: PathBuf,
+}
+
+impl Local {
+    /// The database directory `path`, not yet locked.
+    ///
+    /// # Errors
+    /// `NotFound` if it is missing (and not to be created). `Invalid` if it is no directory, not a database's,
+    /// or may not be read. The message says what to do.
+    pub fn open(path: impl AsRef<Path>, options: LocalOptions) -> Result<Self> {
+        let path = path.as_ref();
+        if options.create {
+            directory::create_all(path)?;
+        }
+        let local = Self { directory: Arc::new(directory::open(path)?), path: path.to_owned() };
+        if local.is_database()? {
+            return Ok(local);
+        }
+        if !options.create {
+            return Err(local.refused(
+                "is not a database (it has no file LOCK); check the path, or allow the database to be created",
+            ));
+        }
+        if directory::has_entries(&local.directory, path)? {
+            return Err(local.refused(
+                "holds other files and is not a database (it has no file LOCK); name an empty or new directory",
+            ));
+        }
+        lock::make_lock_file(&local.directory, path)?;
+        Ok(local)
+    }
+
+    /// Where it is, as it was opened.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn is_database(&self) -> Result<bool> {
+        match rustix::fs::statat(&*self.directory, LOCK_FILE, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(_) => Ok(true),
+            Err(Errno::NOENT) => Ok(false),
+            Err(error) => Err(directory::error(&self.path, "look into", error.into())),
+        }
+    }
+
+    fn refused(&self, why: &str) -> Error {
+        Error::new(ErrorKind::Invalid, "", format!("directory {} {why}", self.path.display()))
+    }
+
+    fn open_file(&self, name: &str, flags: OFlags, action: &str) -> Result<File> {
+        name::check(name)?;
+        let flags = flags | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        let file = rustix::fs::openat(&*self.directory, name, flags, Mode::from_raw_mode(0o644))
+            .map_err(|error| Error::io(name, action, error.into()))?;
+        Ok(File::from(file))
+    }
+
+    /// Gives the file called `from` the name `to` unless there is one of that name.
+    fn rename_new(&self, from: &str, to: &str) -> rustix::io::Result<()> {
+        let directory = &*self.directory;
+        match rustix::fs::renameat_with(directory, from, directory, to, RenameFlags::NOREPLACE) {
+            // File systems that lack it have hard links, which refuse a taken name as well.
+            Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {
+                rustix::fs::linkat(directory, from, directory, to, AtFlags::empty())?;
+                rustix::fs::unlinkat(directory, from, AtFlags::empty())
+            }
+            answer => answer,
+        }
+    }
+
+    fn write_temporary(&self, temporary: &str, name: &str, bytes: &[u8]) -> Result<()> {
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+        let file = rustix::fs::openat(&*self.directory, temporary, flags, Mode::from_raw_mode(0o644))
+            .map_err(|error| Error::io(name, "create", error.into()))?;
+        let mut file = File::from(file);
+        io::Write::write_all(&mut file, bytes).map_err(|error| Error::io(name, "write", error))?;
+        file.sync_all().map_err(|error| Error::io(name, "sync", error))
+    }
+
+    /// Every entry's name, in the directory's own order.
+    fn entries(&self) -> Result<Vec<String>> {
+        directory::entries(&self.directory, &self.path)
+    }
+
+    fn remove_temporaries(&self) -> Result<()> {
+        for entry in self.entries()? {
+            if entry.starts_with('.') && entry.ends_with(".tmp") {
+                rustix::fs::unlinkat(&*self.directory, &entry, AtFlags::empty())
+                    .map_err(|error| Error::io(&entry, "remove the leftover", error.into()))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A name that no other publication has, in this process or another.
+fn temporary_name(name: &str) -> String {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    let count = COUNT.fetch_add(1, Ordering::Relaxed);
+    format!(".{name}.{}.{count}.tmp", std::process::id())
+}
+
+impl Storage for Local {
+    fn create(&self, name: &str) -> Result<Arc<dyn WriteFile>> {
+        let file = self.open_file(name, OFlags::RDWR | OFlags::CREATE | OFlags::EXCL, "create")?;
+        Ok(Arc::new(LocalWriteFile::new(file, name)))
+    }
+
+    fn open_write(&self, name: &str) -> Result<Arc<dyn WriteFile>> {
+        let file = self.open_file(name, OFlags::RDWR, "open")?;
+        Ok(Arc::new(LocalWriteFile::new(file, name)))
+    }
+
+    fn open_read(&self, name: &str) -> Result<Arc<dyn ReadFile>> {
+        let file = self.open_file(name, OFlags::RDONLY, "open")?;
+        Ok(Arc::new(LocalReadFile::new(file, name)?))
+    }
+
+    /// Writes and syncs a temporary, renames it where no file may be replaced, and syncs the directory.
+    ///
+    /// If only the last step fails (`Io`), the file has its name but may lose it at power loss.
+    fn publish(&self, name: &str, bytes: &[u8]) -> Result<()> {
+        name::check(name)?;
+        let temporary = temporary_name(name);
+        let renamed = self.write_temporary(&temporary, name, bytes).and_then(|()| {
+            self.rename_new(&temporary, name).map_err(|error| Error::io(name, "publish", error.into()))
+        });
+        if let Err(error) = renamed {
+            // Best effort: what cannot be removed now is removed under the next exclusive lock.
+            let _ = rustix::fs::unlinkat(&*self.directory, &temporary, AtFlags::empty());
+            return Err(error);
+        }
+        self.sync_dir()
+    }
+
+    fn rename(&self, from: &str, to: &str) -> Result<()> {
+        name::check(from)?;
+        name::check(to)?;
+        self.rename_new(from, to).map_err(|error| match error {
+            Errno::EXIST => Error::io(to, &format!("rename {from} to it"), error.into()),
+            _ => Error::io(from, &format!("rename it to {to}"), error.into()),
+        })
+    }
+
+    fn remove(&self, name: &str) -> Result<()> {
+        name::check(name)?;
+        rustix::fs::unlinkat(&*self.directory, name, AtFlags::empty())
+            .map_err(|error| Error::io(name, "remove", error.into()))
+    }
+
+    fn list(&self) -> Result<Vec<(String, u64)>> {
+        let mut files = Vec::new();
+        for entry in self.entries()? {
+            if !name::is_allowed(&entry) {
+                continue;
+            }
+            let stat = match rustix::fs::statat(&*self.directory, &entry, AtFlags::SYMLINK_NOFOLLOW) {
+                Ok(stat) => stat,
+                // Removed since the directory was read.
+                Err(Errno::NOENT) => continue,
+                Err(error) => return Err(Error::io(entry, "look at", error.into())),
+            };
+            if rustix::fs::FileType::from_raw_mode(stat.st_mode).is_file() {
+                files.push((entry, u64::try_from(stat.st_size).unwrap_or(0)));
+            }
+        }
+        files.sort_unstable();
+        Ok(files)
+    }
+
+    fn sync_dir(&self) -> Result<()> {
+        self.directory.sync_all().map_err(|error| directory::error(&self.path, "sync", error))
+    }
+
+    fn lock(&self, exclusive: bool) -> Result<Box<dyn StorageLock>> {
+        let lock = lock::acquire(&self.directory, &self.path, exclusive)?;
+        if exclusive {
+            self.remove_temporaries()?;
+        }
+        Ok(Box::new(lock))
+    }
+
+    /// Hard links; copies where `path` is on another file system or that file system has none.
+    fn link_into(&self, names: &[String], path: &Path) -> Result<Arc<dyn Storage>> {
+        names.iter().try_for_each(|name| name::check(name))?;
+        directory::create_all(path)?;
+        let target = Self { directory: Arc::new(directory::open(path)?), path: path.to_owned() };
+        if directory::has_entries(&target.directory, path)? {
+            return Err(target.refused("is not empty; name an empty or new directory"));
+        }
+        let mut done = Vec::new();
+        let linked = names.iter().try_for_each(|name| {
+            done.push(name.as_str());
+            self.link_one(name, &target)
+        });
+        let linked = linked.and_then(|()| {
+            done.push(LOCK_FILE);
+            lock::make_lock_file(&target.directory, path)?;
+            target.sync_dir()
+        });
+        match linked {
+            Ok(()) => Ok(Arc::new(target)),
+            Err(error) => {
+                for name in done {
+                    // Best effort: the first error is the one worth reporting.
+                    let _ = rustix::fs::unlinkat(&*target.directory, name, AtFlags::empty());
+                }
+                Err(error)
+            }
+        }
+    }
+
+    fn free_bytes(&self) -> Result<Option<u64>> {
+        let stat = rustix::fs::fstatvfs(&*self.directory)
+            .map_err(|error| directory::error(&self.path, "ask for the free space of", error.into()))?;
+        Ok(Some(stat.f_bavail.saturating_mul(stat.f_frsize)))
+    }
+
+    fn describe(&self) -> String {
+        self.path.display().to_string()
+    }
+}
+
+impl Local {
+    /// Puts the file `name` into `target`, linked or copied, its bytes durable.
+    fn link_one(&self, name: &str, target: &Self) -> Result<()> {
+        let (from, to) = (&*self.directory, &*target.directory);
+        match rustix::fs::linkat(from, name, to, name, AtFlags::empty()) {
+            Ok(()) => {
+                let linked = target.open_file(name, OFlags::RDONLY, "open the link of")?;
+                linked.sync_all().map_err(|error| Error::io(name, "sync the link of", error))
+            }
+            Err(Errno::XDEV | Errno::PERM | Errno::MLINK | Errno::OPNOTSUPP | Errno::NOSYS) => {
+                self.copy_one(name, target)
+            }
+            Err(error) => Err(Error::io(name, &format!("link into {}", target.path.display()), error.into())),
+        }
+    }
+
+    fn copy_one(&self, name: &str, target: &Self) -> Result<()> {
+        let mut source = self.open_file(name, OFlags::RDONLY, "open")?;
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL;
+        let mut copy = target.open_file(name, flags, "create the copy of")?;
+        let action = || format!("copy into {}", target.path.display());
+        io::copy(&mut source, &mut copy).map_err(|error| Error::io(name, &action(), error))?;
+        copy.sync_all().map_err(|error| Error::io(name, "sync the copy of", error))
+    }
+}

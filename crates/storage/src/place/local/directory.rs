@@ -1,0 +1,85 @@
+//! The directory itself: making, opening and reading it, with errors that say what to do.
+
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{Mode, OFlags};
+
+use crate::{Error, ErrorKind, Result};
+
+/// What a new file system puts into its root; a database may lie beside it.
+const LOST_AND_FOUND: &str = "lost+found";
+
+/// What the system said while `action` was done to the directory `path`, with advice where there is some.
+pub(super) fn error(path: &Path, action: &str, error: io::Error) -> Error {
+    let advice = match error.kind() {
+        io::ErrorKind::NotFound => "; check the path, or allow the database to be created",
+        io::ErrorKind::NotADirectory => "; a database is a directory, name one",
+        io::ErrorKind::PermissionDenied => "; run as the directory's owner or change its mode",
+        io::ErrorKind::ReadOnlyFilesystem => "; the file system is read-only, open the database for reading",
+        _ => "",
+    };
+    let refused = matches!(
+        error.kind(),
+        io::ErrorKind::NotADirectory
+            | io::ErrorKind::PermissionDenied
+            | io::ErrorKind::ReadOnlyFilesystem
+            | io::ErrorKind::AlreadyExists
+    );
+    let error = Error::io("", action, error);
+    let kind = if refused { ErrorKind::Invalid } else { error.kind };
+    // The advice goes before the system's words, which `Display` puts last.
+    Error { kind, message: format!("{} directory {}{advice}", error.message, path.display()), ..error }
+}
+
+/// Opens the directory `path` for reading its entries and syncing it.
+pub(super) fn open(path: &Path) -> Result<File> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let directory =
+        rustix::fs::open(path, flags, Mode::empty()).map_err(|errno| error(path, "open", errno.into()))?;
+    Ok(File::from(directory))
+}
+
+/// Makes the directory `path` and the missing ones above it, each durable in the one above.
+pub(super) fn create_all(path: &Path) -> Result<()> {
+    if path.as_os_str().is_empty() {
+        return Err(Error::new(ErrorKind::Invalid, "", "the path of the directory is empty; name one"));
+    }
+    let mut missing: Vec<PathBuf> = Vec::new();
+    for above in path.ancestors() {
+        if above.as_os_str().is_empty() || above.exists() {
+            break;
+        }
+        missing.push(above.to_owned());
+    }
+    for directory in missing.iter().rev() {
+        match std::fs::create_dir(directory) {
+            // Another process was quicker.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && directory.is_dir() => {}
+            answer => answer.map_err(|io| error(directory, "create", io))?,
+        }
+        let above = directory.parent().filter(|above| !above.as_os_str().is_empty());
+        let above = above.unwrap_or(Path::new("."));
+        open(above)?.sync_all().map_err(|io| error(above, "sync", io))?;
+    }
+    Ok(())
+}
+
+/// Names of all entries but `.` and `..`; names that are not UTF-8 are changed, and so match nothing of ours.
+pub(super) fn entries(directory: &File, path: &Path) -> Result<Vec<String>> {
+    let failed = |errno: rustix::io::Errno| error(path, "list", errno.into());
+    let mut names = Vec::new();
+    for entry in rustix::fs::Dir::read_from(directory).map_err(failed)? {
+        let name = entry.map_err(failed)?.file_name().to_string_lossy().into_owned();
+        if name != "." && name != ".." {
+            names.push(name);
+        }
+    }
+    Ok(names)
+}
+
+/// Whether anything lies in it that a new file system did not put there.
+pub(super) fn has_entries(directory: &File, path: &Path) -> Result<bool> {
+    Ok(entries(directory, path)?.iter().any(|entry| entry != LOST_AND_FOUND))
+}

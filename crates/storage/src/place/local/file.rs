@@ -1,0 +1,122 @@
+//! Files of the local file system.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::sync::{Arc, OnceLock};
+
+use rustix::fs::FallocateFlags;
+use rustix::io::Errno;
+
+use crate::place::mapped::{self, Mapping};
+use crate::{Error, FileBytes, ReadFile, Result, WriteFile};
+
+/// A file being written.
+#[derive(Debug)]
+pub(super) struct LocalWriteFile {
+    file: File,
+    name: String,
+    /// The first failure of a sync, which is every later sync's answer too.
+    sync_failure: OnceLock<Error>,
+}
+
+impl LocalWriteFile {
+    pub(super) fn new(file: File, name: &str) -> Self {
+        Self { file, name: name.to_owned(), sync_failure: OnceLock::new() }
+    }
+}
+
+impl WriteFile for LocalWriteFile {
+    fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<()> {
+        self.file
+            .write_all_at(bytes, offset)
+            .map_err(|error| Error { offset: Some(offset), ..Error::io(&self.name, "write", error) })
+    }
+
+    /// `fdatasync`. A failure is final: after one the system may drop the unwritten pages and say yes to the
+    /// next call, so every later call on this handle fails with the first cause and asks the system no more.
+    fn sync(&self) -> Result<()> {
+        if let Some(failure) = self.sync_failure.get() {
+            return Err(failure.clone());
+        }
+        self.file.sync_data().map_err(|error| {
+            let error = Error::io(&self.name, "sync (its content is now unknown)", error);
+            self.sync_failure.get_or_init(|| error).clone()
+        })
+    }
+
+    fn write_back(&self, offset: u64, bytes: u64) -> Result<()> {
+        if bytes == 0 {
+            // To the system a length of zero would mean "to the end".
+            return Ok(());
+        }
+        mapped::begin_write_back(&self.file, offset, bytes)
+            .map_err(|error| Error { offset: Some(offset), ..Error::io(&self.name, "write back", error) })
+    }
+
+    /// `fallocate` that keeps the length: blocks are set aside, the file does not look longer, and bytes beyond
+    /// its length are not readable. File systems that cannot do it do nothing.
+    fn allocate(&self, bytes: u64) -> Result<()> {
+        if bytes == 0 {
+            return Ok(());
+        }
+        loop {
+            match rustix::fs::fallocate(&self.file, FallocateFlags::KEEP_SIZE, 0, bytes) {
+                Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS) => return Ok(()),
+                Err(Errno::INTR) => {}
+                Err(errno) => return Err(Error::io(&self.name, "allocate space for", errno.into())),
+            }
+        }
+    }
+
+    fn set_len(&self, bytes: u64) -> Result<()> {
+        self.file.set_len(bytes).map_err(|error| Error::io(&self.name, "set the length of", error))
+    }
+}
+
+/// A file being read.
+#[derive(Debug)]
+pub(super) struct LocalReadFile {
+    file: File,
+    name: String,
+    len: u64,
+    mapping: OnceLock<Arc<Mapping>>,
+}
+
+impl LocalReadFile {
+    pub(super) fn new(file: File, name: &str) -> Result<Self> {
+        let len = file.metadata().map_err(|error| Error::io(name, "look at", error))?.len();
+        Ok(Self { file, name: name.to_owned(), len, mapping: OnceLock::new() })
+    }
+}
+
+impl ReadFile for LocalReadFile {
+    fn len(&self) -> u64 {
+        self.len
+    }
+
+    fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<()> {
+        super::super::check_range(&self.name, offset, out.len(), self.len)?;
+        self.file.read_exact_at(out, offset).map_err(|error| match error.kind() {
+            io::ErrorKind::UnexpectedEof => {
+                Error::corrupt(&self.name, offset, "the file was cut after it was opened")
+            }
+            _ => Error { offset: Some(offset), ..Error::io(&self.name, "read", error) },
+        })
+    }
+
+    /// Maps the file once; every answer shares that mapping.
+    fn bytes(&self) -> Result<Option<FileBytes>> {
+        if self.len == 0 {
+            return Ok(Some(FileBytes::new(Arc::new([]))));
+        }
+        let Ok(len) = usize::try_from(self.len) else { return Ok(None) };
+        if self.mapping.get().is_none() {
+            let mapping =
+                Mapping::of(&self.file, len).map_err(|error| Error::io(&self.name, "map", error))?;
+            // Of two threads that map at once, the slower one's mapping is dropped here.
+            let _ = self.mapping.set(Arc::new(mapping));
+        }
+        Ok(self.mapping.get().map(|mapping| FileBytes::mapped(mapping.clone())))
+    }
+}

@@ -1,0 +1,268 @@
+//! The memtable, measured: `cargo bench -p firn-tree --bench memtable`.
+//!
+//! Numbers and what followed from them: docs/decisions/0002-memtable-structure.md. Under `cargo test` it runs small.
+#![expect(dead_code, unused_imports, reason = "takes in a private module by its path and uses a part of it")]
+#![expect(missing_docs, reason = "a program")]
+
+#[path = "../src/sync.rs"]
+mod sync;
+#[path = "../src/records.rs"]
+mod records;
+#[path = "../src/buffer"]
+mod buffer {
+    mod entry;
+    pub(crate) use entry::{RunEntry, prefix_word};
+}
+#[path = "../src/memtable/mod.rs"]
+mod memtable;
+#[path = "memtable/skiplist.rs"]
+mod skiplist;
+
+use firn_format::Kind;
+use firn_format::key::{Position, Sequence, Trailer, key_hash};
+use firn_format::log::{Record, record_bytes};
+use firn_jobs::Cursor;
+use firn_pmem::Region;
+use records::Records;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::Duration;
+
+/// What is measured.
+pub trait Index: Send + Sync {
+    const NAME: &'static str;
+    fn new(common: &[u8], expected_entries: usize) -> Self;
+    fn insert(&self, hash: u32, key: &[u8], trailer: Trailer);
+    fn newest<'r, R: Records>(
+        &self,
+        hash: u32,
+        key: &[u8],
+        before: Sequence,
+        records: &'r R,
+    ) -> Option<(Trailer, Record<'r>)>;
+    fn scan<R: Records + Send + Sync + 'static>(
+        &self,
+        key: &[u8],
+        count: usize,
+        before: Sequence,
+        records: &Arc<R>,
+    ) -> usize;
+    fn freeze<R: Records>(&self, records: &R) -> usize;
+    fn memory_bytes(&self) -> usize;
+}
+
+impl Index for memtable::Memtable {
+    const NAME: &'static str = "hash";
+
+    fn new(common: &[u8], expected_entries: usize) -> Self {
+        Self::with_expected_entries(common, expected_entries)
+    }
+
+    fn insert(&self, hash: u32, key: &[u8], trailer: Trailer) {
+        self.insert(hash, key, trailer);
+    }
+
+    fn newest<'r, R: Records>(
+        &self,
+        hash: u32,
+        key: &[u8],
+        before: Sequence,
+        records: &'r R,
+    ) -> Option<(Trailer, Record<'r>)> {
+        self.newest(hash, key, before, records)
+    }
+
+    fn scan<R: Records + Send + Sync + 'static>(
+        &self,
+        key: &[u8],
+        count: usize,
+        before: Sequence,
+        records: &Arc<R>,
+    ) -> usize {
+        let mut cursor = self.cursor(before, Arc::clone(records));
+        cursor.seek(key).unwrap();
+        let (mut found, mut sum) = (0, 0);
+        while found < count {
+            let Some(entry) = cursor.entry() else { break };
+            sum += entry.key.len() + usize::from(entry.value[0]);
+            found += 1;
+            cursor.next().unwrap();
+        }
+        std::hint::black_box(sum);
+        found
+    }
+
+    fn freeze<R: Records>(&self, records: &R) -> usize {
+        std::hint::black_box(self.freeze_entries(records)).entries.len()
+    }
+
+    fn memory_bytes(&self) -> usize {
+        self.memory_bytes()
+    }
+}
+
+const HEADER_BYTES: usize = 24;
+const SCAN_ENTRIES: usize = 50;
+
+struct Log(Region);
+
+impl Records for Log {
+    fn record(&self, position: Position) -> Option<Record<'_>> {
+        Record::at(self.0.read_from(position.0 as usize))
+    }
+}
+
+impl Log {
+    fn watermark(&self) -> Sequence {
+        Position(self.0.published() as u64).sequence()
+    }
+
+    fn put<I: Index>(&self, index: &I, key: &[u8], value: &[u8]) {
+        let bytes = HEADER_BYTES + record_bytes(key.len(), value.len(), false);
+        let mut frame = self.0.reserve(bytes).expect("the region was made large enough");
+        let record = Record { keyspace: 0, kind: Kind::Put, expires_at_ms: 0, key, value };
+        record.encode(&mut frame.bytes_mut()[HEADER_BYTES - 8..]);
+        let sequence = Position((frame.offset() + HEADER_BYTES) as u64).sequence();
+        index.insert((key_hash(key) >> 32) as u32, key, Trailer::new(sequence, Kind::Put));
+        frame.publish(bytes as u64);
+        self.0.advance();
+    }
+}
+
+/// The `number`th key: "user" and 20 digits of a hash.
+fn key_of(number: u64) -> [u8; 24] {
+    let mut mixed = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    mixed ^= mixed >> 31;
+    let mut key = *b"user00000000000000000000";
+    for digit in key[4..].iter_mut().rev() {
+        *digit = b'0' + (mixed % 10) as u8;
+        mixed /= 10;
+    }
+    key
+}
+
+/// Runs `work(thread)` on each thread and returns the processor time of all of them: what others do on the machine at
+/// the same time then matters less.
+fn timed(threads: usize, work: impl Fn(usize) + Sync) -> Duration {
+    let on_this_thread = &|thread| {
+        let start = processor_time();
+        work(thread);
+        processor_time() - start
+    };
+    thread::scope(|scope| {
+        let others: Vec<_> = (1..threads).map(|thread| scope.spawn(move || on_this_thread(thread))).collect();
+        let mine = on_this_thread(0);
+        others.into_iter().map(|other| other.join().expect("no panic")).sum::<Duration>() + mine
+    })
+}
+
+fn processor_time() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
+/// Nanoseconds of a processor for one of `operations`.
+fn each(time: Duration, operations: usize) -> f64 {
+    time.as_nanos() as f64 / operations as f64
+}
+
+const COLUMNS: [&str; 8] =
+    ["insert", "hit", "miss", "freeze", "scan+5%", "first scan", "overwrite", "bytes/entry"];
+
+/// One round: everything that is measured, in the order of `COLUMNS`.
+fn round<I: Index>(log_bytes: usize, value_bytes: usize, threads: usize) -> [f64; 8] {
+    let frame_bytes = HEADER_BYTES + record_bytes(24, value_bytes, false);
+    let count = log_bytes / frame_bytes;
+    let scans = (count / 8).min(20_000);
+    let log = Arc::new(Log(Region::anonymous(log_bytes + (scans + threads) * frame_bytes).expect("memory")));
+    let value = vec![7; value_bytes];
+    let index = I::new(b"user", count);
+    let share = |thread: usize, total: usize| {
+        (thread * total / threads) as u64..((thread + 1) * total / threads) as u64
+    };
+    let insert = timed(threads, |thread| {
+        share(thread, count).for_each(|number| log.put(&index, &key_of(number), &value))
+    });
+    let scattered = |number: u64| number.wrapping_mul(0x9e37_79b1) % count as u64;
+    let get = |first: u64| {
+        timed(threads, |thread| {
+            let found = share(thread, count).filter(|&number| {
+                let key = key_of(first + scattered(number));
+                let found = index.newest((key_hash(&key) >> 32) as u32, &key, log.watermark(), &*log);
+                found.is_some_and(|(_, record)| record.value[0] == 7)
+            });
+            assert_eq!(found.count(), if first == 0 { share(thread, count).count() } else { 0 });
+        })
+    };
+    let (hit, miss) = (get(0), get(1 << 40));
+    let bytes = index.memory_bytes() as f64 / count as f64;
+    let freeze = timed(1, |_| assert_eq!(index.freeze(&*log), count));
+    let first_scan = timed(1, |_| assert!(index.scan(&key_of(1), SCAN_ENTRIES, log.watermark(), &log) > 0));
+    let fresh = AtomicUsize::new(count);
+    let scan = timed(threads, |thread| {
+        for number in share(thread, scans) {
+            if number % 20 == 0 {
+                log.put(&index, &key_of(fresh.fetch_add(1, Ordering::Relaxed) as u64), &value);
+            } else {
+                index.scan(&key_of(scattered(number)), SCAN_ENTRIES, log.watermark(), &log);
+            }
+        }
+    });
+    [
+        each(insert, count),
+        each(hit, count),
+        each(miss, count),
+        each(freeze, count),
+        each(scan, scans),
+        first_scan.as_nanos() as f64,
+        overwrite::<I>(log_bytes, value_bytes, threads),
+        bytes,
+    ]
+}
+
+/// Skewed overwriting: half of all writes go to 64 keys, the others to 10 000.
+fn overwrite<I: Index>(log_bytes: usize, value_bytes: usize, threads: usize) -> f64 {
+    let count = log_bytes / (HEADER_BYTES + record_bytes(24, value_bytes, false));
+    let log = Log(Region::anonymous(log_bytes).expect("memory"));
+    let (value, index) = (vec![7; value_bytes], I::new(b"user", count));
+    let time = timed(threads, |thread| {
+        for number in 0..(count / threads) as u64 {
+            let mixed = (number + thread as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20;
+            let keys = if mixed % 2 == 0 { 64 } else { 10_000 };
+            log.put(&index, &key_of((mixed >> 8) % keys), &value);
+        }
+    });
+    each(time, count)
+}
+
+fn median(mut figures: Vec<f64>) -> f64 {
+    figures.sort_unstable_by(f64::total_cmp);
+    figures[figures.len() / 2]
+}
+
+fn main() {
+    let full = std::env::args().any(|argument| argument == "--bench");
+    let (log_bytes, rounds) = if full { (64 << 20, 3) } else { (1 << 18, 1) };
+    println!("| structure | value bytes | threads | {} |", COLUMNS.join(" | "));
+    println!("|---|---|---|{}", "---|".repeat(COLUMNS.len()));
+    for value_bytes in [100, 1024] {
+        for threads in [1, 2] {
+            let (mut hash, mut list) = (Vec::new(), Vec::new());
+            for _ in 0..rounds {
+                hash.push(round::<memtable::Memtable>(log_bytes, value_bytes, threads));
+                list.push(round::<skiplist::Skiplist>(log_bytes, value_bytes, threads));
+            }
+            for (name, rounds) in [(memtable::Memtable::NAME, hash), (skiplist::Skiplist::NAME, list)] {
+                let medians: Vec<_> = (0..COLUMNS.len())
+                    .map(|column| {
+                        format!("{:.0}", median(rounds.iter().map(|round| round[column]).collect()))
+                    })
+                    .collect();
+                println!("| {name} | {value_bytes} | {threads} | {} |", medians.join(" | "));
+            }
+        }
+    }
+}

@@ -1,0 +1,316 @@
+//! Background work: what there is to do, who does it, and waiting for it.
+//!
+//! Every unit is chosen under one lock from the current version and what is already being worked on, runs without
+//! the lock, and commits by itself. With threads, each loops over choose and run; without (deterministic tests), the
+//! owner calls [`Shared::step`].
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+use firn_engine::{Error, ErrorKind, Result};
+use firn_format::Position;
+use firn_storage::Spawn;
+
+use crate::buffer::pick::{pick_drain, pick_merge};
+use crate::compact::pick::{Choice, PickRules, pick};
+use crate::error::from_storage;
+use crate::shared::Shared;
+
+/// One unit of background work.
+#[derive(Debug)]
+pub(crate) enum Task {
+    /// The oldest frozen memtable of a keyspace becomes a run.
+    Freeze { keyspace: u32 },
+    /// Runs of a keyspace, adjacent in age, become one; by the starts of their spans, newest first.
+    Merge { keyspace: u32, runs: Vec<Position> },
+    /// The oldest runs of a keyspace become tables; newest first.
+    Drain { keyspace: u32, runs: Vec<Position> },
+    /// Tables are rewritten or moved.
+    Compact { keyspace: u32, choice: Choice },
+    /// Files that nothing refers to are removed.
+    Bury,
+    /// The arena of the next segment is mapped.
+    Spare,
+}
+
+/// What is being worked on, and what was asked for.
+#[derive(Debug)]
+pub(crate) struct Schedule {
+    state: Mutex<Busy>,
+    work: Condvar,
+    idle: Condvar,
+    manual: bool,
+}
+
+/// What tasks in progress have claimed.
+#[derive(Debug, Default)]
+pub(crate) struct Busy {
+    freezing: BTreeSet<u32>,
+    /// (keyspace, start of the run's span)
+    pub(crate) runs: BTreeSet<(u32, Position)>,
+    draining: BTreeSet<u32>,
+    tables: BTreeSet<String>,
+    spare: bool,
+    running: usize,
+    stop: bool,
+    /// Everything below is to be drained, however little it is.
+    drain_through: Position,
+    /// Why the last unit that writes files failed, where it may work later (a full disk): nothing of the kind
+    /// is tried again until something is freed or asked for.
+    refused: Option<Error>,
+}
+
+impl Busy {
+    fn claim(&mut self, task: &Task) {
+        self.running += 1;
+        match task {
+            Task::Freeze { keyspace } => drop(self.freezing.insert(*keyspace)),
+            Task::Merge { keyspace, runs } => self.runs.extend(runs.iter().map(|run| (*keyspace, *run))),
+            Task::Drain { keyspace, runs } => {
+                self.draining.insert(*keyspace);
+                self.runs.extend(runs.iter().map(|run| (*keyspace, *run)));
+            }
+            Task::Compact { choice, .. } => {
+                self.tables.extend(choice.inputs.iter().map(|(_, _, table)| table.meta().file.clone()));
+            }
+            Task::Spare => self.spare = true,
+            Task::Bury => {}
+        }
+    }
+
+    fn release(&mut self, task: &Task) {
+        self.running -= 1;
+        match task {
+            Task::Freeze { keyspace } => drop(self.freezing.remove(keyspace)),
+            Task::Merge { keyspace, runs } => {
+                self.runs.retain(|(id, run)| id != keyspace || !runs.contains(run));
+            }
+            Task::Drain { keyspace, runs } => {
+                self.draining.remove(keyspace);
+                self.runs.retain(|(id, run)| id != keyspace || !runs.contains(run));
+            }
+            Task::Compact { choice, .. } => {
+                for (_, _, table) in &choice.inputs {
+                    self.tables.remove(&table.meta().file);
+                }
+            }
+            Task::Spare => self.spare = false,
+            Task::Bury => {}
+        }
+    }
+}
+
+impl Schedule {
+    pub(crate) fn new(manual: bool) -> Self {
+        Self { state: Mutex::default(), work: Condvar::new(), idle: Condvar::new(), manual }
+    }
+
+    pub(crate) fn is_manual(&self) -> bool {
+        self.manual
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Busy> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Tells threads to end and waits until no task runs.
+    pub(crate) fn stop(&self) {
+        let mut busy = self.lock();
+        busy.stop = true;
+        self.work.notify_all();
+        while busy.running > 0 {
+            busy = self.idle.wait(busy).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Whether a task in progress should give up.
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.lock().stop
+    }
+}
+
+impl Shared {
+    /// Starts the background threads; they end after [`Schedule::stop`].
+    pub(crate) fn start_background(self: &Arc<Self>, spawn: &dyn Spawn) -> Result<()> {
+        for index in 0..self.settings.background_threads {
+            let shared = Arc::clone(self);
+            let body = Box::new(move || shared.work());
+            spawn.spawn(format!("firn-work-{index}"), body).map_err(from_storage)?;
+        }
+        Ok(())
+    }
+
+    /// There may be something to do.
+    pub(crate) fn wake_background(&self) {
+        self.schedule.work.notify_all();
+    }
+
+    /// A background thread's life.
+    fn work(&self) {
+        loop {
+            let task = {
+                let mut busy = self.schedule.lock();
+                loop {
+                    if busy.stop {
+                        return;
+                    }
+                    if let Some(task) = self.choose(&busy) {
+                        busy.claim(&task);
+                        break task;
+                    }
+                    busy = self.schedule.work.wait_timeout(busy, POLL).unwrap_or_else(PoisonError::into_inner).0;
+                }
+            };
+            // What fails for good is kept in `failure`; the rest is chosen again.
+            let _kept = self.perform(task);
+        }
+    }
+
+    /// Does one unit of work on this thread, if there is any; tells whether there was.
+    ///
+    /// # Errors
+    /// Whatever the unit failed with; it is chosen again by a later call unless the failure is final.
+    pub(crate) fn step(&self) -> Result<bool> {
+        let task = {
+            let mut busy = self.schedule.lock();
+            let Some(task) = self.choose(&busy) else { return Ok(false) };
+            busy.claim(&task);
+            task
+        };
+        self.perform(task).map(|()| true)
+    }
+
+    fn perform(&self, task: Task) -> Result<()> {
+        let result = match &task {
+            Task::Freeze { keyspace } => self.freeze(*keyspace),
+            Task::Merge { keyspace, runs } => self.merge_runs(*keyspace, runs),
+            Task::Drain { keyspace, runs } => self.drain(*keyspace, runs),
+            Task::Compact { keyspace, choice } => self.compact(*keyspace, choice),
+            Task::Bury => self.bury(),
+            Task::Spare => self.log.prepare_spare().map(|_| ()),
+        };
+        {
+            let mut busy = self.schedule.lock();
+            busy.release(&task);
+            busy.refused = result.as_ref().err().filter(|error| error.kind() == ErrorKind::Retry).cloned();
+        }
+        if let Err(error) = &result {
+            if error.kind() != ErrorKind::Retry && !self.schedule.is_stopping() {
+                self.fail(error);
+            }
+        }
+        self.schedule.idle.notify_all();
+        self.schedule.work.notify_all();
+        result
+    }
+
+    /// The most urgent unit that can be worked on now.
+    fn choose(&self, busy: &Busy) -> Option<Task> {
+        if self.failure.get().is_some() {
+            return None;
+        }
+        let version = self.version.load();
+        let watermark = self.log.watermark();
+        for keyspace in version.live() {
+            let id = keyspace.id();
+            let ready = keyspace.frozen.last().is_some_and(|frozen| frozen.span.end <= watermark);
+            if ready && !busy.freezing.contains(&id) {
+                return Some(Task::Freeze { keyspace: id });
+            }
+        }
+        if !self.graveyard.is_empty() {
+            return Some(Task::Bury);
+        }
+        if busy.refused.is_none() {
+            let pressure = self.buffer_bytes() > self.settings.buffer_bytes;
+            let idle = version.live().filter(|keyspace| !busy.draining.contains(&keyspace.id()));
+            if let Some((keyspace, runs)) = pick_drain(idle, &busy.runs, pressure, busy.drain_through, &self.settings) {
+                return Some(Task::Drain { keyspace, runs });
+            }
+        }
+        for keyspace in version.live() {
+            let id = keyspace.id();
+            if let Some(runs) = pick_merge(&keyspace.runs, self.settings.merge_fan_in, |run| {
+                busy.runs.contains(&(id, run.span().start))
+            }) {
+                return Some(Task::Merge { keyspace: id, runs });
+            }
+        }
+        if busy.refused.is_none() {
+            let best = version
+                .live()
+                .filter_map(|keyspace| Some((keyspace.id(), pick(&keyspace.levels, &self.pick_rules(), &busy.tables)?)))
+                .max_by(|a, b| a.1.score.total_cmp(&b.1.score));
+            if let Some((keyspace, choice)) = best {
+                return Some(Task::Compact { keyspace, choice });
+            }
+        }
+        None
+    }
+
+    pub(crate) fn pick_rules(&self) -> PickRules {
+        PickRules {
+            depth_max: self.settings.level0_runs_max,
+            share_max: self.settings.garbage_share_max,
+            level_bytes_min: (4 * self.settings.buffer_bytes).max(4 * self.settings.table_bytes),
+            level_ratio: 10,
+        }
+    }
+
+    pub(crate) fn bury(&self) -> Result<()> {
+        for name in self.graveyard.take() {
+            // What cannot be removed now is found and removed by the next opening.
+            let _removed = self.storage.remove(&name);
+        }
+        self.schedule.lock().refused = None;
+        self.admission.release();
+        Ok(())
+    }
+
+    /// Asks that everything below `through` be drained, and waits until it is.
+    pub(crate) fn drain_through(&self, through: Position) -> Result<()> {
+        {
+            let mut busy = self.schedule.lock();
+            busy.drain_through = busy.drain_through.max(through);
+            busy.refused = None;
+        }
+        let drained =
+            |shared: &Shared| shared.version.load().live().all(|keyspace| keyspace.undrained_from(through) >= through);
+        self.wait_until(drained)?;
+        if drained(self) {
+            return Ok(());
+        }
+        let refused = self.schedule.lock().refused.clone();
+        Err(refused.unwrap_or_else(|| Error::bug("background work stopped before everything was drained")))
+    }
+
+    /// Waits until no unit of work is in progress and none can be chosen.
+    pub(crate) fn wait_quiet(&self) -> Result<()> {
+        self.wait_until(|_| false)
+    }
+
+    /// Works (where nobody else does) or waits until `done`, or until there is nothing left to do.
+    fn wait_until(&self, done: impl Fn(&Shared) -> bool) -> Result<()> {
+        loop {
+            self.background_error()?;
+            if done(self) {
+                return Ok(());
+            }
+            if self.schedule.manual {
+                if !self.step()? {
+                    return Ok(());
+                }
+                continue;
+            }
+            let busy = self.schedule.lock();
+            if busy.stop || (busy.running == 0 && self.choose(&busy).is_none()) {
+                return Ok(());
+            }
+            self.schedule.work.notify_all();
+            let _waited = self.schedule.idle.wait_timeout(busy, POLL).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
+/// How long a thread sleeps at most before it looks again.
+const POLL: std::time::Duration = std::time::Duration::from_millis(100);

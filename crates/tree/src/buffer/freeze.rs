@@ -1,0 +1,117 @@
+//! From a frozen memtable to a run, and from runs to one: no record moves.
+
+use std::sync::Arc;
+
+use firn_engine::{Error, Result};
+use firn_format::Position;
+
+use super::{Filtering, FrozenEntries, MergeTask, Progress, Run};
+use crate::error::from_storage;
+use crate::shared::Shared;
+use crate::stats::count;
+use crate::version::{Keyspace, Version};
+
+/// Entries a merge takes before it looks whether it should end.
+const MERGE_STEP: usize = 1 << 16;
+
+impl Shared {
+    /// Turns the oldest frozen memtable of `keyspace` into its newest run.
+    pub(crate) fn freeze(&self, keyspace: u32) -> Result<()> {
+        let version = self.version.load_full();
+        let Ok(state) = version.keyspace(keyspace) else { return Ok(()) };
+        let Some(frozen) = state.frozen.last() else { return Ok(()) };
+        let run = if frozen.memtable.is_empty() {
+            None
+        } else {
+            let sorted = frozen.memtable.freeze_entries(&*version.segments);
+            let entries = FrozenEntries {
+                common: sorted.prefix,
+                entries: sorted.entries,
+                hashes: sorted.hashes,
+                tombstones: frozen.memtable.range_deletes(firn_format::Sequence::MAX),
+                span: frozen.span.clone(),
+                live_bytes: frozen.memtable.record_bytes() as u64,
+            };
+            let run = Run::build(entries, &self.filtering(state), &*version.segments).map_err(from_storage)?;
+            Some(Arc::new(run))
+        };
+        let memtable = Arc::clone(&frozen.memtable);
+        self.change_keyspace(keyspace, |state| {
+            state.frozen.retain(|frozen| !Arc::ptr_eq(&frozen.memtable, &memtable));
+            if let Some(run) = run {
+                state.runs.insert(0, run);
+            }
+        });
+        self.drop_dead_segments();
+        self.pace_by_debt();
+        self.admission.release();
+        Ok(())
+    }
+
+    /// Merges runs of `keyspace`, adjacent in age, into one of the next level; commits nothing.
+    pub(crate) fn merge_runs(&self, keyspace: u32, starts: &[Position]) -> Result<()> {
+        let version = self.version.load_full();
+        let Ok(state) = version.keyspace(keyspace) else { return Ok(()) };
+        let inputs = runs_of(state, starts)?;
+        let level = inputs.iter().map(|run| run.level()).max().unwrap_or(0) + 1;
+        let snapshots = self.snapshots.sequences();
+        let mut task =
+            MergeTask::new(inputs, &snapshots, self.filtering(state), level, Arc::clone(&version.segments));
+        while task.step(MERGE_STEP).map_err(from_storage)? != Progress::Done {
+            if self.schedule.is_stopping() {
+                return Ok(());
+            }
+        }
+        let run = Arc::new(task.finish().map_err(from_storage)?);
+        count(&self.counters.merge_index_bytes, run.memory_bytes());
+        count(&self.counters.merge_count, 1);
+        self.change_keyspace(keyspace, |state| {
+            let Some(first) = state.runs.iter().position(|run| starts.contains(&run.span().start)) else { return };
+            state.runs.retain(|run| !starts.contains(&run.span().start));
+            state.runs.insert(first, run);
+        });
+        self.pace_by_debt();
+        Ok(())
+    }
+
+    pub(crate) fn filtering(&self, keyspace: &Keyspace) -> Filtering {
+        Filtering {
+            bits_per_key: self.settings.filter_bits_per_key,
+            extractor: keyspace.definition.prefix_extractor.clone(),
+        }
+    }
+
+    /// Stores a version in which `change` was made to `keyspace`, if it is still there.
+    pub(crate) fn change_keyspace(&self, keyspace: u32, change: impl FnOnce(&mut Keyspace)) {
+        self.change_version(|version| {
+            if let Some(Some(state)) = version.keyspaces.get_mut(keyspace as usize) {
+                change(Arc::make_mut(state));
+            }
+        });
+    }
+
+    /// Lets go of segments whose every record is in tables.
+    pub(crate) fn drop_dead_segments(&self) {
+        let watermark = self.log.watermark();
+        self.change_version(|version| retire_below(version, watermark));
+    }
+}
+
+/// Takes segments out of `version` that no keyspace needs and no writer still copies into.
+fn retire_below(version: &mut Version, watermark: Position) {
+    let needed = version.log_needed_from().min(watermark);
+    let segments = version.segments.segments();
+    let dead = segments.iter().take_while(|segment| segment.span_end() <= needed).count();
+    if dead == 0 || dead == segments.len() {
+        return;
+    }
+    let (dead, live) = segments.split_at(dead);
+    dead.iter().for_each(|segment| segment.retire());
+    version.segments = Arc::new(crate::log::SegmentMap::new(live.to_vec()));
+}
+
+/// The runs whose spans begin at `starts`, in that order.
+pub(crate) fn runs_of(state: &Keyspace, starts: &[Position]) -> Result<Vec<Arc<Run>>> {
+    let find = |start: &Position| state.runs.iter().find(|run| run.span().start == *start).cloned();
+    starts.iter().map(|start| find(start).ok_or_else(|| Error::bug("a claimed run is gone"))).collect()
+}

@@ -1,0 +1,13 @@
+//! The upper levels: runs that refer to records in the log, and merges that only write such references.
+
+mod entry;
+mod index;
+mod run;
+mod merge;
+pub(crate) mod freeze;
+pub(crate) mod pick;
+mod drain;
+
+pub(crate) use entry::{RunEntry, prefix_word};
+pub(crate) use merge::{MERGE_INPUTS_MAX, MergeTask, Progress};
+pub(crate) use run::{Dropped, Filtering, FrozenEntries, Run, RunCursor};

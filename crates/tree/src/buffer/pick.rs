@@ -1,0 +1,50 @@
+//! Which runs are merged and which drain: pure functions of the runs.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use firn_format::Position;
+
+use super::Run;
+use crate::settings::TreeSettings;
+use crate::version::Keyspace;
+
+/// Runs to merge: the `fan_in` oldest of a stretch of runs of one level, adjacent in age; newest first.
+///
+/// `runs` are newest first. Lower levels come first: they are what reads pay for.
+pub(crate) fn pick_merge(runs: &[Arc<Run>], fan_in: usize, is_busy: impl Fn(&Run) -> bool) -> Option<Vec<Position>> {
+    let mut stretches: Vec<&[Arc<Run>]> =
+        runs.chunk_by(|a, b| a.level() == b.level() && !is_busy(a) && !is_busy(b)).collect();
+    stretches.retain(|stretch| stretch.len() >= fan_in && !stretch.iter().any(|run| is_busy(run)));
+    let stretch = stretches.into_iter().min_by_key(|stretch| stretch.first().map_or(0, |run| run.level()))?;
+    Some(stretch[stretch.len() - fan_in..].iter().map(|run| run.span().start).collect())
+}
+
+/// A keyspace and its oldest runs, newest first, to be drained together.
+///
+/// Under `pressure` the keyspace with the oldest run drains about half of what the buffer may hold, so that each
+/// drain makes one long sorted run instead of many short ones. Without pressure only runs below `through` drain.
+pub(crate) fn pick_drain<'v>(
+    keyspaces: impl Iterator<Item = &'v Arc<Keyspace>>,
+    busy: &BTreeSet<(u32, Position)>,
+    pressure: bool,
+    through: Position,
+    settings: &TreeSettings,
+) -> Option<(u32, Vec<Position>)> {
+    let oldest = keyspaces
+        .filter(|keyspace| keyspace.runs.last().is_some_and(|run| pressure || run.span().start < through))
+        .min_by_key(|keyspace| keyspace.runs.last().map(|run| run.span().start))?;
+    let enough = settings.buffer_bytes / 2;
+    let mut bytes = 0;
+    let mut chosen = Vec::new();
+    for run in oldest.runs.iter().rev() {
+        let span = run.span();
+        if busy.contains(&(oldest.id(), span.start)) || (bytes >= enough && span.start >= through) {
+            break;
+        }
+        bytes += run.live_bytes() + run.memory_bytes();
+        chosen.push(span.start);
+    }
+    chosen.reverse();
+    (!chosen.is_empty()).then_some((oldest.id(), chosen))
+}

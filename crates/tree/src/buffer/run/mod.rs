@@ -1,0 +1,299 @@
+//! A sorted, immutable index over records that lie in frozen log segments.
+//!
+//! ```text
+//!            filter ── one line ──► no
+//!   key ──►    │ maybe
+//!            index (16-ary tree over prefixes) ──► entries: prefix | sequence, kind   sorted by (key, newest first)
+//!                                                     │ prefix is equal
+//!                                                  record in the log: key is equal ──► answer
+//!            hashes: one a entry, so that merges make filters without a look at records
+//! ```
+
+use std::cmp::Ordering;
+use std::ops::Range;
+use std::sync::Arc;
+
+use firn_engine::PrefixExtractor;
+use firn_format::filter::Filter;
+use firn_format::key::{Trailer, key_prefix};
+use firn_format::log::Record;
+use firn_format::tombstone::FragmentList;
+use firn_format::{Position, Sequence};
+use firn_storage::{Error, ErrorKind, Result};
+
+use super::entry::RunEntry;
+use super::index::PrefixIndex;
+use crate::records::Records;
+
+mod build;
+mod cursor;
+
+pub(crate) use build::{Filtering, FrozenEntries};
+pub(super) use build::{Parts, shared_prefix};
+pub(crate) use cursor::RunCursor;
+
+/// Entries of one prefix up to which a search walks them by their hashes instead of halving by their keys.
+const WALK_MAX: usize = 32;
+
+/// A sorted index over the records of one keyspace in a stretch of the log. Shared by versions and cursors;
+/// immutable. Whoever holds it also keeps the segments of its span alive. What always holds:
+///
+/// 1. Entries are sorted by (key, newest first), and no two have one sequence.
+/// 2. All keys begin with `common`; an entry's prefix is `key_prefix(key, common.len())`.
+/// 3. `hashes[i]` is the filter hash of the key of `entries[i]`, and is in the filter.
+/// 4. No entry is a range tombstone: those are in `tombstones` alone.
+/// 5. Every sequence of its entries and tombstones lies in `span`.
+#[derive(Debug)]
+pub(crate) struct Run {
+    pub(super) common: Vec<u8>,
+    pub(super) entries: Vec<RunEntry>,
+    pub(super) hashes: Vec<u32>,
+    index: PrefixIndex,
+    filter: Filter,
+    pub(super) prefixes: PrefixSet,
+    pub(super) tombstones: Arc<FragmentList>,
+    pub(super) smallest: Vec<u8>,
+    pub(super) largest: Vec<u8>,
+    pub(super) span: Range<Position>,
+    level: u32,
+    sequence_range: Option<(Sequence, Sequence)>,
+    pub(super) live_bytes: u64,
+    pub(super) dropped: Dropped,
+}
+
+/// What merges left out on the way to a run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Dropped {
+    /// How many entries.
+    pub(crate) count: u64,
+    /// Bytes of their records in the log.
+    pub(crate) record_bytes: u64,
+    /// Greatest sequence of a record that made one of them superfluous; 0 without drops.
+    pub(crate) relied_on: Sequence,
+}
+
+/// The extracted prefixes of a run's keys.
+#[derive(Debug, Default)]
+pub(super) struct PrefixSet {
+    /// Their filter hashes, sorted, each once; empty without an extractor.
+    pub(super) hashes: Vec<u32>,
+    filter: Filter,
+    /// Whether there is an extractor, so that a look at the filter means something.
+    extracted: bool,
+}
+
+impl Run {
+    /// The newest version of `key` below `before`, whatever its kind (never a range tombstone).
+    ///
+    /// `hash` is the key's [`filter_hash`](firn_format::filter::filter_hash). Blocks for nothing but memory.
+    ///
+    /// # Panics
+    /// If `records` has lost a record of this run's span: a bug in whoever holds the run.
+    #[inline]
+    pub(crate) fn newest<'r, R: Records + ?Sized>(
+        &self,
+        hash: u32,
+        key: &[u8],
+        before: Sequence,
+        records: &'r R,
+    ) -> Option<(Trailer, Record<'r>)> {
+        if !self.filter.contains(hash) {
+            return None;
+        }
+        let prefix = key_prefix(key.strip_prefix(self.common.as_slice())?, 0);
+        let first = self.index.lower_bound(&self.entries, prefix);
+        let tail = self.entries.get(first..)?;
+        let entry = tail.first().filter(|entry| entry.prefix == prefix)?;
+        if tail.get(1).is_some_and(|second| second.prefix == prefix) {
+            return self.newest_of_many(first, hash, key, before, records);
+        }
+        if entry.trailer.sequence() >= before {
+            return None;
+        }
+        let record = present(*entry, records);
+        (record.key == key).then_some((entry.trailer, record))
+    }
+
+    /// The same among the entries from `first` on that share its prefix.
+    fn newest_of_many<'r, R: Records + ?Sized>(
+        &self,
+        first: usize,
+        hash: u32,
+        key: &[u8],
+        before: Sequence,
+        records: &'r R,
+    ) -> Option<(Trailer, Record<'r>)> {
+        let end = self.prefix_end(first);
+        if end - first <= WALK_MAX {
+            let entries = self.entries[first..end].iter().zip(&self.hashes[first..end]);
+            let candidates = entries.filter(|(entry, at)| **at == hash && entry.trailer.sequence() < before);
+            return candidates
+                .map(|(entry, _)| (entry.trailer, present(*entry, records)))
+                .find(|(_, record)| record.key == key);
+        }
+        let group = &self.entries[first..end];
+        let wanted = group.partition_point(|entry| {
+            let at = present(*entry, records).key.cmp(key);
+            at == Ordering::Less || at == Ordering::Equal && entry.trailer.sequence() >= before
+        });
+        let entry = group.get(wanted)?;
+        let record = present(*entry, records);
+        (record.key == key).then_some((entry.trailer, record))
+    }
+
+    /// Whether a key of this hash may have a version here; `false` is certain. Range tombstones do not count.
+    #[inline]
+    pub(crate) fn may_contain(&self, hash: u32) -> bool {
+        !self.entries.is_empty() && self.filter.contains(hash)
+    }
+
+    /// Whether a key with an extracted prefix of this hash may have a version here; `false` is certain. `true` if
+    /// the run was built without an extractor.
+    #[inline]
+    pub(crate) fn may_contain_prefix(&self, hash: u32) -> bool {
+        if !self.prefixes.extracted {
+            return !self.entries.is_empty();
+        }
+        !self.prefixes.hashes.is_empty() && self.prefixes.filter.contains(hash)
+    }
+
+    /// The newest range tombstone below `before` that covers `key`.
+    #[inline]
+    pub(crate) fn newest_covering_range_delete(&self, key: &[u8], before: Sequence) -> Option<Sequence> {
+        if self.tombstones.is_empty() {
+            return None;
+        }
+        self.tombstones.newest_covering(key, before)
+    }
+
+    /// A cursor over its versions below `before`; `records` is anything that leads to them (`Arc<…>`, `&…`).
+    pub(crate) fn cursor<P>(self: &Arc<Self>, before: Sequence, records: P) -> RunCursor<P> {
+        RunCursor::new(Arc::clone(self), before, records)
+    }
+
+    /// Its range tombstones.
+    pub(crate) fn range_tombstones(&self) -> &Arc<FragmentList> {
+        &self.tombstones
+    }
+
+    /// Smallest and greatest key with a version here; `None` if it holds range tombstones only, or nothing.
+    pub(crate) fn keys(&self) -> Option<(&[u8], &[u8])> {
+        (!self.entries.is_empty()).then_some((self.smallest.as_slice(), self.largest.as_slice()))
+    }
+
+    /// How many versions.
+    pub(crate) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Whether it holds neither versions nor range tombstones.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.entries.is_empty() && self.tombstones.is_empty()
+    }
+
+    /// The stretch of the log whose records of the keyspace it stands for, dropped ones included.
+    pub(crate) fn span(&self) -> Range<Position> {
+        self.span.clone()
+    }
+
+    /// Its level in the buffer: 0 = a frozen memtable.
+    pub(crate) fn level(&self) -> u32 {
+        self.level
+    }
+
+    /// Smallest and greatest sequence of its versions and range tombstones.
+    pub(crate) fn sequence_range(&self) -> Option<(Sequence, Sequence)> {
+        self.sequence_range
+    }
+
+    /// Bytes in the log of the records it refers to, range tombstones included.
+    pub(crate) fn live_bytes(&self) -> u64 {
+        self.live_bytes
+    }
+
+    /// What merges left out on the way to this run; the record bytes are garbage in its span.
+    pub(crate) fn dropped(&self) -> Dropped {
+        self.dropped
+    }
+
+    /// Bytes of memory the run takes, records not included.
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        let entries = self.entries.capacity() * size_of::<RunEntry>();
+        let hashes = (self.hashes.capacity() + self.prefixes.hashes.capacity()) * size_of::<u32>();
+        let filters = self.filter.memory_bytes() + self.prefixes.filter.memory_bytes();
+        let keys = self.common.capacity() + self.smallest.capacity() + self.largest.capacity();
+        let indexes = self.index.memory_bytes() + self.tombstones.memory_bytes();
+        (size_of::<Self>() + entries + hashes + filters + keys + indexes) as u64
+    }
+
+    /// Index of the first entry whose key is `key` or greater.
+    fn lower_bound<R: Records + ?Sized>(&self, key: &[u8], records: &R) -> Result<usize> {
+        let Some(rest) = key.strip_prefix(self.common.as_slice()) else {
+            return Ok(if key < self.common.as_slice() { 0 } else { self.entries.len() });
+        };
+        let prefix = key_prefix(rest, 0);
+        let mut low = self.index.lower_bound(&self.entries, prefix);
+        if self.entries.get(low).is_none_or(|entry| entry.prefix != prefix) {
+            return Ok(low);
+        }
+        let mut high = self.prefix_end(low);
+        while low < high {
+            let middle = low + (high - low) / 2;
+            if find(self.entries[middle], records)?.key < key {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        Ok(low)
+    }
+
+    /// The end of the entries from `first` on that share its prefix.
+    fn prefix_end(&self, first: usize) -> usize {
+        let tail = &self.entries[first..];
+        let Some(prefix) = tail.first().map(|entry| entry.prefix) else { return first };
+        if let Some(length) = tail.iter().take(WALK_MAX + 1).position(|entry| entry.prefix != prefix) {
+            return first + length;
+        }
+        match prefix.checked_add(1) {
+            Some(next) => self.index.lower_bound(&self.entries, next),
+            None => self.entries.len(),
+        }
+    }
+}
+
+/// The record of `entry`.
+///
+/// # Errors
+/// `Corrupt` if `records` has none there.
+#[inline]
+pub(super) fn find<'r, R: Records + ?Sized>(entry: RunEntry, records: &'r R) -> Result<Record<'r>> {
+    records.record(entry.position()).ok_or_else(|| lost(entry))
+}
+
+/// The record of `entry`, which must be there.
+#[inline]
+fn present<'r, R: Records + ?Sized>(entry: RunEntry, records: &'r R) -> Record<'r> {
+    match records.record(entry.position()) {
+        Some(record) => record,
+        None => missing(entry),
+    }
+}
+
+#[cold]
+fn lost(entry: RunEntry) -> Error {
+    Error::new(
+        ErrorKind::Corrupt,
+        "",
+        format!("a run refers to log position {}, where no record is", entry.position()),
+    )
+}
+
+#[cold]
+#[inline(never)]
+fn missing(entry: RunEntry) -> ! {
+    panic!("{}", lost(entry))
+}
+
+#[cfg(test)]
+pub(super) mod tests;

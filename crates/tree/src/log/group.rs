@@ -1,0 +1,159 @@
+//! From the arena to the kernel and to the device, one call for everybody who waits.
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError, TryLockError};
+
+use firn_engine::{Error, Result};
+use firn_format::Position;
+use firn_format::log::SEGMENT_HEADER_BYTES;
+
+use super::{Log, Segment};
+use crate::error::from_storage;
+
+/// How far the kernel has the log; held by the leader of a group.
+#[derive(Debug)]
+pub(crate) struct GroupWriter {
+    segment: Arc<Segment>,
+    /// Arena bytes of `segment` that are written.
+    offset: usize,
+}
+
+impl GroupWriter {
+    pub(super) fn new(segment: Arc<Segment>) -> Self {
+        Self { segment, offset: 0 }
+    }
+}
+
+/// Pauses before a waiter gives its core away.
+const SPINS_MAX: u32 = 200;
+
+impl Log {
+    /// Returns when the kernel has everything below `end`, so that it survives the process.
+    ///
+    /// Concurrent callers share one write: whoever finds the group free leads it, writes the arena's own bytes
+    /// up to the watermark, and the others find their bytes written. Blocks for one write of the group.
+    ///
+    /// # Errors
+    /// `Retry` when the disk is full (the bytes are kept and written by a later group); any other failure of the
+    /// file poisons the log.
+    pub(crate) fn write_through(&self, end: Position) -> Result<()> {
+        let mut spins = 0;
+        loop {
+            if self.written.load(Ordering::Acquire) >= end.0 {
+                return Ok(());
+            }
+            self.check()?;
+            let mut group = match self.group.try_lock() {
+                Ok(group) => group,
+                Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+                Err(TryLockError::WouldBlock) => {
+                    spins += 1;
+                    if spins < SPINS_MAX {
+                        std::hint::spin_loop();
+                        continue;
+                    }
+                    self.group.lock().unwrap_or_else(PoisonError::into_inner)
+                }
+            };
+            if self.watermark() >= end {
+                self.write_group(&mut group)?;
+                continue;
+            }
+            // An earlier frame is still being copied by another thread; it needs no lock to finish.
+            drop(group);
+            self.advance()?;
+            spins += 1;
+            if spins < SPINS_MAX { std::hint::spin_loop() } else { std::thread::yield_now() }
+        }
+    }
+
+    /// Writes every published byte that is not written.
+    fn write_group(&self, group: &mut GroupWriter) -> Result<()> {
+        loop {
+            let region = group.segment.region();
+            let published = region.published();
+            if let Some(bytes) = region.read(group.offset, published - group.offset).filter(|bytes| !bytes.is_empty()) {
+                let file = group.segment.file().ok_or_else(|| Error::bug("the active log segment has no file"))?;
+                let offset = (SEGMENT_HEADER_BYTES + group.offset) as u64;
+                if let Err(error) = file.write_at(offset, bytes) {
+                    let full = error.kind == firn_storage::ErrorKind::Full;
+                    let error = from_storage(error);
+                    if !full {
+                        self.fail(&error);
+                    }
+                    return Err(error);
+                }
+                self.written_bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+                group.offset = published;
+                self.written.fetch_max(group.segment.position(published).0, Ordering::AcqRel);
+            }
+            if region.sealed_end() != Some(group.offset) {
+                return Ok(());
+            }
+            let Some(next) = self.successor(group.segment.base()) else { return Ok(()) };
+            self.lock_open().retain(|open| open.base() >= next.base());
+            self.written.fetch_max(next.position(0).0, Ordering::AcqRel);
+            *group = GroupWriter::new(next);
+        }
+    }
+
+    /// Returns when the device has everything below `end`, so that it survives loss of power.
+    ///
+    /// Concurrent callers share one sync. Blocks for it.
+    ///
+    /// # Errors
+    /// A failed sync poisons the log for good.
+    pub(crate) fn sync_through(&self, end: Position) -> Result<()> {
+        if self.durable.load(Ordering::Acquire) >= end.0 {
+            return Ok(());
+        }
+        let _syncing = self.syncing.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.durable.load(Ordering::Acquire) >= end.0 {
+            return Ok(());
+        }
+        self.check()?;
+        let through = self.advance()?;
+        self.write_through(through)?;
+        let unsynced: Vec<_> =
+            self.lock_unsynced().iter().take_while(|segment| segment.base() < through).cloned().collect();
+        for segment in &unsynced {
+            let Some(file) = segment.file() else { continue };
+            self.sync_count.fetch_add(1, Ordering::Relaxed);
+            file.sync().map_err(|error| self.failed(error))?;
+        }
+        self.storage.sync_dir().map_err(|error| self.failed(error))?;
+        self.forget_below(through);
+        self.durable.fetch_max(through.0, Ordering::AcqRel);
+        Ok(())
+    }
+
+    /// Everything below `end` is in durable tables: it counts as durable, and its segments need no sync.
+    ///
+    /// Called before the edit that says so is durable; until then no frame may claim it, and none does: frames
+    /// name the position after the edit, when their reservation reads it.
+    pub(crate) fn covered_through(&self, end: Position) {
+        self.forget_below(end);
+    }
+
+    /// Forgets segments that lie wholly below `position`: they are synced, or their records are in durable tables.
+    pub(crate) fn forget_below(&self, position: Position) {
+        let mut unsynced = self.lock_unsynced();
+        while unsynced.len() > 1 && unsynced.front().is_some_and(|segment| segment.span_end() <= position) {
+            unsynced.pop_front();
+        }
+    }
+
+    fn failed(&self, error: firn_storage::Error) -> Error {
+        let error = from_storage(error);
+        self.fail(&error);
+        self.poisoned()
+    }
+
+    /// `Closed` with the first cause once the log is poisoned.
+    pub(crate) fn check(&self) -> Result<()> {
+        match self.poison() {
+            None => Ok(()),
+            Some(_) => Err(self.poisoned()),
+        }
+    }
+}

@@ -1,0 +1,18 @@
+//! The log: segments whose arenas are the memtable's and the runs' data.
+//!
+//! ```text
+//!   reserve (fetch-add) ─► copy ─► index ─► publish ─► watermark ─► group write ─► sync
+//!        segment.rs        (write/)         segment.rs  order.rs     group.rs      group.rs
+//! ```
+//!
+//! Stages in reading order: [`segment`] (one arena and its file), [`map`] (from a position to its segment),
+//! [`order`] (reservation, roll, watermark), [`group`] (from the arena to the kernel and the device).
+
+pub(crate) mod segment;
+pub(crate) mod map;
+pub(crate) mod order;
+pub(crate) mod group;
+
+pub(crate) use map::SegmentMap;
+pub(crate) use order::{Log, LogStart};
+pub(crate) use segment::{MemtableSet, Segment};

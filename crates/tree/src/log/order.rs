@@ -1,0 +1,288 @@
+//! The order of writes: reservation, roll to the next segment, published watermark.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use arc_swap::{ArcSwap, Guard};
+use firn_engine::{Error, ErrorKind, Result};
+use firn_format::Position;
+use firn_format::log::{SEGMENT_HEADER_BYTES, SegmentHeader};
+use firn_format::{FormatVersion, key::GRANULE_BYTES};
+use firn_pmem::Region;
+use firn_storage::Storage;
+
+use super::group::GroupWriter;
+use super::segment::{Graveyard, MemtableSet, Segment};
+use crate::error::from_storage;
+
+/// The log of one open database.
+///
+/// Lock order: `roll` before `open` before `group`; none is held while a frame is copied.
+#[derive(Debug)]
+pub(crate) struct Log {
+    pub(super) storage: Arc<dyn Storage>,
+    database: u128,
+    generation: u64,
+    segment_bytes: u64,
+    graveyard: Arc<Graveyard>,
+    /// The segment that reservations are made in.
+    active: ArcSwap<Segment>,
+    /// The oldest segment with unpublished frames.
+    publishing: ArcSwap<Segment>,
+    /// Everything below is copied and indexed.
+    watermark: AtomicU64,
+    /// Segments from the oldest that is not wholly written to the active one.
+    open: Mutex<VecDeque<Arc<Segment>>>,
+    roll: Mutex<NextSegment>,
+    pub(super) group: Mutex<GroupWriter>,
+    /// Everything below is the kernel's.
+    pub(super) written: AtomicU64,
+    /// Everything below is on the device.
+    pub(super) durable: AtomicU64,
+    /// Segments that may hold bytes the device does not have, oldest first; locked for moments.
+    pub(super) unsynced: Mutex<VecDeque<Arc<Segment>>>,
+    /// Held across a device sync.
+    pub(super) syncing: Mutex<()>,
+    poison: OnceLock<Error>,
+    pub(crate) written_bytes: AtomicU64,
+    pub(crate) sync_count: AtomicU64,
+}
+
+/// What the next roll needs; held by whoever rolls.
+#[derive(Debug)]
+pub(crate) struct NextSegment {
+    base: Position,
+    spare: Option<Region>,
+}
+
+impl NextSegment {
+    /// Base of the segment the next roll makes.
+    pub(crate) fn base(&self) -> Position {
+        self.base
+    }
+}
+
+/// How a log begins its life in this process.
+pub(crate) struct LogStart {
+    pub(crate) storage: Arc<dyn Storage>,
+    pub(crate) database: u128,
+    pub(crate) generation: u64,
+    pub(crate) segment_bytes: u64,
+    pub(crate) graveyard: Arc<Graveyard>,
+    /// Base of the first segment: after every span the database ever used.
+    pub(crate) base: Position,
+    /// Where the recovered log ends.
+    pub(crate) recovered_end: Position,
+    /// Everything below is known to be on the device.
+    pub(crate) durable_through: Position,
+    /// Recovered segments, oldest first; perhaps not on the device yet.
+    pub(crate) recovered: Vec<Arc<Segment>>,
+    /// Whether the first segment gets a file; nothing can be written without.
+    pub(crate) writable: bool,
+}
+
+impl Log {
+    /// A log whose first segment has `memtables`; creates that segment's file.
+    pub(crate) fn start(start: LogStart, memtables: MemtableSet) -> Result<Self> {
+        let next = NextSegment { base: start.base, spare: None };
+        let header = SegmentHeader {
+            version: FormatVersion::CURRENT,
+            database: start.database,
+            base: start.base,
+            previous_end: start.recovered_end,
+            generation: start.generation,
+            capacity: start.segment_bytes,
+        };
+        let region = region(start.segment_bytes)?;
+        let first = if start.writable {
+            make_segment(&start.storage, header, region, memtables, &start.graveyard)?
+        } else {
+            Segment::new(header, region, None, memtables, Arc::clone(&start.graveyard))
+        };
+        let first = Arc::new(first);
+        let mut unsynced = VecDeque::from(start.recovered);
+        unsynced.push_back(Arc::clone(&first));
+        let position = first.position(0).0;
+        Ok(Self {
+            storage: start.storage,
+            database: start.database,
+            generation: start.generation,
+            segment_bytes: start.segment_bytes,
+            graveyard: start.graveyard,
+            active: ArcSwap::new(Arc::clone(&first)),
+            publishing: ArcSwap::new(Arc::clone(&first)),
+            watermark: AtomicU64::new(position),
+            open: Mutex::new(VecDeque::from([Arc::clone(&first)])),
+            roll: Mutex::new(NextSegment { base: first.span_end(), ..next }),
+            group: Mutex::new(GroupWriter::new(Arc::clone(&first))),
+            written: AtomicU64::new(position),
+            durable: AtomicU64::new(start.durable_through.0),
+            unsynced: Mutex::new(unsynced),
+            syncing: Mutex::new(()),
+            poison: OnceLock::new(),
+            written_bytes: AtomicU64::new(SEGMENT_HEADER_BYTES as u64),
+            sync_count: AtomicU64::new(0),
+        })
+    }
+
+    /// The segment that reservations are made in.
+    pub(crate) fn active(&self) -> Guard<Arc<Segment>> {
+        self.active.load()
+    }
+
+    pub(crate) fn generation(&self) -> u64 {
+        self.generation
+    }
+
+    /// Everything below is copied and indexed: what readers see.
+    #[inline]
+    pub(crate) fn watermark(&self) -> Position {
+        Position(self.watermark.load(Ordering::Acquire))
+    }
+
+    /// Everything below is on the device.
+    pub(crate) fn durable_through(&self) -> Position {
+        Position(self.durable.load(Ordering::Acquire))
+    }
+
+    /// Moves the watermark over every frame that is published and returns it.
+    ///
+    /// Whoever publishes calls this afterwards; of writers that publish out of order the last one to be missing
+    /// moves the watermark over all of them (see `firn_pmem::Region::advance`).
+    pub(crate) fn advance(&self) -> Result<Position> {
+        loop {
+            let segment = self.publishing.load();
+            let end = segment.region().advance();
+            let position = segment.position(end).0;
+            let seen = self.watermark.fetch_max(position, Ordering::AcqRel).max(position);
+            if segment.region().is_abandoned() {
+                self.fail(&Error::bug("a writer died while its frame was being copied"));
+                return Err(self.poisoned());
+            }
+            if segment.region().sealed_end() != Some(end) {
+                return Ok(Position(seen));
+            }
+            let Some(next) = self.successor(segment.base()) else { return Ok(Position(seen)) };
+            self.watermark.fetch_max(next.position(0).0, Ordering::AcqRel);
+            self.publishing.compare_and_swap(&segment, next);
+        }
+    }
+
+    /// The segment activated after the one at `base`, while the log still has it open.
+    pub(super) fn successor(&self, base: Position) -> Option<Arc<Segment>> {
+        self.lock_open().iter().find(|segment| segment.base() > base).cloned()
+    }
+
+    pub(super) fn lock_open(&self) -> MutexGuard<'_, VecDeque<Arc<Segment>>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn lock_unsynced(&self) -> MutexGuard<'_, VecDeque<Arc<Segment>>> {
+        self.unsynced.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The right to roll; `None` if the active segment is no longer the one at `base`.
+    pub(crate) fn lock_roll(&self, base: Position) -> Option<MutexGuard<'_, NextSegment>> {
+        let next = self.roll.lock().unwrap_or_else(PoisonError::into_inner);
+        (self.active.load().base() == base).then_some(next)
+    }
+
+    /// Seals the active segment and makes its successor, not yet active. Creates the file.
+    ///
+    /// # Errors
+    /// `Retry` when the disk is full: the active segment stays sealed and the next call tries again.
+    pub(crate) fn prepare_next(
+        &self,
+        next: &mut NextSegment,
+        frame_bytes: Option<usize>,
+        memtables: MemtableSet,
+    ) -> Result<Arc<Segment>> {
+        let active = self.active.load();
+        let end = active.region().seal();
+        let capacity = match frame_bytes {
+            None => self.segment_bytes,
+            Some(bytes) => ((bytes + SEGMENT_HEADER_BYTES) as u64).next_multiple_of(GRANULE_BYTES),
+        };
+        let spare = if frame_bytes.is_none() { next.spare.take() } else { None };
+        let region = spare.map_or_else(|| region(capacity), Ok)?;
+        let header = SegmentHeader {
+            version: FormatVersion::CURRENT,
+            database: self.database,
+            base: next.base,
+            previous_end: active.position(end),
+            generation: self.generation,
+            capacity,
+        };
+        let segment = make_segment(&self.storage, header, region, memtables, &self.graveyard)?;
+        self.written_bytes.fetch_add(SEGMENT_HEADER_BYTES as u64, Ordering::Relaxed);
+        next.base = segment.span_end();
+        Ok(Arc::new(segment))
+    }
+
+    /// Makes `segment` the one that reservations are made in; versions must know it already.
+    pub(crate) fn activate(&self, _roll: &mut NextSegment, segment: &Arc<Segment>) {
+        self.lock_unsynced().push_back(Arc::clone(segment));
+        self.lock_open().push_back(Arc::clone(segment));
+        let sealed = self.active.swap(Arc::clone(segment));
+        sealed.region().trim();
+    }
+
+    /// Maps an arena for the next roll, so that the roll itself need not; tells whether it did.
+    pub(crate) fn prepare_spare(&self) -> Result<bool> {
+        if self.roll.lock().unwrap_or_else(PoisonError::into_inner).spare.is_some() {
+            return Ok(false);
+        }
+        let region = region(self.segment_bytes)?;
+        self.roll.lock().unwrap_or_else(PoisonError::into_inner).spare.get_or_insert(region);
+        Ok(true)
+    }
+
+    /// Refuses writes from now on, for `error`; the first cause stays.
+    pub(crate) fn fail(&self, error: &Error) {
+        self.poison.get_or_init(|| error.clone());
+    }
+
+    /// The first cause for which writes are refused.
+    pub(crate) fn poison(&self) -> Option<&Error> {
+        self.poison.get()
+    }
+
+    /// What writers are told after [`fail`](Self::fail).
+    pub(crate) fn poisoned(&self) -> Error {
+        let refused = Error::new(ErrorKind::Closed, "writes are refused since an earlier failure; reopen the database");
+        match self.poison.get() {
+            Some(cause) => refused.because(cause.clone()),
+            None => refused,
+        }
+    }
+}
+
+fn region(capacity: u64) -> Result<Region> {
+    let bytes = usize::try_from(capacity).map_err(|_| Error::invalid("a log segment does not fit this machine's memory"))?
+        - SEGMENT_HEADER_BYTES;
+    Region::anonymous(bytes)
+        .map_err(|error| Error::new(ErrorKind::Retry, format!("cannot map {capacity} bytes for a log segment")).because(error))
+}
+
+fn make_segment(
+    storage: &Arc<dyn Storage>,
+    header: SegmentHeader,
+    region: Region,
+    memtables: MemtableSet,
+    graveyard: &Arc<Graveyard>,
+) -> Result<Segment> {
+    let name = firn_format::file_name::log_segment(header.base);
+    let file = match storage.create(&name) {
+        Err(error) if error.kind == firn_storage::ErrorKind::Exists => {
+            // A roll that ran out of disk left its file behind; no frame can be in it.
+            storage.remove(&name).map_err(from_storage)?;
+            storage.create(&name)
+        }
+        created => created,
+    }
+    .map_err(from_storage)?;
+    file.allocate(header.capacity).map_err(from_storage)?;
+    file.write_at(0, &header.encode()).map_err(from_storage)?;
+    Ok(Segment::new(header, region, Some(file), memtables, Arc::clone(graveyard)))
+}

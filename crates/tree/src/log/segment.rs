@@ -1,0 +1,140 @@
+//! One log segment: an arena in memory and a file with the same bytes.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use firn_format::Position;
+use firn_format::log::{SEGMENT_HEADER_BYTES, SegmentHeader};
+use firn_pmem::Region;
+use firn_storage::WriteFile;
+
+use crate::memtable::Memtable;
+
+/// A segment of the log. Shared by the log, by versions, and by whatever reads records in it.
+///
+/// 1. The file's bytes are the header, then the arena's published bytes; nothing else is ever written to it.
+/// 2. Its positions are `base + file offset`; no other segment of the database ever has them.
+/// 3. Once [`retire`](Self::retire)d, the file is removed after the last holder lets go.
+#[derive(Debug)]
+pub(crate) struct Segment {
+    header: SegmentHeader,
+    name: String,
+    region: Region,
+    file: Option<Arc<dyn WriteFile>>,
+    memtables: MemtableSet,
+    retired: AtomicBool,
+    graveyard: Arc<Graveyard>,
+}
+
+impl Segment {
+    pub(crate) fn new(
+        header: SegmentHeader,
+        region: Region,
+        file: Option<Arc<dyn WriteFile>>,
+        memtables: MemtableSet,
+        graveyard: Arc<Graveyard>,
+    ) -> Self {
+        let name = firn_format::file_name::log_segment(header.base);
+        Self { header, name, region, file, memtables, retired: AtomicBool::new(false), graveyard }
+    }
+
+    /// First position of the segment's span (its header's).
+    pub(crate) fn base(&self) -> Position {
+        self.header.base
+    }
+
+    /// First position after the segment's span; the next segment's base is not smaller.
+    pub(crate) fn span_end(&self) -> Position {
+        Position(self.header.base.0 + self.header.capacity)
+    }
+
+    pub(crate) fn header(&self) -> &SegmentHeader {
+        &self.header
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub(crate) fn region(&self) -> &Region {
+        &self.region
+    }
+
+    pub(crate) fn file(&self) -> Option<&Arc<dyn WriteFile>> {
+        self.file.as_ref()
+    }
+
+    /// Memtables that records reserved in this segment are indexed in.
+    pub(crate) fn memtables(&self) -> &MemtableSet {
+        &self.memtables
+    }
+
+    /// Position of an arena offset.
+    pub(crate) fn position(&self, region_offset: usize) -> Position {
+        Position(self.header.base.0 + (SEGMENT_HEADER_BYTES + region_offset) as u64)
+    }
+
+    /// Arena offset of a position; `None` if it lies before the first frame.
+    pub(crate) fn region_offset(&self, position: Position) -> Option<usize> {
+        let offset = position.0.checked_sub(self.header.base.0 + SEGMENT_HEADER_BYTES as u64)?;
+        usize::try_from(offset).ok()
+    }
+
+    /// Memory the arena takes.
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        self.region.sealed_end().unwrap_or(self.region.capacity()) as u64
+    }
+
+    /// Nothing refers to the segment any more: its file goes when the last holder does.
+    pub(crate) fn retire(&self) {
+        self.retired.store(true, Ordering::Release);
+    }
+}
+
+impl Drop for Segment {
+    fn drop(&mut self) {
+        if self.retired.load(Ordering::Acquire) {
+            self.graveyard.bury(std::mem::take(&mut self.name));
+        }
+    }
+}
+
+/// Memtables by keyspace, fixed for a segment's life.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct MemtableSet {
+    by_keyspace: Vec<Option<Arc<Memtable>>>,
+}
+
+impl MemtableSet {
+    pub(crate) fn insert(&mut self, keyspace: u32, memtable: Arc<Memtable>) {
+        let index = keyspace as usize;
+        if self.by_keyspace.len() <= index {
+            self.by_keyspace.resize(index + 1, None);
+        }
+        self.by_keyspace[index] = Some(memtable);
+    }
+
+    pub(crate) fn get(&self, keyspace: u32) -> Option<&Arc<Memtable>> {
+        self.by_keyspace.get(keyspace as usize)?.as_ref()
+    }
+}
+
+/// Names of files whose last holder is gone, waiting to be removed by background work.
+#[derive(Debug, Default)]
+pub(crate) struct Graveyard {
+    names: Mutex<Vec<String>>,
+}
+
+impl Graveyard {
+    pub(crate) fn bury(&self, name: String) {
+        self.names.lock().unwrap_or_else(PoisonError::into_inner).push(name);
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.names.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
+    }
+
+    pub(crate) fn take(&self) -> Vec<String> {
+        std::mem::take(&mut *self.names.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}

@@ -1,0 +1,87 @@
+//! Learning what most keys begin with, from a few of them.
+
+use std::sync::OnceLock;
+
+/// Samples taken among the first entries, and again each time their number doubles; a power of two.
+const SAMPLES_A_DOUBLING: u32 = 16;
+
+/// Enough for 2^32 entries.
+const SAMPLES: usize = SAMPLES_A_DOUBLING as usize * 29;
+
+/// One sample in this many may disagree at each end of the order: outliers are clamped, so they need not be honoured.
+const OUTLIERS: usize = 16;
+
+/// Some keys of a memtable, evenly spread over it to within a factor of two.
+pub(super) struct Sample {
+    keys: Box<[OnceLock<Box<[u8]>>]>,
+}
+
+impl Sample {
+    pub(super) fn new() -> Self {
+        Self { keys: (0..SAMPLES).map(|_| OnceLock::new()).collect() }
+    }
+
+    /// Offers the key of entry `index`. Most are declined at the cost of a few instructions.
+    #[inline]
+    pub(super) fn offer(&self, index: u32, key: &[u8]) {
+        if let Some(place) = place_of(index) {
+            // Every index is offered once.
+            let _ = self.keys[place].set(key.into());
+        }
+    }
+
+    /// What all sampled keys but a few outliers begin with. Sorts the sample.
+    pub(super) fn common_prefix(&self) -> Vec<u8> {
+        let mut keys: Vec<&[u8]> = self.keys.iter().filter_map(|key| key.get().map(|key| &**key)).collect();
+        keys.sort_unstable();
+        let outliers = keys.len() / OUTLIERS;
+        let kept = &keys[outliers..keys.len() - outliers];
+        let (Some(first), Some(last)) = (kept.first(), kept.last()) else { return Vec::new() };
+        let common = first.iter().zip(*last).take_while(|(a, b)| a == b).count();
+        first[..common].to_vec()
+    }
+}
+
+/// Where the key of entry `index` goes, if it is sampled.
+#[inline]
+fn place_of(index: u32) -> Option<usize> {
+    if index < SAMPLES_A_DOUBLING {
+        return Some(index as usize);
+    }
+    let shift = index.ilog2() - SAMPLES_A_DOUBLING.ilog2();
+    if index & ((1 << shift) - 1) != 0 {
+        return None;
+    }
+    Some(((shift + 1) * SAMPLES_A_DOUBLING + (index >> shift) - SAMPLES_A_DOUBLING) as usize)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_are_distinct_and_few() {
+        let mut places: Vec<usize> = (0..1 << 20).filter_map(place_of).collect();
+        let count = places.len();
+        places.dedup();
+        assert_eq!(places, (0..count).collect::<Vec<_>>());
+        assert_eq!(count, 16 * 17);
+        assert!(place_of(0xf800_0000).unwrap() < SAMPLES);
+    }
+
+    #[test]
+    fn outliers_do_not_hide_what_most_keys_share() {
+        let sample = Sample::new();
+        assert_eq!(sample.common_prefix(), b"");
+        sample.offer(0, b"user/1");
+        assert_eq!(sample.common_prefix(), b"user/1");
+        for index in 1..40_000u32 {
+            match index {
+                17 => sample.offer(index, b""),
+                40 => sample.offer(index, b"zebra"),
+                _ => sample.offer(index, format!("user/{:05}", index * 7919 % 40_000).as_bytes()),
+            }
+        }
+        assert_eq!(sample.common_prefix(), b"user/");
+    }
+}

@@ -1,0 +1,212 @@
+//! Opening: lock, manifest, tables, log, and the first segment of this process.
+
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::{Arc, Mutex, OnceLock};
+
+use arc_swap::ArcSwap;
+use firn_engine::{Error, KEYSPACE_DEFAULT, KeyspaceSettings, Result};
+use firn_format::Position;
+use firn_format::manifest::Change;
+use firn_storage::file::cache::BlockCache;
+use firn_storage::file::table::{ReaderOptions, TableReader};
+use firn_storage::place::ReadPool;
+use firn_storage::{Storage, StorageLock};
+
+use crate::background::Schedule;
+use crate::error::from_storage;
+use crate::log::segment::{Graveyard, MemtableSet, Segment};
+use crate::log::{Log, LogStart, SegmentMap};
+use crate::memtable::Memtable;
+use crate::recovery::{RecoveredLog, recover_log};
+use crate::settings::{Background, TreeOptions};
+use crate::shared::Shared;
+use crate::version::manifest::{Loaded, Manifest, load};
+use crate::version::set::from_text;
+use crate::version::state::State;
+use crate::version::{Definition, Frozen, Keyspace, Levels, Snapshots, Table, Version};
+use crate::write::admission::Admission;
+
+/// Opens the database of `options`; the lock is held as long as the answer's second half.
+pub(crate) fn open(options: &TreeOptions) -> Result<(Arc<Shared>, Box<dyn StorageLock>)> {
+    options.settings.validate()?;
+    let storage = &options.storage;
+    let lock = storage.lock(!options.read_only).map_err(from_storage)?;
+    let loaded = load(&**storage)?;
+    if loaded.is_none() && (options.read_only || !options.create) {
+        let place = storage.describe();
+        return Err(Error::invalid(format!("{place} holds no database; create one by opening it for writing")));
+    }
+    let graveyard = Arc::new(Graveyard::default());
+    let cache = Arc::new(BlockCache::new(cache_bytes(options)));
+    let mut manifest = start_manifest(options, loaded)?;
+    let state = manifest.state().clone();
+    let spawn = match &options.background {
+        Background::Threads(spawn) => Some(spawn),
+        Background::Manual => None,
+    };
+    let recovered = recover_log(storage, &state, &graveyard, spawn, !options.read_only)?;
+    let generation = state.generation + 1;
+    if !options.read_only {
+        // Before the first new frame: what lies beyond the cut is void from now on.
+        manifest.commit(&[
+            Change::LogCut { position: recovered.end, generation },
+            Change::DurableThrough { position: recovered.durable_through },
+            Change::Tick { ms: options.clock.unix_ms() },
+        ])?;
+        remove_leftovers(storage, &state, &recovered)?;
+    }
+    let mut version = tables_version(options, &state, &cache, &graveyard)?;
+    let first = attach_log(&mut version, &recovered);
+    let start = LogStart {
+        storage: Arc::clone(storage),
+        database: state.database,
+        generation,
+        segment_bytes: options.settings.segment_bytes,
+        graveyard: Arc::clone(&graveyard),
+        base: recovered.next_base,
+        recovered_end: recovered.end,
+        durable_through: recovered.durable_through,
+        recovered: recovered.segments.clone(),
+        writable: !options.read_only,
+    };
+    let log = Log::start(start, first)?;
+    let mut segments = recovered.segments.clone();
+    segments.push(Arc::clone(&log.active()));
+    version.segments = Arc::new(SegmentMap::new(segments));
+    let next_run = state.tables.values().map(|table| table.run).max().unwrap_or(0) + 1;
+    let pool = match &options.background {
+        Background::Threads(spawn) => Some(
+            ReadPool::new(options.settings.read_threads, READ_QUEUE_MAX, &**spawn).map_err(from_storage)?,
+        ),
+        Background::Manual => None,
+    };
+    let shared = Arc::new(Shared {
+        storage: Arc::clone(storage),
+        settings: options.settings.clone(),
+        semantics: options.semantics.clone(),
+        clock: Arc::clone(&options.clock),
+        log,
+        version: ArcSwap::new(Arc::new(version)),
+        changing: Mutex::new(()),
+        manifest: Mutex::new(manifest),
+        snapshots: Arc::new(Snapshots::default()),
+        admission: Admission::default(),
+        cache,
+        graveyard,
+        schedule: Schedule::new(matches!(options.background, Background::Manual) || options.read_only),
+        counters: Default::default(),
+        pool,
+        tick_ms: AtomicU64::new(state.tick_ms),
+        next_output: AtomicU64::new(0),
+        next_run: AtomicU64::new(next_run),
+        read_only: options.read_only,
+        closed: AtomicBool::new(false),
+        failure: OnceLock::new(),
+    });
+    if let (Background::Threads(spawn), false) = (&options.background, options.read_only) {
+        shared.start_background(&**spawn)?;
+    }
+    Ok((shared, lock))
+}
+
+/// Reads waiting for a pool thread before the next one waits to be queued.
+const READ_QUEUE_MAX: usize = 4096;
+
+/// What the memory budget leaves for cached blocks.
+fn cache_bytes(options: &TreeOptions) -> u64 {
+    let settings = &options.settings;
+    let left = settings.memory_bytes.saturating_sub(settings.buffer_bytes_max);
+    (left / 2).max(settings.memory_bytes / 16)
+}
+
+/// The manifest of an existing database, or of a new one with its default keyspace.
+fn start_manifest(options: &TreeOptions, loaded: Option<Loaded>) -> Result<Manifest> {
+    let new = loaded.is_none();
+    let mut manifest = Manifest::new(Arc::clone(&options.storage), loaded, options.settings.manifest_edits_max);
+    if new {
+        let id = u128::from(options.seed) << 64 | u128::from(options.clock.unix_ms());
+        let settings = KeyspaceSettings { compression: options.settings.compression, ..KeyspaceSettings::default() };
+        let settings = crate::version::set::to_text(&settings);
+        manifest.commit(&[
+            Change::Database { id },
+            Change::Keyspace { id: KEYSPACE_DEFAULT.0, name: "default".to_owned(), settings },
+        ])?;
+    }
+    Ok(manifest)
+}
+
+/// Removes files that no edit names: outputs of jobs that never committed, segments beyond the cut.
+fn remove_leftovers(storage: &Arc<dyn Storage>, state: &State, recovered: &RecoveredLog) -> Result<()> {
+    use firn_format::file_name::{FileName, parse};
+    for (name, _) in storage.list().map_err(from_storage)? {
+        let leftover = match parse(&name) {
+            Some(FileName::Table { .. }) => !state.tables.contains_key(&name),
+            Some(FileName::LogSegment { .. }) => recovered.stale.contains(&name),
+            _ => false,
+        };
+        if leftover {
+            storage.remove(&name).map_err(from_storage)?;
+        }
+    }
+    Ok(())
+}
+
+/// Keyspaces with their tables open and nothing else.
+fn tables_version(
+    options: &TreeOptions,
+    state: &State,
+    cache: &Arc<BlockCache>,
+    graveyard: &Arc<Graveyard>,
+) -> Result<Version> {
+    let mut version = Version::default();
+    for (id, keyspace) in &state.keyspaces {
+        let settings = from_text(&keyspace.settings)?;
+        let definition = Arc::new(Definition::new(*id, &keyspace.name, settings, &options.semantics)?);
+        let mut levels = Levels::default();
+        for table in state.tables.values().filter(|table| table.keyspace == *id) {
+            let reader = open_table(&options.storage, &table.meta, cache)?;
+            levels.add(table.level, table.run, Arc::new(Table::new(table.meta.clone(), reader, Arc::clone(graveyard))));
+        }
+        let keyspace = Keyspace {
+            definition,
+            memtable: Arc::new(Memtable::new(&[])),
+            memtable_start: Position::default(),
+            frozen: Vec::new(),
+            runs: Vec::new(),
+            levels: Arc::new(levels),
+            drained_through: keyspace.drained_through,
+        };
+        let index = *id as usize;
+        if version.keyspaces.len() <= index {
+            version.keyspaces.resize(index + 1, None);
+        }
+        version.keyspaces[index] = Some(Arc::new(keyspace));
+    }
+    Ok(version)
+}
+
+/// Opens the table that `meta` describes.
+pub(crate) fn open_table(
+    storage: &Arc<dyn Storage>,
+    meta: &firn_format::manifest::TableMeta,
+    cache: &Arc<BlockCache>,
+) -> Result<Arc<TableReader>> {
+    let reader = TableReader::open(&**storage, meta, cache, ReaderOptions::default()).map_err(from_storage)?;
+    Ok(Arc::new(reader))
+}
+
+/// Gives recovered memtables to their keyspaces as frozen ones; answers the memtables of the first new segment.
+fn attach_log(version: &mut Version, recovered: &RecoveredLog) -> MemtableSet {
+    let mut first = MemtableSet::default();
+    for slot in version.keyspaces.iter_mut().flatten() {
+        let keyspace = Arc::make_mut(slot);
+        for (index, segment) in recovered.segments.iter().enumerate() {
+            let Some(memtable) = segment.memtables().get(keyspace.id()) else { continue };
+            let next = recovered.segments.get(index + 1).map_or(recovered.next_base, |next: &Arc<Segment>| next.base());
+            keyspace.frozen.insert(0, Frozen { memtable: Arc::clone(memtable), span: segment.base()..next });
+        }
+        keyspace.memtable_start = recovered.next_base;
+        first.insert(keyspace.id(), Arc::clone(&keyspace.memtable));
+    }
+    first
+}

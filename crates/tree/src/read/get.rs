@@ -1,0 +1,159 @@
+//! One key: places newest first, each asked through its filter.
+
+use firn_engine::{KeyspaceId, Result};
+use firn_format::key::{Trailer, key_hash};
+use firn_format::{Position, Sequence, log::Record};
+use firn_storage::file::table::{Lookup as TableLookup, ReadMode};
+
+use super::resolve::{Hit, Now, Resolution, Resolved};
+use crate::error::from_storage;
+use crate::shared::Shared;
+use crate::version::{Keyspace, Version};
+
+/// What to look up.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Lookup<'k> {
+    pub(crate) keyspace: KeyspaceId,
+    pub(crate) key: &'k [u8],
+    /// Records with a smaller position are seen.
+    pub(crate) before: Position,
+    pub(crate) mode: ReadMode,
+}
+
+impl<'k> Lookup<'k> {
+    /// Blocking, for the point `before`.
+    pub(crate) fn latest(keyspace: KeyspaceId, key: &'k [u8], before: Position) -> Self {
+        Self { keyspace, key, before, mode: ReadMode::Blocking }
+    }
+}
+
+/// What a lookup found; sequences are those of the newest version, tombstones included.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Found {
+    /// The value is in the caller's buffer.
+    Value { newest: Option<Sequence> },
+    /// The key has no value.
+    Absent { newest: Option<Sequence> },
+    /// A table's bytes are not in memory and the mode forbids reading them.
+    Miss,
+}
+
+impl Found {
+    pub(crate) fn newest(self) -> Option<Sequence> {
+        match self {
+            Found::Value { newest } | Found::Absent { newest } => newest,
+            Found::Miss => None,
+        }
+    }
+}
+
+impl Shared {
+    /// The point that a read of everything sees with `version`.
+    ///
+    /// Read after the version: every record below was indexed in a place the version knows, and what merges
+    /// dropped was superseded below it.
+    #[inline]
+    pub(crate) fn read_position(&self, version: &Version) -> Position {
+        self.log.watermark().min(version.segments.end())
+    }
+
+    /// Looks a key up; the value goes to `out`.
+    pub(crate) fn lookup(&self, version: &Version, lookup: &Lookup<'_>, out: &mut Vec<u8>) -> Result<Found> {
+        let keyspace = version.keyspace(lookup.keyspace.0)?;
+        let operator = keyspace.definition.merge_operator.as_deref();
+        let mut resolution = Resolution::new(lookup.key, Now(self), operator);
+        let resolved = self.resolve(version, keyspace, lookup, &mut resolution, out)?;
+        let newest = resolution.newest();
+        Ok(match resolved {
+            None => Found::Miss,
+            Some(Resolved::Value) => Found::Value { newest },
+            Some(_) => Found::Absent { newest },
+        })
+    }
+
+    fn resolve(
+        &self,
+        version: &Version,
+        keyspace: &Keyspace,
+        lookup: &Lookup<'_>,
+        resolution: &mut Resolution<'_>,
+        out: &mut Vec<u8>,
+    ) -> Result<Option<Resolved>> {
+        let hash = (key_hash(lookup.key) >> 32) as u32;
+        let before = lookup.before.sequence();
+        let records = &*version.segments;
+        let key = lookup.key;
+        let memtables = std::iter::once(&keyspace.memtable).chain(keyspace.frozen.iter().map(|frozen| &frozen.memtable));
+        for memtable in memtables {
+            resolution.cover(memtable.newest_covering_range_delete(key, before));
+            let place = |before| memtable.newest(hash, key, before, records);
+            let resolved = in_place(place, before, resolution, out)?;
+            if resolved != Resolved::Older {
+                return Ok(Some(resolved));
+            }
+        }
+        for run in &keyspace.runs {
+            resolution.cover(run.newest_covering_range_delete(key, before));
+            let place = |before| run.newest(hash, key, before, records);
+            let resolved = in_place(place, before, resolution, out)?;
+            if resolved != Resolved::Older {
+                return Ok(Some(resolved));
+            }
+        }
+        for table in keyspace.levels.sorted_runs().flat_map(|run| run.spanning(key)) {
+            let reader = table.reader();
+            resolution.cover(reader.tombstones().newest_covering(key, before));
+            let mut older_than = before;
+            loop {
+                let hit = match reader.newest(key, hash, older_than, lookup.mode).map_err(from_storage)? {
+                    TableLookup::Miss => return Ok(None),
+                    TableLookup::Absent => break,
+                    TableLookup::Found(hit) => hit,
+                };
+                older_than = hit.sequence();
+                let (sequence, kind, expires_at_ms) = (hit.sequence(), hit.kind(), hit.expires_at_ms());
+                let resolved = resolution.take(Hit { sequence, kind, expires_at_ms, value: hit.value() }, out)?;
+                if resolved != Resolved::Older {
+                    return Ok(Some(resolved));
+                }
+            }
+            let resolved = resolution.end_place(out)?;
+            if resolved != Resolved::Older {
+                return Ok(Some(resolved));
+            }
+        }
+        resolution.end(out).map(Some)
+    }
+
+    /// Sequence of the newest version of `key`, or of the range tombstone over it, below `before`.
+    pub(crate) fn newest_version(
+        &self,
+        version: &Version,
+        keyspace: KeyspaceId,
+        key: &[u8],
+        before: Position,
+    ) -> Result<Option<Sequence>> {
+        let mut value = Vec::new();
+        self.lookup(version, &Lookup::latest(keyspace, key, before), &mut value).map(Found::newest)
+    }
+}
+
+/// Takes a memtable's or a run's versions of the key, newest first.
+#[inline]
+fn in_place<'r>(
+    newest: impl Fn(Sequence) -> Option<(Trailer, Record<'r>)>,
+    mut before: Sequence,
+    resolution: &mut Resolution<'_>,
+    out: &mut Vec<u8>,
+) -> Result<Resolved> {
+    while let Some((trailer, record)) = newest(before) {
+        before = trailer.sequence();
+        let hit =
+            Hit { sequence: before, kind: record.kind, expires_at_ms: record.expires_at_ms, value: record.value };
+        let resolved = resolution.take(hit, out)?;
+        if resolved != Resolved::Older {
+            return Ok(resolved);
+        }
+    }
+    resolution.end_place(out)
+}

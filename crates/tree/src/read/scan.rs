@@ -1,0 +1,335 @@
+//! Keys in order: every place's cursor merged, versions resolved key by key.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, TryLockError};
+
+use firn_engine::{
+    BatchLimit, Completion, CompletionSender, Direction, Error, KeyspaceId, Outcome, Result, Scan, ScanBatch, ScanRange,
+    Ticket,
+};
+use firn_format::key::Entry;
+use firn_format::{Position, Sequence};
+use firn_jobs::{Cursor, MergeCursor};
+
+use super::level::LevelCursor;
+use super::resolve::{Hit, Now, Resolution, Resolved};
+use crate::error::from_storage;
+use crate::shared::Shared;
+use crate::buffer::Run;
+use crate::memtable::RangeDeletes;
+use crate::version::{Keyspace, SortedRun, Table, Version};
+
+/// Tickets of one session, which its scans draw from too.
+#[derive(Debug, Default)]
+pub(crate) struct Tickets {
+    given: AtomicU64,
+    /// Given and not yet delivered.
+    outstanding: AtomicU64,
+}
+
+impl Tickets {
+    pub(crate) fn next(&self) -> Ticket {
+        self.outstanding.fetch_add(1, Ordering::Relaxed);
+        Ticket(self.given.fetch_add(1, Ordering::Relaxed) + 1)
+    }
+
+    pub(crate) fn delivered(&self) {
+        self.outstanding.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn outstanding(&self) -> u64 {
+        self.outstanding.load(Ordering::Relaxed)
+    }
+}
+
+/// A scan as its session sees it.
+pub(crate) struct TreeScan {
+    walk: Arc<Mutex<Walk>>,
+    /// Where batches go that the pool reads; `None` = read on the calling thread.
+    pool: Option<(Arc<Shared>, CompletionSender, Arc<Tickets>)>,
+}
+
+impl TreeScan {
+    /// A scan of `keyspace` as of `before`; with `later`, batches that may need a device come through it.
+    pub(crate) fn open(
+        shared: &Arc<Shared>,
+        version: Arc<Version>,
+        before: Position,
+        keyspace: KeyspaceId,
+        range: ScanRange,
+        later: Option<(CompletionSender, Arc<Tickets>)>,
+    ) -> Result<Self> {
+        let walk = Walk::open(Arc::clone(shared), version, before, keyspace, &range)?;
+        let resident = walk.keyspace.levels.tables().all(|(_, table)| table.reader().is_mapped())
+            && walk.keyspace.definition.settings.compression == firn_engine::Compression::None;
+        let later = if resident { None } else { later };
+        let pool = later.map(|(sender, tickets)| (Arc::clone(shared), sender, tickets));
+        Ok(Self { walk: Arc::new(Mutex::new(walk)), pool })
+    }
+}
+
+impl Scan for TreeScan {
+    fn next_batch(&mut self, limit: BatchLimit, out: &mut ScanBatch) -> Result<Outcome<()>> {
+        out.clear();
+        let Some((shared, sender, tickets)) = &self.pool else {
+            return match self.walk.lock() {
+                Ok(mut walk) => walk.fill(limit, out).map(Outcome::Done),
+                Err(_) => Err(Error::bug("a scan panicked earlier")),
+            };
+        };
+        if let Err(TryLockError::WouldBlock) = self.walk.try_lock() {
+            return Err(Error::invalid("the scan's previous batch is still pending"));
+        }
+        let ticket = tickets.next();
+        let (walk, sender) = (Arc::clone(&self.walk), sender.clone());
+        shared.on_pool(move || {
+            let mut batch = ScanBatch::new();
+            let filled = match walk.lock() {
+                Ok(mut walk) => walk.fill(limit, &mut batch),
+                Err(_) => Err(Error::bug("a scan panicked earlier")),
+            };
+            let completion = match filled {
+                Ok(()) => Completion::Scanned(batch),
+                Err(error) => Completion::Failed(error),
+            };
+            sender.send(ticket, completion);
+        });
+        Ok(Outcome::Pending(ticket))
+    }
+}
+
+/// The walk itself; owns the version it reads.
+struct Walk {
+    shared: Arc<Shared>,
+    cursor: MergeCursor,
+    /// Places that hold range tombstones.
+    tombstones: Vec<Tombstones>,
+    keyspace: Arc<Keyspace>,
+    _version: Arc<Version>,
+    before: Sequence,
+    start: Vec<u8>,
+    end: Option<Vec<u8>>,
+    direction: Direction,
+    positioned: bool,
+    finished: bool,
+    /// The key being resolved, or the last one that was.
+    key: Vec<u8>,
+    value: Vec<u8>,
+    /// Backward: versions of the key, oldest first.
+    versions: Vec<Held>,
+}
+
+/// A version kept while the walk moves on.
+struct Held {
+    sequence: Sequence,
+    kind: firn_format::Kind,
+    expires_at_ms: u64,
+    value: Vec<u8>,
+}
+
+impl Walk {
+    fn open(
+        shared: Arc<Shared>,
+        version: Arc<Version>,
+        before: Position,
+        keyspace: KeyspaceId,
+        range: &ScanRange,
+    ) -> Result<Self> {
+        let keyspace = Arc::clone(version.keyspace(keyspace.0)?);
+        let before = before.sequence();
+        let (start, end) = range.bounds();
+        let records = &version.segments;
+        let prefix = prefix_hash(&keyspace, range);
+        let mut cursors: Vec<Box<dyn Cursor>> = Vec::new();
+        let mut tombstones = Vec::new();
+        let memtables = std::iter::once(&keyspace.memtable).chain(keyspace.frozen.iter().map(|frozen| &frozen.memtable));
+        for memtable in memtables {
+            if !memtable.is_empty() {
+                cursors.push(Box::new(memtable.cursor(before, Arc::clone(records))));
+                tombstones.push(Tombstones::Memtable(memtable.range_delete_lists()));
+            }
+        }
+        for run in &keyspace.runs {
+            if prefix.is_some_and(|hash| run.range_tombstones().is_empty() && !run.may_contain_prefix(hash)) {
+                continue;
+            }
+            cursors.push(Box::new(run.cursor(before, Arc::clone(records))));
+            tombstones.push(Tombstones::Run(Arc::clone(run)));
+        }
+        for sorted in keyspace.levels.sorted_runs() {
+            let tables = wanted(sorted, &start, end.as_deref(), prefix);
+            tombstones.extend(tables.iter().map(|table| Tombstones::Table(Arc::clone(table))));
+            if !tables.is_empty() {
+                cursors.push(Box::new(LevelCursor::new(tables)));
+            }
+        }
+        tombstones.retain(|place| !place.is_empty());
+        Ok(Self {
+            shared,
+            cursor: MergeCursor::new(cursors),
+            tombstones,
+            keyspace,
+            _version: version,
+            before,
+            start,
+            end,
+            direction: range.direction,
+            positioned: false,
+            finished: false,
+            key: Vec::new(),
+            value: Vec::new(),
+            versions: Vec::new(),
+        })
+    }
+
+    fn fill(&mut self, limit: BatchLimit, out: &mut ScanBatch) -> Result<()> {
+        if !self.positioned {
+            self.position().map_err(from_storage)?;
+            self.positioned = true;
+        }
+        while !self.finished {
+            if out.len() >= limit.records.max(1) || (!out.is_empty() && out.data_bytes() >= limit.bytes) {
+                return Ok(());
+            }
+            match self.direction {
+                Direction::Forward => self.step_forward(out)?,
+                Direction::Backward => self.step_backward(out)?,
+            }
+        }
+        out.finish();
+        Ok(())
+    }
+
+    fn position(&mut self) -> firn_storage::Result<()> {
+        match (self.direction, &self.end) {
+            (Direction::Forward, _) if self.start.is_empty() => self.cursor.seek_first(),
+            (Direction::Forward, _) => self.cursor.seek(&self.start),
+            (Direction::Backward, None) => self.cursor.seek_last(),
+            (Direction::Backward, Some(end)) => self.cursor.seek_before(end),
+        }
+    }
+
+    /// Resolves the key the cursor stands on, whose versions come newest first, and moves past it.
+    fn step_forward(&mut self, out: &mut ScanBatch) -> Result<()> {
+        let Some(entry) = self.cursor.entry().filter(|entry| self.end.as_deref().is_none_or(|end| entry.key < end)) else {
+            self.finished = true;
+            return Ok(());
+        };
+        self.key.clear();
+        self.key.extend_from_slice(entry.key);
+        let operator = self.keyspace.definition.merge_operator.as_deref();
+        let mut resolution = Resolution::new(&self.key, Now(&self.shared), operator);
+        resolution.cover(covering(&self.tombstones, &self.key, self.before));
+        let mut resolved = Resolved::Older;
+        while let Some(entry) = self.cursor.entry().filter(|entry| entry.key == self.key.as_slice()) {
+            if resolved == Resolved::Older && entry.sequence < self.before {
+                resolved = resolution.take(hit(&entry), &mut self.value)?;
+            }
+            self.cursor.next().map_err(from_storage)?;
+        }
+        if resolved == Resolved::Older {
+            resolved = resolution.end(&mut self.value)?;
+        }
+        if resolved == Resolved::Value {
+            out.push(&self.key, &self.value);
+        }
+        Ok(())
+    }
+
+    /// Resolves the key the cursor stands on, whose versions come oldest first, and moves before it.
+    fn step_backward(&mut self, out: &mut ScanBatch) -> Result<()> {
+        let Some(entry) = self.cursor.entry().filter(|entry| entry.key >= self.start.as_slice()) else {
+            self.finished = true;
+            return Ok(());
+        };
+        self.key.clear();
+        self.key.extend_from_slice(entry.key);
+        self.versions.clear();
+        while let Some(entry) = self.cursor.entry().filter(|entry| entry.key == self.key.as_slice()) {
+            if entry.sequence < self.before {
+                if entry.kind != firn_format::Kind::Merge {
+                    self.versions.clear();
+                }
+                let (sequence, kind, expires_at_ms) = (entry.sequence, entry.kind, entry.expires_at_ms);
+                self.versions.push(Held { sequence, kind, expires_at_ms, value: entry.value.to_vec() });
+            }
+            self.cursor.prev().map_err(from_storage)?;
+        }
+        let operator = self.keyspace.definition.merge_operator.as_deref();
+        let mut resolution = Resolution::new(&self.key, Now(&self.shared), operator);
+        resolution.cover(covering(&self.tombstones, &self.key, self.before));
+        let mut resolved = Resolved::Older;
+        for held in self.versions.iter().rev() {
+            if resolved == Resolved::Older {
+                let Held { sequence, kind, expires_at_ms, value } = held;
+                let hit = Hit { sequence: *sequence, kind: *kind, expires_at_ms: *expires_at_ms, value };
+                resolved = resolution.take(hit, &mut self.value)?;
+            }
+        }
+        if resolved == Resolved::Older {
+            resolved = resolution.end(&mut self.value)?;
+        }
+        if resolved == Resolved::Value {
+            out.push(&self.key, &self.value);
+        }
+        Ok(())
+    }
+}
+
+/// The range tombstones of one place.
+enum Tombstones {
+    Memtable(Arc<RangeDeletes>),
+    Run(Arc<Run>),
+    Table(Arc<Table>),
+}
+
+impl Tombstones {
+    fn is_empty(&self) -> bool {
+        match self {
+            Tombstones::Memtable(lists) => lists.is_empty(),
+            Tombstones::Run(run) => run.range_tombstones().is_empty(),
+            Tombstones::Table(table) => table.reader().tombstones().is_empty(),
+        }
+    }
+
+    fn newest_covering(&self, key: &[u8], before: Sequence) -> Option<Sequence> {
+        match self {
+            Tombstones::Memtable(lists) => lists.newest_covering(key, before),
+            Tombstones::Run(run) => run.range_tombstones().newest_covering(key, before),
+            Tombstones::Table(table) => table.reader().tombstones().newest_covering(key, before),
+        }
+    }
+}
+
+/// Sequence of the newest range tombstone over `key` that is seen before `before`.
+fn covering(tombstones: &[Tombstones], key: &[u8], before: Sequence) -> Option<Sequence> {
+    tombstones.iter().filter_map(|place| place.newest_covering(key, before)).max()
+}
+
+fn hit<'e>(entry: &Entry<'e>) -> Hit<'e> {
+    Hit { sequence: entry.sequence, kind: entry.kind, expires_at_ms: entry.expires_at_ms, value: entry.value }
+}
+
+/// Tables of a sorted run that may hold keys of `start..end` with the extracted prefix that hashes to `prefix`.
+fn wanted(sorted: &SortedRun, start: &[u8], end: Option<&[u8]>, prefix: Option<u32>) -> Vec<Arc<Table>> {
+    let in_range = |table: &&Arc<Table>| {
+        let meta = table.meta();
+        meta.largest.as_slice() >= start && end.is_none_or(|end| meta.smallest.as_slice() < end)
+    };
+    let may_hold = |table: &&Arc<Table>| {
+        let reader = table.reader();
+        prefix.is_none_or(|hash| !reader.tombstones().is_empty() || reader.may_contain_prefix(hash))
+    };
+    sorted.tables.iter().filter(in_range).filter(may_hold).map(Arc::clone).collect()
+}
+
+/// Filter hash of the scan's prefix, where the keyspace's extractor makes filters answer for exactly that prefix.
+fn prefix_hash(keyspace: &Keyspace, range: &ScanRange) -> Option<u32> {
+    let prefix = range.prefix.as_deref()?;
+    let extractor = keyspace.definition.prefix_extractor.as_ref()?;
+    // Every key with the scan's prefix must have it as its extracted prefix: true if the prefix itself does, and the
+    // extractor looks no further, which keys longer than it show.
+    let longer = [prefix, &[0xff]].concat();
+    let exact = extractor.prefix_bytes(prefix) == Some(prefix.len()) && extractor.prefix_bytes(&longer) == Some(prefix.len());
+    exact.then(|| firn_format::filter::filter_hash(prefix))
+}

@@ -1,0 +1,270 @@
+//! From the files of a directory to the state they promise.
+//!
+//! ```text
+//!   manifest edits ─► state ─► tables opened
+//!   log segments ─► frames checked ─► cut at the first gap ─► memtables, one set a segment, frozen
+//! ```
+//! Frames of all segments form one chain: a segment names the end of the one before it. The chain ends at the
+//! first byte that belongs to no good frame. If some frame or the manifest knew the log durable beyond that, bytes
+//! that were on the device are gone: corruption. Otherwise it is the tail that the crash left, and it is discarded
+//! globally, whatever lies behind it.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
+
+use firn_engine::{Error, Place, Result};
+use firn_format::file_name::{self, FileName};
+use firn_format::key::{Trailer, key_hash};
+use firn_format::log::{FrameKind, SEGMENT_HEADER_BYTES, SegmentHeader, scan_frames};
+use firn_format::{Kind, Position};
+use firn_pmem::Region;
+use firn_storage::{FileBytes, Spawn, Storage};
+
+use crate::error::{from_format, from_storage};
+use crate::log::segment::{Graveyard, MemtableSet, Segment};
+use crate::memtable::Memtable;
+use crate::version::state::State;
+
+/// What the log held.
+#[derive(Debug)]
+pub(crate) struct RecoveredLog {
+    /// Oldest first; sealed, with their memtables.
+    pub(crate) segments: Vec<Arc<Segment>>,
+    /// Everything below is recovered, nothing at or above.
+    pub(crate) end: Position,
+    /// Base for the next segment: after every span ever used.
+    pub(crate) next_base: Position,
+    /// Known synced.
+    pub(crate) durable_through: Position,
+    /// Files that hold nothing any more.
+    pub(crate) stale: Vec<String>,
+}
+
+/// A segment file as found.
+struct Candidate {
+    name: String,
+    header: SegmentHeader,
+    bytes: FileBytes,
+    /// Position after the last good frame.
+    end: Position,
+    /// What stands there, for a message.
+    reason: String,
+    durable_through: Position,
+}
+
+/// Reads the log of a database whose manifest says `state`.
+///
+/// # Errors
+/// `Corrupt` with file and offset when something that was durable is missing or damaged.
+pub(crate) fn recover_log(
+    storage: &Arc<dyn Storage>,
+    state: &State,
+    graveyard: &Arc<Graveyard>,
+    spawn: Option<&Arc<dyn Spawn>>,
+    writable: bool,
+) -> Result<RecoveredLog> {
+    let start = state.log_start();
+    let (mut candidates, mut stale) = candidates(storage, state)?;
+    candidates.sort_by_key(|candidate| candidate.header.base);
+    let next_base = candidates.iter().map(|found| found.header.base.0 + found.header.capacity).max().unwrap_or(0);
+    let next_base = Position(next_base.max(start.0).max(state.cut.0).next_multiple_of(firn_format::key::GRANULE_BYTES));
+    let durable = candidates.iter().map(|found| found.durable_through).max().unwrap_or_default();
+    let durable_through = durable.max(state.durable_through);
+    let (chained, end, why) = chain(&candidates, start);
+    if end < durable_through {
+        return Err(lost(&candidates, chained, end, durable_through, &why));
+    }
+    stale.extend(candidates.drain(chained..).map(|candidate| candidate.name));
+    let segments = load_all(storage, state, candidates, graveyard, spawn, writable)?;
+    Ok(RecoveredLog { segments, end, next_base, durable_through, stale })
+}
+
+/// Segment files that may matter, and names of those that cannot.
+fn candidates(storage: &Arc<dyn Storage>, state: &State) -> Result<(Vec<Candidate>, Vec<String>)> {
+    let start = state.log_start();
+    let (mut found, mut stale) = (Vec::new(), Vec::new());
+    for (name, _) in storage.list().map_err(from_storage)? {
+        let Some(FileName::LogSegment(base)) = file_name::parse(&name) else { continue };
+        let file = storage.open_read(&name).map_err(from_storage)?;
+        let bytes = match file.bytes().map_err(from_storage)? {
+            Some(bytes) => bytes,
+            None => {
+                let mut bytes = vec![0; file.len() as usize];
+                file.read_at(0, &mut bytes).map_err(from_storage)?;
+                FileBytes::new(Arc::new(bytes))
+            }
+        };
+        match SegmentHeader::decode(&bytes) {
+            Ok(header) if header.database != state.database => {
+                let place = Place { file: name, offset: Some(0) };
+                return Err(Error::corrupt(place, "the log segment belongs to another database"));
+            }
+            Ok(header) if header.base.0 + header.capacity <= start.0 => stale.push(name),
+            // Written before the recovery that recorded the cut, and beyond it: discarded then.
+            Ok(header) if header.base > state.cut && header.generation < state.generation => stale.push(name),
+            Ok(header) => found.push(examine(name, header, bytes)),
+            Err(_) if base < start => stale.push(name),
+            // Born in the moment of the crash: no frame of it was ever written, or its loss shows as a gap.
+            Err(_) => stale.push(name),
+        }
+    }
+    Ok((found, stale))
+}
+
+fn examine(name: String, header: SegmentHeader, bytes: FileBytes) -> Candidate {
+    let mut scan = scan_frames(&bytes, header.base, SEGMENT_HEADER_BYTES, header.generation);
+    let mut durable_through = Position::default();
+    for (_, frame) in scan.by_ref() {
+        durable_through = durable_through.max(frame.durable_through);
+    }
+    let end = scan.into_end();
+    let reason = format!("{:?}", end.reason);
+    let end = Position(header.base.0 + end.offset as u64);
+    Candidate { name, header, bytes, end, reason, durable_through }
+}
+
+/// How many candidates form the chain from `start`, where it ends, and why.
+fn chain(candidates: &[Candidate], start: Position) -> (usize, Position, String) {
+    let (mut end, mut why) = (start, "no log segment continues here".to_owned());
+    for (index, candidate) in candidates.iter().enumerate() {
+        let first = index == 0 && candidate.header.base == start;
+        if !first && candidate.header.previous_end != end {
+            return (index, end, why);
+        }
+        (end, why) = (candidate.end, candidate.reason.clone());
+    }
+    (candidates.len(), end, why)
+}
+
+fn lost(candidates: &[Candidate], chained: usize, end: Position, durable: Position, why: &str) -> Error {
+    let message = format!(
+        "the log ends at position {end} ({why}), but was durable through {durable}: records that were on the device are damaged or missing"
+    );
+    let place = chained.checked_sub(1).and_then(|last| candidates.get(last)).map_or_else(
+        || Place { file: file_name::log_segment(end), offset: None },
+        |last| Place { file: last.name.clone(), offset: Some(end.0 - last.header.base.0) },
+    );
+    Error::corrupt(place, message)
+}
+
+/// Copies each segment's good bytes into an arena and indexes its records; on several threads where there are some.
+fn load_all(
+    storage: &Arc<dyn Storage>,
+    state: &State,
+    candidates: Vec<Candidate>,
+    graveyard: &Arc<Graveyard>,
+    spawn: Option<&Arc<dyn Spawn>>,
+    writable: bool,
+) -> Result<Vec<Arc<Segment>>> {
+    let drained: BTreeMap<u32, Position> =
+        state.keyspaces.iter().map(|(id, keyspace)| (*id, keyspace.drained_through)).collect();
+    let count = candidates.len();
+    let work = Arc::new(Work {
+        storage: Arc::clone(storage),
+        drained,
+        graveyard: Arc::clone(graveyard),
+        writable,
+        candidates,
+        next: AtomicUsize::new(0),
+        loaded: Mutex::new(Vec::with_capacity(count)),
+    });
+    let helpers = match spawn {
+        Some(_) if count > 1 => THREADS.min(count) - 1,
+        _ => 0,
+    };
+    let (done, wait) = mpsc::channel();
+    for index in 0..helpers {
+        let Some(spawn) = spawn else { break };
+        let (work, done) = (Arc::clone(&work), done.clone());
+        let body = Box::new(move || {
+            let result = work.load_rest();
+            // The receiver may have given up on an earlier error.
+            let _sent = done.send(result);
+        });
+        spawn.spawn(format!("firn-recover-{index}"), body).map_err(from_storage)?;
+    }
+    drop(done);
+    let mine = work.load_rest();
+    let others: Vec<Result<()>> = wait.iter().collect();
+    mine?;
+    others.into_iter().collect::<Result<()>>()?;
+    let mut loaded = std::mem::take(&mut *work.loaded.lock().unwrap_or_else(PoisonError::into_inner));
+    if loaded.len() != count {
+        return Err(Error::bug("a recovery thread died"));
+    }
+    loaded.sort_by_key(|segment| segment.base());
+    Ok(loaded)
+}
+
+/// Threads that load segments, this one included.
+const THREADS: usize = 4;
+
+struct Work {
+    storage: Arc<dyn Storage>,
+    drained: BTreeMap<u32, Position>,
+    graveyard: Arc<Graveyard>,
+    writable: bool,
+    candidates: Vec<Candidate>,
+    next: AtomicUsize,
+    loaded: Mutex<Vec<Arc<Segment>>>,
+}
+
+impl Work {
+    fn load_rest(&self) -> Result<()> {
+        while let Some(candidate) = self.candidates.get(self.next.fetch_add(1, Ordering::Relaxed)) {
+            let segment = self.load(candidate)?;
+            self.loaded.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::new(segment));
+        }
+        Ok(())
+    }
+
+    fn load(&self, candidate: &Candidate) -> Result<Segment> {
+        let used = (candidate.end.0 - candidate.header.base.0) as usize - SEGMENT_HEADER_BYTES;
+        let frames = candidate.bytes.get(SEGMENT_HEADER_BYTES..SEGMENT_HEADER_BYTES + used).unwrap_or_default();
+        let region = Region::load(used.max(8), used, |arena| {
+            arena.copy_from_slice(frames);
+            Ok::<(), std::convert::Infallible>(())
+        })
+        .map_err(|error| Error::new(firn_engine::ErrorKind::Retry, format!("cannot hold {}: {error}", candidate.name)))?;
+        let memtables = self.index(candidate)?;
+        let file = match self.writable {
+            true => Some(self.storage.open_write(&candidate.name).map_err(from_storage)?),
+            false => None,
+        };
+        Ok(Segment::new(candidate.header.clone(), region, file, memtables, Arc::clone(&self.graveyard)))
+    }
+
+    /// Memtables of the segment's records that are in no table.
+    fn index(&self, candidate: &Candidate) -> Result<MemtableSet> {
+        let mut memtables = MemtableSet::default();
+        let base = candidate.header.base;
+        let scan = scan_frames(&candidate.bytes, base, SEGMENT_HEADER_BYTES, candidate.header.generation);
+        for (offset, frame) in scan {
+            if frame.kind != FrameKind::Batch || base.0 + offset as u64 >= candidate.end.0 {
+                continue;
+            }
+            for (inside, record) in frame.records() {
+                let at = offset + inside;
+                let record = record.map_err(|error| from_format(&candidate.name, at as u64, &error))?;
+                let position = Position(base.0 + at as u64);
+                match self.drained.get(&record.keyspace) {
+                    Some(drained) if position >= *drained => {}
+                    _ => continue,
+                }
+                if memtables.get(record.keyspace).is_none() {
+                    memtables.insert(record.keyspace, Arc::new(Memtable::new(&[])));
+                }
+                let Some(memtable) = memtables.get(record.keyspace) else { continue };
+                match record.kind {
+                    Kind::DeleteRange => memtable.insert_range_delete(record.key, record.value, position.sequence()),
+                    kind => {
+                        let hash = (key_hash(record.key) >> 32) as u32;
+                        memtable.insert(hash, record.key, Trailer::new(position.sequence(), kind));
+                    }
+                }
+            }
+        }
+        Ok(memtables)
+    }
+}

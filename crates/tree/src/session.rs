@@ -1,0 +1,455 @@
+//! A client's stream of operations on a tree.
+//!
+//! *Inline* (the blocking layer): reads that miss memory and waits for durability run on the calling thread.
+//! Otherwise they are handed to the read pool, writes that find no room or are paced are kept by the session, and
+//! `poll` and `wait` bring them on.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use firn_engine::{
+    Batch, Completion, CompletionQueue, Durability, KeyspaceId, Notifier, Op, OpKind, Outcome, Position,
+    ReadAt, Result, Scan, ScanRange, Session, Ticket, UpdateFn, Values, WriteOptions,
+};
+use firn_storage::file::table::ReadMode;
+
+use crate::read::scan::{Tickets, TreeScan};
+use crate::read::{Found, Lookup};
+use crate::shared::Shared;
+use crate::version::Version;
+use crate::write::append::Appended;
+
+/// A session on a tree.
+pub(crate) struct TreeSession {
+    shared: Arc<Shared>,
+    queue: CompletionQueue,
+    inline: bool,
+    tickets: Arc<Tickets>,
+    /// Writes that found no room, in call order; while there are any, later writes join them.
+    stopped: VecDeque<(Ticket, Write, WriteOptions)>,
+    /// Acknowledgements that admission delays: when (engine's clock), which, of what.
+    delayed: Vec<(Duration, Ticket, firn_format::Position, Durability)>,
+}
+
+/// A write that is kept until there is room for it.
+enum Write {
+    Batch(Batch),
+    Update { keyspace: KeyspaceId, key: Vec<u8>, f: UpdateFn },
+}
+
+impl TreeSession {
+    pub(crate) fn new(shared: Arc<Shared>) -> Self {
+        Self {
+            shared,
+            queue: CompletionQueue::new(),
+            inline: false,
+            tickets: Arc::default(),
+            stopped: VecDeque::new(),
+            delayed: Vec::new(),
+        }
+    }
+
+    /// One operation as a batch of one, without a copy of it.
+    fn write_one(&mut self, op: Op<'_>, options: WriteOptions) -> Result<Outcome<Position>> {
+        let op = Op { expires_at_ms: if op.kind == OpKind::Put { options.expires_at_ms } else { 0 }, ..op };
+        self.shared.check_open()?;
+        self.shared.validate(std::iter::once(op))?;
+        if self.inline {
+            let bytes = op.key.len() + op.value.len();
+            return self.write_inline(bytes, options, |shared| shared.try_append(std::iter::once(op)));
+        }
+        if self.stopped.is_empty() {
+            if let Appended::At(end) = self.shared.try_append(std::iter::once(op))? {
+                return self.acknowledge(end, op.key.len() + op.value.len(), options);
+            }
+        }
+        let mut batch = Batch::new();
+        batch.push(op);
+        Ok(Outcome::Pending(self.stop(Write::Batch(batch), options)))
+    }
+
+    /// Writes on the calling thread, waiting for room, for the pace, and for durability.
+    fn write_inline(
+        &self,
+        bytes: usize,
+        options: WriteOptions,
+        mut attempt: impl FnMut(&Shared) -> Result<Appended>,
+    ) -> Result<Outcome<Position>> {
+        let delay = self.shared.admit(bytes as u64);
+        if !delay.is_zero() {
+            self.shared.clock.sleep(delay);
+        }
+        let end = loop {
+            match attempt(&self.shared)? {
+                Appended::At(end) => break end,
+                Appended::Stopped => self.shared.wait_for_room()?,
+            }
+        };
+        self.shared.make_durable(end, self.durability(options))?;
+        Ok(Outcome::Done(Position(end.0)))
+    }
+
+    fn durability(&self, options: WriteOptions) -> Durability {
+        options.durability.unwrap_or(self.shared.settings.durability)
+    }
+
+    fn stop(&mut self, write: Write, options: WriteOptions) -> Ticket {
+        let ticket = self.tickets.next();
+        self.stopped.push_back((ticket, write, options));
+        self.shared.admission.wait_in(&self.queue.sender());
+        self.shared.wake_background();
+        ticket
+    }
+
+    /// Answers a published write: at once, or when its pace and its durability allow.
+    fn acknowledge(&mut self, end: firn_format::Position, bytes: usize, options: WriteOptions) -> Result<Outcome<Position>> {
+        let delay = self.shared.admit(bytes as u64);
+        let durability = self.durability(options);
+        if delay.is_zero() && durability == Durability::Process {
+            self.shared.make_durable(end, durability)?;
+            return Ok(Outcome::Done(Position(end.0)));
+        }
+        let ticket = self.tickets.next();
+        if delay.is_zero() {
+            self.make_durable_later(ticket, end, durability);
+        } else {
+            let due = self.shared.clock.now() + delay;
+            self.delayed.push((due, ticket, end, durability));
+        }
+        Ok(Outcome::Pending(ticket))
+    }
+
+    fn make_durable_later(&self, ticket: Ticket, end: firn_format::Position, durability: Durability) {
+        let shared = Arc::clone(&self.shared);
+        let sender = self.queue.sender();
+        self.shared.on_pool(move || {
+            let completion = match shared.make_durable(end, durability) {
+                Ok(()) => Completion::Written(Position(end.0)),
+                Err(error) => Completion::Failed(error),
+            };
+            sender.send(ticket, completion);
+        });
+    }
+
+    /// Tries the stopped writes again, in order, and hands over the delayed ones that are due.
+    fn go_on(&mut self) {
+        while let Some((ticket, mut write, options)) = self.stopped.pop_front() {
+            let (bytes, attempt) = match &mut write {
+                Write::Batch(batch) => (batch.data_bytes(), self.shared.try_append(batch.ops())),
+                Write::Update { keyspace, key, f } => {
+                    (key.len(), self.shared.try_update(*keyspace, key, f, options.expires_at_ms))
+                }
+            };
+            match attempt {
+                Ok(Appended::Stopped) => {
+                    self.stopped.push_front((ticket, write, options));
+                    self.shared.admission.wait_in(&self.queue.sender());
+                    break;
+                }
+                Ok(Appended::At(end)) => {
+                    let due = self.shared.clock.now() + self.shared.admit(bytes as u64);
+                    self.delayed.push((due, ticket, end, self.durability(options)));
+                }
+                Err(error) => self.queue.sender().send(ticket, Completion::Failed(error)),
+            }
+        }
+        let now = self.shared.clock.now();
+        let mut index = 0;
+        while index < self.delayed.len() {
+            if self.delayed[index].0 > now {
+                index += 1;
+                continue;
+            }
+            let (_, ticket, end, durability) = self.delayed.swap_remove(index);
+            self.make_durable_later(ticket, end, durability);
+        }
+    }
+
+    fn mode(&self) -> ReadMode {
+        if self.inline { ReadMode::Blocking } else { ReadMode::ResidentOnly }
+    }
+
+    /// Runs `read` on the pool with the version it began with.
+    fn read_later(
+        &mut self,
+        version: Arc<Version>,
+        read: impl FnOnce(&Shared, &Version) -> Result<Completion> + Send + 'static,
+    ) -> Ticket {
+        let ticket = self.tickets.next();
+        let shared = Arc::clone(&self.shared);
+        let sender = self.queue.sender();
+        crate::stats::count(&shared.counters.read_miss_count, 1);
+        self.shared.on_pool(move || {
+            let completion = read(&shared, &version).unwrap_or_else(Completion::Failed);
+            sender.send(ticket, completion);
+        });
+        ticket
+    }
+}
+
+/// The point a read sees.
+fn point(shared: &Shared, version: &Version, at: ReadAt<'_>) -> firn_format::Position {
+    match at {
+        ReadAt::Latest => shared.read_position(version),
+        ReadAt::Snapshot(snapshot) => firn_format::Position(snapshot.position().0),
+    }
+}
+
+impl Session for TreeSession {
+    fn get(&mut self, at: ReadAt<'_>, keyspace: KeyspaceId, key: &[u8], out: &mut Vec<u8>) -> Result<Outcome<bool>> {
+        let version = self.shared.version.load();
+        let before = point(&self.shared, &version, at);
+        let lookup = Lookup { keyspace, key, before, mode: self.mode() };
+        match self.shared.lookup(&version, &lookup, out)? {
+            Found::Value { .. } => Ok(Outcome::Done(true)),
+            Found::Absent { .. } => {
+                out.clear();
+                Ok(Outcome::Done(false))
+            }
+            Found::Miss => {
+                out.clear();
+                let version = arc_swap::Guard::into_inner(version);
+                let key = key.to_vec();
+                let ticket = self.read_later(version, move |shared, version| {
+                    let mut value = Vec::new();
+                    let found = shared.lookup(version, &Lookup::latest(keyspace, &key, before), &mut value)?;
+                    Ok(Completion::Value(matches!(found, Found::Value { .. }).then_some(value)))
+                });
+                Ok(Outcome::Pending(ticket))
+            }
+        }
+    }
+
+    fn get_range(
+        &mut self,
+        at: ReadAt<'_>,
+        keyspace: KeyspaceId,
+        key: &[u8],
+        range: Range<usize>,
+        out: &mut Vec<u8>,
+    ) -> Result<Outcome<bool>> {
+        let version = self.shared.version.load();
+        let before = point(&self.shared, &version, at);
+        let lookup = Lookup { keyspace, key, before, mode: self.mode() };
+        let found = self.shared.lookup(&version, &lookup, out)?;
+        if found == Found::Miss {
+            out.clear();
+            let version = arc_swap::Guard::into_inner(version);
+            let key = key.to_vec();
+            let ticket = self.read_later(version, move |shared, version| {
+                let mut value = Vec::new();
+                let found = shared.lookup(version, &Lookup::latest(keyspace, &key, before), &mut value)?;
+                cut(&mut value, &range);
+                Ok(Completion::Value(matches!(found, Found::Value { .. }).then_some(value)))
+            });
+            return Ok(Outcome::Pending(ticket));
+        }
+        cut(out, &range);
+        Ok(Outcome::Done(matches!(found, Found::Value { .. })))
+    }
+
+    fn multi_get(
+        &mut self,
+        at: ReadAt<'_>,
+        keyspace: KeyspaceId,
+        keys: &[&[u8]],
+        out: &mut Values,
+    ) -> Result<Outcome<()>> {
+        let version = self.shared.version.load();
+        let before = point(&self.shared, &version, at);
+        out.clear();
+        let mut value = Vec::new();
+        for key in keys {
+            let lookup = Lookup { keyspace, key, before, mode: self.mode() };
+            match self.shared.lookup(&version, &lookup, &mut value)? {
+                Found::Value { .. } => out.push(Some(&value)),
+                Found::Absent { .. } => out.push(None),
+                Found::Miss => {
+                    out.clear();
+                    let version = arc_swap::Guard::into_inner(version);
+                    let keys: Vec<Vec<u8>> = keys.iter().map(|key| key.to_vec()).collect();
+                    let ticket = self.read_later(version, move |shared, version| {
+                        let (mut values, mut value) = (Values::new(), Vec::new());
+                        for key in &keys {
+                            let found = shared.lookup(version, &Lookup::latest(keyspace, key, before), &mut value)?;
+                            values.push(matches!(found, Found::Value { .. }).then_some(value.as_slice()));
+                        }
+                        Ok(Completion::Values(values))
+                    });
+                    return Ok(Outcome::Pending(ticket));
+                }
+            }
+        }
+        Ok(Outcome::Done(()))
+    }
+
+    fn write(&mut self, batch: &Batch, options: WriteOptions) -> Result<Outcome<Position>> {
+        self.shared.check_open()?;
+        self.shared.validate(batch.ops())?;
+        if self.inline {
+            return self.write_inline(batch.data_bytes(), options, |shared| shared.try_append(batch.ops()));
+        }
+        if self.stopped.is_empty() {
+            if let Appended::At(end) = self.shared.try_append(batch.ops())? {
+                return self.acknowledge(end, batch.data_bytes(), options);
+            }
+        }
+        Ok(Outcome::Pending(self.stop(Write::Batch(batch.clone()), options)))
+    }
+
+    fn put(&mut self, keyspace: KeyspaceId, key: &[u8], value: &[u8], options: WriteOptions) -> Result<Outcome<Position>> {
+        self.write_one(Op { keyspace, kind: OpKind::Put, key, value, expires_at_ms: 0 }, options)
+    }
+
+    fn delete(&mut self, keyspace: KeyspaceId, key: &[u8], options: WriteOptions) -> Result<Outcome<Position>> {
+        self.write_one(Op { keyspace, kind: OpKind::Delete, key, value: &[], expires_at_ms: 0 }, options)
+    }
+
+    fn merge(
+        &mut self,
+        keyspace: KeyspaceId,
+        key: &[u8],
+        operand: &[u8],
+        options: WriteOptions,
+    ) -> Result<Outcome<Position>> {
+        self.write_one(Op { keyspace, kind: OpKind::Merge, key, value: operand, expires_at_ms: 0 }, options)
+    }
+
+    fn update(
+        &mut self,
+        keyspace: KeyspaceId,
+        key: &[u8],
+        mut f: UpdateFn,
+        options: WriteOptions,
+    ) -> Result<Outcome<Position>> {
+        self.shared.check_open()?;
+        self.shared.validate(std::iter::once(Op { keyspace, kind: OpKind::Put, key, value: &[], expires_at_ms: 0 }))?;
+        if self.inline {
+            return self.write_inline(key.len(), options, |shared| {
+                shared.try_update(keyspace, key, &mut f, options.expires_at_ms)
+            });
+        }
+        if !self.stopped.is_empty() {
+            return Ok(Outcome::Pending(self.stop(Write::Update { keyspace, key: key.to_vec(), f }, options)));
+        }
+        // The read may need a device and the function may run long: both belong on the pool.
+        let ticket = self.tickets.next();
+        let (shared, sender, key) = (Arc::clone(&self.shared), self.queue.sender(), key.to_vec());
+        let durability = self.durability(options);
+        self.shared.on_pool(move || {
+            let updated = loop {
+                match shared.try_update(keyspace, &key, &mut f, options.expires_at_ms) {
+                    Ok(Appended::Stopped) => {
+                        if let Err(error) = shared.wait_for_room() {
+                            break Err(error);
+                        }
+                    }
+                    Ok(Appended::At(end)) => break shared.make_durable(end, durability).map(|()| end),
+                    Err(error) => break Err(error),
+                }
+            };
+            let completion = match updated {
+                Ok(end) => Completion::Written(Position(end.0)),
+                Err(error) => Completion::Failed(error),
+            };
+            sender.send(ticket, completion);
+        });
+        Ok(Outcome::Pending(ticket))
+    }
+
+    fn scan(&mut self, at: ReadAt<'_>, keyspace: KeyspaceId, range: ScanRange) -> Result<Box<dyn Scan>> {
+        let version = self.shared.version.load_full();
+        let before = point(&self.shared, &version, at);
+        let later = (!self.inline).then(|| (self.queue.sender(), Arc::clone(&self.tickets)));
+        let scan = TreeScan::open(&self.shared, version, before, keyspace, range, later)?;
+        Ok(Box::new(scan))
+    }
+
+    fn poll(&mut self, sink: &mut dyn FnMut(Ticket, Completion)) -> usize {
+        self.go_on();
+        let mut delivered = 0;
+        while let Some((ticket, completion)) = self.queue.pop() {
+            self.tickets.delivered();
+            delivered += 1;
+            sink(ticket, completion);
+        }
+        delivered
+    }
+
+    fn wait(&mut self, deadline: Option<Instant>) -> bool {
+        if self.tickets.outstanding() == 0 && deadline.is_none() {
+            return false;
+        }
+        let notifier = self.queue.notifier();
+        loop {
+            self.go_on();
+            let step = if self.stopped.is_empty() && self.delayed.is_empty() { None } else { self.next_due() };
+            if self.shared.is_manual() && !self.stopped.is_empty() && self.shared.wait_for_room().is_err() {
+                return true;
+            }
+            match step {
+                None => return notifier.wait(deadline),
+                Some(step) => {
+                    if notifier.wait(Some(deadline.map_or(step, |deadline| deadline.min(step)))) {
+                        return true;
+                    }
+                    if deadline.is_some_and(|deadline| deadline <= step) {
+                        return false;
+                    }
+                }
+            }
+        }
+    }
+
+    fn notifier(&self) -> Notifier {
+        self.queue.notifier()
+    }
+
+    fn set_inline(&mut self, inline: bool) {
+        self.inline = inline;
+    }
+}
+
+impl TreeSession {
+    /// When a stopped or delayed write should be looked at again.
+    fn next_due(&self) -> Option<Instant> {
+        #[expect(clippy::disallowed_methods, reason = "`wait` takes its deadline as an Instant")]
+        let now = Instant::now();
+        let clock = self.shared.clock.now();
+        let due = self.delayed.iter().map(|(due, ..)| due.saturating_sub(clock)).min();
+        let again = (!self.stopped.is_empty()).then_some(Duration::from_millis(10));
+        let wait = match (due, again) {
+            (Some(due), Some(again)) => due.min(again),
+            (due, again) => due.or(again)?,
+        };
+        Some(now + wait.max(Duration::from_micros(50)))
+    }
+}
+
+impl Shared {
+    /// Blocks until everything below `end` has `durability`.
+    pub(crate) fn make_durable(&self, end: firn_format::Position, durability: Durability) -> Result<()> {
+        match durability {
+            Durability::Process => self.log.write_through(end),
+            Durability::Disk => self.log.sync_through(end),
+        }
+    }
+
+    /// Runs `work` on the read pool, or here and now where there is none (deterministic tests).
+    pub(crate) fn on_pool(&self, work: impl FnOnce() + Send + 'static) {
+        use firn_storage::place::Rejected;
+        let Some(pool) = &self.pool else { return work() };
+        match pool.submit(Box::new(work)) {
+            Ok(()) => {}
+            // A full queue slows whoever fills it; a closed one is drained by its last users.
+            Err(Rejected::Full(work) | Rejected::Closed(work)) => work(),
+        }
+    }
+}
+
+fn cut(value: &mut Vec<u8>, range: &Range<usize>) {
+    value.truncate(range.end);
+    value.drain(..range.start.min(value.len()));
+}

@@ -1,0 +1,161 @@
+//! What the ordered engine is told when it is opened.
+
+use std::sync::Arc;
+
+use firn_engine::{Compression, Durability, Error, Result, Semantics};
+use firn_format::key::GRANULE_BYTES;
+use firn_storage::{Clock, Spawn, Storage};
+
+/// Sizes and limits; plain data, validated once by [`TreeSettings::validate`].
+#[derive(Clone, Debug, PartialEq)]
+pub struct TreeSettings {
+    /// Everything the engine may hold in memory: arenas, indexes, filters, cache. Bytes.
+    pub memory_bytes: u64,
+    /// Record bytes at which a keyspace's memtable is frozen at the next segment boundary.
+    pub memtable_bytes: u64,
+    /// Bytes of one log segment; a multiple of 4 MiB. A frame is at most a quarter of it.
+    pub segment_bytes: u64,
+    /// Buffer bytes (segments held and run indexes) above which the oldest runs drain.
+    pub buffer_bytes: u64,
+    /// Buffer bytes at which writers stop; between the two they are slowed smoothly.
+    pub buffer_bytes_max: u64,
+    /// Log bytes above which the keyspace that holds the oldest segment is frozen and drained.
+    pub log_bytes_max: u64,
+    /// How many adjacent runs of one buffer level are merged into one of the next.
+    pub merge_fan_in: usize,
+    /// What an acknowledgement promises where the write does not say.
+    pub durability: Durability,
+    /// Target size of a table's data blocks.
+    pub block_bytes: u32,
+    /// Target size of a table.
+    pub table_bytes: u64,
+    /// Bits of filter for each key, in runs and tables.
+    pub filter_bits_per_key: u32,
+    /// Sorted runs in level 0 above which compaction is urgent and writers are slowed.
+    pub level0_runs_max: usize,
+    /// Share of the live bytes that overwritten bytes in level 0 may reach before they are compacted away.
+    pub garbage_share_max: f64,
+    /// Compression of the last level's tables in keyspaces that do not say.
+    pub compression: Compression,
+    /// Threads for background work.
+    pub background_threads: usize,
+    /// Threads for reads that missed memory, for sessions that do not block.
+    pub read_threads: usize,
+    /// Longest key.
+    pub key_bytes_max: usize,
+    /// Longest value.
+    pub value_bytes_max: u64,
+    /// Manifest edits after which the whole state is restated.
+    pub manifest_edits_max: u64,
+}
+
+impl Default for TreeSettings {
+    fn default() -> Self {
+        let memory_bytes = 512 << 20;
+        Self {
+            memory_bytes,
+            memtable_bytes: 32 << 20,
+            segment_bytes: 32 << 20,
+            buffer_bytes: memory_bytes / 4,
+            buffer_bytes_max: memory_bytes / 2,
+            log_bytes_max: memory_bytes,
+            merge_fan_in: 4,
+            durability: Durability::Process,
+            block_bytes: 4096,
+            table_bytes: 64 << 20,
+            filter_bits_per_key: 10,
+            level0_runs_max: 12,
+            garbage_share_max: 0.1,
+            compression: Compression::None,
+            background_threads: 2,
+            read_threads: 4,
+            key_bytes_max: u16::MAX as usize,
+            value_bytes_max: 1 << 30,
+            manifest_edits_max: 64,
+        }
+    }
+}
+
+impl TreeSettings {
+    /// `Invalid`, naming the setting, its value and its range, if one is out of range.
+    pub fn validate(&self) -> Result<()> {
+        let check = |good: bool, name: &str, value: u64, range: &str| {
+            if good {
+                return Ok(());
+            }
+            Err(Error::invalid(format!("setting {name} = {value} must be {range}")))
+        };
+        let granule = GRANULE_BYTES;
+        check(
+            self.segment_bytes >= granule && self.segment_bytes.is_multiple_of(granule) && self.segment_bytes <= 1 << 32,
+            "segment_bytes",
+            self.segment_bytes,
+            "a multiple of 4 MiB, at most 4 GiB",
+        )?;
+        check(self.memtable_bytes >= 4096, "memtable_bytes", self.memtable_bytes, "at least 4096")?;
+        check(self.memory_bytes >= 16 << 20, "memory_bytes", self.memory_bytes, "at least 16 MiB")?;
+        check(
+            self.buffer_bytes_max >= 2 * self.segment_bytes,
+            "buffer_bytes_max",
+            self.buffer_bytes_max,
+            "at least two segments (segment_bytes)",
+        )?;
+        check(self.buffer_bytes <= self.buffer_bytes_max, "buffer_bytes", self.buffer_bytes, "at most buffer_bytes_max")?;
+        check(
+            self.log_bytes_max >= 2 * self.segment_bytes,
+            "log_bytes_max",
+            self.log_bytes_max,
+            "at least two segments (segment_bytes)",
+        )?;
+        check((2..=16).contains(&self.merge_fan_in), "merge_fan_in", self.merge_fan_in as u64, "2 to 16")?;
+        check((256..=1 << 20).contains(&self.block_bytes), "block_bytes", self.block_bytes.into(), "256 to 1048576")?;
+        check(self.table_bytes >= 64 << 10, "table_bytes", self.table_bytes, "at least 64 KiB")?;
+        check(self.filter_bits_per_key <= 64, "filter_bits_per_key", self.filter_bits_per_key.into(), "at most 64")?;
+        check(self.level0_runs_max >= 2, "level0_runs_max", self.level0_runs_max as u64, "at least 2")?;
+        check(self.background_threads >= 1, "background_threads", self.background_threads as u64, "at least 1")?;
+        check(self.read_threads >= 1, "read_threads", self.read_threads as u64, "at least 1")?;
+        check(
+            (1..=usize::from(u16::MAX)).contains(&self.key_bytes_max),
+            "key_bytes_max",
+            self.key_bytes_max as u64,
+            "1 to 65535",
+        )?;
+        check(self.value_bytes_max <= 1 << 30, "value_bytes_max", self.value_bytes_max, "at most 1 GiB")?;
+        check(self.manifest_edits_max >= 1, "manifest_edits_max", self.manifest_edits_max, "at least 1")
+    }
+
+    /// Largest frame an ordinary segment takes; a larger batch gets a segment of its own.
+    pub(crate) fn frame_bytes_max(&self) -> usize {
+        (self.segment_bytes / 4) as usize
+    }
+}
+
+/// Who does the background work.
+#[derive(Clone, Debug)]
+pub enum Background {
+    /// Threads of the given spawner.
+    Threads(Arc<dyn Spawn>),
+    /// Nobody: the owner calls [`crate::Tree::step`] (deterministic tests).
+    Manual,
+}
+
+/// Everything a tree is opened with: settings are data, the rest are components.
+#[derive(Clone, Debug)]
+pub struct TreeOptions {
+    /// Where the files live.
+    pub storage: Arc<dyn Storage>,
+    /// Sizes and limits.
+    pub settings: TreeSettings,
+    /// Operators, filters and extractors by name.
+    pub semantics: Semantics,
+    /// Time.
+    pub clock: Arc<dyn Clock>,
+    /// Who does the background work.
+    pub background: Background,
+    /// Seed of the database id of a new database; nothing else is random.
+    pub seed: u64,
+    /// Whether a missing database is created (otherwise `Invalid`).
+    pub create: bool,
+    /// Opens without writing anything, beside other readers; excludes a writer.
+    pub read_only: bool,
+}

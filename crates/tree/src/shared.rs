@@ -1,0 +1,100 @@
+//! What a tree's sessions and background work share.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use arc_swap::ArcSwap;
+use firn_engine::{Error, Result, Semantics};
+use firn_storage::file::cache::BlockCache;
+use firn_storage::place::ReadPool;
+use firn_storage::{Clock, Storage};
+
+use crate::background::Schedule;
+use crate::log::Log;
+use crate::log::segment::Graveyard;
+use crate::settings::TreeSettings;
+use crate::stats::Counters;
+use crate::version::manifest::Manifest;
+use crate::version::{Snapshots, Version};
+use crate::write::admission::Admission;
+
+/// One open database. Sessions and background threads hold it by `Arc`.
+///
+/// Lock order: `Log::roll`, then `manifest`, then `changing`, then everything else; `version` is read without
+/// a lock and stored only under `changing`.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) storage: Arc<dyn Storage>,
+    pub(crate) settings: TreeSettings,
+    pub(crate) semantics: Semantics,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) log: Log,
+    pub(crate) version: ArcSwap<Version>,
+    /// Held while a new version is made from the current one and stored.
+    pub(crate) changing: Mutex<()>,
+    /// Held while an edit is made durable; the version that follows from it is stored before it is let go.
+    pub(crate) manifest: Mutex<Manifest>,
+    pub(crate) snapshots: Arc<Snapshots>,
+    pub(crate) admission: Admission,
+    pub(crate) cache: Arc<BlockCache>,
+    pub(crate) graveyard: Arc<Graveyard>,
+    pub(crate) schedule: Schedule,
+    pub(crate) counters: Counters,
+    pub(crate) pool: Option<ReadPool>,
+    pub(crate) tick_ms: AtomicU64,
+    /// Number of the next output of a drain or compaction; names hold the log generation too.
+    pub(crate) next_output: AtomicU64,
+    /// Number of the next sorted run of level 0.
+    pub(crate) next_run: AtomicU64,
+    pub(crate) read_only: bool,
+    pub(crate) closed: AtomicBool,
+    /// The first failure of background work that will not go away by itself.
+    pub(crate) failure: OnceLock<Error>,
+}
+
+impl Shared {
+    /// Now, for expiry: never before a moment an earlier run of the database has seen.
+    #[inline]
+    pub(crate) fn now_ms(&self) -> u64 {
+        self.clock.unix_ms().max(self.tick_ms.load(Ordering::Relaxed))
+    }
+
+    /// Stores the version that `change` makes of the current one.
+    pub(crate) fn change_version<T>(&self, change: impl FnOnce(&mut Version) -> T) -> T {
+        let _changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut version = (**self.version.load()).clone();
+        let answer = change(&mut version);
+        self.version.store(Arc::new(version));
+        answer
+    }
+
+    /// `Closed` if writes are refused: closed, read-only, or failed.
+    pub(crate) fn check_open(&self) -> Result<()> {
+        if self.closed.load(Ordering::Acquire) {
+            return Err(Error::new(firn_engine::ErrorKind::Closed, "the database is closed"));
+        }
+        if self.read_only {
+            return Err(Error::new(firn_engine::ErrorKind::Closed, "the database is open for reading only"));
+        }
+        self.log.check()
+    }
+
+    /// Refuses writes from now on, because background work failed for good.
+    pub(crate) fn fail(&self, error: &Error) {
+        self.failure.get_or_init(|| error.clone());
+        self.log.fail(error);
+        self.admission.release();
+    }
+
+    /// The failure of background work, if one keeps it from going on.
+    pub(crate) fn background_error(&self) -> Result<()> {
+        match self.failure.get() {
+            None => Ok(()),
+            Some(error) => Err(error.clone()),
+        }
+    }
+
+    pub(crate) fn is_manual(&self) -> bool {
+        self.schedule.is_manual()
+    }
+}

@@ -1,0 +1,79 @@
+//! What a tree counts, and the answer of `stats`.
+
+use std::sync::PoisonError;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use firn_engine::{KeyspaceStats, Stats};
+
+use crate::shared::Shared;
+
+/// Counters of background work and of reads that missed; one line each, touched once a job or a miss.
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    pub(crate) drain_write_bytes: AtomicU64,
+    pub(crate) compaction_write_bytes: AtomicU64,
+    pub(crate) compaction_read_bytes: AtomicU64,
+    pub(crate) merge_index_bytes: AtomicU64,
+    pub(crate) read_miss_count: AtomicU64,
+    pub(crate) drain_count: AtomicU64,
+    pub(crate) compaction_count: AtomicU64,
+    pub(crate) merge_count: AtomicU64,
+    pub(crate) user_write_bytes: AtomicU64,
+}
+
+/// Adds to a counter.
+pub(crate) fn count(counter: &AtomicU64, by: u64) {
+    counter.fetch_add(by, Ordering::Relaxed);
+}
+
+impl Shared {
+    pub(crate) fn stats(&self) -> Stats {
+        let version = self.version.load();
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let tables = || version.live().flat_map(|keyspace| keyspace.levels.tables());
+        let table_memory: u64 = tables().map(|(_, table)| table.reader().memory_bytes() as u64).sum();
+        let buffer_bytes = self.buffer_bytes();
+        let cached = self.cache.memory_bytes();
+        Stats {
+            user_write_bytes_total: read(&self.counters.user_write_bytes),
+            log_write_bytes_total: read(&self.log.written_bytes),
+            drain_write_bytes_total: read(&self.counters.drain_write_bytes),
+            compaction_write_bytes_total: read(&self.counters.compaction_write_bytes),
+            compaction_read_bytes_total: read(&self.counters.compaction_read_bytes),
+            manifest_write_bytes_total: self.manifest.lock().unwrap_or_else(PoisonError::into_inner).written_bytes,
+            merge_index_bytes_total: read(&self.counters.merge_index_bytes),
+            read_miss_bytes_total: 0,
+            read_miss_count: read(&self.counters.read_miss_count),
+            sync_count: read(&self.log.sync_count),
+            drain_count: read(&self.counters.drain_count),
+            compaction_count: read(&self.counters.compaction_count),
+            merge_count: read(&self.counters.merge_count),
+            slowdown_us_total: self.admission.slowdown_us(),
+            stop_us_total: self.admission.stop_us(),
+            memory_bytes: buffer_bytes + table_memory + cached,
+            memory_bytes_max: self.settings.memory_bytes,
+            buffer_bytes,
+            log_bytes: version.segments.segments().iter().map(|segment| segment.memory_bytes()).sum(),
+            table_bytes: tables().map(|(_, table)| table.meta().bytes).sum(),
+            table_count: tables().count() as u64,
+            debt_bytes: buffer_bytes.saturating_sub(self.settings.buffer_bytes),
+            snapshot_count: self.snapshots.count(),
+            keyspaces: version.live().map(|keyspace| keyspace_stats(keyspace)).collect(),
+        }
+    }
+}
+
+fn keyspace_stats(keyspace: &crate::version::Keyspace) -> KeyspaceStats {
+    let levels = &keyspace.levels;
+    let of = |tables: &[std::sync::Arc<crate::version::Table>]| {
+        (tables.len() as u64, tables.iter().map(|table| table.meta().bytes).sum())
+    };
+    let level0 = levels.level0.iter().map(|run| of(&run.tables)).fold((0, 0), |sum, run| (sum.0 + run.0, sum.1 + run.1));
+    KeyspaceStats {
+        id: keyspace.id(),
+        name: keyspace.definition.name.clone(),
+        memtable_records: keyspace.memtable.len() as u64,
+        runs: keyspace.runs.iter().map(|run| (run.level(), run.len() as u64)).collect(),
+        levels: std::iter::once(level0).chain(levels.deeper.iter().map(|run| of(&run.tables))).collect(),
+    }
+}

@@ -1,0 +1,250 @@
+//! The tree as an engine.
+
+use std::path::Path;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use firn_engine::{
+    Batch, Checkpoint, Engine, Error, ErrorKind, KEYSPACE_DEFAULT, KeyspaceId, KeyspaceSettings, Ordered, Position, Result,
+    Session, Snapshot, Stats, WriteOptions,
+};
+use firn_format::manifest::Change;
+use firn_storage::StorageLock;
+
+use crate::log::Log;
+use crate::memtable::Memtable;
+use crate::open::open;
+use crate::session::TreeSession;
+use crate::settings::TreeOptions;
+use crate::shared::Shared;
+use crate::version::set::to_text;
+use crate::version::{Definition, Keyspace, Levels};
+
+/// An ordered key-value store: an LSM tree whose log, memtable and upper levels are the same bytes.
+///
+/// Shared between threads by `Arc`; each opens sessions of its own.
+/// 1. One tree holds its directory: a second opener is told `Conflict`.
+/// 2. What was acknowledged is found by the next opening, as the durability asked for promises.
+/// 3. Dropping the tree closes it.
+#[derive(Debug)]
+pub struct Tree {
+    shared: Arc<Shared>,
+    lock: Mutex<Option<Box<dyn StorageLock>>>,
+}
+
+impl Tree {
+    /// Opens or creates the database of `options`. Blocks for recovery: about a second for 1 GiB of log.
+    ///
+    /// # Errors
+    /// `Conflict` if another process has it open; `Invalid` for settings out of range, a directory without a
+    /// database, a newer format, or a keyspace whose operator is not registered; `Corrupt` with file and offset
+    /// when something durable is damaged.
+    pub fn open(options: TreeOptions) -> Result<Arc<Self>> {
+        let (shared, lock) = open(&options)?;
+        Ok(Arc::new(Self { shared, lock: Mutex::new(Some(lock)) }))
+    }
+
+    /// Does one unit of background work on this thread; tells whether there was any. For
+    /// [`crate::Background::Manual`].
+    ///
+    /// # Errors
+    /// Whatever the unit failed with.
+    pub fn step(&self) -> Result<bool> {
+        self.shared.step()
+    }
+
+    /// Ends the active log segment and freezes memtables, without waiting for anything. For tests.
+    pub fn freeze(&self) -> Result<()> {
+        self.shared.check_open()?;
+        self.shared.freeze_all()
+    }
+
+    fn log(&self) -> &Log {
+        &self.shared.log
+    }
+
+    /// Writes through a session of the calling thread's own.
+    fn write(&self, batch: &Batch) -> Result<Position> {
+        let mut session = self.session();
+        session.set_inline(true);
+        let outcome = session.write(batch, WriteOptions::default())?;
+        outcome.done().ok_or_else(|| Error::bug("an inline write answered Pending"))
+    }
+}
+
+impl Drop for Tree {
+    fn drop(&mut self) {
+        // Nobody is left to tell; what was acknowledged is kept by the log.
+        let _ignored = self.close();
+    }
+}
+
+impl Engine for Tree {
+    fn session(&self) -> Box<dyn Session> {
+        Box::new(TreeSession::new(Arc::clone(&self.shared)))
+    }
+
+    fn create_keyspace(&self, name: &str, settings: KeyspaceSettings) -> Result<KeyspaceId> {
+        let shared = &self.shared;
+        shared.check_open()?;
+        if name.is_empty() || name.len() > KEYSPACE_NAME_BYTES_MAX {
+            let max = KEYSPACE_NAME_BYTES_MAX;
+            return Err(Error::invalid(format!("a keyspace name has 1 to {max} bytes, not {}", name.len())));
+        }
+        let mut manifest = shared.manifest.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(existing) = shared.version.load().live().find(|keyspace| keyspace.definition.name == name) {
+            if existing.definition.settings == settings {
+                return Ok(KeyspaceId(existing.id()));
+            }
+            return Err(Error::new(ErrorKind::Conflict, format!("keyspace {name:?} exists with other settings")));
+        }
+        let id = u32::try_from(manifest.state().next_number).map_err(|_| Error::invalid("there are no keyspace ids left"))?;
+        let definition = Arc::new(Definition::new(id, name, settings, &shared.semantics)?);
+        let start = shared.log.active().base();
+        manifest.commit(&[
+            Change::Keyspace { id, name: name.to_owned(), settings: to_text(&definition.settings) },
+            Change::DrainedThrough { keyspace: id, position: start },
+        ])?;
+        shared.change_version(|version| {
+            let keyspace = Keyspace {
+                definition: Arc::clone(&definition),
+                memtable: Arc::new(Memtable::new(&[])),
+                memtable_start: start,
+                frozen: Vec::new(),
+                runs: Vec::new(),
+                levels: Arc::new(Levels::default()),
+                drained_through: start,
+            };
+            let index = id as usize;
+            if version.keyspaces.len() <= index {
+                version.keyspaces.resize(index + 1, None);
+            }
+            version.keyspaces[index] = Some(Arc::new(keyspace));
+        });
+        drop(manifest);
+        // Records go to the memtables their segment was born with: begin one that knows the new keyspace.
+        shared.roll_for_keyspaces()?;
+        Ok(KeyspaceId(id))
+    }
+
+    fn keyspace(&self, name: &str) -> Option<KeyspaceId> {
+        let version = self.shared.version.load();
+        version.live().find(|keyspace| keyspace.definition.name == name).map(|keyspace| KeyspaceId(keyspace.id()))
+    }
+
+    fn keyspaces(&self) -> Vec<(String, KeyspaceId)> {
+        let version = self.shared.version.load();
+        version.live().map(|keyspace| (keyspace.definition.name.clone(), KeyspaceId(keyspace.id()))).collect()
+    }
+
+    fn drop_keyspace(&self, id: KeyspaceId) -> Result<()> {
+        let shared = &self.shared;
+        shared.check_open()?;
+        if id == KEYSPACE_DEFAULT {
+            return Err(Error::invalid("the default keyspace cannot be dropped"));
+        }
+        let mut manifest = shared.manifest.lock().unwrap_or_else(PoisonError::into_inner);
+        shared.version.load().keyspace(id.0)?;
+        manifest.commit(&[Change::DropKeyspace { id: id.0 }])?;
+        shared.change_version(|version| {
+            if let Some(dropped) = version.keyspaces.get_mut(id.0 as usize).and_then(Option::take) {
+                dropped.levels.tables().for_each(|(_, table)| table.retire());
+            }
+        });
+        drop(manifest);
+        shared.roll_for_keyspaces()?;
+        shared.drop_dead_segments();
+        Ok(())
+    }
+
+    fn snapshot(&self) -> Result<Snapshot> {
+        if self.shared.closed.load(Ordering::Acquire) {
+            return Err(Error::new(ErrorKind::Closed, "the database is closed"));
+        }
+        Ok(self.shared.snapshots.take(|| self.log().watermark()))
+    }
+
+    fn flush(&self) -> Result<()> {
+        self.shared.check_open()?;
+        self.shared.freeze_all()?;
+        let through = self.log().active().base();
+        self.shared.drain_through(through)
+    }
+
+    fn sync(&self) -> Result<Position> {
+        self.shared.check_open()?;
+        let through = self.log().advance()?;
+        self.log().sync_through(through)?;
+        Ok(Position(self.log().durable_through().0))
+    }
+
+    fn wait_idle(&self) -> Result<()> {
+        self.shared.wait_quiet()
+    }
+
+    fn checkpoint(&self, path: &Path) -> Result<Checkpoint> {
+        self.shared.check_open()?;
+        self.shared.checkpoint(path)
+    }
+
+    fn stats(&self) -> Stats {
+        self.shared.stats()
+    }
+
+    fn close(&self) -> Result<()> {
+        if self.shared.closed.swap(true, Ordering::AcqRel) {
+            return Ok(());
+        }
+        let result = self.shared.shut_down();
+        drop(self.lock.lock().unwrap_or_else(PoisonError::into_inner).take());
+        result
+    }
+
+    fn ordered(self: Arc<Self>) -> Option<Arc<dyn Ordered>> {
+        Some(self)
+    }
+}
+
+/// Longest keyspace name.
+const KEYSPACE_NAME_BYTES_MAX: usize = 255;
+
+impl Ordered for Tree {
+    fn delete_range(&self, keyspace: KeyspaceId, start: &[u8], end: &[u8]) -> Result<Position> {
+        let mut batch = Batch::new();
+        batch.delete_range(keyspace, start, end);
+        if batch.is_empty() {
+            return Err(Error::invalid("a range to delete must end after it starts"));
+        }
+        self.write(&batch)
+    }
+
+    fn compact_range(&self, keyspace: KeyspaceId, start: &[u8], end: Option<&[u8]>) -> Result<()> {
+        self.flush()?;
+        self.shared.compact_range(keyspace.0, start, end)
+    }
+}
+
+impl Shared {
+    /// Begins a segment whose memtables are those of the keyspaces as they are now.
+    fn roll_for_keyspaces(&self) -> Result<()> {
+        let base = self.log.active().base();
+        self.roll(base, crate::write::roll::Freeze::Forced).map(|_| ())
+    }
+
+    /// Ends background work and makes what was acknowledged durable.
+    fn shut_down(&self) -> Result<()> {
+        self.schedule.stop();
+        if let Some(pool) = &self.pool {
+            pool.shutdown();
+        }
+        if self.read_only {
+            return Ok(());
+        }
+        self.bury()?;
+        self.log.check()?;
+        let end = self.log.advance()?;
+        self.log.sync_through(end)?;
+        let mut manifest = self.manifest.lock().unwrap_or_else(PoisonError::into_inner);
+        manifest.commit(&[Change::CleanEnd { position: end }, Change::Tick { ms: self.now_ms() }])
+    }
+}

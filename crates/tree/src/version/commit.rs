@@ -1,0 +1,117 @@
+//! One commit: the outputs of a job become part of the database, durably, in one edit.
+
+use std::sync::{Arc, PoisonError};
+
+use firn_engine::Result;
+use firn_format::Position;
+use firn_format::manifest::{Change, TableMeta};
+
+use super::Table;
+use crate::error::from_storage;
+use crate::open::open_table;
+use crate::shared::Shared;
+
+/// What a job changes in one keyspace.
+#[derive(Debug)]
+pub(crate) struct Edit {
+    pub(crate) keyspace: u32,
+    /// Tables that go.
+    pub(crate) removed: Vec<Arc<Table>>,
+    /// Tables that come: level, sorted run, what they are.
+    pub(crate) added: Vec<(u32, u64, TableMeta)>,
+    /// Tables that change their place: level, sorted run.
+    pub(crate) moved: Vec<(Arc<Table>, u32, u64)>,
+    /// Runs that were drained, by the starts of their spans, and the end of the newest span.
+    pub(crate) drained: Option<(Vec<Position>, Position)>,
+}
+
+impl Shared {
+    /// Makes `edit` durable, then visible. Blocks for the syncs of a publication.
+    ///
+    /// Answers `false`, and changes nothing, if the keyspace was dropped meanwhile: its outputs are garbage.
+    ///
+    /// # Errors
+    /// `Retry` when the disk is full; any other failure leaves the outcome unknown and is final.
+    pub(crate) fn commit(&self, edit: Edit) -> Result<bool> {
+        let added = edit.added.iter().map(|(level, run, meta)| {
+            let reader = open_table(&self.storage, meta, &self.cache)?;
+            let table = Table::new(meta.clone(), reader, Arc::clone(&self.graveyard));
+            Ok((*level, *run, Arc::new(table)))
+        });
+        let added: Vec<_> = added.collect::<Result<_>>()?;
+        let mut manifest = self.manifest.lock().unwrap_or_else(PoisonError::into_inner);
+        let version = self.version.load_full();
+        if version.keyspace(edit.keyspace).is_err() {
+            return Ok(false);
+        }
+        let mut changes = Vec::new();
+        changes.extend(edit.removed.iter().map(|table| Change::RemoveTable { file: table.meta().file.clone() }));
+        changes.extend(edit.added.iter().map(|(level, run, meta)| Change::AddTable {
+            keyspace: edit.keyspace,
+            level: *level,
+            run: *run,
+            table: meta.clone(),
+        }));
+        changes.extend(edit.moved.iter().map(|(table, level, run)| Change::MoveTable {
+            file: table.meta().file.clone(),
+            level: *level,
+            run: *run,
+        }));
+        let mut drained = Vec::new();
+        if let Some((_, end)) = &edit.drained {
+            drained = self.order_before_log(&version, edit.keyspace, *end)?;
+            changes.extend(drained.iter().map(|id| Change::DrainedThrough { keyspace: *id, position: *end }));
+            changes.push(Change::DurableThrough { position: self.log.durable_through() });
+            changes.push(Change::Tick { ms: self.now_ms() });
+        }
+        // Names of new tables must not be lost where the edit that uses them is not.
+        self.storage.sync_dir().map_err(from_storage)?;
+        manifest.commit(&changes)?;
+        self.change_version(|version| {
+            for (id, slot) in version.keyspaces.iter_mut().enumerate() {
+                let Some(keyspace) = slot else { continue };
+                if let (Some((_, end)), true) = (&edit.drained, drained.contains(&(id as u32))) {
+                    let keyspace = Arc::make_mut(keyspace);
+                    keyspace.drained_through = keyspace.drained_through.max(*end);
+                }
+            }
+            let Some(Some(keyspace)) = version.keyspaces.get_mut(edit.keyspace as usize) else { return };
+            let keyspace = Arc::make_mut(keyspace);
+            let levels = Arc::make_mut(&mut keyspace.levels);
+            edit.removed.iter().for_each(|table| drop(levels.remove(&table.meta().file)));
+            for (table, level, run) in &edit.moved {
+                levels.remove(&table.meta().file);
+                levels.add(*level, *run, Arc::clone(table));
+            }
+            added.iter().for_each(|(level, run, table)| levels.add(*level, *run, Arc::clone(table)));
+            if let Some((starts, _)) = &edit.drained {
+                keyspace.runs.retain(|run| !starts.contains(&run.span().start));
+            }
+        });
+        drop(manifest);
+        edit.removed.iter().for_each(|table| table.retire());
+        if edit.drained.is_some() {
+            self.drop_dead_segments();
+        }
+        Ok(true)
+    }
+
+    /// The ordering rule: nothing below `end` may be lost where this edit is not. Answers the keyspaces that have
+    /// nothing undrained below `end`.
+    ///
+    /// If that is all of them, replay will begin at `end`, and what lies below needs no sync. Otherwise a record of
+    /// another keyspace below `end` is in the log alone, and the log is synced.
+    fn order_before_log(&self, version: &super::Version, draining: u32, end: Position) -> Result<Vec<u32>> {
+        let drained: Vec<u32> = version
+            .live()
+            .filter(|keyspace| keyspace.id() == draining || keyspace.undrained_from(end) >= end)
+            .map(|keyspace| keyspace.id())
+            .collect();
+        if drained.len() == version.live().count() {
+            self.log.covered_through(end);
+        } else {
+            self.log.sync_through(end)?;
+        }
+        Ok(drained)
+    }
+}

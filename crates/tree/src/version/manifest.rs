@@ -1,0 +1,173 @@
+//! The numbered edits that say which files live.
+
+use std::sync::Arc;
+
+use firn_engine::{Error, ErrorKind, Result};
+use firn_format::file_name::{self, FileName};
+use firn_format::manifest::{Change, ManifestEdit};
+use firn_storage::Storage;
+
+use super::state::State;
+use crate::error::{from_format, from_storage};
+
+/// The writing end of the manifest: one per open database, used under one lock.
+#[derive(Debug)]
+pub(crate) struct Manifest {
+    storage: Arc<dyn Storage>,
+    state: State,
+    /// Number of the next edit.
+    next: u64,
+    /// Number of the oldest edit that still exists.
+    oldest: u64,
+    edits_since_base: u64,
+    edits_max: u64,
+    /// Why no further edit is believed, once one failed.
+    failed: Option<Error>,
+    pub(crate) written_bytes: u64,
+}
+
+/// What reading the manifest found.
+#[derive(Debug)]
+pub(crate) struct Loaded {
+    pub(crate) state: State,
+    /// Number of the last edit.
+    last: u64,
+    oldest: u64,
+    edits_since_base: u64,
+}
+
+/// Reads the manifest; `None` if the directory has none.
+///
+/// # Errors
+/// `Corrupt` for an edit that does not decode or a missing number; `Invalid` for a newer format.
+pub(crate) fn load(storage: &dyn Storage) -> Result<Option<Loaded>> {
+    let mut numbers: Vec<u64> = storage
+        .list()
+        .map_err(from_storage)?
+        .iter()
+        .filter_map(|(name, _)| match file_name::parse(name) {
+            Some(FileName::ManifestEdit(number)) => Some(number),
+            _ => None,
+        })
+        .collect();
+    numbers.sort_unstable();
+    let Some(last) = numbers.last().copied() else { return Ok(None) };
+    let mut edits = Vec::new();
+    for number in numbers.iter().rev().copied() {
+        let edit = read_edit(storage, number)?;
+        let base = edit.base;
+        edits.push(edit);
+        if base {
+            break;
+        }
+        if !numbers.contains(&(number - 1)) {
+            let name = file_name::manifest_edit(number - 1);
+            return Err(Error::new(ErrorKind::Corrupt, format!("{name}: the manifest edit is missing")));
+        }
+    }
+    let mut state = State::default();
+    for edit in edits.iter().rev() {
+        for change in &edit.changes {
+            state.apply(change)?;
+        }
+    }
+    let oldest = numbers.first().copied().unwrap_or(last);
+    Ok(Some(Loaded { state, last, oldest, edits_since_base: edits.len() as u64 - 1 }))
+}
+
+fn read_edit(storage: &dyn Storage, number: u64) -> Result<ManifestEdit> {
+    let name = file_name::manifest_edit(number);
+    let file = storage.open_read(&name).map_err(from_storage)?;
+    let mut bytes = vec![0; file.len() as usize];
+    file.read_at(0, &mut bytes).map_err(from_storage)?;
+    let edit = ManifestEdit::decode(&bytes).map_err(|error| from_format(&name, 0, &error))?;
+    if edit.number != number {
+        let error = firn_format::Error::new(0, format!("edit number {number}"), format!("{}", edit.number));
+        return Err(from_format(&name, 0, &error));
+    }
+    Ok(edit)
+}
+
+impl Manifest {
+    /// Continues what was loaded, or begins with `None`.
+    pub(crate) fn new(storage: Arc<dyn Storage>, loaded: Option<Loaded>, edits_max: u64) -> Self {
+        match loaded {
+            None => Self {
+                storage,
+                state: State::default(),
+                next: 1,
+                oldest: 1,
+                // The first edit restates (nothing), so that reading finds a base.
+                edits_since_base: edits_max,
+                edits_max,
+                failed: None,
+                written_bytes: 0,
+            },
+            Some(loaded) => Self {
+                storage,
+                state: loaded.state,
+                next: loaded.last + 1,
+                oldest: loaded.oldest,
+                edits_since_base: loaded.edits_since_base,
+                edits_max,
+                failed: None,
+                written_bytes: 0,
+            },
+        }
+    }
+
+    pub(crate) fn state(&self) -> &State {
+        &self.state
+    }
+
+    /// Makes `changes` durable as one edit; on `Ok` they are part of every later recovery.
+    ///
+    /// Blocks for a publication (two device syncs). Every `edits_max` edits the edit restates the whole state
+    /// and older ones are removed.
+    ///
+    /// # Errors
+    /// `Retry` when the disk is full: nothing was changed. After any other failure the outcome is unknown, so
+    /// every later call fails with the first cause.
+    pub(crate) fn commit(&mut self, changes: &[Change]) -> Result<()> {
+        if let Some(failed) = &self.failed {
+            return Err(failed.clone());
+        }
+        let mut state = self.state.clone();
+        for change in changes {
+            state.apply(change)?;
+        }
+        let base = self.edits_since_base + 1 >= self.edits_max || self.next == 1;
+        let changes = if base { state.restated() } else { changes.to_vec() };
+        let edit = ManifestEdit { number: self.next, base, epoch: state.generation, changes };
+        let bytes = edit.encode();
+        let name = file_name::manifest_edit(self.next);
+        if let Err(error) = self.storage.publish(&name, &bytes) {
+            let full = error.kind == firn_storage::ErrorKind::Full;
+            let error = from_storage(error);
+            if !full {
+                self.failed = Some(error.clone());
+            }
+            return Err(error);
+        }
+        self.written_bytes += bytes.len() as u64;
+        self.state = state;
+        self.edits_since_base = if base { 0 } else { self.edits_since_base + 1 };
+        let written = self.next;
+        self.next += 1;
+        if base {
+            self.remove_older(written);
+        }
+        Ok(())
+    }
+
+    /// Removes edits that `base` restates. What cannot be removed now is removed by a later base.
+    fn remove_older(&mut self, base: u64) {
+        while self.oldest < base {
+            match self.storage.remove(&file_name::manifest_edit(self.oldest)) {
+                Ok(()) => self.oldest += 1,
+                Err(error) if error.kind == firn_storage::ErrorKind::NotFound => self.oldest += 1,
+                Err(_) => return,
+            }
+        }
+    }
+}

@@ -1,0 +1,17 @@
+//! What the database consists of at one moment, and the record of how it came to be.
+//!
+//! [`Version`] is the immutable set that readers hold; [`state`] is the part of it that outlives the process;
+//! [`manifest`] writes that part down, edit by edit; [`snapshots`] are the sequences readers have named.
+
+pub(crate) mod table;
+pub(crate) mod levels;
+pub(crate) mod state;
+pub(crate) mod manifest;
+pub(crate) mod snapshots;
+pub(crate) mod set;
+pub(crate) mod commit;
+
+pub(crate) use levels::{Levels, SortedRun};
+pub(crate) use set::{Definition, Frozen, Keyspace, Version};
+pub(crate) use snapshots::Snapshots;
+pub(crate) use table::Table;

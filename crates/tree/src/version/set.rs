@@ -1,0 +1,143 @@
+//! The immutable set that readers hold.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use firn_engine::{
+    CompactionFilter, Compression, Error, KeyspaceSettings, MergeOperator, PrefixExtractor, Result, Semantics,
+};
+use firn_format::Position;
+use firn_format::manifest::KeyspaceText;
+
+use super::Levels;
+use crate::buffer::Run;
+use crate::log::SegmentMap;
+use crate::memtable::Memtable;
+
+/// Everything the database consists of at one moment. Readers hold it for one operation, scans for longer.
+///
+/// 1. Every record with a position below the watermark read *after* the version is in exactly one live place
+///    of it, or superseded by one that is.
+/// 2. Places are ordered by age: memtable, frozen memtables, runs, level 0, deeper levels.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Version {
+    /// By id; `None` = dropped or never there.
+    pub(crate) keyspaces: Vec<Option<Arc<Keyspace>>>,
+    pub(crate) segments: Arc<SegmentMap>,
+}
+
+impl Version {
+    #[inline]
+    pub(crate) fn keyspace(&self, id: u32) -> Result<&Arc<Keyspace>> {
+        match self.keyspaces.get(id as usize) {
+            Some(Some(keyspace)) => Ok(keyspace),
+            _ => Err(Error::invalid(format!("there is no keyspace with id {id}; create it or look up its id by name"))),
+        }
+    }
+
+    pub(crate) fn live(&self) -> impl Iterator<Item = &Arc<Keyspace>> {
+        self.keyspaces.iter().flatten()
+    }
+
+    /// First log position some keyspace still needs; everything below is in tables.
+    pub(crate) fn log_needed_from(&self) -> Position {
+        let end = self.segments.segments().last().map_or(Position(0), |segment| segment.base());
+        self.live().map(|keyspace| keyspace.undrained_from(end)).min().unwrap_or(end)
+    }
+}
+
+/// One keyspace at one moment.
+#[derive(Clone, Debug)]
+pub(crate) struct Keyspace {
+    pub(crate) definition: Arc<Definition>,
+    pub(crate) memtable: Arc<Memtable>,
+    /// Base of the segment in which the memtable began.
+    pub(crate) memtable_start: Position,
+    /// Newest first.
+    pub(crate) frozen: Vec<Frozen>,
+    /// Newest first.
+    pub(crate) runs: Vec<Arc<Run>>,
+    pub(crate) levels: Arc<Levels>,
+    /// Records below are in tables.
+    pub(crate) drained_through: Position,
+}
+
+/// A memtable that takes no more records and is about to become a run.
+#[derive(Clone, Debug)]
+pub(crate) struct Frozen {
+    pub(crate) memtable: Arc<Memtable>,
+    /// From the base of its first segment to the base of the segment after its last.
+    pub(crate) span: Range<Position>,
+}
+
+impl Keyspace {
+    pub(crate) fn id(&self) -> u32 {
+        self.definition.id
+    }
+
+    /// First position of a record that is not in a table, or `end` if there is none.
+    pub(crate) fn undrained_from(&self, end: Position) -> Position {
+        if let Some(run) = self.runs.last() {
+            return run.span().start;
+        }
+        if let Some(frozen) = self.frozen.last() {
+            return frozen.span.start;
+        }
+        if self.memtable.is_empty() { end } else { self.memtable_start }
+    }
+}
+
+/// What a keyspace is, its names turned into code.
+#[derive(Debug)]
+pub(crate) struct Definition {
+    pub(crate) id: u32,
+    pub(crate) name: String,
+    pub(crate) settings: KeyspaceSettings,
+    pub(crate) merge_operator: Option<Arc<dyn MergeOperator>>,
+    pub(crate) compaction_filter: Option<Arc<dyn CompactionFilter>>,
+    pub(crate) prefix_extractor: Option<Arc<dyn PrefixExtractor>>,
+}
+
+impl Definition {
+    /// `Invalid` if a name has no code registered.
+    pub(crate) fn new(id: u32, name: &str, settings: KeyspaceSettings, semantics: &Semantics) -> Result<Self> {
+        let missing = |what: &str, code: &str| {
+            Error::invalid(format!("keyspace {name:?} uses the {what} {code:?}: register it before opening the database"))
+        };
+        let merge_operator = match &settings.merge_operator {
+            None => None,
+            Some(code) => Some(semantics.merge_operator(code).ok_or_else(|| missing("merge operator", code))?),
+        };
+        let compaction_filter = match &settings.compaction_filter {
+            None => None,
+            Some(code) => Some(semantics.compaction_filter(code).ok_or_else(|| missing("compaction filter", code))?),
+        };
+        let prefix_extractor = match &settings.prefix_extractor {
+            None => None,
+            Some(code) => Some(semantics.prefix_extractor(code).ok_or_else(|| missing("prefix extractor", code))?),
+        };
+        Ok(Self { id, name: name.to_owned(), settings, merge_operator, compaction_filter, prefix_extractor })
+    }
+}
+
+/// Settings as the manifest keeps them.
+pub(crate) fn to_text(settings: &KeyspaceSettings) -> KeyspaceText {
+    KeyspaceText {
+        compression: settings.compression.name().to_owned(),
+        merge_operator: settings.merge_operator.clone(),
+        compaction_filter: settings.compaction_filter.clone(),
+        prefix_extractor: settings.prefix_extractor.clone(),
+    }
+}
+
+/// Inverse of [`to_text`].
+pub(crate) fn from_text(text: &KeyspaceText) -> Result<KeyspaceSettings> {
+    let compression = Compression::from_name(&text.compression)
+        .ok_or_else(|| Error::invalid(format!("this release knows no compression {:?}", text.compression)))?;
+    Ok(KeyspaceSettings {
+        compression,
+        merge_operator: text.merge_operator.clone(),
+        compaction_filter: text.compaction_filter.clone(),
+        prefix_extractor: text.prefix_extractor.clone(),
+    })
+}

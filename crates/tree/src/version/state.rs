@@ -1,0 +1,131 @@
+//! The part of a version that outlives the process, as the manifest's edits add up to it.
+
+use std::collections::BTreeMap;
+
+use firn_engine::{Error, Result};
+use firn_format::Position;
+use firn_format::manifest::{Change, KeyspaceText, TableMeta};
+
+/// What the manifest says: the sum of its edits.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct State {
+    pub(crate) database: u128,
+    pub(crate) keyspaces: BTreeMap<u32, KeyspaceState>,
+    pub(crate) tables: BTreeMap<String, TableState>,
+    /// Where the last recovery cut the log.
+    pub(crate) cut: Position,
+    /// Generation that frames written since that recovery carry.
+    pub(crate) generation: u64,
+    pub(crate) durable_through: Position,
+    pub(crate) tick_ms: u64,
+    /// Keyspace ids below were given away.
+    pub(crate) next_number: u64,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct KeyspaceState {
+    pub(crate) name: String,
+    pub(crate) settings: KeyspaceText,
+    pub(crate) drained_through: Position,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct TableState {
+    pub(crate) keyspace: u32,
+    pub(crate) level: u32,
+    pub(crate) run: u64,
+    pub(crate) meta: TableMeta,
+}
+
+impl State {
+    /// Adds one change.
+    ///
+    /// # Errors
+    /// `Corrupt` if the change does not fit what went before (an unknown table removed, a name added twice).
+    pub(crate) fn apply(&mut self, change: &Change) -> Result<()> {
+        let unfit = |what: String| Error::new(firn_engine::ErrorKind::Corrupt, format!("manifest: {what}"));
+        match change {
+            Change::Database { id } => self.database = *id,
+            Change::Keyspace { id, name, settings } => {
+                let state = KeyspaceState {
+                    name: name.clone(),
+                    settings: settings.clone(),
+                    drained_through: Position::default(),
+                };
+                if self.keyspaces.insert(*id, state).is_some() {
+                    return Err(unfit(format!("keyspace {id} is created twice")));
+                }
+                self.next_number = self.next_number.max(u64::from(*id) + 1);
+            }
+            Change::DropKeyspace { id } => {
+                if self.keyspaces.remove(id).is_none() {
+                    return Err(unfit(format!("unknown keyspace {id} is dropped")));
+                }
+                self.tables.retain(|_, table| table.keyspace != *id);
+            }
+            Change::AddTable { keyspace, level, run, table } => {
+                if !self.keyspaces.contains_key(keyspace) {
+                    return Err(unfit(format!("table {} belongs to unknown keyspace {keyspace}", table.file)));
+                }
+                let state = TableState { keyspace: *keyspace, level: *level, run: *run, meta: table.clone() };
+                if self.tables.insert(table.file.clone(), state).is_some() {
+                    return Err(unfit(format!("table {} is added twice", table.file)));
+                }
+            }
+            Change::RemoveTable { file } => {
+                if self.tables.remove(file).is_none() {
+                    return Err(unfit(format!("unknown table {file} is removed")));
+                }
+            }
+            Change::MoveTable { file, level, run } => {
+                let Some(table) = self.tables.get_mut(file) else {
+                    return Err(unfit(format!("unknown table {file} is moved")));
+                };
+                (table.level, table.run) = (*level, *run);
+            }
+            Change::DrainedThrough { keyspace, position } => {
+                let Some(state) = self.keyspaces.get_mut(keyspace) else {
+                    return Err(unfit(format!("unknown keyspace {keyspace} is drained")));
+                };
+                state.drained_through = state.drained_through.max(*position);
+            }
+            Change::LogCut { position, generation } => (self.cut, self.generation) = (*position, *generation),
+            Change::DurableThrough { position } | Change::CleanEnd { position } => {
+                self.durable_through = self.durable_through.max(*position);
+            }
+            Change::NextNumber(number) => self.next_number = self.next_number.max(*number),
+            Change::Tick { ms } => self.tick_ms = self.tick_ms.max(*ms),
+        }
+        Ok(())
+    }
+
+    /// Changes that add up to this state from nothing.
+    pub(crate) fn restated(&self) -> Vec<Change> {
+        let mut changes = vec![
+            Change::Database { id: self.database },
+            Change::LogCut { position: self.cut, generation: self.generation },
+            Change::DurableThrough { position: self.durable_through },
+            Change::NextNumber(self.next_number),
+            Change::Tick { ms: self.tick_ms },
+        ];
+        for (id, keyspace) in &self.keyspaces {
+            let (name, settings) = (keyspace.name.clone(), keyspace.settings.clone());
+            changes.push(Change::Keyspace { id: *id, name, settings });
+            changes.push(Change::DrainedThrough { keyspace: *id, position: keyspace.drained_through });
+        }
+        for table in self.tables.values() {
+            changes.push(Change::AddTable {
+                keyspace: table.keyspace,
+                level: table.level,
+                run: table.run,
+                table: table.meta.clone(),
+            });
+        }
+        changes
+    }
+
+    /// First log position replay needs.
+    pub(crate) fn log_start(&self) -> Position {
+        self.keyspaces.values().map(|keyspace| keyspace.drained_through).min().unwrap_or_default()
+    }
+}

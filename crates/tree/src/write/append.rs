@@ -1,0 +1,222 @@
+//! One frame: reserve, copy, index, publish.
+
+use std::ops::Range;
+
+use firn_engine::{Error, Op, OpKind, Result};
+use firn_format::key::{Trailer, key_hash};
+use firn_format::log::{FrameKind, FrameWriter, Record, frame_bytes, record_bytes};
+use firn_format::{Kind, Position};
+use firn_pmem::Reservation;
+
+use crate::log::Segment;
+use crate::shared::Shared;
+use crate::write::roll::{Freeze, Rolled};
+
+/// A frame that is copied into the log but not yet indexed or published.
+pub(crate) struct Unpublished<'s> {
+    segment: &'s Segment,
+    reservation: Reservation<'s>,
+    first_word: u64,
+    /// From the frame's first byte to the byte after it.
+    pub(crate) span: Range<Position>,
+}
+
+/// What [`Shared::try_append`] came to.
+pub(crate) enum Appended {
+    /// The frame is published; its end is the position to acknowledge.
+    At(Position),
+    /// The buffer is full: wait for a drain and try again. Nothing was written.
+    Stopped,
+}
+
+pub(crate) fn kind_of(kind: OpKind) -> Kind {
+    match kind {
+        OpKind::Put => Kind::Put,
+        OpKind::Delete => Kind::Delete,
+        OpKind::Merge => Kind::Merge,
+        OpKind::DeleteRange => Kind::DeleteRange,
+    }
+}
+
+fn op_bytes(op: &Op<'_>) -> usize {
+    record_bytes(op.key.len(), op.value.len(), op.expires_at_ms != 0)
+}
+
+impl Shared {
+    /// Refuses what can never be written: limits, unknown keyspaces, merges without an operator.
+    pub(crate) fn validate<'o>(&self, ops: impl Iterator<Item = Op<'o>>) -> Result<()> {
+        let settings = &self.settings;
+        let version = self.version.load();
+        let mut bytes = 0_u64;
+        for op in ops {
+            let keyspace = version.keyspace(op.keyspace.0)?;
+            let long = op.key.len().max(if op.kind == OpKind::DeleteRange { op.value.len() } else { 0 });
+            if long > settings.key_bytes_max {
+                let max = settings.key_bytes_max;
+                return Err(Error::invalid(format!("a key of {long} bytes is longer than key_bytes_max = {max}")));
+            }
+            if op.kind != OpKind::DeleteRange && op.value.len() as u64 > settings.value_bytes_max {
+                let (long, max) = (op.value.len(), settings.value_bytes_max);
+                return Err(Error::invalid(format!("a value of {long} bytes is longer than value_bytes_max = {max}")));
+            }
+            if op.kind == OpKind::Merge && keyspace.definition.merge_operator.is_none() {
+                let name = &keyspace.definition.name;
+                return Err(Error::invalid(format!("keyspace {name:?} has no merge operator: create it with one")));
+            }
+            if op.kind == OpKind::DeleteRange && op.key >= op.value {
+                return Err(Error::invalid("a range to delete must end after it starts"));
+            }
+            bytes += op_bytes(&op) as u64;
+        }
+        match bytes {
+            0 => Err(Error::invalid("the batch is empty")),
+            1..=BATCH_BYTES_MAX => Ok(()),
+            _ => Err(Error::invalid(format!("a batch of {bytes} bytes is longer than 4 GiB less one log frame"))),
+        }
+    }
+
+    /// Writes `ops` as one frame, visible to readers once the watermark has passed it.
+    ///
+    /// Copies every byte once, into the arena; holds no lock across the copy. May create a segment's file.
+    pub(crate) fn try_append<'o>(&self, ops: impl Iterator<Item = Op<'o>> + Clone) -> Result<Appended> {
+        let frame = frame_bytes(ops.clone().map(|op| op_bytes(&op)).sum());
+        let filled = self.with_reservation(frame, |segment, reservation| self.fill(segment, reservation, ops))?;
+        filled.map_or(Ok(Appended::Stopped), |end| end.map(Appended::At))
+    }
+
+    /// Reserves a place for a frame of `bytes` and lets `write` fill and publish it; `None` if the buffer is full.
+    ///
+    /// A frame beyond a quarter of a segment gets a segment of its own.
+    pub(crate) fn with_reservation<T>(
+        &self,
+        bytes: usize,
+        write: impl FnOnce(&Segment, Reservation<'_>) -> T,
+    ) -> Result<Option<T>> {
+        if bytes > self.settings.frame_bytes_max() {
+            return self.with_large_reservation(bytes, write);
+        }
+        loop {
+            self.log.check()?;
+            let active = self.log.active();
+            if let Ok(reservation) = active.region().reserve(bytes) {
+                return Ok(Some(write(&active, reservation)));
+            }
+            let base = active.base();
+            drop(active);
+            if self.roll(base, Freeze::Full)? == Rolled::Stopped {
+                return Ok(None);
+            }
+        }
+    }
+
+    fn with_large_reservation<T>(
+        &self,
+        bytes: usize,
+        write: impl FnOnce(&Segment, Reservation<'_>) -> T,
+    ) -> Result<Option<T>> {
+        let (segment, mut next) = loop {
+            self.log.check()?;
+            let base = self.log.active().base();
+            let Some(mut next) = self.log.lock_roll(base) else { continue };
+            if !self.has_room_for(bytes as u64) {
+                return Ok(None);
+            }
+            break (self.begin_segment(&mut next, Some(bytes), Freeze::Full)?, next);
+        };
+        // Reserved before anybody else can see the segment, and sealed so that nobody adds to it.
+        let reservation = segment
+            .region()
+            .reserve(bytes)
+            .map_err(|_| Error::bug("a segment made for one frame cannot hold it"))?;
+        segment.region().seal();
+        self.log.activate(&mut next, &segment);
+        drop(next);
+        self.after_roll();
+        Ok(Some(write(&segment, reservation)))
+    }
+
+    fn fill<'o>(
+        &self,
+        segment: &Segment,
+        reservation: Reservation<'_>,
+        ops: impl Iterator<Item = Op<'o>> + Clone,
+    ) -> Result<Position> {
+        if let Some(op) = ops.clone().find(|op| segment.memtables().get(op.keyspace.0).is_none()) {
+            // The keyspace was dropped (or is being created) since the batch was checked.
+            self.publish_void(segment, reservation)?;
+            return Err(Error::invalid(format!("there is no {}", op.keyspace)));
+        }
+        let unpublished = self.copy(segment, reservation, ops.clone());
+        self.publish(unpublished, ops)
+    }
+
+    /// Copies `ops` into the reserved place.
+    pub(crate) fn copy<'s, 'o>(
+        &self,
+        segment: &'s Segment,
+        mut reservation: Reservation<'s>,
+        ops: impl Iterator<Item = Op<'o>>,
+    ) -> Unpublished<'s> {
+        let start = segment.position(reservation.offset());
+        let bytes = reservation.bytes_mut();
+        let end = Position(start.0 + bytes.len() as u64 + 8);
+        let mut writer = FrameWriter::new(bytes);
+        for op in ops {
+            writer.put(&Record {
+                keyspace: op.keyspace.0,
+                kind: kind_of(op.kind),
+                expires_at_ms: op.expires_at_ms,
+                key: op.key,
+                value: op.value,
+            });
+        }
+        let first_word = writer.finish(self.log.durable_through(), FrameKind::Batch, start, self.log.generation());
+        Unpublished { segment, reservation, first_word, span: start..end }
+    }
+
+    /// Indexes the records of a copied frame and publishes it; its end is the position to acknowledge.
+    pub(crate) fn publish<'o>(
+        &self,
+        unpublished: Unpublished<'_>,
+        ops: impl Iterator<Item = Op<'o>>,
+    ) -> Result<Position> {
+        let Unpublished { segment, reservation, first_word, span } = unpublished;
+        let mut position = Position(span.start.0 + firn_format::log::FRAME_HEADER_BYTES as u64);
+        for op in ops {
+            let memtable =
+                segment.memtables().get(op.keyspace.0).ok_or_else(|| Error::bug("a record without a memtable"))?;
+            let sequence = position.sequence();
+            let bytes = op_bytes(&op);
+            memtable.charge(bytes);
+            match op.kind {
+                OpKind::DeleteRange => memtable.insert_range_delete(op.key, op.value, sequence),
+                kind => {
+                    let hash = (key_hash(op.key) >> 32) as u32;
+                    memtable.insert(hash, op.key, Trailer::new(sequence, kind_of(kind)));
+                }
+            }
+            position = Position(position.0 + bytes as u64);
+        }
+        reservation.publish(first_word);
+        self.log.advance()?;
+        Ok(span.end)
+    }
+
+    /// Publishes a frame without records in a reserved place.
+    pub(crate) fn publish_void(&self, segment: &Segment, mut reservation: Reservation<'_>) -> Result<()> {
+        let start = segment.position(reservation.offset());
+        let writer = FrameWriter::new(reservation.bytes_mut());
+        let first_word = writer.finish(self.log.durable_through(), FrameKind::Void, start, self.log.generation());
+        reservation.publish(first_word);
+        self.log.advance().map(|_| ())
+    }
+
+    /// Turns a copied frame into one without records and publishes that.
+    pub(crate) fn void(&self, unpublished: Unpublished<'_>) -> Result<()> {
+        let Unpublished { segment, reservation, .. } = unpublished;
+        self.publish_void(segment, reservation)
+    }
+}
+
+/// Bytes of records one frame can hold.
+const BATCH_BYTES_MAX: u64 = u32::MAX as u64 - (1 << 20);

@@ -1,0 +1,108 @@
+//! The next segment: freezing is a decision about indexes, no record moves.
+
+use std::sync::{Arc, PoisonError};
+
+use firn_engine::Result;
+use firn_format::Position;
+
+use crate::log::order::NextSegment;
+use crate::log::{MemtableSet, Segment, SegmentMap};
+use crate::memtable::Memtable;
+use crate::shared::Shared;
+use crate::version::{Frozen, Keyspace};
+
+/// What [`Shared::roll`] came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Rolled {
+    /// Another segment is active now.
+    Next,
+    /// The buffer is full; the active segment stays as it is.
+    Stopped,
+}
+
+/// Which memtables a roll freezes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Freeze {
+    /// Those that reached `memtable_bytes`, and the oldest where the log is too long.
+    Full,
+    /// All that hold records.
+    All,
+    /// As `Full`, and the roll happens however full the buffer is.
+    Forced,
+}
+
+impl Shared {
+    /// Replaces the active segment, which begins at `base`, by the next one.
+    ///
+    /// Returns at once with `Next` if somebody else did. Creates a file; the first writer to overflow a segment
+    /// does it for all.
+    pub(crate) fn roll(&self, base: Position, freeze: Freeze) -> Result<Rolled> {
+        let Some(mut next) = self.log.lock_roll(base) else { return Ok(Rolled::Next) };
+        if freeze == Freeze::Full && !self.has_room_for(self.settings.segment_bytes) {
+            return Ok(Rolled::Stopped);
+        }
+        let segment = self.begin_segment(&mut next, None, freeze)?;
+        self.log.activate(&mut next, &segment);
+        drop(next);
+        self.after_roll();
+        Ok(Rolled::Next)
+    }
+
+    /// Ends the active segment and freezes every memtable that holds records, if there are any.
+    pub(crate) fn freeze_all(&self) -> Result<()> {
+        if self.version.load().live().all(|keyspace| keyspace.memtable.is_empty()) {
+            return Ok(());
+        }
+        let base = self.log.active().base();
+        self.roll(base, Freeze::All).map(|_| ())
+    }
+
+    /// Makes the next segment and the version that knows it; decides which memtables are frozen.
+    pub(super) fn begin_segment(
+        &self,
+        next: &mut NextSegment,
+        frame_bytes: Option<usize>,
+        freeze: Freeze,
+    ) -> Result<Arc<Segment>> {
+        let _changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut version = (**self.version.load()).clone();
+        let active = self.log.active().base();
+        let needed_from = version.log_needed_from();
+        let too_long = next.base().0.saturating_sub(needed_from.0) > self.settings.log_bytes_max;
+        let mut memtables = MemtableSet::default();
+        for slot in version.keyspaces.iter_mut().flatten() {
+            if slot.memtable.is_empty() {
+                // Only writers still copying into the active segment can yet add to it.
+                Arc::make_mut(slot).memtable_start = active;
+            } else {
+                let oldest = too_long && slot.memtable_start <= needed_from;
+                let full = slot.memtable.record_bytes() as u64 >= self.settings.memtable_bytes / 2;
+                if freeze == Freeze::All || oldest || full {
+                    *slot = Arc::new(frozen(slot, next.base()));
+                }
+            }
+            memtables.insert(slot.id(), Arc::clone(&slot.memtable));
+        }
+        let segment = self.log.prepare_next(next, frame_bytes, memtables)?;
+        let mut segments = version.segments.segments().to_vec();
+        segments.push(Arc::clone(&segment));
+        version.segments = Arc::new(SegmentMap::new(segments));
+        self.version.store(Arc::new(version));
+        Ok(segment)
+    }
+
+    pub(super) fn after_roll(&self) {
+        self.pace_by_debt();
+        self.wake_background();
+    }
+}
+
+/// The keyspace with a new memtable, the old one frozen at `end`.
+fn frozen(keyspace: &Keyspace, end: Position) -> Keyspace {
+    let mut next = keyspace.clone();
+    let prefix = keyspace.memtable.common_prefix();
+    next.memtable = Arc::new(Memtable::new(&prefix));
+    next.frozen.insert(0, Frozen { memtable: Arc::clone(&keyspace.memtable), span: keyspace.memtable_start..end });
+    next.memtable_start = end;
+    next
+}

@@ -1,0 +1,103 @@
+//! What the tests need from the machine, and how it is had.
+
+use std::process::{Command, Stdio};
+
+/// A program the tests call.
+pub(crate) struct Tool {
+    pub(crate) command: &'static str,
+    pub(crate) purpose: &'static str,
+    install: Install,
+}
+
+enum Install {
+    /// Packages of Debian and its kin, for root.
+    Apt(&'static [&'static str]),
+    /// A crate, with further arguments for `cargo install --locked`.
+    Cargo(&'static [&'static str]),
+    /// A Python package.
+    Pip(&'static str),
+}
+
+/// What the gate needs; with `full`, what the longer tier needs too.
+pub(crate) fn tools(full: bool) -> Vec<Tool> {
+    let tool = |command, purpose, install| Tool { command, purpose, install };
+    let mut tools = vec![
+        tool("git", "lists the files that tidy checks", Install::Apt(&["git"])),
+        tool("cc", "compiles Zstd and the program's allocator", Install::Apt(&["gcc", "libc6-dev"])),
+    ];
+    if full {
+        tools.extend([
+            tool("c++", "compiles the fuzzing runtime", Install::Apt(&["g++"])),
+            tool("cargo-fuzz", "drives the fuzz targets", Install::Cargo(&["cargo-fuzz"])),
+            tool("cargo-deny", "checks licences and sources", Install::Cargo(&["cargo-deny", "--debug"])),
+            tool("typos", "checks spelling", Install::Pip("typos")),
+        ]);
+    }
+    tools
+}
+
+/// Installs what is missing where that is possible; returns what is still missing, after saying so.
+pub(crate) fn provide<'t>(tools: &[Tool]) -> Vec<&'t str> {
+    let mut lacking = Vec::new();
+    for tool in tools.iter().filter(|tool| !is_present(tool.command)) {
+        println!("installing {}", tool.command);
+        let problem = install(&tool.install).err();
+        if !is_present(tool.command) {
+            let problem = problem.unwrap_or_else(|| "installed, yet not on the search path".to_owned());
+            println!("{} is missing ({problem}): steps that need it are left out", tool.command);
+            lacking.push(tool.command);
+        }
+    }
+    lacking
+}
+
+fn install(how: &Install) -> Result<(), String> {
+    match how {
+        Install::Apt(_) if !is_present("apt-get") => {
+            Err("this machine has no apt-get; install it by hand".to_owned())
+        }
+        Install::Apt(_) if !is_root() => Err("apt-get needs root; install it by hand".to_owned()),
+        Install::Apt(packages) => {
+            call("apt-get", &["update", "-qq"])?;
+            let mut arguments = vec!["install", "-y", "-qq", "--no-install-recommends"];
+            arguments.extend(*packages);
+            call("apt-get", &arguments)
+        }
+        Install::Cargo(rest) => {
+            let mut arguments = vec!["install", "--quiet", "--locked"];
+            arguments.extend(*rest);
+            call("cargo", &arguments)
+        }
+        Install::Pip(package) => call("pip", &["install", "--quiet", package]),
+    }
+}
+
+fn call(program: &str, arguments: &[&str]) -> Result<(), String> {
+    let status = Command::new(program).args(arguments).env("DEBIAN_FRONTEND", "noninteractive").status();
+    match status {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(format!("{program} {} ended with {status}", arguments.join(" "))),
+        Err(error) => Err(format!("cannot run {program}: {error}")),
+    }
+}
+
+fn is_present(command: &str) -> bool {
+    let version = Command::new(command).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
+    version.is_ok()
+}
+
+fn is_root() -> bool {
+    let answer = Command::new("id").arg("-u").output();
+    answer.is_ok_and(|answer| answer.stdout.trim_ascii() == b"0")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn missing_tools_are_named_and_present_ones_are_not() {
+        let tool = |command| Tool { command, purpose: "", install: Install::Cargo(&["--list"]) };
+        assert_eq!(provide(&[tool("cargo"), tool("firn-no-such-program")]), ["firn-no-such-program"]);
+    }
+}

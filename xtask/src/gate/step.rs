@@ -1,0 +1,233 @@
+//! One step of the gate.
+
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result};
+
+use super::tally::Tally;
+
+/// Flags that setting RUSTFLAGS would otherwise take away (they stand in .cargo/config.toml).
+const MACHINE_FLAGS: &str = "-Ctarget-cpu=x86-64-v3";
+const TARGET: &str = "x86_64-unknown-linux-gnu";
+
+/// A command, or a function of this program, with a name.
+pub(crate) struct Step {
+    pub(crate) name: String,
+    /// The tool without which the step is left out.
+    pub(crate) needs: Option<&'static str>,
+    action: Action,
+}
+
+enum Action {
+    Call { program: &'static str, arguments: Vec<String>, environment: Vec<(&'static str, String)> },
+    Inside(fn() -> Result<bool>),
+}
+
+impl Step {
+    pub(crate) fn cargo(name: impl Into<String>, arguments: &[&str]) -> Self {
+        let arguments = arguments.iter().map(|&argument| argument.to_owned()).collect();
+        let action = Action::Call { program: "cargo", arguments, environment: Vec::new() };
+        Self { name: name.into(), needs: Some("cc"), action }
+    }
+
+    pub(crate) fn inside(name: impl Into<String>, function: fn() -> Result<bool>) -> Self {
+        Self { name: name.into(), needs: Some("git"), action: Action::Inside(function) }
+    }
+
+    fn needing(mut self, tool: &'static str) -> Self {
+        self.needs = Some(tool);
+        self
+    }
+
+    fn with(mut self, name: &'static str, value: &str) -> Self {
+        if let Action::Call { environment, .. } = &mut self.action {
+            environment.push((name, value.to_owned()));
+        }
+        self
+    }
+
+    /// The command as a person would type it.
+    pub(crate) fn shown(&self) -> String {
+        match &self.action {
+            Action::Inside(_) => format!("cargo x {}", self.name),
+            Action::Call { program, arguments, environment } => {
+                let quoted = |word: &str| {
+                    if word.contains([' ', '*']) { format!("'{word}'") } else { word.to_owned() }
+                };
+                let mut words: Vec<String> =
+                    environment.iter().map(|(name, value)| format!("{name}={}", quoted(value))).collect();
+                words.push((*program).to_owned());
+                words.extend(arguments.iter().map(|argument| quoted(argument)));
+                words.join(" ")
+            }
+        }
+    }
+
+    /// Runs it and counts: the tests its output reports, or itself as one.
+    pub(crate) fn run(&self, root: &Path) -> Tally {
+        let outcome = match &self.action {
+            Action::Inside(function) => function().map(Tally::one),
+            Action::Call { program, arguments, environment } => {
+                let mut command = Command::new(program);
+                command
+                    .args(arguments)
+                    .current_dir(root)
+                    .envs(environment.iter().map(|(name, value)| (name, value)));
+                call(&mut command)
+            }
+        };
+        outcome.unwrap_or_else(|error| {
+            println!("{error:#}");
+            Tally::one(false)
+        })
+    }
+}
+
+/// Runs a command, shows its output, and sums the test results in it.
+///
+/// A command that fails without a failed test (it did not compile) counts as one failure.
+fn call(command: &mut Command) -> Result<Tally> {
+    let mut child = command.stdout(Stdio::piped()).spawn().context("cannot start it")?;
+    let output = child.stdout.take().context("its output is not piped")?;
+    let mut tests: Option<Tally> = None;
+    for line in BufReader::new(output).split(b'\n') {
+        let line = line.context("cannot read its output")?;
+        let line = String::from_utf8_lossy(&line);
+        println!("{line}");
+        if let Some(tally) = Tally::from_line(&line) {
+            *tests.get_or_insert_default() += tally;
+        }
+    }
+    let is_good = child.wait().context("cannot wait for it")?.success();
+    Ok(match tests {
+        None => Tally::one(is_good),
+        Some(tally) if !is_good && tally.failed == 0 => Tally { failed: 1, ..tally },
+        Some(tally) => tally,
+    })
+}
+
+/// Model checks of every crate that has `tests/loom_*.rs`.
+pub(super) fn loom(root: &Path, full: bool) -> Vec<Step> {
+    let mut folders: Vec<_> =
+        std::fs::read_dir(root.join("crates")).into_iter().flatten().flatten().collect();
+    folders.sort_by_key(std::fs::DirEntry::file_name);
+    let has_models = |folder: &std::fs::DirEntry| {
+        let mut tests = std::fs::read_dir(folder.path().join("tests")).into_iter().flatten().flatten();
+        tests.any(|test| test.file_name().to_string_lossy().starts_with("loom_"))
+    };
+    let names = folders.iter().filter(|folder| has_models(folder)).map(|folder| folder.file_name());
+    names
+        .map(|name| {
+            let package = format!("firn-{}", name.to_string_lossy());
+            let arguments = ["test", "--release", "-p", &package, "--test", "loom_*", "--no-fail-fast"];
+            Step::cargo(format!("loom {package}"), &arguments)
+                .with("RUSTFLAGS", &format!("--cfg loom {MACHINE_FLAGS}"))
+                .with("CARGO_TARGET_DIR", "target/loom")
+                .with("CARGO_PROFILE_RELEASE_LTO", "off")
+                .with("LOOM_MAX_PREEMPTIONS", if full { "3" } else { "2" })
+        })
+        .collect()
+}
+
+pub(super) fn documentation() -> Step {
+    Step::cargo("documentation", &["doc", "--workspace", "--no-deps"]).with("RUSTDOCFLAGS", "-Dwarnings")
+}
+
+/// The seeded tests, in the profile of the tests so that assertions are on.
+pub(super) fn simulations(full: bool) -> Vec<Step> {
+    let [seeds, cuts, batches] = if full { ["2000", "10000", "20000"] } else { ["200", "1000", "2000"] };
+    let step = |mode: &str, option: &str, count: &str| {
+        Step::cargo(format!("sim {mode}"), &["run", "--quiet", "-p", "firn-sim", "--", mode, option, count])
+    };
+    vec![
+        step("metamorphic", "--seeds", seeds),
+        step("crash", "--cuts", cuts),
+        step("batches", "--count", batches),
+    ]
+}
+
+/// One minute on every fuzz target of crate format.
+pub(super) fn fuzzing(root: &Path) -> Vec<Step> {
+    let targets =
+        std::fs::read_dir(root.join("crates/format/fuzz/fuzz_targets")).into_iter().flatten().flatten();
+    let mut names: Vec<String> = targets
+        .filter_map(|target| target.file_name().to_str()?.strip_suffix(".rs").map(str::to_owned))
+        .collect();
+    names.sort();
+    let step = |name: String| {
+        let arguments = [
+            "fuzz",
+            "run",
+            "--fuzz-dir",
+            "crates/format/fuzz",
+            "-s",
+            "none",
+            &name,
+            "--",
+            "-max_total_time=60",
+        ];
+        Step::cargo(format!("fuzz {name}"), &arguments).needing("cargo-fuzz")
+    };
+    names.into_iter().map(step).collect()
+}
+
+/// The crates with `unsafe` under the address sanitizer, on the stable toolchain.
+pub(super) fn address_sanitizer() -> Step {
+    let arguments = [
+        "test",
+        "-p",
+        "firn-pmem",
+        "-p",
+        "firn-storage",
+        "-p",
+        "firn-tree",
+        "--lib",
+        "--tests",
+        "--target",
+        TARGET,
+    ];
+    Step::cargo("address sanitizer", &arguments)
+        .with("RUSTC_BOOTSTRAP", "1")
+        .with("RUSTFLAGS", &format!("-Zsanitizer=address {MACHINE_FLAGS}"))
+        .with("CARGO_TARGET_DIR", "target/address")
+}
+
+/// Licences, sources and spelling.
+pub(super) fn supply_chain() -> Vec<Step> {
+    let spelling = Action::Call { program: "typos", arguments: Vec::new(), environment: Vec::new() };
+    vec![
+        Step::cargo("licences", &["deny", "check", "licenses", "bans", "sources"]).needing("cargo-deny"),
+        Step { name: "spelling".to_owned(), needs: Some("typos"), action: spelling },
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn results_in_the_output_are_summed() {
+        let script = "echo 'test result: ok. 2 passed; 0 failed; 0 ignored'; echo 'test result: ok. 3 passed; 0 failed;'";
+        let tally = call(Command::new("sh").args(["-c", script])).expect("sh runs");
+        assert_eq!(tally, Tally { passed: 5, failed: 0 });
+    }
+
+    #[test]
+    fn a_command_that_fails_counts_even_without_a_failed_test() {
+        let fails = |script: &str| call(Command::new("sh").args(["-c", script])).expect("sh runs");
+        assert_eq!(fails("exit 1"), Tally { passed: 0, failed: 1 });
+        assert_eq!(
+            fails("echo 'test result: ok. 2 passed; 0 failed;'; exit 1"),
+            Tally { passed: 2, failed: 1 }
+        );
+        assert_eq!(fails("exit 0"), Tally { passed: 1, failed: 0 });
+    }
+
+    #[test]
+    fn a_step_is_shown_as_it_would_be_typed() {
+        let step = Step::cargo("x", &["test", "--test", "loom_*"]).with("A", "b c");
+        assert_eq!(step.shown(), "A='b c' cargo test --test 'loom_*'");
+    }
+}

@@ -1,0 +1,177 @@
+//! `cargo x soak`: hours of seeds, and a report that can be committed.
+
+use std::fmt::Write as _;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+
+use crate::repository::root;
+
+/// What `cargo x soak` takes.
+#[derive(clap::Args, Debug)]
+pub(crate) struct Options {
+    /// Metamorphic scripts, one per seed.
+    #[arg(long, default_value_t = 2_000)]
+    seeds: u64,
+    /// Crash cuts.
+    #[arg(long, default_value_t = 10_000)]
+    cuts: u64,
+    /// Batches that cross keyspaces, with kills and power losses.
+    #[arg(long, default_value_t = 100_000)]
+    batches: u64,
+    /// Rounds of kill -9 on the real program.
+    #[arg(long, default_value_t = 20)]
+    kills: u64,
+    /// Repeat everything with further seeds until this many hours have passed.
+    #[arg(long, default_value_t = 0.0)]
+    hours: f64,
+    /// The first seed; a report names it, so that a run can be repeated.
+    #[arg(long, default_value_t = 1)]
+    first_seed: u64,
+}
+
+/// One run of the simulator.
+struct Run {
+    command: String,
+    /// Its last lines, where it says what it did.
+    said: Vec<String>,
+    is_good: bool,
+    time: Duration,
+}
+
+/// Lines of output kept for the report.
+const SAID_LINES_MAX: usize = 30;
+
+/// Runs everything at least once and writes `docs/soak/<date>.md`; `Ok(true)` if nothing was violated.
+pub(crate) fn run(options: &Options) -> Result<bool> {
+    let root = root();
+    let build = ["build", "--release", "-p", "firn-sim", "-p", "firn-cli"];
+    let status = Command::new("cargo").args(build).current_dir(&root).status().context("cannot run cargo")?;
+    anyhow::ensure!(status.success(), "the simulator does not build");
+    let start = now();
+    let mut runs = Vec::new();
+    let mut seed = options.first_seed;
+    loop {
+        for (mode, option, count) in [
+            ("metamorphic", "--seeds", options.seeds),
+            ("crash", "--cuts", options.cuts),
+            ("batches", "--count", options.batches),
+            ("kill", "--rounds", options.kills),
+        ] {
+            if count > 0 {
+                runs.push(simulate(&root, mode, option, count, seed)?);
+            }
+        }
+        seed += options.seeds.max(1);
+        if start.elapsed().as_secs_f64() >= options.hours * 3600.0 {
+            break;
+        }
+    }
+    write_report(&root, &runs)?;
+    Ok(runs.iter().all(|run| run.is_good))
+}
+
+fn simulate(root: &Path, mode: &str, option: &str, count: u64, seed: u64) -> Result<Run> {
+    let (count, seed) = (count.to_string(), seed.to_string());
+    let arguments =
+        ["run", "--release", "--quiet", "-p", "firn-sim", "--", mode, option, &count, "--first-seed", &seed];
+    let command = format!("cargo {}", arguments.join(" "));
+    println!("== {command}");
+    let start = now();
+    let mut child = Command::new("cargo")
+        .args(arguments)
+        .current_dir(root)
+        .stdout(Stdio::piped())
+        .spawn()
+        .context("cannot run cargo")?;
+    let mut said: Vec<String> = Vec::new();
+    let output = child.stdout.take().context("the simulator's output is not piped")?;
+    for line in BufReader::new(output).lines() {
+        let line = line.context("cannot read the simulator's output")?;
+        println!("{line}");
+        said.push(line);
+    }
+    let is_good = child.wait().context("cannot wait for the simulator")?.success();
+    said.drain(..said.len().saturating_sub(SAID_LINES_MAX));
+    Ok(Run { command, said, is_good, time: start.elapsed() })
+}
+
+fn write_report(root: &Path, runs: &[Run]) -> Result<()> {
+    let date = answer("date", &["-u", "+%Y-%m-%d"]);
+    let folder = root.join("docs/soak");
+    std::fs::create_dir_all(&folder).context("cannot create docs/soak")?;
+    // A second run on one day must not replace the first one's report.
+    let names = std::iter::once(date.clone()).chain((2..).map(|number| format!("{date}-{number}")));
+    let file = names.map(|name| folder.join(format!("{name}.md"))).find(|file| !file.exists());
+    let file = file.context("no free name for the report")?;
+    std::fs::write(&file, report(&date, runs)).with_context(|| format!("cannot write {}", file.display()))?;
+    println!("report: {}", file.display());
+    Ok(())
+}
+
+fn report(date: &str, runs: &[Run]) -> String {
+    let violated = runs.iter().filter(|run| !run.is_good).count();
+    let mut text = format!("# Soak of {date}\n\n");
+    let _ =
+        writeln!(text, "- commit: {}", answer("git", &["describe", "--always", "--dirty", "--abbrev=12"]));
+    let _ = writeln!(text, "- compiler: {}", answer("rustc", &["--version"]));
+    let _ = writeln!(text, "- machine: {}", machine());
+    let _ = writeln!(text, "- runs: {}, of which violated: {violated}\n", runs.len());
+    let _ = writeln!(text, "| command | result | seconds |\n|---|---|---|");
+    for run in runs {
+        let verdict = if run.is_good { "no violation" } else { "**violated**" };
+        let _ = writeln!(text, "| `{}` | {verdict} | {:.0} |", run.command, run.time.as_secs_f64());
+    }
+    text.push_str("\nWhat each run said at its end:\n");
+    for run in runs {
+        let _ = writeln!(text, "\n```text\n$ {}\n{}\n```", run.command, run.said.join("\n"));
+    }
+    text
+}
+
+fn machine() -> String {
+    let processor = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let model = processor.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
+    let memory = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let memory = memory.lines().find_map(|line| line.strip_prefix("MemTotal:")?.trim().strip_suffix(" kB"));
+    let gib = memory.and_then(|kib| kib.parse::<u64>().ok()).map_or(0, |kib| kib >> 20);
+    let cores = std::thread::available_parallelism().map_or(0, usize::from);
+    let model = model.map_or("unknown processor", |(_, name)| name);
+    format!("{cores} x {model}, {gib} GiB memory, {}", answer("uname", &["-sr"]))
+}
+
+/// What a program answers on one line; `unknown` if it cannot be asked.
+fn answer(program: &str, arguments: &[&str]) -> String {
+    let output = Command::new(program).args(arguments).current_dir(root()).output();
+    let text =
+        output.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned()).unwrap_or_default();
+    if text.is_empty() { "unknown".to_owned() } else { text }
+}
+
+#[expect(clippy::disallowed_methods, reason = "the one place where soak reads the clock")]
+fn now() -> Instant {
+    Instant::now()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_report_names_commands_and_violations() {
+        let run = |is_good| Run {
+            command: "cargo run -- crash".to_owned(),
+            said: vec!["10 cuts".to_owned()],
+            is_good,
+            time: Duration::from_secs(3),
+        };
+        let text = report("2030-01-02", &[run(true), run(false)]);
+        assert!(text.starts_with("# Soak of 2030-01-02\n"));
+        assert!(text.contains("- runs: 2, of which violated: 1\n"));
+        assert!(text.contains("| `cargo run -- crash` | **violated** | 3 |"));
+        assert!(text.contains("$ cargo run -- crash\n10 cuts\n"));
+    }
+}

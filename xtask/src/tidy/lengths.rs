@@ -1,0 +1,143 @@
+//! How long a file and a function may be.
+
+use std::collections::BTreeSet;
+
+use super::Finding;
+use super::dead_files::places;
+use super::ratchet::{Measured, Ratchet};
+use crate::repository::Repository;
+use crate::source::Source;
+
+const FILES: Ratchet = Ratchet {
+    list: "xtask/ratchet/files.txt",
+    limit: 500,
+    list_lines_max: 0,
+    remedy: "split it by stage, one idea per file",
+};
+
+const FUNCTIONS: Ratchet = Ratchet {
+    list: "xtask/ratchet/functions.txt",
+    limit: 70,
+    list_lines_max: 0,
+    remedy: "keep the control flow here and move the leaves into functions of their own",
+};
+
+/// Most lines of a `lib.rs`, which is a table of contents.
+const LIB_LINES_MAX: usize = 150;
+
+/// Most lines of tests inside a production file.
+const INLINE_TEST_LINES_MAX: usize = 80;
+
+pub(super) fn check(repository: &Repository) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let (mut files, mut functions) = (Vec::new(), Vec::new());
+    let test_modules = test_modules(repository);
+    let is_test = |path: &str| is_test_file(path) || test_modules.contains(path);
+    for (path, source) in repository.sources().filter(|(path, _)| !is_test(path)) {
+        let count = source.production_line_count();
+        files.push(Measured { name: path.to_owned(), path: path.to_owned(), line: 1, count });
+        functions.extend(source.production_functions().into_iter().map(|function| Measured {
+            name: format!("{path}::{}", function.name),
+            path: path.to_owned(),
+            line: function.line,
+            count: function.line_count,
+        }));
+        findings.extend(long_library(path, count));
+        findings.extend(long_inline_tests(path, &source));
+    }
+    findings.extend(FILES.check(repository, files));
+    findings.extend(FUNCTIONS.check(repository, longest_of_each_name(functions)));
+    findings
+}
+
+/// Whether all of the file is test or benchmark code.
+pub(super) fn is_test_file(path: &str) -> bool {
+    let is_test_folder = |part: &str| matches!(part, "tests" | "benches" | "fuzz");
+    path.ends_with("/tests.rs") || path.split('/').any(is_test_folder)
+}
+
+/// Files declared by `#[cfg(test)] mod name;`.
+fn test_modules(repository: &Repository) -> BTreeSet<String> {
+    let is_root = |path: &str| ["/lib.rs", "/main.rs"].iter().any(|name| path.ends_with(name));
+    let declared = |(path, source): (&str, Source<'_>)| {
+        let lines = source.module_lines().into_iter().filter(|line| line.is_test);
+        lines.flat_map(|line| places(path, is_root(path), &line)).collect::<Vec<String>>()
+    };
+    repository.sources().flat_map(declared).collect()
+}
+
+fn long_library(path: &str, count: usize) -> Option<Finding> {
+    let is_too_long = path.ends_with("src/lib.rs") && count > LIB_LINES_MAX;
+    is_too_long.then(|| {
+        let message = format!(
+            "lib.rs has {count} lines, the limit is {LIB_LINES_MAX}: it is a table of contents, move code out"
+        );
+        Finding::new(path, 1, message)
+    })
+}
+
+fn long_inline_tests(path: &str, source: &Source<'_>) -> Option<Finding> {
+    let count = source.text().lines().count() - source.production_line_count();
+    let first = source.test_ranges().first()?.start;
+    (count > INLINE_TEST_LINES_MAX).then(|| {
+        let stem = path.trim_end_matches(".rs");
+        let stem = stem.trim_end_matches("/mod").trim_end_matches("/lib").trim_end_matches("/main");
+        let message = format!(
+            "{count} lines of tests, the limit is {INLINE_TEST_LINES_MAX}: move them to {stem}/tests.rs"
+        );
+        Finding::new(path, source.line_of(first), message)
+    })
+}
+
+/// Functions of one name in one file share one line of the list.
+fn longest_of_each_name(mut functions: Vec<Measured>) -> Vec<Measured> {
+    functions.sort_by(|a, b| a.name.cmp(&b.name).then(b.count.cmp(&a.count)));
+    functions.dedup_by(|later, first| later.name == first.name);
+    functions
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(path: &str, text: &str) -> Vec<String> {
+        check(&Repository::planted(&[(path, text)])).iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn a_long_file_is_found_and_its_tests_are_not_counted() {
+        let found = |text: &str| found("crates/tree/src/long.rs", text);
+        assert_eq!(found(&"const A: u8 = 1;\n".repeat(500)), [""; 0]);
+        assert!(found(&"const A: u8 = 1;\n".repeat(501))[0].contains("has 501 lines, the limit is 500"));
+        let tests = format!("#[cfg(test)]\nmod tests {{\n{}}}\n", "const B: u8 = 1;\n".repeat(70));
+        assert_eq!(found(&format!("{}{tests}", "const A: u8 = 1;\n".repeat(500))), [""; 0]);
+    }
+
+    #[test]
+    fn a_long_function_is_found() {
+        let function = |lines: usize| format!("fn f() {{\n{}}}\n", "    g();\n".repeat(lines - 2));
+        assert_eq!(found("crates/tree/src/a.rs", &function(70)), [""; 0]);
+        let over = found("crates/tree/src/a.rs", &function(71));
+        assert!(
+            over[0].starts_with("crates/tree/src/a.rs:1: crates/tree/src/a.rs::f has 71 lines"),
+            "{over:?}"
+        );
+        assert_eq!(found("crates/tree/tests/it/a.rs", &function(71)), [""; 0]);
+    }
+
+    #[test]
+    fn modules_of_tests_are_not_measured() {
+        let long = "const A: u8 = 1;\n".repeat(501);
+        let files =
+            [("crates/tree/src/a.rs", "#[cfg(test)]\nmod model;\n"), ("crates/tree/src/a/model.rs", &long)];
+        assert_eq!(check(&Repository::planted(&files)), []);
+    }
+
+    #[test]
+    fn a_long_library_file_and_long_inline_tests_are_found() {
+        assert_eq!(found("crates/tree/src/lib.rs", &"mod a;\n".repeat(151)).len(), 1);
+        let tests =
+            format!("fn f() {{}}\n#[cfg(test)]\nmod tests {{\n{}}}\n", "const B: u8 = 1;\n".repeat(90));
+        assert!(found("crates/tree/src/a/mod.rs", &tests)[0].contains(":2: 93 lines of tests"));
+    }
+}
