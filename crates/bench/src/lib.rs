@@ -1,9 +1,30 @@
-//! Workloads, measures and reports.
+//! Workloads, measures and reports: how fast a store is, and at what cost.
+//!
+//! ```text
+//!   args ─► suite (YcsbSuite, DbSuite) ─► phase ─► driver ─► Client ─► store
+//!              │ workload: what to do                │ latencies, gauges
+//!              │ distribution: to which record       ▼
+//!              └──────────────► report ◄──────── Measured, with what `measure` saw of the process
+//! ```
+//!
+//! Start at [`run_ycsb`] and [`run_db`]; a store joins by implementing [`target::Target`], [`target::Client`]
+//! and [`target::TargetFactory`]. Every program that compares stores uses this crate, so that all are driven by
+//! the same code.
+//!
+//! # Not here
+//! - Other people's stores: the workspace `peers` brings them.
+//! - Running several stores side by side: `peers` does that too.
+//!
+//! # Invariants
+//! 1. Key numbers, keys and mixes are those of YCSB and db_bench; tests hold them to published values.
+//! 2. What a phase draws is a function of its seed and the number of threads.
+//! 3. A phase that writes ends drained, and its bytes, processor time and stalls include the drain.
+//! 4. With a rate, latency counts from the intended start of each operation.
 
 #![forbid(unsafe_code)]
 
 pub mod args;
-pub mod run;
+mod run;
 pub mod suite;
 pub mod workload;
 pub mod distribution;
@@ -13,4 +34,4 @@ pub mod measure;
 pub mod report;
 pub mod progress;
 
-pub use run::{run_db, run_ycsb};
+pub use run::{command_line, run_db, run_ycsb};

@@ -10,9 +10,11 @@ use std::path::{Path, PathBuf};
 use firn_engine::{Durability, Result};
 
 mod engine;
+mod firn;
 mod memory;
 
 pub use self::engine::EngineTarget;
+pub use self::firn::FirnFactory;
 pub use self::memory::{MemoryFactory, MemoryTarget};
 
 /// Settings as they are written into reports: name to value, sorted by name.

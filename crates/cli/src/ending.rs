@@ -56,7 +56,13 @@ impl Failure {
 
     /// What the store said about the database in `dir`.
     pub(crate) fn database(dir: &Path, error: &Error) -> Self {
-        let mut message = format!("{}: {error}", dir.display());
+        let failure = Self::engine(error);
+        Self { message: format!("{}: {}", dir.display(), failure.message), ..failure }
+    }
+
+    /// What the store said, with its causes.
+    pub(crate) fn engine(error: &Error) -> Self {
+        let mut message = error.to_string();
         let mut cause = std::error::Error::source(error);
         while let Some(error) = cause {
             let text = error.to_string();

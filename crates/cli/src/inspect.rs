@@ -32,7 +32,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
     match described {
         Ok(Some(error)) => {
             let message = format!("{} at offset {}: {error}", path.display(), error.offset);
-            Err(Failure::new(Ending::Corrupt, message))
+            // What a newer release wrote is not damaged.
+            let ending = if error.is_newer { Ending::Failed } else { Ending::Corrupt };
+            Err(Failure::new(ending, message))
         }
         // A refused line is a reader gone away, or an error that `finish` has reported.
         Ok(None) | Err(_) => Ok(Ending::Done),

@@ -17,6 +17,7 @@ mod scan;
 mod stats;
 mod inspect;
 mod config;
+mod bench;
 
 use std::process::ExitCode;
 use std::sync::LazyLock;
@@ -46,6 +47,7 @@ enum Command {
     Stats(stats::Arguments),
     Inspect(inspect::Arguments),
     Config(config::Arguments),
+    Bench(bench::Arguments),
 }
 
 static VERSION: LazyLock<String> = LazyLock::new(|| {
@@ -74,6 +76,7 @@ fn run(command: Command) -> Result<Ending> {
         Command::Stats(arguments) => stats::run(&arguments),
         Command::Inspect(arguments) => inspect::run(&arguments),
         Command::Config(arguments) => config::run(&arguments),
+        Command::Bench(arguments) => bench::run(&arguments),
     }
 }
 

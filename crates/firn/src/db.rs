@@ -22,7 +22,6 @@ use crate::Settings;
 ///
 /// 1. What a write acknowledged survives what the database's durability names.
 /// 2. One process has a directory open for writing at a time.
-#[derive(Debug)]
 pub struct Db {
     engine: Arc<dyn Ordered>,
     idle: Mutex<Vec<Blocking>>,
@@ -129,6 +128,12 @@ impl Builder {
     }
 }
 
+impl std::fmt::Debug for Db {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Db").finish_non_exhaustive()
+    }
+}
+
 impl Db {
     /// Opens the database in the directory `path` with default settings, creating it if there is none.
     ///
@@ -194,9 +199,7 @@ impl Db {
         f: impl FnMut(Option<&[u8]>) -> (Change, R) + Send + 'static,
     ) -> Result<R> {
         let options = WriteOptions::default();
-        let updated =
-            self.with_session(|session| session.update(KEYSPACE_DEFAULT, key.as_ref(), f, options))?;
-        Ok(updated.1)
+        self.with_session(|session| session.update(KEYSPACE_DEFAULT, key.as_ref(), options, f))
     }
 
     /// Removes every key of `start..end`.

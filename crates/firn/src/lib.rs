@@ -27,3 +27,8 @@ pub use firn_engine::{
     Session, Snapshot, Stats, Ticket, Values, WriteOptions, future,
 };
 pub use settings::Settings;
+
+/// The example in README.md is compiled and run.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+mod readme {}

@@ -14,12 +14,19 @@ pub struct Error {
     pub expected: String,
     /// What was there.
     pub found: String,
+    /// Whether the bytes are whole and only a newer release of Firn knows their format.
+    pub is_newer: bool,
 }
 
 impl Error {
     /// An error at `offset`.
     pub fn new(offset: usize, expected: impl Into<String>, found: impl Into<String>) -> Self {
-        Self { offset, expected: expected.into(), found: found.into() }
+        Self { offset, expected: expected.into(), found: found.into(), is_newer: false }
+    }
+
+    /// Bytes at `offset` that only a newer release can read.
+    pub fn newer(offset: usize, expected: impl Into<String>, found: impl Into<String>) -> Self {
+        Self { is_newer: true, ..Self::new(offset, expected, found) }
     }
 
     /// The same error seen from a slice in which this one begins at `base`.

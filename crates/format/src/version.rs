@@ -21,7 +21,7 @@ impl FormatVersion {
     pub fn from_u32(number: u32, offset: usize) -> Result<Self> {
         match number {
             1 => Ok(Self::V1),
-            _ => Err(Error::new(
+            _ => Err(Error::newer(
                 offset,
                 format!("format version {} or older", Self::CURRENT as u32),
                 format!("version {number} (written by a newer Firn: upgrade to read it)"),

@@ -1,9 +1,51 @@
 //! Background work as values.
+//!
+//! A [`JobSpec`] says *what* to rewrite: which immutable tables to read, which rules to apply, where the outputs
+//! go. It does not say *where* it runs. The same spec yields the same bytes on this thread, on another one, or on
+//! another machine.
+//!
+//! ```text
+//!   picks ─► JobSpec ─► Executor ─► JobResult ─► verify ─► commit (the engine's one manifest edit)
+//!               │                       ▲
+//!               └─ run: tables ─► MergeCursor ─► compact_entries ─► TableWriter ─► tables
+//!      drain: buffer runs ─► MergeCursor ─┘  (compact_source: the same core over any cursor)
+//! ```
+//!
+//! Start at [`JobSpec`], then [`run()`]; everything else serves them.
+//!
+//! # Not here
+//! - When to compact, and what: the engine decides.
+//! - Opening a database: a worker needs storage and a spec, nothing else.
+//! - Retrying: only the submitter knows whether the inputs are still live.
+//!
+//! # Invariants
+//! 1. Inputs are immutable; whoever submits keeps them until the result is committed or given up.
+//! 2. Output bytes are a function of the spec alone: no clock, no randomness, no thread order.
+//! 3. `input + produced = outputs + dropped`, by count, bytes and content hash, or there is no result.
+//! 4. Outputs are invisible until committed; the outputs of a dead attempt are garbage, never damage.
 
 #![forbid(unsafe_code)]
 
-mod cursor;
-mod merge;
+mod spec; // what
+mod cursor; // walking entries, whatever holds them
+mod run_cursor; // the tables of one sorted run
+mod merge; // many cursors as one
+mod compact; // the rules
+mod conservation; // the sums that show nothing was lost
+mod write; // the outputs
+mod run; // all of it on one thread
+mod verify; // when a result may be believed
+mod control; // stopping it
+mod error;
 
+pub use compact::{CompactRules, Sink, compact_entries};
+pub use conservation::{Sums, Tally};
+pub use control::Control;
 pub use cursor::Cursor;
+pub use error::{Error, ErrorKind, Result};
 pub use merge::MergeCursor;
+pub use run::{Output, compact_source, run};
+pub use run_cursor::RunCursor;
+pub use spec::{JobInput, JobResult, JobSpec, KeyRange, OutputForm, Rules};
+pub use verify::{verify, verify_all, verify_files};
+pub use write::TableWriter;

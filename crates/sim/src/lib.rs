@@ -1,4 +1,23 @@
 //! Models, scripts and crashes: how Firn is proved.
+//!
+//! A script (text, drawn from a seed) runs on an engine and on a model of it side by side; the first answer that
+//! differs is a violation. The machine under the engine is a directory in memory that can be stopped at any
+//! operation; what is left after a kill or a loss of power must be a prefix of what was written, whole batches,
+//! nothing acknowledged missing.
+//!
+//! ```text
+//!   seed ─► generate ─► ops ──┬─► runner ─► engine (world) ─► storage that stops ─► recover ─► promise kept?
+//!                             └───────────► model ──────────────────────────────────────────────▲
+//!   metamorphic: one script, many settings      crash: one script, cut at every operation
+//!   batches: all or nothing, prefix always      kill: real processes, kill -9
+//! ```
+//!
+//! Start at [`ops`] and [`runner`]. The program `firn-sim` (`cargo x sim`) runs all of it at any length.
+//!
+//! # Invariants
+//! 1. A run is a function of its seed (engines without threads), and a failure prints the line that repeats it.
+//! 2. What failed is made small and kept in `corpus/`, and the tests run it for ever.
+//! 3. The harness is proved alive by canaries: [`reference::Fault`] breaks each promise, and each is noticed.
 
 #![forbid(unsafe_code)]
 

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use fastrand::Rng;
 use firn_engine::conformance::semantics;
 use firn_engine::{Compression, Durability, Engine, Result};
-use firn_storage::{Clock, Storage};
+use firn_storage::{Clock, Storage, ThreadSpawn};
+use firn_tree::{Background, Tree, TreeOptions, TreeSettings};
 
 use crate::reference::{Fault, Reference, ReferenceOptions};
 
@@ -104,7 +105,7 @@ pub struct Opened {
     /// The engine.
     pub engine: Arc<dyn Engine>,
     /// Runs one unit of background work; `false` if there was none (or it runs on threads).
-    pub step: Box<dyn FnMut() -> bool + Send>,
+    pub step: Box<dyn FnMut() -> Result<bool> + Send>,
 }
 
 impl fmt::Debug for Opened {
@@ -146,13 +147,76 @@ impl World for ReferenceWorld {
             pending_every: u64::from(knobs.steps_max),
             fault: self.fault,
         };
-        Ok(Opened { engine: Arc::new(Reference::open(options)?), step: Box::new(|| false) })
+        Ok(Opened { engine: Arc::new(Reference::open(options)?), step: Box::new(|| Ok(false)) })
+    }
+}
+
+/// The ordered engine.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct TreeWorld;
+
+impl World for TreeWorld {
+    fn name(&self) -> &'static str {
+        "tree"
+    }
+
+    fn open(&self, storage: Arc<dyn Storage>, knobs: &Knobs, clock: Arc<dyn Clock>) -> Result<Opened> {
+        let background = match knobs.has_threads {
+            true => Background::Threads(Arc::new(ThreadSpawn::new())),
+            false => Background::Manual,
+        };
+        let options = TreeOptions {
+            storage,
+            settings: tree_settings(knobs),
+            semantics: semantics(),
+            clock,
+            background,
+            seed: 7,
+            create: true,
+            read_only: false,
+        };
+        let tree = Tree::open(options)?;
+        let stepped = Arc::downgrade(&tree);
+        let (is_eager, is_manual) = (knobs.memtable_bytes <= 16 << 10, !knobs.has_threads);
+        let mut count = 0_u32;
+        let step = Box::new(move || {
+            let Some(tree) = stepped.upgrade() else { return Ok(false) };
+            count += 1;
+            if is_eager && count.is_multiple_of(4) {
+                // Scripts are too short to fill a segment; small memtables are frozen by hand.
+                tree.freeze()?;
+            }
+            if is_manual { tree.step() } else { Ok(false) }
+        });
+        Ok(Opened { engine: tree, step })
+    }
+}
+
+fn tree_settings(knobs: &Knobs) -> TreeSettings {
+    let buffer_bytes_max = (knobs.buffer_bytes * 4).max(4 * knobs.segment_bytes);
+    TreeSettings {
+        memory_bytes: 64 << 20,
+        memtable_bytes: knobs.memtable_bytes,
+        segment_bytes: knobs.segment_bytes,
+        buffer_bytes: knobs.buffer_bytes,
+        buffer_bytes_max,
+        log_bytes_max: knobs.log_bytes_max,
+        merge_fan_in: knobs.merge_fan_in,
+        durability: knobs.durability,
+        block_bytes: knobs.block_bytes,
+        table_bytes: knobs.table_bytes,
+        filter_bits_per_key: knobs.filter_bits_per_key,
+        level0_runs_max: knobs.level0_runs_max,
+        compression: knobs.compression,
+        manifest_edits_max: knobs.manifest_edits_max,
+        ..TreeSettings::default()
     }
 }
 
 /// The world called `name`.
 pub fn world(name: &str) -> Option<Box<dyn World>> {
     match name {
+        "tree" => Some(Box::new(TreeWorld)),
         "reference" => Some(Box::new(ReferenceWorld::default())),
         _ => None,
     }

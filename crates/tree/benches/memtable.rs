@@ -245,7 +245,7 @@ fn median(mut figures: Vec<f64>) -> f64 {
 
 fn main() {
     let full = std::env::args().any(|argument| argument == "--bench");
-    let (log_bytes, rounds) = if full { (64 << 20, 3) } else { (1 << 18, 1) };
+    let (log_bytes, rounds) = if full { (64 << 20, 7) } else { (1 << 18, 1) };
     println!("| structure | value bytes | threads | {} |", COLUMNS.join(" | "));
     println!("|---|---|---|{}", "---|".repeat(COLUMNS.len()));
     for value_bytes in [100, 1024] {

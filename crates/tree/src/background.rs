@@ -52,6 +52,8 @@ pub(crate) struct Busy {
     tables: BTreeSet<String>,
     spare: bool,
     running: usize,
+    /// Compactions that began are finished, none begins.
+    held: usize,
     stop: bool,
     /// Everything below is to be drained, however little it is.
     drain_through: Position,
@@ -123,13 +125,40 @@ impl Schedule {
         }
     }
 
+    /// Lets nothing begin until the answer is dropped; what is in progress goes on.
+    fn hold(&self) -> Held<'_> {
+        self.lock().held += 1;
+        Held(self)
+    }
+
     /// Whether a task in progress should give up.
     pub(crate) fn is_stopping(&self) -> bool {
         self.lock().stop
     }
 }
 
+/// See [`Shared::hold_background`].
+pub(crate) struct Held<'s>(&'s Schedule);
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        self.0.lock().held -= 1;
+        self.0.work.notify_all();
+    }
+}
+
 impl Shared {
+    /// Lets no compaction begin until the answer is dropped, after those in progress have ended.
+    pub(crate) fn hold_background(&self) -> Held<'_> {
+        let held = self.schedule.hold();
+        let mut busy = self.schedule.lock();
+        while !busy.tables.is_empty() {
+            busy = self.schedule.idle.wait(busy).unwrap_or_else(PoisonError::into_inner);
+        }
+        drop(busy);
+        held
+    }
+
     /// Starts the background threads; they end after [`Schedule::stop`].
     pub(crate) fn start_background(self: &Arc<Self>, spawn: &dyn Spawn) -> Result<()> {
         for index in 0..self.settings.background_threads {
@@ -236,7 +265,7 @@ impl Shared {
                 return Some(Task::Merge { keyspace: id, runs });
             }
         }
-        if busy.refused.is_none() {
+        if busy.refused.is_none() && busy.held == 0 {
             let best = version
                 .live()
                 .filter_map(|keyspace| Some((keyspace.id(), pick(&keyspace.levels, &self.pick_rules(), &busy.tables)?)))

@@ -24,9 +24,12 @@ pub fn from_storage(error: firn_storage::Error) -> Error {
 }
 
 /// The contract's error for bytes of `file` that do not decode; `base` = file offset of the decoded slice.
+///
+/// `Corrupt`, or `Invalid` if a newer release wrote them.
 pub(crate) fn from_format(file: &str, base: u64, error: &firn_format::Error) -> Error {
     let place = Place { file: file.to_owned(), offset: Some(base + error.offset as u64) };
-    Error::corrupt(place, format!("expected {}, found {}", error.expected, error.found))
+    let kind = if error.is_newer { ErrorKind::Invalid } else { ErrorKind::Corrupt };
+    Error::new(kind, format!("expected {}, found {}", error.expected, error.found)).at(place)
 }
 
 /// A shared `io::Error` as a source.

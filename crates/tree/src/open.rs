@@ -94,6 +94,7 @@ pub(crate) fn open(options: &TreeOptions) -> Result<(Arc<Shared>, Box<dyn Storag
         cache,
         graveyard,
         schedule: Schedule::new(matches!(options.background, Background::Manual) || options.read_only),
+        control: firn_jobs::Control::new(),
         counters: Default::default(),
         pool,
         tick_ms: AtomicU64::new(state.tick_ms),

@@ -39,6 +39,8 @@ pub(crate) struct Shared {
     pub(crate) cache: Arc<BlockCache>,
     pub(crate) graveyard: Arc<Graveyard>,
     pub(crate) schedule: Schedule,
+    /// Cancels jobs in progress at close.
+    pub(crate) control: firn_jobs::Control,
     pub(crate) counters: Counters,
     pub(crate) pool: Option<ReadPool>,
     pub(crate) tick_ms: AtomicU64,

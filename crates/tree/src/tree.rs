@@ -233,6 +233,7 @@ impl Shared {
 
     /// Ends background work and makes what was acknowledged durable.
     fn shut_down(&self) -> Result<()> {
+        self.control.cancel();
         self.schedule.stop();
         if let Some(pool) = &self.pool {
             pool.shutdown();

@@ -10,9 +10,13 @@ use firn_engine::{
 
 use super::{Client, Counters, MemoryReport, Settings, Target, Visit, dir_disk_bytes};
 
+/// Closes a store and everything that belongs to it.
+type Close = Box<dyn FnOnce() -> Result<()> + Send + Sync>;
+
 /// An [`Engine`] as a target. Writes go to the default keyspace.
 pub struct EngineTarget {
     engine: Arc<dyn Engine>,
+    close: Close,
     name: String,
     dir: PathBuf,
     durability: Durability,
@@ -29,7 +33,22 @@ impl EngineTarget {
         mut settings: Settings,
     ) -> Self {
         settings.insert("durability".to_owned(), durability.name().to_owned());
-        Self { engine, name: name.to_owned(), dir, durability, settings }
+        let closed = Arc::clone(&engine);
+        Self {
+            engine,
+            close: Box::new(move || closed.close()),
+            name: name.to_owned(),
+            dir,
+            durability,
+            settings,
+        }
+    }
+
+    /// The same target, closed by `close` instead of by its engine; what `close` owns lives as long.
+    #[must_use]
+    pub fn closed_by(mut self, close: impl FnOnce() -> Result<()> + Send + Sync + 'static) -> Self {
+        self.close = Box::new(close);
+        self
     }
 }
 
@@ -80,7 +99,7 @@ impl Target for EngineTarget {
     }
 
     fn close(self: Box<Self>) -> Result<()> {
-        self.engine.close()
+        (self.close)()
     }
 }
 

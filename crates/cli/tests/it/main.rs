@@ -4,4 +4,5 @@ mod program;
 mod usage;
 mod config;
 mod inspect;
+mod bench;
 mod records;

@@ -147,6 +147,22 @@ fn stats_are_lines_or_json() {
     assert_eq!(json["keyspaces"][0]["name"], "default");
 }
 
+#[test]
+fn a_newer_format_is_refused_and_left_as_it_is() {
+    let db = Db::with(&[("k", "v")]);
+    // The version is read before the checksum, so that a newer file is not taken for a damaged one.
+    let newest =
+        listing(&db.dir()).into_iter().rfind(|name| name.starts_with("manifest-")).expect("a manifest");
+    let mut bytes = fs::read(db.dir().join(&newest)).expect("read");
+    bytes[8..12].copy_from_slice(&2u32.to_le_bytes());
+    fs::write(db.dir().join(&newest), bytes).expect("written");
+    let before = contents(&db.dir());
+    for (command, rest) in [("get", &["k"][..]), ("put", &["k", "w"]), ("put", &["--create", "k", "w"])] {
+        db.call(command, rest).complained(1, &[&newest, "version 2", "newer Firn: upgrade"]);
+    }
+    assert_eq!(contents(&db.dir()), before);
+}
+
 fn listing(dir: &Path) -> Vec<String> {
     contents(dir).into_iter().map(|(name, _)| name).collect()
 }

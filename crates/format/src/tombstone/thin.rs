@@ -34,7 +34,7 @@ impl FragmentList {
     /// The same deletions without those of sequence below `before` outside `ranges` (each `start..end`).
     ///
     /// For the bottom of a tree: `before` is the oldest snapshot, `ranges` where older versions may lie.
-    /// Ranges may overlap and come in any order. `None` as an end is past every key.
+    /// Ranges MUST be in order and apart. `None` as an end is past every key.
     #[must_use]
     pub fn retain_within(&self, ranges: &[(&[u8], Option<&[u8]>)], before: Sequence) -> Self {
         let mut kept: Vec<Span<'_>> = Vec::new();
@@ -43,7 +43,9 @@ impl FragmentList {
                 kept.push(span);
                 continue;
             }
-            for (start, end) in ranges {
+            let first = ranges.partition_point(|(_, end)| end.is_some_and(|end| end <= span.start));
+            let touching = ranges.get(first..).unwrap_or_default().iter();
+            for (start, end) in touching.take_while(|(start, _)| *start < span.end) {
                 let start = span.start.max(*start);
                 let end = end.map_or(span.end, |end| span.end.min(end));
                 if start < end {

@@ -6,15 +6,16 @@ use std::sync::atomic::Ordering;
 use firn_engine::{Error, Result};
 use firn_format::tombstone::FragmentList;
 use firn_format::{Position, Sequence};
-use firn_jobs::{Cursor, MergeCursor};
+use firn_jobs::{Cursor, KeyRange, MergeCursor, Output, compact_source};
 
 use super::Run;
 use super::freeze::runs_of;
 use crate::compact::pick::base_level;
+use crate::compact::run::{from_job, span_of};
 use crate::shared::Shared;
 use crate::stats::count;
 use crate::version::commit::Edit;
-use crate::version::{Keyspace, Levels};
+use crate::version::Levels;
 
 /// Tables of the base level between two cuts of a drain, in multiples of the table size.
 const PARTITION_TABLES: u64 = 4;
@@ -33,11 +34,17 @@ impl Shared {
         let cursor = |run: &Arc<Run>| -> Box<dyn Cursor> {
             Box::new(run.cursor(Sequence::MAX, Arc::clone(&version.segments)))
         };
-        let source = MergeCursor::new(runs.iter().map(cursor).collect());
+        let mut source = MergeCursor::new(runs.iter().map(cursor).collect());
         let tombstones: Vec<&FragmentList> = runs.iter().map(|run| &**run.range_tombstones()).collect();
         let tombstones = FragmentList::merge(&tombstones);
-        let splits = self.partition_splits(&state.levels);
-        let outputs = self.write_outputs(state, Box::new(source), &tombstones, splits)?;
+        let older = state.levels.tables().map(|(_, table)| span_of(table)).collect();
+        let form = self.output_form(state, 0, self.partition_splits(&state.levels));
+        let stem = self.next_stem();
+        let output = Output { storage: &*self.storage, semantics: &self.semantics, form: &form, stem: &stem };
+        let rules = self.rules(state, older);
+        let result = compact_source(&mut source, &tombstones, &KeyRange::all(), &rules, &output, &self.control)
+            .map_err(from_job)?;
+        let outputs = result.tables;
         let bytes: u64 = outputs.iter().map(|table| table.bytes).sum();
         let run = self.next_run.fetch_add(1, Ordering::Relaxed);
         let committed = self.commit_or_remove(Edit {
@@ -72,10 +79,5 @@ impl Shared {
             bytes += table.meta().bytes;
         }
         splits
-    }
-
-    /// Whether level 0 holds something older than a drain's outputs; then their tombstones must stay.
-    pub(crate) fn holds_tables(state: &Keyspace) -> bool {
-        state.levels.tables().next().is_some()
     }
 }

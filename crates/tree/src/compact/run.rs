@@ -1,45 +1,155 @@
 //! Jobs of one choice, and what becomes of their outputs.
 
-use firn_engine::{Error, Result};
-use firn_format::manifest::TableMeta;
-use firn_format::tombstone::FragmentList;
-use firn_jobs::Cursor;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
-use super::pick::Choice;
+use firn_engine::{Compression, Error, ErrorKind, Result};
+use firn_format::table::Compression as Codec;
+use firn_jobs::{JobInput, JobSpec, KeyRange, OutputForm, Rules};
+
+use super::pick::{Choice, pick_range};
+use crate::error::from_storage;
 use crate::shared::Shared;
-use crate::version::Keyspace;
+use crate::stats::count;
 use crate::version::commit::Edit;
+use crate::version::levels::LEVEL_MAX;
+use crate::version::{Keyspace, Table};
 
 impl Shared {
-    pub(crate) fn write_outputs(
-        &self,
-        _state: &Keyspace,
-        _source: Box<dyn Cursor>,
-        _tombstones: &FragmentList,
-        _splits: Vec<Vec<u8>>,
-    ) -> Result<Vec<TableMeta>> {
-        Err(Error::bug("not yet"))
+    /// Rewrites or moves the tables of `choice` and commits.
+    ///
+    /// # Errors
+    /// `Retry` when the disk is full: nothing changed, outputs are removed.
+    pub(crate) fn compact(&self, keyspace: u32, choice: &Choice) -> Result<()> {
+        let edit = if choice.moves { moved(keyspace, choice) } else { self.rewrite(keyspace, choice)? };
+        let Some(edit) = edit else { return Ok(()) };
+        let written = edit.added.iter().map(|(_, _, table)| table.bytes).sum();
+        let read = edit.removed.iter().map(|table| table.meta().bytes).sum();
+        if self.commit_or_remove(edit)? {
+            count(&self.counters.compaction_write_bytes, written);
+            count(&self.counters.compaction_read_bytes, read);
+            count(&self.counters.compaction_count, 1);
+        }
+        self.admission.release();
+        Ok(())
+    }
+
+    /// Rewrites whatever overlaps `start..end` into the last level that holds any of it.
+    ///
+    /// Waits for compactions in progress first, so that it finds their tables free.
+    pub(crate) fn compact_range(&self, keyspace: u32, start: &[u8], end: Option<&[u8]>) -> Result<()> {
+        self.wait_quiet()?;
+        let _alone = self.hold_background();
+        let version = self.version.load_full();
+        let state = version.keyspace(keyspace)?;
+        match pick_range(&state.levels, start, end, &self.pick_rules()) {
+            None => Ok(()),
+            Some(choice) => self.compact(keyspace, &choice),
+        }
+    }
+
+    /// The edit of a choice whose tables are rewritten; `None` if the keyspace is gone.
+    fn rewrite(&self, keyspace: u32, choice: &Choice) -> Result<Option<Edit>> {
+        let version = self.version.load_full();
+        let Ok(state) = version.keyspace(keyspace) else { return Ok(None) };
+        let spec = self.spec(state, choice);
+        let result = firn_jobs::run(&spec, &*self.storage, &self.semantics, &self.control).map_err(from_job)?;
+        Ok(Some(Edit {
+            keyspace,
+            removed: choice.inputs.iter().map(|(_, _, table)| Arc::clone(table)).collect(),
+            added: result.tables.into_iter().map(|table| (choice.output_level, 0, table)).collect(),
+            moved: Vec::new(),
+            drained: None,
+        }))
+    }
+
+    fn spec(&self, state: &Keyspace, choice: &Choice) -> JobSpec {
+        let input = |(level, run, table): &(u32, u64, Arc<Table>)| JobInput {
+            table: table.meta().clone(),
+            level: *level,
+            run: *run,
+        };
+        let older = state.levels.tables().filter(|(level, _)| *level > choice.output_level);
+        JobSpec {
+            keyspace: state.id(),
+            inputs: choice.inputs.iter().map(input).collect(),
+            range: KeyRange::all(),
+            rules: self.rules(state, older.map(|(_, table)| span_of(table)).collect()),
+            output: self.output_form(state, choice.output_level, Vec::new()),
+            output_stem: self.next_stem(),
+        }
+    }
+
+    /// Which versions stay, for a job outside of whose inputs older ones may lie in `older_overlap`.
+    pub(crate) fn rules(&self, state: &Keyspace, older_overlap: Vec<KeyRange>) -> Rules {
+        let settings = &state.definition.settings;
+        Rules {
+            snapshots: self.snapshots.sequences(),
+            tick_ms: self.now_ms(),
+            older_overlap,
+            merge_operator: settings.merge_operator.clone(),
+            compaction_filter: settings.compaction_filter.clone(),
+        }
+    }
+
+    /// What tables of `level` look like; only the last level is compressed.
+    pub(crate) fn output_form(&self, state: &Keyspace, level: u32, splits: Vec<Vec<u8>>) -> OutputForm {
+        let settings = &state.definition.settings;
+        let compression = match settings.compression {
+            _ if (level as usize) < LEVEL_MAX => Codec::None,
+            Compression::None => Codec::None,
+            Compression::Lz4 => Codec::Lz4,
+            Compression::Zstd => Codec::Zstd,
+        };
+        OutputForm {
+            block_bytes: self.settings.block_bytes,
+            compression,
+            filter_bits_per_key: self.settings.filter_bits_per_key,
+            prefix_extractor: settings.prefix_extractor.clone(),
+            table_bytes_target: self.settings.table_bytes,
+            splits,
+        }
+    }
+
+    /// What the outputs of one attempt are called; no other attempt of any process ever is.
+    pub(crate) fn next_stem(&self) -> String {
+        format!("{:08x}-{:08x}", self.log.generation(), self.next_output.fetch_add(1, Ordering::Relaxed))
     }
 
     /// Commits, and removes the outputs if that did not happen.
     pub(crate) fn commit_or_remove(&self, edit: Edit) -> Result<bool> {
         let outputs: Vec<String> = edit.added.iter().map(|(_, _, table)| table.file.clone()).collect();
         let committed = self.commit(edit);
-        if !matches!(committed, Ok(true)) {
-            // After a failure that is final the edit may be durable: then its tables must stay.
-            let unknown = committed.as_ref().is_err_and(|error| error.kind() != firn_engine::ErrorKind::Retry);
-            if !unknown {
-                outputs.into_iter().for_each(|name| self.graveyard.bury(name));
-            }
+        // After a failure that is final the edit may be durable: then its tables must stay.
+        let known = committed.as_ref().is_ok_and(|done| !done)
+            || committed.as_ref().is_err_and(|error| error.kind() == ErrorKind::Retry);
+        if known {
+            outputs.into_iter().for_each(|name| self.graveyard.bury(name));
         }
         committed
     }
+}
 
-    pub(crate) fn compact(&self, _keyspace: u32, _choice: &Choice) -> Result<()> {
-        Err(Error::bug("not yet"))
-    }
+/// The edit of a choice whose tables only change their level.
+fn moved(keyspace: u32, choice: &Choice) -> Option<Edit> {
+    let moved = choice.inputs.iter().map(|(_, _, table)| (Arc::clone(table), choice.output_level, 0)).collect();
+    Some(Edit { keyspace, removed: Vec::new(), added: Vec::new(), moved, drained: None })
+}
 
-    pub(crate) fn compact_range(&self, _keyspace: u32, _start: &[u8], _end: Option<&[u8]>) -> Result<()> {
-        Err(Error::bug("not yet"))
+/// Keys that `table` may hold, as a range.
+pub(crate) fn span_of(table: &Table) -> KeyRange {
+    let meta = table.meta();
+    KeyRange { start: meta.smallest.clone(), end: Some([meta.largest.as_slice(), &[0]].concat()) }
+}
+
+/// The contract's error for what a job said.
+pub(crate) fn from_job(error: firn_jobs::Error) -> Error {
+    match (error.kind, error.source) {
+        (_, Some(source)) => from_storage(source),
+        (firn_jobs::ErrorKind::Cancelled, None) => Error::new(ErrorKind::Retry, "the database is being closed"),
+        (firn_jobs::ErrorKind::NotConserved, None) => {
+            Error::new(ErrorKind::Corrupt, format!("a job's outputs do not hold what its inputs held: {}", error.message))
+        }
+        (_, None) => Error::bug(error.message),
     }
 }

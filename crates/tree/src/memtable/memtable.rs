@@ -64,6 +64,11 @@ impl Memtable {
         }
     }
 
+    /// An empty memtable to follow this one: for keys that begin alike, and for as many.
+    pub(crate) fn successor(&self) -> Self {
+        Self::with_expected_entries(&self.common_prefix(), self.entries.taken() as usize)
+    }
+
     /// Indexes a record of `key`, whose filter hash is `hash`. Not `DeleteRange`. Lock-free.
     ///
     /// Each sequence is inserted once.

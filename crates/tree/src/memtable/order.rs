@@ -19,7 +19,7 @@ use firn_format::key::Sequence;
 use std::sync::{Arc, PoisonError};
 
 /// How many times as long an array is than what is merged behind it, at least.
-const RATIO: usize = 4;
+const RATIO: usize = 8;
 
 /// The entries below `through`, sorted.
 #[derive(Default)]

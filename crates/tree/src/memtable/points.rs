@@ -89,16 +89,19 @@ impl Points {
         points
     }
 
-    /// Number of the table that entry `index` belongs to.
+    /// The table that entry `index` belongs to. Whoever is half through one makes the next, so that nobody waits.
     #[inline]
-    fn table_of(&self, index: u32) -> usize {
+    fn table_of(&self, index: u32) -> &Table {
         let (mut number, mut buckets, mut index) = (0, self.first_buckets, index as usize);
         while index >= buckets {
             index -= buckets;
             buckets <<= GROWTH_SHIFT;
             number += 1;
         }
-        number
+        if index == buckets / 2 && number + 1 < TABLES {
+            self.table(number + 1);
+        }
+        self.table(number)
     }
 
     #[inline]
@@ -113,7 +116,7 @@ impl Points {
     #[inline]
     pub(super) fn insert(&self, entries: &Entries, index: u32, entry: &Entry) {
         let hash = entry.hash();
-        let table = self.table(self.table_of(index));
+        let table = self.table_of(index);
         let bucket = &table[hash as usize & (table.len() - 1)];
         let mut seen_leader = None;
         loop {

@@ -1,7 +1,6 @@
 //! Answers: one key ([`get`]) or keys in order ([`scan`]), as of one point in the order of writes.
 
 pub(crate) mod get;
-pub(crate) mod level;
 pub(crate) mod resolve;
 pub(crate) mod scan;
 

@@ -9,9 +9,9 @@ use firn_engine::{
 };
 use firn_format::key::Entry;
 use firn_format::{Position, Sequence};
-use firn_jobs::{Cursor, MergeCursor};
+use firn_jobs::{Cursor, MergeCursor, RunCursor};
+use firn_storage::file::table::CursorOptions;
 
-use super::level::LevelCursor;
 use super::resolve::{Hit, Now, Resolution, Resolved};
 use crate::error::from_storage;
 use crate::shared::Shared;
@@ -160,7 +160,8 @@ impl Walk {
             let tables = wanted(sorted, &start, end.as_deref(), prefix);
             tombstones.extend(tables.iter().map(|table| Tombstones::Table(Arc::clone(table))));
             if !tables.is_empty() {
-                cursors.push(Box::new(LevelCursor::new(tables)));
+                let readers = tables.iter().map(|table| Arc::clone(table.reader())).collect();
+                cursors.push(Box::new(RunCursor::new(readers, CursorOptions::SCAN)));
             }
         }
         tombstones.retain(|place| !place.is_empty());

@@ -7,7 +7,6 @@ use firn_format::Position;
 
 use crate::log::order::NextSegment;
 use crate::log::{MemtableSet, Segment, SegmentMap};
-use crate::memtable::Memtable;
 use crate::shared::Shared;
 use crate::version::{Frozen, Keyspace};
 
@@ -100,8 +99,7 @@ impl Shared {
 /// The keyspace with a new memtable, the old one frozen at `end`.
 fn frozen(keyspace: &Keyspace, end: Position) -> Keyspace {
     let mut next = keyspace.clone();
-    let prefix = keyspace.memtable.common_prefix();
-    next.memtable = Arc::new(Memtable::new(&prefix));
+    next.memtable = Arc::new(keyspace.memtable.successor());
     next.frozen.insert(0, Frozen { memtable: Arc::clone(&keyspace.memtable), span: keyspace.memtable_start..end });
     next.memtable_start = end;
     next

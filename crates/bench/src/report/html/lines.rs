@@ -9,7 +9,7 @@ use crate::report::SeriesPoint;
 
 const WIDTH: f64 = 560.0;
 const LEFT: f64 = 52.0;
-const RIGHT: f64 = 10.0;
+const RIGHT: f64 = 22.0;
 const UPPER: f64 = 120.0;
 const GAP: f64 = 14.0;
 const LOWER: f64 = 60.0;

@@ -1,0 +1,145 @@
+//! The rules of one job, ready to be asked.
+
+use std::sync::Arc;
+
+use firn_engine::{CompactionFilter, FilterVerdict, MergeOperator, Semantics};
+use firn_format::key::{Entry, Sequence};
+use firn_format::tombstone::FragmentList;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::spec::{KeyRange, Rules};
+
+/// [`Rules`] with the operators they name.
+#[derive(Clone, Debug)]
+pub struct CompactRules {
+    /// In order, each once.
+    snapshots: Vec<Sequence>,
+    tick_ms: u64,
+    /// In order, disjoint.
+    older: Vec<KeyRange>,
+    merge_operator: Option<Arc<dyn MergeOperator>>,
+    compaction_filter: Option<Arc<dyn CompactionFilter>>,
+}
+
+impl CompactRules {
+    /// `rules` with what `semantics` knows under their names.
+    ///
+    /// # Errors
+    /// `Rejected` if a name is not known.
+    pub fn new(rules: &Rules, semantics: &Semantics) -> Result<Self> {
+        let lacks = |what: &str, name: &str| Error::new(ErrorKind::Rejected, format!("no {what} {name:?} here"));
+        let merge_operator = match &rules.merge_operator {
+            None => None,
+            Some(name) => Some(semantics.merge_operator(name).ok_or_else(|| lacks("merge operator", name))?),
+        };
+        let compaction_filter = match &rules.compaction_filter {
+            None => None,
+            Some(name) => Some(semantics.compaction_filter(name).ok_or_else(|| lacks("compaction filter", name))?),
+        };
+        let mut snapshots = rules.snapshots.clone();
+        snapshots.sort_unstable();
+        snapshots.dedup();
+        let older = disjoint(rules.older_overlap.clone());
+        Ok(Self { snapshots, tick_ms: rules.tick_ms, older, merge_operator, compaction_filter })
+    }
+
+    /// Those of `list` that stay: one a key and interval, and none that every snapshot sees where nothing older
+    /// can lie.
+    pub fn kept_tombstones(&self, list: &FragmentList) -> FragmentList {
+        let ranges: Vec<_> = self.older.iter().map(|range| (&range.start[..], range.end.as_deref())).collect();
+        let oldest = self.snapshots.first().copied().unwrap_or(Sequence::MAX);
+        list.retain_for_snapshots(&self.snapshots).retain_within(&ranges, oldest)
+    }
+
+    /// How many snapshots do not see `sequence`.
+    #[inline]
+    pub(super) fn interval(&self, sequence: Sequence) -> usize {
+        self.snapshots.partition_point(|snapshot| *snapshot <= sequence)
+    }
+
+    /// The first snapshot that sees all of `interval`.
+    pub(super) fn interval_end(&self, interval: usize) -> Sequence {
+        self.snapshots.get(interval).copied().unwrap_or(Sequence::MAX)
+    }
+
+    pub(super) fn tick_ms(&self) -> u64 {
+        self.tick_ms
+    }
+
+    pub(super) fn merge_operator(&self) -> Option<&dyn MergeOperator> {
+        self.merge_operator.as_deref()
+    }
+
+    /// Whether versions of `key` older than the inputs' may lie outside them.
+    pub(super) fn may_be_older(&self, key: &[u8]) -> bool {
+        let first = self.older.partition_point(|range| range.end.as_ref().is_some_and(|end| end.as_slice() <= key));
+        self.older.get(first).is_some_and(|range| range.contains(key))
+    }
+
+    /// Whether a tombstone of `key` in `interval` hides nothing from anybody.
+    #[inline]
+    pub(super) fn tombstone_is_idle(&self, key: &[u8], interval: usize) -> bool {
+        interval == 0 && !self.may_be_older(key)
+    }
+
+    /// Whether the filter drops this put.
+    #[inline]
+    pub(super) fn filter_drops(&self, entry: &Entry<'_>, interval: usize) -> bool {
+        match &self.compaction_filter {
+            Some(filter) if interval == self.snapshots.len() => {
+                filter.verdict(entry.key, entry.value) == FilterVerdict::Drop
+            }
+            _ => false,
+        }
+    }
+}
+
+/// The same keys in ranges that are in order and do not touch.
+fn disjoint(mut ranges: Vec<KeyRange>) -> Vec<KeyRange> {
+    ranges.retain(|range| !range.is_empty());
+    ranges.sort();
+    ranges.dedup_by(|next, kept| {
+        let joins = kept.end.as_ref().is_none_or(|end| next.start <= *end);
+        if joins && kept.end.is_some() && next.end.as_ref().is_none_or(|end| Some(end) > kept.end.as_ref()) {
+            kept.end = next.end.take();
+        }
+        joins
+    });
+    ranges
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn range(start: &str, end: Option<&str>) -> KeyRange {
+        KeyRange { start: start.into(), end: end.map(Into::into) }
+    }
+
+    #[test]
+    fn ranges_are_joined() {
+        let ranges = vec![
+            range("m", Some("p")),
+            range("a", Some("c")),
+            range("b", Some("d")),
+            range("d", Some("e")),
+            range("x", None),
+            range("y", Some("z")),
+            range("q", Some("q")),
+        ];
+        assert_eq!(disjoint(ranges), [range("a", Some("e")), range("m", Some("p")), range("x", None)]);
+        assert_eq!(disjoint(vec![KeyRange::all(), range("b", Some("c"))]), [KeyRange::all()]);
+    }
+
+    #[test]
+    fn names_nobody_knows_are_rejected() {
+        let named = |merge: Option<&str>, filter: Option<&str>| {
+            let (merge_operator, compaction_filter) = (merge.map(Into::into), filter.map(Into::into));
+            let rules = Rules { merge_operator, compaction_filter, ..Rules::default() };
+            CompactRules::new(&rules, &Semantics::new()).map(drop).map_err(|error| error.kind)
+        };
+        assert_eq!(named(None, None), Ok(()));
+        assert_eq!(named(Some("add.1"), None), Err(ErrorKind::Rejected));
+        assert_eq!(named(None, Some("odd.1")), Err(ErrorKind::Rejected));
+    }
+}

@@ -1,0 +1,133 @@
+//! What a job is, and what comes of it: values that travel.
+
+use firn_format::Sequence;
+use firn_format::manifest::TableMeta;
+use firn_format::table::Compression;
+
+use crate::conservation::Sums;
+
+/// A compaction: which tables to rewrite, by which rules, into what.
+///
+/// Self-contained: an executor opens the inputs, creates outputs under the stem, and needs nothing else. Its
+/// outputs' bytes are a function of this value and of the operators it names.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct JobSpec {
+    /// The keyspace all inputs belong to; for people, no rule looks at it.
+    pub keyspace: u32,
+    /// Tables to read, in any order. Tables of one (level, run) MUST be disjoint.
+    pub inputs: Vec<JobInput>,
+    /// Only entries and tombstones of these keys are read and written.
+    pub range: KeyRange,
+    /// By which rules versions are kept or dropped.
+    pub rules: Rules,
+    /// Form of the outputs.
+    pub output: OutputForm,
+    /// Outputs are called `<stem>-<index>.table`; no other attempt may use the stem.
+    pub output_stem: String,
+}
+
+/// One table to read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JobInput {
+    /// The file and what it is believed to hold.
+    pub table: TableMeta,
+    /// The level it is in.
+    pub level: u32,
+    /// Its sorted run in that level.
+    pub run: u64,
+}
+
+/// Keys from `start` to `end` (excluded).
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct KeyRange {
+    /// The first key.
+    pub start: Vec<u8>,
+    /// The first key after; `None` = to the last key there is.
+    pub end: Option<Vec<u8>>,
+}
+
+impl KeyRange {
+    /// Every key.
+    pub fn all() -> Self {
+        Self::default()
+    }
+
+    /// Whether `key` is in it.
+    pub fn contains(&self, key: &[u8]) -> bool {
+        self.start.as_slice() <= key && self.end.as_ref().is_none_or(|end| key < end.as_slice())
+    }
+
+    /// Whether it has no key.
+    pub fn is_empty(&self) -> bool {
+        self.end.as_ref().is_some_and(|end| end <= &self.start)
+    }
+}
+
+/// Which versions are kept.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Rules {
+    /// Points somebody reads at: a snapshot `s` sees sequences below `s`. Readers of everything always exist.
+    pub snapshots: Vec<Sequence>,
+    /// Engine time in milliseconds since the Unix epoch: puts that expire at or before it are expired.
+    pub tick_ms: u64,
+    /// Where versions older than the inputs' may lie outside the inputs. Outside these ranges tombstones that
+    /// every snapshot sees are dropped. [`KeyRange::all`] = drop none.
+    pub older_overlap: Vec<KeyRange>,
+    /// Name of the operator that combines merge operands; `None`: they stay as they are.
+    pub merge_operator: Option<String>,
+    /// Name of the filter for puts that no snapshot sees.
+    pub compaction_filter: Option<String>,
+}
+
+/// What outputs look like.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OutputForm {
+    /// Payload bytes at which a data block is closed.
+    pub block_bytes: u32,
+    /// Compression of data blocks.
+    pub compression: Compression,
+    /// Bits per key of the filters; 0 = none.
+    pub filter_bits_per_key: u32,
+    /// Name of the prefix extractor, if prefixes are filtered too.
+    pub prefix_extractor: Option<String>,
+    /// Bytes at which a table is closed, at the next key.
+    pub table_bytes_target: u64,
+    /// Keys at which a table is closed whatever its size, rising.
+    pub splits: Vec<Vec<u8>>,
+}
+
+impl Default for OutputForm {
+    fn default() -> Self {
+        Self {
+            block_bytes: 4096,
+            compression: Compression::None,
+            filter_bits_per_key: 10,
+            prefix_extractor: None,
+            table_bytes_target: 64 << 20,
+            splits: Vec::new(),
+        }
+    }
+}
+
+/// What came of a job.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct JobResult {
+    /// The outputs in order of keys, durable with their names.
+    pub tables: Vec<TableMeta>,
+    /// What was read, dropped and produced.
+    pub sums: Sums,
+}
+
+impl JobResult {
+    /// Bytes of all outputs.
+    pub fn written_bytes(&self) -> u64 {
+        self.tables.iter().map(|table| table.bytes).sum()
+    }
+}
+
+impl JobSpec {
+    /// Bytes of all input files; a job over a part of their keys reads about its share.
+    pub fn input_bytes(&self) -> u64 {
+        self.inputs.iter().map(|input| input.table.bytes).sum()
+    }
+}

@@ -1,0 +1,115 @@
+//! Readers at every snapshot see the same before and after.
+
+use firn_format::Sequence;
+use firn_format::key::Kind;
+use firn_jobs::{Control, JobResult, run, verify};
+
+use crate::world::{Held, Mix, Read, World, all_keys, semantics};
+
+fn compact(world: &World, seed: u64) -> (JobResult, Held) {
+    let result = match run(&world.spec, &world.storage, &semantics(), &Control::new()) {
+        Ok(result) => result,
+        Err(error) => panic!("seed {seed}: {error}"),
+    };
+    if let Err(error) = verify(&world.spec, &result) {
+        panic!("seed {seed}: {error}");
+    }
+    let held = world.held(&result.tables);
+    (result, held)
+}
+
+fn worlds(mix: Mix, seeds: std::ops::Range<u64>) -> impl Iterator<Item = (u64, World)> {
+    seeds.map(move |seed| (seed, World::new(seed, mix))).filter(|(_, world)| !world.spec.inputs.is_empty())
+}
+
+#[test]
+fn readers_see_no_difference() {
+    for older in [false, true] {
+        for merges in [false, true] {
+            let mix = Mix { operations: 60, merges, filter: false, older };
+            for (seed, world) in worlds(mix, 0..300) {
+                let (_, held) = compact(&world, seed);
+                let (before, after) = (world.inputs.plus(&world.older), held.plus(&world.older));
+                for key in all_keys() {
+                    for point in world.points() {
+                        for now_ms in [100, 150, 1000] {
+                            let expected = before.read(&key, point, now_ms);
+                            let found = after.read(&key, point, now_ms);
+                            assert_eq!(found, expected, "seed {seed} {mix:?} key {key:?} at {point} now {now_ms}");
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn the_filter_touches_only_what_no_snapshot_sees() {
+    let mut dropped = 0;
+    let mix = Mix { operations: 60, merges: false, filter: true, older: true };
+    for (seed, world) in worlds(mix, 0..300) {
+        let (result, held) = compact(&world, seed);
+        dropped += result.sums.filtered.count;
+        let (before, after) = (world.inputs.plus(&world.older), held.plus(&world.older));
+        let newest_snapshot = world.spec.rules.snapshots.iter().max().copied().unwrap_or(Sequence(0));
+        for key in all_keys() {
+            for point in world.points() {
+                let (expected, found) = (before.read(&key, point, 150), after.read(&key, point, 150));
+                let unseen = before.entries.iter().any(|entry| entry.key == key && entry.sequence >= newest_snapshot);
+                match &expected {
+                    Read::Value(value) if value.starts_with(b"d") && point == Sequence::MAX && unseen => {
+                        assert!(found == expected || found == Read::Absent, "seed {seed} key {key:?}");
+                    }
+                    _ => assert_eq!(found, expected, "seed {seed} key {key:?} at {point}"),
+                }
+            }
+        }
+    }
+    assert!(dropped > 100, "the filter dropped only {dropped}");
+}
+
+#[test]
+fn at_the_bottom_without_snapshots_one_version_a_key_is_left() {
+    let mix = Mix { operations: 80, merges: true, filter: false, older: false };
+    for (seed, mut world) in worlds(mix, 0..200) {
+        world.spec.rules.snapshots.clear();
+        world.spec.rules.older_overlap.clear();
+        let (_, held) = compact(&world, seed);
+        assert!(held.ranges.is_empty(), "seed {seed}: {:?}", held.ranges);
+        let mut keys: Vec<_> = held.entries.iter().map(|entry| &entry.key).collect();
+        let count = keys.len();
+        keys.dedup();
+        for entry in &held.entries {
+            assert_ne!(entry.kind, Kind::Delete, "seed {seed} {entry:?}");
+        }
+        // Operands that were refused, and records that expire, stay as they are.
+        let alone = |entry: &&crate::world::Owned| entry.kind == Kind::Put;
+        if held.entries.iter().all(|entry| alone(&entry)) {
+            assert_eq!(keys.len(), count, "seed {seed}");
+        }
+    }
+}
+
+#[test]
+fn tables_are_cut_where_they_should_be() {
+    let mix = Mix { operations: 300, merges: true, filter: false, older: true };
+    let mut tables = 0;
+    for (seed, mut world) in worlds(mix, 0..60) {
+        world.spec.output.splits = vec![b"ab".to_vec(), b"b".to_vec(), b"bb".to_vec()];
+        world.spec.output.table_bytes_target = 600;
+        let (result, _) = compact(&world, seed);
+        tables += result.tables.len();
+        for table in &result.tables {
+            let crossed = world.spec.output.splits.iter().find(|split| table.smallest < **split && **split < table.largest);
+            assert_eq!(crossed, None, "seed {seed} {table:?}");
+            assert!(table.bytes < 8000, "seed {seed}: {} bytes", table.bytes);
+        }
+        for pair in result.tables.windows(2) {
+            assert!(pair[0].largest <= pair[1].smallest, "seed {seed}");
+            // Touching is allowed only where the left end is that of a range tombstone.
+            assert!(pair[0].largest < pair[1].smallest || pair[0].range_tombstone_count > 0, "seed {seed}");
+        }
+    }
+    assert!(tables > 200, "only {tables} tables");
+}

@@ -1,0 +1,6 @@
+//! Jobs against a naive model, and the promises of `lib.rs` one by one.
+
+mod world; // random histories in tables, and the model that reads them
+mod compaction; // what readers see before and after
+mod promises; // purity, conservation, cancelling, executors
+mod merging; // the merge cursor against a sorted array

@@ -1,0 +1,4 @@
+//! What `cargo test` runs of the proof: a short version of every mode, on the ordered engine.
+
+mod conformance;
+mod gate;
