@@ -190,7 +190,7 @@ impl<'t> Source<'t> {
     }
 
     /// One past the bracket that closes the one at `open`.
-    fn closing(&self, open: usize) -> usize {
+    pub(crate) fn closing(&self, open: usize) -> usize {
         let mut depth = 0usize;
         for (offset, byte) in self.masked.iter().enumerate().skip(open) {
             match byte {

@@ -23,6 +23,9 @@ pub trait Suite {
     /// Names of the phases, in order.
     fn steps(&self) -> Vec<String>;
 
+    /// Bytes of keys and values that the load or the fills leave behind, about.
+    fn data_bytes(&self) -> u64;
+
     /// How stores of this suite are opened in `dir`.
     fn open_options(&self, dir: &Path) -> OpenOptions;
 

@@ -15,6 +15,7 @@ mod put;
 mod delete;
 mod scan;
 mod stats;
+mod verify;
 mod inspect;
 mod config;
 mod bench;
@@ -45,6 +46,7 @@ enum Command {
     Delete(delete::Arguments),
     Scan(scan::Arguments),
     Stats(stats::Arguments),
+    Verify(verify::Arguments),
     Inspect(inspect::Arguments),
     Config(config::Arguments),
     Bench(bench::Arguments),
@@ -74,6 +76,7 @@ fn run(command: Command) -> Result<Ending> {
         Command::Delete(arguments) => delete::run(&arguments),
         Command::Scan(arguments) => scan::run(&arguments),
         Command::Stats(arguments) => stats::run(&arguments),
+        Command::Verify(arguments) => verify::run(&arguments),
         Command::Inspect(arguments) => inspect::run(&arguments),
         Command::Config(arguments) => config::run(&arguments),
         Command::Bench(arguments) => bench::run(&arguments),

@@ -17,6 +17,7 @@
 
 mod settings;
 mod db;
+mod verify;
 
 pub use db::{Builder, Db, Scan};
 pub use firn_engine::blocking::Blocking;
@@ -26,7 +27,9 @@ pub use firn_engine::{
     MergeOperator, Ordered, Outcome, Place, Position, PrefixExtractor, ReadAt, Result, ScanBatch, ScanRange,
     Session, Snapshot, Stats, Ticket, Values, WriteOptions, future,
 };
+pub use firn_tree::{Finding, Severity, VerifyProgress, VerifyReport, VerifyTotals};
 pub use settings::Settings;
+pub use verify::verify;
 
 /// The example in README.md is compiled and run.
 #[cfg(doctest)]

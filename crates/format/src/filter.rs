@@ -184,14 +184,14 @@ fn bits(hash: u32) -> [u64; 8] {
 /// Spreads the low bits, which the choice of the line leaves unused, over all others.
 #[inline]
 fn remix(hash: u32) -> u32 {
-    let mixed = (hash ^ hash >> 16).wrapping_mul(0x7feb_352d);
-    mixed ^ mixed >> 15
+    let mixed = (hash ^ (hash >> 16)).wrapping_mul(0x7feb_352d);
+    mixed ^ (mixed >> 15)
 }
 
 /// Below `line_count`, or 0 if that is 0: all 32 bits take part.
 #[inline]
 fn line_index(hash: u32, line_count: usize) -> usize {
-    (u64::from(hash) * line_count as u64 >> 32) as usize
+    ((u64::from(hash) * line_count as u64) >> 32) as usize
 }
 
 #[cfg(test)]

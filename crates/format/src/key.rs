@@ -118,9 +118,13 @@ pub fn key_hash(key: &[u8]) -> u64 {
 /// The 8 bytes of `key` after its first `skip` bytes as a big-endian number, zero-filled.
 ///
 /// Orders keys that share those first bytes as far as 8 bytes can tell.
+#[inline]
 pub fn key_prefix(key: &[u8], skip: usize) -> u64 {
-    let mut word = [0; 8];
     let rest = key.get(skip..).unwrap_or_default();
+    if let Some(word) = rest.first_chunk() {
+        return u64::from_be_bytes(*word);
+    }
+    let mut word = [0; 8];
     let taken = rest.len().min(8);
     if let (Some(to), Some(from)) = (word.get_mut(..taken), rest.get(..taken)) {
         to.copy_from_slice(from);

@@ -168,16 +168,11 @@ impl<S: Sink + ?Sized> Compaction<'_, S> {
             }
             Kind::Put if !self.operands.is_empty() => self.close(interval, Some((entry, hash))).map(drop),
             Kind::Put => self.put(entry, interval, bytes, hash),
-            Kind::Delete if !self.operands.is_empty() => {
+            Kind::Delete => {
                 if self.close(interval, None)? {
                     self.sums.merged.add(bytes, hash);
                     return Ok(());
                 }
-                // The operands stayed as they were, so the tombstone below them must.
-                self.sink.add(entry)
-            }
-            Kind::Delete => {
-                self.closed = Some(interval);
                 if self.rules.tombstone_is_idle(entry.key, interval) {
                     self.sums.tombstone.add(bytes, hash);
                     return Ok(());

@@ -34,6 +34,9 @@ mod compact; // the rules
 mod conservation; // the sums that show nothing was lost
 mod write; // the outputs
 mod run; // all of it on one thread
+mod range; // one choice as several jobs
+mod executor; // where
+mod codec; // how specs and results travel
 mod verify; // when a result may be believed
 mod control; // stopping it
 mod error;
@@ -43,7 +46,9 @@ pub use conservation::{Sums, Tally};
 pub use control::Control;
 pub use cursor::Cursor;
 pub use error::{Error, ErrorKind, Result};
+pub use executor::{Executor, JobHandle, Local};
 pub use merge::MergeCursor;
+pub use range::partition;
 pub use run::{Output, compact_source, run};
 pub use run_cursor::RunCursor;
 pub use spec::{JobInput, JobResult, JobSpec, KeyRange, OutputForm, Rules};

@@ -32,3 +32,5 @@ pub mod shrink;
 pub mod metamorphic;
 pub mod crash;
 pub mod corpus;
+pub mod batches;
+pub mod kill;

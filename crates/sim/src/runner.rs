@@ -118,7 +118,11 @@ impl<'w> Runner<'w> {
     }
 
     fn op(&mut self, op: &Op) -> Result<(), Stop> {
-        if std::path::Path::new("/tmp/firn/skip_flush").exists() && matches!(op, Op::Flush | Op::Compact { .. } | Op::Checkpoint | Op::Idle) { return Ok(()); } // TEMP
+        if std::path::Path::new("/tmp/firn/skip_flush").exists()
+            && matches!(op, Op::Flush | Op::Compact { .. } | Op::Checkpoint | Op::Idle)
+        {
+            return Ok(());
+        } // TEMP
         if self.open.is_none() {
             return Err(Stop::Gone);
         }
@@ -160,7 +164,9 @@ impl<'w> Runner<'w> {
     }
 
     fn steps(&mut self, count: u32) -> Result<(), Stop> {
-        if std::path::Path::new("/tmp/firn/skip_flush").exists() { return Ok(()); } // TEMP
+        if std::path::Path::new("/tmp/firn/skip_flush").exists() {
+            return Ok(());
+        } // TEMP
         for _ in 0..count {
             let stepped = (self.opened()?.opened.step)();
             match stepped {
@@ -194,7 +200,7 @@ impl<'w> Runner<'w> {
         match self.world.open(storage, &self.knobs, self.clock.clone()) {
             Ok(opened) => {
                 let mut session = opened.engine.session();
-                session.set_inline(self.knobs.seed % 2 == 1);
+                session.set_inline(!self.knobs.has_threads || self.knobs.seed % 2 == 1); // TEMP manual is inline
                 let (scans, snapshots, apart) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
                 self.open = Some(Open { scans, snapshots, session, apart, opened });
                 Ok(())

@@ -24,7 +24,11 @@ mod records {
     pub(crate) use firn_tree::Records;
 }
 
-#[expect(dead_code, reason = "the program measures some of what the modules do")]
+#[expect(
+    dead_code,
+    unused_imports,
+    reason = "the program measures some of what the modules do, and tests nothing"
+)]
 #[path = "../src/buffer"]
 mod buffer {
     #[path = "entry.rs"]

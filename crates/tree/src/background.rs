@@ -239,7 +239,8 @@ impl Shared {
             return None;
         }
         let version = self.version.load();
-        let watermark = self.log.watermark();
+        // Nobody else moves it over the end of a segment that no writer follows.
+        let watermark = self.log.advance().ok()?;
         for keyspace in version.live() {
             let id = keyspace.id();
             let ready = keyspace.frozen.last().is_some_and(|frozen| frozen.span.end <= watermark);
@@ -279,7 +280,7 @@ impl Shared {
 
     pub(crate) fn pick_rules(&self) -> PickRules {
         PickRules {
-            depth_max: self.settings.level0_runs_max,
+            depth_max: (self.settings.level0_runs_max / 2).max(2),
             share_max: self.settings.garbage_share_max,
             level_bytes_min: (4 * self.settings.buffer_bytes).max(4 * self.settings.table_bytes),
             level_ratio: 10,

@@ -43,8 +43,10 @@ mod session;
 mod shared;
 mod stats;
 mod tree;
+mod verify;
 
 pub use error::from_storage as storage_error;
 pub use records::Records;
 pub use settings::{Background, TreeOptions, TreeSettings};
 pub use tree::Tree;
+pub use verify::{Finding, Severity, VerifyOptions, VerifyProgress, VerifyReport, VerifyTotals, verify};

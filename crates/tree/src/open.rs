@@ -110,6 +110,9 @@ pub(crate) fn open(options: &TreeOptions) -> Result<(Arc<Shared>, Box<dyn Storag
     Ok((shared, lock))
 }
 
+/// Share of a table that is taken to supersede older ones where nobody has estimated it.
+const OVERWRITES_UNKNOWN: f64 = 0.5;
+
 /// Reads waiting for a pool thread before the next one waits to be queued.
 const READ_QUEUE_MAX: usize = 4096;
 
@@ -166,7 +169,7 @@ fn tables_version(
         let mut levels = Levels::default();
         for table in state.tables.values().filter(|table| table.keyspace == *id) {
             let reader = open_table(&options.storage, &table.meta, cache)?;
-            levels.add(table.level, table.run, Arc::new(Table::new(table.meta.clone(), reader, Arc::clone(graveyard))));
+            levels.add(table.level, table.run, Arc::new(Table::new(table.meta.clone(), reader, OVERWRITES_UNKNOWN, Arc::clone(graveyard))));
         }
         let keyspace = Keyspace {
             definition,

@@ -31,7 +31,7 @@ pub struct TreeSettings {
     pub table_bytes: u64,
     /// Bits of filter for each key, in runs and tables.
     pub filter_bits_per_key: u32,
-    /// Sorted runs in level 0 above which compaction is urgent and writers are slowed.
+    /// Sorted runs in level 0 over one key that reads may have to ask; compaction begins at half as many.
     pub level0_runs_max: usize,
     /// Share of the live bytes that overwritten bytes in level 0 may reach before they are compacted away.
     pub garbage_share_max: f64,
@@ -65,7 +65,7 @@ impl Default for TreeSettings {
             table_bytes: 64 << 20,
             filter_bits_per_key: 10,
             level0_runs_max: 12,
-            garbage_share_max: 0.1,
+            garbage_share_max: 0.2,
             compression: Compression::None,
             background_threads: 2,
             read_threads: 4,

@@ -53,7 +53,7 @@ impl Shared {
             memory_bytes: buffer_bytes + table_memory + cached,
             memory_bytes_max: self.settings.memory_bytes,
             buffer_bytes,
-            log_bytes: version.segments.segments().iter().map(|segment| segment.memory_bytes()).sum(),
+            log_bytes: version.segments.segments().iter().map(|segment| segment.region().published() as u64).sum(),
             table_bytes: tables().map(|(_, table)| table.meta().bytes).sum(),
             table_count: tables().count() as u64,
             debt_bytes: buffer_bytes.saturating_sub(self.settings.buffer_bytes),

@@ -2,27 +2,26 @@
 
 use super::Finding;
 use crate::repository::Repository;
+use crate::source::Source;
 
 pub(super) fn check(repository: &Repository) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (path, source) in repository.sources() {
-        for at in source.words("matches") {
-            let is_macro = source.text().get(at + 7..).unwrap_or_default().starts_with('!');
-            if is_macro && is_statement(source.text(), at, source.item_end(at)) {
-                let message = "`matches!` as a statement checks nothing: write `assert!(matches!(…))`";
-                findings.push(Finding::new(path, source.line_of(at), message));
-            }
+        for at in source.words("matches").into_iter().filter(|at| is_statement(&source, *at)) {
+            let message = "`matches!` as a statement checks nothing: write `assert!(matches!(…))`";
+            findings.push(Finding::new(path, source.line_of(at), message));
         }
     }
     findings
 }
 
-/// Whether the expression at `start..end` stands alone between statements.
-fn is_statement(text: &str, start: usize, end: usize) -> bool {
-    let before = text.get(..start).unwrap_or_default().trim_end();
-    let statement = text.get(start..end).unwrap_or_default();
-    let closes_once = statement.trim_end_matches(';').matches('(').count() == statement.matches(')').count();
-    statement.ends_with(';') && closes_once && before.ends_with([';', '{', '}'])
+/// Whether the macro call at `at` stands alone between statements.
+fn is_statement(source: &Source<'_>, at: usize) -> bool {
+    let open = at + "matches!".len();
+    let is_call = source.text().get(at..).unwrap_or_default().starts_with("matches!(");
+    let before = source.text().get(..at).unwrap_or_default().trim_end();
+    let after = source.text().get(source.closing(open)..).unwrap_or_default().trim_start();
+    is_call && after.starts_with(';') && before.ends_with([';', '{', '}'])
 }
 
 #[cfg(test)]
@@ -32,7 +31,7 @@ mod tests {
     #[test]
     fn a_comparison_as_a_statement_is_found() {
         let text = "fn t() {\n    matches!(f(), Some(_));\n    assert!(matches!(f(), Some(_)));\n    \
-                    let a = matches!(f(), None);\n    matches!(f(), None)\n}\n";
+                    let a = matches!(f(), None);\n    let c = || {\n        matches!(f(), None)\n    };\n    matches!(f(), None)\n}\n";
         let found: Vec<String> = check(&Repository::planted(&[("crates/a/tests/it/a.rs", text)]))
             .iter()
             .map(ToString::to_string)

@@ -91,6 +91,8 @@ pub struct PhaseResult {
     pub user_bytes_read: u64,
     /// `bytes_written / user_bytes_written`; absent if nothing was written.
     pub write_amplification: Option<f64>,
+    /// `kernel_bytes_written / user_bytes_written`; absent if nothing was written.
+    pub kernel_write_amplification: Option<f64>,
     /// `disk_bytes / live_bytes`; absent if nothing is live.
     pub space_amplification: Option<f64>,
     /// Bytes of disk the engine occupies after the phase.
@@ -165,6 +167,7 @@ impl PhaseResult {
                 measured.counters.bytes_written as f64,
                 measured.user_written_bytes as f64,
             ),
+            kernel_write_amplification: ratio(measured.io.written as f64, measured.user_written_bytes as f64),
             space_amplification: ratio(holdings.disk_bytes as f64, holdings.live_bytes as f64),
             disk_bytes: holdings.disk_bytes,
             live_bytes: holdings.live_bytes,

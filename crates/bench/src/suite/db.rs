@@ -100,6 +100,10 @@ impl Suite for DbSuite {
         self.benchmarks.iter().map(|benchmark| benchmark.name().to_owned()).collect()
     }
 
+    fn data_bytes(&self) -> u64 {
+        self.shape.num * (self.args.key_bytes + self.shape.value_bytes) as u64
+    }
+
     fn open_options(&self, dir: &Path) -> OpenOptions {
         OpenOptions {
             dir: dir.to_owned(),

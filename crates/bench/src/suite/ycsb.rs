@@ -122,6 +122,11 @@ impl Suite for YcsbSuite {
         self.steps.iter().map(|(name, _)| name.clone()).collect()
     }
 
+    fn data_bytes(&self) -> u64 {
+        let key_bytes = self.steps.first().map_or(24, |(_, workload)| workload.keys.key_bytes());
+        self.records * (key_bytes + self.value_bytes) as u64
+    }
+
     fn open_options(&self, dir: &Path) -> OpenOptions {
         OpenOptions {
             dir: dir.to_owned(),

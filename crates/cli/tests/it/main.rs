@@ -4,5 +4,6 @@ mod program;
 mod usage;
 mod config;
 mod inspect;
+mod verify;
 mod bench;
 mod records;

@@ -14,10 +14,10 @@ use firn_storage::Storage;
 use firn_storage::place::Memory;
 
 /// Deterministic numbers (SplitMix64).
-pub struct Random(pub u64);
+pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
-    pub fn next(&mut self) -> u64 {
+    pub(crate) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut word = self.0;
         word = (word ^ word >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -25,17 +25,17 @@ impl Random {
         word ^ word >> 31
     }
 
-    pub fn below(&mut self, limit: u64) -> u64 {
+    pub(crate) fn below(&mut self, limit: u64) -> u64 {
         self.next() % limit
     }
 
-    pub fn key(&mut self) -> Vec<u8> {
+    pub(crate) fn key(&mut self) -> Vec<u8> {
         let bytes = 1 + self.below(3) as usize;
         (0..bytes).map(|_| b"abc"[self.below(3) as usize]).collect()
     }
 }
 
-pub fn all_keys() -> Vec<Vec<u8>> {
+pub(crate) fn all_keys() -> Vec<Vec<u8>> {
     let mut keys: Vec<Vec<u8>> = vec![Vec::new()];
     for from in [0, 1, 4] {
         for index in from..keys.len() {
@@ -50,21 +50,21 @@ pub fn all_keys() -> Vec<Vec<u8>> {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Owned {
-    pub key: Vec<u8>,
-    pub sequence: Sequence,
-    pub kind: Kind,
-    pub expires_at_ms: u64,
-    pub value: Vec<u8>,
+pub(crate) struct Owned {
+    pub(crate) key: Vec<u8>,
+    pub(crate) sequence: Sequence,
+    pub(crate) kind: Kind,
+    pub(crate) expires_at_ms: u64,
+    pub(crate) value: Vec<u8>,
 }
 
 impl Owned {
-    pub fn entry(&self) -> Entry<'_> {
+    pub(crate) fn entry(&self) -> Entry<'_> {
         let Self { key, sequence, kind, expires_at_ms, value } = self;
         Entry { key, sequence: *sequence, kind: *kind, expires_at_ms: *expires_at_ms, value }
     }
 
-    pub fn of(entry: &Entry<'_>) -> Self {
+    pub(crate) fn of(entry: &Entry<'_>) -> Self {
         let Entry { key, sequence, kind, expires_at_ms, value } = *entry;
         Self { key: key.to_vec(), sequence, kind, expires_at_ms, value: value.to_vec() }
     }
@@ -72,7 +72,7 @@ impl Owned {
 
 /// Appends operands; refuses those that begin with '!'.
 #[derive(Debug)]
-pub struct Append;
+pub(crate) struct Append;
 
 impl MergeOperator for Append {
     fn name(&self) -> &str {
@@ -92,7 +92,7 @@ impl MergeOperator for Append {
 
 /// Drops values that begin with 'd'.
 #[derive(Debug)]
-pub struct DropD;
+pub(crate) struct DropD;
 
 impl CompactionFilter for DropD {
     fn name(&self) -> &str {
@@ -104,34 +104,34 @@ impl CompactionFilter for DropD {
     }
 }
 
-pub fn semantics() -> Semantics {
+pub(crate) fn semantics() -> Semantics {
     Semantics::new().with_merge_operator(Arc::new(Append)).with_compaction_filter(Arc::new(DropD))
 }
 
 /// What a set of places holds together.
 #[derive(Clone, Debug, Default)]
-pub struct Held {
+pub(crate) struct Held {
     /// By key, newest first.
-    pub entries: Vec<Owned>,
-    pub ranges: Vec<(Vec<u8>, Vec<u8>, Sequence)>,
+    pub(crate) entries: Vec<Owned>,
+    pub(crate) ranges: Vec<(Vec<u8>, Vec<u8>, Sequence)>,
 }
 
 /// What a reader gets.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Read {
+pub(crate) enum Read {
     Value(Vec<u8>),
     Absent,
     Refused,
 }
 
 impl Held {
-    pub fn list(&self) -> FragmentList {
+    pub(crate) fn list(&self) -> FragmentList {
         let span = |(start, end, sequence): &'_ (Vec<u8>, Vec<u8>, Sequence)| (start.clone(), end.clone(), *sequence);
         let spans: Vec<_> = self.ranges.iter().map(span).collect();
         FragmentList::from_spans(spans.iter().map(|(start, end, sequence)| Span { start, end, sequence: *sequence }))
     }
 
-    pub fn plus(&self, other: &Held) -> Held {
+    pub(crate) fn plus(&self, other: &Held) -> Held {
         let mut all = self.clone();
         all.entries.extend_from_slice(&other.entries);
         all.ranges.extend_from_slice(&other.ranges);
@@ -139,7 +139,7 @@ impl Held {
     }
 
     /// The value of `key` for a reader of sequences below `before` at `now_ms`.
-    pub fn read(&self, key: &[u8], before: Sequence, now_ms: u64) -> Read {
+    pub(crate) fn read(&self, key: &[u8], before: Sequence, now_ms: u64) -> Read {
         let covers = |range: &&(Vec<u8>, Vec<u8>, Sequence)| range.0[..] <= *key && *key < range.1[..];
         let covered = self.ranges.iter().filter(covers).map(|range| range.2).filter(|s| *s < before).max();
         let mut versions: Vec<&Owned> =
@@ -172,25 +172,25 @@ impl Held {
 
 /// How a history is made.
 #[derive(Clone, Copy, Debug)]
-pub struct Mix {
-    pub operations: u64,
-    pub merges: bool,
-    pub filter: bool,
-    pub older: bool,
+pub(crate) struct Mix {
+    pub(crate) operations: u64,
+    pub(crate) merges: bool,
+    pub(crate) filter: bool,
+    pub(crate) older: bool,
 }
 
 /// Tables, the spec of a job over the newer ones, and what the model knows of them.
-pub struct World {
-    pub storage: Memory,
-    pub spec: JobSpec,
+pub(crate) struct World {
+    pub(crate) storage: Memory,
+    pub(crate) spec: JobSpec,
     /// What the inputs hold.
-    pub inputs: Held,
+    pub(crate) inputs: Held,
     /// What lies below, outside the inputs.
-    pub older: Held,
+    pub(crate) older: Held,
 }
 
 impl World {
-    pub fn new(seed: u64, mix: Mix) -> World {
+    pub(crate) fn new(seed: u64, mix: Mix) -> World {
         let mut random = Random(seed);
         let mut history = Held::default();
         for sequence in 1..=mix.operations {
@@ -230,7 +230,7 @@ impl World {
     }
 
     /// What the tables `metas` hold.
-    pub fn held(&self, metas: &[TableMeta]) -> Held {
+    pub(crate) fn held(&self, metas: &[TableMeta]) -> Held {
         let mut held = Held::default();
         for meta in metas {
             let cache = Arc::new(BlockCache::new(0));
@@ -249,7 +249,7 @@ impl World {
     }
 
     /// Every point somebody reads at.
-    pub fn points(&self) -> Vec<Sequence> {
+    pub(crate) fn points(&self) -> Vec<Sequence> {
         self.spec.rules.snapshots.iter().copied().chain([Sequence::MAX]).collect()
     }
 }

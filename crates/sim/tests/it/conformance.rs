@@ -34,7 +34,9 @@ impl TreeHarness {
         let plain = Knobs { has_threads: self.has_threads, durability: with.durability, ..Knobs::draw(0) };
         let knobs = match with.tiny {
             true => Knobs { memtable_bytes: 16 << 10, buffer_bytes: 64 << 10, block_bytes: 512, ..plain },
-            false => Knobs { memtable_bytes: 32 << 20, buffer_bytes: 32 << 20, table_bytes: 8 << 20, ..plain },
+            false => {
+                Knobs { memtable_bytes: 32 << 20, buffer_bytes: 32 << 20, table_bytes: 8 << 20, ..plain }
+            }
         };
         Ok(TreeWorld.open(storage, &knobs, self.clock.clone())?.engine)
     }

@@ -10,8 +10,10 @@ use firn_jobs::{Cursor, KeyRange, MergeCursor, Output, compact_source};
 
 use super::Run;
 use super::freeze::runs_of;
+use crate::Records;
 use crate::compact::pick::base_level;
 use crate::compact::run::{from_job, span_of};
+use crate::log::SegmentMap;
 use crate::shared::Shared;
 use crate::stats::count;
 use crate::version::commit::Edit;
@@ -51,6 +53,7 @@ impl Shared {
             keyspace,
             removed: Vec::new(),
             added: outputs.into_iter().map(|table| (0, run, table)).collect(),
+            overwrites: overwrites(&runs, &version.segments, &state.levels),
             moved: Vec::new(),
             drained: Some((starts.to_vec(), end)),
         })?;
@@ -80,4 +83,19 @@ impl Shared {
         }
         splits
     }
+}
+
+/// Entries of a run for each one that [`overwrites`] looks up.
+const SAMPLE_EVERY: usize = 61;
+
+/// Estimated share of the runs' keys that older tables hold too, by asking those tables' filters for a sample.
+fn overwrites(runs: &[Arc<Run>], records: &SegmentMap, levels: &Levels) -> f64 {
+    let (mut asked, mut held) = (0_u64, 0_u64);
+    for (position, hash) in runs.iter().flat_map(|run| run.sample(SAMPLE_EVERY)) {
+        let Some(record) = records.record(position) else { continue };
+        asked += 1;
+        let mut tables = levels.sorted_runs().flat_map(|sorted| sorted.spanning(record.key));
+        held += u64::from(tables.any(|table| table.reader().may_contain(hash)));
+    }
+    if asked == 0 { 0.0 } else { held as f64 / asked as f64 }
 }

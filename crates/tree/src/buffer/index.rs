@@ -92,7 +92,7 @@ fn smaller(group: &[RunEntry], prefix: u64) -> usize {
 
 #[inline]
 fn flip(prefix: u64) -> i64 {
-    (prefix ^ 1 << 63) as i64
+    (prefix ^ (1 << 63)) as i64
 }
 
 #[cfg(test)]

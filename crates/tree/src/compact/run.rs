@@ -58,6 +58,7 @@ impl Shared {
             keyspace,
             removed: choice.inputs.iter().map(|(_, _, table)| Arc::clone(table)).collect(),
             added: result.tables.into_iter().map(|table| (choice.output_level, 0, table)).collect(),
+            overwrites: 0.0,
             moved: Vec::new(),
             drained: None,
         }))
@@ -133,7 +134,7 @@ impl Shared {
 /// The edit of a choice whose tables only change their level.
 fn moved(keyspace: u32, choice: &Choice) -> Option<Edit> {
     let moved = choice.inputs.iter().map(|(_, _, table)| (Arc::clone(table), choice.output_level, 0)).collect();
-    Some(Edit { keyspace, removed: Vec::new(), added: Vec::new(), moved, drained: None })
+    Some(Edit { keyspace, removed: Vec::new(), added: Vec::new(), overwrites: 0.0, moved, drained: None })
 }
 
 /// Keys that `table` may hold, as a range.

@@ -19,6 +19,8 @@ pub(crate) struct Edit {
     pub(crate) removed: Vec<Arc<Table>>,
     /// Tables that come: level, sorted run, what they are.
     pub(crate) added: Vec<(u32, u64, TableMeta)>,
+    /// Estimated share of the new tables that supersedes something in older ones.
+    pub(crate) overwrites: f64,
     /// Tables that change their place: level, sorted run.
     pub(crate) moved: Vec<(Arc<Table>, u32, u64)>,
     /// Runs that were drained, by the starts of their spans, and the end of the newest span.
@@ -35,7 +37,7 @@ impl Shared {
     pub(crate) fn commit(&self, edit: Edit) -> Result<bool> {
         let added = edit.added.iter().map(|(level, run, meta)| {
             let reader = open_table(&self.storage, meta, &self.cache)?;
-            let table = Table::new(meta.clone(), reader, Arc::clone(&self.graveyard));
+            let table = Table::new(meta.clone(), reader, edit.overwrites, Arc::clone(&self.graveyard));
             Ok((*level, *run, Arc::new(table)))
         });
         let added: Vec<_> = added.collect::<Result<_>>()?;

@@ -15,17 +15,24 @@ use crate::log::segment::Graveyard;
 pub(crate) struct Table {
     meta: TableMeta,
     reader: Arc<TableReader>,
+    /// Estimated share of its bytes that supersede something in older tables.
+    overwrites: f64,
     retired: AtomicBool,
     graveyard: Arc<Graveyard>,
 }
 
 impl Table {
-    pub(crate) fn new(meta: TableMeta, reader: Arc<TableReader>, graveyard: Arc<Graveyard>) -> Self {
-        Self { meta, reader, retired: AtomicBool::new(false), graveyard }
+    pub(crate) fn new(meta: TableMeta, reader: Arc<TableReader>, overwrites: f64, graveyard: Arc<Graveyard>) -> Self {
+        Self { meta, reader, overwrites, retired: AtomicBool::new(false), graveyard }
     }
 
     pub(crate) fn meta(&self) -> &TableMeta {
         &self.meta
+    }
+
+    /// Estimated bytes in older tables that this one supersedes.
+    pub(crate) fn superseded_bytes(&self) -> u64 {
+        (self.meta.bytes as f64 * self.overwrites) as u64
     }
 
     pub(crate) fn reader(&self) -> &Arc<TableReader> {

@@ -77,7 +77,8 @@ impl<P: Deref<Target: Records>> MergeTask<P> {
         records: P,
     ) -> Self {
         assert!((1..=MERGE_INPUTS_MAX).contains(&inputs.len()), "{} runs to merge", inputs.len());
-        let filled: Vec<Arc<Run>> = inputs.iter().filter(|run| run.len() > 0).map(Arc::clone).collect();
+        let filled: Vec<Arc<Run>> =
+            inputs.iter().filter(|run| run.keys().is_some()).map(Arc::clone).collect();
         let common = common_prefix(&filled).to_vec();
         let tombstones: Vec<&FragmentList> = inputs.iter().map(|run| &*run.tombstones).collect();
         let tombstones = FragmentList::merge(&tombstones);

@@ -4,7 +4,7 @@ use firn_format::filter::filter_hash;
 
 use super::{
     Arc, Dropped, Filter, FragmentList, Position, PrefixExtractor, PrefixIndex, PrefixSet, Range, Records,
-    Result, Run, RunEntry, Sequence, find, key_prefix,
+    Result, Run, RunEntry, find, key_prefix,
 };
 
 /// What a memtable leaves behind: parts of a run of level 0.

@@ -182,6 +182,11 @@ impl Run {
     }
 
     /// How many versions.
+    /// Positions and filter hashes of every `step`-th entry.
+    pub(crate) fn sample(&self, step: usize) -> impl Iterator<Item = (Position, u32)> {
+        self.entries.iter().zip(&self.hashes).step_by(step).map(|(entry, hash)| (entry.position(), *hash))
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.entries.len()
     }

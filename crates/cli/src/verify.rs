@@ -1,0 +1,67 @@
+//! `firn verify`: whether a database is sound.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use firn_storage::place::{Local, LocalOptions};
+use firn_tree::{VerifyOptions, VerifyReport, storage_error};
+
+use crate::database::{Access, check_directory};
+use crate::ending::{Ending, Failure, Result};
+use crate::output::Output;
+use crate::progress;
+
+/// Check every checksum, reference and invariant of a database. Reads all of it and changes nothing.
+///
+/// Prints one line for each finding: damage, with file and offset, or a leftover that the next opening removes.
+/// Exit code 3 if there is damage. Runs beside readers, not beside a writer.
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// The database's directory.
+    dir: PathBuf,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
+    let dir = &arguments.dir;
+    check_directory(dir, Access::Read)?;
+    let report = progress::during(&format!("verifying {}", dir.display()), |bar| {
+        let storage = Local::open(dir, LocalOptions { create: false }).map_err(storage_error);
+        let options = storage.map(|storage| VerifyOptions { storage: Arc::new(storage) });
+        let report = options.and_then(|options| {
+            firn_tree::verify(options, &mut |progress| {
+                let [done, total] = [progress.bytes_done, progress.bytes_total].map(|bytes| bytes >> 20);
+                bar.set_message(format!("{done} of {total} MiB"));
+            })
+        });
+        report.map_err(|error| Failure::database(dir, &error))
+    })?;
+    let mut output = Output::new();
+    for finding in &report.findings {
+        output.line(&finding.to_string());
+    }
+    output.line(&summary(&report));
+    output.finish()?;
+    if report.is_sound() {
+        return Ok(Ending::Done);
+    }
+    let count = report.damage().count() as u64 + report.totals.findings_left_out;
+    Err(Failure::new(Ending::Corrupt, format!("{} is damaged in {count} places; see above", dir.display())))
+}
+
+fn summary(report: &VerifyReport) -> String {
+    let totals = &report.totals;
+    format!(
+        "{}: {} files with {} bytes, {} keyspaces, {} manifest edits, {} log segments with {} records, \
+         {} tables with {} entries; {} findings",
+        if report.is_sound() { "sound" } else { "damaged" },
+        totals.files,
+        totals.bytes,
+        totals.keyspaces,
+        totals.manifest_edits,
+        totals.log_segments,
+        totals.log_records,
+        totals.tables,
+        totals.table_entries,
+        report.findings.len() as u64 + totals.findings_left_out,
+    )
+}

@@ -1,0 +1,227 @@
+//! Specs and results as bytes.
+//!
+//! ```text
+//! offset size  field     meaning
+//!      0    8  magic     "FIRNJOB1" (a spec) or "FIRNRES1" (a result)
+//!      8    4  version   u32 LE, see FormatVersion
+//!     12    n  fields    in the order of the struct; numbers are varints, texts and keys have their length before
+//!                        them, lists their count, an optional thing a byte 0 or 1
+//!   12+n    8  checksum  xxh3-64 LE over everything before
+//! ```
+//! For spec and result alike: what decodes encodes to the same bytes. Since: FormatVersion::V1.
+
+use firn_format::checksum::xxh3;
+use firn_format::manifest::TableMeta;
+use firn_format::manifest::bytes::{Reader, put_bytes};
+use firn_format::table::Compression;
+use firn_format::{Error, FormatVersion, Result, Sequence, varint};
+
+use crate::conservation::{Sums, Tally};
+use crate::spec::{JobInput, JobResult, JobSpec, KeyRange, OutputForm, Rules};
+
+const SPEC_MAGIC: [u8; 8] = *b"FIRNJOB1";
+const RESULT_MAGIC: [u8; 8] = *b"FIRNRES1";
+
+impl JobSpec {
+    /// The spec's bytes. Equal specs have equal bytes.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = begin(SPEC_MAGIC);
+        varint::encode(u64::from(self.keyspace), &mut out);
+        put_list(&self.inputs, &mut out, |input, out| {
+            input.table.encode(out);
+            varint::encode(u64::from(input.level), out);
+            varint::encode(input.run, out);
+        });
+        put_range(&self.range, &mut out);
+        put_rules(&self.rules, &mut out);
+        put_form(&self.output, &mut out);
+        put_bytes(self.output_stem.as_bytes(), &mut out);
+        end(out)
+    }
+
+    /// The spec whose bytes are exactly `bytes`.
+    ///
+    /// # Errors
+    /// They are no spec's.
+    pub fn decode(bytes: &[u8]) -> Result<Self> {
+        let mut input = body(bytes, SPEC_MAGIC)?;
+        let spec = Self {
+            keyspace: input.number32()?,
+            inputs: take_list(&mut input, |input| {
+                let (table, level) = (TableMeta::decode(input)?, input.number32()?);
+                Ok(JobInput { table, level, run: input.number()? })
+            })?,
+            range: take_range(&mut input)?,
+            rules: take_rules(&mut input)?,
+            output: take_form(&mut input)?,
+            output_stem: input.text()?.to_owned(),
+        };
+        finish(&input)?;
+        Ok(spec)
+    }
+}
+
+impl JobResult {
+    /// The result's bytes.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = begin(RESULT_MAGIC);
+        put_list(&self.tables, &mut out, |table, out| table.encode(out));
+        for (_, tally) in self.sums.classes() {
+            varint::encode(tally.count, &mut out);
+            varint::encode(tally.bytes, &mut out);
+            out.extend_from_slice(&tally.hash.to_le_bytes());
+        }
+        out.extend_from_slice(&self.sums.range_tombstones_hash.to_le_bytes());
+        end(out)
+    }
+
+    /// The result whose bytes are exactly `bytes`.
+    ///
+    /// # Errors
+    /// They are no result's.
+    pub fn decode(bytes: &[u8]) -> Result<Self> {
+        let mut input = body(bytes, RESULT_MAGIC)?;
+        let tables = take_list(&mut input, |input| TableMeta::decode(input))?;
+        let mut classes = [Tally::default(); 9];
+        for tally in &mut classes {
+            *tally = Tally { count: input.number()?, bytes: input.number()?, hash: input.u128()? };
+        }
+        let result = Self { tables, sums: Sums::from_classes(classes, input.u128()?) };
+        finish(&input)?;
+        Ok(result)
+    }
+}
+
+fn put_rules(rules: &Rules, out: &mut Vec<u8>) {
+    put_list(&rules.snapshots, out, |snapshot, out| varint::encode(snapshot.0, out));
+    varint::encode(rules.tick_ms, out);
+    put_list(&rules.older_overlap, out, put_range);
+    put_option(rules.merge_operator.as_deref(), out);
+    put_option(rules.compaction_filter.as_deref(), out);
+}
+
+fn take_rules(input: &mut Reader<'_>) -> Result<Rules> {
+    Ok(Rules {
+        snapshots: take_list(input, |input| Ok(Sequence(input.number()?)))?,
+        tick_ms: input.number()?,
+        older_overlap: take_list(input, take_range)?,
+        merge_operator: take_option(input)?,
+        compaction_filter: take_option(input)?,
+    })
+}
+
+fn put_form(form: &OutputForm, out: &mut Vec<u8>) {
+    varint::encode(u64::from(form.block_bytes), out);
+    out.push(form.compression as u8);
+    varint::encode(u64::from(form.filter_bits_per_key), out);
+    put_option(form.prefix_extractor.as_deref(), out);
+    varint::encode(form.table_bytes_target, out);
+    put_list(&form.splits, out, |split, out| put_bytes(split, out));
+}
+
+fn take_form(input: &mut Reader<'_>) -> Result<OutputForm> {
+    let block_bytes = input.number32()?;
+    let (at, number) = (input.offset(), input.u8()?);
+    let compression = Compression::from_u8(number)
+        .ok_or_else(|| Error::new(at, "compression 0, 1 or 2", format!("{number}")))?;
+    Ok(OutputForm {
+        block_bytes,
+        compression,
+        filter_bits_per_key: input.number32()?,
+        prefix_extractor: take_option(input)?,
+        table_bytes_target: input.number()?,
+        splits: take_list(input, |input| Ok(input.bytes()?.to_vec()))?,
+    })
+}
+
+fn put_range(range: &KeyRange, out: &mut Vec<u8>) {
+    put_bytes(&range.start, out);
+    out.push(u8::from(range.end.is_some()));
+    if let Some(end) = &range.end {
+        put_bytes(end, out);
+    }
+}
+
+fn take_range(input: &mut Reader<'_>) -> Result<KeyRange> {
+    let start = input.bytes()?.to_vec();
+    let end = if take_flag(input)? { Some(input.bytes()?.to_vec()) } else { None };
+    Ok(KeyRange { start, end })
+}
+
+fn put_option(text: Option<&str>, out: &mut Vec<u8>) {
+    out.push(u8::from(text.is_some()));
+    if let Some(text) = text {
+        put_bytes(text.as_bytes(), out);
+    }
+}
+
+fn take_option(input: &mut Reader<'_>) -> Result<Option<String>> {
+    match take_flag(input)? {
+        true => Ok(Some(input.text()?.to_owned())),
+        false => Ok(None),
+    }
+}
+
+fn take_flag(input: &mut Reader<'_>) -> Result<bool> {
+    let at = input.offset();
+    match input.u8()? {
+        0 => Ok(false),
+        1 => Ok(true),
+        other => Err(Error::new(at, "0 or 1", format!("{other}"))),
+    }
+}
+
+fn put_list<T>(list: &[T], out: &mut Vec<u8>, put: impl Fn(&T, &mut Vec<u8>)) {
+    varint::encode(list.len() as u64, out);
+    list.iter().for_each(|item| put(item, out));
+}
+
+/// Grows as items are found, so that a false count allocates nothing.
+fn take_list<'b, T>(
+    input: &mut Reader<'b>,
+    mut take: impl FnMut(&mut Reader<'b>) -> Result<T>,
+) -> Result<Vec<T>> {
+    let count = input.number()?;
+    let mut list = Vec::new();
+    for _ in 0..count {
+        list.push(take(input)?);
+    }
+    Ok(list)
+}
+
+fn begin(magic: [u8; 8]) -> Vec<u8> {
+    let mut out = magic.to_vec();
+    out.extend_from_slice(&(FormatVersion::CURRENT as u32).to_le_bytes());
+    out
+}
+
+fn end(mut out: Vec<u8>) -> Vec<u8> {
+    let checksum = xxh3(&out);
+    out.extend_from_slice(&checksum.to_le_bytes());
+    out
+}
+
+/// The fields between head and checksum.
+fn body(bytes: &[u8], magic: [u8; 8]) -> Result<Reader<'_>> {
+    let Some((body, checksum)) = bytes.split_last_chunk::<8>() else {
+        return Err(Error::new(0, "at least 20 bytes", format!("{}", bytes.len())));
+    };
+    let mut input = Reader::new(body, 0);
+    let found = input.take(8)?;
+    if found != magic {
+        return Err(Error::new(0, format!("\"{}\"", magic.escape_ascii()), format!("\"{}\"", found.escape_ascii())));
+    }
+    FormatVersion::from_u32(input.u32()?, 8)?;
+    let (found, expected) = (xxh3(body), u64::from_le_bytes(*checksum));
+    if found != expected {
+        return Err(Error::new(body.len(), format!("checksum {found:#018x}"), format!("{expected:#018x}")));
+    }
+    Ok(input)
+}
+
+fn finish(input: &Reader<'_>) -> Result<()> {
+    match input.is_empty() {
+        true => Ok(()),
+        false => Err(Error::new(input.offset(), "the checksum", "more fields")),
+    }
+}

@@ -1,0 +1,24 @@
+//! Where jobs run.
+
+mod handle;
+mod local;
+
+pub use handle::JobHandle;
+pub use local::Local;
+
+use std::fmt;
+
+use crate::error::Result;
+use crate::spec::JobSpec;
+
+/// Runs jobs somewhere.
+///
+/// Implementers MUST finish every accepted job's handle exactly once, whatever happens to the executor, and MUST
+/// reject a spec that names an operator, filter or extractor they do not have (never run it without).
+pub trait Executor: Send + Sync + fmt::Debug {
+    /// Takes `spec` and returns at once; the handle tells when it is done. An inline executor runs it first.
+    ///
+    /// # Errors
+    /// `Rejected`: the executor lacks a name of the spec, or is shutting down. Nothing was done.
+    fn submit(&self, spec: JobSpec) -> Result<JobHandle>;
+}

@@ -1,0 +1,120 @@
+//! A submitted job as its submitter sees it.
+
+use std::fmt;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+use crate::control::Control;
+use crate::error::{Error, ErrorKind, Result};
+use crate::spec::JobResult;
+
+/// A submitted job. Dropping the handle does not stop it.
+#[derive(Clone, Debug)]
+pub struct JobHandle {
+    shared: Arc<Shared>,
+}
+
+/// The executor's end. Dropped without an answer, it answers `Cancelled`.
+#[derive(Debug)]
+pub(crate) struct Finisher {
+    shared: Arc<Shared>,
+}
+
+#[derive(Default)]
+struct Shared {
+    state: Mutex<State>,
+    finished: Condvar,
+    control: Control,
+}
+
+#[derive(Default)]
+struct State {
+    result: Option<Result<JobResult>>,
+    callbacks: Vec<Box<dyn FnOnce() + Send>>,
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Job").field("finished", &self.lock().result.is_some()).finish_non_exhaustive()
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Both ends of a new job.
+pub(crate) fn new_job() -> (JobHandle, Finisher) {
+    let shared = Arc::new(Shared::default());
+    (JobHandle { shared: Arc::clone(&shared) }, Finisher { shared })
+}
+
+impl JobHandle {
+    /// The result if there is one yet; never blocks.
+    pub fn poll(&self) -> Option<Result<JobResult>> {
+        self.shared.lock().result.clone()
+    }
+
+    /// Blocks until there is a result.
+    ///
+    /// # Errors
+    /// The job's own.
+    pub fn wait(&self) -> Result<JobResult> {
+        let mut state = self.shared.lock();
+        loop {
+            if let Some(result) = &state.result {
+                return result.clone();
+            }
+            state = self.shared.finished.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Asks the job to stop; its result is then `Cancelled`, unless it is done already. Does not wait.
+    pub fn cancel(&self) {
+        self.shared.control.cancel();
+    }
+
+    /// Calls `callback` once there is a result: on the executor's thread, or here and now if there is one already.
+    /// It MUST NOT block.
+    pub fn on_finished(&self, callback: Box<dyn FnOnce() + Send>) {
+        let mut state = self.shared.lock();
+        if state.result.is_none() {
+            state.callbacks.push(callback);
+            return;
+        }
+        drop(state);
+        callback();
+    }
+}
+
+impl Finisher {
+    pub(crate) fn control(&self) -> &Control {
+        &self.shared.control
+    }
+
+    /// Gives the job its result.
+    pub(crate) fn finish(self, result: Result<JobResult>) {
+        self.answer(result);
+    }
+
+    fn answer(&self, result: Result<JobResult>) {
+        let mut state = self.shared.lock();
+        if state.result.is_some() {
+            return;
+        }
+        state.result = Some(result);
+        let callbacks = std::mem::take(&mut state.callbacks);
+        drop(state);
+        self.shared.finished.notify_all();
+        for callback in callbacks {
+            callback();
+        }
+    }
+}
+
+impl Drop for Finisher {
+    fn drop(&mut self) {
+        self.answer(Err(Error::new(ErrorKind::Cancelled, "the executor ended before the job did")));
+    }
+}

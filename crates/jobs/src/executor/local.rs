@@ -1,0 +1,142 @@
+//! Jobs on threads of this process.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+use firn_engine::Semantics;
+use firn_storage::{Spawn, Storage};
+
+use super::Executor;
+use super::handle::{Finisher, JobHandle, new_job};
+use crate::compact::CompactRules;
+use crate::error::{Error, ErrorKind, Result};
+use crate::run::run;
+use crate::spec::JobSpec;
+use crate::write::table_form;
+
+/// Runs jobs with [`run`], oldest first, on its own threads or on the submitter's.
+///
+/// Dropped, it lets running jobs end as cancelled and answers `Cancelled` for waiting ones; it does not wait for
+/// its threads.
+#[derive(Debug)]
+pub struct Local {
+    shared: Arc<Shared>,
+    threads: usize,
+}
+
+#[derive(Debug)]
+struct Shared {
+    storage: Arc<dyn Storage>,
+    semantics: Arc<Semantics>,
+    queue: Mutex<Queue>,
+    arrived: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Queue {
+    waiting: VecDeque<(JobSpec, Finisher)>,
+    /// Controls of running jobs, one slot a thread.
+    running: Vec<Option<crate::Control>>,
+    is_closed: bool,
+}
+
+impl Local {
+    /// Runs each job inside `submit`: for simulation, and for programs that own their threads.
+    pub fn inline(storage: Arc<dyn Storage>, semantics: Arc<Semantics>) -> Self {
+        let (queue, arrived) = (Mutex::default(), Condvar::new());
+        Self { shared: Arc::new(Shared { storage, semantics, queue, arrived }), threads: 0 }
+    }
+
+    /// Runs jobs on `threads` threads of `spawn`'s.
+    ///
+    /// # Errors
+    /// `Storage` if a thread cannot be started; those that were started end.
+    pub fn threads(
+        storage: Arc<dyn Storage>,
+        semantics: Arc<Semantics>,
+        spawn: &dyn Spawn,
+        threads: usize,
+    ) -> Result<Self> {
+        let mut local = Self::inline(storage, semantics);
+        local.threads = threads;
+        local.shared.lock().running = (0..threads).map(|_| None).collect();
+        for slot in 0..threads {
+            let shared = Arc::clone(&local.shared);
+            spawn.spawn(format!("firn-job-{slot}"), Box::new(move || shared.work(slot)))?;
+        }
+        Ok(local)
+    }
+
+    /// Jobs that wait for a thread.
+    pub fn waiting_count(&self) -> usize {
+        self.shared.lock().waiting.len()
+    }
+}
+
+impl Executor for Local {
+    fn submit(&self, spec: JobSpec) -> Result<JobHandle> {
+        CompactRules::new(&spec.rules, &self.shared.semantics)?;
+        table_form(&spec.output, &self.shared.semantics)?;
+        let (handle, finisher) = new_job();
+        if self.threads == 0 {
+            self.shared.run(spec, finisher);
+            return Ok(handle);
+        }
+        let mut queue = self.shared.lock();
+        if queue.is_closed {
+            return Err(Error::new(ErrorKind::Rejected, "the executor is shutting down"));
+        }
+        queue.waiting.push_back((spec, finisher));
+        drop(queue);
+        self.shared.arrived.notify_one();
+        Ok(handle)
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A thread's life: the next job until the executor is closed.
+    fn work(&self, slot: usize) {
+        loop {
+            let mut queue = self.lock();
+            if let Some(running) = queue.running.get_mut(slot) {
+                *running = None;
+            }
+            let (spec, finisher) = loop {
+                if queue.is_closed {
+                    return;
+                }
+                match queue.waiting.pop_front() {
+                    Some(job) => break job,
+                    None => queue = self.arrived.wait(queue).unwrap_or_else(PoisonError::into_inner),
+                }
+            };
+            if let Some(running) = queue.running.get_mut(slot) {
+                *running = Some(finisher.control().clone());
+            }
+            drop(queue);
+            self.run(spec, finisher);
+        }
+    }
+
+    fn run(&self, spec: JobSpec, finisher: Finisher) {
+        let control = finisher.control().clone();
+        finisher.finish(run(&spec, &*self.storage, &self.semantics, &control));
+    }
+}
+
+impl Drop for Local {
+    fn drop(&mut self) {
+        let mut queue = self.shared.lock();
+        queue.is_closed = true;
+        queue.running.iter().flatten().for_each(crate::Control::cancel);
+        let waiting = std::mem::take(&mut queue.waiting);
+        drop(queue);
+        self.shared.arrived.notify_all();
+        // Finishers answer for jobs that never ran; their callbacks must not find the queue locked.
+        drop(waiting);
+    }
+}

@@ -1,0 +1,249 @@
+//! Reading all of a database to see that it is sound.
+//!
+//! ```text
+//!   manifest edits ─► state ─┬─► log: segments, frames, records, one chain to the durable end
+//!     (manifest.rs)          ├─► tables: file, blocks, entries, bounds, levels          (tables.rs)
+//!        (log.rs)            └─► places: each (keyspace, key, sequence) in one of them  (places.rs)
+//! ```
+//! Nothing is opened for writing. A fault is noted and the rest is checked as far as it can be without what is
+//! damaged. This walk shares decoders with recovery, but not its decisions: two opinions are worth more than one.
+
+mod log;
+mod manifest;
+mod places;
+mod tables;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use firn_engine::{Error, Result};
+use firn_format::file_name::{FileName, parse};
+use firn_storage::{FileBytes, Storage};
+
+use crate::error::from_storage;
+
+/// What is to be verified.
+#[derive(Clone, Debug)]
+pub struct VerifyOptions {
+    /// Where the database's files lie.
+    pub storage: Arc<dyn Storage>,
+}
+
+/// How far a verification has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct VerifyProgress {
+    /// Bytes read and checked so far.
+    pub bytes_done: u64,
+    /// Bytes there are to read. Part of the tables may count twice: they are compared with one another.
+    pub bytes_total: u64,
+}
+
+/// What a finding means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Severity {
+    /// Something the database promises to hold is missing or is not what was written.
+    Damage,
+    /// Bytes that belong to nothing (an unfinished job, the tail a crash left); the next opening for writing
+    /// removes or ignores them.
+    Leftover,
+}
+
+/// One thing that is not as it should be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// Whether it matters.
+    pub severity: Severity,
+    /// Name of the file in the database's directory.
+    pub file: String,
+    /// Byte offset in the file, where known.
+    pub offset: Option<u64>,
+    /// What was expected and what was found, one line.
+    pub message: String,
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let severity = match self.severity {
+            Severity::Damage => "damage",
+            Severity::Leftover => "leftover",
+        };
+        write!(f, "{severity}: {}", self.file)?;
+        if let Some(offset) = self.offset {
+            write!(f, " at offset {offset}")?;
+        }
+        write!(f, ": {}", self.message)
+    }
+}
+
+/// How much was looked at.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct VerifyTotals {
+    /// Files in the directory, the lock file included.
+    pub files: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Keyspaces the manifest names.
+    pub keyspaces: u64,
+    /// Manifest edits.
+    pub manifest_edits: u64,
+    /// Log segments that belong to the log.
+    pub log_segments: u64,
+    /// Records in the log that are in no table yet.
+    pub log_records: u64,
+    /// Tables the manifest names.
+    pub tables: u64,
+    /// Entries in them that were read; range tombstones not included.
+    pub table_entries: u64,
+    /// Findings beyond the number that a report keeps.
+    pub findings_left_out: u64,
+}
+
+/// What a verification found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct VerifyReport {
+    /// In the order in which they were found; at most 1000.
+    pub findings: Vec<Finding>,
+    /// How much was looked at.
+    pub totals: VerifyTotals,
+}
+
+impl VerifyReport {
+    /// Whether there is no damage; leftovers do not count.
+    pub fn is_sound(&self) -> bool {
+        self.damage().next().is_none() && self.totals.findings_left_out == 0
+    }
+
+    /// The findings that are damage.
+    pub fn damage(&self) -> impl Iterator<Item = &Finding> {
+        self.findings.iter().filter(|finding| finding.severity == Severity::Damage)
+    }
+}
+
+/// Checks every checksum, reference and invariant of a database and changes nothing.
+///
+/// Takes the directory as a reader does: beside other readers, not beside a writer. Blocks for reading all of it;
+/// `progress` is called between files. Needs no merge operators or filters: nothing is interpreted.
+///
+/// # Errors
+/// `Conflict` if a writer has the database open; `Invalid` if there is no database or a newer release wrote it;
+/// what listing the directory says. Damage is no error: it is in the report.
+pub fn verify(options: VerifyOptions, progress: &mut dyn FnMut(VerifyProgress)) -> Result<VerifyReport> {
+    let storage = options.storage;
+    let _lock = storage.lock(false).map_err(from_storage)?;
+    let files: BTreeMap<String, u64> = storage.list().map_err(from_storage)?.into_iter().collect();
+    let bytes = files.values().sum();
+    let mut verifier = Verifier {
+        storage,
+        report: VerifyReport::default(),
+        done: VerifyProgress { bytes_done: 0, bytes_total: bytes },
+        files,
+        progress,
+    };
+    verifier.report.totals.files = verifier.files.len() as u64;
+    verifier.report.totals.bytes = bytes;
+    let known = verifier.check_manifest()?;
+    match &known {
+        Some(known) => {
+            verifier.report.totals.keyspaces = known.state.keyspaces.len() as u64;
+            let crossing = places::crossing(&known.state);
+            verifier.done.bytes_total += crossing.values().flatten().flatten().map(|meta| meta.bytes).sum::<u64>();
+            verifier.check_log(known);
+            let damaged = verifier.check_tables(&known.state);
+            verifier.check_places(&crossing, &damaged);
+        }
+        None => verifier.check_alone(),
+    }
+    verifier.check_strangers();
+    Ok(verifier.report)
+}
+
+/// Most findings that a report keeps.
+const FINDINGS_MAX: usize = 1000;
+
+/// A verification under way.
+struct Verifier<'p> {
+    storage: Arc<dyn Storage>,
+    /// Names and lengths of all files.
+    files: BTreeMap<String, u64>,
+    report: VerifyReport,
+    done: VerifyProgress,
+    progress: &'p mut dyn FnMut(VerifyProgress),
+}
+
+impl Verifier<'_> {
+    fn note(&mut self, severity: Severity, file: &str, offset: Option<u64>, message: impl Into<String>) {
+        if self.report.findings.len() >= FINDINGS_MAX {
+            self.report.totals.findings_left_out += 1;
+            return;
+        }
+        let message = message.into();
+        self.report.findings.push(Finding { severity, file: file.to_owned(), offset, message });
+    }
+
+    fn damage(&mut self, file: &str, offset: Option<u64>, message: impl Into<String>) {
+        self.note(Severity::Damage, file, offset, message);
+    }
+
+    fn leftover(&mut self, file: &str, offset: Option<u64>, message: impl Into<String>) {
+        self.note(Severity::Leftover, file, offset, message);
+    }
+
+    /// Notes what storage said about `file` as damage.
+    fn refused(&mut self, file: &str, error: &firn_storage::Error) {
+        let message = match &error.source {
+            Some(source) => format!("{}: {source}", error.message),
+            None => error.message.clone(),
+        };
+        self.damage(file, error.offset, message);
+    }
+
+    /// `bytes` more were checked.
+    fn advance(&mut self, bytes: u64) {
+        self.done.bytes_done += bytes;
+        (self.progress)(self.done);
+    }
+
+    /// All bytes of `file`; what keeps them from being read is noted.
+    fn read(&mut self, file: &str) -> Option<FileBytes> {
+        match read_all(&*self.storage, file) {
+            Ok(bytes) => Some(bytes),
+            Err(error) => {
+                self.refused(file, &error);
+                None
+            }
+        }
+    }
+
+    /// Names of the files that `choose` takes, with what it makes of them.
+    fn named<T>(&self, choose: impl Fn(FileName) -> Option<T>) -> Vec<(String, T)> {
+        let chosen = |name: &String| Some((name.clone(), choose(parse(name)?)?));
+        self.files.keys().filter_map(chosen).collect()
+    }
+
+    /// Files that have no name of ours.
+    fn check_strangers(&mut self) {
+        let strangers: Vec<(String, u64)> =
+            self.files.iter().filter(|(name, _)| parse(name).is_none()).map(|(n, b)| (n.clone(), *b)).collect();
+        for (name, bytes) in strangers {
+            self.leftover(&name, None, "no file of a database has such a name");
+            self.advance(bytes);
+        }
+    }
+}
+
+fn read_all(storage: &dyn Storage, file: &str) -> firn_storage::Result<FileBytes> {
+    let opened = storage.open_read(file)?;
+    if let Some(bytes) = opened.bytes()? {
+        return Ok(bytes);
+    }
+    let too_long = |_| firn_storage::Error::new(firn_storage::ErrorKind::Invalid, file, "the file is too long for memory");
+    let mut bytes = vec![0; usize::try_from(opened.len()).map_err(too_long)?];
+    opened.read_at(0, &mut bytes)?;
+    Ok(FileBytes::new(Arc::new(bytes)))
+}
+
+/// There is nothing to verify.
+fn no_database(storage: &dyn Storage) -> Error {
+    Error::invalid(format!("{} holds no database", storage.describe()))
+}

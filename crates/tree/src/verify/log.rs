@@ -1,0 +1,239 @@
+//! The log: one chain of frames from the oldest undrained record to the durable end.
+
+use firn_format::Position;
+use firn_format::file_name::FileName;
+use firn_format::log::{EndReason, Frame, FrameKind, SEGMENT_HEADER_BYTES, SegmentHeader, scan_frames};
+use firn_storage::FileBytes;
+
+use super::Verifier;
+use super::manifest::Known;
+use crate::version::state::State;
+
+/// A segment of the log.
+struct Link {
+    name: String,
+    header: SegmentHeader,
+    /// Position after its last good frame.
+    end: Position,
+    /// What stands there.
+    reason: String,
+    durable_through: Position,
+    /// Records that are in no table.
+    live_records: u64,
+}
+
+/// A segment without a header that can be read.
+struct Headless {
+    name: String,
+    base: Position,
+    offset: u64,
+    message: String,
+}
+
+impl Verifier<'_> {
+    /// Checks every segment, then that they form one chain.
+    pub(super) fn check_log(&mut self, known: &Known) {
+        let (mut links, mut headless) = (Vec::new(), Vec::new());
+        for (name, base) in self.segments() {
+            let bytes = self.files.get(&name).copied().unwrap_or(0);
+            if let Some(content) = self.read(&name) {
+                match SegmentHeader::decode(&content) {
+                    Ok(header) => links.extend(self.check_segment(&name, base, header, &content, known)),
+                    Err(error) => headless.push(Headless {
+                        name,
+                        base,
+                        offset: error.offset as u64,
+                        message: error.to_string(),
+                    }),
+                }
+            }
+            self.advance(bytes);
+        }
+        self.check_chain(known, &links, &headless);
+    }
+
+    /// Segments of a database whose manifest is lost: what each says of itself.
+    pub(super) fn check_segments_alone(&mut self) {
+        for (name, _) in self.segments() {
+            let bytes = self.files.get(&name).copied().unwrap_or(0);
+            if let Some(content) = self.read(&name)
+                && let Err(error) = SegmentHeader::decode(&content)
+            {
+                self.damage(&name, Some(error.offset as u64), error.to_string());
+            }
+            self.advance(bytes);
+        }
+    }
+
+    fn segments(&self) -> Vec<(String, Position)> {
+        self.named(|name| match name {
+            FileName::LogSegment(base) => Some(base),
+            _ => None,
+        })
+    }
+
+    /// The segment as a link of the chain, or `None` if it is none.
+    fn check_segment(
+        &mut self,
+        name: &str,
+        base: Position,
+        header: SegmentHeader,
+        content: &FileBytes,
+        known: &Known,
+    ) -> Option<Link> {
+        let state = &known.state;
+        if header.database != state.database {
+            let message = format!("expected database {:032x}, found {:032x}", state.database, header.database);
+            self.damage(name, Some(16), message);
+            return None;
+        }
+        if header.base != base {
+            self.damage(name, Some(32), format!("expected base {base} as the name says, found {}", header.base));
+            return None;
+        }
+        if header.generation > state.generation {
+            let (expected, found) = (state.generation, header.generation);
+            self.damage(name, Some(48), format!("expected a generation of at most {expected}, found {found}"));
+            return None;
+        }
+        if header.base.0 + header.capacity <= state.log_start().0 {
+            self.leftover(name, None, format!("everything below position {} is in tables", state.log_start()));
+            return None;
+        }
+        if header.base > state.cut && header.generation < state.generation {
+            self.leftover(name, None, format!("the recovery that cut the log at {} threw it away", state.cut));
+            return None;
+        }
+        if content.len() as u64 > header.capacity {
+            let message = format!("expected at most {} bytes, found {}", header.capacity, content.len());
+            self.damage(name, Some(header.capacity), message);
+        }
+        Some(self.check_frames(name, header, content, state))
+    }
+
+    fn check_frames(&mut self, name: &str, header: SegmentHeader, content: &[u8], state: &State) -> Link {
+        let mut scan = scan_frames(content, header.base, SEGMENT_HEADER_BYTES, header.generation);
+        let (mut durable_through, mut live_records) = (Position::default(), 0);
+        for (offset, frame) in scan.by_ref() {
+            let position = Position(header.base.0 + offset as u64);
+            if frame.durable_through > position {
+                let found = frame.durable_through;
+                let message = format!("expected a log durable at most through {position}, found {found}");
+                self.damage(name, Some(offset as u64 + 8), message);
+            } else {
+                durable_through = durable_through.max(frame.durable_through);
+            }
+            live_records += self.check_records(name, offset, position, &frame, state);
+        }
+        let end = scan.into_end();
+        let reason = match end.reason {
+            EndReason::Zero => "nothing was published there".to_owned(),
+            EndReason::EndOfBytes => "the file ends there".to_owned(),
+            EndReason::Torn(error) => error.to_string(),
+        };
+        let end = Position(header.base.0 + end.offset as u64);
+        Link { name: name.to_owned(), header, end, reason, durable_through, live_records }
+    }
+
+    /// Checks the records of one frame and counts those that are in no table.
+    fn check_records(&mut self, name: &str, offset: usize, position: Position, frame: &Frame<'_>, state: &State) -> u64 {
+        if frame.kind == FrameKind::LargeBatch {
+            self.damage(name, Some(offset as u64 + 20), "expected a batch, found the name of one");
+        }
+        let mut live = 0;
+        for (inside, record) in frame.records() {
+            let at = (offset + inside) as u64;
+            let record = match record {
+                Ok(record) => record,
+                Err(error) => {
+                    self.damage(name, Some(offset as u64 + error.offset as u64), error.to_string());
+                    break;
+                }
+            };
+            match state.keyspaces.get(&record.keyspace) {
+                Some(keyspace) => live += u64::from(position.0 + inside as u64 >= keyspace.drained_through.0),
+                None if u64::from(record.keyspace) < state.next_number => {}
+                None => {
+                    let message = format!("expected a keyspace that was created, found id {}", record.keyspace);
+                    self.damage(name, Some(at + 8), message);
+                }
+            }
+        }
+        live
+    }
+
+    /// Whether the links follow one another up to what is known to be durable.
+    fn check_chain(&mut self, known: &Known, links: &[Link], headless: &[Headless]) {
+        let start = known.state.log_start();
+        let durable = links.iter().map(|link| link.durable_through).max().unwrap_or_default();
+        let durable = durable.max(known.state.durable_through);
+        let mut end = start;
+        let mut last: Option<&Link> = None;
+        let mut is_cut = false;
+        for link in links {
+            let continues = link.header.previous_end == end || (last.is_none() && link.header.base == start);
+            if !is_cut && !continues {
+                is_cut = end >= durable;
+                self.note_gap(end, durable, last, headless, Some(link));
+            }
+            if is_cut {
+                self.leftover(&link.name, None, format!("the log ends at position {end}: the next opening discards it"));
+                continue;
+            }
+            self.report.totals.log_segments += 1;
+            self.report.totals.log_records += link.live_records;
+            (end, last) = (link.end, Some(link));
+        }
+        if end < durable {
+            self.note_gap(end, durable, last, headless, None);
+        }
+        self.note_headless(start, durable, headless);
+        if let Some(clean_end) = known.clean_end.filter(|clean_end| end > *clean_end) {
+            let name = last.map_or("", |last| last.name.as_str());
+            let message = format!("expected the log to end at position {clean_end}, where it was closed, found {end}");
+            self.damage(name, None, message);
+        }
+    }
+
+    /// The log stops at `end` although it goes on at `next`, or although it was durable beyond.
+    fn note_gap(
+        &mut self,
+        end: Position,
+        durable: Position,
+        last: Option<&Link>,
+        headless: &[Headless],
+        next: Option<&Link>,
+    ) {
+        let until = next.map_or(durable, |next| next.header.base);
+        if end >= durable || headless.iter().any(|headless| headless.base >= end && headless.base < until) {
+            // The tail that a crash left, or named with the segment whose header cannot be read.
+            return;
+        }
+        let goes_on = next.map_or_else(String::new, |next| format!(" and {} continues at {}", next.name, next.header.previous_end));
+        match last {
+            Some(last) => {
+                let message = format!(
+                    "expected frames up to position {durable}, which was durable{goes_on}; found the log's end at {end}: {}",
+                    last.reason
+                );
+                self.damage(&last.name, Some(end.0 - last.header.base.0), message);
+            }
+            None => {
+                let name = firn_format::file_name::log_segment(end);
+                let message = format!("expected the log segment for position {end}, durable through {durable}{goes_on}; found none");
+                self.damage(&name, None, message);
+            }
+        }
+    }
+
+    fn note_headless(&mut self, start: Position, durable: Position, headless: &[Headless]) {
+        for headless in headless {
+            // A segment whose first bytes a crash kept from the device has no durable frame.
+            if headless.base >= start && headless.base < durable {
+                self.damage(&headless.name, Some(headless.offset), headless.message.clone());
+            } else {
+                self.leftover(&headless.name, Some(headless.offset), headless.message.clone());
+            }
+        }
+    }
+}

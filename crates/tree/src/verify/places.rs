@@ -1,0 +1,162 @@
+//! Each (keyspace, key, sequence) is in one place, and newer places hold newer versions.
+//!
+//! Between log and tables a position decides (`drained_through`), so only tables can cross. Two of them cross if
+//! their keys overlap and the newer place has sequences at or below the older one's greatest. That is rare, and
+//! only then are entries compared: one merge over all sorted runs of the keyspace.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use firn_format::Sequence;
+use firn_format::manifest::TableMeta;
+use firn_storage::Result;
+use firn_storage::Storage;
+use firn_storage::file::cache::BlockCache;
+use firn_storage::file::table::{CursorOptions, ReaderOptions, TableCursor, TableReader};
+
+use super::Verifier;
+use super::tables::{CACHE_BYTES, sorted_runs};
+use crate::version::state::State;
+
+/// Sorted runs of keyspaces in which tables cross, newest first.
+pub(super) type Crossing = BTreeMap<u32, Vec<Vec<TableMeta>>>;
+
+/// The keyspaces whose tables' bounds do not already show that each entry is in one place.
+pub(super) fn crossing(state: &State) -> Crossing {
+    let mut keyspaces: BTreeMap<u32, Vec<Vec<TableMeta>>> = BTreeMap::new();
+    for ((keyspace, ..), run) in sorted_runs(state) {
+        keyspaces.entry(keyspace).or_default().push(run.into_iter().cloned().collect());
+    }
+    keyspaces.retain(|_, runs| {
+        let mut newer: Vec<&TableMeta> = Vec::new();
+        runs.iter().any(|run| {
+            let crosses = run.iter().any(|older| newer.iter().any(|newer| cross(newer, older)));
+            newer.extend(run);
+            crosses
+        })
+    });
+    keyspaces
+}
+
+fn cross(newer: &TableMeta, older: &TableMeta) -> bool {
+    newer.smallest <= older.largest && older.smallest <= newer.largest && newer.sequence_min <= older.sequence_max
+}
+
+impl Verifier<'_> {
+    /// Compares the entries of tables that cross, except in keyspaces with a `damaged` table.
+    pub(super) fn check_places(&mut self, crossing: &Crossing, damaged: &BTreeSet<u32>) {
+        for (keyspace, runs) in crossing {
+            let bytes = runs.iter().flatten().map(|meta| meta.bytes).sum();
+            if !damaged.contains(keyspace) {
+                self.check_runs(*keyspace, runs);
+            }
+            self.advance(bytes);
+        }
+    }
+
+    fn check_runs(&mut self, keyspace: u32, runs: &[Vec<TableMeta>]) {
+        let mut faults = Vec::new();
+        let walked = walk(&*self.storage, runs, &mut |fault| faults.push(fault));
+        for fault in faults {
+            let Fault { newer, older, key, least, greatest } = fault;
+            let message = format!(
+                "expected versions of \"{}\" in keyspace {keyspace} older than sequence {least}, which {newer} holds, found {greatest}",
+                key.escape_ascii()
+            );
+            self.damage(&older, None, message);
+        }
+        if let Err(error) = walked {
+            let file = error.file.clone();
+            self.refused(&file, &error);
+        }
+    }
+}
+
+/// An entry that is in two places, or newer in the older one.
+struct Fault {
+    newer: String,
+    older: String,
+    key: Vec<u8>,
+    /// Least sequence of the key in the newer place, greatest in the older one.
+    least: Sequence,
+    greatest: Sequence,
+}
+
+/// Most faults of one keyspace that are named.
+const FAULTS_MAX: usize = 100;
+
+/// Merges `runs` and tells `fault` of every key whose versions do not get older from place to place.
+fn walk(storage: &dyn Storage, runs: &[Vec<TableMeta>], fault: &mut dyn FnMut(Fault)) -> Result<()> {
+    let cache = Arc::new(BlockCache::new(CACHE_BYTES));
+    let mut cursors = Vec::new();
+    for tables in runs {
+        let mut cursor = RunCursor { storage, cache: &cache, tables, next: 0, table: None };
+        cursor.settle()?;
+        cursors.push(cursor);
+    }
+    let mut fault_count = 0;
+    while fault_count < FAULTS_MAX {
+        let Some(key) = cursors.iter().filter_map(RunCursor::key).min().map(<[u8]>::to_vec) else { break };
+        let mut newer: Option<(String, Sequence)> = None;
+        for cursor in &mut cursors {
+            let Some((file, greatest, least)) = cursor.take(&key)? else { continue };
+            if let Some((name, above)) = &newer
+                && greatest >= *above
+            {
+                fault_count += 1;
+                let (newer, key, least) = (name.clone(), key.clone(), *above);
+                fault(Fault { newer, older: file.clone(), key, least, greatest });
+            }
+            newer = Some((file, least));
+        }
+    }
+    Ok(())
+}
+
+/// All entries of a sorted run in order.
+struct RunCursor<'r> {
+    storage: &'r dyn Storage,
+    cache: &'r Arc<BlockCache>,
+    tables: &'r [TableMeta],
+    /// Index of the table after the one being read.
+    next: usize,
+    table: Option<TableCursor>,
+}
+
+impl RunCursor<'_> {
+    fn key(&self) -> Option<&[u8]> {
+        Some(self.table.as_ref()?.entry()?.key)
+    }
+
+    /// Goes on to the next table that has an entry, where this one has none left.
+    fn settle(&mut self) -> Result<()> {
+        while self.key().is_none() {
+            let Some(meta) = self.tables.get(self.next) else {
+                self.table = None;
+                return Ok(());
+            };
+            self.next += 1;
+            let reader = TableReader::open(self.storage, meta, self.cache, ReaderOptions::default())?;
+            let mut cursor = TableCursor::new(Arc::new(reader), CursorOptions::JOB);
+            cursor.seek_first()?;
+            self.table = Some(cursor);
+        }
+        Ok(())
+    }
+
+    /// Passes all versions of `key`: the table's file, their greatest and least sequence. `None` if it has none.
+    fn take(&mut self, key: &[u8]) -> Result<Option<(String, Sequence, Sequence)>> {
+        let mut taken: Option<(String, Sequence, Sequence)> = None;
+        while let Some(table) = &mut self.table {
+            let Some(entry) = table.entry().filter(|entry| entry.key == key) else { break };
+            let sequence = entry.sequence;
+            match &mut taken {
+                Some((_, _, least)) => *least = sequence,
+                None => taken = Some((table.table().name().to_owned(), sequence, sequence)),
+            }
+            table.next()?;
+            self.settle()?;
+        }
+        Ok(taken)
+    }
+}
