@@ -137,7 +137,8 @@ pub(super) fn documentation() -> Step {
 
 /// The seeded tests, in the profile of the tests so that assertions are on.
 pub(super) fn simulations(full: bool) -> Vec<Step> {
-    let [seeds, cuts, batches] = if full { ["2000", "10000", "20000"] } else { ["200", "1000", "2000"] };
+    let [seeds, cuts, batches, kills] =
+        if full { ["2000", "10000", "20000", "20"] } else { ["200", "1000", "2000", "3"] };
     let step = |mode: &str, option: &str, count: &str| {
         Step::cargo(format!("sim {mode}"), &["run", "--quiet", "-p", "firn-sim", "--", mode, option, count])
     };
@@ -145,6 +146,7 @@ pub(super) fn simulations(full: bool) -> Vec<Step> {
         step("metamorphic", "--seeds", seeds),
         step("crash", "--cuts", cuts),
         step("batches", "--count", batches),
+        step("kill", "--rounds", kills),
     ]
 }
 

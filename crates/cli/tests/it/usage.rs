@@ -14,7 +14,19 @@ fn version_names_release_format_and_target() {
 #[test]
 fn help_explains_every_command_and_exit_code() {
     let out = firn(&["--help"]).ended(0);
-    for word in ["inspect", "config", "Exit codes", "  3  stored bytes are corrupt"] {
+    for word in [
+        "get",
+        "put",
+        "delete",
+        "scan",
+        "stats",
+        "verify",
+        "bench",
+        "inspect",
+        "config",
+        "Exit codes",
+        "  3  stored bytes are corrupt",
+    ] {
         assert!(out.contains(word), "no {word:?} in {out}");
     }
 }

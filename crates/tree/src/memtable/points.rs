@@ -89,7 +89,8 @@ impl Points {
         points
     }
 
-    /// The table that entry `index` belongs to. Whoever is half through one makes the next, so that nobody waits.
+    /// The table that entry `index` belongs to. One writer makes the next table shortly before it is needed, so that
+    /// the others need not wait.
     #[inline]
     fn table_of(&self, index: u32) -> &Table {
         let (mut number, mut buckets, mut index) = (0, self.first_buckets, index as usize);
@@ -98,7 +99,7 @@ impl Points {
             buckets <<= GROWTH_SHIFT;
             number += 1;
         }
-        if index == buckets / 2 && number + 1 < TABLES {
+        if index == buckets - 1 - buckets / 16 && number + 1 < TABLES {
             self.table(number + 1);
         }
         self.table(number)

@@ -57,3 +57,14 @@ fn a_hundred_thousand_range_deletes_interleave_with_queries() {
         assert_eq!(memtable.range_deletes(Sequence::MAX).len(), 100_000);
     }
 }
+
+/// One list is handed out as it is, if all of it may be seen.
+#[test]
+fn a_list_is_shared_where_it_can_be() {
+    let memtable = Memtable::new(b"");
+    memtable.insert_range_delete(&key(1), &key(5), Sequence(7));
+    let lists = [Sequence(8), Sequence::MAX].map(|before| memtable.range_deletes(before));
+    assert!(Arc::ptr_eq(&lists[0], &lists[1]));
+    assert_eq!(lists[0].newest_covering(&key(3), Sequence::MAX), Some(Sequence(7)));
+    assert!(memtable.range_deletes(Sequence(7)).is_empty(), "it is at the sequence, not below");
+}

@@ -1,0 +1,143 @@
+//! A database whose machine the test owns: its storage, its clock, its crashes.
+
+use std::sync::Arc;
+
+use firn_engine::blocking::Blocking;
+use firn_engine::conformance::{ADD, APPEND, PREFIX_4, semantics};
+use firn_engine::{
+    Durability, Engine, Error, KEYSPACE_DEFAULT, KeyspaceId, KeyspaceSettings, Position, ReadAt, Result, ScanRange,
+    WriteOptions,
+};
+use firn_storage::place::{Crash, Memory};
+use firn_storage::{Clock, ManualClock, Storage, ThreadSpawn};
+use firn_tree::{Background, Tree, TreeOptions, TreeSettings};
+
+/// The smallest segments there are, so that rolls, freezes and drains happen all the time.
+pub fn tiny() -> TreeSettings {
+    TreeSettings {
+        memory_bytes: 64 << 20,
+        segment_bytes: 4 << 20,
+        memtable_bytes: 4 << 20,
+        buffer_bytes: 12 << 20,
+        buffer_bytes_max: 32 << 20,
+        log_bytes_max: 64 << 20,
+        table_bytes: 1 << 20,
+        merge_fan_in: 2,
+        level0_runs_max: 4,
+        ..TreeSettings::default()
+    }
+}
+
+/// Storage, clock and settings of one database; trees come and go.
+#[derive(Clone, Debug)]
+pub struct World {
+    pub storage: Memory,
+    pub clock: Arc<ManualClock>,
+    pub settings: TreeSettings,
+}
+
+impl World {
+    pub fn new(settings: TreeSettings) -> Self {
+        Self { storage: Memory::new(), clock: Arc::new(ManualClock::new(1_000_000)), settings }
+    }
+
+    /// The same database as found after a crash.
+    pub fn crash(&self, crash: Crash) -> Self {
+        Self { storage: self.storage.crash(crash), ..self.clone() }
+    }
+
+    pub fn options(&self) -> TreeOptions {
+        TreeOptions {
+            storage: Arc::new(self.storage.clone()) as Arc<dyn Storage>,
+            settings: self.settings.clone(),
+            semantics: semantics(),
+            clock: Arc::clone(&self.clock) as Arc<dyn Clock>,
+            background: Background::Manual,
+            seed: 7,
+            create: true,
+            read_only: false,
+        }
+    }
+
+    /// Opens it; background work happens when `step` is called.
+    pub fn open(&self) -> Result<Arc<Tree>> {
+        Tree::open(self.options())
+    }
+
+    /// Opens it with background threads.
+    pub fn open_threads(&self) -> Arc<Tree> {
+        self.open_on(Arc::new(self.storage.clone()), threads())
+    }
+
+    /// Opens what lies on `storage`, some wrapper of this world's.
+    pub fn open_on(&self, storage: Arc<dyn Storage>, background: Background) -> Arc<Tree> {
+        Tree::open(TreeOptions { storage, background, ..self.options() }).unwrap()
+    }
+}
+
+pub fn threads() -> Background {
+    Background::Threads(Arc::new(ThreadSpawn::new()))
+}
+
+pub fn session(tree: &Tree) -> Blocking {
+    Blocking::new(tree.session())
+}
+
+pub fn put(session: &mut Blocking, key: &[u8], value: &[u8]) -> Position {
+    session.put(KEYSPACE_DEFAULT, key, value, WriteOptions::default()).unwrap()
+}
+
+/// Puts and waits for the device.
+pub fn put_disk(session: &mut Blocking, key: &[u8], value: &[u8]) -> Result<Position> {
+    session.put(KEYSPACE_DEFAULT, key, value, DISK)
+}
+
+/// Options of a write that survives loss of power.
+pub const DISK: WriteOptions = WriteOptions { durability: Some(Durability::Disk), expires_at_ms: 0 };
+
+pub fn get(session: &mut Blocking, key: &[u8]) -> Option<Vec<u8>> {
+    get_in(session, KEYSPACE_DEFAULT, key)
+}
+
+pub fn get_in(session: &mut Blocking, keyspace: KeyspaceId, key: &[u8]) -> Option<Vec<u8>> {
+    session.get(ReadAt::Latest, keyspace, key).unwrap()
+}
+
+/// A keyspace with the suite's appending operator.
+pub fn appending() -> KeyspaceSettings {
+    KeyspaceSettings { merge_operator: Some(APPEND.to_owned()), ..KeyspaceSettings::default() }
+}
+
+/// A keyspace with the suite's adding operator.
+pub fn adding() -> KeyspaceSettings {
+    KeyspaceSettings { merge_operator: Some(ADD.to_owned()), ..KeyspaceSettings::default() }
+}
+
+/// A keyspace whose filters know the first four bytes of keys.
+pub fn prefixed() -> KeyspaceSettings {
+    KeyspaceSettings { prefix_extractor: Some(PREFIX_4.to_owned()), ..appending() }
+}
+
+/// Keys and values of a scan.
+pub fn rows(session: &mut Blocking, at: ReadAt<'_>, keyspace: KeyspaceId, range: ScanRange) -> Vec<(Vec<u8>, Vec<u8>)> {
+    session.scan(at, keyspace, range).unwrap().collect::<Result<_>>().unwrap()
+}
+
+/// Does background work until there is none.
+pub fn settle(tree: &Tree) {
+    while tree.step().unwrap() {}
+}
+
+/// The seed of a random test: from `FIRN_SEED` if it is there, else `seed`. Printed, so that a failure can be repeated.
+pub fn seed(seed: u64) -> u64 {
+    #[expect(clippy::disallowed_methods, reason = "a test's seed comes from its caller")]
+    let given = std::env::var("FIRN_SEED").ok().and_then(|text| text.parse().ok());
+    let seed = given.unwrap_or(seed);
+    println!("FIRN_SEED={seed}");
+    seed
+}
+
+/// Says what an error is, with its causes, for assertions about it.
+pub fn describe(error: &Error) -> String {
+    format!("{:?}: {error}", error.kind())
+}
