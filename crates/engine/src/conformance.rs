@@ -77,12 +77,20 @@ pub struct Failure {
     pub message: String,
 }
 
+impl std::fmt::Display for Failure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (durability, size) = (self.with.durability.name(), if self.with.tiny { "tiny" } else { "normal" });
+        write!(f, "{} ({durability}, {size}): {}", self.name, self.message)
+    }
+}
+
 /// Runs the whole suite; panics with every failure.
 ///
 /// Takes seconds in memory, a minute on files. Blocks.
 pub fn check(make: &dyn Fn() -> Box<dyn Harness>) {
     let failures = failures(make, |_| true);
-    assert!(failures.is_empty(), "the contract does not hold: {failures:#?}");
+    let lines: Vec<String> = failures.iter().map(|failure| format!("\n  {failure}")).collect();
+    assert!(failures.is_empty(), "the contract does not hold:{}", lines.concat());
 }
 
 /// Runs the checks whose name `wanted` accepts and returns those that failed.

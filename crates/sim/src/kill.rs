@@ -204,7 +204,7 @@ fn say(line: &str) -> Result<()> {
 }
 
 fn open(world: &dyn World, folder: &Path, knobs: &Knobs) -> Result<(Opened, KeyspaceId)> {
-    let storage = Local::open(folder, LocalOptions { create: true, ..LocalOptions::default() })?;
+    let storage = Local::open(folder, LocalOptions { create: true })?;
     let opened = world.open(Arc::new(storage), knobs, Arc::new(SystemClock::new()))?;
     let other = opened.engine.create_keyspace(space_name(OTHER), space_settings(OTHER))?;
     Ok((opened, other))

@@ -43,7 +43,7 @@ impl TreeHarness {
 }
 
 fn local(path: &Path) -> Result<Arc<dyn Storage>> {
-    let storage = Local::open(path, LocalOptions { create: true, ..LocalOptions::default() });
+    let storage = Local::open(path, LocalOptions { create: true });
     Ok(Arc::new(storage.map_err(|error| Error::invalid(error.to_string()))?))
 }
 

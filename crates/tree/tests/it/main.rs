@@ -5,3 +5,4 @@ mod smoke;
 mod slow_writers;
 mod verify_sample;
 mod verify;
+mod flip;

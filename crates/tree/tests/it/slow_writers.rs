@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use firn_engine::{Durability, Engine, KeyspaceSettings, WriteOptions};
+use firn_engine::{Engine, KeyspaceSettings, WriteOptions};
 use firn_storage::place::Crash;
 
 use crate::world::{DISK, World, get, get_in, put, session, settle, tiny};
@@ -33,10 +33,15 @@ fn an_empty_memtable_keeps_the_segment_a_slow_writer_copies_into() {
                 session.put(slow, &[round], &value, WriteOptions::default()).unwrap();
                 busy.store(false, Ordering::Release);
             });
-            let mut session = session(&tree);
-            // Each of these takes a segment of its own.
-            while busy.load(Ordering::Acquire) {
-                put(&mut session, b"other", &vec![round; MIB + 1]);
+            // Each of these takes a segment of its own and then waits for the slow one; so several are needed.
+            for other in 0..4_u8 {
+                let (tree, busy) = (&tree, &busy);
+                scope.spawn(move || {
+                    let mut session = session(tree);
+                    while busy.load(Ordering::Acquire) {
+                        put(&mut session, &[other; 2], &vec![round; MIB + 1]);
+                    }
+                });
             }
         });
         settle(&tree);
@@ -46,7 +51,7 @@ fn an_empty_memtable_keeps_the_segment_a_slow_writer_copies_into() {
     for round in 0..4_u8 {
         assert!(get_in(&mut session, slow, &[round]).is_some_and(|found| found == value), "round {round}");
     }
-    assert_eq!(get(&mut session, b"other").map(|value| value.len()), Some(MIB + 1));
+    assert_eq!(get(&mut session, &[0; 2]).map(|value| value.len()), Some(MIB + 1));
 }
 
 #[test]
@@ -76,5 +81,4 @@ fn a_disk_write_behind_a_slow_one_is_not_acknowledged_before_it() {
             }
         });
     }
-    let _durability = Durability::Disk;
 }

@@ -86,8 +86,9 @@ impl Database {
         let cache = call!(l, cache_create_hyper_clock(opened.cache_bytes, 0));
         let tables = call!(l, block_based_options_create());
         call!(l, block_based_options_set_block_size(tables, 4096));
+        let filter = call!(l, filterpolicy_create_bloom_full(10.0));
         // The table options take the filter policy over.
-        call!(l, block_based_options_set_filter_policy(tables, call!(l, filterpolicy_create_bloom_full(10.0))));
+        call!(l, block_based_options_set_filter_policy(tables, filter));
         call!(l, block_based_options_set_block_cache(tables, cache));
         call!(l, block_based_options_set_cache_index_and_filter_blocks(tables, 1));
         call!(l, block_based_options_set_data_block_index_type(tables, BINARY_SEARCH_AND_HASH));
