@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, ValueEnum};
-use firn_bench::args::{parse_bytes, DbArgs, OutputArgs, RunArgs, YcsbArgs};
+use firn_bench::args::{DbArgs, OutputArgs, RunArgs, YcsbArgs, parse_bytes};
 use firn_bench::suite::{DbSuite, Suite, YcsbSuite};
 use firn_engine::{Error, Result};
 
@@ -119,7 +119,9 @@ pub fn parse() -> Result<Task> {
     let words: Vec<OsString> = std::env::args_os().skip(1).collect();
     let rest = match words.split_first() {
         Some((first, rest)) if first == "compare" => rest.to_vec(),
-        _ => return Err(Error::invalid("usage: peers compare [OPTIONS]; `peers compare --help` tells which")),
+        _ => {
+            return Err(Error::invalid("usage: peers compare [OPTIONS]; `peers compare --help` tells which"));
+        }
     };
     // The suite decides which other options there are, so it is looked for before they are parsed.
     let is_db = rest.windows(2).any(|pair| pair[0] == "--suite" && pair[1] == "db")

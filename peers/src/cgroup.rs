@@ -20,12 +20,18 @@ impl Cgroup {
         let group = Self { path: parent.join(name) };
         group.attempt("create", std::fs::create_dir(&group.path))?;
         let file = if group.is_version_2() { "memory.max" } else { "memory.limit_in_bytes" };
-        if let Err(error) = group.attempt("limit", std::fs::write(group.path.join(file), limit_bytes.to_string())) {
+        if let Err(error) =
+            group.attempt("limit", std::fs::write(group.path.join(file), limit_bytes.to_string()))
+        {
             group.remove();
             return Err(error);
         }
         // Without swap where the kernel counts it: swapping would hide that the limit was hit.
-        let swap = if group.is_version_2() { ("memory.swap.max", 0) } else { ("memory.memsw.limit_in_bytes", limit_bytes) };
+        let swap = if group.is_version_2() {
+            ("memory.swap.max", 0)
+        } else {
+            ("memory.memsw.limit_in_bytes", limit_bytes)
+        };
         let _ = std::fs::write(group.path.join(swap.0), swap.1.to_string());
         Ok(group)
     }
@@ -84,7 +90,10 @@ impl Cgroup {
 /// The directory of the group this process is in, under the memory controller.
 fn parent_group() -> Result<PathBuf> {
     let own = std::fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
-    group_dir(&own).into_iter().find(|dir| dir.is_dir()).ok_or_else(|| Error::invalid("no memory controller is mounted"))
+    group_dir(&own)
+        .into_iter()
+        .find(|dir| dir.is_dir())
+        .ok_or_else(|| Error::invalid("no memory controller is mounted"))
 }
 
 /// Candidates, best first, from the text of `/proc/self/cgroup`.
@@ -92,7 +101,9 @@ fn group_dir(own: &str) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for line in own.lines() {
         let mut fields = line.splitn(3, ':');
-        let (Some(_), Some(controllers), Some(path)) = (fields.next(), fields.next(), fields.next()) else { continue };
+        let (Some(_), Some(controllers), Some(path)) = (fields.next(), fields.next(), fields.next()) else {
+            continue;
+        };
         let path = path.trim_start_matches('/');
         if controllers.split(',').any(|controller| controller == "memory") {
             found.insert(0, Path::new("/sys/fs/cgroup/memory").join(path));

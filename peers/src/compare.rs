@@ -6,7 +6,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use firn_bench::command_line;
 use firn_bench::measure::Machine;
-use firn_bench::report::{figure, summary_table, write_html, write_json, PhaseResult, Report};
+use firn_bench::report::{PhaseResult, Report, figure, summary_table, write_html, write_json};
 use firn_bench::suite::BenchDir;
 use firn_engine::{Error, ErrorKind, Result};
 
@@ -30,7 +30,10 @@ pub fn run(job: Job) -> Result<()> {
         comparison.write_reports()?;
     }
     println!("\n{}", summary_table(&comparison.results));
-    println!("medians of {} repetitions [lowest..highest], ratio to {}", comparison.job.compare.repetitions, comparison.baseline);
+    println!(
+        "medians of {} repetitions [lowest..highest], ratio to {}",
+        comparison.job.compare.repetitions, comparison.baseline
+    );
     print!("{}", tables(&comparison.results, &comparison.baseline));
     if let Some(path) = &comparison.job.output.json {
         eprintln!("results: {}", path.display());
@@ -104,7 +107,8 @@ impl Comparison {
     fn repeat(&mut self, repetition: u32) -> Result<()> {
         let mut runners: Vec<(String, Option<Runner>)> = Vec::new();
         for name in self.engines.clone() {
-            let runner = self.start(&name, repetition).map_err(|error| self.fail(&name, "start", &error)).ok();
+            let runner =
+                self.start(&name, repetition).map_err(|error| self.fail(&name, "start", &error)).ok();
             runners.push((name, runner));
         }
         if runners.iter().all(|(_, runner)| runner.is_none()) {
@@ -138,9 +142,11 @@ impl Comparison {
 
     fn start(&self, name: &str, repetition: u32) -> Result<Runner> {
         let dir = self.dir.path().join(name);
-        std::fs::create_dir_all(&dir).map_err(|error| process_failed("create a directory for", name, error))?;
+        std::fs::create_dir_all(&dir)
+            .map_err(|error| process_failed("create a directory for", name, error))?;
         let group_name = format!("firn-compare-{}-{name}", std::process::id());
-        let cgroup = if self.has_cgroups { Some(Cgroup::create(&group_name, self.limit_bytes)?) } else { None };
+        let cgroup =
+            if self.has_cgroups { Some(Cgroup::create(&group_name, self.limit_bytes)?) } else { None };
         Runner::start(name, repetition, &dir, cgroup, &self.job)
     }
 
@@ -177,14 +183,18 @@ struct Runner {
 
 impl Runner {
     fn start(name: &str, repetition: u32, dir: &Path, cgroup: Option<Cgroup>, job: &Job) -> Result<Self> {
-        let program = std::env::current_exe().map_err(|error| process_failed("find the program for", name, error))?;
+        let program =
+            std::env::current_exe().map_err(|error| process_failed("find the program for", name, error))?;
         let mut command = Command::new(program);
         command.arg("compare").args(&job.words);
-        command.args(["--child-engine", name, "--child-repetition", &repetition.to_string(), "--child-dir"]).arg(dir);
+        command
+            .args(["--child-engine", name, "--child-repetition", &repetition.to_string(), "--child-dir"])
+            .arg(dir);
         if let Some(cgroup) = &cgroup {
             command.arg("--child-cgroup").arg(cgroup.path());
         }
-        let preloads: Vec<String> = native::preloads().iter().map(|path| path.display().to_string()).collect();
+        let preloads: Vec<String> =
+            native::preloads().iter().map(|path| path.display().to_string()).collect();
         command.env("LD_PRELOAD", preloads.join(":"));
         let mut process = command
             .stdin(Stdio::piped())
@@ -224,12 +234,17 @@ impl Runner {
 
     fn message(&mut self) -> Result<Message> {
         let mut line = String::new();
-        let read = self.messages.read_line(&mut line).map_err(|error| process_failed("hear", &self.name, error))?;
+        let read =
+            self.messages.read_line(&mut line).map_err(|error| process_failed("hear", &self.name, error))?;
         if read == 0 {
-            let status = self.process.wait().map_or_else(|error| error.to_string(), |status| status.to_string());
-            return Err(Error::invalid(format!("its process ended ({status}); signal 9 means the memory limit was hit")));
+            let status =
+                self.process.wait().map_or_else(|error| error.to_string(), |status| status.to_string());
+            return Err(Error::invalid(format!(
+                "its process ended ({status}); signal 9 means the memory limit was hit"
+            )));
         }
-        serde_json::from_str(&line).map_err(|error| Error::bug("a child's message cannot be read").because(error))
+        serde_json::from_str(&line)
+            .map_err(|error| Error::bug("a child's message cannot be read").because(error))
     }
 }
 
@@ -261,7 +276,12 @@ fn cgroup_note(limit_bytes: u64) -> (bool, String) {
         Ok(probe) => {
             probe.remove();
             let limit = limit_bytes >> 20;
-            (true, format!("Each engine runs in a memory cgroup of its own, limited to {limit} MiB, page cache included."))
+            (
+                true,
+                format!(
+                    "Each engine runs in a memory cgroup of its own, limited to {limit} MiB, page cache included."
+                ),
+            )
         }
         Err(error) => (false, format!("No memory limit was enforced: {error}.")),
     }
@@ -273,11 +293,15 @@ fn preload_notes() -> Vec<String> {
     vec![
         match has("libjemalloc.so") {
             true => "All engines allocate through jemalloc.".to_owned(),
-            false => "All engines allocate through the system's malloc; peers/setup brings jemalloc.".to_owned(),
+            false => {
+                "All engines allocate through the system's malloc; peers/setup brings jemalloc.".to_owned()
+            }
         },
         match has("libcrc32c.so") {
             true => "RocksDB computes CRC32C with this processor's instructions.".to_owned(),
-            false => "RocksDB computes CRC32C with its portable code; peers/setup brings a faster one.".to_owned(),
+            false => {
+                "RocksDB computes CRC32C with its portable code; peers/setup brings a faster one.".to_owned()
+            }
         },
     ]
 }

@@ -15,5 +15,9 @@ pub fn rocksdb() -> PathBuf {
 /// What every engine's process loads first: one allocator for all, and a CRC32C for this processor instead of
 /// the portable one in RocksDB's library. Only those that are there.
 pub fn preloads() -> Vec<PathBuf> {
-    ["libjemalloc.so", "libcrc32c.so"].iter().map(|name| dir().join(name)).filter(|path| path.exists()).collect()
+    ["libjemalloc.so", "libcrc32c.so"]
+        .iter()
+        .map(|name| dir().join(name))
+        .filter(|path| path.exists())
+        .collect()
 }

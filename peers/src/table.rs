@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use firn_bench::report::{figure, table_text, Cells, PhaseResult, Spread};
+use firn_bench::report::{Cells, PhaseResult, Spread, figure, table_text};
 
 /// What a table shows: heading, measure, and whether more is better.
 struct Measure {
@@ -13,16 +13,32 @@ struct Measure {
 
 const MEASURES: [Measure; 11] = [
     Measure { heading: "kops/s", value: |r| Some(r.ops_per_s / 1e3), more_is_better: true },
-    Measure { heading: "kops/s, drain included", value: |r| Some(r.ops_per_s_drained / 1e3), more_is_better: true },
+    Measure {
+        heading: "kops/s, drain included",
+        value: |r| Some(r.ops_per_s_drained / 1e3),
+        more_is_better: true,
+    },
     Measure { heading: "p50 us", value: |r| Some(r.p50_us), more_is_better: false },
     Measure { heading: "p99 us", value: |r| Some(r.p99_us), more_is_better: false },
     Measure { heading: "p99.9 us", value: |r| Some(r.p999_us), more_is_better: false },
     Measure { heading: "CPU us/op", value: |r| Some(r.cpu_us_per_op), more_is_better: false },
     Measure { heading: "write amplification", value: |r| r.write_amplification, more_is_better: false },
-    Measure { heading: "write amplification by the kernel", value: |r| r.kernel_write_amplification, more_is_better: false },
+    Measure {
+        heading: "write amplification by the kernel",
+        value: |r| r.kernel_write_amplification,
+        more_is_better: false,
+    },
     Measure { heading: "space amplification", value: |r| r.space_amplification, more_is_better: false },
-    Measure { heading: "seconds stopped or slowed", value: |r| Some(r.stall_s + r.slowdown_s), more_is_better: false },
-    Measure { heading: "peak resident MiB", value: |r| Some(r.rss_peak_bytes as f64 / f64::from(1 << 20)), more_is_better: false },
+    Measure {
+        heading: "seconds stopped or slowed",
+        value: |r| Some(r.stall_s + r.slowdown_s),
+        more_is_better: false,
+    },
+    Measure {
+        heading: "peak resident MiB",
+        value: |r| Some(r.rss_peak_bytes as f64 / f64::from(1 << 20)),
+        more_is_better: false,
+    },
 ];
 
 /// For each measure a table of workloads by engines: median, spread, and the ratio to `baseline`, which is the
@@ -51,9 +67,10 @@ pub fn tables(results: &[PhaseResult], baseline: &str) -> String {
 }
 
 fn heading(cells: &Cells<'_>, baseline: &str) -> Vec<String> {
-    let engines = cells.engines().iter().map(|engine| {
-        if *engine == baseline { format!("{engine} (= 1)") } else { (*engine).to_owned() }
-    });
+    let engines = cells
+        .engines()
+        .iter()
+        .map(|engine| if *engine == baseline { format!("{engine} (= 1)") } else { (*engine).to_owned() });
     std::iter::once(String::new()).chain(engines).collect()
 }
 
@@ -72,7 +89,13 @@ fn cell(cells: &Cells<'_>, measure: &Measure, engine: &str, workload: &str, base
 }
 
 /// Spread of the ratios to the baseline, pairing the repetitions.
-fn ratio(cells: &Cells<'_>, measure: &Measure, engine: &str, workload: &str, baseline: &str) -> Option<Spread> {
+fn ratio(
+    cells: &Cells<'_>,
+    measure: &Measure,
+    engine: &str,
+    workload: &str,
+    baseline: &str,
+) -> Option<Spread> {
     let by_repetition = |engine: &str| -> BTreeMap<u32, f64> {
         cells
             .cell(engine, workload)

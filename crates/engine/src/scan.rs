@@ -117,6 +117,11 @@ impl ScanBatch {
         Some((&self.bytes[key], &self.bytes[value]))
     }
 
+    /// Key of the last record.
+    pub fn last_key(&self) -> Option<&[u8]> {
+        self.records.last().map(|(key, _)| &self.bytes[key.clone()])
+    }
+
     /// How many records.
     pub fn len(&self) -> usize {
         self.records.len()

@@ -1,19 +1,16 @@
-//! One database: an engine, where its files lie, and who does its background work.
+//! One database: an engine, and who does its background work.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use firn_engine::blocking::Blocking;
 use firn_engine::{
-    Batch, BatchLimit, Change, Checkpoint, CompactionFilter, Engine, Error, KEYSPACE_DEFAULT, KeyspaceId,
-    KeyspaceSettings, MergeOperator, Ordered, Position, PrefixExtractor, ReadAt, Result, ScanBatch,
-    ScanRange, Semantics, Snapshot, Stats, WriteOptions,
+    Batch, Change, Checkpoint, Engine, Error, KEYSPACE_DEFAULT, KeyspaceId, KeyspaceSettings, Ordered,
+    Position, Result, ScanRange, Snapshot, Stats, Values, WriteOptions,
 };
-use firn_storage::place::{Local, LocalOptions};
-use firn_storage::{Clock, Spawn, Storage, SystemClock, ThreadSpawn};
-use firn_tree::{Background, Tree, TreeOptions};
+use firn_storage::ThreadSpawn;
 
-use crate::Settings;
+use crate::{Builder, Keyspace, Scan};
 
 /// A database in this process. Cheap to share (`&Db` or `Arc<Db>`) between threads.
 ///
@@ -26,106 +23,6 @@ pub struct Db {
     engine: Arc<dyn Ordered>,
     idle: Mutex<Vec<Blocking>>,
     spawn: Arc<ThreadSpawn>,
-}
-
-/// How a database is opened: settings are data, everything else is a component.
-#[derive(Debug)]
-pub struct Builder {
-    path: PathBuf,
-    settings: Settings,
-    semantics: Semantics,
-    storage: Option<Arc<dyn Storage>>,
-    clock: Arc<dyn Clock>,
-    create: bool,
-    read_only: bool,
-}
-
-impl Builder {
-    /// Replaces all settings.
-    #[must_use]
-    pub fn settings(mut self, settings: Settings) -> Self {
-        self.settings = settings;
-        self
-    }
-
-    /// Whether a missing database is created. Default yes.
-    #[must_use]
-    pub fn create(mut self, create: bool) -> Self {
-        self.create = create;
-        self
-    }
-
-    /// Opens beside other readers and changes nothing on disk; excludes a writer. Default no.
-    #[must_use]
-    pub fn read_only(mut self, read_only: bool) -> Self {
-        self.read_only = read_only;
-        self
-    }
-
-    /// Registers a merge operator; keyspaces name it.
-    #[must_use]
-    pub fn merge_operator(mut self, operator: Arc<dyn MergeOperator>) -> Self {
-        self.semantics = self.semantics.with_merge_operator(operator);
-        self
-    }
-
-    /// Registers a compaction filter; keyspaces name it.
-    #[must_use]
-    pub fn compaction_filter(mut self, filter: Arc<dyn CompactionFilter>) -> Self {
-        self.semantics = self.semantics.with_compaction_filter(filter);
-        self
-    }
-
-    /// Registers a prefix extractor; keyspaces name it.
-    #[must_use]
-    pub fn prefix_extractor(mut self, extractor: Arc<dyn PrefixExtractor>) -> Self {
-        self.semantics = self.semantics.with_prefix_extractor(extractor);
-        self
-    }
-
-    /// Puts the files elsewhere than in a local directory; the path is then only a name.
-    #[must_use]
-    pub fn storage(mut self, storage: Arc<dyn Storage>) -> Self {
-        self.storage = Some(storage);
-        self
-    }
-
-    /// Takes time from `clock`.
-    #[must_use]
-    pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
-        self.clock = clock;
-        self
-    }
-
-    /// Opens the database. Blocks for recovery.
-    ///
-    /// # Errors
-    /// `Conflict` if another process has it open; `Invalid` for settings out of range, a directory that is no
-    /// database, a newer format, or an operator that is not registered; `Corrupt` with file and offset.
-    pub fn open(self) -> Result<Db> {
-        self.settings.validate()?;
-        let storage = match self.storage {
-            Some(storage) => storage,
-            None => {
-                let create = self.create && !self.read_only;
-                let local =
-                    Local::open(&self.path, LocalOptions { create }).map_err(firn_tree::storage_error)?;
-                Arc::new(local)
-            }
-        };
-        let spawn = Arc::new(ThreadSpawn::new());
-        let tree = Tree::open(TreeOptions {
-            storage,
-            settings: self.settings.to_tree(),
-            semantics: self.semantics,
-            clock: self.clock,
-            background: Background::Threads(Arc::clone(&spawn) as Arc<dyn Spawn>),
-            seed: u64::from(std::process::id()),
-            create: self.create,
-            read_only: self.read_only,
-        })?;
-        Ok(Db { engine: tree, idle: Mutex::default(), spawn })
-    }
 }
 
 impl std::fmt::Debug for Db {
@@ -145,15 +42,12 @@ impl Db {
 
     /// Opens with settings and components of one's own.
     pub fn builder(path: impl AsRef<Path>) -> Builder {
-        Builder {
-            path: path.as_ref().to_owned(),
-            settings: Settings::default(),
-            semantics: Semantics::new(),
-            storage: None,
-            clock: Arc::new(SystemClock::new()),
-            create: true,
-            read_only: false,
-        }
+        Builder::new(path.as_ref())
+    }
+
+    /// A database over `engine`, whose background threads `spawn` began.
+    pub(crate) fn new(engine: Arc<dyn Ordered>, spawn: Arc<ThreadSpawn>) -> Self {
+        Self { engine, idle: Mutex::default(), spawn }
     }
 
     /// The engine itself: sessions that do not block, snapshots, statistics.
@@ -171,50 +65,75 @@ impl Db {
         Blocking::new(self.engine.session())
     }
 
-    /// The value of `key`.
+    /// The keyspace `id`, to read and write it: all calls below are calls of the default keyspace.
+    pub fn in_keyspace(&self, id: KeyspaceId) -> Keyspace<'_> {
+        Keyspace::new(self, id)
+    }
+
+    /// The default keyspace, to read it at a snapshot or to write it with options.
+    pub fn in_default(&self) -> Keyspace<'_> {
+        self.in_keyspace(KEYSPACE_DEFAULT)
+    }
+
+    /// The value of `key`. See [`Keyspace::get`].
     pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
-        self.with_session(|session| session.get(ReadAt::Latest, KEYSPACE_DEFAULT, key.as_ref()))
+        self.in_default().get(key)
     }
 
-    /// Sets `key` to `value`.
+    /// Values of `keys` as of one point, in their order. See [`Keyspace::multi_get`].
+    pub fn multi_get(&self, keys: &[impl AsRef<[u8]>]) -> Result<Values> {
+        self.in_default().multi_get(keys)
+    }
+
+    /// Sets `key` to `value`. See [`Keyspace::put`].
     pub fn put(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<Position> {
-        let options = WriteOptions::default();
-        self.with_session(|session| session.put(KEYSPACE_DEFAULT, key.as_ref(), value.as_ref(), options))
+        self.in_default().put(key, value)
     }
 
-    /// Removes `key`.
+    /// Removes `key`. See [`Keyspace::delete`].
     pub fn delete(&self, key: impl AsRef<[u8]>) -> Result<Position> {
-        self.with_session(|session| session.delete(KEYSPACE_DEFAULT, key.as_ref(), WriteOptions::default()))
+        self.in_default().delete(key)
     }
 
-    /// Applies all of `batch` or none of it.
-    pub fn write(&self, batch: &Batch) -> Result<Position> {
-        self.with_session(|session| session.write(batch, WriteOptions::default()))
-    }
-
-    /// Replaces the value of `key` by what `f` makes of it, atomically; answers what the last call of `f` answered.
+    /// Replaces the value of `key` by what `f` makes of it, atomically. See [`Keyspace::update`].
     pub fn update<R: Send + 'static>(
         &self,
         key: impl AsRef<[u8]>,
         f: impl FnMut(Option<&[u8]>) -> (Change, R) + Send + 'static,
     ) -> Result<R> {
-        let options = WriteOptions::default();
-        self.with_session(|session| session.update(KEYSPACE_DEFAULT, key.as_ref(), options, f))
+        self.in_default().update(key, f)
     }
 
-    /// Removes every key of `start..end`.
+    /// Removes every key of `start..end`. See [`Keyspace::delete_range`].
     pub fn delete_range(&self, start: impl AsRef<[u8]>, end: impl AsRef<[u8]>) -> Result<Position> {
-        self.engine.delete_range(KEYSPACE_DEFAULT, start.as_ref(), end.as_ref())
+        self.in_default().delete_range(start, end)
     }
 
-    /// Keys and values of `range` in its order, as they are now, however long the iteration takes.
+    /// Keys and values of `range` in its order. See [`Keyspace::scan`].
     pub fn scan(&self, range: ScanRange) -> Result<Scan> {
-        let mut session = self.session();
-        let scan = session.session().scan(ReadAt::Latest, KEYSPACE_DEFAULT, range)?;
-        Ok(Scan { session, scan, batch: ScanBatch::new(), next: 0 })
+        self.in_default().scan(range)
+    }
+
+    /// Applies all of `batch` or none of it, whichever keyspaces it touches.
+    ///
+    /// # Errors
+    /// `Invalid` for an empty batch; else as [`Keyspace::put`].
+    pub fn write(&self, batch: &Batch) -> Result<Position> {
+        self.write_with(batch, WriteOptions::default())
+    }
+
+    /// As [`write`](Self::write) with a durability of its own. Expiry is the operations', not the batch's.
+    ///
+    /// # Errors
+    /// As [`write`](Self::write).
+    pub fn write_with(&self, batch: &Batch, options: WriteOptions) -> Result<Position> {
+        self.with_session(|session| session.write(batch, options))
     }
 
     /// The keyspace called `name`, created with default settings if there is none.
+    ///
+    /// # Errors
+    /// As [`create_keyspace`](Self::create_keyspace), if there is none.
     pub fn keyspace(&self, name: &str) -> Result<KeyspaceId> {
         match self.engine.keyspace(name) {
             Some(id) => Ok(id),
@@ -222,19 +141,67 @@ impl Db {
         }
     }
 
-    /// A point in time whose data stays readable while the snapshot lives.
+    /// Creates a keyspace, durable on return; the one there is if it has the same name and settings.
+    ///
+    /// # Errors
+    /// `Conflict` if the name exists with other settings; `Invalid` if an operator it names is not registered;
+    /// `Closed` where writes are.
+    pub fn create_keyspace(&self, name: &str, settings: KeyspaceSettings) -> Result<KeyspaceId> {
+        self.engine.create_keyspace(name, settings)
+    }
+
+    /// Names and ids of all keyspaces, by id; the default one is called `default`.
+    pub fn keyspaces(&self) -> Vec<(String, KeyspaceId)> {
+        self.engine.keyspaces()
+    }
+
+    /// Drops a keyspace with all its data, durable on return.
+    ///
+    /// # Errors
+    /// `Invalid` for the default keyspace and for one that is not there; `Closed` where writes are.
+    pub fn drop_keyspace(&self, id: KeyspaceId) -> Result<()> {
+        self.engine.drop_keyspace(id)
+    }
+
+    /// A point in time whose data stays readable while the snapshot lives. Read it with [`Keyspace::at`].
+    ///
+    /// # Errors
+    /// `Closed` after [`close`](Self::close).
     pub fn snapshot(&self) -> Result<Snapshot> {
         self.engine.snapshot()
     }
 
-    /// A consistent copy at `path`, which opens as a database of its own.
+    /// A consistent copy at `path`, which opens as a database of its own. Immutable files are linked, so `path`
+    /// must be missing or empty, on the same file system.
+    ///
+    /// # Errors
+    /// `Invalid` if `path` holds something; `Retry` when the disk is full; `Closed` where writes are.
     pub fn checkpoint(&self, path: impl AsRef<Path>) -> Result<Checkpoint> {
         self.engine.checkpoint(path.as_ref())
     }
 
-    /// Writes everything acknowledged so far to tables.
+    /// Makes every write acknowledged so far durable at `Disk` and answers the position through which it is.
+    ///
+    /// # Errors
+    /// `Closed` with the cause if the sync fails: then nothing is written any more.
+    pub fn sync(&self) -> Result<Position> {
+        self.engine.sync()
+    }
+
+    /// Writes everything acknowledged so far to tables. Never needed for durability: it shortens the next opening.
+    ///
+    /// # Errors
+    /// `Retry` when the disk is full; `Closed` where writes are.
     pub fn flush(&self) -> Result<()> {
         self.engine.flush()
+    }
+
+    /// Waits until no background work is left.
+    ///
+    /// # Errors
+    /// What background work failed with, if it failed for good.
+    pub fn wait_idle(&self) -> Result<()> {
+        self.engine.wait_idle()
     }
 
     /// Counters and sizes.
@@ -253,7 +220,8 @@ impl Db {
         }
     }
 
-    fn with_session<T>(&self, call: impl FnOnce(&mut Blocking) -> Result<T>) -> Result<T> {
+    /// Calls with a session from the pool: as many exist as threads were ever in here at once.
+    pub(crate) fn with_session<T>(&self, call: impl FnOnce(&mut Blocking) -> Result<T>) -> Result<T> {
         let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let mut session = idle.unwrap_or_else(|| self.session());
         let answer = call(&mut session);
@@ -266,42 +234,5 @@ impl Drop for Db {
     fn drop(&mut self) {
         // Whoever wants to know calls `close`.
         let _ignored = self.close();
-    }
-}
-
-/// Records of a scan, one after the other; owns what it reads.
-pub struct Scan {
-    session: Blocking,
-    scan: Box<dyn firn_engine::Scan>,
-    batch: ScanBatch,
-    next: usize,
-}
-
-impl std::fmt::Debug for Scan {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Scan").field("next", &self.next).finish_non_exhaustive()
-    }
-}
-
-impl Iterator for Scan {
-    type Item = Result<(Vec<u8>, Vec<u8>)>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        loop {
-            if let Some((key, value)) = self.batch.records().nth(self.next) {
-                self.next += 1;
-                return Some(Ok((key.to_vec(), value.to_vec())));
-            }
-            if self.batch.is_finished() {
-                return None;
-            }
-            self.next = 0;
-            let limit = BatchLimit { records: 256, ..BatchLimit::default() };
-            if let Err(error) = self.session.next_batch(&mut *self.scan, limit, &mut self.batch) {
-                self.batch.clear();
-                self.batch.finish();
-                return Some(Err(error));
-            }
-        }
     }
 }

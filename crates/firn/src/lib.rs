@@ -1,13 +1,14 @@
 //! Firn, a key-value store: the crate that applications embed.
 //!
-//! [`Db::open`] needs a path and nothing else; [`Db::builder`] takes [`Settings`] (data, round-trips through TOML)
-//! and components (storage, clock, merge operators, filters, extractors).
+//! [`Db::open`] needs a path and nothing else; [`Keyspace`] reads and writes one keyspace of a database.
+//! [`Db::builder`] takes [`Settings`] (data, round-trips through TOML) and components (storage, clock, merge
+//! operators, filters, extractors).
 //!
 //! ```text
 //!   Db ─► Blocking (a session that waits) ─► Tree (the ordered engine) ─► files
 //!                                              ▲ background threads of this process
 //! ```
-//! The examples: `hello` (open, put, get, scan), `batches` (keyspaces and atomic batches), `counters` (merge and
+//! The examples: `hello` (open, put, get, scan), `batches` (keyspaces, atomic batches, snapshots), `counters` (merge and
 //! update), `sessions` (operations that do not block).
 //!
 //! # Not here
@@ -16,18 +17,26 @@
 #![forbid(unsafe_code)]
 
 mod settings;
+mod builder;
 mod db;
+mod keyspace;
+mod scan;
 mod verify;
 
-pub use db::{Builder, Db, Scan};
+pub use builder::Builder;
+pub use db::Db;
 pub use firn_engine::blocking::Blocking;
 pub use firn_engine::{
     Batch, BatchLimit, Change, Checkpoint, CompactionFilter, Completion, Compression, Direction, Durability,
     Engine, Error, ErrorKind, FilterVerdict, KEYSPACE_DEFAULT, KeyspaceId, KeyspaceSettings, KeyspaceStats,
-    MergeOperator, Ordered, Outcome, Place, Position, PrefixExtractor, ReadAt, Result, ScanBatch, ScanRange,
-    Session, Snapshot, Stats, Ticket, Values, WriteOptions, future,
+    MergeOperator, Notifier, Op, OpKind, Ordered, Outcome, Place, Position, PrefixExtractor, ReadAt, Result,
+    ScanBatch, ScanRange, Session, Snapshot, Stats, Ticket, Values, WriteOptions, future,
 };
+/// Components that [`Builder`] takes: places for files ([`storage::place`]), clocks.
+pub use firn_storage as storage;
 pub use firn_tree::{Finding, Severity, VerifyProgress, VerifyReport, VerifyTotals};
+pub use keyspace::Keyspace;
+pub use scan::Scan;
 pub use settings::Settings;
 pub use verify::verify;
 

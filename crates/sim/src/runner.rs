@@ -71,6 +71,13 @@ struct OpenScan {
     is_finished: bool,
 }
 
+/// Whether the script's clock goes on while an operation is pending.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum TakeTime {
+    Yes,
+    No,
+}
+
 /// When scripts begin, in milliseconds since the Unix epoch.
 const START_MS: u64 = 1_700_000_000_000;
 /// How long a pending operation may take, in wall time, before it counts as forgotten.
@@ -181,7 +188,7 @@ impl<'w> Runner<'w> {
         match self.world.open(storage, &self.knobs, self.clock.clone()) {
             Ok(opened) => {
                 let mut session = opened.engine.session();
-                session.set_inline(!self.knobs.has_threads || self.knobs.seed % 2 == 1); // TEMP manual is inline
+                session.set_inline(self.knobs.seed % 2 == 1);
                 let (scans, snapshots, apart) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
                 self.open = Some(Open { scans, snapshots, session, apart, opened });
                 Ok(())
@@ -272,10 +279,12 @@ impl<'w> Runner<'w> {
 
     /// The result of an operation, waited for if it is pending.
     ///
-    /// The outer error stops the run; the inner one is the operation's.
+    /// The outer error stops the run; the inner one is the operation's. Writes may take time on the script's
+    /// clock (they may be slowed); while a read waits the clock stands still, so that nothing expires meanwhile.
     fn settle<T>(
         &mut self,
         outcome: firn_engine::Result<Outcome<T>>,
+        take_time: TakeTime,
         take: impl FnOnce(Completion) -> Option<T>,
     ) -> Result<firn_engine::Result<T>, Stop> {
         let ticket = match outcome {
@@ -283,7 +292,7 @@ impl<'w> Runner<'w> {
             Ok(Outcome::Pending(ticket)) => ticket,
             Err(error) => return Ok(Err(error)),
         };
-        match self.wait_for(ticket)? {
+        match self.wait_for(ticket, take_time)? {
             Completion::Failed(error) => Ok(Err(error)),
             completion => {
                 let shown = format!("{completion:.60?}");
@@ -295,15 +304,15 @@ impl<'w> Runner<'w> {
         }
     }
 
-    fn wait_for(&mut self, ticket: Ticket) -> Result<Completion, Stop> {
+    fn wait_for(&mut self, ticket: Ticket, take_time: TakeTime) -> Result<Completion, Stop> {
         #[expect(
             clippy::disallowed_methods,
             reason = "patience is wall time: a stuck engine must not stop a run"
         )]
         let now = std::time::Instant::now;
         let give_up = now() + PATIENCE;
-        let open = self.opened()?;
         loop {
+            let open = self.opened()?;
             if let Some(completion) = open.apart.remove(&ticket) {
                 return Ok(completion);
             }
@@ -325,11 +334,16 @@ impl<'w> Runner<'w> {
                 let stop = format!("background work failed: {error} ({error:?})");
                 return Err(if self.is_gone() { Stop::Gone } else { Stop::Violation(stop) });
             }
-            if !matches!(stepped, Ok(true)) {
-                open.session.wait(Some(now() + Duration::from_millis(20)));
-                if now() > give_up {
-                    return Err(Stop::Violation(format!("{ticket:?} was not completed in {PATIENCE:?}")));
-                }
+            if matches!(stepped, Ok(true)) {
+                continue;
+            }
+            let pause = if self.knobs.has_threads { Duration::from_millis(1) } else { Duration::ZERO };
+            let open = self.opened()?;
+            if !open.session.wait(Some(now() + pause)) && take_time == TakeTime::Yes {
+                self.clock.advance(Duration::from_millis(1));
+            }
+            if now() > give_up {
+                return Err(Stop::Violation(format!("{ticket:?} was not completed in {PATIENCE:?}")));
             }
         }
     }

@@ -15,92 +15,18 @@ mod buffer {
 }
 #[path = "../src/memtable/mod.rs"]
 mod memtable;
-#[path = "memtable/skiplist.rs"]
-mod skiplist;
 
 use firn_format::Kind;
 use firn_format::key::{Position, Sequence, Trailer, key_hash};
 use firn_format::log::{Record, record_bytes};
 use firn_jobs::Cursor;
 use firn_pmem::Region;
+use memtable::Memtable;
 use records::Records;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
-
-/// What is measured.
-pub trait Index: Send + Sync {
-    const NAME: &'static str;
-    fn new(common: &[u8], expected_entries: usize) -> Self;
-    fn insert(&self, hash: u32, key: &[u8], trailer: Trailer);
-    fn newest<'r, R: Records>(
-        &self,
-        hash: u32,
-        key: &[u8],
-        before: Sequence,
-        records: &'r R,
-    ) -> Option<(Trailer, Record<'r>)>;
-    fn scan<R: Records + Send + Sync + 'static>(
-        &self,
-        key: &[u8],
-        count: usize,
-        before: Sequence,
-        records: &Arc<R>,
-    ) -> usize;
-    fn freeze<R: Records>(&self, records: &R) -> usize;
-    fn memory_bytes(&self) -> usize;
-}
-
-impl Index for memtable::Memtable {
-    const NAME: &'static str = "hash";
-
-    fn new(common: &[u8], expected_entries: usize) -> Self {
-        Self::with_expected_entries(common, expected_entries)
-    }
-
-    fn insert(&self, hash: u32, key: &[u8], trailer: Trailer) {
-        self.insert(hash, key, trailer);
-    }
-
-    fn newest<'r, R: Records>(
-        &self,
-        hash: u32,
-        key: &[u8],
-        before: Sequence,
-        records: &'r R,
-    ) -> Option<(Trailer, Record<'r>)> {
-        self.newest(hash, key, before, records)
-    }
-
-    fn scan<R: Records + Send + Sync + 'static>(
-        &self,
-        key: &[u8],
-        count: usize,
-        before: Sequence,
-        records: &Arc<R>,
-    ) -> usize {
-        let mut cursor = self.cursor(before, Arc::clone(records));
-        cursor.seek(key).unwrap();
-        let (mut found, mut sum) = (0, 0);
-        while found < count {
-            let Some(entry) = cursor.entry() else { break };
-            sum += entry.key.len() + usize::from(entry.value[0]);
-            found += 1;
-            cursor.next().unwrap();
-        }
-        std::hint::black_box(sum);
-        found
-    }
-
-    fn freeze<R: Records>(&self, records: &R) -> usize {
-        std::hint::black_box(self.freeze_entries(records)).entries.len()
-    }
-
-    fn memory_bytes(&self) -> usize {
-        self.memory_bytes()
-    }
-}
 
 const HEADER_BYTES: usize = 24;
 const SCAN_ENTRIES: usize = 50;
@@ -118,7 +44,7 @@ impl Log {
         Position(self.0.published() as u64).sequence()
     }
 
-    fn put<I: Index>(&self, index: &I, key: &[u8], value: &[u8]) {
+    fn put(&self, index: &Memtable, key: &[u8], value: &[u8]) {
         let bytes = HEADER_BYTES + record_bytes(key.len(), value.len(), false);
         let mut frame = self.0.reserve(bytes).expect("the region was made large enough");
         let record = Record { keyspace: 0, kind: Kind::Put, expires_at_ms: 0, key, value };
@@ -173,13 +99,13 @@ const COLUMNS: [&str; 8] =
     ["insert", "hit", "miss", "freeze", "scan+5%", "first scan", "overwrite", "bytes/entry"];
 
 /// One round: everything that is measured, in the order of `COLUMNS`.
-fn round<I: Index>(log_bytes: usize, value_bytes: usize, threads: usize) -> [f64; 8] {
+fn round(log_bytes: usize, value_bytes: usize, threads: usize) -> [f64; 8] {
     let frame_bytes = HEADER_BYTES + record_bytes(24, value_bytes, false);
     let count = log_bytes / frame_bytes;
     let scans = (count / 8).min(20_000);
     let log = Arc::new(Log(Region::anonymous(log_bytes + (scans + threads) * frame_bytes).expect("memory")));
     let value = vec![7; value_bytes];
-    let index = I::new(b"user", count);
+    let index = Memtable::with_expected_entries(b"user", count);
     let share = |thread: usize, total: usize| {
         (thread * total / threads) as u64..((thread + 1) * total / threads) as u64
     };
@@ -199,15 +125,15 @@ fn round<I: Index>(log_bytes: usize, value_bytes: usize, threads: usize) -> [f64
     };
     let (hit, miss) = (get(0), get(1 << 40));
     let bytes = index.memory_bytes() as f64 / count as f64;
-    let freeze = timed(1, |_| assert_eq!(index.freeze(&*log), count));
-    let first_scan = timed(1, |_| assert!(index.scan(&key_of(1), SCAN_ENTRIES, log.watermark(), &log) > 0));
+    let freeze = timed(1, |_| assert_eq!(index.freeze_entries(&*log).entries.len(), count));
+    let first_scan = timed(1, |_| assert!(scan(&index, &key_of(1), &log) > 0));
     let fresh = AtomicUsize::new(count);
-    let scan = timed(threads, |thread| {
+    let scanning = timed(threads, |thread| {
         for number in share(thread, scans) {
             if number % 20 == 0 {
                 log.put(&index, &key_of(fresh.fetch_add(1, Ordering::Relaxed) as u64), &value);
             } else {
-                index.scan(&key_of(scattered(number)), SCAN_ENTRIES, log.watermark(), &log);
+                scan(&index, &key_of(scattered(number)), &log);
             }
         }
     });
@@ -216,18 +142,33 @@ fn round<I: Index>(log_bytes: usize, value_bytes: usize, threads: usize) -> [f64
         each(hit, count),
         each(miss, count),
         each(freeze, count),
-        each(scan, scans),
+        each(scanning, scans),
         first_scan.as_nanos() as f64,
-        overwrite::<I>(log_bytes, value_bytes, threads),
+        overwrite(log_bytes, value_bytes, threads),
         bytes,
     ]
 }
 
+/// Reads up to [`SCAN_ENTRIES`] entries from `key` on, as of now.
+fn scan(index: &Memtable, key: &[u8], log: &Arc<Log>) -> usize {
+    let mut cursor = index.cursor(log.watermark(), Arc::clone(log));
+    cursor.seek(key).expect("memory does not fail");
+    let (mut found, mut sum) = (0, 0);
+    while found < SCAN_ENTRIES {
+        let Some(entry) = cursor.entry() else { break };
+        sum += entry.key.len() + usize::from(entry.value[0]);
+        found += 1;
+        cursor.next().expect("memory does not fail");
+    }
+    std::hint::black_box(sum);
+    found
+}
+
 /// Skewed overwriting: half of all writes go to 64 keys, the others to 10 000.
-fn overwrite<I: Index>(log_bytes: usize, value_bytes: usize, threads: usize) -> f64 {
+fn overwrite(log_bytes: usize, value_bytes: usize, threads: usize) -> f64 {
     let count = log_bytes / (HEADER_BYTES + record_bytes(24, value_bytes, false));
     let log = Log(Region::anonymous(log_bytes).expect("memory"));
-    let (value, index) = (vec![7; value_bytes], I::new(b"user", count));
+    let (value, index) = (vec![7; value_bytes], Memtable::with_expected_entries(b"user", count));
     let time = timed(threads, |thread| {
         for number in 0..(count / threads) as u64 {
             let mixed = (number + thread as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20;
@@ -246,23 +187,15 @@ fn median(mut figures: Vec<f64>) -> f64 {
 fn main() {
     let full = std::env::args().any(|argument| argument == "--bench");
     let (log_bytes, rounds) = if full { (64 << 20, 7) } else { (1 << 18, 1) };
-    println!("| structure | value bytes | threads | {} |", COLUMNS.join(" | "));
-    println!("|---|---|---|{}", "---|".repeat(COLUMNS.len()));
+    println!("| value bytes | threads | {} |", COLUMNS.join(" | "));
+    println!("|---|---|{}", "---|".repeat(COLUMNS.len()));
     for value_bytes in [100, 1024] {
         for threads in [1, 2] {
-            let (mut hash, mut list) = (Vec::new(), Vec::new());
-            for _ in 0..rounds {
-                hash.push(round::<memtable::Memtable>(log_bytes, value_bytes, threads));
-                list.push(round::<skiplist::Skiplist>(log_bytes, value_bytes, threads));
-            }
-            for (name, rounds) in [(memtable::Memtable::NAME, hash), (skiplist::Skiplist::NAME, list)] {
-                let medians: Vec<_> = (0..COLUMNS.len())
-                    .map(|column| {
-                        format!("{:.0}", median(rounds.iter().map(|round| round[column]).collect()))
-                    })
-                    .collect();
-                println!("| {name} | {value_bytes} | {threads} | {} |", medians.join(" | "));
-            }
+            let rounds: Vec<_> = (0..rounds).map(|_| round(log_bytes, value_bytes, threads)).collect();
+            let medians: Vec<_> = (0..COLUMNS.len())
+                .map(|column| format!("{:.0}", median(rounds.iter().map(|round| round[column]).collect())))
+                .collect();
+            println!("| {value_bytes} | {threads} | {} |", medians.join(" | "));
         }
     }
 }

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use arc_swap::ArcSwap;
-use firn_engine::{Error, KEYSPACE_DEFAULT, KeyspaceSettings, Result};
+use firn_engine::{Error, KEYSPACE_DEFAULT, KeyspaceSettings, Place, Result};
 use firn_format::Position;
 use firn_format::manifest::Change;
 use firn_storage::file::cache::BlockCache;
@@ -195,8 +195,14 @@ pub(crate) fn open_table(
     meta: &firn_format::manifest::TableMeta,
     cache: &Arc<BlockCache>,
 ) -> Result<Arc<TableReader>> {
-    let reader = TableReader::open(&**storage, meta, cache, ReaderOptions::default()).map_err(from_storage)?;
-    Ok(Arc::new(reader))
+    match TableReader::open(&**storage, meta, cache, ReaderOptions::default()) {
+        Ok(reader) => Ok(Arc::new(reader)),
+        Err(error) if error.kind == firn_storage::ErrorKind::NotFound => {
+            let place = Place { file: meta.file.clone(), offset: None };
+            Err(Error::corrupt(place, "the table is missing: the manifest names it, but there is no such file"))
+        }
+        Err(error) => Err(from_storage(error)),
+    }
 }
 
 /// Gives recovered memtables to their keyspaces as frozen ones; answers the memtables of the first new segment.

@@ -65,7 +65,7 @@ pub(crate) fn recover_log(
     writable: bool,
 ) -> Result<RecoveredLog> {
     let start = state.log_start();
-    let (mut candidates, mut stale) = candidates(storage, state)?;
+    let Surveyed { mut candidates, mut stale, headless } = survey(storage, state)?;
     candidates.sort_by_key(|candidate| candidate.header.base);
     let next_base = candidates.iter().map(|found| found.header.base.0 + found.header.capacity).max().unwrap_or(0);
     let next_base = Position(next_base.max(start.0).max(state.cut.0).next_multiple_of(firn_format::key::GRANULE_BYTES));
@@ -73,17 +73,31 @@ pub(crate) fn recover_log(
     let durable_through = durable.max(state.durable_through);
     let (chained, end, why) = chain(&candidates, start);
     if end < durable_through {
-        return Err(lost(&candidates, chained, end, durable_through, &why));
+        let lost_header = headless.range(end..durable_through).next();
+        return Err(match lost_header {
+            Some((_, error)) => error.clone(),
+            None => lost(&candidates, chained, end, durable_through, &why),
+        });
     }
     stale.extend(candidates.drain(chained..).map(|candidate| candidate.name));
     let segments = load_all(storage, state, candidates, graveyard, spawn, writable)?;
     Ok(RecoveredLog { segments, end, next_base, durable_through, stale })
 }
 
-/// Segment files that may matter, and names of those that cannot.
-fn candidates(storage: &Arc<dyn Storage>, state: &State) -> Result<(Vec<Candidate>, Vec<String>)> {
+/// The segment files of a directory.
+#[derive(Default)]
+struct Surveyed {
+    /// Those that may matter.
+    candidates: Vec<Candidate>,
+    /// Names of those that cannot.
+    stale: Vec<String>,
+    /// Of the stale ones, by the base their name says: what is wrong with their headers.
+    headless: BTreeMap<Position, Error>,
+}
+
+fn survey(storage: &Arc<dyn Storage>, state: &State) -> Result<Surveyed> {
     let start = state.log_start();
-    let (mut found, mut stale) = (Vec::new(), Vec::new());
+    let mut found = Surveyed::default();
     for (name, _) in storage.list().map_err(from_storage)? {
         let Some(FileName::LogSegment(base)) = file_name::parse(&name) else { continue };
         let file = storage.open_read(&name).map_err(from_storage)?;
@@ -96,20 +110,44 @@ fn candidates(storage: &Arc<dyn Storage>, state: &State) -> Result<(Vec<Candidat
             }
         };
         match SegmentHeader::decode(&bytes) {
-            Ok(header) if header.database != state.database => {
-                let place = Place { file: name, offset: Some(0) };
-                return Err(Error::corrupt(place, "the log segment belongs to another database"));
-            }
-            Ok(header) if header.base.0 + header.capacity <= start.0 => stale.push(name),
-            // Written before the recovery that recorded the cut, and beyond it: discarded then.
-            Ok(header) if header.base > state.cut && header.generation < state.generation => stale.push(name),
-            Ok(header) => found.push(examine(name, header, bytes)),
-            Err(_) if base < start => stale.push(name),
+            Err(error) if error.is_newer => return Err(from_format(&name, 0, &error)),
             // Born in the moment of the crash: no frame of it was ever written, or its loss shows as a gap.
-            Err(_) => stale.push(name),
+            Err(error) => {
+                found.headless.insert(base, from_format(&name, 0, &error));
+                found.stale.push(name);
+            }
+            Ok(header) => {
+                check_header(&name, base, &header, state)?;
+                let is_drained = header.base.0 + header.capacity <= start.0;
+                // Written before the recovery that recorded the cut, and beyond it: discarded then.
+                let is_cut = header.base > state.cut && header.generation < state.generation;
+                match is_drained || is_cut {
+                    true => found.stale.push(name),
+                    false => found.candidates.push(examine(name, header, bytes)),
+                }
+            }
         }
     }
-    Ok((found, stale))
+    Ok(found)
+}
+
+/// Whether a good header is one that this database gave to a segment of this name.
+fn check_header(name: &str, base: Position, header: &SegmentHeader, state: &State) -> Result<()> {
+    let wrong = |offset, message: String| {
+        Err(Error::corrupt(Place { file: name.to_owned(), offset: Some(offset) }, message))
+    };
+    if header.database != state.database {
+        return wrong(16, "the log segment belongs to another database".to_owned());
+    }
+    if header.base != base {
+        return wrong(32, format!("expected base {base} as the name says, found {}", header.base));
+    }
+    if header.generation > state.generation {
+        let (known, found) = (state.generation, header.generation);
+        let message = format!("expected a generation of at most {known}, found {found}: a manifest edit is missing");
+        return wrong(48, message);
+    }
+    Ok(())
 }
 
 fn examine(name: String, header: SegmentHeader, bytes: FileBytes) -> Candidate {

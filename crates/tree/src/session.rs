@@ -18,6 +18,7 @@ use firn_storage::file::table::ReadMode;
 use crate::read::scan::{Tickets, TreeScan};
 use crate::read::{Found, Lookup};
 use crate::shared::Shared;
+use crate::stats::count;
 use crate::version::Version;
 use crate::write::append::Appended;
 
@@ -27,11 +28,16 @@ pub(crate) struct TreeSession {
     queue: CompletionQueue,
     inline: bool,
     tickets: Arc<Tickets>,
+    /// Bytes written and not yet added to the shared counter.
+    uncounted_bytes: u64,
     /// Writes that found no room, in call order; while there are any, later writes join them.
     stopped: VecDeque<(Ticket, Write, WriteOptions)>,
     /// Acknowledgements that admission delays: when (engine's clock), which, of what.
     delayed: Vec<(Duration, Ticket, firn_format::Position, Durability)>,
 }
+
+/// Bytes a session writes before it adds them to the shared counter.
+const COUNT_STEP_BYTES: u64 = 64 << 10;
 
 /// A write that is kept until there is room for it.
 enum Write {
@@ -46,6 +52,7 @@ impl TreeSession {
             queue: CompletionQueue::new(),
             inline: false,
             tickets: Arc::default(),
+            uncounted_bytes: 0,
             stopped: VecDeque::new(),
             delayed: Vec::new(),
         }
@@ -72,7 +79,7 @@ impl TreeSession {
 
     /// Writes on the calling thread, waiting for room, for the pace, and for durability.
     fn write_inline(
-        &self,
+        &mut self,
         bytes: usize,
         options: WriteOptions,
         mut attempt: impl FnMut(&Shared) -> Result<Appended>,
@@ -88,7 +95,16 @@ impl TreeSession {
             }
         };
         self.shared.make_durable(end, self.durability(options))?;
+        self.count_written(bytes);
         Ok(Outcome::Done(Position(end.0)))
+    }
+
+    /// Counts bytes written, in steps that keep the shared counter off the path of each write.
+    fn count_written(&mut self, bytes: usize) {
+        self.uncounted_bytes += bytes as u64;
+        if self.uncounted_bytes >= COUNT_STEP_BYTES {
+            count(&self.shared.counters.user_write_bytes, std::mem::take(&mut self.uncounted_bytes));
+        }
     }
 
     fn durability(&self, options: WriteOptions) -> Durability {
@@ -105,6 +121,7 @@ impl TreeSession {
 
     /// Answers a published write: at once, or when its pace and its durability allow.
     fn acknowledge(&mut self, end: firn_format::Position, bytes: usize, options: WriteOptions) -> Result<Outcome<Position>> {
+        self.count_written(bytes);
         let delay = self.shared.admit(bytes as u64);
         let durability = self.durability(options);
         if delay.is_zero() && durability == Durability::Process {
@@ -180,12 +197,18 @@ impl TreeSession {
         let ticket = self.tickets.next();
         let shared = Arc::clone(&self.shared);
         let sender = self.queue.sender();
-        crate::stats::count(&shared.counters.read_miss_count, 1);
+        count(&shared.counters.read_miss_count, 1);
         self.shared.on_pool(move || {
             let completion = read(&shared, &version).unwrap_or_else(Completion::Failed);
             sender.send(ticket, completion);
         });
         ticket
+    }
+}
+
+impl Drop for TreeSession {
+    fn drop(&mut self) {
+        count(&self.shared.counters.user_write_bytes, self.uncounted_bytes);
     }
 }
 

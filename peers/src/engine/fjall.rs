@@ -3,15 +3,15 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use firn_bench::measure::{sleep, IoBytes};
+use firn_bench::measure::{IoBytes, sleep};
 use firn_bench::target::{
-    dir_disk_bytes, Client, Counters, MemoryReport, OpenOptions, Settings, Target, TargetFactory, Visit,
+    Client, Counters, MemoryReport, OpenOptions, Settings, Target, TargetFactory, Visit, dir_disk_bytes,
 };
 use firn_engine::{Durability, Result};
 use fjall::config::{BloomConstructionPolicy, CompressionPolicy, FilterPolicy, FilterPolicyEntry};
 use fjall::{CompressionType, Database, Keyspace, KeyspaceCreateOptions, KvSeparationOptions, PersistMode};
 
-use super::{failed, settings, MemoryShares, MEMTABLES, SEPARATED_VALUE_BYTES_MIN};
+use super::{MEMTABLES, MemoryShares, SEPARATED_VALUE_BYTES_MIN, failed, settings};
 
 /// Opens fjall databases with one keyspace.
 pub struct FjallFactory {
@@ -46,11 +46,14 @@ impl TargetFactory for FjallFactory {
             KeyspaceCreateOptions::default()
                 .max_memtable_size(shares.memtable)
                 .data_block_compression_policy(CompressionPolicy::all(CompressionType::None))
-                .filter_policy(FilterPolicy::all(FilterPolicyEntry::Bloom(BloomConstructionPolicy::BitsPerKey(10.0))))
+                .filter_policy(FilterPolicy::all(FilterPolicyEntry::Bloom(
+                    BloomConstructionPolicy::BitsPerKey(10.0),
+                )))
                 .with_kv_separation(separation)
         };
-        let keyspace =
-            database.keyspace("default", create).map_err(|error| failed("cannot open fjall's keyspace", error))?;
+        let keyspace = database
+            .keyspace("default", create)
+            .map_err(|error| failed("cannot open fjall's keyspace", error))?;
         let shown = settings([
             ("version", "fjall 3.1.13".to_owned()),
             ("cache_bytes", shares.cache.to_string()),
@@ -142,7 +145,9 @@ struct FjallClient {
 impl FjallClient {
     fn written(&self, result: fjall::Result<()>) -> Result<()> {
         result
-            .and_then(|()| self.sync.as_ref().map_or(Ok(()), |database| database.persist(PersistMode::SyncData)))
+            .and_then(|()| {
+                self.sync.as_ref().map_or(Ok(()), |database| database.persist(PersistMode::SyncData))
+            })
             .map_err(|error| failed("fjall cannot write", error))
     }
 }

@@ -4,7 +4,9 @@ use std::ops::Bound;
 use std::path::PathBuf;
 
 use firn_bench::measure::IoBytes;
-use firn_bench::target::{dir_disk_bytes, Client, Counters, OpenOptions, Settings, Target, TargetFactory, Visit};
+use firn_bench::target::{
+    Client, Counters, OpenOptions, Settings, Target, TargetFactory, Visit, dir_disk_bytes,
+};
 use firn_engine::{Durability, Result};
 use heed::types::Bytes;
 use heed::{Database, Env, EnvFlags, EnvOpenOptions, RwTxn};
@@ -45,7 +47,8 @@ impl TargetFactory for LmdbFactory {
         let mut txn = env.write_txn().map_err(opened)?;
         let tree: Tree = env.create_database(&mut txn, None).map_err(opened)?;
         txn.commit().map_err(opened)?;
-        let flags = if options.durability == Durability::Process { "NOSYNC|NOMETASYNC|WRITEMAP" } else { "none" };
+        let flags =
+            if options.durability == Durability::Process { "NOSYNC|NOMETASYNC|WRITEMAP" } else { "none" };
         let shown = settings([
             ("version", "LMDB through heed 0.22".to_owned()),
             ("flags", flags.to_owned()),

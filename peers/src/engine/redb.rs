@@ -4,7 +4,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use firn_bench::measure::IoBytes;
-use firn_bench::target::{dir_disk_bytes, Client, Counters, OpenOptions, Settings, Target, TargetFactory, Visit};
+use firn_bench::target::{
+    Client, Counters, OpenOptions, Settings, Target, TargetFactory, Visit, dir_disk_bytes,
+};
 use firn_engine::{Durability, Result};
 use redb::{Database, ReadableDatabase, TableDefinition, WriteTransaction};
 
@@ -37,12 +39,17 @@ impl TargetFactory for RedbFactory {
                 ("version", "redb 4.4".to_owned()),
                 ("cache_bytes", cache_bytes.to_string()),
                 ("load_transaction_records", LOAD_RECORDS.to_string()),
-                ("durability", format!("{} (none: commits may be lost by kill -9)", commit_name(options.durability))),
+                (
+                    "durability",
+                    format!("{} (none: commits may be lost by kill -9)", commit_name(options.durability)),
+                ),
                 ("bytes_counted_by", "kernel".to_owned()),
             ]),
         };
         // The table must exist before the first read.
-        target.redb_client().write(|txn| txn.open_table(TABLE).map(drop).map_err(|error| failed("redb", error)))?;
+        target
+            .redb_client()
+            .write(|txn| txn.open_table(TABLE).map(drop).map_err(|error| failed("redb", error)))?;
         Ok(Box::new(target))
     }
 }
@@ -155,7 +162,9 @@ impl Client for RedbClient {
     fn scan(&mut self, start: &[u8], count: usize, visit: &mut Visit<'_>) -> Result<usize> {
         let table = self.table()?;
         let mut seen = 0;
-        for record in table.range::<&[u8]>(start..).map_err(|error| failed("redb cannot scan", error))?.take(count) {
+        for record in
+            table.range::<&[u8]>(start..).map_err(|error| failed("redb cannot scan", error))?.take(count)
+        {
             let (key, value) = record.map_err(|error| failed("redb cannot scan", error))?;
             visit(key.value(), value.value());
             seen += 1;

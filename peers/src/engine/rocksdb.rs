@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use firn_bench::target::{
-    dir_disk_bytes, Client, Counters, MemoryReport, OpenOptions, Settings, Target, TargetFactory, Visit,
+    Client, Counters, MemoryReport, OpenOptions, Settings, Target, TargetFactory, Visit, dir_disk_bytes,
 };
 use firn_engine::{Durability, Result};
 
-use super::{failed, settings, MemoryShares, MEMTABLES, SEPARATED_VALUE_BYTES_MIN};
+use super::{MEMTABLES, MemoryShares, SEPARATED_VALUE_BYTES_MIN, failed, settings};
 
 mod database;
 mod library;
@@ -70,7 +70,9 @@ impl TargetFactory for RocksFactory {
                 "blobs",
                 match opened.blob_bytes_min {
                     None => "off".to_owned(),
-                    Some(bytes) => format!("from {bytes} bytes, 256 MiB files, GC age cutoff 0.5, force threshold 0.5"),
+                    Some(bytes) => {
+                        format!("from {bytes} bytes, 256 MiB files, GC age cutoff 0.5, force threshold 0.5")
+                    }
                 },
             ),
         ]);

@@ -58,7 +58,8 @@ fn every_engine_keeps_what_it_is_given() {
         assert_eq!(value, [2_999u32 as u8; 600], "{name}");
 
         let mut keys = Vec::new();
-        let seen = client.scan(b"key000007", 4, &mut |key, _| keys.push(String::from_utf8_lossy(key).into_owned()));
+        let seen =
+            client.scan(b"key000007", 4, &mut |key, _| keys.push(String::from_utf8_lossy(key).into_owned()));
         assert_eq!(seen.unwrap(), 4, "{name}");
         assert_eq!(keys, ["key000007", "key000009", "key000009a", "key000010"], "{name}");
         assert_eq!(client.scan(b"key002998", 10, &mut |_, _| {}).unwrap(), 2, "{name}");

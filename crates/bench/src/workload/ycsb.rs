@@ -295,7 +295,11 @@ impl Operations for MixStream {
                 let found = client.read(key, &mut self.read)?;
                 Ok(Done::read(found, key.len() + self.read.len()))
             }
-            Kind::Update | Kind::Delete => {
+            Kind::Delete => {
+                client.delete(key)?;
+                Ok(Done::wrote(key.len()))
+            }
+            Kind::Update => {
                 client.update(key, self.values.draw(self.value_bytes, &mut self.random))?;
                 Ok(Done::wrote(written))
             }

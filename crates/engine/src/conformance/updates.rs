@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::Check;
 use super::database::{Database, key};
-use crate::{Change, Durability, KeyspaceSettings, ReadAt, WriteOptions};
+use crate::{Change, Completion, Durability, KeyspaceSettings, Outcome, ReadAt, WriteOptions};
 
 pub(super) const CHECKS: &[Check] = &[
     ("updates::the function sees the current value and decides", false, sees_and_decides),
@@ -59,9 +59,14 @@ fn answers(database: &mut Database) {
 fn keep(database: &mut Database) {
     let keyspace = database.keyspace;
     let put = database.put(b"a", b"1");
-    let mut inner = database.engine().session();
-    let outcome = inner.update(keyspace, b"a", Box::new(|_| Change::Keep), O).expect("update");
-    let position = outcome.done().expect("a kept value is done at once");
+    let outcome = database.db().session().update(keyspace, b"a", Box::new(|_| Change::Keep), O).expect("update");
+    let position = match outcome {
+        Outcome::Done(position) => position,
+        Outcome::Pending(ticket) => match database.db().wait_for(ticket).expect("wait_for") {
+            Completion::Written(position) => position,
+            other => panic!("an update completed as {other:?}"),
+        },
+    };
     assert!(position >= put, "the position read at covers what was acknowledged");
     database.assert_value(ReadAt::Latest, b"a", Some(b"1"));
     database.db().update(keyspace, b"absent", O, |_| (Change::Keep, ())).expect("update");

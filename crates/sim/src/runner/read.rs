@@ -4,7 +4,7 @@ use firn_engine::{
     BatchLimit, Completion, Direction, KeyspaceId, ReadAt, Scan, ScanBatch, ScanRange, Values,
 };
 
-use super::{OpenScan, Runner, Stop};
+use super::{OpenScan, Runner, Stop, TakeTime};
 use crate::model::{Content, Moment, Records, shown};
 use crate::ops::{KEY_COUNT, SPACE_COUNT, Visit, key, space_name};
 
@@ -31,7 +31,7 @@ impl Runner<'_> {
             firn_engine::Outcome::Done(found) => firn_engine::Outcome::Done(found.then_some(out)),
             firn_engine::Outcome::Pending(ticket) => firn_engine::Outcome::Pending(ticket),
         });
-        let found = self.settle(outcome, |completion| match completion {
+        let found = self.settle(outcome, TakeTime::No, |completion| match completion {
             Completion::Value(value) => Some(value),
             _ => None,
         })?;
@@ -53,7 +53,7 @@ impl Runner<'_> {
             firn_engine::Outcome::Done(()) => firn_engine::Outcome::Done(out),
             firn_engine::Outcome::Pending(ticket) => firn_engine::Outcome::Pending(ticket),
         });
-        let found = self.settle(outcome, |completion| match completion {
+        let found = self.settle(outcome, TakeTime::No, |completion| match completion {
             Completion::Values(values) => Some(values),
             _ => None,
         })?;
@@ -82,7 +82,7 @@ impl Runner<'_> {
                 break;
             }
         }
-        same_records(&found, &expected)
+        same_records(visit.space, &found, &expected)
     }
 
     pub(super) fn scan_open(&mut self, slot: u8, at: Option<u8>, visit: Visit) -> Result<(), Stop> {
@@ -106,7 +106,7 @@ impl Runner<'_> {
         let found: Records = batch.records().map(|(key, value)| (key.to_vec(), value.to_vec())).collect();
         let count = found.len().min(open_scan.expected.len());
         let expected: Records = open_scan.expected.drain(..count).collect();
-        same_records(&found, &expected)?;
+        same_records(open_scan.space, &found, &expected)?;
         open_scan.is_finished = batch.is_finished();
         if open_scan.is_finished && !open_scan.expected.is_empty() {
             let count = open_scan.expected.len();
@@ -183,7 +183,7 @@ impl Runner<'_> {
             firn_engine::Outcome::Done(()) => firn_engine::Outcome::Done(out),
             firn_engine::Outcome::Pending(ticket) => firn_engine::Outcome::Pending(ticket),
         });
-        let batch = self.settle(outcome, |completion| match completion {
+        let batch = self.settle(outcome, TakeTime::No, |completion| match completion {
             Completion::Scanned(batch) => Some(batch),
             _ => None,
         })?;
@@ -219,7 +219,7 @@ fn same(what: &str, key: &[u8], found: Option<&[u8]>, expected: Option<&[u8]>) -
     Err(Stop::Violation(text))
 }
 
-fn same_records(found: &Records, expected: &Records) -> Result<(), Stop> {
+fn same_records(space: u8, found: &Records, expected: &Records) -> Result<(), Stop> {
     if found == expected {
         return Ok(());
     }
@@ -228,13 +228,6 @@ fn same_records(found: &Records, expected: &Records) -> Result<(), Stop> {
         record.map_or("the end".to_owned(), |(key, value)| format!("{} = {}", shown(key), shown(value)))
     };
     let (found, expected) = (show(found.get(index)), show(expected.get(index)));
-    Err(Stop::Violation(format!(
-        "record {index} of {}: found {found}, expected {expected}",
-        space_name_list()
-    )))
-}
-
-/// Scans name their keyspace by number; violations remind of the names.
-fn space_name_list() -> String {
-    (0..SPACE_COUNT).map(|space| format!("{space}={}", space_name(space))).collect::<Vec<_>>().join(" ")
+    let name = space_name(space);
+    Err(Stop::Violation(format!("record {index} of a scan of {name}: found {found}, expected {expected}")))
 }

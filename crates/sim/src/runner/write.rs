@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use firn_engine::{Batch, Change, Completion, Durability, Op as EngineOp, OpKind, Outcome, WriteOptions};
 
-use super::{Runner, Stop};
+use super::{Runner, Stop, TakeTime};
 use crate::model::{Moment, shown};
 use crate::ops::{Part, UpdateKind, has_sums, key, value};
 
@@ -39,7 +39,7 @@ impl Runner<'_> {
             (true, 1) => self.write_single(&batch, options)?,
             _ => self.opened()?.session.write(&batch, options),
         };
-        let written = self.settle(outcome, |completion| match completion {
+        let written = self.settle(outcome, TakeTime::Yes, |completion| match completion {
             Completion::Written(position) => Some(position),
             _ => None,
         })?;
@@ -94,45 +94,42 @@ impl Runner<'_> {
         let Some((id, model_id)) = self.space(space)? else { return Ok(()) };
         let key = key(number);
         let before = self.modelled_value(self.model.end(), model_id, &key)?;
-        let change = change(space, kind, seed, before.as_deref());
-        let mut modelled = Batch::new();
-        match &change {
-            Change::Put(value) => _ = modelled.put(model_id, &key, value),
-            Change::Delete => _ = modelled.delete(model_id, &key),
-            Change::Keep => {}
-        }
-        let expected = before.clone();
-        let (sender, seen) = std::sync::mpsc::channel();
+        let (sender, calls) = std::sync::mpsc::channel();
         let f = Box::new(move |current: Option<&[u8]>| {
             let _ = sender.send(current.map(<[u8]>::to_vec));
-            self::change(space, kind, seed, current)
+            change(space, kind, seed, current)
         });
         let outcome = self.opened()?.session.update(id, &key, f, WriteOptions::default());
-        let updated = self.settle(outcome, |completion| match completion {
+        let updated = self.settle(outcome, TakeTime::Yes, |completion| match completion {
             Completion::Written(position) => Some(position),
             _ => None,
         })?;
-        let last_seen = seen.try_iter().last();
+        // The update may have been slowed, and the value may have expired meanwhile.
+        let after = self.modelled_value(self.model.end(), model_id, &key)?;
+        let seen = calls.try_iter().last();
+        let is_right = seen.as_ref().is_some_and(|seen| *seen == before || *seen == after);
+        if updated.is_ok() && !is_right {
+            let show = |value: &Option<Vec<u8>>| value.as_deref().map_or("nothing".to_owned(), shown);
+            let found = seen.as_ref().map_or("no call".to_owned(), show);
+            return Err(Stop::Violation(format!("an update saw {found}, expected {}", show(&before))));
+        }
+        let mut modelled = Batch::new();
+        match change(space, kind, seed, seen.unwrap_or(before).as_deref()) {
+            Change::Put(value) => _ = modelled.put(model_id, &key, &value),
+            Change::Delete => _ = modelled.delete(model_id, &key),
+            Change::Keep => {}
+        }
+        if !modelled.is_empty() {
+            self.model.apply(&modelled, WriteOptions::default());
+        }
         match updated {
-            Ok(_) if last_seen != Some(expected) => {
-                let show = |value: &Option<Vec<u8>>| value.as_deref().map_or("nothing".to_owned(), shown);
-                let found = last_seen.as_ref().map_or("no call".to_owned(), show);
-                Err(Stop::Violation(format!("an update saw {found}, expected {}", show(&before))))
-            }
             Ok(_) => {
-                if !modelled.is_empty() {
-                    self.model.apply(&modelled, WriteOptions::default());
-                    let is_disk = self.is_disk(false);
-                    self.acknowledge(is_disk);
-                }
+                // What keeps a value makes nothing durable.
+                let is_disk = self.is_disk(false) && !modelled.is_empty();
+                self.acknowledge(is_disk);
                 Ok(())
             }
-            Err(error) => {
-                if !modelled.is_empty() {
-                    self.model.apply(&modelled, WriteOptions::default());
-                }
-                Err(self.failed("an update", &error))
-            }
+            Err(error) => Err(self.failed("an update", &error)),
         }
     }
 

@@ -24,7 +24,7 @@ struct TreeHarness {
 impl TreeHarness {
     fn make(is_on_files: bool, has_threads: bool) -> Box<dyn Harness> {
         let place = match is_on_files {
-            true => Place::Files(tempfile::tempdir().unwrap()),
+            true => Place::Files(folder()),
             false => Place::Memory(Memory::new()),
         };
         Box::new(Self { place, has_threads, clock: Arc::new(ManualClock::new(1_000_000)) })
@@ -40,6 +40,11 @@ impl TreeHarness {
         };
         Ok(TreeWorld.open(storage, &knobs, self.clock.clone())?.engine)
     }
+}
+
+/// A new folder; in memory where the system has such a file system, for the suite syncs some ten thousand times.
+fn folder() -> tempfile::TempDir {
+    tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap()
 }
 
 fn local(path: &Path) -> Result<Arc<dyn Storage>> {

@@ -25,7 +25,7 @@ impl GroupWriter {
 }
 
 /// Pauses before a waiter gives its core away.
-const SPINS_MAX: u32 = 200;
+pub(super) const SPINS_MAX: u32 = 200;
 
 impl Log {
     /// Returns when the kernel has everything below `end`, so that it survives the process.
@@ -85,7 +85,11 @@ impl Log {
                 }
                 self.written_bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed);
                 group.offset = published;
-                self.written.fetch_max(group.segment.position(published).0, Ordering::AcqRel);
+                let position = group.segment.position(published).0;
+                // Whoever finds its bytes written is answered, so readers must see them: the thread that published
+                // them may not have come to say so.
+                self.watermark.fetch_max(position, Ordering::AcqRel);
+                self.written.fetch_max(position, Ordering::AcqRel);
             }
             if region.sealed_end() != Some(group.offset) {
                 return Ok(());
@@ -112,6 +116,8 @@ impl Log {
             return Ok(());
         }
         self.check()?;
+        // `end` may lie behind frames that others still copy: they come first.
+        self.write_through(end)?;
         let through = self.advance()?;
         self.write_through(through)?;
         let unsynced: Vec<_> =
@@ -127,15 +133,16 @@ impl Log {
         Ok(())
     }
 
-    /// Everything below `end` is in durable tables: it counts as durable, and its segments need no sync.
+    /// An edit that is about to be committed needs no sync of the log: everything below `end` is in its tables.
     ///
-    /// Called before the edit that says so is durable; until then no frame may claim it, and none does: frames
-    /// name the position after the edit, when their reservation reads it.
+    /// The segments stay to be synced until the edit is durable ([`forget_below`](Self::forget_below)): a sync that
+    /// comes in between still has to carry them, and the edit may fail.
     pub(crate) fn covered_through(&self, end: Position) {
-        self.forget_below(end);
+        assert!(end <= self.watermark(), "tables hold records up to {end}, before they are published");
     }
 
-    /// Forgets segments that lie wholly below `position`: they are synced, or their records are in durable tables.
+    /// Forgets segments that lie wholly below `position`: they are synced, or their records are in tables that a
+    /// durable edit names.
     pub(crate) fn forget_below(&self, position: Position) {
         let mut unsynced = self.lock_unsynced();
         while unsynced.len() > 1 && unsynced.front().is_some_and(|segment| segment.span_end() <= position) {

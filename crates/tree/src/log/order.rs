@@ -12,7 +12,7 @@ use firn_format::{FormatVersion, key::GRANULE_BYTES};
 use firn_pmem::Region;
 use firn_storage::Storage;
 
-use super::group::GroupWriter;
+use super::group::{GroupWriter, SPINS_MAX};
 use super::segment::{Graveyard, MemtableSet, Segment};
 use crate::error::from_storage;
 
@@ -31,7 +31,7 @@ pub(crate) struct Log {
     /// The oldest segment with unpublished frames.
     publishing: ArcSwap<Segment>,
     /// Everything below is copied and indexed.
-    watermark: AtomicU64,
+    pub(super) watermark: AtomicU64,
     /// Segments from the oldest that is not wholly written to the active one.
     open: Mutex<VecDeque<Arc<Segment>>>,
     roll: Mutex<NextSegment>,
@@ -54,6 +54,8 @@ pub(crate) struct Log {
 pub(crate) struct NextSegment {
     base: Position,
     spare: Option<Region>,
+    /// Nothing is rolled any more.
+    ended: bool,
 }
 
 impl NextSegment {
@@ -85,7 +87,7 @@ pub(crate) struct LogStart {
 impl Log {
     /// A log whose first segment has `memtables`; creates that segment's file.
     pub(crate) fn start(start: LogStart, memtables: MemtableSet) -> Result<Self> {
-        let next = NextSegment { base: start.base, spare: None };
+        let next = NextSegment { base: start.base, spare: None, ended: false };
         let header = SegmentHeader {
             version: FormatVersion::CURRENT,
             database: start.database,
@@ -183,9 +185,40 @@ impl Log {
     }
 
     /// The right to roll; `None` if the active segment is no longer the one at `base`.
-    pub(crate) fn lock_roll(&self, base: Position) -> Option<MutexGuard<'_, NextSegment>> {
+    ///
+    /// # Errors
+    /// `Closed` once the log has [ended](Self::end).
+    pub(crate) fn lock_roll(&self, base: Position) -> Result<Option<MutexGuard<'_, NextSegment>>> {
         let next = self.roll.lock().unwrap_or_else(PoisonError::into_inner);
-        (self.active.load().base() == base).then_some(next)
+        if next.ended {
+            return Err(Error::new(ErrorKind::Closed, "the database is closed"));
+        }
+        Ok((self.active.load().base() == base).then_some(next))
+    }
+
+    /// Takes no more reservations, waits until every one that was made is published, and returns the log's end.
+    ///
+    /// Whoever was answered before has its frame below the end; whoever comes later is refused.
+    pub(crate) fn end(&self) -> Result<Position> {
+        let end = {
+            let mut next = self.roll.lock().unwrap_or_else(PoisonError::into_inner);
+            next.ended = true;
+            let active = self.active.load();
+            active.position(active.region().seal())
+        };
+        self.wait_published(end)?;
+        Ok(end)
+    }
+
+    /// Returns when everything below `end` is published. `end` must have been reserved.
+    pub(crate) fn wait_published(&self, end: Position) -> Result<()> {
+        let mut spins = 0;
+        while self.advance()? < end {
+            self.check()?;
+            spins += 1;
+            if spins < SPINS_MAX { std::hint::spin_loop() } else { std::thread::yield_now() }
+        }
+        Ok(())
     }
 
     /// Seals the active segment and makes its successor, not yet active. Creates the file.

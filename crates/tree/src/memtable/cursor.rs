@@ -2,7 +2,6 @@
 
 use super::order::View;
 use super::record_of;
-use super::sorted::Sorted;
 use crate::Records;
 use crate::buffer::{RunEntry, prefix_word};
 use firn_format::key::{Entry, Sequence};
@@ -57,13 +56,19 @@ impl<R: Records + ?Sized> MemtableCursor<R> {
         }
     }
 
-    /// Puts each array at `place_in` it and stands on the first entry in the given direction.
-    fn position(&mut self, forward: bool, place_in: impl Fn(&Sorted) -> usize) {
-        self.forward = forward;
-        for array in 0..self.places.len() {
-            self.places[array] = place_in(&self.view.arrays[array]);
-            self.skip_unseen(array);
+    /// Puts each array at its first entry at or after (`key`, `sequence`), and stands on the next in the given direction.
+    fn position_at(&mut self, forward: bool, key: &[u8], sequence: Sequence) {
+        let word = prefix_word(key, &self.common_prefix);
+        for (place, array) in self.places.iter_mut().zip(&self.view.arrays) {
+            *place = array.lower_bound(word, key, sequence, &*self.records);
         }
+        self.start(forward);
+    }
+
+    /// Sets out from the places in the given direction.
+    fn start(&mut self, forward: bool) {
+        self.forward = forward;
+        (0..self.places.len()).for_each(|array| self.skip_unseen(array));
         self.choose();
     }
 
@@ -90,13 +95,6 @@ impl<R: Records + ?Sized> MemtableCursor<R> {
         })
     }
 
-    fn lower_bound(&self, key: &[u8], sequence: Sequence) -> impl Fn(&Sorted) -> usize + use<R> {
-        let word = prefix_word(key, &self.common_prefix);
-        let records = Arc::clone(&self.records);
-        let key = key.to_vec();
-        move |array| array.lower_bound(word, &key, sequence, &*records)
-    }
-
     /// Moves on from the current entry, in the given direction.
     fn step(&mut self, forward: bool) {
         let Some(current) = self.current else { return };
@@ -105,11 +103,9 @@ impl<R: Records + ?Sized> MemtableCursor<R> {
             self.choose();
             return;
         }
-        let Some(&entry) = self.head(current) else { return };
-        let records = Arc::clone(&self.records);
-        let key = record_of(&*records, entry.trailer).key;
-        let lower_bound = self.lower_bound(key, entry.sequence());
-        self.position(forward, lower_bound);
+        let Some(entry) = self.entry() else { return };
+        let (key, sequence) = (entry.key.to_vec(), entry.sequence);
+        self.position_at(forward, &key, sequence);
         // Forward, the lower bound is the entry itself; backward, it is the first entry before.
         if forward {
             self.step(true);
@@ -132,24 +128,26 @@ impl<R: Records + ?Sized> Cursor for MemtableCursor<R> {
     }
 
     fn seek_first(&mut self) -> Result<()> {
-        self.position(true, |_| 0);
+        self.places.fill(0);
+        self.start(true);
         Ok(())
     }
 
     fn seek_last(&mut self) -> Result<()> {
-        self.position(false, Sorted::len);
+        for (place, array) in self.places.iter_mut().zip(&self.view.arrays) {
+            *place = array.len();
+        }
+        self.start(false);
         Ok(())
     }
 
     fn seek(&mut self, key: &[u8]) -> Result<()> {
-        let lower_bound = self.lower_bound(key, Sequence::MAX);
-        self.position(true, lower_bound);
+        self.position_at(true, key, Sequence::MAX);
         Ok(())
     }
 
     fn seek_before(&mut self, key: &[u8]) -> Result<()> {
-        let lower_bound = self.lower_bound(key, Sequence::MAX);
-        self.position(false, lower_bound);
+        self.position_at(false, key, Sequence::MAX);
         Ok(())
     }
 

@@ -159,8 +159,8 @@ fn place_of(number: u32) -> (usize, usize) {
 }
 
 #[cfg(test)]
+#[cfg(not(loom))]
 mod tests {
-    #![cfg(not(loom))]
     use super::*;
 
     #[test]

@@ -27,8 +27,7 @@ mod sample;
 #[path = "memtable.rs"]
 mod table;
 
-pub(crate) use cursor::MemtableCursor;
-pub(crate) use table::{Memtable, SortedEntries};
+pub(crate) use table::Memtable;
 pub(crate) use tombstones::RangeDeletes;
 
 use crate::Records;
@@ -40,7 +39,7 @@ use firn_format::log::Record;
 /// # Panics
 /// If the log does not hold it: it would be silent loss to go on.
 #[inline]
-pub(crate) fn record_of<R: Records + ?Sized>(records: &R, trailer: Trailer) -> Record<'_> {
+fn record_of<R: Records + ?Sized>(records: &R, trailer: Trailer) -> Record<'_> {
     match records.record(trailer.sequence().position()) {
         Some(record) => record,
         None => missing(trailer),

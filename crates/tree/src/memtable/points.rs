@@ -83,7 +83,8 @@ pub(super) struct Points {
 impl Points {
     /// For about `expected_entries` entries; more make further tables.
     pub(super) fn new(expected_entries: usize) -> Self {
-        let first_buckets = expected_entries.clamp(BUCKETS_MIN, BUCKETS_MAX).next_power_of_two();
+        let with_room = expected_entries + expected_entries / 8;
+        let first_buckets = with_room.clamp(BUCKETS_MIN, BUCKETS_MAX).next_power_of_two();
         let points = Self { first_buckets, tables: [const { OnceLock::new() }; TABLES] };
         points.table(0);
         points

@@ -399,6 +399,9 @@ fn a_successor_knows_what_its_predecessor_learnt() {
     memtable.charge(1000);
     memtable.charge(24);
     let next = memtable.successor();
-    assert_eq!((next.freeze_entries(&log).prefix, next.len(), next.record_bytes()), (b"user/".to_vec(), 0, 0));
+    assert_eq!(
+        (next.freeze_entries(&log).prefix, next.len(), next.record_bytes()),
+        (b"user/".to_vec(), 0, 0)
+    );
     assert_eq!(memtable.record_bytes(), 1024);
 }

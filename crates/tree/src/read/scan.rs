@@ -8,7 +8,7 @@ use firn_engine::{
     Ticket,
 };
 use firn_format::key::Entry;
-use firn_format::{Position, Sequence};
+use firn_format::{Kind, Position, Sequence};
 use firn_jobs::{Cursor, MergeCursor, RunCursor};
 use firn_storage::file::table::CursorOptions;
 
@@ -122,7 +122,7 @@ struct Walk {
 /// A version kept while the walk moves on.
 struct Held {
     sequence: Sequence,
-    kind: firn_format::Kind,
+    kind: Kind,
     expires_at_ms: u64,
     value: Vec<u8>,
 }
@@ -216,6 +216,16 @@ impl Walk {
             self.finished = true;
             return Ok(());
         };
+        let plain = entry.kind == Kind::Put && entry.expires_at_ms == 0 && entry.sequence < self.before;
+        if plain && self.tombstones.is_empty() {
+            // Nothing can hide this version: it goes to the batch from where it lies.
+            out.push(entry.key, entry.value);
+            self.cursor.next().map_err(from_storage)?;
+            while self.cursor.entry().is_some_and(|entry| out.last_key() == Some(entry.key)) {
+                self.cursor.next().map_err(from_storage)?;
+            }
+            return Ok(());
+        }
         self.key.clear();
         self.key.extend_from_slice(entry.key);
         let operator = self.keyspace.definition.merge_operator.as_deref();
@@ -248,7 +258,7 @@ impl Walk {
         self.versions.clear();
         while let Some(entry) = self.cursor.entry().filter(|entry| entry.key == self.key.as_slice()) {
             if entry.sequence < self.before {
-                if entry.kind != firn_format::Kind::Merge {
+                if entry.kind != Kind::Merge {
                     self.versions.clear();
                 }
                 let (sequence, kind, expires_at_ms) = (entry.sequence, entry.kind, entry.expires_at_ms);

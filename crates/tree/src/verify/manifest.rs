@@ -100,7 +100,8 @@ impl Verifier<'_> {
             expected = number.saturating_add(1);
         }
         if newest_base.is_none() {
-            self.damage(&manifest_edit(first), None, "expected an edit that restates everything, found none");
+            let name = manifest_edit(first.saturating_sub(1));
+            self.damage(&name, None, "expected edits back to one that restates everything, found none of this number");
         }
         if !is_whole {
             return None;

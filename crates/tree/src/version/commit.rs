@@ -69,6 +69,9 @@ impl Shared {
         // Names of new tables must not be lost where the edit that uses them is not.
         self.storage.sync_dir().map_err(from_storage)?;
         manifest.commit(&changes)?;
+        if let (Some((_, end)), true) = (&edit.drained, drained.len() == version.live().count()) {
+            self.log.forget_below(*end);
+        }
         self.change_version(|version| {
             for (id, slot) in version.keyspaces.iter_mut().enumerate() {
                 let Some(keyspace) = slot else { continue };
@@ -91,11 +94,22 @@ impl Shared {
             }
         });
         drop(manifest);
+        self.balance_memory();
         edit.removed.iter().for_each(|table| table.retire());
         if edit.drained.is_some() {
             self.drop_dead_segments();
         }
         Ok(true)
+    }
+
+    /// Gives the block cache what buffer, indexes and filters of tables leave of the memory budget.
+    fn balance_memory(&self) {
+        let version = self.version.load();
+        let tables = version.live().flat_map(|keyspace| keyspace.levels.tables());
+        let tables: u64 = tables.map(|(_, table)| table.reader().memory_bytes() as u64).sum();
+        let settings = &self.settings;
+        let left = settings.memory_bytes.saturating_sub(settings.buffer_bytes_max + tables);
+        self.cache.set_capacity_bytes(left.max(settings.memory_bytes / 64));
     }
 
     /// The ordering rule: nothing below `end` may be lost where this edit is not. Answers the keyspaces that have

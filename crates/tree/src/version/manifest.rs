@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use firn_engine::{Error, ErrorKind, Result};
+use firn_engine::{Error, Place, Result};
 use firn_format::file_name::{self, FileName};
 use firn_format::manifest::{Change, ManifestEdit};
 use firn_storage::Storage;
@@ -51,7 +51,7 @@ pub(crate) fn load(storage: &dyn Storage) -> Result<Option<Loaded>> {
         })
         .collect();
     numbers.sort_unstable();
-    let Some(last) = numbers.last().copied() else { return Ok(None) };
+    let Some(last) = numbers.last().copied() else { return none_beside_data(storage) };
     let mut edits = Vec::new();
     for number in numbers.iter().rev().copied() {
         let edit = read_edit(storage, number)?;
@@ -60,19 +60,32 @@ pub(crate) fn load(storage: &dyn Storage) -> Result<Option<Loaded>> {
         if base {
             break;
         }
-        if !numbers.contains(&(number - 1)) {
-            let name = file_name::manifest_edit(number - 1);
-            return Err(Error::new(ErrorKind::Corrupt, format!("{name}: the manifest edit is missing")));
+        let before = number.saturating_sub(1);
+        if numbers.binary_search(&before).is_err() || before == number {
+            let place = Place { file: file_name::manifest_edit(before), offset: None };
+            return Err(Error::corrupt(place, format!("the manifest edit before number {number} is missing")));
         }
     }
     let mut state = State::default();
     for edit in edits.iter().rev() {
         for change in &edit.changes {
-            state.apply(change)?;
+            let place = || Place { file: file_name::manifest_edit(edit.number), offset: None };
+            state.apply(change).map_err(|error| error.at(place()))?;
         }
     }
     let oldest = numbers.first().copied().unwrap_or(last);
     Ok(Some(Loaded { state, last, oldest, edits_since_base: edits.len() as u64 - 1 }))
+}
+
+/// No database, unless something is there that only a manifest can have named.
+fn none_beside_data(storage: &dyn Storage) -> Result<Option<Loaded>> {
+    let files = storage.list().map_err(from_storage)?;
+    let data = files.iter().find(|(name, _)| {
+        matches!(file_name::parse(name), Some(FileName::LogSegment(_) | FileName::Table { .. }))
+    });
+    let Some((name, _)) = data else { return Ok(None) };
+    let place = Place { file: file_name::manifest_edit(1), offset: None };
+    Err(Error::corrupt(place, format!("the manifest is missing, but {name} is there")))
 }
 
 fn read_edit(storage: &dyn Storage, number: u64) -> Result<ManifestEdit> {

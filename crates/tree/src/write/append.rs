@@ -117,7 +117,7 @@ impl Shared {
         let (segment, mut next) = loop {
             self.log.check()?;
             let base = self.log.active().base();
-            let Some(mut next) = self.log.lock_roll(base) else { continue };
+            let Some(mut next) = self.log.lock_roll(base)? else { continue };
             if !self.has_room_for(bytes as u64) {
                 return Ok(None);
             }

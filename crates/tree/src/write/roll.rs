@@ -36,7 +36,7 @@ impl Shared {
     /// Returns at once with `Next` if somebody else did. Creates a file; the first writer to overflow a segment
     /// does it for all.
     pub(crate) fn roll(&self, base: Position, freeze: Freeze) -> Result<Rolled> {
-        let Some(mut next) = self.log.lock_roll(base) else { return Ok(Rolled::Next) };
+        let Some(mut next) = self.log.lock_roll(base)? else { return Ok(Rolled::Next) };
         if freeze == Freeze::Full && !self.has_room_for(self.settings.segment_bytes) {
             return Ok(Rolled::Stopped);
         }

@@ -6,3 +6,5 @@ mod slow_writers;
 mod verify_sample;
 mod verify;
 mod flip;
+mod read_only;
+mod bad_input;

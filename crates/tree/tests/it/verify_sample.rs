@@ -53,8 +53,13 @@ impl MergeOperator for Append {
 pub const NOW_MS: u64 = 2_000_000;
 
 pub fn options(storage: &Memory, now_ms: u64) -> TreeOptions {
+    options_on(Arc::new(storage.clone()), now_ms)
+}
+
+/// Opens for writing on this thread alone, at a moment that does not pass.
+pub fn options_on(storage: Arc<dyn Storage>, now_ms: u64) -> TreeOptions {
     TreeOptions {
-        storage: Arc::new(storage.clone()) as Arc<dyn Storage>,
+        storage,
         // Level 0 is left as it is, however much it overwrites.
         settings: TreeSettings { block_bytes: 256, segment_bytes: 4 << 20, garbage_share_max: 100.0, ..TreeSettings::default() },
         semantics: Semantics::new().with_merge_operator(Arc::new(Append)),

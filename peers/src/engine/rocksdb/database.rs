@@ -7,7 +7,7 @@
 
 #![expect(unsafe_code, reason = "RocksDB is reached through its C interface")]
 
-use std::ffi::{c_char, CStr, CString};
+use std::ffi::{CStr, CString, c_char};
 use std::ptr;
 use std::slice;
 use std::sync::Arc;

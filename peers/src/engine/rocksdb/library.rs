@@ -2,7 +2,7 @@
 //!
 //! Declared by hand from `rocksdb/c.h` of 11.8; only what the benchmarks call.
 
-use std::ffi::{c_char, c_int, c_uint, c_void, CStr};
+use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::path::Path;
 
 use firn_engine::Result;

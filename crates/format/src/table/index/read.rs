@@ -6,6 +6,9 @@ use crate::manifest::bytes::Reader;
 use crate::table::block::{self, Checked};
 use crate::table::data::common_bytes;
 
+/// Fences that are compared at once: four cache lines.
+const CHUNK: usize = 32;
+
 /// All separators of a table, searched by 8-byte fences.
 ///
 /// Fence i is separator i's 8 bytes after the bytes that all separators share, as a big-endian number: a search
@@ -14,6 +17,9 @@ use crate::table::data::common_bytes;
 pub struct Index {
     common: Vec<u8>,
     fences: Vec<u64>,
+    /// The last fence of every whole chunk of [`CHUNK`]: a search halves these and then counts in one chunk, whose
+    /// lines are loaded side by side.
+    samples: Vec<u64>,
     /// Where each data block begins, and where the last one ends.
     offsets: Vec<u64>,
     /// Separators without the common bytes, one after another.
@@ -76,11 +82,24 @@ impl Index {
             };
         }
         let fence = key_prefix(key, common);
-        let low = self.fences.partition_point(|word| *word < fence);
+        let low = self.first_not_below(fence);
         if self.fences.get(low).is_none_or(|word| *word != fence) {
             return low;
         }
         self.find_among_equals(low, fence, key.get(common..).unwrap_or_default())
+    }
+
+    /// Index of the first fence that is `fence` or more.
+    #[inline]
+    fn first_not_below(&self, fence: u64) -> usize {
+        let chunk = self.samples.partition_point(|word| *word < fence) * CHUNK;
+        match self.fences.get(chunk..).and_then(|rest| rest.first_chunk::<CHUNK>()) {
+            Some(words) => chunk + words.iter().map(|word| usize::from(*word < fence)).sum::<usize>(),
+            None => {
+                let rest = self.fences.get(chunk..).unwrap_or_default();
+                chunk + rest.iter().map(|word| usize::from(*word < fence)).sum::<usize>()
+            }
+        }
     }
 
     #[inline(never)]
@@ -126,7 +145,7 @@ impl Index {
     /// Heap bytes held.
     pub fn memory_bytes(&self) -> usize {
         self.common.capacity()
-            + (self.fences.capacity() + self.offsets.capacity()) * size_of::<u64>()
+            + (self.fences.capacity() + self.samples.capacity() + self.offsets.capacity()) * size_of::<u64>()
             + self.suffixes.capacity()
             + self.suffix_ends.capacity() * size_of::<u32>()
     }
@@ -223,6 +242,7 @@ impl Separators {
         }
         self.offsets.push(self.data_end);
         self.offsets.shrink_to_fit();
-        Index { common: common_key, fences, offsets: self.offsets, suffixes, suffix_ends }
+        let samples = fences.chunks_exact(CHUNK).filter_map(|chunk| chunk.last().copied()).collect();
+        Index { common: common_key, fences, samples, offsets: self.offsets, suffixes, suffix_ends }
     }
 }

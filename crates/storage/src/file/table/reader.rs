@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::hint::black_box;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -14,7 +15,7 @@ use firn_format::table::{FOOTER_BYTES, Footer, Handle, Properties};
 use firn_format::tombstone::FragmentList;
 
 use crate::file::cache::{BlockCache, CachedBlock, FileNumber};
-use crate::{Error, FileBytes, ReadFile, Result, Storage};
+use crate::{Error, ErrorKind, FileBytes, ReadFile, Result, Storage};
 
 /// How a table is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -218,8 +219,10 @@ impl TableReader {
     pub(super) fn block(&self, block: usize) -> Result<Option<BlockRef<'_>>> {
         let Some((offset, bytes)) = self.index.block(block) else { return Ok(None) };
         if self.is_verified(block)
-            && let Some([payload @ .., _, _, _, _, _, _, _, _, _]) = self.mapped(offset, bytes)
+            && let Some(stored) = self.mapped(offset, bytes)
+            && let [payload @ .., _, _, _, _, _, _, _, _, _] = stored
         {
+            touch(stored);
             return Ok(Some(BlockRef::Mapped(payload)));
         }
         self.block_first_time(block, offset, bytes).map(Some)
@@ -370,8 +373,18 @@ impl<'f> Parts<'f> {
     }
 }
 
+/// Begins to load the cache lines that a search needs one after the other, so that their misses overlap: the first
+/// (its page is often the value's) and the last ones (tail and keys).
+#[inline]
+fn touch(stored: &[u8]) {
+    let line = |from_end: usize| stored.len().checked_sub(from_end).and_then(|at| stored.get(at)).copied();
+    black_box((stored.first().copied(), line(80), line(144)));
+}
+
+/// Bytes that do not decode; `Invalid` if a newer release wrote them.
 fn corrupt(name: &str, offset: u64, error: &firn_format::Error) -> Error {
-    Error::corrupt(name, offset + error.offset as u64, error.to_string())
+    let corrupt = Error::corrupt(name, offset + error.offset as u64, error.to_string());
+    if error.is_newer { Error { kind: ErrorKind::Invalid, ..corrupt } } else { corrupt }
 }
 
 /// Bytes that begin on a cache line, so that a look into a filter touches one line.

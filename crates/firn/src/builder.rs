@@ -1,0 +1,124 @@
+//! How a database is opened: data and components.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use firn_engine::{CompactionFilter, MergeOperator, PrefixExtractor, Result, Semantics};
+use firn_storage::place::{Local, LocalOptions};
+use firn_storage::{Clock, Spawn, Storage, SystemClock, ThreadSpawn};
+use firn_tree::{Background, Tree, TreeOptions};
+
+use crate::{Db, Settings};
+
+/// How a database is opened: settings are data, everything else is a component.
+#[derive(Debug)]
+pub struct Builder {
+    path: PathBuf,
+    settings: Settings,
+    semantics: Semantics,
+    storage: Option<Arc<dyn Storage>>,
+    clock: Arc<dyn Clock>,
+    create: bool,
+    read_only: bool,
+}
+
+impl Builder {
+    /// Default settings, the machine's clock, a local directory, nothing registered.
+    pub(crate) fn new(path: &Path) -> Self {
+        Self {
+            path: path.to_owned(),
+            settings: Settings::default(),
+            semantics: Semantics::new(),
+            storage: None,
+            clock: Arc::new(SystemClock::new()),
+            create: true,
+            read_only: false,
+        }
+    }
+
+    /// Replaces all settings.
+    #[must_use]
+    pub fn settings(mut self, settings: Settings) -> Self {
+        self.settings = settings;
+        self
+    }
+
+    /// Whether a missing database is created. Default yes.
+    #[must_use]
+    pub fn create(mut self, create: bool) -> Self {
+        self.create = create;
+        self
+    }
+
+    /// Opens beside other readers and changes nothing on disk; excludes a writer. Default no.
+    #[must_use]
+    pub fn read_only(mut self, read_only: bool) -> Self {
+        self.read_only = read_only;
+        self
+    }
+
+    /// Registers a merge operator; keyspaces name it.
+    #[must_use]
+    pub fn merge_operator(mut self, operator: Arc<dyn MergeOperator>) -> Self {
+        self.semantics = self.semantics.with_merge_operator(operator);
+        self
+    }
+
+    /// Registers a compaction filter; keyspaces name it.
+    #[must_use]
+    pub fn compaction_filter(mut self, filter: Arc<dyn CompactionFilter>) -> Self {
+        self.semantics = self.semantics.with_compaction_filter(filter);
+        self
+    }
+
+    /// Registers a prefix extractor; keyspaces name it.
+    #[must_use]
+    pub fn prefix_extractor(mut self, extractor: Arc<dyn PrefixExtractor>) -> Self {
+        self.semantics = self.semantics.with_prefix_extractor(extractor);
+        self
+    }
+
+    /// Puts the files elsewhere than in a local directory; the path is then only a name.
+    #[must_use]
+    pub fn storage(mut self, storage: Arc<dyn Storage>) -> Self {
+        self.storage = Some(storage);
+        self
+    }
+
+    /// Takes time from `clock`.
+    #[must_use]
+    pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
+        self.clock = clock;
+        self
+    }
+
+    /// Opens the database. Blocks for recovery.
+    ///
+    /// # Errors
+    /// `Conflict` if another process has it open; `Invalid` for settings out of range, a directory that is no
+    /// database, a newer format, or an operator that is not registered; `Corrupt` with file and offset.
+    pub fn open(self) -> Result<Db> {
+        self.settings.validate()?;
+        let storage = match self.storage {
+            Some(storage) => storage,
+            None => {
+                let create = self.create && !self.read_only;
+                let local =
+                    Local::open(&self.path, LocalOptions { create }).map_err(firn_tree::storage_error)?;
+                Arc::new(local)
+            }
+        };
+        let spawn = Arc::new(ThreadSpawn::new());
+        let tree = Tree::open(TreeOptions {
+            storage,
+            settings: self.settings.to_tree(),
+            semantics: self.semantics,
+            clock: self.clock,
+            background: Background::Threads(Arc::clone(&spawn) as Arc<dyn Spawn>),
+            seed: u64::from(std::process::id()),
+            create: self.create,
+            read_only: self.read_only,
+        })?;
+        Ok(Db::new(tree, spawn))
+    }
+}

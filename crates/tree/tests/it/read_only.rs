@@ -1,0 +1,177 @@
+//! Opening for reading: beside other readers, never beside a writer, and without a trace.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use firn_engine::blocking::Blocking;
+use firn_engine::{
+    Batch, Change, Engine, Error, ErrorKind, KEYSPACE_DEFAULT, KeyspaceSettings, Ordered, ReadAt, WriteOptions,
+};
+use firn_storage::place::{Local, LocalOptions};
+use firn_storage::{Spawn, Storage, ThreadSpawn};
+use firn_tree::{Background, Tree, TreeOptions, VerifyOptions, verify};
+
+use crate::verify_sample::{Files, NOW_MS, SMALL, options_on, sample, scan_all};
+
+/// A new empty directory for the test called `name`.
+pub fn fresh_directory(name: &str) -> PathBuf {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    if path.exists() {
+        std::fs::remove_dir_all(&path).unwrap();
+    }
+    std::fs::create_dir_all(&path).unwrap();
+    path
+}
+
+/// A database directory on disk with these files.
+pub fn directory_on_disk(name: &str, files: &Files) -> PathBuf {
+    let path = fresh_directory(name);
+    for (name, content) in files {
+        std::fs::write(path.join(name), content).unwrap();
+    }
+    std::fs::write(path.join("LOCK"), b"").unwrap();
+    path
+}
+
+/// Everything a directory holds, hidden files and times of change too.
+pub fn everything_in(path: &Path) -> BTreeMap<String, (Vec<u8>, std::time::SystemTime)> {
+    let entries = std::fs::read_dir(path).unwrap().map(|entry| {
+        let entry = entry.unwrap();
+        let content = std::fs::read(entry.path()).unwrap();
+        (entry.file_name().into_string().unwrap(), (content, entry.metadata().unwrap().modified().unwrap()))
+    });
+    entries.collect()
+}
+
+pub fn local(path: &Path) -> Arc<dyn Storage> {
+    Arc::new(Local::open(path, LocalOptions { create: false }).unwrap())
+}
+
+fn for_reading(path: &Path) -> TreeOptions {
+    TreeOptions { read_only: true, ..options_on(local(path), NOW_MS) }
+}
+
+#[test]
+fn readers_stand_beside_one_another_and_see_everything() {
+    let (files, contents) = sample(SMALL);
+    let path = directory_on_disk("read_only-beside", &files);
+    let before = everything_in(&path);
+    let first = Tree::open(for_reading(&path)).unwrap();
+    let spawn = Arc::new(ThreadSpawn::new());
+    let background = Background::Threads(Arc::clone(&spawn) as Arc<dyn Spawn>);
+    let second = Tree::open(TreeOptions { background, ..for_reading(&path) }).unwrap();
+    let report = verify(VerifyOptions { storage: local(&path) }, &mut |_| {}).unwrap();
+    assert_eq!(report.findings, []);
+    assert_eq!(scan_all(&first).unwrap(), contents);
+    assert_eq!(scan_all(&second).unwrap(), contents);
+    let mut session = Blocking::new(second.session());
+    for (key, value) in &contents["default"] {
+        assert_eq!(session.get(ReadAt::Latest, KEYSPACE_DEFAULT, key).unwrap().as_ref(), Some(value));
+    }
+    assert!(second.stats().log_bytes > 0, "records that are in no table are read from the log");
+    second.close().unwrap();
+    assert_eq!(spawn.join_all(), Vec::<String>::new());
+    first.close().unwrap();
+    assert_eq!(everything_in(&path), before, "something was changed on disk");
+}
+
+#[test]
+fn readers_and_a_writer_exclude_one_another() {
+    let (files, _) = sample(SMALL);
+    let path = directory_on_disk("read_only-excludes", &files);
+    let reader = Tree::open(for_reading(&path)).unwrap();
+    let before = everything_in(&path);
+    let error = Tree::open(options_on(local(&path), NOW_MS)).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
+    assert!(error.message().contains("close it there first"), "{error}");
+    assert_eq!(everything_in(&path), before, "the refused writer changed something");
+    drop(reader);
+    let writer = Tree::open(options_on(local(&path), NOW_MS)).unwrap();
+    let error = Tree::open(for_reading(&path)).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
+    writer.close().unwrap();
+    Tree::open(for_reading(&path)).unwrap();
+}
+
+#[test]
+fn every_kind_of_write_is_refused_and_says_why() {
+    let (files, contents) = sample(SMALL);
+    let path = directory_on_disk("read_only-refuses", &files);
+    let before = everything_in(&path);
+    let tree = Tree::open(for_reading(&path)).unwrap();
+    let mut session = Blocking::new(tree.session());
+    let (o, id) = (WriteOptions::default(), KEYSPACE_DEFAULT);
+    let sums = tree.keyspace("sums").unwrap();
+    let mut batch = Batch::new();
+    batch.put(id, b"a", b"b");
+    let copy = path.with_file_name("read_only-refuses-copy");
+    let refusals: Vec<(&str, Error)> = vec![
+        ("put", session.put(id, b"a", b"b", o).unwrap_err()),
+        ("delete", session.delete(id, b"a", o).unwrap_err()),
+        ("merge", session.merge(sums, b"a", b"b", o).unwrap_err()),
+        ("write", session.write(&batch, o).unwrap_err()),
+        ("update", session.update(id, b"a", o, |_| (Change::Delete, ())).unwrap_err()),
+        ("delete_range", tree.delete_range(id, b"a", b"b").unwrap_err()),
+        ("compact_range", tree.compact_range(id, b"a", None).unwrap_err()),
+        ("create_keyspace", tree.create_keyspace("new", KeyspaceSettings::default()).unwrap_err()),
+        ("drop_keyspace", tree.drop_keyspace(sums).unwrap_err()),
+        ("flush", tree.flush().unwrap_err()),
+        ("sync", tree.sync().unwrap_err()),
+        ("checkpoint", tree.checkpoint(&copy).unwrap_err()),
+    ];
+    for (what, error) in refusals {
+        assert_eq!(error.kind(), ErrorKind::Closed, "{what}: {error}");
+        assert!(error.message().contains("reading only"), "{what}: {error}");
+    }
+    assert!(!copy.exists());
+    tree.wait_idle().unwrap();
+    assert_eq!(scan_all(&tree).unwrap(), contents);
+    tree.close().unwrap();
+    assert_eq!(everything_in(&path), before, "something was changed on disk");
+}
+
+#[test]
+fn what_a_crash_left_is_read_and_left_where_it_is() {
+    let (mut files, contents) = sample(SMALL);
+    // Not closed: the last edit is missing. A torn frame, a job's output and an unfinished publication lie about.
+    let last_edit = files.keys().rfind(|name| name.starts_with("manifest-")).unwrap().clone();
+    files.remove(&last_edit);
+    let log = files.keys().rfind(|name| name.ends_with(".log")).unwrap().clone();
+    let whole = files[&log].len();
+    files.get_mut(&log).unwrap().extend_from_slice(&[0xab; 100]);
+    let table = files.iter().find(|(name, _)| name.ends_with(".table")).map(|(_, content)| content.clone()).unwrap();
+    files.insert("lost-000001.table".to_owned(), table);
+    let path = directory_on_disk("read_only-crash", &files);
+    std::fs::write(path.join(".manifest-0000000000000099.1.1.tmp"), b"half").unwrap();
+    let before = everything_in(&path);
+    let tree = Tree::open(for_reading(&path)).unwrap();
+    assert_eq!(scan_all(&tree).unwrap(), contents);
+    tree.close().unwrap();
+    drop(tree);
+    // Without its last frame (the batch of the last round) the log is a prefix.
+    std::fs::write(path.join(&log), &files[&log][..whole - 8]).unwrap();
+    let tree = Tree::open(for_reading(&path)).unwrap();
+    let read = scan_all(&tree).unwrap();
+    let last = b"key00003";
+    for keyspace in ["default", "packed"] {
+        assert_ne!(read[keyspace].get(&last[..]), contents[keyspace].get(&last[..]), "half a batch");
+    }
+    assert_eq!(read["sums"], contents["sums"]);
+    drop(tree);
+    std::fs::write(path.join(&log), &files[&log]).unwrap();
+    let without_times = |all: BTreeMap<String, (Vec<u8>, std::time::SystemTime)>| -> Files {
+        all.into_iter().map(|(name, (content, _))| (name, content)).collect()
+    };
+    assert_eq!(without_times(everything_in(&path)), without_times(before), "something was changed on disk");
+}
+
+#[test]
+fn a_directory_without_a_database_is_refused_and_stays_empty() {
+    let path = fresh_directory("read_only-nothing");
+    std::fs::write(path.join("LOCK"), b"").unwrap();
+    let error = Tree::open(for_reading(&path)).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
+    assert!(error.message().contains("holds no database"), "{error}");
+    assert_eq!(everything_in(&path).len(), 1);
+}
