@@ -57,7 +57,7 @@ pub struct ChildArgs {
     #[arg(long, hide = true)]
     pub child_engine: Option<String>,
     /// Where its database lies
-    #[arg(long, hide = true, default_value = "")]
+    #[arg(long, hide = true, default_value = ".")]
     pub child_dir: PathBuf,
     /// The cgroup it joins
     #[arg(long, hide = true)]

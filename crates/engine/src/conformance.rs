@@ -79,7 +79,8 @@ pub struct Failure {
 
 impl std::fmt::Display for Failure {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let (durability, size) = (self.with.durability.name(), if self.with.tiny { "tiny" } else { "normal" });
+        let (durability, size) =
+            (self.with.durability.name(), if self.with.tiny { "tiny" } else { "normal" });
         write!(f, "{} ({durability}, {size}): {}", self.name, self.message)
     }
 }

@@ -11,7 +11,12 @@ use firn_format::log::{
     SegmentHeader, record_span, scan_frames,
 };
 use firn_format::manifest::{EDIT_HEADER_BYTES, ManifestEdit};
-use firn_format::{Position, dump, varint};
+use firn_format::table::block::{Checked, check, decompress, seal_raw};
+use firn_format::table::data::{DataBlock, Walker};
+use firn_format::table::index::Index;
+use firn_format::table::{FOOTER_BYTES, Properties, TABLE_MAGIC};
+use firn_format::tombstone::FragmentList;
+use firn_format::{Position, Sequence, dump, varint};
 
 /// The name of a fuzz target and what it checks.
 pub(crate) type Check = (&'static str, fn(&[u8]));
@@ -25,6 +30,12 @@ pub(crate) const ALL: &[Check] = &[
     ("varint", number),
     ("file_name", name),
     ("dump", text),
+    ("block", block),
+    ("data_block", data_block),
+    ("index", index),
+    ("tombstones", tombstones),
+    ("properties", properties),
+    ("table", table),
 ];
 
 /// Runs the check `target` on `bytes`.
@@ -138,6 +149,92 @@ fn text(bytes: &[u8]) {
             assert!(out.lines().last().is_some_and(|line| line.contains("ERROR")));
         }
     }
+}
+
+/// A block of a table, as it stands and with its checksum made right: decompression ends and is in proportion.
+fn block(bytes: &[u8]) {
+    let check_block = |bytes: &[u8]| {
+        if let Ok(Checked::Compressed { codec, stored, raw_bytes }) = check(bytes) {
+            let mut out = Vec::new();
+            if decompress(codec, stored, raw_bytes, &mut out).is_ok() {
+                assert_eq!(out.len(), raw_bytes);
+            }
+        }
+    };
+    check_block(bytes);
+    if let Some(body) = bytes.len().checked_sub(8) {
+        let mut sealed = bytes.to_vec();
+        let checksum = checksum::xxh3(&bytes[..body]);
+        sealed[body..].copy_from_slice(&checksum.to_le_bytes());
+        check_block(&sealed);
+    }
+}
+
+/// The payload of a data block: searches and walks end and agree with one another as far as they go.
+fn data_block(bytes: &[u8]) {
+    let Ok(block) = DataBlock::new(bytes) else { return };
+    let key = &bytes[..bytes.len().min(3)];
+    let _ = block.find(key, Sequence::MAX);
+    let mut walker = Walker::default();
+    let mut forward = 0;
+    let mut moved = walker.seek_first(&block);
+    while moved.is_ok() && walker.entry(bytes).is_some() {
+        forward += 1;
+        assert!(forward <= bytes.len(), "a walk takes bytes with every step");
+        moved = walker.next(&block);
+    }
+    let _ = walker.seek(&block, key).and_then(|()| walker.prev(&block));
+    let mut backward = 0;
+    let mut moved = walker.seek_last(&block);
+    while moved.is_ok() && walker.entry(bytes).is_some() && backward <= bytes.len() {
+        backward += 1;
+        moved = walker.prev(&block);
+    }
+    let _ = walker.seek_before(&block, key);
+}
+
+/// Both levels of an index: the first byte says where the top level ends; the rest is one index block.
+fn index(bytes: &[u8]) {
+    let Some((at, rest)) = bytes.split_first() else { return };
+    let (top, region) = rest.split_at(usize::from(*at).min(rest.len()));
+    let mut region = region.to_vec();
+    seal_raw(&mut region, 0);
+    if let Ok(index) = Index::decode(top, &region, 4096) {
+        assert!(index.find(top) <= index.block_count());
+        assert!(index.memory_bytes() <= 64 * bytes.len() + (1 << 18));
+    }
+}
+
+/// Range tombstones.
+fn tombstones(bytes: &[u8]) {
+    if let Ok(list) = FragmentList::decode(bytes) {
+        let mut again = Vec::new();
+        list.encode(&mut again);
+        assert_eq!(again, bytes);
+        assert_eq!(FragmentList::from_spans(list.spans()), list, "canonical");
+    }
+}
+
+/// A table's properties: what is skipped is not kept, so only values go there and back.
+fn properties(bytes: &[u8]) {
+    if let Ok(properties) = Properties::decode(bytes) {
+        let mut again = Vec::new();
+        properties.encode(&mut again);
+        assert_eq!(Properties::decode(&again), Ok(properties));
+    }
+}
+
+/// A whole table with its footer made right, as far as its dump goes.
+fn table(bytes: &[u8]) {
+    let Some(at) = bytes.len().checked_sub(FOOTER_BYTES) else { return };
+    let mut sealed = bytes.to_vec();
+    sealed[at..at + 8].copy_from_slice(&TABLE_MAGIC);
+    sealed[at + 8..at + 16].copy_from_slice(&1_u64.to_le_bytes());
+    let checksum = checksum::xxh3(&sealed[at..at + 120]);
+    sealed[at + 120..].copy_from_slice(&checksum.to_le_bytes());
+    let mut out = String::new();
+    let error = dump::describe("drain-1-000000.table", &sealed, &mut out).expect("a string takes any text");
+    assert!(error.is_none_or(|error| error.offset <= sealed.len()));
 }
 
 /// Gives a segment's header the right checksum, if there is room for one.

@@ -71,7 +71,11 @@ fn bench_values(storage: &Local, records: u64, value_bytes: usize) {
     let mut readers = Vec::new();
     measure("open", tables.len() as u64, 0, || readers = tables.iter().map(open).collect());
     let held: usize = readers.iter().map(|reader| reader.memory_bytes()).sum();
-    println!("  {:<28} {held} bytes, {:.2} % of the data", "index and filters", held as f64 * 100.0 / bytes as f64);
+    println!(
+        "  {:<28} {held} bytes, {:.2} % of the data",
+        "index and filters",
+        held as f64 * 100.0 / bytes as f64
+    );
     measure("walk", records, bytes, || {
         let mut cursor = RunCursor::new(readers.clone(), CursorOptions::SCAN);
         cursor.seek_first().expect("a walk");
@@ -113,7 +117,9 @@ fn build(
         });
         let key = key(number);
         let sequence = Sequence(sequence + 1);
-        builder.add(&Entry { key: &key, sequence, kind: Kind::Put, expires_at_ms: 0, value }).expect("in order");
+        builder
+            .add(&Entry { key: &key, sequence, kind: Kind::Put, expires_at_ms: 0, value })
+            .expect("in order");
     }
     metas.extend(open.map(|open| open.finish().expect("a table")));
     metas
@@ -129,7 +135,8 @@ fn read_at_random(readers: &[Arc<TableReader>], records: u64, reads: u64, miss: 
         }
         let table = readers.partition_point(|reader| reader.properties().smallest.as_slice() <= &key[..]);
         let reader = &readers[table.saturating_sub(1)];
-        let lookup = reader.newest(&key, filter_hash(&key), Sequence::MAX, ReadMode::Blocking).expect("a read");
+        let lookup =
+            reader.newest(&key, filter_hash(&key), Sequence::MAX, ReadMode::Blocking).expect("a read");
         if let Lookup::Found(hit) = lookup {
             out.clear();
             out.extend_from_slice(hit.value());
@@ -152,7 +159,7 @@ fn key(number: u64) -> [u8; 23] {
 
 /// Bytes that a codec makes about half of.
 fn compressible(bytes: usize) -> Vec<u8> {
-    (0..bytes).map(|at| if at % 32 < 16 { b'x' } else { (at as u64 * 2_654_435_761 >> 7) as u8 }).collect()
+    (0..bytes).map(|at| if at % 32 < 16 { b'x' } else { ((at as u64 * 2_654_435_761) >> 7) as u8 }).collect()
 }
 
 fn measure(name: &str, operations: u64, bytes: u64, work: impl FnOnce()) {
@@ -163,7 +170,11 @@ fn measure(name: &str, operations: u64, bytes: u64, work: impl FnOnce()) {
     let before = now();
     work();
     let took = now() - before;
-    print!("  {name:<28} {:>8.0} ns each, {:.2} M/s", took * 1e9 / operations as f64, operations as f64 / took / 1e6);
+    print!(
+        "  {name:<28} {:>8.0} ns each, {:.2} M/s",
+        took * 1e9 / operations as f64,
+        operations as f64 / took / 1e6
+    );
     if bytes > 0 {
         print!(", {:.2} GB/s", bytes as f64 / took / 1e9);
     }

@@ -209,7 +209,11 @@ fn body(bytes: &[u8], magic: [u8; 8]) -> Result<Reader<'_>> {
     let mut input = Reader::new(body, 0);
     let found = input.take(8)?;
     if found != magic {
-        return Err(Error::new(0, format!("\"{}\"", magic.escape_ascii()), format!("\"{}\"", found.escape_ascii())));
+        return Err(Error::new(
+            0,
+            format!("\"{}\"", magic.escape_ascii()),
+            format!("\"{}\"", found.escape_ascii()),
+        ));
     }
     FormatVersion::from_u32(input.u32()?, 8)?;
     let (found, expected) = (xxh3(body), u64::from_le_bytes(*checksum));

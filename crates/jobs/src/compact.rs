@@ -280,7 +280,9 @@ impl<S: Sink + ?Sized> Compaction<'_, S> {
         }
         let operands = std::mem::take(&mut self.operands);
         let combined = match self.rules.merge_operator() {
-            Some(operator) if operands.len() > 1 => operator.merge_partial(&self.key, &operands.oldest_first()),
+            Some(operator) if operands.len() > 1 => {
+                operator.merge_partial(&self.key, &operands.oldest_first())
+            }
             _ => None,
         };
         let result = match combined {

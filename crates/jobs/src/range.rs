@@ -45,7 +45,11 @@ fn cuts(spec: &JobSpec, parts: usize) -> Vec<Vec<u8>> {
     for (smallest, bytes) in tables {
         let share = (cuts.len() as u64 + 1).saturating_mul(total) / parts.max(1) as u64;
         let last = cuts.last().unwrap_or(&spec.range.start);
-        if before >= share && cuts.len() + 1 < parts && smallest > last.as_slice() && spec.range.contains(smallest) {
+        if before >= share
+            && cuts.len() + 1 < parts
+            && smallest > last.as_slice()
+            && spec.range.contains(smallest)
+        {
             cuts.push(smallest.to_vec());
         }
         before += bytes;

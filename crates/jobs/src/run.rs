@@ -9,6 +9,7 @@ use firn_storage::Storage;
 use firn_storage::file::cache::BlockCache;
 use firn_storage::file::table::{CursorOptions, ReaderOptions, TableReader};
 
+use crate::Cursor;
 use crate::compact::{CompactRules, compact_entries};
 use crate::control::Control;
 use crate::error::{Error, ErrorKind, Result};
@@ -16,7 +17,6 @@ use crate::merge::MergeCursor;
 use crate::run_cursor::RunCursor;
 use crate::spec::{JobInput, JobResult, JobSpec, KeyRange, OutputForm, Rules};
 use crate::write::TableWriter;
-use crate::Cursor;
 
 /// Where a job's outputs go and what they look like.
 #[derive(Clone, Copy, Debug)]
@@ -38,7 +38,12 @@ pub struct Output<'o> {
 /// # Errors
 /// `Rejected` for unknown names, `Invalid` for an impossible spec, `Cancelled`, `Storage`, `NotConserved`. Outputs
 /// are removed then, as far as that is possible.
-pub fn run(spec: &JobSpec, storage: &dyn Storage, semantics: &Semantics, control: &Control) -> Result<JobResult> {
+pub fn run(
+    spec: &JobSpec,
+    storage: &dyn Storage,
+    semantics: &Semantics,
+    control: &Control,
+) -> Result<JobResult> {
     if spec.inputs.is_empty() || spec.range.is_empty() {
         return Err(Error::new(ErrorKind::Invalid, "expected a job with inputs and a range of keys"));
     }
@@ -86,23 +91,25 @@ pub fn compact_source<C: Cursor + ?Sized>(
     Ok(JobResult { tables, sums })
 }
 
+/// Tables by (level, run).
+type Runs = BTreeMap<(u32, u64), Vec<Arc<TableReader>>>;
+
 /// The inputs by (level, run), each run's tables in order of keys.
-fn open_inputs(
-    inputs: &[JobInput],
-    storage: &dyn Storage,
-) -> Result<BTreeMap<(u32, u64), Vec<Arc<TableReader>>>> {
+fn open_inputs(inputs: &[JobInput], storage: &dyn Storage) -> Result<Runs> {
     // Blocks of inputs are read once: nothing is kept.
     let cache = Arc::new(BlockCache::new(0));
-    let mut runs: BTreeMap<_, Vec<Arc<TableReader>>> = BTreeMap::new();
+    let mut runs = Runs::new();
     for input in inputs {
         let table = TableReader::open(storage, &input.table, &cache, ReaderOptions::default())?;
         runs.entry((input.level, input.run)).or_default().push(Arc::new(table));
     }
     for tables in runs.values_mut() {
         tables.sort_by(|a, b| a.properties().smallest.cmp(&b.properties().smallest));
-        let overlap = tables.windows(2).find(|pair| pair[0].properties().largest > pair[1].properties().smallest);
+        let overlap =
+            tables.windows(2).find(|pair| pair[0].properties().largest > pair[1].properties().smallest);
         if let Some([first, second]) = overlap {
-            let message = format!("expected disjoint tables in a run, found {} and {}", first.name(), second.name());
+            let message =
+                format!("expected disjoint tables in a run, found {} and {}", first.name(), second.name());
             return Err(Error::new(ErrorKind::Invalid, message));
         }
     }

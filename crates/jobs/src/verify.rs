@@ -29,7 +29,8 @@ pub fn verify(spec: &JobSpec, result: &JobResult) -> Result<()> {
     let oldest = spec.inputs.iter().map(|input| input.table.sequence_min).min();
     let newest = spec.inputs.iter().map(|input| input.table.sequence_max).max();
     for (index, table) in result.tables.iter().enumerate() {
-        let fault = |what: &str| Err(Error::new(ErrorKind::Invalid, format!("output {}: {what}", table.file)));
+        let fault =
+            |what: &str| Err(Error::new(ErrorKind::Invalid, format!("output {}: {what}", table.file)));
         let expected = FileName::Table { stem: spec.output_stem.clone(), index: index as u32 };
         if file_name::parse(&table.file) != Some(expected) {
             return fault("expected the spec's stem and the table's number as its name");
@@ -53,7 +54,9 @@ pub fn verify(spec: &JobSpec, result: &JobResult) -> Result<()> {
 /// range tombstone.
 fn check_bounds(spec: &JobSpec, table: &TableMeta) -> std::result::Result<(), &'static str> {
     let KeyRange { start, end } = &spec.range;
-    let reaches = |bound: &Vec<u8>| table.largest > *bound || (table.largest == *bound && table.range_tombstone_count == 0);
+    let reaches = |bound: &Vec<u8>| {
+        table.largest > *bound || (table.largest == *bound && table.range_tombstone_count == 0)
+    };
     if table.smallest < *start || end.as_ref().is_some_and(reaches) || table.smallest > table.largest {
         return Err("expected keys inside the job's range");
     }

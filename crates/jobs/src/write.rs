@@ -170,7 +170,8 @@ pub(crate) fn table_form(form: &OutputForm, semantics: &Semantics) -> Result<Tab
         Some(name) => {
             let lacks = || Error::new(ErrorKind::Rejected, format!("no prefix extractor {name:?} here"));
             let extractor = semantics.prefix_extractor(name).ok_or_else(lacks)?;
-            let prefix_bytes: firn_format::table::PrefixBytes = Arc::new(move |key: &[u8]| extractor.prefix_bytes(key));
+            let prefix_bytes: firn_format::table::PrefixBytes =
+                Arc::new(move |key: &[u8]| extractor.prefix_bytes(key));
             Some((name.clone(), prefix_bytes))
         }
     };

@@ -41,7 +41,9 @@ pub struct Totals {
     pub lost_count: u64,
 }
 
-type State = BTreeMap<(u8, Vec<u8>), Vec<u8>>;
+/// A keyspace (as an index of `SPACES`) and a key.
+type Spot = (u8, Vec<u8>);
+type State = BTreeMap<Spot, Vec<u8>>;
 
 /// Writes at least `count` batches in lives that all follow from `seed`; `progress` hears the totals after each.
 pub fn check(
@@ -105,7 +107,9 @@ impl Run<'_> {
         totals.lost_count += (self.next - 1).saturating_sub(last);
         totals.kill_count += u64::from(!is_power);
         totals.power_loss_count += u64::from(is_power);
-        (self.next, self.durable) = (last + 1, last);
+        self.next = last + 1;
+        // What a kill left is as durable as it was before (decision 0005).
+        self.durable = if is_power { last } else { self.durable.min(last) };
         Ok(())
     }
 
@@ -182,7 +186,7 @@ impl Run<'_> {
 }
 
 /// What batch `number` does: values by (keyspace, key), `None` = deletes.
-fn changes(number: u64) -> Vec<((u8, Vec<u8>), Option<Vec<u8>>)> {
+fn changes(number: u64) -> Vec<(Spot, Option<Vec<u8>>)> {
     let mut rng = Rng::with_seed(number);
     let mut changes = Vec::new();
     for space in 0..SPACES.len() as u8 {

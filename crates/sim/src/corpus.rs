@@ -49,7 +49,7 @@ impl Case {
         let cut = self.cut.map_or(String::new(), |cut| format!("-{}", cut.operation));
         let name = format!("{kind}-{}-{}-{}{cut}.script", self.world, self.script.seed, self.knobs);
         let path = folder.join(name);
-        let what = what.replace('\n', " ");
+        let what: String = what.replace('\n', " ").chars().take(WHAT_CHARS_MAX).collect();
         let text = self.to_string();
         let (head, rest) = text.split_once('\n').unwrap_or((&text, ""));
         std::fs::write(&path, format!("{head}\n# {what}\n{rest}"))?;
@@ -73,6 +73,9 @@ impl Case {
         Ok(cases)
     }
 }
+
+/// How much of what went wrong is written into a case.
+const WHAT_CHARS_MAX: usize = 300;
 
 /// Where cases are kept in the source tree.
 pub fn folder() -> PathBuf {

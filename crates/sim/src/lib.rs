@@ -24,6 +24,7 @@
 pub mod model;
 pub mod reference;
 pub mod world;
+pub mod lying;
 pub mod ops;
 pub mod text;
 pub mod generate;

@@ -1,6 +1,6 @@
 //! The program `firn-sim`: the proof at any length.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use clap::{Args, Parser, Subcommand};
+use firn_sim::generate::{self, Profile};
 use firn_sim::metamorphic::Failure;
 use firn_sim::world::World;
 use firn_sim::{batches, corpus, crash, kill, metamorphic, world};
@@ -59,6 +60,14 @@ enum Mode {
         /// The files.
         files: Vec<PathBuf>,
     },
+    /// Prints the script of a seed.
+    Script {
+        /// The seed.
+        seed: u64,
+        /// everything, short (scripts to be cut), or tail (what follows a recovery).
+        #[arg(default_value = "everything")]
+        profile: String,
+    },
     /// Writes until it is killed (started by `kill`).
     #[command(hide = true)]
     KillChild { folder: PathBuf, knobs: u64, next: String },
@@ -75,6 +84,9 @@ struct Metamorphic {
     /// Only this seed.
     #[arg(long)]
     seed: Option<u64>,
+    /// Leaves out steps that begin with this word, to look past what is known to be broken; may be repeated.
+    #[arg(long)]
+    skip: Vec<String>,
     /// Seeds at once.
     #[arg(long, default_value_t = 2)]
     threads: usize,
@@ -106,6 +118,9 @@ struct Cuts {
     /// With --cut: power is lost, and this seed says what is left.
     #[arg(long)]
     power: Option<u64>,
+    /// Leaves out steps that begin with this word, to look past what is known to be broken; may be repeated.
+    #[arg(long)]
+    skip: Vec<String>,
     /// Scripts at once.
     #[arg(long, default_value_t = 2)]
     threads: usize,
@@ -122,6 +137,14 @@ fn main() -> Result<ExitCode> {
         Mode::Batches { count, seed } => run_batches(&*world, seed, count),
         Mode::Kill { rounds, seed, dir } => run_kill(&*world, seed, rounds, dir)?,
         Mode::Replay { files } => replay(&files)?,
+        Mode::Script { seed, profile } => {
+            let profiles =
+                [("everything", Profile::Everything), ("short", Profile::Short), ("tail", Profile::Tail)];
+            let found = profiles.into_iter().find(|(name, _)| *name == profile);
+            let (_, profile) = found.with_context(|| format!("no profile is called {profile}"))?;
+            print!("{}", generate::script(seed, profile));
+            true
+        }
         Mode::KillChild { folder, knobs, next } => {
             kill::child(&*world, &folder, knobs, &next)?;
             false
@@ -130,7 +153,7 @@ fn main() -> Result<ExitCode> {
     Ok(if is_good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn run_metamorphic(world: &dyn World, options: &Metamorphic, corpus: &PathBuf) -> bool {
+fn run_metamorphic(world: &dyn World, options: &Metamorphic, corpus: &Path) -> bool {
     let (first, count) = options.seed.map_or((options.first_seed, options.seeds), |seed| (seed, 1));
     let (runs, steps) = (AtomicU64::new(0), AtomicU64::new(0));
     let clock = Progress::new("metamorphic");
@@ -139,7 +162,7 @@ fn run_metamorphic(world: &dyn World, options: &Metamorphic, corpus: &PathBuf) -
         first,
         |seed| seed < first + count,
         |seed| {
-            let totals = metamorphic::check_seed(world, seed)?;
+            let totals = metamorphic::check_seed(world, seed, &options.skip)?;
             runs.fetch_add(totals.run_count, Ordering::Relaxed);
             let steps = steps.fetch_add(totals.step_count, Ordering::Relaxed);
             clock.tell(|| format!("{} of {count} seeds, {steps} steps", seed + 1 - first));
@@ -159,7 +182,7 @@ fn run_metamorphic(world: &dyn World, options: &Metamorphic, corpus: &PathBuf) -
     failures.is_empty()
 }
 
-fn run_crash(world: &dyn World, options: &Cuts, corpus: &PathBuf) -> bool {
+fn run_crash(world: &dyn World, options: &Cuts, corpus: &Path) -> bool {
     if let (Some(seed), Some(operation)) = (options.seed, options.cut) {
         let crash = options.power.map_or(Crash::Kill, |seed| Crash::PowerLoss { seed });
         let cut = crash::Cut { operation, torn_bytes: options.torn, crash, tail: options.tail };
@@ -177,7 +200,7 @@ fn run_crash(world: &dyn World, options: &Cuts, corpus: &PathBuf) -> bool {
     let cuts = || kills.load(Ordering::Relaxed) + power_losses.load(Ordering::Relaxed);
     let is_wanted = |seed: u64| if options.seed.is_some() { seed == first } else { cuts() < options.cuts };
     let failures = in_parallel(options.threads, first, is_wanted, |seed| {
-        let totals = crash::check_seed(world, seed, options.cuts_per_seed)?;
+        let totals = crash::check_seed(world, seed, options.cuts_per_seed, &options.skip)?;
         kills.fetch_add(totals.kill_count, Ordering::Relaxed);
         power_losses.fetch_add(totals.power_loss_count, Ordering::Relaxed);
         seeds.fetch_add(1, Ordering::Relaxed);
@@ -270,7 +293,7 @@ fn replay(files: &[PathBuf]) -> Result<bool> {
 }
 
 /// Says what failed and keeps it.
-fn report(failures: &[Failure], corpus: &PathBuf) {
+fn report(failures: &[Failure], corpus: &Path) {
     for failure in failures {
         println!("VIOLATION {}\n  {}", failure.what, failure.command);
         match failure.case.save(corpus, &failure.what) {

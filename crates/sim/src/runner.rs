@@ -80,6 +80,8 @@ enum TakeTime {
 
 /// When scripts begin, in milliseconds since the Unix epoch.
 const START_MS: u64 = 1_700_000_000_000;
+/// Most that the script's clock is moved at once while a slowed write waits.
+const DELAY_MAX: Duration = Duration::from_millis(256);
 /// How long a pending operation may take, in wall time, before it counts as forgotten.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -125,6 +127,9 @@ impl<'w> Runner<'w> {
     }
 
     fn op(&mut self, op: &Op) -> Result<(), Stop> {
+        if self.open.is_none() {
+            return Err(Stop::Gone);
+        }
         match op {
             Op::Create(space) => self.create(*space)?,
             Op::Drop(space) => self.drop_space(*space)?,
@@ -163,6 +168,14 @@ impl<'w> Runner<'w> {
     }
 
     fn steps(&mut self, count: u32) -> Result<(), Stop> {
+        for _ in 0..count {
+            let stepped = (self.opened()?.opened.step)();
+            match stepped {
+                Ok(true) => {}
+                Ok(false) => break,
+                Err(error) => return Err(self.failed("background work", &error)),
+            }
+        }
         Ok(())
     }
 
@@ -311,6 +324,7 @@ impl<'w> Runner<'w> {
         )]
         let now = std::time::Instant::now;
         let give_up = now() + PATIENCE;
+        let mut delay = Duration::from_millis(1);
         loop {
             let open = self.opened()?;
             if let Some(completion) = open.apart.remove(&ticket) {
@@ -340,7 +354,8 @@ impl<'w> Runner<'w> {
             let pause = if self.knobs.has_threads { Duration::from_millis(1) } else { Duration::ZERO };
             let open = self.opened()?;
             if !open.session.wait(Some(now() + pause)) && take_time == TakeTime::Yes {
-                self.clock.advance(Duration::from_millis(1));
+                self.clock.advance(delay);
+                delay = (delay * 2).min(DELAY_MAX);
             }
             if now() > give_up {
                 return Err(Stop::Violation(format!("{ticket:?} was not completed in {PATIENCE:?}")));

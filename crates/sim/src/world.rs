@@ -135,7 +135,7 @@ pub struct ReferenceWorld {
 
 impl World for ReferenceWorld {
     fn name(&self) -> &'static str {
-        "reference"
+        if self.fault == Some(Fault::LateJournal) { "broken" } else { "reference" }
     }
 
     fn open(&self, storage: Arc<dyn Storage>, knobs: &Knobs, clock: Arc<dyn Clock>) -> Result<Opened> {
@@ -213,11 +213,12 @@ fn tree_settings(knobs: &Knobs) -> TreeSettings {
     }
 }
 
-/// The world called `name`.
+/// The world called `name`: `tree`, `reference`, or `broken` (a canary that loses the newest write when killed).
 pub fn world(name: &str) -> Option<Box<dyn World>> {
     match name {
         "tree" => Some(Box::new(TreeWorld)),
         "reference" => Some(Box::new(ReferenceWorld::default())),
+        "broken" => Some(Box::new(ReferenceWorld { fault: Some(Fault::LateJournal) })),
         _ => None,
     }
 }

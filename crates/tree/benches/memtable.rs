@@ -1,8 +1,12 @@
 //! The memtable, measured: `cargo bench -p firn-tree --bench memtable`.
 //!
 //! Numbers and what followed from them: docs/decisions/0002-memtable-structure.md. Under `cargo test` it runs small.
-#![expect(dead_code, unused_imports, reason = "takes in a private module by its path and uses a part of it")]
-#![expect(missing_docs, reason = "a program")]
+#![expect(
+    dead_code,
+    unused_imports,
+    unreachable_pub,
+    reason = "takes in a private module by its path and uses a part of it"
+)]
 
 #[path = "../src/sync.rs"]
 mod sync;
@@ -172,7 +176,7 @@ fn overwrite(log_bytes: usize, value_bytes: usize, threads: usize) -> f64 {
     let time = timed(threads, |thread| {
         for number in 0..(count / threads) as u64 {
             let mixed = (number + thread as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20;
-            let keys = if mixed % 2 == 0 { 64 } else { 10_000 };
+            let keys = if mixed.is_multiple_of(2) { 64 } else { 10_000 };
             log.put(&index, &key_of((mixed >> 8) % keys), &value);
         }
     });

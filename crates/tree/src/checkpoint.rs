@@ -1,11 +1,11 @@
 //! A consistent copy of the database: immutable files, linked.
 
 use std::path::Path;
-use std::sync::{Arc, PoisonError};
+use std::sync::PoisonError;
 
 use firn_engine::{Checkpoint, Position, Result};
 use firn_format::file_name;
-use firn_format::manifest::{Change, ManifestEdit};
+use firn_format::manifest::ManifestEdit;
 
 use crate::error::from_storage;
 use crate::shared::Shared;
@@ -28,10 +28,13 @@ impl Shared {
         let tables = version.live().flat_map(|keyspace| keyspace.levels.tables());
         names.extend(tables.map(|(_, table)| table.meta().file.clone()));
         let place = self.storage.link_into(&names, path).map_err(from_storage)?;
-        let mut changes = manifest.state().restated();
-        let log_end = segments.last().map_or(end, |segment| segment.position(segment.region().published()));
-        changes.push(Change::LogCut { position: log_end, generation: manifest.state().generation });
-        let edit = ManifestEdit { number: 1, base: true, epoch: manifest.state().generation, changes };
+        // The copy's log ends with the last linked segment: nothing may claim to be durable beyond that.
+        let mut state = manifest.state().clone();
+        let replayed = segments.last().map(|segment| segment.position(segment.region().published()));
+        let log_end = replayed.unwrap_or_else(|| state.log_start());
+        state.durable_through = state.durable_through.min(log_end);
+        state.cut = log_end;
+        let edit = ManifestEdit { number: 1, base: true, epoch: state.generation, changes: state.restated() };
         place.publish(&file_name::manifest_edit(1), &edit.encode()).map_err(from_storage)?;
         drop(manifest);
         let position = log_end.max(cut);

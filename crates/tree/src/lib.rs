@@ -11,7 +11,8 @@
 //!  get, scan ◄─ read/ : memtable, runs newest first, level 0, deeper levels
 //! ```
 //!
-//! Start at [`Tree`]; what it is told is [`TreeOptions`].
+//! Start at [`Tree`]; what it is told is [`TreeOptions`]. [`verify()`] reads all of a database to see that it is
+//! sound.
 //!
 //! # Not here
 //! - How bytes are laid out: crate `firn-format`. Where they lie: crate `firn-storage`.

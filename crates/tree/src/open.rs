@@ -45,6 +45,8 @@ pub(crate) fn open(options: &TreeOptions) -> Result<(Arc<Shared>, Box<dyn Storag
         Background::Manual => None,
     };
     let recovered = recover_log(storage, &state, &graveyard, spawn, !options.read_only)?;
+    // Whatever could still refuse the opening comes before the first change on disk.
+    let mut version = tables_version(options, &state, &cache, &graveyard)?;
     let generation = state.generation + 1;
     if !options.read_only {
         // Before the first new frame: what lies beyond the cut is void from now on.
@@ -55,7 +57,6 @@ pub(crate) fn open(options: &TreeOptions) -> Result<(Arc<Shared>, Box<dyn Storag
         ])?;
         remove_leftovers(storage, &state, &recovered)?;
     }
-    let mut version = tables_version(options, &state, &cache, &graveyard)?;
     let first = attach_log(&mut version, &recovered);
     let start = LogStart {
         storage: Arc::clone(storage),

@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, PoisonError, mpsc};
 
 use firn_engine::{Error, Place, Result};
 use firn_format::file_name::{self, FileName};
-use firn_format::key::{Trailer, key_hash};
+use firn_format::key::{GRANULE_BYTES, Trailer, key_hash};
 use firn_format::log::{FrameKind, SEGMENT_HEADER_BYTES, SegmentHeader, scan_frames};
 use firn_format::{Kind, Position};
 use firn_pmem::Region;
@@ -67,8 +67,7 @@ pub(crate) fn recover_log(
     let start = state.log_start();
     let Surveyed { mut candidates, mut stale, headless } = survey(storage, state)?;
     candidates.sort_by_key(|candidate| candidate.header.base);
-    let next_base = candidates.iter().map(|found| found.header.base.0 + found.header.capacity).max().unwrap_or(0);
-    let next_base = Position(next_base.max(start.0).max(state.cut.0).next_multiple_of(firn_format::key::GRANULE_BYTES));
+    let next_base = base_after(state, &candidates, &stale);
     let durable = candidates.iter().map(|found| found.durable_through).max().unwrap_or_default();
     let durable_through = durable.max(state.durable_through);
     let (chained, end, why) = chain(&candidates, start);
@@ -82,6 +81,21 @@ pub(crate) fn recover_log(
     stale.extend(candidates.drain(chained..).map(|candidate| candidate.name));
     let segments = load_all(storage, state, candidates, graveyard, spawn, writable)?;
     Ok(RecoveredLog { segments, end, next_base, durable_through, stale })
+}
+
+/// Base of the next segment: after every position that a file or the manifest names.
+///
+/// The manifest may know positions of segments that the crash took: a keyspace begins, or was drained, at the base of
+/// a segment of which nothing reached the device. Records at such positions would be taken for drained.
+fn base_after(state: &State, candidates: &[Candidate], stale: &[String]) -> Position {
+    let spans = candidates.iter().map(|found| found.header.base.0 + found.header.capacity);
+    let named = stale.iter().filter_map(|name| match file_name::parse(name) {
+        Some(FileName::LogSegment(base)) => Some(base.0 + 1),
+        _ => None,
+    });
+    let drained = state.keyspaces.values().map(|keyspace| keyspace.drained_through.0);
+    let end = spans.chain(named).chain(drained).chain([state.cut.0]).max().unwrap_or(0);
+    Position(end.next_multiple_of(GRANULE_BYTES))
 }
 
 /// The segment files of a directory.

@@ -18,7 +18,7 @@ use crate::session::TreeSession;
 use crate::settings::TreeOptions;
 use crate::shared::Shared;
 use crate::version::set::to_text;
-use crate::version::{Definition, Keyspace, Levels};
+use crate::version::{Definition, Keyspace, Levels, Version};
 
 /// An ordered key-value store: an LSM tree whose log, memtable and upper levels are the same bytes.
 ///
@@ -144,11 +144,23 @@ impl Engine for Tree {
             return Err(Error::invalid("the default keyspace cannot be dropped"));
         }
         let mut manifest = shared.manifest.lock().unwrap_or_else(PoisonError::into_inner);
-        shared.version.load().keyspace(id.0)?;
-        manifest.commit(&[Change::DropKeyspace { id: id.0 }])?;
+        let version = shared.version.load_full();
+        version.keyspace(id.0)?;
+        let idle = shared.idle_beside(&version, id)?;
+        let mut changes = vec![Change::DropKeyspace { id: id.0 }];
+        changes.extend(idle.iter().map(|(keyspace, position)| Change::DrainedThrough {
+            keyspace: *keyspace,
+            position: *position,
+        }));
+        manifest.commit(&changes)?;
         shared.change_version(|version| {
             if let Some(dropped) = version.keyspaces.get_mut(id.0 as usize).and_then(Option::take) {
                 dropped.levels.tables().for_each(|(_, table)| table.retire());
+            }
+            for (keyspace, position) in &idle {
+                if let Some(Some(slot)) = version.keyspaces.get_mut(*keyspace as usize) {
+                    Arc::make_mut(slot).drained_through = *position;
+                }
             }
         });
         drop(manifest);
@@ -225,6 +237,19 @@ impl Ordered for Tree {
 }
 
 impl Shared {
+    /// Keyspaces other than `dropped` that have less log to replay than the manifest says, and from where: without
+    /// it the dropped one's segments would stay until somebody else drains.
+    fn idle_beside(&self, version: &Version, dropped: KeyspaceId) -> Result<Vec<(u32, firn_format::Position)>> {
+        let end = self.log.active().base();
+        if self.log.advance()? < end {
+            // Somebody still writes to a segment before it, to whichever keyspace.
+            return Ok(Vec::new());
+        }
+        let others = version.live().filter(|keyspace| keyspace.id() != dropped.0);
+        let starts = others.map(|keyspace| (keyspace.id(), keyspace.undrained_from(end), keyspace.drained_through));
+        Ok(starts.filter(|(_, start, known)| start > known).map(|(id, start, _)| (id, start)).collect())
+    }
+
     /// Begins a segment whose memtables are those of the keyspaces as they are now.
     fn roll_for_keyspaces(&self) -> Result<()> {
         let base = self.log.active().base();

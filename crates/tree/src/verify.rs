@@ -147,7 +147,8 @@ pub fn verify(options: VerifyOptions, progress: &mut dyn FnMut(VerifyProgress)) 
         Some(known) => {
             verifier.report.totals.keyspaces = known.state.keyspaces.len() as u64;
             let crossing = places::crossing(&known.state);
-            verifier.done.bytes_total += crossing.values().flatten().flatten().map(|meta| meta.bytes).sum::<u64>();
+            verifier.done.bytes_total +=
+                crossing.values().flatten().flatten().map(|meta| meta.bytes).sum::<u64>();
             verifier.check_log(known);
             let damaged = verifier.check_tables(&known.state);
             verifier.check_places(&crossing, &damaged);
@@ -223,8 +224,12 @@ impl Verifier<'_> {
 
     /// Files that have no name of ours.
     fn check_strangers(&mut self) {
-        let strangers: Vec<(String, u64)> =
-            self.files.iter().filter(|(name, _)| parse(name).is_none()).map(|(n, b)| (n.clone(), *b)).collect();
+        let strangers: Vec<(String, u64)> = self
+            .files
+            .iter()
+            .filter(|(name, _)| parse(name).is_none())
+            .map(|(n, b)| (n.clone(), *b))
+            .collect();
         for (name, bytes) in strangers {
             self.leftover(&name, None, "no file of a database has such a name");
             self.advance(bytes);
@@ -237,7 +242,9 @@ fn read_all(storage: &dyn Storage, file: &str) -> firn_storage::Result<FileBytes
     if let Some(bytes) = opened.bytes()? {
         return Ok(bytes);
     }
-    let too_long = |_| firn_storage::Error::new(firn_storage::ErrorKind::Invalid, file, "the file is too long for memory");
+    let too_long = |_| {
+        firn_storage::Error::new(firn_storage::ErrorKind::Invalid, file, "the file is too long for memory")
+    };
     let mut bytes = vec![0; usize::try_from(opened.len()).map_err(too_long)?];
     opened.read_at(0, &mut bytes)?;
     Ok(FileBytes::new(Arc::new(bytes)))

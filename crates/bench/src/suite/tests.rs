@@ -70,6 +70,15 @@ fn the_same_seed_draws_the_same_operations() {
 }
 
 #[test]
+fn a_distribution_applies_to_every_workload_but_d() {
+    let args =
+        ycsb(&["--workload", "load,a,d,c", "--records", "100", "--ops", "100", "--distribution", "uniform"]);
+    let results = run_all(&mut YcsbSuite::new(&args, false).unwrap());
+    let names: Vec<&str> = results.iter().map(|result| result.context.distribution.as_str()).collect();
+    assert_eq!(names, ["sequential", "uniform", "latest", "uniform"]);
+}
+
+#[test]
 fn property_files_shape_the_run_phase() {
     let dir = BenchDir::new(None).unwrap();
     let file = dir.path().join("workload");
@@ -124,4 +133,5 @@ fn db_benchmarks_follow_each_other_on_what_is_there() {
     assert!(by_name("deleterandom").live_bytes < 2_000 * 116);
     let refilled = by_name("fillrandom");
     assert_eq!(refilled.space_amplification, Some(1.0), "fillrandom began with an empty store");
+    assert!(refilled.live_bytes < 1_400 * 116, "fillrandom kept older records");
 }

@@ -59,7 +59,8 @@ fn answers(database: &mut Database) {
 fn keep(database: &mut Database) {
     let keyspace = database.keyspace;
     let put = database.put(b"a", b"1");
-    let outcome = database.db().session().update(keyspace, b"a", Box::new(|_| Change::Keep), O).expect("update");
+    let outcome =
+        database.db().session().update(keyspace, b"a", Box::new(|_| Change::Keep), O).expect("update");
     let position = match outcome {
         Outcome::Done(position) => position,
         Outcome::Pending(ticket) => match database.db().wait_for(ticket).expect("wait_for") {

@@ -6,6 +6,7 @@
 
 pub mod log;
 pub mod manifest;
+pub mod table;
 
 use std::fmt::{self, Write};
 
@@ -40,7 +41,9 @@ pub fn describe(file_name: &str, bytes: &[u8], out: &mut dyn Write) -> Dumped {
             )?;
             None
         }
-        Some(FileName::Table { .. }) | None => match bytes.first_chunk::<8>() {
+        Some(FileName::Table { .. }) => table::dump(bytes, &mut lines)?,
+        None if table::is_table(bytes) => table::dump(bytes, &mut lines)?,
+        None => match bytes.first_chunk::<8>() {
             Some(&SEGMENT_MAGIC) => log::dump(bytes, &mut lines)?,
             Some(&EDIT_MAGIC) => manifest::dump(bytes, &mut lines)?,
             _ => Some(Error::new(0, "a log segment, a manifest edit or a table", format!("{name:?}"))),

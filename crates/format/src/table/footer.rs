@@ -14,7 +14,8 @@
 //!    112    8  data_bytes  u64 LE: data blocks fill 0..data_bytes
 //!    120    8  checksum    xxh3-64 LE over bytes 0..120
 //! ```
-//! Since: FormatVersion::V1.
+//! Every version keeps magic, version and checksum where they are, so a newer one is told from damage. Since:
+//! FormatVersion::V1.
 
 use crate::checksum::xxh3;
 use crate::error::{Error, Result};
@@ -100,11 +101,10 @@ impl Footer {
         let (filter, prefixes, tombstones) = (handle()?, handle()?, handle()?);
         let data_bytes = input.u64()?;
         let (checksum, expected) = (input.u64()?, xxh3(bytes.get(..FOOTER_BYTES - 8).unwrap_or_default()));
-        // A newer version may keep its checksum elsewhere, so it is told first.
-        FormatVersion::from_u32(version, 8)?;
         if checksum != expected || bytes.len() != FOOTER_BYTES {
             return Err(Error::new(120, format!("checksum {expected:#018x}"), format!("{checksum:#018x}")));
         }
+        FormatVersion::from_u32(version, 8)?;
         if reserved != 0 {
             return Err(Error::new(12, "zero", format!("{reserved}")));
         }
@@ -132,6 +132,17 @@ impl Footer {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_newer_version_is_told_from_damage() {
+        let mut bytes = Vec::new();
+        Footer::default().encode(&mut bytes);
+        bytes[8] = 9;
+        assert!(Footer::decode(&bytes, 128).is_err_and(|error| !error.is_newer));
+        let checksum = xxh3(&bytes[..120]);
+        bytes[120..].copy_from_slice(&checksum.to_le_bytes());
+        assert!(Footer::decode(&bytes, 128).is_err_and(|error| error.is_newer && error.offset == 8));
+    }
 
     #[test]
     fn every_flip_is_noticed() {

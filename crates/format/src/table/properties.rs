@@ -153,7 +153,7 @@ impl Properties {
             TAG_OPTIONAL.. => {}
             _ => {
                 let found = format!("property {tag} (written by a newer Firn: upgrade to read it)");
-                return Err(Error::new(at, "a property this version knows", found));
+                return Err(Error::newer(at, "a property this version knows", found));
             }
         }
         Ok(())

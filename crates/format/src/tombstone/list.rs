@@ -121,7 +121,7 @@ impl FragmentList {
         for count in &mut counts {
             let here = *count;
             *count = total;
-            total = total.checked_add(here).unwrap_or_else(|| over_limit());
+            total = total.checked_add(here).unwrap_or_else(over_limit);
         }
         let nodes = counts.clone();
         let mut sequences = vec![Sequence(0); total as usize];

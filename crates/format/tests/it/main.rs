@@ -4,6 +4,7 @@
 
 mod golden;
 mod samples;
+mod tables;
 mod enums;
 mod damage;
 mod dumps;

@@ -40,6 +40,7 @@ pub(crate) fn samples() -> Vec<Sample> {
     }
     samples.push(edit("manifest-edit-v1-empty", false, vec![]));
     samples.push(edit("manifest-edit-v1-every-change", true, every_change()));
+    samples.extend(crate::tables::samples());
     samples
 }
 

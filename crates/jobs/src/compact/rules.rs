@@ -27,14 +27,17 @@ impl CompactRules {
     /// # Errors
     /// `Rejected` if a name is not known.
     pub fn new(rules: &Rules, semantics: &Semantics) -> Result<Self> {
-        let lacks = |what: &str, name: &str| Error::new(ErrorKind::Rejected, format!("no {what} {name:?} here"));
+        let lacks =
+            |what: &str, name: &str| Error::new(ErrorKind::Rejected, format!("no {what} {name:?} here"));
         let merge_operator = match &rules.merge_operator {
             None => None,
             Some(name) => Some(semantics.merge_operator(name).ok_or_else(|| lacks("merge operator", name))?),
         };
         let compaction_filter = match &rules.compaction_filter {
             None => None,
-            Some(name) => Some(semantics.compaction_filter(name).ok_or_else(|| lacks("compaction filter", name))?),
+            Some(name) => {
+                Some(semantics.compaction_filter(name).ok_or_else(|| lacks("compaction filter", name))?)
+            }
         };
         let mut snapshots = rules.snapshots.clone();
         snapshots.sort_unstable();
@@ -46,7 +49,8 @@ impl CompactRules {
     /// Those of `list` that stay: one a key and interval, and none that every snapshot sees where nothing older
     /// can lie.
     pub fn kept_tombstones(&self, list: &FragmentList) -> FragmentList {
-        let ranges: Vec<_> = self.older.iter().map(|range| (&range.start[..], range.end.as_deref())).collect();
+        let ranges: Vec<_> =
+            self.older.iter().map(|range| (&range.start[..], range.end.as_deref())).collect();
         let oldest = self.snapshots.first().copied().unwrap_or(Sequence::MAX);
         list.retain_for_snapshots(&self.snapshots).retain_within(&ranges, oldest)
     }
@@ -72,7 +76,8 @@ impl CompactRules {
 
     /// Whether versions of `key` older than the inputs' may lie outside them.
     pub(super) fn may_be_older(&self, key: &[u8]) -> bool {
-        let first = self.older.partition_point(|range| range.end.as_ref().is_some_and(|end| end.as_slice() <= key));
+        let first =
+            self.older.partition_point(|range| range.end.as_ref().is_some_and(|end| end.as_slice() <= key));
         self.older.get(first).is_some_and(|range| range.contains(key))
     }
 

@@ -1,5 +1,7 @@
 //! Jobs against a naive model, and the promises of `lib.rs` one by one.
 
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
 mod world; // random histories in tables, and the model that reads them
 mod compaction; // what readers see before and after
 mod promises; // purity, conservation, cancelling, executors

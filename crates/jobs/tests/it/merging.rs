@@ -69,7 +69,13 @@ fn a_merge_walks_like_the_sorted_union() {
                 .map(|_| {
                     sequence += 1;
                     let key = key(&mut random);
-                    Owned { key, sequence: Sequence(sequence), kind: Kind::Put, expires_at_ms: 0, value: Vec::new() }
+                    Owned {
+                        key,
+                        sequence: Sequence(sequence),
+                        kind: Kind::Put,
+                        expires_at_ms: 0,
+                        value: Vec::new(),
+                    }
                 })
                 .collect();
             sorted(&mut list);

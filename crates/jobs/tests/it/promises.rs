@@ -7,8 +7,8 @@ use firn_engine::Semantics;
 use firn_format::key::Entry;
 use firn_format::manifest::TableMeta;
 use firn_jobs::{
-    CompactRules, Control, Cursor, ErrorKind, Executor, JobResult, JobSpec, KeyRange, Local, MergeCursor, Sink,
-    compact_entries, partition, run, verify, verify_all, verify_files,
+    CompactRules, Control, Cursor, ErrorKind, Executor, JobResult, JobSpec, KeyRange, Local, MergeCursor,
+    Sink, compact_entries, partition, run, verify, verify_all, verify_files,
 };
 use firn_storage::{Storage, ThreadSpawn};
 
@@ -27,7 +27,14 @@ fn bytes_of(world: &World, tables: &[TableMeta]) -> Vec<Vec<u8>> {
 }
 
 fn files(world: &World, stem: &str) -> Vec<String> {
-    world.storage.list().unwrap().into_iter().map(|(name, _)| name).filter(|name| name.starts_with(stem)).collect()
+    world
+        .storage
+        .list()
+        .unwrap()
+        .into_iter()
+        .map(|(name, _)| name)
+        .filter(|name| name.starts_with(stem))
+        .collect()
 }
 
 #[test]
@@ -72,7 +79,8 @@ fn parts_together_hold_what_the_whole_holds() {
         };
         let together = hash(&mut results.iter().flat_map(|(_, result)| &result.tables));
         assert_eq!(together, hash(&mut whole.tables.iter()), "seed {seed}");
-        let sums = results.iter().fold(firn_jobs::Sums::default(), |sums, (_, result)| sums.plus(&result.sums));
+        let sums =
+            results.iter().fold(firn_jobs::Sums::default(), |sums, (_, result)| sums.plus(&result.sums));
         assert_eq!(sums, whole.sums, "seed {seed}");
     }
     assert!(partitioned > 30, "only {partitioned} of 60 could be cut");
@@ -153,11 +161,12 @@ fn a_planted_loss_is_caught() {
         let whole = run(&world.spec, &world.storage, &semantics(), &Control::new()).unwrap();
         // What the sink loses, the outputs lack.
         let rules = CompactRules::new(&world.spec.rules, &semantics()).unwrap();
-        let mut sink = Losing { kept: whole.clone(), countdown: 1 + seed as u32 % 5, expected: Default::default() };
+        let mut sink =
+            Losing { kept: whole.clone(), countdown: 1 + seed as u32 % 5, expected: Default::default() };
         let mut source = source_of(&world);
         let list = world.inputs.list();
-        let sums =
-            compact_entries(&mut source, &KeyRange::all(), &list, &rules, &mut sink, &Control::new()).unwrap();
+        let sums = compact_entries(&mut source, &KeyRange::all(), &list, &rules, &mut sink, &Control::new())
+            .unwrap();
         if let [table] = &mut sink.kept.tables[..] {
             planted += 1;
             (table.entry_count, table.data_bytes) = (sink.expected.count, sink.expected.bytes);
@@ -175,7 +184,8 @@ fn a_planted_loss_is_caught() {
             let mut lossy = Lossy { inner, countdown: 4, fault, value: Vec::new(), is_changed: false };
             let mut sink = Losing { kept: JobResult::default(), countdown: 0, expected: Default::default() };
             let mut sums =
-                compact_entries(&mut lossy, &KeyRange::all(), &list, &rules, &mut sink, &Control::new()).unwrap();
+                compact_entries(&mut lossy, &KeyRange::all(), &list, &rules, &mut sink, &Control::new())
+                    .unwrap();
             sums.input.hash = sums.input.hash.wrapping_add(list.content_hash());
             let inputs = || world.spec.inputs.iter().map(|input| &input.table);
             let changed = sums.input != whole.sums.input;
@@ -196,7 +206,8 @@ fn source_of(world: &World) -> MergeCursor<firn_jobs::RunCursor> {
     use firn_storage::file::table::{CursorOptions, ReaderOptions, TableReader};
     let cache = Arc::new(BlockCache::new(0));
     let open = |input: &firn_jobs::JobInput| {
-        let table = TableReader::open(&world.storage, &input.table, &cache, ReaderOptions::default()).unwrap();
+        let table =
+            TableReader::open(&world.storage, &input.table, &cache, ReaderOptions::default()).unwrap();
         firn_jobs::RunCursor::new(vec![Arc::new(table)], CursorOptions::JOB)
     };
     MergeCursor::new(world.spec.inputs.iter().map(open).collect())

@@ -8,9 +8,9 @@ use firn_format::manifest::TableMeta;
 use firn_format::table::TableForm;
 use firn_format::tombstone::{FragmentList, Span};
 use firn_jobs::{JobInput, JobSpec, KeyRange, OutputForm, Rules};
+use firn_storage::Storage;
 use firn_storage::file::cache::BlockCache;
 use firn_storage::file::table::{CursorOptions, ReaderOptions, TableBuilder, TableCursor, TableReader};
-use firn_storage::Storage;
 use firn_storage::place::Memory;
 
 /// Deterministic numbers (SplitMix64).
@@ -126,9 +126,15 @@ pub(crate) enum Read {
 
 impl Held {
     pub(crate) fn list(&self) -> FragmentList {
-        let span = |(start, end, sequence): &'_ (Vec<u8>, Vec<u8>, Sequence)| (start.clone(), end.clone(), *sequence);
+        let span = |(start, end, sequence): &'_ (Vec<u8>, Vec<u8>, Sequence)| {
+            (start.clone(), end.clone(), *sequence)
+        };
         let spans: Vec<_> = self.ranges.iter().map(span).collect();
-        FragmentList::from_spans(spans.iter().map(|(start, end, sequence)| Span { start, end, sequence: *sequence }))
+        FragmentList::from_spans(spans.iter().map(|(start, end, sequence)| Span {
+            start,
+            end,
+            sequence: *sequence,
+        }))
     }
 
     pub(crate) fn plus(&self, other: &Held) -> Held {
@@ -234,9 +240,13 @@ impl World {
         let mut held = Held::default();
         for meta in metas {
             let cache = Arc::new(BlockCache::new(0));
-            let table = Arc::new(TableReader::open(&self.storage, meta, &cache, ReaderOptions::default()).unwrap());
+            let table =
+                Arc::new(TableReader::open(&self.storage, meta, &cache, ReaderOptions::default()).unwrap());
             table.verify(meta).unwrap();
-            let spans = table.tombstones().spans().map(|span| (span.start.to_vec(), span.end.to_vec(), span.sequence));
+            let spans = table
+                .tombstones()
+                .spans()
+                .map(|span| (span.start.to_vec(), span.end.to_vec(), span.sequence));
             held.ranges.extend(spans);
             let mut cursor = TableCursor::new(table, CursorOptions::SCAN);
             cursor.seek_first().unwrap();
@@ -303,7 +313,13 @@ fn rules(random: &mut Random, mix: Mix, older: &Held) -> Rules {
 }
 
 /// Writes what one run holds as one to three disjoint tables.
-fn lay_out(storage: &Memory, held: &Held, place: (u32, u64), random: &mut Random, inputs: &mut Vec<JobInput>) {
+fn lay_out(
+    storage: &Memory,
+    held: &Held,
+    place: (u32, u64),
+    random: &mut Random,
+    inputs: &mut Vec<JobInput>,
+) {
     let mut entries = held.entries.clone();
     entries.sort_by(|a, b| a.key.cmp(&b.key).then(b.sequence.cmp(&a.sequence)));
     let mut bounds = vec![Vec::new()];

@@ -1,6 +1,6 @@
 //! Closing, crashing, and what must be there afterwards.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use firn_engine::blocking::Blocking;
@@ -54,8 +54,12 @@ impl Runner<'_> {
                 Ok(moment) => {
                     model.truncate(moment);
                     self.model = model;
-                    // What is recovered is synced before anybody is served.
-                    (self.acknowledged, self.durable) = (moment, moment);
+                    // What power loss left is on the device; what a kill left is, where it was before (decision 0005).
+                    self.acknowledged = moment;
+                    self.durable = match crash {
+                        Crash::Kill => self.durable.min(moment),
+                        Crash::PowerLoss { .. } => moment,
+                    };
                     return self.verify_checkpoint().and_then(|()| self.verify()).map_err(during);
                 }
                 Err(what) => complaint.push_str(&what),
@@ -105,7 +109,7 @@ impl Runner<'_> {
         Ok(())
     }
 
-    fn read_checkpoint(&mut self, path: &PathBuf, model: &Model, is_written: bool) -> Result<(), Stop> {
+    fn read_checkpoint(&mut self, path: &Path, model: &Model, is_written: bool) -> Result<(), Stop> {
         let failed = |error: firn_engine::Error| self.failed("a checkpoint", &error);
         let Some(memory) = self.memory.directory(path) else {
             return Err(Stop::Violation(format!("checkpoint {} is gone", path.display())));

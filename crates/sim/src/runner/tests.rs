@@ -48,3 +48,43 @@ fn a_short_script_can_be_written_by_hand() {
     let mut runner = Runner::new(&world, Knobs::draw(0), Memory::new(), 0).unwrap();
     assert_eq!(runner.run(&script), Ok(()));
 }
+
+/// The reference engine, counting how often it is asked for background work.
+#[derive(Debug, Default)]
+struct Counting {
+    steps: Arc<std::sync::atomic::AtomicU32>,
+}
+
+impl World for Counting {
+    fn name(&self) -> &'static str {
+        "counting"
+    }
+
+    fn open(
+        &self,
+        storage: Arc<dyn firn_storage::Storage>,
+        knobs: &Knobs,
+        clock: Arc<dyn Clock>,
+    ) -> firn_engine::Result<Opened> {
+        let engine = ReferenceWorld::default().open(storage, knobs, clock)?.engine;
+        let steps = Arc::clone(&self.steps);
+        let step = Box::new(move || Ok(steps.fetch_add(1, std::sync::atomic::Ordering::SeqCst) % 3 != 2));
+        Ok(Opened { engine, step })
+    }
+}
+
+#[test]
+fn background_work_runs_between_operations_and_when_asked() {
+    let world = Counting::default();
+    let knobs = Knobs { steps_max: 0, ..Knobs::draw(0) };
+    let run = |knobs: &Knobs, text: &str| {
+        let script: Script = text.parse().unwrap();
+        let mut runner = Runner::new(&world, knobs.clone(), Memory::new(), 1).unwrap();
+        assert_eq!(runner.run(&script), Ok(()));
+        world.steps.swap(0, std::sync::atomic::Ordering::SeqCst)
+    };
+    assert_eq!(run(&knobs, "flush"), 0);
+    assert_eq!(run(&knobs, "step 2"), 2);
+    assert_eq!(run(&knobs, "step 20"), 3, "stepping ends when there is no work");
+    assert!(run(&Knobs { steps_max: 2, ..knobs }, &"sync\n".repeat(50)) > 10);
+}

@@ -44,7 +44,7 @@ impl TreeHarness {
 
 /// A new folder; in memory where the system has such a file system, for the suite syncs some ten thousand times.
 fn folder() -> tempfile::TempDir {
-    tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap()
+    tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).expect("a temporary folder")
 }
 
 fn local(path: &Path) -> Result<Arc<dyn Storage>> {

@@ -1,8 +1,16 @@
-//! The scripts, cuts and batches of the gate, and every run that ever failed.
+//! The scripts, cuts, batches and kills of the gate, and every run that ever failed.
 
-use firn_sim::corpus;
+use std::process::Command;
+
+use firn_sim::lying::{Lie, LyingWorld};
+use firn_sim::metamorphic::Failure;
 use firn_sim::world::{TreeWorld, world};
-use firn_sim::{crash, metamorphic};
+use firn_sim::{batches, corpus, crash, metamorphic};
+
+#[track_caller]
+fn complain(failure: &Failure) -> ! {
+    panic!("{}\n{}\nmade small:\n{}", failure.what, failure.command, failure.case);
+}
 
 #[test]
 fn what_failed_once_does_not_fail_again() {
@@ -13,19 +21,60 @@ fn what_failed_once_does_not_fail_again() {
 }
 
 #[test]
-fn metamorphic_seeds() {
-    for seed in 0..50 {
-        if let Err(failure) = metamorphic::check_seed(&TreeWorld, seed) {
-            panic!("{}\n{}\n{}", failure.what, failure.command, failure.case);
+fn two_hundred_scripts_have_one_history_each() {
+    for seed in 1..=200 {
+        if let Err(failure) = metamorphic::check_seed(&TreeWorld, seed, &[]) {
+            complain(&failure);
         }
     }
 }
 
 #[test]
-fn crash_cuts() {
-    for seed in 0..8 {
-        if let Err(failure) = crash::check_seed(&TreeWorld, seed, 125) {
-            panic!("{}\n{}\n{}", failure.what, failure.command, failure.case);
+fn a_thousand_cuts_leave_what_was_promised() {
+    let mut count = 0;
+    for seed in 1.. {
+        match crash::check_seed(&TreeWorld, seed, 100, &[]) {
+            Ok(totals) => count += totals.cut_count(),
+            Err(failure) => complain(&failure),
         }
+        if count >= 1000 {
+            break;
+        }
+    }
+}
+
+#[test]
+fn batches_are_whole() {
+    let totals = batches::check(&TreeWorld, 1, 3000, &mut |_| {}).unwrap();
+    assert!(totals.kill_count > 0 && totals.power_loss_count > 0, "{totals:?}");
+}
+
+fn kill(world: &str) -> (bool, String) {
+    let program = env!("CARGO_BIN_EXE_firn-sim");
+    let arguments = ["--world", world, "kill", "--rounds", "3"];
+    let output = Command::new(program).args(arguments).output().expect("the program runs");
+    (output.status.success(), String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+#[test]
+fn killed_processes_lose_nothing() {
+    let (is_good, said) = kill("tree");
+    assert!(is_good, "{said}");
+}
+
+/// Canary: a process that loses its newest write is noticed.
+#[test]
+fn a_killed_process_that_loses_a_write_is_noticed() {
+    let (is_good, said) = kill("broken");
+    assert!(!is_good && said.contains("1 violation"), "{said}");
+}
+
+/// Canary: on a storage that lies the tree cannot keep its promises, and that is noticed.
+#[test]
+fn lies_of_the_storage_are_noticed() {
+    for lie in [Lie::Sync, Lie::SyncDir, Lie::Write(5)] {
+        let world = LyingWorld { world: TreeWorld, lie };
+        let is_noticed = (1..50).any(|seed| crash::check_seed(&world, seed, 60, &[]).is_err());
+        assert!(is_noticed, "{lie:?} went unnoticed in 50 scripts");
     }
 }

@@ -97,9 +97,13 @@ impl Shared {
     }
 }
 
-/// Takes segments out of `version` that no keyspace needs and no writer still copies into.
+/// Takes segments out of `version` that neither a keyspace nor a replay needs and no writer still copies into.
+///
+/// A replay begins where the manifest says that the last keyspace was drained, and fails without the segment that
+/// lies there: what no record needs, as between the births of keyspaces, stays until a drain has told the manifest.
 fn retire_below(version: &mut Version, watermark: Position) {
-    let needed = version.log_needed_from().min(watermark);
+    let replayed = version.live().map(|keyspace| keyspace.drained_through).min().unwrap_or_default();
+    let needed = version.log_needed_from().min(watermark).min(replayed);
     let segments = version.segments.segments();
     let dead = segments.iter().take_while(|segment| segment.span_end() <= needed).count();
     if dead == 0 || dead == segments.len() {

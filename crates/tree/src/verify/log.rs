@@ -17,6 +17,8 @@ struct Link {
     end: Position,
     /// What stands there.
     reason: String,
+    /// Whether that is neither nothing nor a zero word.
+    is_torn: bool,
     durable_through: Position,
     /// Records that are in no table.
     live_records: u64,
@@ -83,25 +85,42 @@ impl Verifier<'_> {
     ) -> Option<Link> {
         let state = &known.state;
         if header.database != state.database {
-            let message = format!("expected database {:032x}, found {:032x}", state.database, header.database);
+            let message =
+                format!("expected database {:032x}, found {:032x}", state.database, header.database);
             self.damage(name, Some(16), message);
             return None;
         }
         if header.base != base {
-            self.damage(name, Some(32), format!("expected base {base} as the name says, found {}", header.base));
+            self.damage(
+                name,
+                Some(32),
+                format!("expected base {base} as the name says, found {}", header.base),
+            );
             return None;
         }
         if header.generation > state.generation {
             let (expected, found) = (state.generation, header.generation);
-            self.damage(name, Some(48), format!("expected a generation of at most {expected}, found {found}"));
+            self.damage(
+                name,
+                Some(48),
+                format!("expected a generation of at most {expected}, found {found}"),
+            );
             return None;
         }
         if header.base.0 + header.capacity <= state.log_start().0 {
-            self.leftover(name, None, format!("everything below position {} is in tables", state.log_start()));
+            self.leftover(
+                name,
+                None,
+                format!("everything below position {} is in tables", state.log_start()),
+            );
             return None;
         }
         if header.base > state.cut && header.generation < state.generation {
-            self.leftover(name, None, format!("the recovery that cut the log at {} threw it away", state.cut));
+            self.leftover(
+                name,
+                None,
+                format!("the recovery that cut the log at {} threw it away", state.cut),
+            );
             return None;
         }
         if content.len() as u64 > header.capacity {
@@ -126,17 +145,25 @@ impl Verifier<'_> {
             live_records += self.check_records(name, offset, position, &frame, state);
         }
         let end = scan.into_end();
+        let is_torn = matches!(end.reason, EndReason::Torn(_));
         let reason = match end.reason {
             EndReason::Zero => "nothing was published there".to_owned(),
             EndReason::EndOfBytes => "the file ends there".to_owned(),
             EndReason::Torn(error) => error.to_string(),
         };
         let end = Position(header.base.0 + end.offset as u64);
-        Link { name: name.to_owned(), header, end, reason, durable_through, live_records }
+        Link { name: name.to_owned(), header, end, reason, is_torn, durable_through, live_records }
     }
 
     /// Checks the records of one frame and counts those that are in no table.
-    fn check_records(&mut self, name: &str, offset: usize, position: Position, frame: &Frame<'_>, state: &State) -> u64 {
+    fn check_records(
+        &mut self,
+        name: &str,
+        offset: usize,
+        position: Position,
+        frame: &Frame<'_>,
+        state: &State,
+    ) -> u64 {
         if frame.kind == FrameKind::LargeBatch {
             self.damage(name, Some(offset as u64 + 20), "expected a batch, found the name of one");
         }
@@ -154,7 +181,8 @@ impl Verifier<'_> {
                 Some(keyspace) => live += u64::from(position.0 + inside as u64 >= keyspace.drained_through.0),
                 None if u64::from(record.keyspace) < state.next_number => {}
                 None => {
-                    let message = format!("expected a keyspace that was created, found id {}", record.keyspace);
+                    let message =
+                        format!("expected a keyspace that was created, found id {}", record.keyspace);
                     self.damage(name, Some(at + 8), message);
                 }
             }
@@ -177,7 +205,11 @@ impl Verifier<'_> {
                 self.note_gap(end, durable, last, headless, Some(link));
             }
             if is_cut {
-                self.leftover(&link.name, None, format!("the log ends at position {end}: the next opening discards it"));
+                self.leftover(
+                    &link.name,
+                    None,
+                    format!("the log ends at position {end}: the next opening discards it"),
+                );
                 continue;
             }
             self.report.totals.log_segments += 1;
@@ -186,11 +218,15 @@ impl Verifier<'_> {
         }
         if end < durable {
             self.note_gap(end, durable, last, headless, None);
+        } else if let Some(last) = last.filter(|last| last.is_torn) {
+            let message = format!("the log ends here; what follows is the tail of a crash: {}", last.reason);
+            self.leftover(&last.name, Some(end.0 - last.header.base.0), message);
         }
         self.note_headless(start, durable, headless);
         if let Some(clean_end) = known.clean_end.filter(|clean_end| end > *clean_end) {
             let name = last.map_or("", |last| last.name.as_str());
-            let message = format!("expected the log to end at position {clean_end}, where it was closed, found {end}");
+            let message =
+                format!("expected the log to end at position {clean_end}, where it was closed, found {end}");
             self.damage(name, None, message);
         }
     }
@@ -209,7 +245,9 @@ impl Verifier<'_> {
             // The tail that a crash left, or named with the segment whose header cannot be read.
             return;
         }
-        let goes_on = next.map_or_else(String::new, |next| format!(" and {} continues at {}", next.name, next.header.previous_end));
+        let goes_on = next.map_or_else(String::new, |next| {
+            format!(" and {} continues at {}", next.name, next.header.previous_end)
+        });
         match last {
             Some(last) => {
                 let message = format!(
@@ -220,7 +258,9 @@ impl Verifier<'_> {
             }
             None => {
                 let name = firn_format::file_name::log_segment(end);
-                let message = format!("expected the log segment for position {end}, durable through {durable}{goes_on}; found none");
+                let message = format!(
+                    "expected the log segment for position {end}, durable through {durable}{goes_on}; found none"
+                );
                 self.damage(&name, None, message);
             }
         }

@@ -34,7 +34,11 @@ impl Verifier<'_> {
             if others.is_empty() {
                 return Err(no_database(&*self.storage));
             }
-            self.damage(&manifest_edit(1), None, "expected a manifest, found none beside log segments or tables");
+            self.damage(
+                &manifest_edit(1),
+                None,
+                "expected a manifest, found none beside log segments or tables",
+            );
             return Ok(None);
         }
         let mut edits = BTreeMap::new();
@@ -93,7 +97,8 @@ impl Verifier<'_> {
         let mut expected = first;
         for number in edits.range(first..).map(|(number, _)| *number) {
             if number != expected {
-                let message = format!("expected edits {expected} to {last} without a gap, found none of this number");
+                let message =
+                    format!("expected edits {expected} to {last} without a gap, found none of this number");
                 self.damage(&manifest_edit(expected), None, message);
                 is_whole = false;
             }
@@ -101,12 +106,17 @@ impl Verifier<'_> {
         }
         if newest_base.is_none() {
             let name = manifest_edit(first.saturating_sub(1));
-            self.damage(&name, None, "expected edits back to one that restates everything, found none of this number");
+            self.damage(
+                &name,
+                None,
+                "expected edits back to one that restates everything, found none of this number",
+            );
         }
         if !is_whole {
             return None;
         }
-        let edits: Vec<&ManifestEdit> = edits.range(base..).filter_map(|(_, edit)| edit.as_ref().ok()).collect();
+        let edits: Vec<&ManifestEdit> =
+            edits.range(base..).filter_map(|(_, edit)| edit.as_ref().ok()).collect();
         self.apply(&edits)
     }
 
@@ -116,7 +126,11 @@ impl Verifier<'_> {
         for edit in edits {
             let name = manifest_edit(edit.number);
             if edit.base && !matches!(edit.changes.first(), Some(Change::Database { .. })) {
-                self.damage(&name, None, "expected the database's id as the first change of a base edit, found none");
+                self.damage(
+                    &name,
+                    None,
+                    "expected the database's id as the first change of a base edit, found none",
+                );
             }
             if edit.epoch < epoch {
                 let message = format!("expected an epoch of at least {epoch}, found {}", edit.epoch);
@@ -147,7 +161,10 @@ impl Verifier<'_> {
         let mut names = BTreeMap::new();
         for (id, keyspace) in &state.keyspaces {
             if let Some(other) = names.insert(&keyspace.name, id) {
-                let message = format!("expected names of one keyspace each, found {:?} for {other} and {id}", keyspace.name);
+                let message = format!(
+                    "expected names of one keyspace each, found {:?} for {other} and {id}",
+                    keyspace.name
+                );
                 self.damage(file, None, message);
             }
             if let Err(error) = from_text(&keyspace.settings) {

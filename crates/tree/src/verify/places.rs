@@ -39,7 +39,9 @@ pub(super) fn crossing(state: &State) -> Crossing {
 }
 
 fn cross(newer: &TableMeta, older: &TableMeta) -> bool {
-    newer.smallest <= older.largest && older.smallest <= newer.largest && newer.sequence_min <= older.sequence_max
+    newer.smallest <= older.largest
+        && older.smallest <= newer.largest
+        && newer.sequence_min <= older.sequence_max
 }
 
 impl Verifier<'_> {

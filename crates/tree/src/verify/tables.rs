@@ -108,7 +108,11 @@ impl Verifier<'_> {
             is_good = false;
         }
         if meta.smallest > meta.largest || meta.sequence_min > meta.sequence_max {
-            self.damage(&meta.file, None, "expected bounds in order, found a least key or sequence above the greatest");
+            self.damage(
+                &meta.file,
+                None,
+                "expected bounds in order, found a least key or sequence above the greatest",
+            );
             is_good = false;
         }
         let drained = state.keyspaces.get(&table.keyspace).map(|keyspace| keyspace.drained_through);

@@ -118,10 +118,8 @@ impl Shared {
             self.log.check()?;
             let base = self.log.active().base();
             let Some(mut next) = self.log.lock_roll(base)? else { continue };
-            if !self.has_room_for(bytes as u64) {
-                return Ok(None);
-            }
-            break (self.begin_segment(&mut next, Some(bytes), Freeze::Full)?, next);
+            let Some(freeze) = self.may_begin(bytes as u64, Freeze::Full) else { return Ok(None) };
+            break (self.begin_segment(&mut next, Some(bytes), freeze)?, next);
         };
         // Reserved before anybody else can see the segment, and sealed so that nobody adds to it.
         let reservation = segment

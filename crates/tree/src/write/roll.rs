@@ -37,14 +37,25 @@ impl Shared {
     /// does it for all.
     pub(crate) fn roll(&self, base: Position, freeze: Freeze) -> Result<Rolled> {
         let Some(mut next) = self.log.lock_roll(base)? else { return Ok(Rolled::Next) };
-        if freeze == Freeze::Full && !self.has_room_for(self.settings.segment_bytes) {
-            return Ok(Rolled::Stopped);
-        }
+        let Some(freeze) = self.may_begin(self.settings.segment_bytes, freeze) else { return Ok(Rolled::Stopped) };
         let segment = self.begin_segment(&mut next, None, freeze)?;
         self.log.activate(&mut next, &segment);
         drop(next);
         self.after_roll();
         Ok(Rolled::Next)
+    }
+
+    /// What a roll to a segment of `bytes` freezes; `None` if it must wait for a drain.
+    ///
+    /// Where the buffer is full of memtables alone, waiting would be for ever: a drain takes only what is frozen. So
+    /// then the roll happens, one segment over the limit, and freezes all of them.
+    pub(super) fn may_begin(&self, bytes: u64, freeze: Freeze) -> Option<Freeze> {
+        if freeze != Freeze::Full || self.has_room_for(bytes) {
+            return Some(freeze);
+        }
+        let version = self.version.load();
+        let drains = version.live().any(|keyspace| !keyspace.frozen.is_empty() || !keyspace.runs.is_empty());
+        if drains { None } else { Some(Freeze::All) }
     }
 
     /// Ends the active segment and freezes every memtable that holds records, if there are any.

@@ -7,14 +7,15 @@ use std::sync::Arc;
 
 use firn_engine::blocking::Blocking;
 use firn_engine::{
-    Batch, Change, Engine, Error, ErrorKind, KEYSPACE_DEFAULT, KeyspaceId, KeyspaceSettings, Ordered, ReadAt, ScanRange,
-    Semantics, WriteOptions,
+    Batch, Change, Engine, Error, ErrorKind, KEYSPACE_DEFAULT, KeyspaceId, KeyspaceSettings, Ordered, ReadAt,
+    ScanRange, Semantics, WriteOptions,
 };
+use firn_format::checksum::{crc32c, xxh3, xxh3_of_two};
 use firn_storage::Storage;
 use firn_storage::place::{Local, LocalOptions, Memory};
 use firn_tree::{Tree, TreeOptions, TreeSettings};
 
-use crate::read_only::{directory_on_disk, everything_in, fresh_directory, local};
+use crate::read_only::{OnDisk, everything_in, local};
 use crate::verify_sample::{NOW_MS, SMALL, options, options_on, read_files, sample, scan_all};
 
 #[track_caller]
@@ -26,19 +27,38 @@ fn assert_refused(error: &Error, kind: ErrorKind, says: &[&str]) {
     }
 }
 
+/// Gives a file the next version, its checksum made to fit; where the version stands.
+fn make_newer(name: &str, content: &mut [u8]) -> usize {
+    if name.ends_with(".table") {
+        let footer = content.len() - 128;
+        content[footer + 8] = 2;
+        let checksum = xxh3(&content[footer..footer + 120]);
+        content[footer + 120..].copy_from_slice(&checksum.to_le_bytes());
+        return footer + 8;
+    }
+    content[8] = 2;
+    if name.ends_with(".log") {
+        content[12..16].fill(0);
+        let checksum = crc32c(&content[..64]);
+        content[12..16].copy_from_slice(&checksum.to_le_bytes());
+    } else {
+        let checksum = xxh3_of_two(&content[..40], &content[48..]);
+        content[40..48].copy_from_slice(&checksum.to_le_bytes());
+    }
+    8
+}
+
 #[test]
 fn a_newer_format_is_refused_whatever_file_has_it() {
     let (files, _) = sample(SMALL);
     for name in files.keys() {
-        // Older manifest edits, log segments and tables are read at every opening too.
         let mut newer = files.clone();
-        let content = newer.get_mut(name).unwrap();
-        let version_at = if name.ends_with(".table") { content.len() - 128 + 8 } else { 8 };
-        content[version_at] = 2;
-        let path = directory_on_disk("bad_input-newer", &newer);
+        let version_at = make_newer(name, newer.get_mut(name).unwrap());
+        let path = OnDisk::with("bad_input-newer", &newer);
         let before = everything_in(&path);
         for read_only in [true, false] {
-            let error = Tree::open(TreeOptions { read_only, ..options_on(local(&path), NOW_MS) }).unwrap_err();
+            let error =
+                Tree::open(TreeOptions { read_only, ..options_on(local(&path), NOW_MS) }).unwrap_err();
             assert_refused(&error, ErrorKind::Invalid, &[name, "version 2", "newer Firn", "upgrade"]);
             assert_eq!(error.place().unwrap().offset, Some(version_at as u64), "{error}");
         }
@@ -49,39 +69,44 @@ fn a_newer_format_is_refused_whatever_file_has_it() {
 #[test]
 fn a_second_opener_is_refused_in_this_process_and_in_another() {
     let (files, contents) = sample(SMALL);
-    let path = directory_on_disk("bad_input-second", &files);
+    let path = OnDisk::with("bad_input-second", &files);
     let tree = Tree::open(options_on(local(&path), NOW_MS)).unwrap();
     let before = everything_in(&path);
     for read_only in [true, false] {
         let error = Tree::open(TreeOptions { read_only, ..options_on(local(&path), NOW_MS) }).unwrap_err();
-        assert_refused(&error, ErrorKind::Conflict, &[path.to_str().unwrap(), "another process", "close it there first"]);
+        assert_refused(
+            &error,
+            ErrorKind::Conflict,
+            &[path.to_str().unwrap(), "another process", "close it there first"],
+        );
     }
-    let said = open_elsewhere();
+    let said = open_elsewhere(&path);
     assert!(said.contains("Conflict") && said.contains("close it there first"), "{said}");
     assert_eq!(everything_in(&path), before, "something was changed on disk");
     assert_eq!(scan_all(&tree).unwrap(), contents);
     tree.close().unwrap();
     drop(tree);
-    let said = open_elsewhere();
+    let said = open_elsewhere(&path);
     assert!(said.contains("opened"), "{said}");
 }
 
+/// Tells the other process what to open.
+const DIRECTORY: &str = "FIRN_TEST_DIRECTORY";
+
 /// Runs [`opens_the_second_directory`] in a process of its own; what it said.
-fn open_elsewhere() -> String {
+fn open_elsewhere(path: &Path) -> String {
     let test = "bad_input::opens_the_second_directory";
     let arguments = ["--exact", test, "--ignored", "--nocapture", "--test-threads=1"];
-    let output = Command::new(std::env::current_exe().unwrap()).args(arguments).output().unwrap();
+    let output =
+        Command::new(std::env::current_exe().unwrap()).args(arguments).env(DIRECTORY, path).output().unwrap();
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
 #[test]
 #[ignore = "the other process of a_second_opener_is_refused_in_this_process_and_in_another"]
 fn opens_the_second_directory() {
-    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("bad_input-second");
-    if !path.exists() {
-        return;
-    }
-    match Tree::open(options_on(local(&path), NOW_MS)) {
+    let Some(path) = std::env::var_os(DIRECTORY) else { return };
+    match Tree::open(options_on(local(Path::new(&path)), NOW_MS)) {
         Ok(_) => println!("opened"),
         Err(error) => println!("{error:?}"),
     }
@@ -132,7 +157,11 @@ fn an_unknown_keyspace_is_refused_by_every_call() {
     }
     assert_eq!(session.get(ReadAt::Latest, KEYSPACE_DEFAULT, b"other").unwrap(), None, "half a batch");
     assert_eq!(read_files(&storage), before, "something was written");
-    assert_refused(&tree.compact_range(id, b"a", None).unwrap_err(), ErrorKind::Invalid, &["no keyspace with id 99"]);
+    assert_refused(
+        &tree.compact_range(id, b"a", None).unwrap_err(),
+        ErrorKind::Invalid,
+        &["no keyspace with id 99"],
+    );
 }
 
 #[test]
@@ -176,24 +205,70 @@ fn a_batch_larger_than_the_whole_buffer_is_written() {
     assert!(found.as_ref() == Some(&value));
 }
 
+/// No keyspace's memtable is ever full, but together they fill the buffer.
+#[test]
+fn a_buffer_smaller_than_its_memtables_keeps_taking_writes() {
+    let settings = TreeSettings { memtable_bytes: 1 << 30, log_bytes_max: 1 << 30, ..small_settings() };
+    let (_storage, tree, mut session) = open_small(settings);
+    let mut ids = vec![KEYSPACE_DEFAULT];
+    for name in ["second", "third"] {
+        ids.push(tree.create_keyspace(name, KeyspaceSettings::default()).unwrap());
+    }
+    let value = vec![b'v'; 64 << 10];
+    for index in 0..600_u32 {
+        let id = ids[index as usize % ids.len()];
+        session.put(id, &index.to_be_bytes(), &value, WriteOptions::default()).unwrap();
+    }
+    assert!(tree.stats().buffer_bytes <= (8 << 20) + (5 << 20), "{:?}", tree.stats());
+    for index in 0..600_u32 {
+        let id = ids[index as usize % ids.len()];
+        let found = session.get(ReadAt::Latest, id, &index.to_be_bytes()).unwrap();
+        assert!(found.as_ref() == Some(&value), "{index}");
+    }
+}
+
 #[test]
 fn batches_and_operations_without_sense_are_refused() {
     let (storage, tree, mut session) = open_small(small_settings());
     let before = read_files(&storage);
     let (o, id) = (WriteOptions::default(), KEYSPACE_DEFAULT);
     assert_refused(&session.write(&Batch::new(), o).unwrap_err(), ErrorKind::Invalid, &["batch is empty"]);
-    assert_refused(&session.merge(id, b"a", b"1", o).unwrap_err(), ErrorKind::Invalid, &["default", "no merge operator"]);
+    assert_refused(
+        &session.merge(id, b"a", b"1", o).unwrap_err(),
+        ErrorKind::Invalid,
+        &["default", "no merge operator"],
+    );
     for (start, end) in [(&b"b"[..], &b"a"[..]), (b"b", b"b")] {
-        assert_refused(&tree.delete_range(id, start, end).unwrap_err(), ErrorKind::Invalid, &["end after it starts"]);
+        assert_refused(
+            &tree.delete_range(id, start, end).unwrap_err(),
+            ErrorKind::Invalid,
+            &["end after it starts"],
+        );
     }
     let plain = KeyspaceSettings::default();
     let packed = KeyspaceSettings { compression: firn_engine::Compression::Zstd, ..plain.clone() };
     let unknown = KeyspaceSettings { merge_operator: Some("no such".to_owned()), ..plain.clone() };
     let long = "k".repeat(256);
-    assert_refused(&tree.create_keyspace("", plain.clone()).unwrap_err(), ErrorKind::Invalid, &["1 to 255 bytes"]);
-    assert_refused(&tree.create_keyspace(&long, plain).unwrap_err(), ErrorKind::Invalid, &["1 to 255 bytes", "256"]);
-    assert_refused(&tree.create_keyspace("new", unknown).unwrap_err(), ErrorKind::Invalid, &["\"no such\"", "register"]);
-    assert_refused(&tree.create_keyspace("default", packed).unwrap_err(), ErrorKind::Conflict, &["other settings"]);
+    assert_refused(
+        &tree.create_keyspace("", plain.clone()).unwrap_err(),
+        ErrorKind::Invalid,
+        &["1 to 255 bytes"],
+    );
+    assert_refused(
+        &tree.create_keyspace(&long, plain).unwrap_err(),
+        ErrorKind::Invalid,
+        &["1 to 255 bytes", "256"],
+    );
+    assert_refused(
+        &tree.create_keyspace("new", unknown).unwrap_err(),
+        ErrorKind::Invalid,
+        &["\"no such\"", "register"],
+    );
+    assert_refused(
+        &tree.create_keyspace("default", packed).unwrap_err(),
+        ErrorKind::Conflict,
+        &["other settings"],
+    );
     assert_refused(&tree.drop_keyspace(id).unwrap_err(), ErrorKind::Invalid, &["default keyspace"]);
     assert_eq!(read_files(&storage), before, "something was written");
     assert_eq!(tree.keyspaces().len(), 1);
@@ -202,7 +277,7 @@ fn batches_and_operations_without_sense_are_refused() {
 #[test]
 fn an_operator_that_is_not_registered_is_named_before_anything_changes() {
     let (files, _) = sample(SMALL);
-    let path = directory_on_disk("bad_input-operator", &files);
+    let path = OnDisk::with("bad_input-operator", &files);
     let before = everything_in(&path);
     for read_only in [true, false] {
         let with = TreeOptions { semantics: Semantics::new(), read_only, ..options_on(local(&path), NOW_MS) };
@@ -246,19 +321,22 @@ fn settings_out_of_range_are_named_before_anything_changes() {
 
 #[test]
 fn what_is_no_database_is_refused_and_left_alone() {
-    let path = fresh_directory("bad_input-stranger");
+    let path = OnDisk::fresh("bad_input-stranger");
     std::fs::write(path.join("thesis.txt"), b"all of it").unwrap();
     let before = everything_in(&path);
     for create in [true, false] {
-        let error = Local::open(&path, LocalOptions { create }).map_err(firn_tree::storage_error).unwrap_err();
+        let error =
+            Local::open(&*path, LocalOptions { create }).map_err(firn_tree::storage_error).unwrap_err();
         assert_refused(&error, ErrorKind::Invalid, &[path.to_str().unwrap(), "not a database"]);
     }
     assert_eq!(everything_in(&path), before);
     let file = path.join("thesis.txt");
-    let error = Local::open(&file, LocalOptions { create: true }).map_err(firn_tree::storage_error).unwrap_err();
+    let error =
+        Local::open(&file, LocalOptions { create: true }).map_err(firn_tree::storage_error).unwrap_err();
     assert_refused(&error, ErrorKind::Invalid, &[file.to_str().unwrap()]);
     let missing = path.join("missing");
-    let error = Local::open(&missing, LocalOptions { create: false }).map_err(firn_tree::storage_error).unwrap_err();
+    let error =
+        Local::open(&missing, LocalOptions { create: false }).map_err(firn_tree::storage_error).unwrap_err();
     assert_refused(&error, ErrorKind::Invalid, &[missing.to_str().unwrap()]);
     assert_eq!(everything_in(&path), before);
 }
@@ -278,7 +356,7 @@ fn a_missing_database_is_not_made_unless_asked_for() {
 fn a_database_without_a_manifest_is_not_made_anew() {
     let (mut files, _) = sample(SMALL);
     files.retain(|name, _| !name.starts_with("manifest-"));
-    let path = directory_on_disk("bad_input-headless", &files);
+    let path = OnDisk::with("bad_input-headless", &files);
     let before = everything_in(&path);
     for read_only in [true, false] {
         let error = Tree::open(TreeOptions { read_only, ..options_on(local(&path), NOW_MS) }).unwrap_err();
@@ -299,7 +377,7 @@ fn a_segment_of_another_database_is_refused() {
     let strangers: BTreeMap<_, _> = other.into_iter().filter(|(name, _)| name.ends_with(".log")).collect();
     assert_eq!(strangers.len(), 1);
     files.extend(strangers);
-    let path = directory_on_disk("bad_input-mixed", &files);
+    let path = OnDisk::with("bad_input-mixed", &files);
     let before = everything_in(&path);
     let error = Tree::open(options_on(local(&path), NOW_MS)).unwrap_err();
     assert_refused(&error, ErrorKind::Corrupt, &[".log at offset 16", "another database"]);

@@ -1,10 +1,13 @@
 //! The tree from outside: files on a real directory and in memory, threads and none.
 
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
 mod world;
 mod smoke;
 mod slow_writers;
 mod verify_sample;
 mod verify;
+mod verify_edits;
 mod flip;
 mod read_only;
 mod bad_input;

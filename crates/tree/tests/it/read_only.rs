@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use firn_engine::blocking::Blocking;
 use firn_engine::{
-    Batch, Change, Engine, Error, ErrorKind, KEYSPACE_DEFAULT, KeyspaceSettings, Ordered, ReadAt, WriteOptions,
+    Batch, Change, Engine, Error, ErrorKind, KEYSPACE_DEFAULT, KeyspaceSettings, Ordered, ReadAt,
+    WriteOptions,
 };
 use firn_storage::place::{Local, LocalOptions};
 use firn_storage::{Spawn, Storage, ThreadSpawn};
@@ -14,28 +15,51 @@ use firn_tree::{Background, Tree, TreeOptions, VerifyOptions, verify};
 
 use crate::verify_sample::{Files, NOW_MS, SMALL, options_on, sample, scan_all};
 
-/// A new empty directory for the test called `name`.
-pub fn fresh_directory(name: &str) -> PathBuf {
-    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
-    if path.exists() {
-        std::fs::remove_dir_all(&path).unwrap();
+/// A directory on disk that goes with the test.
+#[derive(Debug)]
+pub(crate) struct OnDisk(PathBuf);
+
+impl OnDisk {
+    /// A new empty one for the test called `name`; runs of it at the same time have one each.
+    pub(crate) fn fresh(name: &str) -> Self {
+        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}", std::process::id()));
+        if path.exists() {
+            std::fs::remove_dir_all(&path).unwrap();
+        }
+        std::fs::create_dir_all(&path).unwrap();
+        Self(path)
     }
-    std::fs::create_dir_all(&path).unwrap();
-    path
+
+    /// A database directory with these files.
+    pub(crate) fn with(name: &str, files: &Files) -> Self {
+        let directory = Self::fresh(name);
+        for (name, content) in files {
+            std::fs::write(directory.join(name), content).unwrap();
+        }
+        std::fs::write(directory.join("LOCK"), b"").unwrap();
+        directory
+    }
 }
 
-/// A database directory on disk with these files.
-pub fn directory_on_disk(name: &str, files: &Files) -> PathBuf {
-    let path = fresh_directory(name);
-    for (name, content) in files {
-        std::fs::write(path.join(name), content).unwrap();
+impl std::ops::Deref for OnDisk {
+    type Target = Path;
+
+    fn deref(&self) -> &Path {
+        &self.0
     }
-    std::fs::write(path.join("LOCK"), b"").unwrap();
-    path
+}
+
+impl Drop for OnDisk {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            // What stays is overwritten or left for whoever cleans the build folder.
+            let _ignored = std::fs::remove_dir_all(&self.0);
+        }
+    }
 }
 
 /// Everything a directory holds, hidden files and times of change too.
-pub fn everything_in(path: &Path) -> BTreeMap<String, (Vec<u8>, std::time::SystemTime)> {
+pub(crate) fn everything_in(path: &Path) -> BTreeMap<String, (Vec<u8>, std::time::SystemTime)> {
     let entries = std::fs::read_dir(path).unwrap().map(|entry| {
         let entry = entry.unwrap();
         let content = std::fs::read(entry.path()).unwrap();
@@ -44,7 +68,7 @@ pub fn everything_in(path: &Path) -> BTreeMap<String, (Vec<u8>, std::time::Syste
     entries.collect()
 }
 
-pub fn local(path: &Path) -> Arc<dyn Storage> {
+pub(crate) fn local(path: &Path) -> Arc<dyn Storage> {
     Arc::new(Local::open(path, LocalOptions { create: false }).unwrap())
 }
 
@@ -55,7 +79,7 @@ fn for_reading(path: &Path) -> TreeOptions {
 #[test]
 fn readers_stand_beside_one_another_and_see_everything() {
     let (files, contents) = sample(SMALL);
-    let path = directory_on_disk("read_only-beside", &files);
+    let path = OnDisk::with("read_only-beside", &files);
     let before = everything_in(&path);
     let first = Tree::open(for_reading(&path)).unwrap();
     let spawn = Arc::new(ThreadSpawn::new());
@@ -79,7 +103,7 @@ fn readers_stand_beside_one_another_and_see_everything() {
 #[test]
 fn readers_and_a_writer_exclude_one_another() {
     let (files, _) = sample(SMALL);
-    let path = directory_on_disk("read_only-excludes", &files);
+    let path = OnDisk::with("read_only-excludes", &files);
     let reader = Tree::open(for_reading(&path)).unwrap();
     let before = everything_in(&path);
     let error = Tree::open(options_on(local(&path), NOW_MS)).unwrap_err();
@@ -97,7 +121,7 @@ fn readers_and_a_writer_exclude_one_another() {
 #[test]
 fn every_kind_of_write_is_refused_and_says_why() {
     let (files, contents) = sample(SMALL);
-    let path = directory_on_disk("read_only-refuses", &files);
+    let path = OnDisk::with("read_only-refuses", &files);
     let before = everything_in(&path);
     let tree = Tree::open(for_reading(&path)).unwrap();
     let mut session = Blocking::new(tree.session());
@@ -140,9 +164,10 @@ fn what_a_crash_left_is_read_and_left_where_it_is() {
     let log = files.keys().rfind(|name| name.ends_with(".log")).unwrap().clone();
     let whole = files[&log].len();
     files.get_mut(&log).unwrap().extend_from_slice(&[0xab; 100]);
-    let table = files.iter().find(|(name, _)| name.ends_with(".table")).map(|(_, content)| content.clone()).unwrap();
+    let table =
+        files.iter().find(|(name, _)| name.ends_with(".table")).map(|(_, content)| content.clone()).unwrap();
     files.insert("lost-000001.table".to_owned(), table);
-    let path = directory_on_disk("read_only-crash", &files);
+    let path = OnDisk::with("read_only-crash", &files);
     std::fs::write(path.join(".manifest-0000000000000099.1.1.tmp"), b"half").unwrap();
     let before = everything_in(&path);
     let tree = Tree::open(for_reading(&path)).unwrap();
@@ -168,7 +193,7 @@ fn what_a_crash_left_is_read_and_left_where_it_is() {
 
 #[test]
 fn a_directory_without_a_database_is_refused_and_stays_empty() {
-    let path = fresh_directory("read_only-nothing");
+    let path = OnDisk::fresh("read_only-nothing");
     std::fs::write(path.join("LOCK"), b"").unwrap();
     let error = Tree::open(for_reading(&path)).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");

@@ -9,7 +9,7 @@ use firn_tree::{Severity, Tree, VerifyOptions, VerifyReport, verify};
 
 use crate::verify_sample::{Files, NOW_MS, SMALL, directory, options, read_files, sample};
 
-pub fn report(storage: &Memory) -> VerifyReport {
+pub(crate) fn report(storage: &Memory) -> VerifyReport {
     let storage = Arc::new(storage.clone()) as Arc<dyn Storage>;
     verify(VerifyOptions { storage }, &mut |_| {}).unwrap()
 }
@@ -54,7 +54,8 @@ fn every_flipped_byte_is_found_and_named() {
             let storage = Arc::new(directory(&damaged)) as Arc<dyn Storage>;
             match verify(VerifyOptions { storage }, &mut |_| {}) {
                 Ok(report) => {
-                    let named = report.damage().any(|finding| finding.file == *name && finding.offset.is_some());
+                    let named =
+                        report.damage().any(|finding| finding.file == *name && finding.offset.is_some());
                     if !named {
                         unnoticed.push(format!("{name} byte {at}: {:?}", report.findings));
                     }
@@ -68,7 +69,12 @@ fn every_flipped_byte_is_found_and_named() {
             }
         }
     }
-    assert!(unnoticed.is_empty(), "{} bytes, first {:#?}", unnoticed.len(), &unnoticed[..unnoticed.len().min(10)]);
+    assert!(
+        unnoticed.is_empty(),
+        "{} bytes, first {:#?}",
+        unnoticed.len(),
+        &unnoticed[..unnoticed.len().min(10)]
+    );
 }
 
 #[test]
@@ -107,7 +113,8 @@ fn all_damage_is_found_at_once() {
 #[test]
 fn files_that_nobody_names_are_leftovers() {
     let (mut files, contents) = sample(SMALL);
-    let table = files.iter().find(|(name, _)| name.ends_with(".table")).map(|(_, content)| content.clone()).unwrap();
+    let table =
+        files.iter().find(|(name, _)| name.ends_with(".table")).map(|(_, content)| content.clone()).unwrap();
     files.insert("lost-000001.table".to_owned(), table);
     files.insert("notes.txt".to_owned(), b"mine".to_vec());
     let storage = directory(&files);

@@ -5,34 +5,34 @@ use std::sync::Arc;
 
 use firn_engine::blocking::Blocking;
 use firn_engine::{
-    Batch, Compression, Engine, KEYSPACE_DEFAULT, KeyspaceId, KeyspaceSettings, MergeOperator, Ordered, Result, Semantics,
-    WriteOptions,
+    Batch, Compression, Engine, KEYSPACE_DEFAULT, KeyspaceId, KeyspaceSettings, MergeOperator, Ordered,
+    Result, Semantics, WriteOptions,
 };
 use firn_storage::place::Memory;
 use firn_storage::{ManualClock, Storage};
 use firn_tree::{Background, Tree, TreeOptions, TreeSettings};
 
 /// Names and bytes of a directory's files.
-pub type Files = BTreeMap<String, Vec<u8>>;
+pub(crate) type Files = BTreeMap<String, Vec<u8>>;
 
 /// Keys and values of each keyspace by name.
-pub type Contents = BTreeMap<String, BTreeMap<Vec<u8>, Vec<u8>>>;
+pub(crate) type Contents = BTreeMap<String, BTreeMap<Vec<u8>, Vec<u8>>>;
 
 /// What a sample is made of.
 #[derive(Clone, Copy, Debug)]
-pub struct Shape {
+pub(crate) struct Shape {
     /// Keys of each keyspace.
-    pub keys: usize,
+    pub(crate) keys: usize,
     /// Longest value.
-    pub value_bytes: usize,
+    pub(crate) value_bytes: usize,
 }
 
 /// The smallest shape with every kind of file, block and record.
-pub const SMALL: Shape = Shape { keys: 24, value_bytes: 40 };
+pub(crate) const SMALL: Shape = Shape { keys: 24, value_bytes: 40 };
 
 /// Operands are appended, each with a comma before it.
 #[derive(Debug)]
-pub struct Append;
+pub(crate) struct Append;
 
 impl MergeOperator for Append {
     fn name(&self) -> &str {
@@ -50,18 +50,23 @@ impl MergeOperator for Append {
 }
 
 /// When the sample's clock stands after it was made.
-pub const NOW_MS: u64 = 2_000_000;
+pub(crate) const NOW_MS: u64 = 2_000_000;
 
-pub fn options(storage: &Memory, now_ms: u64) -> TreeOptions {
+pub(crate) fn options(storage: &Memory, now_ms: u64) -> TreeOptions {
     options_on(Arc::new(storage.clone()), now_ms)
 }
 
 /// Opens for writing on this thread alone, at a moment that does not pass.
-pub fn options_on(storage: Arc<dyn Storage>, now_ms: u64) -> TreeOptions {
+pub(crate) fn options_on(storage: Arc<dyn Storage>, now_ms: u64) -> TreeOptions {
     TreeOptions {
         storage,
         // Level 0 is left as it is, however much it overwrites.
-        settings: TreeSettings { block_bytes: 256, segment_bytes: 4 << 20, garbage_share_max: 100.0, ..TreeSettings::default() },
+        settings: TreeSettings {
+            block_bytes: 256,
+            segment_bytes: 4 << 20,
+            garbage_share_max: 100.0,
+            ..TreeSettings::default()
+        },
         semantics: Semantics::new().with_merge_operator(Arc::new(Append)),
         clock: Arc::new(ManualClock::new(now_ms)),
         background: Background::Manual,
@@ -152,7 +157,7 @@ impl Writer {
     }
 }
 
-pub fn key(index: usize) -> Vec<u8> {
+pub(crate) fn key(index: usize) -> Vec<u8> {
     format!("key{index:05}").into_bytes()
 }
 
@@ -163,7 +168,7 @@ fn value(index: usize, round: usize, shape: Shape) -> Vec<u8> {
 
 /// A cleanly closed database with tables in level 0 and deeper, log records of two openings that are in no table,
 /// range tombstones, expiring records and a compressed keyspace; and what it holds at [`NOW_MS`].
-pub fn sample(shape: Shape) -> (Files, Contents) {
+pub(crate) fn sample(shape: Shape) -> (Files, Contents) {
     let storage = Memory::new();
     let mut writer = Writer::open(&storage, NOW_MS / 2, Contents::new(), shape);
     let packed = KeyspaceSettings { compression: Compression::Lz4, ..KeyspaceSettings::default() };
@@ -184,14 +189,18 @@ pub fn sample(shape: Shape) -> (Files, Contents) {
     let stats = writer.tree.stats();
     for keyspace in &stats.keyspaces {
         let tables: Vec<u64> = keyspace.levels.iter().map(|level| level.0).collect();
-        assert!(tables.len() > 1 && tables[0] > 0, "{} has tables in level 0 and deeper: {stats:?}", keyspace.name);
+        assert!(
+            tables.len() > 1 && tables[0] > 0,
+            "{} has tables in level 0 and deeper: {stats:?}",
+            keyspace.name
+        );
     }
     writer.tree.close().unwrap();
     (read_files(&storage), writer.contents)
 }
 
 /// The files of a directory.
-pub fn read_files(storage: &dyn Storage) -> Files {
+pub(crate) fn read_files(storage: &dyn Storage) -> Files {
     let read = |(name, bytes): (String, u64)| {
         let mut content = vec![0; bytes as usize];
         storage.open_read(&name).unwrap().read_at(0, &mut content).unwrap();
@@ -201,7 +210,7 @@ pub fn read_files(storage: &dyn Storage) -> Files {
 }
 
 /// A directory with these files.
-pub fn directory(files: &Files) -> Memory {
+pub(crate) fn directory(files: &Files) -> Memory {
     let storage = Memory::new();
     for (name, content) in files {
         storage.create(name).unwrap().write_at(0, content).unwrap();
@@ -210,7 +219,7 @@ pub fn directory(files: &Files) -> Memory {
 }
 
 /// What `tree` holds, by scans forward.
-pub fn scan_all(tree: &Tree) -> Result<Contents> {
+pub(crate) fn scan_all(tree: &Tree) -> Result<Contents> {
     let mut contents = Contents::new();
     let mut session = Blocking::new(tree.session());
     for (name, id) in tree.keyspaces() {

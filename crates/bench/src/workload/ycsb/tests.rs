@@ -59,6 +59,20 @@ fn every_letter_has_its_proportions_and_finds_its_records() {
 }
 
 #[test]
+fn more_than_two_kinds_keep_their_shares() {
+    let mut properties = Properties::default();
+    for pair in ["readproportion=2", "updateproportion=1", "insertproportion=1"] {
+        properties.set_pair(pair).unwrap();
+    }
+    let mix = Mix::new(&properties).unwrap();
+    let mut random = Rng::with_seed(SEED);
+    let updates = (0..20_000).filter(|_| mix.draw(&mut random) == Kind::Update).count();
+    let inserts = (0..20_000).filter(|_| mix.draw(&mut random) == Kind::Insert).count();
+    assert!((4_700..5_300).contains(&updates), "{updates} updates, seed {SEED}");
+    assert!((4_700..5_300).contains(&inserts), "{inserts} inserts, seed {SEED}");
+}
+
+#[test]
 fn scans_are_one_to_a_hundred_records_long() {
     let (target, _) = loaded(2_000);
     let inserts = Arc::new(AcknowledgedCounter::new(2_000));

@@ -56,6 +56,11 @@ pub(super) struct Head {
 }
 
 impl Shape {
+    /// Where in the payload the keys and the restarts are.
+    pub fn parts(&self) -> (Range<usize>, Range<usize>) {
+        (self.keys_at..self.restarts_at, self.restarts_at..self.restarts_at + self.restart_count * 8)
+    }
+
     /// The shape of `payload`.
     ///
     /// # Errors

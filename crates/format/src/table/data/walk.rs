@@ -53,6 +53,11 @@ impl Walker {
         self.stand.as_ref().map(|_| &self.key[..])
     }
 
+    /// Where in the payload the entry's head and its value are.
+    pub fn place(&self) -> Option<(Range<usize>, Range<usize>)> {
+        self.stand.as_ref().map(|stand| (stand.at..stand.next, stand.value.clone()))
+    }
+
     /// Whether it stands on an entry.
     pub fn is_positioned(&self) -> bool {
         self.stand.is_some()

@@ -137,6 +137,10 @@ impl TableCursor {
     ///
     /// # Errors
     /// As for every move.
+    #[expect(
+        clippy::should_implement_trait,
+        reason = "a move that may fail and lends its entry: no iterator"
+    )]
     #[inline]
     pub fn next(&mut self) -> Result<()> {
         if !self.walker.is_positioned() {

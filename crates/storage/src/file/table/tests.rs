@@ -99,8 +99,11 @@ fn forms() -> Vec<TableForm> {
         .collect()
 }
 
+/// A storage, how its tables are read, and bytes of cache.
+type Place = (Arc<dyn Storage>, ReaderOptions, u64);
+
 /// Memory and disk; mapped and not; with a cache and without one.
-fn places() -> (tempfile::TempDir, Vec<(Arc<dyn Storage>, ReaderOptions, u64)>) {
+fn places() -> (tempfile::TempDir, Vec<Place>) {
     let dir = tempfile::tempdir().unwrap();
     let local: Arc<dyn Storage> = Arc::new(Local::open(dir.path(), LocalOptions { create: true }).unwrap());
     let memory: Arc<dyn Storage> = Arc::new(Memory::new());

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use firn_format::filter::filter_hash;
 use firn_format::key::{Entry, Kind, Sequence};
 use firn_format::manifest::TableMeta;
-use firn_format::table::{FileChecksum, block};
 use firn_format::table::content::entry_hash;
+use firn_format::table::{FileChecksum, block};
 
 use super::cursor::{CursorOptions, TableCursor};
 use super::point::{Lookup, ReadMode};

@@ -1,0 +1,131 @@
+//! Components in place of the defaults: storage, clock, and what code gives records their meaning.
+
+use std::sync::Arc;
+
+use firn::storage::ManualClock;
+use firn::storage::place::{Crash, Effect, Fault, Faulty, Memory, Operation, When};
+use firn::{
+    CompactionFilter, Db, ErrorKind, FilterVerdict, KeyspaceSettings, PrefixExtractor, ScanRange,
+    WriteOptions,
+};
+
+#[test]
+fn a_database_in_memory() {
+    let memory = Memory::new();
+    let open = |memory: &Memory| Db::builder("in memory").storage(Arc::new(memory.clone())).open();
+    let db = open(&memory).expect("opened");
+    db.put("a", "1").expect("put");
+    assert_eq!(open(&memory).expect_err("it is open").kind(), ErrorKind::Conflict);
+    assert!(!std::path::Path::new("in memory").exists(), "the path is only a name");
+    // What a killed process would leave, while this one goes on.
+    let killed = memory.crash(Crash::Kill);
+    db.put("b", "2").expect("put");
+    drop(db);
+    assert_eq!(open(&killed).expect("opened").scan(ScanRange::all()).expect("scan").count(), 1);
+    assert_eq!(open(&memory).expect("opened").scan(ScanRange::all()).expect("scan").count(), 2);
+}
+
+#[test]
+fn time_is_the_clocks() {
+    let clock = Arc::new(ManualClock::new(10_000));
+    let db = Db::builder("clock").storage(Arc::new(Memory::new())).clock(Arc::clone(&clock) as _);
+    let db = db.open().expect("opened");
+    let until = WriteOptions { expires_at_ms: 20_000, ..WriteOptions::default() };
+    db.in_default().with_options(until).put("a", "1").expect("put");
+    assert!(db.get("a").expect("get").is_some());
+    clock.advance(std::time::Duration::from_secs(10));
+    assert_eq!(db.get("a").expect("get"), None);
+}
+
+/// Closing tells what dropping would hide.
+#[test]
+fn a_failed_sync_shows_at_close() {
+    let faulty = Arc::new(Faulty::new(Arc::new(Memory::new())));
+    let db = Db::builder("faulty").storage(Arc::clone(&faulty) as _).open().expect("opened");
+    db.put("a", "1").expect("put");
+    let effect = Effect::Fail(firn::storage::ErrorKind::Io);
+    faulty.inject(Fault {
+        on: Operation::Sync,
+        file: "*.log".into(),
+        when: When::Always { after: 0 },
+        effect,
+    });
+    let error = db.close().expect_err("the log cannot be made durable");
+    assert_eq!(error.kind(), ErrorKind::Closed, "{error}");
+    assert!(error.to_string().contains("sync"), "{error}");
+    assert!(faulty.struck_count() > 0);
+    db.close().expect("it is closed nevertheless");
+    faulty.clear_faults();
+    Db::builder("faulty").storage(faulty).open().expect("the directory is free");
+}
+
+/// What a failed sync leaves cannot be known, so nothing is acknowledged after it.
+#[test]
+fn a_failed_sync_is_final() {
+    let faulty = Arc::new(Faulty::new(Arc::new(Memory::new())));
+    let db = Db::builder("faulty").storage(Arc::clone(&faulty) as _).open().expect("opened");
+    db.put("a", "1").expect("put");
+    let effect = Effect::Fail(firn::storage::ErrorKind::Io);
+    faulty.inject(Fault { on: Operation::Sync, file: "*.log".into(), when: When::Once { after: 0 }, effect });
+    assert_eq!(db.sync().expect_err("the sync failed").kind(), ErrorKind::Closed);
+    for _ in 0..2 {
+        let refused = db.put("b", "2").expect_err("refused for good");
+        assert_eq!(refused.kind(), ErrorKind::Closed);
+        assert!(refused.to_string().contains("sync"), "the first cause is told: {refused}");
+    }
+    assert_eq!(db.get("a").expect("reads go on").as_deref(), Some(&b"1"[..]));
+    db.close().expect_err("nothing can be made durable");
+}
+
+/// Drops values that say so.
+#[derive(Debug)]
+struct Forget;
+
+impl CompactionFilter for Forget {
+    fn name(&self) -> &str {
+        "test.forget.1"
+    }
+
+    fn verdict(&self, _key: &[u8], value: &[u8]) -> FilterVerdict {
+        if value == b"forget me" { FilterVerdict::Drop } else { FilterVerdict::Keep }
+    }
+}
+
+/// The first four bytes.
+#[derive(Debug)]
+struct Four;
+
+impl PrefixExtractor for Four {
+    fn name(&self) -> &str {
+        "test.fixed.1:4"
+    }
+
+    fn prefix_bytes(&self, key: &[u8]) -> Option<usize> {
+        (key.len() >= 4).then_some(4)
+    }
+}
+
+#[test]
+fn filters_and_extractors_are_named_by_keyspaces() {
+    let db = Db::builder("named").storage(Arc::new(Memory::new()));
+    let db = db.compaction_filter(Arc::new(Forget)).prefix_extractor(Arc::new(Four)).open().expect("opened");
+    let settings = KeyspaceSettings {
+        compaction_filter: Some("test.forget.1".into()),
+        prefix_extractor: Some("test.fixed.1:4".into()),
+        ..KeyspaceSettings::default()
+    };
+    let notes = db.in_keyspace(db.create_keyspace("notes", settings).expect("created"));
+    for number in 0..100 {
+        let value = if number % 2 == 0 { "forget me" } else { "keep me" };
+        notes.put(format!("no{:02} {number}", number % 10), value).expect("put");
+    }
+    notes.compact_range("", None).expect("compacted");
+    assert_eq!(notes.scan(ScanRange::all()).expect("scan").count(), 50);
+    assert_eq!(notes.scan(ScanRange::with_prefix(b"no03")).expect("scan").count(), 10);
+    assert_eq!(notes.scan(ScanRange::with_prefix(b"no77")).expect("scan").count(), 0);
+    let unknown =
+        KeyspaceSettings { compaction_filter: Some("nobody".into()), ..KeyspaceSettings::default() };
+    let error = db.create_keyspace("other", unknown).expect_err("no code has that name");
+    assert_eq!(error.kind(), ErrorKind::Invalid);
+    assert!(error.to_string().contains("nobody"), "{error}");
+}

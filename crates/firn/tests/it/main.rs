@@ -1,0 +1,9 @@
+//! The facade as an embedder meets it.
+
+mod examples;
+mod opening;
+mod settings;
+mod keyspaces;
+mod scans;
+mod threads;
+mod components;

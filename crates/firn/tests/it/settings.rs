@@ -1,0 +1,67 @@
+//! Settings: from text, in force, and refused.
+
+use firn::{Db, Durability, ErrorKind, Settings};
+
+#[test]
+fn settings_come_from_their_own_text() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let chosen =
+        Settings { durability: Durability::Disk, table_bytes: 1 << 20, ..Settings::for_memory(64 << 20) };
+    let read = Settings::from_toml(&chosen.to_toml()).expect("its own text");
+    assert_eq!(read, chosen);
+    let db = Db::builder(dir.path()).settings(read).open().expect("opened");
+    assert_eq!(db.stats().memory_bytes_max, 64 << 20, "the memory limit is in force");
+    let before = db.stats().sync_count;
+    for number in 0..3_u8 {
+        db.put([number], "durable").expect("put");
+    }
+    assert!(db.stats().sync_count >= before + 3, "each acknowledgement needed a sync of its own");
+}
+
+#[test]
+fn a_write_may_choose_its_durability() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let db = Db::open(dir.path()).expect("opened");
+    db.put("a", "1").expect("put");
+    let before = db.stats().sync_count;
+    db.put("b", "1").expect("put");
+    assert_eq!(db.stats().sync_count, before, "the default does not sync");
+    let on_disk = firn::WriteOptions { durability: Some(Durability::Disk), ..firn::WriteOptions::default() };
+    db.in_default().with_options(on_disk).put("c", "1").expect("put");
+    assert!(db.stats().sync_count > before);
+}
+
+#[test]
+fn limits_are_in_force() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let settings = Settings { key_bytes_max: 4, value_bytes_max: 8, ..Settings::default() };
+    let db = Db::builder(dir.path()).settings(settings).open().expect("opened");
+    db.put("four", "eightby.").expect("within the limits");
+    let kinds =
+        [db.put("fifth", "1"), db.put("four", "nine byte")].map(|answer| answer.expect_err("refused").kind());
+    assert_eq!(kinds, [ErrorKind::Invalid; 2]);
+    assert_eq!(db.get("four").expect("get").as_deref(), Some(&b"eightby."[..]));
+}
+
+#[test]
+fn a_setting_out_of_range_is_named_before_anything_is_created() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("new");
+    let settings = Settings { merge_fan_in: 1, ..Settings::default() };
+    let error = Db::builder(&path).settings(settings).open().expect_err("out of range");
+    assert_eq!(error.kind(), ErrorKind::Invalid);
+    assert!(error.to_string().contains("merge_fan_in = 1"), "{error}");
+    assert!(!path.exists());
+}
+
+#[test]
+fn a_database_opens_with_other_settings() {
+    let dir = tempfile::tempdir().expect("a directory");
+    for (round, memory_bytes) in [512 << 20, 16 << 20, 64 << 20].into_iter().enumerate() {
+        let db = Db::builder(dir.path()).settings(Settings::for_memory(memory_bytes)).open().expect("opened");
+        assert_eq!(db.scan(firn::ScanRange::all()).expect("scan").count(), 200 * round);
+        for number in 0..200 {
+            db.put(format!("{round} {number}"), "value").expect("put");
+        }
+    }
+}

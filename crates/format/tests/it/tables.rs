@@ -1,0 +1,119 @@
+//! Golden tables: every kind of entry, versions over a block's end, range tombstones, both filters, each codec.
+
+use std::sync::Arc;
+
+use firn_format::dump;
+use firn_format::key::Entry;
+use firn_format::table::block::{Checked, check, decompress};
+use firn_format::table::data::{DataBlock, Walker};
+use firn_format::table::index::Index;
+use firn_format::table::{
+    Compression, FOOTER_BYTES, Footer, Handle, PrefixBytes, Properties, TableEncoder, TableForm,
+};
+use firn_format::tombstone::{FragmentList, Span};
+use firn_format::{Error, Kind, Result, Sequence};
+
+use crate::samples::Sample;
+
+pub(crate) fn samples() -> Vec<Sample> {
+    let names = [
+        ("table-v1-raw", Compression::None),
+        ("table-v1-lz4", Compression::Lz4),
+        ("table-v1-zstd", Compression::Zstd),
+    ];
+    let mut samples: Vec<Sample> =
+        names.into_iter().map(|(name, compression)| sample(name, compression, &entries(), &list())).collect();
+    samples.push(sample("table-v1-tombstones", Compression::None, &[], &list()));
+    samples
+}
+
+fn entries() -> Vec<Entry<'static>> {
+    let put = |key, sequence, value| Entry {
+        key,
+        sequence: Sequence(sequence),
+        kind: Kind::Put,
+        expires_at_ms: 0,
+        value,
+    };
+    vec![
+        put(b"", 9, b"the empty key"),
+        put(b"apple", 7, b"red red red red red red red red red red red red red red red red red red"),
+        Entry { kind: Kind::Delete, ..put(b"apple", 5, b"") },
+        Entry { kind: Kind::Merge, ..put(b"apple", 4, b"+1") },
+        Entry { expires_at_ms: 1_700_000_000_000, ..put(b"apricot", 8, b"until then") },
+        put(b"banana", 6, b"yellow yellow yellow yellow yellow yellow yellow yellow yellow yellow yellow"),
+        put(b"banana", 2, b"green"),
+    ]
+}
+
+fn list() -> FragmentList {
+    let span = |start, end, sequence| Span { start, end, sequence: Sequence(sequence) };
+    FragmentList::from_spans([span(b"b", b"c", 3), span(b"a", b"bb", 11)])
+}
+
+fn sample(
+    name: &'static str,
+    compression: Compression,
+    entries: &[Entry<'_>],
+    list: &FragmentList,
+) -> Sample {
+    let prefix: PrefixBytes = Arc::new(|key: &[u8]| (!key.is_empty()).then_some(1));
+    let form = TableForm {
+        block_bytes: 100,
+        compression,
+        filter_bits_per_key: 10,
+        prefix: Some(("fixed.1:1".to_owned(), prefix)),
+    };
+    let mut encoder = TableEncoder::new(form);
+    entries.iter().for_each(|entry| encoder.add(entry).unwrap());
+    encoder.add_tombstones(list);
+    let finished = encoder.finish().unwrap();
+    let entries: Vec<String> = entries.iter().map(|entry| format!("{entry:?}")).collect();
+    let value = format!("{:?} {entries:?} {list:?}", finished.properties);
+    let dump: fn(&[u8], &mut String) -> dump::Dumped =
+        |bytes, out| dump::describe("t-000000.table", bytes, out);
+    Sample { name, bytes: encoder.completed().to_vec(), value, decode, dump }
+}
+
+/// Everything in the file, each block's checksum compared.
+fn decode(bytes: &[u8]) -> Result<String> {
+    let Some(at) = bytes.len().checked_sub(FOOTER_BYTES) else {
+        return Err(Error::new(0, "a footer", "nothing"));
+    };
+    let footer = Footer::decode(&bytes[at..], bytes.len() as u64)?;
+    let top = payload(bytes, footer.top)?;
+    let index = Index::decode(&top, part(bytes, footer.index), footer.data_bytes)?;
+    let mut entries = Vec::new();
+    for number in 0..index.block_count() {
+        let (offset, length) = index.block(number).unwrap();
+        let payload = payload(bytes, Handle { offset, bytes: length })?;
+        let block = DataBlock::new(&payload)?;
+        let mut walker = Walker::default();
+        walker.seek_first(&block)?;
+        while let Some(entry) = walker.entry(&payload) {
+            entries.push(format!("{entry:?}"));
+            walker.next(&block)?;
+        }
+    }
+    for filter in [footer.filter, footer.prefixes].into_iter().filter(|filter| filter.bytes > 0) {
+        payload(bytes, filter)?;
+    }
+    let list = FragmentList::decode(&payload(bytes, footer.tombstones)?)?;
+    let properties = Properties::decode(&payload(bytes, footer.properties)?)?;
+    Ok(format!("{properties:?} {entries:?} {list:?}"))
+}
+
+fn part(bytes: &[u8], handle: Handle) -> &[u8] {
+    &bytes[handle.offset as usize..(handle.offset + handle.bytes) as usize]
+}
+
+fn payload(bytes: &[u8], handle: Handle) -> Result<Vec<u8>> {
+    match check(part(bytes, handle))? {
+        Checked::Raw(payload) => Ok(payload.to_vec()),
+        Checked::Compressed { codec, stored, raw_bytes } => {
+            let mut out = Vec::new();
+            decompress(codec, stored, raw_bytes, &mut out)?;
+            Ok(out)
+        }
+    }
+}
