@@ -4,6 +4,9 @@ use std::path::{Path, PathBuf};
 
 use firn_engine::{Error, ErrorKind, Result};
 
+/// What names of groups begin with; the number of the process that made the group follows.
+const PREFIX: &str = "firn-compare-";
+
 /// A group whose processes share a memory limit, page cache included.
 #[derive(Clone, Debug)]
 pub struct Cgroup {
@@ -11,13 +14,14 @@ pub struct Cgroup {
 }
 
 impl Cgroup {
-    /// Creates the group `name` limited to `limit_bytes`.
+    /// Creates a group for `name`, limited to `limit_bytes`; groups of comparisons that were killed are removed.
     ///
     /// # Errors
     /// `Invalid` if this host has no writable memory controller; the message says which step failed.
     pub fn create(name: &str, limit_bytes: u64) -> Result<Self> {
         let parent = parent_group()?;
-        let group = Self { path: parent.join(name) };
+        remove_left_overs(&parent);
+        let group = Self { path: parent.join(format!("{PREFIX}{}-{name}", std::process::id())) };
         group.attempt("create", std::fs::create_dir(&group.path))?;
         let file = if group.is_version_2() { "memory.max" } else { "memory.limit_in_bytes" };
         if let Err(error) =
@@ -84,6 +88,19 @@ impl Cgroup {
             Error::new(ErrorKind::Invalid, format!("cannot {what} memory group {}", self.path.display()))
                 .because(error)
         })
+    }
+}
+
+/// Removes empty groups whose makers are gone; the kernel keeps those that have processes.
+fn remove_left_overs(parent: &Path) {
+    let Ok(entries) = std::fs::read_dir(parent) else { return };
+    for entry in entries.flatten() {
+        let name = entry.file_name();
+        let maker =
+            name.to_str().and_then(|name| name.strip_prefix(PREFIX)?.split('-').next()?.parse::<u32>().ok());
+        if maker.is_some_and(|maker| !Path::new(&format!("/proc/{maker}")).exists()) {
+            Cgroup::at(entry.path()).remove();
+        }
     }
 }
 

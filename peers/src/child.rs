@@ -24,6 +24,8 @@ pub fn run(child: &ChildArgs, job: Job) -> Result<()> {
 }
 
 fn obey(child: &ChildArgs, mut job: Job) -> Result<()> {
+    // Nobody else would end this process if the parent were killed.
+    let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
     let cgroup = child.child_cgroup.clone().map(Cgroup::at);
     if let Some(cgroup) = &cgroup {
         cgroup.join()?;

@@ -144,9 +144,7 @@ impl Comparison {
         let dir = self.dir.path().join(name);
         std::fs::create_dir_all(&dir)
             .map_err(|error| process_failed("create a directory for", name, error))?;
-        let group_name = format!("firn-compare-{}-{name}", std::process::id());
-        let cgroup =
-            if self.has_cgroups { Some(Cgroup::create(&group_name, self.limit_bytes)?) } else { None };
+        let cgroup = if self.has_cgroups { Some(Cgroup::create(name, self.limit_bytes)?) } else { None };
         Runner::start(name, repetition, &dir, cgroup, &self.job)
     }
 
@@ -272,7 +270,7 @@ fn process_failed(what: &str, name: &str, error: std::io::Error) -> Error {
 
 /// Whether memory groups can be made here, and the sentence that says so.
 fn cgroup_note(limit_bytes: u64) -> (bool, String) {
-    match Cgroup::create(&format!("firn-compare-{}-probe", std::process::id()), limit_bytes) {
+    match Cgroup::create("probe", limit_bytes) {
         Ok(probe) => {
             probe.remove();
             let limit = limit_bytes >> 20;

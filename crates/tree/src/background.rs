@@ -137,6 +137,23 @@ impl Schedule {
     }
 }
 
+/// A unit of work in progress; given up when dropped, by a panic too.
+struct Claim<'c> {
+    shared: &'c Shared,
+    task: &'c Task,
+}
+
+impl Drop for Claim<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.shared.fail(&Error::bug(format!("background work panicked: {:?}", self.task)));
+        }
+        self.shared.schedule.lock().release(self.task);
+        self.shared.schedule.idle.notify_all();
+        self.shared.schedule.work.notify_all();
+    }
+}
+
 /// See [`Shared::hold_background`].
 pub(crate) struct Held<'s>(&'s Schedule);
 
@@ -210,6 +227,7 @@ impl Shared {
     }
 
     fn perform(&self, task: Task) -> Result<()> {
+        let claim = Claim { shared: self, task: &task };
         let result = match &task {
             Task::Freeze { keyspace } => self.freeze(*keyspace),
             Task::Merge { keyspace, runs } => self.merge_runs(*keyspace, runs),
@@ -218,18 +236,14 @@ impl Shared {
             Task::Bury => self.bury(),
             Task::Spare => self.log.prepare_spare().map(|_| ()),
         };
-        {
-            let mut busy = self.schedule.lock();
-            busy.release(&task);
-            busy.refused = result.as_ref().err().filter(|error| error.kind() == ErrorKind::Retry).cloned();
-        }
+        self.schedule.lock().refused =
+            result.as_ref().err().filter(|error| error.kind() == ErrorKind::Retry).cloned();
         if let Err(error) = &result {
             if error.kind() != ErrorKind::Retry && !self.schedule.is_stopping() {
                 self.fail(error);
             }
         }
-        self.schedule.idle.notify_all();
-        self.schedule.work.notify_all();
+        drop(claim);
         result
     }
 

@@ -180,8 +180,10 @@ fn examine(name: String, header: SegmentHeader, bytes: FileBytes) -> Candidate {
 fn chain(candidates: &[Candidate], start: Position) -> (usize, Position, String) {
     let (mut end, mut why) = (start, "no log segment continues here".to_owned());
     for (index, candidate) in candidates.iter().enumerate() {
-        let first = index == 0 && candidate.header.base == start;
-        if !first && candidate.header.previous_end != end {
+        // The start may lie between two segments: where one begins, or in what an earlier recovery skipped.
+        let header = &candidate.header;
+        let first = index == 0 && header.previous_end <= start && start <= header.base;
+        if !first && header.previous_end != end {
             return (index, end, why);
         }
         (end, why) = (candidate.end, candidate.reason.clone());

@@ -54,6 +54,7 @@ impl Shared {
         let Ok(state) = version.keyspace(keyspace) else { return Ok(None) };
         let spec = self.spec(state, choice);
         let result = firn_jobs::run(&spec, &*self.storage, &self.semantics, &self.control).map_err(from_job)?;
+        firn_jobs::verify(&spec, &result).map_err(from_job)?;
         Ok(Some(Edit {
             keyspace,
             removed: choice.inputs.iter().map(|(_, _, table)| Arc::clone(table)).collect(),

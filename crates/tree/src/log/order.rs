@@ -143,6 +143,11 @@ impl Log {
         Position(self.watermark.load(Ordering::Acquire))
     }
 
+    /// Base of the oldest segment that may hold frames still being copied or indexed.
+    pub(crate) fn unpublished_from(&self) -> Position {
+        self.publishing.load().base()
+    }
+
     /// Everything below is on the device.
     pub(crate) fn durable_through(&self) -> Position {
         Position(self.durable.load(Ordering::Acquire))

@@ -76,14 +76,16 @@ impl Shared {
     ) -> Result<Arc<Segment>> {
         let _changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
         let mut version = (**self.version.load()).clone();
-        let active = self.log.active().base();
+        // Read before any memtable is found empty: what lies below is indexed by then.
+        let unpublished_from = self.log.unpublished_from();
         let needed_from = version.log_needed_from();
         let too_long = next.base().0.saturating_sub(needed_from.0) > self.settings.log_bytes_max;
         let mut memtables = MemtableSet::default();
         for slot in version.keyspaces.iter_mut().flatten() {
             if slot.memtable.is_empty() {
-                // Only writers still copying into the active segment can yet add to it.
-                Arc::make_mut(slot).memtable_start = active;
+                // Only writers still copying into segments from here on can yet add to it.
+                let start = slot.memtable_start.max(unpublished_from);
+                Arc::make_mut(slot).memtable_start = start;
             } else {
                 let oldest = too_long && slot.memtable_start <= needed_from;
                 let full = slot.memtable.record_bytes() as u64 >= self.settings.memtable_bytes / 2;

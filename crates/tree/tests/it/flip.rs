@@ -155,7 +155,7 @@ fn every_byte_flipped() {
 }
 
 #[test]
-#[ignore = "soak: every bit of a larger database, both ways of opening; about ten minutes"]
+#[ignore = "soak: every bit of a larger database, both ways of opening; about two minutes of CPU"]
 fn every_bit_flipped() {
     for shape in [SMALL, Shape { keys: 48, value_bytes: 120 }] {
         let (files, contents) = sample(shape);

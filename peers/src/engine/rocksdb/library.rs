@@ -32,7 +32,8 @@ macro_rules! functions {
                 #[expect(unsafe_code, reason = "loading code is unsafe by its nature")]
                 // SAFETY: the library is RocksDB's, whose initialisers only set up its own statics.
                 let library = unsafe { libloading::Library::new(path) }.map_err(|error| {
-                    failed("cannot load RocksDB; run peers/setup, or name a library with --rocksdb-library", error)
+                    let cause = std::error::Error::source(&error).map_or_else(|| error.to_string(), ToString::to_string);
+                    failed("cannot load RocksDB (run peers/setup, or name a library with --rocksdb-library)", cause)
                 })?;
                 $(
                     #[expect(unsafe_code, reason = "a symbol has no type of its own")]

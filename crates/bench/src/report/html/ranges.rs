@@ -9,7 +9,7 @@ use crate::report::PhaseResult;
 
 const WIDTH: f64 = 440.0;
 const LABEL: f64 = 106.0;
-const RIGHT: f64 = 18.0;
+const RIGHT: f64 = 28.0;
 const ROW: f64 = 24.0;
 const AXIS: f64 = 20.0;
 
