@@ -2,7 +2,7 @@
 //!
 //! Every unit is chosen under one lock from the current version and what is already being worked on, runs without
 //! the lock, and commits by itself. With threads, each loops over choose and run; without (deterministic tests), the
-//! owner calls [`Shared::step`].
+//! owner calls [`Database::step`].
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -13,8 +13,8 @@ use firn_storage::Spawn;
 
 use crate::buffer::pick::{pick_drain, pick_merge};
 use crate::compact::pick::{Choice, PickRules, pick};
+use crate::database::Database;
 use crate::error::from_storage;
-use crate::shared::Shared;
 
 /// One unit of background work.
 #[derive(Debug)]
@@ -29,8 +29,6 @@ pub(crate) enum Task {
     Compact { keyspace: u32, choice: Choice },
     /// Files that nothing refers to are removed.
     Bury,
-    /// The arena of the next segment is mapped.
-    Spare,
 }
 
 /// What is being worked on, and what was asked for.
@@ -50,7 +48,6 @@ pub(crate) struct Busy {
     pub(crate) runs: BTreeSet<(u32, Position)>,
     draining: BTreeSet<u32>,
     tables: BTreeSet<String>,
-    spare: bool,
     running: usize,
     /// Compactions that began are finished, none begins.
     held: usize,
@@ -75,7 +72,6 @@ impl Busy {
             Task::Compact { choice, .. } => {
                 self.tables.extend(choice.inputs.iter().map(|(_, _, table)| table.meta().file.clone()));
             }
-            Task::Spare => self.spare = true,
             Task::Bury => {}
         }
     }
@@ -96,7 +92,6 @@ impl Busy {
                     self.tables.remove(&table.meta().file);
                 }
             }
-            Task::Spare => self.spare = false,
             Task::Bury => {}
         }
     }
@@ -139,7 +134,7 @@ impl Schedule {
 
 /// A unit of work in progress; given up when dropped, by a panic too.
 struct Claim<'c> {
-    shared: &'c Shared,
+    shared: &'c Database,
     task: &'c Task,
 }
 
@@ -154,7 +149,7 @@ impl Drop for Claim<'_> {
     }
 }
 
-/// See [`Shared::hold_background`].
+/// See [`Database::hold_background`].
 pub(crate) struct Held<'s>(&'s Schedule);
 
 impl Drop for Held<'_> {
@@ -164,7 +159,7 @@ impl Drop for Held<'_> {
     }
 }
 
-impl Shared {
+impl Database {
     /// Lets no compaction begin until the answer is dropped, after those in progress have ended.
     pub(crate) fn hold_background(&self) -> Held<'_> {
         let held = self.schedule.hold();
@@ -204,7 +199,8 @@ impl Shared {
                         busy.claim(&task);
                         break task;
                     }
-                    busy = self.schedule.work.wait_timeout(busy, POLL).unwrap_or_else(PoisonError::into_inner).0;
+                    busy =
+                        self.schedule.work.wait_timeout(busy, POLL).unwrap_or_else(PoisonError::into_inner).0;
                 }
             };
             // What fails for good is kept in `failure`; the rest is chosen again.
@@ -234,14 +230,14 @@ impl Shared {
             Task::Drain { keyspace, runs } => self.drain(*keyspace, runs),
             Task::Compact { keyspace, choice } => self.compact(*keyspace, choice),
             Task::Bury => self.bury(),
-            Task::Spare => self.log.prepare_spare().map(|_| ()),
         };
         self.schedule.lock().refused =
             result.as_ref().err().filter(|error| error.kind() == ErrorKind::Retry).cloned();
-        if let Err(error) = &result {
-            if error.kind() != ErrorKind::Retry && !self.schedule.is_stopping() {
-                self.fail(error);
-            }
+        if let Err(error) = &result
+            && error.kind() != ErrorKind::Retry
+            && !self.schedule.is_stopping()
+        {
+            self.fail(error);
         }
         drop(claim);
         result
@@ -249,7 +245,8 @@ impl Shared {
 
     /// The most urgent unit that can be worked on now.
     fn choose(&self, busy: &Busy) -> Option<Task> {
-        if self.failure.get().is_some() {
+        // A reader changes nothing on disk, and what it recovered it reads from memtables as well as from runs.
+        if self.read_only || self.failure.get().is_some() {
             return None;
         }
         let version = self.version.load();
@@ -268,7 +265,9 @@ impl Shared {
         if busy.refused.is_none() {
             let pressure = self.buffer_bytes() > self.settings.buffer_bytes;
             let idle = version.live().filter(|keyspace| !busy.draining.contains(&keyspace.id()));
-            if let Some((keyspace, runs)) = pick_drain(idle, &busy.runs, pressure, busy.drain_through, &self.settings) {
+            if let Some((keyspace, runs)) =
+                pick_drain(idle, &busy.runs, pressure, busy.drain_through, &self.settings)
+            {
                 return Some(Task::Drain { keyspace, runs });
             }
         }
@@ -283,7 +282,9 @@ impl Shared {
         if busy.refused.is_none() && busy.held == 0 {
             let best = version
                 .live()
-                .filter_map(|keyspace| Some((keyspace.id(), pick(&keyspace.levels, &self.pick_rules(), &busy.tables)?)))
+                .filter_map(|keyspace| {
+                    Some((keyspace.id(), pick(&keyspace.levels, &self.pick_rules(), &busy.tables)?))
+                })
                 .max_by(|a, b| a.1.score.total_cmp(&b.1.score));
             if let Some((keyspace, choice)) = best {
                 return Some(Task::Compact { keyspace, choice });
@@ -318,8 +319,9 @@ impl Shared {
             busy.drain_through = busy.drain_through.max(through);
             busy.refused = None;
         }
-        let drained =
-            |shared: &Shared| shared.version.load().live().all(|keyspace| keyspace.undrained_from(through) >= through);
+        let drained = |shared: &Database| {
+            shared.version.load().live().all(|keyspace| keyspace.undrained_from(through) >= through)
+        };
         self.wait_until(drained)?;
         if drained(self) {
             return Ok(());
@@ -334,7 +336,7 @@ impl Shared {
     }
 
     /// Works (where nobody else does) or waits until `done`, or until there is nothing left to do.
-    fn wait_until(&self, done: impl Fn(&Shared) -> bool) -> Result<()> {
+    fn wait_until(&self, done: impl Fn(&Database) -> bool) -> Result<()> {
         loop {
             self.background_error()?;
             if done(self) {

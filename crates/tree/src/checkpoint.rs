@@ -7,10 +7,10 @@ use firn_engine::{Checkpoint, Position, Result};
 use firn_format::file_name;
 use firn_format::manifest::ManifestEdit;
 
+use crate::database::Database;
 use crate::error::from_storage;
-use crate::shared::Shared;
 
-impl Shared {
+impl Database {
     /// Makes `path` a database with everything acknowledged so far and nothing that is written later.
     ///
     /// The active segment is ended first, so that only files that never grow again are linked. Blocks for a log
@@ -23,7 +23,8 @@ impl Shared {
         // No edit is committed while the files of this version are linked, so none of them can go.
         let manifest = self.manifest.lock().unwrap_or_else(PoisonError::into_inner);
         let version = self.version.load_full();
-        let segments: Vec<_> = version.segments.segments().iter().filter(|segment| segment.base() < end).collect();
+        let segments: Vec<_> =
+            version.segments.segments().iter().filter(|segment| segment.base() < end).collect();
         let mut names: Vec<String> = segments.iter().map(|segment| segment.name().to_owned()).collect();
         let tables = version.live().flat_map(|keyspace| keyspace.levels.tables());
         names.extend(tables.map(|(_, table)| table.meta().file.clone()));

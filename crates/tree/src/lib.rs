@@ -41,7 +41,7 @@ mod recovery;
 mod open;
 mod checkpoint;
 mod session;
-mod shared;
+mod database;
 mod stats;
 mod tree;
 mod verify;

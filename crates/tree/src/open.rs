@@ -13,13 +13,13 @@ use firn_storage::place::ReadPool;
 use firn_storage::{Storage, StorageLock};
 
 use crate::background::Schedule;
+use crate::database::Database;
 use crate::error::from_storage;
 use crate::log::segment::{Graveyard, MemtableSet, Segment};
 use crate::log::{Log, LogStart, SegmentMap};
 use crate::memtable::Memtable;
 use crate::recovery::{RecoveredLog, recover_log};
 use crate::settings::{Background, TreeOptions};
-use crate::shared::Shared;
 use crate::version::manifest::{Loaded, Manifest, load};
 use crate::version::set::from_text;
 use crate::version::state::State;
@@ -27,14 +27,16 @@ use crate::version::{Definition, Frozen, Keyspace, Levels, Snapshots, Table, Ver
 use crate::write::admission::Admission;
 
 /// Opens the database of `options`; the lock is held as long as the answer's second half.
-pub(crate) fn open(options: &TreeOptions) -> Result<(Arc<Shared>, Box<dyn StorageLock>)> {
+pub(crate) fn open(options: &TreeOptions) -> Result<(Arc<Database>, Box<dyn StorageLock>)> {
     options.settings.validate()?;
     let storage = &options.storage;
     let lock = storage.lock(!options.read_only).map_err(from_storage)?;
     let loaded = load(&**storage)?;
     if loaded.is_none() && (options.read_only || !options.create) {
         let place = storage.describe();
-        return Err(Error::invalid(format!("{place} holds no database; create one by opening it for writing")));
+        return Err(Error::invalid(format!(
+            "{place} holds no database; create one by opening it for writing"
+        )));
     }
     let graveyard = Arc::new(Graveyard::default());
     let cache = Arc::new(BlockCache::new(cache_bytes(options)));
@@ -57,31 +59,10 @@ pub(crate) fn open(options: &TreeOptions) -> Result<(Arc<Shared>, Box<dyn Storag
         ])?;
         remove_leftovers(storage, &state, &recovered)?;
     }
-    let first = attach_log(&mut version, &recovered);
-    let start = LogStart {
-        storage: Arc::clone(storage),
-        database: state.database,
-        generation,
-        segment_bytes: options.settings.segment_bytes,
-        graveyard: Arc::clone(&graveyard),
-        base: recovered.next_base,
-        recovered_end: recovered.end,
-        durable_through: recovered.durable_through,
-        recovered: recovered.segments.clone(),
-        writable: !options.read_only,
-    };
-    let log = Log::start(start, first)?;
-    let mut segments = recovered.segments.clone();
-    segments.push(Arc::clone(&log.active()));
-    version.segments = Arc::new(SegmentMap::new(segments));
+    let log = start_log(options, &state, generation, &recovered, &mut version, &graveyard)?;
     let next_run = state.tables.values().map(|table| table.run).max().unwrap_or(0) + 1;
-    let pool = match &options.background {
-        Background::Threads(spawn) => Some(
-            ReadPool::new(options.settings.read_threads, READ_QUEUE_MAX, &**spawn).map_err(from_storage)?,
-        ),
-        Background::Manual => None,
-    };
-    let shared = Arc::new(Shared {
+    let pool = read_pool(options)?;
+    let database = Arc::new(Database {
         storage: Arc::clone(storage),
         settings: options.settings.clone(),
         semantics: options.semantics.clone(),
@@ -106,9 +87,45 @@ pub(crate) fn open(options: &TreeOptions) -> Result<(Arc<Shared>, Box<dyn Storag
         failure: OnceLock::new(),
     });
     if let (Background::Threads(spawn), false) = (&options.background, options.read_only) {
-        shared.start_background(&**spawn)?;
+        database.start_background(&**spawn)?;
     }
-    Ok((shared, lock))
+    Ok((database, lock))
+}
+
+/// Threads for reads that miss memory; `None` where the owner does all work.
+fn read_pool(options: &TreeOptions) -> Result<Option<ReadPool>> {
+    let Background::Threads(spawn) = &options.background else { return Ok(None) };
+    let pool = ReadPool::new(options.settings.read_threads, READ_QUEUE_MAX, &**spawn);
+    pool.map(Some).map_err(from_storage)
+}
+
+/// The log of this process, behind what was recovered; `version` then knows the segments and memtables of both.
+fn start_log(
+    options: &TreeOptions,
+    state: &State,
+    generation: u64,
+    recovered: &RecoveredLog,
+    version: &mut Version,
+    graveyard: &Arc<Graveyard>,
+) -> Result<Log> {
+    let first = attach_log(version, recovered);
+    let start = LogStart {
+        storage: Arc::clone(&options.storage),
+        database: state.database,
+        generation,
+        segment_bytes: options.settings.segment_bytes,
+        graveyard: Arc::clone(graveyard),
+        base: recovered.next_base,
+        recovered_end: recovered.end,
+        durable_through: recovered.durable_through,
+        recovered: recovered.segments.clone(),
+        writable: !options.read_only,
+    };
+    let log = Log::start(start, first)?;
+    let mut segments = recovered.segments.clone();
+    segments.push(Arc::clone(&log.active()));
+    version.segments = Arc::new(SegmentMap::new(segments));
+    Ok(log)
 }
 
 /// Share of a table that is taken to supersede older ones where nobody has estimated it.
@@ -127,10 +144,12 @@ fn cache_bytes(options: &TreeOptions) -> u64 {
 /// The manifest of an existing database, or of a new one with its default keyspace.
 fn start_manifest(options: &TreeOptions, loaded: Option<Loaded>) -> Result<Manifest> {
     let new = loaded.is_none();
-    let mut manifest = Manifest::new(Arc::clone(&options.storage), loaded, options.settings.manifest_edits_max);
+    let mut manifest =
+        Manifest::new(Arc::clone(&options.storage), loaded, options.settings.manifest_edits_max);
     if new {
         let id = u128::from(options.seed) << 64 | u128::from(options.clock.unix_ms());
-        let settings = KeyspaceSettings { compression: options.settings.compression, ..KeyspaceSettings::default() };
+        let settings =
+            KeyspaceSettings { compression: options.settings.compression, ..KeyspaceSettings::default() };
         let settings = crate::version::set::to_text(&settings);
         manifest.commit(&[
             Change::Database { id },
@@ -170,7 +189,11 @@ fn tables_version(
         let mut levels = Levels::default();
         for table in state.tables.values().filter(|table| table.keyspace == *id) {
             let reader = open_table(&options.storage, &table.meta, cache)?;
-            levels.add(table.level, table.run, Arc::new(Table::new(table.meta.clone(), reader, OVERWRITES_UNKNOWN, Arc::clone(graveyard))));
+            levels.add(
+                table.level,
+                table.run,
+                Arc::new(Table::new(table.meta.clone(), reader, OVERWRITES_UNKNOWN, Arc::clone(graveyard))),
+            );
         }
         let keyspace = Keyspace {
             definition,
@@ -200,7 +223,10 @@ pub(crate) fn open_table(
         Ok(reader) => Ok(Arc::new(reader)),
         Err(error) if error.kind == firn_storage::ErrorKind::NotFound => {
             let place = Place { file: meta.file.clone(), offset: None };
-            Err(Error::corrupt(place, "the table is missing: the manifest names it, but there is no such file"))
+            Err(Error::corrupt(
+                place,
+                "the table is missing: the manifest names it, but there is no such file",
+            ))
         }
         Err(error) => Err(from_storage(error)),
     }
@@ -213,7 +239,10 @@ fn attach_log(version: &mut Version, recovered: &RecoveredLog) -> MemtableSet {
         let keyspace = Arc::make_mut(slot);
         for (index, segment) in recovered.segments.iter().enumerate() {
             let Some(memtable) = segment.memtables().get(keyspace.id()) else { continue };
-            let next = recovered.segments.get(index + 1).map_or(recovered.next_base, |next: &Arc<Segment>| next.base());
+            let next = recovered
+                .segments
+                .get(index + 1)
+                .map_or(recovered.next_base, |next: &Arc<Segment>| next.base());
             keyspace.frozen.insert(0, Frozen { memtable: Arc::clone(memtable), span: segment.base()..next });
         }
         keyspace.memtable_start = recovered.next_base;

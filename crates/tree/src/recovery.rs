@@ -158,7 +158,8 @@ fn check_header(name: &str, base: Position, header: &SegmentHeader, state: &Stat
     }
     if header.generation > state.generation {
         let (known, found) = (state.generation, header.generation);
-        let message = format!("expected a generation of at most {known}, found {found}: a manifest edit is missing");
+        let message =
+            format!("expected a generation of at most {known}, found {found}: a manifest edit is missing");
         return wrong(48, message);
     }
     Ok(())
@@ -275,18 +276,21 @@ impl Work {
 
     fn load(&self, candidate: &Candidate) -> Result<Segment> {
         let used = (candidate.end.0 - candidate.header.base.0) as usize - SEGMENT_HEADER_BYTES;
-        let frames = candidate.bytes.get(SEGMENT_HEADER_BYTES..SEGMENT_HEADER_BYTES + used).unwrap_or_default();
+        let frames =
+            candidate.bytes.get(SEGMENT_HEADER_BYTES..SEGMENT_HEADER_BYTES + used).unwrap_or_default();
         let region = Region::load(used.max(8), used, |arena| {
             arena.copy_from_slice(frames);
             Ok::<(), std::convert::Infallible>(())
         })
-        .map_err(|error| Error::new(firn_engine::ErrorKind::Retry, format!("cannot hold {}: {error}", candidate.name)))?;
+        .map_err(|error| {
+            Error::new(firn_engine::ErrorKind::Retry, format!("cannot hold {}: {error}", candidate.name))
+        })?;
         let memtables = self.index(candidate)?;
         let file = match self.writable {
             true => Some(self.storage.open_write(&candidate.name).map_err(from_storage)?),
             false => None,
         };
-        Ok(Segment::new(candidate.header.clone(), region, file, memtables, Arc::clone(&self.graveyard)))
+        Ok(Segment::new(candidate.header, region, file, memtables, Arc::clone(&self.graveyard)))
     }
 
     /// Memtables of the segment's records that are in no table.
@@ -311,7 +315,9 @@ impl Work {
                 }
                 let Some(memtable) = memtables.get(record.keyspace) else { continue };
                 match record.kind {
-                    Kind::DeleteRange => memtable.insert_range_delete(record.key, record.value, position.sequence()),
+                    Kind::DeleteRange => {
+                        memtable.insert_range_delete(record.key, record.value, position.sequence())
+                    }
                     kind => {
                         let hash = (key_hash(record.key) >> 32) as u32;
                         memtable.insert(hash, record.key, Trailer::new(position.sequence(), kind));

@@ -15,16 +15,16 @@ use firn_engine::{
 };
 use firn_storage::file::table::ReadMode;
 
+use crate::database::Database;
 use crate::read::scan::{Tickets, TreeScan};
 use crate::read::{Found, Lookup};
-use crate::shared::Shared;
 use crate::stats::count;
 use crate::version::Version;
 use crate::write::append::Appended;
 
 /// A session on a tree.
 pub(crate) struct TreeSession {
-    shared: Arc<Shared>,
+    shared: Arc<Database>,
     queue: CompletionQueue,
     inline: bool,
     tickets: Arc<Tickets>,
@@ -46,7 +46,7 @@ enum Write {
 }
 
 impl TreeSession {
-    pub(crate) fn new(shared: Arc<Shared>) -> Self {
+    pub(crate) fn new(shared: Arc<Database>) -> Self {
         Self {
             shared,
             queue: CompletionQueue::new(),
@@ -67,10 +67,10 @@ impl TreeSession {
             let bytes = op.key.len() + op.value.len();
             return self.write_inline(bytes, options, |shared| shared.try_append(std::iter::once(op)));
         }
-        if self.stopped.is_empty() {
-            if let Appended::At(end) = self.shared.try_append(std::iter::once(op))? {
-                return self.acknowledge(end, op.key.len() + op.value.len(), options);
-            }
+        if self.stopped.is_empty()
+            && let Appended::At(end) = self.shared.try_append(std::iter::once(op))?
+        {
+            return self.acknowledge(end, op.key.len() + op.value.len(), options);
         }
         let mut batch = Batch::new();
         batch.push(op);
@@ -82,7 +82,7 @@ impl TreeSession {
         &mut self,
         bytes: usize,
         options: WriteOptions,
-        mut attempt: impl FnMut(&Shared) -> Result<Appended>,
+        mut attempt: impl FnMut(&Database) -> Result<Appended>,
     ) -> Result<Outcome<Position>> {
         let delay = self.shared.admit(bytes as u64);
         if !delay.is_zero() {
@@ -120,7 +120,12 @@ impl TreeSession {
     }
 
     /// Answers a published write: at once, or when its pace and its durability allow.
-    fn acknowledge(&mut self, end: firn_format::Position, bytes: usize, options: WriteOptions) -> Result<Outcome<Position>> {
+    fn acknowledge(
+        &mut self,
+        end: firn_format::Position,
+        bytes: usize,
+        options: WriteOptions,
+    ) -> Result<Outcome<Position>> {
         self.count_written(bytes);
         let delay = self.shared.admit(bytes as u64);
         let durability = self.durability(options);
@@ -192,7 +197,7 @@ impl TreeSession {
     fn read_later(
         &mut self,
         version: Arc<Version>,
-        read: impl FnOnce(&Shared, &Version) -> Result<Completion> + Send + 'static,
+        read: impl FnOnce(&Database, &Version) -> Result<Completion> + Send + 'static,
     ) -> Ticket {
         let ticket = self.tickets.next();
         let shared = Arc::clone(&self.shared);
@@ -213,7 +218,7 @@ impl Drop for TreeSession {
 }
 
 /// The point a read sees.
-fn point(shared: &Shared, version: &Version, at: ReadAt<'_>) -> firn_format::Position {
+fn point(shared: &Database, version: &Version, at: ReadAt<'_>) -> firn_format::Position {
     match at {
         ReadAt::Latest => shared.read_position(version),
         ReadAt::Snapshot(snapshot) => firn_format::Position(snapshot.position().0),
@@ -221,7 +226,13 @@ fn point(shared: &Shared, version: &Version, at: ReadAt<'_>) -> firn_format::Pos
 }
 
 impl Session for TreeSession {
-    fn get(&mut self, at: ReadAt<'_>, keyspace: KeyspaceId, key: &[u8], out: &mut Vec<u8>) -> Result<Outcome<bool>> {
+    fn get(
+        &mut self,
+        at: ReadAt<'_>,
+        keyspace: KeyspaceId,
+        key: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Result<Outcome<bool>> {
         let version = self.shared.version.load();
         let before = point(&self.shared, &version, at);
         let lookup = Lookup { keyspace, key, before, mode: self.mode() };
@@ -237,7 +248,8 @@ impl Session for TreeSession {
                 let key = key.to_vec();
                 let ticket = self.read_later(version, move |shared, version| {
                     let mut value = Vec::new();
-                    let found = shared.lookup(version, &Lookup::latest(keyspace, &key, before), &mut value)?;
+                    let found =
+                        shared.lookup(version, &Lookup::latest(keyspace, &key, before), &mut value)?;
                     Ok(Completion::Value(matches!(found, Found::Value { .. }).then_some(value)))
                 });
                 Ok(Outcome::Pending(ticket))
@@ -296,7 +308,8 @@ impl Session for TreeSession {
                     let ticket = self.read_later(version, move |shared, version| {
                         let (mut values, mut value) = (Values::new(), Vec::new());
                         for key in &keys {
-                            let found = shared.lookup(version, &Lookup::latest(keyspace, key, before), &mut value)?;
+                            let found =
+                                shared.lookup(version, &Lookup::latest(keyspace, key, before), &mut value)?;
                             values.push(matches!(found, Found::Value { .. }).then_some(value.as_slice()));
                         }
                         Ok(Completion::Values(values))
@@ -314,19 +327,30 @@ impl Session for TreeSession {
         if self.inline {
             return self.write_inline(batch.data_bytes(), options, |shared| shared.try_append(batch.ops()));
         }
-        if self.stopped.is_empty() {
-            if let Appended::At(end) = self.shared.try_append(batch.ops())? {
-                return self.acknowledge(end, batch.data_bytes(), options);
-            }
+        if self.stopped.is_empty()
+            && let Appended::At(end) = self.shared.try_append(batch.ops())?
+        {
+            return self.acknowledge(end, batch.data_bytes(), options);
         }
         Ok(Outcome::Pending(self.stop(Write::Batch(batch.clone()), options)))
     }
 
-    fn put(&mut self, keyspace: KeyspaceId, key: &[u8], value: &[u8], options: WriteOptions) -> Result<Outcome<Position>> {
+    fn put(
+        &mut self,
+        keyspace: KeyspaceId,
+        key: &[u8],
+        value: &[u8],
+        options: WriteOptions,
+    ) -> Result<Outcome<Position>> {
         self.write_one(Op { keyspace, kind: OpKind::Put, key, value, expires_at_ms: 0 }, options)
     }
 
-    fn delete(&mut self, keyspace: KeyspaceId, key: &[u8], options: WriteOptions) -> Result<Outcome<Position>> {
+    fn delete(
+        &mut self,
+        keyspace: KeyspaceId,
+        key: &[u8],
+        options: WriteOptions,
+    ) -> Result<Outcome<Position>> {
         self.write_one(Op { keyspace, kind: OpKind::Delete, key, value: &[], expires_at_ms: 0 }, options)
     }
 
@@ -348,14 +372,22 @@ impl Session for TreeSession {
         options: WriteOptions,
     ) -> Result<Outcome<Position>> {
         self.shared.check_open()?;
-        self.shared.validate(std::iter::once(Op { keyspace, kind: OpKind::Put, key, value: &[], expires_at_ms: 0 }))?;
+        self.shared.validate(std::iter::once(Op {
+            keyspace,
+            kind: OpKind::Put,
+            key,
+            value: &[],
+            expires_at_ms: 0,
+        }))?;
         if self.inline {
             return self.write_inline(key.len(), options, |shared| {
                 shared.try_update(keyspace, key, &mut f, options.expires_at_ms)
             });
         }
         if !self.stopped.is_empty() {
-            return Ok(Outcome::Pending(self.stop(Write::Update { keyspace, key: key.to_vec(), f }, options)));
+            return Ok(Outcome::Pending(
+                self.stop(Write::Update { keyspace, key: key.to_vec(), f }, options),
+            ));
         }
         // The read may need a device and the function may run long: both belong on the pool.
         let ticket = self.tickets.next();
@@ -408,7 +440,8 @@ impl Session for TreeSession {
         let notifier = self.queue.notifier();
         loop {
             self.go_on();
-            let step = if self.stopped.is_empty() && self.delayed.is_empty() { None } else { self.next_due() };
+            let step =
+                if self.stopped.is_empty() && self.delayed.is_empty() { None } else { self.next_due() };
             if self.shared.is_manual() && !self.stopped.is_empty() && self.shared.wait_for_room().is_err() {
                 return true;
             }
@@ -451,7 +484,7 @@ impl TreeSession {
     }
 }
 
-impl Shared {
+impl Database {
     /// Blocks until everything below `end` has `durability`.
     pub(crate) fn make_durable(&self, end: firn_format::Position, durability: Durability) -> Result<()> {
         match durability {

@@ -87,7 +87,9 @@ impl TreeSettings {
         };
         let granule = GRANULE_BYTES;
         check(
-            self.segment_bytes >= granule && self.segment_bytes.is_multiple_of(granule) && self.segment_bytes <= 1 << 32,
+            self.segment_bytes >= granule
+                && self.segment_bytes.is_multiple_of(granule)
+                && self.segment_bytes <= 1 << 32,
             "segment_bytes",
             self.segment_bytes,
             "a multiple of 4 MiB, at most 4 GiB",
@@ -100,19 +102,44 @@ impl TreeSettings {
             self.buffer_bytes_max,
             "at least two segments (segment_bytes)",
         )?;
-        check(self.buffer_bytes <= self.buffer_bytes_max, "buffer_bytes", self.buffer_bytes, "at most buffer_bytes_max")?;
+        check(
+            self.buffer_bytes <= self.buffer_bytes_max,
+            "buffer_bytes",
+            self.buffer_bytes,
+            "at most buffer_bytes_max",
+        )?;
         check(
             self.log_bytes_max >= 2 * self.segment_bytes,
             "log_bytes_max",
             self.log_bytes_max,
             "at least two segments (segment_bytes)",
         )?;
-        check((2..=16).contains(&self.merge_fan_in), "merge_fan_in", self.merge_fan_in as u64, "2 to 16")?;
-        check((256..=1 << 20).contains(&self.block_bytes), "block_bytes", self.block_bytes.into(), "256 to 1048576")?;
+        check(
+            (2..=crate::buffer::MERGE_INPUTS_MAX).contains(&self.merge_fan_in),
+            "merge_fan_in",
+            self.merge_fan_in as u64,
+            "2 to 16",
+        )?;
+        check(
+            (256..=1 << 20).contains(&self.block_bytes),
+            "block_bytes",
+            self.block_bytes.into(),
+            "256 to 1048576",
+        )?;
         check(self.table_bytes >= 64 << 10, "table_bytes", self.table_bytes, "at least 64 KiB")?;
-        check(self.filter_bits_per_key <= 64, "filter_bits_per_key", self.filter_bits_per_key.into(), "at most 64")?;
+        check(
+            self.filter_bits_per_key <= 64,
+            "filter_bits_per_key",
+            self.filter_bits_per_key.into(),
+            "at most 64",
+        )?;
         check(self.level0_runs_max >= 2, "level0_runs_max", self.level0_runs_max as u64, "at least 2")?;
-        check(self.background_threads >= 1, "background_threads", self.background_threads as u64, "at least 1")?;
+        check(
+            self.background_threads >= 1,
+            "background_threads",
+            self.background_threads as u64,
+            "at least 1",
+        )?;
         check(self.read_threads >= 1, "read_threads", self.read_threads as u64, "at least 1")?;
         check(
             (1..=usize::from(u16::MAX)).contains(&self.key_bytes_max),

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use firn_engine::{KeyspaceStats, Stats};
 
-use crate::shared::Shared;
+use crate::database::Database;
 
 /// Counters of background work and of reads that missed; one line each, touched once a job or a miss.
 #[derive(Debug, Default)]
@@ -26,7 +26,7 @@ pub(crate) fn count(counter: &AtomicU64, by: u64) {
     counter.fetch_add(by, Ordering::Relaxed);
 }
 
-impl Shared {
+impl Database {
     pub(crate) fn stats(&self) -> Stats {
         let version = self.version.load();
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
@@ -40,7 +40,11 @@ impl Shared {
             drain_write_bytes_total: read(&self.counters.drain_write_bytes),
             compaction_write_bytes_total: read(&self.counters.compaction_write_bytes),
             compaction_read_bytes_total: read(&self.counters.compaction_read_bytes),
-            manifest_write_bytes_total: self.manifest.lock().unwrap_or_else(PoisonError::into_inner).written_bytes,
+            manifest_write_bytes_total: self
+                .manifest
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .written_bytes,
             merge_index_bytes_total: read(&self.counters.merge_index_bytes),
             read_miss_bytes_total: 0,
             read_miss_count: read(&self.counters.read_miss_count),
@@ -53,7 +57,12 @@ impl Shared {
             memory_bytes: buffer_bytes + table_memory + cached,
             memory_bytes_max: self.settings.memory_bytes,
             buffer_bytes,
-            log_bytes: version.segments.segments().iter().map(|segment| segment.region().published() as u64).sum(),
+            log_bytes: version
+                .segments
+                .segments()
+                .iter()
+                .map(|segment| segment.region().published() as u64)
+                .sum(),
             table_bytes: tables().map(|(_, table)| table.meta().bytes).sum(),
             table_count: tables().count() as u64,
             debt_bytes: buffer_bytes.saturating_sub(self.settings.buffer_bytes),
@@ -68,7 +77,11 @@ fn keyspace_stats(keyspace: &crate::version::Keyspace) -> KeyspaceStats {
     let of = |tables: &[std::sync::Arc<crate::version::Table>]| {
         (tables.len() as u64, tables.iter().map(|table| table.meta().bytes).sum())
     };
-    let level0 = levels.level0.iter().map(|run| of(&run.tables)).fold((0, 0), |sum, run| (sum.0 + run.0, sum.1 + run.1));
+    let level0 = levels
+        .level0
+        .iter()
+        .map(|run| of(&run.tables))
+        .fold((0, 0), |sum, run| (sum.0 + run.0, sum.1 + run.1));
     KeyspaceStats {
         id: keyspace.id(),
         name: keyspace.definition.name.clone(),

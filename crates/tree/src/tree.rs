@@ -5,30 +5,30 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use firn_engine::{
-    Batch, Checkpoint, Engine, Error, ErrorKind, KEYSPACE_DEFAULT, KeyspaceId, KeyspaceSettings, Ordered, Position, Result,
-    Session, Snapshot, Stats, WriteOptions,
+    Batch, Checkpoint, Engine, Error, ErrorKind, KEYSPACE_DEFAULT, KeyspaceId, KeyspaceSettings, Ordered,
+    Position, Result, Session, Snapshot, Stats, WriteOptions,
 };
 use firn_format::manifest::Change;
 use firn_storage::StorageLock;
 
+use crate::database::Database;
 use crate::log::Log;
 use crate::memtable::Memtable;
 use crate::open::open;
 use crate::session::TreeSession;
 use crate::settings::TreeOptions;
-use crate::shared::Shared;
 use crate::version::set::to_text;
 use crate::version::{Definition, Keyspace, Levels, Version};
 
 /// An ordered key-value store: an LSM tree whose log, memtable and upper levels are the same bytes.
 ///
-/// Shared between threads by `Arc`; each opens sessions of its own.
+/// Database between threads by `Arc`; each opens sessions of its own.
 /// 1. One tree holds its directory: a second opener is told `Conflict`.
 /// 2. What was acknowledged is found by the next opening, as the durability asked for promises.
 /// 3. Dropping the tree closes it.
 #[derive(Debug)]
 pub struct Tree {
-    shared: Arc<Shared>,
+    shared: Arc<Database>,
     lock: Mutex<Option<Box<dyn StorageLock>>>,
 }
 
@@ -92,13 +92,18 @@ impl Engine for Tree {
             return Err(Error::invalid(format!("a keyspace name has 1 to {max} bytes, not {}", name.len())));
         }
         let mut manifest = shared.manifest.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(existing) = shared.version.load().live().find(|keyspace| keyspace.definition.name == name) {
+        if let Some(existing) = shared.version.load().live().find(|keyspace| keyspace.definition.name == name)
+        {
             if existing.definition.settings == settings {
                 return Ok(KeyspaceId(existing.id()));
             }
-            return Err(Error::new(ErrorKind::Conflict, format!("keyspace {name:?} exists with other settings")));
+            return Err(Error::new(
+                ErrorKind::Conflict,
+                format!("keyspace {name:?} exists with other settings"),
+            ));
         }
-        let id = u32::try_from(manifest.state().next_number).map_err(|_| Error::invalid("there are no keyspace ids left"))?;
+        let id = u32::try_from(manifest.state().next_number)
+            .map_err(|_| Error::invalid("there are no keyspace ids left"))?;
         let definition = Arc::new(Definition::new(id, name, settings, &shared.semantics)?);
         let start = shared.log.active().base();
         manifest.commit(&[
@@ -129,7 +134,10 @@ impl Engine for Tree {
 
     fn keyspace(&self, name: &str) -> Option<KeyspaceId> {
         let version = self.shared.version.load();
-        version.live().find(|keyspace| keyspace.definition.name == name).map(|keyspace| KeyspaceId(keyspace.id()))
+        version
+            .live()
+            .find(|keyspace| keyspace.definition.name == name)
+            .map(|keyspace| KeyspaceId(keyspace.id()))
     }
 
     fn keyspaces(&self) -> Vec<(String, KeyspaceId)> {
@@ -148,10 +156,12 @@ impl Engine for Tree {
         version.keyspace(id.0)?;
         let idle = shared.idle_beside(&version, id)?;
         let mut changes = vec![Change::DropKeyspace { id: id.0 }];
-        changes.extend(idle.iter().map(|(keyspace, position)| Change::DrainedThrough {
-            keyspace: *keyspace,
-            position: *position,
-        }));
+        changes.extend(
+            idle.iter().map(|(keyspace, position)| Change::DrainedThrough {
+                keyspace: *keyspace,
+                position: *position,
+            }),
+        );
         manifest.commit(&changes)?;
         shared.change_version(|version| {
             if let Some(dropped) = version.keyspaces.get_mut(id.0 as usize).and_then(Option::take) {
@@ -236,17 +246,22 @@ impl Ordered for Tree {
     }
 }
 
-impl Shared {
+impl Database {
     /// Keyspaces other than `dropped` that have less log to replay than the manifest says, and from where: without
     /// it the dropped one's segments would stay until somebody else drains.
-    fn idle_beside(&self, version: &Version, dropped: KeyspaceId) -> Result<Vec<(u32, firn_format::Position)>> {
+    fn idle_beside(
+        &self,
+        version: &Version,
+        dropped: KeyspaceId,
+    ) -> Result<Vec<(u32, firn_format::Position)>> {
         let end = self.log.active().base();
         if self.log.advance()? < end {
             // Somebody still writes to a segment before it, to whichever keyspace.
             return Ok(Vec::new());
         }
         let others = version.live().filter(|keyspace| keyspace.id() != dropped.0);
-        let starts = others.map(|keyspace| (keyspace.id(), keyspace.undrained_from(end), keyspace.drained_through));
+        let starts =
+            others.map(|keyspace| (keyspace.id(), keyspace.undrained_from(end), keyspace.drained_through));
         Ok(starts.filter(|(_, start, known)| start > known).map(|(id, start, _)| (id, start)).collect())
     }
 
@@ -268,7 +283,7 @@ impl Shared {
         }
         self.bury()?;
         self.log.check()?;
-        let end = self.log.advance()?;
+        let end = self.log.end()?;
         self.log.sync_through(end)?;
         let mut manifest = self.manifest.lock().unwrap_or_else(PoisonError::into_inner);
         manifest.commit(&[Change::CleanEnd { position: end }, Change::Tick { ms: self.now_ms() }])

@@ -1,30 +1,22 @@
 //! The examples run, and what each asserts at its end holds.
 
-#[path = "../../examples/batches.rs"]
-mod batches;
-#[path = "../../examples/counters.rs"]
-mod counters;
-#[path = "../../examples/hello.rs"]
-mod hello;
-#[path = "../../examples/sessions.rs"]
-mod sessions;
+/// A test that runs an example.
+macro_rules! runs {
+    ($($name:ident: $path:literal)+) => {$(
+        #[path = $path]
+        #[expect(unreachable_pub, reason = "`main` is public for the test below")]
+        mod $name;
 
-#[test]
-fn hello_runs() {
-    hello::main().expect("hello");
+        #[test]
+        fn $name() {
+            $name::main().expect(stringify!($name));
+        }
+    )+};
 }
 
-#[test]
-fn batches_runs() {
-    batches::main().expect("batches");
-}
-
-#[test]
-fn counters_runs() {
-    counters::main().expect("counters");
-}
-
-#[test]
-fn sessions_runs() {
-    sessions::main().expect("sessions");
+runs! {
+    hello: "../../examples/hello.rs"
+    batches: "../../examples/batches.rs"
+    counters: "../../examples/counters.rs"
+    sessions: "../../examples/sessions.rs"
 }

@@ -127,7 +127,7 @@ fn a_database_whose_first_segments_are_empty_opens_again() {
             std::fs::read_dir(dir.path()).expect("listed").map(|entry| entry.expect("entry").file_name());
         names.filter(|name| name.to_string_lossy().ends_with(".log")).count()
     };
-    assert_eq!(log_files(), 1, "a drained database keeps the segment it writes to");
+    assert!(log_files() <= 2, "a drained database keeps the segment it writes to, and at most an empty one");
 }
 
 /// The dropped keyspace held nearly all there was in the buffer: others must be able to write on.

@@ -13,16 +13,16 @@ use super::freeze::runs_of;
 use crate::Records;
 use crate::compact::pick::base_level;
 use crate::compact::run::{from_job, span_of};
+use crate::database::Database;
 use crate::log::SegmentMap;
-use crate::shared::Shared;
 use crate::stats::count;
-use crate::version::commit::Edit;
 use crate::version::Levels;
+use crate::version::commit::Edit;
 
 /// Tables of the base level between two cuts of a drain, in multiples of the table size.
 const PARTITION_TABLES: u64 = 4;
 
-impl Shared {
+impl Database {
     /// Writes runs of `keyspace` (the oldest, by the starts of their spans, newest first) out as one sorted run.
     ///
     /// # Errors
@@ -32,7 +32,8 @@ impl Shared {
         let version = self.version.load_full();
         let Ok(state) = version.keyspace(keyspace) else { return Ok(()) };
         let runs = runs_of(state, starts)?;
-        let end = runs.iter().map(|run| run.span().end).max().ok_or_else(|| Error::bug("a drain of no runs"))?;
+        let end =
+            runs.iter().map(|run| run.span().end).max().ok_or_else(|| Error::bug("a drain of no runs"))?;
         let cursor = |run: &Arc<Run>| -> Box<dyn Cursor> {
             Box::new(run.cursor(Sequence::MAX, Arc::clone(&version.segments)))
         };
@@ -44,8 +45,9 @@ impl Shared {
         let stem = self.next_stem();
         let output = Output { storage: &*self.storage, semantics: &self.semantics, form: &form, stem: &stem };
         let rules = self.rules(state, older);
-        let result = compact_source(&mut source, &tombstones, &KeyRange::all(), &rules, &output, &self.control)
-            .map_err(from_job)?;
+        let result =
+            compact_source(&mut source, &tombstones, &KeyRange::all(), &rules, &output, &self.control)
+                .map_err(from_job)?;
         let outputs = result.tables;
         let bytes: u64 = outputs.iter().map(|table| table.bytes).sum();
         let run = self.next_run.fetch_add(1, Ordering::Relaxed);

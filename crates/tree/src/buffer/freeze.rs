@@ -6,15 +6,15 @@ use firn_engine::{Error, Result};
 use firn_format::Position;
 
 use super::{Filtering, FrozenEntries, MergeTask, Progress, Run};
+use crate::database::Database;
 use crate::error::from_storage;
-use crate::shared::Shared;
 use crate::stats::count;
 use crate::version::{Keyspace, Version};
 
 /// Entries a merge takes before it looks whether it should end.
 const MERGE_STEP: usize = 1 << 16;
 
-impl Shared {
+impl Database {
     /// Turns the oldest frozen memtable of `keyspace` into its newest run.
     pub(crate) fn freeze(&self, keyspace: u32) -> Result<()> {
         let version = self.version.load_full();
@@ -32,7 +32,8 @@ impl Shared {
                 span: frozen.span.clone(),
                 live_bytes: frozen.memtable.record_bytes() as u64,
             };
-            let run = Run::build(entries, &self.filtering(state), &*version.segments).map_err(from_storage)?;
+            let run =
+                Run::build(entries, &self.filtering(state), &*version.segments).map_err(from_storage)?;
             Some(Arc::new(run))
         };
         let memtable = Arc::clone(&frozen.memtable);
@@ -66,7 +67,9 @@ impl Shared {
         count(&self.counters.merge_index_bytes, run.memory_bytes());
         count(&self.counters.merge_count, 1);
         self.change_keyspace(keyspace, |state| {
-            let Some(first) = state.runs.iter().position(|run| starts.contains(&run.span().start)) else { return };
+            let Some(first) = state.runs.iter().position(|run| starts.contains(&run.span().start)) else {
+                return;
+            };
             state.runs.retain(|run| !starts.contains(&run.span().start));
             state.runs.insert(first, run);
         });

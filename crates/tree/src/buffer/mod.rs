@@ -10,4 +10,4 @@ mod drain;
 
 pub(crate) use entry::{RunEntry, prefix_word};
 pub(crate) use merge::{MERGE_INPUTS_MAX, MergeTask, Progress};
-pub(crate) use run::{Dropped, Filtering, FrozenEntries, Run, RunCursor};
+pub(crate) use run::{Filtering, FrozenEntries, Run};

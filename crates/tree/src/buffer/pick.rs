@@ -12,7 +12,11 @@ use crate::version::Keyspace;
 /// Runs to merge: the `fan_in` oldest of a stretch of runs of one level, adjacent in age; newest first.
 ///
 /// `runs` are newest first. Lower levels come first: they are what reads pay for.
-pub(crate) fn pick_merge(runs: &[Arc<Run>], fan_in: usize, is_busy: impl Fn(&Run) -> bool) -> Option<Vec<Position>> {
+pub(crate) fn pick_merge(
+    runs: &[Arc<Run>],
+    fan_in: usize,
+    is_busy: impl Fn(&Run) -> bool,
+) -> Option<Vec<Position>> {
     let mut stretches: Vec<&[Arc<Run>]> =
         runs.chunk_by(|a, b| a.level() == b.level() && !is_busy(a) && !is_busy(b)).collect();
     stretches.retain(|stretch| stretch.len() >= fan_in && !stretch.iter().any(|run| is_busy(run)));

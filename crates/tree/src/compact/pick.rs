@@ -57,9 +57,15 @@ pub(crate) fn pick(levels: &Levels, rules: &PickRules, busy: &BTreeSet<String>) 
 }
 
 /// Everything that overlaps `start..=end` in levels 0 to the last that holds any of it, to be rewritten there.
-pub(crate) fn pick_range(levels: &Levels, start: &[u8], end: Option<&[u8]>, rules: &PickRules) -> Option<Choice> {
+pub(crate) fn pick_range(
+    levels: &Levels,
+    start: &[u8],
+    end: Option<&[u8]>,
+    rules: &PickRules,
+) -> Option<Choice> {
     let touches = |table: &Table| {
-        table.meta().largest.as_slice() >= start && end.is_none_or(|end| table.meta().smallest.as_slice() < end)
+        table.meta().largest.as_slice() >= start
+            && end.is_none_or(|end| table.meta().smallest.as_slice() < end)
     };
     let mut chosen: BTreeMap<String, (u32, u64, Arc<Table>)> = BTreeMap::new();
     let all: Vec<_> = placed(levels).collect();
@@ -72,7 +78,9 @@ pub(crate) fn pick_range(levels: &Levels, start: &[u8], end: Option<&[u8]>, rule
             .iter()
             .filter(|(_, _, table)| !chosen.contains_key(&table.meta().file))
             .filter(|(_, _, table)| {
-                chosen.values().any(|(_, _, held)| table.overlaps(&held.meta().smallest, &held.meta().largest))
+                chosen
+                    .values()
+                    .any(|(_, _, held)| table.overlaps(&held.meta().smallest, &held.meta().largest))
             })
             .cloned()
             .collect();
@@ -97,7 +105,10 @@ fn newest_first(a: &(u32, u64, Arc<Table>), b: &(u32, u64, Arc<Table>)) -> std::
 
 /// (level, sorted run, table) of every table.
 fn placed(levels: &Levels) -> impl Iterator<Item = (u32, u64, Arc<Table>)> + '_ {
-    let level0 = levels.level0.iter().flat_map(|run| run.tables.iter().map(|table| (0, run.number, Arc::clone(table))));
+    let level0 = levels
+        .level0
+        .iter()
+        .flat_map(|run| run.tables.iter().map(|table| (0, run.number, Arc::clone(table))));
     let deeper = (1..)
         .zip(&levels.deeper)
         .flat_map(|(level, run)| run.tables.iter().map(move |table| (level, 0, Arc::clone(table))));
@@ -113,7 +124,8 @@ pub(crate) fn base_level(levels: &Levels, rules: &PickRules) -> u32 {
         base -= 1;
     }
     // Never below a level that already holds tables: they would be skipped over.
-    let first_used = levels.deeper.iter().position(|run| !run.tables.is_empty()).map_or(LEVEL_MAX, |index| index + 1);
+    let first_used =
+        levels.deeper.iter().position(|run| !run.tables.is_empty()).map_or(LEVEL_MAX, |index| index + 1);
     base.min(first_used) as u32
 }
 
@@ -133,7 +145,12 @@ impl Group {
     }
 
     fn depth(&self) -> usize {
-        self.tables.iter().filter(|(level, ..)| *level == 0).map(|(_, run, _)| run).collect::<BTreeSet<_>>().len()
+        self.tables
+            .iter()
+            .filter(|(level, ..)| *level == 0)
+            .map(|(_, run, _)| run)
+            .collect::<BTreeSet<_>>()
+            .len()
     }
 
     fn score(&self, rules: &PickRules) -> f64 {
@@ -180,8 +197,12 @@ fn pick_move(levels: &Levels, base: u32, busy: &BTreeSet<String>) -> Option<Choi
         !busy.contains(&meta.file)
             && below.is_none_or(|run| run.overlapping(&meta.smallest, &meta.largest).next().is_none())
     };
-    let inputs: Vec<_> =
-        oldest.tables.iter().filter(|table| free(table)).map(|table| (0, oldest.number, Arc::clone(table))).collect();
+    let inputs: Vec<_> = oldest
+        .tables
+        .iter()
+        .filter(|table| free(table))
+        .map(|table| (0, oldest.number, Arc::clone(table)))
+        .collect();
     (!inputs.is_empty()).then_some(Choice { inputs, output_level: base, moves: true, score: f64::MAX })
 }
 
@@ -199,18 +220,25 @@ fn pick_deeper(levels: &Levels, rules: &PickRules, base: u32, busy: &BTreeSet<St
         let below = &levels.deeper[level];
         let cost = |table: &Arc<Table>| -> u64 {
             let meta = table.meta();
-            below.overlapping(&meta.smallest, &meta.largest).map(|under| under.meta().bytes).sum::<u64>() * 1000
+            below.overlapping(&meta.smallest, &meta.largest).map(|under| under.meta().bytes).sum::<u64>()
+                * 1000
                 / meta.bytes.max(1)
         };
         let free = |table: &&Arc<Table>| {
             let meta = table.meta();
             !busy.contains(&meta.file)
-                && !below.overlapping(&meta.smallest, &meta.largest).any(|under| busy.contains(&under.meta().file))
+                && !below
+                    .overlapping(&meta.smallest, &meta.largest)
+                    .any(|under| busy.contains(&under.meta().file))
         };
         let Some(table) = run.tables.iter().filter(free).min_by_key(|table| cost(table)) else { continue };
         let meta = table.meta();
         let mut inputs = vec![(level as u32, 0, Arc::clone(table))];
-        inputs.extend(below.overlapping(&meta.smallest, &meta.largest).map(|under| (level as u32 + 1, 0, Arc::clone(under))));
+        inputs.extend(
+            below
+                .overlapping(&meta.smallest, &meta.largest)
+                .map(|under| (level as u32 + 1, 0, Arc::clone(under))),
+        );
         let moves = inputs.len() == 1;
         best = Some(Choice { inputs, output_level: level as u32 + 1, moves, score });
     }

@@ -8,14 +8,14 @@ use firn_format::table::Compression as Codec;
 use firn_jobs::{JobInput, JobSpec, KeyRange, OutputForm, Rules};
 
 use super::pick::{Choice, pick_range};
+use crate::database::Database;
 use crate::error::from_storage;
-use crate::shared::Shared;
 use crate::stats::count;
 use crate::version::commit::Edit;
 use crate::version::levels::LEVEL_MAX;
 use crate::version::{Keyspace, Table};
 
-impl Shared {
+impl Database {
     /// Rewrites or moves the tables of `choice` and commits.
     ///
     /// # Errors
@@ -53,7 +53,8 @@ impl Shared {
         let version = self.version.load_full();
         let Ok(state) = version.keyspace(keyspace) else { return Ok(None) };
         let spec = self.spec(state, choice);
-        let result = firn_jobs::run(&spec, &*self.storage, &self.semantics, &self.control).map_err(from_job)?;
+        let result =
+            firn_jobs::run(&spec, &*self.storage, &self.semantics, &self.control).map_err(from_job)?;
         firn_jobs::verify(&spec, &result).map_err(from_job)?;
         Ok(Some(Edit {
             keyspace,
@@ -134,7 +135,8 @@ impl Shared {
 
 /// The edit of a choice whose tables only change their level.
 fn moved(keyspace: u32, choice: &Choice) -> Option<Edit> {
-    let moved = choice.inputs.iter().map(|(_, _, table)| (Arc::clone(table), choice.output_level, 0)).collect();
+    let moved =
+        choice.inputs.iter().map(|(_, _, table)| (Arc::clone(table), choice.output_level, 0)).collect();
     Some(Edit { keyspace, removed: Vec::new(), added: Vec::new(), overwrites: 0.0, moved, drained: None })
 }
 
@@ -148,10 +150,13 @@ pub(crate) fn span_of(table: &Table) -> KeyRange {
 pub(crate) fn from_job(error: firn_jobs::Error) -> Error {
     match (error.kind, error.source) {
         (_, Some(source)) => from_storage(source),
-        (firn_jobs::ErrorKind::Cancelled, None) => Error::new(ErrorKind::Retry, "the database is being closed"),
-        (firn_jobs::ErrorKind::NotConserved, None) => {
-            Error::new(ErrorKind::Corrupt, format!("a job's outputs do not hold what its inputs held: {}", error.message))
+        (firn_jobs::ErrorKind::Cancelled, None) => {
+            Error::new(ErrorKind::Retry, "the database is being closed")
         }
+        (firn_jobs::ErrorKind::NotConserved, None) => Error::new(
+            ErrorKind::Corrupt,
+            format!("a job's outputs do not hold what its inputs held: {}", error.message),
+        ),
         (_, None) => Error::bug(error.message),
     }
 }

@@ -72,8 +72,11 @@ impl Log {
         loop {
             let region = group.segment.region();
             let published = region.published();
-            if let Some(bytes) = region.read(group.offset, published - group.offset).filter(|bytes| !bytes.is_empty()) {
-                let file = group.segment.file().ok_or_else(|| Error::bug("the active log segment has no file"))?;
+            if let Some(bytes) =
+                region.read(group.offset, published - group.offset).filter(|bytes| !bytes.is_empty())
+            {
+                let file =
+                    group.segment.file().ok_or_else(|| Error::bug("the active log segment has no file"))?;
                 let offset = (SEGMENT_HEADER_BYTES + group.offset) as u64;
                 if let Err(error) = file.write_at(offset, bytes) {
                     let full = error.kind == firn_storage::ErrorKind::Full;

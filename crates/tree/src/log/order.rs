@@ -53,7 +53,6 @@ pub(crate) struct Log {
 #[derive(Debug)]
 pub(crate) struct NextSegment {
     base: Position,
-    spare: Option<Region>,
     /// Nothing is rolled any more.
     ended: bool,
 }
@@ -87,7 +86,7 @@ pub(crate) struct LogStart {
 impl Log {
     /// A log whose first segment has `memtables`; creates that segment's file.
     pub(crate) fn start(start: LogStart, memtables: MemtableSet) -> Result<Self> {
-        let next = NextSegment { base: start.base, spare: None, ended: false };
+        let next = NextSegment { base: start.base, ended: false };
         let header = SegmentHeader {
             version: FormatVersion::CURRENT,
             database: start.database,
@@ -242,8 +241,7 @@ impl Log {
             None => self.segment_bytes,
             Some(bytes) => ((bytes + SEGMENT_HEADER_BYTES) as u64).next_multiple_of(GRANULE_BYTES),
         };
-        let spare = if frame_bytes.is_none() { next.spare.take() } else { None };
-        let region = spare.map_or_else(|| region(capacity), Ok)?;
+        let region = region(capacity)?;
         let header = SegmentHeader {
             version: FormatVersion::CURRENT,
             database: self.database,
@@ -266,16 +264,6 @@ impl Log {
         sealed.region().trim();
     }
 
-    /// Maps an arena for the next roll, so that the roll itself need not; tells whether it did.
-    pub(crate) fn prepare_spare(&self) -> Result<bool> {
-        if self.roll.lock().unwrap_or_else(PoisonError::into_inner).spare.is_some() {
-            return Ok(false);
-        }
-        let region = region(self.segment_bytes)?;
-        self.roll.lock().unwrap_or_else(PoisonError::into_inner).spare.get_or_insert(region);
-        Ok(true)
-    }
-
     /// Refuses writes from now on, for `error`; the first cause stays.
     pub(crate) fn fail(&self, error: &Error) {
         self.poison.get_or_init(|| error.clone());
@@ -288,7 +276,8 @@ impl Log {
 
     /// What writers are told after [`fail`](Self::fail).
     pub(crate) fn poisoned(&self) -> Error {
-        let refused = Error::new(ErrorKind::Closed, "writes are refused since an earlier failure; reopen the database");
+        let refused =
+            Error::new(ErrorKind::Closed, "writes are refused since an earlier failure; reopen the database");
         match self.poison.get() {
             Some(cause) => refused.because(cause.clone()),
             None => refused,
@@ -297,10 +286,12 @@ impl Log {
 }
 
 fn region(capacity: u64) -> Result<Region> {
-    let bytes = usize::try_from(capacity).map_err(|_| Error::invalid("a log segment does not fit this machine's memory"))?
+    let bytes = usize::try_from(capacity)
+        .map_err(|_| Error::invalid("a log segment does not fit this machine's memory"))?
         - SEGMENT_HEADER_BYTES;
-    Region::anonymous(bytes)
-        .map_err(|error| Error::new(ErrorKind::Retry, format!("cannot map {capacity} bytes for a log segment")).because(error))
+    Region::anonymous(bytes).map_err(|error| {
+        Error::new(ErrorKind::Retry, format!("cannot map {capacity} bytes for a log segment")).because(error)
+    })
 }
 
 fn make_segment(

@@ -10,7 +10,7 @@ use firn_storage::WriteFile;
 
 use crate::memtable::Memtable;
 
-/// A segment of the log. Shared by the log, by versions, and by whatever reads records in it.
+/// A segment of the log. Database by the log, by versions, and by whatever reads records in it.
 ///
 /// 1. The file's bytes are the header, then the arena's published bytes; nothing else is ever written to it.
 /// 2. Its positions are `base + file offset`; no other segment of the database ever has them.
@@ -46,10 +46,6 @@ impl Segment {
     /// First position after the segment's span; the next segment's base is not smaller.
     pub(crate) fn span_end(&self) -> Position {
         Position(self.header.base.0 + self.header.capacity)
-    }
-
-    pub(crate) fn header(&self) -> &SegmentHeader {
-        &self.header
     }
 
     pub(crate) fn name(&self) -> &str {

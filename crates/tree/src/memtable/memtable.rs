@@ -18,7 +18,7 @@ use std::sync::Arc;
 /// What a memtable expects to hold if nobody says better.
 const EXPECTED_ENTRIES: usize = if cfg!(loom) { 2 } else { 1 << 14 };
 
-/// A mutable index over records of the log. Shared by all writers and readers of a keyspace until it is drained.
+/// A mutable index over records of the log. Database by all writers and readers of a keyspace until it is drained.
 ///
 /// Writers insert a record after copying it and before publishing it. Every reader names the sequence below
 /// which it sees; that must not exceed the published watermark. `records` must find every published record.

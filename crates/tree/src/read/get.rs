@@ -6,8 +6,8 @@ use firn_format::{Position, Sequence, log::Record};
 use firn_storage::file::table::{Lookup as TableLookup, ReadMode};
 
 use super::resolve::{Hit, Now, Resolution, Resolved};
+use crate::database::Database;
 use crate::error::from_storage;
-use crate::shared::Shared;
 use crate::version::{Keyspace, Version};
 
 /// What to look up.
@@ -47,7 +47,7 @@ impl Found {
     }
 }
 
-impl Shared {
+impl Database {
     /// The point that a read of everything sees with `version`.
     ///
     /// Read after the version: every record below was indexed in a place the version knows, and what merges
@@ -83,7 +83,8 @@ impl Shared {
         let before = lookup.before.sequence();
         let records = &*version.segments;
         let key = lookup.key;
-        let memtables = std::iter::once(&keyspace.memtable).chain(keyspace.frozen.iter().map(|frozen| &frozen.memtable));
+        let memtables =
+            std::iter::once(&keyspace.memtable).chain(keyspace.frozen.iter().map(|frozen| &frozen.memtable));
         for memtable in memtables {
             resolution.cover(memtable.newest_covering_range_delete(key, before));
             let place = |before| memtable.newest(hash, key, before, records);
@@ -112,7 +113,8 @@ impl Shared {
                 };
                 older_than = hit.sequence();
                 let (sequence, kind, expires_at_ms) = (hit.sequence(), hit.kind(), hit.expires_at_ms());
-                let resolved = resolution.take(Hit { sequence, kind, expires_at_ms, value: hit.value() }, out)?;
+                let resolved =
+                    resolution.take(Hit { sequence, kind, expires_at_ms, value: hit.value() }, out)?;
                 if resolved != Resolved::Older {
                     return Ok(Some(resolved));
                 }
@@ -148,8 +150,12 @@ fn in_place<'r>(
 ) -> Result<Resolved> {
     while let Some((trailer, record)) = newest(before) {
         before = trailer.sequence();
-        let hit =
-            Hit { sequence: before, kind: record.kind, expires_at_ms: record.expires_at_ms, value: record.value };
+        let hit = Hit {
+            sequence: before,
+            kind: record.kind,
+            expires_at_ms: record.expires_at_ms,
+            value: record.value,
+        };
         let resolved = resolution.take(hit, out)?;
         if resolved != Resolved::Older {
             return Ok(resolved);

@@ -3,7 +3,7 @@
 use firn_engine::{Error, ErrorKind, MergeOperator, Result};
 use firn_format::{Kind, Sequence};
 
-use crate::shared::Shared;
+use crate::database::Database;
 
 /// One version of the key, as a place found it.
 #[derive(Clone, Copy, Debug)]
@@ -27,7 +27,7 @@ pub(crate) enum Resolved {
 
 /// Now, asked only where a record expires.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Now<'a>(pub(crate) &'a Shared);
+pub(crate) struct Now<'a>(pub(crate) &'a Database);
 
 impl Now<'_> {
     fn ms(self) -> u64 {
@@ -78,7 +78,9 @@ impl<'a> Resolution<'a> {
             return self.finish(None, out);
         }
         match hit.kind {
-            Kind::Put if hit.expires_at_ms != 0 && hit.expires_at_ms <= self.now.ms() => self.finish(None, out),
+            Kind::Put if hit.expires_at_ms != 0 && hit.expires_at_ms <= self.now.ms() => {
+                self.finish(None, out)
+            }
             Kind::Put if self.operands.is_empty() => {
                 out.clear();
                 out.extend_from_slice(hit.value);
@@ -122,7 +124,8 @@ impl<'a> Resolution<'a> {
                 None => Ok(Resolved::Absent),
             };
         }
-        let operator = self.operator.ok_or_else(|| Error::bug("a merge record in a keyspace without an operator"))?;
+        let operator =
+            self.operator.ok_or_else(|| Error::bug("a merge record in a keyspace without an operator"))?;
         let operands: Vec<&[u8]> = self.operands.iter().rev().map(Vec::as_slice).collect();
         match operator.merge(self.key, base, &operands) {
             Some(value) => {
@@ -131,7 +134,11 @@ impl<'a> Resolution<'a> {
             }
             None => Err(Error::new(
                 ErrorKind::Corrupt,
-                format!("merge operator {:?} cannot apply {} operands to a key", operator.name(), operands.len()),
+                format!(
+                    "merge operator {:?} cannot apply {} operands to a key",
+                    operator.name(),
+                    operands.len()
+                ),
             )),
         }
     }

@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, TryLockError};
 
 use firn_engine::{
-    BatchLimit, Completion, CompletionSender, Direction, Error, KeyspaceId, Outcome, Result, Scan, ScanBatch, ScanRange,
-    Ticket,
+    BatchLimit, Completion, CompletionSender, Direction, Error, KeyspaceId, Outcome, Result, Scan, ScanBatch,
+    ScanRange, Ticket,
 };
 use firn_format::key::Entry;
 use firn_format::{Kind, Position, Sequence};
@@ -13,9 +13,9 @@ use firn_jobs::{Cursor, MergeCursor, RunCursor};
 use firn_storage::file::table::CursorOptions;
 
 use super::resolve::{Hit, Now, Resolution, Resolved};
-use crate::error::from_storage;
-use crate::shared::Shared;
 use crate::buffer::Run;
+use crate::database::Database;
+use crate::error::from_storage;
 use crate::memtable::RangeDeletes;
 use crate::version::{Keyspace, SortedRun, Table, Version};
 
@@ -46,13 +46,13 @@ impl Tickets {
 pub(crate) struct TreeScan {
     walk: Arc<Mutex<Walk>>,
     /// Where batches go that the pool reads; `None` = read on the calling thread.
-    pool: Option<(Arc<Shared>, CompletionSender, Arc<Tickets>)>,
+    pool: Option<(Arc<Database>, CompletionSender, Arc<Tickets>)>,
 }
 
 impl TreeScan {
     /// A scan of `keyspace` as of `before`; with `later`, batches that may need a device come through it.
     pub(crate) fn open(
-        shared: &Arc<Shared>,
+        shared: &Arc<Database>,
         version: Arc<Version>,
         before: Position,
         keyspace: KeyspaceId,
@@ -100,7 +100,7 @@ impl Scan for TreeScan {
 
 /// The walk itself; owns the version it reads.
 struct Walk {
-    shared: Arc<Shared>,
+    shared: Arc<Database>,
     cursor: MergeCursor,
     /// Places that hold range tombstones.
     tombstones: Vec<Tombstones>,
@@ -129,7 +129,7 @@ struct Held {
 
 impl Walk {
     fn open(
-        shared: Arc<Shared>,
+        shared: Arc<Database>,
         version: Arc<Version>,
         before: Position,
         keyspace: KeyspaceId,
@@ -142,7 +142,8 @@ impl Walk {
         let prefix = prefix_hash(&keyspace, range);
         let mut cursors: Vec<Box<dyn Cursor>> = Vec::new();
         let mut tombstones = Vec::new();
-        let memtables = std::iter::once(&keyspace.memtable).chain(keyspace.frozen.iter().map(|frozen| &frozen.memtable));
+        let memtables =
+            std::iter::once(&keyspace.memtable).chain(keyspace.frozen.iter().map(|frozen| &frozen.memtable));
         for memtable in memtables {
             if !memtable.is_empty() {
                 cursors.push(Box::new(memtable.cursor(before, Arc::clone(records))));
@@ -212,7 +213,9 @@ impl Walk {
 
     /// Resolves the key the cursor stands on, whose versions come newest first, and moves past it.
     fn step_forward(&mut self, out: &mut ScanBatch) -> Result<()> {
-        let Some(entry) = self.cursor.entry().filter(|entry| self.end.as_deref().is_none_or(|end| entry.key < end)) else {
+        let Some(entry) =
+            self.cursor.entry().filter(|entry| self.end.as_deref().is_none_or(|end| entry.key < end))
+        else {
             self.finished = true;
             return Ok(());
         };
@@ -341,6 +344,7 @@ fn prefix_hash(keyspace: &Keyspace, range: &ScanRange) -> Option<u32> {
     // Every key with the scan's prefix must have it as its extracted prefix: true if the prefix itself does, and the
     // extractor looks no further, which keys longer than it show.
     let longer = [prefix, &[0xff]].concat();
-    let exact = extractor.prefix_bytes(prefix) == Some(prefix.len()) && extractor.prefix_bytes(&longer) == Some(prefix.len());
+    let exact = extractor.prefix_bytes(prefix) == Some(prefix.len())
+        && extractor.prefix_bytes(&longer) == Some(prefix.len());
     exact.then(|| firn_format::filter::filter_hash(prefix))
 }

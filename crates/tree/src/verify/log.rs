@@ -199,7 +199,8 @@ impl Verifier<'_> {
         let mut last: Option<&Link> = None;
         let mut is_cut = false;
         for link in links {
-            let continues = link.header.previous_end == end || (last.is_none() && link.header.base == start);
+            let begins = last.is_none() && link.header.previous_end <= start && start <= link.header.base;
+            let continues = begins || link.header.previous_end == end;
             if !is_cut && !continues {
                 is_cut = end >= durable;
                 self.note_gap(end, durable, last, headless, Some(link));

@@ -7,9 +7,9 @@ use firn_format::Position;
 use firn_format::manifest::{Change, TableMeta};
 
 use super::Table;
+use crate::database::Database;
 use crate::error::from_storage;
 use crate::open::open_table;
-use crate::shared::Shared;
 
 /// What a job changes in one keyspace.
 #[derive(Debug)]
@@ -27,7 +27,7 @@ pub(crate) struct Edit {
     pub(crate) drained: Option<(Vec<Position>, Position)>,
 }
 
-impl Shared {
+impl Database {
     /// Makes `edit` durable, then visible. Blocks for the syncs of a publication.
     ///
     /// Answers `false`, and changes nothing, if the keyspace was dropped meanwhile: its outputs are garbage.
@@ -47,7 +47,8 @@ impl Shared {
             return Ok(false);
         }
         let mut changes = Vec::new();
-        changes.extend(edit.removed.iter().map(|table| Change::RemoveTable { file: table.meta().file.clone() }));
+        changes
+            .extend(edit.removed.iter().map(|table| Change::RemoveTable { file: table.meta().file.clone() }));
         changes.extend(edit.added.iter().map(|(level, run, meta)| Change::AddTable {
             keyspace: edit.keyspace,
             level: *level,

@@ -59,7 +59,9 @@ impl Levels {
     /// Every table with its level.
     pub(crate) fn tables(&self) -> impl Iterator<Item = (u32, &Arc<Table>)> {
         let level0 = self.level0.iter().flat_map(|run| run.tables.iter().map(|table| (0, table)));
-        let deeper = (1..).zip(&self.deeper).flat_map(|(level, run)| run.tables.iter().map(move |table| (level, table)));
+        let deeper = (1..)
+            .zip(&self.deeper)
+            .flat_map(|(level, run)| run.tables.iter().map(move |table| (level, table)));
         level0.chain(deeper)
     }
 
@@ -96,13 +98,5 @@ impl Levels {
             }
         }
         None
-    }
-
-    pub(crate) fn level0_bytes(&self) -> u64 {
-        self.level0.iter().map(SortedRun::bytes).sum()
-    }
-
-    pub(crate) fn bytes(&self) -> u64 {
-        self.sorted_runs().map(SortedRun::bytes).sum()
     }
 }

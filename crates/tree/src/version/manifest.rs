@@ -63,7 +63,10 @@ pub(crate) fn load(storage: &dyn Storage) -> Result<Option<Loaded>> {
         let before = number.saturating_sub(1);
         if numbers.binary_search(&before).is_err() || before == number {
             let place = Place { file: file_name::manifest_edit(before), offset: None };
-            return Err(Error::corrupt(place, format!("the manifest edit before number {number} is missing")));
+            return Err(Error::corrupt(
+                place,
+                format!("the manifest edit before number {number} is missing"),
+            ));
         }
     }
     let mut state = State::default();

@@ -3,9 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use firn_engine::{
-    CompactionFilter, Compression, Error, KeyspaceSettings, MergeOperator, PrefixExtractor, Result, Semantics,
-};
+use firn_engine::{Compression, Error, KeyspaceSettings, MergeOperator, PrefixExtractor, Result, Semantics};
 use firn_format::Position;
 use firn_format::manifest::KeyspaceText;
 
@@ -31,7 +29,9 @@ impl Version {
     pub(crate) fn keyspace(&self, id: u32) -> Result<&Arc<Keyspace>> {
         match self.keyspaces.get(id as usize) {
             Some(Some(keyspace)) => Ok(keyspace),
-            _ => Err(Error::invalid(format!("there is no keyspace with id {id}; create it or look up its id by name"))),
+            _ => Err(Error::invalid(format!(
+                "there is no keyspace with id {id}; create it or look up its id by name"
+            ))),
         }
     }
 
@@ -94,29 +94,39 @@ pub(crate) struct Definition {
     pub(crate) name: String,
     pub(crate) settings: KeyspaceSettings,
     pub(crate) merge_operator: Option<Arc<dyn MergeOperator>>,
-    pub(crate) compaction_filter: Option<Arc<dyn CompactionFilter>>,
     pub(crate) prefix_extractor: Option<Arc<dyn PrefixExtractor>>,
 }
 
 impl Definition {
     /// `Invalid` if a name has no code registered.
-    pub(crate) fn new(id: u32, name: &str, settings: KeyspaceSettings, semantics: &Semantics) -> Result<Self> {
+    pub(crate) fn new(
+        id: u32,
+        name: &str,
+        settings: KeyspaceSettings,
+        semantics: &Semantics,
+    ) -> Result<Self> {
         let missing = |what: &str, code: &str| {
-            Error::invalid(format!("keyspace {name:?} uses the {what} {code:?}: register it before opening the database"))
+            Error::invalid(format!(
+                "keyspace {name:?} uses the {what} {code:?}: register it before opening the database"
+            ))
         };
         let merge_operator = match &settings.merge_operator {
             None => None,
-            Some(code) => Some(semantics.merge_operator(code).ok_or_else(|| missing("merge operator", code))?),
+            Some(code) => {
+                Some(semantics.merge_operator(code).ok_or_else(|| missing("merge operator", code))?)
+            }
         };
-        let compaction_filter = match &settings.compaction_filter {
-            None => None,
-            Some(code) => Some(semantics.compaction_filter(code).ok_or_else(|| missing("compaction filter", code))?),
-        };
+        if let Some(code) = &settings.compaction_filter {
+            // Jobs find the filter by its name; here it only has to be there.
+            semantics.compaction_filter(code).ok_or_else(|| missing("compaction filter", code))?;
+        }
         let prefix_extractor = match &settings.prefix_extractor {
             None => None,
-            Some(code) => Some(semantics.prefix_extractor(code).ok_or_else(|| missing("prefix extractor", code))?),
+            Some(code) => {
+                Some(semantics.prefix_extractor(code).ok_or_else(|| missing("prefix extractor", code))?)
+            }
         };
-        Ok(Self { id, name: name.to_owned(), settings, merge_operator, compaction_filter, prefix_extractor })
+        Ok(Self { id, name: name.to_owned(), settings, merge_operator, prefix_extractor })
     }
 }
 

@@ -30,7 +30,10 @@ impl Snapshots {
         let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
         let position = watermark();
         *counts.entry(position.sequence()).or_default() += 1;
-        Snapshot::new(Position(position.0), Arc::new(Pin { owner: Arc::clone(self), sequence: position.sequence() }))
+        Snapshot::new(
+            Position(position.0),
+            Arc::new(Pin { owner: Arc::clone(self), sequence: position.sequence() }),
+        )
     }
 
     /// Sequences of the snapshots alive, ascending: a record is visible to one that is greater than its own.

@@ -65,7 +65,10 @@ impl State {
             }
             Change::AddTable { keyspace, level, run, table } => {
                 if !self.keyspaces.contains_key(keyspace) {
-                    return Err(unfit(format!("table {} belongs to unknown keyspace {keyspace}", table.file)));
+                    return Err(unfit(format!(
+                        "table {} belongs to unknown keyspace {keyspace}",
+                        table.file
+                    )));
                 }
                 let state = TableState { keyspace: *keyspace, level: *level, run: *run, meta: table.clone() };
                 if self.tables.insert(table.file.clone(), state).is_some() {

@@ -22,7 +22,12 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    pub(crate) fn new(meta: TableMeta, reader: Arc<TableReader>, overwrites: f64, graveyard: Arc<Graveyard>) -> Self {
+    pub(crate) fn new(
+        meta: TableMeta,
+        reader: Arc<TableReader>,
+        overwrites: f64,
+        graveyard: Arc<Graveyard>,
+    ) -> Self {
         Self { meta, reader, overwrites, retired: AtomicBool::new(false), graveyard }
     }
 
@@ -42,11 +47,6 @@ impl Table {
     /// No version that is installed from now on holds the table.
     pub(crate) fn retire(&self) {
         self.retired.store(true, Ordering::Release);
-    }
-
-    /// Whether `key` lies in the table's bounds, range tombstones included.
-    pub(crate) fn spans(&self, key: &[u8]) -> bool {
-        self.meta.smallest.as_slice() <= key && key <= self.meta.largest.as_slice()
     }
 
     /// Whether the table's bounds touch `smallest..=largest`.

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use firn_engine::{CompletionSender, Result};
 
-use crate::shared::Shared;
+use crate::database::Database;
 
 /// Pace and stop of writers; counts what they cost.
 #[derive(Debug, Default)]
@@ -75,7 +75,7 @@ impl Admission {
     }
 }
 
-impl Shared {
+impl Database {
     /// Memory of the buffer: arenas of live segments, memtables and run indexes.
     pub(crate) fn buffer_bytes(&self) -> u64 {
         let version = self.version.load();

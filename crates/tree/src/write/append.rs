@@ -8,8 +8,8 @@ use firn_format::log::{FrameKind, FrameWriter, Record, frame_bytes, record_bytes
 use firn_format::{Kind, Position};
 use firn_pmem::Reservation;
 
+use crate::database::Database;
 use crate::log::Segment;
-use crate::shared::Shared;
 use crate::write::roll::{Freeze, Rolled};
 
 /// A frame that is copied into the log but not yet indexed or published.
@@ -21,7 +21,7 @@ pub(crate) struct Unpublished<'s> {
     pub(crate) span: Range<Position>,
 }
 
-/// What [`Shared::try_append`] came to.
+/// What [`Database::try_append`] came to.
 pub(crate) enum Appended {
     /// The frame is published; its end is the position to acknowledge.
     At(Position),
@@ -42,7 +42,7 @@ fn op_bytes(op: &Op<'_>) -> usize {
     record_bytes(op.key.len(), op.value.len(), op.expires_at_ms != 0)
 }
 
-impl Shared {
+impl Database {
     /// Refuses what can never be written: limits, unknown keyspaces, merges without an operator.
     pub(crate) fn validate<'o>(&self, ops: impl Iterator<Item = Op<'o>>) -> Result<()> {
         let settings = &self.settings;
@@ -53,15 +53,21 @@ impl Shared {
             let long = op.key.len().max(if op.kind == OpKind::DeleteRange { op.value.len() } else { 0 });
             if long > settings.key_bytes_max {
                 let max = settings.key_bytes_max;
-                return Err(Error::invalid(format!("a key of {long} bytes is longer than key_bytes_max = {max}")));
+                return Err(Error::invalid(format!(
+                    "a key of {long} bytes is longer than key_bytes_max = {max}"
+                )));
             }
             if op.kind != OpKind::DeleteRange && op.value.len() as u64 > settings.value_bytes_max {
                 let (long, max) = (op.value.len(), settings.value_bytes_max);
-                return Err(Error::invalid(format!("a value of {long} bytes is longer than value_bytes_max = {max}")));
+                return Err(Error::invalid(format!(
+                    "a value of {long} bytes is longer than value_bytes_max = {max}"
+                )));
             }
             if op.kind == OpKind::Merge && keyspace.definition.merge_operator.is_none() {
                 let name = &keyspace.definition.name;
-                return Err(Error::invalid(format!("keyspace {name:?} has no merge operator: create it with one")));
+                return Err(Error::invalid(format!(
+                    "keyspace {name:?} has no merge operator: create it with one"
+                )));
             }
             if op.kind == OpKind::DeleteRange && op.key >= op.value {
                 return Err(Error::invalid("a range to delete must end after it starts"));
@@ -71,7 +77,9 @@ impl Shared {
         match bytes {
             0 => Err(Error::invalid("the batch is empty")),
             1..=BATCH_BYTES_MAX => Ok(()),
-            _ => Err(Error::invalid(format!("a batch of {bytes} bytes is longer than 4 GiB less one log frame"))),
+            _ => Err(Error::invalid(format!(
+                "a batch of {bytes} bytes is longer than 4 GiB less one log frame"
+            ))),
         }
     }
 
@@ -80,7 +88,8 @@ impl Shared {
     /// Copies every byte once, into the arena; holds no lock across the copy. May create a segment's file.
     pub(crate) fn try_append<'o>(&self, ops: impl Iterator<Item = Op<'o>> + Clone) -> Result<Appended> {
         let frame = frame_bytes(ops.clone().map(|op| op_bytes(&op)).sum());
-        let filled = self.with_reservation(frame, |segment, reservation| self.fill(segment, reservation, ops))?;
+        let filled =
+            self.with_reservation(frame, |segment, reservation| self.fill(segment, reservation, ops))?;
         filled.map_or(Ok(Appended::Stopped), |end| end.map(Appended::At))
     }
 
@@ -168,7 +177,8 @@ impl Shared {
                 value: op.value,
             });
         }
-        let first_word = writer.finish(self.log.durable_through(), FrameKind::Batch, start, self.log.generation());
+        let first_word =
+            writer.finish(self.log.durable_through(), FrameKind::Batch, start, self.log.generation());
         Unpublished { segment, reservation, first_word, span: start..end }
     }
 
@@ -181,8 +191,10 @@ impl Shared {
         let Unpublished { segment, reservation, first_word, span } = unpublished;
         let mut position = Position(span.start.0 + firn_format::log::FRAME_HEADER_BYTES as u64);
         for op in ops {
-            let memtable =
-                segment.memtables().get(op.keyspace.0).ok_or_else(|| Error::bug("a record without a memtable"))?;
+            let memtable = segment
+                .memtables()
+                .get(op.keyspace.0)
+                .ok_or_else(|| Error::bug("a record without a memtable"))?;
             let sequence = position.sequence();
             let bytes = op_bytes(&op);
             memtable.charge(bytes);
@@ -204,7 +216,8 @@ impl Shared {
     pub(crate) fn publish_void(&self, segment: &Segment, mut reservation: Reservation<'_>) -> Result<()> {
         let start = segment.position(reservation.offset());
         let writer = FrameWriter::new(reservation.bytes_mut());
-        let first_word = writer.finish(self.log.durable_through(), FrameKind::Void, start, self.log.generation());
+        let first_word =
+            writer.finish(self.log.durable_through(), FrameKind::Void, start, self.log.generation());
         reservation.publish(first_word);
         self.log.advance().map(|_| ())
     }

@@ -5,12 +5,12 @@ use std::sync::{Arc, PoisonError};
 use firn_engine::Result;
 use firn_format::Position;
 
+use crate::database::Database;
 use crate::log::order::NextSegment;
 use crate::log::{MemtableSet, Segment, SegmentMap};
-use crate::shared::Shared;
 use crate::version::{Frozen, Keyspace};
 
-/// What [`Shared::roll`] came to.
+/// What [`Database::roll`] came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Rolled {
     /// Another segment is active now.
@@ -30,14 +30,16 @@ pub(crate) enum Freeze {
     Forced,
 }
 
-impl Shared {
+impl Database {
     /// Replaces the active segment, which begins at `base`, by the next one.
     ///
     /// Returns at once with `Next` if somebody else did. Creates a file; the first writer to overflow a segment
     /// does it for all.
     pub(crate) fn roll(&self, base: Position, freeze: Freeze) -> Result<Rolled> {
         let Some(mut next) = self.log.lock_roll(base)? else { return Ok(Rolled::Next) };
-        let Some(freeze) = self.may_begin(self.settings.segment_bytes, freeze) else { return Ok(Rolled::Stopped) };
+        let Some(freeze) = self.may_begin(self.settings.segment_bytes, freeze) else {
+            return Ok(Rolled::Stopped);
+        };
         let segment = self.begin_segment(&mut next, None, freeze)?;
         self.log.activate(&mut next, &segment);
         drop(next);
@@ -113,7 +115,8 @@ impl Shared {
 fn frozen(keyspace: &Keyspace, end: Position) -> Keyspace {
     let mut next = keyspace.clone();
     next.memtable = Arc::new(keyspace.memtable.successor());
-    next.frozen.insert(0, Frozen { memtable: Arc::clone(&keyspace.memtable), span: keyspace.memtable_start..end });
+    next.frozen
+        .insert(0, Frozen { memtable: Arc::clone(&keyspace.memtable), span: keyspace.memtable_start..end });
     next.memtable_start = end;
     next
 }

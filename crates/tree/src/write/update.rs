@@ -7,14 +7,14 @@
 //! system as a whole always moves on.
 
 use firn_engine::{Change, Error, KeyspaceId, Op, OpKind, Result, UpdateFn};
-use firn_format::{Position, Sequence};
 use firn_format::log::single_frame_bytes;
+use firn_format::{Position, Sequence};
 
+use crate::database::Database;
 use crate::read::{Found, Lookup};
-use crate::shared::Shared;
 use crate::write::append::Appended;
 
-impl Shared {
+impl Database {
     /// One attempt loop of an update; `Stopped` when the buffer is full.
     ///
     /// Blocks where the read misses memory.

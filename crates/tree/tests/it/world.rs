@@ -5,8 +5,8 @@ use std::sync::Arc;
 use firn_engine::blocking::Blocking;
 use firn_engine::conformance::{ADD, APPEND, PREFIX_4, semantics};
 use firn_engine::{
-    Durability, Engine, Error, KEYSPACE_DEFAULT, KeyspaceId, KeyspaceSettings, Position, ReadAt, Result, ScanRange,
-    WriteOptions,
+    Durability, Engine, Error, KEYSPACE_DEFAULT, KeyspaceId, KeyspaceSettings, Position, ReadAt, Result,
+    ScanRange, WriteOptions,
 };
 use firn_storage::place::{Crash, Memory};
 use firn_storage::{Clock, ManualClock, Storage, ThreadSpawn};
@@ -119,7 +119,12 @@ pub fn prefixed() -> KeyspaceSettings {
 }
 
 /// Keys and values of a scan.
-pub fn rows(session: &mut Blocking, at: ReadAt<'_>, keyspace: KeyspaceId, range: ScanRange) -> Vec<(Vec<u8>, Vec<u8>)> {
+pub fn rows(
+    session: &mut Blocking,
+    at: ReadAt<'_>,
+    keyspace: KeyspaceId,
+    range: ScanRange,
+) -> Vec<(Vec<u8>, Vec<u8>)> {
     session.scan(at, keyspace, range).unwrap().collect::<Result<_>>().unwrap()
 }
 

@@ -120,6 +120,7 @@ impl Parts {
             largest,
             span,
             level,
+            #[cfg(test)]
             sequence_range,
             live_bytes,
             dropped,

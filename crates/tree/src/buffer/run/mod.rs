@@ -35,7 +35,7 @@ pub(crate) use cursor::RunCursor;
 /// Entries of one prefix up to which a search walks them by their hashes instead of halving by their keys.
 const WALK_MAX: usize = 32;
 
-/// A sorted index over the records of one keyspace in a stretch of the log. Shared by versions and cursors;
+/// A sorted index over the records of one keyspace in a stretch of the log. Database by versions and cursors;
 /// immutable. Whoever holds it also keeps the segments of its span alive. What always holds:
 ///
 /// 1. Entries are sorted by (key, newest first), and no two have one sequence.
@@ -56,6 +56,7 @@ pub(crate) struct Run {
     pub(super) largest: Vec<u8>,
     pub(super) span: Range<Position>,
     level: u32,
+    #[cfg(test)]
     sequence_range: Option<(Sequence, Sequence)>,
     pub(super) live_bytes: u64,
     pub(super) dropped: Dropped,
@@ -143,6 +144,7 @@ impl Run {
 
     /// Whether a key of this hash may have a version here; `false` is certain. Range tombstones do not count.
     #[inline]
+    #[cfg(test)]
     pub(crate) fn may_contain(&self, hash: u32) -> bool {
         !self.entries.is_empty() && self.filter.contains(hash)
     }
@@ -192,6 +194,7 @@ impl Run {
     }
 
     /// Whether it holds neither versions nor range tombstones.
+    #[cfg(test)]
     pub(crate) fn is_empty(&self) -> bool {
         self.entries.is_empty() && self.tombstones.is_empty()
     }
@@ -207,6 +210,7 @@ impl Run {
     }
 
     /// Smallest and greatest sequence of its versions and range tombstones.
+    #[cfg(test)]
     pub(crate) fn sequence_range(&self) -> Option<(Sequence, Sequence)> {
         self.sequence_range
     }
@@ -217,6 +221,7 @@ impl Run {
     }
 
     /// What merges left out on the way to this run; the record bytes are garbage in its span.
+    #[cfg(test)]
     pub(crate) fn dropped(&self) -> Dropped {
         self.dropped
     }

@@ -23,7 +23,7 @@ use crate::write::admission::Admission;
 /// Lock order: `Log::roll`, then `manifest`, then `changing`, then everything else; `version` is read without
 /// a lock and stored only under `changing`.
 #[derive(Debug)]
-pub(crate) struct Shared {
+pub(crate) struct Database {
     pub(crate) storage: Arc<dyn Storage>,
     pub(crate) settings: TreeSettings,
     pub(crate) semantics: Semantics,
@@ -54,7 +54,7 @@ pub(crate) struct Shared {
     pub(crate) failure: OnceLock<Error>,
 }
 
-impl Shared {
+impl Database {
     /// Now, for expiry: never before a moment an earlier run of the database has seen.
     #[inline]
     pub(crate) fn now_ms(&self) -> u64 {
