@@ -134,7 +134,7 @@ settings! {
 
     /// Share of the live bytes that overwritten bytes in level 0 may reach before they are compacted away. Less
     /// means less space and more writing.
-    garbage_share_max: f64 = "0.2",
+    garbage_share_max: f64 = "0.35",
         "0.0 to 1.0", "choose a number in that range",
         |s| (0.0..=1.0).contains(&s.garbage_share_max);
 
@@ -190,7 +190,7 @@ impl Settings {
             table_bytes: 64 * MIB,
             filter_bits_per_key: 10,
             level0_runs_max: 12,
-            garbage_share_max: 0.2,
+            garbage_share_max: 0.35,
             compression: Compression::None,
             background_threads: 2,
             read_threads: 4,

@@ -199,13 +199,24 @@ impl Database {
                         busy.claim(&task);
                         break task;
                     }
-                    busy =
-                        self.schedule.work.wait_timeout(busy, POLL).unwrap_or_else(PoisonError::into_inner).0;
+                    busy = self.rest(busy);
                 }
             };
             // What fails for good is kept in `failure`; the rest is chosen again.
             let _kept = self.perform(task);
         }
+    }
+
+    /// Sleeps until there may be work; nudges sessions whose writes are delayed, which nobody else would.
+    fn rest<'b>(&self, busy: MutexGuard<'b, Busy>) -> MutexGuard<'b, Busy> {
+        let is_awaited = self.admission.is_awaited();
+        let pause = if is_awaited { NUDGE } else { POLL };
+        let (busy, waited) =
+            self.schedule.work.wait_timeout(busy, pause).unwrap_or_else(PoisonError::into_inner);
+        if is_awaited && waited.timed_out() {
+            self.admission.release();
+        }
+        busy
     }
 
     /// Does one unit of work on this thread, if there is any; tells whether there was.
@@ -357,6 +368,9 @@ impl Database {
         }
     }
 }
+
+/// How long sessions with delayed writes go without a nudge.
+const NUDGE: std::time::Duration = std::time::Duration::from_millis(2);
 
 /// How long a thread sleeps at most before it looks again.
 const POLL: std::time::Duration = std::time::Duration::from_millis(100);

@@ -4,9 +4,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use arc_swap::ArcSwap;
-use firn_engine::{Error, Result, Semantics};
+use firn_engine::{Durability, Error, Result, Semantics};
 use firn_storage::file::cache::BlockCache;
-use firn_storage::place::ReadPool;
+use firn_storage::place::{ReadPool, Rejected};
 use firn_storage::{Clock, Storage};
 
 use crate::background::Schedule;
@@ -98,5 +98,23 @@ impl Database {
 
     pub(crate) fn is_manual(&self) -> bool {
         self.schedule.is_manual()
+    }
+
+    /// Blocks until everything below `end` has `durability`.
+    pub(crate) fn make_durable(&self, end: firn_format::Position, durability: Durability) -> Result<()> {
+        match durability {
+            Durability::Process => self.log.write_through(end),
+            Durability::Disk => self.log.sync_through(end),
+        }
+    }
+
+    /// Runs `work` on the read pool, or here and now where there is none (deterministic tests).
+    pub(crate) fn on_pool(&self, work: impl FnOnce() + Send + 'static) {
+        let Some(pool) = &self.pool else { return work() };
+        match pool.submit(Box::new(work)) {
+            Ok(()) => {}
+            // A full queue slows whoever fills it; a closed one is drained by its last users.
+            Err(Rejected::Full(work) | Rejected::Closed(work)) => work(),
+        }
     }
 }

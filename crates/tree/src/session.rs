@@ -139,6 +139,7 @@ impl TreeSession {
         } else {
             let due = self.shared.clock.now() + delay;
             self.delayed.push((due, ticket, end, durability));
+            self.shared.admission.wait_in(&self.queue.sender());
         }
         Ok(Outcome::Pending(ticket))
     }
@@ -481,27 +482,6 @@ impl TreeSession {
             (due, again) => due.or(again)?,
         };
         Some(now + wait.max(Duration::from_micros(50)))
-    }
-}
-
-impl Database {
-    /// Blocks until everything below `end` has `durability`.
-    pub(crate) fn make_durable(&self, end: firn_format::Position, durability: Durability) -> Result<()> {
-        match durability {
-            Durability::Process => self.log.write_through(end),
-            Durability::Disk => self.log.sync_through(end),
-        }
-    }
-
-    /// Runs `work` on the read pool, or here and now where there is none (deterministic tests).
-    pub(crate) fn on_pool(&self, work: impl FnOnce() + Send + 'static) {
-        use firn_storage::place::Rejected;
-        let Some(pool) = &self.pool else { return work() };
-        match pool.submit(Box::new(work)) {
-            Ok(()) => {}
-            // A full queue slows whoever fills it; a closed one is drained by its last users.
-            Err(Rejected::Full(work) | Rejected::Closed(work)) => work(),
-        }
     }
 }
 

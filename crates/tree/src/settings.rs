@@ -65,7 +65,7 @@ impl Default for TreeSettings {
             table_bytes: 64 << 20,
             filter_bits_per_key: 10,
             level0_runs_max: 12,
-            garbage_share_max: 0.2,
+            garbage_share_max: 0.35,
             compression: Compression::None,
             background_threads: 2,
             read_threads: 4,
@@ -79,12 +79,6 @@ impl Default for TreeSettings {
 impl TreeSettings {
     /// `Invalid`, naming the setting, its value and its range, if one is out of range.
     pub fn validate(&self) -> Result<()> {
-        let check = |good: bool, name: &str, value: u64, range: &str| {
-            if good {
-                return Ok(());
-            }
-            Err(Error::invalid(format!("setting {name} = {value} must be {range}")))
-        };
         let granule = GRANULE_BYTES;
         check(
             self.segment_bytes >= granule
@@ -114,6 +108,11 @@ impl TreeSettings {
             self.log_bytes_max,
             "at least two segments (segment_bytes)",
         )?;
+        self.validate_counts()
+    }
+
+    /// The part of [`validate`](Self::validate) that is not about memory and the log.
+    fn validate_counts(&self) -> Result<()> {
         check(
             (2..=crate::buffer::MERGE_INPUTS_MAX).contains(&self.merge_fan_in),
             "merge_fan_in",
@@ -185,4 +184,12 @@ pub struct TreeOptions {
     pub create: bool,
     /// Opens without writing anything, beside other readers; excludes a writer.
     pub read_only: bool,
+}
+
+/// `Invalid`, naming the setting, its value and its range, unless it is `good`.
+fn check(good: bool, name: &str, value: u64, range: &str) -> Result<()> {
+    if good {
+        return Ok(());
+    }
+    Err(Error::invalid(format!("setting {name} = {value} must be {range}")))
 }

@@ -43,7 +43,8 @@ pub(crate) fn pick_drain<'v>(
     let mut chosen = Vec::new();
     for run in oldest.runs.iter().rev() {
         let span = run.span();
-        if busy.contains(&(oldest.id(), span.start)) || (bytes >= enough && span.start >= through) {
+        let is_wanted = span.start < through || (pressure && bytes < enough);
+        if busy.contains(&(oldest.id(), span.start)) || !is_wanted {
             break;
         }
         bytes += run.live_bytes() + run.memory_bytes();
@@ -52,3 +53,6 @@ pub(crate) fn pick_drain<'v>(
     chosen.reverse();
     (!chosen.is_empty()).then_some((oldest.id(), chosen))
 }
+
+#[cfg(test)]
+mod tests;

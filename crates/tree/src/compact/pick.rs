@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::version::levels::LEVEL_MAX;
-use crate::version::{Levels, Table};
+use crate::version::{Levels, SortedRun, Table};
 
 /// Limits that picking follows.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -209,6 +209,8 @@ fn pick_move(levels: &Levels, base: u32, busy: &BTreeSet<String>) -> Option<Choi
 /// A table of a level above the last that is over its target, with what it overlaps below.
 fn pick_deeper(levels: &Levels, rules: &PickRules, base: u32, busy: &BTreeSet<String>) -> Option<Choice> {
     let mut target = levels.deeper.get(LEVEL_MAX - 1).map_or(0, |run| run.bytes());
+    // The last level is not there where all of it was deleted before the database was opened.
+    let nothing = SortedRun::default();
     let mut best: Option<Choice> = None;
     for level in (base as usize..LEVEL_MAX).rev() {
         target /= rules.level_ratio;
@@ -217,7 +219,7 @@ fn pick_deeper(levels: &Levels, rules: &PickRules, base: u32, busy: &BTreeSet<St
         if score < 1.0 || best.as_ref().is_some_and(|best| best.score >= score) {
             continue;
         }
-        let below = &levels.deeper[level];
+        let below = levels.deeper.get(level).unwrap_or(&nothing);
         let cost = |table: &Arc<Table>| -> u64 {
             let meta = table.meta();
             below.overlapping(&meta.smallest, &meta.largest).map(|under| under.meta().bytes).sum::<u64>()
@@ -244,3 +246,6 @@ fn pick_deeper(levels: &Levels, rules: &PickRules, base: u32, busy: &BTreeSet<St
     }
     best
 }
+
+#[cfg(test)]
+mod tests;

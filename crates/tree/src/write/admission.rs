@@ -69,6 +69,11 @@ impl Admission {
         sessions.iter().for_each(CompletionSender::nudge);
     }
 
+    /// Whether a session waits for a nudge.
+    pub(crate) fn is_awaited(&self) -> bool {
+        !self.waiting.lock().unwrap_or_else(PoisonError::into_inner).sessions.is_empty()
+    }
+
     /// Asks for a nudge at the next [`release`](Self::release).
     pub(crate) fn wait_in(&self, session: &CompletionSender) {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner).sessions.push(session.clone());

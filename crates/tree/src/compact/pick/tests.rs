@@ -1,0 +1,209 @@
+//! Choices over levels made by hand, and over random ones.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, LazyLock};
+
+use firn_format::Sequence;
+use firn_format::key::{Entry, Kind};
+use firn_format::manifest::TableMeta;
+use firn_format::table::TableForm;
+use firn_storage::Storage;
+use firn_storage::file::cache::BlockCache;
+use firn_storage::file::table::{ReaderOptions, TableBuilder, TableReader};
+use firn_storage::place::Memory;
+
+use super::{Choice, PickRules, base_level, pick, pick_range};
+use crate::version::{Levels, Table};
+
+mod random;
+
+const RULES: PickRules = PickRules { depth_max: 3, share_max: 0.5, level_bytes_min: 1000, level_ratio: 10 };
+
+/// Any file: picking looks at what the manifest says of tables, never into them.
+static READER: LazyLock<Arc<TableReader>> = LazyLock::new(|| {
+    let memory = Memory::new();
+    let mut builder = TableBuilder::new("any", memory.create("any").unwrap(), TableForm::default());
+    let entry = Entry { key: b"k", sequence: Sequence(1), kind: Kind::Put, expires_at_ms: 0, value: b"v" };
+    builder.add(&entry).unwrap();
+    builder.finish().unwrap();
+    let cache = Arc::new(BlockCache::new(1 << 20));
+    let file = memory.open_read("any").unwrap();
+    Arc::new(TableReader::open_file("any", file, &cache, ReaderOptions::default()).unwrap())
+});
+
+/// A table over `smallest..=largest`; its name says where it was put at first.
+fn table(file: String, smallest: &[u8], largest: &[u8], bytes: u64, overwrites: f64) -> Arc<Table> {
+    assert!(smallest <= largest);
+    let meta = TableMeta {
+        file,
+        bytes,
+        file_checksum: 0,
+        smallest: smallest.to_vec(),
+        largest: largest.to_vec(),
+        sequence_min: Sequence(1),
+        sequence_max: Sequence(1),
+        entry_count: 1,
+        tombstone_count: 0,
+        range_tombstone_count: 0,
+        data_bytes: bytes,
+        content_hash: 0,
+    };
+    Arc::new(Table::new(meta, Arc::clone(&READER), overwrites, Arc::default()))
+}
+
+/// Levels from lines `"0.2 a-f"`: level 0, sorted run 2, keys a to f. Each table has 100 bytes and is called
+/// like its line; `"6 a-f 5000 0.9"` gives it 5000 bytes, of which 0.9 supersede something.
+fn levels(lines: &[&str]) -> Levels {
+    let mut levels = Levels::default();
+    for line in lines {
+        let words: Vec<&str> = line.split(' ').collect();
+        let (level, run) = words[0].split_once('.').unwrap_or((words[0], "0"));
+        let (smallest, largest) = words[1].split_once('-').unwrap();
+        let bytes = words.get(2).map_or(100, |bytes| bytes.parse().unwrap());
+        let overwrites = words.get(3).map_or(0.0, |share| share.parse().unwrap());
+        let name = format!("{} {}", words[0], words[1]);
+        let table = table(name, smallest.as_bytes(), largest.as_bytes(), bytes, overwrites);
+        levels.add(level.parse().unwrap(), run.parse().unwrap(), table);
+    }
+    levels
+}
+
+fn busy(names: &[&str]) -> BTreeSet<String> {
+    names.iter().map(|name| (*name).to_owned()).collect()
+}
+
+fn names(choice: &Choice) -> Vec<&str> {
+    choice.inputs.iter().map(|(_, _, table)| table.meta().file.as_str()).collect()
+}
+
+/// Names of the choice's inputs, its output level, whether it moves.
+#[track_caller]
+fn assert_picks(lines: &[&str], busy_names: &[&str], expected: Option<(&[&str], u32, bool)>) {
+    let choice = pick(&levels(lines), &RULES, &busy(busy_names));
+    let found = choice.as_ref().map(|choice| (names(choice), choice.output_level, choice.moves));
+    let expected = expected.map(|(names, level, moves)| (names.to_vec(), level, moves));
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn empty_levels_need_no_work() {
+    assert_picks(&[], &[], None);
+    assert!(pick_range(&Levels::default(), b"", None, &RULES).is_none());
+    assert_picks(&["6 a-m 9999999", "6 n-z 9999999"], &[], None);
+}
+
+#[test]
+fn tables_that_overlap_nothing_older_move() {
+    assert_picks(&["0.1 a-f", "0.1 g-k", "0.1 x-z", "6 h-p"], &[], Some((&["0.1 a-f", "0.1 x-z"], 6, true)));
+    // What is above them does not matter.
+    assert_picks(&["0.2 a-z", "0.1 a-f"], &[], Some((&["0.1 a-f"], 6, true)));
+    // Only the oldest sorted run is looked at; bounds that touch overlap.
+    assert_picks(&["0.2 a-f", "0.1 g-k", "6 k-p"], &[], None);
+    assert_picks(&["0.1 a-f", "0.1 x-z"], &["0.1 a-f"], Some((&["0.1 x-z"], 6, true)));
+    assert_picks(&["0.1 a-f"], &["0.1 a-f"], None);
+}
+
+#[test]
+fn a_deep_group_is_rewritten_with_what_it_overlaps() {
+    let shallow = ["0.2 a-f", "0.1 a-f", "6 c-k", "6 m-z"];
+    assert_picks(&shallow, &[], None);
+    let deep = ["0.3 a-b", "0.2 a-f", "0.1 e-h", "0.3 n-o", "6 c-k", "6 m-z"];
+    assert_picks(&deep, &[], Some((&["0.3 a-b", "0.2 a-f", "0.1 e-h", "6 c-k"], 6, false)));
+    // Tables of one sorted run count once, however many there are.
+    let wide = ["0.2 a-b", "0.2 c-d", "0.2 e-f", "0.2 g-h", "0.1 a-h", "6 a-h"];
+    assert_picks(&wide, &[], None);
+}
+
+#[test]
+fn groups_are_joined_by_what_lies_below() {
+    // Nothing in level 0 overlaps anything in level 0, but one table below overlaps all of it.
+    let joined = ["0.3 a-b", "0.2 d-e", "0.1 g-h", "6 a-z"];
+    assert_picks(&joined, &[], Some((&["0.3 a-b", "0.2 d-e", "0.1 g-h", "6 a-z"], 6, false)));
+    let apart = ["0.3 a-b", "0.2 d-e", "0.1 g-h", "6 a-c", "6 d-f", "6 g-z"];
+    assert_picks(&apart, &[], None);
+}
+
+#[test]
+fn the_most_urgent_group_goes_first() {
+    let lines =
+        ["0.4 m-n", "0.4 a-b", "0.3 m-n", "0.3 a-b", "0.2 m-n", "0.2 a-b", "0.1 m-n", "6 a-b", "6 m-n"];
+    assert_picks(&lines, &[], Some((&["0.4 m-n", "0.3 m-n", "0.2 m-n", "0.1 m-n", "6 m-n"], 6, false)));
+    assert_picks(&lines, &["0.3 m-n"], Some((&["0.4 a-b", "0.3 a-b", "0.2 a-b", "6 a-b"], 6, false)));
+    assert_picks(&lines, &["6 m-n"], Some((&["0.4 a-b", "0.3 a-b", "0.2 a-b", "6 a-b"], 6, false)));
+    assert_picks(&lines, &["6 m-n", "0.4 a-b"], None);
+}
+
+#[test]
+fn much_that_is_superseded_is_rewritten() {
+    assert_picks(&["0.1 a-f 100 0.9", "6 a-f 100"], &[], None);
+    assert_picks(&["0.1 a-f 300 0.9", "6 a-f 100"], &[], Some((&["0.1 a-f", "6 a-f"], 6, false)));
+    assert_picks(&["0.1 a-f 300 0.5", "6 a-f 100"], &[], None);
+    // What lies in other groups does not dilute it.
+    let lines = ["0.1 a-f 300 0.9", "6 a-f 100", "6 m-z 9000"];
+    assert_picks(&lines, &[], Some((&["0.1 a-f", "6 a-f"], 6, false)));
+    // A share of 0 means as soon as anything is superseded, and nothing if nothing is.
+    let zero = PickRules { share_max: 0.0, ..RULES };
+    assert!(pick(&levels(&["0.1 a-f 100 0.01", "6 a-f 100"]), &zero, &busy(&[])).is_some());
+    assert!(pick(&levels(&["0.1 a-f 100 0.0", "6 a-f 100"]), &zero, &busy(&[])).is_none());
+}
+
+#[test]
+fn the_base_level_rises_with_the_data() {
+    let base = |lines: &[&str]| base_level(&levels(lines), &RULES);
+    assert_eq!(base(&[]), 6);
+    assert_eq!(base(&["6 a-z 9999"]), 6, "a tenth would be less than a level is worth");
+    assert_eq!(base(&["6 a-z 10000"]), 5);
+    assert_eq!(base(&["6 a-z 99999"]), 5);
+    assert_eq!(base(&["6 a-z 100000"]), 4);
+    assert_eq!(base(&["6 a-z 1000000000000"]), 1, "level 1 is the first there is");
+    assert_eq!(base(&["3 a-b", "6 a-z 10"]), 3, "what lies higher is not skipped over");
+    assert_eq!(base(&["5 a-b"]), 5, "whatever lies in the last level");
+}
+
+#[test]
+fn level_0_goes_to_the_base_level_alone() {
+    let lines = ["0.3 a-f", "0.2 a-f", "0.1 a-f", "5 a-c", "5 x-z", "6 a-z 20000"];
+    assert_picks(&lines, &[], Some((&["0.3 a-f", "0.2 a-f", "0.1 a-f", "5 a-c"], 5, false)));
+}
+
+#[test]
+fn a_level_over_its_target_gives_its_cheapest_table() {
+    // A tenth of level 6 is 2000: level 5 is over it.
+    let lines = ["5 a-c 1500", "5 e-g 1500", "6 a-b 9000", "6 c-d 9000", "6 e-f 2000"];
+    assert_picks(&lines, &[], Some((&["5 e-g", "6 e-f"], 6, false)));
+    assert_picks(&lines, &["5 e-g"], Some((&["5 a-c", "6 a-b", "6 c-d"], 6, false)));
+    assert_picks(&lines, &["6 e-f"], Some((&["5 a-c", "6 a-b", "6 c-d"], 6, false)));
+    assert_picks(&lines, &["6 e-f", "6 c-d"], None);
+    assert_picks(&["5 a-c 1999", "6 a-b 20000"], &[], None);
+    // Nothing below: it moves.
+    let free = ["5 a-c 1500", "5 x-z 1500", "6 a-b 20000"];
+    assert_picks(&free, &[], Some((&["5 x-z"], 6, true)));
+}
+
+#[test]
+fn a_level_above_one_that_holds_nothing() {
+    // As found when all of the last level was deleted and the database opened again: there is no level 6.
+    let alone = levels(&["5 a-c 5000"]);
+    assert_eq!(alone.deeper.len(), 5);
+    let choice = pick(&alone, &RULES, &busy(&[])).unwrap();
+    assert_eq!((names(&choice), choice.output_level, choice.moves), (vec!["5 a-c"], 6, true));
+    // Levels 4 and 5: each is over what an empty last level allows; bytes decide.
+    assert_picks(&["4 a-c 5000", "5 x-z 2000"], &[], Some((&["4 a-c"], 5, true)));
+}
+
+#[test]
+fn a_range_takes_along_all_that_overlaps() {
+    let lines = ["0.2 a-d", "0.1 x-z", "5 c-f", "5 m-n", "6 a-b", "6 e-k", "6 p-q"];
+    let choose = |start: &[u8], end: Option<&[u8]>| {
+        pick_range(&levels(&lines), start, end, &RULES)
+            .map(|choice| (names(&choice).join(", "), choice.output_level, choice.moves))
+    };
+    let of = |names: &str, level| Some((names.to_owned(), level, false));
+    assert_eq!(choose(b"a", Some(b"b")), of("0.2 a-d, 5 c-f, 6 a-b, 6 e-k", 6));
+    assert_eq!(choose(b"l", Some(b"o")), of("5 m-n", 5), "not deeper than it lies");
+    assert_eq!(choose(b"o", Some(b"p")), None, "the end is not part of the range");
+    assert_eq!(choose(b"o", Some(b"p\0")), of("6 p-q", 6));
+    assert_eq!(choose(b"r", None), of("0.1 x-z", 5), "to the level that level 0 is compacted into");
+    let all = choose(b"", None).unwrap();
+    assert_eq!(all.0.split(", ").count(), lines.len());
+}
