@@ -173,6 +173,8 @@ impl Engine for Tree {
                 }
             }
         });
+        // No replay will ask for them, so that no sync need carry them.
+        shared.log.forget_below(manifest.state().log_start());
         drop(manifest);
         shared.roll_for_keyspaces()?;
         shared.drop_dead_segments();

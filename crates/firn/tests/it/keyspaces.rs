@@ -146,7 +146,6 @@ fn dropping_a_keyspace_gives_its_log_back() {
     assert!(log_files(dir.path()) >= 4);
     db.drop_keyspace(id).expect("dropped");
     db.wait_idle().expect("idle");
-    println!("{} {:?}", log_files(dir.path()), db.stats());
     assert!(log_files(dir.path()) <= 2, "the segment that was written to last, and its successor");
     db.put("after", "it").expect("put");
     db.close().expect("closed");

@@ -144,8 +144,8 @@ impl Log {
         assert!(end <= self.watermark(), "tables hold records up to {end}, before they are published");
     }
 
-    /// Forgets segments that lie wholly below `position`: they are synced, or their records are in tables that a
-    /// durable edit names.
+    /// Forgets segments that lie wholly below `position`: they are synced, or a durable edit says that no replay needs
+    /// them.
     pub(crate) fn forget_below(&self, position: Position) {
         let mut unsynced = self.lock_unsynced();
         while unsynced.len() > 1 && unsynced.front().is_some_and(|segment| segment.span_end() <= position) {
