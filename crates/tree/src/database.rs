@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use arc_swap::ArcSwap;
 use firn_engine::{Durability, Error, Result, Semantics};
+use firn_jobs::Local;
 use firn_storage::file::cache::BlockCache;
 use firn_storage::place::{ReadPool, Rejected};
 use firn_storage::{Clock, Storage};
@@ -39,7 +40,9 @@ pub(crate) struct Database {
     pub(crate) cache: Arc<BlockCache>,
     pub(crate) graveyard: Arc<Graveyard>,
     pub(crate) schedule: Schedule,
-    /// Cancels jobs in progress at close.
+    /// Where compactions run; gone once the database closes, which cancels them.
+    pub(crate) executor: Mutex<Option<Local>>,
+    /// Cancels drains in progress at close.
     pub(crate) control: firn_jobs::Control,
     pub(crate) counters: Counters,
     pub(crate) pool: Option<ReadPool>,

@@ -7,12 +7,14 @@ use arc_swap::ArcSwap;
 use firn_engine::{Error, KEYSPACE_DEFAULT, KeyspaceSettings, Place, Result};
 use firn_format::Position;
 use firn_format::manifest::Change;
+use firn_jobs::Local;
 use firn_storage::file::cache::BlockCache;
 use firn_storage::file::table::{ReaderOptions, TableReader};
 use firn_storage::place::ReadPool;
 use firn_storage::{Storage, StorageLock};
 
 use crate::background::Schedule;
+use crate::compact::run::from_job;
 use crate::database::Database;
 use crate::error::from_storage;
 use crate::log::segment::{Graveyard, MemtableSet, Segment};
@@ -76,6 +78,7 @@ pub(crate) fn open(options: &TreeOptions) -> Result<(Arc<Database>, Box<dyn Stor
         cache,
         graveyard,
         schedule: Schedule::new(matches!(options.background, Background::Manual) || options.read_only),
+        executor: Mutex::new(Some(executor(options)?)),
         control: firn_jobs::Control::new(),
         counters: Default::default(),
         pool,
@@ -90,6 +93,18 @@ pub(crate) fn open(options: &TreeOptions) -> Result<(Arc<Database>, Box<dyn Stor
         database.start_background(&**spawn)?;
     }
     Ok((database, lock))
+}
+
+/// Where compactions run: threads of their own, or the thread that chose them.
+fn executor(options: &TreeOptions) -> Result<Local> {
+    let (storage, semantics) = (Arc::clone(&options.storage), Arc::new(options.semantics.clone()));
+    match &options.background {
+        Background::Threads(spawn) if !options.read_only => {
+            let threads = options.settings.background_threads;
+            Local::threads(storage, semantics, &**spawn, threads).map_err(from_job)
+        }
+        _ => Ok(Local::inline(storage, semantics)),
+    }
 }
 
 /// Threads for reads that miss memory; `None` where the owner does all work.

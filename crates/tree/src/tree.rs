@@ -276,6 +276,7 @@ impl Database {
     /// Ends background work and makes what was acknowledged durable.
     fn shut_down(&self) -> Result<()> {
         self.control.cancel();
+        drop(self.executor.lock().unwrap_or_else(PoisonError::into_inner).take());
         self.schedule.stop();
         if let Some(pool) = &self.pool {
             pool.shutdown();

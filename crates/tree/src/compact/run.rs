@@ -1,11 +1,11 @@
 //! Jobs of one choice, and what becomes of their outputs.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
 
 use firn_engine::{Compression, Error, ErrorKind, Result};
 use firn_format::table::Compression as Codec;
-use firn_jobs::{JobInput, JobSpec, KeyRange, OutputForm, Rules};
+use firn_jobs::{Executor, JobInput, JobResult, JobSpec, KeyRange, OutputForm, Rules, partition};
 
 use super::pick::{Choice, pick_range};
 use crate::database::Database;
@@ -52,18 +52,44 @@ impl Database {
     fn rewrite(&self, keyspace: u32, choice: &Choice) -> Result<Option<Edit>> {
         let version = self.version.load_full();
         let Ok(state) = version.keyspace(keyspace) else { return Ok(None) };
-        let spec = self.spec(state, choice);
-        let result =
-            firn_jobs::run(&spec, &*self.storage, &self.semantics, &self.control).map_err(from_job)?;
-        firn_jobs::verify(&spec, &result).map_err(from_job)?;
+        let jobs = self.run_jobs(self.spec(state, choice))?;
+        let tables = jobs.into_iter().flat_map(|(_, result)| result.tables);
         Ok(Some(Edit {
             keyspace,
             removed: choice.inputs.iter().map(|(_, _, table)| Arc::clone(table)).collect(),
-            added: result.tables.into_iter().map(|table| (choice.output_level, 0, table)).collect(),
+            added: tables.map(|table| (choice.output_level, 0, table)).collect(),
             overwrites: 0.0,
             moved: Vec::new(),
             drained: None,
         }))
+    }
+
+    /// Runs `spec` on the executor, in several key ranges at once where it is large, and checks the results.
+    ///
+    /// # Errors
+    /// What a job failed with; no output is left then.
+    fn run_jobs(&self, spec: JobSpec) -> Result<Vec<(JobSpec, JobResult)>> {
+        let parts = (spec.input_bytes() / self.settings.table_bytes.max(1))
+            .clamp(1, self.settings.background_threads as u64);
+        let specs = partition(&spec, parts as usize);
+        let handles: Vec<_> = {
+            let executor = self.executor.lock().unwrap_or_else(PoisonError::into_inner);
+            let Some(executor) = executor.as_ref() else { return Err(closing()) };
+            specs
+                .iter()
+                .map(|spec| executor.submit(spec.clone()))
+                .collect::<firn_jobs::Result<_>>()
+                .map_err(from_job)?
+        };
+        let results: Vec<_> = handles.iter().map(|handle| handle.wait()).collect();
+        if let Some(error) = results.iter().find_map(|result| result.as_ref().err()).cloned() {
+            let outputs = results.into_iter().flatten().flat_map(|result| result.tables);
+            outputs.for_each(|table| self.graveyard.bury(table.file));
+            return Err(from_job(error));
+        }
+        let jobs: Vec<_> = specs.into_iter().zip(results.into_iter().flatten()).collect();
+        firn_jobs::verify_all(&jobs).map_err(from_job)?;
+        Ok(jobs)
     }
 
     fn spec(&self, state: &Keyspace, choice: &Choice) -> JobSpec {
@@ -144,6 +170,10 @@ fn moved(keyspace: u32, choice: &Choice) -> Option<Edit> {
 pub(crate) fn span_of(table: &Table) -> KeyRange {
     let meta = table.meta();
     KeyRange { start: meta.smallest.clone(), end: Some([meta.largest.as_slice(), &[0]].concat()) }
+}
+
+fn closing() -> Error {
+    Error::new(ErrorKind::Retry, "the database is being closed")
 }
 
 /// The contract's error for what a job said.
