@@ -60,7 +60,7 @@ impl AcknowledgedCounter {
 
     /// Says that record `number`, drawn before, is in the store.
     ///
-    /// At most [`WINDOW`] numbers may be open at once, far more than threads.
+    /// At most `WINDOW` numbers may be open at once, far more than threads.
     pub fn acknowledge(&self, number: u64) {
         self.slot(number).store(true, Ordering::Release);
         // Whoever holds the lock advances for the others; one that comes just too late is seen by the next.
