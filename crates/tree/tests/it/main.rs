@@ -11,3 +11,5 @@ mod verify_edits;
 mod flip;
 mod read_only;
 mod bad_input;
+mod places;
+mod faults;
