@@ -13,7 +13,7 @@ fn a_full_disk_refuses_writes_loses_nothing_and_resumes() {
     let world = World::new(tiny());
     let faulty = Faulty::new(Arc::new(world.storage.clone()));
     let tree = world.open_on(Arc::new(faulty.clone()), Background::Manual);
-    faulty.limit_space(Some(24 << 20));
+    faulty.limit_space(Some(24 << 20)).unwrap();
     let mut session = session(&tree);
     let value = vec![5; 100_000];
     let mut kept = 0_u32;
@@ -29,7 +29,7 @@ fn a_full_disk_refuses_writes_loses_nothing_and_resumes() {
     for number in 0..kept {
         assert_eq!(get(&mut session, &number.to_be_bytes()).as_deref(), Some(&value[..]), "{number}");
     }
-    faulty.limit_space(None);
+    faulty.limit_space(None).unwrap();
     put(&mut session, b"after", b"resumed");
     tree.flush().unwrap();
     drop((session, tree));

@@ -7,7 +7,7 @@ use firn_storage::place::Memory;
 use firn_storage::{ManualClock, Storage};
 use firn_tree::{Background, Tree, TreeOptions, TreeSettings};
 
-pub fn small() -> TreeSettings {
+pub(crate) fn small() -> TreeSettings {
     TreeSettings {
         memory_bytes: 64 << 20,
         segment_bytes: 4 << 20,
@@ -20,7 +20,7 @@ pub fn small() -> TreeSettings {
     }
 }
 
-pub fn options(storage: &Memory, settings: TreeSettings) -> TreeOptions {
+pub(crate) fn options(storage: &Memory, settings: TreeSettings) -> TreeOptions {
     TreeOptions {
         storage: Arc::new(storage.clone()) as Arc<dyn Storage>,
         settings,

@@ -13,7 +13,7 @@ use firn_storage::{Clock, ManualClock, Storage, ThreadSpawn};
 use firn_tree::{Background, Tree, TreeOptions, TreeSettings};
 
 /// The smallest segments there are, so that rolls, freezes and drains happen all the time.
-pub fn tiny() -> TreeSettings {
+pub(crate) fn tiny() -> TreeSettings {
     TreeSettings {
         memory_bytes: 64 << 20,
         segment_bytes: 4 << 20,
@@ -30,23 +30,23 @@ pub fn tiny() -> TreeSettings {
 
 /// Storage, clock and settings of one database; trees come and go.
 #[derive(Clone, Debug)]
-pub struct World {
-    pub storage: Memory,
-    pub clock: Arc<ManualClock>,
-    pub settings: TreeSettings,
+pub(crate) struct World {
+    pub(crate) storage: Memory,
+    pub(crate) clock: Arc<ManualClock>,
+    pub(crate) settings: TreeSettings,
 }
 
 impl World {
-    pub fn new(settings: TreeSettings) -> Self {
+    pub(crate) fn new(settings: TreeSettings) -> Self {
         Self { storage: Memory::new(), clock: Arc::new(ManualClock::new(1_000_000)), settings }
     }
 
     /// The same database as found after a crash.
-    pub fn crash(&self, crash: Crash) -> Self {
+    pub(crate) fn crash(&self, crash: Crash) -> Self {
         Self { storage: self.storage.crash(crash), ..self.clone() }
     }
 
-    pub fn options(&self) -> TreeOptions {
+    pub(crate) fn options(&self) -> TreeOptions {
         TreeOptions {
             storage: Arc::new(self.storage.clone()) as Arc<dyn Storage>,
             settings: self.settings.clone(),
@@ -60,66 +60,66 @@ impl World {
     }
 
     /// Opens it; background work happens when `step` is called.
-    pub fn open(&self) -> Result<Arc<Tree>> {
+    pub(crate) fn open(&self) -> Result<Arc<Tree>> {
         Tree::open(self.options())
     }
 
     /// Opens it with background threads.
-    pub fn open_threads(&self) -> Arc<Tree> {
+    pub(crate) fn open_threads(&self) -> Arc<Tree> {
         self.open_on(Arc::new(self.storage.clone()), threads())
     }
 
     /// Opens what lies on `storage`, some wrapper of this world's.
-    pub fn open_on(&self, storage: Arc<dyn Storage>, background: Background) -> Arc<Tree> {
+    pub(crate) fn open_on(&self, storage: Arc<dyn Storage>, background: Background) -> Arc<Tree> {
         Tree::open(TreeOptions { storage, background, ..self.options() }).unwrap()
     }
 }
 
-pub fn threads() -> Background {
+pub(crate) fn threads() -> Background {
     Background::Threads(Arc::new(ThreadSpawn::new()))
 }
 
-pub fn session(tree: &Tree) -> Blocking {
+pub(crate) fn session(tree: &Tree) -> Blocking {
     Blocking::new(tree.session())
 }
 
-pub fn put(session: &mut Blocking, key: &[u8], value: &[u8]) -> Position {
+pub(crate) fn put(session: &mut Blocking, key: &[u8], value: &[u8]) -> Position {
     session.put(KEYSPACE_DEFAULT, key, value, WriteOptions::default()).unwrap()
 }
 
 /// Puts and waits for the device.
-pub fn put_disk(session: &mut Blocking, key: &[u8], value: &[u8]) -> Result<Position> {
+pub(crate) fn put_disk(session: &mut Blocking, key: &[u8], value: &[u8]) -> Result<Position> {
     session.put(KEYSPACE_DEFAULT, key, value, DISK)
 }
 
 /// Options of a write that survives loss of power.
-pub const DISK: WriteOptions = WriteOptions { durability: Some(Durability::Disk), expires_at_ms: 0 };
+pub(crate) const DISK: WriteOptions = WriteOptions { durability: Some(Durability::Disk), expires_at_ms: 0 };
 
-pub fn get(session: &mut Blocking, key: &[u8]) -> Option<Vec<u8>> {
+pub(crate) fn get(session: &mut Blocking, key: &[u8]) -> Option<Vec<u8>> {
     get_in(session, KEYSPACE_DEFAULT, key)
 }
 
-pub fn get_in(session: &mut Blocking, keyspace: KeyspaceId, key: &[u8]) -> Option<Vec<u8>> {
+pub(crate) fn get_in(session: &mut Blocking, keyspace: KeyspaceId, key: &[u8]) -> Option<Vec<u8>> {
     session.get(ReadAt::Latest, keyspace, key).unwrap()
 }
 
 /// A keyspace with the suite's appending operator.
-pub fn appending() -> KeyspaceSettings {
+pub(crate) fn appending() -> KeyspaceSettings {
     KeyspaceSettings { merge_operator: Some(APPEND.to_owned()), ..KeyspaceSettings::default() }
 }
 
 /// A keyspace with the suite's adding operator.
-pub fn adding() -> KeyspaceSettings {
+pub(crate) fn adding() -> KeyspaceSettings {
     KeyspaceSettings { merge_operator: Some(ADD.to_owned()), ..KeyspaceSettings::default() }
 }
 
 /// A keyspace whose filters know the first four bytes of keys.
-pub fn prefixed() -> KeyspaceSettings {
+pub(crate) fn prefixed() -> KeyspaceSettings {
     KeyspaceSettings { prefix_extractor: Some(PREFIX_4.to_owned()), ..appending() }
 }
 
 /// Keys and values of a scan.
-pub fn rows(
+pub(crate) fn rows(
     session: &mut Blocking,
     at: ReadAt<'_>,
     keyspace: KeyspaceId,
@@ -129,12 +129,12 @@ pub fn rows(
 }
 
 /// Does background work until there is none.
-pub fn settle(tree: &Tree) {
+pub(crate) fn settle(tree: &Tree) {
     while tree.step().unwrap() {}
 }
 
 /// The seed of a random test: from `FIRN_SEED` if it is there, else `seed`. Printed, so that a failure can be repeated.
-pub fn seed(seed: u64) -> u64 {
+pub(crate) fn seed(seed: u64) -> u64 {
     #[expect(clippy::disallowed_methods, reason = "a test's seed comes from its caller")]
     let given = std::env::var("FIRN_SEED").ok().and_then(|text| text.parse().ok());
     let seed = given.unwrap_or(seed);
@@ -143,6 +143,6 @@ pub fn seed(seed: u64) -> u64 {
 }
 
 /// Says what an error is, with its causes, for assertions about it.
-pub fn describe(error: &Error) -> String {
+pub(crate) fn describe(error: &Error) -> String {
     format!("{:?}: {error}", error.kind())
 }
