@@ -19,7 +19,9 @@ impl Database {
         let cut = self.log.advance()?;
         self.freeze_all()?;
         let end = self.log.active().base();
-        self.log.sync_through(end.min(self.log.advance()?))?;
+        // Frames below that others still copy belong to the copy too.
+        self.log.wait_published(end)?;
+        self.log.sync_through(end)?;
         // No edit is committed while the files of this version are linked, so none of them can go.
         let manifest = self.manifest.lock().unwrap_or_else(PoisonError::into_inner);
         let version = self.version.load_full();
@@ -29,11 +31,11 @@ impl Database {
         let tables = version.live().flat_map(|keyspace| keyspace.levels.tables());
         names.extend(tables.map(|(_, table)| table.meta().file.clone()));
         let place = self.storage.link_into(&names, path).map_err(from_storage)?;
-        // The copy's log ends with the last linked segment: nothing may claim to be durable beyond that.
+        // The copy's log ends with the last linked segment, and is on the device through there.
         let mut state = manifest.state().clone();
         let replayed = segments.last().map(|segment| segment.position(segment.region().published()));
         let log_end = replayed.unwrap_or_else(|| state.log_start());
-        state.durable_through = state.durable_through.min(log_end);
+        state.durable_through = log_end;
         state.cut = log_end;
         let edit = ManifestEdit { number: 1, base: true, epoch: state.generation, changes: state.restated() };
         place.publish(&file_name::manifest_edit(1), &edit.encode()).map_err(from_storage)?;
