@@ -9,7 +9,7 @@ use firn_format::manifest::TableMeta;
 use firn_format::table::TableForm;
 use firn_format::tombstone::FragmentList;
 use firn_storage::Storage;
-use firn_storage::file::table::TableBuilder;
+use firn_storage::file::table::{TableBuilder, Unsynced};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::spec::OutputForm;
@@ -34,7 +34,8 @@ pub struct TableWriter<'s> {
     /// Where the open table's share of the keys begins.
     lower: Vec<u8>,
     created: Vec<String>,
-    finished: Vec<TableMeta>,
+    /// Synced together at the end: the device writes them while the next ones are made.
+    completed: Vec<Unsynced>,
 }
 
 impl<'s> TableWriter<'s> {
@@ -66,7 +67,7 @@ impl<'s> TableWriter<'s> {
             open: None,
             lower: Vec::new(),
             created: Vec::new(),
-            finished: Vec::new(),
+            completed: Vec::new(),
         })
     }
 
@@ -97,9 +98,11 @@ impl<'s> TableWriter<'s> {
     pub fn finish(mut self) -> Result<Vec<TableMeta>> {
         self.cut_at_splits(None)?;
         self.close(None)?;
+        let completed = std::mem::take(&mut self.completed);
+        let tables = completed.into_iter().map(Unsynced::sync).collect::<firn_storage::Result<_>>()?;
         self.storage.sync_dir()?;
         self.created.clear();
-        Ok(std::mem::take(&mut self.finished))
+        Ok(tables)
     }
 
     /// Closes the open table if `key` belongs in another one.
@@ -135,7 +138,7 @@ impl<'s> TableWriter<'s> {
         }
         if let Some(mut open) = self.open.take() {
             open.add_tombstones(&tombstones);
-            self.finished.push(open.finish()?);
+            self.completed.push(open.complete()?);
         }
         if let Some(upper) = upper {
             self.lower.clear();
@@ -156,6 +159,7 @@ impl<'s> TableWriter<'s> {
 impl Drop for TableWriter<'_> {
     fn drop(&mut self) {
         self.open = None;
+        self.completed.clear();
         for name in &self.created {
             // Nobody knows the name yet: if it stays, the committer removes it with the dead attempt's stem.
             let _ = self.storage.remove(name);

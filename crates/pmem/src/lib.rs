@@ -17,7 +17,8 @@
 //! All `unsafe` of this crate is in `region` and `memory`, and rests on these invariants. Those of order
 //! (which store is seen by which load) are in the protocol at the top of `region.rs`.
 //! 1. **Memory.** `Memory` owns `capacity` bytes at a fixed address, 8-aligned, zeroed before the region exists,
-//!    mapped until it is dropped. `capacity` is at most `isize::MAX`. Established in `Memory::zeroed`.
+//!    mapped until it is dropped. `capacity` is at most `isize::MAX`. Established in `Memory::zeroed`, and again by
+//!    `Memory::clear` before a [`Pool`] gives the memory of a dropped region to a new one.
 //! 2. **Reservations are disjoint.** The tail only grows, each growth by a successful reservation's length, so two
 //!    reservations never overlap and each lies inside the capacity. Established in `Region::reserve`.
 //! 3. **Words and bodies.** The first 8 bytes of a reservation are touched only as an atomic word until they are
@@ -33,7 +34,9 @@ mod memory;
 mod region;
 mod reservation;
 mod load;
+mod pool;
 
 pub use load::LoadError;
+pub use pool::Pool;
 pub use region::{Full, Region};
 pub use reservation::Reservation;

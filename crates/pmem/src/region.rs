@@ -31,10 +31,12 @@
 
 use crate::load::LoadError;
 use crate::memory::Memory;
+use crate::pool::Pool;
 use crate::reservation::Reservation;
 use crate::sync::{Apart, AtomicBool, AtomicUsize, Ordering, fence, spin_loop, yield_now};
 use std::fmt;
 use std::io;
+use std::sync::Arc;
 
 /// `sealed_end` of a region that still takes reservations.
 const OPEN: usize = usize::MAX;
@@ -47,7 +49,8 @@ const SPINS_MAX: u32 = 64;
 
 /// Memory of fixed capacity that writers fill frame by frame and readers read as it fills.
 ///
-/// It lives as long as its log segment is referred to; dropping it unmaps the memory.
+/// It lives as long as its log segment is referred to; dropping it unmaps the memory, or gives it back to the
+/// [`Pool`] it came from.
 /// 1. Bytes before [`published`](Self::published) never change; no others can be read.
 /// 2. Once a reservation has failed, none succeeds.
 pub struct Region {
@@ -56,6 +59,8 @@ pub struct Region {
     published: Apart<AtomicUsize>,
     sealed_end: AtomicUsize,
     abandoned: AtomicBool,
+    /// Where the memory goes when the region is dropped.
+    home: Option<Arc<Pool>>,
 }
 
 /// A reservation that found no room: the region is sealed, whoever sealed it.
@@ -82,17 +87,27 @@ impl Region {
     /// # Errors
     /// `InvalidInput` for zero or more than `isize::MAX` bytes; else what `mmap` said.
     pub fn anonymous(bytes: usize) -> io::Result<Region> {
+        Ok(Self::over(Self::memory_of(bytes)?, None))
+    }
+
+    /// Zeroed memory for a region of `bytes`.
+    pub(crate) fn memory_of(bytes: usize) -> io::Result<Memory> {
         let capacity = bytes
             .checked_next_multiple_of(8)
             .filter(|&rounded| rounded > 0 && rounded <= isize::MAX as usize);
-        let memory = Memory::zeroed(capacity.ok_or(io::ErrorKind::InvalidInput)?)?;
-        Ok(Region {
+        Memory::zeroed(capacity.ok_or(io::ErrorKind::InvalidInput)?)
+    }
+
+    /// A region over zeroed `memory`, which goes to `home` afterwards.
+    pub(crate) fn over(memory: Memory, home: Option<Arc<Pool>>) -> Region {
+        Region {
             memory,
             tail: Apart(AtomicUsize::new(0)),
             published: Apart(AtomicUsize::new(0)),
             sealed_end: AtomicUsize::new(OPEN),
             abandoned: AtomicBool::new(false),
-        })
+            home,
+        }
     }
 
     /// A region whose first `used` bytes are what `fill` writes, published, and which is sealed behind them.
@@ -302,6 +317,14 @@ impl Region {
     #[inline]
     pub(crate) fn memory(&self) -> &Memory {
         &self.memory
+    }
+}
+
+impl Drop for Region {
+    fn drop(&mut self) {
+        if let Some(home) = self.home.take() {
+            home.take_back(std::mem::replace(&mut self.memory, Memory::none()));
+        }
     }
 }
 

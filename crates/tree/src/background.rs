@@ -11,6 +11,7 @@ use firn_engine::{Error, ErrorKind, Result};
 use firn_format::Position;
 use firn_storage::Spawn;
 
+use crate::buffer::drain::Drain;
 use crate::buffer::pick::{pick_drain, pick_merge};
 use crate::compact::pick::{Choice, PickRules, pick};
 use crate::database::Database;
@@ -25,6 +26,8 @@ pub(crate) enum Task {
     Merge { keyspace: u32, runs: Vec<Position> },
     /// The oldest runs of a keyspace become tables; newest first.
     Drain { keyspace: u32, runs: Vec<Position> },
+    /// One key range of a drain that another thread began.
+    DrainPart { drain: Arc<Drain>, part: usize },
     /// Tables are rewritten or moved.
     Compact { keyspace: u32, choice: Choice },
     /// Files that nothing refers to are removed.
@@ -47,6 +50,8 @@ pub(crate) struct Busy {
     /// (keyspace, start of the run's span)
     pub(crate) runs: BTreeSet<(u32, Position)>,
     draining: BTreeSet<u32>,
+    /// Drains in progress, with the number of the next part that nobody has taken.
+    drains: Vec<(Arc<Drain>, usize)>,
     tables: BTreeSet<String>,
     running: usize,
     /// Compactions that began are finished, none begins.
@@ -69,6 +74,7 @@ impl Busy {
                 self.draining.insert(*keyspace);
                 self.runs.extend(runs.iter().map(|run| (*keyspace, *run)));
             }
+            Task::DrainPart { drain, .. } => drop(self.take_part(drain)),
             Task::Compact { choice, .. } => {
                 self.tables.extend(choice.inputs.iter().map(|(_, _, table)| table.meta().file.clone()));
             }
@@ -92,8 +98,15 @@ impl Busy {
                     self.tables.remove(&table.meta().file);
                 }
             }
-            Task::Bury => {}
+            Task::DrainPart { .. } | Task::Bury => {}
         }
+    }
+
+    /// The next part of `drain`, no longer to be had by others; `None` when all are taken.
+    fn take_part(&mut self, drain: &Arc<Drain>) -> Option<usize> {
+        let (_, next) = self.drains.iter_mut().find(|(known, _)| Arc::ptr_eq(known, drain))?;
+        *next += 1;
+        Some(*next - 1).filter(|part| *part < drain.part_count())
     }
 }
 
@@ -239,6 +252,10 @@ impl Database {
             Task::Freeze { keyspace } => self.freeze(*keyspace),
             Task::Merge { keyspace, runs } => self.merge_runs(*keyspace, runs),
             Task::Drain { keyspace, runs } => self.drain(*keyspace, runs),
+            Task::DrainPart { drain, part } => {
+                drain.run_part(*part, self);
+                Ok(())
+            }
             Task::Compact { keyspace, choice } => self.compact(*keyspace, choice),
             Task::Bury => self.bury(),
         };
@@ -273,6 +290,9 @@ impl Database {
         if !self.graveyard.is_empty() {
             return Some(Task::Bury);
         }
+        if let Some((drain, part)) = busy.drains.iter().find(|(drain, next)| *next < drain.part_count()) {
+            return Some(Task::DrainPart { drain: Arc::clone(drain), part: *part });
+        }
         if busy.refused.is_none() {
             let pressure = self.buffer_bytes() > self.settings.buffer_bytes;
             let idle = version.live().filter(|keyspace| !busy.draining.contains(&keyspace.id()));
@@ -304,6 +324,20 @@ impl Database {
         None
     }
 
+    /// Works on the parts of `drain` beside whoever else has time, until all are taken.
+    pub(crate) fn share_parts(&self, drain: &Arc<Drain>) {
+        self.schedule.lock().drains.push((Arc::clone(drain), 0));
+        if drain.part_count() > 1 {
+            self.wake_background();
+        }
+        loop {
+            let part = self.schedule.lock().take_part(drain);
+            let Some(part) = part else { break };
+            drain.run_part(part, self);
+        }
+        self.schedule.lock().drains.retain(|(known, _)| !Arc::ptr_eq(known, drain));
+    }
+
     pub(crate) fn pick_rules(&self) -> PickRules {
         PickRules {
             depth_max: (self.settings.level0_runs_max / 2).max(2),
@@ -314,13 +348,25 @@ impl Database {
     }
 
     pub(crate) fn bury(&self) -> Result<()> {
-        for name in self.graveyard.take() {
+        let dead = self.graveyard.take();
+        // A log of one segment has nothing to drain and may rest for long.
+        let is_resting = self.version.load().segments.segments().len() <= 1;
+        let offered = dead.offered.into_iter().filter(|name| is_resting || !self.log.spares.keep(name));
+        for name in dead.buried.into_iter().chain(offered) {
             // What cannot be removed now is found and removed by the next opening.
             let _removed = self.storage.remove(&name);
         }
+        self.log.spares.clean_arenas();
         self.schedule.lock().refused = None;
         self.admission.release();
         Ok(())
+    }
+
+    /// Removes the files and unmaps the arenas that are kept for segments to come.
+    pub(crate) fn give_up_spares(&self) {
+        self.log.spares.give_up_arenas();
+        self.log.spares.take_files().into_iter().for_each(|name| self.graveyard.bury(name));
+        self.wake_background();
     }
 
     /// Asks that everything below `through` be drained, and waits until it is.

@@ -27,6 +27,7 @@ impl Database {
         let version = self.version.load_full();
         let segments: Vec<_> =
             version.segments.segments().iter().filter(|segment| segment.base() < end).collect();
+        segments.iter().for_each(|segment| segment.keep_file());
         let mut names: Vec<String> = segments.iter().map(|segment| segment.name().to_owned()).collect();
         let tables = version.live().flat_map(|keyspace| keyspace.levels.tables());
         names.extend(tables.map(|(_, table)| table.meta().file.clone()));

@@ -21,7 +21,7 @@ use crate::log::segment::{Graveyard, MemtableSet, Segment};
 use crate::log::{Log, LogStart, SegmentMap};
 use crate::memtable::Memtable;
 use crate::recovery::{RecoveredLog, recover_log};
-use crate::settings::{Background, TreeOptions};
+use crate::settings::{Background, TreeOptions, TreeSettings};
 use crate::version::manifest::{Loaded, Manifest, load};
 use crate::version::set::from_text;
 use crate::version::state::State;
@@ -129,6 +129,7 @@ fn start_log(
         database: state.database,
         generation,
         segment_bytes: options.settings.segment_bytes,
+        spares_max: spares_max(&options.settings),
         graveyard: Arc::clone(graveyard),
         base: recovered.next_base,
         recovered_end: recovered.end,
@@ -142,6 +143,14 @@ fn start_log(
     version.segments = Arc::new(SegmentMap::new(segments));
     Ok(log)
 }
+
+/// Dead segments to keep for new ones: what a drain frees at once.
+fn spares_max(settings: &TreeSettings) -> usize {
+    (settings.buffer_bytes / 2 / settings.segment_bytes).clamp(1, SPARES_MAX) as usize
+}
+
+/// Most segments kept, however large the buffer is.
+const SPARES_MAX: u64 = 8;
 
 /// Share of a table that is taken to supersede older ones where nobody has estimated it.
 const OVERWRITES_UNKNOWN: f64 = 0.5;

@@ -130,8 +130,17 @@ fn survey(storage: &Arc<dyn Storage>, state: &State) -> Result<Surveyed> {
                 found.headless.insert(base, from_format(&name, 0, &error));
                 found.stale.push(name);
             }
+            // The file was another segment's, and the crash came before this one's header was written, or took
+            // the file's new name.
+            Ok(header) if header.base != base => {
+                check_owner(&name, &header, state)?;
+                let place = Place { file: name.clone(), offset: Some(32) };
+                let message = format!("expected base {base} as the name says, found {}", header.base);
+                found.headless.insert(base, Error::corrupt(place, message));
+                found.stale.push(name);
+            }
             Ok(header) => {
-                check_header(&name, base, &header, state)?;
+                check_owner(&name, &header, state)?;
                 let is_drained = header.base.0 + header.capacity <= start.0;
                 // Written before the recovery that recorded the cut, and beyond it: discarded then.
                 let is_cut = header.base > state.cut && header.generation < state.generation;
@@ -145,16 +154,13 @@ fn survey(storage: &Arc<dyn Storage>, state: &State) -> Result<Surveyed> {
     Ok(found)
 }
 
-/// Whether a good header is one that this database gave to a segment of this name.
-fn check_header(name: &str, base: Position, header: &SegmentHeader, state: &State) -> Result<()> {
+/// Whether a good header is one that this database wrote.
+fn check_owner(name: &str, header: &SegmentHeader, state: &State) -> Result<()> {
     let wrong = |offset, message: String| {
         Err(Error::corrupt(Place { file: name.to_owned(), offset: Some(offset) }, message))
     };
     if header.database != state.database {
         return wrong(16, "the log segment belongs to another database".to_owned());
-    }
-    if header.base != base {
-        return wrong(32, format!("expected base {base} as the name says, found {}", header.base));
     }
     if header.generation > state.generation {
         let (known, found) = (state.generation, header.generation);

@@ -192,7 +192,9 @@ impl Engine for Tree {
         self.shared.check_open()?;
         self.shared.freeze_all()?;
         let through = self.log().active().base();
-        self.shared.drain_through(through)
+        self.shared.drain_through(through)?;
+        self.shared.give_up_spares();
+        Ok(())
     }
 
     fn sync(&self) -> Result<Position> {
@@ -284,9 +286,11 @@ impl Database {
         if self.read_only {
             return Ok(());
         }
+        self.give_up_spares();
         self.bury()?;
         self.log.check()?;
         let end = self.log.end()?;
+        self.log.cut_file(end)?;
         self.log.sync_through(end)?;
         let mut manifest = self.manifest.lock().unwrap_or_else(PoisonError::into_inner);
         manifest.commit(&[Change::CleanEnd { position: end }, Change::Tick { ms: self.now_ms() }])

@@ -32,6 +32,27 @@ impl Memory {
         })
     }
 
+    /// No bytes.
+    pub(crate) fn none() -> Self {
+        Self {
+            words: Box::default(),
+            #[cfg(loom)]
+            firsts: Box::default(),
+            #[cfg(loom)]
+            bodies: Box::default(),
+        }
+    }
+
+    /// Zeroes every byte again.
+    pub(crate) fn clear(&mut self) {
+        let words = self.words.len();
+        self.words = (0..words).map(|_| UnsafeCell::new(0)).collect();
+        #[cfg(loom)]
+        {
+            self.firsts = (0..words).map(|_| loom::sync::atomic::AtomicU64::new(0)).collect();
+        }
+    }
+
     pub(crate) fn capacity(&self) -> usize {
         self.words.len() * 8
     }

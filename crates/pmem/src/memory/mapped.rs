@@ -58,6 +58,21 @@ impl Memory {
         Ok(Self { base, capacity, mapping, mapping_bytes, advised })
     }
 
+    /// No bytes; owns no mapping.
+    pub(crate) fn none() -> Self {
+        let none = NonNull::dangling();
+        Self { base: none, capacity: 0, mapping: none, mapping_bytes: 0, advised: Ok(()) }
+    }
+
+    /// Zeroes every byte again.
+    pub(crate) fn clear(&mut self) {
+        let bytes = self.capacity;
+        // SAFETY: `&mut self`: no region is over this memory and no slice of it lives, so all of it is ours.
+        #[expect(unsafe_code, reason = "the slice over the arena")]
+        let all = unsafe { self.slice_mut(0, bytes) };
+        all.fill(0);
+    }
+
     pub(crate) fn capacity(&self) -> usize {
         self.capacity
     }
@@ -156,6 +171,9 @@ impl Memory {
 
 impl Drop for Memory {
     fn drop(&mut self) {
+        if self.mapping_bytes == 0 {
+            return;
+        }
         // SAFETY: exactly the mapping made in `zeroed`; no borrow of it outlives `&mut self`.
         #[expect(unsafe_code, reason = "the system call")]
         let unmapped = unsafe { rustix::mm::munmap(self.mapping.as_ptr().cast(), self.mapping_bytes) };

@@ -1,12 +1,13 @@
-//! Draining: the oldest runs are written out as tables of level 0.
+//! Draining: the oldest runs are written out as tables of level 0, in several key ranges at once.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use firn_engine::{Error, Result};
+use firn_format::manifest::TableMeta;
 use firn_format::tombstone::FragmentList;
 use firn_format::{Position, Sequence};
-use firn_jobs::{Cursor, KeyRange, MergeCursor, Output, compact_source};
+use firn_jobs::{Cursor, KeyRange, MergeCursor, Output, OutputForm, Rules, compact_source};
 
 use super::Run;
 use super::freeze::runs_of;
@@ -16,11 +17,101 @@ use crate::compact::run::{from_job, span_of};
 use crate::database::Database;
 use crate::log::SegmentMap;
 use crate::stats::count;
-use crate::version::Levels;
 use crate::version::commit::Edit;
+use crate::version::{Keyspace, Levels};
 
 /// Tables of the base level between two cuts of a drain, in multiples of the table size.
 const PARTITION_TABLES: u64 = 4;
+
+/// A drain in progress. Its parts, neighbouring key ranges, are taken one by one by whoever has time.
+#[derive(Debug)]
+pub(crate) struct Drain {
+    /// Newest first.
+    runs: Vec<Arc<Run>>,
+    segments: Arc<SegmentMap>,
+    tombstones: FragmentList,
+    rules: Rules,
+    form: OutputForm,
+    stem: String,
+    ranges: Vec<KeyRange>,
+    /// What came of each part.
+    results: Mutex<Vec<Option<Result<Vec<TableMeta>>>>>,
+    finished: Condvar,
+}
+
+impl Drain {
+    /// How many parts it has; at least one.
+    pub(crate) fn part_count(&self) -> usize {
+        self.ranges.len()
+    }
+
+    /// Writes the tables of one part; the result is kept for [`wait`](Self::wait).
+    pub(crate) fn run_part(&self, part: usize, database: &Database) {
+        let mut report = Report { drain: self, part, result: None };
+        report.result = Some(self.write_part(part, database));
+    }
+
+    fn write_part(&self, part: usize, database: &Database) -> Result<Vec<TableMeta>> {
+        let range = &self.ranges[part];
+        let cursor = |run: &Arc<Run>| -> Box<dyn Cursor> {
+            Box::new(run.cursor(Sequence::MAX, Arc::clone(&self.segments)))
+        };
+        let mut source = MergeCursor::new(self.runs.iter().map(cursor).collect());
+        let mut form = self.form.clone();
+        form.splits.retain(|split| *split > range.start && range.contains(split));
+        let stem = format!("{}-{part}", self.stem);
+        let output =
+            Output { storage: &*database.storage, semantics: &database.semantics, form: &form, stem: &stem };
+        compact_source(&mut source, &self.tombstones, range, &self.rules, &output, &database.control)
+            .map(|result| result.tables)
+            .map_err(from_job)
+    }
+
+    /// Blocks until every part has ended; the tables in order of keys.
+    ///
+    /// # Errors
+    /// What the first part to fail said; the tables of the others are given to `remove` then.
+    fn wait(&self, remove: impl Fn(String)) -> Result<Vec<TableMeta>> {
+        let results = self.lock();
+        let mut results = self
+            .finished
+            .wait_while(results, |results| results.iter().any(Option::is_none))
+            .unwrap_or_else(PoisonError::into_inner);
+        let (mut tables, mut failure) = (Vec::new(), None);
+        for result in results.drain(..).flatten() {
+            match result {
+                Ok(part) => tables.extend(part),
+                Err(error) => failure = failure.or(Some(error)),
+            }
+        }
+        match failure {
+            None => Ok(tables),
+            Some(error) => {
+                tables.into_iter().for_each(|table| remove(table.file));
+                Err(error)
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Option<Result<Vec<TableMeta>>>>> {
+        self.results.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Tells the drain how a part ended, also when that was by a panic.
+struct Report<'d> {
+    drain: &'d Drain,
+    part: usize,
+    result: Option<Result<Vec<TableMeta>>>,
+}
+
+impl std::ops::Drop for Report<'_> {
+    fn drop(&mut self) {
+        let died = || Err(Error::bug("a part of a drain panicked"));
+        self.drain.lock()[self.part] = Some(self.result.take().unwrap_or_else(died));
+        self.drain.finished.notify_all();
+    }
+}
 
 impl Database {
     /// Writes runs of `keyspace` (the oldest, by the starts of their spans, newest first) out as one sorted run.
@@ -34,28 +125,17 @@ impl Database {
         let runs = runs_of(state, starts)?;
         let end =
             runs.iter().map(|run| run.span().end).max().ok_or_else(|| Error::bug("a drain of no runs"))?;
-        let cursor = |run: &Arc<Run>| -> Box<dyn Cursor> {
-            Box::new(run.cursor(Sequence::MAX, Arc::clone(&version.segments)))
-        };
-        let mut source = MergeCursor::new(runs.iter().map(cursor).collect());
-        let tombstones: Vec<&FragmentList> = runs.iter().map(|run| &**run.range_tombstones()).collect();
-        let tombstones = FragmentList::merge(&tombstones);
-        let older = state.levels.tables().map(|(_, table)| span_of(table)).collect();
-        let form = self.output_form(state, 0, self.partition_splits(&state.levels));
-        let stem = self.next_stem();
-        let output = Output { storage: &*self.storage, semantics: &self.semantics, form: &form, stem: &stem };
-        let rules = self.rules(state, older);
-        let result =
-            compact_source(&mut source, &tombstones, &KeyRange::all(), &rules, &output, &self.control)
-                .map_err(from_job)?;
-        let outputs = result.tables;
+        let overwrites = overwrites(&runs, &version.segments, &state.levels);
+        let drain = Arc::new(self.plan_drain(state, runs, Arc::clone(&version.segments)));
+        self.share_parts(&drain);
+        let outputs = drain.wait(|name| self.graveyard.bury(name))?;
         let bytes: u64 = outputs.iter().map(|table| table.bytes).sum();
         let run = self.next_run.fetch_add(1, Ordering::Relaxed);
         let committed = self.commit_or_remove(Edit {
             keyspace,
             removed: Vec::new(),
             added: outputs.into_iter().map(|table| (0, run, table)).collect(),
-            overwrites: overwrites(&runs, &version.segments, &state.levels),
+            overwrites,
             moved: Vec::new(),
             drained: Some((starts.to_vec(), end)),
         })?;
@@ -68,6 +148,26 @@ impl Database {
         self.pace_by_debt();
         self.admission.release();
         Ok(())
+    }
+
+    fn plan_drain(&self, state: &Keyspace, runs: Vec<Arc<Run>>, segments: Arc<SegmentMap>) -> Drain {
+        let tombstones: Vec<&FragmentList> = runs.iter().map(|run| &**run.range_tombstones()).collect();
+        let tombstones = FragmentList::merge(&tombstones);
+        let older = state.levels.tables().map(|(_, table)| span_of(table)).collect();
+        let bytes: u64 = runs.iter().map(|run| run.live_bytes()).sum();
+        let parts = (bytes / self.settings.table_bytes).clamp(1, self.settings.background_threads as u64);
+        let ranges = key_ranges(&runs, &segments, parts as usize);
+        Drain {
+            tombstones,
+            rules: self.rules(state, older),
+            form: self.output_form(state, 0, self.partition_splits(&state.levels)),
+            stem: self.next_stem(),
+            results: Mutex::new(ranges.iter().map(|_| None).collect()),
+            finished: Condvar::new(),
+            ranges,
+            runs,
+            segments,
+        }
     }
 
     /// Keys at which a drain cuts its tables, so that groups of level 0 and the base level stay apart.
@@ -85,6 +185,23 @@ impl Database {
         }
         splits
     }
+}
+
+/// All keys as up to `parts` ranges with about as many entries of the longest run in each.
+fn key_ranges(runs: &[Arc<Run>], records: &SegmentMap, parts: usize) -> Vec<KeyRange> {
+    let longest = runs.iter().max_by_key(|run| run.len());
+    let step = longest.map_or(1, |run| run.len() / parts).max(1);
+    let samples = longest.into_iter().flat_map(|run| run.sample(step)).skip(1).take(parts - 1);
+    let keys = samples.filter_map(|(position, _)| Some(records.record(position)?.key.to_vec()));
+    let mut ranges = vec![KeyRange::all()];
+    for key in keys {
+        // Versions of one key stay together.
+        if let Some(last) = ranges.last_mut().filter(|last| last.start < key) {
+            last.end = Some(key.clone());
+            ranges.push(KeyRange { start: key, end: None });
+        }
+    }
+    ranges
 }
 
 /// Entries of a run for each one that [`overwrites`] looks up.

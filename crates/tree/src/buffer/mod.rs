@@ -6,7 +6,7 @@ mod run;
 mod merge;
 pub(crate) mod freeze;
 pub(crate) mod pick;
-mod drain;
+pub(crate) mod drain;
 
 pub(crate) use entry::{RunEntry, prefix_word};
 pub(crate) use merge::{MERGE_INPUTS_MAX, MergeTask, Progress};

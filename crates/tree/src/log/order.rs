@@ -9,11 +9,11 @@ use firn_engine::{Error, ErrorKind, Result};
 use firn_format::Position;
 use firn_format::log::{SEGMENT_HEADER_BYTES, SegmentHeader};
 use firn_format::{FormatVersion, key::GRANULE_BYTES};
-use firn_pmem::Region;
-use firn_storage::Storage;
+use firn_storage::{Storage, WriteFile};
 
 use super::group::{GroupWriter, SPINS_MAX};
 use super::segment::{Graveyard, MemtableSet, Segment};
+use super::spare::Spares;
 use crate::error::from_storage;
 
 /// The log of one open database.
@@ -25,6 +25,7 @@ pub(crate) struct Log {
     database: u128,
     generation: u64,
     segment_bytes: u64,
+    pub(crate) spares: Spares,
     graveyard: Arc<Graveyard>,
     /// The segment that reservations are made in.
     active: ArcSwap<Segment>,
@@ -70,6 +71,8 @@ pub(crate) struct LogStart {
     pub(crate) database: u128,
     pub(crate) generation: u64,
     pub(crate) segment_bytes: u64,
+    /// Arenas and files of dead segments to keep for new ones.
+    pub(crate) spares_max: usize,
     pub(crate) graveyard: Arc<Graveyard>,
     /// Base of the first segment: after every span the database ever used.
     pub(crate) base: Position,
@@ -95,21 +98,25 @@ impl Log {
             generation: start.generation,
             capacity: start.segment_bytes,
         };
-        let region = region(start.segment_bytes)?;
-        let first = if start.writable {
-            make_segment(&start.storage, header, region, memtables, &start.graveyard)?
-        } else {
-            Segment::new(header, region, None, memtables, Arc::clone(&start.graveyard))
+        let spares = Spares::new(start.segment_bytes, start.spares_max)?;
+        let file = match start.writable {
+            true => Some(begin_file(&*start.storage, &spares, &header)?),
+            false => None,
         };
-        let first = Arc::new(first);
+        let region = spares.arena(start.segment_bytes)?;
+        let first = Arc::new(Segment::new(header, region, file, memtables, Arc::clone(&start.graveyard)));
         let mut unsynced = VecDeque::from(start.recovered);
         unsynced.push_back(Arc::clone(&first));
+        if first.file().is_some() {
+            first.may_leave_file();
+        }
         let position = first.position(0).0;
         Ok(Self {
             storage: start.storage,
             database: start.database,
             generation: start.generation,
             segment_bytes: start.segment_bytes,
+            spares,
             graveyard: start.graveyard,
             active: ArcSwap::new(Arc::clone(&first)),
             publishing: ArcSwap::new(Arc::clone(&first)),
@@ -214,6 +221,15 @@ impl Log {
         Ok(end)
     }
 
+    /// Cuts the active segment's file at the log's `end`: what follows is from the file's earlier life, or was set
+    /// aside for frames that will not come.
+    pub(crate) fn cut_file(&self, end: Position) -> Result<()> {
+        let active = self.active.load();
+        let Some(file) = active.file() else { return Ok(()) };
+        self.write_through(end)?;
+        file.set_len(end.0.saturating_sub(active.base().0)).map_err(from_storage)
+    }
+
     /// Returns when everything below `end` is published. `end` must have been reserved.
     pub(crate) fn wait_published(&self, end: Position) -> Result<()> {
         let mut spins = 0;
@@ -241,7 +257,7 @@ impl Log {
             None => self.segment_bytes,
             Some(bytes) => ((bytes + SEGMENT_HEADER_BYTES) as u64).next_multiple_of(GRANULE_BYTES),
         };
-        let region = region(capacity)?;
+        let region = self.spares.arena(capacity)?;
         let header = SegmentHeader {
             version: FormatVersion::CURRENT,
             database: self.database,
@@ -250,7 +266,11 @@ impl Log {
             generation: self.generation,
             capacity,
         };
-        let segment = make_segment(&self.storage, header, region, memtables, &self.graveyard)?;
+        let file = begin_file(&*self.storage, &self.spares, &header)?;
+        let segment = Segment::new(header, region, Some(file), memtables, Arc::clone(&self.graveyard));
+        if capacity == self.segment_bytes {
+            segment.may_leave_file();
+        }
         self.written_bytes.fetch_add(SEGMENT_HEADER_BYTES as u64, Ordering::Relaxed);
         next.base = segment.span_end();
         Ok(Arc::new(segment))
@@ -285,33 +305,10 @@ impl Log {
     }
 }
 
-fn region(capacity: u64) -> Result<Region> {
-    let bytes = usize::try_from(capacity)
-        .map_err(|_| Error::invalid("a log segment does not fit this machine's memory"))?
-        - SEGMENT_HEADER_BYTES;
-    Region::anonymous(bytes).map_err(|error| {
-        Error::new(ErrorKind::Retry, format!("cannot map {capacity} bytes for a log segment")).because(error)
-    })
-}
-
-fn make_segment(
-    storage: &Arc<dyn Storage>,
-    header: SegmentHeader,
-    region: Region,
-    memtables: MemtableSet,
-    graveyard: &Arc<Graveyard>,
-) -> Result<Segment> {
+/// The file of the segment that `header` describes, with that header.
+fn begin_file(storage: &dyn Storage, spares: &Spares, header: &SegmentHeader) -> Result<Arc<dyn WriteFile>> {
     let name = firn_format::file_name::log_segment(header.base);
-    let file = match storage.create(&name) {
-        Err(error) if error.kind == firn_storage::ErrorKind::Exists => {
-            // A roll that ran out of disk left its file behind; no frame can be in it.
-            storage.remove(&name).map_err(from_storage)?;
-            storage.create(&name)
-        }
-        created => created,
-    }
-    .map_err(from_storage)?;
-    file.allocate(header.capacity).map_err(from_storage)?;
+    let file = spares.file(storage, &name, header.capacity)?;
     file.write_at(0, &header.encode()).map_err(from_storage)?;
-    Ok(Segment::new(header, region, Some(file), memtables, Arc::clone(graveyard)))
+    Ok(file)
 }

@@ -1,7 +1,7 @@
 //! One log segment: an arena in memory and a file with the same bytes.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use firn_format::Position;
 use firn_format::log::{SEGMENT_HEADER_BYTES, SegmentHeader};
@@ -14,7 +14,8 @@ use crate::memtable::Memtable;
 ///
 /// 1. The file's bytes are the header, then the arena's published bytes; nothing else is ever written to it.
 /// 2. Its positions are `base + file offset`; no other segment of the database ever has them.
-/// 3. Once [`retire`](Self::retire)d, the file is removed after the last holder lets go.
+/// 3. Once [`retire`](Self::retire)d, the file is removed, or given to a new segment, after the last holder lets go.
+/// 4. Only a file that this process made and that no checkpoint links is given to a new segment.
 #[derive(Debug)]
 pub(crate) struct Segment {
     header: SegmentHeader,
@@ -23,6 +24,7 @@ pub(crate) struct Segment {
     file: Option<Arc<dyn WriteFile>>,
     memtables: MemtableSet,
     retired: AtomicBool,
+    leaves_file: AtomicBool,
     graveyard: Arc<Graveyard>,
 }
 
@@ -35,7 +37,8 @@ impl Segment {
         graveyard: Arc<Graveyard>,
     ) -> Self {
         let name = firn_format::file_name::log_segment(header.base);
-        Self { header, name, region, file, memtables, retired: AtomicBool::new(false), graveyard }
+        let (retired, leaves_file) = (AtomicBool::new(false), AtomicBool::new(false));
+        Self { header, name, region, file, memtables, retired, leaves_file, graveyard }
     }
 
     /// First position of the segment's span (its header's).
@@ -81,6 +84,16 @@ impl Segment {
         self.region.sealed_end().unwrap_or(self.region.capacity()) as u64
     }
 
+    /// Its file may become another segment's: it is of the usual capacity, and nobody else has a name for it.
+    pub(crate) fn may_leave_file(&self) {
+        self.leaves_file.store(true, Ordering::Release);
+    }
+
+    /// Its file is about to get a second name, so its bytes must stay.
+    pub(crate) fn keep_file(&self) {
+        self.leaves_file.store(false, Ordering::Release);
+    }
+
     /// Nothing refers to the segment any more: its file goes when the last holder does.
     pub(crate) fn retire(&self) {
         self.retired.store(true, Ordering::Release);
@@ -90,7 +103,11 @@ impl Segment {
 impl Drop for Segment {
     fn drop(&mut self) {
         if self.retired.load(Ordering::Acquire) {
-            self.graveyard.bury(std::mem::take(&mut self.name));
+            let name = std::mem::take(&mut self.name);
+            match self.leaves_file.load(Ordering::Acquire) {
+                true => self.graveyard.offer(name),
+                false => self.graveyard.bury(name),
+            }
         }
     }
 }
@@ -115,22 +132,40 @@ impl MemtableSet {
     }
 }
 
-/// Names of files whose last holder is gone, waiting to be removed by background work.
+/// Names of files whose last holder is gone, waiting for background work to remove them or to use them again.
 #[derive(Debug, Default)]
 pub(crate) struct Graveyard {
-    names: Mutex<Vec<String>>,
+    names: Mutex<Dead>,
+}
+
+/// What a [`Graveyard`] holds.
+#[derive(Debug, Default)]
+pub(crate) struct Dead {
+    /// To be removed.
+    pub(crate) buried: Vec<String>,
+    /// Log segments whose files others may have.
+    pub(crate) offered: Vec<String>,
 }
 
 impl Graveyard {
     pub(crate) fn bury(&self, name: String) {
-        self.names.lock().unwrap_or_else(PoisonError::into_inner).push(name);
+        self.lock().buried.push(name);
+    }
+
+    pub(crate) fn offer(&self, name: String) {
+        self.lock().offered.push(name);
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.names.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
+        let dead = self.lock();
+        dead.buried.is_empty() && dead.offered.is_empty()
     }
 
-    pub(crate) fn take(&self) -> Vec<String> {
-        std::mem::take(&mut *self.names.lock().unwrap_or_else(PoisonError::into_inner))
+    pub(crate) fn take(&self) -> Dead {
+        std::mem::take(&mut *self.lock())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Dead> {
+        self.names.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -24,7 +24,7 @@ struct Link {
     live_records: u64,
 }
 
-/// A segment without a header that can be read.
+/// A segment without a header of its own that can be read.
 struct Headless {
     name: String,
     base: Position,
@@ -40,7 +40,12 @@ impl Verifier<'_> {
             let bytes = self.files.get(&name).copied().unwrap_or(0);
             if let Some(content) = self.read(&name) {
                 match SegmentHeader::decode(&content) {
-                    Ok(header) => links.extend(self.check_segment(&name, base, header, &content, known)),
+                    // The file was another segment's when the crash came.
+                    Ok(header) if header.base != base && header.database == known.state.database => {
+                        let message = format!("expected base {base} as the name says, found {}", header.base);
+                        headless.push(Headless { name, base, offset: 32, message });
+                    }
+                    Ok(header) => links.extend(self.check_segment(&name, header, &content, known)),
                     Err(error) => headless.push(Headless {
                         name,
                         base,
@@ -78,7 +83,6 @@ impl Verifier<'_> {
     fn check_segment(
         &mut self,
         name: &str,
-        base: Position,
         header: SegmentHeader,
         content: &FileBytes,
         known: &Known,
@@ -88,14 +92,6 @@ impl Verifier<'_> {
             let message =
                 format!("expected database {:032x}, found {:032x}", state.database, header.database);
             self.damage(name, Some(16), message);
-            return None;
-        }
-        if header.base != base {
-            self.damage(
-                name,
-                Some(32),
-                format!("expected base {base} as the name says, found {}", header.base),
-            );
             return None;
         }
         if header.generation > state.generation {

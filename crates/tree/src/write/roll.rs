@@ -102,6 +102,9 @@ impl Database {
         segments.push(Arc::clone(&segment));
         version.segments = Arc::new(SegmentMap::new(segments));
         self.version.store(Arc::new(version));
+        if self.buffer_bytes() + self.log.spares.arena_bytes() > self.settings.buffer_bytes_max {
+            self.log.spares.give_up_arenas();
+        }
         Ok(segment)
     }
 

@@ -13,3 +13,4 @@ mod read_only;
 mod bad_input;
 mod places;
 mod faults;
+mod reuse;

@@ -75,12 +75,20 @@ impl TableBuilder {
     ///
     /// # Errors
     /// `Invalid` if nothing was added; what writing and syncing say.
-    pub fn finish(mut self) -> Result<TableMeta> {
+    pub fn finish(self) -> Result<TableMeta> {
+        self.complete()?.sync()
+    }
+
+    /// Completes the file and asks the device to begin writing it, without waiting for that.
+    ///
+    /// # Errors
+    /// `Invalid` if nothing was added; what writing says.
+    pub fn complete(mut self) -> Result<Unsynced> {
         let Finished { properties, file_bytes, file_checksum } =
             self.encoder.finish().map_err(|error| self.refused(&error))?;
         self.write_completed()?;
-        self.file.sync()?;
-        Ok(TableMeta {
+        self.file.write_back(self.hinted_bytes, self.written_bytes - self.hinted_bytes)?;
+        let meta = TableMeta {
             file: self.name,
             bytes: file_bytes,
             file_checksum,
@@ -93,7 +101,8 @@ impl TableBuilder {
             range_tombstone_count: properties.range_tombstone_count,
             data_bytes: properties.data_bytes,
             content_hash: properties.content_hash,
-        })
+        };
+        Ok(Unsynced { meta, file: self.file })
     }
 
     fn write_completed(&mut self) -> Result<()> {
@@ -110,5 +119,24 @@ impl TableBuilder {
 
     fn refused(&self, error: &firn_format::Error) -> Error {
         Error::new(ErrorKind::Invalid, self.name.clone(), error.to_string())
+    }
+}
+
+/// A table whose every byte is the kernel's and perhaps not yet the device's: nobody may name it before the sync.
+#[derive(Debug)]
+#[must_use]
+pub struct Unsynced {
+    meta: TableMeta,
+    file: Arc<dyn WriteFile>,
+}
+
+impl Unsynced {
+    /// Blocks until the device has the file. The name is durable after `Storage::sync_dir`.
+    ///
+    /// # Errors
+    /// What syncing says; the file's content is unknown then.
+    pub fn sync(self) -> Result<TableMeta> {
+        self.file.sync()?;
+        Ok(self.meta)
     }
 }

@@ -24,7 +24,7 @@ mod verify;
 #[cfg(test)]
 mod tests;
 
-pub use builder::TableBuilder;
+pub use builder::{TableBuilder, Unsynced};
 pub use cursor::{CursorOptions, TableCursor};
 pub use point::{Hit, Lookup, ReadMode};
 pub use reader::{ReaderOptions, TableReader};

@@ -1,0 +1,125 @@
+//! Log segments in files that were other segments' before: what is found after crashes is never theirs.
+
+use std::sync::Arc;
+
+use firn_engine::Engine;
+use firn_storage::Storage;
+use firn_storage::place::{Crash, Faulty, Memory, Operation};
+use firn_tree::{Background, Tree, VerifyOptions, VerifyReport};
+
+use crate::world::{World, get, put, put_disk, seed, session, settle, tiny};
+
+const VALUE_BYTES: usize = 60_000;
+
+/// Rewrites `count` keys, so that segments die and their files are given on; values name their round.
+fn churn(tree: &Tree, rounds: std::ops::Range<u32>, count: u32) {
+    let mut session = session(tree);
+    for round in rounds {
+        for number in 0..count {
+            put(&mut session, &number.to_be_bytes(), &value(round, number));
+            if number % 50 == 0 {
+                settle(tree);
+            }
+        }
+    }
+}
+
+fn value(round: u32, number: u32) -> Vec<u8> {
+    (round * 1000 + number).to_be_bytes().repeat(VALUE_BYTES / 4)
+}
+
+fn verify(storage: &Memory) -> VerifyReport {
+    let storage = Arc::new(storage.clone());
+    firn_tree::verify(VerifyOptions { storage }, &mut |_| {}).unwrap()
+}
+
+fn log_files(storage: &dyn Storage) -> Vec<(String, u64)> {
+    storage.list().unwrap().into_iter().filter(|(name, _)| name.ends_with(".log")).collect()
+}
+
+#[test]
+fn files_of_dead_segments_become_new_ones() {
+    let world = World::new(tiny());
+    let faulty = Faulty::new(Arc::new(world.storage.clone()));
+    let tree = world.open_on(Arc::new(faulty.clone()), Background::Manual);
+    churn(&tree, 0..4, 400);
+    let counters = faulty.counters();
+    let made = counters.of_extension(Operation::Create, "log").operations;
+    let reused = counters.of_extension(Operation::Rename, "log").operations;
+    assert!(reused > 5 && made > 0, "{reused} reused, {made} made");
+    tree.flush().unwrap();
+    settle(&tree);
+    let left = log_files(&world.storage);
+    assert!(left.len() <= 2, "after a flush only the segment in use and one before it: {left:?}");
+}
+
+#[test]
+fn a_crash_at_any_moment_finds_nothing_of_an_earlier_life() {
+    let first = seed(11);
+    let world = World::new(tiny());
+    let tree = world.open().unwrap();
+    churn(&tree, 0..2, 300);
+    let mut survivors = session(&tree);
+    for number in 0..60_u32 {
+        put(&mut survivors, b"acknowledged", &number.to_be_bytes());
+        put_disk(&mut survivors, b"durable", &number.to_be_bytes()).unwrap();
+        for filler in 0..10_u32 {
+            put(&mut survivors, &filler.to_be_bytes(), &value(2 + number, filler));
+        }
+        settle(&tree);
+        assert!(verify(&world.crash(Crash::Kill).storage).is_sound());
+        let kill = world.crash(Crash::Kill).open().unwrap();
+        let mut killed = session(&kill);
+        assert_eq!(get(&mut killed, b"acknowledged").as_deref(), Some(&number.to_be_bytes()[..]));
+        for filler in 0..10_u32 {
+            assert_eq!(get(&mut killed, &filler.to_be_bytes()), Some(value(2 + number, filler)), "{number}");
+        }
+        let loss = Crash::PowerLoss { seed: first + u64::from(number) };
+        let lost = world.crash(loss).open().unwrap();
+        let mut lost = session(&lost);
+        assert_eq!(get(&mut lost, b"durable").as_deref(), Some(&number.to_be_bytes()[..]), "{loss:?}");
+        for filler in 10..300_u32 {
+            assert_eq!(get(&mut lost, &filler.to_be_bytes()), Some(value(1, filler)), "{loss:?} {filler}");
+        }
+    }
+}
+
+#[test]
+fn a_linked_segment_keeps_its_bytes() {
+    let world = World::new(tiny());
+    let tree = world.open().unwrap();
+    churn(&tree, 0..1, 100);
+    let copy = std::path::Path::new("copy");
+    let checkpoint = tree.checkpoint(copy).unwrap();
+    churn(&tree, 1..5, 400);
+    drop(tree);
+    let copied = World { storage: world.storage.directory(&checkpoint.path).unwrap(), ..world };
+    let tree = copied.open().unwrap();
+    let mut session = session(&tree);
+    for number in 0..100_u32 {
+        assert_eq!(get(&mut session, &number.to_be_bytes()), Some(value(0, number)), "{number}");
+    }
+}
+
+#[test]
+fn a_closed_log_ends_where_its_records_end() {
+    let world = World::new(tiny());
+    let faulty = Faulty::new(Arc::new(world.storage.clone()));
+    let tree = world.open_on(Arc::new(faulty.clone()), Background::Manual);
+    churn(&tree, 0..4, 400);
+    let reused = || faulty.counters().of_extension(Operation::Rename, "log").operations;
+    let before = reused();
+    for number in 0.. {
+        put(&mut session(&tree), &u32::to_be_bytes(number % 400), &value(4, number % 400));
+        if reused() > before {
+            break;
+        }
+        settle(&tree);
+    }
+    put(&mut session(&tree), b"last", b"one");
+    tree.close().unwrap();
+    drop(tree);
+    assert_eq!(verify(&world.storage).findings, [], "{:?}", log_files(&world.storage));
+    let tree = world.open().unwrap();
+    assert_eq!(get(&mut session(&tree), b"last").as_deref(), Some(&b"one"[..]));
+}
