@@ -8,7 +8,7 @@ use firn_storage::place::{Local, LocalOptions};
 use firn_storage::{Clock, Spawn, Storage, SystemClock, ThreadSpawn};
 use firn_tree::{Background, Tree, TreeOptions};
 
-use crate::{Db, Settings};
+use crate::{Db, Settings, machine};
 
 /// How a database is opened: settings are data, everything else is a component.
 #[derive(Debug)]
@@ -111,7 +111,7 @@ impl Builder {
         let spawn = Arc::new(ThreadSpawn::new());
         let tree = Tree::open(TreeOptions {
             storage,
-            settings: self.settings.to_tree(),
+            settings: self.settings.to_tree(machine::page_cache_bytes(self.settings.memory_bytes)),
             semantics: self.semantics,
             clock: self.clock,
             background: Background::Threads(Arc::clone(&spawn) as Arc<dyn Spawn>),

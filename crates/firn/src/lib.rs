@@ -17,6 +17,7 @@
 #![forbid(unsafe_code)]
 
 mod settings;
+mod machine;
 mod builder;
 mod db;
 mod keyspace;

@@ -71,6 +71,13 @@ settings! {
         "16 MiB to 16 TiB", "set it to what this process may use",
         |s| (16 * MIB..=MIB << 24).contains(&s.memory_bytes);
 
+    /// Bytes of tables that the system can be expected to keep in memory beside memory_bytes; 0 = seven eighths of
+    /// the machine's memory, or of the control group's limit, less memory_bytes. While all tables fit, they are read
+    /// where they lie; once they do not, what reads find is kept in the cache.
+    page_cache_bytes: u64 = "0",
+        "at most 1 PiB", "lower it",
+        |s| s.page_cache_bytes <= MIB << 30;
+
     /// Record bytes at which a keyspace's memtable is frozen into a run. Larger memtables mean fewer, longer runs
     /// and a longer replay after a crash.
     memtable_bytes: u64 = "a sixteenth of memory_bytes, 1 MiB to 32 MiB",
@@ -179,6 +186,7 @@ impl Settings {
         let sixteenth = memory_bytes / 16;
         Self {
             memory_bytes,
+            page_cache_bytes: 0,
             memtable_bytes: sixteenth.clamp(MIB, 32 * MIB),
             log_segment_bytes: (sixteenth / (4 * MIB) * (4 * MIB)).clamp(4 * MIB, 32 * MIB),
             buffer_bytes: memory_bytes / 4,

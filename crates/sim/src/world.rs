@@ -28,6 +28,8 @@ pub struct Knobs {
     pub log_bytes_max: u64,
     /// Size of a table.
     pub table_bytes: u64,
+    /// Bytes of tables above which they are read as where data is larger than memory.
+    pub page_cache_bytes: u64,
     /// Size of a table's blocks.
     pub block_bytes: u32,
     /// Runs merged at once.
@@ -58,6 +60,7 @@ impl Knobs {
             buffer_bytes: 256 << 10,
             log_bytes_max: 16 << 20,
             table_bytes: 64 << 10,
+            page_cache_bytes: u64::MAX,
             block_bytes: 4096,
             merge_fan_in: 2,
             level0_runs_max: 4,
@@ -85,6 +88,8 @@ impl Knobs {
             manifest_edits_max: pick(&mut rng, &[1, 2, 8, 64]),
             has_threads: rng.u8(..4) == 0,
             steps_max: pick(&mut rng, &[0, 1, 4, 30]),
+            // Drawn last, so that older seeds mean what they meant.
+            page_cache_bytes: pick(&mut rng, &[0, 128 << 10, u64::MAX]),
             ..plain
         }
     }
@@ -203,6 +208,7 @@ fn tree_settings(knobs: &Knobs) -> TreeSettings {
         log_bytes_max: knobs.log_bytes_max,
         merge_fan_in: knobs.merge_fan_in,
         durability: knobs.durability,
+        page_cache_bytes: knobs.page_cache_bytes,
         block_bytes: knobs.block_bytes,
         table_bytes: knobs.table_bytes,
         filter_bits_per_key: knobs.filter_bits_per_key,

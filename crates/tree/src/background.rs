@@ -349,8 +349,8 @@ impl Database {
 
     pub(crate) fn bury(&self) -> Result<()> {
         let dead = self.graveyard.take();
-        // A log of one segment has nothing to drain and may rest for long.
-        let is_resting = self.version.load().segments.segments().len() <= 1;
+        // A log of the segment in use and one before it may rest for long.
+        let is_resting = self.version.load().segments.segments().len() <= 2;
         let offered = dead.offered.into_iter().filter(|name| is_resting || !self.log.spares.keep(name));
         for name in dead.buried.into_iter().chain(offered) {
             // What cannot be removed now is found and removed by the next opening.

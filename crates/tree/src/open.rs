@@ -89,6 +89,7 @@ pub(crate) fn open(options: &TreeOptions) -> Result<(Arc<Database>, Box<dyn Stor
         closed: AtomicBool::new(false),
         failure: OnceLock::new(),
     });
+    database.balance_memory();
     if let (Background::Threads(spawn), false) = (&options.background, options.read_only) {
         database.start_background(&**spawn)?;
     }

@@ -11,6 +11,9 @@ use firn_storage::{Clock, Spawn, Storage};
 pub struct TreeSettings {
     /// Everything the engine may hold in memory: arenas, indexes, filters, cache. Bytes.
     pub memory_bytes: u64,
+    /// Bytes of files that the system can be expected to keep in memory beside `memory_bytes`. While all tables fit,
+    /// they are read where they lie; once they do not, what reads find is kept in the cache.
+    pub page_cache_bytes: u64,
     /// Record bytes at which a keyspace's memtable is frozen at the next segment boundary.
     pub memtable_bytes: u64,
     /// Bytes of one log segment; a multiple of 4 MiB. A frame is at most a quarter of it.
@@ -54,6 +57,7 @@ impl Default for TreeSettings {
         let memory_bytes = 512 << 20;
         Self {
             memory_bytes,
+            page_cache_bytes: u64::MAX,
             memtable_bytes: 32 << 20,
             segment_bytes: 32 << 20,
             buffer_bytes: memory_bytes / 4,

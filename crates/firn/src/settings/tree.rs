@@ -5,10 +5,15 @@ use firn_tree::TreeSettings;
 use super::Settings;
 
 impl Settings {
-    /// The same settings for the engine. Every field is named here, so that a new one cannot be forgotten.
-    pub(crate) fn to_tree(&self) -> TreeSettings {
+    /// The same settings for the engine on a machine that can keep `page_cache_bytes` of files where the settings do
+    /// not say. Every field is named here, so that a new one cannot be forgotten.
+    pub(crate) fn to_tree(&self, page_cache_bytes: u64) -> TreeSettings {
         TreeSettings {
             memory_bytes: self.memory_bytes,
+            page_cache_bytes: match self.page_cache_bytes {
+                0 => page_cache_bytes,
+                told => told,
+            },
             memtable_bytes: self.memtable_bytes,
             segment_bytes: self.log_segment_bytes,
             buffer_bytes: self.buffer_bytes,
@@ -38,14 +43,14 @@ mod tests {
     /// The engine's own defaults, which its tests run with, are those of the facade.
     #[test]
     fn defaults_agree() {
-        assert_eq!(Settings::default().to_tree(), TreeSettings::default());
+        assert_eq!(Settings::default().to_tree(u64::MAX), TreeSettings::default());
     }
 
     /// What the facade accepts, the engine accepts.
     #[test]
     fn ranges_agree() {
         for memory_bytes in [16 << 20, 100 << 20, 1 << 40] {
-            Settings::for_memory(memory_bytes).to_tree().validate().expect("accepted by the facade");
+            Settings::for_memory(memory_bytes).to_tree(0).validate().expect("accepted by the facade");
         }
     }
 }

@@ -156,6 +156,8 @@ impl Storage for Local {
 
     fn open_read(&self, name: &str) -> Result<Arc<dyn ReadFile>> {
         let file = self.open_file(name, OFlags::RDONLY, "open")?;
+        // Reads jump about, and whoever reads in order asks for large pieces. Advice only.
+        let _ = rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::Random);
         Ok(Arc::new(LocalReadFile::new(file, name)?))
     }
 

@@ -60,7 +60,7 @@ impl TreeScan {
         later: Option<(CompletionSender, Arc<Tickets>)>,
     ) -> Result<Self> {
         let walk = Walk::open(Arc::clone(shared), version, before, keyspace, &range)?;
-        let resident = walk.keyspace.levels.tables().all(|(_, table)| table.reader().is_mapped())
+        let resident = walk.keyspace.levels.tables().all(|(_, table)| table.reader().reads_in_place())
             && walk.keyspace.definition.settings.compression == firn_engine::Compression::None;
         let later = if resident { None } else { later };
         let pool = later.map(|(sender, tickets)| (Arc::clone(shared), sender, tickets));
@@ -157,12 +157,24 @@ impl Walk {
             cursors.push(Box::new(run.cursor(before, Arc::clone(records))));
             tombstones.push(Tombstones::Run(Arc::clone(run)));
         }
-        for sorted in keyspace.levels.sorted_runs() {
+        let first = match range.direction {
+            Direction::Forward => Some(start.as_slice()),
+            Direction::Backward => end.as_deref(),
+        };
+        let first_reads = first_reads(&keyspace);
+        for (sorted, bytes) in keyspace.levels.sorted_runs().zip(&first_reads) {
+            let tables =
+                first.into_iter().flat_map(|first| sorted.spanning(first).map(move |table| (table, first)));
+            tables.for_each(|(table, first)| table.reader().ask_for(first, *bytes));
+        }
+        for (index, sorted) in keyspace.levels.sorted_runs().enumerate() {
             let tables = wanted(sorted, &start, end.as_deref(), prefix);
             tombstones.extend(tables.iter().map(|table| Tombstones::Table(Arc::clone(table))));
             if !tables.is_empty() {
                 let readers = tables.iter().map(|table| Arc::clone(table.reader())).collect();
-                cursors.push(Box::new(RunCursor::new(readers, CursorOptions::SCAN)));
+                let first_read_bytes = first_reads.get(index).copied().unwrap_or(0);
+                let options = CursorOptions { first_read_bytes, ..CursorOptions::SCAN };
+                cursors.push(Box::new(RunCursor::new(readers, options)));
             }
         }
         tombstones.retain(|place| !place.is_empty());
@@ -347,4 +359,20 @@ fn prefix_hash(keyspace: &Keyspace, range: &ScanRange) -> Option<u32> {
     let exact = extractor.prefix_bytes(prefix) == Some(prefix.len())
         && extractor.prefix_bytes(&longer) == Some(prefix.len());
     exact.then(|| firn_format::filter::filter_hash(prefix))
+}
+
+/// What all sorted runs of a keyspace together give a scan by their first reads, where data is larger than memory.
+const FIRST_READS_BYTES: u64 = 64 << 10;
+
+/// Bytes of each sorted run's first read: its share of what a short scan needs. Empty where tables are read in place.
+fn first_reads(keyspace: &Keyspace) -> Vec<u32> {
+    if keyspace.levels.tables().all(|(_, table)| table.reader().reads_in_place()) {
+        return Vec::new();
+    }
+    let bytes: Vec<u64> = keyspace.levels.sorted_runs().map(SortedRun::bytes).collect();
+    let total = bytes.iter().sum::<u64>().max(1);
+    bytes
+        .iter()
+        .map(|run| (FIRST_READS_BYTES as u128 * u128::from(*run) / u128::from(total)) as u32)
+        .collect()
 }

@@ -95,22 +95,29 @@ impl Database {
             }
         });
         drop(manifest);
-        self.balance_memory();
         edit.removed.iter().for_each(|table| table.retire());
         if edit.drained.is_some() {
             self.drop_dead_segments();
         }
+        self.balance_memory();
         Ok(true)
     }
 
-    /// Gives the block cache what buffer, indexes and filters of tables leave of the memory budget.
-    fn balance_memory(&self) {
+    /// Gives the block cache what buffer, indexes and filters of tables leave of the memory budget, and tells tables
+    /// whether they all fit beside it.
+    pub(crate) fn balance_memory(&self) {
         let version = self.version.load();
-        let tables = version.live().flat_map(|keyspace| keyspace.levels.tables());
-        let tables: u64 = tables.map(|(_, table)| table.reader().memory_bytes() as u64).sum();
+        let tables = || version.live().flat_map(|keyspace| keyspace.levels.tables()).map(|(_, table)| table);
+        let held: u64 = tables().map(|table| table.reader().memory_bytes() as u64).sum();
         let settings = &self.settings;
-        let left = settings.memory_bytes.saturating_sub(settings.buffer_bytes_max + tables);
+        // The buffer may grow by two segments until this is asked again.
+        let buffer = (self.buffer_bytes() + self.log.spares.arena_bytes() + 2 * settings.segment_bytes)
+            .min(settings.buffer_bytes_max);
+        let left = settings.memory_bytes.saturating_sub(buffer + held);
         self.cache.set_capacity_bytes(left.max(settings.memory_bytes / 64));
+        let file_bytes: u64 = tables().map(|table| table.meta().bytes).sum();
+        let may_be_evicted = file_bytes > settings.page_cache_bytes;
+        tables().for_each(|table| table.reader().set_may_be_evicted(may_be_evicted));
     }
 
     /// The ordering rule: nothing below `end` may be lost where this edit is not. Answers the keyspaces that have

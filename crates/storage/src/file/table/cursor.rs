@@ -19,13 +19,18 @@ pub struct CursorOptions {
     pub verify_always: bool,
     /// Bytes asked for ahead of the blocks being read, in file order; 0 = none.
     pub read_ahead_bytes: u32,
+    /// Where data is larger than memory: bytes of the first read of cached blocks; each further one takes twice as
+    /// many, up to 256 KiB. At least a block is read.
+    pub first_read_bytes: u32,
 }
 
 impl CursorOptions {
     /// For users' scans.
-    pub const SCAN: Self = Self { fill_cache: true, verify_always: false, read_ahead_bytes: 0 };
+    pub const SCAN: Self =
+        Self { fill_cache: true, verify_always: false, read_ahead_bytes: 0, first_read_bytes: 16 << 10 };
     /// For jobs, which read whole tables front to back.
-    pub const JOB: Self = Self { fill_cache: false, verify_always: true, read_ahead_bytes: 1 << 20 };
+    pub const JOB: Self =
+        Self { fill_cache: false, verify_always: true, read_ahead_bytes: 1 << 20, first_read_bytes: 0 };
 }
 
 /// A place in a table: entries of all versions, by key up, and of one key newest first.
@@ -42,9 +47,14 @@ pub struct TableCursor {
     /// Bytes read ahead of a file that is not mapped, and their file offset.
     ahead: Vec<u8>,
     ahead_offset: u64,
+    /// How much the next read takes, where data is larger than memory: a scan that goes on reads more at once.
+    ahead_next: u64,
     /// How far a mapped file has been asked for.
     asked_until: u64,
 }
+
+/// What a scan of data larger than memory comes to read at once.
+const AHEAD_BYTES_MAX: u64 = 256 << 10;
 
 /// The block a cursor stands in.
 #[derive(Debug)]
@@ -66,6 +76,7 @@ impl TableCursor {
             walker: Walker::default(),
             ahead: Vec::new(),
             ahead_offset: 0,
+            ahead_next: u64::from(options.first_read_bytes),
             asked_until: 0,
         }
     }
@@ -230,6 +241,9 @@ impl TableCursor {
         if self.options.read_ahead_bytes > 0 {
             self.ask_ahead(offset, bytes);
         }
+        if self.options.fill_cache && self.table.may_be_evicted() {
+            return self.fetch_ahead(offset, bytes);
+        }
         if self.options.fill_cache && !self.options.verify_always {
             return match self.table.block(number)? {
                 None => Ok(Held::None),
@@ -241,6 +255,28 @@ impl TableCursor {
             };
         }
         self.fetch_alone(number, offset, bytes)
+    }
+
+    /// A block of a table that is larger than memory: from the cache, or from the file together with its neighbours.
+    fn fetch_ahead(&mut self, offset: u64, bytes: u64) -> Result<Held> {
+        if let Some(found) = self.table.cache.get(self.table.number, offset) {
+            return Ok(Held::Loaded(found));
+        }
+        let table = Arc::clone(&self.table);
+        let room = self.take_room();
+        let is_after = offset >= self.ahead_offset;
+        let wanted = self.ahead_next;
+        let fills = !self.is_ahead(offset, bytes);
+        let stored = match is_after {
+            true => self.read(offset, bytes, wanted)?,
+            false => self.read_back(offset, bytes, wanted)?,
+        };
+        let checked = block::check(stored).map_err(|error| table.corrupt(offset, &error))?;
+        let loaded = table.decode(checked, offset, room)?;
+        if fills {
+            self.ahead_next = (2 * wanted.max(bytes)).min(AHEAD_BYTES_MAX);
+        }
+        Ok(Held::Loaded(Arc::new(loaded)))
     }
 
     /// Block `number` past the cache; its memory is used again for the next one.
@@ -259,7 +295,8 @@ impl TableCursor {
             return Ok(Held::Loaded(Arc::new(table.decode(checked, offset, room)?)));
         }
         let room = self.take_room();
-        let stored = self.read(offset, bytes)?;
+        let ahead = u64::from(self.options.read_ahead_bytes);
+        let stored = self.read(offset, bytes, ahead)?;
         let checked = block::check(stored).map_err(wrap)?;
         Ok(Held::Loaded(Arc::new(table.decode(checked, offset, room)?)))
     }
@@ -285,20 +322,37 @@ impl TableCursor {
     }
 
     /// The bytes of a block of a file that is not mapped, with what follows if reading ahead.
-    fn read(&mut self, offset: u64, bytes: u64) -> Result<&[u8]> {
-        let end = self.ahead_offset + self.ahead.len() as u64;
-        if offset < self.ahead_offset || offset + bytes > end {
+    fn read(&mut self, offset: u64, bytes: u64, ahead: u64) -> Result<&[u8]> {
+        if !self.is_ahead(offset, bytes) {
             let data_end = self.table.footer().data_bytes;
-            let wanted = bytes.max(u64::from(self.options.read_ahead_bytes)).min(data_end - offset);
-            self.ahead.clear();
-            self.ahead.resize(wanted as usize, 0);
-            self.ahead_offset = offset;
-            if let Err(error) = self.table.file.read_at(offset, &mut self.ahead) {
-                self.ahead.clear();
-                return Err(error);
-            }
+            self.fill_ahead(offset, bytes.max(ahead).min(data_end - offset))?;
         }
         Ok(self.ahead_at(offset, bytes))
+    }
+
+    /// As [`read`](Self::read), with what precedes the block.
+    fn read_back(&mut self, offset: u64, bytes: u64, ahead: u64) -> Result<&[u8]> {
+        if !self.is_ahead(offset, bytes) {
+            let end = offset + bytes;
+            let start = end.saturating_sub(bytes.max(ahead));
+            self.fill_ahead(start, end - start)?;
+        }
+        Ok(self.ahead_at(offset, bytes))
+    }
+
+    fn is_ahead(&self, offset: u64, bytes: u64) -> bool {
+        self.ahead_offset <= offset && offset + bytes <= self.ahead_offset + self.ahead.len() as u64
+    }
+
+    fn fill_ahead(&mut self, offset: u64, bytes: u64) -> Result<()> {
+        self.ahead.clear();
+        self.ahead.resize(bytes as usize, 0);
+        self.ahead_offset = offset;
+        if let Err(error) = self.table.file.read_at(offset, &mut self.ahead) {
+            self.ahead.clear();
+            return Err(error);
+        }
+        Ok(())
     }
 
     fn ahead_at(&self, offset: u64, bytes: u64) -> &[u8] {

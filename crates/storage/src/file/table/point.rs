@@ -2,7 +2,6 @@
 
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use firn_format::Sequence;
 use firn_format::key::{Kind, Trailer};
@@ -10,7 +9,7 @@ use firn_format::table::data::{DataBlock, Find};
 
 use super::reader::{BlockRef, TableReader};
 use crate::Result;
-use crate::file::cache::CachedBlock;
+use crate::file::cache::{CachedBlock, CachedRecord};
 
 /// Whether a read may wait for the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,6 +44,7 @@ pub struct Hit<'t> {
 enum HitValue<'t> {
     Mapped(&'t [u8]),
     Loaded(Arc<CachedBlock>, Range<usize>),
+    Kept(Arc<CachedRecord>),
 }
 
 impl Hit<'_> {
@@ -72,6 +72,7 @@ impl Hit<'_> {
         match &self.value {
             HitValue::Mapped(value) => value,
             HitValue::Loaded(block, value) => block.payload.get(value.clone()).unwrap_or_default(),
+            HitValue::Kept(record) => record.value(),
         }
     }
 }
@@ -89,6 +90,10 @@ impl TableReader {
     pub fn newest(&self, key: &[u8], key_hash: u32, before: Sequence, mode: ReadMode) -> Result<Lookup<'_>> {
         if !self.may_contain(key_hash) {
             return Ok(Lookup::Absent);
+        }
+        // No ordering: a hint that decides only how a read is done.
+        if self.may_be_evicted() {
+            return self.newest_beyond_memory(key, key_hash, before, mode);
         }
         let mut block = self.index.find(key);
         loop {
@@ -118,6 +123,52 @@ impl TableReader {
         }
     }
 
+    /// As [`newest`](Self::newest) where mapped pages must be expected to have left memory: what the table said for
+    /// the key before is in the cache, or one read of the file brings the block. A mapped block would cost a fault
+    /// for each of its pages, and a cache of blocks would keep the cold records around each hot one.
+    #[inline(never)]
+    fn newest_beyond_memory(
+        &self,
+        key: &[u8],
+        key_hash: u32,
+        before: Sequence,
+        mode: ReadMode,
+    ) -> Result<Lookup<'_>> {
+        if let Some(record) = self.cache.record(self.number, key_hash)
+            && record.answers(key, before)
+        {
+            return self.answer(record);
+        }
+        let mut block = self.index.find(key);
+        let record = loop {
+            if mode == ReadMode::ResidentOnly && self.would_wait(block) {
+                return Ok(Lookup::Miss);
+            }
+            let Some(loaded) = self.read_block(block)? else { break CachedRecord::absent(key) };
+            let find = DataBlock::with_shape(&loaded.payload, loaded.shape).find(key, before);
+            match find.map_err(|error| self.corrupt_block(block, &error))? {
+                Find::Found { trailer, expires_at_ms, value } => {
+                    let value = loaded.payload.get(value).unwrap_or_default();
+                    break CachedRecord::found(key, trailer, expires_at_ms, value);
+                }
+                Find::Beyond if self.index.is_separator(block, key) => block += 1,
+                Find::Absent | Find::Beyond => break CachedRecord::absent(key),
+            }
+        };
+        let record = Arc::new(record);
+        // To whoever sees less than the whole table, its newest version is not the table's.
+        if before > self.properties().sequence_max {
+            self.cache.insert_record(self.number, key_hash, Arc::clone(&record));
+        }
+        self.answer(record)
+    }
+
+    fn answer(&self, record: Arc<CachedRecord>) -> Result<Lookup<'_>> {
+        let Some((trailer, expires_at_ms)) = record.version() else { return Ok(Lookup::Absent) };
+        let Some(kind) = trailer.kind() else { return Err(self.unknown_kind(0, trailer)) };
+        Ok(Lookup::Found(Hit { trailer, kind, expires_at_ms, value: HitValue::Kept(record) }))
+    }
+
     /// Whether reading entries around `key`, and in the `blocks` blocks from there on, may wait for the device.
     /// A hint for scans: at most one system call a block.
     pub fn would_block(&self, key: &[u8], blocks: usize) -> bool {
@@ -131,7 +182,7 @@ impl TableReader {
     #[inline]
     fn would_wait(&self, block: usize) -> bool {
         // No ordering: a hint.
-        if self.is_verified(block) && !self.may_be_evicted.load(Ordering::Relaxed) {
+        if self.is_verified(block) && !self.may_be_evicted() {
             return false;
         }
         self.asks_whether_resident(block)

@@ -176,11 +176,35 @@ impl TableReader {
 
     /// Tells whether pages of the mapping must be expected to leave memory (data larger than memory).
     ///
-    /// Then [`super::ReadMode::ResidentOnly`] asks the kernel before it touches a mapped block: one system call a
-    /// read. Off at birth: a block that was read before counts as resident.
+    /// Then point reads keep records in the cache and read blocks from the file, one read each, scans read ahead from
+    /// the file, and [`super::ReadMode::ResidentOnly`] asks the kernel whether a block is in memory. Off at birth:
+    /// mapped blocks are read where they lie, and one that was read before counts as resident.
     pub fn set_may_be_evicted(&self, may_be_evicted: bool) {
         // A hint that decides only how a read is done.
         self.may_be_evicted.store(may_be_evicted, Ordering::Relaxed);
+    }
+
+    /// Asks for the `bytes` that a scan from `key` will read first, so that the device works for several tables at once; does not
+    /// wait. Does nothing where blocks are read where they lie.
+    pub fn ask_for(&self, key: &[u8], bytes: u32) {
+        if !self.may_be_evicted() {
+            return;
+        }
+        let block = self.index.block(self.index.find(key));
+        if let (Some(mapped), Some((offset, block_bytes))) = (&self.bytes, block) {
+            let end = (offset + block_bytes.max(bytes.into())).min(self.footer.data_bytes);
+            mapped.will_need(offset as usize..end as usize);
+        }
+    }
+
+    /// Whether reads touch no file as long as the system keeps its pages: mapped, and expected to stay in memory.
+    pub fn reads_in_place(&self) -> bool {
+        self.is_mapped() && !self.may_be_evicted()
+    }
+
+    /// See [`set_may_be_evicted`](Self::set_may_be_evicted).
+    pub(super) fn may_be_evicted(&self) -> bool {
+        self.may_be_evicted.load(Ordering::Relaxed)
     }
 
     /// Heap bytes held: index, filters, tombstones, bits. Not the mapping, not the cache.
@@ -254,12 +278,33 @@ impl TableReader {
         if let Some(found) = self.cache.get(self.number, offset) {
             return Ok(found);
         }
-        let mut stored = vec![0; bytes as usize];
-        self.file.read_at(offset, &mut stored)?;
-        let checked = block::check(&stored).map_err(|error| self.corrupt(offset, &error))?;
-        let loaded = Arc::new(self.decode(checked, offset, Vec::new())?);
+        let loaded = Arc::new(self.read(offset, bytes)?);
         self.cache.insert(self.number, offset, Arc::clone(&loaded));
         Ok(loaded)
+    }
+
+    /// Block `block` from the cache or by one read of the file, not kept. `None` past the last.
+    pub(super) fn read_block(&self, block: usize) -> Result<Option<Arc<CachedBlock>>> {
+        let Some((offset, bytes)) = self.index.block(block) else { return Ok(None) };
+        match self.cache.get(self.number, offset) {
+            Some(found) => Ok(Some(found)),
+            None => self.read(offset, bytes).map(|block| Some(Arc::new(block))),
+        }
+    }
+
+    /// The block at `offset` from the file.
+    fn read(&self, offset: u64, bytes: u64) -> Result<CachedBlock> {
+        let mut stored = vec![0; bytes as usize];
+        self.file.read_at(offset, &mut stored)?;
+        match block::check(&stored).map_err(|error| self.corrupt(offset, &error))? {
+            Checked::Raw(payload) => {
+                let payload_bytes = payload.len();
+                stored.truncate(payload_bytes);
+                let shape = Shape::of(&stored).map_err(|error| self.corrupt(offset, &error))?;
+                Ok(CachedBlock { payload: stored, shape })
+            }
+            checked => self.decode(checked, offset, Vec::new()),
+        }
     }
 
     /// The payload of a checked block in memory of our own; `room` is reused.

@@ -136,12 +136,14 @@ fn points_answer_as_a_naive_search_does() {
             let table = TableReader::open(&**storage, &meta, &cache, *options).unwrap();
             assert_eq!(table.tombstones(), &tombstones());
             for _ in 0..600 {
+                table.set_may_be_evicted(random.below(3) > 0);
                 let (key, before) = (random.key(), Sequence(random.below(55)));
                 let expected = entries.iter().find(|entry| entry.key == key && entry.sequence < before);
                 let lookup = table.newest(&key, filter_hash(&key), before, ReadMode::Blocking).unwrap();
                 assert_eq!(found(lookup, &key).as_ref(), expected, "place {number} seed {seed}");
             }
             assert!(cache.memory_bytes() <= *cache_bytes);
+            assert!(*cache_bytes == 0 || cache.record_count() > 0);
             Arc::new(table).verify(&meta).unwrap();
         }
     }
@@ -150,7 +152,8 @@ fn points_answer_as_a_naive_search_does() {
 #[test]
 fn cursors_walk_like_an_array() {
     let (_dir, places) = places();
-    let uncached = CursorOptions { fill_cache: false, verify_always: false, read_ahead_bytes: 0 };
+    let uncached =
+        CursorOptions { fill_cache: false, verify_always: false, read_ahead_bytes: 0, first_read_bytes: 0 };
     for (number, (storage, options, cache_bytes)) in places.iter().enumerate() {
         for (seed, form) in forms().into_iter().enumerate() {
             let mut random = Random(seed as u64);
@@ -159,7 +162,11 @@ fn cursors_walk_like_an_array() {
             let meta = write(&**storage, &name, form, &entries, &FragmentList::new());
             let cache = Arc::new(BlockCache::new(*cache_bytes));
             let table = Arc::new(TableReader::open(&**storage, &meta, &cache, *options).unwrap());
-            for options in [CursorOptions::SCAN, CursorOptions::JOB, uncached] {
+            let short = CursorOptions { first_read_bytes: 0, ..CursorOptions::SCAN };
+            for (number, options) in
+                [CursorOptions::SCAN, CursorOptions::JOB, uncached, short].into_iter().enumerate()
+            {
+                table.set_may_be_evicted(number != 1 && seed % 2 == 0);
                 walk_at_random(TableCursor::new(Arc::clone(&table), options), &entries, &mut random, seed);
             }
         }
