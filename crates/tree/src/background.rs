@@ -16,6 +16,7 @@ use crate::buffer::pick::{pick_drain, pick_merge};
 use crate::compact::pick::{Choice, PickRules, pick};
 use crate::database::Database;
 use crate::error::from_storage;
+use crate::version::Version;
 
 /// One unit of background work.
 #[derive(Debug)]
@@ -376,15 +377,35 @@ impl Database {
             busy.drain_through = busy.drain_through.max(through);
             busy.refused = None;
         }
-        let drained = |shared: &Database| {
-            shared.version.load().live().all(|keyspace| keyspace.undrained_from(through) >= through)
-        };
-        self.wait_until(drained)?;
-        if drained(self) {
-            return Ok(());
+        let drained =
+            |version: &Version| version.live().all(|keyspace| keyspace.undrained_from(through) >= through);
+        loop {
+            self.wait_until(|shared| drained(&shared.version.load()))?;
+            if drained(&self.version.load()) {
+                return Ok(());
+            }
+            let refused = {
+                let busy = self.schedule.lock();
+                if busy.stop {
+                    return Err(Error::new(
+                        ErrorKind::Closed,
+                        "the database was closed before all was drained",
+                    ));
+                }
+                busy.refused.clone()
+            };
+            if let Some(refused) = refused {
+                return Err(refused);
+            }
+            let version = self.version.load_full();
+            let frozen = version.live().flat_map(|keyspace| &keyspace.frozen).map(|frozen| frozen.span.end);
+            match frozen.max() {
+                // Writers still copy into what is frozen; until they are done no run is made of it.
+                Some(end) => self.log.wait_published(end)?,
+                None if drained(&version) || version.live().any(|keyspace| !keyspace.runs.is_empty()) => {}
+                None => return Err(Error::bug("nothing is left to drain, but not all is drained")),
+            }
         }
-        let refused = self.schedule.lock().refused.clone();
-        Err(refused.unwrap_or_else(|| Error::bug("background work stopped before everything was drained")))
     }
 
     /// Waits until no unit of work is in progress and none can be chosen.

@@ -190,8 +190,7 @@ impl Engine for Tree {
 
     fn flush(&self) -> Result<()> {
         self.shared.check_open()?;
-        self.shared.freeze_all()?;
-        let through = self.log().active().base();
+        let through = self.shared.freeze_through()?;
         self.shared.drain_through(through)?;
         self.shared.give_up_spares();
         Ok(())

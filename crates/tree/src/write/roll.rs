@@ -69,6 +69,29 @@ impl Database {
         self.roll(base, Freeze::All).map(|_| ())
     }
 
+    /// As [`freeze_all`](Self::freeze_all), and answers a position below which no memtable holds a record or ever will.
+    ///
+    /// Waits for writers that still copy into segments below it.
+    pub(crate) fn freeze_through(&self) -> Result<Position> {
+        self.freeze_all()?;
+        let through = self.log.active().base();
+        self.log.wait_published(through)?;
+        let is_late = self.change_version(|version| {
+            for slot in version.keyspaces.iter_mut().flatten() {
+                if slot.memtable.is_empty() && slot.memtable_start < through {
+                    Arc::make_mut(slot).memtable_start = through;
+                }
+            }
+            version.live().any(|keyspace| keyspace.memtable_start < through)
+        });
+        if is_late {
+            // Written to after it was found empty: by somebody who still copied then, or only since.
+            let base = self.log.active().base();
+            self.roll(base, Freeze::All)?;
+        }
+        Ok(through)
+    }
+
     /// Makes the next segment and the version that knows it; decides which memtables are frozen.
     pub(super) fn begin_segment(
         &self,
