@@ -77,9 +77,13 @@ impl CompletionQueue {
 
     /// Takes the oldest completion, if any. Never blocks on I/O.
     pub fn pop(&self) -> Option<(Ticket, Completion)> {
-        let mut state = self.shared.lock();
-        state.nudged = false;
-        state.ready.pop_front()
+        self.shared.lock().ready.pop_front()
+    }
+
+    /// Forgets [nudges](CompletionSender::nudge) so far. A session's `poll` begins with this: what it was nudged for it
+    /// finds, and what comes while it looks makes the next wait end at once.
+    pub fn take_nudge(&self) {
+        self.shared.lock().nudged = false;
     }
 }
 
@@ -97,6 +101,11 @@ impl CompletionSender {
 }
 
 impl CompletionSender {
+    /// Whether both send to the same session.
+    pub fn is_twin_of(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.shared, &other.shared)
+    }
+
     /// Wakes every waiter without a completion: something the session waited for may go on now.
     pub fn nudge(&self) {
         let wakers = {

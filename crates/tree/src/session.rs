@@ -168,7 +168,6 @@ impl TreeSession {
             match attempt {
                 Ok(Appended::Stopped) => {
                     self.stopped.push_front((ticket, write, options));
-                    self.shared.admission.wait_in(&self.queue.sender());
                     break;
                 }
                 Ok(Appended::At(end)) => {
@@ -187,6 +186,9 @@ impl TreeSession {
             }
             let (_, ticket, end, durability) = self.delayed.swap_remove(index);
             self.make_durable_later(ticket, end, durability);
+        }
+        if !self.stopped.is_empty() || !self.delayed.is_empty() {
+            self.shared.admission.wait_in(&self.queue.sender());
         }
     }
 
@@ -424,6 +426,8 @@ impl Session for TreeSession {
     }
 
     fn poll(&mut self, sink: &mut dyn FnMut(Ticket, Completion)) -> usize {
+        // First, so that a nudge that comes after the look below is kept for the next wait.
+        self.queue.take_nudge();
         self.go_on();
         let mut delivered = 0;
         while let Some((ticket, completion)) = self.queue.pop() {

@@ -74,9 +74,12 @@ impl Admission {
         !self.waiting.lock().unwrap_or_else(PoisonError::into_inner).sessions.is_empty()
     }
 
-    /// Asks for a nudge at the next [`release`](Self::release).
+    /// Asks for a nudge at the next [`release`](Self::release); once is enough.
     pub(crate) fn wait_in(&self, session: &CompletionSender) {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).sessions.push(session.clone());
+        let sessions = &mut self.waiting.lock().unwrap_or_else(PoisonError::into_inner).sessions;
+        if !sessions.iter().any(|known| known.is_twin_of(session)) {
+            sessions.push(session.clone());
+        }
     }
 }
 
