@@ -14,3 +14,6 @@ mod bad_input;
 mod places;
 mod faults;
 mod reuse;
+mod numbered;
+mod watermark;
+mod group_write;

@@ -9,7 +9,7 @@ use firn_engine::{
     ScanRange, WriteOptions,
 };
 use firn_storage::place::{Crash, Memory};
-use firn_storage::{Clock, ManualClock, Storage, ThreadSpawn};
+use firn_storage::{Clock, ManualClock, Storage, SystemClock, ThreadSpawn};
 use firn_tree::{Background, Tree, TreeOptions, TreeSettings};
 
 /// The smallest segments there are, so that rolls, freezes and drains happen all the time.
@@ -67,6 +67,12 @@ impl World {
     /// Opens it with background threads.
     pub(crate) fn open_threads(&self) -> Arc<Tree> {
         self.open_on(Arc::new(self.storage.clone()), threads())
+    }
+
+    /// Opens what lies on `storage` with background threads and the machine's clock, so that delays pass by themselves.
+    pub(crate) fn open_timed(&self, storage: Arc<dyn Storage>) -> Arc<Tree> {
+        let clock = Arc::new(SystemClock::new()) as Arc<dyn Clock>;
+        Tree::open(TreeOptions { storage, clock, background: threads(), ..self.options() }).unwrap()
     }
 
     /// Opens what lies on `storage`, some wrapper of this world's.
