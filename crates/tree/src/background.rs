@@ -295,7 +295,7 @@ impl Database {
             return Some(Task::DrainPart { drain: Arc::clone(drain), part: *part });
         }
         if busy.refused.is_none() {
-            let pressure = self.buffer_bytes() > self.settings.buffer_bytes;
+            let pressure = self.is_under_pressure();
             let idle = version.live().filter(|keyspace| !busy.draining.contains(&keyspace.id()));
             if let Some((keyspace, runs)) =
                 pick_drain(idle, &busy.runs, pressure, busy.drain_through, &self.settings)

@@ -17,7 +17,7 @@ use firn_storage::file::table::ReadMode;
 
 use crate::database::Database;
 use crate::read::scan::{Tickets, TreeScan};
-use crate::read::{Found, Lookup};
+use crate::read::{Found, Lookup, cut};
 use crate::stats::count;
 use crate::version::Version;
 use crate::write::append::Appended;
@@ -32,6 +32,8 @@ pub(crate) struct TreeSession {
     uncounted_bytes: u64,
     /// Writes that found no room, in call order; while there are any, later writes join them.
     stopped: VecDeque<(Ticket, Write, WriteOptions)>,
+    /// Since when (engine's clock) there are any.
+    stopped_since: Duration,
     /// Acknowledgements that admission delays: when (engine's clock), which, of what.
     delayed: Vec<(Duration, Ticket, firn_format::Position, Durability)>,
 }
@@ -54,6 +56,7 @@ impl TreeSession {
             tickets: Arc::default(),
             uncounted_bytes: 0,
             stopped: VecDeque::new(),
+            stopped_since: Duration::ZERO,
             delayed: Vec::new(),
         }
     }
@@ -113,6 +116,9 @@ impl TreeSession {
 
     fn stop(&mut self, write: Write, options: WriteOptions) -> Ticket {
         let ticket = self.tickets.next();
+        if self.stopped.is_empty() {
+            self.stopped_since = self.shared.clock.now();
+        }
         self.stopped.push_back((ticket, write, options));
         self.shared.admission.wait_in(&self.queue.sender());
         self.shared.wake_background();
@@ -158,6 +164,7 @@ impl TreeSession {
 
     /// Tries the stopped writes again, in order, and hands over the delayed ones that are due.
     fn go_on(&mut self) {
+        let was_stopped = !self.stopped.is_empty();
         while let Some((ticket, mut write, options)) = self.stopped.pop_front() {
             let (bytes, attempt) = match &mut write {
                 Write::Batch(batch) => (batch.data_bytes(), self.shared.try_append(batch.ops())),
@@ -178,6 +185,9 @@ impl TreeSession {
             }
         }
         let now = self.shared.clock.now();
+        if was_stopped && self.stopped.is_empty() {
+            self.shared.admission.stopped_for(now.saturating_sub(self.stopped_since));
+        }
         let mut index = 0;
         while index < self.delayed.len() {
             if self.delayed[index].0 > now {
@@ -487,9 +497,4 @@ impl TreeSession {
         };
         Some(now + wait.max(Duration::from_micros(50)))
     }
-}
-
-fn cut(value: &mut Vec<u8>, range: &Range<usize>) {
-    value.truncate(range.end);
-    value.drain(..range.start.min(value.len()));
 }

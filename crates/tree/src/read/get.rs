@@ -47,6 +47,12 @@ impl Found {
     }
 }
 
+/// Leaves the bytes `range` of a value, cut to its length.
+pub(crate) fn cut(value: &mut Vec<u8>, range: &std::ops::Range<usize>) {
+    value.truncate(range.end);
+    value.drain(..range.start.min(value.len()));
+}
+
 impl Database {
     /// The point that a read of everything sees with `version`.
     ///

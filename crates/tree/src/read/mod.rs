@@ -4,4 +4,4 @@ pub(crate) mod get;
 pub(crate) mod resolve;
 pub(crate) mod scan;
 
-pub(crate) use get::{Found, Lookup};
+pub(crate) use get::{Found, Lookup, cut};

@@ -23,6 +23,8 @@ pub(crate) struct Admission {
     drain_rate: AtomicU64,
     slowdown_us: AtomicU64,
     stop_us: AtomicU64,
+    /// Bytes of the segment that a stopped writer waits for; 0 = nobody waits.
+    wanted: AtomicU64,
     waiting: Mutex<Waiting>,
     freed: Condvar,
 }
@@ -48,6 +50,11 @@ impl Admission {
 
     pub(crate) fn stop_us(&self) -> u64 {
         self.stop_us.load(Ordering::Relaxed)
+    }
+
+    /// A writer or a session was stopped for `time`.
+    pub(crate) fn stopped_for(&self, time: Duration) {
+        self.stop_us.fetch_add(time.as_micros() as u64, Ordering::Relaxed);
     }
 
     /// A drain wrote `bytes` in `took`.
@@ -97,6 +104,18 @@ impl Database {
             })
             .sum();
         arenas + indexes
+    }
+
+    /// Whether runs must drain: the buffer is over its soft limit, or a writer is stopped for want of room.
+    pub(crate) fn is_under_pressure(&self) -> bool {
+        let held = self.buffer_bytes();
+        let wanted = self.admission.wanted.load(Ordering::Relaxed);
+        held > self.settings.buffer_bytes || (wanted > 0 && held + wanted > self.settings.buffer_bytes_max)
+    }
+
+    /// A writer waits for room for a segment of `bytes`; 0 = one has begun, and whoever still waits says so again.
+    pub(crate) fn want_room(&self, bytes: u64) {
+        self.admission.wanted.store(bytes, Ordering::Relaxed);
     }
 
     /// Whether a segment of `bytes` may begin. One segment beside the active one always may.
@@ -166,7 +185,7 @@ impl Database {
                 self.admission.freed.wait_timeout_while(waiting, limit, |waiting| waiting.round == round);
         }
         let waited = self.clock.now().saturating_sub(begun);
-        self.admission.stop_us.fetch_add(waited.as_micros() as u64, Ordering::Relaxed);
+        self.admission.stopped_for(waited);
         self.background_error()
     }
 }

@@ -53,10 +53,12 @@ impl Database {
     /// then the roll happens, one segment over the limit, and freezes all of them.
     pub(super) fn may_begin(&self, bytes: u64, freeze: Freeze) -> Option<Freeze> {
         if freeze != Freeze::Full || self.has_room_for(bytes) {
+            self.want_room(0);
             return Some(freeze);
         }
         let version = self.version.load();
         let drains = version.live().any(|keyspace| !keyspace.frozen.is_empty() || !keyspace.runs.is_empty());
+        self.want_room(if drains { bytes } else { 0 });
         if drains { None } else { Some(Freeze::All) }
     }
 

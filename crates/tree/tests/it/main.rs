@@ -17,3 +17,5 @@ mod reuse;
 mod numbered;
 mod watermark;
 mod group_write;
+mod recovery_cuts;
+mod bounds;

@@ -1,0 +1,173 @@
+//! Writers faster than the place: memory stays within its bound, writes wait and do not fail, and the wait is counted.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, mpsc};
+use std::time::{Duration, Instant};
+
+use firn_engine::{Completion, Engine, KEYSPACE_DEFAULT, Outcome, Session, Stats, WriteOptions};
+use firn_storage::SystemClock;
+use firn_storage::place::{Effect, Fault, Faulty, Operation, When};
+use firn_tree::{Tree, TreeSettings};
+
+use crate::world::{World, get, put, session, tiny};
+
+const MIB: u64 = 1 << 20;
+
+fn bounded(buffer_bytes: u64, buffer_bytes_max: u64) -> TreeSettings {
+    TreeSettings { buffer_bytes, buffer_bytes_max, ..tiny() }
+}
+
+/// A place that takes `delay` longer for each write to a table.
+pub(crate) fn slow_tables(world: &World, delay: Duration) -> Faulty {
+    let faulty = Faulty::with_clock(Arc::new(world.storage.clone()), Arc::new(SystemClock::new()));
+    faulty.inject(Fault {
+        on: Operation::Write,
+        file: "*.table".to_owned(),
+        when: When::Always { after: 0 },
+        effect: Effect::Delay(delay),
+    });
+    faulty
+}
+
+/// Does `work` on another thread; fails if it has not ended in half a minute.
+pub(crate) fn in_time<T: Send + 'static>(what: &str, work: impl FnOnce() -> T + Send + 'static) -> T {
+    let (done, wait) = mpsc::channel();
+    let worker = std::thread::spawn(move || {
+        let _nobody_waits_any_more = done.send(());
+        work()
+    });
+    wait.recv().unwrap();
+    let deadline = now() + Duration::from_secs(30);
+    while !worker.is_finished() {
+        assert!(now() < deadline, "{what}: no end in half a minute");
+        std::thread::yield_now();
+    }
+    worker.join().unwrap()
+}
+
+#[expect(clippy::disallowed_methods, reason = "how long a test takes is wall time")]
+fn now() -> Instant {
+    Instant::now()
+}
+
+fn write_inline(tree: &Tree, thread: u8, count: u32, value: &[u8]) {
+    let mut session = session(tree);
+    for number in 0..count {
+        let key = [&[thread][..], &number.to_be_bytes()].concat();
+        session.put(KEYSPACE_DEFAULT, &key, value, WriteOptions::default()).expect("delayed, not failed");
+    }
+}
+
+/// As [`write_inline`], with up to eight writes under way.
+fn write_ahead(session: &mut dyn Session, thread: u8, count: u32, value: &[u8]) {
+    let mut under_way = 0;
+    for number in 0..count {
+        let key = [&[thread][..], &number.to_be_bytes()].concat();
+        if let Outcome::Pending(_) =
+            session.put(KEYSPACE_DEFAULT, &key, value, WriteOptions::default()).expect("delayed, not failed")
+        {
+            under_way += 1;
+        }
+        while under_way > if number + 1 == count { 0 } else { 8 } {
+            session.wait(None);
+            let mut answers = |_, completion| {
+                assert!(matches!(completion, Completion::Written(_)), "{completion:?}");
+                under_way -= 1;
+            };
+            session.poll(&mut answers);
+        }
+    }
+}
+
+/// The largest buffer seen until `done`.
+fn largest_buffer(tree: &Tree, done: &AtomicBool) -> u64 {
+    let mut largest = 0;
+    while !done.load(Ordering::Acquire) {
+        largest = largest.max(tree.stats().buffer_bytes);
+        std::thread::yield_now();
+    }
+    largest
+}
+
+/// Writes on three threads to a slow place; the largest buffer on the way, the time, and the counters at the end.
+fn overwhelm(settings: TreeSettings, delay: Duration, count: u32, value: &[u8]) -> (u64, Duration, Stats) {
+    let world = World::new(settings);
+    let tree = world.open_timed(Arc::new(slow_tables(&world, delay)));
+    let done = AtomicBool::new(false);
+    let begun = now();
+    let largest = std::thread::scope(|scope| {
+        let watcher = scope.spawn(|| largest_buffer(&tree, &done));
+        std::thread::scope(|scope| {
+            let tree = &tree;
+            scope.spawn(move || write_inline(tree, 0, count, value));
+            scope.spawn(move || write_inline(tree, 1, count, value));
+            scope.spawn(move || write_ahead(&mut *tree.session(), 2, count, value));
+        });
+        done.store(true, Ordering::Release);
+        watcher.join().unwrap()
+    });
+    let (took, stats) = (begun.elapsed(), tree.stats());
+    let mut session = session(&tree);
+    for (thread, number) in
+        (0..3_u8).flat_map(|thread| [(thread, 0), (thread, count / 2), (thread, count - 1)])
+    {
+        let key = [&[thread][..], &number.to_be_bytes()].concat();
+        assert_eq!(get(&mut session, &key).as_deref(), Some(value), "thread {thread} number {number}");
+    }
+    (largest, took, stats)
+}
+
+#[test]
+fn the_buffer_stays_within_its_bound_and_stalls_are_counted() {
+    // One writer's part of what is written, by the size of its values: small ones make large indexes.
+    for (value_bytes, count, delay_ms) in [(4000, 4000, 4), (16, 120_000, 60)] {
+        let settings = bounded(8 * MIB, 20 * MIB);
+        let bound = settings.buffer_bytes_max + settings.segment_bytes;
+        let delay = Duration::from_millis(delay_ms);
+        let (largest, took, stats) = overwhelm(settings, delay, count, &vec![9; value_bytes]);
+        assert!(largest <= bound, "values of {value_bytes}: {largest} bytes held, bound {bound}");
+        assert!(largest > 8 * MIB, "the place was never slow: {largest}");
+        let stalled = Duration::from_micros(stats.slowdown_us_total + stats.stop_us_total);
+        assert!(stalled > took / 10, "values of {value_bytes}: {stalled:?} counted of {took:?}");
+    }
+}
+
+#[test]
+fn a_stopped_session_that_does_not_block_is_counted_too() {
+    let world = World::new(bounded(8 * MIB, 8 * MIB));
+    let tree = world.open_timed(Arc::new(slow_tables(&world, Duration::from_millis(10))));
+    let begun = now();
+    write_ahead(&mut *tree.session(), 0, 100, &vec![9; 400_000]);
+    let (took, stats) = (begun.elapsed(), tree.stats());
+    let stopped = Duration::from_micros(stats.stop_us_total);
+    assert!(stopped > took / 4, "{stopped:?} counted of {took:?}");
+}
+
+#[test]
+fn a_batch_that_finds_no_room_in_a_quiet_buffer_makes_it() {
+    let world = World::new(bounded(12 * MIB, 32 * MIB));
+    let tree = world.open_threads();
+    let mut small = session(&tree);
+    for number in 0..60_u32 {
+        put(&mut small, &number.to_be_bytes(), &vec![1; 100_000]);
+    }
+    tree.freeze().unwrap();
+    tree.wait_idle().unwrap();
+    let stats = tree.stats();
+    assert!(stats.buffer_bytes < 12 * MIB && stats.drain_count == 0, "no pressure yet: {stats:?}");
+    let writer = Arc::clone(&tree);
+    in_time("a batch of 26 MiB", move || {
+        put(&mut session(&writer), b"large", &vec![2; 26 << 20]);
+    });
+    assert_eq!(get(&mut session(&tree), b"large").map(|value| value.len()), Some(26 << 20));
+    assert!(tree.stats().drain_count > 0);
+}
+
+#[test]
+fn a_buffer_that_may_be_full_before_it_drains_keeps_taking_writes() {
+    let world = World::new(bounded(24 * MIB, 24 * MIB));
+    let tree = world.open_threads();
+    let writer = Arc::clone(&tree);
+    in_time("64 MiB", move || write_inline(&writer, 0, 1300, &vec![3; 50_000]));
+    assert!(tree.stats().buffer_bytes <= 28 * MIB, "{:?}", tree.stats());
+}
