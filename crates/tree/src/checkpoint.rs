@@ -18,13 +18,18 @@ impl Database {
     pub(crate) fn checkpoint(&self, path: &Path) -> Result<Checkpoint> {
         let cut = self.log.advance()?;
         self.freeze_all()?;
-        let end = self.log.active().base();
+        let active = self.log.active().base();
         // Frames below that others still copy belong to the copy too.
-        self.log.wait_published(end)?;
-        self.log.sync_through(end)?;
+        self.log.wait_published(active)?;
+        self.log.sync_through(active)?;
         // No edit is committed while the files of this version are linked, so none of them can go.
         let manifest = self.manifest.lock().unwrap_or_else(PoisonError::into_inner);
         let version = self.version.load_full();
+        // A keyspace may have drained more since the segment was ended; then the copy ends where that does, or batches
+        // would be in one keyspace and not in another.
+        let drained = version.live().map(|keyspace| keyspace.drained_through).max().unwrap_or_default();
+        let end = active.max(drained);
+        self.log.sync_through(end)?;
         let segments: Vec<_> =
             version.segments.segments().iter().filter(|segment| segment.base() < end).collect();
         segments.iter().for_each(|segment| segment.keep_file());
@@ -35,7 +40,7 @@ impl Database {
         // The copy's log ends with the last linked segment, and is on the device through there.
         let mut state = manifest.state().clone();
         let replayed = segments.last().map(|segment| segment.position(segment.region().published()));
-        let log_end = replayed.unwrap_or_else(|| state.log_start());
+        let log_end = replayed.unwrap_or_default().max(state.log_start());
         state.durable_through = log_end;
         state.cut = log_end;
         let edit = ManifestEdit { number: 1, base: true, epoch: state.generation, changes: state.restated() };
