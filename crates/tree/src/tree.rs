@@ -63,6 +63,16 @@ impl Tree {
         &self.shared.log
     }
 
+    /// What background work that closing cancelled is called by whoever waited for it.
+    fn unless_closed(&self, result: Result<()>) -> Result<()> {
+        match result {
+            Err(error) if error.kind() == ErrorKind::Retry && self.shared.closed.load(Ordering::Acquire) => {
+                Err(Error::new(ErrorKind::Closed, "the database was closed meanwhile").because(error))
+            }
+            result => result,
+        }
+    }
+
     /// Writes through a session of the calling thread's own.
     fn write(&self, batch: &Batch) -> Result<Position> {
         let mut session = self.session();
@@ -191,7 +201,7 @@ impl Engine for Tree {
     fn flush(&self) -> Result<()> {
         self.shared.check_open()?;
         let through = self.shared.freeze_through()?;
-        self.shared.drain_through(through)?;
+        self.unless_closed(self.shared.drain_through(through))?;
         self.shared.give_up_spares();
         Ok(())
     }
@@ -221,6 +231,7 @@ impl Engine for Tree {
             return Ok(());
         }
         let result = self.shared.shut_down();
+        self.shared.manifest.lock().unwrap_or_else(PoisonError::into_inner).end();
         drop(self.lock.lock().unwrap_or_else(PoisonError::into_inner).take());
         result
     }
@@ -245,7 +256,7 @@ impl Ordered for Tree {
 
     fn compact_range(&self, keyspace: KeyspaceId, start: &[u8], end: Option<&[u8]>) -> Result<()> {
         self.flush()?;
-        self.shared.compact_range(keyspace.0, start, end)
+        self.unless_closed(self.shared.compact_range(keyspace.0, start, end))
     }
 }
 
@@ -277,6 +288,7 @@ impl Database {
     /// Ends background work and makes what was acknowledged durable.
     fn shut_down(&self) -> Result<()> {
         self.control.cancel();
+        self.admission.release();
         drop(self.executor.lock().unwrap_or_else(PoisonError::into_inner).take());
         self.schedule.stop();
         if let Some(pool) = &self.pool {

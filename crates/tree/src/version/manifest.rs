@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use firn_engine::{Error, Place, Result};
+use firn_engine::{Error, ErrorKind, Place, Result};
 use firn_format::file_name::{self, FileName};
 use firn_format::manifest::{Change, ManifestEdit};
 use firn_storage::Storage;
@@ -174,6 +174,11 @@ impl Manifest {
             self.remove_older(written);
         }
         Ok(())
+    }
+
+    /// Commits nothing any more: the directory may have another owner.
+    pub(crate) fn end(&mut self) {
+        self.failed.get_or_insert_with(|| Error::new(ErrorKind::Closed, "the database is closed"));
     }
 
     /// Removes edits that `base` restates. What cannot be removed now is removed by a later base.

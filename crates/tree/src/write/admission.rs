@@ -186,6 +186,8 @@ impl Database {
         }
         let waited = self.clock.now().saturating_sub(begun);
         self.admission.stopped_for(waited);
-        self.background_error()
+        self.background_error()?;
+        // Nothing drains any more once the database closes.
+        self.check_open()
     }
 }
