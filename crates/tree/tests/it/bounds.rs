@@ -17,16 +17,17 @@ fn bounded(buffer_bytes: u64, buffer_bytes_max: u64) -> TreeSettings {
     TreeSettings { buffer_bytes, buffer_bytes_max, ..tiny() }
 }
 
-/// A place that takes `delay` longer for each write to a table.
-pub(crate) fn slow_tables(world: &World, delay: Duration) -> Faulty {
+/// A place that takes `delay` longer for each such operation on the files.
+pub(crate) fn slow(world: &World, file: &str, on: Operation, delay: Duration) -> Faulty {
     let faulty = Faulty::with_clock(Arc::new(world.storage.clone()), Arc::new(SystemClock::new()));
-    faulty.inject(Fault {
-        on: Operation::Write,
-        file: "*.table".to_owned(),
-        when: When::Always { after: 0 },
-        effect: Effect::Delay(delay),
-    });
+    let (file, when) = (file.to_owned(), When::Always { after: 0 });
+    faulty.inject(Fault { on, file, when, effect: Effect::Delay(delay) });
     faulty
+}
+
+/// A place that takes `delay` longer for each write to a table.
+fn slow_tables(world: &World, delay: Duration) -> Faulty {
+    slow(world, "*.table", Operation::Write, delay)
 }
 
 /// Does `work` on another thread; fails if it has not ended in half a minute.

@@ -19,3 +19,4 @@ mod watermark;
 mod group_write;
 mod recovery_cuts;
 mod bounds;
+mod checkpoint_load;
