@@ -140,6 +140,16 @@ impl Schedule {
         Held(self)
     }
 
+    /// Why the last unit that writes files could not be done, if that keeps others from being tried.
+    pub(crate) fn refused(&self) -> Option<Error> {
+        self.lock().refused.clone()
+    }
+
+    /// Lets units that write files be tried again.
+    pub(crate) fn forget_refused(&self) {
+        self.lock().refused = None;
+    }
+
     /// Whether a task in progress should give up.
     pub(crate) fn is_stopping(&self) -> bool {
         self.lock().stop

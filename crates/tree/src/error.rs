@@ -13,7 +13,11 @@ pub fn from_storage(error: firn_storage::Error) -> Error {
         Kind::Io => ErrorKind::Closed,
     };
     let place = (!error.file.is_empty()).then(|| Place { file: error.file.clone(), offset: error.offset });
-    let mut lifted = Error::new(kind, error.message.clone());
+    let message = match error.kind {
+        Kind::Full => format!("the disk is full: free some space and try again ({})", error.message),
+        _ => error.message.clone(),
+    };
+    let mut lifted = Error::new(kind, message);
     if let Some(source) = error.source {
         lifted = lifted.because(SystemError(source));
     }

@@ -118,10 +118,10 @@ impl TreeSession {
         let ticket = self.tickets.next();
         if self.stopped.is_empty() {
             self.stopped_since = self.shared.clock.now();
+            self.shared.retry_drains();
         }
         self.stopped.push_back((ticket, write, options));
         self.shared.admission.wait_in(&self.queue.sender());
-        self.shared.wake_background();
         ticket
     }
 
@@ -154,10 +154,9 @@ impl TreeSession {
         let shared = Arc::clone(&self.shared);
         let sender = self.queue.sender();
         self.shared.on_pool(move || {
-            let completion = match shared.make_durable(end, durability) {
-                Ok(()) => Completion::Written(Position(end.0)),
-                Err(error) => Completion::Failed(error),
-            };
+            let durable = shared.make_durable(end, durability);
+            let completion =
+                durable.map_or_else(Completion::Failed, |()| Completion::Written(Position(end.0)));
             sender.send(ticket, completion);
         });
     }
@@ -173,10 +172,13 @@ impl TreeSession {
                 }
             };
             match attempt {
-                Ok(Appended::Stopped) => {
-                    self.stopped.push_front((ticket, write, options));
-                    break;
-                }
+                Ok(Appended::Stopped) => match self.shared.refused_room() {
+                    Ok(()) => {
+                        self.stopped.push_front((ticket, write, options));
+                        break;
+                    }
+                    Err(error) => self.queue.sender().send(ticket, Completion::Failed(error)),
+                },
                 Ok(Appended::At(end)) => {
                     let due = self.shared.clock.now() + self.shared.admit(bytes as u64);
                     self.delayed.push((due, ticket, end, self.durability(options)));
@@ -418,10 +420,8 @@ impl Session for TreeSession {
                     Err(error) => break Err(error),
                 }
             };
-            let completion = match updated {
-                Ok(end) => Completion::Written(Position(end.0)),
-                Err(error) => Completion::Failed(error),
-            };
+            let completion =
+                updated.map_or_else(Completion::Failed, |end| Completion::Written(Position(end.0)));
             sender.send(ticket, completion);
         });
         Ok(Outcome::Pending(ticket))

@@ -7,3 +7,4 @@ mod keyspaces;
 mod scans;
 mod threads;
 mod components;
+mod full_disk;

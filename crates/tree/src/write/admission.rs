@@ -173,7 +173,7 @@ impl Database {
     /// With nobody to do background work it does a unit of it itself.
     pub(crate) fn wait_for_room(&self) -> Result<()> {
         let begun = self.clock.now();
-        self.wake_background();
+        self.retry_drains();
         if self.is_manual() {
             self.step()?;
         } else {
@@ -188,6 +188,18 @@ impl Database {
         self.admission.stopped_for(waited);
         self.background_error()?;
         // Nothing drains any more once the database closes.
-        self.check_open()
+        self.check_open()?;
+        self.refused_room()
+    }
+
+    /// `Retry` if the disk was too full for a drain since [`retry_drains`](Self::retry_drains).
+    pub(crate) fn refused_room(&self) -> Result<()> {
+        self.schedule.refused().map_or(Ok(()), Err)
+    }
+
+    /// Forgets why a drain was refused: there may be space on the disk by now.
+    pub(crate) fn retry_drains(&self) {
+        self.schedule.forget_refused();
+        self.wake_background();
     }
 }

@@ -4,12 +4,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
-use firn_engine::{Completion, Engine, KEYSPACE_DEFAULT, Outcome, Session, Stats, WriteOptions};
+use firn_engine::{Completion, Engine, ErrorKind, KEYSPACE_DEFAULT, Outcome, Session, Stats, WriteOptions};
 use firn_storage::SystemClock;
 use firn_storage::place::{Effect, Fault, Faulty, Operation, When};
 use firn_tree::{Tree, TreeSettings};
 
-use crate::world::{World, get, put, session, tiny};
+use crate::world::{World, describe, get, put, session, tiny};
 
 const MIB: u64 = 1 << 20;
 
@@ -171,4 +171,52 @@ fn a_buffer_that_may_be_full_before_it_drains_keeps_taking_writes() {
     let writer = Arc::clone(&tree);
     in_time("64 MiB", move || write_inline(&writer, 0, 1300, &vec![3; 50_000]));
     assert!(tree.stats().buffer_bytes <= 28 * MIB, "{:?}", tree.stats());
+}
+
+#[test]
+fn stopped_writers_are_refused_where_a_full_disk_keeps_drains_from_making_room() {
+    let world = World::new(bounded(8 * MIB, 12 * MIB));
+    let faulty = Faulty::new(Arc::new(world.storage.clone()));
+    faulty.inject(Fault {
+        on: Operation::Create,
+        file: "*.table".to_owned(),
+        when: When::Always { after: 0 },
+        effect: Effect::Fail(firn_storage::ErrorKind::Full),
+    });
+    let tree = world.open_timed(Arc::new(faulty.clone()));
+    let refuse = |inline: bool| {
+        let tree = Arc::clone(&tree);
+        in_time("a refusal", move || {
+            let mut session = tree.session();
+            session.set_inline(inline);
+            for number in 0..1000_u32 {
+                let value = vec![4; 100_000];
+                match session.put(KEYSPACE_DEFAULT, &number.to_be_bytes(), &value, WriteOptions::default()) {
+                    Ok(Outcome::Done(_)) => continue,
+                    Ok(Outcome::Pending(_)) => {}
+                    Err(error) => return error,
+                }
+                let mut failed = None;
+                while failed.is_none() && session.wait(None) {
+                    session.poll(&mut |_, completion| match completion {
+                        Completion::Failed(error) => failed = Some(error),
+                        other => assert!(matches!(other, Completion::Written(_)), "{other:?}"),
+                    });
+                }
+                if let Some(error) = failed {
+                    return error;
+                }
+            }
+            panic!("100 MB found room in 12 MiB");
+        })
+    };
+    for inline in [true, false, true] {
+        let error = refuse(inline);
+        assert_eq!(error.kind(), ErrorKind::Retry, "{}", describe(&error));
+        assert!(describe(&error).contains("free some space"), "{}", describe(&error));
+    }
+    faulty.clear_faults();
+    let writer = Arc::clone(&tree);
+    in_time("64 MB", move || write_inline(&writer, 9, 640, &vec![3; 100_000]));
+    assert!(tree.stats().drain_count > 0);
 }
