@@ -43,7 +43,7 @@ fn value(number: u32) -> Vec<u8> {
 }
 
 fn write(db: &Db, number: u32) -> firn::Result<firn::Position> {
-    let durability = if number % 8 == 0 { Durability::Disk } else { Durability::Process };
+    let durability = if number.is_multiple_of(8) { Durability::Disk } else { Durability::Process };
     let mut batch = Batch::new();
     batch.put(KEYSPACE_DEFAULT, &number.to_be_bytes(), &value(number));
     db.write_with(&batch, WriteOptions { durability: Some(durability), ..WriteOptions::default() })

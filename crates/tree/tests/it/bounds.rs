@@ -33,6 +33,7 @@ fn slow_tables(world: &World, delay: Duration) -> Faulty {
 /// Does `work` on another thread; fails if it has not ended in half a minute.
 pub(crate) fn in_time<T: Send + 'static>(what: &str, work: impl FnOnce() -> T + Send + 'static) -> T {
     let (done, wait) = mpsc::channel();
+    #[expect(clippy::disallowed_methods, reason = "a thread that may never end cannot be scoped")]
     let worker = std::thread::spawn(move || {
         let _nobody_waits_any_more = done.send(());
         work()
