@@ -109,14 +109,19 @@ fn a_closed_log_ends_where_its_records_end() {
     churn(&tree, 0..4, 400);
     let reused = || faulty.counters().of_extension(Operation::Rename, "log").operations;
     let before = reused();
-    for number in 0.. {
-        put(&mut session(&tree), &u32::to_be_bytes(number % 400), &value(4, number % 400));
+    let mut writer = session(&tree);
+    for number in 0..4000_u32 {
+        put(&mut writer, &(number % 400).to_be_bytes(), &value(4, number % 400));
         if reused() > before {
             break;
         }
-        settle(&tree);
+        if number % 50 == 0 {
+            settle(&tree);
+        }
     }
-    put(&mut session(&tree), b"last", b"one");
+    assert!(reused() > before, "no file was used again");
+    put(&mut writer, b"last", b"one");
+    drop(writer);
     tree.close().unwrap();
     drop(tree);
     assert_eq!(verify(&world.storage).findings, [], "{:?}", log_files(&world.storage));
