@@ -36,7 +36,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
 }
 
 /// The figures that are one number, by name.
-fn figures(stats: &Stats) -> [(&'static str, u64); 23] {
+fn figures(stats: &Stats) -> [(&'static str, u64); 24] {
     [
         ("user_write_bytes_total", stats.user_write_bytes_total),
         ("log_write_bytes_total", stats.log_write_bytes_total),
@@ -51,6 +51,7 @@ fn figures(stats: &Stats) -> [(&'static str, u64); 23] {
         ("drain_count", stats.drain_count),
         ("compaction_count", stats.compaction_count),
         ("merge_count", stats.merge_count),
+        ("compaction_put_off_count", stats.compaction_put_off_count),
         ("slowdown_us_total", stats.slowdown_us_total),
         ("stop_us_total", stats.stop_us_total),
         ("memory_bytes", stats.memory_bytes),

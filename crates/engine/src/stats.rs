@@ -33,6 +33,8 @@ pub struct Stats {
     pub compaction_count: u64,
     /// Buffer merges finished.
     pub merge_count: u64,
+    /// Compactions put off because whoever was to run them refused, failed, or answered wrongly.
+    pub compaction_put_off_count: u64,
     /// Microseconds by which admission delayed acknowledgements.
     pub slowdown_us_total: u64,
     /// Microseconds writers stood still because nothing could be admitted.

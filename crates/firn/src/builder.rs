@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use firn_engine::{CompactionFilter, MergeOperator, PrefixExtractor, Result, Semantics};
+use firn_jobs::Executor;
 use firn_storage::place::{Local, LocalOptions};
 use firn_storage::{Clock, Spawn, Storage, SystemClock, ThreadSpawn};
 use firn_tree::{Background, Tree, TreeOptions};
@@ -18,6 +19,7 @@ pub struct Builder {
     semantics: Semantics,
     storage: Option<Arc<dyn Storage>>,
     clock: Arc<dyn Clock>,
+    executor: Option<Arc<dyn Executor>>,
     create: bool,
     read_only: bool,
 }
@@ -31,6 +33,7 @@ impl Builder {
             semantics: Semantics::new(),
             storage: None,
             clock: Arc::new(SystemClock::new()),
+            executor: None,
             create: true,
             read_only: false,
         }
@@ -92,6 +95,17 @@ impl Builder {
         self
     }
 
+    /// Runs compactions on `executor` instead of on background threads of the database. It must reach the same files
+    /// and know the same operators and filters.
+    ///
+    /// Its results are checked before they count. What it refuses, fails at or answers wrongly changes nothing and is
+    /// tried again later; meanwhile reads have more tables to ask.
+    #[must_use]
+    pub fn executor(mut self, executor: Arc<dyn Executor>) -> Self {
+        self.executor = Some(executor);
+        self
+    }
+
     /// Opens the database. Blocks for recovery.
     ///
     /// # Errors
@@ -115,6 +129,7 @@ impl Builder {
             semantics: self.semantics,
             clock: self.clock,
             background: Background::Threads(Arc::clone(&spawn) as Arc<dyn Spawn>),
+            executor: self.executor,
             seed: u64::from(std::process::id()),
             create: self.create,
             read_only: self.read_only,

@@ -33,6 +33,8 @@ pub use firn_engine::{
     MergeOperator, Notifier, Op, OpKind, Ordered, Outcome, Place, Position, PrefixExtractor, ReadAt, Result,
     ScanBatch, ScanRange, Session, Snapshot, Stats, Ticket, Values, WriteOptions, future,
 };
+/// A component that [`Builder`] takes: where compactions run ([`jobs::Executor`]).
+pub use firn_jobs as jobs;
 /// Components that [`Builder`] takes: places for files ([`storage::place`]), clocks.
 pub use firn_storage as storage;
 pub use firn_tree::{Finding, Severity, VerifyProgress, VerifyReport, VerifyTotals};

@@ -3,7 +3,7 @@
 mod handle;
 mod local;
 
-pub use handle::JobHandle;
+pub use handle::{Finisher, JobHandle, new_job};
 pub use local::Local;
 
 use std::fmt;
@@ -13,8 +13,8 @@ use crate::spec::JobSpec;
 
 /// Runs jobs somewhere.
 ///
-/// Implementers MUST finish every accepted job's handle exactly once, whatever happens to the executor, and MUST
-/// reject a spec that names an operator, filter or extractor they do not have (never run it without).
+/// Implementers MUST finish every accepted job's handle exactly once, whatever happens to the executor, and soon after it
+/// is cancelled (the submitter waits for it before it closes), write nothing for it afterwards, and MUST reject a spec that names an operator, filter or extractor they do not have (never run it without).
 pub trait Executor: Send + Sync + fmt::Debug {
     /// Takes `spec` and returns at once; the handle tells when it is done. An inline executor runs it first.
     ///

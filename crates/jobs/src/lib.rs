@@ -46,7 +46,7 @@ pub use conservation::{Sums, Tally};
 pub use control::Control;
 pub use cursor::Cursor;
 pub use error::{Error, ErrorKind, Result};
-pub use executor::{Executor, JobHandle, Local};
+pub use executor::{Executor, Finisher, JobHandle, Local, new_job};
 pub use merge::MergeCursor;
 pub use range::partition;
 pub use run::{Output, compact_source, run};

@@ -176,6 +176,7 @@ impl World for TreeWorld {
             semantics: semantics(),
             clock,
             background,
+            executor: None,
             seed: 7,
             create: true,
             read_only: false,

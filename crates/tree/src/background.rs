@@ -267,7 +267,8 @@ impl Database {
                 drain.run_part(*part, self);
                 Ok(())
             }
-            Task::Compact { keyspace, choice } => self.compact(*keyspace, choice),
+            // Put off or done: either way there is nothing to report.
+            Task::Compact { keyspace, choice } => self.compact(*keyspace, choice).map(drop),
             Task::Bury => self.bury(),
         };
         self.schedule.lock().refused =
@@ -321,7 +322,7 @@ impl Database {
                 return Some(Task::Merge { keyspace: id, runs });
             }
         }
-        if busy.refused.is_none() && busy.held == 0 {
+        if busy.refused.is_none() && busy.held == 0 && !self.jobs.is_put_off(self.clock.now()) {
             let best = version
                 .live()
                 .filter_map(|keyspace| {

@@ -5,12 +5,12 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use arc_swap::ArcSwap;
 use firn_engine::{Durability, Error, Result, Semantics};
-use firn_jobs::Local;
 use firn_storage::file::cache::BlockCache;
 use firn_storage::place::{ReadPool, Rejected};
 use firn_storage::{Clock, Storage};
 
 use crate::background::Schedule;
+use crate::compact::jobs::Jobs;
 use crate::log::Log;
 use crate::log::segment::Graveyard;
 use crate::settings::TreeSettings;
@@ -40,8 +40,8 @@ pub(crate) struct Database {
     pub(crate) cache: Arc<BlockCache>,
     pub(crate) graveyard: Arc<Graveyard>,
     pub(crate) schedule: Schedule,
-    /// Where compactions run; gone once the database closes, which cancels them.
-    pub(crate) executor: Mutex<Option<Local>>,
+    /// Where compactions run.
+    pub(crate) jobs: Jobs,
     /// Cancels drains in progress at close.
     pub(crate) control: firn_jobs::Control,
     pub(crate) counters: Counters,

@@ -14,6 +14,7 @@ use firn_storage::place::ReadPool;
 use firn_storage::{Storage, StorageLock};
 
 use crate::background::Schedule;
+use crate::compact::jobs::Jobs;
 use crate::compact::run::from_job;
 use crate::database::Database;
 use crate::error::from_storage;
@@ -78,7 +79,7 @@ pub(crate) fn open(options: &TreeOptions) -> Result<(Arc<Database>, Box<dyn Stor
         cache,
         graveyard,
         schedule: Schedule::new(matches!(options.background, Background::Manual) || options.read_only),
-        executor: Mutex::new(Some(executor(options)?)),
+        jobs: jobs(options)?,
         control: firn_jobs::Control::new(),
         counters: Default::default(),
         pool,
@@ -96,16 +97,20 @@ pub(crate) fn open(options: &TreeOptions) -> Result<(Arc<Database>, Box<dyn Stor
     Ok((database, lock))
 }
 
-/// Where compactions run: threads of their own, or the thread that chose them.
-fn executor(options: &TreeOptions) -> Result<Local> {
+/// Where compactions run: the executor given, or threads of their own, or the thread that chose them.
+fn jobs(options: &TreeOptions) -> Result<Jobs> {
+    if let Some(executor) = &options.executor {
+        return Ok(Jobs::new(Arc::clone(executor), true));
+    }
     let (storage, semantics) = (Arc::clone(&options.storage), Arc::new(options.semantics.clone()));
-    match &options.background {
+    let local = match &options.background {
         Background::Threads(spawn) if !options.read_only => {
             let threads = options.settings.background_threads;
-            Local::threads(storage, semantics, &**spawn, threads).map_err(from_job)
+            Local::threads(storage, semantics, &**spawn, threads).map_err(from_job)?
         }
-        _ => Ok(Local::inline(storage, semantics)),
-    }
+        _ => Local::inline(storage, semantics),
+    };
+    Ok(Jobs::new(Arc::new(local), false))
 }
 
 /// Threads for reads that miss memory; `None` where the owner does all work.

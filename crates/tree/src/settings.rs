@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use firn_engine::{Compression, Durability, Error, Result, Semantics};
 use firn_format::key::GRANULE_BYTES;
+use firn_jobs::Executor;
 use firn_storage::{Clock, Spawn, Storage};
 
 /// Sizes and limits; plain data, validated once by [`TreeSettings::validate`].
@@ -182,6 +183,9 @@ pub struct TreeOptions {
     pub clock: Arc<dyn Clock>,
     /// Who does the background work.
     pub background: Background,
+    /// Where compactions run; `None` = here, on threads as `background` says. It MUST reach the same files and know
+    /// the same operators. What it refuses, fails at or answers wrongly is never committed and tried again later.
+    pub executor: Option<Arc<dyn Executor>>,
     /// Seed of the database id of a new database; nothing else is random.
     pub seed: u64,
     /// Whether a missing database is created (otherwise `Invalid`).

@@ -18,6 +18,7 @@ pub(crate) struct Counters {
     pub(crate) drain_count: AtomicU64,
     pub(crate) compaction_count: AtomicU64,
     pub(crate) merge_count: AtomicU64,
+    pub(crate) compaction_put_off_count: AtomicU64,
     pub(crate) user_write_bytes: AtomicU64,
 }
 
@@ -52,6 +53,7 @@ impl Database {
             drain_count: read(&self.counters.drain_count),
             compaction_count: read(&self.counters.compaction_count),
             merge_count: read(&self.counters.merge_count),
+            compaction_put_off_count: read(&self.counters.compaction_put_off_count),
             slowdown_us_total: self.admission.slowdown_us(),
             stop_us_total: self.admission.stop_us(),
             memory_bytes: buffer_bytes + table_memory + cached,

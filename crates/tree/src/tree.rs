@@ -289,7 +289,7 @@ impl Database {
     fn shut_down(&self) -> Result<()> {
         self.control.cancel();
         self.admission.release();
-        drop(self.executor.lock().unwrap_or_else(PoisonError::into_inner).take());
+        self.jobs.end();
         self.schedule.stop();
         if let Some(pool) = &self.pool {
             pool.shutdown();

@@ -129,3 +129,33 @@ fn filters_and_extractors_are_named_by_keyspaces() {
     assert_eq!(error.kind(), ErrorKind::Invalid);
     assert!(error.to_string().contains("nobody"), "{error}");
 }
+
+/// Counts jobs and runs them in the caller.
+#[derive(Debug)]
+struct Counting {
+    inner: firn::jobs::Local,
+    count: std::sync::atomic::AtomicUsize,
+}
+
+impl firn::jobs::Executor for Counting {
+    fn submit(&self, spec: firn::jobs::JobSpec) -> firn::jobs::Result<firn::jobs::JobHandle> {
+        self.count.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        self.inner.submit(spec)
+    }
+}
+
+#[test]
+fn compactions_run_on_the_executor_given() {
+    let memory: Arc<dyn firn::storage::Storage> = Arc::new(Memory::new());
+    let inner = firn::jobs::Local::inline(Arc::clone(&memory), Arc::default());
+    let executor = Arc::new(Counting { inner, count: Default::default() });
+    let db = Db::builder("counted").storage(memory).executor(Arc::clone(&executor) as _);
+    let db = db.open().expect("opened");
+    for round in ["1", "2"] {
+        db.put("a", round).expect("put");
+        db.flush().expect("flushed");
+    }
+    db.in_default().compact_range("", None).expect("compacted");
+    assert_eq!(db.get("a").expect("get").as_deref(), Some(&b"2"[..]));
+    assert!(executor.count.load(std::sync::atomic::Ordering::Relaxed) > 0);
+}

@@ -15,7 +15,7 @@ pub struct JobHandle {
 
 /// The executor's end. Dropped without an answer, it answers `Cancelled`.
 #[derive(Debug)]
-pub(crate) struct Finisher {
+pub struct Finisher {
     shared: Arc<Shared>,
 }
 
@@ -44,8 +44,8 @@ impl Shared {
     }
 }
 
-/// Both ends of a new job.
-pub(crate) fn new_job() -> (JobHandle, Finisher) {
+/// Both ends of a new job: an executor keeps the finisher and hands out the handle.
+pub fn new_job() -> (JobHandle, Finisher) {
     let shared = Arc::new(Shared::default());
     (JobHandle { shared: Arc::clone(&shared) }, Finisher { shared })
 }
@@ -89,12 +89,13 @@ impl JobHandle {
 }
 
 impl Finisher {
-    pub(crate) fn control(&self) -> &Control {
+    /// Tells whether the submitter wants the job to stop.
+    pub fn control(&self) -> &Control {
         &self.shared.control
     }
 
-    /// Gives the job its result.
-    pub(crate) fn finish(self, result: Result<JobResult>) {
+    /// Gives the job its result: wakes who waits and calls the callbacks, on this thread.
+    pub fn finish(self, result: Result<JobResult>) {
         self.answer(result);
     }
 

@@ -1,7 +1,8 @@
 //! Which tables are rewritten, and the commit of what a job made of them.
 //!
-//! [`pick`] is a pure function from levels to a choice; [`run`](mod@run) turns a choice into jobs, checks their
-//! results and commits them in one edit.
+//! [`pick`] is a pure function from levels to a choice; [`run`](mod@run) turns a choice into jobs, which [`jobs`] gives to
+//! the executor, checks their results and commits them in one edit.
 
 pub(crate) mod pick;
+pub(crate) mod jobs;
 pub(crate) mod run;

@@ -1,11 +1,12 @@
 //! Jobs of one choice, and what becomes of their outputs.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, PoisonError};
 
 use firn_engine::{Compression, Error, ErrorKind, Result};
+use firn_format::file_name::{FileName, parse};
 use firn_format::table::Compression as Codec;
-use firn_jobs::{Executor, JobInput, JobResult, JobSpec, KeyRange, OutputForm, Rules, partition};
+use firn_jobs::{JobInput, JobResult, JobSpec, KeyRange, OutputForm, Rules, partition};
 
 use super::pick::{Choice, pick_range};
 use crate::database::Database;
@@ -15,14 +16,31 @@ use crate::version::commit::Edit;
 use crate::version::levels::LEVEL_MAX;
 use crate::version::{Keyspace, Table};
 
+/// How an attempt to compact ended.
+#[derive(Debug)]
+pub(crate) enum Attempt {
+    /// Committed, or there is nothing left to do.
+    Ended,
+    /// The executor that the owner gave refused it, failed, or answered wrongly: nothing changed, its outputs are
+    /// removed, and it is tried again later.
+    PutOff(Error),
+}
+
 impl Database {
     /// Rewrites or moves the tables of `choice` and commits.
     ///
     /// # Errors
     /// `Retry` when the disk is full: nothing changed, outputs are removed.
-    pub(crate) fn compact(&self, keyspace: u32, choice: &Choice) -> Result<()> {
-        let edit = if choice.moves { moved(keyspace, choice) } else { self.rewrite(keyspace, choice)? };
-        let Some(edit) = edit else { return Ok(()) };
+    pub(crate) fn compact(&self, keyspace: u32, choice: &Choice) -> Result<Attempt> {
+        let edit = match choice.moves {
+            true => moved(keyspace, choice),
+            false => match self.rewrite(keyspace, choice) {
+                Err(Failure::Elsewhere(error)) => return Ok(Attempt::PutOff(error)),
+                Err(Failure::Here(error)) => return Err(error),
+                Ok(edit) => edit,
+            },
+        };
+        let Some(edit) = edit else { return Ok(Attempt::Ended) };
         let written = edit.added.iter().map(|(_, _, table)| table.bytes).sum();
         let read = edit.removed.iter().map(|table| table.meta().bytes).sum();
         if self.commit_or_remove(edit)? {
@@ -31,12 +49,15 @@ impl Database {
             count(&self.counters.compaction_count, 1);
         }
         self.admission.release();
-        Ok(())
+        Ok(Attempt::Ended)
     }
 
     /// Rewrites whatever overlaps `start..end` into the last level that holds any of it.
     ///
     /// Waits for compactions in progress first, so that it finds their tables free.
+    ///
+    /// # Errors
+    /// `Retry` when the disk is full, or with what a given executor failed with: nothing changed.
     pub(crate) fn compact_range(&self, keyspace: u32, start: &[u8], end: Option<&[u8]>) -> Result<()> {
         self.wait_quiet()?;
         let _alone = self.hold_background();
@@ -44,12 +65,15 @@ impl Database {
         let state = version.keyspace(keyspace)?;
         match pick_range(&state.levels, start, end, &self.pick_rules()) {
             None => Ok(()),
-            Some(choice) => self.compact(keyspace, &choice),
+            Some(choice) => match self.compact(keyspace, &choice)? {
+                Attempt::Ended => Ok(()),
+                Attempt::PutOff(error) => Err(error),
+            },
         }
     }
 
     /// The edit of a choice whose tables are rewritten; `None` if the keyspace is gone.
-    fn rewrite(&self, keyspace: u32, choice: &Choice) -> Result<Option<Edit>> {
+    fn rewrite(&self, keyspace: u32, choice: &Choice) -> std::result::Result<Option<Edit>, Failure> {
         let version = self.version.load_full();
         let Ok(state) = version.keyspace(keyspace) else { return Ok(None) };
         let jobs = self.run_jobs(self.spec(state, choice))?;
@@ -68,28 +92,58 @@ impl Database {
     ///
     /// # Errors
     /// What a job failed with; no output is left then.
-    fn run_jobs(&self, spec: JobSpec) -> Result<Vec<(JobSpec, JobResult)>> {
+    fn run_jobs(&self, spec: JobSpec) -> std::result::Result<Vec<(JobSpec, JobResult)>, Failure> {
         let parts = (spec.input_bytes() / self.settings.table_bytes.max(1))
             .clamp(1, self.settings.background_threads as u64);
         let specs = partition(&spec, parts as usize);
-        let handles: Vec<_> = {
-            let executor = self.executor.lock().unwrap_or_else(PoisonError::into_inner);
-            let Some(executor) = executor.as_ref() else { return Err(closing()) };
-            specs
-                .iter()
-                .map(|spec| executor.submit(spec.clone()))
-                .collect::<firn_jobs::Result<_>>()
-                .map_err(from_job)?
-        };
-        let results: Vec<_> = handles.iter().map(|handle| handle.wait()).collect();
-        if let Some(error) = results.iter().find_map(|result| result.as_ref().err()).cloned() {
-            let outputs = results.into_iter().flatten().flat_map(|result| result.tables);
-            outputs.for_each(|table| self.graveyard.bury(table.file));
-            return Err(from_job(error));
+        let stems: Vec<String> = specs.iter().map(|spec| spec.output_stem.clone()).collect();
+        let done = self.jobs.run(&specs).and_then(|results| self.believe(specs, results));
+        match done {
+            Ok(jobs) => {
+                self.jobs.went_well();
+                Ok(jobs)
+            }
+            Err(error) => {
+                self.bury_outputs(&stems);
+                Err(self.failure(error))
+            }
         }
-        let jobs: Vec<_> = specs.into_iter().zip(results.into_iter().flatten()).collect();
-        firn_jobs::verify_all(&jobs).map_err(from_job)?;
+    }
+
+    /// The results with their specs, if they can be true.
+    fn believe(
+        &self,
+        specs: Vec<JobSpec>,
+        results: Vec<JobResult>,
+    ) -> firn_jobs::Result<Vec<(JobSpec, JobResult)>> {
+        let jobs: Vec<_> = specs.into_iter().zip(results).collect();
+        firn_jobs::verify_all(&jobs)?;
+        if self.jobs.is_given {
+            // Whoever ran them may have said one thing and written another.
+            jobs.iter().try_for_each(|(_, result)| firn_jobs::verify_files(&*self.storage, result))?;
+        }
         Ok(jobs)
+    }
+
+    /// Removes what was written under `stems`. The results do not tell: there may be none, or a wrong one.
+    fn bury_outputs(&self, stems: &[String]) {
+        // What cannot be listed now is found and removed by the next opening.
+        for (name, _) in self.storage.list().unwrap_or_default() {
+            if matches!(parse(&name), Some(FileName::Table { stem, .. }) if stems.contains(&stem)) {
+                self.graveyard.bury(name);
+            }
+        }
+    }
+
+    /// What a failure of jobs means here: a given executor's is never final, nor evidence about this database.
+    fn failure(&self, error: firn_jobs::Error) -> Failure {
+        if !self.jobs.is_given {
+            return Failure::Here(from_job(error));
+        }
+        self.jobs.put_off(self.clock.now());
+        count(&self.counters.compaction_put_off_count, 1);
+        let message = format!("the executor did not do a compaction: {error}");
+        Failure::Elsewhere(Error::new(ErrorKind::Retry, message))
     }
 
     fn spec(&self, state: &Keyspace, choice: &Choice) -> JobSpec {
@@ -172,8 +226,12 @@ pub(crate) fn span_of(table: &Table) -> KeyRange {
     KeyRange { start: meta.smallest.clone(), end: Some([meta.largest.as_slice(), &[0]].concat()) }
 }
 
-fn closing() -> Error {
-    Error::new(ErrorKind::Retry, "the database is being closed")
+/// Why jobs have no result.
+enum Failure {
+    /// Of this database: as all its errors.
+    Here(Error),
+    /// Of the executor that the owner gave; kind `Retry`.
+    Elsewhere(Error),
 }
 
 /// The contract's error for what a job said.

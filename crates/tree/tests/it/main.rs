@@ -20,3 +20,4 @@ mod group_write;
 mod recovery_cuts;
 mod bounds;
 mod checkpoint_load;
+mod executors;

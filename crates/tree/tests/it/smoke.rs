@@ -27,6 +27,7 @@ pub(crate) fn options(storage: &Memory, settings: TreeSettings) -> TreeOptions {
         semantics: Default::default(),
         clock: Arc::new(ManualClock::new(1_000_000)),
         background: Background::Manual,
+        executor: None,
         seed: 7,
         create: true,
         read_only: false,

@@ -70,6 +70,7 @@ pub(crate) fn options_on(storage: Arc<dyn Storage>, now_ms: u64) -> TreeOptions 
         semantics: Semantics::new().with_merge_operator(Arc::new(Append)),
         clock: Arc::new(ManualClock::new(now_ms)),
         background: Background::Manual,
+        executor: None,
         seed: 7,
         create: true,
         read_only: false,

@@ -53,6 +53,7 @@ impl World {
             semantics: semantics(),
             clock: Arc::clone(&self.clock) as Arc<dyn Clock>,
             background: Background::Manual,
+            executor: None,
             seed: 7,
             create: true,
             read_only: false,

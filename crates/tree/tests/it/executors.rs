@@ -1,0 +1,260 @@
+//! Compactions on an executor that the owner gives: one that refuses, waits, or lies.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use firn_engine::{Engine, ErrorKind, KEYSPACE_DEFAULT, Ordered};
+use firn_jobs::{Error, Executor, Finisher, JobHandle, JobResult, JobSpec, Local, new_job};
+use firn_storage::Storage;
+use firn_tree::{Background, Tree, TreeOptions, TreeSettings};
+
+use crate::world::{World, get, put, session, settle, threads, tiny};
+
+/// Changes a right result into a wrong one.
+type Lie = fn(&mut JobResult);
+
+/// What happens to one job.
+#[derive(Clone, Copy, Debug)]
+enum Act {
+    /// It is not accepted.
+    Refuse,
+    /// It is done, and the answer is somebody else's.
+    Lie(Lie),
+    /// It is done, and answered when the test says so.
+    Hold,
+    /// It is done and answered.
+    Serve,
+    /// It is done and answered as failed.
+    Fail,
+}
+
+/// Runs jobs here, does to each what it was told, and counts them.
+#[derive(Debug)]
+struct Wayward {
+    inner: Local,
+    acts: Mutex<VecDeque<Act>>,
+    held: Mutex<Vec<(Finisher, JobResult)>>,
+    submitted: AtomicUsize,
+}
+
+impl Wayward {
+    fn new(world: &World, acts: &[Act]) -> Arc<Self> {
+        let inner = Local::inline(world.options().storage, Arc::new(world.options().semantics));
+        let acts = Mutex::new(acts.iter().copied().collect());
+        Arc::new(Self { inner, acts, held: Mutex::default(), submitted: AtomicUsize::new(0) })
+    }
+
+    fn count(&self) -> usize {
+        self.submitted.load(Ordering::Relaxed)
+    }
+
+    /// Waits until a job is held.
+    fn wait_held(&self) {
+        while self.held.lock().unwrap().is_empty() {
+            std::thread::yield_now();
+        }
+    }
+
+    fn is_cancelled(&self) -> bool {
+        self.held.lock().unwrap().iter().all(|(finisher, _)| finisher.control().is_cancelled())
+    }
+
+    /// Answers what was held.
+    fn release(&self) {
+        let held = std::mem::take(&mut *self.held.lock().unwrap());
+        held.into_iter().for_each(|(finisher, result)| finisher.finish(Ok(result)));
+    }
+}
+
+impl Executor for Wayward {
+    fn submit(&self, spec: JobSpec) -> firn_jobs::Result<JobHandle> {
+        self.submitted.fetch_add(1, Ordering::Relaxed);
+        let act = self.acts.lock().unwrap().pop_front();
+        if matches!(act, Some(Act::Refuse)) {
+            return Err(Error::new(firn_jobs::ErrorKind::Rejected, "no operator of that name here"));
+        }
+        let inner = self.inner.submit(spec)?;
+        let (handle, finisher) = new_job();
+        let mut result = inner.wait()?;
+        match act {
+            Some(Act::Lie(lie)) => lie(&mut result),
+            Some(Act::Fail) => {
+                let message = "the worker's own disk is broken";
+                finisher.finish(Err(Error::new(firn_jobs::ErrorKind::Invalid, message)));
+                return Ok(handle);
+            }
+            Some(Act::Hold) => {
+                self.held.lock().unwrap().push((finisher, result));
+                return Ok(handle);
+            }
+            Some(Act::Serve | Act::Refuse) | None => {}
+        }
+        finisher.finish(Ok(result));
+        Ok(handle)
+    }
+}
+
+/// A tree whose compactions run on `executor`.
+fn open(world: &World, executor: &Arc<Wayward>, background: Background) -> Arc<Tree> {
+    let executor: Option<Arc<dyn Executor>> = Some(Arc::clone(executor) as _);
+    Tree::open(TreeOptions { executor, background, ..world.options() }).unwrap()
+}
+
+const KEYS: u32 = 300;
+
+/// Puts every key `rounds` times, each round in a sorted run of its own.
+fn fill(tree: &Tree, rounds: u8) {
+    let mut session = session(tree);
+    for round in 0..rounds {
+        for key in 0..KEYS {
+            put(&mut session, &key.to_be_bytes(), &[round; 100]);
+        }
+        tree.flush().unwrap();
+    }
+}
+
+fn holds(tree: &Tree, round: u8) {
+    let mut session = session(tree);
+    for key in 0..KEYS {
+        let value = get(&mut session, &key.to_be_bytes());
+        assert_eq!(value.as_deref(), Some(&[round; 100][..]), "key {key}");
+    }
+}
+
+/// Table files in the directory, and tables of the database.
+fn tables(world: &World, tree: &Tree) -> (u64, u64) {
+    settle(tree);
+    let files = world.storage.list().unwrap();
+    let files = files.iter().filter(|(name, _)| name.ends_with(".table")).count();
+    (files as u64, tree.stats().table_count)
+}
+
+/// Ways of answering wrongly.
+const LIES: [(&str, Lie); 8] = [
+    ("a flipped content hash", |result| result.tables[0].content_hash ^= 1),
+    ("a flipped content hash that the sums share", |result| {
+        result.tables[0].content_hash ^= 1;
+        let sum = result.tables.iter().fold(0_u128, |sum, table| sum.wrapping_add(table.content_hash));
+        let have = result.sums.input.hash.wrapping_add(result.sums.produced.hash);
+        result.sums.shadowed.hash = have.wrapping_sub(sum);
+    }),
+    ("a table left out", |result| drop(result.tables.pop())),
+    ("entries that came from nowhere", |result| result.sums.produced.count += 1),
+    ("another file's name", |result| result.tables[0].file = "00000001-00000000-0.table".to_owned()),
+    ("a length that is not the file's", |result| result.tables[0].bytes += 1),
+    ("a smaller key than there is", |result| result.tables[0].smallest = vec![0]),
+    ("sequences that the inputs do not have", |result| result.tables[0].sequence_max.0 += 1),
+];
+
+#[test]
+fn a_wrong_result_is_never_committed_its_outputs_are_removed_and_the_database_goes_on() {
+    for (what, lie) in LIES {
+        // Nothing is compacted unless it is asked for.
+        let world = World::new(TreeSettings { level0_runs_max: 100, garbage_share_max: 100.0, ..tiny() });
+        let executor = Wayward::new(&world, &[Act::Lie(lie)]);
+        let tree = open(&world, &executor, Background::Manual);
+        fill(&tree, 2);
+        let error = tree.compact_range(KEYSPACE_DEFAULT, b"", None).expect_err(what);
+        assert_eq!(error.kind(), ErrorKind::Retry, "{what}: {error}");
+        assert_eq!((executor.count(), tree.stats().compaction_put_off_count), (1, 1), "{what}");
+        let (files, live) = tables(&world, &tree);
+        assert_eq!((files, live), (2, 2), "{what}: the inputs, and nothing else");
+        holds(&tree, 1);
+        put(&mut session(&tree), b"later", b"accepted");
+        // The same again, done well.
+        tree.compact_range(KEYSPACE_DEFAULT, b"", None).unwrap();
+        assert_eq!(executor.count(), 2, "{what}");
+        let (files, live) = tables(&world, &tree);
+        assert_eq!((files, live), (1, 1), "{what}: one table of all");
+        holds(&tree, 1);
+        tree.close().unwrap();
+        holds(&world.open().unwrap(), 1);
+    }
+}
+
+#[test]
+fn a_refused_job_is_tried_again_later_and_later() {
+    let world = World::new(tiny());
+    let executor = Wayward::new(&world, &[Act::Refuse, Act::Fail, Act::Refuse]);
+    let tree = open(&world, &executor, Background::Manual);
+    fill(&tree, 4);
+    settle(&tree);
+    assert_eq!(executor.count(), 1, "refused once, and not asked again at once");
+    for (after_ms, count) in [(99, 1), (1, 2), (199, 2), (1, 3), (399, 3)] {
+        world.clock.advance(Duration::from_millis(after_ms));
+        settle(&tree);
+        assert_eq!(executor.count(), count, "after {after_ms} ms more");
+        assert_eq!(tree.stats().compaction_write_bytes_total, 0);
+    }
+    // What needs no executor goes on.
+    fill(&tree, 5);
+    assert_eq!((executor.count(), tree.stats().drain_count), (3, 9));
+    world.clock.advance(Duration::from_millis(1));
+    settle(&tree);
+    assert!(executor.count() > 3 && tree.stats().compaction_write_bytes_total > 0);
+    assert_eq!(tree.stats().compaction_put_off_count, 3);
+    holds(&tree, 4);
+}
+
+#[test]
+fn a_slow_executor_delays_nothing_but_its_compaction() {
+    let world = World::new(tiny());
+    let executor = Wayward::new(&world, &[Act::Hold]);
+    let tree = open(&world, &executor, threads());
+    fill(&tree, 3);
+    executor.wait_held();
+    assert_eq!(tree.stats().compaction_write_bytes_total, 0);
+    fill(&tree, 4);
+    holds(&tree, 3);
+    executor.release();
+    tree.wait_idle().unwrap();
+    assert!(tree.stats().compaction_write_bytes_total > 0);
+    assert_eq!(tree.stats().compaction_put_off_count, 0);
+    holds(&tree, 3);
+}
+
+#[test]
+fn closing_cancels_what_runs_elsewhere_and_commits_none_of_it() {
+    let world = World::new(tiny());
+    let executor = Wayward::new(&world, &[Act::Hold]);
+    let tree = open(&world, &executor, threads());
+    fill(&tree, 3);
+    executor.wait_held();
+    assert!(!executor.is_cancelled());
+    std::thread::scope(|scope| {
+        let closing = scope.spawn(|| tree.close());
+        while !executor.is_cancelled() {
+            std::thread::yield_now();
+        }
+        // As an executor does that is told to stop.
+        executor.held.lock().unwrap().clear();
+        closing.join().unwrap().unwrap();
+    });
+    assert_eq!(tree.stats().compaction_write_bytes_total, 0);
+    holds(&world.open().unwrap(), 2);
+}
+
+/// A compaction in several key ranges of which one is refused: the others are stopped, and nothing of them stays.
+#[test]
+fn one_refusal_ends_a_compaction_in_parts() {
+    let world = World::new(TreeSettings { table_bytes: 64 << 10, ..tiny() });
+    let executor = Wayward::new(&world, &[]);
+    let tree = open(&world, &executor, Background::Manual);
+    let mut session = session(&tree);
+    for round in 0..2_u8 {
+        for key in 0..1000_u32 {
+            put(&mut session, &key.to_be_bytes(), &[round; 500]);
+        }
+        tree.flush().unwrap();
+    }
+    let (before, jobs) = (tables(&world, &tree), executor.count());
+    executor.acts.lock().unwrap().extend([Act::Serve, Act::Refuse]);
+    let error = tree.compact_range(KEYSPACE_DEFAULT, b"", None).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Retry, "{error}");
+    assert_eq!(executor.count() - jobs, 2, "in parts");
+    assert_eq!(tables(&world, &tree), before);
+    tree.compact_range(KEYSPACE_DEFAULT, b"", None).unwrap();
+    assert_eq!(get(&mut session, &7_u32.to_be_bytes()).as_deref(), Some(&[1; 500][..]));
+}
