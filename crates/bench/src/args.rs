@@ -121,6 +121,35 @@ pub struct DbArgs {
     pub output: OutputArgs,
 }
 
+/// `bench reopen`: opening after a crash.
+#[derive(Clone, Debug, Args)]
+pub struct ReopenArgs {
+    /// Records that the killed process had loaded
+    #[arg(long, value_name = "N", value_parser = parse_positive, default_value = "1M")]
+    pub num: u64,
+    /// Bytes of a value
+    #[arg(long, value_name = "B", value_parser = parse_bytes, default_value = "1024")]
+    pub value_bytes: u64,
+    /// Bytes of a key, at least 8
+    #[arg(long, value_name = "B", default_value_t = 16)]
+    pub key_bytes: usize,
+    /// Threads that load
+    #[arg(long, value_name = "T", default_value_t = 2)]
+    pub threads: usize,
+    /// Directory of the database, empty or missing, kept afterwards [default: a temporary one, removed]
+    #[arg(long, value_name = "DIR")]
+    pub dir: Option<PathBuf>,
+    /// Seed of values and of the records that are read back
+    #[arg(long, value_name = "SEED", default_value_t = 1)]
+    pub seed: u64,
+    /// Write the figures as one JSON object
+    #[arg(long, value_name = "F")]
+    pub json: Option<PathBuf>,
+    /// This is the process that loads and is killed
+    #[arg(long, hide = true)]
+    pub child: bool,
+}
+
 /// A number of things: `300000`, `300_000`, `300k`, `2M`.
 ///
 /// # Errors
@@ -151,6 +180,13 @@ fn parse_scaled(text: &str, scales: &[(&str, u64)], wanted: &str) -> Result<u64>
     match digits.parse::<f64>() {
         Ok(part) if (0.0..1e9).contains(&part) && scale > 1 => Ok((part * scale as f64) as u64),
         _ => Err(refused()),
+    }
+}
+
+fn parse_positive(text: &str) -> Result<u64> {
+    match parse_count(text)? {
+        0 => Err(Error::invalid("expected at least 1")),
+        count => Ok(count),
     }
 }
 

@@ -7,7 +7,7 @@
 //!              └──────────────► report ◄──────── Measured, with what `measure` saw of the process
 //! ```
 //!
-//! Start at [`run_ycsb`] and [`run_db`]; a store joins by implementing [`target::Target`], [`target::Client`]
+//! Start at [`run_ycsb`] and [`run_db`] ([`run_reopen`] stands by itself); a store joins by implementing [`target::Target`], [`target::Client`]
 //! and [`target::TargetFactory`]. Every program that compares stores uses this crate, so that all are driven by
 //! the same code.
 //!
@@ -25,6 +25,7 @@
 
 pub mod args;
 mod run;
+mod reopen;
 pub mod suite;
 pub mod workload;
 pub mod distribution;
@@ -34,4 +35,5 @@ pub mod measure;
 pub mod report;
 pub mod progress;
 
+pub use reopen::{ReopenResult, run_reopen};
 pub use run::{command_line, run_db, run_ycsb};

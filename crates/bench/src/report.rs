@@ -9,6 +9,7 @@ mod html;
 
 pub use html::{Cells, Report, Spread, html, write_html};
 pub use json::write_json;
+pub(crate) use json::write_text;
 pub(crate) use result::Holdings;
 pub use result::{Context, PhaseResult};
 pub use series::SeriesPoint;

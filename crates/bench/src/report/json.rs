@@ -24,7 +24,7 @@ pub fn write_json(path: &Path, results: &[PhaseResult]) -> Result<()> {
 ///
 /// # Errors
 /// `Invalid` if the file cannot be written.
-pub(super) fn write_text(path: &Path, text: &str) -> Result<()> {
+pub(crate) fn write_text(path: &Path, text: &str) -> Result<()> {
     std::fs::write(path, text).map_err(|error| {
         Error::new(ErrorKind::Invalid, format!("cannot write {}", path.display())).because(error)
     })

@@ -70,3 +70,24 @@ fn a_small_db_run_ends_well_and_wrong_names_are_usage_errors() {
     assert_eq!(answer.code, 2, "{answer:?}");
     assert!(answer.complaint.contains("fillrandomly"), "{answer:?}");
 }
+
+#[test]
+fn a_killed_load_is_reopened_and_measured() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let (json, data) = (directory.path().join("r.json"), directory.path().join("data"));
+    let size = ["--num", "3k", "--value-bytes", "200", "--threads", "2"];
+    let places = ["--json", text(&json), "--dir", text(&data)];
+    let run = || firn(&[&["bench", "reopen"][..], &size[..], &places[..]].concat());
+    let out = run().ended(0);
+    assert!(out.contains("3000 records") && out.contains("GiB/s"), "{out}");
+    let result = std::fs::read_to_string(&json).expect("results");
+    let result: serde_json::Value = serde_json::from_str(&result).expect("JSON");
+    assert_eq!((&result["records"], &result["sampled"]), (&3000.into(), &3000.into()));
+    assert!(result["log_bytes"].as_u64().is_some_and(|bytes| bytes > 3000 * 216), "{result}");
+    for name in ["seconds", "gib_per_s", "records_per_s"] {
+        assert!(result[name].as_f64().is_some_and(|figure| figure > 0.0), "{name}: {result}");
+    }
+    let counted = firn(&["scan", "--dir", text(&data), "--keys"]);
+    assert_eq!(counted.out.lines().count(), 3000, "{}", counted.complaint);
+    run().complained(2, &["not empty"]);
+}
