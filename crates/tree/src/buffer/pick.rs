@@ -28,6 +28,7 @@ pub(crate) fn pick_merge(
 ///
 /// Under `pressure` the keyspace with the oldest run drains about half of what the buffer may hold, so that each
 /// drain makes one long sorted run instead of many short ones. Without pressure only runs below `through` drain.
+/// A keyspace whose oldest run is busy waits; another one drains meanwhile.
 pub(crate) fn pick_drain<'v>(
     keyspaces: impl Iterator<Item = &'v Arc<Keyspace>>,
     busy: &BTreeSet<(u32, Position)>,
@@ -35,15 +36,21 @@ pub(crate) fn pick_drain<'v>(
     through: Position,
     settings: &TreeSettings,
 ) -> Option<(u32, Vec<Position>)> {
+    let can_drain = |keyspace: &Keyspace| {
+        keyspace.runs.last().is_some_and(|run| {
+            let start = run.span().start;
+            (pressure || start < through) && !busy.contains(&(keyspace.id(), start))
+        })
+    };
     let oldest = keyspaces
-        .filter(|keyspace| keyspace.runs.last().is_some_and(|run| pressure || run.span().start < through))
+        .filter(|keyspace| can_drain(keyspace))
         .min_by_key(|keyspace| keyspace.runs.last().map(|run| run.span().start))?;
     let enough = settings.buffer_bytes / 2;
     let mut bytes = 0;
     let mut chosen = Vec::new();
     for run in oldest.runs.iter().rev() {
         let span = run.span();
-        let is_wanted = span.start < through || (pressure && bytes < enough);
+        let is_wanted = span.start < through || (pressure && (chosen.is_empty() || bytes < enough));
         if busy.contains(&(oldest.id(), span.start)) || !is_wanted {
             break;
         }
@@ -51,7 +58,7 @@ pub(crate) fn pick_drain<'v>(
         chosen.push(span.start);
     }
     chosen.reverse();
-    (!chosen.is_empty()).then_some((oldest.id(), chosen))
+    Some((oldest.id(), chosen))
 }
 
 #[cfg(test)]

@@ -150,3 +150,23 @@ fn a_drain_ends_before_a_busy_run() {
     assert_eq!(drained(&one, &[(1, 0)], true, 1000), None, "records must not overtake older ones");
     assert_eq!(drained(&one, &[(2, 0)], true, 1000), Some((1, vec![30, 20, 10, 0])), "another keyspace's");
 }
+
+#[test]
+fn a_keyspace_whose_oldest_run_is_busy_keeps_no_other_from_draining() {
+    let old = keyspace(1, vec![run(0, 60, 100), run(0, 30, 100)]);
+    let young = keyspace(2, vec![run(0, 50, 100), run(0, 40, 100)]);
+    let both = [old, young];
+    assert_eq!(drained(&both, &[(1, 30)], true, 0), Some((2, vec![50, 40])));
+    assert_eq!(drained(&both, &[(1, 30)], false, 41), Some((2, vec![40])));
+    assert_eq!(drained(&both, &[(1, 30)], false, 40), None, "the other was not asked for");
+    assert_eq!(drained(&both, &[(1, 60)], true, 0), Some((1, vec![30])), "a younger run is busy");
+    assert_eq!(drained(&both, &[(1, 30), (2, 40)], true, 0), None);
+}
+
+#[test]
+fn a_buffer_that_may_hold_nothing_drains_run_by_run() {
+    let settings = TreeSettings { buffer_bytes: 0, ..TreeSettings::default() };
+    let one = [keyspace(1, runs(&[0, 0]))];
+    let picked = pick_drain(one.iter(), &BTreeSet::new(), true, Position(0), &settings);
+    assert_eq!(picked, Some((1, vec![Position(0)])));
+}
