@@ -21,9 +21,11 @@ pub struct Stats {
     pub manifest_write_bytes_total: u64,
     /// Index bytes written by merges inside the buffer (memory, not a device).
     pub merge_index_bytes_total: u64,
-    /// Bytes read from files by reads that missed memory.
+    /// Bytes that reads fetched into memory from files. Where a file is mapped, a part counts when it is touched for the
+    /// first time; what the system drops and fetches again by itself is not seen.
     pub read_miss_bytes_total: u64,
-    /// Reads that missed memory.
+    /// Reads that answered "pending" because they would have waited for a file; reads of sessions that block are not
+    /// among them.
     pub read_miss_count: u64,
     /// Device syncs of log segments.
     pub sync_count: u64,

@@ -47,7 +47,7 @@ impl Database {
                 .unwrap_or_else(PoisonError::into_inner)
                 .written_bytes,
             merge_index_bytes_total: read(&self.counters.merge_index_bytes),
-            read_miss_bytes_total: 0,
+            read_miss_bytes_total: self.cache.miss_bytes_total(),
             read_miss_count: read(&self.counters.read_miss_count),
             sync_count: read(&self.log.sync_count),
             drain_count: read(&self.counters.drain_count),

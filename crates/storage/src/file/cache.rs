@@ -29,6 +29,7 @@ const SHARD_COUNT_MAX: u64 = 64;
 pub struct BlockCache {
     kept: Cache<Key, Cached, Weight>,
     next_file: AtomicU64,
+    miss_bytes: AtomicU64,
 }
 
 /// One block in memory.
@@ -128,7 +129,7 @@ impl BlockCache {
             ),
             Err(_) => Cache::with_weighter(estimate, capacity_bytes, Weight),
         };
-        Self { kept, next_file: AtomicU64::new(0) }
+        Self { kept, next_file: AtomicU64::new(0), miss_bytes: AtomicU64::new(0) }
     }
 
     /// Bytes held now, overheads included.
@@ -144,6 +145,18 @@ impl BlockCache {
     /// Changes the capacity; what is over it goes at once.
     pub fn set_capacity_bytes(&self, capacity_bytes: u64) {
         self.kept.set_capacity(capacity_bytes);
+    }
+
+    /// Bytes of blocks, as stored, that readers of tables fetched because they were in no memory they know of: read
+    /// from a file, or touched for the first time where the file is mapped. What jobs read is not among them.
+    pub fn miss_bytes_total(&self) -> u64 {
+        self.miss_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Counts a fetch of `bytes`.
+    pub(crate) fn count_miss(&self, bytes: u64) {
+        // A counter that nothing is ordered by.
+        self.miss_bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
     /// Blocks and records held now.

@@ -21,3 +21,4 @@ mod recovery_cuts;
 mod bounds;
 mod checkpoint_load;
 mod executors;
+mod unmapped;

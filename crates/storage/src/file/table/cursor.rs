@@ -274,6 +274,7 @@ impl TableCursor {
         let checked = block::check(stored).map_err(|error| table.corrupt(offset, &error))?;
         let loaded = table.decode(checked, offset, room)?;
         if fills {
+            table.cache.count_miss(self.ahead.len() as u64);
             self.ahead_next = (2 * wanted.max(bytes)).min(AHEAD_BYTES_MAX);
         }
         Ok(Held::Loaded(Arc::new(loaded)))

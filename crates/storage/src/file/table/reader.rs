@@ -260,6 +260,7 @@ impl TableReader {
         if let Some(found) = self.cache.get(self.number, offset) {
             return Ok(BlockRef::Loaded(found));
         }
+        self.cache.count_miss(bytes);
         match block::check(stored).map_err(|error| self.corrupt(offset, &error))? {
             Checked::Raw(payload) => {
                 self.set_verified(block);
@@ -294,6 +295,7 @@ impl TableReader {
 
     /// The block at `offset` from the file.
     fn read(&self, offset: u64, bytes: u64) -> Result<CachedBlock> {
+        self.cache.count_miss(bytes);
         let mut stored = vec![0; bytes as usize];
         self.file.read_at(offset, &mut stored)?;
         match block::check(&stored).map_err(|error| self.corrupt(offset, &error))? {
