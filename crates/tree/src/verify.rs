@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use firn_engine::{Error, Result};
+use firn_engine::{Error, Result, Semantics};
 use firn_format::file_name::{FileName, parse};
 use firn_storage::{FileBytes, Storage};
 
@@ -28,6 +28,8 @@ use crate::error::from_storage;
 pub struct VerifyOptions {
     /// Where the database's files lie.
     pub storage: Arc<dyn Storage>,
+    /// Prefix extractors: filters of prefixes are checked where theirs is known. Nothing else is asked for here.
+    pub semantics: Semantics,
 }
 
 /// How far a verification has come.
@@ -95,6 +97,8 @@ pub struct VerifyTotals {
     pub tables: u64,
     /// Entries in them that were read; range tombstones not included.
     pub table_entries: u64,
+    /// Tables whose filter of prefixes was not checked because its extractor is not known here.
+    pub prefix_filters_unchecked: u64,
     /// Findings beyond the number that a report keeps.
     pub findings_left_out: u64,
 }
@@ -123,7 +127,7 @@ impl VerifyReport {
 /// Checks every checksum, reference and invariant of a database and changes nothing.
 ///
 /// Takes the directory as a reader does: beside other readers, not beside a writer. Blocks for reading all of it;
-/// `progress` is called between files. Needs no merge operators or filters: nothing is interpreted.
+/// `progress` is called between files. Needs no merge operators or compaction filters: values are not interpreted.
 ///
 /// # Errors
 /// `Conflict` if a writer has the database open; `Invalid` if there is no database or a newer release wrote it;
@@ -135,6 +139,7 @@ pub fn verify(options: VerifyOptions, progress: &mut dyn FnMut(VerifyProgress)) 
     let bytes = files.values().sum();
     let mut verifier = Verifier {
         storage,
+        semantics: options.semantics,
         report: VerifyReport::default(),
         done: VerifyProgress { bytes_done: 0, bytes_total: bytes },
         files,
@@ -165,6 +170,7 @@ const FINDINGS_MAX: usize = 1000;
 /// A verification under way.
 struct Verifier<'p> {
     storage: Arc<dyn Storage>,
+    semantics: Semantics,
     /// Names and lengths of all files.
     files: BTreeMap<String, u64>,
     report: VerifyReport,

@@ -242,7 +242,7 @@ impl World {
             let cache = Arc::new(BlockCache::new(0));
             let table =
                 Arc::new(TableReader::open(&self.storage, meta, &cache, ReaderOptions::default()).unwrap());
-            table.verify(meta).unwrap();
+            table.verify(meta, None).unwrap();
             let spans = table
                 .tombstones()
                 .spans()

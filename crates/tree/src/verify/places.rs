@@ -1,4 +1,5 @@
-//! Each (keyspace, key, sequence) is in one place, and newer places hold newer versions.
+//! Each (keyspace, key, sequence) is in one place, and newer places hold newer versions and newer range tombstones: a read
+//! that found a version or a range tombstone looks no further, so that whatever is newer in an older place would be missed.
 //!
 //! Between log and tables a position decides (`drained_through`), so only tables can cross. Two of them cross if
 //! their keys overlap and the newer place has sequences at or below the older one's greatest. That is rare, and
@@ -9,6 +10,7 @@ use std::sync::Arc;
 
 use firn_format::Sequence;
 use firn_format::manifest::TableMeta;
+use firn_format::tombstone::FragmentList;
 use firn_storage::Result;
 use firn_storage::Storage;
 use firn_storage::file::cache::BlockCache;
@@ -60,9 +62,9 @@ impl Verifier<'_> {
         let mut faults = Vec::new();
         let walked = walk(&*self.storage, runs, &mut |fault| faults.push(fault));
         for fault in faults {
-            let Fault { newer, older, key, least, greatest } = fault;
+            let Fault { what, newer, older, key, least, greatest } = fault;
             let message = format!(
-                "expected versions of \"{}\" in keyspace {keyspace} older than sequence {least}, which {newer} holds, found {greatest}",
+                "expected {what} of \"{}\" in keyspace {keyspace} older than sequence {least}, which {newer} holds, found {greatest}",
                 key.escape_ascii()
             );
             self.damage(&older, None, message);
@@ -74,12 +76,13 @@ impl Verifier<'_> {
     }
 }
 
-/// An entry that is in two places, or newer in the older one.
+/// An entry or a range tombstone that is in two places, or newer in the older one.
 struct Fault {
+    what: &'static str,
     newer: String,
     older: String,
     key: Vec<u8>,
-    /// Least sequence of the key in the newer place, greatest in the older one.
+    /// Least sequence of the key in the newer places, greatest in the older one.
     least: Sequence,
     greatest: Sequence,
 }
@@ -92,24 +95,35 @@ fn walk(storage: &dyn Storage, runs: &[Vec<TableMeta>], fault: &mut dyn FnMut(Fa
     let cache = Arc::new(BlockCache::new(CACHE_BYTES));
     let mut cursors = Vec::new();
     for tables in runs {
-        let mut cursor = RunCursor { storage, cache: &cache, tables, next: 0, table: None };
+        let mut cursor =
+            RunCursor { storage, cache: &cache, tables, next: 0, table: None, tombstones: Vec::new() };
+        cursor.load_tombstones()?;
         cursor.settle()?;
         cursors.push(cursor);
     }
     let mut fault_count = 0;
     while fault_count < FAULTS_MAX {
         let Some(key) = cursors.iter().filter_map(RunCursor::key).min().map(<[u8]>::to_vec) else { break };
+        // The least sequence that decides about the key in the places so far, and where it is.
         let mut newer: Option<(String, Sequence)> = None;
         for cursor in &mut cursors {
-            let Some((file, greatest, least)) = cursor.take(&key)? else { continue };
-            if let Some((name, above)) = &newer
-                && greatest >= *above
-            {
-                fault_count += 1;
-                let (newer, key, least) = (name.clone(), key.clone(), *above);
-                fault(Fault { newer, older: file.clone(), key, least, greatest });
+            let covering = cursor.covering(&key).map(|(file, sequence)| (file.to_owned(), sequence));
+            let versions = cursor.take(&key)?;
+            let greatest = [
+                ("range tombstones", covering.clone()),
+                ("versions", versions.clone().map(|(file, greatest, _)| (file, greatest))),
+            ];
+            for (what, found) in greatest {
+                if let (Some((name, above)), Some((older, greatest))) = (&newer, found)
+                    && greatest >= *above
+                {
+                    fault_count += 1;
+                    let (newer, key, least) = (name.clone(), key.clone(), *above);
+                    fault(Fault { what, newer, older, key, least, greatest });
+                }
             }
-            newer = Some((file, least));
+            let least = versions.map(|(file, _, least)| (file, least));
+            newer = [newer, covering, least].into_iter().flatten().min_by_key(|(_, sequence)| *sequence);
         }
     }
     Ok(())
@@ -123,11 +137,29 @@ struct RunCursor<'r> {
     /// Index of the table after the one being read.
     next: usize,
     table: Option<TableCursor>,
+    /// Range tombstones of all its tables that have any.
+    tombstones: Vec<(&'r str, FragmentList)>,
 }
 
 impl RunCursor<'_> {
     fn key(&self) -> Option<&[u8]> {
         Some(self.table.as_ref()?.entry()?.key)
+    }
+
+    fn load_tombstones(&mut self) -> Result<()> {
+        for meta in self.tables.iter().filter(|meta| meta.range_tombstone_count > 0) {
+            let reader = TableReader::open(self.storage, meta, self.cache, ReaderOptions::default())?;
+            self.tombstones.push((&meta.file, reader.tombstones().clone()));
+        }
+        Ok(())
+    }
+
+    /// The newest range tombstone over `key` and its file.
+    fn covering(&self, key: &[u8]) -> Option<(&'_ str, Sequence)> {
+        // Tables of a run are disjoint and in order of keys, and so are their tombstones.
+        let first = self.tombstones.partition_point(|(_, list)| list.end().is_none_or(|end| end <= key));
+        let (file, list) = self.tombstones.get(first)?;
+        Some((file, list.newest_covering(key, Sequence::MAX)?))
     }
 
     /// Goes on to the next table that has an entry, where this one has none left.

@@ -81,7 +81,16 @@ impl Verifier<'_> {
         if !self.check_blocks(&meta.file, &reader) {
             return false;
         }
-        match reader.verify(meta) {
+        let prefix = match &reader.properties().prefix_extractor {
+            None => None,
+            Some(name) => self.semantics.prefix_extractor(name).or_else(|| {
+                self.report.totals.prefix_filters_unchecked += 1;
+                None
+            }),
+        };
+        let prefix = prefix.map(|extractor| move |key: &[u8]| extractor.prefix_bytes(key));
+        let prefix = prefix.as_ref().map(|prefix| prefix as &dyn Fn(&[u8]) -> Option<usize>);
+        match reader.verify(meta, prefix) {
             Ok(()) => true,
             Err(error) => {
                 self.refused(&meta.file, &error);

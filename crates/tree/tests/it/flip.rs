@@ -2,11 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 
 use firn_engine::blocking::Blocking;
 use firn_engine::{Engine, Error, ErrorKind, KeyspaceId, ReadAt, ScanRange};
 use firn_tree::Tree;
 
+use crate::unmapped::Unmapped;
 use crate::verify_sample::{Contents, Files, NOW_MS, SMALL, Shape, directory, key, options, sample};
 
 /// What an error must say to be an answer.
@@ -23,6 +25,8 @@ enum Demand {
 enum Access {
     Read,
     Write,
+    /// For reading, from a place that gives no file as memory.
+    ReadUnmapped,
 }
 
 /// `Corrupt` with its place, or the refusal of what looks like a newer format, with its place.
@@ -44,7 +48,10 @@ fn accept(error: &Error, demand: Demand) -> Result<(), String> {
 fn read_all(files: &Files, contents: &Contents, access: Access, demand: Demand) -> Result<(), String> {
     let storage = directory(files);
     let mut with = options(&storage, NOW_MS);
-    with.read_only = access == Access::Read;
+    with.read_only = access != Access::Write;
+    if access == Access::ReadUnmapped {
+        with.storage = Arc::new(Unmapped { inner: with.storage });
+    }
     let tree = match Tree::open(with) {
         Ok(tree) => tree,
         Err(error) => return accept(&error, demand).map_err(|wrong| format!("open: {wrong}")),
@@ -141,8 +148,14 @@ fn bytes_of(files: &Files) -> impl Iterator<Item = (&str, usize)> {
 fn every_byte_flipped() {
     let (files, contents) = sample(SMALL);
     read_all(&files, &contents, Access::Read, Demand::Offset).unwrap();
+    read_all(&files, &contents, Access::ReadUnmapped, Demand::Offset).unwrap();
     let cases = bytes_of(&files).flat_map(|(name, at)| {
-        [(1_u8 << (at % 8), Access::Read), (0xff, Access::Write)].map(|(mask, access)| {
+        let ways = [
+            (1_u8 << (at % 8), Access::Read),
+            (0xff, Access::Write),
+            (1 << ((at + 3) % 8), Access::ReadUnmapped),
+        ];
+        ways.map(|(mask, access)| {
             (
                 format!("{name} byte {at} ^ {mask:#04x}"),
                 flipped(&files, name, at, mask),
@@ -155,13 +168,13 @@ fn every_byte_flipped() {
 }
 
 #[test]
-#[ignore = "soak: every bit of a larger database, both ways of opening; about two minutes of CPU"]
+#[ignore = "soak: every bit of a larger database, all ways of opening; about three minutes of CPU"]
 fn every_bit_flipped() {
     for shape in [SMALL, Shape { keys: 48, value_bytes: 120 }] {
         let (files, contents) = sample(shape);
         let cases = bytes_of(&files).flat_map(|(name, at)| (0..8).map(move |bit| (name, at, 1_u8 << bit)));
         let cases = cases.flat_map(|(name, at, mask)| {
-            [Access::Read, Access::Write].map(|access| {
+            [Access::Read, Access::Write, Access::ReadUnmapped].map(|access| {
                 (
                     format!("{name} byte {at} ^ {mask:#04x}"),
                     flipped(&files, name, at, mask),
@@ -181,7 +194,7 @@ fn every_file_cut_short() {
     let cases = files.iter().flat_map(|(name, content)| {
         let lengths = (0..content.len()).filter(|length| length % 64 == 0 || length + 1 == content.len());
         lengths.flat_map(move |length| {
-            [Access::Read, Access::Write].map(move |access| {
+            [Access::Read, Access::Write, Access::ReadUnmapped].map(move |access| {
                 let mut files = files.clone();
                 files.get_mut(name).unwrap().truncate(length);
                 (format!("{name} cut to {length} bytes"), files, access, Demand::Offset)

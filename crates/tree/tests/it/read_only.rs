@@ -85,7 +85,8 @@ fn readers_stand_beside_one_another_and_see_everything() {
     let spawn = Arc::new(ThreadSpawn::new());
     let background = Background::Threads(Arc::clone(&spawn) as Arc<dyn Spawn>);
     let second = Tree::open(TreeOptions { background, ..for_reading(&path) }).unwrap();
-    let report = verify(VerifyOptions { storage: local(&path) }, &mut |_| {}).unwrap();
+    let report =
+        verify(VerifyOptions { storage: local(&path), semantics: Default::default() }, &mut |_| {}).unwrap();
     assert_eq!(report.findings, []);
     assert_eq!(scan_all(&first).unwrap(), contents);
     assert_eq!(scan_all(&second).unwrap(), contents);

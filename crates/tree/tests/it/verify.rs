@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use firn_engine::conformance::semantics;
 use firn_engine::{Engine, ErrorKind};
 use firn_storage::Storage;
 use firn_storage::place::Memory;
@@ -11,7 +12,7 @@ use crate::verify_sample::{Files, NOW_MS, SMALL, directory, options, read_files,
 
 pub(crate) fn report(storage: &Memory) -> VerifyReport {
     let storage = Arc::new(storage.clone()) as Arc<dyn Storage>;
-    verify(VerifyOptions { storage }, &mut |_| {}).unwrap()
+    verify(VerifyOptions { storage, semantics: semantics() }, &mut |_| {}).unwrap()
 }
 
 #[test]
@@ -19,7 +20,7 @@ fn a_sound_database_has_no_findings_and_is_left_alone() {
     let (files, _) = sample(SMALL);
     let storage = directory(&files);
     let mut steps = Vec::new();
-    let options = VerifyOptions { storage: Arc::new(storage.clone()) };
+    let options = VerifyOptions { storage: Arc::new(storage.clone()), semantics: semantics() };
     let report = verify(options, &mut |progress| steps.push(progress)).unwrap();
     assert_eq!(report.findings, []);
     assert!(report.is_sound());
@@ -52,7 +53,7 @@ fn every_flipped_byte_is_found_and_named() {
             let mut damaged = files.clone();
             damaged.get_mut(name).unwrap()[at] ^= 1 << (at % 8);
             let storage = Arc::new(directory(&damaged)) as Arc<dyn Storage>;
-            match verify(VerifyOptions { storage }, &mut |_| {}) {
+            match verify(VerifyOptions { storage, semantics: semantics() }, &mut |_| {}) {
                 Ok(report) => {
                     let named =
                         report.damage().any(|finding| finding.file == *name && finding.offset.is_some());
@@ -133,7 +134,7 @@ fn files_that_nobody_names_are_leftovers() {
 
 #[test]
 fn a_database_without_a_manifest_is_told_from_no_database() {
-    let nothing = VerifyOptions { storage: Arc::new(Memory::new()) };
+    let nothing = VerifyOptions { storage: Arc::new(Memory::new()), semantics: semantics() };
     let error = verify(nothing, &mut |_| {}).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
     let (mut files, _) = sample(SMALL);
@@ -147,7 +148,9 @@ fn a_database_without_a_manifest_is_told_from_no_database() {
 fn a_database_being_written_is_not_verified() {
     let storage = Memory::new();
     let tree = Tree::open(options(&storage, NOW_MS)).unwrap();
-    let error = verify(VerifyOptions { storage: Arc::new(storage.clone()) }, &mut |_| {}).unwrap_err();
+    let error =
+        verify(VerifyOptions { storage: Arc::new(storage.clone()), semantics: semantics() }, &mut |_| {})
+            .unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
     tree.close().unwrap();
     assert!(report(&storage).is_sound());

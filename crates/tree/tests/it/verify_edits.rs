@@ -1,13 +1,18 @@
 //! Manifests that are well formed and wrong: references and invariants, not checksums.
 
-use firn_engine::{Engine, KEYSPACE_DEFAULT};
+use std::sync::Arc;
+
+use firn_engine::conformance::{PREFIX_4, semantics};
+use firn_engine::{Engine, KEYSPACE_DEFAULT, Ordered, PrefixExtractor, Semantics};
 use firn_format::file_name::manifest_edit;
 use firn_format::manifest::{Change, KeyspaceText, ManifestEdit, TableMeta};
 use firn_format::{Position, Sequence};
-use firn_tree::{Severity, Tree, VerifyReport};
+use firn_storage::place::Memory;
+use firn_tree::{Severity, Tree, VerifyOptions, VerifyReport, verify};
 
 use crate::verify::report;
-use crate::verify_sample::{Files, NOW_MS, SMALL, directory, options, sample};
+use crate::verify_sample::{Files, NOW_MS, SMALL, directory, key, options, read_files, sample};
+use crate::world::{World, prefixed, put, session, tiny};
 
 /// The manifest's edits, oldest first.
 fn edits(files: &Files) -> Vec<ManifestEdit> {
@@ -182,4 +187,97 @@ fn a_database_is_sound_after_every_opening_and_flush() {
         drop(tree);
         assert_eq!(report(&storage).findings, [], "round {round}");
     }
+}
+
+/// Tables of the default keyspace after `work`, with the files.
+fn made_by(work: impl FnOnce(&Tree)) -> Files {
+    let storage = Memory::new();
+    let tree = Tree::open(options(&storage, NOW_MS)).unwrap();
+    work(&tree);
+    tree.close().unwrap();
+    read_files(&storage)
+}
+
+#[test]
+fn a_newer_range_tombstone_in_an_older_place_is_found() {
+    let files = made_by(|tree| {
+        let mut session = session(tree);
+        for number in 0..10 {
+            put(&mut session, &key(number), b"value");
+        }
+        tree.compact_range(KEYSPACE_DEFAULT, b"", None).unwrap();
+        // No entry is in two places: only the tombstone tells.
+        tree.delete_range(KEYSPACE_DEFAULT, &key(3), &key(5)).unwrap();
+        tree.flush().unwrap();
+    });
+    assert!(report(&directory(&files)).is_sound());
+    let tables = tables(&files);
+    let [(0, _, top), (deep, _, bottom)] = &tables[..] else { panic!("{tables:?}") };
+    assert!(*deep > 0 && (top.entry_count, bottom.range_tombstone_count) == (0, 0), "{tables:?}");
+    let swap = vec![
+        Change::MoveTable { file: top.file.clone(), level: 6, run: 0 },
+        Change::MoveTable { file: bottom.file.clone(), level: 0, run: 1_000 },
+    ];
+    let report = report_with(files, swap);
+    assert_damage(&report, &top.file, "expected range tombstones of \"key00003\"");
+    assert_damage(&report, &top.file, "expected range tombstones of \"key00004\"");
+    assert_eq!(report.damage().count(), 2, "{:?}", report.findings);
+}
+
+#[test]
+fn a_newer_version_below_an_older_range_tombstone_is_found() {
+    let files = made_by(|tree| {
+        let mut session = session(tree);
+        put(&mut session, &key(4), b"first");
+        tree.compact_range(KEYSPACE_DEFAULT, b"", None).unwrap();
+        tree.delete_range(KEYSPACE_DEFAULT, &key(3), &key(5)).unwrap();
+        tree.flush().unwrap();
+        put(&mut session, &key(4), b"later");
+        tree.flush().unwrap();
+    });
+    assert!(report(&directory(&files)).is_sound());
+    let tables = tables(&files);
+    let [(0, _, entry), (0, _, tombstone), _] = &tables[..] else { panic!("{tables:?}") };
+    assert_eq!((entry.entry_count, tombstone.entry_count), (1, 0), "{tables:?}");
+    let raised = vec![Change::MoveTable { file: tombstone.file.clone(), level: 0, run: 1_000 }];
+    let report = report_with(files, raised);
+    assert_damage(&report, &entry.file, "expected versions of \"key00004\"");
+    assert_eq!(report.damage().count(), 1, "{:?}", report.findings);
+}
+
+/// Another extractor under a known name: the filters do not know its prefixes.
+#[derive(Debug)]
+struct Other;
+
+impl PrefixExtractor for Other {
+    fn name(&self) -> &str {
+        PREFIX_4
+    }
+
+    fn prefix_bytes(&self, key: &[u8]) -> Option<usize> {
+        (key.len() > 5).then_some(5)
+    }
+}
+
+#[test]
+fn filters_of_prefixes_are_checked_where_their_extractor_is_known() {
+    let world = World::new(tiny());
+    let tree = world.open().unwrap();
+    let keyspace = tree.create_keyspace("prefixed", prefixed()).unwrap();
+    let mut session = session(&tree);
+    for number in 0..10 {
+        session.put(keyspace, &key(number), b"value", Default::default()).unwrap();
+    }
+    tree.flush().unwrap();
+    tree.close().unwrap();
+    let check = |semantics: Semantics| {
+        let storage = Arc::new(world.storage.clone());
+        verify(VerifyOptions { storage, semantics }, &mut |_| {}).unwrap()
+    };
+    let known = check(semantics());
+    assert_eq!((known.is_sound(), known.totals.prefix_filters_unchecked), (true, 0));
+    let unknown = check(Semantics::new());
+    assert_eq!((unknown.is_sound(), unknown.totals.prefix_filters_unchecked), (true, 1));
+    let other = check(Semantics::new().with_prefix_extractor(Arc::new(Other)));
+    assert!(other.damage().any(|finding| finding.message.contains("prefix")), "{:?}", other.findings);
 }

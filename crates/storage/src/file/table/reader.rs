@@ -148,6 +148,12 @@ impl TableReader {
         &self.properties
     }
 
+    /// Makes the table claim something else.
+    #[cfg(test)]
+    pub(super) fn properties_mut(&mut self) -> &mut Properties {
+        &mut self.properties
+    }
+
     /// The file's name.
     pub fn name(&self) -> &str {
         &self.name

@@ -3,7 +3,7 @@ use std::sync::Arc;
 use firn_format::filter::filter_hash;
 use firn_format::key::{Entry, Kind, Sequence};
 use firn_format::manifest::TableMeta;
-use firn_format::table::{Compression, TableForm};
+use firn_format::table::{Compression, Properties, TableForm};
 use firn_format::tombstone::{FragmentList, Span};
 
 use super::*;
@@ -144,7 +144,7 @@ fn points_answer_as_a_naive_search_does() {
             }
             assert!(cache.memory_bytes() <= *cache_bytes);
             assert!(*cache_bytes == 0 || cache.record_count() > 0);
-            Arc::new(table).verify(&meta).unwrap();
+            Arc::new(table).verify(&meta, None).unwrap();
         }
     }
 }
@@ -334,4 +334,40 @@ fn equal_entries_make_equal_files_whatever_their_name() {
         .map(|name| write(&storage, name, TableForm::default(), &entries, &tombstones()));
     let same = TableMeta { file: metas[1].file.clone(), ..metas[0].clone() };
     assert_eq!(same, metas[1]);
+}
+
+#[test]
+fn a_prefix_that_its_filter_does_not_know_is_found() {
+    let storage = Memory::new();
+    let entries = random_entries(&mut Random(5), 50);
+    let prefix = |bytes: usize| move |key: &[u8]| (key.len() > bytes).then_some(bytes);
+    let form = TableForm { prefix: Some(("first".to_owned(), Arc::new(prefix(2)))), ..TableForm::default() };
+    let meta = write(&storage, "prefixes.table", form, &entries, &tombstones());
+    let cache = Arc::new(BlockCache::new(0));
+    let table = Arc::new(TableReader::open(&storage, &meta, &cache, ReaderOptions::default()).unwrap());
+    table.verify(&meta, Some(&prefix(2))).unwrap();
+    let error = table.verify(&meta, Some(&prefix(3))).unwrap_err();
+    assert!(error.message.contains("every prefix") && error.offset.is_some(), "{error}");
+}
+
+#[test]
+fn range_tombstones_outside_of_what_the_table_claims_are_found() {
+    let storage = Memory::new();
+    let entries = random_entries(&mut Random(6), 20);
+    let meta = write(&storage, "ranges.table", TableForm::default(), &entries, &tombstones());
+    let (oldest, newest) = tombstones().sequence_range().unwrap();
+    let wrongs: [&dyn Fn(&mut Properties); 5] = [
+        &|p| p.range_tombstone_count += 1,
+        &|p| p.smallest = [tombstones().smallest().unwrap(), b"+"].concat(),
+        &|p| p.largest = tombstones().smallest().unwrap().to_vec(),
+        &|p| p.sequence_min = Sequence(oldest.0 + 1),
+        &|p| p.sequence_max = Sequence(newest.0 - 1),
+    ];
+    let cache = Arc::new(BlockCache::new(0));
+    for (index, wrong) in wrongs.into_iter().enumerate() {
+        let mut table = TableReader::open(&storage, &meta, &cache, ReaderOptions::default()).unwrap();
+        wrong(table.properties_mut());
+        let error = Arc::new(table).verify(&meta, None).unwrap_err();
+        assert!(error.message.contains("range tombstones"), "{index}: {error}");
+    }
 }

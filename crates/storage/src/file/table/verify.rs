@@ -16,6 +16,9 @@ use crate::{Error, Result};
 /// Bytes read at a time for the whole file's checksum.
 const CHUNK_BYTES: usize = 1 << 20;
 
+/// How many bytes of a key are its prefix.
+type Prefix<'p> = &'p dyn Fn(&[u8]) -> Option<usize>;
+
 /// What a walk over all entries adds up to.
 #[derive(Default)]
 struct Sums {
@@ -28,17 +31,23 @@ struct Sums {
 
 impl TableReader {
     /// Reads everything and checks it: the file's checksum (against `meta`), each block's, the order of entries,
-    /// counts, bounds and content hash, and that the filters and the index find every key. Blocks on the device.
+    /// counts, bounds of entries and of range tombstones, content hash, and that the filter and the index find every
+    /// key. Blocks on the device.
+    ///
+    /// `prefix_bytes` is the function of the extractor that the table was written with; then the filter of prefixes
+    /// must know every key's.
     ///
     /// # Errors
     /// The first fault, as `Corrupt` with file and offset; what reading says.
-    pub fn verify(self: &Arc<Self>, meta: &TableMeta) -> Result<()> {
+    pub fn verify(self: &Arc<Self>, meta: &TableMeta, prefix_bytes: Option<Prefix<'_>>) -> Result<()> {
         self.verify_file_checksum(meta.file_checksum)?;
+        self.verify_tombstones()?;
         let mut sums = Sums { content_hash: self.tombstones().content_hash(), ..Sums::default() };
         let mut cursor = TableCursor::new(Arc::clone(self), CursorOptions::JOB);
         cursor.seek_first()?;
         while let Some(entry) = cursor.entry() {
             self.verify_entry(&entry, &mut sums)?;
+            self.verify_prefix(&entry, prefix_bytes)?;
             cursor.next()?;
         }
         let p = self.properties();
@@ -67,6 +76,47 @@ impl TableReader {
                 fault(error);
             }
         }
+    }
+
+    /// Range tombstones are as many and where the properties say; their bounds and sequences decide who asks them.
+    fn verify_tombstones(&self) -> Result<()> {
+        let (p, list) = (self.properties(), self.tombstones());
+        let (Some(start), Some(end), Some((oldest, newest))) =
+            (list.smallest(), list.end(), list.sequence_range())
+        else {
+            return match p.range_tombstone_count {
+                0 => Ok(()),
+                count => Err(self.wrong_tombstones(format!("expected {count} range tombstones, found none"))),
+            };
+        };
+        if list.len() as u64 != p.range_tombstone_count {
+            let (expected, found) = (p.range_tombstone_count, list.len());
+            return Err(self.wrong_tombstones(format!("expected {expected} range tombstones, found {found}")));
+        }
+        if start < &p.smallest[..] || end > &p.largest[..] {
+            let message = "expected range tombstones between the table's bounds, found one outside";
+            return Err(self.wrong_tombstones(message.to_owned()));
+        }
+        if oldest < p.sequence_min || newest > p.sequence_max {
+            let message = "expected range tombstones with the table's sequences, found one outside";
+            return Err(self.wrong_tombstones(message.to_owned()));
+        }
+        Ok(())
+    }
+
+    fn wrong_tombstones(&self, message: String) -> Error {
+        Error::corrupt(self.name(), self.footer().tombstones.offset, message)
+    }
+
+    fn verify_prefix(&self, entry: &Entry<'_>, prefix_bytes: Option<Prefix<'_>>) -> Result<()> {
+        let bytes = prefix_bytes.and_then(|prefix_bytes| prefix_bytes(entry.key));
+        let Some(prefix) = bytes.and_then(|bytes| entry.key.get(..bytes)) else { return Ok(()) };
+        if self.may_contain_prefix(filter_hash(prefix)) {
+            return Ok(());
+        }
+        let what = "expected a filter that knows every prefix, found one it does not";
+        let message = format!("{what}: {} of {}", prefix.escape_ascii(), entry.key.escape_ascii());
+        Err(Error::corrupt(self.name(), self.footer().prefixes.offset, message))
     }
 
     fn verify_entry(&self, entry: &Entry<'_>, sums: &mut Sums) -> Result<()> {
