@@ -26,7 +26,8 @@ pub struct Op<'a> {
     pub key: &'a [u8],
     /// The value or operand; the excluded end for [`OpKind::DeleteRange`]; empty for [`OpKind::Delete`].
     pub value: &'a [u8],
-    /// Milliseconds since the Unix epoch from which the record counts as deleted; 0 = never.
+    /// Milliseconds since the Unix epoch from which the record counts as deleted; 0 = never. Only of a
+    /// [`OpKind::Put`]; ignored for the other kinds.
     pub expires_at_ms: u64,
 }
 

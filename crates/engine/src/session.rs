@@ -14,6 +14,9 @@ pub struct WriteOptions {
     /// What the acknowledgement promises; `None` = the database's default.
     pub durability: Option<Durability>,
     /// Milliseconds since the Unix epoch from which the record counts as deleted; 0 = never.
+    ///
+    /// Only values expire: it is the expiry of [`Session::put`] and of [`Change::Put`]. Operands, deletes and range
+    /// deletes have none, and the operations of a batch have each its own ([`crate::Op::expires_at_ms`]).
     pub expires_at_ms: u64,
 }
 
@@ -150,6 +153,9 @@ pub trait Session: Send {
     ) -> Result<Outcome<Position>>;
 
     /// Adds `operand` to `key` without reading it; `Invalid` if the keyspace has no merge operator.
+    ///
+    /// An operand does not expire: whatever `options` say, it stays. Once the value below it has expired it applies
+    /// to nothing, as if that value had been deleted.
     fn merge(
         &mut self,
         keyspace: KeyspaceId,
@@ -160,8 +166,9 @@ pub trait Session: Send {
 
     /// Replaces `key`'s value by what `f` makes of it, atomically against every other write of the key.
     ///
-    /// `f` may be called more than once; the last call is the one that took effect. [`Change::Keep`] is `Done`
-    /// with the position read at.
+    /// `f` may be called more than once; the last call is the one that took effect. [`Change::Keep`] writes nothing:
+    /// it is answered like a write, `Done` or pending and then [`Completion::Written`], with the position read at,
+    /// at or after everything this session was acknowledged. It promises no durability of what was read.
     fn update(
         &mut self,
         keyspace: KeyspaceId,

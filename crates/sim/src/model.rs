@@ -132,8 +132,12 @@ impl Model {
                 let (start, end) = (op.key.to_vec(), op.value.to_vec());
                 keyspace.ranges.push(RangeTombstone { moment, start, end });
             } else {
-                let expires_at_ms =
-                    if op.expires_at_ms == 0 { options.expires_at_ms } else { op.expires_at_ms };
+                // Only values expire.
+                let expires_at_ms = match op.kind {
+                    OpKind::Put if op.expires_at_ms == 0 => options.expires_at_ms,
+                    OpKind::Put => op.expires_at_ms,
+                    _ => 0,
+                };
                 let version = Version { moment, kind: op.kind, value: op.value.to_vec(), expires_at_ms };
                 keyspace.keys.entry(op.key.to_vec()).or_default().push(version);
             }

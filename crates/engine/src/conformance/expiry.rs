@@ -2,7 +2,7 @@
 
 use super::Check;
 use super::database::{Database, key};
-use crate::{Batch, Change, Op, OpKind, ReadAt, ScanRange, WriteOptions};
+use crate::{Batch, Change, KeyspaceId, KeyspaceSettings, Op, OpKind, ReadAt, ScanRange, WriteOptions};
 
 pub(super) const CHECKS: &[Check] = &[
     ("expiry::a record is gone from its time on", false, gone_from_its_time),
@@ -11,6 +11,8 @@ pub(super) const CHECKS: &[Check] = &[
     ("expiry::later writes replace an expiring record", false, replaced),
     ("expiry::updates see expired records as absent", false, updates),
     ("expiry::survives reopening", false, reopened),
+    ("expiry::only values expire", false, only_values),
+    ("expiry::operands on an expired value apply to nothing", false, operands_on_expired),
     ("expiry::scans skip expired records", true, scans),
 ];
 
@@ -101,6 +103,63 @@ fn updates(database: &mut Database) {
     database.assert_value(ReadAt::Latest, b"a", Some(b"2"));
     database.harness.advance_ms(2000);
     database.assert_value(ReadAt::Latest, b"a", None);
+}
+
+fn only_values(database: &mut Database) {
+    let now = database.harness.now_ms();
+    let keyspace = appending(database);
+    let soon = expiring(now + 1000);
+    for name in [&b"deleted"[..], b"deleted in a batch", b"deleted by an update", b"in a range", b"kept"] {
+        database.put(name, b"1");
+    }
+    database.db().delete(keyspace, b"deleted", soon).expect("delete");
+    database.db().merge(keyspace, b"merged", b"a", soon).expect("merge");
+    database.db().merge(keyspace, b"merged", b"b", expiring(now - 1)).expect("merge");
+    database.db().update(keyspace, b"deleted by an update", soon, |_| (Change::Delete, ())).expect("update");
+    database.db().update(keyspace, b"kept", soon, |_| (Change::Keep, ())).expect("update");
+    let mut batch = Batch::new();
+    let mut push = |kind, key: &[u8], value: &[u8]| {
+        batch.push(Op { keyspace, kind, key, value, expires_at_ms: now + 1000 });
+    };
+    push(OpKind::Delete, b"deleted in a batch", b"");
+    push(OpKind::Merge, b"merged in a batch", b"a");
+    push(OpKind::DeleteRange, b"in a", b"in b");
+    // The batch's own operations say when they expire, not the options.
+    batch.put(keyspace, b"put in a batch", b"1").merge(keyspace, b"merged in a batch", b"b");
+    database.db().write(&batch, soon).expect("write");
+    database.harness.advance_ms(1000);
+    database.everywhere(&mut |database| {
+        for gone in [&b"deleted"[..], b"deleted in a batch", b"deleted by an update", b"in a range"] {
+            database.assert_value(ReadAt::Latest, gone, None);
+        }
+        database.assert_value(ReadAt::Latest, b"merged", Some(b"ab"));
+        database.assert_value(ReadAt::Latest, b"merged in a batch", Some(b"ab"));
+        database.assert_value(ReadAt::Latest, b"put in a batch", Some(b"1"));
+        database.assert_value(ReadAt::Latest, b"kept", Some(b"1"));
+    });
+}
+
+/// Works in a keyspace whose operands are appended.
+fn appending(database: &mut Database) -> KeyspaceId {
+    let settings =
+        KeyspaceSettings { merge_operator: Some(super::APPEND.to_owned()), ..KeyspaceSettings::default() };
+    database.keyspace = database.engine().create_keyspace("appending", settings).expect("create");
+    database.keyspace
+}
+
+fn operands_on_expired(database: &mut Database) {
+    let now = database.harness.now_ms();
+    let keyspace = appending(database);
+    database.put(b"a", b"older");
+    database.db().put(keyspace, b"a", b"1", expiring(now + 1000)).expect("put");
+    database.merge(b"a", b"2");
+    database.flush();
+    database.merge(b"a", b"3");
+    database.assert_value(ReadAt::Latest, b"a", Some(b"123"));
+    database.compact();
+    database.assert_value(ReadAt::Latest, b"a", Some(b"123"));
+    database.harness.advance_ms(1000);
+    database.everywhere(&mut |database| database.assert_value(ReadAt::Latest, b"a", Some(b"23")));
 }
 
 fn reopened(database: &mut Database) {

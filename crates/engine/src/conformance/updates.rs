@@ -10,6 +10,7 @@ pub(super) const CHECKS: &[Check] = &[
     ("updates::the function sees the current value and decides", false, sees_and_decides),
     ("updates::the answer comes back", false, answers),
     ("updates::keep writes nothing", false, keep),
+    ("updates::keep is answered once, done or later, with the position read at", false, keep_is_answered),
     ("updates::a counter of four threads is exact", false, exact_counter),
     ("updates::blind puts are never lost inside an update", false, blind_puts_survive),
     ("updates::blind deletes are never undone by an update", false, blind_deletes_survive),
@@ -72,6 +73,40 @@ fn keep(database: &mut Database) {
     database.assert_value(ReadAt::Latest, b"a", Some(b"1"));
     database.db().update(keyspace, b"absent", O, |_| (Change::Keep, ())).expect("update");
     database.assert_value(ReadAt::Latest, b"absent", None);
+}
+
+fn keep_is_answered(database: &mut Database) {
+    let keyspace = database.keyspace;
+    let disk = WriteOptions { durability: Some(Durability::Disk), ..O };
+    let put = database.put(b"a", b"1");
+    let mut session = database.engine().session();
+    let mut pending = std::collections::BTreeSet::new();
+    let mut positions = Vec::new();
+    for round in 0..8 {
+        let options = if round % 2 == 0 { O } else { disk };
+        match session.update(keyspace, b"a", Box::new(|_| Change::Keep), options).expect("update") {
+            Outcome::Done(position) => positions.push(position),
+            Outcome::Pending(ticket) => assert!(pending.insert(ticket), "a ticket was given out twice"),
+        }
+    }
+    while !pending.is_empty() {
+        session.poll(&mut |ticket, completion| {
+            assert!(pending.remove(&ticket), "a completion that nobody waits for, or a second one");
+            match completion {
+                Completion::Written(position) => positions.push(position),
+                other => panic!("an update completed as {other:?}"),
+            }
+        });
+        if !pending.is_empty() {
+            assert!(session.wait(None), "something is pending");
+        }
+    }
+    let later = database.put(b"a", b"2");
+    assert_eq!(positions.len(), 8);
+    assert!(
+        positions.iter().all(|position| (put..later).contains(position)),
+        "{put:?} {positions:?} {later:?}"
+    );
 }
 
 fn exact_counter(database: &mut Database) {

@@ -12,8 +12,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use firn_engine::{
-    Batch, Checkpoint, Durability, Engine, Error, ErrorKind, KeyspaceId, KeyspaceSettings, Ordered, Position,
-    Result, Semantics, Session, Snapshot, SnapshotPin, Stats, WriteOptions,
+    Batch, Checkpoint, Durability, Engine, Error, ErrorKind, KeyspaceId, KeyspaceSettings, OpKind, Ordered,
+    Position, Result, Semantics, Session, Snapshot, SnapshotPin, Stats, WriteOptions,
 };
 use firn_storage::{Clock, Storage, StorageLock};
 
@@ -116,7 +116,7 @@ impl Shared {
         }
         let mut journaled = Batch::new();
         for mut op in batch.ops() {
-            if op.expires_at_ms == 0 {
+            if op.expires_at_ms == 0 && op.kind == OpKind::Put {
                 op.expires_at_ms = options.expires_at_ms;
             }
             journaled.push(op);

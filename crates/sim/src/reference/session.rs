@@ -88,7 +88,8 @@ impl ReferenceSession {
     }
 
     fn write_one(&mut self, op: Op<'_>, options: WriteOptions) -> Result<Outcome<Position>> {
-        self.write(Batch::new().push(op), options)
+        let expires_at_ms = if op.kind == OpKind::Put { options.expires_at_ms } else { 0 };
+        self.write(Batch::new().push(Op { expires_at_ms, ..op }), options)
     }
 }
 
@@ -159,6 +160,8 @@ impl Session for ReferenceSession {
     }
 
     fn write(&mut self, batch: &Batch, options: WriteOptions) -> Result<Outcome<Position>> {
+        // Each operation of a batch has its own.
+        let options = WriteOptions { expires_at_ms: 0, ..options };
         if self.shared.is(Fault::SplitBatch) && batch.len() > 1 {
             self.shared.lock().model.check(batch)?;
             let mut position = Position(0);
