@@ -25,6 +25,9 @@ pub(crate) struct Options {
     /// Rounds of kill -9 on the real program.
     #[arg(long, default_value_t = 20)]
     kills: u64,
+    /// Leave out the database with every bit flipped, one after the other (some minutes, once).
+    #[arg(long)]
+    without_flips: bool,
     /// Repeat everything with further seeds until this many hours have passed.
     #[arg(long, default_value_t = 0.0)]
     hours: f64,
@@ -33,7 +36,7 @@ pub(crate) struct Options {
     first_seed: u64,
 }
 
-/// One run of the simulator.
+/// One run of the simulator or of a long test.
 struct Run {
     command: String,
     /// Its last lines, where it says what it did.
@@ -65,6 +68,9 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
                 runs.push(simulate(&root, mode, option, count, seed)?);
             }
         }
+        if !options.without_flips && seed == options.first_seed {
+            runs.push(call(&root, &FLIPS)?);
+        }
         seed += options.seeds.max(1);
         if start.elapsed().as_secs_f64() >= options.hours * 3600.0 {
             break;
@@ -74,10 +80,18 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
     Ok(runs.iter().all(|run| run.is_good))
 }
 
+/// Every bit of a database flipped: each answer is right, or an error that names the place.
+const FLIPS: [&str; 9] = ["test", "--release", "-p", "firn-tree", "--test", "it", "--", "--ignored", "flip"];
+
 fn simulate(root: &Path, mode: &str, option: &str, count: u64, seed: u64) -> Result<Run> {
     let (count, seed) = (count.to_string(), seed.to_string());
     let arguments =
         ["run", "--release", "--quiet", "-p", "firn-sim", "--", mode, option, &count, "--first-seed", &seed];
+    call(root, &arguments)
+}
+
+/// Runs cargo with `arguments`, shows what it says and keeps the end of it.
+fn call(root: &Path, arguments: &[&str]) -> Result<Run> {
     let command = format!("cargo {}", arguments.join(" "));
     println!("== {command}");
     let start = now();
@@ -88,13 +102,13 @@ fn simulate(root: &Path, mode: &str, option: &str, count: u64, seed: u64) -> Res
         .spawn()
         .context("cannot run cargo")?;
     let mut said: Vec<String> = Vec::new();
-    let output = child.stdout.take().context("the simulator's output is not piped")?;
+    let output = child.stdout.take().context("the output is not piped")?;
     for line in BufReader::new(output).lines() {
-        let line = line.context("cannot read the simulator's output")?;
+        let line = line.context("cannot read the output")?;
         println!("{line}");
         said.push(line);
     }
-    let is_good = child.wait().context("cannot wait for the simulator")?.success();
+    let is_good = child.wait().context("cannot wait for the run")?.success();
     said.drain(..said.len().saturating_sub(SAID_LINES_MAX));
     Ok(Run { command, said, is_good, time: start.elapsed() })
 }
@@ -173,5 +187,15 @@ mod tests {
         assert!(text.contains("- runs: 2, of which violated: 1\n"));
         assert!(text.contains("| `cargo run -- crash` | **violated** | 3 |"));
         assert!(text.contains("$ cargo run -- crash\n10 cuts\n"));
+    }
+
+    /// A run that filters every test out would say that all is well.
+    #[test]
+    fn the_flip_test_has_the_name_that_is_asked_for() {
+        let source = std::fs::read_to_string(root().join("crates/tree/tests/it/flip.rs")).expect("the test");
+        let is_ignored = source
+            .split("#[test]")
+            .any(|test| test.contains("#[ignore") && test.contains("fn every_bit_flipped"));
+        assert!(is_ignored && FLIPS.ends_with(&["--ignored", "flip"]));
     }
 }

@@ -17,7 +17,7 @@ use tally::Tally;
 /// What `cargo x test` takes.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Options {
-    /// Also run what takes longer: more seeds and cuts, fuzzing, sanitizers, licences and spelling (up to 90 minutes).
+    /// Also run what takes longer: more seeds and cuts, fuzzing, sanitizers, licences, advisories and spelling (up to 90 minutes).
     #[arg(long)]
     full: bool,
     /// Say what would be done and do nothing.
@@ -39,7 +39,7 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
     }
     if !options.full {
         println!(
-            "  leave out fuzzing, sanitizers, licences, spelling and longer seeds: cargo x test --full runs them"
+            "  leave out fuzzing, sanitizers, licences, advisories, spelling and longer seeds: cargo x test --full runs them"
         );
     }
     println!(
@@ -76,9 +76,9 @@ fn run_steps(root: &Path, steps: &[Step], lacking: &[&str]) -> bool {
     let mut total = Tally::default();
     let mut times: Vec<(String, Duration, String)> = Vec::new();
     for step in steps {
-        if let Some(tool) = step.needs.filter(|tool| lacking.contains(tool)) {
-            println!("\n== {}: left out, {tool} is missing", step.name);
-            times.push((step.name.clone(), Duration::ZERO, format!("left out: no {tool}")));
+        if let Some(reason) = step.left_out(lacking) {
+            println!("\n== {}: left out, {reason}", step.name);
+            times.push((step.name.clone(), Duration::ZERO, format!("left out: {reason}")));
             continue;
         }
         println!("\n== {}: {}", step.name, step.shown());

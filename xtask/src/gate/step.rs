@@ -15,8 +15,10 @@ const TARGET: &str = "x86_64-unknown-linux-gnu";
 /// A command, or a function of this program, with a name.
 pub(crate) struct Step {
     pub(crate) name: String,
-    /// The tool without which the step is left out.
-    pub(crate) needs: Option<&'static str>,
+    /// The tools without any of which the step is left out.
+    needs: Vec<&'static str>,
+    /// Tells why this machine cannot run it, where that takes more than a missing tool.
+    obstacle: fn() -> Option<String>,
     action: Action,
 }
 
@@ -29,16 +31,29 @@ impl Step {
     pub(crate) fn cargo(name: impl Into<String>, arguments: &[&str]) -> Self {
         let arguments = arguments.iter().map(|&argument| argument.to_owned()).collect();
         let action = Action::Call { program: "cargo", arguments, environment: Vec::new() };
-        Self { name: name.into(), needs: Some("cc"), action }
+        Self { name: name.into(), needs: vec!["cc"], obstacle: || None, action }
     }
 
     pub(crate) fn inside(name: impl Into<String>, function: fn() -> Result<bool>) -> Self {
-        Self { name: name.into(), needs: Some("git"), action: Action::Inside(function) }
+        Self { name: name.into(), needs: vec!["git"], obstacle: || None, action: Action::Inside(function) }
     }
 
     fn needing(mut self, tool: &'static str) -> Self {
-        self.needs = Some(tool);
+        self.needs.push(tool);
         self
+    }
+
+    fn unless(mut self, obstacle: fn() -> Option<String>) -> Self {
+        self.obstacle = obstacle;
+        self
+    }
+
+    /// Why it cannot be run here, if it cannot; `lacking` are the tools that are missing.
+    pub(crate) fn left_out(&self, lacking: &[&str]) -> Option<String> {
+        match self.needs.iter().find(|tool| lacking.contains(tool)) {
+            Some(tool) => Some(format!("{tool} is missing")),
+            None => (self.obstacle)(),
+        }
     }
 
     fn with(mut self, name: &'static str, value: &str) -> Self {
@@ -170,7 +185,7 @@ pub(super) fn fuzzing(root: &Path) -> Vec<Step> {
             "--",
             "-max_total_time=60",
         ];
-        Step::cargo(format!("fuzz {name}"), &arguments).needing("cargo-fuzz")
+        Step::cargo(format!("fuzz {name}"), &arguments).needing("c++").needing("cargo-fuzz")
     };
     names.into_iter().map(step).collect()
 }
@@ -194,14 +209,39 @@ pub(super) fn address_sanitizer() -> Step {
         .with("RUSTC_BOOTSTRAP", "1")
         .with("RUSTFLAGS", &format!("-Zsanitizer=address {MACHINE_FLAGS}"))
         .with("CARGO_TARGET_DIR", "target/address")
+        .unless(no_address_sanitizer)
 }
 
-/// Licences, sources and spelling.
+/// The sanitizer's run-time library comes with most toolchains, not with all.
+fn no_address_sanitizer() -> Option<String> {
+    let answer = Command::new("rustc").args(["--print", "target-libdir", "--target", TARGET]).output();
+    let folder = answer.map(|answer| String::from_utf8_lossy(&answer.stdout).trim().to_owned());
+    let mut files = folder.ok().and_then(|folder| std::fs::read_dir(folder).ok())?.flatten();
+    let has_library = files.any(|file| file.file_name().to_string_lossy().ends_with("_rt.asan.a"));
+    (!has_library).then(|| "this toolchain has no run-time library of the address sanitizer".to_owned())
+}
+
+/// The database of advisories is fetched from where it is kept, or was fetched before.
+fn no_advisories() -> Option<String> {
+    let fetched = Command::new("cargo")
+        .args(["deny", "fetch", "db"])
+        .current_dir(crate::repository::root())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status();
+    let is_there = fetched.is_ok_and(|status| status.success());
+    (!is_there).then(|| "the database of advisories cannot be fetched".to_owned())
+}
+
+/// Licences, sources, advisories and spelling.
 pub(super) fn supply_chain() -> Vec<Step> {
     let spelling = Action::Call { program: "typos", arguments: Vec::new(), environment: Vec::new() };
     vec![
         Step::cargo("licences", &["deny", "check", "licenses", "bans", "sources"]).needing("cargo-deny"),
-        Step { name: "spelling".to_owned(), needs: Some("typos"), action: spelling },
+        Step::cargo("advisories", &["deny", "check", "--disable-fetch", "advisories"])
+            .needing("cargo-deny")
+            .unless(no_advisories),
+        Step { name: "spelling".to_owned(), needs: vec!["typos"], obstacle: || None, action: spelling },
     ]
 }
 
@@ -225,6 +265,16 @@ mod tests {
             Tally { passed: 2, failed: 1 }
         );
         assert_eq!(fails("exit 0"), Tally { passed: 1, failed: 0 });
+    }
+
+    #[test]
+    fn a_step_that_cannot_run_says_why() {
+        let step = Step::cargo("x", &["fuzz"]).needing("c++");
+        assert_eq!(step.left_out(&["git"]), None);
+        assert_eq!(step.left_out(&["c++"]).as_deref(), Some("c++ is missing"));
+        assert_eq!(step.left_out(&["cc"]).as_deref(), Some("cc is missing"), "every step of cargo needs it");
+        let step = step.unless(|| Some("it rains".to_owned()));
+        assert_eq!(step.left_out(&[]).as_deref(), Some("it rains"));
     }
 
     #[test]
