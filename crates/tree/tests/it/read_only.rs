@@ -156,6 +156,36 @@ fn every_kind_of_write_is_refused_and_says_why() {
     assert_eq!(everything_in(&path), before, "something was changed on disk");
 }
 
+/// Settings under which a writer would freeze, drain and compact at once.
+#[test]
+fn a_reader_leaves_all_background_work_undone() {
+    let (files, contents) = sample(SMALL);
+    let eager = |mut options: TreeOptions| {
+        options.settings.level0_runs_max = 2;
+        options.settings.garbage_share_max = 0.0;
+        options
+    };
+    let path = OnDisk::with("read_only-idle", &files);
+    let before = everything_in(&path);
+    for background in
+        [Background::Manual, Background::Threads(Arc::new(ThreadSpawn::new()) as Arc<dyn Spawn>)]
+    {
+        let tree = Tree::open(TreeOptions { background, ..eager(for_reading(&path)) }).unwrap();
+        assert!(!tree.step().unwrap(), "a unit of work was done");
+        tree.wait_idle().unwrap();
+        assert_eq!(scan_all(&tree).unwrap(), contents);
+        let stats = tree.stats();
+        assert_eq!((stats.compaction_count, stats.drain_count, stats.manifest_write_bytes_total), (0, 0, 0));
+        tree.close().unwrap();
+        assert_eq!(everything_in(&path), before, "something was changed on disk");
+    }
+    // There is work to do: a writer with the same settings does it.
+    let tree = Tree::open(eager(options_on(local(&path), NOW_MS))).unwrap();
+    assert!(tree.step().unwrap());
+    tree.wait_idle().unwrap();
+    assert!(tree.stats().compaction_count > 0, "{:?}", tree.stats());
+}
+
 #[test]
 fn what_a_crash_left_is_read_and_left_where_it_is() {
     let (mut files, contents) = sample(SMALL);
