@@ -6,8 +6,8 @@
 use std::collections::BTreeMap;
 
 use firn_engine::{
-    Batch, Direction, Error, ErrorKind, KEYSPACE_DEFAULT, KeyspaceId, KeyspaceSettings, OpKind, Result,
-    ScanRange, Semantics, WriteOptions,
+    Batch, Direction, Error, ErrorKind, FilterVerdict, KEYSPACE_DEFAULT, KeyspaceId, KeyspaceSettings,
+    OpKind, Result, ScanRange, Semantics, WriteOptions,
 };
 
 /// Longest key, in bytes.
@@ -266,6 +266,13 @@ fn unknown(id: KeyspaceId) -> Error {
 
 /// Compares what an engine holds with the model.
 impl Model {
+    /// Whether a compaction may have dropped the record.
+    fn may_be_dropped(&self, keyspace: &Keyspace, key: &[u8], value: &[u8]) -> bool {
+        let filter = keyspace.settings.compaction_filter.as_deref();
+        let filter = filter.and_then(|name| self.semantics.compaction_filter(name));
+        filter.is_some_and(|filter| filter.verdict(key, value) == FilterVerdict::Drop)
+    }
+
     /// What of `content` is not as the model has it at `at`, in words; `None` if all of it is.
     pub fn difference(&self, at: Moment, now_ms: u64, content: &Content) -> Option<String> {
         let names: Vec<_> = self.keyspaces.values().map(|keyspace| &keyspace.name).collect();
@@ -287,7 +294,9 @@ impl Model {
                     return Some(format!("{} has {} and should not", keyspace.name, shown(stray)));
                 }
                 let found = records.next_if(|(found, _)| found == key).map(|(_, value)| value);
-                if found != expected.as_ref() {
+                let is_dropped = found.is_none()
+                    && expected.as_ref().is_some_and(|value| self.may_be_dropped(keyspace, key, value));
+                if found != expected.as_ref() && !is_dropped {
                     let (found, expected) = (found.map(|v| shown(v)), expected.map(|v| shown(&v)));
                     return Some(format!(
                         "{} {}: found {}, expected {}",

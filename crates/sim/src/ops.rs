@@ -4,7 +4,7 @@
 //! script is short to read and its parts collide often. Everything a script does follows from its text (see
 //! [`crate::text`]) and the settings it runs under.
 
-use firn_engine::conformance::{ADD, APPEND, PREFIX_4};
+use firn_engine::conformance::{ADD, APPEND, FILTER_DROP, PREFIX_4};
 use firn_engine::{Compression, KeyspaceSettings, OpKind};
 
 /// How many different keys scripts use.
@@ -220,6 +220,7 @@ pub fn space_settings(space: u8) -> KeyspaceSettings {
             compression: Compression::Zstd,
             ..plain
         },
+        4 => KeyspaceSettings { compaction_filter: Some(FILTER_DROP.to_owned()), ..plain },
         _ => plain,
     }
 }
@@ -245,8 +246,23 @@ pub fn value(space: u8, bytes: u32, seed: u64) -> Vec<u8> {
         out.resize(bytes.max(8), 0);
         rng.fill(&mut out[8..]);
     }
+    if has_filter(space) && seed.is_multiple_of(3) {
+        out.splice(..0, *b"drop");
+    }
     out.truncate(bytes);
     out
+}
+
+/// Whether compactions of keyspace `space` drop values; it has no merge operator, so that what is dropped is what
+/// somebody wrote.
+fn has_filter(space: u8) -> bool {
+    space % SPACE_COUNT == 4
+}
+
+/// Whether a record of keyspace `space` with this value may be gone although nobody deleted it: from a compaction on,
+/// or never.
+pub fn may_be_gone(space: u8, value: &[u8]) -> bool {
+    has_filter(space) && value.starts_with(b"drop")
 }
 
 impl Part {

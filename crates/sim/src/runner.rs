@@ -49,6 +49,8 @@ pub struct Runner<'w> {
     /// Everything before it survives power loss.
     durable: Moment,
     checkpoint_count: u32,
+    /// Records that were expected and that a compaction may have dropped, as often as one was missed.
+    gone_count: u64,
     /// The last checkpoint nothing was written to, and what it must hold.
     checkpoint: Option<(PathBuf, Model)>,
 }
@@ -100,6 +102,7 @@ impl<'w> Runner<'w> {
             acknowledged: 0,
             durable: 0,
             checkpoint_count: 0,
+            gone_count: 0,
             checkpoint: None,
         };
         match runner.open_engine() {

@@ -1,12 +1,14 @@
 //! Reads on both sides.
 
+use std::collections::VecDeque;
+
 use firn_engine::{
     BatchLimit, Completion, Direction, KeyspaceId, ReadAt, Scan, ScanBatch, ScanRange, Values,
 };
 
 use super::{OpenScan, Runner, Stop, TakeTime};
 use crate::model::{Content, Moment, Records, shown};
-use crate::ops::{KEY_COUNT, SPACE_COUNT, Visit, key, space_name};
+use crate::ops::{KEY_COUNT, SPACE_COUNT, Visit, key, may_be_gone, space_name};
 
 /// Scans in one go take this much at once.
 const WHOLE: BatchLimit = BatchLimit { records: 1 << 20, bytes: 1 << 30 };
@@ -36,7 +38,7 @@ impl Runner<'_> {
             _ => None,
         })?;
         let found = found.map_err(|error| self.failed("get", &error))?;
-        same("get", &key, found.as_deref(), expected.as_deref())
+        self.same("get", space, &key, found.as_deref(), expected.as_deref())
     }
 
     pub(super) fn multi_get(&mut self, at: Option<u8>, space: u8, numbers: &[u16]) -> Result<(), Stop> {
@@ -63,7 +65,7 @@ impl Runner<'_> {
         }
         for (key, found) in keys.iter().zip(found.iter()) {
             let expected = self.modelled_value(moment, model_id, key)?;
-            same("multi_get", key, found, expected.as_deref())?;
+            self.same("multi_get", space, key, found, expected.as_deref())?;
         }
         Ok(())
     }
@@ -82,7 +84,9 @@ impl Runner<'_> {
                 break;
             }
         }
-        same_records(visit.space, &found, &expected)
+        let mut expected = expected.into();
+        self.same_records(visit.space, &found, &mut expected)?;
+        self.is_exhausted(visit.space, &expected)
     }
 
     pub(super) fn scan_open(&mut self, slot: u8, at: Option<u8>, visit: Visit) -> Result<(), Stop> {
@@ -104,13 +108,10 @@ impl Runner<'_> {
             return Err(Stop::Violation("a finished scan went on".to_owned()));
         }
         let found: Records = batch.records().map(|(key, value)| (key.to_vec(), value.to_vec())).collect();
-        let count = found.len().min(open_scan.expected.len());
-        let expected: Records = open_scan.expected.drain(..count).collect();
-        same_records(open_scan.space, &found, &expected)?;
+        self.same_records(open_scan.space, &found, &mut open_scan.expected)?;
         open_scan.is_finished = batch.is_finished();
-        if open_scan.is_finished && !open_scan.expected.is_empty() {
-            let count = open_scan.expected.len();
-            return Err(Stop::Violation(format!("a scan finished {count} records early")));
+        if open_scan.is_finished {
+            self.is_exhausted(open_scan.space, &open_scan.expected)?;
         }
         self.opened()?.scans.insert(slot, open_scan);
         Ok(())
@@ -164,6 +165,61 @@ impl Runner<'_> {
         records.map_err(|error| Stop::Violation(format!("the model itself fails: {error}")))
     }
 
+    pub(super) fn same(
+        &mut self,
+        what: &str,
+        space: u8,
+        key: &[u8],
+        found: Option<&[u8]>,
+        expected: Option<&[u8]>,
+    ) -> Result<(), Stop> {
+        if found == expected {
+            return Ok(());
+        }
+        if found.is_none() && expected.is_some_and(|value| may_be_gone(space, value)) {
+            self.gone_count += 1;
+            return Ok(());
+        }
+        let show = |value: Option<&[u8]>| value.map_or("nothing".to_owned(), shown);
+        let text = format!("{what} of {}: found {}, expected {}", shown(key), show(found), show(expected));
+        Err(Stop::Violation(text))
+    }
+
+    /// Takes `found` from the front of `expected`, with whatever compactions may have dropped between.
+    pub(super) fn same_records(
+        &mut self,
+        space: u8,
+        found: &Records,
+        expected: &mut VecDeque<(Vec<u8>, Vec<u8>)>,
+    ) -> Result<(), Stop> {
+        for (index, found) in found.iter().enumerate() {
+            let mut next = expected.pop_front();
+            while next.as_ref().is_some_and(|next| next != found && may_be_gone(space, &next.1)) {
+                self.gone_count += 1;
+                next = expected.pop_front();
+            }
+            if next.as_ref() != Some(found) {
+                return Err(different(space, index, Some(found), next.as_ref()));
+            }
+        }
+        Ok(())
+    }
+
+    /// Nothing is left in `expected` that must be found.
+    pub(super) fn is_exhausted(
+        &mut self,
+        space: u8,
+        expected: &VecDeque<(Vec<u8>, Vec<u8>)>,
+    ) -> Result<(), Stop> {
+        match expected.iter().find(|(_, value)| !may_be_gone(space, value)) {
+            Some(left) => Err(different(space, 0, None, Some(left))),
+            None => {
+                self.gone_count += expected.len() as u64;
+                Ok(())
+            }
+        }
+    }
+
     fn begin_scan(
         &mut self,
         at: Option<u8>,
@@ -210,24 +266,16 @@ fn range(visit: Visit) -> ScanRange {
     ScanRange { start: visit.start.map(key).unwrap_or_default(), end: visit.end.map(key), prefix, direction }
 }
 
-fn same(what: &str, key: &[u8], found: Option<&[u8]>, expected: Option<&[u8]>) -> Result<(), Stop> {
-    if found == expected {
-        return Ok(());
-    }
-    let show = |value: Option<&[u8]>| value.map_or("nothing".to_owned(), shown);
-    let text = format!("{what} of {}: found {}, expected {}", shown(key), show(found), show(expected));
-    Err(Stop::Violation(text))
-}
-
-fn same_records(space: u8, found: &Records, expected: &Records) -> Result<(), Stop> {
-    if found == expected {
-        return Ok(());
-    }
-    let index = found.iter().zip(expected).take_while(|(found, expected)| found == expected).count();
+/// What is wrong with record `index` of a scan (counted within a batch).
+fn different(
+    space: u8,
+    index: usize,
+    found: Option<&(Vec<u8>, Vec<u8>)>,
+    expected: Option<&(Vec<u8>, Vec<u8>)>,
+) -> Stop {
     let show = |record: Option<&(Vec<u8>, Vec<u8>)>| {
         record.map_or("the end".to_owned(), |(key, value)| format!("{} = {}", shown(key), shown(value)))
     };
-    let (found, expected) = (show(found.get(index)), show(expected.get(index)));
-    let name = space_name(space);
-    Err(Stop::Violation(format!("record {index} of a scan of {name}: found {found}, expected {expected}")))
+    let (found, expected, name) = (show(found), show(expected), space_name(space));
+    Stop::Violation(format!("record {index} of a scan of {name}: found {found}, expected {expected}"))
 }

@@ -1,7 +1,7 @@
 use super::*;
 use crate::generate::{Profile, script};
 use crate::reference::Fault;
-use crate::world::ReferenceWorld;
+use crate::world::{ReferenceWorld, TreeWorld};
 
 fn run(fault: Option<Fault>, seed: u64, profile: Profile) -> Result<(), Stop> {
     let world = ReferenceWorld { fault };
@@ -47,6 +47,56 @@ fn a_short_script_can_be_written_by_hand() {
     let world = ReferenceWorld::default();
     let mut runner = Runner::new(&world, Knobs::draw(0), Memory::new(), 0).unwrap();
     assert_eq!(runner.run(&script), Ok(()));
+}
+
+/// Values of keyspace 4 whose seed is a multiple of 3 are those that its filter drops.
+#[test]
+fn what_a_compaction_filter_drops_may_be_gone_and_nothing_else() {
+    let text = "
+        create 4
+        one - put:4:40:50:3:0
+        one - put:4:41:50:4:0
+        one - put:4:42:50:6:0
+        snapshot_open 0
+        one - put:4:42:50:9:0
+        flush
+        compact 4 - -
+        get - 4 40
+        update 4 40 grow 5
+        verify";
+    let script: Script = text.parse().unwrap();
+    let run = |world: &dyn World, text: &str| {
+        let mut runner = Runner::new(world, Knobs::draw(0).stepped(), Memory::new(), 0).unwrap();
+        let script: Script = text.parse().unwrap();
+        (runner.run(&script), runner.gone_count)
+    };
+    assert_eq!(run(&ReferenceWorld::default(), text), (Ok(()), 0), "the reference drops nothing");
+    let (ran, gone_count) = run(&TreeWorld, text);
+    assert_eq!(ran, Ok(()), "{script}");
+    assert!(gone_count > 0, "nothing was dropped");
+    // A value that the filter keeps must be there, and so must a dropped one's neighbours.
+    let mut runner = Runner::new(&TreeWorld, Knobs::draw(0).stepped(), Memory::new(), 0).unwrap();
+    let kept = crate::ops::value(4, 50, 4);
+    assert!(runner.same("get", 4, b"k", None, Some(&kept)).is_err());
+    assert!(runner.same("get", 1, b"k", None, Some(b"drop it")).is_err(), "no filter there");
+    let record = |value: &[u8]| (b"k".to_vec(), value.to_vec());
+    let mut expected = VecDeque::from([record(b"drop it"), record(&kept), record(b"drop it too")]);
+    assert!(runner.same_records(4, &vec![record(b"drop it too")], &mut expected.clone()).is_err());
+    assert_eq!(runner.same_records(4, &vec![record(&kept)], &mut expected), Ok(()));
+    assert_eq!(runner.is_exhausted(4, &expected), Ok(()));
+    expected.push_back(record(&kept));
+    assert!(runner.is_exhausted(4, &expected).is_err());
+}
+
+#[test]
+fn scripts_on_the_tree_meet_what_filters_dropped() {
+    let mut gone_count = 0;
+    for seed in 0..12 {
+        let mut runner = Runner::new(&TreeWorld, Knobs::draw(seed).stepped(), Memory::new(), seed).unwrap();
+        assert_eq!(runner.run(&script(seed, Profile::Everything)), Ok(()), "seed {seed}");
+        gone_count += runner.gone_count;
+    }
+    assert!(gone_count > 0, "no script saw a filter drop anything");
 }
 
 /// The reference engine, counting how often it is asked for background work.

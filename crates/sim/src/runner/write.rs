@@ -6,7 +6,7 @@ use firn_engine::{Batch, Change, Completion, Durability, Op as EngineOp, OpKind,
 
 use super::{Runner, Stop, TakeTime};
 use crate::model::{Moment, shown};
-use crate::ops::{Part, UpdateKind, has_sums, key, value};
+use crate::ops::{Part, UpdateKind, has_sums, key, may_be_gone, value};
 
 /// Longest value an update leaves.
 const GROWN_BYTES_MAX: usize = 4096;
@@ -107,7 +107,8 @@ impl Runner<'_> {
         // The update may have been slowed, and the value may have expired meanwhile.
         let after = self.modelled_value(self.model.end(), model_id, &key)?;
         let seen = calls.try_iter().last();
-        let is_right = seen.as_ref().is_some_and(|seen| *seen == before || *seen == after);
+        let is_right = seen.as_ref().is_some_and(|seen| *seen == before || *seen == after)
+            || seen == Some(None) && before.as_ref().is_some_and(|value| may_be_gone(space, value));
         if updated.is_ok() && !is_right {
             let show = |value: &Option<Vec<u8>>| value.as_deref().map_or("nothing".to_owned(), shown);
             let found = seen.as_ref().map_or("no call".to_owned(), show);
