@@ -89,7 +89,7 @@ impl Life {
     /// Fails if the database has any damage.
     fn check_sound(&self) {
         let storage = std::sync::Arc::new(self.world.storage.clone());
-        let report = verify(VerifyOptions { storage }, &mut |_| {}).unwrap();
+        let report = verify(VerifyOptions { storage, semantics: Default::default() }, &mut |_| {}).unwrap();
         let damage: Vec<_> =
             report.findings.iter().filter(|finding| finding.severity == Severity::Damage).collect();
         assert!(damage.is_empty(), "{damage:?}");

@@ -30,7 +30,7 @@ fn value(round: u32, number: u32) -> Vec<u8> {
 
 fn verify(storage: &Memory) -> VerifyReport {
     let storage = Arc::new(storage.clone());
-    firn_tree::verify(VerifyOptions { storage }, &mut |_| {}).unwrap()
+    firn_tree::verify(VerifyOptions { storage, semantics: Default::default() }, &mut |_| {}).unwrap()
 }
 
 fn log_files(storage: &dyn Storage) -> Vec<(String, u64)> {
