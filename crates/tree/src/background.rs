@@ -361,9 +361,9 @@ impl Database {
 
     pub(crate) fn bury(&self) -> Result<()> {
         let dead = self.graveyard.take();
-        // A log of the segment in use and one before it may rest for long.
-        let is_resting = self.version.load().segments.segments().len() <= 2;
-        let offered = dead.offered.into_iter().filter(|name| is_resting || !self.log.spares.keep(name));
+        // A log that has shrunk needs few: one of a single segment may rest for long.
+        let most = self.version.load().segments.segments().len().saturating_sub(1);
+        let offered = dead.offered.into_iter().filter(|name| !self.log.spares.keep(name, most));
         for name in dead.buried.into_iter().chain(offered) {
             // What cannot be removed now is found and removed by the next opening.
             let _removed = self.storage.remove(&name);

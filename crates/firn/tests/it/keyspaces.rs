@@ -146,7 +146,8 @@ fn dropping_a_keyspace_gives_its_log_back() {
     assert!(log_files(dir.path()) >= 4);
     db.drop_keyspace(id).expect("dropped");
     db.wait_idle().expect("idle");
-    assert!(log_files(dir.path()) <= 2, "the segment that was written to last, and its successor");
+    let left = log_files(dir.path());
+    assert!(left <= 3, "the segment that was written to last, its successor, one kept for the next: {left}");
     db.put("after", "it").expect("put");
     db.close().expect("closed");
     let db = Db::open(dir.path()).expect("opened again");

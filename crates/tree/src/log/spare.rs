@@ -76,10 +76,10 @@ impl Spares {
         Ok(file)
     }
 
-    /// Keeps the file `name`, which nothing refers to any more; `false` if there are enough.
-    pub(crate) fn keep(&self, name: &str) -> bool {
+    /// Keeps the file `name`, which nothing refers to any more; `false` if there are enough, or `most`.
+    pub(crate) fn keep(&self, name: &str, most: usize) -> bool {
         let mut files = self.lock();
-        let keeps = files.len() < self.files_max;
+        let keeps = files.len() < self.files_max.min(most);
         if keeps {
             files.push(name.to_owned());
         }
