@@ -352,9 +352,12 @@ impl Database {
 
     pub(crate) fn pick_rules(&self) -> PickRules {
         PickRules {
-            depth_max: (self.settings.level0_runs_max / 2).max(2),
+            depth_max: self.settings.level0_runs_max.max(2),
+            depth_mean_max: self.settings.level0_runs_max.max(2) as f64 / 2.0,
             share_max: self.settings.garbage_share_max,
-            level_bytes_min: (4 * self.settings.buffer_bytes).max(4 * self.settings.table_bytes),
+            stay_max: STAY_MAX,
+            table_bytes: self.settings.table_bytes,
+            level_bytes_min: (16 * self.settings.buffer_bytes).max(4 * self.settings.table_bytes),
             level_ratio: 10,
         }
     }
@@ -449,6 +452,9 @@ impl Database {
 
 /// How long sessions with delayed writes go without a nudge.
 const NUDGE: std::time::Duration = std::time::Duration::from_millis(2);
+
+/// See [`PickRules::stay_max`].
+const STAY_MAX: f64 = 1.0;
 
 /// How long a thread sleeps at most before it looks again.
 const POLL: std::time::Duration = std::time::Duration::from_millis(100);

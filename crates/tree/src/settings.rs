@@ -35,9 +35,9 @@ pub struct TreeSettings {
     pub table_bytes: u64,
     /// Bits of filter for each key, in runs and tables.
     pub filter_bits_per_key: u32,
-    /// Sorted runs in level 0 over one key that reads may have to ask; compaction begins at half as many.
+    /// Sorted runs in level 0 over one key that reads may have to ask; compaction keeps half as many on average.
     pub level0_runs_max: usize,
-    /// Share of the live bytes that overwritten bytes in level 0 may reach before they are compacted away.
+    /// Bytes superseded by level 0 for each live byte, above which they are compacted away.
     pub garbage_share_max: f64,
     /// Compression of the last level's tables in keyspaces that do not say.
     pub compression: Compression,
@@ -70,7 +70,7 @@ impl Default for TreeSettings {
             table_bytes: 64 << 20,
             filter_bits_per_key: 10,
             level0_runs_max: 12,
-            garbage_share_max: 0.35,
+            garbage_share_max: 0.25,
             compression: Compression::None,
             background_threads: 2,
             read_threads: 4,

@@ -12,16 +12,13 @@ use firn_jobs::{Cursor, KeyRange, MergeCursor, Output, OutputForm, Rules, compac
 use super::Run;
 use super::freeze::runs_of;
 use crate::Records;
-use crate::compact::pick::base_level;
+use crate::compact::pick::drain_table_bytes;
 use crate::compact::run::{from_job, span_of};
 use crate::database::Database;
 use crate::log::SegmentMap;
 use crate::stats::count;
 use crate::version::commit::Edit;
 use crate::version::{Keyspace, Levels};
-
-/// Tables of the base level between two cuts of a drain, in multiples of the table size.
-const PARTITION_TABLES: u64 = 4;
 
 /// A drain in progress. Its parts, neighbouring key ranges, are taken one by one by whoever has time.
 #[derive(Debug)]
@@ -157,10 +154,12 @@ impl Database {
         let bytes: u64 = runs.iter().map(|run| run.live_bytes()).sum();
         let parts = (bytes / self.settings.table_bytes).clamp(1, self.settings.background_threads as u64);
         let ranges = key_ranges(&runs, &segments, parts as usize);
+        let mut form = self.output_form(state, 0, self.splits(&state.levels));
+        form.table_bytes_target = drain_table_bytes(&state.levels, bytes, &self.pick_rules());
         Drain {
             tombstones,
             rules: self.rules(state, older),
-            form: self.output_form(state, 0, self.partition_splits(&state.levels)),
+            form,
             stem: self.next_stem(),
             results: Mutex::new(ranges.iter().map(|_| None).collect()),
             finished: Condvar::new(),
@@ -168,22 +167,6 @@ impl Database {
             runs,
             segments,
         }
-    }
-
-    /// Keys at which a drain cuts its tables, so that groups of level 0 and the base level stay apart.
-    fn partition_splits(&self, levels: &Levels) -> Vec<Vec<u8>> {
-        let base = base_level(levels, &self.pick_rules()) as usize;
-        let Some(run) = levels.deeper.get(base - 1) else { return Vec::new() };
-        let partition = PARTITION_TABLES * self.settings.table_bytes;
-        let (mut bytes, mut splits) = (0, Vec::new());
-        for table in &run.tables {
-            if bytes >= partition {
-                splits.push(table.meta().smallest.clone());
-                bytes = 0;
-            }
-            bytes += table.meta().bytes;
-        }
-        splits
     }
 }
 

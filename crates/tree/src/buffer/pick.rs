@@ -26,7 +26,7 @@ pub(crate) fn pick_merge(
 
 /// A keyspace and its oldest runs, newest first, to be drained together.
 ///
-/// Under `pressure` the keyspace with the oldest run drains about half of what the buffer may hold, so that each
+/// Under `pressure` the keyspace with the oldest run drains most of what the buffer may hold, so that each
 /// drain makes one long sorted run instead of many short ones. Without pressure only runs below `through` drain.
 /// A keyspace whose oldest run is busy waits; another one drains meanwhile.
 pub(crate) fn pick_drain<'v>(
@@ -45,7 +45,7 @@ pub(crate) fn pick_drain<'v>(
     let oldest = keyspaces
         .filter(|keyspace| can_drain(keyspace))
         .min_by_key(|keyspace| keyspace.runs.last().map(|run| run.span().start))?;
-    let enough = settings.buffer_bytes / 2;
+    let enough = drain_bytes(settings.buffer_bytes);
     let mut bytes = 0;
     let mut chosen = Vec::new();
     for run in oldest.runs.iter().rev() {
@@ -59,6 +59,11 @@ pub(crate) fn pick_drain<'v>(
     }
     chosen.reverse();
     Some((oldest.id(), chosen))
+}
+
+/// Live bytes that a drain under pressure takes at least, of a buffer that may hold `buffer_bytes`.
+pub(crate) fn drain_bytes(buffer_bytes: u64) -> u64 {
+    buffer_bytes / 8 * 5
 }
 
 #[cfg(test)]

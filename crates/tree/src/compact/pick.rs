@@ -1,12 +1,19 @@
 //! Choosing tables to compact: a pure function of the levels.
 //!
 //! Level 0 holds sorted runs whose tables a drain has cut at the base level's bounds, so tables of level 0 and of
-//! the base level fall into *groups*: sets that overlap among themselves and nothing outside. A group is compacted
-//! when it is deep (reads ask one table of each sorted run) or when what its level 0 supersedes, as drains
-//! estimated it, is a large share of the group (space that a rewrite gives back).
+//! the base level fall into *groups*: sets that overlap among themselves and nothing outside. Two budgets hold for
+//! all groups together: the depth of level 0 (reads ask one table of each sorted run) and what it supersedes, as
+//! drains estimated it (space that a rewrite gives back). Over a budget, the group that is worst goes first, alone.
+//! So groups are rewritten one after another, each when it has about twice the mean of what the budget allows: half
+//! the writing of rewriting each at the budget.
+//!
+//! A group is rewritten into the base level, or, where only its depth is too much and its part of level 0 is small
+//! beside that of the base level, sorted runs of level 0 are merged into one that stays there.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+
+use firn_format::key::key_hash;
 
 use crate::version::levels::LEVEL_MAX;
 use crate::version::{Levels, SortedRun, Table};
@@ -14,10 +21,16 @@ use crate::version::{Levels, SortedRun, Table};
 /// Limits that picking follows.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct PickRules {
-    /// Sorted runs over one key at which a group is compacted.
+    /// Sorted runs of level 0 over one key at which its group is compacted.
     pub(crate) depth_max: usize,
-    /// Superseded bytes over all bytes of a group, at which it is compacted.
+    /// The same on average, groups weighed by their bytes, at which the deepest group is compacted.
+    pub(crate) depth_mean_max: f64,
+    /// Superseded bytes for each live byte, at which the group with the largest share of them is rewritten.
     pub(crate) share_max: f64,
+    /// A group whose level 0 has at least this many bytes for each of its base level is rewritten into it.
+    pub(crate) stay_max: f64,
+    /// What a table should have.
+    pub(crate) table_bytes: u64,
     /// A level above the last that would hold less than this is not used.
     pub(crate) level_bytes_min: u64,
     /// How much larger each level is than the one above it.
@@ -30,30 +43,95 @@ pub(crate) struct Choice {
     /// (level, sorted run, table), newest place first.
     pub(crate) inputs: Vec<(u32, u64, Arc<Table>)>,
     pub(crate) output_level: u32,
+    /// The sorted run that the outputs belong to; 0 in deeper levels.
+    pub(crate) output_run: u64,
     /// The inputs overlap nothing below and each other nowhere: they change their level and are not rewritten.
     pub(crate) moves: bool,
     /// How urgent, 1.0 = at the limit.
     pub(crate) score: f64,
 }
 
+impl Choice {
+    /// Estimated share of the outputs that supersedes something in tables older than they will be.
+    pub(crate) fn overwrites(&self) -> f64 {
+        if self.output_level > 0 {
+            return 0.0;
+        }
+        self.superseded_bytes() as f64 / self.input_bytes().max(1) as f64
+    }
+
+    /// Size at which output tables are cut, where they are to have about `target` bytes and are cut at `splits`
+    /// too: such that they are all alike and no small one is left at the end.
+    pub(crate) fn table_bytes(&self, target: u64, splits: &[Vec<u8>]) -> u64 {
+        let mut bytes = self.input_bytes();
+        if self.output_level > 0 {
+            bytes = bytes.saturating_sub(self.superseded_bytes()).max(bytes / 4);
+        }
+        let pieces = splits.iter().filter(|split| self.spans(split)).count() as u64 + 1;
+        let piece = bytes / pieces;
+        match (piece + target / 2) / target.max(1) {
+            0 | 1 => target * 2,
+            // An estimate that is a little too low must not leave a small one either.
+            count => piece / count + piece / count / 16,
+        }
+    }
+
+    /// Whether there are inputs on both sides of `key`.
+    fn spans(&self, key: &[u8]) -> bool {
+        self.inputs.iter().any(|(_, _, table)| table.meta().smallest.as_slice() < key)
+            && self.inputs.iter().any(|(_, _, table)| table.meta().largest.as_slice() >= key)
+    }
+
+    pub(crate) fn input_bytes(&self) -> u64 {
+        self.inputs.iter().map(|(_, _, table)| table.meta().bytes).sum()
+    }
+
+    fn superseded_bytes(&self) -> u64 {
+        self.inputs.iter().map(|(_, _, table)| table.superseded_bytes()).sum()
+    }
+}
+
 /// The most urgent choice that touches no table of `busy`; `None` if nothing is over its limit.
 pub(crate) fn pick(levels: &Levels, rules: &PickRules, busy: &BTreeSet<String>) -> Option<Choice> {
     let base = base_level(levels, rules);
-    let mut best = pick_move(levels, base, busy);
-    for group in groups(levels, base) {
-        if group.is_busy(busy) {
-            continue;
-        }
-        let score = group.score(rules);
-        if score >= 1.0 && best.as_ref().is_none_or(|best| best.score < score) {
-            best = Some(group.choice(base, score));
-        }
-    }
+    let best = pick_move(levels, base, busy).or_else(|| pick_group(levels, rules, base, busy));
     let deeper = pick_deeper(levels, rules, base, busy);
     match (best, deeper) {
         (Some(best), Some(deeper)) => Some(if deeper.score > best.score { deeper } else { best }),
         (best, deeper) => best.or(deeper),
     }
+}
+
+/// The group that is worst where a budget is exceeded, or beyond what any may be.
+fn pick_group(levels: &Levels, rules: &PickRules, base: u32, busy: &BTreeSet<String>) -> Option<Choice> {
+    let mut groups = groups(levels, base);
+    // What is being rewritten is as good as rewritten.
+    groups.retain(|group| !group.is_busy(busy));
+    let all =
+        levels.level0.iter().chain(levels.deeper.get(base as usize - 1)).map(SortedRun::bytes).sum::<u64>();
+    let superseded: u64 = groups.iter().map(Group::superseded_bytes).sum();
+    let live = all.saturating_sub(superseded).max(1);
+    let depth_mean = groups.iter().map(|group| group.depth() as f64 * group.bytes() as f64).sum::<f64>()
+        / all.max(1) as f64;
+    let (deepness, garbage) =
+        (depth_mean / rules.depth_mean_max, superseded as f64 / live as f64 / rules.share_max);
+    let deepest = groups.iter().map(Group::depth).max()? as f64;
+    let share_most = groups.iter().map(Group::share).fold(0.0, f64::max);
+    let mut best: Option<(f64, f64, Group)> = None;
+    for group in groups {
+        let depth = group.depth() as f64;
+        let by_depth = (depth / rules.depth_max as f64).max(deepness * depth / deepest);
+        let by_share = garbage * group.share() / share_most;
+        let score = by_depth.max(by_share);
+        if score >= 1.0 && best.as_ref().is_none_or(|best| best.0 < score) {
+            best = Some((score, by_share, group));
+        }
+    }
+    let (score, by_share, group) = best?;
+    let stays = by_share < 1.0 || by_share.is_nan();
+    let merged = if stays { group.merge(rules, score) } else { None };
+    let merged = merged.or_else(|| group.recut(&splits(levels, rules), score));
+    Some(merged.unwrap_or_else(|| group.choice(base, score)))
 }
 
 /// Everything that overlaps `start..=end` in levels 0 to the last that holds any of it, to be rewritten there.
@@ -95,7 +173,7 @@ pub(crate) fn pick_range(
     let output_level = deepest.max(base_level(levels, rules));
     let mut inputs: Vec<_> = chosen.into_values().collect();
     inputs.sort_by(newest_first);
-    Some(Choice { inputs, output_level, moves: false, score: f64::MAX })
+    Some(Choice { inputs, output_level, output_run: 0, moves: false, score: f64::MAX })
 }
 
 fn newest_first(a: &(u32, u64, Arc<Table>), b: &(u32, u64, Arc<Table>)) -> std::cmp::Ordering {
@@ -153,18 +231,128 @@ impl Group {
             .len()
     }
 
-    fn score(&self, rules: &PickRules) -> f64 {
-        let depth = self.depth() as f64 / rules.depth_max as f64;
-        let all = self.bytes();
-        let level0 = self.tables.iter().filter(|(level, ..)| *level == 0);
-        let superseded: u64 = level0.map(|(_, _, table)| table.superseded_bytes()).sum();
-        depth.max(superseded as f64 / all.max(1) as f64 / rules.share_max)
+    fn superseded_bytes(&self) -> u64 {
+        self.tables
+            .iter()
+            .filter(|(level, ..)| *level == 0)
+            .map(|(_, _, table)| table.superseded_bytes())
+            .sum()
     }
 
+    /// Superseded bytes over all bytes.
+    fn share(&self) -> f64 {
+        self.superseded_bytes() as f64 / self.bytes().max(1) as f64
+    }
+
+    /// All of it, rewritten into the base level.
     fn choice(mut self, base: u32, score: f64) -> Choice {
         self.tables.sort_by(newest_first);
-        Choice { inputs: self.tables, output_level: base, moves: false, score }
+        Choice { inputs: self.tables, output_level: base, output_run: 0, moves: false, score }
     }
+
+    /// Sorted runs of level 0, adjacent in age and alike in size, merged into one that stays in level 0: as many
+    /// as cost least for each that goes. `None` where the base level is so small that it should be rewritten too.
+    fn merge(&self, rules: &PickRules, score: f64) -> Option<Choice> {
+        let mut runs: BTreeMap<u64, u64> = BTreeMap::new();
+        for (_, run, table) in self.tables.iter().filter(|(level, ..)| *level == 0) {
+            *runs.entry(*run).or_default() += table.meta().bytes;
+        }
+        let level0: u64 = runs.values().sum();
+        if level0 as f64 >= (self.bytes() - level0) as f64 * rules.stay_max {
+            return None;
+        }
+        let runs: Vec<(u64, u64)> = runs.into_iter().collect();
+        let windows = (0..runs.len())
+            .flat_map(|first| (first + MERGE_RUNS_MIN..=runs.len()).map(move |end| (first, end)))
+            .map(|(first, end)| &runs[first..end]);
+        let bytes = |window: &[(u64, u64)]| window.iter().map(|(_, bytes)| bytes).sum::<u64>();
+        let alike = windows.filter(|window| {
+            window.iter().map(|(_, bytes)| *bytes).max().is_some_and(|largest| largest * 2 <= bytes(window))
+        });
+        let window = alike.min_by_key(|window| bytes(window) / (window.len() as u64 - 1))?;
+        let (oldest, newest) = (window.first()?.0, window.last()?.0);
+        let mut inputs: Vec<_> = self
+            .tables
+            .iter()
+            .filter(|(level, run, _)| *level == 0 && (oldest..=newest).contains(run))
+            .cloned()
+            .collect();
+        inputs.sort_by(newest_first);
+        Some(Choice { inputs, output_level: 0, output_run: newest, moves: false, score })
+    }
+
+    /// Tables of one sorted run of level 0 that alone hold this group together, to be cut at `splits` where they
+    /// are; `None` if there are none, or rewriting everything costs little more.
+    ///
+    /// A drain that began before the base level was divided leaves such tables.
+    fn recut(&self, splits: &[Vec<u8>], score: f64) -> Option<Choice> {
+        // A bound that only touches a split may be where a range tombstone ends, as it does after a cut.
+        let is_wide = |table: &Table| {
+            let meta = table.meta();
+            splits.iter().any(|split| meta.smallest < *split && *split < meta.largest)
+        };
+        let wide: Vec<_> =
+            self.tables.iter().filter(|(level, _, table)| *level == 0 && is_wide(table)).cloned().collect();
+        let bytes: u64 = wide.iter().map(|(_, _, table)| table.meta().bytes).sum();
+        if bytes == 0 || bytes * RECUT_RATIO > self.bytes() {
+            return None;
+        }
+        let run = wide.iter().map(|(_, run, _)| *run).max()?;
+        let mut inputs: Vec<_> =
+            self.tables.iter().filter(|(level, of, _)| *level == 0 && *of == run).cloned().collect();
+        inputs.sort_by(newest_first);
+        // Those between two of them come along: an output may hold keys from both sides.
+        let last = inputs.iter().rposition(|(_, _, table)| is_wide(table))?;
+        inputs.truncate(last + 1);
+        inputs.drain(..inputs.iter().position(|(_, _, table)| is_wide(table))?);
+        Some(Choice { inputs, output_level: 0, output_run: run, moves: false, score })
+    }
+}
+
+/// A group must be this many times larger than the tables that hold it together for these to be cut.
+const RECUT_RATIO: u64 = 3;
+
+/// Fewer sorted runs than this are not worth merging inside level 0.
+const MERGE_RUNS_MIN: usize = 4;
+
+/// Groups that the base level is divided into, about, however many tables it has.
+const GROUPS_MAX: usize = 32;
+
+/// Groups that the first drain into empty levels begins.
+const GROUPS_FIRST: u64 = 16;
+
+/// A group begins with at least this many bytes.
+const GROUP_BYTES_MIN: u64 = 1 << 20;
+
+/// Size at which a drain of `bytes` cuts its tables: the first one divides the base level while it is small, so
+/// that what comes is cut alike.
+pub(crate) fn drain_table_bytes(levels: &Levels, bytes: u64, rules: &PickRules) -> u64 {
+    if levels.tables().next().is_some() {
+        return rules.table_bytes;
+    }
+    (bytes / GROUPS_FIRST).max(GROUP_BYTES_MIN).min(rules.table_bytes)
+}
+
+/// Keys that divide the base level, at which everything written above it or into it is cut, so that groups stay
+/// apart: where base tables begin, of many tables those whose keys have a hash that says so.
+///
+/// They stay what they are while other groups are rewritten: a drain that began before still cuts where it should.
+pub(crate) fn splits(levels: &Levels, rules: &PickRules) -> Vec<Vec<u8>> {
+    let base = base_level(levels, rules) as usize;
+    let Some(run) = levels.deeper.get(base - 1) else { return Vec::new() };
+    let one_of = (run.tables.len() / GROUPS_MAX).next_power_of_two() as u64;
+    // Small tables are left where much was deleted; they need no group of their own.
+    let least = (rules.table_bytes / 4).min(run.bytes() / (4 * GROUPS_MAX as u64));
+    let (mut bytes, mut splits) = (0, Vec::new());
+    for table in &run.tables {
+        let smallest = &table.meta().smallest;
+        if bytes >= least && (key_hash(smallest) >> 32).is_multiple_of(one_of) {
+            splits.push(smallest.clone());
+            bytes = 0;
+        }
+        bytes += table.meta().bytes;
+    }
+    splits
 }
 
 /// The groups of level 0 with what they overlap in the base level, by key.
@@ -203,7 +391,13 @@ fn pick_move(levels: &Levels, base: u32, busy: &BTreeSet<String>) -> Option<Choi
         .filter(|table| free(table))
         .map(|table| (0, oldest.number, Arc::clone(table)))
         .collect();
-    (!inputs.is_empty()).then_some(Choice { inputs, output_level: base, moves: true, score: f64::MAX })
+    (!inputs.is_empty()).then_some(Choice {
+        inputs,
+        output_level: base,
+        output_run: 0,
+        moves: true,
+        score: f64::MAX,
+    })
 }
 
 /// A table of a level above the last that is over its target, with what it overlaps below.
@@ -242,7 +436,7 @@ fn pick_deeper(levels: &Levels, rules: &PickRules, base: u32, busy: &BTreeSet<St
                 .map(|under| (level as u32 + 1, 0, Arc::clone(under))),
         );
         let moves = inputs.len() == 1;
-        best = Some(Choice { inputs, output_level: level as u32 + 1, moves, score });
+        best = Some(Choice { inputs, output_level: level as u32 + 1, output_run: 0, moves, score });
     }
     best
 }

@@ -8,13 +8,13 @@ use firn_format::file_name::{FileName, parse};
 use firn_format::table::Compression as Codec;
 use firn_jobs::{JobInput, JobResult, JobSpec, KeyRange, OutputForm, Rules, partition};
 
-use super::pick::{Choice, pick_range};
+use super::pick::{Choice, pick_range, splits};
 use crate::database::Database;
 use crate::error::from_storage;
 use crate::stats::count;
 use crate::version::commit::Edit;
 use crate::version::levels::LEVEL_MAX;
-use crate::version::{Keyspace, Table};
+use crate::version::{Keyspace, Levels, Table};
 
 /// How an attempt to compact ended.
 #[derive(Debug)]
@@ -81,8 +81,8 @@ impl Database {
         Ok(Some(Edit {
             keyspace,
             removed: choice.inputs.iter().map(|(_, _, table)| Arc::clone(table)).collect(),
-            added: tables.map(|table| (choice.output_level, 0, table)).collect(),
-            overwrites: 0.0,
+            added: tables.map(|table| (choice.output_level, choice.output_run, table)).collect(),
+            overwrites: choice.overwrites(),
             moved: Vec::new(),
             drained: None,
         }))
@@ -93,7 +93,10 @@ impl Database {
     /// # Errors
     /// What a job failed with; no output is left then.
     fn run_jobs(&self, spec: JobSpec) -> std::result::Result<Vec<(JobSpec, JobResult)>, Failure> {
+        // Parts are cut where tables begin; those of level 0 may all begin at the same place.
+        let below = spec.inputs.iter().filter(|input| input.level > 0).count() as u64;
         let parts = (spec.input_bytes() / self.settings.table_bytes.max(1))
+            .min(below)
             .clamp(1, self.settings.background_threads as u64);
         let specs = partition(&spec, parts as usize);
         let stems: Vec<String> = specs.iter().map(|spec| spec.output_stem.clone()).collect();
@@ -152,13 +155,22 @@ impl Database {
             level: *level,
             run: *run,
         };
-        let older = state.levels.tables().filter(|(level, _)| *level > choice.output_level);
+        // What stays in level 0 has older tables beside it as well as below.
+        let is_older = |level: u32, table: &Arc<Table>| match choice.output_level {
+            0 => !choice.inputs.iter().any(|(_, _, input)| Arc::ptr_eq(input, table)),
+            output => level > output,
+        };
+        let older = state.levels.tables().filter(|(level, table)| is_older(*level, table));
+        let splits = self.splits(&state.levels);
+        let table_bytes = choice.table_bytes(self.settings.table_bytes, &splits);
+        let mut output = self.output_form(state, choice.output_level, splits);
+        output.table_bytes_target = table_bytes;
         JobSpec {
             keyspace: state.id(),
             inputs: choice.inputs.iter().map(input).collect(),
             range: KeyRange::all(),
             rules: self.rules(state, older.map(|(_, table)| span_of(table)).collect()),
-            output: self.output_form(state, choice.output_level, Vec::new()),
+            output,
             output_stem: self.next_stem(),
         }
     }
@@ -192,6 +204,11 @@ impl Database {
             table_bytes_target: self.settings.table_bytes,
             splits,
         }
+    }
+
+    /// Keys at which tables of level 0 are cut.
+    pub(crate) fn splits(&self, levels: &Levels) -> Vec<Vec<u8>> {
+        splits(levels, &self.pick_rules())
     }
 
     /// What the outputs of one attempt are called; no other attempt of any process ever is.

@@ -109,9 +109,11 @@ fn nothing_drains_without_a_reason() {
 }
 
 #[test]
-fn pressure_drains_the_oldest_half() {
-    let four = vec![run(0, 30, 2000), run(0, 20, 2000), run(1, 10, 2000), run(1, 0, 2000)];
-    // The runs' own indexes count too, so that three are as much as 5000 bytes, half of what starts a drain.
+fn pressure_drains_the_oldest_five_eighths() {
+    let four = vec![run(0, 30, 2500), run(0, 20, 2500), run(1, 10, 2500), run(1, 0, 2000)];
+    // The runs' own indexes count too, so that three are as much as 6250 bytes, five eighths of the buffer.
+    let index = run(0, 0, 0).memory_bytes();
+    assert!((0..500).contains(&index), "{index}");
     assert_eq!(drained(&[keyspace(1, four)], &[], true, 0), Some((1, vec![20, 10, 0])));
     let large = vec![run(0, 30, 9000), run(0, 20, 9000)];
     assert_eq!(drained(&[keyspace(1, large)], &[], true, 0), Some((1, vec![20])), "one at least");

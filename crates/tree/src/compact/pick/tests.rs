@@ -12,12 +12,21 @@ use firn_storage::file::cache::BlockCache;
 use firn_storage::file::table::{ReaderOptions, TableBuilder, TableReader};
 use firn_storage::place::Memory;
 
-use super::{Choice, PickRules, base_level, pick, pick_range};
+use super::{Choice, PickRules, base_level, drain_table_bytes, pick, pick_range, splits};
 use crate::version::{Levels, Table};
 
+mod model;
 mod random;
 
-const RULES: PickRules = PickRules { depth_max: 3, share_max: 0.5, level_bytes_min: 1000, level_ratio: 10 };
+const RULES: PickRules = PickRules {
+    depth_max: 3,
+    depth_mean_max: 100.0,
+    share_max: 1.0,
+    stay_max: 0.0,
+    table_bytes: 100,
+    level_bytes_min: 1000,
+    level_ratio: 10,
+};
 
 /// Any file: picking looks at what the manifest says of tables, never into them.
 static READER: LazyLock<Arc<TableReader>> = LazyLock::new(|| {
@@ -138,13 +147,119 @@ fn much_that_is_superseded_is_rewritten() {
     assert_picks(&["0.1 a-f 100 0.9", "6 a-f 100"], &[], None);
     assert_picks(&["0.1 a-f 300 0.9", "6 a-f 100"], &[], Some((&["0.1 a-f", "6 a-f"], 6, false)));
     assert_picks(&["0.1 a-f 300 0.5", "6 a-f 100"], &[], None);
-    // What lies in other groups does not dilute it.
-    let lines = ["0.1 a-f 300 0.9", "6 a-f 100", "6 m-z 9000"];
-    assert_picks(&lines, &[], Some((&["0.1 a-f", "6 a-f"], 6, false)));
+    // The budget is for all groups together: others dilute it, and add to it.
+    assert_picks(&["0.1 a-f 300 0.9", "6 a-f 100", "6 m-z 9000"], &[], None);
+    let two =
+        ["0.1 a-f 300 0.8", "0.1 m-p 300 0.8", "0.1 s-t 900 0.9", "6 a-f 100", "6 m-p 100", "6 s-t 100"];
+    assert_picks(&two, &[], Some((&["0.1 s-t", "6 s-t"], 6, false)));
+    // What is being rewritten counts as rewritten.
+    assert_picks(&two, &["6 s-t"], None);
     // A share of 0 means as soon as anything is superseded, and nothing if nothing is.
     let zero = PickRules { share_max: 0.0, ..RULES };
     assert!(pick(&levels(&["0.1 a-f 100 0.01", "6 a-f 100"]), &zero, &busy(&[])).is_some());
     assert!(pick(&levels(&["0.1 a-f 100 0.0", "6 a-f 100"]), &zero, &busy(&[])).is_none());
+}
+
+/// As [`RULES`], with a budget for the mean depth, and a level 0 that may be as large as the base level.
+const MEAN: PickRules = PickRules { depth_max: 9, depth_mean_max: 3.0, stay_max: 1.0, ..RULES };
+
+#[test]
+fn the_deepest_group_goes_first_where_all_are_deep_on_average() {
+    let lines = [
+        "0.4 a-b",
+        "0.3 a-b",
+        "0.2 a-b",
+        "0.1 a-b",
+        "6 a-b",
+        "0.3 m-n",
+        "0.2 m-n",
+        "0.1 m-n",
+        "6 m-n",
+        "6 x-z 300",
+    ];
+    let of = |lines: &[&str], busy_names: &[&str]| {
+        pick(&levels(lines), &MEAN, &busy(busy_names)).map(|choice| names(&choice).join(", "))
+    };
+    assert_eq!(of(&lines, &[]), None, "what has no level 0 counts too");
+    let deep = Some("0.4 a-b, 0.3 a-b, 0.2 a-b, 0.1 a-b, 6 a-b".to_owned());
+    assert_eq!(of(&lines[..9], &[]), deep);
+    assert_eq!(of(&lines[..9], &["6 a-b"]), None, "what is being rewritten counts as shallow");
+}
+
+#[test]
+fn runs_are_merged_in_level_0_where_the_base_level_is_large() {
+    let choose = |lines: &[&str]| {
+        pick(&levels(lines), &MEAN, &busy(&[]))
+            .map(|choice| (names(&choice).join(", "), choice.output_level, choice.output_run))
+    };
+    let lines = ["0.5 a-f", "0.4 a-b", "0.4 c-f", "0.3 a-f", "0.2 a-f", "0.1 a-f 400", "6 a-f 2000"];
+    // Not the oldest, which is as large as the others together.
+    assert_eq!(choose(&lines), Some(("0.5 a-f, 0.4 a-b, 0.4 c-f, 0.3 a-f, 0.2 a-f".to_owned(), 0, 5)));
+    let small = ["0.5 a-f", "0.4 a-f", "0.3 a-f", "0.2 a-f", "6 a-f 300"];
+    assert_eq!(choose(&small), Some(("0.5 a-f, 0.4 a-f, 0.3 a-f, 0.2 a-f, 6 a-f".to_owned(), 6, 0)));
+    // Each as large as all that are younger: nothing to be gained.
+    let steep = ["0.4 a-f 100", "0.3 a-f 200", "0.2 a-f 400", "0.1 a-f 800", "6 a-f 2000"];
+    assert_eq!(choose(&steep).map(|choice| choice.1), Some(6));
+    // Space is not given back by what stays.
+    let garbage = lines.map(|line| if line.starts_with('6') { line } else { "0.9 a-f 1500 0.9" });
+    assert_eq!(choose(&garbage).map(|choice| choice.1), Some(6));
+}
+
+#[test]
+fn what_holds_groups_together_is_cut() {
+    let lines =
+        ["0.4 a-b", "0.4 c-z 200", "0.3 a-b", "0.2 a-b", "0.1 a-b", "6 a-b 500", "6 m-p 500", "6 s-z 500"];
+    let rules = PickRules { depth_max: 4, ..RULES };
+    let choice = pick(&levels(&lines), &rules, &busy(&[]));
+    assert_eq!(choice.as_ref().map(names), Some(vec!["0.4 a-b", "0.3 a-b", "0.2 a-b", "0.1 a-b", "6 a-b"]));
+    // One table from end to end joins all; it alone is rewritten, where it is.
+    let mut joined = lines.to_vec();
+    joined.retain(|line| !line.starts_with("0.4"));
+    joined.push("0.4 a-z 200");
+    let choice = pick(&levels(&joined), &rules, &busy(&[])).unwrap();
+    assert_eq!((names(&choice), choice.output_level, choice.output_run), (vec!["0.4 a-z"], 0, 4));
+    // Where a range tombstone ends at a cut, the bounds stay joined however often that is done.
+    let touching = joined.iter().map(|line| if line.starts_with("0.4") { "0.4 a-m 200" } else { line });
+    let choice = pick(&levels(&touching.collect::<Vec<_>>()), &rules, &busy(&[])).unwrap();
+    assert_eq!(choice.output_level, 6);
+    // A large one is worth rewriting everything.
+    joined.pop();
+    joined.push("0.4 a-z 2000");
+    let choice = pick(&levels(&joined), &rules, &busy(&[])).unwrap();
+    assert_eq!((choice.inputs.len(), choice.output_level), (joined.len(), 6));
+}
+
+#[test]
+fn the_base_level_divides_what_lies_above() {
+    let rules = PickRules { level_bytes_min: 1 << 30, ..RULES };
+    let keys = |lines: &[&str]| splits(&levels(lines), &rules);
+    assert!(keys(&["0.1 a-z"]).is_empty());
+    assert_eq!(keys(&["0.1 a-z", "6 a-b", "6 f-g", "6 p-q"]), [b"f", b"p"]);
+    // A small table, as is left where much was deleted, is no group.
+    assert_eq!(keys(&["6 a-b 1000", "6 f-g 1", "6 p-q 1000"]), [b"f"]);
+    // Of many tables some, the same ones when others come and go.
+    let line = |number: usize| format!("6 {number:04}x-{number:04}z");
+    let many: Vec<String> = (0..1000).map(line).collect();
+    let many: Vec<&str> = many.iter().map(String::as_str).collect();
+    let (all, later) = (keys(&many), keys(&many[100..]));
+    assert!((8..70).contains(&all.len()), "{}", all.len());
+    assert!(later.iter().filter(|key| !all.contains(key)).count() <= 1);
+    assert_eq!(
+        drain_table_bytes(&levels(&[]), 64 << 20, &PickRules { table_bytes: 1 << 30, ..RULES }),
+        4 << 20
+    );
+    assert_eq!(drain_table_bytes(&levels(&["6 a-b"]), 64 << 20, &RULES), RULES.table_bytes);
+}
+
+#[test]
+fn tables_of_one_rewrite_are_alike() {
+    let choice = |lines: &[&str]| pick(&levels(lines), &RULES, &busy(&[])).unwrap();
+    let deep = |base| choice(&["0.3 a-z 10", "0.2 a-z 10", "0.1 a-z 10", base]);
+    assert_eq!(deep("6 a-z 60").table_bytes(100, &[]), 200, "one, with room for an estimate that is too low");
+    assert_eq!(deep("6 a-z 110").table_bytes(100, &[]), 200);
+    assert_eq!(deep("6 a-z 130").table_bytes(100, &[]), 85, "two halves");
+    assert_eq!(deep("6 a-z 130").table_bytes(100, &[b"m".to_vec()]), 200, "one on each side");
+    assert_eq!(deep("6 a-z 130").table_bytes(100, &[b"zz".to_vec()]), 85, "a split beside it");
 }
 
 #[test]

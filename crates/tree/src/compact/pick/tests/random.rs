@@ -91,14 +91,17 @@ impl World {
     /// What is older than an input, overlaps it and lies not below the output level, must be an input too.
     fn assert_closed(&self, choice: &Choice) {
         let chosen: BTreeSet<&str> = names(choice).into_iter().collect();
+        // Older than every input of a choice that stays in level 0, or below its outputs: passed by nothing.
+        let oldest = choice.inputs.iter().filter(|(level, ..)| *level == 0).map(|(_, run, _)| *run).min();
+        let below = |level: u32, run: u64| match choice.output_level {
+            0 => level > 0 || oldest.is_some_and(|oldest| run < oldest),
+            output => level > output,
+        };
         for (level, run, input) in &choice.inputs {
             for (other_level, other_run, other) in placed(&self.levels) {
                 let older = other_level > *level || (other_level == 0 && *level == 0 && other_run < *run);
                 let meta = input.meta();
-                if older
-                    && other_level <= choice.output_level
-                    && other.overlaps(&meta.smallest, &meta.largest)
-                {
+                if older && !below(other_level, other_run) && other.overlaps(&meta.smallest, &meta.largest) {
                     let (input, other) = (&meta.file, &other.meta().file);
                     assert!(chosen.contains(other.as_str()), "{input} passes {other}, which is older");
                 }
@@ -133,7 +136,7 @@ impl World {
         let smallest = choice.inputs.iter().map(|(_, _, input)| input.meta().smallest[0]).min().unwrap();
         let largest = choice.inputs.iter().map(|(_, _, input)| input.meta().largest[0]).max().unwrap();
         for table in self.cut(newest, (smallest, largest)) {
-            self.levels.add(choice.output_level, 0, table);
+            self.levels.add(choice.output_level, choice.output_run, table);
         }
     }
 
@@ -158,7 +161,10 @@ fn life(seed: u64) {
     let mut world = World::new(seed);
     let rules = PickRules {
         depth_max: world.random.usize(1..6),
+        depth_mean_max: world.random.f64() * 6.0,
         share_max: world.random.f64(),
+        stay_max: world.random.f64() * 2.0,
+        table_bytes: world.random.u64(1..2000),
         level_bytes_min: world.random.u64(1..2000),
         level_ratio: world.random.u64(2..11),
     };
