@@ -54,6 +54,7 @@ pub(crate) struct Busy {
     /// Drains in progress, with the number of the next part that nobody has taken.
     drains: Vec<(Arc<Drain>, usize)>,
     tables: BTreeSet<String>,
+    compacting: usize,
     running: usize,
     /// Compactions that began are finished, none begins.
     held: usize,
@@ -77,6 +78,7 @@ impl Busy {
             }
             Task::DrainPart { drain, .. } => drop(self.take_part(drain)),
             Task::Compact { choice, .. } => {
+                self.compacting += 1;
                 self.tables.extend(choice.inputs.iter().map(|(_, _, table)| table.meta().file.clone()));
             }
             Task::Bury => {}
@@ -95,6 +97,7 @@ impl Busy {
                 self.runs.retain(|(id, run)| id != keyspace || !runs.contains(run));
             }
             Task::Compact { choice, .. } => {
+                self.compacting -= 1;
                 for (_, _, table) in &choice.inputs {
                     self.tables.remove(&table.meta().file);
                 }
@@ -329,7 +332,12 @@ impl Database {
                     Some((keyspace.id(), pick(&keyspace.levels, &self.pick_rules(), &busy.tables)?))
                 })
                 .max_by(|a, b| a.1.score.total_cmp(&b.1.score));
-            if let Some((keyspace, choice)) = best {
+            // While the buffer fills, a thread is left to the drain that will be due, unless compaction is far behind.
+            let is_filling = self.buffer_bytes() > self.settings.buffer_bytes / 2;
+            let spare = busy.compacting + 1 < self.settings.background_threads.max(2);
+            if let Some((keyspace, choice)) =
+                best.filter(|(_, choice)| spare || !is_filling || choice.score >= FAR_BEHIND)
+            {
                 return Some(Task::Compact { keyspace, choice });
             }
         }
@@ -452,6 +460,9 @@ impl Database {
 
 /// How long sessions with delayed writes go without a nudge.
 const NUDGE: std::time::Duration = std::time::Duration::from_millis(2);
+
+/// Score of a compaction that drains have to wait for.
+const FAR_BEHIND: f64 = 2.0;
 
 /// See [`PickRules::stay_max`].
 const STAY_MAX: f64 = 1.0;

@@ -116,9 +116,9 @@ impl Database {
     /// # Errors
     /// `Retry` when the disk is full: nothing changed, outputs are removed.
     pub(crate) fn drain(&self, keyspace: u32, starts: &[Position]) -> Result<()> {
-        let begun = self.clock.now();
         let version = self.version.load_full();
         let Ok(state) = version.keyspace(keyspace) else { return Ok(()) };
+        let needed_from = version.log_needed_from();
         let runs = runs_of(state, starts)?;
         let end =
             runs.iter().map(|run| run.span().end).max().ok_or_else(|| Error::bug("a drain of no runs"))?;
@@ -139,8 +139,8 @@ impl Database {
         if committed {
             count(&self.counters.drain_write_bytes, bytes);
             count(&self.counters.drain_count, 1);
-            let took = self.clock.now().saturating_sub(begun);
-            self.admission.drained(bytes, took);
+            let freed = self.version.load().log_needed_from().0.saturating_sub(needed_from.0);
+            self.admission.freed(freed, self.clock.now());
         }
         self.pace_by_debt();
         self.admission.release();

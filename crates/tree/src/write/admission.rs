@@ -1,8 +1,9 @@
 //! Slowing writers before memory runs out, and stopping them when it has.
 //!
-//! The buffer may hold `buffer_bytes` for nothing. Between that and `buffer_bytes_max` writers are admitted at a
-//! pace that falls smoothly from what drains achieve to a trickle; at the maximum no new segment begins until a
-//! drain frees one. Reads are never slowed.
+//! The buffer may hold `buffer_bytes` for nothing. Above that writers share the room that is left until
+//! `buffer_bytes_max` over the time until the next drain is expected to free some ([`Flow`]). Where it is late, what
+//! is left is shared over a quarter of a drain's time again and again, so that the room is never used up while
+//! drains go on. At the maximum no new segment begins until a drain frees one. Reads are never slowed.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
@@ -10,6 +11,7 @@ use std::time::Duration;
 
 use firn_engine::{CompletionSender, Result};
 
+use crate::buffer::pick::drain_bytes;
 use crate::database::Database;
 
 /// Pace and stop of writers; counts what they cost.
@@ -19,8 +21,9 @@ pub(crate) struct Admission {
     pace: AtomicU64,
     /// When the bytes admitted so far are due, in nanoseconds of the engine's clock.
     due_ns: AtomicU64,
-    /// Bytes drained a second, as measured over the latest drains.
-    drain_rate: AtomicU64,
+    /// When the pace is worked out again, in nanoseconds of the engine's clock.
+    look_ns: AtomicU64,
+    flow: Mutex<Flow>,
     slowdown_us: AtomicU64,
     stop_us: AtomicU64,
     /// Bytes of the segment that a stopped writer waits for; 0 = nobody waits.
@@ -39,9 +42,61 @@ struct Waiting {
 /// Slowest pace: a writer is never slowed below this many bytes a second.
 const PACE_MIN: u64 = 1 << 20;
 /// Drain rate assumed before one was measured.
-const DRAIN_RATE_FIRST: u64 = 128 << 20;
+const DRAIN_RATE_FIRST: f64 = (128 << 20) as f64;
+/// How long a pace holds at most.
+const PACE_NS: u64 = 1_000_000;
+/// Writes like the one in hand that may be owed before a sleep: few sleeps of some milliseconds keep more writes
+/// fast than many short ones.
+const DUE_WRITES: u64 = 512;
 /// Debts shorter than this are not worth a sleep.
 const DUE_SLACK_NS: u64 = 200_000;
+/// Debts longer than this are slept off, however few writes they are.
+const DUE_NS_MAX: u64 = 10_000_000;
+
+/// What drains give back, measured while writers wait for it: from one drain's end to the next, so that whatever
+/// keeps drains from beginning counts too.
+#[derive(Debug, Default)]
+struct Flow {
+    /// Log bytes freed, in this time, by so many drains; all fade with each drain.
+    freed_bytes: f64,
+    seconds: f64,
+    drains: f64,
+    /// When the latest drain ended, or the buffer began to hold too much.
+    since: Option<Duration>,
+}
+
+impl Flow {
+    /// How much earlier drains count beside a new one.
+    const FADE: f64 = 0.75;
+
+    /// The buffer holds more than it may for nothing, or does not.
+    fn press(&mut self, pressed: bool, now: Duration) {
+        self.since = if pressed { self.since.or(Some(now)) } else { None };
+    }
+
+    /// A drain freed `bytes` of the log.
+    fn freed(&mut self, bytes: u64, now: Duration) {
+        let Some(since) = self.since.replace(now) else { return };
+        self.freed_bytes = self.freed_bytes * Self::FADE + bytes as f64;
+        self.seconds = self.seconds * Self::FADE + now.saturating_sub(since).as_secs_f64();
+        self.drains = self.drains * Self::FADE + 1.0;
+    }
+
+    /// Bytes a second to admit where `room` is left; 0 = no limit. `drain_bytes` is what a drain frees before one was
+    /// measured.
+    fn pace(&self, room: u64, drain_bytes: u64, now: Duration) -> u64 {
+        let Some(since) = self.since else { return 0 };
+        let (rate, whole) = match self.seconds > 0.0 && self.freed_bytes > 0.0 {
+            true => (self.freed_bytes / self.seconds, self.freed_bytes / self.drains),
+            false => (DRAIN_RATE_FIRST, drain_bytes as f64),
+        };
+        let done = rate * now.saturating_sub(since).as_secs_f64();
+        let left = (whole - done).max(whole / 4.0).max(1.0);
+        let pace = rate * room as f64 / left;
+        // So much more than drains achieve is as good as no limit.
+        if pace >= rate * 4.0 { 0 } else { (pace.max(rate / 32.0) as u64).max(PACE_MIN) }
+    }
+}
 
 impl Admission {
     pub(crate) fn slowdown_us(&self) -> u64 {
@@ -57,12 +112,46 @@ impl Admission {
         self.stop_us.fetch_add(time.as_micros() as u64, Ordering::Relaxed);
     }
 
-    /// A drain wrote `bytes` in `took`.
-    pub(crate) fn drained(&self, bytes: u64, took: Duration) {
-        let rate = (bytes as f64 / took.as_secs_f64().max(1e-6)) as u64;
-        let old = self.drain_rate.load(Ordering::Relaxed);
-        let next = if old == 0 { rate } else { (old * 3 + rate) / 4 };
-        self.drain_rate.store(next.max(PACE_MIN), Ordering::Relaxed);
+    /// A drain freed `bytes` of the log.
+    pub(crate) fn freed(&self, bytes: u64, now: Duration) {
+        self.flow.lock().unwrap_or_else(PoisonError::into_inner).freed(bytes, now);
+    }
+
+    /// Sets the pace where the buffer holds too much if `pressed`, and has `room` until it is full.
+    fn set_pace(&self, pressed: bool, room: u64, drain_bytes: u64, now: Duration) {
+        let pace = {
+            let mut flow = self.flow.lock().unwrap_or_else(PoisonError::into_inner);
+            flow.press(pressed, now);
+            flow.pace(room, drain_bytes, now)
+        };
+        self.look_ns.store(now.as_nanos() as u64 + PACE_NS, Ordering::Relaxed);
+        // While there is pressure the pace is looked at again and again, so that 0 must not end that.
+        self.pace.store(if pressed && pace == 0 { u64::MAX } else { pace }, Ordering::Relaxed);
+    }
+
+    /// Whether the pace is to be worked out again; `true` for one of those who ask.
+    fn is_pace_old(&self, now: Duration) -> bool {
+        let (now, look) = (now.as_nanos() as u64, self.look_ns.load(Ordering::Relaxed));
+        let relaxed = Ordering::Relaxed;
+        now >= look && self.look_ns.compare_exchange(look, now + PACE_NS, relaxed, relaxed).is_ok()
+    }
+
+    /// How long a write of `bytes` has to wait at the present pace.
+    fn delay(&self, bytes: u64, now: Duration) -> Duration {
+        let pace = self.pace.load(Ordering::Relaxed);
+        if pace == 0 || pace == u64::MAX {
+            return Duration::ZERO;
+        }
+        let now = now.as_nanos() as u64;
+        let cost = bytes.saturating_mul(1_000_000_000) / pace;
+        self.due_ns.fetch_max(now, Ordering::Relaxed);
+        let due = self.due_ns.fetch_add(cost, Ordering::Relaxed) + cost;
+        let delay = due.saturating_sub(now);
+        if delay < (cost * DUE_WRITES).clamp(DUE_SLACK_NS, DUE_NS_MAX) {
+            return Duration::ZERO;
+        }
+        self.slowdown_us.fetch_add(delay / 1000, Ordering::Relaxed);
+        Duration::from_nanos(delay)
     }
 
     /// Room may have been made: whoever was stopped looks again.
@@ -130,42 +219,30 @@ impl Database {
     /// Sets the pace of writers from the buffer's size now.
     pub(crate) fn pace_by_debt(&self) {
         let held = self.buffer_bytes();
-        let (soft, hard) = (self.settings.buffer_bytes, self.settings.buffer_bytes_max);
-        // The active segment counts in full from its beginning, so slowing begins one segment above the soft limit.
-        let soft = (soft + self.settings.segment_bytes).min(hard);
-        let pace = if held <= soft || hard == soft {
-            0
-        } else {
-            let rate = match self.admission.drain_rate.load(Ordering::Relaxed) {
-                0 => DRAIN_RATE_FIRST,
-                rate => rate,
-            };
-            let stretch = ((held - soft) as f64 / (hard - soft) as f64).min(1.0);
-            // From three times the drain rate down to half of it.
-            ((rate as f64 * (3.0 - 2.5 * stretch)) as u64).max(PACE_MIN)
-        };
-        self.admission.pace.store(pace, Ordering::Relaxed);
+        let settings = &self.settings;
+        // Between limits that are one segment apart there is nothing to share out.
+        let span = settings.buffer_bytes_max.saturating_sub(settings.buffer_bytes);
+        let pressed = held > settings.buffer_bytes && span > settings.segment_bytes;
+        let active = self.log.active();
+        let unused = active.memory_bytes().saturating_sub(active.region().published() as u64);
+        let room = (settings.buffer_bytes_max + unused).saturating_sub(held + settings.segment_bytes);
+        self.admission.set_pace(pressed, room, drain_bytes(settings.buffer_bytes), self.clock.now());
     }
 
     /// When a write of `bytes` is due: the delay its acknowledgement must wait, zero when writers are not slowed.
     #[inline]
     pub(crate) fn admit(&self, bytes: u64) -> Duration {
         let pace = self.admission.pace.load(Ordering::Relaxed);
-        if pace == 0 { Duration::ZERO } else { self.admit_paced(bytes, pace) }
+        if pace == 0 { Duration::ZERO } else { self.admit_paced(bytes) }
     }
 
     #[cold]
-    fn admit_paced(&self, bytes: u64, pace: u64) -> Duration {
-        let now = self.clock.now().as_nanos() as u64;
-        let cost = bytes.saturating_mul(1_000_000_000) / pace;
-        self.admission.due_ns.fetch_max(now, Ordering::Relaxed);
-        let due = self.admission.due_ns.fetch_add(cost, Ordering::Relaxed) + cost;
-        let delay = due.saturating_sub(now);
-        if delay < DUE_SLACK_NS {
-            return Duration::ZERO;
+    fn admit_paced(&self, bytes: u64) -> Duration {
+        let now = self.clock.now();
+        if self.admission.is_pace_old(now) {
+            self.pace_by_debt();
         }
-        self.admission.slowdown_us.fetch_add(delay / 1000, Ordering::Relaxed);
-        Duration::from_nanos(delay)
+        self.admission.delay(bytes, now)
     }
 
     /// Blocks until a stopped writer should try again, and counts the time.
@@ -203,3 +280,6 @@ impl Database {
         self.wake_background();
     }
 }
+
+#[cfg(test)]
+mod tests;

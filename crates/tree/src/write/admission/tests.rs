@@ -1,0 +1,160 @@
+//! Writers who are faster than drains, and who are not.
+
+use std::time::Duration;
+
+use firn_storage::{Clock, ManualClock};
+
+use super::Admission;
+
+const SOFT: u64 = 32 << 20;
+const HARD: u64 = 64 << 20;
+const SEGMENT: u64 = 8 << 20;
+const DRAIN: u64 = 24 << 20;
+const RECORD: u64 = 1 << 10;
+
+/// A buffer, its writers and its drains, in the time of a clock that only they move.
+struct Model {
+    clock: ManualClock,
+    admission: Admission,
+    /// Bytes of full segments, and of the active one.
+    full: u64,
+    active: u64,
+    written: u64,
+    freed: u64,
+    stops: u64,
+    /// When the drain in progress will end.
+    drain_end: Option<Duration>,
+    drains: u64,
+}
+
+impl Model {
+    fn new() -> Self {
+        Self {
+            clock: ManualClock::new(0),
+            admission: Admission::default(),
+            full: 0,
+            active: 0,
+            written: 0,
+            freed: 0,
+            stops: 0,
+            drain_end: None,
+            drains: 0,
+        }
+    }
+
+    fn held(&self) -> u64 {
+        self.full + SEGMENT
+    }
+
+    fn set_pace(&self) {
+        let room = (HARD + SEGMENT - self.active).saturating_sub(self.held() + SEGMENT);
+        self.admission.set_pace(self.held() > SOFT, room, DRAIN, self.clock.now());
+    }
+
+    /// Begins and ends drains; each takes what `took` says of its number.
+    fn drain(&mut self, took: impl Fn(u64) -> Duration) {
+        if self.drain_end.is_some_and(|end| self.clock.now() >= end) {
+            self.drain_end = None;
+            self.full -= DRAIN;
+            self.freed += DRAIN;
+            self.admission.freed(DRAIN, self.clock.now());
+            self.set_pace();
+        }
+        if self.drain_end.is_none() && self.held() > SOFT && self.full >= DRAIN {
+            self.drain_end = Some(self.clock.now() + took(self.drains));
+            self.drains += 1;
+        }
+    }
+
+    /// One record, `each` after the one before at the soonest; answers how long it was delayed.
+    fn write(&mut self, each: Duration) -> Duration {
+        self.clock.advance(each);
+        let now = self.clock.now();
+        if self.admission.is_pace_old(now) {
+            self.set_pace();
+        }
+        let delay = self.admission.delay(RECORD, now);
+        self.clock.sleep(delay);
+        if self.active + RECORD > SEGMENT {
+            if self.held() + SEGMENT > HARD {
+                self.stops += 1;
+                return delay;
+            }
+            self.full += SEGMENT;
+            self.active = 0;
+            self.set_pace();
+        }
+        self.active += RECORD;
+        self.written += RECORD;
+        delay
+    }
+
+    /// A minute of writers who never rest, at about 400 MB a second.
+    fn minute(took: impl Fn(u64) -> Duration) -> (Self, u64, u64) {
+        let mut model = Self::new();
+        let (mut writes, mut delayed) = (0, 0);
+        while model.clock.now() < Duration::from_secs(60) {
+            model.drain(&took);
+            delayed += u64::from(!model.write(Duration::from_nanos(2500)).is_zero());
+            writes += 1;
+        }
+        (model, writes, delayed)
+    }
+}
+
+fn ms(ms: u64) -> Duration {
+    Duration::from_millis(ms)
+}
+
+#[test]
+fn a_long_overload_stops_nobody_and_keeps_drains_busy() {
+    let (model, writes, delayed) = Model::minute(|_| ms(240));
+    assert_eq!(model.stops, 0);
+    // 24 MiB each 240 ms.
+    let ideal = 60_000 / 240 * DRAIN;
+    assert!(model.freed * 10 >= ideal * 9, "{} of {ideal} bytes drained", model.freed);
+    assert!(model.written * 10 >= ideal * 9);
+    assert!(delayed * 150 < writes, "{delayed} of {writes} writes slept: a 99th percentile is a sleep");
+}
+
+#[test]
+fn drains_that_begin_late_are_part_of_the_rate() {
+    // Something else keeps each third drain waiting for as long as it takes.
+    let took = |number: u64| if number % 3 == 2 { ms(480) } else { ms(240) };
+    let (model, ..) = Model::minute(took);
+    assert_eq!(model.stops, 0);
+    let ideal = 60_000 / 320 * DRAIN;
+    assert!(model.freed * 10 >= ideal * 9, "{} of {ideal} bytes drained", model.freed);
+}
+
+#[test]
+fn drains_that_become_slow_stop_nobody() {
+    let took = |number: u64| if number % 40 < 20 { ms(100) } else { ms(300) };
+    let (model, ..) = Model::minute(took);
+    assert_eq!(model.stops, 0);
+    let ideal = 60_000 / 200 * DRAIN;
+    assert!(model.freed * 10 >= ideal * 9, "{} of {ideal} bytes drained", model.freed);
+}
+
+#[test]
+fn a_burst_into_an_empty_buffer_is_not_slowed() {
+    let mut model = Model::new();
+    let mut slept = Duration::ZERO;
+    for _ in 0..(SOFT - SEGMENT) / RECORD {
+        slept += model.write(Duration::from_nanos(100));
+    }
+    assert_eq!(slept, Duration::ZERO);
+}
+
+#[test]
+fn writers_slower_than_drains_are_not_slowed() {
+    let mut model = Model::new();
+    let mut slept = Duration::ZERO;
+    while model.clock.now() < Duration::from_secs(60) {
+        model.drain(|_| ms(240));
+        // 85 MB a second, where drains achieve 105.
+        slept += model.write(Duration::from_micros(12));
+    }
+    assert!(model.drains > 100 && model.stops == 0);
+    assert!(slept < ms(600), "slept {slept:?} of a minute");
+}
