@@ -86,7 +86,6 @@ impl Busy {
     }
 
     fn release(&mut self, task: &Task) {
-        self.running -= 1;
         match task {
             Task::Freeze { keyspace } => drop(self.freezing.remove(keyspace)),
             Task::Merge { keyspace, runs } => {
@@ -159,10 +158,11 @@ impl Schedule {
     }
 }
 
-/// A unit of work in progress; given up when dropped, by a panic too.
+/// A unit of work in progress; given up when dropped, by a panic too. It counts as running until what it held is gone:
+/// the tables it replaced are then in the graveyard, and whoever waits for quiet waits for their removal.
 struct Claim<'c> {
     shared: &'c Database,
-    task: &'c Task,
+    task: Option<Task>,
 }
 
 impl Drop for Claim<'_> {
@@ -170,7 +170,10 @@ impl Drop for Claim<'_> {
         if std::thread::panicking() {
             self.shared.fail(&Error::bug(format!("background work panicked: {:?}", self.task)));
         }
-        self.shared.schedule.lock().release(self.task);
+        if let Some(task) = self.task.take() {
+            self.shared.schedule.lock().release(&task);
+        }
+        self.shared.schedule.lock().running -= 1;
         self.shared.schedule.idle.notify_all();
         self.shared.schedule.work.notify_all();
     }
@@ -261,8 +264,9 @@ impl Database {
     }
 
     fn perform(&self, task: Task) -> Result<()> {
-        let claim = Claim { shared: self, task: &task };
-        let result = match &task {
+        let claim = Claim { shared: self, task: Some(task) };
+        let Some(task) = &claim.task else { return Ok(()) };
+        let result = match task {
             Task::Freeze { keyspace } => self.freeze(*keyspace),
             Task::Merge { keyspace, runs } => self.merge_runs(*keyspace, runs),
             Task::Drain { keyspace, runs } => self.drain(*keyspace, runs),
