@@ -50,7 +50,7 @@ pub use executor::{Executor, Finisher, JobHandle, Local, new_job};
 pub use merge::MergeCursor;
 pub use range::partition;
 pub use run::{Output, compact_source, run};
-pub use run_cursor::RunCursor;
+pub use run_cursor::{RunCursor, Tables};
 pub use spec::{JobInput, JobResult, JobSpec, KeyRange, OutputForm, Rules};
 pub use verify::{verify, verify_all, verify_files};
 pub use write::TableWriter;

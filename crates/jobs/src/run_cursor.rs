@@ -8,18 +8,53 @@ use firn_storage::file::table::{CursorOptions, TableCursor, TableReader};
 
 use crate::Cursor;
 
+/// Disjoint tables in order of keys, held by whoever has the list: a cursor takes hold only of those it walks.
+pub trait Tables: Send {
+    /// The table at `index`; `None` past the last.
+    fn get(&self, index: usize) -> Option<&Arc<TableReader>>;
+
+    /// How many there are.
+    fn count(&self) -> usize;
+
+    /// How many at the front satisfy `is_before`, which all before one that does satisfy too.
+    fn partition_point(&self, is_before: impl Fn(&TableReader) -> bool) -> usize
+    where
+        Self: Sized,
+    {
+        let (mut low, mut high) = (0, self.count());
+        while low < high {
+            let middle = low.midpoint(high);
+            match self.get(middle).is_some_and(|table| is_before(table)) {
+                true => low = middle + 1,
+                false => high = middle,
+            }
+        }
+        low
+    }
+}
+
+impl Tables for Vec<Arc<TableReader>> {
+    fn get(&self, index: usize) -> Option<&Arc<TableReader>> {
+        self.as_slice().get(index)
+    }
+
+    fn count(&self) -> usize {
+        self.len()
+    }
+}
+
 /// Walks tables one after the other; a table's blocks are read when the walk reaches it.
 #[derive(Debug)]
-pub struct RunCursor {
-    tables: Vec<Arc<TableReader>>,
+pub struct RunCursor<T = Vec<Arc<TableReader>>> {
+    tables: T,
     options: CursorOptions,
     index: usize,
     cursor: Option<TableCursor>,
 }
 
-impl RunCursor {
+impl<T: Tables> RunCursor<T> {
     /// A cursor over `tables`, which MUST be disjoint and in order of keys.
-    pub fn new(tables: Vec<Arc<TableReader>>, options: CursorOptions) -> Self {
+    pub fn new(tables: T, options: CursorOptions) -> Self {
         Self { tables, options, index: 0, cursor: None }
     }
 
@@ -66,7 +101,7 @@ impl RunCursor {
     }
 }
 
-impl Cursor for RunCursor {
+impl<T: Tables> Cursor for RunCursor<T> {
     #[inline]
     fn entry(&self) -> Option<Entry<'_>> {
         self.cursor.as_ref()?.entry()
@@ -78,18 +113,20 @@ impl Cursor for RunCursor {
     }
 
     fn seek_last(&mut self) -> Result<()> {
-        self.place(self.tables.len().wrapping_sub(1), |cursor| cursor.seek_last())?;
+        self.place(self.tables.count().wrapping_sub(1), |cursor| cursor.seek_last())?;
         self.settle_backward()
     }
 
     fn seek(&mut self, key: &[u8]) -> Result<()> {
-        let index = self.tables.partition_point(|table| table.properties().largest.as_slice() < key);
+        let index =
+            Tables::partition_point(&self.tables, |table| table.properties().largest.as_slice() < key);
         self.place(index, |cursor| cursor.seek(key))?;
         self.settle_forward()
     }
 
     fn seek_before(&mut self, key: &[u8]) -> Result<()> {
-        let after = self.tables.partition_point(|table| table.properties().smallest.as_slice() < key);
+        let after =
+            Tables::partition_point(&self.tables, |table| table.properties().smallest.as_slice() < key);
         self.place(after.wrapping_sub(1), |cursor| cursor.seek_before(key))?;
         self.settle_backward()
     }

@@ -1,5 +1,6 @@
 //! Keys in order: every place's cursor merged, versions resolved key by key.
 
+use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, TryLockError};
 
@@ -9,15 +10,15 @@ use firn_engine::{
 };
 use firn_format::key::Entry;
 use firn_format::{Kind, Position, Sequence};
-use firn_jobs::{Cursor, MergeCursor, RunCursor};
-use firn_storage::file::table::CursorOptions;
+use firn_jobs::{Cursor, MergeCursor, RunCursor, Tables};
+use firn_storage::file::table::{CursorOptions, TableReader};
 
 use super::resolve::{Hit, Now, Resolution, Resolved};
 use crate::buffer::Run;
 use crate::database::Database;
 use crate::error::from_storage;
 use crate::memtable::RangeDeletes;
-use crate::version::{Keyspace, SortedRun, Table, Version};
+use crate::version::{Keyspace, Levels, SortedRun, Table, Version};
 
 /// Tickets of one session, which its scans draw from too.
 #[derive(Debug, Default)]
@@ -168,13 +169,26 @@ impl Walk {
             tables.for_each(|(table, first)| table.reader().ask_for(first, *bytes));
         }
         for (index, sorted) in keyspace.levels.sorted_runs().enumerate() {
-            let tables = wanted(sorted, &start, end.as_deref(), prefix);
-            tombstones.extend(tables.iter().map(|table| Tombstones::Table(Arc::clone(table))));
-            if !tables.is_empty() {
-                let readers = tables.iter().map(|table| Arc::clone(table.reader())).collect();
-                let first_read_bytes = first_reads.get(index).copied().unwrap_or(0);
-                let options = CursorOptions { first_read_bytes, ..CursorOptions::SCAN };
-                cursors.push(Box::new(RunCursor::new(readers, options)));
+            let first_read_bytes = first_reads.get(index).copied().unwrap_or(0);
+            let options = CursorOptions { first_read_bytes, ..CursorOptions::SCAN };
+            let tables = sorted.between(&start, end.as_deref());
+            if keyspace.levels.has_range_deletes() {
+                let wanted = sorted.tables[tables.clone()].iter();
+                tombstones.extend(wanted.map(|table| Tombstones::Table(Arc::clone(table))));
+            }
+            if let Some(hash) = prefix {
+                let readers: Vec<_> = sorted.tables[tables]
+                    .iter()
+                    .map(|table| table.reader())
+                    .filter(|reader| reader.may_contain_prefix(hash))
+                    .map(Arc::clone)
+                    .collect();
+                if !readers.is_empty() {
+                    cursors.push(Box::new(RunCursor::new(readers, options)));
+                }
+            } else if !tables.is_empty() {
+                let levels = Arc::clone(&keyspace.levels);
+                cursors.push(Box::new(RunCursor::new(RunTables { levels, place: index, tables }, options)));
             }
         }
         tombstones.retain(|place| !place.is_empty());
@@ -336,17 +350,24 @@ fn hit<'e>(entry: &Entry<'e>) -> Hit<'e> {
     Hit { sequence: entry.sequence, kind: entry.kind, expires_at_ms: entry.expires_at_ms, value: entry.value }
 }
 
-/// Tables of a sorted run that may hold keys of `start..end` with the extracted prefix that hashes to `prefix`.
-fn wanted(sorted: &SortedRun, start: &[u8], end: Option<&[u8]>, prefix: Option<u32>) -> Vec<Arc<Table>> {
-    let in_range = |table: &&Arc<Table>| {
-        let meta = table.meta();
-        meta.largest.as_slice() >= start && end.is_none_or(|end| meta.smallest.as_slice() < end)
-    };
-    let may_hold = |table: &&Arc<Table>| {
-        let reader = table.reader();
-        prefix.is_none_or(|hash| !reader.tombstones().is_empty() || reader.may_contain_prefix(hash))
-    };
-    sorted.tables.iter().filter(in_range).filter(may_hold).map(Arc::clone).collect()
+/// Tables of one sorted run, held through the levels: a scan over many takes hold of few.
+struct RunTables {
+    levels: Arc<Levels>,
+    /// Which of the sorted runs.
+    place: usize,
+    /// Which of its tables.
+    tables: Range<usize>,
+}
+
+impl Tables for RunTables {
+    fn get(&self, index: usize) -> Option<&Arc<TableReader>> {
+        let tables = self.levels.sorted_run(self.place)?.tables.get(self.tables.clone())?;
+        tables.get(index).map(|table| table.reader())
+    }
+
+    fn count(&self) -> usize {
+        self.tables.len()
+    }
 }
 
 /// Filter hash of the scan's prefix, where the keyspace's extractor makes filters answer for exactly that prefix.
@@ -362,7 +383,7 @@ fn prefix_hash(keyspace: &Keyspace, range: &ScanRange) -> Option<u32> {
 }
 
 /// What all sorted runs of a keyspace together give a scan by their first reads, where data is larger than memory.
-const FIRST_READS_BYTES: u64 = 64 << 10;
+const FIRST_READS_BYTES: u64 = 32 << 10;
 
 /// Bytes of each sorted run's first read: its share of what a short scan needs. Empty where tables are read in place.
 fn first_reads(keyspace: &Keyspace) -> Vec<u32> {

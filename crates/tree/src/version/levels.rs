@@ -1,5 +1,6 @@
 //! Tables by age: level 0 in sorted runs, deeper levels one sorted run each.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use super::Table;
@@ -21,6 +22,15 @@ impl SortedRun {
     pub(crate) fn spanning(&self, key: &[u8]) -> impl Iterator<Item = &Arc<Table>> {
         let first = self.tables.partition_point(|table| table.meta().largest.as_slice() < key);
         self.tables[first..].iter().take_while(move |table| table.meta().smallest.as_slice() <= key)
+    }
+
+    /// Which tables may hold keys of `start..end`.
+    pub(crate) fn between(&self, start: &[u8], end: Option<&[u8]>) -> Range<usize> {
+        let first = self.tables.partition_point(|table| table.meta().largest.as_slice() < start);
+        let after = end.map_or(self.tables.len(), |end| {
+            self.tables.partition_point(|table| table.meta().smallest.as_slice() < end)
+        });
+        first..after.max(first)
     }
 
     /// Tables whose bounds touch `smallest..=largest`.
@@ -48,12 +58,27 @@ pub(crate) struct Levels {
     pub(crate) level0: Vec<SortedRun>,
     /// `deeper[0]` is level 1; as many as exist.
     pub(crate) deeper: Vec<SortedRun>,
+    /// How many tables hold range tombstones.
+    range_deletes: usize,
 }
 
 impl Levels {
     /// Every sorted run, newest first.
     pub(crate) fn sorted_runs(&self) -> impl Iterator<Item = &SortedRun> {
         self.level0.iter().chain(&self.deeper)
+    }
+
+    /// The sorted run at `place` of [`sorted_runs`](Self::sorted_runs).
+    pub(crate) fn sorted_run(&self, place: usize) -> Option<&SortedRun> {
+        match place.checked_sub(self.level0.len()) {
+            None => self.level0.get(place),
+            Some(deeper) => self.deeper.get(deeper),
+        }
+    }
+
+    /// Whether some table holds range tombstones.
+    pub(crate) fn has_range_deletes(&self) -> bool {
+        self.range_deletes > 0
     }
 
     /// Every table with its level.
@@ -67,6 +92,7 @@ impl Levels {
 
     /// Adds a table; `run` is its sorted run's number in level 0.
     pub(crate) fn add(&mut self, level: u32, run: u64, table: Arc<Table>) {
+        self.range_deletes += usize::from(table.meta().range_tombstone_count > 0);
         if level == 0 {
             let index = match self.level0.iter().position(|sorted| sorted.number <= run) {
                 Some(index) if self.level0[index].number == run => index,
@@ -93,6 +119,7 @@ impl Levels {
         for run in self.level0.iter_mut().chain(&mut self.deeper) {
             if let Some(index) = run.tables.iter().position(|table| table.meta().file == file) {
                 let table = run.tables.remove(index);
+                self.range_deletes -= usize::from(table.meta().range_tombstone_count > 0);
                 self.level0.retain(|run| !run.tables.is_empty());
                 return Some(table);
             }
