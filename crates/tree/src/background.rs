@@ -5,6 +5,7 @@
 //! owner calls [`Database::step`].
 
 use std::collections::BTreeSet;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use firn_engine::{Error, ErrorKind, Result};
@@ -278,8 +279,14 @@ impl Database {
             Task::Compact { keyspace, choice } => self.compact(*keyspace, choice).map(drop),
             Task::Bury => self.bury(),
         };
-        self.schedule.lock().refused =
-            result.as_ref().err().filter(|error| error.kind() == ErrorKind::Retry).cloned();
+        if let Task::Drain { .. } | Task::Compact { .. } = task {
+            let refused = result.as_ref().err().filter(|error| error.kind() == ErrorKind::Retry).cloned();
+            if refused.is_some() {
+                // Their blocks may be what is wanted; once they are removed, the work is tried again.
+                self.give_up_spares();
+            }
+            self.schedule.lock().refused = refused;
+        }
         if let Err(error) = &result
             && error.kind() != ErrorKind::Retry
             && !self.schedule.is_stopping()
@@ -378,13 +385,20 @@ impl Database {
         let dead = self.graveyard.take();
         // A log that has shrunk needs few: one of a single segment may rest for long.
         let most = self.version.load().segments.segments().len().saturating_sub(1);
+        let most = if self.closed.load(Ordering::Acquire) { 0 } else { most };
         let offered = dead.offered.into_iter().filter(|name| !self.log.spares.keep(name, most));
+        let mut freed = false;
         for name in dead.buried.into_iter().chain(offered) {
             // What cannot be removed now is found and removed by the next opening.
-            let _removed = self.storage.remove(&name);
+            freed |= self.storage.remove(&name).is_ok();
         }
-        self.log.spares.clean_arenas();
-        self.schedule.lock().refused = None;
+        match most {
+            0 => self.log.spares.give_up_arenas(),
+            _ => self.log.spares.clean_arenas(),
+        }
+        if freed {
+            self.schedule.lock().refused = None;
+        }
         self.admission.release();
         Ok(())
     }

@@ -1,19 +1,21 @@
 //! A client's stream of operations on a tree.
 //!
 //! *Inline* (the blocking layer): reads that miss memory and waits for durability run on the calling thread.
-//! Otherwise they are handed to the read pool, writes that find no room or are paced are kept by the session, and
-//! `poll` and `wait` bring them on.
+//! Otherwise they are handed to the read pool, and writes that must wait stand in [`line`](mod@line).
 
-use std::collections::VecDeque;
+mod line;
+
 use std::ops::Range;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use firn_engine::{
     Batch, Completion, CompletionQueue, Durability, KeyspaceId, Notifier, Op, OpKind, Outcome, Position,
     ReadAt, Result, Scan, ScanRange, Session, Ticket, UpdateFn, Values, WriteOptions,
 };
 use firn_storage::file::table::ReadMode;
+
+use line::{Line, Write};
 
 use crate::database::Database;
 use crate::read::scan::{Tickets, TreeScan};
@@ -30,22 +32,11 @@ pub(crate) struct TreeSession {
     tickets: Arc<Tickets>,
     /// Bytes written and not yet added to the shared counter.
     uncounted_bytes: u64,
-    /// Writes that found no room, in call order; while there are any, later writes join them.
-    stopped: VecDeque<(Ticket, Write, WriteOptions)>,
-    /// Since when (engine's clock) there are any.
-    stopped_since: Duration,
-    /// Acknowledgements that admission delays: when (engine's clock), which, of what.
-    delayed: Vec<(Duration, Ticket, firn_format::Position, Durability)>,
+    line: Line,
 }
 
 /// Bytes a session writes before it adds them to the shared counter.
 const COUNT_STEP_BYTES: u64 = 64 << 10;
-
-/// A write that is kept until there is room for it.
-enum Write {
-    Batch(Batch),
-    Update { keyspace: KeyspaceId, key: Vec<u8>, f: UpdateFn },
-}
 
 impl TreeSession {
     pub(crate) fn new(shared: Arc<Database>) -> Self {
@@ -55,9 +46,7 @@ impl TreeSession {
             inline: false,
             tickets: Arc::default(),
             uncounted_bytes: 0,
-            stopped: VecDeque::new(),
-            stopped_since: Duration::ZERO,
-            delayed: Vec::new(),
+            line: Line::default(),
         }
     }
 
@@ -70,14 +59,15 @@ impl TreeSession {
             let bytes = op.key.len() + op.value.len();
             return self.write_inline(bytes, options, |shared| shared.try_append(std::iter::once(op)));
         }
-        if self.stopped.is_empty()
-            && let Appended::At(end) = self.shared.try_append(std::iter::once(op))?
-        {
-            return self.acknowledge(end, op.key.len() + op.value.len(), options);
+        if self.line.is_free() {
+            match self.shared.try_append(std::iter::once(op))? {
+                Appended::At(end) => return self.acknowledge(end, op.key.len() + op.value.len(), options),
+                Appended::Stopped => self.note_stopped()?,
+            }
         }
         let mut batch = Batch::new();
         batch.push(op);
-        Ok(Outcome::Pending(self.stop(Write::Batch(batch), options)))
+        Ok(Outcome::Pending(self.line_up(Write::Batch(batch), options)))
     }
 
     /// Writes on the calling thread, waiting for room, for the pace, and for durability.
@@ -112,96 +102,6 @@ impl TreeSession {
 
     fn durability(&self, options: WriteOptions) -> Durability {
         options.durability.unwrap_or(self.shared.settings.durability)
-    }
-
-    fn stop(&mut self, write: Write, options: WriteOptions) -> Ticket {
-        let ticket = self.tickets.next();
-        if self.stopped.is_empty() {
-            self.stopped_since = self.shared.clock.now();
-            self.shared.retry_drains();
-        }
-        self.stopped.push_back((ticket, write, options));
-        self.shared.admission.wait_in(&self.queue.sender());
-        ticket
-    }
-
-    /// Answers a published write: at once, or when its pace and its durability allow.
-    fn acknowledge(
-        &mut self,
-        end: firn_format::Position,
-        bytes: usize,
-        options: WriteOptions,
-    ) -> Result<Outcome<Position>> {
-        self.count_written(bytes);
-        let delay = self.shared.admit(bytes as u64);
-        let durability = self.durability(options);
-        if delay.is_zero() && durability == Durability::Process {
-            self.shared.make_durable(end, durability)?;
-            return Ok(Outcome::Done(Position(end.0)));
-        }
-        let ticket = self.tickets.next();
-        if delay.is_zero() {
-            self.make_durable_later(ticket, end, durability);
-        } else {
-            let due = self.shared.clock.now() + delay;
-            self.delayed.push((due, ticket, end, durability));
-            self.shared.admission.wait_in(&self.queue.sender());
-        }
-        Ok(Outcome::Pending(ticket))
-    }
-
-    fn make_durable_later(&self, ticket: Ticket, end: firn_format::Position, durability: Durability) {
-        let shared = Arc::clone(&self.shared);
-        let sender = self.queue.sender();
-        self.shared.on_pool(move || {
-            let durable = shared.make_durable(end, durability);
-            let completion =
-                durable.map_or_else(Completion::Failed, |()| Completion::Written(Position(end.0)));
-            sender.send(ticket, completion);
-        });
-    }
-
-    /// Tries the stopped writes again, in order, and hands over the delayed ones that are due.
-    fn go_on(&mut self) {
-        let was_stopped = !self.stopped.is_empty();
-        while let Some((ticket, mut write, options)) = self.stopped.pop_front() {
-            let (bytes, attempt) = match &mut write {
-                Write::Batch(batch) => (batch.data_bytes(), self.shared.try_append(batch.ops())),
-                Write::Update { keyspace, key, f } => {
-                    (key.len(), self.shared.try_update(*keyspace, key, f, options.expires_at_ms))
-                }
-            };
-            match attempt {
-                Ok(Appended::Stopped) => match self.shared.refused_room() {
-                    Ok(()) => {
-                        self.stopped.push_front((ticket, write, options));
-                        break;
-                    }
-                    Err(error) => self.queue.sender().send(ticket, Completion::Failed(error)),
-                },
-                Ok(Appended::At(end)) => {
-                    let due = self.shared.clock.now() + self.shared.admit(bytes as u64);
-                    self.delayed.push((due, ticket, end, self.durability(options)));
-                }
-                Err(error) => self.queue.sender().send(ticket, Completion::Failed(error)),
-            }
-        }
-        let now = self.shared.clock.now();
-        if was_stopped && self.stopped.is_empty() {
-            self.shared.admission.stopped_for(now.saturating_sub(self.stopped_since));
-        }
-        let mut index = 0;
-        while index < self.delayed.len() {
-            if self.delayed[index].0 > now {
-                index += 1;
-                continue;
-            }
-            let (_, ticket, end, durability) = self.delayed.swap_remove(index);
-            self.make_durable_later(ticket, end, durability);
-        }
-        if !self.stopped.is_empty() || !self.delayed.is_empty() {
-            self.shared.admission.wait_in(&self.queue.sender());
-        }
     }
 
     fn mode(&self) -> ReadMode {
@@ -342,12 +242,13 @@ impl Session for TreeSession {
         if self.inline {
             return self.write_inline(batch.data_bytes(), options, |shared| shared.try_append(batch.ops()));
         }
-        if self.stopped.is_empty()
-            && let Appended::At(end) = self.shared.try_append(batch.ops())?
-        {
-            return self.acknowledge(end, batch.data_bytes(), options);
+        if self.line.is_free() {
+            match self.shared.try_append(batch.ops())? {
+                Appended::At(end) => return self.acknowledge(end, batch.data_bytes(), options),
+                Appended::Stopped => self.note_stopped()?,
+            }
         }
-        Ok(Outcome::Pending(self.stop(Write::Batch(batch.clone()), options)))
+        Ok(Outcome::Pending(self.line_up(Write::Batch(batch.clone()), options)))
     }
 
     fn put(
@@ -399,31 +300,9 @@ impl Session for TreeSession {
                 shared.try_update(keyspace, key, &mut f, options.expires_at_ms)
             });
         }
-        if !self.stopped.is_empty() {
-            return Ok(Outcome::Pending(
-                self.stop(Write::Update { keyspace, key: key.to_vec(), f }, options),
-            ));
-        }
-        // The read may need a device and the function may run long: both belong on the pool.
-        let ticket = self.tickets.next();
-        let (shared, sender, key) = (Arc::clone(&self.shared), self.queue.sender(), key.to_vec());
-        let durability = self.durability(options);
-        self.shared.on_pool(move || {
-            let updated = loop {
-                match shared.try_update(keyspace, &key, &mut f, options.expires_at_ms) {
-                    Ok(Appended::Stopped) => {
-                        if let Err(error) = shared.wait_for_room() {
-                            break Err(error);
-                        }
-                    }
-                    Ok(Appended::At(end)) => break shared.make_durable(end, durability).map(|()| end),
-                    Err(error) => break Err(error),
-                }
-            };
-            let completion =
-                updated.map_or_else(Completion::Failed, |end| Completion::Written(Position(end.0)));
-            sender.send(ticket, completion);
-        });
+        // It takes its place in the line even where it is the first: what is called later is written later.
+        let ticket = self.line_up(Write::Update { keyspace, key: key.to_vec(), f }, options);
+        self.go_on();
         Ok(Outcome::Pending(ticket))
     }
 
@@ -455,12 +334,10 @@ impl Session for TreeSession {
         let notifier = self.queue.notifier();
         loop {
             self.go_on();
-            let step =
-                if self.stopped.is_empty() && self.delayed.is_empty() { None } else { self.next_due() };
-            if self.shared.is_manual() && !self.stopped.is_empty() && self.shared.wait_for_room().is_err() {
+            if self.shared.is_manual() && !self.line.is_free() && self.shared.wait_for_room().is_err() {
                 return true;
             }
-            match step {
+            match self.next_due() {
                 None => return notifier.wait(deadline),
                 Some(step) => {
                     if notifier.wait(Some(deadline.map_or(step, |deadline| deadline.min(step)))) {
@@ -480,21 +357,5 @@ impl Session for TreeSession {
 
     fn set_inline(&mut self, inline: bool) {
         self.inline = inline;
-    }
-}
-
-impl TreeSession {
-    /// When a stopped or delayed write should be looked at again.
-    fn next_due(&self) -> Option<Instant> {
-        #[expect(clippy::disallowed_methods, reason = "`wait` takes its deadline as an Instant")]
-        let now = Instant::now();
-        let clock = self.shared.clock.now();
-        let due = self.delayed.iter().map(|(due, ..)| due.saturating_sub(clock)).min();
-        let again = (!self.stopped.is_empty()).then_some(Duration::from_millis(10));
-        let wait = match (due, again) {
-            (Some(due), Some(again)) => due.min(again),
-            (due, again) => due.or(again)?,
-        };
-        Some(now + wait.max(Duration::from_micros(50)))
     }
 }

@@ -233,6 +233,8 @@ impl Engine for Tree {
         let result = self.shared.shut_down();
         self.shared.manifest.lock().unwrap_or_else(PoisonError::into_inner).end();
         drop(self.lock.lock().unwrap_or_else(PoisonError::into_inner).take());
+        // Whoever still waits for room or for a pace is told now; nobody else would.
+        self.shared.admission.release();
         result
     }
 

@@ -125,7 +125,7 @@ impl Database {
         let overwrites = overwrites(&runs, &version.segments, &state.levels);
         let drain = Arc::new(self.plan_drain(state, runs, Arc::clone(&version.segments)));
         self.share_parts(&drain);
-        let outputs = drain.wait(|name| self.graveyard.bury(name))?;
+        let outputs = drain.wait(|name| self.remove_output(&name))?;
         let bytes: u64 = outputs.iter().map(|table| table.bytes).sum();
         let run = self.next_run.fetch_add(1, Ordering::Relaxed);
         let committed = self.commit_or_remove(Edit {

@@ -133,9 +133,16 @@ impl Database {
         // What cannot be listed now is found and removed by the next opening.
         for (name, _) in self.storage.list().unwrap_or_default() {
             if matches!(parse(&name), Some(FileName::Table { stem, .. }) if stems.contains(&stem)) {
-                self.graveyard.bury(name);
+                self.remove_output(&name);
             }
         }
+    }
+
+    /// Removes an output that no edit names. At once: a graveyard's burials count as space that was freed, and the
+    /// job that failed for want of space would be tried again for ever.
+    pub(crate) fn remove_output(&self, name: &str) {
+        // What cannot be removed now is found and removed by the next opening.
+        let _removed = self.storage.remove(name);
     }
 
     /// What a failure of jobs means here: a given executor's is never final, nor evidence about this database.
@@ -224,7 +231,7 @@ impl Database {
         let known = committed.as_ref().is_ok_and(|done| !done)
             || committed.as_ref().is_err_and(|error| error.kind() == ErrorKind::Retry);
         if known {
-            outputs.into_iter().for_each(|name| self.graveyard.bury(name));
+            outputs.iter().for_each(|name| self.remove_output(name));
         }
         committed
     }

@@ -110,10 +110,9 @@ impl Database {
         let tables = || version.live().flat_map(|keyspace| keyspace.levels.tables()).map(|(_, table)| table);
         let held: u64 = tables().map(|table| table.reader().memory_bytes() as u64).sum();
         let settings = &self.settings;
-        // The buffer may grow by two segments until this is asked again.
-        let buffer = (self.buffer_bytes() + self.log.spares.arena_bytes() + 2 * settings.segment_bytes)
-            .min(settings.buffer_bytes_max);
-        let left = settings.memory_bytes.saturating_sub(buffer + held);
+        // All that the buffer may become, although it is mostly smaller: memory that a cache of small records gives
+        // back is in pieces, and does not become an arena's.
+        let left = settings.memory_bytes.saturating_sub(settings.buffer_bytes_max + held);
         self.cache.set_capacity_bytes(left.max(settings.memory_bytes / 64));
         let file_bytes: u64 = tables().map(|table| table.meta().bytes).sum();
         let may_be_evicted = file_bytes > settings.page_cache_bytes;

@@ -52,6 +52,8 @@ const DUE_WRITES: u64 = 512;
 const DUE_SLACK_NS: u64 = 200_000;
 /// Debts longer than this are slept off, however few writes they are.
 const DUE_NS_MAX: u64 = 10_000_000;
+/// The longest that any write is made to wait; by then the pace is another.
+const DEBT_NS_MAX: u64 = 1_000_000_000;
 
 /// What drains give back, measured while writers wait for it: from one drain's end to the next, so that whatever
 /// keeps drains from beginning counts too.
@@ -146,7 +148,12 @@ impl Admission {
         let cost = bytes.saturating_mul(1_000_000_000) / pace;
         self.due_ns.fetch_max(now, Ordering::Relaxed);
         let due = self.due_ns.fetch_add(cost, Ordering::Relaxed) + cost;
-        let delay = due.saturating_sub(now);
+        // One large write must not make everybody wait for longer than the pace it was charged at lasts.
+        let latest = now + DEBT_NS_MAX;
+        if due > latest {
+            self.due_ns.fetch_min(latest, Ordering::Relaxed);
+        }
+        let delay = due.min(latest).saturating_sub(now);
         if delay < (cost * DUE_WRITES).clamp(DUE_SLACK_NS, DUE_NS_MAX) {
             return Duration::ZERO;
         }

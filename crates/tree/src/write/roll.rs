@@ -134,7 +134,6 @@ impl Database {
     }
 
     pub(super) fn after_roll(&self) {
-        self.balance_memory();
         self.pace_by_debt();
         self.wake_background();
     }

@@ -221,3 +221,29 @@ fn stopped_writers_are_refused_where_a_full_disk_keeps_drains_from_making_room()
     in_time("64 MB", move || write_inline(&writer, 9, 640, &vec![3; 100_000]));
     assert!(tree.stats().drain_count > 0);
 }
+
+#[test]
+fn a_flush_is_refused_where_one_part_of_its_drain_finds_the_disk_full() {
+    let settings = TreeSettings { table_bytes: MIB, ..bounded(64 * MIB, 96 * MIB) };
+    let world = World::new(settings);
+    let faulty = Faulty::new(Arc::new(world.storage.clone()));
+    let tree = world.open_timed(Arc::new(faulty.clone()));
+    write_inline(&tree, 0, 200, &vec![3; 50_000]);
+    faulty.inject(Fault {
+        on: Operation::Write,
+        file: "*-1-*.table".to_owned(),
+        when: When::Always { after: 0 },
+        effect: Effect::Fail(firn_storage::ErrorKind::Full),
+    });
+    let flushing = Arc::clone(&tree);
+    in_time("a refused flush", move || {
+        // Who buries and who is refused is a matter of moments: several times.
+        for _ in 0..8 {
+            let error = flushing.flush().unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Retry, "{error}");
+        }
+    });
+    assert!(faulty.struck_count() > 0, "no drain had a second part");
+    faulty.clear_faults();
+    tree.flush().unwrap();
+}

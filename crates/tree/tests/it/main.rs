@@ -22,3 +22,4 @@ mod bounds;
 mod checkpoint_load;
 mod executors;
 mod unmapped;
+mod session_order;

@@ -1,0 +1,216 @@
+//! Writes of a session that does not block, and have to wait: for room, for an update before them, for their pace.
+//!
+//! Writes happen in call order. So whatever comes while something stands in the line joins it, and an update, whose
+//! function belongs on the pool, holds the line until it has been written.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use firn_engine::{
+    Batch, Completion, CompletionSender, Durability, KeyspaceId, Outcome, Position, Result, Ticket, UpdateFn,
+    WriteOptions,
+};
+
+use super::TreeSession;
+use crate::write::append::Appended;
+
+/// What waits, and why.
+#[derive(Default)]
+pub(super) struct Line {
+    /// Writes not yet written, in call order.
+    waiting: VecDeque<(Ticket, Write, WriteOptions)>,
+    /// An update is being worked on by the pool; nothing that waits may be written before it.
+    updating: Arc<AtomicBool>,
+    /// Since when (engine's clock) the first one finds no room.
+    stopped_since: Option<Duration>,
+    /// Acknowledgements that admission delays: when (engine's clock), which, of what.
+    delayed: Vec<(Duration, Ticket, firn_format::Position, Durability)>,
+}
+
+/// A write that is kept until it may be written.
+pub(super) enum Write {
+    Batch(Batch),
+    Update { keyspace: KeyspaceId, key: Vec<u8>, f: UpdateFn },
+}
+
+impl Line {
+    /// Whether a write may be written now, before no other.
+    pub(super) fn is_free(&self) -> bool {
+        self.waiting.is_empty() && !self.is_updating()
+    }
+
+    fn is_updating(&self) -> bool {
+        self.updating.load(Ordering::Acquire)
+    }
+}
+
+/// An update that the pool works on; lets the line go on when it is written, given up, or panics.
+struct Updating {
+    flag: Arc<AtomicBool>,
+    session: CompletionSender,
+}
+
+impl Drop for Updating {
+    fn drop(&mut self) {
+        self.flag.store(false, Ordering::Release);
+        self.session.nudge();
+    }
+}
+
+impl TreeSession {
+    /// Puts `write` at the end of the line.
+    pub(super) fn line_up(&mut self, write: Write, options: WriteOptions) -> Ticket {
+        let ticket = self.tickets.next();
+        self.line.waiting.push_back((ticket, write, options));
+        self.shared.admission.wait_in(&self.queue.sender());
+        ticket
+    }
+
+    /// Answers a published write: at once, or when its pace and its durability allow.
+    pub(super) fn acknowledge(
+        &mut self,
+        end: firn_format::Position,
+        bytes: usize,
+        options: WriteOptions,
+    ) -> Result<Outcome<Position>> {
+        self.count_written(bytes);
+        let delay = self.shared.admit(bytes as u64);
+        let durability = self.durability(options);
+        if delay.is_zero() && durability == Durability::Process {
+            self.shared.make_durable(end, durability)?;
+            return Ok(Outcome::Done(Position(end.0)));
+        }
+        let ticket = self.tickets.next();
+        if delay.is_zero() {
+            self.make_durable_later(ticket, end, durability);
+        } else {
+            let due = self.shared.clock.now() + delay;
+            self.line.delayed.push((due, ticket, end, durability));
+            self.shared.admission.wait_in(&self.queue.sender());
+        }
+        Ok(Outcome::Pending(ticket))
+    }
+
+    fn make_durable_later(&self, ticket: Ticket, end: firn_format::Position, durability: Durability) {
+        let shared = Arc::clone(&self.shared);
+        let sender = self.queue.sender();
+        self.shared.on_pool(move || {
+            let durable = shared.make_durable(end, durability);
+            let completion =
+                durable.map_or_else(Completion::Failed, |()| Completion::Written(Position(end.0)));
+            sender.send(ticket, completion);
+        });
+    }
+
+    /// Brings the line on: writes what may be written, and hands over the delayed ones that are due.
+    pub(super) fn go_on(&mut self) {
+        while !self.line.is_updating()
+            && let Some((ticket, write, options)) = self.line.waiting.pop_front()
+        {
+            match write {
+                Write::Update { keyspace, key, f } => self.update_later(ticket, keyspace, key, f, options),
+                Write::Batch(batch) => match self.shared.try_append(batch.ops()) {
+                    Ok(Appended::Stopped) => {
+                        if let Err(error) = self.note_stopped() {
+                            self.queue.sender().send(ticket, Completion::Failed(error));
+                            continue;
+                        }
+                        self.line.waiting.push_front((ticket, Write::Batch(batch), options));
+                        break;
+                    }
+                    Ok(Appended::At(end)) => {
+                        self.note_written();
+                        self.count_written(batch.data_bytes());
+                        let due = self.shared.clock.now() + self.shared.admit(batch.data_bytes() as u64);
+                        self.line.delayed.push((due, ticket, end, self.durability(options)));
+                    }
+                    Err(error) => self.queue.sender().send(ticket, Completion::Failed(error)),
+                },
+            }
+        }
+        if self.line.waiting.is_empty() {
+            self.note_written();
+        }
+        // When the database closes nobody is paced any more.
+        let is_closed = self.shared.closed.load(Ordering::Acquire);
+        let now = if is_closed { Duration::MAX } else { self.shared.clock.now() };
+        let mut index = 0;
+        while index < self.line.delayed.len() {
+            if self.line.delayed[index].0 > now {
+                index += 1;
+                continue;
+            }
+            let (_, ticket, end, durability) = self.line.delayed.swap_remove(index);
+            self.make_durable_later(ticket, end, durability);
+        }
+        if !self.line.waiting.is_empty() || !self.line.delayed.is_empty() {
+            self.shared.admission.wait_in(&self.queue.sender());
+        }
+    }
+
+    /// The first of the line finds no room. `Err` if none can be made.
+    pub(super) fn note_stopped(&mut self) -> Result<()> {
+        if self.line.stopped_since.is_some() {
+            return self.shared.refused_room();
+        }
+        self.line.stopped_since = Some(self.shared.clock.now());
+        self.shared.retry_drains();
+        Ok(())
+    }
+
+    /// There was room, or nobody wants any: counts how long there was none.
+    fn note_written(&mut self) {
+        if let Some(since) = self.line.stopped_since.take() {
+            self.shared.admission.stopped_for(self.shared.clock.now().saturating_sub(since));
+        }
+    }
+
+    /// Runs an update on the pool: its read may need a device, and its function may run long.
+    fn update_later(
+        &mut self,
+        ticket: Ticket,
+        keyspace: KeyspaceId,
+        key: Vec<u8>,
+        mut f: UpdateFn,
+        options: WriteOptions,
+    ) {
+        let (shared, sender) = (Arc::clone(&self.shared), self.queue.sender());
+        let durability = self.durability(options);
+        self.line.updating.store(true, Ordering::Release);
+        let updating = Updating { flag: Arc::clone(&self.line.updating), session: self.queue.sender() };
+        self.shared.on_pool(move || {
+            let written = loop {
+                match shared.try_update(keyspace, &key, &mut f, options.expires_at_ms) {
+                    Ok(Appended::Stopped) => {
+                        if let Err(error) = shared.wait_for_room() {
+                            break Err(error);
+                        }
+                    }
+                    Ok(Appended::At(end)) => break Ok(end),
+                    Err(error) => break Err(error),
+                }
+            };
+            drop(updating);
+            let durable = written.and_then(|end| shared.make_durable(end, durability).map(|()| end));
+            let completion =
+                durable.map_or_else(Completion::Failed, |end| Completion::Written(Position(end.0)));
+            sender.send(ticket, completion);
+        });
+    }
+
+    /// When the line should be looked at again; `None` if a nudge or nothing will come.
+    pub(super) fn next_due(&self) -> Option<Instant> {
+        #[expect(clippy::disallowed_methods, reason = "`wait` takes its deadline as an Instant")]
+        let now = Instant::now();
+        let clock = self.shared.clock.now();
+        let due = self.line.delayed.iter().map(|(due, ..)| due.saturating_sub(clock)).min();
+        let again = (!self.line.waiting.is_empty()).then_some(Duration::from_millis(10));
+        let wait = match (due, again) {
+            (Some(due), Some(again)) => due.min(again),
+            (due, again) => due.or(again)?,
+        };
+        Some(now + wait.max(Duration::from_micros(50)))
+    }
+}
