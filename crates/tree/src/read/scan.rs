@@ -158,39 +158,8 @@ impl Walk {
             cursors.push(Box::new(run.cursor(before, Arc::clone(records))));
             tombstones.push(Tombstones::Run(Arc::clone(run)));
         }
-        let first = match range.direction {
-            Direction::Forward => Some(start.as_slice()),
-            Direction::Backward => end.as_deref(),
-        };
-        let first_reads = first_reads(&keyspace);
-        for (sorted, bytes) in keyspace.levels.sorted_runs().zip(&first_reads) {
-            let tables =
-                first.into_iter().flat_map(|first| sorted.spanning(first).map(move |table| (table, first)));
-            tables.for_each(|(table, first)| table.reader().ask_for(first, *bytes));
-        }
-        for (index, sorted) in keyspace.levels.sorted_runs().enumerate() {
-            let first_read_bytes = first_reads.get(index).copied().unwrap_or(0);
-            let options = CursorOptions { first_read_bytes, ..CursorOptions::SCAN };
-            let tables = sorted.between(&start, end.as_deref());
-            if keyspace.levels.has_range_deletes() {
-                let wanted = sorted.tables[tables.clone()].iter();
-                tombstones.extend(wanted.map(|table| Tombstones::Table(Arc::clone(table))));
-            }
-            if let Some(hash) = prefix {
-                let readers: Vec<_> = sorted.tables[tables]
-                    .iter()
-                    .map(|table| table.reader())
-                    .filter(|reader| reader.may_contain_prefix(hash))
-                    .map(Arc::clone)
-                    .collect();
-                if !readers.is_empty() {
-                    cursors.push(Box::new(RunCursor::new(readers, options)));
-                }
-            } else if !tables.is_empty() {
-                let levels = Arc::clone(&keyspace.levels);
-                cursors.push(Box::new(RunCursor::new(RunTables { levels, place: index, tables }, options)));
-            }
-        }
+        let bounds = (start.as_slice(), end.as_deref());
+        add_tables(&keyspace, bounds, range.direction, prefix, &mut cursors, &mut tombstones);
         tombstones.retain(|place| !place.is_empty());
         Ok(Self {
             shared,
@@ -348,6 +317,51 @@ fn covering(tombstones: &[Tombstones], key: &[u8], before: Sequence) -> Option<S
 
 fn hit<'e>(entry: &Entry<'e>) -> Hit<'e> {
     Hit { sequence: entry.sequence, kind: entry.kind, expires_at_ms: entry.expires_at_ms, value: entry.value }
+}
+
+/// Adds the cursors of tables that may hold keys between `bounds`, and their range tombstones; has the device begin
+/// with what all of them will read first.
+fn add_tables(
+    keyspace: &Keyspace,
+    (start, end): (&[u8], Option<&[u8]>),
+    direction: Direction,
+    prefix: Option<u32>,
+    cursors: &mut Vec<Box<dyn Cursor>>,
+    tombstones: &mut Vec<Tombstones>,
+) {
+    let first = match direction {
+        Direction::Forward => Some(start),
+        Direction::Backward => end,
+    };
+    let first_reads = first_reads(keyspace);
+    for (sorted, bytes) in keyspace.levels.sorted_runs().zip(&first_reads) {
+        let tables =
+            first.into_iter().flat_map(|first| sorted.spanning(first).map(move |table| (table, first)));
+        tables.for_each(|(table, first)| table.reader().ask_for(first, *bytes));
+    }
+    for (index, sorted) in keyspace.levels.sorted_runs().enumerate() {
+        let first_read_bytes = first_reads.get(index).copied().unwrap_or(0);
+        let options = CursorOptions { first_read_bytes, ..CursorOptions::SCAN };
+        let tables = sorted.between(start, end);
+        if keyspace.levels.has_range_deletes() {
+            let wanted = sorted.tables[tables.clone()].iter();
+            tombstones.extend(wanted.map(|table| Tombstones::Table(Arc::clone(table))));
+        }
+        if let Some(hash) = prefix {
+            let readers: Vec<_> = sorted.tables[tables]
+                .iter()
+                .map(|table| table.reader())
+                .filter(|reader| reader.may_contain_prefix(hash))
+                .map(Arc::clone)
+                .collect();
+            if !readers.is_empty() {
+                cursors.push(Box::new(RunCursor::new(readers, options)));
+            }
+        } else if !tables.is_empty() {
+            let levels = Arc::clone(&keyspace.levels);
+            cursors.push(Box::new(RunCursor::new(RunTables { levels, place: index, tables }, options)));
+        }
+    }
 }
 
 /// Tables of one sorted run, held through the levels: a scan over many takes hold of few.

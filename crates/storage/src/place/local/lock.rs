@@ -17,7 +17,16 @@ use super::directory;
 /// A held directory.
 #[derive(Debug)]
 pub(super) struct LocalLock {
-    _file: File,
+    file: File,
+}
+
+impl Drop for LocalLock {
+    /// Unlocks, and does not leave it to the closing of the descriptor: a child process that is just being started
+    /// holds a copy of it until it runs its program, and would keep the directory locked for that long.
+    fn drop(&mut self) {
+        // Closing unlocks as well, a moment later.
+        let _unlocked = rustix::fs::flock(&self.file, FlockOperation::NonBlockingUnlock);
+    }
 }
 
 impl StorageLock for LocalLock {}
@@ -49,7 +58,7 @@ pub(super) fn acquire(directory: &File, path: &Path, exclusive: bool) -> Result<
         // Had the file been replaced between opening and locking, we would hold a lock that nobody looks at.
         let file = File::from(file);
         if is_current(directory, &file, path)? {
-            return Ok(LocalLock { _file: file });
+            return Ok(LocalLock { file });
         }
     }
 }
@@ -69,4 +78,22 @@ fn held(path: &Path, exclusive: bool) -> Error {
         path.display()
     );
     Error::new(ErrorKind::Locked, "", message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_copy_of_the_descriptor_does_not_keep_the_lock() {
+        let root = tempfile::tempdir().unwrap();
+        let directory = directory::open(root.path()).unwrap();
+        make_lock_file(&directory, root.path()).unwrap();
+        let lock = acquire(&directory, root.path(), true).unwrap();
+        // As a child process holds one between its birth and its program.
+        let _copy = lock.file.try_clone().unwrap();
+        assert_eq!(acquire(&directory, root.path(), true).unwrap_err().kind, ErrorKind::Locked);
+        drop(lock);
+        acquire(&directory, root.path(), true).unwrap();
+    }
 }
