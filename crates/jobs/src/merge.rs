@@ -79,6 +79,12 @@ impl<C: Cursor> MergeCursor<C> {
         self.heads.get(winner).is_some_and(|head| head.live).then_some(winner)
     }
 
+    /// A number made of the key it stands on: where numbers differ, so do keys.
+    #[inline]
+    pub fn word(&self) -> Option<u128> {
+        Some(self.heads.get(self.source()?)?.word)
+    }
+
     /// Moves every source with `place` and plays all matches.
     fn place_all(
         &mut self,

@@ -70,7 +70,7 @@ impl<T: Tables> RunCursor<T> {
 
     /// Goes on to later tables until one has an entry.
     fn settle_forward(&mut self) -> Result<()> {
-        while self.cursor.is_some() && self.entry().is_none() {
+        while self.cursor.as_ref().is_some_and(|cursor| !cursor.is_positioned()) {
             match self.open(self.index + 1) {
                 Some(cursor) => cursor.seek_first()?,
                 None => self.cursor = None,
@@ -81,7 +81,7 @@ impl<T: Tables> RunCursor<T> {
 
     /// Goes back to earlier tables until one has an entry.
     fn settle_backward(&mut self) -> Result<()> {
-        while self.cursor.is_some() && self.entry().is_none() {
+        while self.cursor.as_ref().is_some_and(|cursor| !cursor.is_positioned()) {
             match self.index.checked_sub(1).and_then(|index| self.open(index)) {
                 Some(cursor) => cursor.seek_last()?,
                 None => self.cursor = None,
@@ -135,9 +135,9 @@ impl<T: Tables> Cursor for RunCursor<T> {
     fn next(&mut self) -> Result<()> {
         let Some(cursor) = &mut self.cursor else { return Ok(()) };
         cursor.next()?;
-        match cursor.entry() {
-            Some(_) => Ok(()),
-            None => self.settle_forward(),
+        match cursor.is_positioned() {
+            true => Ok(()),
+            false => self.settle_forward(),
         }
     }
 
@@ -145,9 +145,9 @@ impl<T: Tables> Cursor for RunCursor<T> {
     fn prev(&mut self) -> Result<()> {
         let Some(cursor) = &mut self.cursor else { return Ok(()) };
         cursor.prev()?;
-        match cursor.entry() {
-            Some(_) => Ok(()),
-            None => self.settle_backward(),
+        match cursor.is_positioned() {
+            true => Ok(()),
+            false => self.settle_backward(),
         }
     }
 }

@@ -37,6 +37,7 @@
 //!    corruption at most times; that is a mitigation, not a proof.
 //! 2. *`mincore` is asked about whole pages inside the mapping*, with room for one byte of answer each.
 //! 3. *`sync_file_range` touches no memory*, and its descriptor is borrowed from an open file.
+//! 4. *A prefetch changes nothing* that a program can see, and faults nowhere.
 
 mod error;
 mod clock;

@@ -15,6 +15,7 @@ use firn_storage::Spawn;
 use crate::buffer::drain::Drain;
 use crate::buffer::pick::{pick_drain, pick_merge};
 use crate::compact::pick::{Choice, PickRules, pick};
+use crate::compact::seeks::pick_for_scans;
 use crate::database::Database;
 use crate::error::from_storage;
 use crate::version::Version;
@@ -340,7 +341,10 @@ impl Database {
             let best = version
                 .live()
                 .filter_map(|keyspace| {
-                    Some((keyspace.id(), pick(&keyspace.levels, &self.pick_rules(), &busy.tables)?))
+                    let (levels, rules, seeks) = (&keyspace.levels, self.pick_rules(), &keyspace.seeks);
+                    let choice = pick(levels, &rules, &busy.tables)
+                        .or_else(|| pick_for_scans(levels, &rules, &busy.tables, seeks.lost_bytes()))?;
+                    Some((keyspace.id(), choice))
                 })
                 .max_by(|a, b| a.1.score.total_cmp(&b.1.score));
             // While the buffer fills, a thread is left to the drain that will be due, unless compaction is far behind.

@@ -233,6 +233,7 @@ fn tables_version(
             runs: Vec::new(),
             levels: Arc::new(levels),
             drained_through: keyspace.drained_through,
+            seeks: Arc::default(),
         };
         let index = *id as usize;
         if version.keyspaces.len() <= index {

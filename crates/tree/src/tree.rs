@@ -129,6 +129,7 @@ impl Engine for Tree {
                 runs: Vec::new(),
                 levels: Arc::new(Levels::default()),
                 drained_through: start,
+                seeks: Arc::default(),
             };
             let index = id as usize;
             if version.keyspaces.len() <= index {

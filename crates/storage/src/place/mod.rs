@@ -156,6 +156,13 @@ impl FileBytes {
         }
     }
 
+    /// Has the processor begin to load the cache line that holds byte `at`; does not wait. Nothing past the end, and
+    /// nothing where the page is not in memory.
+    #[inline]
+    pub fn begin_load(&self, at: usize) {
+        mapped::begin_load(self, at);
+    }
+
     /// Says that reads will jump about, so that touching a page reads no others with it.
     pub fn expect_random(&self) {
         if let Owner::Mapped(mapping) = &self.owner {

@@ -10,4 +10,4 @@ pub(crate) mod drain;
 
 pub(crate) use entry::{RunEntry, prefix_word};
 pub(crate) use merge::{MERGE_INPUTS_MAX, MergeTask, Progress};
-pub(crate) use run::{Filtering, FrozenEntries, Run};
+pub(crate) use run::{Filtering, FrozenEntries, Run, RunCursor};

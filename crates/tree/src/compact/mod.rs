@@ -1,8 +1,9 @@
 //! Which tables are rewritten, and the commit of what a job made of them.
 //!
-//! [`pick`] is a pure function from levels to a choice; [`run`](mod@run) turns a choice into jobs, which [`jobs`] gives to
+//! [`pick`] is a pure function from levels to a choice, [`seeks`] another for what scans have lost; [`run`](mod@run) turns a choice into jobs, which [`jobs`] gives to
 //! the executor, checks their results and commits them in one edit.
 
 pub(crate) mod pick;
+pub(crate) mod seeks;
 pub(crate) mod jobs;
 pub(crate) mod run;

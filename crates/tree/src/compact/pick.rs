@@ -11,6 +11,7 @@
 //! beside that of the base level, sorted runs of level 0 are merged into one that stays there.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use firn_format::key::key_hash;
@@ -49,6 +50,8 @@ pub(crate) struct Choice {
     pub(crate) moves: bool,
     /// How urgent, 1.0 = at the limit.
     pub(crate) score: f64,
+    /// What scans have lost that it is to pay back; see [`Seeks`](super::seeks::Seeks).
+    pub(crate) for_scans_bytes: u64,
 }
 
 impl Choice {
@@ -173,7 +176,7 @@ pub(crate) fn pick_range(
     let output_level = deepest.max(base_level(levels, rules));
     let mut inputs: Vec<_> = chosen.into_values().collect();
     inputs.sort_by(newest_first);
-    Some(Choice { inputs, output_level, output_run: 0, moves: false, score: f64::MAX })
+    Some(Choice { inputs, output_level, output_run: 0, moves: false, score: f64::MAX, for_scans_bytes: 0 })
 }
 
 fn newest_first(a: &(u32, u64, Arc<Table>), b: &(u32, u64, Arc<Table>)) -> std::cmp::Ordering {
@@ -208,21 +211,26 @@ pub(crate) fn base_level(levels: &Levels, rules: &PickRules) -> u32 {
 }
 
 /// Tables of level 0 and the base level that overlap among themselves and nothing outside.
-struct Group {
+pub(super) struct Group {
     /// (level, sorted run, table)
     tables: Vec<(u32, u64, Arc<Table>)>,
 }
 
 impl Group {
-    fn is_busy(&self, busy: &BTreeSet<String>) -> bool {
+    pub(super) fn is_busy(&self, busy: &BTreeSet<String>) -> bool {
         self.tables.iter().any(|(_, _, table)| busy.contains(&table.meta().file))
     }
 
-    fn bytes(&self) -> u64 {
+    pub(super) fn bytes(&self) -> u64 {
         self.tables.iter().map(|(_, _, table)| table.meta().bytes).sum()
     }
 
-    fn depth(&self) -> usize {
+    pub(super) fn level0_bytes(&self) -> u64 {
+        let level0 = self.tables.iter().filter(|(level, ..)| *level == 0);
+        level0.map(|(_, _, table)| table.meta().bytes).sum()
+    }
+
+    pub(super) fn depth(&self) -> usize {
         self.tables
             .iter()
             .filter(|(level, ..)| *level == 0)
@@ -245,9 +253,16 @@ impl Group {
     }
 
     /// All of it, rewritten into the base level.
-    fn choice(mut self, base: u32, score: f64) -> Choice {
+    pub(super) fn choice(mut self, base: u32, score: f64) -> Choice {
         self.tables.sort_by(newest_first);
-        Choice { inputs: self.tables, output_level: base, output_run: 0, moves: false, score }
+        Choice {
+            inputs: self.tables,
+            output_level: base,
+            output_run: 0,
+            moves: false,
+            score,
+            for_scans_bytes: 0,
+        }
     }
 
     /// Sorted runs of level 0, adjacent in age and alike in size, merged into one that stays in level 0: as many
@@ -270,15 +285,21 @@ impl Group {
             window.iter().map(|(_, bytes)| *bytes).max().is_some_and(|largest| largest * 2 <= bytes(window))
         });
         let window = alike.min_by_key(|window| bytes(window) / (window.len() as u64 - 1))?;
-        let (oldest, newest) = (window.first()?.0, window.last()?.0);
-        let mut inputs: Vec<_> = self
-            .tables
-            .iter()
-            .filter(|(level, run, _)| *level == 0 && (oldest..=newest).contains(run))
-            .cloned()
-            .collect();
+        self.merge_runs(window.first()?.0..=window.last()?.0, score)
+    }
+
+    /// All sorted runs of level 0 merged into one that stays there; `None` if there are none.
+    pub(super) fn merge_all(&self, score: f64) -> Option<Choice> {
+        let runs = || self.tables.iter().filter(|(level, ..)| *level == 0).map(|(_, run, _)| *run);
+        self.merge_runs(runs().min()?..=runs().max()?, score)
+    }
+
+    fn merge_runs(&self, runs: RangeInclusive<u64>, score: f64) -> Option<Choice> {
+        let output_run = *runs.end();
+        let chosen = self.tables.iter().filter(|(level, run, _)| *level == 0 && runs.contains(run));
+        let mut inputs: Vec<_> = chosen.cloned().collect();
         inputs.sort_by(newest_first);
-        Some(Choice { inputs, output_level: 0, output_run: newest, moves: false, score })
+        Some(Choice { inputs, output_level: 0, output_run, moves: false, score, for_scans_bytes: 0 })
     }
 
     /// Tables of one sorted run of level 0 that alone hold this group together, to be cut at `splits` where they
@@ -305,7 +326,7 @@ impl Group {
         let last = inputs.iter().rposition(|(_, _, table)| is_wide(table))?;
         inputs.truncate(last + 1);
         inputs.drain(..inputs.iter().position(|(_, _, table)| is_wide(table))?);
-        Some(Choice { inputs, output_level: 0, output_run: run, moves: false, score })
+        Some(Choice { inputs, output_level: 0, output_run: run, moves: false, score, for_scans_bytes: 0 })
     }
 }
 
@@ -356,7 +377,7 @@ pub(crate) fn splits(levels: &Levels, rules: &PickRules) -> Vec<Vec<u8>> {
 }
 
 /// The groups of level 0 with what they overlap in the base level, by key.
-fn groups(levels: &Levels, base: u32) -> Vec<Group> {
+pub(super) fn groups(levels: &Levels, base: u32) -> Vec<Group> {
     let mut tables: Vec<_> = placed(levels).filter(|(level, ..)| *level == 0 || *level == base).collect();
     tables.sort_by(|a, b| a.2.meta().smallest.cmp(&b.2.meta().smallest));
     let mut groups: Vec<Group> = Vec::new();
@@ -397,6 +418,7 @@ fn pick_move(levels: &Levels, base: u32, busy: &BTreeSet<String>) -> Option<Choi
         output_run: 0,
         moves: true,
         score: f64::MAX,
+        for_scans_bytes: 0,
     })
 }
 
@@ -436,7 +458,14 @@ fn pick_deeper(levels: &Levels, rules: &PickRules, base: u32, busy: &BTreeSet<St
                 .map(|under| (level as u32 + 1, 0, Arc::clone(under))),
         );
         let moves = inputs.len() == 1;
-        best = Some(Choice { inputs, output_level: level as u32 + 1, output_run: 0, moves, score });
+        best = Some(Choice {
+            inputs,
+            output_level: level as u32 + 1,
+            output_run: 0,
+            moves,
+            score,
+            for_scans_bytes: 0,
+        });
     }
     best
 }

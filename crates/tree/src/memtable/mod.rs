@@ -27,6 +27,7 @@ mod sample;
 #[path = "memtable.rs"]
 mod table;
 
+pub(crate) use cursor::MemtableCursor;
 pub(crate) use table::Memtable;
 pub(crate) use tombstones::RangeDeletes;
 

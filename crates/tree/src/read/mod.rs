@@ -3,5 +3,7 @@
 pub(crate) mod get;
 pub(crate) mod resolve;
 pub(crate) mod scan;
+mod source;
+mod tombstones;
 
 pub(crate) use get::{Found, Lookup, cut};

@@ -1,6 +1,5 @@
 //! Keys in order: every place's cursor merged, versions resolved key by key.
 
-use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, TryLockError};
 
@@ -10,15 +9,14 @@ use firn_engine::{
 };
 use firn_format::key::Entry;
 use firn_format::{Kind, Position, Sequence};
-use firn_jobs::{Cursor, MergeCursor, RunCursor, Tables};
-use firn_storage::file::table::{CursorOptions, TableReader};
+use firn_jobs::{Cursor, MergeCursor};
 
 use super::resolve::{Hit, Now, Resolution, Resolved};
-use crate::buffer::Run;
+use super::source::{Source, sources};
+use super::tombstones::{Tombstones, covering};
 use crate::database::Database;
 use crate::error::from_storage;
-use crate::memtable::RangeDeletes;
-use crate::version::{Keyspace, Levels, SortedRun, Table, Version};
+use crate::version::{Keyspace, Version};
 
 /// Tickets of one session, which its scans draw from too.
 #[derive(Debug, Default)]
@@ -102,7 +100,7 @@ impl Scan for TreeScan {
 /// The walk itself; owns the version it reads.
 struct Walk {
     shared: Arc<Database>,
-    cursor: MergeCursor,
+    cursor: MergeCursor<Source>,
     /// Places that hold range tombstones.
     tombstones: Vec<Tombstones>,
     keyspace: Arc<Keyspace>,
@@ -139,31 +137,10 @@ impl Walk {
         let keyspace = Arc::clone(version.keyspace(keyspace.0)?);
         let before = before.sequence();
         let (start, end) = range.bounds();
-        let records = &version.segments;
-        let prefix = prefix_hash(&keyspace, range);
-        let mut cursors: Vec<Box<dyn Cursor>> = Vec::new();
-        let mut tombstones = Vec::new();
-        let memtables =
-            std::iter::once(&keyspace.memtable).chain(keyspace.frozen.iter().map(|frozen| &frozen.memtable));
-        for memtable in memtables {
-            if !memtable.is_empty() {
-                cursors.push(Box::new(memtable.cursor(before, Arc::clone(records))));
-                tombstones.push(Tombstones::Memtable(memtable.range_delete_lists()));
-            }
-        }
-        for run in &keyspace.runs {
-            if prefix.is_some_and(|hash| run.range_tombstones().is_empty() && !run.may_contain_prefix(hash)) {
-                continue;
-            }
-            cursors.push(Box::new(run.cursor(before, Arc::clone(records))));
-            tombstones.push(Tombstones::Run(Arc::clone(run)));
-        }
-        let bounds = (start.as_slice(), end.as_deref());
-        add_tables(&keyspace, bounds, range.direction, prefix, &mut cursors, &mut tombstones);
-        tombstones.retain(|place| !place.is_empty());
+        let (sources, tombstones) = sources(&version, &keyspace, before, range);
         Ok(Self {
             shared,
-            cursor: MergeCursor::new(cursors),
+            cursor: MergeCursor::new(sources),
             tombstones,
             keyspace,
             _version: version,
@@ -218,8 +195,11 @@ impl Walk {
         if plain && self.tombstones.is_empty() {
             // Nothing can hide this version: it goes to the batch from where it lies.
             out.push(entry.key, entry.value);
+            let word = self.cursor.word();
             self.cursor.next().map_err(from_storage)?;
-            while self.cursor.entry().is_some_and(|entry| out.last_key() == Some(entry.key)) {
+            while self.cursor.word() == word
+                && self.cursor.entry().is_some_and(|entry| out.last_key() == Some(entry.key))
+            {
                 self.cursor.next().map_err(from_storage)?;
             }
             return Ok(());
@@ -285,129 +265,6 @@ impl Walk {
     }
 }
 
-/// The range tombstones of one place.
-enum Tombstones {
-    Memtable(Arc<RangeDeletes>),
-    Run(Arc<Run>),
-    Table(Arc<Table>),
-}
-
-impl Tombstones {
-    fn is_empty(&self) -> bool {
-        match self {
-            Tombstones::Memtable(lists) => lists.is_empty(),
-            Tombstones::Run(run) => run.range_tombstones().is_empty(),
-            Tombstones::Table(table) => table.reader().tombstones().is_empty(),
-        }
-    }
-
-    fn newest_covering(&self, key: &[u8], before: Sequence) -> Option<Sequence> {
-        match self {
-            Tombstones::Memtable(lists) => lists.newest_covering(key, before),
-            Tombstones::Run(run) => run.range_tombstones().newest_covering(key, before),
-            Tombstones::Table(table) => table.reader().tombstones().newest_covering(key, before),
-        }
-    }
-}
-
-/// Sequence of the newest range tombstone over `key` that is seen before `before`.
-fn covering(tombstones: &[Tombstones], key: &[u8], before: Sequence) -> Option<Sequence> {
-    tombstones.iter().filter_map(|place| place.newest_covering(key, before)).max()
-}
-
 fn hit<'e>(entry: &Entry<'e>) -> Hit<'e> {
     Hit { sequence: entry.sequence, kind: entry.kind, expires_at_ms: entry.expires_at_ms, value: entry.value }
-}
-
-/// Adds the cursors of tables that may hold keys between `bounds`, and their range tombstones; has the device begin
-/// with what all of them will read first.
-fn add_tables(
-    keyspace: &Keyspace,
-    (start, end): (&[u8], Option<&[u8]>),
-    direction: Direction,
-    prefix: Option<u32>,
-    cursors: &mut Vec<Box<dyn Cursor>>,
-    tombstones: &mut Vec<Tombstones>,
-) {
-    let first = match direction {
-        Direction::Forward => Some(start),
-        Direction::Backward => end,
-    };
-    let first_reads = first_reads(keyspace);
-    for (sorted, bytes) in keyspace.levels.sorted_runs().zip(&first_reads) {
-        let tables =
-            first.into_iter().flat_map(|first| sorted.spanning(first).map(move |table| (table, first)));
-        tables.for_each(|(table, first)| table.reader().ask_for(first, *bytes));
-    }
-    for (index, sorted) in keyspace.levels.sorted_runs().enumerate() {
-        let first_read_bytes = first_reads.get(index).copied().unwrap_or(0);
-        let options = CursorOptions { first_read_bytes, ..CursorOptions::SCAN };
-        let tables = sorted.between(start, end);
-        if keyspace.levels.has_range_deletes() {
-            let wanted = sorted.tables[tables.clone()].iter();
-            tombstones.extend(wanted.map(|table| Tombstones::Table(Arc::clone(table))));
-        }
-        if let Some(hash) = prefix {
-            let readers: Vec<_> = sorted.tables[tables]
-                .iter()
-                .map(|table| table.reader())
-                .filter(|reader| reader.may_contain_prefix(hash))
-                .map(Arc::clone)
-                .collect();
-            if !readers.is_empty() {
-                cursors.push(Box::new(RunCursor::new(readers, options)));
-            }
-        } else if !tables.is_empty() {
-            let levels = Arc::clone(&keyspace.levels);
-            cursors.push(Box::new(RunCursor::new(RunTables { levels, place: index, tables }, options)));
-        }
-    }
-}
-
-/// Tables of one sorted run, held through the levels: a scan over many takes hold of few.
-struct RunTables {
-    levels: Arc<Levels>,
-    /// Which of the sorted runs.
-    place: usize,
-    /// Which of its tables.
-    tables: Range<usize>,
-}
-
-impl Tables for RunTables {
-    fn get(&self, index: usize) -> Option<&Arc<TableReader>> {
-        let tables = self.levels.sorted_run(self.place)?.tables.get(self.tables.clone())?;
-        tables.get(index).map(|table| table.reader())
-    }
-
-    fn count(&self) -> usize {
-        self.tables.len()
-    }
-}
-
-/// Filter hash of the scan's prefix, where the keyspace's extractor makes filters answer for exactly that prefix.
-fn prefix_hash(keyspace: &Keyspace, range: &ScanRange) -> Option<u32> {
-    let prefix = range.prefix.as_deref()?;
-    let extractor = keyspace.definition.prefix_extractor.as_ref()?;
-    // Every key with the scan's prefix must have it as its extracted prefix: true if the prefix itself does, and the
-    // extractor looks no further, which keys longer than it show.
-    let longer = [prefix, &[0xff]].concat();
-    let exact = extractor.prefix_bytes(prefix) == Some(prefix.len())
-        && extractor.prefix_bytes(&longer) == Some(prefix.len());
-    exact.then(|| firn_format::filter::filter_hash(prefix))
-}
-
-/// What all sorted runs of a keyspace together give a scan by their first reads, where data is larger than memory.
-const FIRST_READS_BYTES: u64 = 32 << 10;
-
-/// Bytes of each sorted run's first read: its share of what a short scan needs. Empty where tables are read in place.
-fn first_reads(keyspace: &Keyspace) -> Vec<u32> {
-    if keyspace.levels.tables().all(|(_, table)| table.reader().reads_in_place()) {
-        return Vec::new();
-    }
-    let bytes: Vec<u64> = keyspace.levels.sorted_runs().map(SortedRun::bytes).collect();
-    let total = bytes.iter().sum::<u64>().max(1);
-    bytes
-        .iter()
-        .map(|run| (FIRST_READS_BYTES as u128 * u128::from(*run) / u128::from(total)) as u32)
-        .collect()
 }

@@ -9,6 +9,7 @@ use firn_format::manifest::KeyspaceText;
 
 use super::Levels;
 use crate::buffer::Run;
+use crate::compact::seeks::Seeks;
 use crate::log::SegmentMap;
 use crate::memtable::Memtable;
 
@@ -60,6 +61,8 @@ pub(crate) struct Keyspace {
     pub(crate) levels: Arc<Levels>,
     /// Records below are in tables.
     pub(crate) drained_through: Position,
+    /// Shared by all versions.
+    pub(crate) seeks: Arc<Seeks>,
 }
 
 /// A memtable that takes no more records and is about to become a run.

@@ -22,4 +22,5 @@ mod bounds;
 mod checkpoint_load;
 mod executors;
 mod unmapped;
+mod scans;
 mod session_order;

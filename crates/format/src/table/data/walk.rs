@@ -59,6 +59,7 @@ impl Walker {
     }
 
     /// Whether it stands on an entry.
+    #[inline]
     pub fn is_positioned(&self) -> bool {
         self.stand.is_some()
     }

@@ -92,6 +92,12 @@ impl TableCursor {
         self.walker.entry(self.payload())
     }
 
+    /// Whether it stands on an entry.
+    #[inline]
+    pub fn is_positioned(&self) -> bool {
+        self.walker.is_positioned()
+    }
+
     /// Goes to the first entry. Like every move it may block on the device.
     ///
     /// # Errors
@@ -249,6 +255,8 @@ impl TableCursor {
                 None => Ok(Held::None),
                 Some(BlockRef::Loaded(loaded)) => Ok(Held::Loaded(loaded)),
                 Some(BlockRef::Mapped(payload)) => {
+                    // A walk goes on, mostly.
+                    self.table.begin_load(number + 1);
                     let shape = Shape::of(payload).map_err(|error| self.table.corrupt(offset, &error))?;
                     Ok(Held::Mapped(offset, payload.len() as u64, shape))
                 }

@@ -2,7 +2,6 @@
 
 use std::borrow::Cow;
 use std::fmt;
-use std::hint::black_box;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -190,17 +189,35 @@ impl TableReader {
         self.may_be_evicted.store(may_be_evicted, Ordering::Relaxed);
     }
 
-    /// Asks for the `bytes` that a scan from `key` will read first, so that the device works for several tables at once; does not
-    /// wait. Does nothing where blocks are read where they lie.
+    /// Begins what a scan from `key` will wait for first, so that it waits for several tables at once: where data is
+    /// larger than memory, the device's reading of `bytes` bytes, otherwise the loading of cache lines. Does not wait.
     pub fn ask_for(&self, key: &[u8], bytes: u32) {
+        let block = self.index.find(key);
         if !self.may_be_evicted() {
-            return;
+            return self.begin_load(block);
         }
-        let block = self.index.block(self.index.find(key));
-        if let (Some(mapped), Some((offset, block_bytes))) = (&self.bytes, block) {
+        if let (Some(mapped), Some((offset, block_bytes))) = (&self.bytes, self.index.block(block)) {
             let end = (offset + block_bytes.max(bytes.into())).min(self.footer.data_bytes);
             mapped.will_need(offset as usize..end as usize);
         }
+    }
+
+    /// Has the processor begin to load the lines of mapped block `block` that a walk needs first: tail, keys and the
+    /// first value. Does not wait.
+    #[inline]
+    pub(super) fn begin_load(&self, block: usize) {
+        if let Some((offset, bytes)) = self.index.block(block) {
+            self.begin_load_at(offset, bytes);
+        }
+    }
+
+    /// Begins to load the lines that a search needs one after the other, so that their misses overlap.
+    #[inline]
+    fn begin_load_at(&self, offset: u64, bytes: u64) {
+        let Some(mapped) = &self.bytes else { return };
+        let (start, end) = (offset as usize, (offset + bytes) as usize);
+        mapped.begin_load(start);
+        LINES_FROM_END.into_iter().for_each(|from_end| mapped.begin_load(end.saturating_sub(from_end)));
     }
 
     /// Whether reads touch no file as long as the system keeps its pages: mapped, and expected to stay in memory.
@@ -252,7 +269,7 @@ impl TableReader {
             && let Some(stored) = self.mapped(offset, bytes)
             && let [payload @ .., _, _, _, _, _, _, _, _, _] = stored
         {
-            touch(stored);
+            self.begin_load_at(offset, bytes);
             return Ok(Some(BlockRef::Mapped(payload)));
         }
         self.block_first_time(block, offset, bytes).map(Some)
@@ -426,13 +443,8 @@ impl<'f> Parts<'f> {
     }
 }
 
-/// Begins to load the cache lines that a search needs one after the other, so that their misses overlap: the first
-/// (its page is often the value's) and the last ones (tail and keys).
-#[inline]
-fn touch(stored: &[u8]) {
-    let line = |from_end: usize| stored.len().checked_sub(from_end).and_then(|at| stored.get(at)).copied();
-    black_box((stored.first().copied(), line(80), line(144)));
-}
+/// Where a block's tail and keys are, in cache lines from its end.
+const LINES_FROM_END: [usize; 3] = [16, 80, 144];
 
 /// Bytes that do not decode; `Invalid` if a newer release wrote them.
 fn corrupt(name: &str, offset: u64, error: &firn_format::Error) -> Error {

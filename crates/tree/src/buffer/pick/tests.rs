@@ -84,6 +84,7 @@ fn keyspace(id: u32, runs: Vec<Arc<Run>>) -> Arc<Keyspace> {
         runs,
         levels: Arc::new(Levels::default()),
         drained_through: Position(0),
+        seeks: Arc::default(),
     })
 }
 

@@ -17,6 +17,7 @@ use crate::version::{Levels, Table};
 
 mod model;
 mod random;
+mod scans;
 
 const RULES: PickRules = PickRules {
     depth_max: 3,

@@ -1,0 +1,62 @@
+//! What scans have lost, and what it buys.
+
+use super::*;
+use crate::compact::seeks::{Seeks, pick_for_scans};
+
+/// Inputs, output level and sorted run, and price of the choice.
+fn picked(lines: &[&str], names: &[&str], lost_bytes: u64) -> Option<(Vec<String>, u32, u64, u64)> {
+    let choice = pick_for_scans(&levels(lines), &RULES, &busy(names), lost_bytes)?;
+    let inputs = choice.inputs.iter().map(|(_, _, table)| table.meta().file.clone()).collect();
+    assert!(choice.score < 1.0 && !choice.moves, "budgets go first");
+    Some((inputs, choice.output_level, choice.output_run, choice.for_scans_bytes))
+}
+
+fn files(names: &[&str]) -> Vec<String> {
+    names.iter().map(|name| (*name).to_owned()).collect()
+}
+
+#[test]
+fn a_group_is_merged_once_scans_have_lost_what_it_costs() {
+    let lines = ["0.3 a-f", "0.2 a-f", "0.1 a-f", "6 a-f 5000"];
+    assert_eq!(picked(&lines, &[], 0), None);
+    assert_eq!(picked(&lines, &[], 299), None);
+    // Two seeks fewer for 300 bytes, instead of three for 5300.
+    let inside = (files(&lines[..3].iter().map(|line| &line[..7]).collect::<Vec<_>>()), 0, 3, 300);
+    assert_eq!(picked(&lines, &[], 300), Some(inside.clone()));
+    assert_eq!(picked(&lines, &["0.2 a-f"], 1_000_000), None);
+    // One sorted run is left, and goes down where that has been lost too.
+    assert_eq!(picked(&["0.3 a-f 300", "6 a-f 5000"], &[], 5299), None);
+    let down = (files(&["0.3 a-f", "6 a-f"]), 6, 0, 5300);
+    assert_eq!(picked(&["0.3 a-f 300", "6 a-f 5000"], &[], 5300), Some(down));
+    // A base level that is small goes along at once.
+    let along = (files(&["0.2 a-f", "0.1 a-f", "6 a-f"]), 6, 0, 250);
+    assert_eq!(picked(&["0.2 a-f", "0.1 a-f", "6 a-f 50"], &[], 250), Some(along));
+    assert_eq!(picked(&["6 a-f"], &[], u64::MAX), None, "nothing is in the way");
+}
+
+#[test]
+fn the_group_that_is_worth_most_goes_first() {
+    // Alike in bytes of level 0, but the second is met by ten times as many scans.
+    let lines = ["0.2 a-b", "0.1 a-b", "6 a-b 500", "0.2 m-n", "0.1 m-n", "6 m-n 5000"];
+    assert_eq!(picked(&lines, &[], 1000).map(|picked| picked.0), Some(files(&["0.2 m-n", "0.1 m-n"])));
+    // A deeper one takes more seeks away for each byte.
+    let lines = ["0.3 a-b", "0.2 a-b", "0.1 a-b", "6 a-b 700", "0.2 m-n", "0.1 m-n", "6 m-n 700"];
+    let deeper = files(&["0.3 a-b", "0.2 a-b", "0.1 a-b"]);
+    assert_eq!(picked(&lines, &[], 1000).map(|picked| picked.0), Some(deeper));
+}
+
+#[test]
+fn what_is_lost_is_spent_once() {
+    let seeks = Seeks::default();
+    seeks.add(0, true);
+    assert_eq!(seeks.lost_bytes(), 0);
+    (0..10).for_each(|_| seeks.add(3, false));
+    let (resident, price) = (seeks.lost_bytes(), 5000);
+    assert!(resident > 10_000);
+    seeks.pay(price);
+    assert_eq!(seeks.lost_bytes(), resident - price);
+    seeks.pay(u64::MAX);
+    assert_eq!(seeks.lost_bytes(), 0);
+    (0..10).for_each(|_| seeks.add(3, true));
+    assert!(seeks.lost_bytes() > 10 * resident, "a device costs more than a miss of a cache");
+}

@@ -1,0 +1,213 @@
+//! What a walk merges: a cursor for each place that may hold keys of its range.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use firn_engine::{Direction, ScanRange};
+use firn_format::Sequence;
+use firn_format::key::Entry;
+use firn_jobs::{Cursor, RunCursor, Tables};
+use firn_storage::Result;
+use firn_storage::file::table::{CursorOptions, TableReader};
+
+use super::tombstones::Tombstones;
+use crate::buffer;
+use crate::log::SegmentMap;
+use crate::memtable::MemtableCursor;
+use crate::version::{Keyspace, Levels, SortedRun, Version};
+
+/// A cursor over one place. The merge asks its sources for every key: which one it is, is a branch and no call.
+pub(super) enum Source {
+    Memtable(MemtableCursor<SegmentMap>),
+    Buffer(buffer::RunCursor<Arc<SegmentMap>>),
+    /// A sorted run of tables.
+    Tables(RunCursor<RunTables>),
+    /// Those tables of one that may hold keys with the range's prefix.
+    Chosen(RunCursor<Vec<Arc<TableReader>>>),
+}
+
+/// Cursors over all places of `keyspace` that may hold keys of `range`, newest first, and the range tombstones there;
+/// has processor or device begin with what all of the tables will be asked for first.
+pub(super) fn sources(
+    version: &Version,
+    keyspace: &Keyspace,
+    before: Sequence,
+    range: &ScanRange,
+) -> (Vec<Source>, Vec<Tombstones>) {
+    let records = &version.segments;
+    let prefix = prefix_hash(keyspace, range);
+    let levels = &keyspace.levels;
+    let places = 1 + keyspace.frozen.len() + keyspace.runs.len() + levels.sorted_runs().count();
+    let (mut sources, mut tombstones) = (Vec::with_capacity(places), Vec::new());
+    ask_for_tables(keyspace, range);
+    let memtables =
+        std::iter::once(&keyspace.memtable).chain(keyspace.frozen.iter().map(|frozen| &frozen.memtable));
+    for memtable in memtables {
+        if !memtable.is_empty() {
+            sources.push(Source::Memtable(memtable.cursor(before, Arc::clone(records))));
+            tombstones.push(Tombstones::Memtable(memtable.range_delete_lists()));
+        }
+    }
+    for run in &keyspace.runs {
+        if prefix.is_some_and(|hash| run.range_tombstones().is_empty() && !run.may_contain_prefix(hash)) {
+            continue;
+        }
+        sources.push(Source::Buffer(run.cursor(before, Arc::clone(records))));
+        tombstones.push(Tombstones::Run(Arc::clone(run)));
+    }
+    add_tables(keyspace, range, prefix, &mut sources, &mut tombstones);
+    tombstones.retain(|place| !place.is_empty());
+    (sources, tombstones)
+}
+
+/// Adds the cursors of tables that may hold keys of `range`, and their range tombstones.
+fn add_tables(
+    keyspace: &Keyspace,
+    range: &ScanRange,
+    prefix: Option<u32>,
+    sources: &mut Vec<Source>,
+    tombstones: &mut Vec<Tombstones>,
+) {
+    let (start, end) = range.bounds();
+    let first_reads = first_reads(keyspace);
+    let held = Arc::new(Held { levels: Arc::clone(&keyspace.levels) });
+    let mut level0_seeks = 0;
+    for (place, sorted) in keyspace.levels.sorted_runs().enumerate() {
+        let first_read_bytes = first_reads.get(place).copied().unwrap_or(0);
+        let options = CursorOptions { first_read_bytes, ..CursorOptions::SCAN };
+        let tables = sorted.between(&start, end.as_deref());
+        if keyspace.levels.has_range_deletes() {
+            let wanted = sorted.tables[tables.clone()].iter();
+            tombstones.extend(wanted.map(|table| Tombstones::Table(Arc::clone(table))));
+        }
+        if let Some(hash) = prefix {
+            let readers = sorted.tables[tables].iter().map(|table| table.reader());
+            let chosen: Vec<_> =
+                readers.filter(|reader| reader.may_contain_prefix(hash)).map(Arc::clone).collect();
+            if !chosen.is_empty() {
+                sources.push(Source::Chosen(RunCursor::new(chosen, options)));
+            }
+        } else if !tables.is_empty() {
+            level0_seeks += usize::from(place < keyspace.levels.level0.len());
+            let held = Arc::clone(&held);
+            sources.push(Source::Tables(RunCursor::new(RunTables { held, place, tables }, options)));
+        }
+    }
+    keyspace.seeks.add(level0_seeks, !first_reads.is_empty());
+}
+
+/// Asks every table that holds the walk's first key for what it will read there.
+fn ask_for_tables(keyspace: &Keyspace, range: &ScanRange) {
+    let (start, end) = range.bounds();
+    let first = match range.direction {
+        Direction::Forward => start,
+        Direction::Backward => match end {
+            Some(end) => end,
+            None => return,
+        },
+    };
+    let first_reads = first_reads(keyspace);
+    for (place, sorted) in keyspace.levels.sorted_runs().enumerate() {
+        let bytes = first_reads.get(place).copied().unwrap_or(0);
+        sorted.spanning(&first).for_each(|table| table.reader().ask_for(&first, bytes));
+    }
+}
+
+/// A scan's hold on the levels. It has a count of its own: the levels' is one for all threads, which would contend for
+/// it once for each sorted run.
+struct Held {
+    levels: Arc<Levels>,
+}
+
+/// Tables of one sorted run, held through the levels: a scan over many takes hold of few.
+pub(super) struct RunTables {
+    held: Arc<Held>,
+    /// Which of the sorted runs.
+    place: usize,
+    /// Which of its tables.
+    tables: Range<usize>,
+}
+
+impl Tables for RunTables {
+    fn get(&self, index: usize) -> Option<&Arc<TableReader>> {
+        let tables = self.held.levels.sorted_run(self.place)?.tables.get(self.tables.clone())?;
+        tables.get(index).map(|table| table.reader())
+    }
+
+    fn count(&self) -> usize {
+        self.tables.len()
+    }
+}
+
+/// Filter hash of the scan's prefix, where the keyspace's extractor makes filters answer for exactly that prefix.
+fn prefix_hash(keyspace: &Keyspace, range: &ScanRange) -> Option<u32> {
+    let prefix = range.prefix.as_deref()?;
+    let extractor = keyspace.definition.prefix_extractor.as_ref()?;
+    // Every key with the scan's prefix must have it as its extracted prefix: true if the prefix itself does, and the
+    // extractor looks no further, which keys longer than it show.
+    let longer = [prefix, &[0xff]].concat();
+    let exact = extractor.prefix_bytes(prefix) == Some(prefix.len())
+        && extractor.prefix_bytes(&longer) == Some(prefix.len());
+    exact.then(|| firn_format::filter::filter_hash(prefix))
+}
+
+/// What all sorted runs of a keyspace together give a scan by their first reads, where data is larger than memory.
+const FIRST_READS_BYTES: u64 = 32 << 10;
+
+/// Bytes of each sorted run's first read: its share of what a short scan needs. Empty where tables are read in place.
+fn first_reads(keyspace: &Keyspace) -> Vec<u32> {
+    if keyspace.levels.tables().all(|(_, table)| table.reader().reads_in_place()) {
+        return Vec::new();
+    }
+    let bytes: Vec<u64> = keyspace.levels.sorted_runs().map(SortedRun::bytes).collect();
+    let total = bytes.iter().sum::<u64>().max(1);
+    bytes
+        .iter()
+        .map(|run| (FIRST_READS_BYTES as u128 * u128::from(*run) / u128::from(total)) as u32)
+        .collect()
+}
+
+/// Hands a call on to the cursor of whatever place it is.
+macro_rules! each {
+    ($source:expr, $cursor:ident => $call:expr) => {
+        match $source {
+            Source::Memtable($cursor) => $call,
+            Source::Buffer($cursor) => $call,
+            Source::Tables($cursor) => $call,
+            Source::Chosen($cursor) => $call,
+        }
+    };
+}
+
+impl Cursor for Source {
+    #[inline]
+    fn entry(&self) -> Option<Entry<'_>> {
+        each!(self, cursor => cursor.entry())
+    }
+
+    fn seek_first(&mut self) -> Result<()> {
+        each!(self, cursor => cursor.seek_first())
+    }
+
+    fn seek_last(&mut self) -> Result<()> {
+        each!(self, cursor => cursor.seek_last())
+    }
+
+    fn seek(&mut self, key: &[u8]) -> Result<()> {
+        each!(self, cursor => cursor.seek(key))
+    }
+
+    fn seek_before(&mut self, key: &[u8]) -> Result<()> {
+        each!(self, cursor => cursor.seek_before(key))
+    }
+
+    #[inline]
+    fn next(&mut self) -> Result<()> {
+        each!(self, cursor => cursor.next())
+    }
+
+    #[inline]
+    fn prev(&mut self) -> Result<()> {
+        each!(self, cursor => cursor.prev())
+    }
+}
