@@ -471,4 +471,4 @@ fn pick_deeper(levels: &Levels, rules: &PickRules, base: u32, busy: &BTreeSet<St
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -3,6 +3,8 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use firn_format::key::key_prefix;
+
 use super::Table;
 
 /// Deepest level; the last one that exists holds most of the data.
@@ -14,19 +16,41 @@ pub(crate) struct SortedRun {
     /// Grows with age order inside level 0: a greater number is newer. 0 in deeper levels.
     pub(crate) number: u64,
     pub(crate) tables: Vec<Arc<Table>>,
+    /// For each table, the first bytes of its greatest key: a search looks at tables only where these do not tell.
+    fences: Vec<u128>,
+}
+
+/// The first 16 bytes of `key`, zero-filled: where these differ, keys are in their order.
+#[inline]
+fn fence(key: &[u8]) -> u128 {
+    u128::from(key_prefix(key, 0)) << 64 | u128::from(key_prefix(key, 8))
 }
 
 impl SortedRun {
     /// Tables whose bounds hold `key`: one, or two where a range tombstone of the first ends at `key`.
     #[inline]
     pub(crate) fn spanning(&self, key: &[u8]) -> impl Iterator<Item = &Arc<Table>> {
-        let first = self.tables.partition_point(|table| table.meta().largest.as_slice() < key);
+        let first = self.first_not_below(key);
         self.tables[first..].iter().take_while(move |table| table.meta().smallest.as_slice() <= key)
+    }
+
+    /// The first table whose greatest key is not below `key`.
+    #[inline]
+    fn first_not_below(&self, key: &[u8]) -> usize {
+        let word = fence(key);
+        let first = self.fences.partition_point(|fence| *fence < word);
+        match self.fences.get(first) {
+            Some(equal) if *equal == word => {
+                let unclear = self.tables.get(first..).unwrap_or_default();
+                first + unclear.partition_point(|table| table.meta().largest.as_slice() < key)
+            }
+            _ => first,
+        }
     }
 
     /// Which tables may hold keys of `start..end`.
     pub(crate) fn between(&self, start: &[u8], end: Option<&[u8]>) -> Range<usize> {
-        let first = self.tables.partition_point(|table| table.meta().largest.as_slice() < start);
+        let first = self.first_not_below(start);
         let after = end.map_or(self.tables.len(), |end| {
             self.tables.partition_point(|table| table.meta().smallest.as_slice() < end)
         });
@@ -46,8 +70,17 @@ impl SortedRun {
         self.tables.iter().map(|table| table.meta().bytes).sum()
     }
 
-    pub(crate) fn sort(&mut self) {
-        self.tables.sort_by(|a, b| a.meta().smallest.cmp(&b.meta().smallest));
+    fn add(&mut self, table: Arc<Table>) {
+        let smallest = &table.meta().smallest;
+        let place = self.tables.partition_point(|other| other.meta().smallest <= *smallest);
+        self.fences.insert(place, fence(&table.meta().largest));
+        self.tables.insert(place, table);
+    }
+
+    fn remove(&mut self, file: &str) -> Option<Arc<Table>> {
+        let place = self.tables.iter().position(|table| table.meta().file == file)?;
+        self.fences.remove(place);
+        Some(self.tables.remove(place))
     }
 }
 
@@ -98,32 +131,78 @@ impl Levels {
                 Some(index) if self.level0[index].number == run => index,
                 found => {
                     let index = found.unwrap_or(self.level0.len());
-                    self.level0.insert(index, SortedRun { number: run, tables: Vec::new() });
+                    self.level0.insert(index, SortedRun { number: run, ..SortedRun::default() });
                     index
                 }
             };
-            self.level0[index].tables.push(table);
-            self.level0[index].sort();
+            self.level0[index].add(table);
             return;
         }
         let index = level as usize - 1;
         if self.deeper.len() <= index {
             self.deeper.resize_with(index + 1, SortedRun::default);
         }
-        self.deeper[index].tables.push(table);
-        self.deeper[index].sort();
+        self.deeper[index].add(table);
     }
 
     /// Takes the table called `file` out, with its level and sorted run.
     pub(crate) fn remove(&mut self, file: &str) -> Option<Arc<Table>> {
         for run in self.level0.iter_mut().chain(&mut self.deeper) {
-            if let Some(index) = run.tables.iter().position(|table| table.meta().file == file) {
-                let table = run.tables.remove(index);
+            if let Some(table) = run.remove(file) {
                 self.range_deletes -= usize::from(table.meta().range_tombstone_count > 0);
                 self.level0.retain(|run| !run.tables.is_empty());
                 return Some(table);
             }
         }
         None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::compact::pick::tests::table;
+
+    /// Keys that only their last byte tells apart, beside short ones.
+    fn key(random: &mut fastrand::Rng) -> Vec<u8> {
+        let long = [&[random.u8(..3); 16][..], &[random.u8(..9)]].concat();
+        let least = if random.bool() { 16 } else { 0 };
+        long[..random.usize(least..=17)].to_vec()
+    }
+
+    #[test]
+    fn a_search_finds_what_looking_at_every_table_finds() {
+        for seed in 0..300 {
+            let mut random = fastrand::Rng::with_seed(seed);
+            let keys: BTreeSet<Vec<u8>> = (0..30).map(|_| key(&mut random)).collect();
+            let keys: Vec<Vec<u8>> = keys.into_iter().collect();
+            let mut levels = Levels::default();
+            // Bounds of neighbours touch at times.
+            let step = random.usize(1..=2);
+            let mut bounds: Vec<_> = keys.windows(2).step_by(step).collect();
+            random.shuffle(&mut bounds);
+            for (number, pair) in bounds.iter().enumerate() {
+                levels.add(1, 0, table(number.to_string(), &pair[0], &pair[1], 1, 0.0));
+            }
+            let gone = random.usize(..bounds.len()).to_string();
+            assert!(levels.remove(&gone).is_some() && levels.remove(&gone).is_none());
+            let run = &levels.deeper[0];
+            assert!(run.tables.is_sorted_by_key(|table| (&table.meta().smallest, &table.meta().largest)));
+            for _ in 0..50 {
+                let (start, end) = (key(&mut random), key(&mut random));
+                let spans =
+                    |table: &&Arc<Table>| table.meta().smallest <= start && start <= table.meta().largest;
+                let expected: Vec<_> =
+                    run.tables.iter().filter(spans).map(|table| &table.meta().file).collect();
+                let found: Vec<_> = run.spanning(&start).map(|table| &table.meta().file).collect();
+                assert_eq!(found, expected, "seed {seed}: {start:?}");
+                let first = run.tables.iter().position(|table| table.meta().largest >= start);
+                let first = first.unwrap_or(run.tables.len());
+                let after = run.tables.iter().filter(|table| table.meta().smallest < end).count();
+                assert_eq!(run.between(&start, Some(&end)), first..after.max(first), "seed {seed}");
+            }
+        }
     }
 }

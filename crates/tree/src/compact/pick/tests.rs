@@ -42,7 +42,13 @@ static READER: LazyLock<Arc<TableReader>> = LazyLock::new(|| {
 });
 
 /// A table over `smallest..=largest`; its name says where it was put at first.
-fn table(file: String, smallest: &[u8], largest: &[u8], bytes: u64, overwrites: f64) -> Arc<Table> {
+pub(crate) fn table(
+    file: String,
+    smallest: &[u8],
+    largest: &[u8],
+    bytes: u64,
+    overwrites: f64,
+) -> Arc<Table> {
     assert!(smallest <= largest);
     let meta = TableMeta {
         file,
