@@ -4,7 +4,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use super::PAGE_BYTES;
 use crate::{ErrorKind, ReadFile, Result, Storage};
+
+const PAGE: usize = PAGE_BYTES as usize;
 
 /// Holds places to the contract of [`Storage`], one fresh and empty place from `make` for each rule.
 ///
@@ -14,6 +17,7 @@ pub fn check(make: &dyn Fn() -> Arc<dyn Storage>) {
     files_are_created_once_and_read_back(&*make());
     names_are_checked(&*make());
     writes_go_where_they_are_told(&*make());
+    a_zeroing_write_touches_no_other_page(&*make());
     lengths_are_set_both_ways(&*make());
     reads_beyond_the_end_are_corrupt(&*make());
     publications_are_whole_and_first_wins(&*make());
@@ -101,6 +105,26 @@ fn writes_go_where_they_are_told(place: &dyn Storage) {
     expected[4_090..4_103].copy_from_slice(b"across a page");
     expected[4_092..4_096].copy_from_slice(b"ross");
     assert_eq!(content(place, "a"), expected, "what no write reached is zeros");
+}
+
+fn a_zeroing_write_touches_no_other_page(place: &dyn Storage) {
+    let file = place.create("a").expect("create");
+    file.write_at(0, &[7; 3 * PAGE]).expect("write");
+    file.write_zeroing(PAGE as u64 - 2, b"over the edge").expect("write over");
+    file.write_zeroing(2 * PAGE as u64, &[9; PAGE]).expect("write a page");
+    let found = content(place, "a");
+    let end = PAGE - 2 + b"over the edge".len();
+    assert!(found[..PAGE - 2].iter().all(|byte| *byte == 7));
+    assert_eq!(&found[PAGE - 2..end], b"over the edge");
+    let rest = &found[end..2 * PAGE];
+    assert!(rest == vec![0; rest.len()] || rest == vec![7; rest.len()], "zeros, or what was there");
+    assert_eq!(found[2 * PAGE..], [9; PAGE]);
+
+    let file = place.create("b").expect("create");
+    file.write_zeroing(10, b"end").expect("write");
+    let found = content(place, "b");
+    assert_eq!(found[..13], *b"\0\0\0\0\0\0\0\0\0\0end");
+    assert!(found.len() == 13 || found[13..] == [0; PAGE - 13], "{} bytes", found.len());
 }
 
 fn lengths_are_set_both_ways(place: &dyn Storage) {

@@ -9,7 +9,7 @@ mod tests;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError};
 
-use crate::place::{check_range, name};
+use crate::place::{PAGE_BYTES, check_range, name, zeros_after};
 use crate::{Error, ErrorKind, FileBytes, ReadFile, Result, Storage, StorageLock, WriteFile};
 
 use self::content::Content;
@@ -258,15 +258,30 @@ struct MemoryWriteFile {
     name: String,
 }
 
-impl WriteFile for MemoryWriteFile {
-    fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<()> {
+impl MemoryWriteFile {
+    fn write(&self, offset: u64, bytes: &[u8], zeros: &[u8]) -> Result<()> {
         check_end(&self.name, offset, bytes.len())?;
         let mut state = self.world.state()?;
         let what = || format!("write {} bytes to {} at {offset}", bytes.len(), self.name);
         let done = self.world.begin_write(&mut state, bytes.len(), what)?;
-        let part = &bytes[..done.unwrap_or(bytes.len())];
-        self.inode.content.write().unwrap_or_else(PoisonError::into_inner).write(offset, part);
+        let mut content = self.inode.content.write().unwrap_or_else(PoisonError::into_inner);
+        content.write(offset, &bytes[..done.unwrap_or(bytes.len())]);
+        if done.is_none() {
+            content.write(offset + bytes.len() as u64, zeros);
+        }
+        drop(content);
         self.world.check_here()
+    }
+}
+
+impl WriteFile for MemoryWriteFile {
+    fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<()> {
+        self.write(offset, bytes, &[])
+    }
+
+    fn write_zeroing(&self, offset: u64, bytes: &[u8]) -> Result<()> {
+        check_end(&self.name, offset, bytes.len() + PAGE_BYTES as usize)?;
+        self.write(offset, bytes, zeros_after(offset + bytes.len() as u64))
     }
 
     fn sync(&self) -> Result<()> {

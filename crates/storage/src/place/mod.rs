@@ -76,6 +76,15 @@ pub trait WriteFile: Send + Sync + fmt::Debug {
     /// Writes all of `bytes` at `offset`; extends the file as needed. On `Err` any part may be written.
     fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<()>;
 
+    /// As [`write_at`](Self::write_at), for a writer who goes on where this write ends: what follows up to the end of the
+    /// page ([`PAGE_BYTES`]) may become zeros, and the file as long.
+    ///
+    /// A part of a page can be written only once the rest of it is in memory: in a file that is written over, the
+    /// writer would wait for the device to read what it is about to write over too.
+    fn write_zeroing(&self, offset: u64, bytes: &[u8]) -> Result<()> {
+        self.write_at(offset, bytes)
+    }
+
     /// Makes everything written so far (bytes and length) survive power loss. After an error the file's
     /// content is unknown for good: the caller must never sync it again and believe the answer.
     fn sync(&self) -> Result<()>;
@@ -88,6 +97,15 @@ pub trait WriteFile: Send + Sync + fmt::Debug {
 
     /// Cuts or extends the file to `bytes`.
     fn set_len(&self, bytes: u64) -> Result<()>;
+}
+
+/// Files are kept in memory in pieces of this many bytes, mostly.
+pub const PAGE_BYTES: u64 = 4096;
+
+/// Zeros from `end` to the end of its page.
+fn zeros_after(end: u64) -> &'static [u8] {
+    const ZEROS: [u8; PAGE_BYTES as usize] = [0; PAGE_BYTES as usize];
+    &ZEROS[..(end.next_multiple_of(PAGE_BYTES) - end) as usize]
 }
 
 /// A file being read, of fixed length.

@@ -6,6 +6,8 @@ use std::sync::{Arc, PoisonError, TryLockError};
 use firn_engine::{Error, Result};
 use firn_format::Position;
 use firn_format::log::SEGMENT_HEADER_BYTES;
+use firn_storage::WriteFile;
+use firn_storage::place::PAGE_BYTES;
 
 use super::{Log, Segment};
 use crate::error::from_storage;
@@ -16,11 +18,33 @@ pub(crate) struct GroupWriter {
     segment: Arc<Segment>,
     /// Arena bytes of `segment` that are written.
     offset: usize,
+    pages: Pages,
 }
 
 impl GroupWriter {
     pub(super) fn new(segment: Arc<Segment>) -> Self {
-        Self { segment, offset: 0 }
+        Self { segment, offset: 0, pages: Pages::default() }
+    }
+}
+
+/// How a file that had an earlier life is written over: a page as a whole when it is first written to, since the kernel
+/// may have to read it otherwise.
+#[derive(Debug, Default)]
+struct Pages {
+    /// Where the last page ends that was written to.
+    end: u64,
+}
+
+impl Pages {
+    /// Writes `bytes`, which follow those of the call before.
+    fn write(&mut self, file: &dyn WriteFile, offset: u64, bytes: &[u8]) -> firn_storage::Result<()> {
+        let end = offset + bytes.len() as u64;
+        if end <= self.end {
+            return file.write_at(offset, bytes);
+        }
+        file.write_zeroing(offset, bytes)?;
+        self.end = end.next_multiple_of(PAGE_BYTES);
+        Ok(())
     }
 }
 
@@ -78,7 +102,7 @@ impl Log {
                 let file =
                     group.segment.file().ok_or_else(|| Error::bug("the active log segment has no file"))?;
                 let offset = (SEGMENT_HEADER_BYTES + group.offset) as u64;
-                if let Err(error) = file.write_at(offset, bytes) {
+                if let Err(error) = group.pages.write(&**file, offset, bytes) {
                     let full = error.kind == firn_storage::ErrorKind::Full;
                     let error = from_storage(error);
                     if !full {

@@ -309,6 +309,6 @@ impl Log {
 fn begin_file(storage: &dyn Storage, spares: &Spares, header: &SegmentHeader) -> Result<Arc<dyn WriteFile>> {
     let name = firn_format::file_name::log_segment(header.base);
     let file = spares.file(storage, &name, header.capacity)?;
-    file.write_at(0, &header.encode()).map_err(from_storage)?;
+    file.write_zeroing(0, &header.encode()).map_err(from_storage)?;
     Ok(file)
 }

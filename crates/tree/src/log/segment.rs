@@ -12,7 +12,8 @@ use crate::memtable::Memtable;
 
 /// A segment of the log. Database by the log, by versions, and by whatever reads records in it.
 ///
-/// 1. The file's bytes are the header, then the arena's published bytes; nothing else is ever written to it.
+/// 1. The file's bytes are the header, then the arena's published bytes, then zeros to the end of a page; nothing else
+///    is ever written to it.
 /// 2. Its positions are `base + file offset`; no other segment of the database ever has them.
 /// 3. Once [`retire`](Self::retire)d, the file is removed, or given to a new segment, after the last holder lets go.
 /// 4. Only a file that this process made and that no checkpoint links is given to a new segment.

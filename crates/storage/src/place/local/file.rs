@@ -1,7 +1,7 @@
 //! Files of the local file system.
 
 use std::fs::File;
-use std::io;
+use std::io::{self, IoSlice};
 use std::os::unix::fs::FileExt;
 use std::sync::{Arc, OnceLock};
 
@@ -9,6 +9,7 @@ use rustix::fs::FallocateFlags;
 use rustix::io::Errno;
 
 use crate::place::mapped::{self, Mapping};
+use crate::place::zeros_after;
 use crate::{Error, FileBytes, ReadFile, Result, WriteFile};
 
 /// A file being written.
@@ -31,6 +32,26 @@ impl WriteFile for LocalWriteFile {
         self.file
             .write_all_at(bytes, offset)
             .map_err(|error| Error { offset: Some(offset), ..Error::io(&self.name, "write", error) })
+    }
+
+    fn write_zeroing(&self, offset: u64, bytes: &[u8]) -> Result<()> {
+        let zeros = zeros_after(offset + bytes.len() as u64);
+        let parts = [IoSlice::new(bytes), IoSlice::new(zeros)];
+        let written = loop {
+            match rustix::io::pwritev(&self.file, &parts, offset) {
+                Err(Errno::INTR) => {}
+                written => break written,
+            }
+        };
+        let written = written.map_err(|errno| Error {
+            offset: Some(offset),
+            ..Error::io(&self.name, "write", errno.into())
+        })?;
+        // What is missing of the bytes is written without zeros; what is missing of these was not promised.
+        match bytes.get(written..) {
+            None | Some([]) => Ok(()),
+            Some(rest) => self.write_at(offset + written as u64, rest),
+        }
     }
 
     /// `fdatasync`. A failure is final: after one the system may drop the unwritten pages and say yes to the
