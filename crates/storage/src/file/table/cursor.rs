@@ -62,7 +62,7 @@ enum Held {
     None,
     /// Offset and length of its payload in the mapping.
     Mapped(u64, u64, Shape),
-    Loaded(Arc<CachedBlock>),
+    Loaded(CachedBlock),
 }
 
 impl TableCursor {
@@ -285,7 +285,7 @@ impl TableCursor {
             table.cache.count_miss(self.ahead.len() as u64);
             self.ahead_next = (2 * wanted.max(bytes)).min(AHEAD_BYTES_MAX);
         }
-        Ok(Held::Loaded(Arc::new(loaded)))
+        Ok(Held::Loaded(loaded))
     }
 
     /// Block `number` past the cache; its memory is used again for the next one.
@@ -301,19 +301,19 @@ impl TableCursor {
                 return Ok(Held::Mapped(offset, payload.len() as u64, Shape::of(payload).map_err(wrap)?));
             }
             let room = self.take_room();
-            return Ok(Held::Loaded(Arc::new(table.decode(checked, offset, room)?)));
+            return Ok(Held::Loaded(table.decode(checked, offset, room)?));
         }
         let room = self.take_room();
         let ahead = u64::from(self.options.read_ahead_bytes);
         let stored = self.read(offset, bytes, ahead)?;
         let checked = block::check(stored).map_err(wrap)?;
-        Ok(Held::Loaded(Arc::new(table.decode(checked, offset, room)?)))
+        Ok(Held::Loaded(table.decode(checked, offset, room)?))
     }
 
-    /// The memory of the block it stood in, if nobody else holds it.
+    /// The memory of the block it stood in.
     fn take_room(&mut self) -> Vec<u8> {
         match std::mem::replace(&mut self.block, Held::None) {
-            Held::Loaded(block) => Arc::try_unwrap(block).map(|block| block.payload).unwrap_or_default(),
+            Held::Loaded(block) => block.payload,
             _ => Vec::new(),
         }
     }

@@ -1,7 +1,6 @@
 //! Point reads.
 
 use std::ops::Range;
-use std::sync::Arc;
 
 use firn_format::Sequence;
 use firn_format::key::{Kind, Trailer};
@@ -43,8 +42,8 @@ pub struct Hit<'t> {
 #[derive(Debug)]
 enum HitValue<'t> {
     Mapped(&'t [u8]),
-    Loaded(Arc<CachedBlock>, Range<usize>),
-    Kept(Arc<CachedRecord>),
+    Loaded(CachedBlock, Range<usize>),
+    Kept(CachedRecord),
 }
 
 impl Hit<'_> {
@@ -134,9 +133,7 @@ impl TableReader {
         before: Sequence,
         mode: ReadMode,
     ) -> Result<Lookup<'_>> {
-        if let Some(record) = self.cache.record(self.number, key_hash)
-            && record.answers(key, before)
-        {
+        if let Some(record) = self.cache.record(self.number, key_hash, key, before) {
             return self.answer(record);
         }
         let mut block = self.index.find(key);
@@ -144,26 +141,25 @@ impl TableReader {
             if mode == ReadMode::ResidentOnly && self.would_wait(block) {
                 return Ok(Lookup::Miss);
             }
-            let Some(loaded) = self.read_block(block)? else { break CachedRecord::absent(key) };
+            let Some(loaded) = self.read_block(block)? else { break CachedRecord::absent() };
             let find = DataBlock::with_shape(&loaded.payload, loaded.shape).find(key, before);
             match find.map_err(|error| self.corrupt_block(block, &error))? {
                 Find::Found { trailer, expires_at_ms, value } => {
                     let value = loaded.payload.get(value).unwrap_or_default();
-                    break CachedRecord::found(key, trailer, expires_at_ms, value);
+                    break CachedRecord::found(trailer, expires_at_ms, value);
                 }
                 Find::Beyond if self.index.is_separator(block, key) => block += 1,
-                Find::Absent | Find::Beyond => break CachedRecord::absent(key),
+                Find::Absent | Find::Beyond => break CachedRecord::absent(),
             }
         };
-        let record = Arc::new(record);
         // To whoever sees less than the whole table, its newest version is not the table's.
         if before > self.properties().sequence_max {
-            self.cache.insert_record(self.number, key_hash, Arc::clone(&record));
+            self.cache.insert_record(self.number, key_hash, key, &record);
         }
         self.answer(record)
     }
 
-    fn answer(&self, record: Arc<CachedRecord>) -> Result<Lookup<'_>> {
+    fn answer(&self, record: CachedRecord) -> Result<Lookup<'_>> {
         let Some((trailer, expires_at_ms)) = record.version() else { return Ok(Lookup::Absent) };
         let Some(kind) = trailer.kind() else { return Err(self.unknown_kind(0, trailer)) };
         Ok(Lookup::Found(Hit { trailer, kind, expires_at_ms, value: HitValue::Kept(record) }))

@@ -53,7 +53,7 @@ pub(super) enum BlockRef<'t> {
     /// Where it lies: its payload.
     Mapped(&'t [u8]),
     /// In memory of our own.
-    Loaded(Arc<CachedBlock>),
+    Loaded(CachedBlock),
 }
 
 impl TableReader {
@@ -290,29 +290,29 @@ impl TableReader {
                 Ok(BlockRef::Mapped(payload))
             }
             checked => {
-                let loaded = Arc::new(self.decode(checked, offset, Vec::new())?);
-                self.cache.insert(self.number, offset, Arc::clone(&loaded));
+                let loaded = self.decode(checked, offset, Vec::new())?;
+                self.cache.insert(self.number, offset, &loaded);
                 Ok(BlockRef::Loaded(loaded))
             }
         }
     }
 
     /// The block at `offset` through the cache.
-    fn load(&self, offset: u64, bytes: u64) -> Result<Arc<CachedBlock>> {
+    fn load(&self, offset: u64, bytes: u64) -> Result<CachedBlock> {
         if let Some(found) = self.cache.get(self.number, offset) {
             return Ok(found);
         }
-        let loaded = Arc::new(self.read(offset, bytes)?);
-        self.cache.insert(self.number, offset, Arc::clone(&loaded));
+        let loaded = self.read(offset, bytes)?;
+        self.cache.insert(self.number, offset, &loaded);
         Ok(loaded)
     }
 
     /// Block `block` from the cache or by one read of the file, not kept. `None` past the last.
-    pub(super) fn read_block(&self, block: usize) -> Result<Option<Arc<CachedBlock>>> {
+    pub(super) fn read_block(&self, block: usize) -> Result<Option<CachedBlock>> {
         let Some((offset, bytes)) = self.index.block(block) else { return Ok(None) };
         match self.cache.get(self.number, offset) {
             Some(found) => Ok(Some(found)),
-            None => self.read(offset, bytes).map(|block| Some(Arc::new(block))),
+            None => self.read(offset, bytes).map(Some),
         }
     }
 
