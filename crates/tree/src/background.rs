@@ -35,6 +35,8 @@ pub(crate) enum Task {
     Compact { keyspace: u32, choice: Choice },
     /// Files that nothing refers to are removed.
     Bury,
+    /// The cache makes room for what will be written next.
+    Balance,
 }
 
 /// What is being worked on, and what was asked for.
@@ -83,7 +85,7 @@ impl Busy {
                 self.compacting += 1;
                 self.tables.extend(choice.inputs.iter().map(|(_, _, table)| table.meta().file.clone()));
             }
-            Task::Bury => {}
+            Task::Bury | Task::Balance => {}
         }
     }
 
@@ -103,7 +105,7 @@ impl Busy {
                     self.tables.remove(&table.meta().file);
                 }
             }
-            Task::DrainPart { .. } | Task::Bury => {}
+            Task::DrainPart { .. } | Task::Bury | Task::Balance => {}
         }
     }
 
@@ -279,6 +281,10 @@ impl Database {
             // Put off or done: either way there is nothing to report.
             Task::Compact { keyspace, choice } => self.compact(*keyspace, choice).map(drop),
             Task::Bury => self.bury(),
+            Task::Balance => {
+                self.balance_memory();
+                Ok(())
+            }
         };
         if let Task::Drain { .. } | Task::Compact { .. } = task {
             let refused = result.as_ref().err().filter(|error| error.kind() == ErrorKind::Retry).cloned();
@@ -303,6 +309,9 @@ impl Database {
         // A reader changes nothing on disk, and what it recovered it reads from memtables as well as from runs.
         if self.read_only || self.failure.get().is_some() {
             return None;
+        }
+        if self.balance.is_due() {
+            return Some(Task::Balance);
         }
         let version = self.version.load();
         // Nobody else moves it over the end of a segment that no writer follows.
@@ -403,6 +412,7 @@ impl Database {
         if freed {
             self.schedule.lock().refused = None;
         }
+        self.balance_memory();
         self.admission.release();
         Ok(())
     }

@@ -13,6 +13,7 @@ use crate::background::Schedule;
 use crate::compact::jobs::Jobs;
 use crate::log::Log;
 use crate::log::segment::Graveyard;
+use crate::memory::Balance;
 use crate::settings::TreeSettings;
 use crate::stats::Counters;
 use crate::version::manifest::Manifest;
@@ -38,6 +39,7 @@ pub(crate) struct Database {
     pub(crate) snapshots: Arc<Snapshots>,
     pub(crate) admission: Admission,
     pub(crate) cache: Arc<BlockCache>,
+    pub(crate) balance: Balance,
     pub(crate) graveyard: Arc<Graveyard>,
     pub(crate) schedule: Schedule,
     /// Where compactions run.

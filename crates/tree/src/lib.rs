@@ -34,6 +34,7 @@ mod memtable;
 mod write;
 mod buffer;
 mod version;
+mod memory;
 mod compact;
 mod read;
 mod background;

@@ -42,7 +42,8 @@ pub(crate) fn open(options: &TreeOptions) -> Result<(Arc<Database>, Box<dyn Stor
         )));
     }
     let graveyard = Arc::new(Graveyard::default());
-    let cache = Arc::new(BlockCache::new(cache_bytes(options)));
+    // It may become that large, and gets its capacity once what else is held is known.
+    let cache = Arc::new(BlockCache::new(options.settings.memory_bytes));
     let mut manifest = start_manifest(options, loaded)?;
     let state = manifest.state().clone();
     let spawn = match &options.background {
@@ -77,6 +78,7 @@ pub(crate) fn open(options: &TreeOptions) -> Result<(Arc<Database>, Box<dyn Stor
         snapshots: Arc::new(Snapshots::default()),
         admission: Admission::default(),
         cache,
+        balance: Default::default(),
         graveyard,
         schedule: Schedule::new(matches!(options.background, Background::Manual) || options.read_only),
         jobs: jobs(options)?,
@@ -163,13 +165,6 @@ const OVERWRITES_UNKNOWN: f64 = 0.5;
 
 /// Reads waiting for a pool thread before the next one waits to be queued.
 const READ_QUEUE_MAX: usize = 4096;
-
-/// What the memory budget leaves for cached blocks.
-fn cache_bytes(options: &TreeOptions) -> u64 {
-    let settings = &options.settings;
-    let left = settings.memory_bytes.saturating_sub(settings.buffer_bytes_max);
-    (left / 2).max(settings.memory_bytes / 16)
-}
 
 /// The manifest of an existing database, or of a new one with its default keyspace.
 fn start_manifest(options: &TreeOptions, loaded: Option<Loaded>) -> Result<Manifest> {

@@ -32,9 +32,8 @@ impl Database {
         let version = self.version.load();
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let tables = || version.live().flat_map(|keyspace| keyspace.levels.tables());
-        let table_memory: u64 = tables().map(|(_, table)| table.reader().memory_bytes() as u64).sum();
         let buffer_bytes = self.buffer_bytes();
-        let cached = self.cache.memory_bytes();
+        let held = self.held_bytes();
         Stats {
             user_write_bytes_total: read(&self.counters.user_write_bytes),
             log_write_bytes_total: read(&self.log.written_bytes),
@@ -56,7 +55,7 @@ impl Database {
             compaction_put_off_count: read(&self.counters.compaction_put_off_count),
             slowdown_us_total: self.admission.slowdown_us(),
             stop_us_total: self.admission.stop_us(),
-            memory_bytes: buffer_bytes + table_memory + cached,
+            memory_bytes: held + self.cache.memory_bytes(),
             memory_bytes_max: self.settings.memory_bytes,
             buffer_bytes,
             log_bytes: version

@@ -253,10 +253,7 @@ impl Log {
     ) -> Result<Arc<Segment>> {
         let active = self.active.load();
         let end = active.region().seal();
-        let capacity = match frame_bytes {
-            None => self.segment_bytes,
-            Some(bytes) => ((bytes + SEGMENT_HEADER_BYTES) as u64).next_multiple_of(GRANULE_BYTES),
-        };
+        let capacity = self.capacity_for(frame_bytes);
         let region = self.spares.arena(capacity)?;
         let header = SegmentHeader {
             version: FormatVersion::CURRENT,
@@ -276,12 +273,20 @@ impl Log {
         Ok(Arc::new(segment))
     }
 
+    /// Bytes of a segment for one frame of so many bytes; of an ordinary one if there is none.
+    pub(crate) fn capacity_for(&self, frame_bytes: Option<usize>) -> u64 {
+        match frame_bytes {
+            None => self.segment_bytes,
+            Some(bytes) => ((bytes + SEGMENT_HEADER_BYTES) as u64).next_multiple_of(GRANULE_BYTES),
+        }
+    }
+
     /// Makes `segment` the one that reservations are made in; versions must know it already.
     pub(crate) fn activate(&self, _roll: &mut NextSegment, segment: &Arc<Segment>) {
         self.lock_unsynced().push_back(Arc::clone(segment));
         self.lock_open().push_back(Arc::clone(segment));
         let sealed = self.active.swap(Arc::clone(segment));
-        sealed.region().trim();
+        sealed.trim();
     }
 
     /// Refuses writes from now on, for `error`; the first cause stays.

@@ -1,6 +1,6 @@
 //! One log segment: an arena in memory and a file with the same bytes.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use firn_format::Position;
@@ -26,6 +26,8 @@ pub(crate) struct Segment {
     memtables: MemtableSet,
     retired: AtomicBool,
     leaves_file: AtomicBool,
+    /// What the graveyard counts for the arena.
+    counted_bytes: AtomicU64,
     graveyard: Arc<Graveyard>,
 }
 
@@ -39,7 +41,12 @@ impl Segment {
     ) -> Self {
         let name = firn_format::file_name::log_segment(header.base);
         let (retired, leaves_file) = (AtomicBool::new(false), AtomicBool::new(false));
-        Self { header, name, region, file, memtables, retired, leaves_file, graveyard }
+        let counted_bytes = AtomicU64::new(region.capacity() as u64);
+        graveyard.count(region.capacity() as u64);
+        let segment =
+            Self { header, name, region, file, memtables, retired, leaves_file, counted_bytes, graveyard };
+        segment.count_again();
+        segment
     }
 
     /// First position of the segment's span (its header's).
@@ -85,6 +92,19 @@ impl Segment {
         self.region.sealed_end().unwrap_or(self.region.capacity()) as u64
     }
 
+    /// Gives the pages behind a sealed end back to the system.
+    pub(crate) fn trim(&self) {
+        self.region.trim();
+        self.count_again();
+    }
+
+    /// Counts the arena as what it takes now; that only shrinks.
+    fn count_again(&self) {
+        let bytes = self.memory_bytes();
+        let before = self.counted_bytes.fetch_min(bytes, Ordering::Relaxed);
+        self.graveyard.discount(before.saturating_sub(bytes));
+    }
+
     /// Its file may become another segment's: it is of the usual capacity, and nobody else has a name for it.
     pub(crate) fn may_leave_file(&self) {
         self.leaves_file.store(true, Ordering::Release);
@@ -103,6 +123,7 @@ impl Segment {
 
 impl Drop for Segment {
     fn drop(&mut self) {
+        self.graveyard.discount(self.counted_bytes.load(Ordering::Relaxed));
         if self.retired.load(Ordering::Acquire) {
             let name = std::mem::take(&mut self.name);
             match self.leaves_file.load(Ordering::Acquire) {
@@ -133,10 +154,12 @@ impl MemtableSet {
     }
 }
 
-/// Names of files whose last holder is gone, waiting for background work to remove them or to use them again.
+/// Names of files whose last holder is gone, waiting for background work to remove them or to use them again; and the
+/// memory of what has holders still, in versions or not.
 #[derive(Debug, Default)]
 pub(crate) struct Graveyard {
     names: Mutex<Dead>,
+    live_bytes: AtomicU64,
 }
 
 /// What a [`Graveyard`] holds.
@@ -155,6 +178,21 @@ impl Graveyard {
 
     pub(crate) fn offer(&self, name: String) {
         self.lock().offered.push(name);
+    }
+
+    /// Memory of segments' arenas and of tables' indexes and filters, whoever holds them.
+    pub(crate) fn live_bytes(&self) -> u64 {
+        self.live_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Somebody holds `bytes` more.
+    pub(crate) fn count(&self, bytes: u64) {
+        self.live_bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// `bytes` that were counted are let go.
+    pub(crate) fn discount(&self, bytes: u64) {
+        self.live_bytes.fetch_sub(bytes, Ordering::Relaxed);
     }
 
     pub(crate) fn is_empty(&self) -> bool {

@@ -103,22 +103,6 @@ impl Database {
         Ok(true)
     }
 
-    /// Gives the block cache what buffer, indexes and filters of tables leave of the memory budget, and tells tables
-    /// whether they all fit beside it.
-    pub(crate) fn balance_memory(&self) {
-        let version = self.version.load();
-        let tables = || version.live().flat_map(|keyspace| keyspace.levels.tables()).map(|(_, table)| table);
-        let held: u64 = tables().map(|table| table.reader().memory_bytes() as u64).sum();
-        let settings = &self.settings;
-        // All that the buffer may become, although it is mostly smaller: memory that a cache of small records gives
-        // back is in pieces, and does not become an arena's.
-        let left = settings.memory_bytes.saturating_sub(settings.buffer_bytes_max + held);
-        self.cache.set_capacity_bytes(left.max(settings.memory_bytes / 64));
-        let file_bytes: u64 = tables().map(|table| table.meta().bytes).sum();
-        let may_be_evicted = file_bytes > settings.page_cache_bytes;
-        tables().for_each(|table| table.reader().set_may_be_evicted(may_be_evicted));
-    }
-
     /// The ordering rule: nothing below `end` may be lost where this edit is not. Answers the keyspaces that have
     /// nothing undrained below `end`.
     ///

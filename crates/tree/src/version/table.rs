@@ -28,6 +28,7 @@ impl Table {
         overwrites: f64,
         graveyard: Arc<Graveyard>,
     ) -> Self {
+        graveyard.count(reader.memory_bytes() as u64);
         Self { meta, reader, overwrites, retired: AtomicBool::new(false), graveyard }
     }
 
@@ -57,6 +58,7 @@ impl Table {
 
 impl Drop for Table {
     fn drop(&mut self) {
+        self.graveyard.discount(self.reader.memory_bytes() as u64);
         if self.retired.load(Ordering::Acquire) {
             self.graveyard.bury(std::mem::take(&mut self.meta.file));
         }

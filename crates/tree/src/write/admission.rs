@@ -191,15 +191,20 @@ impl Database {
     pub(crate) fn buffer_bytes(&self) -> u64 {
         let version = self.version.load();
         let arenas: u64 = version.segments.segments().iter().map(|segment| segment.memory_bytes()).sum();
-        let indexes: u64 = version
+        arenas + self.index_bytes()
+    }
+
+    /// Memory of the indexes of memtables and runs.
+    pub(crate) fn index_bytes(&self) -> u64 {
+        let version = self.version.load();
+        version
             .live()
             .map(|keyspace| {
                 let runs: u64 = keyspace.runs.iter().map(|run| run.memory_bytes()).sum();
                 let frozen: usize = keyspace.frozen.iter().map(|frozen| frozen.memtable.memory_bytes()).sum();
                 runs + (frozen + keyspace.memtable.memory_bytes()) as u64
             })
-            .sum();
-        arenas + indexes
+            .sum()
     }
 
     /// Whether runs must drain: the buffer is over its soft limit, or a writer is stopped for want of room.

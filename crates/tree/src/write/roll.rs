@@ -101,6 +101,18 @@ impl Database {
         frame_bytes: Option<usize>,
         freeze: Freeze,
     ) -> Result<Arc<Segment>> {
+        self.give_way(self.log.capacity_for(frame_bytes));
+        let segment = self.install_segment(next, frame_bytes, freeze);
+        self.arena_is_there();
+        segment
+    }
+
+    fn install_segment(
+        &self,
+        next: &mut NextSegment,
+        frame_bytes: Option<usize>,
+        freeze: Freeze,
+    ) -> Result<Arc<Segment>> {
         let _changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
         let mut version = (**self.version.load()).clone();
         // Read before any memtable is found empty: what lies below is indexed by then.

@@ -14,6 +14,7 @@ mod bad_input;
 mod places;
 mod faults;
 mod reuse;
+mod memory;
 mod numbered;
 mod watermark;
 mod group_write;

@@ -1,0 +1,86 @@
+//! One budget for everything held: the cache gets what the buffer and the tables leave, moment by moment.
+//!
+//! ```text
+//!   memory_bytes = arenas, spare ones too │ indexes of memtables and runs │ indexes and filters of tables
+//!                  │ reserve: what may be taken before the next look │ cache
+//! ```
+//! The cache gives way *before* a segment's arena is taken ([`Database::give_way`]): memory that it gives up is the
+//! system's at once. Background work then restores the reserve, so that a roll mostly finds the room there already.
+//! What becomes free is the cache's as soon as it is counted as gone; it is filled by misses only.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::database::Database;
+
+/// Segments that the cache leaves room for beside those there are: the next one's arena, and what the indexes of its
+/// records, runs being built and tables being opened take until the next look.
+const RESERVE_SEGMENTS: u64 = 2;
+
+/// Of the budget, one part in so many is the cache's, whatever else is held: the only way to exceed the budget.
+const CACHE_SHARE_MIN: u64 = 64;
+
+/// What must be known to share the memory out.
+#[derive(Debug, Default)]
+pub(crate) struct Balance {
+    /// Bytes of an arena that is about to be taken; held while the cache's capacity is chosen and set.
+    arriving: Mutex<u64>,
+    /// The reserve is to be looked at.
+    due: AtomicBool,
+}
+
+impl Balance {
+    /// Whether the reserve is to be looked at.
+    pub(crate) fn is_due(&self) -> bool {
+        self.due.load(Ordering::Relaxed)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, u64> {
+        self.arriving.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Database {
+    /// Bytes held beside the cache: arenas, indexes and filters, whoever holds them, and spare arenas.
+    pub(crate) fn held_bytes(&self) -> u64 {
+        // Spares first: what becomes one in between is counted twice otherwise.
+        let spares = self.log.spares.arena_bytes();
+        spares + self.graveyard.live_bytes() + self.index_bytes()
+    }
+
+    /// Gives the cache what the budget leaves, and tells tables whether they all fit beside it.
+    pub(crate) fn balance_memory(&self) {
+        let version = self.version.load();
+        let tables = || version.live().flat_map(|keyspace| keyspace.levels.tables()).map(|(_, table)| table);
+        let file_bytes: u64 = tables().map(|table| table.meta().bytes).sum();
+        let may_be_evicted = file_bytes > self.settings.page_cache_bytes;
+        tables().for_each(|table| table.reader().set_may_be_evicted(may_be_evicted));
+        self.balance.due.store(false, Ordering::Relaxed);
+        let arriving = self.balance.lock();
+        let reserve = RESERVE_SEGMENTS * self.settings.segment_bytes;
+        self.cache.set_capacity_bytes(self.capacity_beside(reserve.max(*arriving)));
+    }
+
+    /// Makes the cache leave room for an arena of `bytes`, until [`arena_is_there`](Self::arena_is_there) is said.
+    pub(crate) fn give_way(&self, bytes: u64) {
+        let mut arriving = self.balance.lock();
+        *arriving = bytes;
+        // Half of what the reserve holds for indexes: mostly there is more, and nothing to do for whoever writes.
+        let capacity = self.capacity_beside(bytes + self.settings.segment_bytes / 2);
+        if capacity < self.cache.capacity_bytes() {
+            self.cache.set_capacity_bytes(capacity);
+        }
+    }
+
+    /// The arena that [`give_way`](Self::give_way) was called for is counted by now, or will not come.
+    pub(crate) fn arena_is_there(&self) {
+        *self.balance.lock() = 0;
+        self.balance.due.store(true, Ordering::Relaxed);
+    }
+
+    /// What the cache may take beside what is held and `bytes` more.
+    fn capacity_beside(&self, bytes: u64) -> u64 {
+        let budget = self.settings.memory_bytes;
+        budget.saturating_sub(self.held_bytes() + bytes).max(budget / CACHE_SHARE_MIN)
+    }
+}
