@@ -141,11 +141,16 @@ impl BlockCache {
 
     /// A copy of the block at `offset`.
     pub(crate) fn get(&self, file: FileNumber, offset: u64) -> Option<CachedBlock> {
-        let key = block_key(file, offset);
-        let hash = key.hash();
-        let payload = self.shard(hash).get(hash, key, |body| Some(body.to_vec()))?;
+        let payload = self.look(file, offset, <[u8]>::to_vec)?;
         let shape = Shape::of(&payload).ok()?;
         Some(CachedBlock { payload, shape })
+    }
+
+    /// What `look` makes of the payload of the block at `offset`; others that look into the same shard wait for it.
+    pub(crate) fn look<T>(&self, file: FileNumber, offset: u64, look: impl FnOnce(&[u8]) -> T) -> Option<T> {
+        let key = block_key(file, offset);
+        let hash = key.hash();
+        self.shard(hash).get(hash, key, |payload| Some(look(payload)))
     }
 
     pub(crate) fn contains(&self, file: FileNumber, offset: u64) -> bool {

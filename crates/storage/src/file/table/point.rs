@@ -46,6 +46,13 @@ enum HitValue<'t> {
     Kept(CachedRecord),
 }
 
+/// What one block says; see [`Find`].
+enum Step<'t> {
+    Found { trailer: Trailer, expires_at_ms: u64, value: HitValue<'t> },
+    Absent,
+    Beyond,
+}
+
 impl Hit<'_> {
     /// Its sequence.
     #[inline]
@@ -99,27 +106,47 @@ impl TableReader {
             if mode == ReadMode::ResidentOnly && self.would_wait(block) {
                 return Ok(Lookup::Miss);
             }
-            let Some(found) = self.block(block)? else { return Ok(Lookup::Absent) };
-            let find = match &found {
-                BlockRef::Mapped(payload) => DataBlock::new(payload).and_then(|data| data.find(key, before)),
-                BlockRef::Loaded(loaded) => {
-                    DataBlock::with_shape(&loaded.payload, loaded.shape).find(key, before)
-                }
-            };
-            match find.map_err(|error| self.corrupt_block(block, &error))? {
-                Find::Found { trailer, expires_at_ms, value } => {
+            match self.look_into(block, key, before)? {
+                Step::Found { trailer, expires_at_ms, value } => {
                     let Some(kind) = trailer.kind() else { return Err(self.unknown_kind(block, trailer)) };
-                    let value = match found {
-                        BlockRef::Mapped(payload) => HitValue::Mapped(payload.get(value).unwrap_or_default()),
-                        BlockRef::Loaded(loaded) => HitValue::Loaded(loaded, value),
-                    };
                     return Ok(Lookup::Found(Hit { trailer, kind, expires_at_ms, value }));
                 }
                 // Only a key that is the separator can have versions in the next block.
-                Find::Beyond if self.index.is_separator(block, key) => block += 1,
-                Find::Absent | Find::Beyond => return Ok(Lookup::Absent),
+                Step::Beyond if self.index.is_separator(block, key) => block += 1,
+                Step::Absent | Step::Beyond => return Ok(Lookup::Absent),
             }
         }
+    }
+
+    /// Searches one block: where it lies, in the cache, or from the file.
+    #[inline]
+    fn look_into(&self, block: usize, key: &[u8], before: Sequence) -> Result<Step<'_>> {
+        // A block that was read where it lies is no longer looked for in the cache.
+        if !self.is_verified(block)
+            && let Some((offset, _)) = self.index.block(block)
+            && let Some(step) =
+                self.cache.look(self.number, offset, |payload| step_kept(payload, key, before))
+        {
+            return step.map_err(|error| self.corrupt_block(block, &error));
+        }
+        let Some(found) = self.block(block)? else { return Ok(Step::Absent) };
+        let find = match &found {
+            BlockRef::Mapped(payload) => DataBlock::new(payload).and_then(|data| data.find(key, before)),
+            BlockRef::Loaded(loaded) => {
+                DataBlock::with_shape(&loaded.payload, loaded.shape).find(key, before)
+            }
+        };
+        Ok(match find.map_err(|error| self.corrupt_block(block, &error))? {
+            Find::Found { trailer, expires_at_ms, value } => {
+                let value = match found {
+                    BlockRef::Mapped(payload) => HitValue::Mapped(payload.get(value).unwrap_or_default()),
+                    BlockRef::Loaded(loaded) => HitValue::Loaded(loaded, value),
+                };
+                Step::Found { trailer, expires_at_ms, value }
+            }
+            Find::Absent => Step::Absent,
+            Find::Beyond => Step::Beyond,
+        })
     }
 
     /// As [`newest`](Self::newest) where mapped pages must be expected to have left memory: what the table said for
@@ -206,4 +233,17 @@ impl TableReader {
         let error = firn_format::Error::new(0, "kind put, delete or merge", format!("{}", trailer.0 & 0xff));
         self.corrupt_block(block, &error)
     }
+}
+
+/// Searches a block that only lies there for the moment: what is found is copied.
+#[inline(never)]
+fn step_kept<'t>(payload: &[u8], key: &[u8], before: Sequence) -> firn_format::Result<Step<'t>> {
+    Ok(match DataBlock::new(payload)?.find(key, before)? {
+        Find::Found { trailer, expires_at_ms, value } => {
+            let record = CachedRecord::found(trailer, expires_at_ms, payload.get(value).unwrap_or_default());
+            Step::Found { trailer, expires_at_ms, value: HitValue::Kept(record) }
+        }
+        Find::Absent => Step::Absent,
+        Find::Beyond => Step::Beyond,
+    })
 }
