@@ -157,6 +157,46 @@ fn what_is_large_is_kept_up_to_an_eighth_of_a_shard() {
     assert!(!cache.contains(file, 10));
 }
 
+#[test]
+fn what_is_large_shares_its_memory_with_nobody() {
+    let cache = BlockCache::new(16 << 20);
+    let file = cache.new_file();
+    // There is room behind it, up to the end of the page.
+    cache.insert(file, 0, &block(70_000));
+    for offset in 1..20 {
+        cache.insert(file, offset, &block_of(file, offset, 0, 100));
+        assert!(cache.get(file, offset).is_some());
+    }
+    (20..5_000).for_each(|offset| cache.insert(file, offset, &block(8_000)));
+    assert!(!cache.contains(file, 0), "it was not read");
+    for offset in 1..20 {
+        let found = cache.get(file, offset).map(|block| block.payload);
+        assert_eq!(found, Some(block_of(file, offset, 0, 100).payload));
+    }
+    let kept = (0..5_000).filter(|offset| cache.contains(file, *offset)).count();
+    assert_eq!(kept, cache.len());
+}
+
+#[test]
+fn what_comes_back_soon_after_it_went_stays() {
+    let cache = BlockCache::new(4 << 20);
+    let (hot, other) = (cache.new_file(), cache.new_file());
+    for offset in 0..600 {
+        cache.insert(hot, offset, &block(4096));
+        assert!(cache.get(hot, offset).is_some());
+    }
+    let scan =
+        |from: u64, count| (from..from + count).for_each(|offset| cache.insert(other, offset, &block(4096)));
+    let back = |offset| {
+        cache.insert(hot, offset, &block(4096));
+        scan(offset, 300);
+        cache.contains(hot, offset)
+    };
+    scan(0, 1_000);
+    assert!(!back(10_000), "it was not read before the scan was over");
+    assert!(back(10_000), "it was remembered");
+}
+
 #[cfg(target_os = "linux")]
 #[test]
 fn memory_that_is_given_up_is_the_system_s_again() {

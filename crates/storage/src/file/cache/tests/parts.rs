@@ -2,7 +2,8 @@
 
 use std::collections::HashMap;
 
-use super::seed;
+use super::{BlockCache, CachedBlock, FileNumber, block, seed};
+use crate::file::cache::chunk::EntryKey;
 use crate::file::cache::ghost::Ghosts;
 use crate::file::cache::index::{Index, Place, TAG_BITS};
 
@@ -67,4 +68,20 @@ fn ghosts_are_the_latest() {
     assert!(remembered(19_500, 20_000) > 0.97, "of the latest half nearly all");
     assert!(remembered(19_500, 20_000) < 0.01, "whoever came back is no ghost");
     assert!(!Ghosts::default().remove(1, 1), "none where there is no room");
+}
+
+#[test]
+fn entries_of_one_tag_do_not_meet() {
+    let cache = BlockCache::new(1 << 20);
+    let mut files = HashMap::new();
+    let twins = (0..1 << 20).find_map(|file| {
+        let tag = EntryKey { file, number: 14 }.hash() >> 22 & ((1 << TAG_BITS) - 1);
+        files.insert(tag, file).map(|twin| [twin, file].map(FileNumber))
+    });
+    let [one, other] = twins.unwrap();
+    let payload = |file| cache.get(file, 7).map(|block: CachedBlock| block.payload.len());
+    cache.insert(one, 7, &block(100));
+    assert_eq!((payload(one), payload(other)), (Some(100), None));
+    cache.insert(other, 7, &block(200));
+    assert_eq!((payload(one), payload(other)), (Some(100), Some(200)));
 }
