@@ -51,6 +51,7 @@ fn the_cache_has_what_the_buffer_leaves_and_gives_it_back() {
         }
         assert!(cached(&tree) > half + half / 2, "round {round}: {}", cached(&tree));
     }
+    assert_all_but_the_reserve_is_held(&tree);
     // Nobody works in the background: the writes themselves make the cache give way.
     let before = cached(&tree);
     for number in 0..28_000 {
@@ -64,7 +65,44 @@ fn the_cache_has_what_the_buffer_leaves_and_gives_it_back() {
     for number in 0..RECORD_COUNT {
         get(&mut session, &key(number)).unwrap();
     }
-    assert!(cached(&tree) > half + half / 2, "{} after all was drained", cached(&tree));
+    assert_all_but_the_reserve_is_held(&tree);
+}
+
+#[test]
+fn the_reserve_is_restored_and_small_drains_count_too() {
+    let world = World::new(small());
+    let tree = world.open().unwrap();
+    let mut session = session(&tree);
+    let mut write = |numbers: std::ops::Range<u64>| {
+        numbers.for_each(|number| drop(put(&mut session, &key(number), &[2; 1000])));
+    };
+    write(0..RECORD_COUNT);
+    tree.flush().unwrap();
+    settle(&tree);
+    let read_all = || {
+        let mut session = crate::world::session(&tree);
+        (0..2 * RECORD_COUNT).for_each(|number| drop(get(&mut session, &key(number % RECORD_COUNT))));
+        assert_all_but_the_reserve_is_held(&tree);
+    };
+    read_all();
+    let reserve = 2 * small().segment_bytes;
+    write(0..6_000);
+    let held = tree.stats().memory_bytes;
+    assert!(held > tree.stats().memory_bytes_max - reserve, "{held}: a roll took of the reserve");
+    tree.step().unwrap();
+    let held = tree.stats().memory_bytes;
+    assert!(held <= tree.stats().memory_bytes_max - reserve, "{held}: nobody restored it");
+    tree.flush().unwrap();
+    settle(&tree);
+    read_all();
+}
+
+/// After many reads and with nothing left to do, two segments are free, and some chunks of the cache.
+fn assert_all_but_the_reserve_is_held(tree: &Tree) {
+    let stats = tree.stats();
+    let most = stats.memory_bytes_max - 2 * small().segment_bytes;
+    let held = stats.memory_bytes;
+    assert!(held <= most && held > most - (3 << 20), "{held} of {most} are held");
 }
 
 #[test]
