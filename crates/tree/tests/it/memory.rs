@@ -74,7 +74,9 @@ fn the_reserve_is_restored_and_small_drains_count_too() {
     let tree = world.open().unwrap();
     let mut session = session(&tree);
     let mut write = |numbers: std::ops::Range<u64>| {
-        numbers.for_each(|number| drop(put(&mut session, &key(number), &[2; 1000])));
+        for number in numbers {
+            put(&mut session, &key(number), &[2; 1000]);
+        }
     };
     write(0..RECORD_COUNT);
     tree.flush().unwrap();

@@ -26,7 +26,7 @@ use self::shard::Shard;
 pub(crate) use self::record::CachedRecord;
 
 /// A shard is no smaller than this at the capacity a cache begins with.
-const SHARD_BYTES_MIN: u64 = 16 << 20;
+const SHARD_BYTES_MIN: u64 = 8 << 20;
 const SHARD_COUNT_MAX: u64 = 64;
 /// Chunks of a shard at that capacity, where the limits of their size allow.
 const CHUNK_COUNT: u64 = 128;
