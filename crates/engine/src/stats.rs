@@ -41,7 +41,7 @@ pub struct Stats {
     pub slowdown_us_total: u64,
     /// Microseconds writers stood still because nothing could be admitted.
     pub stop_us_total: u64,
-    /// Memory held against `memory_bytes`: arenas, indexes, filters, cache.
+    /// Memory held against `memory_bytes`: arenas, spare ones too, indexes, filters, cache.
     pub memory_bytes: u64,
     /// The limit itself.
     pub memory_bytes_max: u64,

@@ -57,7 +57,7 @@ impl Database {
         tables().for_each(|table| table.reader().set_may_be_evicted(may_be_evicted));
         self.balance.due.store(false, Ordering::Relaxed);
         let arriving = self.balance.lock();
-        let reserve = RESERVE_SEGMENTS * self.settings.segment_bytes;
+        let reserve = if self.read_only { 0 } else { RESERVE_SEGMENTS * self.settings.segment_bytes };
         self.cache.set_capacity_bytes(self.capacity_beside(reserve.max(*arriving)));
     }
 

@@ -10,7 +10,8 @@ use firn_storage::{Clock, Spawn, Storage};
 /// Sizes and limits; plain data, validated once by [`TreeSettings::validate`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct TreeSettings {
-    /// Everything the engine may hold in memory: arenas, indexes, filters, cache. Bytes.
+    /// Everything the engine may hold in memory: arenas, indexes, filters, cache. Bytes. The cache has what the others
+    /// leave, moment by moment.
     pub memory_bytes: u64,
     /// Bytes of files that the system can be expected to keep in memory beside `memory_bytes`. While all tables fit,
     /// they are read where they lie; once they do not, what reads find is kept in the cache.

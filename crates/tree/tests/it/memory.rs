@@ -33,7 +33,7 @@ fn the_cache_has_what_the_buffer_leaves_and_gives_it_back() {
     let mut session = session(&tree);
     for number in 0..RECORD_COUNT {
         put(&mut session, &key(number), &[number as u8; 1000]);
-        if number % 64 == 0 {
+        if number.is_multiple_of(64) {
             cached(&tree);
             tree.step().unwrap();
         }
@@ -45,7 +45,7 @@ fn the_cache_has_what_the_buffer_leaves_and_gives_it_back() {
         // Two thirds of the records, again and again.
         for number in (0..RECORD_COUNT).filter(|number| number % 3 > 0) {
             assert_eq!(get(&mut session, &key(number)).map(|value| value[0]), Some(number as u8));
-            if number % 64 == 0 {
+            if number.is_multiple_of(64) {
                 cached(&tree);
             }
         }
@@ -120,7 +120,7 @@ fn the_budget_holds_for_small_records_and_large_ones() {
             let number = number << 32 | random.u64(0..1 << 20);
             put(&mut session, &key(number), &vec![3; bytes]);
             get(&mut session, &key(random.u64(0..RECORD_COUNT)));
-            if number % 16 == 0 {
+            if number.is_multiple_of(16) {
                 let stats = tree.stats();
                 let (held, most) = (stats.memory_bytes, stats.memory_bytes_max);
                 assert!(held <= most, "phase {phase}, {bytes} B: {held}");
