@@ -5,11 +5,11 @@ use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
 use firn_engine::{Completion, Engine, ErrorKind, KEYSPACE_DEFAULT, Outcome, Session, Stats, WriteOptions};
-use firn_storage::SystemClock;
 use firn_storage::place::{Effect, Fault, Faulty, Operation, When};
-use firn_tree::{Tree, TreeSettings};
+use firn_storage::{Storage, SystemClock};
+use firn_tree::{Background, Tree, TreeSettings};
 
-use crate::world::{World, describe, get, put, session, tiny};
+use crate::world::{World, describe, get, put, session, settle, tiny};
 
 const MIB: u64 = 1 << 20;
 
@@ -222,28 +222,49 @@ fn stopped_writers_are_refused_where_a_full_disk_keeps_drains_from_making_room()
     assert!(tree.stats().drain_count > 0);
 }
 
-#[test]
-fn a_flush_is_refused_where_one_part_of_its_drain_finds_the_disk_full() {
-    let settings = TreeSettings { table_bytes: MIB, ..bounded(64 * MIB, 96 * MIB) };
-    let world = World::new(settings);
+/// Lets the second part of each drain find the disk full.
+fn refuse_second_parts(world: &World) -> Faulty {
     let faulty = Faulty::new(Arc::new(world.storage.clone()));
-    let tree = world.open_timed(Arc::new(faulty.clone()));
-    write_inline(&tree, 0, 200, &vec![3; 50_000]);
     faulty.inject(Fault {
         on: Operation::Write,
         file: "*-1-*.table".to_owned(),
         when: When::Always { after: 0 },
         effect: Effect::Fail(firn_storage::ErrorKind::Full),
     });
+    faulty
+}
+
+#[test]
+fn a_flush_is_refused_once_where_one_part_of_its_drain_finds_the_disk_full() {
+    let settings = TreeSettings { table_bytes: MIB, ..bounded(64 * MIB, 96 * MIB) };
+    let world = World::new(settings);
+    let faulty = refuse_second_parts(&world);
+    let tree = world.open_timed(Arc::new(faulty.clone()));
+    write_inline(&tree, 0, 200, &vec![3; 50_000]);
     let flushing = Arc::clone(&tree);
     in_time("a refused flush", move || {
-        // Who buries and who is refused is a matter of moments: several times.
         for _ in 0..8 {
             let error = flushing.flush().unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Retry, "{error}");
         }
     });
-    assert!(faulty.struck_count() > 0, "no drain had a second part");
+    // What the first part wrote is removed, and that is no space freed for another try.
+    assert_eq!(faulty.struck_count(), 8, "a drain for each flush, each with a second part");
     faulty.clear_faults();
     tree.flush().unwrap();
+}
+
+#[test]
+fn a_refused_drain_leaves_no_table_and_is_not_tried_again_by_itself() {
+    let world = World::new(TreeSettings { table_bytes: MIB, ..bounded(64 * MIB, 96 * MIB) });
+    let faulty = refuse_second_parts(&world);
+    let tree = world.open_on(Arc::new(faulty.clone()), Background::Manual);
+    write_inline(&tree, 0, 200, &vec![3; 50_000]);
+    assert_eq!(tree.flush().unwrap_err().kind(), ErrorKind::Retry);
+    let begun = faulty.counters().of_extension(Operation::Create, "table").operations;
+    assert!(begun > 2, "the first part wrote several: {begun}");
+    let left = world.storage.list().unwrap();
+    assert!(!left.iter().any(|(name, _)| name.ends_with(".table")), "{left:?}");
+    settle(&tree);
+    assert_eq!(faulty.struck_count(), 1);
 }
