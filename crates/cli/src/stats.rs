@@ -51,7 +51,7 @@ fn figures(stats: &Stats) -> [(&'static str, u64); 24] {
         ("drain_count", stats.drain_count),
         ("compaction_count", stats.compaction_count),
         ("merge_count", stats.merge_count),
-        ("compaction_put_off_count", stats.compaction_put_off_count),
+        ("compaction_fallback_count", stats.compaction_fallback_count),
         ("slowdown_us_total", stats.slowdown_us_total),
         ("stop_us_total", stats.stop_us_total),
         ("memory_bytes", stats.memory_bytes),

@@ -35,8 +35,11 @@ pub struct Stats {
     pub compaction_count: u64,
     /// Buffer merges finished.
     pub merge_count: u64,
-    /// Compactions put off because whoever was to run them refused, failed, or answered wrongly.
-    pub compaction_put_off_count: u64,
+    /// Jobs of compactions done here because whoever was to do them refused, failed, was late or answered wrongly, or
+    /// had done so a moment ago.
+    pub compaction_fallback_count: u64,
+    /// Why the last of them that was asked for elsewhere was not done there, in words; `None` = none.
+    pub compaction_fallback_reason: Option<String>,
     /// Microseconds by which admission delayed acknowledgements.
     pub slowdown_us_total: u64,
     /// Microseconds writers stood still because nothing could be admitted.

@@ -98,8 +98,8 @@ impl Builder {
     /// Runs compactions on `executor` instead of on background threads of the database. It must reach the same files
     /// and know the same operators and filters.
     ///
-    /// Its results are checked before they count. What it refuses, fails at or answers wrongly changes nothing and is
-    /// tried again later; meanwhile reads have more tables to ask.
+    /// Its results are checked before they count. What it refuses, fails at, answers wrongly or keeps for too long (half
+    /// a minute and more for large ones) is done by the database itself; `Stats` says how often, and why the last time.
     #[must_use]
     pub fn executor(mut self, executor: Arc<dyn Executor>) -> Self {
         self.executor = Some(executor);

@@ -2,9 +2,13 @@
 
 mod handle;
 mod local;
+mod trust;
+mod fallback;
 
+pub use fallback::Fallback;
 pub use handle::{Finisher, JobHandle, new_job};
 pub use local::Local;
+pub use trust::{Fallbacks, Patience};
 
 use std::fmt;
 

@@ -16,7 +16,7 @@
 //! # Not here
 //! - When to compact, and what: the engine decides.
 //! - Opening a database: a worker needs storage and a spec, nothing else.
-//! - Retrying: only the submitter knows whether the inputs are still live.
+//! - Retrying what failed everywhere: only the submitter knows whether the inputs are still live.
 //!
 //! # Invariants
 //! 1. Inputs are immutable; whoever submits keeps them until the result is committed or given up.
@@ -46,11 +46,11 @@ pub use conservation::{Sums, Tally};
 pub use control::Control;
 pub use cursor::Cursor;
 pub use error::{Error, ErrorKind, Result};
-pub use executor::{Executor, Finisher, JobHandle, Local, new_job};
+pub use executor::{Executor, Fallback, Fallbacks, Finisher, JobHandle, Local, Patience, new_job};
 pub use merge::MergeCursor;
 pub use range::partition;
 pub use run::{Output, compact_source, run};
 pub use run_cursor::{RunCursor, Tables};
 pub use spec::{JobInput, JobResult, JobSpec, KeyRange, OutputForm, Rules};
-pub use verify::{verify, verify_all, verify_files};
+pub use verify::{is_output_of, verify, verify_all, verify_files};
 pub use write::TableWriter;

@@ -22,7 +22,8 @@ pub struct JobSpec {
     pub rules: Rules,
     /// Form of the outputs.
     pub output: OutputForm,
-    /// Outputs are called `<stem>-<index>.table`; no other attempt may use the stem.
+    /// Outputs are called `<stem>-<index>.table`, or `<stem>-<attempt>-<index>.table` where an executor makes several
+    /// attempts; no other job may use the stem, nor one that begins with it and a `-`.
     pub output_stem: String,
 }
 

@@ -31,8 +31,7 @@ pub fn verify(spec: &JobSpec, result: &JobResult) -> Result<()> {
     for (index, table) in result.tables.iter().enumerate() {
         let fault =
             |what: &str| Err(Error::new(ErrorKind::Invalid, format!("output {}: {what}", table.file)));
-        let expected = FileName::Table { stem: spec.output_stem.clone(), index: index as u32 };
-        if file_name::parse(&table.file) != Some(expected) {
+        if output_of(&table.file, &spec.output_stem) != Some(index as u32) {
             return fault("expected the spec's stem and the table's number as its name");
         }
         if Some(table.sequence_min) < oldest || Some(table.sequence_max) > newest {
@@ -48,6 +47,18 @@ pub fn verify(spec: &JobSpec, result: &JobResult) -> Result<()> {
         }
         _ => Ok(()),
     }
+}
+
+/// Whether `file` is called as an output of a job with this stem, or of an attempt at it.
+pub fn is_output_of(file: &str, stem: &str) -> bool {
+    output_of(file, stem).is_some()
+}
+
+/// Which output of a job with this stem `file` is; an attempt's stem is the job's with a `-` and more behind.
+fn output_of(file: &str, stem: &str) -> Option<u32> {
+    let Some(FileName::Table { stem: found, index }) = file_name::parse(file) else { return None };
+    let more = found.strip_prefix(stem)?;
+    (more.is_empty() || more.starts_with('-')).then_some(index)
 }
 
 /// Whether the table keeps inside the range and between splits; its greatest key may be the (excluded) end of a

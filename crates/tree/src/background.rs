@@ -278,8 +278,7 @@ impl Database {
                 drain.run_part(*part, self);
                 Ok(())
             }
-            // Put off or done: either way there is nothing to report.
-            Task::Compact { keyspace, choice } => self.compact(*keyspace, choice).map(drop),
+            Task::Compact { keyspace, choice } => self.compact(*keyspace, choice),
             Task::Bury => self.bury(),
             Task::Balance => {
                 self.balance_memory();
@@ -346,7 +345,7 @@ impl Database {
                 return Some(Task::Merge { keyspace: id, runs });
             }
         }
-        if busy.refused.is_none() && busy.held == 0 && !self.jobs.is_put_off(self.clock.now()) {
+        if busy.refused.is_none() && busy.held == 0 {
             let best = version
                 .live()
                 .filter_map(|keyspace| {

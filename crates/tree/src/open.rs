@@ -7,7 +7,7 @@ use arc_swap::ArcSwap;
 use firn_engine::{Error, KEYSPACE_DEFAULT, KeyspaceSettings, Place, Result};
 use firn_format::Position;
 use firn_format::manifest::Change;
-use firn_jobs::Local;
+use firn_jobs::{Executor, Fallback, Local, Patience};
 use firn_storage::file::cache::BlockCache;
 use firn_storage::file::table::{ReaderOptions, TableReader};
 use firn_storage::place::ReadPool;
@@ -99,20 +99,32 @@ pub(crate) fn open(options: &TreeOptions) -> Result<(Arc<Database>, Box<dyn Stor
     Ok((database, lock))
 }
 
-/// Where compactions run: the executor given, or threads of their own, or the thread that chose them.
+/// Where compactions run: on the executor given, and here what it does not do; or here alone, on threads of their own
+/// or the thread that chose them.
 fn jobs(options: &TreeOptions) -> Result<Jobs> {
-    if let Some(executor) = &options.executor {
-        return Ok(Jobs::new(Arc::clone(executor), true));
-    }
     let (storage, semantics) = (Arc::clone(&options.storage), Arc::new(options.semantics.clone()));
-    let local = match &options.background {
-        Background::Threads(spawn) if !options.read_only => {
-            let threads = options.settings.background_threads;
-            Local::threads(storage, semantics, &**spawn, threads).map_err(from_job)?
-        }
-        _ => Local::inline(storage, semantics),
+    let spawn = match &options.background {
+        Background::Threads(spawn) if !options.read_only => Some(&**spawn),
+        _ => None,
     };
-    Ok(Jobs::new(Arc::new(local), false))
+    let local = match spawn {
+        Some(spawn) => {
+            let threads = options.settings.background_threads;
+            Local::threads(storage, semantics, spawn, threads).map_err(from_job)?
+        }
+        None => Local::inline(storage, semantics),
+    };
+    let local: Arc<dyn Executor> = Arc::new(local);
+    let Some(given) = &options.executor else { return Ok(Jobs::new(local, None)) };
+    let both = [Arc::clone(given), local];
+    let (storage, clock) = (Arc::clone(&options.storage), Arc::clone(&options.clock));
+    let patience = Patience::default();
+    let fallback = match spawn {
+        Some(spawn) => Fallback::threads(both, storage, clock, patience, spawn).map_err(from_job)?,
+        None => Fallback::inline(both, storage, clock, patience),
+    };
+    let fallbacks = fallback.fallbacks();
+    Ok(Jobs::new(Arc::new(fallback), Some(fallbacks)))
 }
 
 /// Threads for reads that miss memory; `None` where the owner does all work.

@@ -185,7 +185,8 @@ pub struct TreeOptions {
     /// Who does the background work.
     pub background: Background,
     /// Where compactions run; `None` = here, on threads as `background` says. It MUST reach the same files and know
-    /// the same operators. What it refuses, fails at or answers wrongly is never committed and tried again later.
+    /// the same operators. What it refuses, fails at, answers wrongly or keeps for too long
+    /// ([`firn_jobs::Patience`]) is done here instead; the statistics say how often and why.
     pub executor: Option<Arc<dyn Executor>>,
     /// Seed of the database id of a new database; nothing else is random.
     pub seed: u64,

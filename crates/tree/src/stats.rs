@@ -18,7 +18,6 @@ pub(crate) struct Counters {
     pub(crate) drain_count: AtomicU64,
     pub(crate) compaction_count: AtomicU64,
     pub(crate) merge_count: AtomicU64,
-    pub(crate) compaction_put_off_count: AtomicU64,
     pub(crate) user_write_bytes: AtomicU64,
 }
 
@@ -52,7 +51,8 @@ impl Database {
             drain_count: read(&self.counters.drain_count),
             compaction_count: read(&self.counters.compaction_count),
             merge_count: read(&self.counters.merge_count),
-            compaction_put_off_count: read(&self.counters.compaction_put_off_count),
+            compaction_fallback_count: self.jobs.fallbacks.as_ref().map_or(0, |fallbacks| fallbacks.count()),
+            compaction_fallback_reason: self.jobs.fallbacks.as_ref().and_then(|fallbacks| fallbacks.reason()),
             slowdown_us_total: self.admission.slowdown_us(),
             stop_us_total: self.admission.stop_us(),
             memory_bytes: held + self.cache.memory_bytes(),

@@ -5,4 +5,5 @@
 mod world; // random histories in tables, and the model that reads them
 mod compaction; // what readers see before and after
 mod promises; // purity, conservation, cancelling, executors
+mod fallback; // what is done elsewhere, or here
 mod merging; // the merge cursor against a sorted array

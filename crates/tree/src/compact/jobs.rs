@@ -1,10 +1,9 @@
-//! Where compactions run, those that run there now, and when to ask again after a failure.
+//! Where compactions run, and those that run there now.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
-use firn_jobs::{Error, ErrorKind, Executor, JobHandle, JobResult, JobSpec, Result};
+use firn_jobs::{Error, ErrorKind, Executor, Fallbacks, JobHandle, JobResult, JobSpec, Result};
 
 /// The executor of a database, from its opening to its close.
 ///
@@ -12,8 +11,8 @@ use firn_jobs::{Error, ErrorKind, Executor, JobHandle, JobResult, JobSpec, Resul
 /// 2. [`end`](Self::end) asks all of them to stop; none is submitted afterwards.
 #[derive(Debug)]
 pub(crate) struct Jobs {
-    /// Whether the owner gave the executor: then a failure tells of somewhere else, not of this database.
-    pub(crate) is_given: bool,
+    /// What an executor that the owner gave did not do; `None` = there is none.
+    pub(crate) fallbacks: Option<Arc<Fallbacks>>,
     state: Mutex<State>,
 }
 
@@ -23,20 +22,12 @@ struct State {
     executor: Option<Arc<dyn Executor>>,
     /// By the stem of their outputs.
     running: BTreeMap<String, JobHandle>,
-    /// How often in a row jobs failed, and the moment (of the clock's `now`) before which none is tried.
-    failures: u32,
-    retry_at: Duration,
 }
 
 impl Jobs {
-    pub(crate) fn new(executor: Arc<dyn Executor>, is_given: bool) -> Self {
-        let state = State {
-            executor: Some(executor),
-            running: BTreeMap::new(),
-            failures: 0,
-            retry_at: Duration::ZERO,
-        };
-        Self { is_given, state: Mutex::new(state) }
+    pub(crate) fn new(executor: Arc<dyn Executor>, fallbacks: Option<Arc<Fallbacks>>) -> Self {
+        let state = State { executor: Some(executor), running: BTreeMap::new() };
+        Self { fallbacks, state: Mutex::new(state) }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -85,31 +76,7 @@ impl Jobs {
         // An executor's end answers handles, whose callbacks must not find the lock taken.
         drop(executor);
     }
-
-    /// Whether to wait before the next job, at the moment `now`.
-    pub(crate) fn is_put_off(&self, now: Duration) -> bool {
-        now < self.lock().retry_at
-    }
-
-    /// Notes that jobs failed at the moment `now`: the next is tried a little later, twice as much later each time.
-    pub(crate) fn put_off(&self, now: Duration) {
-        let mut state = self.lock();
-        let pause = RETRY_MIN.saturating_mul(1 << state.failures.min(10)).min(RETRY_MAX);
-        state.failures = state.failures.saturating_add(1);
-        state.retry_at = now.saturating_add(pause);
-    }
-
-    /// Notes that jobs were done.
-    pub(crate) fn went_well(&self) {
-        self.lock().failures = 0;
-    }
 }
-
-/// Pause after the first failure.
-const RETRY_MIN: Duration = Duration::from_millis(100);
-
-/// Longest pause.
-const RETRY_MAX: Duration = Duration::from_secs(10);
 
 fn closing() -> Error {
     Error::new(ErrorKind::Cancelled, "the database is being closed")

@@ -4,9 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use firn_engine::{Compression, Error, ErrorKind, Result};
-use firn_format::file_name::{FileName, parse};
 use firn_format::table::Compression as Codec;
-use firn_jobs::{JobInput, JobResult, JobSpec, KeyRange, OutputForm, Rules, partition};
+use firn_jobs::{JobInput, JobResult, JobSpec, KeyRange, OutputForm, Rules, is_output_of, partition};
 
 use super::pick::{Choice, pick_range, splits};
 use crate::database::Database;
@@ -16,34 +15,20 @@ use crate::version::commit::Edit;
 use crate::version::levels::LEVEL_MAX;
 use crate::version::{Keyspace, Levels, Table};
 
-/// How an attempt to compact ended.
-#[derive(Debug)]
-pub(crate) enum Attempt {
-    /// Committed, or there is nothing left to do.
-    Ended,
-    /// The executor that the owner gave refused it, failed, or answered wrongly: nothing changed, its outputs are
-    /// removed, and it is tried again later.
-    PutOff(Error),
-}
-
 impl Database {
     /// Rewrites or moves the tables of `choice` and commits.
     ///
     /// # Errors
     /// `Retry` when the disk is full: nothing changed, outputs are removed.
-    pub(crate) fn compact(&self, keyspace: u32, choice: &Choice) -> Result<Attempt> {
+    pub(crate) fn compact(&self, keyspace: u32, choice: &Choice) -> Result<()> {
         if let Ok(state) = self.version.load().keyspace(keyspace) {
             state.seeks.pay(choice.for_scans_bytes);
         }
         let edit = match choice.moves {
             true => moved(keyspace, choice),
-            false => match self.rewrite(keyspace, choice) {
-                Err(Failure::Elsewhere(error)) => return Ok(Attempt::PutOff(error)),
-                Err(Failure::Here(error)) => return Err(error),
-                Ok(edit) => edit,
-            },
+            false => self.rewrite(keyspace, choice)?,
         };
-        let Some(edit) = edit else { return Ok(Attempt::Ended) };
+        let Some(edit) = edit else { return Ok(()) };
         let written = edit.added.iter().map(|(_, _, table)| table.bytes).sum();
         let read = edit.removed.iter().map(|table| table.meta().bytes).sum();
         if self.commit_or_remove(edit)? {
@@ -52,7 +37,7 @@ impl Database {
             count(&self.counters.compaction_count, 1);
         }
         self.admission.release();
-        Ok(Attempt::Ended)
+        Ok(())
     }
 
     /// Rewrites whatever overlaps `start..end` into the last level that holds any of it.
@@ -60,7 +45,7 @@ impl Database {
     /// Waits for compactions in progress first, so that it finds their tables free.
     ///
     /// # Errors
-    /// `Retry` when the disk is full, or with what a given executor failed with: nothing changed.
+    /// `Retry` when the disk is full: nothing changed.
     pub(crate) fn compact_range(&self, keyspace: u32, start: &[u8], end: Option<&[u8]>) -> Result<()> {
         self.wait_quiet()?;
         let _alone = self.hold_background();
@@ -68,15 +53,12 @@ impl Database {
         let state = version.keyspace(keyspace)?;
         match pick_range(&state.levels, start, end, &self.pick_rules()) {
             None => Ok(()),
-            Some(choice) => match self.compact(keyspace, &choice)? {
-                Attempt::Ended => Ok(()),
-                Attempt::PutOff(error) => Err(error),
-            },
+            Some(choice) => self.compact(keyspace, &choice),
         }
     }
 
     /// The edit of a choice whose tables are rewritten; `None` if the keyspace is gone.
-    fn rewrite(&self, keyspace: u32, choice: &Choice) -> std::result::Result<Option<Edit>, Failure> {
+    fn rewrite(&self, keyspace: u32, choice: &Choice) -> Result<Option<Edit>> {
         let version = self.version.load_full();
         let Ok(state) = version.keyspace(keyspace) else { return Ok(None) };
         let jobs = self.run_jobs(self.spec(state, choice))?;
@@ -95,47 +77,44 @@ impl Database {
     ///
     /// # Errors
     /// What a job failed with; no output is left then.
-    fn run_jobs(&self, spec: JobSpec) -> std::result::Result<Vec<(JobSpec, JobResult)>, Failure> {
+    fn run_jobs(&self, spec: JobSpec) -> Result<Vec<(JobSpec, JobResult)>> {
         // Parts are cut where tables begin; those of level 0 may all begin at the same place.
         let below = spec.inputs.iter().filter(|input| input.level > 0).count() as u64;
         let parts = (spec.input_bytes() / self.settings.table_bytes.max(1))
             .min(below)
             .clamp(1, self.settings.background_threads as u64);
         let specs = partition(&spec, parts as usize);
-        let stems: Vec<String> = specs.iter().map(|spec| spec.output_stem.clone()).collect();
-        let done = self.jobs.run(&specs).and_then(|results| self.believe(specs, results));
-        match done {
-            Ok(jobs) => {
-                self.jobs.went_well();
-                Ok(jobs)
-            }
-            Err(error) => {
-                self.bury_outputs(&stems);
-                Err(self.failure(error))
-            }
+        let part_count = specs.len();
+        let mut done = self.try_jobs(specs);
+        if let (Err(error), Some(fallbacks)) = (&done, &self.jobs.fallbacks)
+            && error.kind == firn_jobs::ErrorKind::NotConserved
+            && part_count > 1
+        {
+            // Whether one part read all that it should shows in the sum of all only, and not which one lied. The whole
+            // can be checked, and done here, by whoever stands between this database and the executor given.
+            fallbacks.explain(format!("the answers were wrong together: {error}"));
+            done = self.try_jobs(vec![JobSpec { output_stem: self.next_stem(), ..spec }]);
         }
+        done.map_err(from_job)
     }
 
-    /// The results with their specs, if they can be true.
-    fn believe(
-        &self,
-        specs: Vec<JobSpec>,
-        results: Vec<JobResult>,
-    ) -> firn_jobs::Result<Vec<(JobSpec, JobResult)>> {
-        let jobs: Vec<_> = specs.into_iter().zip(results).collect();
-        firn_jobs::verify_all(&jobs)?;
-        if self.jobs.is_given {
-            // Whoever ran them may have said one thing and written another.
-            jobs.iter().try_for_each(|(_, result)| firn_jobs::verify_files(&*self.storage, result))?;
+    fn try_jobs(&self, specs: Vec<JobSpec>) -> firn_jobs::Result<Vec<(JobSpec, JobResult)>> {
+        let stems: Vec<String> = specs.iter().map(|spec| spec.output_stem.clone()).collect();
+        let done = self.jobs.run(&specs).and_then(|results| {
+            let jobs: Vec<_> = specs.into_iter().zip(results).collect();
+            firn_jobs::verify_all(&jobs).map(|()| jobs)
+        });
+        if done.is_err() {
+            self.bury_outputs(&stems);
         }
-        Ok(jobs)
+        done
     }
 
     /// Removes what was written under `stems`. The results do not tell: there may be none, or a wrong one.
     fn bury_outputs(&self, stems: &[String]) {
         // What cannot be listed now is found and removed by the next opening.
         for (name, _) in self.storage.list().unwrap_or_default() {
-            if matches!(parse(&name), Some(FileName::Table { stem, .. }) if stems.contains(&stem)) {
+            if stems.iter().any(|stem| is_output_of(&name, stem)) {
                 self.remove_output(&name);
             }
         }
@@ -146,17 +125,6 @@ impl Database {
     pub(crate) fn remove_output(&self, name: &str) {
         // What cannot be removed now is found and removed by the next opening.
         let _removed = self.storage.remove(name);
-    }
-
-    /// What a failure of jobs means here: a given executor's is never final, nor evidence about this database.
-    fn failure(&self, error: firn_jobs::Error) -> Failure {
-        if !self.jobs.is_given {
-            return Failure::Here(from_job(error));
-        }
-        self.jobs.put_off(self.clock.now());
-        count(&self.counters.compaction_put_off_count, 1);
-        let message = format!("the executor did not do a compaction: {error}");
-        Failure::Elsewhere(Error::new(ErrorKind::Retry, message))
     }
 
     fn spec(&self, state: &Keyspace, choice: &Choice) -> JobSpec {
@@ -251,14 +219,6 @@ fn moved(keyspace: u32, choice: &Choice) -> Option<Edit> {
 pub(crate) fn span_of(table: &Table) -> KeyRange {
     let meta = table.meta();
     KeyRange { start: meta.smallest.clone(), end: Some([meta.largest.as_slice(), &[0]].concat()) }
-}
-
-/// Why jobs have no result.
-enum Failure {
-    /// Of this database: as all its errors.
-    Here(Error),
-    /// Of the executor that the owner gave; kind `Retry`.
-    Elsewhere(Error),
 }
 
 /// The contract's error for what a job said.

@@ -39,12 +39,17 @@ pub(crate) fn in_time<T: Send + 'static>(what: &str, work: impl FnOnce() -> T + 
         work()
     });
     wait.recv().unwrap();
+    until(what, || worker.is_finished());
+    worker.join().unwrap()
+}
+
+/// Waits for `done`; fails if that takes half a minute.
+pub(crate) fn until(what: &str, done: impl Fn() -> bool) {
     let deadline = now() + Duration::from_secs(30);
-    while !worker.is_finished() {
-        assert!(now() < deadline, "{what}: no end in half a minute");
+    while !done() {
+        assert!(now() < deadline, "{what}: not in half a minute");
         std::thread::yield_now();
     }
-    worker.join().unwrap()
 }
 
 #[expect(clippy::disallowed_methods, reason = "how long a test takes is wall time")]

@@ -1,15 +1,16 @@
-//! Compactions on an executor that the owner gives: one that refuses, waits, or lies.
+//! Compactions on an executor that the owner gives: one that refuses, waits, vanishes, or lies.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use firn_engine::{Engine, ErrorKind, KEYSPACE_DEFAULT, Ordered};
+use firn_engine::{Engine, KEYSPACE_DEFAULT, Ordered};
 use firn_jobs::{Error, Executor, Finisher, JobHandle, JobResult, JobSpec, Local, new_job};
 use firn_storage::Storage;
 use firn_tree::{Background, Tree, TreeOptions, TreeSettings};
 
+use crate::bounds::{in_time, until};
 use crate::world::{World, get, put, session, settle, threads, tiny};
 
 /// Changes a right result into a wrong one.
@@ -26,8 +27,6 @@ enum Act {
     Hold,
     /// It is done and answered.
     Serve,
-    /// It is done and answered as failed.
-    Fail,
 }
 
 /// Runs jobs here, does to each what it was told, and counts them.
@@ -52,9 +51,7 @@ impl Wayward {
 
     /// Waits until a job is held.
     fn wait_held(&self) {
-        while self.held.lock().unwrap().is_empty() {
-            std::thread::yield_now();
-        }
+        until("a job", || !self.held.lock().unwrap().is_empty());
     }
 
     fn is_cancelled(&self) -> bool {
@@ -80,11 +77,6 @@ impl Executor for Wayward {
         let mut result = inner.wait()?;
         match act {
             Some(Act::Lie(lie)) => lie(&mut result),
-            Some(Act::Fail) => {
-                let message = "the worker's own disk is broken";
-                finisher.finish(Err(Error::new(firn_jobs::ErrorKind::Invalid, message)));
-                return Ok(handle);
-            }
             Some(Act::Hold) => {
                 self.held.lock().unwrap().push((finisher, result));
                 return Ok(handle);
@@ -149,25 +141,20 @@ const LIES: [(&str, Lie); 8] = [
 ];
 
 #[test]
-fn a_wrong_result_is_never_committed_its_outputs_are_removed_and_the_database_goes_on() {
+fn a_wrong_result_is_never_committed_its_outputs_are_removed_and_the_work_is_done_here() {
     for (what, lie) in LIES {
         // Nothing is compacted unless it is asked for.
         let world = World::new(TreeSettings { level0_runs_max: 100, garbage_share_max: 100.0, ..tiny() });
         let executor = Wayward::new(&world, &[Act::Lie(lie)]);
         let tree = open(&world, &executor, Background::Manual);
         fill(&tree, 2);
-        let error = tree.compact_range(KEYSPACE_DEFAULT, b"", None).expect_err(what);
-        assert_eq!(error.kind(), ErrorKind::Retry, "{what}: {error}");
-        assert_eq!((executor.count(), tree.stats().compaction_put_off_count), (1, 1), "{what}");
+        tree.compact_range(KEYSPACE_DEFAULT, b"", None).expect(what);
+        let stats = tree.stats();
+        assert_eq!((executor.count(), stats.compaction_fallback_count), (1, 1), "{what}");
+        let reason = stats.compaction_fallback_reason.expect(what);
+        assert!(reason.contains("the answer was wrong"), "{what}: {reason}");
         let (files, live) = tables(&world, &tree);
-        assert_eq!((files, live), (2, 2), "{what}: the inputs, and nothing else");
-        holds(&tree, 1);
-        put(&mut session(&tree), b"later", b"accepted");
-        // The same again, done well.
-        tree.compact_range(KEYSPACE_DEFAULT, b"", None).unwrap();
-        assert_eq!(executor.count(), 2, "{what}");
-        let (files, live) = tables(&world, &tree);
-        assert_eq!((files, live), (1, 1), "{what}: one table of all");
+        assert_eq!((files, live), (1, 1), "{what}: one table of all, and nothing else");
         holds(&tree, 1);
         tree.close().unwrap();
         holds(&world.open().unwrap(), 1);
@@ -175,27 +162,80 @@ fn a_wrong_result_is_never_committed_its_outputs_are_removed_and_the_database_go
 }
 
 #[test]
-fn a_refused_job_is_tried_again_later_and_later() {
+fn what_an_executor_refuses_for_ever_is_compacted_here() {
     let world = World::new(tiny());
-    let executor = Wayward::new(&world, &[Act::Refuse, Act::Fail, Act::Refuse]);
+    let executor = Wayward::new(&world, &[Act::Refuse; 100]);
     let tree = open(&world, &executor, Background::Manual);
-    fill(&tree, 4);
-    settle(&tree);
-    assert_eq!(executor.count(), 1, "refused once, and not asked again at once");
-    for (after_ms, count) in [(99, 1), (1, 2), (199, 2), (1, 3), (399, 3)] {
-        world.clock.advance(Duration::from_millis(after_ms));
+    for _ in 0..3 {
+        fill(&tree, 4);
         settle(&tree);
-        assert_eq!(executor.count(), count, "after {after_ms} ms more");
-        assert_eq!(tree.stats().compaction_write_bytes_total, 0);
     }
-    // What needs no executor goes on.
-    fill(&tree, 5);
-    assert_eq!((executor.count(), tree.stats().drain_count), (3, 9));
-    world.clock.advance(Duration::from_millis(1));
+    let stats = tree.stats();
+    assert!(stats.keyspaces[0].levels[0].0 < 4, "level 0 is kept shallow: {stats:?}");
+    assert!(stats.compaction_fallback_count > 1 && stats.compaction_write_bytes_total > 0, "{stats:?}");
+    assert_eq!(executor.count(), 1, "not asked again at once");
+    let reason = stats.compaction_fallback_reason.unwrap();
+    assert!(reason.contains("no operator of that name here"), "{reason}");
+    // Asked later and later.
+    for (after_ms, count) in [(99, 1), (1, 2), (199, 2), (1, 3), (399, 3), (1, 4)] {
+        world.clock.advance(Duration::from_millis(after_ms));
+        tree.compact_range(KEYSPACE_DEFAULT, b"", None).unwrap();
+        assert_eq!(executor.count(), count, "after {after_ms} ms more");
+    }
+    holds(&tree, 3);
+}
+
+#[test]
+fn what_an_executor_keeps_for_too_long_is_compacted_here() {
+    let world = World::new(tiny());
+    let executor = Wayward::new(&world, &[Act::Hold]);
+    let tree = open(&world, &executor, threads());
+    fill(&tree, 3);
+    executor.wait_held();
+    world.clock.advance(Duration::from_secs(29));
+    assert!(!executor.is_cancelled());
+    world.clock.advance(Duration::from_secs(10));
+    let waiting = Arc::clone(&tree);
+    in_time("the end of a compaction that nobody answers for", move || waiting.wait_idle().unwrap());
+    assert!(executor.is_cancelled());
+    let stats = tree.stats();
+    assert!(stats.compaction_write_bytes_total > 0, "{stats:?}");
+    let reason = stats.compaction_fallback_reason.unwrap();
+    assert!(reason.contains("no answer in 39"), "{reason}");
+    // What comes too late changes nothing.
+    executor.release();
+    let (files, live) = tables(&world, &tree);
+    assert_eq!(files, live);
+    holds(&tree, 2);
+}
+
+/// Parts of which each looks right by itself: what one says it read of a table, another should have.
+#[test]
+fn parts_that_are_wrong_together_are_never_committed() {
+    let world = World::new(TreeSettings { table_bytes: 64 << 10, ..tiny() });
+    let executor = Wayward::new(&world, &[]);
+    let tree = open(&world, &executor, Background::Manual);
+    fill_once(&tree, 0);
+    // Drained before there was anything below: one table from end to end.
+    for key in [0, 999_u32] {
+        put(&mut session(&tree), &key.to_be_bytes(), b"wide");
+    }
+    tree.flush().unwrap();
     settle(&tree);
-    assert!(executor.count() > 3 && tree.stats().compaction_write_bytes_total > 0);
-    assert_eq!(tree.stats().compaction_put_off_count, 3);
-    holds(&tree, 4);
+    assert_eq!(executor.count(), 0, "tables moved, none was rewritten");
+    let lie: Lie = |result| {
+        result.sums.input.count += 1;
+        result.sums.shadowed.count += 1;
+    };
+    executor.acts.lock().unwrap().extend([Act::Lie(lie), Act::Serve]);
+    tree.compact_range(KEYSPACE_DEFAULT, b"", None).unwrap();
+    assert_eq!(executor.count(), 3, "two parts, then the whole");
+    let stats = tree.stats();
+    assert_eq!(stats.compaction_fallback_count, 0, "it did well then");
+    assert!(stats.compaction_fallback_reason.unwrap().contains("wrong together"));
+    let (files, live) = tables(&world, &tree);
+    assert_eq!(files, live);
+    assert_eq!(get(&mut session(&tree), &7_u32.to_be_bytes()).as_deref(), Some(&[0; 500][..]));
 }
 
 #[test]
@@ -210,8 +250,9 @@ fn a_slow_executor_delays_nothing_but_its_compaction() {
     holds(&tree, 3);
     executor.release();
     tree.wait_idle().unwrap();
-    assert!(tree.stats().compaction_write_bytes_total > 0);
-    assert_eq!(tree.stats().compaction_put_off_count, 0);
+    let stats = tree.stats();
+    assert!(stats.compaction_write_bytes_total > 0);
+    assert_eq!((stats.compaction_fallback_count, stats.compaction_fallback_reason), (0, None));
     holds(&tree, 3);
 }
 
@@ -225,9 +266,7 @@ fn closing_cancels_what_runs_elsewhere_and_commits_none_of_it() {
     assert!(!executor.is_cancelled());
     std::thread::scope(|scope| {
         let closing = scope.spawn(|| tree.close());
-        while !executor.is_cancelled() {
-            std::thread::yield_now();
-        }
+        until("a cancellation", || executor.is_cancelled());
         // As an executor does that is told to stop.
         executor.held.lock().unwrap().clear();
         closing.join().unwrap().unwrap();
@@ -236,25 +275,29 @@ fn closing_cancels_what_runs_elsewhere_and_commits_none_of_it() {
     holds(&world.open().unwrap(), 2);
 }
 
-/// A compaction in several key ranges of which one is refused: the others are stopped, and nothing of them stays.
+/// A sorted run of some eight tables of 64 KiB.
+fn fill_once(tree: &Tree, round: u8) {
+    let mut session = session(tree);
+    for key in 0..1000_u32 {
+        put(&mut session, &key.to_be_bytes(), &[round; 500]);
+    }
+    tree.flush().unwrap();
+}
+
+/// A compaction in several key ranges of which one is refused: that one is done here.
 #[test]
-fn one_refusal_ends_a_compaction_in_parts() {
+fn one_refusal_of_several_parts_is_made_good_here() {
     let world = World::new(TreeSettings { table_bytes: 64 << 10, ..tiny() });
     let executor = Wayward::new(&world, &[]);
     let tree = open(&world, &executor, Background::Manual);
-    let mut session = session(&tree);
-    for round in 0..2_u8 {
-        for key in 0..1000_u32 {
-            put(&mut session, &key.to_be_bytes(), &[round; 500]);
-        }
-        tree.flush().unwrap();
-    }
-    let (before, jobs) = (tables(&world, &tree), executor.count());
+    (0..2).for_each(|round| fill_once(&tree, round));
+    settle(&tree);
+    let before = executor.count();
     executor.acts.lock().unwrap().extend([Act::Serve, Act::Refuse]);
-    let error = tree.compact_range(KEYSPACE_DEFAULT, b"", None).unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Retry, "{error}");
-    assert_eq!(executor.count() - jobs, 2, "in parts");
-    assert_eq!(tables(&world, &tree), before);
     tree.compact_range(KEYSPACE_DEFAULT, b"", None).unwrap();
-    assert_eq!(get(&mut session, &7_u32.to_be_bytes()).as_deref(), Some(&[1; 500][..]));
+    assert_eq!(executor.count() - before, 2, "in parts");
+    assert_eq!(tree.stats().compaction_fallback_count, 1);
+    let (files, live) = tables(&world, &tree);
+    assert_eq!(files, live);
+    assert_eq!(get(&mut session(&tree), &7_u32.to_be_bytes()).as_deref(), Some(&[1; 500][..]));
 }

@@ -1,0 +1,241 @@
+//! A fallback around executors that refuse, fail, vanish, are slow, or lie.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use firn_jobs::{
+    Error, ErrorKind, Executor, Fallback, Finisher, JobHandle, JobResult, JobSpec, Local, Patience,
+    is_output_of, new_job, verify, verify_files,
+};
+use firn_storage::{Clock, ManualClock, Storage, SystemClock, ThreadSpawn};
+
+use crate::world::{Mix, World, semantics};
+
+const MIX: Mix = Mix { operations: 200, merges: true, filter: true, older: true };
+
+const PATIENCE: Patience = Patience { least: Duration::from_secs(5), bytes_per_second: 1 << 40 };
+
+/// What becomes of a job.
+#[derive(Clone, Copy, Debug)]
+enum Way {
+    Serve,
+    Refuse,
+    Fail,
+    /// Done, and said to be something else.
+    Lie,
+    /// Half of it is written and the answer says so.
+    Half,
+    /// Done, and never answered; dropped with the executor.
+    Vanish,
+}
+
+#[derive(Debug)]
+struct Elsewhere {
+    inner: Local,
+    way: Way,
+    count: AtomicUsize,
+    kept: Mutex<Vec<(Finisher, JobResult)>>,
+}
+
+impl Executor for Elsewhere {
+    fn submit(&self, spec: JobSpec) -> firn_jobs::Result<JobHandle> {
+        self.count.fetch_add(1, Ordering::SeqCst);
+        if matches!(self.way, Way::Refuse) {
+            return Err(Error::new(ErrorKind::Rejected, "closed on sundays"));
+        }
+        let (handle, finisher) = new_job();
+        let mut result = self.inner.submit(spec)?.wait()?;
+        match self.way {
+            Way::Fail => {
+                finisher.finish(Err(Error::new(ErrorKind::Invalid, "the worker is confused")));
+                return Ok(handle);
+            }
+            Way::Vanish => {
+                self.kept.lock().unwrap().push((finisher, result));
+                return Ok(handle);
+            }
+            Way::Lie => result.tables[0].content_hash ^= 1,
+            Way::Half => drop(result.tables.pop()),
+            Way::Serve | Way::Refuse => {}
+        }
+        finisher.finish(Ok(result));
+        Ok(handle)
+    }
+}
+
+/// Waits for `done`; fails if that takes half a minute.
+fn until(what: &str, done: impl Fn() -> bool) {
+    let clock = SystemClock::new();
+    while !done() {
+        assert!(clock.now() < Duration::from_secs(30), "{what}: not in half a minute");
+        std::thread::yield_now();
+    }
+}
+
+/// What `handle` says in the end.
+fn answer(handle: &JobHandle) -> firn_jobs::Result<JobResult> {
+    until("an answer", || handle.poll().is_some());
+    handle.wait()
+}
+
+/// A world, an executor that goes its way, and a fallback around it to one that does what it should.
+struct Scene {
+    world: World,
+    storage: Arc<dyn Storage>,
+    clock: Arc<ManualClock>,
+    elsewhere: Arc<Elsewhere>,
+    spawn: ThreadSpawn,
+}
+
+impl Scene {
+    fn new(way: Way) -> Self {
+        let world = World::new(11, MIX);
+        let storage: Arc<dyn Storage> = Arc::new(world.storage.clone());
+        let inner = Local::inline(Arc::clone(&storage), Arc::new(semantics()));
+        let elsewhere =
+            Arc::new(Elsewhere { inner, way, count: AtomicUsize::new(0), kept: Mutex::default() });
+        Self { world, storage, clock: Arc::new(ManualClock::new(0)), elsewhere, spawn: ThreadSpawn::new() }
+    }
+
+    fn fallback(&self, is_inline: bool) -> Fallback {
+        let (storage, semantics) = (Arc::clone(&self.storage), Arc::new(semantics()));
+        let first: Arc<dyn Executor> = Arc::clone(&self.elsewhere) as _;
+        let clock = Arc::clone(&self.clock) as _;
+        if is_inline {
+            let second: Arc<dyn Executor> = Arc::new(Local::inline(Arc::clone(&storage), semantics));
+            return Fallback::inline([first, second], storage, clock, PATIENCE);
+        }
+        let second = Local::threads(Arc::clone(&storage), semantics, &self.spawn, 1).unwrap();
+        Fallback::threads([first, Arc::new(second)], storage, clock, PATIENCE, &self.spawn).unwrap()
+    }
+
+    fn spec(&self, stem: &str) -> JobSpec {
+        JobSpec { output_stem: stem.into(), ..self.world.spec.clone() }
+    }
+
+    /// The result is right, and nothing but it was left by the job called `stem`.
+    fn accept(&self, stem: &str, result: &JobResult) {
+        verify(&self.spec(stem), result).unwrap();
+        verify_files(&*self.storage, result).unwrap();
+        let names: Vec<_> = result.tables.iter().map(|table| table.file.clone()).collect();
+        assert_eq!(self.files(stem), names);
+    }
+
+    fn files(&self, stem: &str) -> Vec<String> {
+        let names = self.storage.list().unwrap().into_iter().map(|(name, _)| name);
+        names.filter(|name| is_output_of(name, stem)).collect()
+    }
+
+    /// Whether the job with this number that was kept was asked to stop.
+    fn is_cancelled(&self, number: usize) -> bool {
+        self.elsewhere.kept.lock().unwrap()[number].0.control().is_cancelled()
+    }
+
+    fn asked(&self) -> usize {
+        self.elsewhere.count.load(Ordering::SeqCst)
+    }
+}
+
+#[test]
+fn what_goes_wrong_elsewhere_is_done_here() {
+    let ways = [
+        (Way::Serve, None),
+        (Way::Refuse, Some("it was refused: closed on sundays")),
+        (Way::Fail, Some("it failed: the worker is confused")),
+        (Way::Lie, Some("the answer was wrong")),
+        (Way::Half, Some("the answer was wrong")),
+    ];
+    for (way, reason) in ways {
+        for is_inline in [true, false] {
+            let scene = Scene::new(way);
+            let fallback = scene.fallback(is_inline);
+            let fallbacks = fallback.fallbacks();
+            let result = answer(&fallback.submit(scene.spec("job")).unwrap()).unwrap();
+            scene.accept("job", &result);
+            assert_eq!((scene.asked(), fallbacks.count()), (1, u64::from(reason.is_some())), "{way:?}");
+            let found = fallbacks.reason();
+            assert!(found.as_deref().unwrap_or("").starts_with(reason.unwrap_or("")), "{way:?}: {found:?}");
+            assert_eq!(found.is_some(), reason.is_some(), "{way:?}: {found:?}");
+            let is_elsewhere = result.tables[0].file.starts_with("job-e-");
+            assert_eq!(is_elsewhere, reason.is_none(), "{way:?}: {}", result.tables[0].file);
+            drop(fallback);
+            assert!(scene.spawn.join_all().is_empty());
+        }
+    }
+}
+
+#[test]
+fn who_failed_is_asked_less_and_less_until_it_serves() {
+    let scene = Scene::new(Way::Refuse);
+    let fallback = scene.fallback(true);
+    // Milliseconds at which it is asked, beside many at which it is not.
+    let (mut at, mut now) = (Vec::new(), 0);
+    while now <= 1_600 {
+        let before = scene.asked();
+        let result = fallback.submit(scene.spec(&format!("job{now}"))).unwrap().wait().unwrap();
+        scene.accept(&format!("job{now}"), &result);
+        if scene.asked() > before {
+            at.push(now);
+        }
+        scene.clock.advance(Duration::from_millis(50));
+        now += 50;
+    }
+    assert_eq!(at, [0, 100, 300, 700, 1500]);
+    assert_eq!(fallback.fallbacks().count(), 33);
+}
+
+#[test]
+fn who_vanishes_is_not_waited_for_and_leaves_nothing() {
+    let scene = Scene::new(Way::Vanish);
+    let fallback = scene.fallback(false);
+    let handle = fallback.submit(scene.spec("job")).unwrap();
+    scene.clock.advance(Duration::from_millis(4_900));
+    // It is slow, which is no reason yet.
+    let other = fallback.submit(scene.spec("other")).unwrap();
+    assert!(handle.poll().is_none() && fallback.fallbacks().count() == 0);
+    scene.clock.advance(Duration::from_millis(200));
+    let result = answer(&handle).unwrap();
+    scene.accept("job", &result);
+    assert_eq!(fallback.fallbacks().reason().as_deref(), Some("there was no answer in 5.1 s"));
+    assert!(scene.is_cancelled(0));
+    assert!(other.poll().is_none(), "its time is not over");
+    // For as long as it was waited for it is not asked again.
+    scene.clock.advance(Duration::from_secs(4));
+    let next = fallback.submit(scene.spec("next")).unwrap();
+    let next = answer(&next).unwrap();
+    scene.accept("next", &next);
+    assert_eq!(scene.asked(), 2);
+    // It comes back, having written its tables once more.
+    let (finisher, late) = scene.elsewhere.kept.lock().unwrap().remove(0);
+    let name = late.tables[0].file.clone();
+    assert!(is_output_of(&name, "job-e"), "{name}");
+    scene.storage.publish(&name, b"too late").unwrap();
+    finisher.finish(Ok(late));
+    until("what came late is gone", || scene.files("job-e").is_empty());
+    scene.accept("job", &result);
+    scene.clock.advance(Duration::from_secs(5));
+    scene.accept("other", &answer(&other).unwrap());
+}
+
+#[test]
+fn a_cancelled_job_is_not_done_anywhere() {
+    let scene = Scene::new(Way::Vanish);
+    let fallback = scene.fallback(false);
+    let handle = fallback.submit(scene.spec("job")).unwrap();
+    handle.cancel();
+    until("the other one is asked to stop", || scene.is_cancelled(0));
+    assert!(handle.poll().is_none(), "a second to end by itself");
+    scene.clock.advance(Duration::from_secs(1));
+    assert_eq!(answer(&handle).unwrap_err().kind, ErrorKind::Cancelled);
+    assert_eq!(scene.files("job"), [""; 0]);
+    assert_eq!((fallback.fallbacks().count(), fallback.fallbacks().reason()), (0, None));
+    // Dropped, it cancels what runs and its threads end.
+    let handle = fallback.submit(scene.spec("next")).unwrap();
+    drop(fallback);
+    until("the other one is asked to stop", || scene.is_cancelled(1));
+    scene.clock.advance(Duration::from_secs(1));
+    assert_eq!(answer(&handle).unwrap_err().kind, ErrorKind::Cancelled);
+    assert!(scene.spawn.join_all().is_empty());
+    assert_eq!(scene.files("next"), [""; 0]);
+}
