@@ -47,33 +47,43 @@ impl Spares {
     }
 
     /// A file `name` for a segment of `capacity`: new, or a spare one with whatever it held.
+    ///
+    /// # Errors
+    /// What the place says. A spare that could not be given on is kept.
     pub(crate) fn file(
         &self,
         storage: &dyn Storage,
         name: &str,
         capacity: u64,
     ) -> Result<Arc<dyn WriteFile>> {
-        let spare = match capacity == self.capacity {
-            true => self.lock().pop(),
-            false => None,
-        };
-        let begin = || match &spare {
-            Some(spare) => storage.rename(spare, name).and_then(|()| storage.open_write(name)),
-            None => storage.create(name),
-        };
-        let file = match begin() {
-            Err(error) if error.kind == firn_storage::ErrorKind::Exists => {
-                // A roll that ran out of disk left its file behind; no frame can be in it.
-                storage.remove(name).map_err(from_storage)?;
-                begin()
-            }
-            begun => begun,
-        };
-        let file = file.map_err(from_storage)?;
-        if spare.is_none() {
-            file.allocate(capacity).map_err(from_storage)?;
+        if capacity == self.capacity
+            && let Some(file) = self.reuse(storage, name)?
+        {
+            return Ok(file);
         }
+        let file = replacing(storage, name, || storage.create(name)).map_err(from_storage)?;
+        file.allocate(capacity).map_err(from_storage)?;
         Ok(file)
+    }
+
+    /// A spare file that is called `name` from now on; `None` if there is none.
+    fn reuse(&self, storage: &dyn Storage, name: &str) -> Result<Option<Arc<dyn WriteFile>>> {
+        let Some(spare) = self.lock().pop() else { return Ok(None) };
+        match replacing(storage, name, || storage.rename(&spare, name)) {
+            Ok(()) => {}
+            // An attempt that failed did rename it.
+            Err(error) if error.kind == firn_storage::ErrorKind::NotFound => return Ok(None),
+            Err(error) => {
+                self.lock().push(spare);
+                return Err(from_storage(error));
+            }
+        }
+        let opened = storage.open_write(name);
+        if opened.is_err() {
+            // What cannot be removed now is replaced by the next attempt at this segment, or found by an opening.
+            let _removed = storage.remove(name);
+        }
+        opened.map(Some).map_err(from_storage)
     }
 
     /// Keeps the file `name`, which nothing refers to any more; `false` if there are enough, or `most`.
@@ -111,9 +121,93 @@ impl Spares {
     }
 }
 
+/// Does `begin`, which gives a file the name `name`, in place of a file that has it already: a roll that ran out of
+/// disk left it behind, and no frame can be in it.
+fn replacing<T>(
+    storage: &dyn Storage,
+    name: &str,
+    begin: impl Fn() -> firn_storage::Result<T>,
+) -> firn_storage::Result<T> {
+    match begin() {
+        Err(error) if error.kind == firn_storage::ErrorKind::Exists => {
+            storage.remove(name)?;
+            begin()
+        }
+        begun => begun,
+    }
+}
+
 /// Arena bytes of a segment of `capacity`.
 fn arena_bytes(capacity: u64) -> Result<usize> {
     usize::try_from(capacity)
         .map(|bytes| bytes - SEGMENT_HEADER_BYTES)
         .map_err(|_| Error::invalid("a log segment does not fit this machine's memory"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use firn_storage::place::{Effect, Fault, Faulty, Memory, Operation, When};
+    use firn_storage::{ErrorKind, Storage};
+
+    use super::Spares;
+
+    const CAPACITY: u64 = 4 << 20;
+
+    /// A place with one spare file `old`, of which the next `on` goes as `effect` says.
+    fn failing(on: Operation, effect: Effect) -> (Faulty, Spares) {
+        let faulty = Faulty::new(Arc::new(Memory::new()));
+        faulty.publish("old", b"bytes of an earlier segment").unwrap();
+        faulty.inject(Fault { on, file: "*".to_owned(), when: When::Once { after: 0 }, effect });
+        let spares = Spares::new(CAPACITY, 2).unwrap();
+        assert!(spares.keep("old", 2));
+        (faulty, spares)
+    }
+
+    fn names(storage: &Faulty) -> Vec<String> {
+        storage.list().unwrap().into_iter().map(|(name, _)| name).collect()
+    }
+
+    #[test]
+    fn a_spare_that_cannot_be_renamed_is_kept() {
+        for kind in [ErrorKind::Full, ErrorKind::Io] {
+            let (faulty, spares) = failing(Operation::Rename, Effect::Fail(kind));
+            assert!(spares.file(&faulty, "new", CAPACITY).is_err());
+            assert_eq!(names(&faulty), ["old"]);
+            spares.file(&faulty, "new", CAPACITY).unwrap();
+            assert_eq!(names(&faulty), ["new"], "it was given on");
+            assert_eq!(spares.take_files(), [""; 0]);
+        }
+    }
+
+    #[test]
+    fn a_spare_that_was_renamed_although_that_failed_is_no_spare_any_more() {
+        let (faulty, spares) = failing(Operation::Rename, Effect::FailAfter(ErrorKind::Io));
+        assert!(spares.file(&faulty, "new", CAPACITY).is_err());
+        assert_eq!(names(&faulty), ["new"]);
+        spares.file(&faulty, "new", CAPACITY).unwrap();
+        assert_eq!(names(&faulty), ["new"]);
+        assert_eq!(spares.take_files(), [""; 0]);
+    }
+
+    #[test]
+    fn a_spare_that_cannot_be_opened_is_removed() {
+        let (faulty, spares) = failing(Operation::OpenWrite, Effect::Fail(ErrorKind::Io));
+        assert!(spares.file(&faulty, "new", CAPACITY).is_err());
+        assert_eq!(names(&faulty), [""; 0]);
+        spares.file(&faulty, "new", CAPACITY).unwrap();
+        assert_eq!(names(&faulty), ["new"]);
+    }
+
+    #[test]
+    fn a_file_that_has_the_name_already_is_replaced() {
+        let (faulty, spares) = failing(Operation::Lock, Effect::Fail(ErrorKind::Io));
+        for left in [1, 0] {
+            faulty.publish("new", b"left behind by a roll").unwrap();
+            spares.file(&faulty, "new", CAPACITY).unwrap();
+            assert_eq!(names(&faulty), ["new"], "with {left} spares");
+            faulty.remove("new").unwrap();
+        }
+    }
 }
