@@ -205,14 +205,16 @@ impl Database {
         held
     }
 
-    /// Starts the background threads; they end after [`Schedule::stop`].
+    /// Starts the background threads, which end after [`Schedule::stop`], and one that only watches over the pace of
+    /// sessions, which ends after [`Admission::end`](crate::write::admission::Admission::end).
     pub(crate) fn start_background(self: &Arc<Self>, spawn: &dyn Spawn) -> Result<()> {
         for index in 0..self.settings.background_threads {
             let shared = Arc::clone(self);
             let body = Box::new(move || shared.work());
             spawn.spawn(format!("firn-work-{index}"), body).map_err(from_storage)?;
         }
-        Ok(())
+        let shared = Arc::clone(self);
+        spawn.spawn("firn-pace".to_owned(), Box::new(move || shared.admission.nudge())).map_err(from_storage)
     }
 
     /// There may be something to do.
@@ -233,24 +235,13 @@ impl Database {
                         busy.claim(&task);
                         break task;
                     }
-                    busy = self.rest(busy);
+                    let rested = self.schedule.work.wait_timeout(busy, POLL);
+                    busy = rested.unwrap_or_else(PoisonError::into_inner).0;
                 }
             };
             // What fails for good is kept in `failure`; the rest is chosen again.
             let _kept = self.perform(task);
         }
-    }
-
-    /// Sleeps until there may be work; nudges sessions whose writes are delayed, which nobody else would.
-    fn rest<'b>(&self, busy: MutexGuard<'b, Busy>) -> MutexGuard<'b, Busy> {
-        let is_awaited = self.admission.is_awaited();
-        let pause = if is_awaited { NUDGE } else { POLL };
-        let (busy, waited) =
-            self.schedule.work.wait_timeout(busy, pause).unwrap_or_else(PoisonError::into_inner);
-        if is_awaited && waited.timed_out() {
-            self.admission.release();
-        }
-        busy
     }
 
     /// Does one unit of work on this thread, if there is any; tells whether there was.
@@ -488,9 +479,6 @@ impl Database {
         }
     }
 }
-
-/// How long sessions with delayed writes go without a nudge.
-const NUDGE: std::time::Duration = std::time::Duration::from_millis(2);
 
 /// Score of a compaction that drains have to wait for.
 const FAR_BEHIND: f64 = 2.0;

@@ -236,6 +236,7 @@ impl Engine for Tree {
         drop(self.lock.lock().unwrap_or_else(PoisonError::into_inner).take());
         // Whoever still waits for room or for a pace is told now; nobody else would.
         self.shared.admission.release();
+        self.shared.admission.end();
         result
     }
 

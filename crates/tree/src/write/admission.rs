@@ -6,7 +6,7 @@
 //! drains go on. At the maximum no new segment begins until a drain frees one. Reads are never slowed.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Condvar, Mutex, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use firn_engine::{CompletionSender, Result};
@@ -30,6 +30,8 @@ pub(crate) struct Admission {
     wanted: AtomicU64,
     waiting: Mutex<Waiting>,
     freed: Condvar,
+    /// A session waits, or none will any more.
+    awaited: Condvar,
 }
 
 #[derive(Debug, Default)]
@@ -37,6 +39,7 @@ struct Waiting {
     /// Grows whenever room may have been made.
     round: u64,
     sessions: Vec<CompletionSender>,
+    is_over: bool,
 }
 
 /// Slowest pace: a writer is never slowed below this many bytes a second.
@@ -52,6 +55,8 @@ const DUE_WRITES: u64 = 512;
 const DUE_SLACK_NS: u64 = 200_000;
 /// Debts longer than this are slept off, however few writes they are.
 const DUE_NS_MAX: u64 = 10_000_000;
+/// How long sessions that wait go without a nudge.
+const NUDGE: Duration = Duration::from_millis(2);
 /// The longest that any write is made to wait; by then the pace is another.
 const DEBT_NS_MAX: u64 = 1_000_000_000;
 
@@ -164,7 +169,7 @@ impl Admission {
     /// Room may have been made: whoever was stopped looks again.
     pub(crate) fn release(&self) {
         let sessions = {
-            let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut waiting = self.lock();
             waiting.round += 1;
             std::mem::take(&mut waiting.sessions)
         };
@@ -172,17 +177,43 @@ impl Admission {
         sessions.iter().for_each(CompletionSender::nudge);
     }
 
-    /// Whether a session waits for a nudge.
-    pub(crate) fn is_awaited(&self) -> bool {
-        !self.waiting.lock().unwrap_or_else(PoisonError::into_inner).sessions.is_empty()
+    /// Asks for a nudge at the next [`release`](Self::release) or within [`NUDGE`]; once is enough.
+    pub(crate) fn wait_in(&self, session: &CompletionSender) {
+        let mut waiting = self.lock();
+        if !waiting.sessions.iter().any(|known| known.is_twin_of(session)) {
+            waiting.sessions.push(session.clone());
+            self.awaited.notify_one();
+        }
     }
 
-    /// Asks for a nudge at the next [`release`](Self::release); once is enough.
-    pub(crate) fn wait_in(&self, session: &CompletionSender) {
-        let sessions = &mut self.waiting.lock().unwrap_or_else(PoisonError::into_inner).sessions;
-        if !sessions.iter().any(|known| known.is_twin_of(session)) {
-            sessions.push(session.clone());
+    /// A thread's life until [`end`](Self::end): nudges sessions that wait, so that one whose owner sleeps learns when
+    /// its pace has let a write go. Background threads are no help where all of them are busy.
+    pub(crate) fn nudge(&self) {
+        let mut waiting = self.lock();
+        loop {
+            let is_quiet = |waiting: &mut Waiting| waiting.sessions.is_empty() && !waiting.is_over;
+            waiting = self.awaited.wait_while(waiting, is_quiet).unwrap_or_else(PoisonError::into_inner);
+            let is_on = |waiting: &mut Waiting| !waiting.is_over;
+            let paused = self.awaited.wait_timeout_while(waiting, NUDGE, is_on);
+            waiting = paused.unwrap_or_else(PoisonError::into_inner).0;
+            if waiting.is_over {
+                return;
+            }
+            let sessions = std::mem::take(&mut waiting.sessions);
+            drop(waiting);
+            sessions.iter().for_each(CompletionSender::nudge);
+            waiting = self.lock();
         }
+    }
+
+    /// Ends [`nudge`](Self::nudge).
+    pub(crate) fn end(&self) {
+        self.lock().is_over = true;
+        self.awaited.notify_all();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -266,7 +297,7 @@ impl Database {
         if self.is_manual() {
             self.step()?;
         } else {
-            let waiting = self.admission.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+            let waiting = self.admission.lock();
             let round = waiting.round;
             // Whatever frees room bumps the round; the limit only guards against a background thread's death.
             let limit = Duration::from_millis(50);

@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use firn_engine::{Engine, KEYSPACE_DEFAULT, Ordered};
+use firn_engine::{Completion, Engine, KEYSPACE_DEFAULT, Ordered, Outcome, WriteOptions};
 use firn_jobs::{Error, Executor, Finisher, JobHandle, JobResult, JobSpec, Local, new_job};
-use firn_storage::Storage;
+use firn_storage::{Clock, Storage, SystemClock};
 use firn_tree::{Background, Tree, TreeOptions, TreeSettings};
 
 use crate::bounds::{in_time, until};
@@ -254,6 +254,60 @@ fn a_slow_executor_delays_nothing_but_its_compaction() {
     assert!(stats.compaction_write_bytes_total > 0);
     assert_eq!((stats.compaction_fallback_count, stats.compaction_fallback_reason), (0, None));
     holds(&tree, 3);
+}
+
+/// Nobody is in `wait`, and every background thread works on one thing for long.
+#[test]
+fn a_delayed_write_is_told_in_time_though_all_background_threads_are_busy() {
+    let settings = TreeSettings {
+        background_threads: 1,
+        buffer_bytes: 8 << 20,
+        memory_bytes: 128 << 20,
+        buffer_bytes_max: 64 << 20,
+        log_bytes_max: 128 << 20,
+        ..tiny()
+    };
+    let world = World::new(settings);
+    let executor = Wayward::new(&world, &[Act::Hold]);
+    let clock = Arc::new(SystemClock::new());
+    let given: Option<Arc<dyn Executor>> = Some(Arc::clone(&executor) as _);
+    let options =
+        TreeOptions { executor: given, background: threads(), clock: clock.clone(), ..world.options() };
+    let tree = Tree::open(options).unwrap();
+    let mut session = tree.session();
+    let (value, begun) = (vec![5; 100_000], clock.now());
+    let mut told = 0;
+    for number in 0.. {
+        assert!(clock.now() - begun < Duration::from_secs(30), "no write was delayed while a job is held");
+        let key = (number % 50_u32).to_be_bytes();
+        let written = session.put(KEYSPACE_DEFAULT, &key, &value, WriteOptions::default()).unwrap();
+        let Outcome::Pending(ticket) = written else { continue };
+        let is_held = !executor.held.lock().unwrap().is_empty();
+        let (notifier, asked, mut is_written) = (session.notifier(), clock.now(), false);
+        while !is_written {
+            if is_held {
+                // As an event loop does that sleeps until it is woken.
+                let deadline = deadline(Duration::from_secs(5));
+                assert!(notifier.wait(Some(deadline)), "not told in {:?}", clock.now() - asked);
+            } else {
+                session.wait(None);
+            }
+            session.poll(&mut |of, completion| {
+                assert!(matches!(completion, Completion::Written(_)), "{completion:?}");
+                is_written = of == ticket;
+            });
+        }
+        told += u32::from(is_held);
+        if told == 5 {
+            break;
+        }
+    }
+    executor.release();
+}
+
+#[expect(clippy::disallowed_methods, reason = "a notifier takes its deadline as an Instant")]
+fn deadline(after: Duration) -> std::time::Instant {
+    std::time::Instant::now() + after
 }
 
 #[test]
