@@ -21,6 +21,9 @@ pub enum ErrorKind {
     Corrupt,
     /// The name, offset or directory cannot be used.
     Invalid,
+    /// A publication was neither confirmed nor refused: it is there or it is not, and reading tells. Nothing that was
+    /// confirmed before is in doubt.
+    Undecided,
     /// The device failed; the operation's effect is unknown.
     Io,
 }
@@ -49,6 +52,14 @@ impl Error {
     /// Wrong bytes at `offset` of `file`.
     pub fn corrupt(file: impl Into<String>, offset: u64, message: impl Into<String>) -> Self {
         Self { offset: Some(offset), ..Self::new(ErrorKind::Corrupt, file, message) }
+    }
+
+    /// The same, but `Undecided` where it was `Io`: no sync has failed.
+    pub(crate) fn undecided(mut self) -> Self {
+        if self.kind == ErrorKind::Io {
+            self.kind = ErrorKind::Undecided;
+        }
+        self
     }
 
     /// What the system said while `action` was done to `file`; the kind follows from it.

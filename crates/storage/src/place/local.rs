@@ -114,9 +114,10 @@ impl Local {
     fn write_temporary(&self, temporary: &str, name: &str, bytes: &[u8]) -> Result<()> {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
         let file = rustix::fs::openat(&*self.directory, temporary, flags, Mode::from_raw_mode(0o644))
-            .map_err(|error| Error::io(name, "create", error.into()))?;
+            .map_err(|error| Error::io(name, "create", error.into()).undecided())?;
         let mut file = File::from(file);
-        io::Write::write_all(&mut file, bytes).map_err(|error| Error::io(name, "write", error))?;
+        io::Write::write_all(&mut file, bytes)
+            .map_err(|error| Error::io(name, "write", error).undecided())?;
         file.sync_all().map_err(|error| Error::io(name, "sync", error))
     }
 
@@ -163,19 +164,22 @@ impl Storage for Local {
 
     /// Writes and syncs a temporary, renames it where no file may be replaced, and syncs the directory.
     ///
-    /// If only the last step fails (`Io`), the file has its name but may lose it at power loss.
+    /// A failed sync is `Io`, every other failure of the device `Undecided`. If only the last step fails (`Io`), the file
+    /// has its name but may lose it at power loss.
     fn publish(&self, name: &str, bytes: &[u8]) -> Result<()> {
         name::check(name)?;
         let temporary = temporary_name(name);
         let renamed = self.write_temporary(&temporary, name, bytes).and_then(|()| {
-            self.rename_new(&temporary, name).map_err(|error| Error::io(name, "publish", error.into()))
+            let told = |error: Errno| Error::io(name, "publish", error.into()).undecided();
+            self.rename_new(&temporary, name).map_err(told)
         });
         if let Err(error) = renamed {
             // Best effort: what cannot be removed now is removed under the next exclusive lock.
             let _ = rustix::fs::unlinkat(&*self.directory, &temporary, AtFlags::empty());
             return Err(error);
         }
-        self.sync_dir()
+        // Whatever keeps it from being durable, it is there: that is no refusal.
+        self.sync_dir().map_err(|error| Error { kind: ErrorKind::Io, ..error })
     }
 
     fn rename(&self, from: &str, to: &str) -> Result<()> {

@@ -40,7 +40,9 @@ pub trait Storage: Send + Sync + fmt::Debug {
 
     /// Creates `name` with `bytes`, whole and durable on return, or fails and leaves nothing under that name.
     ///
-    /// `Exists` if the name is taken: of two publishers one wins. For objects up to some MiB (the manifest).
+    /// `Exists` if the name is taken: of two publishers one wins. `Undecided` if it may be there or not, no sync having
+    /// failed; once it is read it is durable after [`sync_dir`](Self::sync_dir). For objects up to some MiB (the
+    /// manifest).
     fn publish(&self, name: &str, bytes: &[u8]) -> Result<()>;
 
     /// Renames a file; `Exists` if the new name is taken. Durable after [`sync_dir`](Self::sync_dir).

@@ -104,6 +104,16 @@ fn read_edit(storage: &dyn Storage, number: u64) -> Result<ManifestEdit> {
     Ok(edit)
 }
 
+/// What there is of an edit whose publication failed.
+enum Seen {
+    /// It was published after all.
+    Edit,
+    /// It was not.
+    Nothing,
+    /// Something else is there, or nobody can tell.
+    Unclear,
+}
+
 impl Manifest {
     /// Continues what was loaded, or begins with `None`.
     pub(crate) fn new(storage: Arc<dyn Storage>, loaded: Option<Loaded>, edits_max: u64) -> Self {
@@ -142,8 +152,9 @@ impl Manifest {
     /// and older ones are removed.
     ///
     /// # Errors
-    /// `Retry` when the disk is full: nothing was changed. After any other failure the outcome is unknown, so
-    /// every later call fails with the first cause.
+    /// `Retry` when the disk is full, or the place could not say whether the edit was published and it turns out that it
+    /// was not: nothing was changed. After any other failure the outcome is unknown, so every later call fails with
+    /// the first cause.
     pub(crate) fn commit(&mut self, changes: &[Change]) -> Result<()> {
         if let Some(failed) = &self.failed {
             return Err(failed.clone());
@@ -158,12 +169,22 @@ impl Manifest {
         let bytes = edit.encode();
         let name = file_name::manifest_edit(self.next);
         if let Err(error) = self.storage.publish(&name, &bytes) {
-            let full = error.kind == firn_storage::ErrorKind::Full;
-            let error = from_storage(error);
-            if !full {
-                self.failed = Some(error.clone());
+            match self.look(&name, &bytes, error.kind) {
+                Seen::Edit => {}
+                Seen::Nothing => return Err(from_storage(error)),
+                Seen::Unclear => {
+                    let cause = from_storage(error);
+                    let failed = match cause.kind() {
+                        ErrorKind::Retry => {
+                            let told = format!("whether {name} was published cannot be told");
+                            Error::new(ErrorKind::Closed, told).because(cause)
+                        }
+                        _ => cause,
+                    };
+                    self.failed = Some(failed.clone());
+                    return Err(failed);
+                }
             }
-            return Err(error);
         }
         self.written_bytes += bytes.len() as u64;
         self.state = state;
@@ -174,6 +195,29 @@ impl Manifest {
             self.remove_older(written);
         }
         Ok(())
+    }
+
+    /// What is there of the edit `name`, to be `bytes`, after publishing it failed as `kind` says.
+    ///
+    /// Edits are created and never changed, so that reading decides: the same bytes can only be this edit, since each
+    /// opening writes a generation of its own. A failed sync decides nothing, whatever is read then.
+    fn look(&self, name: &str, bytes: &[u8], kind: firn_storage::ErrorKind) -> Seen {
+        use firn_storage::ErrorKind as Kind;
+        if kind == Kind::Full {
+            return Seen::Nothing;
+        }
+        if !matches!(kind, Kind::Undecided | Kind::Exists) {
+            return Seen::Unclear;
+        }
+        let read = self.storage.open_read(name).and_then(|file| {
+            let mut found = vec![0; file.len() as usize];
+            file.read_at(0, &mut found).map(|()| found)
+        });
+        match read {
+            Ok(found) if found == bytes && self.storage.sync_dir().is_ok() => Seen::Edit,
+            Err(error) if error.kind == Kind::NotFound && kind == Kind::Undecided => Seen::Nothing,
+            _ => Seen::Unclear,
+        }
     }
 
     /// Commits nothing any more: the directory may have another owner.
@@ -192,3 +236,6 @@ impl Manifest {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

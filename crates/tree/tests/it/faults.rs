@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use firn_engine::{Engine, ErrorKind, KEYSPACE_DEFAULT};
+use firn_storage::Storage;
 use firn_storage::place::{Crash, Effect, Fault, Faulty, Operation, When};
 use firn_tree::Background;
 
-use crate::world::{World, describe, get, put, put_disk, session, tiny};
+use crate::world::{World, describe, get, put, put_disk, session, settle, tiny};
 
 #[test]
 fn a_full_disk_refuses_writes_loses_nothing_and_resumes() {
@@ -65,4 +66,34 @@ fn a_failed_sync_refuses_later_writes_with_the_first_cause_and_reads_go_on() {
     drop((session, tree));
     let tree = world.crash(Crash::PowerLoss { seed: 3 }).open().unwrap();
     assert_eq!(get(&mut crate::world::session(&tree), b"before").as_deref(), Some(&b"kept"[..]));
+}
+
+/// A place that cannot say whether an edit was published is asked what is there.
+#[test]
+fn an_edit_of_unknown_fate_is_looked_up() {
+    let kind = firn_storage::ErrorKind::Undecided;
+    for (effect, is_there) in [(Effect::Fail(kind), false), (Effect::FailAfter(kind), true)] {
+        let world = World::new(tiny());
+        let faulty = Faulty::new(Arc::new(world.storage.clone()));
+        let tree = world.open_on(Arc::new(faulty.clone()), Background::Manual);
+        put(&mut session(&tree), b"a", b"1");
+        let (on, file) = (Operation::Publish, "manifest-*".to_owned());
+        faulty.inject(Fault { on, file, when: When::Once { after: 0 }, effect });
+        match tree.flush() {
+            Ok(()) => assert!(is_there),
+            Err(error) => assert!(!is_there && error.kind() == ErrorKind::Retry, "{error}"),
+        }
+        assert_eq!(faulty.struck_count(), 1);
+        put(&mut session(&tree), b"b", b"2");
+        tree.flush().unwrap();
+        settle(&tree);
+        let files = world.storage.list().unwrap();
+        let files = files.iter().filter(|(name, _)| name.ends_with(".table")).count() as u64;
+        assert_eq!(files, tree.stats().table_count, "tables of an edit that is not there are removed");
+        for tree in [tree, world.crash(Crash::PowerLoss { seed: 3 }).open().unwrap()] {
+            let mut session = session(&tree);
+            assert_eq!(get(&mut session, b"a").as_deref(), Some(&b"1"[..]));
+            assert_eq!(get(&mut session, b"b").as_deref(), Some(&b"2"[..]));
+        }
+    }
 }
