@@ -1,5 +1,6 @@
 //! Writing outputs: one table after another, cut where they should be.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use firn_engine::Semantics;
@@ -34,9 +35,14 @@ pub struct TableWriter<'s> {
     /// Where the open table's share of the keys begins.
     lower: Vec<u8>,
     created: Vec<String>,
-    /// Synced together at the end: the device writes them while the next ones are made.
-    completed: Vec<Unsynced>,
+    /// The newest tables: the device writes them while the next ones are made. Each holds its file open.
+    completed: VecDeque<Unsynced>,
+    /// Those before, in order.
+    synced: Vec<TableMeta>,
 }
+
+/// Tables that wait for their sync, and hold files open, at most; one more is being written.
+const UNSYNCED_MAX: usize = 16;
 
 impl<'s> TableWriter<'s> {
     /// A writer of tables `<stem>-<index>.table` that together hold `tombstones` and the entries added.
@@ -67,7 +73,8 @@ impl<'s> TableWriter<'s> {
             open: None,
             lower: Vec::new(),
             created: Vec::new(),
-            completed: Vec::new(),
+            completed: VecDeque::new(),
+            synced: Vec::new(),
         })
     }
 
@@ -98,11 +105,10 @@ impl<'s> TableWriter<'s> {
     pub fn finish(mut self) -> Result<Vec<TableMeta>> {
         self.cut_at_splits(None)?;
         self.close(None)?;
-        let completed = std::mem::take(&mut self.completed);
-        let tables = completed.into_iter().map(Unsynced::sync).collect::<firn_storage::Result<_>>()?;
+        self.sync_but(0)?;
         self.storage.sync_dir()?;
         self.created.clear();
-        Ok(tables)
+        Ok(std::mem::take(&mut self.synced))
     }
 
     /// Closes the open table if `key` belongs in another one.
@@ -138,11 +144,22 @@ impl<'s> TableWriter<'s> {
         }
         if let Some(mut open) = self.open.take() {
             open.add_tombstones(&tombstones);
-            self.completed.push(open.complete()?);
+            self.completed.push_back(open.complete()?);
+            self.sync_but(UNSYNCED_MAX)?;
         }
         if let Some(upper) = upper {
             self.lower.clear();
             self.lower.extend_from_slice(upper);
+        }
+        Ok(())
+    }
+
+    /// Syncs and closes the oldest completed tables until only `most` are left.
+    fn sync_but(&mut self, most: usize) -> Result<()> {
+        while self.completed.len() > most
+            && let Some(oldest) = self.completed.pop_front()
+        {
+            self.synced.push(oldest.sync()?);
         }
         Ok(())
     }

@@ -4,12 +4,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use firn_engine::Semantics;
-use firn_format::key::Entry;
+use firn_format::key::{Entry, Kind, Sequence};
 use firn_format::manifest::TableMeta;
+use firn_format::tombstone::FragmentList;
 use firn_jobs::{
     CompactRules, Control, Cursor, ErrorKind, Executor, JobResult, JobSpec, KeyRange, Local, MergeCursor,
-    Sink, compact_entries, partition, run, verify, verify_all, verify_files,
+    OutputForm, Sink, TableWriter, compact_entries, partition, run, verify, verify_all, verify_files,
 };
+use firn_storage::place::{self, Faulty, LocalOptions, Operation};
 use firn_storage::{Storage, ThreadSpawn};
 
 use crate::world::{Mix, World, semantics};
@@ -321,4 +323,39 @@ fn specs_and_results_travel() {
             assert!(JobSpec::decode(&bytes[..at]).is_err(), "seed {seed} cut at {at}");
         }
     }
+}
+
+/// Files of tables in `directory` that this process has open.
+#[cfg(target_os = "linux")]
+fn open_tables(directory: &std::path::Path) -> usize {
+    let open =
+        std::fs::read_dir("/proc/self/fd").unwrap().filter_map(|entry| entry.ok()?.path().read_link().ok());
+    open.filter(|path| path.starts_with(directory) && path.extension().is_some_and(|of| of == "table"))
+        .count()
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_writer_of_many_tables_has_few_files_open() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().canonicalize().unwrap();
+    let faulty = Faulty::new(Arc::new(place::Local::open(&path, LocalOptions { create: true }).unwrap()));
+    let form = OutputForm { table_bytes_target: 1, ..OutputForm::default() };
+    let mut writer = TableWriter::new(&faulty, "many", &form, &semantics(), FragmentList::default()).unwrap();
+    let mut most = 0;
+    for key in 0..300_u32 {
+        let key = key.to_be_bytes();
+        let entry =
+            Entry { key: &key, sequence: Sequence(9), kind: Kind::Put, expires_at_ms: 0, value: b"v" };
+        writer.add(&entry).unwrap();
+        most = most.max(open_tables(&path));
+    }
+    assert!((2..=18).contains(&most), "{most} files open at once");
+    let tables = writer.finish().unwrap();
+    assert_eq!(open_tables(&path), 0);
+    let smallest: Vec<_> = tables.iter().map(|table| table.smallest.clone()).collect();
+    assert!(smallest.is_sorted() && smallest.len() == 300, "{} tables", tables.len());
+    assert_eq!(faulty.counters().of_extension(Operation::Sync, "table").operations, 300);
+    assert_eq!(faulty.counters().of(Operation::SyncDir).operations, 1, "names too");
+    verify_files(&faulty, &JobResult { tables, ..JobResult::default() }).unwrap();
 }
