@@ -59,6 +59,7 @@ fn what_a_compaction_filter_drops_may_be_gone_and_nothing_else() {
         one - put:4:42:50:6:0
         snapshot_open 0
         one - put:4:42:50:9:0
+        one - put:4:43:50:7:0
         flush
         compact 4 - -
         get - 4 40

@@ -284,12 +284,13 @@ fn every_flipped_byte_is_harmless_or_noticed() {
             storage.publish(&name, &bytes).unwrap();
             bytes[at] ^= 1 << (at % 8);
             let options = ReaderOptions { map: at % 2 == 0 };
-            match read_everything(
-                &storage,
-                &TableMeta { file: name.clone(), ..meta.clone() },
-                &cache,
-                options,
-            ) {
+            let meta = TableMeta { file: name.clone(), ..meta.clone() };
+            let scanned = scan_beyond_memory(&storage, &meta, &cache, options);
+            assert!(
+                scanned.is_err_and(|error| error.kind == ErrorKind::Corrupt),
+                "byte {at}, larger than memory"
+            );
+            match read_everything(&storage, &meta, &cache, options) {
                 Ok(read) => assert!(read == entries, "byte {at}: wrong entries"),
                 Err(error) => {
                     noticed += 1;
@@ -302,6 +303,25 @@ fn every_flipped_byte_is_harmless_or_noticed() {
         }
         assert_eq!(noticed, bytes.len(), "every byte is covered by a checksum that is compared");
     }
+}
+
+/// Reads all blocks in order as where the table is larger than memory.
+fn scan_beyond_memory(
+    storage: &dyn Storage,
+    meta: &TableMeta,
+    cache: &Arc<BlockCache>,
+    options: ReaderOptions,
+) -> crate::Result<usize> {
+    let table = Arc::new(TableReader::open(storage, meta, cache, options)?);
+    table.set_may_be_evicted(true);
+    let mut cursor = TableCursor::new(table, CursorOptions::SCAN);
+    cursor.seek_first()?;
+    let mut count = 0;
+    while cursor.entry().is_some() {
+        count += 1;
+        cursor.next()?;
+    }
+    Ok(count)
 }
 
 fn read_everything(

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use firn_storage::{Clock, ManualClock};
 
-use super::Admission;
+use super::{Admission, Flow};
 
 const SOFT: u64 = 32 << 20;
 const HARD: u64 = 64 << 20;
@@ -125,6 +125,20 @@ fn drains_that_begin_late_are_part_of_the_rate() {
     assert_eq!(model.stops, 0);
     let ideal = 60_000 / 320 * DRAIN;
     assert!(model.freed * 10 >= ideal * 9, "{} of {ideal} bytes drained", model.freed);
+}
+
+/// Where one drain does not end the pressure, the next is measured from its end.
+#[test]
+fn drains_under_lasting_pressure_are_measured_one_by_one() {
+    let mut flow = Flow::default();
+    flow.press(true, ms(0));
+    for number in 1..=5 {
+        flow.press(true, ms(number * 100 - 50));
+        flow.freed(10_000_000, ms(number * 100));
+    }
+    // Room for just what the next drain will free: as fast as drains.
+    let pace = flow.pace(10_000_000, 1, ms(500));
+    assert!((99_000_000..101_000_000).contains(&pace), "{pace} bytes a second");
 }
 
 #[test]
