@@ -226,11 +226,10 @@ fn tables_version(
         let mut levels = Levels::default();
         for table in state.tables.values().filter(|table| table.keyspace == *id) {
             let reader = open_table(&options.storage, &table.meta, cache)?;
-            levels.add(
-                table.level,
-                table.run,
-                Arc::new(Table::new(table.meta.clone(), reader, OVERWRITES_UNKNOWN, Arc::clone(graveyard))),
-            );
+            let known = table.superseded_thousandths.map(|share| f64::from(share) / 1000.0);
+            let overwrites = known.unwrap_or(OVERWRITES_UNKNOWN);
+            let opened = Table::new(table.meta.clone(), reader, overwrites, Arc::clone(graveyard));
+            levels.add(table.level, table.run, Arc::new(opened));
         }
         let keyspace = Keyspace {
             definition,

@@ -22,6 +22,7 @@
 //!  10  NextNumber       number number
 //!  11  Tick             ms number
 //!  12  CleanEnd         position number
+//!  13  Superseded       file text, thousandths number of at most 1000
 //! ```
 //! Settings of a keyspace in this release, in this order, those without a value left out: `compression` (always
 //! there), `merge_operator`, `compaction_filter`, `prefix_extractor`. A reader refuses a setting it does not know.
@@ -123,6 +124,13 @@ pub enum Change {
         /// One past the last frame.
         position: Position,
     },
+    /// How much of a live table is estimated to supersede something in older tables. Without it nobody knows.
+    Superseded {
+        /// Its file's name.
+        file: String,
+        /// Share of the table's bytes, 0 to 1000.
+        thousandths: u32,
+    },
 }
 
 /// Settings of a keyspace as text, by name.
@@ -183,6 +191,7 @@ impl Change {
             Change::NextNumber(_) => 10,
             Change::Tick { .. } => 11,
             Change::CleanEnd { .. } => 12,
+            Change::Superseded { .. } => 13,
         }
     }
 
@@ -228,6 +237,10 @@ impl Change {
             }
             Change::NextNumber(number) => varint::encode(*number, out),
             Change::Tick { ms } => varint::encode(*ms, out),
+            Change::Superseded { file, thousandths } => {
+                put_file(file, out);
+                varint::encode((*thousandths).into(), out);
+            }
         }
     }
 
@@ -268,10 +281,11 @@ impl Change {
             10 => Change::NextNumber(fields.number()?),
             11 => Change::Tick { ms: fields.number()? },
             12 => Change::CleanEnd { position: position(fields)? },
+            13 => Change::Superseded { file: file(fields)?, thousandths: thousandths(fields)? },
             _ => {
                 let what = reserved(tag).unwrap_or("unknown");
                 let found = format!("tag {tag} ({what}; written by a newer Firn: upgrade to read it)");
-                return Err(Error::new(offset, "a change of tag 1 to 12", found));
+                return Err(Error::new(offset, "a change of tag 1 to 13", found));
             }
         })
     }
@@ -302,6 +316,15 @@ fn position(fields: &mut Reader<'_>) -> Result<Position> {
         return Err(Error::new(offset, "a log position of at most 2^59", format!("{number}")));
     }
     Ok(Position(number))
+}
+
+/// A share of a whole.
+fn thousandths(fields: &mut Reader<'_>) -> Result<u32> {
+    let offset = fields.offset();
+    match fields.number32()? {
+        share @ ..=1000 => Ok(share),
+        share => Err(Error::new(offset, "a share of at most 1000 thousandths", format!("{share}"))),
+    }
 }
 
 fn sequence(fields: &mut Reader<'_>) -> Result<Sequence> {

@@ -81,7 +81,7 @@ fn tags_of_newer_releases_are_refused_by_name() {
         assert!(error.found.contains(name) && error.found.contains("newer"), "{error}");
         assert_eq!(error.offset, EDIT_HEADER_BYTES + good.len());
     }
-    for tag in [0, 13, 63, 255] {
+    for tag in [0, 14, 63, 255] {
         assert!(refusal(tag, b"").found.contains("unknown"), "{tag}");
     }
 }
@@ -102,6 +102,14 @@ fn settings_are_known_in_order_and_once() {
     }
     let body = keyspace(&[compression, ("bytes_per_second_max", "7")]);
     assert!(refusal(2, &body).found.contains("newer"));
+}
+
+#[test]
+fn a_share_is_no_more_than_the_whole() {
+    // 1000 and 1001 as varints behind the name of a file.
+    assert!(decode(&change(13, &[1, b'f', 0xe8, 0x07])).is_ok());
+    let error = refusal(13, &[1, b'f', 0xe9, 0x07]);
+    assert!(error.expected.contains("1000") && error.found.contains("1001"), "{error}");
 }
 
 #[test]

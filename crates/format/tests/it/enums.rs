@@ -62,6 +62,7 @@ fn changes() -> Vec<Change> {
         Change::NextNumber(0),
         Change::Tick { ms: 0 },
         Change::CleanEnd { position },
+        Change::Superseded { file: String::new(), thousandths: 0 },
     ]
 }
 

@@ -40,6 +40,7 @@ pub(crate) fn samples() -> Vec<Sample> {
     }
     samples.push(edit("manifest-edit-v1-empty", false, vec![]));
     samples.push(edit("manifest-edit-v1-every-change", true, every_change()));
+    samples.push(edit("manifest-edit-v1-superseded", false, superseded()));
     samples.extend(crate::tables::samples());
     samples
 }
@@ -192,6 +193,13 @@ fn edit(name: &'static str, base: bool, changes: Vec<Change>) -> Sample {
     let dump: fn(&[u8], &mut String) -> Dumped =
         |bytes, out| dump::describe("some/where/manifest-0000000000001234", bytes, out);
     Sample { name, bytes: edit.encode(), value, decode, dump }
+}
+
+/// Changes that came after the sample of every change.
+fn superseded() -> Vec<Change> {
+    [0, 1, 127, 128, 1000]
+        .map(|thousandths| Change::Superseded { file: "drain-7-000000.table".into(), thousandths })
+        .to_vec()
 }
 
 fn every_change() -> Vec<Change> {

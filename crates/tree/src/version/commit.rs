@@ -27,6 +27,32 @@ pub(crate) struct Edit {
     pub(crate) drained: Option<(Vec<Position>, Position)>,
 }
 
+impl Edit {
+    /// What it does to tables.
+    fn table_changes(&self) -> Vec<Change> {
+        let mut changes = Vec::new();
+        changes
+            .extend(self.removed.iter().map(|table| Change::RemoveTable { file: table.meta().file.clone() }));
+        changes.extend(self.added.iter().map(|(level, run, meta)| Change::AddTable {
+            keyspace: self.keyspace,
+            level: *level,
+            run: *run,
+            table: meta.clone(),
+        }));
+        // An estimate that is forgotten makes compactions of a reopened database rewrite what needs no rewriting.
+        changes.extend(self.added.iter().map(|(_, _, meta)| Change::Superseded {
+            file: meta.file.clone(),
+            thousandths: (self.overwrites.clamp(0.0, 1.0) * 1000.0).round() as u32,
+        }));
+        changes.extend(self.moved.iter().map(|(table, level, run)| Change::MoveTable {
+            file: table.meta().file.clone(),
+            level: *level,
+            run: *run,
+        }));
+        changes
+    }
+}
+
 impl Database {
     /// Makes `edit` durable, then visible. Blocks for the syncs of a publication.
     ///
@@ -46,20 +72,7 @@ impl Database {
         if version.keyspace(edit.keyspace).is_err() {
             return Ok(false);
         }
-        let mut changes = Vec::new();
-        changes
-            .extend(edit.removed.iter().map(|table| Change::RemoveTable { file: table.meta().file.clone() }));
-        changes.extend(edit.added.iter().map(|(level, run, meta)| Change::AddTable {
-            keyspace: edit.keyspace,
-            level: *level,
-            run: *run,
-            table: meta.clone(),
-        }));
-        changes.extend(edit.moved.iter().map(|(table, level, run)| Change::MoveTable {
-            file: table.meta().file.clone(),
-            level: *level,
-            run: *run,
-        }));
+        let mut changes = edit.table_changes();
         let mut drained = Vec::new();
         if let Some((_, end)) = &edit.drained {
             drained = self.order_before_log(&version, edit.keyspace, *end)?;

@@ -35,6 +35,8 @@ pub(crate) struct TableState {
     pub(crate) level: u32,
     pub(crate) run: u64,
     pub(crate) meta: TableMeta,
+    /// Estimated share that supersedes something in older tables, if that is known.
+    pub(crate) superseded_thousandths: Option<u32>,
 }
 
 impl State {
@@ -70,7 +72,13 @@ impl State {
                         table.file
                     )));
                 }
-                let state = TableState { keyspace: *keyspace, level: *level, run: *run, meta: table.clone() };
+                let state = TableState {
+                    keyspace: *keyspace,
+                    level: *level,
+                    run: *run,
+                    meta: table.clone(),
+                    superseded_thousandths: None,
+                };
                 if self.tables.insert(table.file.clone(), state).is_some() {
                     return Err(unfit(format!("table {} is added twice", table.file)));
                 }
@@ -98,6 +106,10 @@ impl State {
             }
             Change::NextNumber(number) => self.next_number = self.next_number.max(*number),
             Change::Tick { ms } => self.tick_ms = self.tick_ms.max(*ms),
+            Change::Superseded { file, thousandths } => match self.tables.get_mut(file) {
+                Some(table) => table.superseded_thousandths = Some(*thousandths),
+                None => return Err(unfit(format!("a share of unknown table {file} is superseded"))),
+            },
         }
         Ok(())
     }
@@ -123,6 +135,11 @@ impl State {
                 run: table.run,
                 table: table.meta.clone(),
             });
+            changes.extend(
+                table
+                    .superseded_thousandths
+                    .map(|thousandths| Change::Superseded { file: table.meta.file.clone(), thousandths }),
+            );
         }
         changes
     }
@@ -130,5 +147,46 @@ impl State {
     /// First log position replay needs.
     pub(crate) fn log_start(&self) -> Position {
         self.keyspaces.values().map(|keyspace| keyspace.drained_through).min().unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use firn_format::Sequence;
+
+    use super::*;
+
+    fn add(file: &str) -> Change {
+        let table = TableMeta {
+            file: file.to_owned(),
+            bytes: 1,
+            file_checksum: 0,
+            smallest: b"a".to_vec(),
+            largest: b"b".to_vec(),
+            sequence_min: Sequence(1),
+            sequence_max: Sequence(1),
+            entry_count: 1,
+            tombstone_count: 0,
+            range_tombstone_count: 0,
+            data_bytes: 1,
+            content_hash: 0,
+        };
+        Change::AddTable { keyspace: 0, level: 0, run: 1, table }
+    }
+
+    #[test]
+    fn superseded_shares_are_restated_where_they_are_known() {
+        let mut state = State::default();
+        let keyspace = Change::Keyspace { id: 0, name: "k".to_owned(), settings: KeyspaceText::default() };
+        let share = |file: &str| Change::Superseded { file: file.to_owned(), thousandths: 333 };
+        for change in [keyspace, add("known"), add("unknown"), share("known")] {
+            state.apply(&change).unwrap();
+        }
+        assert!(state.apply(&share("nowhere")).is_err());
+        let mut again = State::default();
+        state.restated().iter().for_each(|change| again.apply(change).unwrap());
+        assert_eq!(again, state);
+        let known = |file: &str| again.tables[file].superseded_thousandths;
+        assert_eq!((known("known"), known("unknown")), (Some(333), None));
     }
 }

@@ -13,6 +13,7 @@ mod read_only;
 mod bad_input;
 mod places;
 mod faults;
+mod reopened;
 mod reuse;
 mod memory;
 mod numbered;
