@@ -59,7 +59,8 @@ impl Database {
     /// Answers `false`, and changes nothing, if the keyspace was dropped meanwhile: its outputs are garbage.
     ///
     /// # Errors
-    /// `Retry` when the disk is full; any other failure leaves the outcome unknown and is final.
+    /// `Retry` when nothing was changed: the disk is full, or the edit turns out not to have been published. Any other
+    /// failure leaves the outcome unknown and is final.
     pub(crate) fn commit(&self, edit: Edit) -> Result<bool> {
         let added = edit.added.iter().map(|(level, run, meta)| {
             let reader = open_table(&self.storage, meta, &self.cache)?;
