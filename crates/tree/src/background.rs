@@ -319,6 +319,13 @@ impl Database {
         if let Some((drain, part)) = busy.drains.iter().find(|(drain, next)| *next < drain.part_count()) {
             return Some(Task::DrainPart { drain: Arc::clone(drain), part: *part });
         }
+        // A thread that is alone would else drain for ever where writers never rest, and level 0 grow.
+        if self.settings.background_threads == 1
+            && let Some((keyspace, choice)) = self.choose_compaction(busy, &version)
+            && choice.score >= FAR_BEHIND
+        {
+            return Some(Task::Compact { keyspace, choice });
+        }
         if busy.refused.is_none() {
             let pressure = self.is_under_pressure();
             let idle = version.live().filter(|keyspace| !busy.draining.contains(&keyspace.id()));
@@ -336,26 +343,26 @@ impl Database {
                 return Some(Task::Merge { keyspace: id, runs });
             }
         }
-        if busy.refused.is_none() && busy.held == 0 {
-            let best = version
-                .live()
-                .filter_map(|keyspace| {
-                    let (levels, rules, seeks) = (&keyspace.levels, self.pick_rules(), &keyspace.seeks);
-                    let choice = pick(levels, &rules, &busy.tables)
-                        .or_else(|| pick_for_scans(levels, &rules, &busy.tables, seeks.lost_bytes()))?;
-                    Some((keyspace.id(), choice))
-                })
-                .max_by(|a, b| a.1.score.total_cmp(&b.1.score));
-            // While the buffer fills, a thread is left to the drain that will be due, unless compaction is far behind.
-            let is_filling = self.buffer_bytes() > self.settings.buffer_bytes / 2;
-            let spare = busy.compacting + 1 < self.settings.background_threads.max(2);
-            if let Some((keyspace, choice)) =
-                best.filter(|(_, choice)| spare || !is_filling || choice.score >= FAR_BEHIND)
-            {
-                return Some(Task::Compact { keyspace, choice });
-            }
+        let (keyspace, choice) = self.choose_compaction(busy, &version)?;
+        // While the buffer fills, a thread is left to the drain that will be due, unless compaction is far behind.
+        let is_filling = self.buffer_bytes() > self.settings.buffer_bytes / 2;
+        let spare = busy.compacting + 1 < self.settings.background_threads.max(2);
+        (spare || !is_filling || choice.score >= FAR_BEHIND).then_some(Task::Compact { keyspace, choice })
+    }
+
+    /// The most urgent compaction that may begin now, with its keyspace.
+    fn choose_compaction(&self, busy: &Busy, version: &Version) -> Option<(u32, Choice)> {
+        if busy.refused.is_some() || busy.held > 0 {
+            return None;
         }
-        None
+        let rules = self.pick_rules();
+        let choices = version.live().filter_map(|keyspace| {
+            let (levels, lost_bytes) = (&keyspace.levels, keyspace.seeks.lost_bytes());
+            let choice = pick(levels, &rules, &busy.tables)
+                .or_else(|| pick_for_scans(levels, &rules, &busy.tables, lost_bytes))?;
+            Some((keyspace.id(), choice))
+        });
+        choices.max_by(|a, b| a.1.score.total_cmp(&b.1.score))
     }
 
     /// Works on the parts of `drain` beside whoever else has time, until all are taken.

@@ -277,3 +277,24 @@ fn a_refused_drain_leaves_no_table_and_is_not_tried_again_by_itself() {
     settle(&tree);
     assert_eq!(faulty.struck_count(), 1);
 }
+
+#[test]
+fn a_thread_that_is_alone_compacts_although_writers_never_rest() {
+    let settings = TreeSettings { background_threads: 1, level0_runs_max: 4, ..tiny() };
+    let full = settings.buffer_bytes;
+    let world = World::new(settings);
+    let tree = world.open().unwrap();
+    let mut session = session(&tree);
+    let mut random = fastrand::Rng::with_seed(1);
+    let mut deepest = 0;
+    while tree.stats().drain_count < 25 {
+        // Always a drain's worth: a single thread would find one to do each time.
+        while tree.stats().buffer_bytes <= full {
+            put(&mut session, &random.u64(..5000).to_be_bytes(), &[1; 4000]);
+        }
+        tree.step().unwrap();
+        deepest = deepest.max(tree.stats().keyspaces[0].levels[0].1);
+    }
+    // A drain writes some 8 MB; twice the sorted runs that level 0 may have are far too many.
+    assert!(deepest < 9 * 9_000_000, "level 0 grew to {deepest} bytes");
+}
