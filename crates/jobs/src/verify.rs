@@ -32,7 +32,9 @@ pub fn verify(spec: &JobSpec, result: &JobResult) -> Result<()> {
         let fault =
             |what: &str| Err(Error::new(ErrorKind::Invalid, format!("output {}: {what}", table.file)));
         if output_of(&table.file, &spec.output_stem) != Some(index as u32) {
-            return fault("expected the spec's stem and the table's number as its name");
+            return fault(
+                "expected the spec's stem, or that of an attempt, and the table's number as its name",
+            );
         }
         if Some(table.sequence_min) < oldest || Some(table.sequence_max) > newest {
             return fault("expected sequences that the inputs have");
@@ -95,7 +97,8 @@ pub fn verify_all(jobs: &[(JobSpec, JobResult)]) -> Result<()> {
     sums.check_inputs(inputs)
 }
 
-/// Opens every output and checks that it is what the result says. Reads footers, indexes and filters; blocks.
+/// Opens every output and checks that it is what the result says, as far as footers, indexes and filters tell; the data is
+/// not read. Blocks while these are read.
 ///
 /// # Errors
 /// `Storage`.

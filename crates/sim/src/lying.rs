@@ -112,10 +112,21 @@ struct LyingFile {
     write_count: Arc<AtomicU64>,
 }
 
+impl LyingFile {
+    /// Whether the write that comes is the one that is only said to be done.
+    fn lies(&self) -> bool {
+        let number = self.write_count.fetch_add(1, Ordering::SeqCst) + 1;
+        self.lie == Lie::Write(number)
+    }
+}
+
 impl WriteFile for LyingFile {
     fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<()> {
-        let number = self.write_count.fetch_add(1, Ordering::SeqCst) + 1;
-        if self.lie == Lie::Write(number) { Ok(()) } else { self.inner.write_at(offset, bytes) }
+        if self.lies() { Ok(()) } else { self.inner.write_at(offset, bytes) }
+    }
+
+    fn write_zeroing(&self, offset: u64, bytes: &[u8]) -> Result<()> {
+        if self.lies() { Ok(()) } else { self.inner.write_zeroing(offset, bytes) }
     }
 
     fn sync(&self) -> Result<()> {

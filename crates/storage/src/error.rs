@@ -21,6 +21,8 @@ pub enum ErrorKind {
     Corrupt,
     /// The name, offset or directory cannot be used.
     Invalid,
+    /// The system refused to begin: nothing was done, and the same may work later.
+    Refused,
     /// A publication was neither confirmed nor refused: it is there or it is not, and reading tells. Nothing that was
     /// confirmed before is in doubt.
     Undecided,
@@ -54,10 +56,10 @@ impl Error {
         Self { offset: Some(offset), ..Self::new(ErrorKind::Corrupt, file, message) }
     }
 
-    /// The same, but `Undecided` where it was `Io`: no sync has failed.
-    pub(crate) fn undecided(mut self) -> Self {
+    /// The same, but of `kind` where it was `Io`: no sync has failed.
+    pub(crate) fn or_rather(mut self, kind: ErrorKind) -> Self {
         if self.kind == ErrorKind::Io {
-            self.kind = ErrorKind::Undecided;
+            self.kind = kind;
         }
         self
     }

@@ -4,6 +4,8 @@
 //! the lock, and commits by itself. With threads, each loops over choose and run; without (deterministic tests), the
 //! owner calls [`Database::step`].
 
+mod wait;
+
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -207,7 +209,19 @@ impl Database {
 
     /// Starts the background threads, which end after [`Schedule::stop`], and one that only watches over the pace of
     /// sessions, which ends after [`Admission::end`](crate::write::admission::Admission::end).
+    ///
+    /// # Errors
+    /// If a thread cannot be started; those that were have ended then, or are about to.
     pub(crate) fn start_background(self: &Arc<Self>, spawn: &dyn Spawn) -> Result<()> {
+        let started = self.start_threads(spawn);
+        if started.is_err() {
+            self.schedule.stop();
+            self.admission.end();
+        }
+        started
+    }
+
+    fn start_threads(self: &Arc<Self>, spawn: &dyn Spawn) -> Result<()> {
         for index in 0..self.settings.background_threads {
             let shared = Arc::clone(self);
             let body = Box::new(move || shared.work());
@@ -232,7 +246,7 @@ impl Database {
                         return;
                     }
                     if let Some(task) = self.choose(&busy) {
-                        busy.claim(&task);
+                        self.claim(&mut busy, &task);
                         break task;
                     }
                     let rested = self.schedule.work.wait_timeout(busy, POLL);
@@ -244,6 +258,17 @@ impl Database {
         }
     }
 
+    /// Nobody else is to choose `task`, nor anything for what it is worth to scans.
+    fn claim(&self, busy: &mut Busy, task: &Task) {
+        busy.claim(task);
+        if let Task::Compact { keyspace, choice } = task
+            && let Ok(state) = self.version.load().keyspace(*keyspace)
+            && !choice.moves
+        {
+            state.seeks.pay(choice.input_bytes());
+        }
+    }
+
     /// Does one unit of work on this thread, if there is any; tells whether there was.
     ///
     /// # Errors
@@ -252,7 +277,7 @@ impl Database {
         let task = {
             let mut busy = self.schedule.lock();
             let Some(task) = self.choose(&busy) else { return Ok(false) };
-            busy.claim(&task);
+            self.claim(&mut busy, &task);
             task
         };
         self.perform(task).map(|()| true)
@@ -357,9 +382,9 @@ impl Database {
         }
         let rules = self.pick_rules();
         let choices = version.live().filter_map(|keyspace| {
-            let (levels, lost_bytes) = (&keyspace.levels, keyspace.seeks.lost_bytes());
+            let levels = &keyspace.levels;
             let choice = pick(levels, &rules, &busy.tables)
-                .or_else(|| pick_for_scans(levels, &rules, &busy.tables, lost_bytes))?;
+                .or_else(|| pick_for_scans(levels, &rules, &busy.tables, &keyspace.seeks))?;
             Some((keyspace.id(), choice))
         });
         choices.max_by(|a, b| a.1.score.total_cmp(&b.1.score))
@@ -419,71 +444,6 @@ impl Database {
         self.log.spares.give_up_arenas();
         self.log.spares.take_files().into_iter().for_each(|name| self.graveyard.bury(name));
         self.wake_background();
-    }
-
-    /// Asks that everything below `through` be drained, and waits until it is.
-    pub(crate) fn drain_through(&self, through: Position) -> Result<()> {
-        {
-            let mut busy = self.schedule.lock();
-            busy.drain_through = busy.drain_through.max(through);
-            busy.refused = None;
-        }
-        let drained =
-            |version: &Version| version.live().all(|keyspace| keyspace.undrained_from(through) >= through);
-        loop {
-            self.wait_until(|shared| drained(&shared.version.load()))?;
-            if drained(&self.version.load()) {
-                return Ok(());
-            }
-            let refused = {
-                let busy = self.schedule.lock();
-                if busy.stop {
-                    return Err(Error::new(
-                        ErrorKind::Closed,
-                        "the database was closed before all was drained",
-                    ));
-                }
-                busy.refused.clone()
-            };
-            if let Some(refused) = refused {
-                return Err(refused);
-            }
-            let version = self.version.load_full();
-            let frozen = version.live().flat_map(|keyspace| &keyspace.frozen).map(|frozen| frozen.span.end);
-            match frozen.max() {
-                // Writers still copy into what is frozen; until they are done no run is made of it.
-                Some(end) => self.log.wait_published(end)?,
-                None if drained(&version) || version.live().any(|keyspace| !keyspace.runs.is_empty()) => {}
-                None => return Err(Error::bug("nothing is left to drain, but not all is drained")),
-            }
-        }
-    }
-
-    /// Waits until no unit of work is in progress and none can be chosen.
-    pub(crate) fn wait_quiet(&self) -> Result<()> {
-        self.wait_until(|_| false)
-    }
-
-    /// Works (where nobody else does) or waits until `done`, or until there is nothing left to do.
-    fn wait_until(&self, done: impl Fn(&Database) -> bool) -> Result<()> {
-        loop {
-            self.background_error()?;
-            if done(self) {
-                return Ok(());
-            }
-            if self.schedule.manual {
-                if !self.step()? {
-                    return Ok(());
-                }
-                continue;
-            }
-            let busy = self.schedule.lock();
-            if busy.stop || (busy.running == 0 && self.choose(&busy).is_none()) {
-                return Ok(());
-            }
-            self.schedule.work.notify_all();
-            let _waited = self.schedule.idle.wait_timeout(busy, POLL).unwrap_or_else(PoisonError::into_inner);
-        }
     }
 }
 

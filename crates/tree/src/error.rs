@@ -8,7 +8,7 @@ pub fn from_storage(error: firn_storage::Error) -> Error {
     let kind = match error.kind {
         Kind::NotFound | Kind::Exists | Kind::Invalid => ErrorKind::Invalid,
         Kind::Locked => ErrorKind::Conflict,
-        Kind::Full | Kind::Undecided => ErrorKind::Retry,
+        Kind::Full | Kind::Refused | Kind::Undecided => ErrorKind::Retry,
         Kind::Corrupt => ErrorKind::Corrupt,
         Kind::Io => ErrorKind::Closed,
     };

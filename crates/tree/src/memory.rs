@@ -22,7 +22,7 @@ const RESERVE_SEGMENTS: u64 = 2;
 const UNCOUNTED_SHARE: u64 = 8;
 
 /// Of the budget, one part in so many is the cache's, whatever else is held: the only way to exceed the budget.
-const CACHE_SHARE_MIN: u64 = 64;
+const CACHE_SHARE_MIN: u64 = 32;
 
 /// What must be known to share the memory out.
 #[derive(Debug, Default)]
@@ -45,7 +45,8 @@ impl Balance {
 }
 
 impl Database {
-    /// Bytes held beside the cache: arenas, indexes and filters, whoever holds them, and spare arenas.
+    /// Bytes held beside the cache: arenas and what tables keep in memory, whoever holds them, spare arenas, and indexes
+    /// of memtables and runs. Indexes that only an old scan still holds are not among them.
     pub(crate) fn held_bytes(&self) -> u64 {
         // Spares first: what becomes one in between is counted twice otherwise.
         let spares = self.log.spares.arena_bytes();

@@ -17,7 +17,8 @@ use crate::verify::{is_output_of, verify, verify_files};
 /// Asks one executor first and runs here, on another, what that one refuses, fails at, answers wrongly, or keeps for
 /// longer than [`Patience`] allows.
 ///
-/// 1. What the first executor answers is checked, files included, before it is anybody's result.
+/// 1. What the first executor answers is checked, files included as far as [`verify_files`] goes, before it is anybody's
+///    result.
 /// 2. An attempt there writes under a stem of its own (`<stem>-e`), so that one which comes back late meets
 ///    nothing of the attempt here. What it leaves is removed.
 /// 3. After a failure the first executor is left alone for a while, for twice as long after each that follows.
@@ -119,7 +120,7 @@ impl Executor for Fallback {
         let (handle, finisher) = new_job();
         self.shared.begin(spec, finisher);
         while self.is_inline && handle.poll().is_none() {
-            let ready = self.shared.ready();
+            let ready = self.shared.ready(Some(&handle));
             ready.into_iter().flatten().for_each(|job| self.shared.settle(job));
         }
         Ok(handle)
@@ -187,15 +188,19 @@ impl Shared {
 
     /// The watching thread's life.
     fn watch(self: Arc<Self>) {
-        while let Some(ready) = self.ready() {
+        while let Some(ready) = self.ready(None) {
             ready.into_iter().for_each(|job| self.settle(job));
         }
     }
 
-    /// Waits for jobs that have ended or are late; `None` once nothing runs and nothing will.
-    fn ready(&self) -> Option<Vec<Job>> {
+    /// Waits for jobs that have ended or are late, or for the result of `own`, which another thread may have taken and
+    /// given its result meanwhile; `None` once nothing runs and nothing will.
+    fn ready(&self, own: Option<&JobHandle>) -> Option<Vec<Job>> {
         let mut state = self.lock();
         loop {
+            if own.is_some_and(|own| own.poll().is_some()) {
+                return Some(Vec::new());
+            }
             let dead = state.take_dead();
             if !dead.is_empty() {
                 drop(state);
@@ -210,7 +215,7 @@ impl Shared {
             if state.is_closed && state.jobs.is_empty() {
                 return None;
             }
-            state = match state.jobs.is_empty() {
+            state = match state.jobs.is_empty() && own.is_none() {
                 true => self.changed.wait(state).unwrap_or_else(PoisonError::into_inner),
                 false => self.changed.wait_timeout(state, LOOK).unwrap_or_else(PoisonError::into_inner).0,
             };

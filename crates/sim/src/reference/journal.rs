@@ -107,7 +107,7 @@ pub(super) fn from_storage(error: firn_storage::Error) -> Error {
     use firn_storage::ErrorKind as Storage;
     let kind = match error.kind {
         Storage::Locked => ErrorKind::Conflict,
-        Storage::Full | Storage::Undecided => ErrorKind::Retry,
+        Storage::Full | Storage::Refused | Storage::Undecided => ErrorKind::Retry,
         Storage::Corrupt => ErrorKind::Corrupt,
         Storage::NotFound | Storage::Exists | Storage::Invalid => ErrorKind::Invalid,
         Storage::Io => ErrorKind::Closed,

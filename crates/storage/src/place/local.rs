@@ -105,7 +105,9 @@ impl Local {
             // File systems that lack it have hard links, which refuse a taken name as well.
             Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {
                 rustix::fs::linkat(directory, from, directory, to, AtFlags::empty())?;
-                rustix::fs::unlinkat(directory, from, AtFlags::empty())
+                // It has its new name; that it has the old one too is for whoever cleans up.
+                let _ = rustix::fs::unlinkat(directory, from, AtFlags::empty());
+                Ok(())
             }
             answer => answer,
         }
@@ -114,10 +116,10 @@ impl Local {
     fn write_temporary(&self, temporary: &str, name: &str, bytes: &[u8]) -> Result<()> {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
         let file = rustix::fs::openat(&*self.directory, temporary, flags, Mode::from_raw_mode(0o644))
-            .map_err(|error| Error::io(name, "create", error.into()).undecided())?;
+            .map_err(|error| Error::io(name, "create", error.into()).or_rather(ErrorKind::Refused))?;
         let mut file = File::from(file);
         io::Write::write_all(&mut file, bytes)
-            .map_err(|error| Error::io(name, "write", error).undecided())?;
+            .map_err(|error| Error::io(name, "write", error).or_rather(ErrorKind::Refused))?;
         file.sync_all().map_err(|error| Error::io(name, "sync", error))
     }
 
@@ -164,13 +166,15 @@ impl Storage for Local {
 
     /// Writes and syncs a temporary, renames it where no file may be replaced, and syncs the directory.
     ///
-    /// A failed sync is `Io`, every other failure of the device `Undecided`. If only the last step fails (`Io`), the file
+    /// A failed sync is `Io`; of every other failure of the device, one of the renaming is `Undecided`, an earlier one
+    /// `Refused`. If only the last step fails (`Io`), the file
     /// has its name but may lose it at power loss.
     fn publish(&self, name: &str, bytes: &[u8]) -> Result<()> {
         name::check(name)?;
         let temporary = temporary_name(name);
         let renamed = self.write_temporary(&temporary, name, bytes).and_then(|()| {
-            let told = |error: Errno| Error::io(name, "publish", error.into()).undecided();
+            let told =
+                |error: Errno| Error::io(name, "publish", error.into()).or_rather(ErrorKind::Undecided);
             self.rename_new(&temporary, name).map_err(told)
         });
         if let Err(error) = renamed {

@@ -50,8 +50,6 @@ pub(crate) struct Choice {
     pub(crate) moves: bool,
     /// How urgent, 1.0 = at the limit.
     pub(crate) score: f64,
-    /// What scans have lost that it is to pay back; see [`Seeks`](super::seeks::Seeks).
-    pub(crate) for_scans_bytes: u64,
 }
 
 impl Choice {
@@ -176,7 +174,7 @@ pub(crate) fn pick_range(
     let output_level = deepest.max(base_level(levels, rules));
     let mut inputs: Vec<_> = chosen.into_values().collect();
     inputs.sort_by(newest_first);
-    Some(Choice { inputs, output_level, output_run: 0, moves: false, score: f64::MAX, for_scans_bytes: 0 })
+    Some(Choice { inputs, output_level, output_run: 0, moves: false, score: f64::MAX })
 }
 
 fn newest_first(a: &(u32, u64, Arc<Table>), b: &(u32, u64, Arc<Table>)) -> std::cmp::Ordering {
@@ -255,14 +253,7 @@ impl Group {
     /// All of it, rewritten into the base level.
     pub(super) fn choice(mut self, base: u32, score: f64) -> Choice {
         self.tables.sort_by(newest_first);
-        Choice {
-            inputs: self.tables,
-            output_level: base,
-            output_run: 0,
-            moves: false,
-            score,
-            for_scans_bytes: 0,
-        }
+        Choice { inputs: self.tables, output_level: base, output_run: 0, moves: false, score }
     }
 
     /// Sorted runs of level 0, adjacent in age and alike in size, merged into one that stays in level 0: as many
@@ -299,7 +290,7 @@ impl Group {
         let chosen = self.tables.iter().filter(|(level, run, _)| *level == 0 && runs.contains(run));
         let mut inputs: Vec<_> = chosen.cloned().collect();
         inputs.sort_by(newest_first);
-        Some(Choice { inputs, output_level: 0, output_run, moves: false, score, for_scans_bytes: 0 })
+        Some(Choice { inputs, output_level: 0, output_run, moves: false, score })
     }
 
     /// Tables of one sorted run of level 0 that alone hold this group together, to be cut at `splits` where they
@@ -326,7 +317,7 @@ impl Group {
         let last = inputs.iter().rposition(|(_, _, table)| is_wide(table))?;
         inputs.truncate(last + 1);
         inputs.drain(..inputs.iter().position(|(_, _, table)| is_wide(table))?);
-        Some(Choice { inputs, output_level: 0, output_run: run, moves: false, score, for_scans_bytes: 0 })
+        Some(Choice { inputs, output_level: 0, output_run: run, moves: false, score })
     }
 }
 
@@ -418,7 +409,6 @@ fn pick_move(levels: &Levels, base: u32, busy: &BTreeSet<String>) -> Option<Choi
         output_run: 0,
         moves: true,
         score: f64::MAX,
-        for_scans_bytes: 0,
     })
 }
 
@@ -458,14 +448,7 @@ fn pick_deeper(levels: &Levels, rules: &PickRules, base: u32, busy: &BTreeSet<St
                 .map(|under| (level as u32 + 1, 0, Arc::clone(under))),
         );
         let moves = inputs.len() == 1;
-        best = Some(Choice {
-            inputs,
-            output_level: level as u32 + 1,
-            output_run: 0,
-            moves,
-            score,
-            for_scans_bytes: 0,
-        });
+        best = Some(Choice { inputs, output_level: level as u32 + 1, output_run: 0, moves, score });
     }
     best
 }

@@ -21,9 +21,6 @@ impl Database {
     /// # Errors
     /// `Retry` when the disk is full: nothing changed, outputs are removed.
     pub(crate) fn compact(&self, keyspace: u32, choice: &Choice) -> Result<()> {
-        if let Ok(state) = self.version.load().keyspace(keyspace) {
-            state.seeks.pay(choice.for_scans_bytes);
-        }
         let edit = match choice.moves {
             true => moved(keyspace, choice),
             false => self.rewrite(keyspace, choice)?,

@@ -37,13 +37,13 @@ impl Seeks {
         }
     }
 
-    /// What has been lost, in bytes of compaction.
-    pub(crate) fn lost_bytes(&self) -> u64 {
-        self.lost_bytes.load(Ordering::Relaxed)
+    /// What has been lost, in bytes of compaction; more than `most` is forgotten. All that scans can want is a level 0
+    /// that is gone, and what that costs is all they may have asked for when they cease.
+    pub(crate) fn lost_bytes(&self, most: u64) -> u64 {
+        self.lost_bytes.fetch_min(most, Ordering::Relaxed).min(most)
     }
 
-    /// A compaction of `bytes` for the sake of scans begins. What was lost to other groups than its own is forgotten
-    /// with it where less is left.
+    /// A compaction of `bytes` begins, for whatever reason: it takes away what was in the way of scans too.
     pub(crate) fn pay(&self, bytes: u64) {
         let left = |lost: u64| Some(lost.saturating_sub(bytes));
         // The closure never declines.
@@ -52,7 +52,7 @@ impl Seeks {
 }
 
 /// The group whose rewriting takes most sorted runs out of scans' way for its bytes, if scans have lost as many
-/// (`lost_bytes`); never one that touches a table of `busy`.
+/// (`seeks`); never one that touches a table of `busy`.
 ///
 /// A group's part of level 0 becomes one sorted run there, or all of it goes into the base level, whichever costs
 /// less for each sorted run that goes.
@@ -60,24 +60,26 @@ pub(crate) fn pick_for_scans(
     levels: &Levels,
     rules: &PickRules,
     busy: &BTreeSet<String>,
-    lost_bytes: u64,
+    seeks: &Seeks,
 ) -> Option<Choice> {
-    if lost_bytes == 0 {
+    if seeks.lost_bytes(u64::MAX) == 0 {
         return None;
     }
     let base = base_level(levels, rules);
-    let groups = groups(levels, base).into_iter().filter(|group| !group.is_busy(busy));
+    let groups = groups(levels, base);
+    let lost_bytes = seeks.lost_bytes(groups.iter().map(Group::bytes).sum());
     let (plan, group) = groups
+        .into_iter()
+        .filter(|group| !group.is_busy(busy))
         .filter_map(|group| Some((Plan::of(&group)?, group)))
         .max_by(|(a, _), (b, _)| a.worth.total_cmp(&b.worth))?;
     if plan.bytes > lost_bytes {
         return None;
     }
-    let choice = match plan.stays {
-        true => group.merge_all(SCORE)?,
-        false => group.choice(base, SCORE),
-    };
-    Some(Choice { for_scans_bytes: plan.bytes, ..choice })
+    match plan.stays {
+        true => group.merge_all(SCORE),
+        false => Some(group.choice(base, SCORE)),
+    }
 }
 
 /// Less urgent than any budget that is exceeded.

@@ -39,7 +39,8 @@ pub(super) fn sources(
     let levels = &keyspace.levels;
     let places = 1 + keyspace.frozen.len() + keyspace.runs.len() + levels.sorted_runs().count();
     let (mut sources, mut tombstones) = (Vec::with_capacity(places), Vec::new());
-    ask_for_tables(keyspace, range);
+    let first_reads = first_reads(keyspace);
+    ask_for_tables(keyspace, range, &first_reads);
     let memtables =
         std::iter::once(&keyspace.memtable).chain(keyspace.frozen.iter().map(|frozen| &frozen.memtable));
     for memtable in memtables {
@@ -55,7 +56,7 @@ pub(super) fn sources(
         sources.push(Source::Buffer(run.cursor(before, Arc::clone(records))));
         tombstones.push(Tombstones::Run(Arc::clone(run)));
     }
-    add_tables(keyspace, range, prefix, &mut sources, &mut tombstones);
+    add_tables(keyspace, (range, prefix), &first_reads, &mut sources, &mut tombstones);
     tombstones.retain(|place| !place.is_empty());
     (sources, tombstones)
 }
@@ -63,13 +64,12 @@ pub(super) fn sources(
 /// Adds the cursors of tables that may hold keys of `range`, and their range tombstones.
 fn add_tables(
     keyspace: &Keyspace,
-    range: &ScanRange,
-    prefix: Option<u32>,
+    (range, prefix): (&ScanRange, Option<u32>),
+    first_reads: &[u32],
     sources: &mut Vec<Source>,
     tombstones: &mut Vec<Tombstones>,
 ) {
     let (start, end) = range.bounds();
-    let first_reads = first_reads(keyspace);
     let held = Arc::new(Held { levels: Arc::clone(&keyspace.levels) });
     let mut level0_seeks = 0;
     for (place, sorted) in keyspace.levels.sorted_runs().enumerate() {
@@ -97,7 +97,7 @@ fn add_tables(
 }
 
 /// Asks every table that holds the walk's first key for what it will read there.
-fn ask_for_tables(keyspace: &Keyspace, range: &ScanRange) {
+fn ask_for_tables(keyspace: &Keyspace, range: &ScanRange, first_reads: &[u32]) {
     let (start, end) = range.bounds();
     let first = match range.direction {
         Direction::Forward => start,
@@ -106,7 +106,6 @@ fn ask_for_tables(keyspace: &Keyspace, range: &ScanRange) {
             None => return,
         },
     };
-    let first_reads = first_reads(keyspace);
     for (place, sorted) in keyspace.levels.sorted_runs().enumerate() {
         let bytes = first_reads.get(place).copied().unwrap_or(0);
         sorted.spanning(&first).for_each(|table| table.reader().ask_for(&first, bytes));

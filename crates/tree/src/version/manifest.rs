@@ -203,11 +203,10 @@ impl Manifest {
     /// opening writes a generation of its own. A failed sync decides nothing, whatever is read then.
     fn look(&self, name: &str, bytes: &[u8], kind: firn_storage::ErrorKind) -> Seen {
         use firn_storage::ErrorKind as Kind;
-        if kind == Kind::Full {
-            return Seen::Nothing;
-        }
-        if !matches!(kind, Kind::Undecided | Kind::Exists) {
-            return Seen::Unclear;
+        match kind {
+            Kind::Refused => return Seen::Nothing,
+            Kind::Full | Kind::Undecided | Kind::Exists => {}
+            _ => return Seen::Unclear,
         }
         let read = self.storage.open_read(name).and_then(|file| {
             let mut found = vec![0; file.len() as usize];
@@ -215,7 +214,7 @@ impl Manifest {
         });
         match read {
             Ok(found) if found == bytes && self.storage.sync_dir().is_ok() => Seen::Edit,
-            Err(error) if error.kind == Kind::NotFound && kind == Kind::Undecided => Seen::Nothing,
+            Err(error) if error.kind == Kind::NotFound && kind != Kind::Exists => Seen::Nothing,
             _ => Seen::Unclear,
         }
     }

@@ -180,6 +180,11 @@ impl Admission {
     /// Asks for a nudge at the next [`release`](Self::release) or within [`NUDGE`]; once is enough.
     pub(crate) fn wait_in(&self, session: &CompletionSender) {
         let mut waiting = self.lock();
+        if waiting.is_over {
+            // Nobody else would.
+            drop(waiting);
+            return session.nudge();
+        }
         if !waiting.sessions.iter().any(|known| known.is_twin_of(session)) {
             waiting.sessions.push(session.clone());
             self.awaited.notify_one();
@@ -196,12 +201,12 @@ impl Admission {
             let is_on = |waiting: &mut Waiting| !waiting.is_over;
             let paused = self.awaited.wait_timeout_while(waiting, NUDGE, is_on);
             waiting = paused.unwrap_or_else(PoisonError::into_inner).0;
-            if waiting.is_over {
-                return;
-            }
-            let sessions = std::mem::take(&mut waiting.sessions);
+            let (sessions, is_over) = (std::mem::take(&mut waiting.sessions), waiting.is_over);
             drop(waiting);
             sessions.iter().for_each(CompletionSender::nudge);
+            if is_over {
+                return;
+            }
             waiting = self.lock();
         }
     }

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use firn_engine::Engine;
+use firn_engine::{Engine, ErrorKind, KEYSPACE_DEFAULT, WriteOptions};
 use firn_storage::Storage;
-use firn_storage::place::{Crash, Faulty, Memory, Operation};
+use firn_storage::place::{Crash, Effect, Fault, Faulty, Memory, Operation, When};
 use firn_tree::{Background, Tree, VerifyOptions, VerifyReport};
 
 use crate::world::{World, get, put, put_disk, seed, session, settle, tiny};
@@ -127,4 +127,45 @@ fn a_closed_log_ends_where_its_records_end() {
     assert_eq!(verify(&world.storage).findings, [], "{:?}", log_files(&world.storage));
     let tree = world.open().unwrap();
     assert_eq!(get(&mut session(&tree), b"last").as_deref(), Some(&b"one"[..]));
+}
+
+#[test]
+fn a_disk_that_is_full_at_times_costs_no_record_of_a_reused_file() {
+    let mut random = fastrand::Rng::with_seed(seed(12));
+    let world = World::new(tiny());
+    let faulty = Faulty::new(Arc::new(world.storage.clone()));
+    let tree = world.open_on(Arc::new(faulty.clone()), Background::Manual);
+    churn(&tree, 0..3, 400);
+    let mut writer = session(&tree);
+    let (mut kept, mut refused) = (Vec::new(), 0);
+    for number in 0..3000_u32 {
+        if random.u8(..4) == 0 {
+            // Ends inside a page, at its end, or before the first byte.
+            let bytes = [0, 1, random.usize(..6000), 4096][random.usize(..4)];
+            let effect = Effect::ShortWrite { bytes, kind: firn_storage::ErrorKind::Full };
+            let when = When::Once { after: random.u64(..2) };
+            faulty.inject(Fault { on: Operation::Write, file: "*.log".to_owned(), when, effect });
+        }
+        let value = number.to_be_bytes().repeat(random.usize(1..2000));
+        match writer.put(KEYSPACE_DEFAULT, &number.to_be_bytes(), &value, WriteOptions::default()) {
+            Ok(_) => kept.push((number, value)),
+            Err(error) => {
+                assert_eq!(error.kind(), ErrorKind::Retry, "{error}");
+                refused += 1;
+            }
+        }
+        if number % 50 == 0 {
+            while tree.step().is_ok_and(|more| more) {}
+        }
+    }
+    assert!(refused > 100, "{refused} writes met a full disk");
+    faulty.clear_faults();
+    put(&mut writer, b"last", b"one");
+    let found = world.crash(Crash::Kill);
+    let tree = found.open().unwrap();
+    let mut reader = session(&tree);
+    for (number, value) in &kept {
+        assert_eq!(get(&mut reader, &number.to_be_bytes()).as_ref(), Some(value), "{number}");
+    }
+    assert_eq!(get(&mut reader, b"last").as_deref(), Some(&b"one"[..]));
 }

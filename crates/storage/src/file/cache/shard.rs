@@ -130,10 +130,11 @@ impl Shard {
             return;
         }
         let which = if self.ghosts.remove(hash.tag, hash.print) { Which::Main } else { Which::Small };
-        if let Some(slots) = self.index.wants_more()
-            && !(self.make_room(index_bytes(slots)) && self.rebuild_index(slots))
-        {
-            return;
+        if let Some(slots) = self.index.wants_more() {
+            if slots > SLOTS_MAX || !self.make_room(index_bytes(slots)) {
+                return;
+            }
+            self.rebuild_index(slots);
         }
         if let Some(place) = self.append(which, bytes, key, body) {
             self.index.insert(hash.tag, place);
@@ -146,9 +147,6 @@ impl Shard {
         if !self.make_room(0) {
             // Not even room for one chunk: nothing can be kept.
             *self = Self::new(budget_bytes, self.chunk_bytes);
-        }
-        if self.held_bytes() > budget_bytes {
-            self.spare = None;
         }
     }
 
@@ -300,11 +298,8 @@ impl Shard {
     fn make_room(&mut self, bytes: usize) -> bool {
         let mut kept_bytes = 0;
         while self.used_bytes() + bytes + self.chunk_bytes > self.budget_bytes {
-            match self.relieve(kept_bytes < KEPT_BYTES_MAX) {
-                None => return false,
-                Some(0) => kept_bytes = 0,
-                Some(kept) => kept_bytes += kept,
-            }
+            let Some(kept) = self.relieve(kept_bytes < KEPT_BYTES_MAX) else { return false };
+            kept_bytes += kept;
             if let Some(slots) = self.index.wants_fewer()
                 && self.held_bytes() + index_bytes(slots) <= self.budget_bytes
             {
@@ -385,16 +380,11 @@ impl Shard {
         Some(Place { chunk: number, offset })
     }
 
-    /// Gives the index `slots` words and the ghosts as much room as half of them; ghosts are forgotten. `false` if there
-    /// is no such index.
-    fn rebuild_index(&mut self, slots: usize) -> bool {
-        if slots > 1 << TAG_BITS {
-            return false;
-        }
+    /// Gives the index `slots` words and the ghosts as much room as half of them; ghosts are forgotten.
+    fn rebuild_index(&mut self, slots: usize) {
         self.ghosts = Ghosts::new(slots / GHOST_SHARE);
         let old = std::mem::replace(&mut self.index, Index::new(slots));
         self.index.take_all(&old);
-        true
     }
 
     fn queue(&self, which: Which) -> &Queue {
@@ -412,6 +402,8 @@ impl Shard {
     }
 }
 
+/// More words than this cannot be told apart by their tags.
+const SLOTS_MAX: usize = 1 << TAG_BITS;
 /// Bytes of tables for each chunk.
 const TABLE_BYTES: usize = size_of::<Option<Chunk>>() + 3 * size_of::<u32>();
 /// Words of the index for each ghost; of every eight words, three to six are in use.

@@ -220,3 +220,16 @@ fn memory_that_is_given_up_is_the_system_s_again() {
         assert!(left < empty + capacity + slack, "{left} of {full}, empty {empty}, at {capacity}");
     }
 }
+
+#[test]
+fn a_small_share_of_the_first_capacity_is_used_too() {
+    for mib in [16, 56, 64, 180, 256, 512, 1000, 1024] {
+        let cache = BlockCache::new(mib << 20);
+        cache.set_capacity_bytes((mib << 20) / 32);
+        let file = cache.new_file();
+        (0..60_000).for_each(|offset| cache.insert(file, offset, &block(500)));
+        let kept = cache.len() as u64 * 500;
+        let least = if mib < 50 { 0 } else { cache.capacity_bytes() / 8 };
+        assert!(kept > least, "{kept} bytes kept of {mib} / 32 MiB");
+    }
+}

@@ -443,7 +443,7 @@ impl<'f> Parts<'f> {
     }
 }
 
-/// Where a block's tail and keys are, in cache lines from its end.
+/// Where a block's tail and keys are: bytes from its end, one in each cache line.
 const LINES_FROM_END: [usize; 3] = [16, 80, 144];
 
 /// Bytes that do not decode; `Invalid` if a newer release wrote them.

@@ -16,35 +16,46 @@ pub(super) struct FaultyWriteFile {
 }
 
 impl FaultyWriteFile {
-    /// Writes as much of `bytes` as there is space for.
-    fn write_within_limit(&self, offset: u64, bytes: &[u8]) -> Result<()> {
+    /// Writes as much of `bytes` as there is space for; zeros behind them only where there is space for all.
+    fn write_within_limit(&self, offset: u64, bytes: &[u8], zeroing: bool) -> Result<()> {
         let end = offset.saturating_add(bytes.len() as u64);
         let reached = self.ways.ledger().grow(self.number, end);
         let room = usize::try_from(reached.saturating_sub(offset)).unwrap_or(usize::MAX);
         let part = &bytes[..bytes.len().min(room)];
         if !part.is_empty() || bytes.is_empty() {
-            self.inner.write_at(offset, part)?;
+            match zeroing && part.len() == bytes.len() {
+                true => self.inner.write_zeroing(offset, part)?,
+                false => self.inner.write_at(offset, part)?,
+            }
             self.ways.add_bytes(Operation::Write, &self.name, part.len());
         }
         if part.len() == bytes.len() { Ok(()) } else { Err(full(&self.name)) }
+    }
+
+    fn write(&self, offset: u64, bytes: &[u8], zeroing: bool) -> Result<()> {
+        let (on, name) = (Operation::Write, &self.name);
+        match self.ways.meet(on, name) {
+            None | Some(Effect::Delay(_)) => self.write_within_limit(offset, bytes, zeroing),
+            Some(Effect::Fail(kind)) => Err(injected(kind, on, name)),
+            Some(Effect::FailAfter(kind)) => {
+                self.write_within_limit(offset, bytes, zeroing)?;
+                Err(injected(kind, on, name))
+            }
+            Some(Effect::ShortWrite { bytes: count, kind }) => {
+                self.write_within_limit(offset, &bytes[..count.min(bytes.len())], false)?;
+                Err(injected(kind, on, name))
+            }
+        }
     }
 }
 
 impl WriteFile for FaultyWriteFile {
     fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<()> {
-        let (on, name) = (Operation::Write, &self.name);
-        match self.ways.meet(on, name) {
-            None | Some(Effect::Delay(_)) => self.write_within_limit(offset, bytes),
-            Some(Effect::Fail(kind)) => Err(injected(kind, on, name)),
-            Some(Effect::FailAfter(kind)) => {
-                self.write_within_limit(offset, bytes)?;
-                Err(injected(kind, on, name))
-            }
-            Some(Effect::ShortWrite { bytes: count, kind }) => {
-                self.write_within_limit(offset, &bytes[..count.min(bytes.len())])?;
-                Err(injected(kind, on, name))
-            }
-        }
+        self.write(offset, bytes, false)
+    }
+
+    fn write_zeroing(&self, offset: u64, bytes: &[u8]) -> Result<()> {
+        self.write(offset, bytes, true)
     }
 
     fn sync(&self) -> Result<()> {

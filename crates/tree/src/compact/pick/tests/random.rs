@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::super::{Choice, PickRules, pick, pick_range, placed};
 use super::{names, table};
-use crate::compact::seeks::pick_for_scans;
+use crate::compact::seeks::{Seeks, pick_for_scans};
 use crate::version::{Levels, Table};
 
 /// Keys are single bytes below this.
@@ -78,9 +78,9 @@ impl World {
             let (start, end) = ([self.random.u8(..KEYS)], [self.random.u8(..KEYS)]);
             pick_range(&self.levels, &start, self.random.bool().then_some(&end), rules)
         } else {
-            let lost_bytes = if self.random.u8(..4) == 0 { self.random.u64(..1 << 20) } else { 0 };
-            pick(&self.levels, rules, &busy)
-                .or_else(|| pick_for_scans(&self.levels, rules, &busy, lost_bytes))
+            let seeks = Seeks::default();
+            seeks.add(if self.random.u8(..4) == 0 { self.random.usize(..2000) } else { 0 }, false);
+            pick(&self.levels, rules, &busy).or_else(|| pick_for_scans(&self.levels, rules, &busy, &seeks))
         };
         let Some(choice) = choice else { return false };
         assert!(!choice.inputs.is_empty());

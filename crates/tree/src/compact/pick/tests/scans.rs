@@ -5,10 +5,13 @@ use crate::compact::seeks::{Seeks, pick_for_scans};
 
 /// Inputs, output level and sorted run, and price of the choice.
 fn picked(lines: &[&str], names: &[&str], lost_bytes: u64) -> Option<(Vec<String>, u32, u64, u64)> {
-    let choice = pick_for_scans(&levels(lines), &RULES, &busy(names), lost_bytes)?;
+    let seeks = Seeks::default();
+    seeks.add(1 << 30, true);
+    seeks.pay(seeks.lost_bytes(u64::MAX) - lost_bytes.min(1 << 40));
+    let choice = pick_for_scans(&levels(lines), &RULES, &busy(names), &seeks)?;
     let inputs = choice.inputs.iter().map(|(_, _, table)| table.meta().file.clone()).collect();
     assert!(choice.score < 1.0 && !choice.moves, "budgets go first");
-    Some((inputs, choice.output_level, choice.output_run, choice.for_scans_bytes))
+    Some((inputs, choice.output_level, choice.output_run, choice.input_bytes()))
 }
 
 fn files(names: &[&str]) -> Vec<String> {
@@ -47,16 +50,27 @@ fn the_group_that_is_worth_most_goes_first() {
 
 #[test]
 fn what_is_lost_is_spent_once() {
-    let seeks = Seeks::default();
+    let (seeks, all) = (Seeks::default(), u64::MAX);
     seeks.add(0, true);
-    assert_eq!(seeks.lost_bytes(), 0);
+    assert_eq!(seeks.lost_bytes(all), 0);
     (0..10).for_each(|_| seeks.add(3, false));
-    let (resident, price) = (seeks.lost_bytes(), 5000);
+    let (resident, price) = (seeks.lost_bytes(all), 5000);
     assert!(resident > 10_000);
     seeks.pay(price);
-    assert_eq!(seeks.lost_bytes(), resident - price);
-    seeks.pay(u64::MAX);
-    assert_eq!(seeks.lost_bytes(), 0);
+    assert_eq!(seeks.lost_bytes(all), resident - price);
+    seeks.pay(all);
+    assert_eq!(seeks.lost_bytes(all), 0);
     (0..10).for_each(|_| seeks.add(3, true));
-    assert!(seeks.lost_bytes() > 10 * resident, "a device costs more than a miss of a cache");
+    assert!(seeks.lost_bytes(all) > 10 * resident, "a device costs more than a miss of a cache");
+}
+
+#[test]
+fn more_than_all_of_level_0_is_worth_is_forgotten() {
+    let seeks = Seeks::default();
+    let pick = |lines: &[&str]| pick_for_scans(&levels(lines), &RULES, &busy(&["0.1 a-f"]), &seeks);
+    seeks.add(1 << 20, true);
+    assert!(pick(&["0.2 a-f", "0.1 a-f", "6 a-f 500", "6 m-n 9000"]).is_none(), "it is busy");
+    assert_eq!(seeks.lost_bytes(u64::MAX), 700);
+    assert!(pick(&["6 a-f"]).is_none());
+    assert_eq!(seeks.lost_bytes(u64::MAX), 0, "nothing is in the way any more");
 }
