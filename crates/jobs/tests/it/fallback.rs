@@ -8,7 +8,7 @@ use firn_jobs::{
     Error, ErrorKind, Executor, Fallback, Finisher, JobHandle, JobResult, JobSpec, Local, Patience,
     is_output_of, new_job, verify, verify_files,
 };
-use firn_storage::{Clock, ManualClock, Storage, SystemClock, ThreadSpawn};
+use firn_storage::{Clock, ManualClock, Spawn, Storage, SystemClock, ThreadSpawn};
 
 use crate::world::{Mix, World, semantics};
 
@@ -238,4 +238,30 @@ fn a_cancelled_job_is_not_done_anywhere() {
     assert_eq!(answer(&handle).unwrap_err().kind, ErrorKind::Cancelled);
     assert!(scene.spawn.join_all().is_empty());
     assert_eq!(scene.files("next"), [""; 0]);
+}
+
+#[test]
+fn threads_that_submit_at_once_without_a_watcher_each_get_their_answer() {
+    const ROUNDS: usize = 300;
+    let scene = Arc::new(Scene::new(Way::Serve));
+    let fallback = Arc::new(scene.fallback(true));
+    let (sender, done) = std::sync::mpsc::channel();
+    // Together in each round: nobody submits later and wakes who was forgotten.
+    let together = Arc::new(std::sync::Barrier::new(4));
+    for thread in 0..4 {
+        let (scene, fallback, sender) = (Arc::clone(&scene), Arc::clone(&fallback), sender.clone());
+        let together = Arc::clone(&together);
+        let submits = move || {
+            for round in 0..ROUNDS {
+                together.wait();
+                // Whoever takes another's finished job gives it its answer; that one must notice.
+                let found = fallback.submit(scene.spec(&format!("job{thread}x{round}"))).unwrap().wait();
+                sender.send(found.is_ok()).unwrap();
+            }
+        };
+        ThreadSpawn::new().spawn(format!("submits-{thread}"), Box::new(submits)).unwrap();
+    }
+    for _ in 0..4 * ROUNDS {
+        assert!(done.recv_timeout(Duration::from_secs(20)).expect("a thread waits for ever"));
+    }
 }
