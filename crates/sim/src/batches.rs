@@ -232,7 +232,7 @@ mod tests {
 
     #[test]
     fn torn_and_lost_batches_are_noticed() {
-        for fault in [Fault::HalfBatch, Fault::SkipSync, Fault::LateJournal, Fault::SwapLast] {
+        for fault in [Fault::HalfBatch, Fault::SkipSync, Fault::LateJournal(1), Fault::SwapLast] {
             let checked = check(&ReferenceWorld { fault: Some(fault) }, 1, 3000, &mut |_| {});
             let what = checked.expect_err("a broken engine went unnoticed");
             println!("{fault:?}: {what}");

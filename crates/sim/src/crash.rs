@@ -200,7 +200,7 @@ mod tests {
     #[test]
     fn broken_engines_are_caught() {
         for fault in
-            [Fault::SkipSync, Fault::LateJournal, Fault::HalfBatch, Fault::SwapLast, Fault::LoseWrite(5)]
+            [Fault::SkipSync, Fault::LateJournal(1), Fault::HalfBatch, Fault::SwapLast, Fault::LoseWrite(5)]
         {
             let world = ReferenceWorld { fault: Some(fault) };
             let failure = (0..50).find_map(|seed| check_seed(&world, seed, 100, &[]).err());

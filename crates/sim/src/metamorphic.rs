@@ -118,7 +118,7 @@ mod tests {
             Fault::ForgetLast,
             Fault::SwapLast,
             Fault::SkipSync,
-            Fault::LateJournal,
+            Fault::LateJournal(1),
             Fault::HalfBatch,
             Fault::StaleCheckpoint,
         ];

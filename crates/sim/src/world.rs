@@ -131,6 +131,9 @@ pub trait World: Send + Sync + fmt::Debug {
     fn open(&self, storage: Arc<dyn Storage>, knobs: &Knobs, clock: Arc<dyn Clock>) -> Result<Opened>;
 }
 
+/// Writes that the world `broken` loses when killed: more than its writers have under way, so that each kill shows.
+const WRITES_LOST: usize = 16;
+
 /// The reference engine, whole or with one promise broken.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ReferenceWorld {
@@ -140,7 +143,7 @@ pub struct ReferenceWorld {
 
 impl World for ReferenceWorld {
     fn name(&self) -> &'static str {
-        if self.fault == Some(Fault::LateJournal) { "broken" } else { "reference" }
+        if matches!(self.fault, Some(Fault::LateJournal(_))) { "broken" } else { "reference" }
     }
 
     fn open(&self, storage: Arc<dyn Storage>, knobs: &Knobs, clock: Arc<dyn Clock>) -> Result<Opened> {
@@ -220,12 +223,12 @@ fn tree_settings(knobs: &Knobs) -> TreeSettings {
     }
 }
 
-/// The world called `name`: `tree`, `reference`, or `broken` (a canary that loses the newest write when killed).
+/// The world called `name`: `tree`, `reference`, or `broken` (a canary that loses the newest writes when killed).
 pub fn world(name: &str) -> Option<Box<dyn World>> {
     match name {
         "tree" => Some(Box::new(TreeWorld)),
         "reference" => Some(Box::new(ReferenceWorld::default())),
-        "broken" => Some(Box::new(ReferenceWorld { fault: Some(Fault::LateJournal) })),
+        "broken" => Some(Box::new(ReferenceWorld { fault: Some(Fault::LateJournal(WRITES_LOST)) })),
         _ => None,
     }
 }

@@ -35,8 +35,8 @@ pub enum Fault {
     SwapLast,
     /// `Disk` is acknowledged without a sync.
     SkipSync,
-    /// Each write reaches the storage only with the next one.
-    LateJournal,
+    /// The newest writes, this many, have not reached the storage yet.
+    LateJournal(usize),
     /// After a crash only half of a batch is recovered.
     HalfBatch,
     /// A closed engine takes writes.
@@ -65,7 +65,7 @@ impl Fault {
         Fault::ForgetLast,
         Fault::SwapLast,
         Fault::SkipSync,
-        Fault::LateJournal,
+        Fault::LateJournal(1),
         Fault::HalfBatch,
         Fault::OpenAfterClose,
         Fault::LongKeys,

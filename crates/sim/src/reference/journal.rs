@@ -8,6 +8,7 @@
 //! ```
 //! A frame whose hash is wrong ends the journal. Not a format of Firn: nothing but tests ever reads it.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use firn_engine::{
@@ -33,7 +34,7 @@ pub(super) struct Journal {
     file: Arc<dyn WriteFile>,
     end: u64,
     /// Frames not written yet (only ever filled by a fault).
-    late: Vec<u8>,
+    late: VecDeque<Vec<u8>>,
 }
 
 impl Journal {
@@ -45,7 +46,7 @@ impl Journal {
                 let file = storage.create(JOURNAL).map_err(from_storage)?;
                 file.sync().map_err(from_storage)?;
                 storage.sync_dir().map_err(from_storage)?;
-                return Ok((Self { file, end: 0, late: Vec::new() }, Vec::new()));
+                return Ok((Self { file, end: 0, late: VecDeque::new() }, Vec::new()));
             }
             Err(error) => return Err(from_storage(error)),
         };
@@ -61,26 +62,22 @@ impl Journal {
         file.set_len(end as u64).map_err(from_storage)?;
         file.sync().map_err(from_storage)?;
         storage.sync_dir().map_err(from_storage)?;
-        Ok((Self { file, end: end as u64, late: Vec::new() }, entries))
+        Ok((Self { file, end: end as u64, late: VecDeque::new() }, entries))
     }
 
-    /// Hands `entry` to the storage; how many bytes that took. With `is_late`, only what was late before.
-    pub(super) fn append(&mut self, entry: &Entry, is_late: bool) -> Result<u64> {
-        let frame = encode_frame(entry, self.end + self.late.len() as u64);
+    /// Hands `entry` to the storage, all but the newest `late_count` frames; how many bytes it takes.
+    pub(super) fn append(&mut self, entry: &Entry, late_count: usize) -> Result<u64> {
+        let late_bytes: u64 = self.late.iter().map(|frame| frame.len() as u64).sum();
+        let frame = encode_frame(entry, self.end + late_bytes);
         let bytes = frame.len() as u64;
-        if is_late {
-            let before = std::mem::replace(&mut self.late, frame);
-            self.write(&before)?;
-        } else {
-            self.write(&frame)?;
-        }
+        self.late.push_back(frame);
+        self.write_late(late_count)?;
         Ok(bytes)
     }
 
     /// Syncs everything appended.
     pub(super) fn sync(&mut self) -> Result<()> {
-        let late = std::mem::take(&mut self.late);
-        self.write(&late)?;
+        self.write_late(0)?;
         self.file.sync().map_err(from_storage)
     }
 
@@ -89,14 +86,16 @@ impl Journal {
         let mut bytes = vec![0; usize::try_from(self.end).unwrap_or(usize::MAX)];
         let read = storage.open_read(JOURNAL).map_err(from_storage)?;
         read.read_at(0, &mut bytes).map_err(from_storage)?;
-        bytes.extend_from_slice(&self.late);
+        bytes.extend(self.late.iter().flatten());
         Ok(bytes)
     }
 
-    fn write(&mut self, frames: &[u8]) -> Result<()> {
-        if !frames.is_empty() {
-            self.file.write_at(self.end, frames).map_err(from_storage)?;
-            self.end += frames.len() as u64;
+    /// Writes the oldest late frames until `count` are left.
+    fn write_late(&mut self, count: usize) -> Result<()> {
+        while self.late.len() > count {
+            let Some(frame) = self.late.pop_front() else { break };
+            self.file.write_at(self.end, &frame).map_err(from_storage)?;
+            self.end += frame.len() as u64;
         }
         Ok(())
     }

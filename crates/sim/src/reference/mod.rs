@@ -130,8 +130,11 @@ impl Shared {
             return Ok(Position(state.model.end() + 1));
         }
         let entry = Entry::Batch(journaled);
-        let is_late = self.is(Fault::LateJournal);
-        let written = state.journal.append(&entry, is_late);
+        let late_count = match self.options.fault {
+            Some(Fault::LateJournal(count)) => count,
+            _ => 0,
+        };
+        let written = state.journal.append(&entry, late_count);
         state.stats.log_write_bytes_total += state.poison(written)?;
         if options.durability.unwrap_or(self.options.durability) >= Durability::Disk {
             self.sync(state)?;
@@ -181,7 +184,7 @@ impl Engine for Reference {
         let existed = state.model.keyspace(name).is_some();
         let id = state.model.create_keyspace(name, &settings)?;
         if !existed {
-            let written = state.journal.append(&Entry::CreateKeyspace(name.to_owned(), settings), false);
+            let written = state.journal.append(&Entry::CreateKeyspace(name.to_owned(), settings), 0);
             state.poison(written)?;
             let synced = state.journal.sync();
             state.poison(synced)?;
@@ -201,7 +204,7 @@ impl Engine for Reference {
         let mut state = self.shared.lock();
         state.check_open(&self.shared)?;
         state.model.drop_keyspace(id)?;
-        let written = state.journal.append(&Entry::DropKeyspace(id), false);
+        let written = state.journal.append(&Entry::DropKeyspace(id), 0);
         state.poison(written)?;
         let synced = state.journal.sync();
         state.poison(synced)

@@ -69,7 +69,7 @@ fn the_reference_keeps_the_contract_with_pending_answers() {
 }
 
 /// Faults that only a crash shows; `crash` and `metamorphic` have their own canaries for them.
-const SEEN_ONLY_AFTER_CRASHES: [Fault; 2] = [Fault::SkipSync, Fault::LateJournal];
+const SEEN_ONLY_AFTER_CRASHES: [Fault; 2] = [Fault::SkipSync, Fault::LateJournal(1)];
 
 #[test]
 fn the_suite_notices_every_fault() {
