@@ -1,10 +1,12 @@
 //! Sequences that readers have named and merges must respect.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError};
 
 use firn_engine::{Position, Snapshot, SnapshotPin};
 use firn_format::Sequence;
+
+use crate::sync::Mutex;
 
 /// The snapshots alive, by sequence.
 #[derive(Debug, Default)]
