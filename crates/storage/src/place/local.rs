@@ -113,14 +113,20 @@ impl Local {
         }
     }
 
-    fn write_temporary(&self, temporary: &str, name: &str, bytes: &[u8]) -> Result<()> {
+    /// A new file for the publication of `name`, and what it is called.
+    fn create_temporary(&self, name: &str) -> Result<(File, String)> {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
-        let file = rustix::fs::openat(&*self.directory, temporary, flags, Mode::from_raw_mode(0o644))
-            .map_err(|error| Error::io(name, "create", error.into()).or_rather(ErrorKind::Refused))?;
-        let mut file = File::from(file);
-        io::Write::write_all(&mut file, bytes)
-            .map_err(|error| Error::io(name, "write", error).or_rather(ErrorKind::Refused))?;
-        file.sync_all().map_err(|error| Error::io(name, "sync", error))
+        loop {
+            let temporary = temporary_name(name);
+            match rustix::fs::openat(&*self.directory, &temporary, flags, Mode::from_raw_mode(0o644)) {
+                Ok(file) => return Ok((File::from(file), temporary)),
+                // A leftover of a process that had this one's number, and not ours to remove.
+                Err(Errno::EXIST) => {}
+                Err(error) => {
+                    return Err(Error::io(name, "create", error.into()).or_rather(ErrorKind::Refused));
+                }
+            }
+        }
     }
 
     /// Every entry's name, in the directory's own order.
@@ -139,11 +145,18 @@ impl Local {
     }
 }
 
-/// A name that no other publication has, in this process or another.
+/// A name that no other publication of this process has.
 fn temporary_name(name: &str) -> String {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let count = COUNT.fetch_add(1, Ordering::Relaxed);
     format!(".{name}.{}.{count}.tmp", std::process::id())
+}
+
+/// Fills the new `file`, which is to be published as `name`.
+fn write_synced(mut file: File, name: &str, bytes: &[u8]) -> Result<()> {
+    io::Write::write_all(&mut file, bytes)
+        .map_err(|error| Error::io(name, "write", error).or_rather(ErrorKind::Refused))?;
+    file.sync_all().map_err(|error| Error::io(name, "sync", error))
 }
 
 impl Storage for Local {
@@ -167,12 +180,13 @@ impl Storage for Local {
     /// Writes and syncs a temporary, renames it where no file may be replaced, and syncs the directory.
     ///
     /// A failed sync is `Io`; of every other failure of the device, one of the renaming is `Undecided`, an earlier one
-    /// `Refused`. If only the last step fails (`Io`), the file
-    /// has its name but may lose it at power loss.
+    /// `Refused`. If only the last step fails (`Io`), the file has its name but may lose it at power loss. `NotFound` if
+    /// the directory was removed. A temporary that cannot be removed after a failure stays for the next exclusive
+    /// [`lock`](Storage::lock).
     fn publish(&self, name: &str, bytes: &[u8]) -> Result<()> {
         name::check(name)?;
-        let temporary = temporary_name(name);
-        let renamed = self.write_temporary(&temporary, name, bytes).and_then(|()| {
+        let (file, temporary) = self.create_temporary(name)?;
+        let renamed = write_synced(file, name, bytes).and_then(|()| {
             let told =
                 |error: Errno| Error::io(name, "publish", error.into()).or_rather(ErrorKind::Undecided);
             self.rename_new(&temporary, name).map_err(told)

@@ -213,27 +213,25 @@ fn a_moved_directory_is_still_the_one_that_was_opened() {
     assert!(root.path().join("moved/1.manifest").exists());
 }
 
+/// Runs `command` on `path`; `false`, and a word of what is left out, if this system or this user cannot.
+fn run(command: &str, arguments: &[&str], path: &Path, left_out: &str) -> bool {
+    let why = match Command::new(command).args(arguments).arg(path).output() {
+        Ok(output) if output.status.success() => return true,
+        Ok(output) => String::from_utf8_lossy(&output.stderr).trim().to_owned(),
+        Err(error) => error.to_string(),
+    };
+    eprintln!("LEFT OUT: {left_out}, since `{command}` failed: {why}");
+    false
+}
+
 /// A small file system of its own, unmounted at the end.
 struct SmallDisk(TempDir);
 
 impl SmallDisk {
-    fn mount(bytes: usize) -> Option<Self> {
+    fn mount(options: &str, left_out: &str) -> Option<Self> {
         let at = new_directory();
-        let options = format!("size={bytes}");
-        let mounted =
-            Command::new("mount").args(["-t", "tmpfs", "-o", &options, "tmpfs"]).arg(at.path()).output();
-        match mounted {
-            Ok(output) if output.status.success() => Some(Self(at)),
-            Ok(output) => {
-                let why = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-                eprintln!("LEFT OUT: a real full disk, since mounting a tmpfs was refused: {why}");
-                None
-            }
-            Err(error) => {
-                eprintln!("LEFT OUT: a real full disk, since `mount` cannot be run: {error}");
-                None
-            }
-        }
+        let arguments = ["-t", "tmpfs", "-o", options, "tmpfs"];
+        run("mount", &arguments, at.path(), left_out).then(|| Self(at))
     }
 }
 
@@ -244,9 +242,130 @@ impl Drop for SmallDisk {
     }
 }
 
+/// A database directory in `root`.
+fn database_in(root: &Path) -> (PathBuf, Local) {
+    let path = root.join("db");
+    let place = Local::open(&path, CREATE).unwrap();
+    (path, place)
+}
+
+/// Fails unless publishing `name` fails as `kind` says and leaves everything below `path` as it was.
+fn refuses(place: &Local, name: &str, kind: ErrorKind, path: &Path) {
+    let before = listing(path);
+    let error = place.publish(name, b"edit").unwrap_err();
+    assert_eq!((error.kind, error.file.as_str()), (kind, name), "{error}");
+    assert_eq!(listing(path), before);
+}
+
+#[test]
+fn publishing_over_what_is_no_file_finds_the_name_taken() {
+    let root = new_directory();
+    let (path, place) = database_in(root.path());
+    std::fs::create_dir(path.join("empty")).unwrap();
+    std::fs::create_dir(path.join("full")).unwrap();
+    std::fs::write(path.join("full/1"), b"x").unwrap();
+    std::fs::write(root.path().join("elsewhere"), b"x").unwrap();
+    std::os::unix::fs::symlink("../elsewhere", path.join("link")).unwrap();
+    std::os::unix::fs::symlink("nowhere", path.join("dangling")).unwrap();
+    for name in ["empty", "full", "link", "dangling"] {
+        refuses(&place, name, ErrorKind::Exists, root.path());
+    }
+    assert_eq!(std::fs::read(root.path().join("elsewhere")).unwrap(), b"x");
+    assert_eq!(std::fs::read_link(path.join("dangling")).unwrap(), Path::new("nowhere"));
+}
+
+#[test]
+fn publishing_into_a_directory_that_is_gone_does_not_bring_it_back() {
+    let root = new_directory();
+    let (path, place) = database_in(root.path());
+    std::fs::remove_dir_all(&path).unwrap();
+    refuses(&place, "1.manifest", ErrorKind::NotFound, root.path());
+    // Not even where another directory has its place.
+    drop(Local::open(&path, CREATE).unwrap());
+    refuses(&place, "1.manifest", ErrorKind::NotFound, root.path());
+}
+
+#[test]
+fn the_longest_name_leaves_room_for_its_temporary() {
+    let root = new_directory();
+    let (path, place) = database_in(root.path());
+    let longest = "n".repeat(100);
+    place.publish(&longest, b"edit").unwrap();
+    refuses(&place, &longest, ErrorKind::Exists, &path);
+}
+
+#[test]
+fn leftovers_in_the_way_are_passed_by_and_stay() {
+    let root = new_directory();
+    let (path, place) = database_in(root.path());
+    // Other tests of this process take numbers too.
+    let next: u64 = temporary_name("x").rsplit('.').nth(1).unwrap().parse().unwrap();
+    let leftovers = (next..next + 200).map(|count| format!(".1.manifest.{}.{count}.tmp", std::process::id()));
+    let leftovers: Vec<PathBuf> = leftovers.map(|name| path.join(name)).collect();
+    leftovers.iter().for_each(|leftover| std::fs::write(leftover, b"half").unwrap());
+    place.publish("1.manifest", b"edit").unwrap();
+    assert_eq!(std::fs::read(path.join("1.manifest")).unwrap(), b"edit");
+    assert!(leftovers.iter().all(|leftover| std::fs::read(leftover).unwrap() == b"half"));
+}
+
+#[test]
+fn publishing_on_a_read_only_disk_is_refused_until_it_is_writable() {
+    let Some(disk) = SmallDisk::mount("size=1m", "a disk that becomes read-only") else { return };
+    let (path, place) = database_in(disk.0.path());
+    let remount = |how| run("mount", &["-o", how], disk.0.path(), "a disk that becomes read-only");
+    if !remount("remount,ro") {
+        return;
+    }
+    refuses(&place, "1.manifest", ErrorKind::Refused, &path);
+    assert!(remount("remount,rw"));
+    place.publish("1.manifest", b"edit").unwrap();
+}
+
+#[test]
+fn publishing_without_inodes_left_finds_the_disk_full() {
+    let Some(disk) = SmallDisk::mount("nr_inodes=8", "a disk without inodes") else { return };
+    let (path, place) = database_in(disk.0.path());
+    let fill = |count: u64| std::fs::write(path.join(count.to_string()), b"");
+    let made = (0..8).take_while(|count| fill(*count).is_ok()).count();
+    assert!((1..8).contains(&made), "{made} inodes were left of 8");
+    refuses(&place, "1.manifest", ErrorKind::Full, &path);
+    place.remove("0").unwrap();
+    place.publish("1.manifest", b"edit").unwrap();
+}
+
+/// A directory that takes new names and gives none up, so that a publication cannot be renamed.
+struct AppendOnly<'p>(&'p Path);
+
+impl Drop for AppendOnly<'_> {
+    fn drop(&mut self) {
+        let changed = Command::new("chattr").arg("-a").arg(self.0).status();
+        assert!(changed.is_ok_and(|status| status.success()) || std::thread::panicking(), "chattr -a");
+    }
+}
+
+#[test]
+fn a_rename_that_fails_is_undecided_and_its_temporary_goes_under_the_next_lock() {
+    let root = new_directory();
+    let (path, place) = database_in(root.path());
+    if !run("chattr", &["+a"], &path, "a directory in which nothing can be renamed") {
+        return;
+    }
+    let append_only = AppendOnly(&path);
+    let error = place.publish("1.manifest", b"edit").unwrap_err();
+    assert_eq!((error.kind, error.file.as_str()), (ErrorKind::Undecided, "1.manifest"), "{error}");
+    assert_eq!(place.open_read("1.manifest").unwrap_err().kind, ErrorKind::NotFound);
+    assert_eq!(place.list().unwrap(), []);
+    drop(append_only);
+    let is_temporary = |entry: &String| entry.starts_with(".1.manifest.") && entry.ends_with(".tmp");
+    assert_eq!(place.entries().unwrap().iter().filter(|entry| is_temporary(entry)).count(), 1);
+    let _lock = place.lock(true).unwrap();
+    assert_eq!(place.entries().unwrap(), ["LOCK"]);
+    place.publish("1.manifest", b"edit").unwrap();
+}
+
 #[test]
 fn a_full_disk_is_full_until_something_is_removed() {
-    let Some(disk) = SmallDisk::mount(1 << 20) else { return };
+    let Some(disk) = SmallDisk::mount("size=1m", "a real full disk") else { return };
     let path = disk.0.path().join("db");
     let place = Local::open(&path, CREATE).unwrap();
     place.publish("1.manifest", b"edit").unwrap();
