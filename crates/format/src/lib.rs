@@ -11,6 +11,8 @@
 //!                    │ which files are live
 //!                    ▼
 //!             manifest: edit { change … }
+//!
+//!   a server's hashes, lists, sets … ──► datatype: keys and values of records
 //! ```
 //! Start at [`key`] (positions, sequences, kinds), then [`log`].
 //!
@@ -23,7 +25,7 @@
 //!    found.
 //! 2. Everything that can rot is under a checksum: a byte changed anywhere is an error, never another value.
 //! 3. Encodings are canonical: what a decoder of the log or the manifest accepts, its encoder gives back byte for
-//!    byte. Numbers are little-endian or varints, never `usize`.
+//!    byte. Numbers are little-endian or varints, never `usize`; in keys of [`datatype`] big-endian, to order them.
 //! 4. Nothing in a file depends on its name, on a clock, or on who wrote it.
 //! 5. What a newer release wrote is refused with a message that says so.
 
@@ -41,6 +43,7 @@ pub mod tombstone;
 pub mod filter;
 pub mod table;
 pub mod manifest;
+pub mod datatype;
 pub mod dump;
 
 pub use error::{Error, Result};

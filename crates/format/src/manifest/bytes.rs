@@ -1,4 +1,4 @@
-//! Fields of changes: numbers and strings, read with their offsets.
+//! Fields of changes and records: numbers and strings, read with their offsets.
 //!
 //! ```text
 //! number  a varint (see `varint`)
@@ -87,6 +87,49 @@ impl<'a> Reader<'a> {
     /// Fewer are left.
     pub fn u128(&mut self) -> Result<u128> {
         self.array().map(u128::from_le_bytes)
+    }
+
+    /// Two bytes, big end first, as keys have them.
+    ///
+    /// # Errors
+    /// Fewer are left.
+    pub fn u16_big(&mut self) -> Result<u16> {
+        self.array().map(u16::from_be_bytes)
+    }
+
+    /// Four bytes, big end first.
+    ///
+    /// # Errors
+    /// Fewer are left.
+    pub fn u32_big(&mut self) -> Result<u32> {
+        self.array().map(u32::from_be_bytes)
+    }
+
+    /// Eight bytes, big end first.
+    ///
+    /// # Errors
+    /// Fewer are left.
+    pub fn u64_big(&mut self) -> Result<u64> {
+        self.array().map(u64::from_be_bytes)
+    }
+
+    /// All that is left; nothing is left after it.
+    pub fn rest(&mut self) -> &'a [u8] {
+        let rest = std::mem::take(&mut self.rest);
+        self.offset += rest.len();
+        rest
+    }
+
+    /// Nothing.
+    ///
+    /// # Errors
+    /// Something is left: more than `what`.
+    pub fn end(&self, what: &str) -> Result<()> {
+        if self.rest.is_empty() {
+            return Ok(());
+        }
+        let found = format!("{} more bytes", self.rest.len());
+        Err(Error::new(self.offset, format!("the end of {what}"), found))
     }
 
     /// A varint.

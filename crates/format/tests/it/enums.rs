@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use firn_format::datatype::{CatalogKind, Encoding, FieldKind, Property, Tag};
 use firn_format::log::FrameKind;
 use firn_format::manifest::{Change, KeyspaceText, TableMeta};
 use firn_format::table::Compression;
@@ -27,6 +28,28 @@ fn lines() -> Vec<String> {
     }
     for number in 0..=u8::MAX {
         lines.extend(Compression::from_u8(number).map(|codec| format!("Compression {codec:?} {number}")));
+    }
+    lines.extend(datatype_lines());
+    lines
+}
+
+/// Numbers in keys and values of a served database.
+fn datatype_lines() -> Vec<String> {
+    let mut lines = Vec::new();
+    for number in 0..=u8::MAX {
+        lines.extend(Tag::from_u8(number).map(|tag| format!("Tag {tag:?} {number}")));
+    }
+    for number in 0..=u8::MAX {
+        lines.extend(Encoding::from_u8(number).map(|encoding| format!("Encoding {encoding:?} {number}")));
+    }
+    for number in 0..=u8::MAX {
+        lines.extend(FieldKind::from_u8(number).map(|kind| format!("FieldKind {kind:?} {number}")));
+    }
+    for number in 0..=u8::MAX {
+        lines.extend(CatalogKind::from_u8(number).map(|kind| format!("CatalogKind {kind:?} {number}")));
+    }
+    for number in 0..=u8::MAX {
+        lines.extend(Property::from_u8(number).map(|property| format!("Property {property:?} {number}")));
     }
     lines
 }
@@ -85,5 +108,10 @@ fn numbers_go_there_and_back() {
         assert!(Kind::from_u8(number).is_none_or(|kind| kind as u8 == number));
         assert!(FrameKind::from_u8(number).is_none_or(|kind| kind as u8 == number));
         assert!(Compression::from_u8(number).is_none_or(|codec| codec as u8 == number));
+        assert!(Tag::from_u8(number).is_none_or(|tag| tag as u8 == number));
+        assert!(Encoding::from_u8(number).is_none_or(|encoding| encoding as u8 == number));
+        assert!(FieldKind::from_u8(number).is_none_or(|kind| kind as u8 == number));
+        assert!(CatalogKind::from_u8(number).is_none_or(|kind| kind as u8 == number));
+        assert!(Property::from_u8(number).is_none_or(|property| property as u8 == number));
     }
 }
