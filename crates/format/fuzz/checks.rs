@@ -4,7 +4,14 @@
 //! a seed. Each function panics if the decoder is at fault. Formats are canonical: what a decoder accepts, encoding
 //! gives back byte for byte.
 
+use std::ops::Bound;
+
 use firn_format::checksum;
+use firn_format::datatype::slot::hash_tag;
+use firn_format::datatype::{
+    CatalogRecord, Expiry, Field, FieldKey, FieldKind, KEYSPACES, Purge, Score, Slot, UserKey, Value,
+};
+use firn_format::dump::datatype::{Part, dump_record};
 use firn_format::file_name;
 use firn_format::log::{
     FRAME_HEADER_BYTES, Frame, FrameKind, FrameWriter, LARGE_BATCH_BYTES, Record, SEGMENT_HEADER_BYTES,
@@ -36,6 +43,15 @@ pub(crate) const ALL: &[Check] = &[
     ("tombstones", tombstones),
     ("properties", properties),
     ("table", table),
+    ("datatype_key", datatype_key),
+    ("datatype_field", datatype_field),
+    ("datatype_value", datatype_value),
+    ("datatype_score", datatype_score),
+    ("datatype_expiry", datatype_expiry),
+    ("datatype_purge", datatype_purge),
+    ("datatype_catalog", datatype_catalog),
+    ("datatype_slot", datatype_slot),
+    ("datatype_dump", datatype_dump),
 ];
 
 /// Runs the check `target` on `bytes`.
@@ -235,6 +251,111 @@ fn table(bytes: &[u8]) {
     let mut out = String::new();
     let error = dump::describe("drain-1-000000.table", &sealed, &mut out).expect("a string takes any text");
     assert!(error.is_none_or(|error| error.offset <= sealed.len()));
+}
+
+/// What `encode` appends.
+fn encoded(encode: impl Fn(&mut Vec<u8>)) -> Vec<u8> {
+    let mut out = Vec::new();
+    encode(&mut out);
+    out
+}
+
+/// A key and a value: the first byte says how long the key is.
+fn key_and_value(bytes: &[u8]) -> (&[u8], &[u8]) {
+    let (at, rest) = bytes.split_first().unwrap_or((&0, &[]));
+    rest.split_at(usize::from(*at).min(rest.len()))
+}
+
+/// A key of `keys`.
+fn datatype_key(bytes: &[u8]) {
+    if let Ok(key) = UserKey::decode(bytes) {
+        assert_eq!(encoded(|out| key.encode(out)), bytes);
+    }
+}
+
+/// A key of `fields`: it lies in the ranges of what it belongs to.
+fn datatype_field(bytes: &[u8]) {
+    let Ok(key) = FieldKey::decode(bytes) else { return };
+    assert_eq!(encoded(|out| key.encode(out)), bytes);
+    let FieldKey { collection, field } = key;
+    assert_eq!(Field::decode(&bytes[collection.encoded_bytes()..]), Ok(field));
+    let (mut start, mut end) = (Vec::new(), Vec::new());
+    collection.kind_range(field.kind(), &mut start, &mut end);
+    assert!(&start[..] <= bytes && bytes < &end[..]);
+    if let FieldKind::HashField | FieldKind::SetMember | FieldKind::ScoredMember = field.kind() {
+        let only = Bound::Included(field.member());
+        let (mut start, mut end) = (Vec::new(), Vec::new());
+        collection.member_range(field.kind(), only, only, &mut start, &mut end);
+        assert!(start == bytes && bytes < &end[..]);
+    }
+}
+
+/// A value of `keys`.
+fn datatype_value(bytes: &[u8]) {
+    if let Ok(value) = Value::decode(bytes) {
+        assert_eq!(encoded(|out| value.encode(out)), bytes);
+    }
+}
+
+/// A score: its first 8 bytes, and they order as it does against the next 8.
+fn datatype_score(bytes: &[u8]) {
+    let (first, rest) = bytes.split_at(bytes.len().min(8));
+    let Ok(score) = Score::decode(first) else { return };
+    assert_eq!(score.to_bytes(), first);
+    assert_eq!(Score::new(score.get()), Some(score));
+    if let Ok(other) = Score::decode(&rest[..rest.len().min(8)]) {
+        assert_eq!(score.get().partial_cmp(&other.get()), Some(first.cmp(&other.to_bytes())));
+    }
+}
+
+/// A record of `expiry`.
+fn datatype_expiry(bytes: &[u8]) {
+    let (key, value) = key_and_value(bytes);
+    if let Ok(expiry) = Expiry::decode(key, value) {
+        assert_eq!(encoded(|out| expiry.encode_key(out)), key);
+        assert_eq!(encoded(|out| expiry.encode_value(out)), value);
+    }
+}
+
+/// A record of `purges`.
+fn datatype_purge(bytes: &[u8]) {
+    let (key, value) = key_and_value(bytes);
+    if let Ok(purge) = Purge::decode(key, value) {
+        assert_eq!(encoded(|out| purge.encode_key(out)), key);
+        assert_eq!(encoded(|out| purge.encode_value(out)), value);
+    }
+}
+
+/// A record of `catalog`.
+fn datatype_catalog(bytes: &[u8]) {
+    let (key, value) = key_and_value(bytes);
+    if let Ok(record) = CatalogRecord::decode(key, value) {
+        assert_eq!(encoded(|out| record.encode_key(out)), key);
+        assert_eq!(encoded(|out| record.encode_value(out)), value);
+    }
+}
+
+/// A key's slot: that of its tag, if it has one.
+fn datatype_slot(bytes: &[u8]) {
+    let tag = hash_tag(bytes);
+    assert!(tag.len() == bytes.len() || !tag.is_empty() && !tag.contains(&b'}'));
+    let same = [b"{", tag, b"}more{of}it"].concat();
+    if !tag.is_empty() && !tag.contains(&b'}') {
+        assert_eq!(Slot::of(bytes), Slot::of(&same));
+    }
+}
+
+/// Dumps in each keyspace: they end, and an error is inside the record.
+fn datatype_dump(bytes: &[u8]) {
+    let (key, value) = key_and_value(bytes);
+    for keyspace in KEYSPACES.into_iter().chain(["another"]) {
+        let mut out = String::new();
+        let parts = [Part { offset: 100, bytes: key }, Part { offset: 100 + key.len(), bytes: value }];
+        let error = dump_record(keyspace, parts[0], parts[1], &mut dump::Lines::new(&mut out));
+        if let Some(error) = error.expect("a string takes any text") {
+            assert!((100..=100 + key.len() + value.len()).contains(&error.offset), "{error:?}");
+        }
+    }
 }
 
 /// Gives a segment's header the right checksum, if there is room for one.

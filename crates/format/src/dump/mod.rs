@@ -2,11 +2,13 @@
 //!
 //! Each line has an offset in the file, a count of bytes, a field and its meaning. A dump goes on as far as the
 //! bytes make sense, past a checksum that does not match too, and ends with the first error and its offset.
-//! Each kind of file has a module with a function `dump(bytes, lines)`; [`describe`] chooses among them.
+//! Each kind of file has a module with a function `dump(bytes, lines)`; [`describe`] chooses among them. Records of a
+//! served database are described one by one, by [`datatype::dump_record`].
 
 pub mod log;
 pub mod manifest;
 pub mod table;
+pub mod datatype;
 
 use std::fmt::{self, Write};
 

@@ -42,6 +42,7 @@ pub(crate) fn samples() -> Vec<Sample> {
     samples.push(edit("manifest-edit-v1-every-change", true, every_change()));
     samples.push(edit("manifest-edit-v1-superseded", false, superseded()));
     samples.extend(crate::tables::samples());
+    samples.extend(crate::datatypes::samples());
     samples
 }
 
