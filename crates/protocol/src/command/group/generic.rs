@@ -1,0 +1,136 @@
+//! Keys whatever their type.
+
+use crate::command::Category::{Connection, Dangerous, Keyspace, List, Set, SortedSet};
+use crate::command::Flag::{DenyOom, Fast, Loading, NoScript, ReadOnly, Stale, Write};
+use crate::command::key_spec::{
+    OW_INSERT, OW_UPDATE, RM_DELETE, RO, RO_ACCESS, RW_ACCESS_DELETE, RW_ACCESS_UPDATE, RW_UPDATE, at, range,
+    rest_after, unknown,
+};
+use crate::command::keys::Rule;
+use crate::command::{Command, KeyFlag, KeySpec, entry};
+
+const NO_DUMPS: &str = "there is no serialised form of values yet";
+const NO_SORT: &str = "sorting on the server is not there yet";
+
+/// Sorting what a key holds.
+const SORTING: &str = "O(N+M*log(M)), N elements, M answered";
+
+/// Keys made from BY and GET patterns while the command runs.
+const PATTERNS: KeySpec = unknown(RO_ACCESS);
+
+pub(super) const COMMANDS: &[Command] = &[
+    entry("copy", -3, "6.2.0", "O(N), N elements", "Copies a value to another key.")
+        .flags(&[Write, DenyOom])
+        .keys(&[at(1, RO_ACCESS), at(2, OW_UPDATE)]),
+    entry("del", -2, "1.0.0", "O(N), N keys", "Removes keys, whatever their size.")
+        .flags(&[Write])
+        .keys(&[range(1, -1, 1, RM_DELETE)])
+        .built(),
+    entry("dump", 2, "2.6.0", "O(N), N elements", "Answers a value in serialised form.")
+        .flags(&[ReadOnly])
+        .keys(&[at(1, RO_ACCESS)])
+        .not_yet(NO_DUMPS),
+    entry("exists", -2, "1.0.0", "O(N), N keys", "Counts how many of the keys are there.")
+        .flags(&[ReadOnly, Fast])
+        .keys(&[range(1, -1, 1, RO)])
+        .built(),
+    entry("expire", -3, "1.0.0", "O(1)", "Sets after how many seconds a key expires.")
+        .flags(&[Write, Fast])
+        .keys(&[at(1, RW_UPDATE)]),
+    entry("expireat", -3, "1.2.0", "O(1)", "Sets the second at which a key expires.")
+        .flags(&[Write, Fast])
+        .keys(&[at(1, RW_UPDATE)]),
+    entry("expiretime", 2, "7.0.0", "O(1)", "Answers the second at which a key expires.")
+        .flags(&[ReadOnly, Fast])
+        .keys(&[at(1, RO_ACCESS)]),
+    entry("keys", 2, "1.0.0", "O(N), N keys of the database", "Answers all keys that match a pattern.")
+        .flags(&[ReadOnly])
+        .categories(&[Keyspace, Dangerous]),
+    entry("migrate", -6, "2.6.0", "O(N), N elements", "Moves keys to another server.")
+        .flags(&[Write])
+        .categories(&[Keyspace, Dangerous])
+        .keys(&[
+            at(3, RW_ACCESS_DELETE),
+            rest_after("KEYS", -2, 0, RW_ACCESS_DELETE.with(KeyFlag::Incomplete)),
+        ])
+        .rule(Rule::Migrate)
+        .not_yet(NO_DUMPS),
+    entry("move", 3, "1.0.0", "O(N), N elements", "Moves a key to another database.")
+        .flags(&[Write, Fast])
+        .keys(&[at(1, RW_ACCESS_UPDATE)]),
+    entry("object", -2, "2.2.3", "as its subcommands", "How values are kept.").with(OBJECT),
+    entry("persist", 2, "2.2.0", "O(1)", "Makes a key last: it no longer expires.")
+        .flags(&[Write, Fast])
+        .keys(&[at(1, RW_UPDATE)]),
+    entry("pexpire", -3, "2.6.0", "O(1)", "Sets after how many milliseconds a key expires.")
+        .flags(&[Write, Fast])
+        .keys(&[at(1, RW_UPDATE)]),
+    entry("pexpireat", -3, "2.6.0", "O(1)", "Sets the millisecond at which a key expires.")
+        .flags(&[Write, Fast])
+        .keys(&[at(1, RW_UPDATE)]),
+    entry("pexpiretime", 2, "7.0.0", "O(1)", "Answers the millisecond at which a key expires.")
+        .flags(&[ReadOnly, Fast])
+        .keys(&[at(1, RO_ACCESS)]),
+    entry("pttl", 2, "2.6.0", "O(1)", "Answers how many milliseconds a key has left.")
+        .flags(&[ReadOnly, Fast])
+        .keys(&[at(1, RO_ACCESS)]),
+    entry("randomkey", 1, "1.0.0", "O(1)", "Answers some key of the database.").flags(&[ReadOnly]),
+    entry("rename", 3, "1.0.0", "O(1), more where a value must be removed", "Gives a value another key.")
+        .flags(&[Write])
+        .keys(&[at(1, RW_ACCESS_DELETE), at(2, OW_UPDATE)]),
+    entry("renamenx", 3, "1.0.0", "O(1)", "Gives a value another key if nothing is there.")
+        .flags(&[Write, Fast])
+        .keys(&[at(1, RW_ACCESS_DELETE), at(2, OW_INSERT)]),
+    entry("restore", -4, "2.6.0", "O(N), N elements", "Makes a value from its serialised form.")
+        .flags(&[Write, DenyOom])
+        .categories(&[Keyspace, Dangerous])
+        .keys(&[at(1, OW_UPDATE)])
+        .not_yet(NO_DUMPS),
+    entry("scan", -2, "2.8.0", "O(1) a call, O(N) all of them", "Walks over the keys, some at a time.")
+        .flags(&[ReadOnly]),
+    entry("sort", -2, "1.0.0", SORTING, "Sorts a list, set or sorted set, and may store that.")
+        .flags(&[Write, DenyOom])
+        .categories(&[Set, SortedSet, List, Dangerous])
+        .keys(&[at(1, RO_ACCESS), PATTERNS, unknown(OW_UPDATE)])
+        .rule(Rule::Sort)
+        .not_yet(NO_SORT),
+    entry("sort_ro", -2, "7.0.0", SORTING, "Sorts a list, set or sorted set.")
+        .flags(&[ReadOnly])
+        .categories(&[Set, SortedSet, List, Dangerous])
+        .keys(&[at(1, RO_ACCESS), PATTERNS])
+        .not_yet(NO_SORT),
+    entry("touch", -2, "3.2.1", "O(N), N keys", "Counts how many of the keys are there and notes their use.")
+        .flags(&[ReadOnly, Fast])
+        .keys(&[range(1, -1, 1, RO)])
+        .built(),
+    entry("ttl", 2, "1.0.0", "O(1)", "Answers how many seconds a key has left.")
+        .flags(&[ReadOnly, Fast])
+        .keys(&[at(1, RO_ACCESS)]),
+    entry("type", 2, "1.0.0", "O(1)", "Answers the type of a value.")
+        .flags(&[ReadOnly, Fast])
+        .keys(&[at(1, RO)])
+        .built(),
+    entry("unlink", -2, "4.0.0", "O(N), N keys", "Removes keys; their space comes back later.")
+        .flags(&[Write, Fast])
+        .keys(&[range(1, -1, 1, RM_DELETE)])
+        .built(),
+    entry("wait", 3, "3.0.0", "O(1)", "Waits until replicas have the writes of this connection.")
+        .flags(&[NoScript])
+        .categories(&[Connection]),
+];
+
+const OBJECT: &[Command] = &[
+    entry("encoding", 3, "2.2.3", "O(1)", "Answers how a value is encoded.")
+        .flags(&[ReadOnly])
+        .keys(&[at(2, RO)]),
+    entry("freq", 3, "4.0.0", "O(1)", "Answers how often a key is used.")
+        .flags(&[ReadOnly])
+        .keys(&[at(2, RO)]),
+    entry("help", 2, "6.2.0", "O(1)", "Answers the subcommands.").flags(&[Loading, Stale]),
+    entry("idletime", 3, "2.2.3", "O(1)", "Answers for how many seconds a key was not used.")
+        .flags(&[ReadOnly])
+        .keys(&[at(2, RO)]),
+    entry("refcount", 3, "2.2.3", "O(1)", "Answers how many users a value has.")
+        .flags(&[ReadOnly])
+        .keys(&[at(2, RO)]),
+];

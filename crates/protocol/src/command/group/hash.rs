@@ -1,0 +1,57 @@
+//! Hashes.
+
+use crate::command::Flag::{DenyOom, Fast, ReadOnly, Write};
+use crate::command::key_spec::{RO, RO_ACCESS, RW_ACCESS_UPDATE, RW_DELETE, RW_INSERT, RW_UPDATE, at};
+use crate::command::{Command, entry};
+
+pub(super) const COMMANDS: &[Command] = &[
+    entry("hdel", -3, "2.0.0", "O(N), N fields named", "Removes fields of a hash.")
+        .flags(&[Write, Fast])
+        .keys(&[at(1, RW_DELETE)]),
+    entry("hexists", 3, "2.0.0", "O(1)", "Tells whether a hash has a field.")
+        .flags(&[ReadOnly, Fast])
+        .keys(&[at(1, RO)]),
+    entry("hget", 3, "2.0.0", "O(1)", "Answers the value of a field.")
+        .flags(&[ReadOnly, Fast])
+        .keys(&[at(1, RO_ACCESS)]),
+    entry("hgetall", 2, "2.0.0", "O(N), N fields", "Answers all fields of a hash with their values.")
+        .flags(&[ReadOnly])
+        .keys(&[at(1, RO_ACCESS)]),
+    entry("hincrby", 4, "2.0.0", "O(1)", "Adds a number to a field; no field counts as 0.")
+        .flags(&[Write, DenyOom, Fast])
+        .keys(&[at(1, RW_ACCESS_UPDATE)]),
+    entry("hincrbyfloat", 4, "2.6.0", "O(1)", "Adds a fraction to a field; no field counts as 0.")
+        .flags(&[Write, DenyOom, Fast])
+        .keys(&[at(1, RW_ACCESS_UPDATE)]),
+    entry("hkeys", 2, "2.0.0", "O(N), N fields", "Answers the names of all fields of a hash.")
+        .flags(&[ReadOnly])
+        .keys(&[at(1, RO_ACCESS)]),
+    entry("hlen", 2, "2.0.0", "O(1)", "Answers how many fields a hash has.")
+        .flags(&[ReadOnly, Fast])
+        .keys(&[at(1, RO)]),
+    entry("hmget", -3, "2.0.0", "O(N), N fields named", "Answers the values of several fields.")
+        .flags(&[ReadOnly, Fast])
+        .keys(&[at(1, RO_ACCESS)]),
+    entry("hmset", -4, "2.0.0", "O(N), N fields named", "Sets several fields of a hash.")
+        .flags(&[Write, DenyOom, Fast])
+        .keys(&[at(1, RW_UPDATE)])
+        .deprecated("4.0.0", "`HSET` with several fields"),
+    entry("hrandfield", -2, "6.2.0", "O(N), N fields answered", "Answers fields of a hash picked at random.")
+        .flags(&[ReadOnly])
+        .keys(&[at(1, RO_ACCESS)]),
+    entry("hscan", -3, "2.8.0", "O(1) a call, O(N) all of them", "Walks over a hash, some fields at a time.")
+        .flags(&[ReadOnly])
+        .keys(&[at(1, RO_ACCESS)]),
+    entry("hset", -4, "2.0.0", "O(N), N fields named", "Sets fields of a hash.")
+        .flags(&[Write, DenyOom, Fast])
+        .keys(&[at(1, RW_UPDATE)]),
+    entry("hsetnx", 4, "2.0.0", "O(1)", "Sets a field of a hash if it is not there.")
+        .flags(&[Write, DenyOom, Fast])
+        .keys(&[at(1, RW_INSERT)]),
+    entry("hstrlen", 3, "3.2.0", "O(1)", "Answers the length of a field's value.")
+        .flags(&[ReadOnly, Fast])
+        .keys(&[at(1, RO)]),
+    entry("hvals", 2, "2.0.0", "O(N), N fields", "Answers the values of all fields of a hash.")
+        .flags(&[ReadOnly])
+        .keys(&[at(1, RO_ACCESS)]),
+];

@@ -1,0 +1,161 @@
+//! The server: settings, diagnosis, saving, replication, modules. Users have a file of their own.
+
+use crate::command::Category::{Admin as AdminCategory, Connection, Dangerous, Keyspace};
+use crate::command::Flag::{
+    Admin, AllowBusy, Asking, DenyOom, Fast, Loading, NoAsyncLoading, NoMulti, NoScript, ReadOnly, Stale,
+    Write,
+};
+use crate::command::key_spec::{OW_UPDATE, RO, at};
+use crate::command::{Command, Flag, entry};
+
+const NO_REPLICAS: &str = "there is no replication yet";
+const NO_MODULES: &str = "there are no modules";
+
+const ANYTIME: &[Flag] = &[Loading, Stale];
+const BY_ADMIN: &[Flag] = &[Admin, NoScript, Loading, Stale];
+/// The same, but refused while data is being loaded.
+const WHEN_LOADED: &[Flag] = &[Admin, NoScript, NoAsyncLoading];
+/// The same, and refused in a transaction.
+const WHEN_ALONE: &[Flag] = &[Admin, NoScript, NoAsyncLoading, NoMulti];
+
+pub(super) const COMMANDS: &[Command] = &[
+    entry("bgrewriteaof", 1, "1.0.0", "O(1)", "Rewrites the append-only file.")
+        .flags(WHEN_LOADED)
+        .not_yet("there is no append-only file"),
+    entry("bgsave", -1, "1.0.0", "O(1)", "Makes what is written durable in the background.")
+        .flags(WHEN_LOADED),
+    entry("command", -1, "2.8.13", "O(N), N commands", "Describes all commands.")
+        .flags(ANYTIME)
+        .categories(&[Connection])
+        .with(COMMAND),
+    entry("config", -2, "2.0.0", "as its subcommands", "Settings.").with(CONFIG),
+    entry("dbsize", 1, "1.0.0", "O(1)", "Answers how many keys the database has.")
+        .flags(&[ReadOnly, Fast])
+        .categories(&[Keyspace]),
+    entry("debug", -2, "1.0.0", "as what is asked", "Looks into the server, for tests.").flags(BY_ADMIN),
+    entry("failover", -1, "6.2.0", "O(1)", "Makes a replica the master.")
+        .flags(&[Admin, NoScript, Stale])
+        .not_yet(NO_REPLICAS),
+    entry("flushall", -1, "1.0.0", "O(1)", "Removes all keys; their space comes back later.")
+        .flags(&[Write])
+        .categories(&[Keyspace, Dangerous]),
+    entry("flushdb", -1, "1.0.0", "O(1)", "Removes all keys of the database.")
+        .flags(&[Write])
+        .categories(&[Keyspace, Dangerous]),
+    entry("info", -1, "1.0.0", "O(1)", "Describes the server in sections of names and values.")
+        .flags(ANYTIME)
+        .categories(&[Dangerous]),
+    entry("lastsave", 1, "1.0.0", "O(1)", "Answers when data was last saved.")
+        .flags(&[Loading, Stale, Fast])
+        .categories(&[AdminCategory, Dangerous]),
+    entry("latency", -2, "2.8.13", "as its subcommands", "What took long, and when.").with(LATENCY),
+    entry("lolwut", -1, "5.0.0", "O(1)", "Answers the version.").flags(&[ReadOnly, Fast]),
+    entry("memory", -2, "4.0.0", "as its subcommands", "What memory is used for.").with(MEMORY),
+    entry("module", -2, "4.0.0", "as its subcommands", "Modules.").with(MODULE).not_yet(NO_MODULES),
+    entry("monitor", 1, "1.0.0", "O(1)", "Shows every command the server runs from now on.").flags(BY_ADMIN),
+    entry("psync", -3, "2.8.0", "O(1)", "Asks a master for what is missing.")
+        .flags(WHEN_ALONE)
+        .not_yet(NO_REPLICAS),
+    entry("replconf", -1, "3.0.0", "O(1)", "What master and replica tell each other.")
+        .flags(&[Admin, NoScript, Loading, Stale, AllowBusy])
+        .not_yet(NO_REPLICAS),
+    entry("replicaof", 3, "5.0.0", "O(1)", "Makes this server a replica, or a master.")
+        .flags(&[Admin, NoScript, Stale, NoAsyncLoading])
+        .not_yet(NO_REPLICAS),
+    entry("restore-asking", -4, "3.0.0", "O(N), N elements", "`RESTORE` into a slot that is being imported.")
+        .flags(&[Write, DenyOom, Asking])
+        .categories(&[Keyspace, Dangerous])
+        .keys(&[at(1, OW_UPDATE)])
+        .not_yet(NO_REPLICAS),
+    entry("role", 1, "2.8.12", "O(1)", "Answers whether this is a master: it is.")
+        .flags(&[NoScript, Loading, Stale, Fast])
+        .categories(&[AdminCategory, Dangerous]),
+    entry("save", 1, "1.0.0", "O(N), N bytes not durable yet", "Makes what is written durable.")
+        .flags(WHEN_ALONE),
+    entry("shutdown", -1, "1.0.0", "O(N), N bytes not durable yet", "Stops the server.")
+        .flags(&[Admin, NoScript, Loading, Stale, NoMulti, AllowBusy]),
+    entry("slaveof", 3, "1.0.0", "O(1)", "Makes this server a replica, or a master.")
+        .flags(&[Admin, NoScript, Stale, NoAsyncLoading])
+        .deprecated("5.0.0", "`REPLICAOF`")
+        .not_yet(NO_REPLICAS),
+    entry("slowlog", -2, "2.2.12", "as its subcommands", "Commands that took long.").with(SLOWLOG),
+    entry("swapdb", 3, "4.0.0", "O(1)", "Exchanges two databases.")
+        .flags(&[Write, Fast])
+        .categories(&[Keyspace, Dangerous]),
+    entry("sync", 1, "1.0.0", "O(1)", "Asks a master for everything.").flags(WHEN_ALONE).not_yet(NO_REPLICAS),
+    entry("time", 1, "2.6.0", "O(1)", "Answers the server's time.").flags(&[Loading, Stale, Fast]),
+];
+
+const COMMAND: &[Command] = &[
+    entry("count", 2, "2.8.13", "O(1)", "Counts the commands.").flags(ANYTIME).categories(&[Connection]),
+    entry("docs", -2, "7.0.0", "O(N), N commands given", "Answers what commands are for.")
+        .flags(ANYTIME)
+        .categories(&[Connection]),
+    entry("getkeys", -4, "2.8.13", "O(N), N arguments", "Answers the keys of a request.")
+        .flags(ANYTIME)
+        .categories(&[Connection]),
+    entry("getkeysandflags", -4, "7.0.0", "O(N), N arguments", "`COMMAND GETKEYS`, with their use.")
+        .flags(ANYTIME)
+        .categories(&[Connection]),
+    entry("help", 2, "5.0.0", "O(1)", "Answers the subcommands.").flags(ANYTIME).categories(&[Connection]),
+    entry("info", -2, "2.8.13", "O(N), N commands given", "Describes commands.")
+        .flags(ANYTIME)
+        .categories(&[Connection]),
+    entry("list", -2, "7.0.0", "O(N), N commands", "Answers the names of commands.")
+        .flags(ANYTIME)
+        .categories(&[Connection]),
+];
+
+const CONFIG: &[Command] = &[
+    entry("get", -3, "2.0.0", "O(N), N settings", "Answers the settings that match patterns.")
+        .flags(BY_ADMIN),
+    entry("help", 2, "5.0.0", "O(1)", "Answers the subcommands.").flags(ANYTIME),
+    entry("resetstat", 2, "2.0.0", "O(1)", "Sets counters to zero.").flags(BY_ADMIN),
+    entry("rewrite", 2, "2.8.0", "O(N), N settings", "Writes the settings to their file.")
+        .flags(BY_ADMIN)
+        .not_yet("the file of settings is written by people only"),
+    entry("set", -4, "2.0.0", "O(N), N settings given", "Changes settings while the server runs.")
+        .flags(BY_ADMIN),
+];
+
+const LATENCY: &[Command] = &[
+    entry("doctor", 2, "2.8.13", "O(1)", "Explains in words what took long.").flags(BY_ADMIN),
+    entry("graph", 3, "2.8.13", "O(1)", "Draws the latency of an event.").flags(BY_ADMIN),
+    entry("help", 2, "2.8.13", "O(1)", "Answers the subcommands.").flags(ANYTIME),
+    entry("histogram", -2, "7.0.0", "O(N), N commands", "Answers how long commands took, as histograms.")
+        .flags(BY_ADMIN),
+    entry("history", 3, "2.8.13", "O(1)", "Answers the samples of an event.").flags(BY_ADMIN),
+    entry("latest", 2, "2.8.13", "O(1)", "Answers the last sample of every event.").flags(BY_ADMIN),
+    entry("reset", -2, "2.8.13", "O(1)", "Forgets the samples.").flags(BY_ADMIN),
+];
+
+const MEMORY: &[Command] = &[
+    entry("doctor", 2, "4.0.0", "O(1)", "Explains in words how memory is used."),
+    entry("help", 2, "4.0.0", "O(1)", "Answers the subcommands.").flags(ANYTIME),
+    entry("malloc-stats", 2, "4.0.0", "O(1)", "Answers what the allocator counts."),
+    entry("purge", 2, "4.0.0", "O(1)", "Asks the allocator to give memory back."),
+    entry("stats", 2, "4.0.0", "O(1)", "Answers what memory is used for."),
+    entry("usage", -3, "4.0.0", "O(N), N elements looked at", "Estimates the memory of a value.")
+        .flags(&[ReadOnly])
+        .keys(&[at(2, RO)]),
+];
+
+const MODULE: &[Command] = &[
+    entry("help", 2, "5.0.0", "O(1)", "Answers the subcommands.").flags(ANYTIME).not_yet(NO_MODULES),
+    entry("list", 2, "4.0.0", "O(N), N modules", "Answers the modules.")
+        .flags(&[Admin, NoScript])
+        .not_yet(NO_MODULES),
+    entry("load", -3, "4.0.0", "O(1)", "Loads a module.").flags(WHEN_LOADED).not_yet(NO_MODULES),
+    entry("loadex", -3, "7.0.0", "O(1)", "Loads a module with settings.")
+        .flags(WHEN_LOADED)
+        .not_yet(NO_MODULES),
+    entry("unload", 3, "4.0.0", "O(1)", "Unloads a module.").flags(WHEN_LOADED).not_yet(NO_MODULES),
+];
+
+const SLOWLOG: &[Command] = &[
+    entry("get", -2, "2.2.12", "O(N), N entries answered", "Answers the commands that took long.")
+        .flags(&[Admin, Loading, Stale]),
+    entry("help", 2, "6.2.0", "O(1)", "Answers the subcommands.").flags(ANYTIME),
+    entry("len", 2, "2.2.12", "O(1)", "Counts the entries.").flags(&[Admin, Loading, Stale]),
+    entry("reset", 2, "2.2.12", "O(N), N entries", "Forgets the entries.").flags(&[Admin, Loading, Stale]),
+];

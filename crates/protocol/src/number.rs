@@ -1,0 +1,90 @@
+//! Numbers as text, by the rules that Redis clients rely on.
+
+/// The integer that `text` is, if it is written as [`append_integer`] would write it: no spaces, no plus, no leading
+/// zeros, no `-0`, within 64 bits.
+#[inline]
+pub fn parse_integer(text: &[u8]) -> Option<i64> {
+    let (is_negative, digits) = match text.split_first() {
+        Some((b'-', digits)) => (true, digits),
+        _ => (false, text),
+    };
+    let (first, rest) = digits.split_first()?;
+    match first {
+        b'0' => return (rest.is_empty() && !is_negative).then_some(0),
+        b'1'..=b'9' => {}
+        _ => return None,
+    }
+    if digits.len() > 19 {
+        return None;
+    }
+    let mut magnitude = u64::from(first - b'0');
+    for byte in rest {
+        if !byte.is_ascii_digit() {
+            return None;
+        }
+        // 19 digits are below 2^64.
+        magnitude = magnitude * 10 + u64::from(byte - b'0');
+    }
+    match is_negative {
+        false => i64::try_from(magnitude).ok(),
+        true => 0_i64.checked_sub_unsigned(magnitude),
+    }
+}
+
+/// Appends `number` in decimal.
+#[inline]
+pub fn append_integer(out: &mut Vec<u8>, number: i64) {
+    let mut buffer = itoa::Buffer::new();
+    out.extend_from_slice(buffer.format(number).as_bytes());
+}
+
+/// The number that `text` is: decimal with or without fraction and exponent, or `inf`, `+inf`, `-inf`, `infinity` in
+/// any case. `None` for anything else, and for what is not a number.
+pub fn parse_double(text: &[u8]) -> Option<f64> {
+    let text = std::str::from_utf8(text).ok()?;
+    text.parse::<f64>().ok().filter(|number| !number.is_nan())
+}
+
+/// Digits beyond which a number is written with an exponent.
+const PLAIN_DIGITS_MAX: i32 = 17;
+
+/// Appends `number` in the fewest digits that read back as the same number: `3`, `0.1`, `1e+22`, `inf`, `-inf`, `nan`.
+///
+/// Exponents are written from 10^17 up and below 10^-4, as `%.17g` does.
+pub fn append_double(out: &mut Vec<u8>, number: f64) {
+    if !number.is_finite() {
+        let word: &[u8] = match number {
+            _ if number.is_nan() => b"nan",
+            _ if number > 0.0 => b"inf",
+            _ => b"-inf",
+        };
+        out.extend_from_slice(word);
+        return;
+    }
+    // Whole numbers that a double tells apart have a short way.
+    if number.abs() < 9_007_199_254_740_992.0 && number.fract() == 0.0 {
+        if number == 0.0 && number.is_sign_negative() {
+            out.push(b'-');
+        }
+        return append_integer(out, number as i64);
+    }
+    let scientific = format!("{number:e}");
+    let Some((digits, exponent)) = scientific.split_once('e') else { return };
+    let exponent: i32 = exponent.parse().unwrap_or_default();
+    if (-4..PLAIN_DIGITS_MAX).contains(&exponent) {
+        out.extend_from_slice(format!("{number}").as_bytes());
+    } else {
+        let sign = if exponent < 0 { '-' } else { '+' };
+        out.extend_from_slice(format!("{digits}e{sign}{:02}", exponent.abs()).as_bytes());
+    }
+}
+
+/// Appends `number` without an exponent, however long that is; for results of `INCRBYFLOAT`, which users see as text.
+///
+/// The number must be finite.
+pub fn append_plain(out: &mut Vec<u8>, number: f64) {
+    out.extend_from_slice(format!("{number}").as_bytes());
+}
+
+#[cfg(test)]
+mod tests;
