@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::{
-    Batch, BatchLimit, Change, Completion, Error, KeyspaceId, Outcome, Position, ReadAt, Result, Scan,
-    ScanBatch, ScanRange, Session, Ticket, UpdateFn, Values, WriteOptions,
+    Batch, BatchLimit, Change, Completion, Error, KeyLocks, KeyspaceId, Outcome, Position, ReadAt, Result,
+    Scan, ScanBatch, ScanRange, Session, Ticket, UpdateFn, Values, WriteOptions,
 };
 
 /// A session whose calls return when they are over.
@@ -121,6 +121,19 @@ impl Blocking {
         let outcome = self.session.update(keyspace, key, f, options)?;
         self.written(outcome)?;
         answer.take()
+    }
+
+    /// Locks `keys` until the answer is dropped; waits for whoever holds one of them.
+    ///
+    /// Who holds locks must not ask for more: it would wait for itself.
+    pub fn lock(&mut self, keys: &[(KeyspaceId, &[u8])]) -> Result<KeyLocks> {
+        match self.session.lock(keys) {
+            Outcome::Done(locks) => Ok(locks),
+            Outcome::Pending(ticket) => match self.wait_for(ticket)? {
+                Completion::Locked(locks) => Ok(locks),
+                other => Err(unexpected("a lock", other)),
+            },
+        }
     }
 
     /// Opens a scan; its records come through the returned iterator, which borrows this session.

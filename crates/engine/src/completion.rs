@@ -5,7 +5,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::task::Waker;
 use std::time::Instant;
 
-use crate::{Error, Position, ScanBatch, Ticket, Values};
+use crate::{Error, KeyLocks, Position, ScanBatch, Ticket, Values};
 
 /// The result of an operation that was pending.
 #[derive(Debug)]
@@ -18,6 +18,8 @@ pub enum Completion {
     Values(Values),
     /// A scan produced this batch.
     Scanned(ScanBatch),
+    /// A `lock` was granted.
+    Locked(KeyLocks),
     /// The operation failed.
     Failed(Error),
 }
@@ -50,6 +52,8 @@ struct Shared {
 struct State {
     ready: VecDeque<(Ticket, Completion)>,
     nudged: bool,
+    /// The session is gone: nobody takes what arrives.
+    closed: bool,
     wakers: Vec<Waker>,
 }
 
@@ -87,11 +91,27 @@ impl CompletionQueue {
     }
 }
 
+impl Drop for CompletionQueue {
+    /// Drops what was not taken, and what comes later as it comes: locks among it are open at once.
+    fn drop(&mut self) {
+        let ready = {
+            let mut state = self.shared.lock();
+            state.closed = true;
+            std::mem::take(&mut state.ready)
+        };
+        drop(ready);
+    }
+}
+
 impl CompletionSender {
     /// Delivers a completion and wakes every waiter.
     pub fn send(&self, ticket: Ticket, completion: Completion) {
         let wakers = {
             let mut state = self.shared.lock();
+            if state.closed {
+                drop(state);
+                return drop(completion);
+            }
             state.ready.push_back((ticket, completion));
             std::mem::take(&mut state.wakers)
         };

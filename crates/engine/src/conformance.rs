@@ -19,6 +19,7 @@ mod snapshots;
 mod scans;
 mod merges;
 mod updates;
+mod locks;
 mod expiry;
 mod ranges;
 mod keyspaces;
@@ -122,7 +123,7 @@ pub fn names() -> impl Iterator<Item = &'static str> {
 type Check = (&'static str, bool, fn(&mut Database));
 
 fn checks() -> impl Iterator<Item = Check> {
-    let topics: [&[Check]; 13] = [
+    let topics: [&[Check]; 14] = [
         outcomes::CHECKS,
         reads::CHECKS,
         batches::CHECKS,
@@ -130,6 +131,7 @@ fn checks() -> impl Iterator<Item = Check> {
         scans::CHECKS,
         merges::CHECKS,
         updates::CHECKS,
+        locks::CHECKS,
         expiry::CHECKS,
         ranges::CHECKS,
         keyspaces::CHECKS,

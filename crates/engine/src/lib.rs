@@ -25,12 +25,14 @@
 
 #![forbid(unsafe_code)]
 
+mod sync;
 mod keyspace;
 mod position;
 mod durability;
 mod batch;
 mod outcome;
 mod completion;
+mod locks;
 mod semantics;
 mod scan;
 mod session;
@@ -49,6 +51,7 @@ pub use contract::{Checkpoint, Engine, Ordered};
 pub use durability::Durability;
 pub use error::{Error, ErrorKind, Place, Result};
 pub use keyspace::{Compression, KEYSPACE_DEFAULT, KeyspaceId, KeyspaceSettings};
+pub use locks::{KeyLocks, LockTable};
 pub use outcome::{Outcome, Ticket};
 pub use position::Position;
 pub use scan::{BatchLimit, Direction, Scan, ScanBatch, ScanRange};

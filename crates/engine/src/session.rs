@@ -4,8 +4,8 @@ use std::ops::Range;
 use std::time::Instant;
 
 use crate::{
-    Batch, Completion, Durability, KeyspaceId, Notifier, Outcome, Position, ReadAt, Result, Scan, ScanRange,
-    Ticket,
+    Batch, Completion, Durability, KeyLocks, KeyspaceId, Notifier, Outcome, Position, ReadAt, Result, Scan,
+    ScanRange, Ticket,
 };
 
 /// How one write is done.
@@ -176,6 +176,14 @@ pub trait Session: Send {
         f: UpdateFn,
         options: WriteOptions,
     ) -> Result<Outcome<Position>>;
+
+    /// Locks `keys` against everybody else who locks one of them, until the answer is dropped.
+    ///
+    /// For who reads, then decides, then writes: nobody who also asks comes between. Reads and writes themselves look at no
+    /// lock. One call names all keys: who holds locks MUST NOT ask for more, or wait for somebody who does. First come,
+    /// first served, also within a session. Keys may share a lock without being equal; a key may be named twice.
+    /// Pending while somebody else holds one of them; completes as [`Completion::Locked`].
+    fn lock(&mut self, keys: &[(KeyspaceId, &[u8])]) -> Outcome<KeyLocks>;
 
     /// Opens a scan; `Invalid` if the engine is not ordered.
     fn scan(&mut self, at: ReadAt<'_>, keyspace: KeyspaceId, range: ScanRange) -> Result<Box<dyn Scan>>;

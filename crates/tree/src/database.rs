@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use arc_swap::ArcSwap;
-use firn_engine::{Durability, Error, Result, Semantics};
+use firn_engine::{Durability, Error, LockTable, Result, Semantics};
 use firn_storage::file::cache::BlockCache;
 use firn_storage::place::{ReadPool, Rejected};
 use firn_storage::{Clock, Storage};
@@ -38,6 +38,8 @@ pub(crate) struct Database {
     pub(crate) manifest: Mutex<Manifest>,
     pub(crate) snapshots: Arc<Snapshots>,
     pub(crate) admission: Admission,
+    /// Locks on keys, of who asks for them.
+    pub(crate) locks: Arc<LockTable>,
     pub(crate) cache: Arc<BlockCache>,
     pub(crate) balance: Balance,
     pub(crate) graveyard: Arc<Graveyard>,

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use arc_swap::ArcSwap;
-use firn_engine::{Error, KEYSPACE_DEFAULT, KeyspaceSettings, Place, Result};
+use firn_engine::{Error, KEYSPACE_DEFAULT, KeyspaceSettings, LockTable, Place, Result};
 use firn_format::Position;
 use firn_format::manifest::Change;
 use firn_jobs::{Executor, Fallback, Local, Patience};
@@ -77,6 +77,7 @@ pub(crate) fn open(options: &TreeOptions) -> Result<(Arc<Database>, Box<dyn Stor
         manifest: Mutex::new(manifest),
         snapshots: Arc::new(Snapshots::default()),
         admission: Admission::default(),
+        locks: LockTable::new(),
         cache,
         balance: Default::default(),
         graveyard,

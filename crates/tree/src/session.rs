@@ -10,9 +10,10 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use firn_engine::{
-    Batch, Completion, CompletionQueue, Durability, KeyspaceId, Notifier, Op, OpKind, Outcome, Position,
-    ReadAt, Result, Scan, ScanRange, Session, Ticket, UpdateFn, Values, WriteOptions,
+    Batch, Completion, CompletionQueue, Durability, KeyLocks, KeyspaceId, Notifier, Op, OpKind, Outcome,
+    Position, ReadAt, Result, Scan, ScanRange, Session, Ticket, UpdateFn, Values, WriteOptions,
 };
+use firn_format::key::key_hash;
 use firn_storage::file::table::ReadMode;
 
 use line::{Line, Write};
@@ -304,6 +305,15 @@ impl Session for TreeSession {
         let ticket = self.line_up(Write::Update { keyspace, key: key.to_vec(), f }, options);
         self.go_on();
         Ok(Outcome::Pending(ticket))
+    }
+
+    fn lock(&mut self, keys: &[(KeyspaceId, &[u8])]) -> Outcome<KeyLocks> {
+        // Keyspaces are few: each gets another part of the same hashes.
+        let hash = |(keyspace, key): &(KeyspaceId, &[u8])| {
+            key_hash(key).wrapping_add(u64::from(keyspace.0).wrapping_mul(0x9e37_79b9_7f4a_7c15))
+        };
+        let tickets = &self.tickets;
+        self.shared.locks.lock(keys.iter().map(hash), &self.queue.sender(), || tickets.next())
     }
 
     fn scan(&mut self, at: ReadAt<'_>, keyspace: KeyspaceId, range: ScanRange) -> Result<Box<dyn Scan>> {

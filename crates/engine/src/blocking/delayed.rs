@@ -146,6 +146,18 @@ impl Session for Delayed {
         self.hold(Completion::Written(position))
     }
 
+    fn lock(&mut self, keys: &[(KeyspaceId, &[u8])]) -> Outcome<KeyLocks> {
+        let sender = self.queue.sender();
+        let locked =
+            LockTable::new()
+                .lock(keys.iter().map(|(keyspace, _)| u64::from(keyspace.0)), &sender, || Ticket(0));
+        let locks = locked.done().expect("nobody else locks");
+        self.tickets += 1;
+        let ticket = Ticket(self.tickets);
+        self.held.queue.lock().unwrap().push_back((ticket, Completion::Locked(locks)));
+        Outcome::Pending(ticket)
+    }
+
     fn scan(&mut self, _: ReadAt<'_>, _: KeyspaceId, _: ScanRange) -> Result<Box<dyn Scan>> {
         let records = self.records.lock().unwrap().clone().into_iter().collect();
         self.tickets += 1000;

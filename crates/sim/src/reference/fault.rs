@@ -13,6 +13,8 @@ pub enum Fault {
     FirstOperationWins,
     /// An update reads and writes in two steps.
     UnlockedUpdate,
+    /// Locks keep nobody out.
+    OpenLocks,
     /// Snapshots see the present.
     LeakySnapshot,
     /// Snapshots are not counted.
@@ -49,11 +51,12 @@ pub enum Fault {
 
 impl Fault {
     /// Every fault, for suites of suites.
-    pub const ALL: [Fault; 20] = [
+    pub const ALL: [Fault; 21] = [
         Fault::LoseWrite(40),
         Fault::SplitBatch,
         Fault::FirstOperationWins,
         Fault::UnlockedUpdate,
+        Fault::OpenLocks,
         Fault::LeakySnapshot,
         Fault::UncountedSnapshot,
         Fault::NoExpiry,

@@ -12,8 +12,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use firn_engine::{
-    Batch, Checkpoint, Durability, Engine, Error, ErrorKind, KeyspaceId, KeyspaceSettings, OpKind, Ordered,
-    Position, Result, Semantics, Session, Snapshot, SnapshotPin, Stats, WriteOptions,
+    Batch, Checkpoint, Durability, Engine, Error, ErrorKind, KeyspaceId, KeyspaceSettings, LockTable, OpKind,
+    Ordered, Position, Result, Semantics, Session, Snapshot, SnapshotPin, Stats, WriteOptions,
 };
 use firn_storage::{Clock, Storage, StorageLock};
 
@@ -50,6 +50,7 @@ struct Shared {
     options: ReferenceOptions,
     state: Mutex<State>,
     snapshots: Arc<AtomicU64>,
+    locks: Arc<LockTable>,
     _lock: Box<dyn StorageLock>,
 }
 
@@ -78,8 +79,13 @@ impl Reference {
             }
         }
         let state = State { model, journal, closed: None, write_count: 0, stats: Stats::default() };
-        let shared =
-            Shared { options, state: Mutex::new(state), snapshots: Arc::new(AtomicU64::new(0)), _lock: lock };
+        let shared = Shared {
+            options,
+            state: Mutex::new(state),
+            snapshots: Arc::new(AtomicU64::new(0)),
+            locks: LockTable::new(),
+            _lock: lock,
+        };
         Ok(Self { shared: Arc::new(shared) })
     }
 }

@@ -1,14 +1,15 @@
 //! The reference engine's sessions and scans.
 
 use std::collections::VecDeque;
+use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
 
 use firn_engine::{
-    Batch, BatchLimit, Change, Completion, CompletionQueue, CompletionSender, Direction, Error, KeyspaceId,
-    Notifier, Op, OpKind, Outcome, Position, ReadAt, Result, Scan, ScanBatch, ScanRange, Session, Ticket,
-    UpdateFn, Values, WriteOptions,
+    Batch, BatchLimit, Change, Completion, CompletionQueue, CompletionSender, Direction, Error, KeyLocks,
+    KeyspaceId, LockTable, Notifier, Op, OpKind, Outcome, Position, ReadAt, Result, Scan, ScanBatch,
+    ScanRange, Session, Ticket, UpdateFn, Values, WriteOptions,
 };
 
 use super::{Fault, Shared};
@@ -20,6 +21,8 @@ pub(super) struct ReferenceSession {
     queue: CompletionQueue,
     tickets: Tickets,
     inline: bool,
+    /// Locks asked for and not yet delivered.
+    locks_awaited: u64,
 }
 
 /// Decides which operations answer `Pending`; cloned into scans.
@@ -32,10 +35,14 @@ struct Tickets {
 }
 
 impl Tickets {
+    fn next(&self) -> Ticket {
+        Ticket(self.given.fetch_add(1, std::sync::atomic::Ordering::SeqCst) + 1)
+    }
+
     /// A ticket for this operation, if it is one that answers `Pending`.
     fn ticket(&self, inline: bool) -> Option<Ticket> {
-        let number = self.given.fetch_add(1, std::sync::atomic::Ordering::SeqCst) + 1;
-        (!inline && self.every > 0 && number.is_multiple_of(self.every)).then_some(Ticket(number))
+        let ticket = self.next();
+        (!inline && self.every > 0 && ticket.0.is_multiple_of(self.every)).then_some(ticket)
     }
 
     fn complete(&self, ticket: Ticket, completion: Completion) {
@@ -55,7 +62,7 @@ impl ReferenceSession {
             is_twin: shared.is(Fault::TwinCompletion),
             sender: queue.sender(),
         };
-        Self { shared, queue, tickets, inline: false }
+        Self { shared, queue, tickets, inline: false, locks_awaited: 0 }
     }
 
     fn read(&self, at: ReadAt<'_>, keyspace: KeyspaceId, key: &[u8]) -> Result<Option<Vec<u8>>> {
@@ -233,6 +240,15 @@ impl Session for ReferenceSession {
         Ok(self.written(position))
     }
 
+    fn lock(&mut self, keys: &[(KeyspaceId, &[u8])]) -> Outcome<KeyLocks> {
+        let hash = |key: &(KeyspaceId, &[u8])| BuildHasherDefault::<DefaultHasher>::default().hash_one(key);
+        let own = LockTable::new();
+        let table = if self.shared.is(Fault::OpenLocks) { &own } else { &self.shared.locks };
+        let outcome = table.lock(keys.iter().map(hash), &self.queue.sender(), || self.tickets.next());
+        self.locks_awaited += u64::from(matches!(outcome, Outcome::Pending(_)));
+        outcome
+    }
+
     fn scan(&mut self, at: ReadAt<'_>, keyspace: KeyspaceId, range: ScanRange) -> Result<Box<dyn Scan>> {
         let state = self.shared.lock();
         let at = moment(&self.shared, at, state.model.end());
@@ -249,15 +265,20 @@ impl Session for ReferenceSession {
 
     fn poll(&mut self, sink: &mut dyn FnMut(Ticket, Completion)) -> usize {
         let mut count = 0;
+        self.queue.take_nudge();
         while let Some((ticket, completion)) = self.queue.pop() {
+            self.locks_awaited -= u64::from(matches!(completion, Completion::Locked(_)));
             sink(ticket, completion);
             count += 1;
         }
         count
     }
 
-    fn wait(&mut self, _deadline: Option<Instant>) -> bool {
-        // Completions are queued by the calls themselves, so there is never anything to wait for.
+    fn wait(&mut self, deadline: Option<Instant>) -> bool {
+        // Completions of all but locks are queued by the calls themselves: for those there is nothing to wait for.
+        if self.locks_awaited > 0 {
+            return self.queue.notifier().wait(deadline);
+        }
         #[expect(clippy::disallowed_methods, reason = "a deadline that has passed: only look")]
         let now = Instant::now();
         self.queue.notifier().wait(Some(now))
