@@ -202,7 +202,11 @@ fn parse_rate(text: &str) -> Result<f64> {
     if rate > 0.0 { Ok(rate) } else { Err(Error::invalid("a rate is at least 1 operation per second")) }
 }
 
-fn parse_durability(text: &str) -> Result<Durability> {
+/// A durability: `process` or `disk`.
+///
+/// # Errors
+/// `Invalid` if it is none.
+pub fn parse_durability(text: &str) -> Result<Durability> {
     Durability::from_name(text).ok_or_else(|| Error::invalid(format!("`{text}` is not process or disk")))
 }
 

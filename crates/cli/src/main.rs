@@ -19,6 +19,7 @@ mod verify;
 mod inspect;
 mod config;
 mod bench;
+mod serve;
 
 use std::process::ExitCode;
 use std::sync::LazyLock;
@@ -50,6 +51,7 @@ enum Command {
     Inspect(inspect::Arguments),
     Config(config::Arguments),
     Bench(bench::Arguments),
+    Serve(serve::Arguments),
 }
 
 static VERSION: LazyLock<String> = LazyLock::new(|| {
@@ -80,6 +82,7 @@ fn run(command: Command) -> Result<Ending> {
         Command::Inspect(arguments) => inspect::run(&arguments),
         Command::Config(arguments) => config::run(&arguments),
         Command::Bench(arguments) => bench::run(&arguments),
+        Command::Serve(arguments) => serve::run(&arguments),
     }
 }
 

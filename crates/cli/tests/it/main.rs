@@ -7,3 +7,4 @@ mod inspect;
 mod verify;
 mod bench;
 mod records;
+mod serve;

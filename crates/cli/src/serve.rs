@@ -1,0 +1,86 @@
+//! `firn serve`: a database behind the Redis protocol.
+
+use std::io::Write;
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use firn::Settings;
+use firn_bench::args::{parse_bytes, parse_durability};
+use firn_engine::Durability;
+use firn_server::{ServeSettings, Server};
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+
+use crate::database::{Access, check_directory, read_settings};
+use crate::ending::{Ending, Failure, Result};
+use crate::progress;
+
+/// Serve a database to Redis clients. Needs no option; ends with SIGTERM or Ctrl-C, after closing the database.
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// The database's directory; made if it is not there.
+    #[arg(long, value_name = "D", default_value = "firn-data")]
+    dir: PathBuf,
+    /// Port to listen on; 0 takes one that is free and says which.
+    #[arg(long, value_name = "P", default_value_t = ServeSettings::default().port)]
+    port: u16,
+    /// Address to listen on. Clients are not asked for a password yet: name one that others reach only with care.
+    #[arg(long, value_name = "A", default_value_t = ServeSettings::default().bind)]
+    bind: IpAddr,
+    /// Threads that serve connections; default one for each processor.
+    #[arg(long, value_name = "N")]
+    threads: Option<usize>,
+    /// Memory for buffers and caches: 512M, 4G.
+    #[arg(long, value_name = "B", value_parser = parse_bytes)]
+    memory_bytes: Option<u64>,
+    /// What an acknowledged write survives: `process` (kill -9) or `disk` (loss of power).
+    #[arg(long, value_name = "WORD", value_parser = parse_durability, default_value = "process")]
+    durability: Durability,
+    /// A settings file (see `firn config`); options override it.
+    #[arg(long, value_name = "FILE")]
+    settings: Option<PathBuf>,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
+    let failed = |what: String| Failure::new(Ending::Failed, what);
+    // Before there is anything to lose, so that no signal comes too early.
+    let mut signals =
+        Signals::new([SIGINT, SIGTERM]).map_err(|error| failed(format!("cannot await signals: {error}")))?;
+    let mut settings = match (&arguments.settings, arguments.memory_bytes) {
+        (Some(file), memory_bytes) => {
+            let settings = read_settings(file)?;
+            Settings { memory_bytes: memory_bytes.unwrap_or(settings.memory_bytes), ..settings }
+        }
+        (None, Some(memory_bytes)) => Settings::for_memory(memory_bytes),
+        (None, None) => Settings::default(),
+    };
+    settings.durability = arguments.durability;
+    let dir = &arguments.dir;
+    check_directory(dir, Access::Create)?;
+    let db = Arc::new(progress::during(&format!("opening {}", dir.display()), |_| {
+        let builder = firn::Db::builder(dir).settings(settings);
+        builder.open().map_err(|error| Failure::database(dir, &error))
+    })?);
+    let serve = ServeSettings {
+        bind: arguments.bind,
+        port: arguments.port,
+        threads: arguments.threads.unwrap_or_else(processors),
+        ..ServeSettings::default()
+    };
+    let (bind, port) = (serve.bind, serve.port);
+    let server = Server::start(Arc::clone(&db), serve)
+        .map_err(|error| failed(format!("cannot serve on {bind}, port {port}: {error}")))?;
+    println!("serving {} on {}; SIGTERM or Ctrl-C ends it", dir.display(), server.address());
+    // Whoever started us may read this through a pipe.
+    let _ = std::io::stdout().flush();
+    signals.forever().next();
+    server.stop().map_err(|error| failed(format!("a worker failed: {error}")))?;
+    db.close().map_err(|error| Failure::database(dir, &error))?;
+    println!("closed {}", dir.display());
+    Ok(Ending::Done)
+}
+
+fn processors() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}

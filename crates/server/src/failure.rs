@@ -1,0 +1,51 @@
+//! Why a command was not done, in the words clients know.
+
+use std::borrow::Cow;
+
+use firn_engine::{Error, ErrorKind};
+
+/// A command that was refused or failed: the line that its client gets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Failure(Cow<'static, str>);
+
+pub(crate) type Result<T> = std::result::Result<T, Failure>;
+
+impl Failure {
+    pub(crate) const WRONG_TYPE: Self =
+        Self::new("WRONGTYPE Operation against a key holding the wrong kind of value");
+    pub(crate) const SYNTAX: Self = Self::new("ERR syntax error");
+    pub(crate) const NOT_AN_INTEGER: Self = Self::new("ERR value is not an integer or out of range");
+    pub(crate) const NOT_A_FLOAT: Self = Self::new("ERR value is not a valid float");
+    pub(crate) const OVERFLOW: Self = Self::new("ERR increment or decrement would overflow");
+    pub(crate) const NAN: Self = Self::new("ERR increment would produce NaN or Infinity");
+    pub(crate) const DATABASE_INDEX: Self = Self::new("ERR DB index is out of range");
+    pub(crate) const TOO_LONG_STRING: Self =
+        Self::new("ERR string exceeds maximum allowed size (proto-max-bulk-len)");
+    pub(crate) const OFFSET: Self = Self::new("ERR offset is out of range");
+
+    /// A line that is always the same: a code, a space, a sentence.
+    pub(crate) const fn new(line: &'static str) -> Self {
+        Self(Cow::Borrowed(line))
+    }
+
+    /// A line made for the occasion.
+    pub(crate) fn of(line: String) -> Self {
+        Self(Cow::Owned(line))
+    }
+
+    /// The line.
+    pub(crate) fn line(&self) -> &str {
+        &self.0
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        let code = match error.kind() {
+            // The word clients know for writes that are refused while reads go on.
+            ErrorKind::Closed | ErrorKind::Retry => "MISCONF",
+            _ => "ERR",
+        };
+        Self::of(format!("{code} {error}"))
+    }
+}

@@ -1,0 +1,98 @@
+//! A server: its workers, and how it begins and ends.
+
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::sync::atomic::{AtomicU64, AtomicUsize};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use firn::Db;
+use firn::storage::{Spawn, ThreadSpawn};
+
+use crate::database::Database;
+use crate::settings::ServeSettings;
+use crate::worker::{Mailbox, Message, Shared, Worker};
+
+/// A server that listens.
+///
+/// Owned by whoever started it; [`stop`](Self::stop) ends it, dropping it does too.
+#[derive(Debug)]
+pub struct Server {
+    address: SocketAddr,
+    shared: Arc<Shared>,
+    threads: Arc<ThreadSpawn>,
+    /// The first failure of a worker.
+    failure: Arc<Mutex<Option<io::Error>>>,
+}
+
+impl Server {
+    /// Serves `db` from now on, on threads of its own.
+    ///
+    /// # Errors
+    /// What the system says of the address or of threads.
+    pub fn start(db: Arc<Db>, settings: ServeSettings) -> io::Result<Self> {
+        let database = Database::of(db).map_err(io::Error::other)?;
+        let listener = TcpListener::bind((settings.bind, settings.port))?;
+        let address = listener.local_addr()?;
+        let threads = settings.threads.max(1);
+        let mailboxes = (0..threads).map(|_| Mailbox::new()).collect::<io::Result<_>>()?;
+        let shared = Arc::new(Shared {
+            database,
+            settings,
+            mailboxes,
+            client_count: AtomicUsize::new(0),
+            next_client: AtomicU64::new(0),
+        });
+        let server = Self { address, shared, threads: Arc::default(), failure: Arc::default() };
+        let mut listener = Some(listener);
+        for index in 0..threads {
+            server.start_worker(index, listener.take())?;
+        }
+        Ok(server)
+    }
+
+    fn start_worker(&self, index: usize, listener: Option<TcpListener>) -> io::Result<()> {
+        let (shared, failure) = (Arc::clone(&self.shared), Arc::clone(&self.failure));
+        let body = move || {
+            let ran = Worker::new(shared, index).and_then(|worker| {
+                if let Some(listener) = listener {
+                    worker.listen(listener)?;
+                }
+                worker.run()
+            });
+            if let Err(error) = ran {
+                failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+            }
+        };
+        self.threads.spawn(format!("firn-worker-{index}"), Box::new(body)).map_err(io::Error::other)
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Waits until every worker has ended: that is, for ever, unless one fails.
+    ///
+    /// # Errors
+    /// The first failure of a worker.
+    pub fn wait(&self) -> io::Result<()> {
+        self.threads.join_all();
+        self.failure.lock().unwrap_or_else(PoisonError::into_inner).take().map_or(Ok(()), Err)
+    }
+
+    /// Closes every connection, ends the workers and waits for that.
+    ///
+    /// # Errors
+    /// The first failure of a worker.
+    pub fn stop(&self) -> io::Result<()> {
+        self.shared.mailboxes.iter().for_each(|mailbox| mailbox.send(Message::Stop));
+        self.wait()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // Whoever wanted to know has called `stop`.
+        let _ = self.stop();
+    }
+}

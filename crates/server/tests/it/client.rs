@@ -1,0 +1,111 @@
+//! A server of a test's own, and a client that believes nothing.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::sync::Arc;
+use std::time::Duration;
+
+use firn_protocol::resp::{Value, decode};
+use firn_server::{ServeSettings, Server};
+use tempfile::TempDir;
+
+/// A server on a free port with a database in a folder that goes with it.
+pub(crate) struct Served {
+    pub(crate) server: Server,
+    db: Arc<firn::Db>,
+    dir: TempDir,
+}
+
+impl Served {
+    pub(crate) fn start(threads: usize) -> Self {
+        Self::with(ServeSettings { threads, ..ServeSettings::default() })
+    }
+
+    pub(crate) fn with(settings: ServeSettings) -> Self {
+        Self::on(tempfile::tempdir().expect("a folder"), settings)
+    }
+
+    fn on(dir: TempDir, settings: ServeSettings) -> Self {
+        let db = Arc::new(firn::Db::open(dir.path()).expect("a database"));
+        let server = Server::start(Arc::clone(&db), ServeSettings { port: 0, ..settings }).expect("a server");
+        Self { server, db, dir }
+    }
+
+    /// Ends it, and serves the same folder again.
+    pub(crate) fn restart(self) -> Self {
+        self.server.stop().expect("it ends");
+        self.db.close().expect("it closes");
+        Self::on(self.dir, ServeSettings::default())
+    }
+
+    pub(crate) fn connect(&self) -> Client {
+        let stream = TcpStream::connect(self.server.address()).expect("a connection");
+        stream.set_nodelay(true).expect("an option");
+        stream.set_read_timeout(Some(Duration::from_secs(20))).expect("an option");
+        Client { stream, input: Vec::new() }
+    }
+}
+
+/// One connection.
+pub(crate) struct Client {
+    pub(crate) stream: TcpStream,
+    input: Vec<u8>,
+}
+
+/// A request's bytes.
+pub(crate) fn request<A: AsRef<[u8]>>(arguments: &[A]) -> Vec<u8> {
+    let mut bytes = format!("*{}\r\n", arguments.len()).into_bytes();
+    for argument in arguments {
+        let argument = argument.as_ref();
+        bytes.extend_from_slice(format!("${}\r\n", argument.len()).as_bytes());
+        bytes.extend_from_slice(argument);
+        bytes.extend_from_slice(b"\r\n");
+    }
+    bytes
+}
+
+impl Client {
+    /// Sends the words of `line` and returns the reply.
+    #[track_caller]
+    pub(crate) fn say(&mut self, line: &str) -> Value {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        self.call(&words)
+    }
+
+    #[track_caller]
+    pub(crate) fn call<A: AsRef<[u8]>>(&mut self, arguments: &[A]) -> Value {
+        self.stream.write_all(&request(arguments)).expect("it is sent");
+        self.reply().expect("a reply")
+    }
+
+    /// The next reply; `None` at the end of the connection.
+    #[track_caller]
+    pub(crate) fn reply(&mut self) -> Option<Value> {
+        loop {
+            if let Some((value, bytes)) = decode(&self.input).expect("a reply") {
+                self.input.drain(..bytes);
+                return Some(value);
+            }
+            let mut piece = [0; 64 << 10];
+            match self.stream.read(&mut piece).expect("it is read") {
+                0 => {
+                    assert!(self.input.is_empty(), "half a reply: {:?}", self.input);
+                    return None;
+                }
+                bytes => self.input.extend_from_slice(&piece[..bytes]),
+            }
+        }
+    }
+}
+
+pub(crate) fn ok() -> Value {
+    Value::Simple("OK".into())
+}
+
+pub(crate) fn bulk(text: &str) -> Value {
+    Value::Bulk(text.as_bytes().to_vec())
+}
+
+pub(crate) fn error(text: &str) -> Value {
+    Value::Error(text.into())
+}
