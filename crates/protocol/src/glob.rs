@@ -8,7 +8,7 @@ pub fn matches(pattern: &[u8], text: &[u8]) -> bool {
     walk(pattern, text, |byte| byte)
 }
 
-/// As [`matches`], where `A` is `a`.
+/// As [`matches()`], where `A` is `a`.
 pub fn matches_any_case(pattern: &[u8], text: &[u8]) -> bool {
     walk(pattern, text, |byte| byte.to_ascii_lowercase())
 }
