@@ -34,9 +34,10 @@ pub(crate) struct Arguments {
     /// Memory for buffers and caches: 512M, 4G.
     #[arg(long, value_name = "B", value_parser = parse_bytes)]
     memory_bytes: Option<u64>,
-    /// What an acknowledged write survives: `process` (kill -9) or `disk` (loss of power).
-    #[arg(long, value_name = "WORD", value_parser = parse_durability, default_value = "process")]
-    durability: Durability,
+    /// What an acknowledged write survives: `process` (kill -9) or `disk` (loss of power). Default: the settings
+    /// file's word, or `process`.
+    #[arg(long, value_name = "WORD", value_parser = parse_durability)]
+    durability: Option<Durability>,
     /// A settings file (see `firn config`); options override it.
     #[arg(long, value_name = "FILE")]
     settings: Option<PathBuf>,
@@ -55,7 +56,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
         (None, Some(memory_bytes)) => Settings::for_memory(memory_bytes),
         (None, None) => Settings::default(),
     };
-    settings.durability = arguments.durability;
+    settings.durability = arguments.durability.unwrap_or(settings.durability);
     let dir = &arguments.dir;
     check_directory(dir, Access::Create)?;
     let db = Arc::new(progress::during(&format!("opening {}", dir.display()), |_| {

@@ -242,8 +242,10 @@ impl Session for ReferenceSession {
 
     fn lock(&mut self, keys: &[(KeyspaceId, &[u8])]) -> Outcome<KeyLocks> {
         let hash = |key: &(KeyspaceId, &[u8])| BuildHasherDefault::<DefaultHasher>::default().hash_one(key);
-        let own = LockTable::new();
-        let table = if self.shared.is(Fault::OpenLocks) { &own } else { &self.shared.locks };
+        let table = match self.shared.is(Fault::OpenLocks) {
+            true => LockTable::new(),
+            false => Arc::clone(&self.shared.locks),
+        };
         let outcome = table.lock(keys.iter().map(hash), &self.queue.sender(), || self.tickets.next());
         self.locks_awaited += u64::from(matches!(outcome, Outcome::Pending(_)));
         outcome

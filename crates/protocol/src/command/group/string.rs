@@ -71,11 +71,17 @@ pub(super) const COMMANDS: &[Command] = &[
     entry("psetex", 4, "2.6.0", "O(1)", "Sets a string that expires after some milliseconds.")
         .flags(&[Write, DenyOom])
         .keys(&[at(1, OW_UPDATE)]),
-    entry("set", -3, "1.0.0", "O(1)", "Sets a string, with conditions and expiry as options.")
-        .flags(&[Write, DenyOom])
-        .keys(&[at(1, RW_ACCESS_UPDATE.with(Variable))])
-        .rule(Rule::Set)
-        .built(),
+    entry(
+        "set",
+        -3,
+        "1.0.0",
+        "O(1)",
+        "Sets a string, with conditions as options; those for expiry are refused so far.",
+    )
+    .flags(&[Write, DenyOom])
+    .keys(&[at(1, RW_ACCESS_UPDATE.with(Variable))])
+    .rule(Rule::Set)
+    .built(),
     entry("setex", 4, "2.0.0", "O(1)", "Sets a string that expires after some seconds.")
         .flags(&[Write, DenyOom])
         .keys(&[at(1, OW_UPDATE)]),
