@@ -7,9 +7,10 @@
 use std::ops::Bound;
 
 use firn_format::checksum;
+use firn_format::datatype::key::{COLLECTION_BYTES, HASH_BYTES, SLOT_PREFIX_BYTES};
 use firn_format::datatype::slot::hash_tag;
 use firn_format::datatype::{
-    CatalogRecord, Expiry, Field, FieldKey, FieldKind, KEYSPACES, Purge, Score, Slot, UserKey, Value,
+    CatalogRecord, Expiry, Field, FieldKey, KEYSPACES, Purge, Score, Slot, UserKey, Value, hash_of, range,
 };
 use firn_format::dump::datatype::{Part, dump_record};
 use firn_format::file_name;
@@ -266,26 +267,50 @@ fn key_and_value(bytes: &[u8]) -> (&[u8], &[u8]) {
     rest.split_at(usize::from(*at).min(rest.len()))
 }
 
-/// A key of `keys`.
+/// `bytes` with the right hash at offset `at`, of what stands behind it, if there is room for one.
+fn hashed(bytes: &[u8], at: usize) -> Vec<u8> {
+    let mut bytes = bytes.to_vec();
+    let hash = bytes.get(at + HASH_BYTES..).map(hash_of);
+    if let (Some(hash), Some(place)) = (hash, bytes.get_mut(at..at + HASH_BYTES)) {
+        place.copy_from_slice(&hash.to_be_bytes());
+    }
+    bytes
+}
+
+/// A key of `keys`: it lies in the range from its own place on.
 fn datatype_key(bytes: &[u8]) {
-    if let Ok(key) = UserKey::decode(bytes) {
+    for bytes in [bytes, &hashed(bytes, SLOT_PREFIX_BYTES)] {
+        let Ok(key) = UserKey::decode(bytes) else { continue };
         assert_eq!(encoded(|out| key.encode(out)), bytes);
+        let (mut start, mut end) = (Vec::new(), Vec::new());
+        range::keys_from(key.database(), key.slot(), key.hash(), &mut start, &mut end);
+        assert!(&start[..] <= bytes && bytes < &end[..] && bytes.starts_with(&start));
     }
 }
 
 /// A key of `fields`: it lies in the ranges of what it belongs to.
 fn datatype_field(bytes: &[u8]) {
+    for bytes in [bytes, &hashed(bytes, COLLECTION_BYTES + 1)] {
+        field_key(bytes);
+    }
+}
+
+fn field_key(bytes: &[u8]) {
     let Ok(key) = FieldKey::decode(bytes) else { return };
     assert_eq!(encoded(|out| key.encode(out)), bytes);
     let FieldKey { collection, field } = key;
-    assert_eq!(Field::decode(&bytes[collection.encoded_bytes()..]), Ok(field));
+    assert_eq!(Field::decode(&bytes[COLLECTION_BYTES..]), Ok(field));
     let (mut start, mut end) = (Vec::new(), Vec::new());
     collection.kind_range(field.kind(), &mut start, &mut end);
     assert!(&start[..] <= bytes && bytes < &end[..]);
-    if let FieldKind::HashField | FieldKind::SetMember | FieldKind::ScoredMember = field.kind() {
-        let only = Bound::Included(field.member());
-        let (mut start, mut end) = (Vec::new(), Vec::new());
-        collection.member_range(field.kind(), only, only, &mut start, &mut end);
+    let (mut start, mut end) = (Vec::new(), Vec::new());
+    if field.kind().is_by_hash() {
+        collection.hash_range(field.kind(), hash_of(field.member()), &mut start, &mut end);
+        assert!(bytes.starts_with(&start) && bytes < &end[..]);
+    }
+    if let Field::ByScore(score, member) = field {
+        let only = Bound::Included(member);
+        collection.lex_range(score, only, only, &mut start, &mut end);
         assert!(start == bytes && bytes < &end[..]);
     }
 }
@@ -311,6 +336,7 @@ fn datatype_score(bytes: &[u8]) {
 /// A record of `expiry`.
 fn datatype_expiry(bytes: &[u8]) {
     let (key, value) = key_and_value(bytes);
+    let key = &hashed(key, 8 + SLOT_PREFIX_BYTES)[..];
     if let Ok(expiry) = Expiry::decode(key, value) {
         assert_eq!(encoded(|out| expiry.encode_key(out)), key);
         assert_eq!(encoded(|out| expiry.encode_value(out)), value);

@@ -16,16 +16,15 @@
 //!                      2 LayoutVersion             u32 LE
 //! ```
 //! *Buckets* let a string be written without reading what stood at its key: only where a bucket's record says so can
-//! that be a collection, whose fields would be left behind. A bucket belongs to one slot, so that the records of a
-//! slot are one range, like everything else of it.
+//! that be a collection, whose fields would be left behind. A bucket is one range of the keys of one slot, cut by their
+//! hashes, and the records of a slot's buckets are one range, like everything else of it.
 
 use crate::error::{Error, Result};
-use crate::key::key_hash;
 use crate::log::record::KEY_BYTES_MAX;
 use crate::manifest::bytes::Reader;
 
-use super::key::{DatabaseId, Generation, database, decode_database};
-use super::slot::{SLOT_COUNT, Slot};
+use super::key::{DatabaseId, Generation, UserKey, database, decode_database};
+use super::slot::SLOT_COUNT;
 
 /// Version of all layouts in `datatype`; a newer one is refused.
 pub const LAYOUT_VERSION: u32 = 1;
@@ -90,7 +89,8 @@ impl Property {
     }
 }
 
-/// One of 2^20 sets of keys of a database.
+/// One of 2^20 sets of keys of a database: those with one slot and one value of the upper bits of their hash, which is
+/// one range of keys of `keys`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Bucket(u32);
 
@@ -100,11 +100,11 @@ impl Bucket {
     /// How many buckets a database has.
     pub const COUNT: u32 = (SLOT_COUNT as u32) << Self::BITS_IN_SLOT;
 
-    /// The bucket of a user's key that belongs to `slot`: the slot, then the upper bits of the key's hash. Frozen.
+    /// The bucket of a user's key: its slot, then the upper bits of its hash. Frozen.
     #[inline]
-    pub fn of(slot: Slot, key: &[u8]) -> Self {
-        let within = (key_hash(key) >> (u64::BITS - Self::BITS_IN_SLOT)) as u32;
-        Self(u32::from(slot.number()) << Self::BITS_IN_SLOT | within)
+    pub fn of(key: &UserKey<'_>) -> Self {
+        let within = key.hash() >> (u32::BITS - Self::BITS_IN_SLOT);
+        Self(u32::from(key.slot().number()) << Self::BITS_IN_SLOT | within)
     }
 
     /// Bucket `number`; `None` from [`Bucket::COUNT`] on.

@@ -6,7 +6,8 @@
 //!      0    8  expires_at_ms  u64 BE, milliseconds since the Unix epoch, not 0
 //!      8    4  database       u32 BE
 //!     12    2  slot           u16 BE
-//!     14    k  key            to the end (see `key`)
+//!     14    4  hash           u32 BE
+//!     18    k  key            to the end (see `key`)
 //!
 //! value
 //!      0    8  generation     u64 LE

@@ -3,26 +3,47 @@
 //! ```text
 //! key
 //! offset size  field       meaning
-//!      0    c  collection  database, slot, key and generation, see `key`; c = 16 + bytes of the key
-//!      c    1  kind        see `FieldKind`; frozen
-//!    c+1       rest        by kind, to the end
+//!      0   14  collection  database, slot and generation, see `key`
+//!     14    1  kind        see `FieldKind`; frozen
+//!     15       rest        by kind, to the end
 //!
 //! kind           rest                      value
-//! 1 HashField    field                     the field's value
-//! 2 SetMember    member                    empty
+//! 1 HashField    hash u32 BE, field        the field's value
+//! 2 SetMember    hash u32 BE, member       empty
 //! 3 ListElement  index u64 BE              the element
-//! 4 ScoredMember member                    score, 8 bytes (see `score`)
+//! 4 ScoredMember hash u32 BE, member       score, 8 bytes (see `score`)
 //! 5 ByScore      score 8 bytes, member     empty
 //! 6 Fragment     index u32 BE              bytes of the string from index * fragment_bytes on
 //! ```
+//! Fields and members are at most MEMBER_BYTES_MAX bytes long. The hash is that of the field or member, see
+//! `key::hash_of`: those of one collection lie in the order of their hashes, those of one hash in the order of their
+//! bytes. A hash is a place to go on from, and a random hash is near a random member.
+//!
 //! A member of a sorted set is two records, one of kind 4 to find its score and one of kind 5 to find it by score:
 //! they are written and deleted together.
 
 use crate::error::{Error, Result};
 use crate::manifest::bytes::Reader;
 
-use super::key::{CollectionId, fits};
+use super::key::{
+    COLLECTION_BYTES, CollectionId, HASH_BYTES, ROOM_BYTES, decode_hashed, decode_named, hash_of,
+};
 use super::score::{SCORE_BYTES, Score};
+use crate::log::record::KEY_BYTES_MAX;
+
+/// Longest field of a hash, or member of a set or sorted set.
+pub const MEMBER_BYTES_MAX: usize = KEY_BYTES_MAX - ROOM_BYTES;
+
+// The longest of all bounds: a kind, a member one byte too long, and the byte that stands for "after it".
+const _: () = assert!(COLLECTION_BYTES + 1 + SCORE_BYTES + 2 <= ROOM_BYTES && HASH_BYTES <= SCORE_BYTES);
+
+/// Whether `bytes` can be a field or member: at most [`MEMBER_BYTES_MAX`] bytes.
+///
+/// Writing what cannot be one has to be refused before anything is encoded; none is stored, so reading it finds
+/// nothing.
+pub const fn is_member(bytes: &[u8]) -> bool {
+    bytes.len() <= MEMBER_BYTES_MAX
+}
 
 /// What kind of part a field is. Numbers are frozen (see `golden/enums.txt`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -55,10 +76,15 @@ impl FieldKind {
             _ => return None,
         })
     }
+
+    /// Whether fields of this kind lie in the order of the hashes of what they name.
+    pub const fn is_by_hash(self) -> bool {
+        matches!(self, FieldKind::HashField | FieldKind::SetMember | FieldKind::ScoredMember)
+    }
 }
 
-/// What a key of `fields` says after its collection. Ordered as its encodings are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+/// What a key of `fields` says after its collection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Field<'a> {
     /// A field of a hash.
     HashField(&'a [u8]),
@@ -103,9 +129,11 @@ impl<'a> Field<'a> {
     /// Whoever writes many fields of one collection encodes the collection once and cuts back to its end each time.
     #[inline]
     pub fn encode(&self, out: &mut Vec<u8>) {
+        debug_assert!(is_member(self.member()), "checked before anything is made");
         out.push(self.kind() as u8);
         match self {
             Field::HashField(member) | Field::SetMember(member) | Field::ScoredMember(member) => {
+                out.extend_from_slice(&hash_of(member).to_be_bytes());
                 out.extend_from_slice(member);
             }
             Field::ListElement(index) => out.extend_from_slice(&index.to_be_bytes()),
@@ -120,7 +148,8 @@ impl<'a> Field<'a> {
     /// The field whose kind and rest are all of `bytes`: what stands behind a collection's encoding.
     ///
     /// # Errors
-    /// No kind of this release, a number that is too short, a score that is none, more bytes than the field has.
+    /// No kind of this release, a number that is too short, a hash that is not the member's, a score that is none, more
+    /// bytes than the field has or a member may have.
     #[inline]
     pub fn decode(bytes: &'a [u8]) -> Result<Self> {
         Self::read(&mut Reader::new(bytes, 0))
@@ -132,14 +161,16 @@ impl<'a> Field<'a> {
         let kind = FieldKind::from_u8(number)
             .ok_or_else(|| Error::new(at, "a kind of field (1 to 6)", format!("{number}")))?;
         let field = match kind {
-            FieldKind::HashField => Field::HashField(input.rest()),
-            FieldKind::SetMember => Field::SetMember(input.rest()),
+            FieldKind::HashField => Field::HashField(decode_hashed(input, "a field", MEMBER_BYTES_MAX)?.1),
+            FieldKind::SetMember => Field::SetMember(decode_hashed(input, "a member", MEMBER_BYTES_MAX)?.1),
             FieldKind::ListElement => Field::ListElement(input.u64_big()?),
-            FieldKind::ScoredMember => Field::ScoredMember(input.rest()),
+            FieldKind::ScoredMember => {
+                Field::ScoredMember(decode_hashed(input, "a member", MEMBER_BYTES_MAX)?.1)
+            }
             FieldKind::ByScore => {
                 let at = input.offset();
                 let score = Score::decode(input.take(SCORE_BYTES)?).map_err(|error| error.based(at))?;
-                Field::ByScore(score, input.rest())
+                Field::ByScore(score, decode_named(input, "a member", MEMBER_BYTES_MAX)?)
             }
             FieldKind::Fragment => Field::Fragment(input.u32_big()?),
         };
@@ -164,8 +195,8 @@ impl<'a> Field<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct FieldKey<'a> {
     /// Whose part it is.
-    pub collection: CollectionId<'a>,
-    /// Which part it is. What it names [`fits`] beside the collection's key.
+    pub collection: CollectionId,
+    /// Which part it is. What it names [`is_member`].
     pub field: Field<'a>,
 }
 
@@ -173,10 +204,6 @@ impl<'a> FieldKey<'a> {
     /// Appends the key.
     #[inline]
     pub fn encode(&self, out: &mut Vec<u8>) {
-        debug_assert!(
-            fits(self.collection.key.bytes(), self.field.member()),
-            "checked before anything is made"
-        );
         self.collection.encode(out);
         self.field.encode(out);
     }
@@ -184,15 +211,10 @@ impl<'a> FieldKey<'a> {
     /// The key that is all of `bytes`.
     ///
     /// # Errors
-    /// The collection or the field is malformed, or both do not fit into one key.
+    /// The collection or the field is malformed.
     pub fn decode(bytes: &'a [u8]) -> Result<Self> {
         let mut input = Reader::new(bytes, 0);
         let collection = CollectionId::decode(&mut input)?;
-        let field = Field::read(&mut input)?;
-        if !fits(collection.key.bytes(), field.member()) {
-            let found = format!("{} bytes", bytes.len());
-            return Err(Error::new(0, "a key and a member that fit into one key", found));
-        }
-        Ok(Self { collection, field })
+        Ok(Self { collection, field: Field::read(&mut input)? })
     }
 }

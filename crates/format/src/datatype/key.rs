@@ -5,21 +5,25 @@
 //! offset size  field       meaning
 //!      0    4  database    u32 BE, not 2^32 - 1
 //!      4    2  slot        u16 BE, below 16384
-//!      6    k  key         to the end, at most USER_KEY_BYTES_MAX bytes
+//!      6    4  hash        u32 BE, see `hash_of`
+//!     10    k  key         to the end, at most USER_KEY_BYTES_MAX bytes
 //!
 //! a collection: keys of keyspace `purges`, and the front of those of `fields`
 //! offset size  field       meaning
 //!      0    4  database    u32 BE, not 2^32 - 1
 //!      4    2  slot        u16 BE, below 16384
-//!      6    2  key_bytes   u16 BE, at most USER_KEY_BYTES_MAX
-//!      8    k  key
-//!    8+k    8  generation  u64 BE
+//!      6    8  generation  u64 BE
 //! ```
-//! The length stands before the key so that the front of one collection's fields is never the front of another's.
+//! The keys of a slot lie in the order of their hashes, those of one hash in the order of their bytes. A slot and a
+//! hash are a place to go on from that needs nobody to remember it, and a random place is near a random key.
+//!
+//! A collection is known by its generation, so that its key may be renamed inside its slot and no part of it changes.
+//! All have one length: the front of one collection's fields is never the front of another's.
 //! No database has the greatest number: so each of these has a byte below 255 in its first four, and there is a
 //! key after all that begin with it.
 
 use crate::error::{Error, Result};
+use crate::key::key_hash;
 use crate::log::record::KEY_BYTES_MAX;
 use crate::manifest::bytes::Reader;
 
@@ -28,28 +32,30 @@ use super::slot::{SLOT_COUNT, Slot};
 /// Bytes of database and slot, with which each key of `keys`, `fields` and `purges` begins.
 pub const SLOT_PREFIX_BYTES: usize = 6;
 
-/// Bytes of a collection's encoding beside its key.
-pub const COLLECTION_BYTES: usize = SLOT_PREFIX_BYTES + 2 + 8;
+/// Bytes of a hash inside a key.
+pub const HASH_BYTES: usize = 4;
 
-/// Most bytes of a user's key and the longest member, field or name inside it together.
+/// Bytes of a key of `keys` before the user's key.
+pub const KEY_PREFIX_BYTES: usize = SLOT_PREFIX_BYTES + HASH_BYTES;
+
+/// Bytes of a collection's encoding.
+pub const COLLECTION_BYTES: usize = SLOT_PREFIX_BYTES + 8;
+
+/// Bytes of an engine's key that are left for what stands around a user's key or a member.
 ///
-/// Leaves 64 bytes of an engine's key for what stands around both. This release needs 25 (a sorted set's index)
-/// and 2 for bounds of ranges; the rest is for kinds to come.
-pub const KEY_AND_MEMBER_BYTES_MAX: usize = KEY_BYTES_MAX - 64;
+/// This release needs 23 (a sorted set's index) and 2 for bounds of ranges; the rest is for kinds to come.
+pub(super) const ROOM_BYTES: usize = 64;
 
-/// Longest key of a user: one with an empty member.
-pub const USER_KEY_BYTES_MAX: usize = KEY_AND_MEMBER_BYTES_MAX;
+/// Longest key of a user. Writing a longer one is to be refused; none is stored, so reading it finds nothing.
+pub const USER_KEY_BYTES_MAX: usize = KEY_BYTES_MAX - ROOM_BYTES;
 
-const _: () = assert!(USER_KEY_BYTES_MAX <= u16::MAX as usize);
+// The longest key with a user's key in it: a time stands before it.
+const _: () = assert!(8 + KEY_PREFIX_BYTES <= ROOM_BYTES);
 
-/// Whether a collection called `key` can have a member, field or name `member`, or whether a key can be called so
-/// at all (`member` empty).
-///
-/// The limit is one on their sum, [`KEY_AND_MEMBER_BYTES_MAX`]: every key made of both is then one that the engine
-/// takes. Writing what does not fit has to be refused before anything is encoded; nothing that does not fit is
-/// stored, so reading it finds nothing.
-pub const fn fits(key: &[u8], member: &[u8]) -> bool {
-    key.len().saturating_add(member.len()) <= KEY_AND_MEMBER_BYTES_MAX
+/// The hash that orders keys and members: the upper 32 bits of [`key_hash`]. Frozen.
+#[inline]
+pub fn hash_of(bytes: &[u8]) -> u32 {
+    (key_hash(bytes) >> 32) as u32
 }
 
 /// Number of a database, never used again once the database is flushed.
@@ -87,11 +93,12 @@ pub struct Generation(pub u64);
 pub struct UserKey<'a> {
     database: DatabaseId,
     slot: Slot,
+    hash: u32,
     bytes: &'a [u8],
 }
 
 impl<'a> UserKey<'a> {
-    /// The key `bytes`, its slot found by [`Slot::of`]; `None` if it is longer than [`USER_KEY_BYTES_MAX`].
+    /// The key `bytes`, its hash found by [`hash_of`] and its slot by [`Slot::of`]; `None` if it is longer than [`USER_KEY_BYTES_MAX`].
     #[inline]
     pub fn of(database: DatabaseId, bytes: &'a [u8]) -> Option<Self> {
         Self::new(database, Slot::of(bytes), bytes)
@@ -100,7 +107,7 @@ impl<'a> UserKey<'a> {
     /// The key `bytes` of `slot`; `None` if it is longer than [`USER_KEY_BYTES_MAX`].
     #[inline]
     pub fn new(database: DatabaseId, slot: Slot, bytes: &'a [u8]) -> Option<Self> {
-        fits(bytes, &[]).then_some(Self { database, slot, bytes })
+        (bytes.len() <= USER_KEY_BYTES_MAX).then(|| Self { database, slot, hash: hash_of(bytes), bytes })
     }
 
     /// The database it belongs to.
@@ -113,64 +120,64 @@ impl<'a> UserKey<'a> {
         self.slot
     }
 
+    /// Its place among the keys of its slot.
+    pub fn hash(&self) -> u32 {
+        self.hash
+    }
+
     /// The key as the user has it.
     pub fn bytes(&self) -> &'a [u8] {
         self.bytes
     }
 
-    /// Appends [`SLOT_PREFIX_BYTES`] bytes and the key.
+    /// Appends [`KEY_PREFIX_BYTES`] bytes and the key.
     #[inline]
     pub fn encode(&self, out: &mut Vec<u8>) {
-        encode_slot(self.database, self.slot, out);
+        encode_place(self.database, self.slot, self.hash, out);
         out.extend_from_slice(self.bytes);
     }
 
     /// The key that is all of `bytes`.
     ///
     /// # Errors
-    /// Too short or too long, no database's number, no slot.
+    /// Too short or too long, no database's number, no slot, a hash that is not the key's.
     #[inline]
     pub fn decode(bytes: &'a [u8]) -> Result<Self> {
         let mut input = Reader::new(bytes, 0);
         let (database, slot) = decode_slot(&mut input)?;
-        Self::new(database, slot, input.rest())
-            .ok_or_else(|| too_long(SLOT_PREFIX_BYTES, bytes.len() - SLOT_PREFIX_BYTES))
+        let (hash, bytes) = decode_hashed(&mut input, "a user's key", USER_KEY_BYTES_MAX)?;
+        Ok(Self { database, slot, hash, bytes })
     }
 }
 
-/// One collection: the key it stands or stood at, and its generation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct CollectionId<'a> {
-    /// The key.
-    pub key: UserKey<'a>,
-    /// Tells it from earlier and later collections of the same key.
+/// One collection, whatever key it stands or stood at. Ordered as its encodings are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct CollectionId {
+    /// The database of its key.
+    pub database: DatabaseId,
+    /// The slot of its key.
+    pub slot: Slot,
+    /// Tells it from all others.
     pub generation: Generation,
 }
 
-impl<'a> CollectionId<'a> {
-    /// Bytes that [`encode`](Self::encode) appends.
-    pub fn encoded_bytes(&self) -> usize {
-        COLLECTION_BYTES + self.key.bytes.len()
+impl CollectionId {
+    /// The collection of this generation that stands at `key`.
+    pub fn of(key: &UserKey<'_>, generation: Generation) -> Self {
+        Self { database: key.database, slot: key.slot, generation }
     }
 
-    /// Appends the front of the keys of its fields, which is also the key of its purge.
+    /// Appends the front of the keys of its fields, which is also the key of its purge: [`COLLECTION_BYTES`].
     #[inline]
     pub fn encode(&self, out: &mut Vec<u8>) {
-        encode_slot(self.key.database, self.key.slot, out);
-        // `UserKey::new` has checked that it fits.
-        out.extend_from_slice(&(self.key.bytes.len() as u16).to_be_bytes());
-        out.extend_from_slice(self.key.bytes);
+        encode_slot(self.database, self.slot, out);
         out.extend_from_slice(&self.generation.0.to_be_bytes());
     }
 
     /// Takes a collection off the front of `input`.
-    pub(super) fn decode(input: &mut Reader<'a>) -> Result<Self> {
+    pub(super) fn decode(input: &mut Reader<'_>) -> Result<Self> {
         let (database, slot) = decode_slot(input)?;
-        let at = input.offset();
-        let key_bytes = usize::from(input.u16_big()?);
-        let bytes = input.take(key_bytes)?;
-        let key = UserKey::new(database, slot, bytes).ok_or_else(|| too_long(at, key_bytes))?;
-        Ok(Self { key, generation: Generation(input.u64_big()?) })
+        Ok(Self { database, slot, generation: Generation(input.u64_big()?) })
     }
 }
 
@@ -178,6 +185,12 @@ impl<'a> CollectionId<'a> {
 pub(super) fn encode_slot(database: DatabaseId, slot: Slot, out: &mut Vec<u8>) {
     out.extend_from_slice(&database.0.to_be_bytes());
     out.extend_from_slice(&slot.number().to_be_bytes());
+}
+
+/// Appends the [`KEY_PREFIX_BYTES`] of a place in a slot.
+pub(super) fn encode_place(database: DatabaseId, slot: Slot, hash: u32, out: &mut Vec<u8>) {
+    encode_slot(database, slot, out);
+    out.extend_from_slice(&hash.to_be_bytes());
 }
 
 fn decode_slot(input: &mut Reader<'_>) -> Result<(DatabaseId, Slot)> {
@@ -203,6 +216,29 @@ pub(super) fn database(number: u32, at: usize) -> Result<DatabaseId> {
     })
 }
 
-fn too_long(at: usize, found: usize) -> Error {
-    Error::new(at, format!("a user's key of at most {USER_KEY_BYTES_MAX} bytes"), format!("{found} bytes"))
+/// Takes a hash and what it is of, at most `bytes_max` bytes: all that is left of `input`.
+pub(super) fn decode_hashed<'a>(
+    input: &mut Reader<'a>,
+    what: &str,
+    bytes_max: usize,
+) -> Result<(u32, &'a [u8])> {
+    let at = input.offset();
+    let hash = input.u32_big()?;
+    let bytes = decode_named(input, what, bytes_max)?;
+    let expected = hash_of(bytes);
+    if hash != expected {
+        return Err(Error::new(at, format!("{expected:#010x}, the hash of {what}"), format!("{hash:#010x}")));
+    }
+    Ok((hash, bytes))
+}
+
+/// Takes all that is left of `input`, at most `bytes_max` bytes.
+pub(super) fn decode_named<'a>(input: &mut Reader<'a>, what: &str, bytes_max: usize) -> Result<&'a [u8]> {
+    let at = input.offset();
+    let bytes = input.rest();
+    if bytes.len() > bytes_max {
+        let expected = format!("{what} of at most {bytes_max} bytes");
+        return Err(Error::new(at, expected, format!("{} bytes", bytes.len())));
+    }
+    Ok(bytes)
 }

@@ -6,29 +6,33 @@
 //!
 //! ```text
 //!  keyspace  key                                                   value            module
-//!  keys      database slot key                                     tag, payload     key, value
-//!  fields    database slot key_bytes key generation | kind rest    part             field, score
-//!  purges    database slot key_bytes key generation                tag, count       purge
-//!            database                                              0
-//!  expiry    time database slot key                                generation       expiry
-//!  catalog   kind rest                                             by kind          catalog
+//!  keys      database slot hash key                  tag, payload     key, value
+//!  fields    database slot generation | kind rest    part             field, score
+//!  purges    database slot generation                tag, count       purge
+//!            database                                0
+//!  expiry    time database slot hash key             generation       expiry
+//!  catalog   kind rest                               by kind          catalog
 //! ```
 //! Start at [`key`], then [`value`]; [`range`] says what lies next to what.
 //!
 //! # Words
 //! - *Database*: one of the numbered databases of a server; its [`DatabaseId`] changes when it is flushed.
-//! - *Generation*: a number given to a collection when it is made, never to another one. Deleting a collection
-//!   removes its record of `keys` and leaves a *purge*; the parts go later, and nobody takes them for those of a
+//! - *Generation*: a number given to a collection when it is made, never to another one: it names the collection, and
+//!   the key does not stand in its parts. Deleting a collection removes its record of `keys` and leaves a *purge*; the parts go later, and nobody takes them for those of a
 //!   newer collection of the same key.
 //! - *Field*: a record of `fields`, one part of a collection.
+//! - *Hash*: 32 bits made of a key or member, which stand before it and order it: see [`hash_of`].
 //!
 //! # Invariants
 //! 1. The fields of a collection are one range of keys, and no key of anything else lies in it; so are those of
 //!    one kind, the keys of a slot in `keys`, `fields` and `purges`, and those of a database.
-//! 2. Inside keys numbers are big-endian: keys order as what they say does. Inside values they are little-endian.
-//! 3. Only strings let the engine's record expire. Collections say in their description when they do and have a
+//! 2. Inside keys numbers are big-endian: keys order as what they say does, hashes included. Inside values they are
+//!    little-endian.
+//! 3. Each value says when it expires, and only that counts. Only strings let the engine's record expire too, which
+//!    gives their room back. Collections say in their description when they do and have a
 //!    record in `expiry`: a record that vanished by itself would leave fields that nobody knows of.
-//! 4. No key is longer than the engine allows if [`fits`] said so.
+//! 4. No key is longer than the engine allows if the user's key is a [`UserKey`] and [`is_member`] said so of the
+//!    member.
 //! 5. Encodings are canonical: what a decoder accepts, its encoder gives back byte for byte.
 //!
 //! No record has a checksum of its own: frames of the log and blocks of tables have. Since: FormatVersion::V1,
@@ -49,8 +53,8 @@ mod tests;
 
 pub use catalog::{Bucket, CatalogKind, CatalogRecord, Property};
 pub use expiry::Expiry;
-pub use field::{Field, FieldKey, FieldKind};
-pub use key::{CollectionId, DatabaseId, Generation, UserKey, fits};
+pub use field::{Field, FieldKey, FieldKind, is_member};
+pub use key::{CollectionId, DatabaseId, Generation, UserKey, hash_of};
 pub use purge::Purge;
 pub use score::Score;
 pub use slot::Slot;

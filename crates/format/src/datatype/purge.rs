@@ -3,7 +3,7 @@
 //! ```text
 //! of a collection                          of a whole database
 //! key                                      key
-//!   c  collection  (see `key`)               4  database  u32 BE
+//!  14  collection  (see `key`)               4  database  u32 BE
 //! value                                    value
 //!   1  tag    2 to 6 (see `value`)           1  0
 //!   8  count  u64 LE
@@ -26,12 +26,12 @@ const DATABASE_KEY_BYTES: usize = 4;
 
 /// One record. [`range`](Self::range) says what has to go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Purge<'a> {
+pub enum Purge {
     /// The fields of a collection that is gone.
     Collection {
         /// Which one.
-        collection: CollectionId<'a>,
-        /// What it was; not [`Tag::String`].
+        collection: CollectionId,
+        /// What it was: [`Tag::is_collection`].
         tag: Tag,
         /// How many elements, or bytes of a long string, it had.
         count: u64,
@@ -40,7 +40,7 @@ pub enum Purge<'a> {
     Database(DatabaseId),
 }
 
-impl<'a> Purge<'a> {
+impl Purge {
     /// Appends the record's key.
     pub fn encode_key(&self, out: &mut Vec<u8>) {
         match self {
@@ -53,7 +53,7 @@ impl<'a> Purge<'a> {
     pub fn encode_value(&self, out: &mut Vec<u8>) {
         match self {
             Purge::Collection { tag, count, .. } => {
-                debug_assert_ne!(*tag, Tag::String, "a string leaves nothing behind");
+                debug_assert!(tag.is_collection(), "a string leaves nothing behind");
                 out.push(*tag as u8);
                 out.extend_from_slice(&count.to_le_bytes());
             }
@@ -66,7 +66,7 @@ impl<'a> Purge<'a> {
     /// # Errors
     /// Neither form, a collection's tag that this release does not know. Offsets count through the key and on into the
     /// value.
-    pub fn decode(key: &'a [u8], value: &[u8]) -> Result<Self> {
+    pub fn decode(key: &[u8], value: &[u8]) -> Result<Self> {
         let mut input = Reader::new(key, 0);
         let mut meaning = Reader::new(value, key.len());
         let number = meaning.u8()?;
@@ -78,7 +78,7 @@ impl<'a> Purge<'a> {
         } else {
             let collection = CollectionId::decode(&mut input)?;
             let tag = Tag::decode(number, key.len())?;
-            if tag == Tag::String {
+            if !tag.is_collection() {
                 return Err(Error::new(key.len(), "the tag of a collection (2 to 6)", format!("{number}")));
             }
             Purge::Collection { collection, tag, count: meaning.u64()? }

@@ -3,8 +3,10 @@
 //! ```text
 //!  keys, purges   │ database …                                                  │
 //!                 │         │ slot …                                │           │
+//!  keys           │         │   │ hash │ hash │ hash …              │           │
 //!  fields         │         │   │ collection …                  │   │           │
 //!                 │         │   │    │ kind │ kind │ kind │     │   │           │
+//!                 │         │   │    │ hash or score or index │ │   │           │
 //!  expiry         │ due │ not yet                                               │
 //!  catalog        │ kind │ kind …                                               │
 //! ```
@@ -14,17 +16,11 @@
 use std::ops::{Bound, Range};
 
 use super::catalog::{Bucket, CatalogKind};
-use super::field::{Field, FieldKind};
-use super::key::{
-    COLLECTION_BYTES, CollectionId, DatabaseId, KEY_AND_MEMBER_BYTES_MAX, USER_KEY_BYTES_MAX, encode_slot,
-};
+use super::field::{Field, FieldKind, MEMBER_BYTES_MAX};
+use super::key::{CollectionId, DatabaseId, encode_place, encode_slot};
 use super::purge::Purge;
-use super::score::{SCORE_BYTES, Score};
+use super::score::Score;
 use super::slot::{SLOT_COUNT, Slot};
-use crate::log::record::KEY_BYTES_MAX;
-
-// The longest of all bounds: a kind, a member one byte too long, and the byte that stands for "after it".
-const _: () = assert!(COLLECTION_BYTES + 1 + SCORE_BYTES + KEY_AND_MEMBER_BYTES_MAX + 2 <= KEY_BYTES_MAX);
 
 /// All of a database in `keys`, `fields` or `purges`.
 pub fn database(database: DatabaseId, start: &mut Vec<u8>, end: &mut Vec<u8>) {
@@ -35,6 +31,13 @@ pub fn database(database: DatabaseId, start: &mut Vec<u8>, end: &mut Vec<u8>) {
 /// All of a slot in `keys`, `fields` or `purges`; the purge of its whole database is not among them.
 pub fn slot(database: DatabaseId, slot: Slot, start: &mut Vec<u8>, end: &mut Vec<u8>) {
     prefix(start, end, |out| encode_slot(database, slot, out));
+}
+
+/// Keys of a database in `keys` from a place in a slot on: those of the slot with this hash or a greater one, and all of
+/// the slots after it. (Who has seen all of a hash goes on at the next one.)
+pub fn keys_from(database: DatabaseId, slot: Slot, hash: u32, start: &mut Vec<u8>, end: &mut Vec<u8>) {
+    encode_place(database, slot, hash, start);
+    end.extend_from_slice(&(database.number() + 1).to_be_bytes());
 }
 
 /// What has reached its time at `now_ms` in `expiry`, longest ago first.
@@ -58,7 +61,7 @@ pub fn buckets(database: DatabaseId, slot: Option<Slot>, start: &mut Vec<u8>, en
     }
 }
 
-impl CollectionId<'_> {
+impl CollectionId {
     /// All fields of the collection.
     pub fn range(&self, start: &mut Vec<u8>, end: &mut Vec<u8>) {
         prefix(start, end, |out| self.encode(out));
@@ -77,67 +80,62 @@ impl CollectionId<'_> {
         }
     }
 
-    /// Members of a sorted set by their scores, in [`FieldKind::ByScore`].
-    pub fn score_range(&self, min: Bound<Score>, max: Bound<Score>, start: &mut Vec<u8>, end: &mut Vec<u8>) {
-        let min = match min {
-            Bound::Included(score) => Some(score.to_bytes()),
-            Bound::Excluded(score) => Some(score.successor()),
-            Bound::Unbounded => None,
-        };
-        let max = match max {
-            Bound::Included(score) => Some(score.successor()),
-            Bound::Excluded(score) => Some(score.to_bytes()),
-            Bound::Unbounded => None,
-        };
-        let (min, max) = (min.as_ref().map(|min| [&min[..], &[]]), max.as_ref().map(|max| [&max[..], &[]]));
-        self.part_of_kind(FieldKind::ByScore, min, max, start, end);
+    /// Fields of a hash, members of a set or sorted set, from a hash on to the end of their kind, which is one of
+    /// [`FieldKind::is_by_hash`].
+    pub fn hash_range(&self, kind: FieldKind, from_hash: u32, start: &mut Vec<u8>, end: &mut Vec<u8>) {
+        debug_assert!(kind.is_by_hash(), "{kind:?} is in another order");
+        self.kind_range(kind, start, end);
+        start.extend_from_slice(&from_hash.to_be_bytes());
     }
 
-    /// Fields of a hash or members of a set or sorted set by their bytes.
-    ///
-    /// `kind` is one whose rest is such a member: [`FieldKind::HashField`], [`FieldKind::SetMember`] or
-    /// [`FieldKind::ScoredMember`]. Bounds may be longer than any member can be.
-    pub fn member_range(
+    /// Members of a sorted set by their scores, in [`FieldKind::ByScore`].
+    pub fn score_range(&self, min: Bound<Score>, max: Bound<Score>, start: &mut Vec<u8>, end: &mut Vec<u8>) {
+        let at = end.len();
+        self.kind_range(FieldKind::ByScore, start, end);
+        match min {
+            Bound::Included(score) => score.encode(start),
+            Bound::Excluded(score) => start.extend_from_slice(&score.successor()),
+            Bound::Unbounded => {}
+        }
+        let max = match max {
+            Bound::Included(score) => score.successor(),
+            Bound::Excluded(score) => score.to_bytes(),
+            Bound::Unbounded => return,
+        };
+        end.truncate(at);
+        self.encode_kind(FieldKind::ByScore, end);
+        end.extend_from_slice(&max);
+    }
+
+    /// Members of a sorted set with one score by their bytes, in [`FieldKind::ByScore`]. Bounds may be longer than any
+    /// member can be.
+    pub fn lex_range(
         &self,
-        kind: FieldKind,
+        score: Score,
         min: Bound<&[u8]>,
         max: Bound<&[u8]>,
         start: &mut Vec<u8>,
         end: &mut Vec<u8>,
     ) {
         // The first key after a member's is the member's with a zero behind it.
-        const AFTER: &[u8] = &[0];
-        let min = match min {
-            Bound::Included(member) => Some([self.shortened(member), &[]]),
-            Bound::Excluded(member) => Some([self.shortened(member), AFTER]),
-            Bound::Unbounded => None,
-        };
-        let max = match max {
-            Bound::Included(member) => Some([self.shortened(member), AFTER]),
-            Bound::Excluded(member) => Some([self.shortened(member), &[]]),
-            Bound::Unbounded => None,
-        };
-        self.part_of_kind(kind, min, max, start, end);
-    }
-
-    /// From `min` to `max`, which stand behind the kind and are in two pieces each; `None` is the kind's own bound.
-    fn part_of_kind(
-        &self,
-        kind: FieldKind,
-        min: Option<[&[u8]; 2]>,
-        max: Option<[&[u8]; 2]>,
-        start: &mut Vec<u8>,
-        end: &mut Vec<u8>,
-    ) {
+        const AFTER: u8 = 0;
         let at = end.len();
-        self.kind_range(kind, start, end);
-        for piece in min.into_iter().flatten() {
-            start.extend_from_slice(piece);
+        self.score_range(Bound::Included(score), Bound::Included(score), start, end);
+        match min {
+            Bound::Included(member) => start.extend_from_slice(shortened(member)),
+            Bound::Excluded(member) => {
+                start.extend_from_slice(shortened(member));
+                start.push(AFTER);
+            }
+            Bound::Unbounded => {}
         }
-        if let Some(pieces) = max {
-            end.truncate(at);
-            self.encode_kind(kind, end);
-            pieces.into_iter().for_each(|piece| end.extend_from_slice(piece));
+        let (Bound::Included(member) | Bound::Excluded(member)) = max else { return };
+        end.truncate(at);
+        self.encode_kind(FieldKind::ByScore, end);
+        score.encode(end);
+        end.extend_from_slice(shortened(member));
+        if let Bound::Included(_) = max {
+            end.push(AFTER);
         }
     }
 
@@ -145,16 +143,9 @@ impl CollectionId<'_> {
         self.encode(out);
         out.push(kind as u8);
     }
-
-    /// `member` cut to one byte more than members of this collection can have: what is that long is no member, and
-    /// the rest of it decides on no order with one.
-    fn shortened<'m>(&self, member: &'m [u8]) -> &'m [u8] {
-        let member_bytes_max = USER_KEY_BYTES_MAX - self.key.bytes().len();
-        member.get(..=member_bytes_max).unwrap_or(member)
-    }
 }
 
-impl Purge<'_> {
+impl Purge {
     /// What has to be deleted from `fields`; for a whole database also from `keys`, and from `purges`, where the
     /// record of the purge itself is the first of the range.
     pub fn range(&self, start: &mut Vec<u8>, end: &mut Vec<u8>) {
@@ -163,6 +154,12 @@ impl Purge<'_> {
             Purge::Database(id) => database(*id, start, end),
         }
     }
+}
+
+/// `member` cut to one byte more than members can have: what is that long is no member, and the rest of it decides on no
+/// order with one.
+fn shortened(member: &[u8]) -> &[u8] {
+    member.get(..=MEMBER_BYTES_MAX).unwrap_or(member)
 }
 
 /// Everything that begins with what `encode` appends.

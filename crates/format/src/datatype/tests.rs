@@ -3,9 +3,10 @@
 use std::cmp::Ordering;
 
 use super::catalog::LAYOUT_VERSION;
-use super::key::{KEY_AND_MEMBER_BYTES_MAX, USER_KEY_BYTES_MAX};
+use super::field::MEMBER_BYTES_MAX;
+use super::key::{COLLECTION_BYTES, KEY_PREFIX_BYTES, USER_KEY_BYTES_MAX};
 use super::slot::SLOT_FUNCTION;
-use super::value::{COLLECTION_VALUE_BYTES_MAX, LIST_MIDDLE};
+use super::value::{COLLECTION_VALUE_BYTES_MAX, LIST_MIDDLE, STRING_PREFIX_BYTES_MAX};
 use super::*;
 use crate::Error;
 use crate::log::KEY_BYTES_MAX;
@@ -69,8 +70,8 @@ impl Random {
         UserKey::new(self.database(), self.slot(), bytes).unwrap()
     }
 
-    fn collection<'a>(&mut self, bytes: &'a [u8]) -> CollectionId<'a> {
-        CollectionId { key: self.key(bytes), generation: Generation(self.number()) }
+    fn collection(&mut self) -> CollectionId {
+        CollectionId { database: self.database(), slot: self.slot(), generation: Generation(self.number()) }
     }
 
     fn score(&mut self) -> Score {
@@ -105,7 +106,7 @@ impl Random {
         let generation = Generation(self.number());
         let collection = Collection { generation, count: self.number(), expires_at_ms: self.number() };
         match self.below(6) {
-            0 => Value::String(string),
+            0 => Value::String { bytes: string, expires_at_ms: self.number() },
             1 => Value::LongString { collection, fragment_bytes: self.number() as u32 | 1 },
             2 => Value::Hash(collection),
             3 => {
@@ -119,12 +120,12 @@ impl Random {
         }
     }
 
-    fn purge<'a>(&mut self, bytes: &'a [u8]) -> Purge<'a> {
+    fn purge(&mut self) -> Purge {
         if self.below(4) == 0 {
             return Purge::Database(self.database());
         }
         let tag = self.one_of(&[Tag::LongString, Tag::Hash, Tag::List, Tag::Set, Tag::SortedSet]);
-        Purge::Collection { collection: self.collection(bytes), tag, count: self.number() }
+        Purge::Collection { collection: self.collection(), tag, count: self.number() }
     }
 
     fn catalog<'a>(&mut self, name: &'a [u8], text: &'a [u8]) -> CatalogRecord<'a> {
@@ -133,7 +134,7 @@ impl Random {
             0 => CatalogRecord::DatabaseIndex { index: self.number() as u32, database },
             1 => CatalogRecord::NextDatabase(database),
             2 => CatalogRecord::Ceiling(Generation(self.number())),
-            3 => CatalogRecord::Bucket { database, bucket: Bucket::of(self.slot(), name) },
+            3 => CatalogRecord::Bucket { database, bucket: Bucket::of(&self.key(name)) },
             4 => CatalogRecord::Library { name, text },
             5 => CatalogRecord::User { name, rules: text },
             6 => CatalogRecord::SlotFunction(SLOT_FUNCTION),
@@ -159,20 +160,20 @@ fn everything_goes_there_and_back() {
         let (bytes, member) = (random.bytes(), random.bytes());
         let key = random.key(&bytes);
         assert_eq!(UserKey::decode(&encoded(|out| key.encode(out))), Ok(key));
-        let field_key = FieldKey { collection: random.collection(&bytes), field: random.field(&member) };
+        let field_key = FieldKey { collection: random.collection(), field: random.field(&member) };
         let whole = encoded(|out| field_key.encode(out));
         assert_eq!(FieldKey::decode(&whole), Ok(field_key));
-        let rest = &whole[field_key.collection.encoded_bytes()..];
+        let rest = &whole[COLLECTION_BYTES..];
         assert_eq!(Field::decode(rest), Ok(field_key.field), "what stands behind the collection");
         let value = random.value(&member);
         let whole = encoded(|out| value.encode(out));
         assert_eq!(Value::decode(&whole), Ok(value));
-        assert!(whole.len() <= COLLECTION_VALUE_BYTES_MAX.max(1 + member.len()));
+        assert!(whole.len() <= COLLECTION_VALUE_BYTES_MAX.max(STRING_PREFIX_BYTES_MAX + member.len()));
         let expires_at_ms = random.number().max(1);
         let expiry = Expiry { expires_at_ms, key, generation: Generation(random.number()) };
         let pair = (encoded(|out| expiry.encode_key(out)), encoded(|out| expiry.encode_value(out)));
         assert_eq!(Expiry::decode(&pair.0, &pair.1), Ok(expiry));
-        let purge = random.purge(&bytes);
+        let purge = random.purge();
         let pair = (encoded(|out| purge.encode_key(out)), encoded(|out| purge.encode_value(out)));
         assert_eq!(Purge::decode(&pair.0, &pair.1), Ok(purge));
         let record = random.catalog(&bytes, &member);
@@ -190,10 +191,10 @@ fn what_is_accepted_has_one_encoding() {
         let (bytes, member) = (random.bytes(), random.bytes());
         let pair = |key: &dyn Fn(&mut Vec<u8>), value: &dyn Fn(&mut Vec<u8>)| (encoded(key), encoded(value));
         let (key, field) = (random.key(&bytes), random.field(&member));
-        let field_key = FieldKey { collection: random.collection(&bytes), field };
+        let field_key = FieldKey { collection: random.collection(), field };
         let value = random.value(&member);
         let expiry = Expiry { expires_at_ms: random.number().max(1), key, generation: Generation(7) };
-        let (purge, record) = (random.purge(&bytes), random.catalog(&bytes, &member));
+        let (purge, record) = (random.purge(), random.catalog(&bytes, &member));
         let choice = random.below(accepted.len());
         let (mut key, mut value) = match choice {
             0 => pair(&|out| key.encode(out), &|_| {}),
@@ -237,31 +238,29 @@ fn what_is_accepted_has_one_encoding() {
 /// How keys of `fields` order by what they say.
 fn logical_order(a: &FieldKey<'_>, b: &FieldKey<'_>) -> Ordering {
     let head = |key: &FieldKey<'_>| {
-        let key = key.collection.key;
-        (key.database().number(), key.slot().number(), key.bytes().len())
+        let CollectionId { database, slot, generation } = key.collection;
+        (database.number(), slot.number(), generation.0)
     };
-    head(a)
-        .cmp(&head(b))
-        .then_with(|| a.collection.key.bytes().cmp(b.collection.key.bytes()))
-        .then_with(|| a.collection.generation.cmp(&b.collection.generation))
-        .then_with(|| (a.field.kind() as u8).cmp(&(b.field.kind() as u8)))
-        .then_with(|| match (a.field, b.field) {
+    head(a).cmp(&head(b)).then_with(|| (a.field.kind() as u8).cmp(&(b.field.kind() as u8))).then_with(|| {
+        match (a.field, b.field) {
             (Field::ListElement(a), Field::ListElement(b)) => a.cmp(&b),
             (Field::Fragment(a), Field::Fragment(b)) => a.cmp(&b),
             (Field::ByScore(score_a, a), Field::ByScore(score_b, b)) => {
                 score_a.get().partial_cmp(&score_b.get()).unwrap().then_with(|| a.cmp(b))
             }
-            (a, b) => a.member().cmp(b.member()),
-        })
+            (a, b) => hash_of(a.member()).cmp(&hash_of(b.member())).then_with(|| a.member().cmp(b.member())),
+        }
+    })
 }
 
 #[test]
 fn bytes_order_as_what_they_say() {
     let mut random = Random::new(SEED + 2);
     let texts: Vec<(Vec<u8>, Vec<u8>)> = (0..300).map(|_| (random.bytes(), random.bytes())).collect();
-    let mut keys: Vec<FieldKey<'_>> = Vec::new();
+    let (mut keys, mut user_keys): (Vec<FieldKey<'_>>, Vec<UserKey<'_>>) = Default::default();
     for (bytes, member) in &texts {
-        let collection = random.collection(bytes);
+        user_keys.push(random.key(bytes));
+        let collection = random.collection();
         // Neighbours differ in one thing only.
         keys.push(FieldKey { collection, field: random.field(member) });
         keys.push(FieldKey { collection, field: random.field(member) });
@@ -274,57 +273,63 @@ fn bytes_order_as_what_they_say() {
         for b in &keys[index..] {
             let b_bytes = encoded(|out| b.encode(out));
             assert_eq!(a_bytes.cmp(&b_bytes), logical_order(a, b), "{a:?} {b:?}");
-            let (a, b) = (a.collection.key, b.collection.key);
-            let order = encoded(|out| a.encode(out)).cmp(&encoded(|out| b.encode(out)));
-            let said = |key: &UserKey<'_>| (key.database(), key.slot(), key.bytes().to_vec());
-            assert_eq!(order, said(&a).cmp(&said(&b)));
-            assert_eq!(order, a.cmp(&b));
+            let (a, b) = (a.collection, b.collection);
+            assert_eq!(encoded(|out| a.encode(out)).cmp(&encoded(|out| b.encode(out))), a.cmp(&b));
+        }
+    }
+    for a in &user_keys {
+        let a_bytes = encoded(|out| a.encode(out));
+        for b in &user_keys {
+            let order = a_bytes.cmp(&encoded(|out| b.encode(out)));
+            let said =
+                |key: &UserKey<'_>| (key.database(), key.slot(), hash_of(key.bytes()), key.bytes().to_vec());
+            assert_eq!(order, said(a).cmp(&said(b)));
+            assert_eq!(order, a.cmp(b));
+            if a.slot() == b.slot() && a.database() == b.database() {
+                let buckets = Bucket::of(a).cmp(&Bucket::of(b));
+                assert!(buckets == order || buckets == Ordering::Equal, "a bucket is one range: {a:?} {b:?}");
+            }
         }
     }
 }
 
-/// Every key made of the longest user's key and member that fit is one the engine takes.
+/// Every key made of the longest user's key or member is one the engine takes.
 #[test]
-fn what_fits_stays_below_the_limit_of_the_engine() {
-    let database = DatabaseId::MAX;
-    for key_bytes in [0, 1, 1000, USER_KEY_BYTES_MAX] {
-        let (key, member) = (vec![0xff; key_bytes], vec![0xff; KEY_AND_MEMBER_BYTES_MAX - key_bytes]);
-        assert!(fits(&key, &member));
-        assert!(!fits(&key, &[&member[..], &[0]].concat()));
-        let key = UserKey::of(database, &key).unwrap();
-        let collection = CollectionId { key, generation: Generation(u64::MAX) };
-        let expiry = Expiry { expires_at_ms: u64::MAX, key, generation: Generation(1) };
-        let purge = Purge::Collection { collection, tag: Tag::Set, count: 0 };
-        let mut keys = vec![
-            encoded(|out| key.encode(out)),
-            encoded(|out| expiry.encode_key(out)),
-            encoded(|out| purge.encode_key(out)),
-        ];
-        for field in [
-            Field::HashField(&member),
-            Field::SetMember(&member),
-            Field::ScoredMember(&member),
-            Field::ByScore(Score::INFINITY, &member),
-            Field::ListElement(u64::MAX),
-            Field::Fragment(u32::MAX),
-        ] {
-            let whole = encoded(|out| FieldKey { collection, field }.encode(out));
-            assert_eq!(FieldKey::decode(&whole), Ok(FieldKey { collection, field }));
-            keys.push(whole);
-        }
-        let longest = keys.iter().map(Vec::len).max().unwrap();
-        assert!(longest <= KEY_BYTES_MAX, "{longest} bytes");
-        let too_long = encoded(|out| {
-            collection.encode(out);
-            Field::HashField(&[&member[..], &[0]].concat()).encode(out);
-        });
-        assert!(FieldKey::decode(&too_long).is_err());
+fn what_is_allowed_stays_below_the_limit_of_the_engine() {
+    let long = vec![0xff; USER_KEY_BYTES_MAX.max(MEMBER_BYTES_MAX) + 1];
+    let (key, member) = (&long[..USER_KEY_BYTES_MAX], &long[..MEMBER_BYTES_MAX]);
+    let key = UserKey::of(DatabaseId::MAX, key).unwrap();
+    let collection = CollectionId::of(&key, Generation(u64::MAX));
+    let expiry = Expiry { expires_at_ms: u64::MAX, key, generation: Generation(1) };
+    let mut keys = vec![encoded(|out| key.encode(out)), encoded(|out| expiry.encode_key(out))];
+    for field in [
+        Field::HashField(member),
+        Field::SetMember(member),
+        Field::ScoredMember(member),
+        Field::ByScore(Score::INFINITY, member),
+    ] {
+        let whole = encoded(|out| FieldKey { collection, field }.encode(out));
+        assert_eq!(FieldKey::decode(&whole), Ok(FieldKey { collection, field }));
+        keys.push(whole);
     }
-    let long = vec![1; USER_KEY_BYTES_MAX + 1];
-    assert_eq!(UserKey::of(database, &long), None);
-    assert!(UserKey::of(database, &long[1..]).is_some());
-    let too_long = [&[0; 6], &long[..]].concat();
-    assert_eq!(UserKey::decode(&too_long).unwrap_err().offset, 6);
+    let longest = keys.iter().map(Vec::len).max().unwrap();
+    assert!(longest <= KEY_BYTES_MAX, "{longest} bytes");
+    let too_long = &long[..MEMBER_BYTES_MAX + 1];
+    assert!(is_member(member) && !is_member(too_long));
+    for front in [&[5, 0x80, 0, 0, 0, 0, 0, 0, 0][..], &hashed(1, too_long)[..5]] {
+        let field = [front, too_long].concat();
+        assert_eq!(refused(Field::decode(&field)), (front.len(), false));
+        assert!(Field::decode(&[front, &[]].concat()).is_ok() == (front[0] == 5), "only too long");
+    }
+    let too_long = &long[..USER_KEY_BYTES_MAX + 1];
+    assert_eq!(UserKey::of(DatabaseId::MAX, too_long), None);
+    let whole = [&[0; 6], &hashed(0, too_long)[1..]].concat();
+    assert_eq!(refused(UserKey::decode(&whole)), (KEY_PREFIX_BYTES, false));
+}
+
+/// A kind, the hash of `bytes`, and they.
+fn hashed(kind: u8, bytes: &[u8]) -> Vec<u8> {
+    [&[kind], &hash_of(bytes).to_be_bytes()[..], bytes].concat()
 }
 
 #[test]
@@ -332,19 +337,16 @@ fn keys_of_one_name_share_a_slot_and_buckets_follow_it() {
     let [following, followers] = ["{user1000}.following", "{user1000}.followers"]
         .map(|key| UserKey::of(DatabaseId::FIRST, key.as_bytes()).unwrap());
     assert_eq!(following.slot(), followers.slot());
-    assert_ne!(
-        Bucket::of(following.slot(), following.bytes()),
-        Bucket::of(followers.slot(), followers.bytes())
-    );
-    // Frozen: records of earlier releases name these buckets.
-    let buckets =
-        ["", "foo", "123456789"].map(|key| Bucket::of(Slot::of(key.as_bytes()), key.as_bytes()).number());
-    assert_eq!(buckets, [11, 779_690, 815_324]);
+    assert_ne!(Bucket::of(&following), Bucket::of(&followers));
+    // Frozen: keys of earlier releases have these hashes, records name these buckets.
+    let keys = ["", "foo", "123456789"].map(|key| UserKey::of(DatabaseId::FIRST, key.as_bytes()).unwrap());
+    assert_eq!(keys.map(|key| key.hash()), [0x2d06_8005, 0xab6e_5f64, 0x72dc_b18b]);
+    assert_eq!(keys.map(|key| Bucket::of(&key).number()), [11, 779_690, 815_324]);
     let mut random = Random::new(SEED + 8);
     let mut hit = [0; 64];
     for _ in 0..64_000 {
         let key = random.next().to_le_bytes();
-        let bucket = Bucket::of(Slot::MAX, &key).number();
+        let bucket = Bucket::of(&UserKey::new(DatabaseId::FIRST, Slot::MAX, &key).unwrap()).number();
         assert_eq!(bucket / 64, 16_383);
         assert!(bucket < Bucket::COUNT);
         hit[bucket as usize % 64] += 1;
@@ -354,6 +356,35 @@ fn keys_of_one_name_share_a_slot_and_buckets_follow_it() {
         (Bucket::new(Bucket::COUNT - 1).map(Bucket::number), Bucket::new(1 << 20)),
         (Some((1 << 20) - 1), None)
     );
+}
+
+#[test]
+fn a_value_is_live_until_its_time() {
+    let bytes = b"string";
+    let collection = |expires_at_ms| Collection { generation: Generation(1), count: 1, expires_at_ms };
+    let values = |expires_at_ms| {
+        let (collection, fragment_bytes) = (collection(expires_at_ms), 1);
+        [
+            Value::String { bytes, expires_at_ms },
+            Value::LongString { collection, fragment_bytes },
+            Value::Hash(collection),
+            Value::List { collection, head: 0, tail: 1 },
+            Value::Set(collection),
+            Value::SortedSet(collection),
+        ]
+    };
+    for value in values(0) {
+        assert_eq!(value.expires_at_ms(), 0);
+        assert!(value.is_live(0) && value.is_live(u64::MAX), "{value:?} never expires");
+    }
+    for value in values(1_000) {
+        assert_eq!(value.expires_at_ms(), 1_000);
+        assert!(value.is_live(999) && !value.is_live(1_000) && !value.is_live(1_001), "{value:?}");
+        assert_eq!(value.tag().is_collection(), value.collection().is_some(), "{value:?}");
+    }
+    let [forever, expiring] = [0, 1_000].map(|expires_at_ms| Value::String { bytes, expires_at_ms });
+    assert_eq!(encoded(|out| forever.encode(out)), b"\x01string");
+    assert_eq!(encoded(|out| expiring.encode(out)), b"\x08\xe8\x03\0\0\0\0\0\0string");
 }
 
 /// Offset of the error and whether only a newer release knows such bytes.
@@ -374,7 +405,9 @@ fn values_of_no_kind_are_refused_at_their_offset() {
     assert_eq!(refused(Value::decode(&[])), (0, false));
     assert_eq!(changed(0, 0), (0, false));
     assert_eq!(changed(0, 7), (0, true), "streams");
-    assert_eq!(changed(0, 8), (0, false));
+    assert_eq!(changed(0, 9), (0, false));
+    assert_eq!(refused(Value::decode(&[8, 0, 0, 0, 0, 0, 0, 0, 0, b'a'])), (1, false), "expires at no time");
+    assert_eq!(refused(Value::decode(&[8, 1, 0, 0])), (1, false));
     assert_eq!(changed(1, 0), (1, false));
     assert_eq!(changed(1, 2), (1, true), "parts inside the description");
     assert_eq!(changed(0, Tag::List as u8), (26, false), "a list without ends");
@@ -403,18 +436,24 @@ fn keys_of_no_kind_are_refused_at_their_offset() {
     assert_eq!(refused(UserKey::decode(&[0xff; 8])), (0, false), "no database");
     assert_eq!(refused(UserKey::decode(&[0, 0, 0, 0, 0x40, 0])), (4, false), "no slot");
     assert_eq!(refused(UserKey::decode(&[0; 5])), (4, false));
+    assert_eq!(refused(UserKey::decode(&[0; 9])), (6, false), "half a hash");
+    assert_eq!(refused(UserKey::decode(&[0; 11])), (6, false), "another key's hash");
     let key = UserKey::of(DatabaseId::FIRST, b"k").unwrap();
-    let collection = CollectionId { key, generation: Generation(1) };
-    let front = encoded(|out| collection.encode(out));
-    assert_eq!(front.len(), collection.encoded_bytes());
+    let front = encoded(|out| CollectionId::of(&key, Generation(1)).encode(out));
+    assert_eq!(front.len(), COLLECTION_BYTES);
     let after =
         |rest: &[u8]| refused(FieldKey::decode(&[&front[..], rest].concat()).map(|key| key.field.kind()));
-    assert_eq!(after(&[]), (17, false));
-    assert_eq!(after(&[0]), (17, false));
-    assert_eq!(after(&[7]), (17, false));
-    assert_eq!(after(&[3, 0, 0, 0, 0, 0, 0, 0]), (18, false), "half an index");
-    assert_eq!(after(&[6, 0, 0, 0, 0, 0]), (22, false), "more than an index");
-    assert_eq!(after(&[5, 0, 0, 0, 0, 0, 0, 0, 0]), (18, false), "a score that is none");
+    assert_eq!(after(&[]), (14, false));
+    assert_eq!(after(&[0]), (14, false));
+    assert_eq!(after(&[7]), (14, false));
+    assert_eq!(after(&[3, 0, 0, 0, 0, 0, 0, 0]), (15, false), "half an index");
+    assert_eq!(after(&[6, 0, 0, 0, 0, 0]), (19, false), "more than an index");
+    assert_eq!(after(&[5, 0, 0, 0, 0, 0, 0, 0, 0]), (15, false), "a score that is none");
+    for kind in [1, 2, 4] {
+        assert_eq!(Field::decode(&hashed(kind, b"m")).map(|field| field.member()), Ok(&b"m"[..]));
+        assert_eq!(after(&[kind, 0, 0, 0]), (15, false), "half a hash");
+        assert_eq!(after(&[&hashed(kind, b"m")[..5], b"n"].concat()), (15, false), "another member's hash");
+    }
     assert!(Field::SetMember(b"m").check_value(b"").is_ok());
     assert!(Field::SetMember(b"m").check_value(b"v").is_err());
     assert!(Field::ByScore(Score::ZERO, b"m").check_value(b"v").is_err());
@@ -423,12 +462,16 @@ fn keys_of_no_kind_are_refused_at_their_offset() {
     assert!(Field::HashField(b"m").check_value(b"v").is_ok());
     let purge_key = encoded(|out| Purge::Database(DatabaseId::MAX).encode_key(out));
     assert_eq!(refused(Purge::decode(&purge_key, &[3])), (4, false));
-    assert_eq!(refused(Purge::decode(&front, &[0, 1, 0, 0, 0, 0, 0, 0, 0])), (17, false));
-    assert_eq!(refused(Purge::decode(&front, &[7, 1, 0, 0, 0, 0, 0, 0, 0])), (17, true));
-    assert_eq!(refused(Purge::decode(&front, &[1, 1, 0, 0, 0, 0, 0, 0, 0])), (17, false), "a string");
-    assert_eq!(refused(Purge::decode(&front, &[3, 1])), (18, false));
-    assert_eq!(refused(Expiry::decode(&[0; 15], &[0; 8])), (0, false), "never");
-    assert_eq!(refused(Expiry::decode(&[1; 15], &[0; 7])), (15, false));
+    assert_eq!(refused(Purge::decode(&front, &[0, 1, 0, 0, 0, 0, 0, 0, 0])), (14, false));
+    assert_eq!(refused(Purge::decode(&front, &[7, 1, 0, 0, 0, 0, 0, 0, 0])), (14, true));
+    assert_eq!(refused(Purge::decode(&front, &[1, 1, 0, 0, 0, 0, 0, 0, 0])), (14, false), "a string");
+    assert_eq!(refused(Purge::decode(&front, &[8, 1, 0, 0, 0, 0, 0, 0, 0])), (14, false), "it expires");
+    assert_eq!(refused(Purge::decode(&front, &[3, 1])), (15, false));
+    assert_eq!(refused(Purge::decode(&[&front[..], &[0]].concat(), &[3; 9])), (14, false), "a longer key");
+    let expiry = [&[1; 8], &encoded(|out| key.encode(out))[..]].concat();
+    assert_eq!(refused(Expiry::decode(&[0; 19], &[0; 8])), (0, false), "never");
+    assert_eq!(refused(Expiry::decode(&[1; 18], &[0; 8])), (14, false), "another key's hash");
+    assert_eq!(refused(Expiry::decode(&expiry, &[0; 7])), (19, false));
     assert_eq!(refused(CatalogRecord::decode(&[8], &[])), (0, false));
     let name = vec![5; KEY_BYTES_MAX + 1];
     assert!(CatalogRecord::decode(&name[1..], &[]).is_ok());

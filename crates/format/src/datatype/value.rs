@@ -6,6 +6,12 @@
 //!      0    1  tag             1
 //!      1       string          to the end, at most STRING_BYTES_MAX bytes
 //!
+//! a string that expires
+//! offset size  field           meaning
+//!      0    1  tag             8
+//!      1    8  expires_at_ms   u64 LE, milliseconds since the Unix epoch, not 0
+//!      9       string          to the end, at most STRING_BYTES_MAX bytes
+//!
 //! a collection
 //! offset size  field           meaning
 //!      0    1  tag             2 to 6, see `Tag`; frozen
@@ -20,6 +26,9 @@
 //! Tag 7 (Stream) and encoding 2 (Inline: the parts stand in the description) are kept for newer releases; this one
 //! refuses them and says so.
 //!
+//! *Strings that expire* may stand in a record that the engine lets expire too, no earlier: that only gives their room
+//! back. Whoever reads decides by the time in the value, see [`Value::is_live`].
+//!
 //! *Lists* start with head and tail at [`LIST_MIDDLE`] and grow to both sides. Their elements lie at indexes from
 //! head to tail; there may be fewer than that, if an index was left empty.
 //!
@@ -33,6 +42,9 @@ use super::key::Generation;
 
 /// Longest string that is one record; what is longer is a [`Value::LongString`].
 pub const STRING_BYTES_MAX: usize = 64 << 10;
+
+/// Most bytes of the value of a string before the string.
+pub const STRING_PREFIX_BYTES_MAX: usize = 9;
 
 /// Bytes of a fragment of long strings that this release makes.
 pub const FRAGMENT_BYTES: u32 = 16 << 10;
@@ -59,6 +71,8 @@ pub enum Tag {
     Set = 5,
     /// Members with a score each, ordered by it.
     SortedSet = 6,
+    /// A time, then bytes, all in this record.
+    ExpiringString = 8,
 }
 
 impl Tag {
@@ -71,15 +85,21 @@ impl Tag {
             4 => Tag::List,
             5 => Tag::Set,
             6 => Tag::SortedSet,
+            8 => Tag::ExpiringString,
             _ => return None,
         })
+    }
+
+    /// Whether such a value is a description whose parts lie in `fields`; else it is a string, all in its record.
+    pub const fn is_collection(self) -> bool {
+        !matches!(self, Tag::String | Tag::ExpiringString)
     }
 
     /// The tag `number`, which stands at offset `at`.
     #[inline]
     pub(super) fn decode(number: u8, at: usize) -> Result<Self> {
         Self::from_u8(number).ok_or_else(|| {
-            let expected = "a tag of a value (1 to 6)";
+            let expected = "a tag of a value (1 to 6, or 8)";
             match number {
                 7 => Error::newer(at, expected, newer("tag 7, Stream")),
                 _ => Error::new(at, expected, format!("{number}")),
@@ -146,8 +166,13 @@ impl Collection {
 /// The value of a record of `keys`, borrowed from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Value<'a> {
-    /// All of a string. If it expires, the engine's record does.
-    String(&'a [u8]),
+    /// All of a string.
+    String {
+        /// The string.
+        bytes: &'a [u8],
+        /// Milliseconds since the Unix epoch from which it counts as deleted; 0 = never.
+        expires_at_ms: u64,
+    },
     /// A string in fragments.
     LongString {
         /// `count` is its length in bytes.
@@ -176,7 +201,8 @@ impl<'a> Value<'a> {
     /// What kind of value it is.
     pub fn tag(&self) -> Tag {
         match self {
-            Value::String(_) => Tag::String,
+            Value::String { expires_at_ms: 0, .. } => Tag::String,
+            Value::String { .. } => Tag::ExpiringString,
             Value::LongString { .. } => Tag::LongString,
             Value::Hash(_) => Tag::Hash,
             Value::List { .. } => Tag::List,
@@ -188,7 +214,7 @@ impl<'a> Value<'a> {
     /// What all collections have; `None` for a string.
     pub fn collection(&self) -> Option<&Collection> {
         match self {
-            Value::String(_) => None,
+            Value::String { .. } => None,
             Value::LongString { collection, .. }
             | Value::List { collection, .. }
             | Value::Hash(collection)
@@ -200,7 +226,7 @@ impl<'a> Value<'a> {
     /// As [`collection`](Self::collection), to be changed.
     pub fn collection_mut(&mut self) -> Option<&mut Collection> {
         match self {
-            Value::String(_) => None,
+            Value::String { .. } => None,
             Value::LongString { collection, .. }
             | Value::List { collection, .. }
             | Value::Hash(collection)
@@ -209,12 +235,37 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// Appends the value: a byte and the string, or at most [`COLLECTION_VALUE_BYTES_MAX`] bytes.
+    /// Milliseconds since the Unix epoch from which it counts as deleted; 0 = never.
+    #[inline]
+    pub fn expires_at_ms(&self) -> u64 {
+        match self {
+            Value::String { expires_at_ms, .. } => *expires_at_ms,
+            Value::LongString { collection, .. }
+            | Value::List { collection, .. }
+            | Value::Hash(collection)
+            | Value::Set(collection)
+            | Value::SortedSet(collection) => collection.expires_at_ms,
+        }
+    }
+
+    /// Whether it is there at `now_ms`: it never expires, or later than that.
+    #[inline]
+    pub fn is_live(&self, now_ms: u64) -> bool {
+        let expires_at_ms = self.expires_at_ms();
+        expires_at_ms == 0 || now_ms < expires_at_ms
+    }
+
+    /// Appends the value: at most [`STRING_PREFIX_BYTES_MAX`] bytes and the string, or at most [`COLLECTION_VALUE_BYTES_MAX`] bytes.
     #[inline]
     pub fn encode(&self, out: &mut Vec<u8>) {
         out.push(self.tag() as u8);
         match self {
-            Value::String(string) => out.extend_from_slice(string),
+            Value::String { bytes, expires_at_ms } => {
+                if *expires_at_ms != 0 {
+                    out.extend_from_slice(&expires_at_ms.to_le_bytes());
+                }
+                out.extend_from_slice(bytes);
+            }
             Value::Hash(collection) | Value::Set(collection) | Value::SortedSet(collection) => {
                 collection.encode(out);
             }
@@ -235,13 +286,17 @@ impl<'a> Value<'a> {
     /// The value that is all of `bytes`.
     ///
     /// # Errors
-    /// No tag or encoding of this release, too short, too long, fragments of no bytes, a list whose tail lies before
-    /// its head or that has more elements than room between them.
+    /// No tag or encoding of this release, too short, too long, a string that expires at 0, fragments of no bytes, a
+    /// list whose tail lies before its head or that has more elements than room between them.
     #[inline]
     pub fn decode(bytes: &'a [u8]) -> Result<Self> {
         let mut input = Reader::new(bytes, 0);
         let value = match Tag::decode(input.u8()?, 0)? {
-            Tag::String => Value::String(input.rest()),
+            Tag::String => Value::String { bytes: input.rest(), expires_at_ms: 0 },
+            Tag::ExpiringString => {
+                let expires_at_ms = decode_expires_at_ms(&mut input)?;
+                Value::String { bytes: input.rest(), expires_at_ms }
+            }
             Tag::LongString => {
                 let collection = Collection::decode(&mut input)?;
                 Value::LongString { collection, fragment_bytes: decode_fragment_bytes(&mut input)? }
@@ -269,6 +324,14 @@ impl<'a> Value<'a> {
 
 fn is_list(head: u64, tail: u64, count: u64) -> bool {
     tail.checked_sub(head).is_some_and(|room| count <= room)
+}
+
+fn decode_expires_at_ms(input: &mut Reader<'_>) -> Result<u64> {
+    let at = input.offset();
+    match input.u64()? {
+        0 => Err(Error::new(at, "a time other than 0", "0")),
+        time => Ok(time),
+    }
 }
 
 fn decode_fragment_bytes(input: &mut Reader<'_>) -> Result<u32> {

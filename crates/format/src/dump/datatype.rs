@@ -3,8 +3,8 @@
 use std::fmt;
 
 use crate::datatype::{
-    CATALOG, CatalogRecord, Collection, CollectionId, EXPIRY, Expiry, FIELDS, Field, FieldKey, KEYS, PURGES,
-    Property, Purge, Score, UserKey, Value,
+    CATALOG, CatalogRecord, Collection, CollectionId, DatabaseId, EXPIRY, Expiry, FIELDS, Field, FieldKey,
+    KEYS, PURGES, Property, Purge, Score, Slot, UserKey, Value, hash_of,
 };
 use crate::dump::{Dumped, Lines, Shown};
 use crate::error::Error;
@@ -102,8 +102,11 @@ impl Record<'_, '_> {
         self.user_key(&UserKey::decode(key.bytes).map_err(in_part(key))?)?;
         let found = Value::decode(value.bytes).map_err(in_part(value))?;
         self.value(1, "tag", format_args!("{} {:?}", found.tag() as u8, found.tag()))?;
-        if let Value::String(string) = found {
-            self.value_bytes("string", string)?;
+        if let Value::String { bytes, expires_at_ms } = found {
+            if expires_at_ms != 0 {
+                self.value(8, "expires_at_ms", expires_at_ms)?;
+            }
+            self.value_bytes("string", bytes)?;
         }
         if let Some(Collection { generation, count, expires_at_ms }) = found.collection() {
             self.value(1, "encoding", "1 Fields")?;
@@ -126,8 +129,8 @@ impl Record<'_, '_> {
         self.collection(&collection)?;
         self.key(1, "kind", format_args!("{} {:?}", field.kind() as u8, field.kind()))?;
         match field {
-            Field::HashField(member) => self.key_bytes("field", member)?,
-            Field::SetMember(member) | Field::ScoredMember(member) => self.key_bytes("member", member)?,
+            Field::HashField(member) => self.hashed("field", member)?,
+            Field::SetMember(member) | Field::ScoredMember(member) => self.hashed("member", member)?,
             Field::ListElement(index) => self.key(8, "index", index)?,
             Field::ByScore(score, member) => {
                 self.key(8, "score", score.get())?;
@@ -215,20 +218,23 @@ impl Record<'_, '_> {
         self.key(1, "property", format_args!("{} {property:?}", property as u8))
     }
 
-    fn slot(&mut self, key: &UserKey<'_>) -> fmt::Result {
-        self.key(4, "database", key.database().number())?;
-        self.key(2, "slot", key.slot().number())
+    fn slot(&mut self, database: DatabaseId, slot: Slot) -> fmt::Result {
+        self.key(4, "database", database.number())?;
+        self.key(2, "slot", slot.number())
+    }
+
+    fn hashed(&mut self, name: &str, bytes: &[u8]) -> fmt::Result {
+        self.key(4, "hash", format_args!("{:08x}", hash_of(bytes)))?;
+        self.key_bytes(name, bytes)
     }
 
     fn user_key(&mut self, key: &UserKey<'_>) -> fmt::Result {
-        self.slot(key)?;
-        self.key_bytes("key", key.bytes())
+        self.slot(key.database(), key.slot())?;
+        self.hashed("key", key.bytes())
     }
 
-    fn collection(&mut self, collection: &CollectionId<'_>) -> fmt::Result {
-        self.slot(&collection.key)?;
-        self.key(2, "key_bytes", collection.key.bytes().len())?;
-        self.key_bytes("key", collection.key.bytes())?;
+    fn collection(&mut self, collection: &CollectionId) -> fmt::Result {
+        self.slot(collection.database, collection.slot)?;
         self.key(8, "generation", collection.generation.0)
     }
 }

@@ -8,7 +8,7 @@ use firn_format::datatype::slot::SLOT_FUNCTION;
 use firn_format::datatype::value::{FRAGMENT_BYTES, LIST_MIDDLE};
 use firn_format::datatype::{
     Bucket, CATALOG, CatalogRecord, Collection, CollectionId, DatabaseId, EXPIRY, Expiry, FIELDS, Field,
-    FieldKey, Generation, KEYS, KEYSPACES, PURGES, Purge, Score, Slot, Tag, UserKey, Value,
+    FieldKey, Generation, KEYS, KEYSPACES, PURGES, Purge, Score, Tag, UserKey, Value,
 };
 use firn_format::dump::datatype::{Part, dump_record};
 use firn_format::dump::{self, Dumped, Lines};
@@ -67,12 +67,13 @@ fn keys() -> Vec<Pair> {
         expires_at_ms,
         meaning: format!("{key:?} {value:?}"),
     };
+    let string = |bytes, expires_at_ms| Value::String { bytes, expires_at_ms };
     let long = Value::LongString { collection: collection(1, 70_000, 0), fragment_bytes: FRAGMENT_BYTES };
     let list = Value::List { collection: collection(3, 3, 0), head, tail };
     vec![
-        pair(user_key(0, b""), Value::String(b""), 0),
-        pair(user_key(0, b"foo"), Value::String(b"bar"), 0),
-        pair(user_key(0, b"session"), Value::String(b"until then"), TIME_MS),
+        pair(user_key(0, b""), string(b"", 0), 0),
+        pair(user_key(0, b"foo"), string(b"bar", 0), 0),
+        pair(user_key(0, b"session"), string(b"until then", TIME_MS), TIME_MS),
         pair(user_key(0, b"{user1000}.long"), long, 0),
         pair(user_key(1, b"hash"), Value::Hash(collection(2, 10_000_000, TIME_MS)), 0),
         pair(user_key(1, b"list"), list, 0),
@@ -87,7 +88,7 @@ fn keys() -> Vec<Pair> {
 
 fn fields() -> Vec<Pair> {
     let pair = |key: &'static [u8], generation, field: Field<'static>, value: &[u8]| {
-        let collection = CollectionId { key: user_key(1, key), generation: Generation(generation) };
+        let collection = CollectionId::of(&user_key(1, key), Generation(generation));
         let field_key = FieldKey { collection, field };
         Pair {
             key: encoded(|out| field_key.encode(out)),
@@ -129,8 +130,7 @@ fn expiry() -> Vec<Pair> {
 }
 
 fn purges() -> Vec<Pair> {
-    let collection =
-        |key, generation| CollectionId { key: user_key(1, key), generation: Generation(generation) };
+    let collection = |key, generation| CollectionId::of(&user_key(1, key), Generation(generation));
     [
         Purge::Database(database(0)),
         Purge::Database(DatabaseId::MAX),
@@ -147,13 +147,12 @@ fn purges() -> Vec<Pair> {
 }
 
 fn catalog() -> Vec<Pair> {
-    let key = b"foo";
     [
         CatalogRecord::DatabaseIndex { index: 0, database: database(17) },
         CatalogRecord::DatabaseIndex { index: 15, database: DatabaseId::MAX },
         CatalogRecord::NextDatabase(database(18)),
         CatalogRecord::Ceiling(Generation(1 << 20)),
-        CatalogRecord::Bucket { database: database(17), bucket: Bucket::of(Slot::of(key), key) },
+        CatalogRecord::Bucket { database: database(17), bucket: Bucket::of(&user_key(17, b"foo")) },
         CatalogRecord::Library { name: b"mylib", text: b"#!lua name=mylib\nreturn 1" },
         CatalogRecord::User { name: b"default", rules: b"on nopass ~* &* +@all" },
         CatalogRecord::SlotFunction(SLOT_FUNCTION),
@@ -262,8 +261,8 @@ fn a_malformed_record_ends_its_dump_where_it_is() {
     assert_eq!(dump(KEYS, &key, &[1]), None);
     assert_eq!(dump(KEYS, &key[..5], &[1]), Some(14));
     assert_eq!(dump(KEYS, &key, &[3, 9]), Some(51));
-    assert_eq!(dump(FIELDS, &key, &[]), Some(18));
-    assert_eq!(dump(EXPIRY, &key, &[]), Some(18));
+    assert_eq!(dump(FIELDS, &key, &[]), Some(16));
+    assert_eq!(dump(EXPIRY, &key, &[]), Some(22));
     assert_eq!(dump(PURGES, &key[..4], &[1]), Some(50));
     assert_eq!(dump(CATALOG, &[7, 2], &[9, 0, 0, 0]), Some(50));
     assert_eq!(dump(CATALOG, &[9], &[]), Some(10));

@@ -51,7 +51,7 @@ pub(super) async fn type_of(call: &Call<'_>) -> Result<()> {
     let record = Record::read(call, call.argument(1)).await?;
     let name = match record.value()? {
         None => "none",
-        Some(Value::String(_) | Value::LongString { .. }) => "string",
+        Some(Value::String { .. } | Value::LongString { .. }) => "string",
         Some(Value::Hash(_)) => "hash",
         Some(Value::List { .. }) => "list",
         Some(Value::Set(_)) => "set",

@@ -35,7 +35,7 @@ pub(super) fn decode_value(bytes: &[u8]) -> Result<Value<'_>> {
 #[inline]
 pub(super) fn decode_string(bytes: &[u8]) -> Result<&[u8]> {
     match decode_value(bytes)? {
-        Value::String(string) => Ok(string),
+        Value::String { bytes, .. } => Ok(bytes),
         _ => Err(Failure::WRONG_TYPE),
     }
 }
@@ -109,7 +109,7 @@ pub(super) fn put_string(batch: &mut Batch, keyspace: KeyspaceId, key: &[u8], st
         return Err(Failure::TOO_LONG_STRING);
     }
     let mut value = Vec::with_capacity(string.len() + 1);
-    Value::String(string).encode(&mut value);
+    Value::String { bytes: string, expires_at_ms: 0 }.encode(&mut value);
     batch.push(Op { keyspace, kind: OpKind::Put, key, value: &value, expires_at_ms: 0 });
     Ok(())
 }

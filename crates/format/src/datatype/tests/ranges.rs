@@ -2,7 +2,7 @@
 
 use std::ops::Bound;
 
-use super::super::key::USER_KEY_BYTES_MAX;
+use super::super::field::MEMBER_BYTES_MAX;
 use super::super::*;
 use super::{Random, SEED, encoded};
 use crate::log::KEY_BYTES_MAX;
@@ -49,8 +49,10 @@ fn ranges_hold_their_own_and_nothing_else() {
     let texts: Vec<(Vec<u8>, Vec<u8>)> = (0..150).map(|_| (random.bytes(), random.bytes())).collect();
     let mut fields = Vec::new();
     let mut purges = Vec::new();
+    let mut keys = Vec::new();
     for (bytes, member) in &texts {
-        let collection = random.collection(bytes);
+        let collection = random.collection();
+        keys.push(random.key(bytes));
         for near in [0, 1, u64::MAX] {
             let generation = Generation(collection.generation.0.wrapping_add(near));
             let collection = CollectionId { generation, ..collection };
@@ -58,33 +60,34 @@ fn ranges_hold_their_own_and_nothing_else() {
             fields.push(FieldKey { collection, field: random.field(&[]) });
             purges.push(Purge::Collection { collection, tag: Tag::Set, count: 1 });
         }
-        purges.push(Purge::Database(collection.key.database()));
+        purges.push(Purge::Database(collection.database));
     }
     let field_keys: Vec<Vec<u8>> = fields.iter().map(|key| encoded(|out| key.encode(out))).collect();
     for FieldKey { collection, field } in &fields {
-        let (database, slot, kind) = (collection.key.database(), collection.key.slot(), field.kind());
+        let (database, slot, kind) = (collection.database, collection.slot, field.kind());
         let of_collection = bounds(|start, end| collection.range(start, end));
         let of_kind = bounds(|start, end| collection.kind_range(kind, start, end));
         let of_slot = bounds(|start, end| range::slot(database, slot, start, end));
         let of_database = bounds(|start, end| range::database(database, start, end));
         for (other, key) in fields.iter().zip(&field_keys) {
-            let user_key = encoded(|out| other.collection.key.encode(out));
-            let same_database = other.collection.key.database() == database;
-            let same_slot = same_database && other.collection.key.slot() == slot;
+            let same_database = other.collection.database == database;
+            let same_slot = same_database && other.collection.slot == slot;
             let same_collection = other.collection == *collection;
             assert_eq!(contains(&of_collection, key), same_collection, "{collection:?} {other:?}");
             assert_eq!(contains(&of_kind, key), same_collection && other.field.kind() == kind);
-            for key in [key, &user_key] {
-                assert_eq!(contains(&of_slot, key), same_slot, "{collection:?} {other:?}");
-                assert_eq!(contains(&of_database, key), same_database, "{collection:?} {other:?}");
-            }
+            assert_eq!(contains(&of_slot, key), same_slot, "{collection:?} {other:?}");
+            assert_eq!(contains(&of_database, key), same_database, "{collection:?} {other:?}");
+        }
+        for other in &keys {
+            let key = encoded(|out| other.encode(out));
+            let same_database = other.database() == database;
+            assert_eq!(contains(&of_slot, &key), same_database && other.slot() == slot, "{other:?}");
+            assert_eq!(contains(&of_database, &key), same_database, "{other:?}");
         }
         for purge in &purges {
             let key = encoded(|out| purge.encode_key(out));
             let (its_database, its_slot) = match purge {
-                Purge::Collection { collection, .. } => {
-                    (collection.key.database(), Some(collection.key.slot()))
-                }
+                Purge::Collection { collection, .. } => (collection.database, Some(collection.slot)),
                 Purge::Database(database) => (*database, None),
             };
             assert_eq!(contains(&of_database, &key), its_database == database);
@@ -96,7 +99,7 @@ fn ranges_hold_their_own_and_nothing_else() {
         for (other, key) in fields.iter().zip(&field_keys) {
             let expected = match purge {
                 Purge::Collection { collection, .. } => other.collection == *collection,
-                Purge::Database(database) => other.collection.key.database() == *database,
+                Purge::Database(database) => other.collection.database == *database,
             };
             assert_eq!(contains(&gone, key), expected, "{purge:?} {other:?}");
         }
@@ -106,8 +109,7 @@ fn ranges_hold_their_own_and_nothing_else() {
 #[test]
 fn ranges_of_scores_and_elements_are_those_of_numbers() {
     let mut random = Random::new(SEED + 5);
-    let (bytes, member) = (random.bytes(), random.bytes());
-    let collection = random.collection(&bytes);
+    let (member, collection) = (random.bytes(), random.collection());
     for _ in 0..20_000 {
         let (score, low, high) = (random.score(), random.score(), random.score());
         let bound = |choice: usize, score: Score| match choice {
@@ -145,44 +147,105 @@ fn ranges_of_scores_and_elements_are_those_of_numbers() {
     }
 }
 
+/// A bound at `member`, or none.
+fn bound(choice: usize, member: &[u8]) -> Bound<&[u8]> {
+    match choice {
+        0 => Bound::Included(member),
+        1 => Bound::Excluded(member),
+        _ => Bound::Unbounded,
+    }
+}
+
+fn lies_between(member: &[u8], min: Bound<&[u8]>, max: Bound<&[u8]>) -> bool {
+    let above = match min {
+        Bound::Included(min) => member >= min,
+        Bound::Excluded(min) => member > min,
+        Bound::Unbounded => true,
+    };
+    let below = match max {
+        Bound::Included(max) => member <= max,
+        Bound::Excluded(max) => member < max,
+        Bound::Unbounded => true,
+    };
+    above && below
+}
+
 #[test]
-fn ranges_of_members_are_those_of_bytes() {
+fn ranges_of_members_of_a_score_are_those_of_bytes() {
     let mut random = Random::new(SEED + 6);
-    // So long a key that members have at most three bytes: many bounds are longer.
-    let long = vec![b'k'; USER_KEY_BYTES_MAX - 3];
-    for round in 0..6_000 {
-        let short = random.bytes();
-        let collection = random.collection(if round % 8 == 0 { &long } else { &short });
-        let (mut member, low, high) = (random.bytes(), random.bytes(), random.bytes());
-        member.truncate(USER_KEY_BYTES_MAX - collection.key.bytes().len());
-        let kinds = [FieldKind::HashField, FieldKind::SetMember, FieldKind::ScoredMember];
-        let kind = random.one_of(&kinds);
-        fn bound(choice: usize, member: &[u8]) -> Bound<&[u8]> {
-            match choice {
-                0 => Bound::Included(member),
-                1 => Bound::Excluded(member),
-                _ => Bound::Unbounded,
-            }
-        }
+    fn found_in(
+        collection: &CollectionId,
+        score: Score,
+        min: Bound<&[u8]>,
+        max: Bound<&[u8]>,
+    ) -> (Vec<u8>, Vec<u8>) {
+        bounds(|start, end| collection.lex_range(score, min, max, start, end))
+    }
+    let mut inside = 0;
+    for _ in 0..20_000 {
+        let (collection, score, other) = (random.collection(), random.score(), random.score());
+        let (member, low, high) = (random.bytes(), random.bytes(), random.bytes());
         let (min, max) = (bound(random.below(3), &low), bound(random.below(3), &high));
-        let found = bounds(|start, end| collection.member_range(kind, min, max, start, end));
-        let above = match min {
-            Bound::Included(min) => &member[..] >= min,
-            Bound::Excluded(min) => &member[..] > min,
-            Bound::Unbounded => true,
-        };
-        let below = match max {
-            Bound::Included(max) => &member[..] <= max,
-            Bound::Excluded(max) => &member[..] < max,
-            Bound::Unbounded => true,
-        };
-        let fields = [Field::HashField(&member), Field::SetMember(&member), Field::ScoredMember(&member)];
-        for field in fields {
+        let found = found_in(&collection, score, min, max);
+        for (field, same_score) in [
+            (Field::ByScore(score, &member), true),
+            (Field::ByScore(other, &member), other == score),
+            (Field::ScoredMember(&member), false),
+        ] {
             let key = encoded(|out| FieldKey { collection, field }.encode(out));
-            let expected = above && below && field.kind() == kind;
-            assert_eq!(contains(&found, &key), expected, "{field:?} {kind:?} {min:?} {max:?}");
+            let expected = same_score && lies_between(&member, min, max);
+            assert_eq!(contains(&found, &key), expected, "{field:?} in {score:?} {min:?} {max:?}");
+            inside += usize::from(expected);
         }
     }
+    assert!((1_000..20_000).contains(&inside), "{inside}");
+    // Bounds that are longer than members, which differ only where no member reaches.
+    let collection = random.collection();
+    let long = vec![b'm'; 2 * MEMBER_BYTES_MAX];
+    for bytes in [MEMBER_BYTES_MAX - 1, MEMBER_BYTES_MAX] {
+        let field = Field::ByScore(Score::ZERO, &long[..bytes]);
+        let key = encoded(|out| FieldKey { collection, field }.encode(out));
+        for (bound_bytes, choice) in [(bytes, 0), (bytes, 1), (bytes + 1, 0), (bytes + 1, 1), (long.len(), 0)]
+        {
+            let bound = bound(choice, &long[..bound_bytes]);
+            let above = found_in(&collection, Score::ZERO, bound, Bound::Unbounded);
+            let below = found_in(&collection, Score::ZERO, Bound::Unbounded, bound);
+            let is_bound = bound_bytes == bytes && choice == 0;
+            assert_eq!(contains(&above, &key), is_bound, "{bytes} {bound_bytes} {choice}");
+            assert_eq!(contains(&below, &key), bound_bytes > bytes || is_bound, "{bytes} {bound_bytes}");
+        }
+    }
+}
+
+#[test]
+fn ranges_from_a_hash_are_those_of_hashes() {
+    let mut random = Random::new(SEED + 9);
+    let mut inside = [0; 2];
+    for _ in 0..20_000 {
+        let (bytes, member, other) = (random.bytes(), random.bytes(), random.bytes());
+        let near = random.one_of(&[hash_of(&bytes), hash_of(&member), hash_of(&other), 0, u32::MAX]);
+        let hash = random.one_of(&[near, near.wrapping_add(1), near.wrapping_sub(1)]);
+        let (key, database, slot) = (random.key(&bytes), random.database(), random.slot());
+        let found = bounds(|start, end| range::keys_from(database, slot, hash, start, end));
+        let expected = key.database() == database && (key.slot(), key.hash()) >= (slot, hash);
+        assert_eq!(contains(&found, &encoded(|out| key.encode(out))), expected, "{key:?} {slot:?} {hash}");
+        inside[0] += usize::from(expected);
+        let (collection, later) = (random.collection(), random.collection());
+        let kind = random.one_of(&[FieldKind::HashField, FieldKind::SetMember, FieldKind::ScoredMember]);
+        let found = bounds(|start, end| collection.hash_range(kind, hash, start, end));
+        for field in [Field::HashField(&member), Field::SetMember(&member), Field::ScoredMember(&member)] {
+            let key = encoded(|out| FieldKey { collection, field }.encode(out));
+            let expected = field.kind() == kind && hash_of(&member) >= hash;
+            assert_eq!(contains(&found, &key), expected, "{field:?} in {kind:?} from {hash}");
+            inside[1] += usize::from(expected);
+            let key = encoded(|out| FieldKey { collection: later, field }.encode(out));
+            assert!(later == collection || !contains(&found, &key), "another collection");
+        }
+        let field = random.field(&member);
+        let key = encoded(|out| FieldKey { collection, field }.encode(out));
+        assert!(field.kind() == kind || !contains(&found, &key), "another kind");
+    }
+    assert!(inside.iter().all(|count| (500..19_500).contains(count)), "{inside:?}");
 }
 
 #[test]
