@@ -98,13 +98,22 @@ impl Batch {
 
     /// The operations in the order they were added.
     pub fn ops(&self) -> impl ExactSizeIterator<Item = Op<'_>> + Clone {
-        self.heads.iter().map(|head| Op {
+        self.heads.iter().map(|head| self.op(head))
+    }
+
+    /// The operation that was added after `index` others.
+    pub fn get(&self, index: usize) -> Option<Op<'_>> {
+        self.heads.get(index).map(|head| self.op(head))
+    }
+
+    fn op(&self, head: &Head) -> Op<'_> {
+        Op {
             keyspace: head.keyspace,
             kind: head.kind,
             key: &self.bytes[head.key_start..head.value_start],
             value: &self.bytes[head.value_start..head.end],
             expires_at_ms: head.expires_at_ms,
-        })
+        }
     }
 
     /// How many operations.

@@ -1,9 +1,12 @@
 //! What a worker knows of one connection.
 
 use std::cell::{Cell, RefCell};
+use std::sync::Arc;
 
-use firn_format::datatype::DatabaseId;
-use firn_protocol::resp::{Protocol, Reply};
+use firn_protocol::command::Command;
+use firn_protocol::resp::{OwnedArguments, Protocol, Reply};
+
+use crate::observers::WatchFlag;
 
 /// One connection. Its task reads and answers requests; others may add messages to its output.
 #[derive(Debug)]
@@ -14,16 +17,49 @@ pub(crate) struct Client {
     pub(crate) number: u64,
     /// The version of the protocol it speaks.
     pub(crate) protocol: Cell<Protocol>,
-    /// Index and identity of the database it has selected.
-    pub(crate) database: Cell<(u32, DatabaseId)>,
+    /// Index of the database it has selected.
+    pub(crate) database: Cell<u32>,
+    /// Requests since MULTI.
+    pub(crate) queue: RefCell<Option<Queue>>,
+    /// Keys it watches.
+    pub(crate) watch: RefCell<Option<Watch>>,
     /// What it has not been sent yet.
     pub(crate) output: RefCell<Vec<u8>>,
     /// Output is waiting to be sent at the end of this round.
     pub(crate) is_dirty: Cell<bool>,
     /// Some of the output did not go: the socket says when more does.
     pub(crate) is_blocked: Cell<bool>,
+    /// A key that it waits for has changed.
+    pub(crate) is_told_to_look: Cell<bool>,
+    /// Somebody has ended its waiting.
+    pub(crate) is_unblocked: Cell<Option<Unblock>>,
     /// The connection ends once its output is sent.
     pub(crate) is_closing: Cell<bool>,
+}
+
+/// How another client ends one's waiting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unblock {
+    /// As if its time were over.
+    Timeout,
+    /// With an error.
+    Error,
+}
+
+/// Requests that wait for EXEC.
+#[derive(Debug, Default)]
+pub(crate) struct Queue {
+    pub(crate) requests: Vec<(&'static Command, OwnedArguments)>,
+    /// One was refused when it came: EXEC runs none.
+    pub(crate) is_refused: bool,
+}
+
+/// What a client watches.
+#[derive(Debug, Default)]
+pub(crate) struct Watch {
+    pub(crate) flag: Arc<WatchFlag>,
+    /// The engine's keys.
+    pub(crate) keys: Vec<Vec<u8>>,
 }
 
 impl Client {
@@ -32,10 +68,14 @@ impl Client {
             id,
             number,
             protocol: Cell::default(),
-            database: Cell::new((0, DatabaseId::FIRST)),
+            database: Cell::new(0),
+            queue: RefCell::default(),
+            watch: RefCell::default(),
             output: RefCell::default(),
             is_dirty: Cell::new(false),
             is_blocked: Cell::new(false),
+            is_told_to_look: Cell::new(false),
+            is_unblocked: Cell::new(None),
             is_closing: Cell::new(false),
         }
     }
@@ -45,5 +85,15 @@ impl Client {
     pub(crate) fn reply<T>(&self, write: impl FnOnce(&mut Reply<'_>) -> T) -> T {
         let mut output = self.output.borrow_mut();
         write(&mut Reply::new(&mut output, self.protocol.get()))
+    }
+
+    /// Appends replies that are written already.
+    pub(crate) fn append(&self, replies: &mut Vec<u8>) {
+        let mut output = self.output.borrow_mut();
+        if output.is_empty() {
+            std::mem::swap(&mut *output, replies);
+        } else {
+            output.extend_from_slice(replies);
+        }
     }
 }

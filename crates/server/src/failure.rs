@@ -22,6 +22,9 @@ impl Failure {
     pub(crate) const TOO_LONG_STRING: Self =
         Self::new("ERR string exceeds maximum allowed size (proto-max-bulk-len)");
     pub(crate) const OFFSET: Self = Self::new("ERR offset is out of range");
+    pub(crate) const NO_SUCH_KEY: Self = Self::new("ERR no such key");
+    pub(crate) const SAME_OBJECTS: Self = Self::new("ERR source and destination objects are the same");
+    pub(crate) const CURSOR: Self = Self::new("ERR invalid cursor");
 
     /// A line that is always the same: a code, a space, a sentence.
     pub(crate) const fn new(line: &'static str) -> Self {

@@ -23,13 +23,15 @@
 #![forbid(unsafe_code)]
 
 mod settings;
-mod database;
+mod store;
 mod net;
 mod task;
 mod client;
+mod observers;
 mod worker;
 mod serve;
 mod failure;
+mod transaction;
 mod execute;
 mod listen;
 

@@ -6,10 +6,11 @@ use std::sync::atomic::{AtomicU64, AtomicUsize};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use firn::Db;
-use firn::storage::{Spawn, ThreadSpawn};
+use firn::storage::{Clock, Spawn, SystemClock, ThreadSpawn};
 
-use crate::database::Database;
+use crate::observers::Observers;
 use crate::settings::ServeSettings;
+use crate::store::Store;
 use crate::worker::{Mailbox, Message, Shared, Worker};
 
 /// A server that listens.
@@ -30,13 +31,22 @@ impl Server {
     /// # Errors
     /// What the system says of the address or of threads.
     pub fn start(db: Arc<Db>, settings: ServeSettings) -> io::Result<Self> {
-        let database = Database::of(db).map_err(io::Error::other)?;
+        Self::start_with(db, settings, Arc::new(SystemClock::new()))
+    }
+
+    /// The same, with a clock of the caller's, which says when keys expire.
+    ///
+    /// # Errors
+    /// What the system says of the address or of threads.
+    pub fn start_with(db: Arc<Db>, settings: ServeSettings, clock: Arc<dyn Clock>) -> io::Result<Self> {
+        let store = Store::open(db, clock).map_err(io::Error::other)?;
         let listener = TcpListener::bind((settings.bind, settings.port))?;
         let address = listener.local_addr()?;
         let threads = settings.threads.max(1);
         let mailboxes = (0..threads).map(|_| Mailbox::new()).collect::<io::Result<_>>()?;
         let shared = Arc::new(Shared {
-            database,
+            store,
+            observers: Observers::default(),
             settings,
             mailboxes,
             client_count: AtomicUsize::new(0),

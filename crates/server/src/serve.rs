@@ -5,7 +5,7 @@ use std::rc::Rc;
 use firn_protocol::resp::{Arguments, Limits, Parsed, Parser, Span};
 
 use crate::client::Client;
-use crate::execute::{Call, Run, execute};
+use crate::execute::{Request, Run, execute};
 use crate::worker::Worker;
 
 /// Memory that an input without a request keeps.
@@ -23,8 +23,7 @@ pub(crate) async fn serve(worker: Rc<Worker>, client: Rc<Client>) {
         match parser.parse(input.get_mut(at..).unwrap_or_default(), &mut spans, &Limits::DEFAULT) {
             Ok(Parsed::Request(bytes)) => {
                 let arguments = Arguments::new(input.get(at..at + bytes).unwrap_or_default(), &spans);
-                let call = Call { worker: &worker, client: &client, arguments };
-                execute(call, &mut run).await;
+                execute(Request { worker: &worker, client: &client, arguments }, &mut run).await;
                 at += bytes;
                 spans.clear();
                 if client.output.borrow().len() > unread_bytes_max {

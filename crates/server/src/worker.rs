@@ -1,36 +1,57 @@
 //! One thread's share of the connections.
 
+mod waiting;
+
 use std::cell::{Cell, RefCell};
-use std::collections::HashMap;
-use std::future::poll_fn;
+use std::collections::{BTreeSet, HashMap};
 use std::io;
 use std::net::TcpStream;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Poll, Waker};
+use std::task::Waker;
 use std::time::Duration;
 
-use firn_engine::{
-    Batch, Completion, Error, KeyLocks, KeyspaceId, Outcome, ReadAt, Session, Ticket, Values, WriteOptions,
-};
+use firn_engine::{Completion, Session, Ticket};
 
 use crate::client::Client;
-use crate::database::Database;
-use crate::failure::{Failure, Result};
-use crate::net::{Alarm, Event, Received, Sent, Sockets};
+use crate::execute::unwatch;
+use crate::net::{Alarm, Event, Sent, Sockets};
+use crate::observers::{Observers, Waiter};
 use crate::serve::serve;
 use crate::settings::ServeSettings;
+use crate::store::Store;
 use crate::task::Tasks;
 
 /// What all workers of a server share.
 #[derive(Debug)]
 pub(crate) struct Shared {
-    pub(crate) database: Database,
+    pub(crate) store: Store,
+    pub(crate) observers: Observers,
     pub(crate) settings: ServeSettings,
     pub(crate) mailboxes: Vec<Mailbox>,
     pub(crate) client_count: AtomicUsize,
     pub(crate) next_client: AtomicU64,
+}
+
+impl Shared {
+    /// Whether somebody is to be told when keys change. Exact for a key whose lock the caller holds.
+    #[inline]
+    pub(crate) fn is_any_key_observed(&self) -> bool {
+        !self.observers.is_empty()
+    }
+
+    /// Tells who watches the engine's key `key` or waits for it; the caller holds its lock.
+    pub(crate) fn key_changed(&self, key: &[u8]) {
+        if let Some(waiter) = self.observers.changed(key) {
+            self.look(waiter);
+        }
+    }
+
+    /// Lets a client that waits look at its keys.
+    pub(crate) fn look(&self, waiter: Waiter) {
+        self.mailboxes[waiter.worker].send(Message::Look { id: waiter.id, number: waiter.number });
+    }
 }
 
 /// How others reach a worker.
@@ -47,6 +68,8 @@ pub(crate) struct Mailbox {
 pub(crate) enum Message {
     /// Serve this connection.
     Serve(TcpStream),
+    /// A key that this client waits for has changed.
+    Look { id: u32, number: u64 },
     /// End: close every connection.
     Stop,
 }
@@ -70,7 +93,7 @@ impl Mailbox {
 /// A thread with its sockets, its session of the engine and its tasks.
 pub(crate) struct Worker {
     pub(crate) shared: Arc<Shared>,
-    index: usize,
+    pub(crate) index: usize,
     session: RefCell<Box<dyn Session>>,
     sockets: RefCell<Sockets>,
     tasks: Tasks,
@@ -80,6 +103,13 @@ pub(crate) struct Worker {
     /// Which task waits for which ticket.
     waiting: RefCell<HashMap<Ticket, u32>>,
     arrived: RefCell<HashMap<Ticket, Completion>>,
+    /// When which task is run although nothing came for it; milliseconds of the clock's `now`.
+    timers: RefCell<BTreeSet<(u64, u32)>>,
+    /// The time, asked for once a round.
+    now_ms: Cell<u64>,
+    random: RefCell<fastrand::Rng>,
+    /// For keys and values of commands that keep nothing.
+    buffers: RefCell<Vec<(Vec<u8>, Vec<u8>)>>,
     is_stopping: Cell<bool>,
 }
 
@@ -88,7 +118,8 @@ impl Worker {
     pub(crate) fn new(shared: Arc<Shared>, index: usize) -> io::Result<Rc<Self>> {
         let mailbox = shared.mailboxes.get(index).ok_or(io::ErrorKind::InvalidInput)?;
         let sockets = Sockets::new(Arc::clone(&mailbox.alarm))?;
-        let session = shared.database.db.engine().session();
+        let session = shared.store.engine.session();
+        let now_ms = shared.store.clock.unix_ms();
         Ok(Rc::new(Self {
             shared,
             index,
@@ -99,6 +130,10 @@ impl Worker {
             dirty: RefCell::default(),
             waiting: RefCell::default(),
             arrived: RefCell::default(),
+            timers: RefCell::default(),
+            now_ms: Cell::new(now_ms),
+            random: RefCell::new(fastrand::Rng::with_seed(now_ms.rotate_left(32) ^ index as u64)),
+            buffers: RefCell::default(),
             is_stopping: Cell::new(false),
         }))
     }
@@ -113,6 +148,8 @@ impl Worker {
         let mailbox = &self.shared.mailboxes[self.index];
         let waker = Waker::from(Arc::clone(&mailbox.alarm));
         while !self.is_stopping.get() {
+            self.now_ms.set(self.shared.store.clock.unix_ms());
+            let next_timer = self.run_timers();
             self.tasks.run_ready(|id| self.forget(id));
             self.flush();
             let timeout = match self.deliver() || self.tasks.is_ready() {
@@ -121,7 +158,7 @@ impl Worker {
                     if !self.waiting.borrow().is_empty() {
                         self.session.borrow().notifier().register(&waker);
                     }
-                    None
+                    next_timer
                 }
             };
             let mut events = Vec::new();
@@ -133,6 +170,23 @@ impl Worker {
         self.flush();
         self.clients.borrow_mut().clear();
         Ok(())
+    }
+
+    /// Wakes the tasks whose time has come; how long until the next one's.
+    fn run_timers(&self) -> Option<Duration> {
+        let mut timers = self.timers.borrow_mut();
+        if timers.is_empty() {
+            return None;
+        }
+        let now_ms = self.monotonic_ms();
+        while let Some((due_ms, task)) = timers.first().copied() {
+            if due_ms > now_ms {
+                return Some(Duration::from_millis(due_ms - now_ms));
+            }
+            timers.pop_first();
+            self.tasks.wake(task);
+        }
+        None
     }
 
     /// Hands completions to the tasks that wait for them; whether there were any.
@@ -170,10 +224,35 @@ impl Worker {
                 for message in self.shared.mailboxes[self.index].take() {
                     match message {
                         Message::Serve(stream) => self.begin(stream),
+                        Message::Look { id, number } => {
+                            if let Some(client) = self.client(id).filter(|client| client.number == number) {
+                                client.is_told_to_look.set(true);
+                                self.tasks.wake(id);
+                            }
+                        }
                         Message::Stop => self.is_stopping.set(true),
                     }
                 }
             }
+        }
+    }
+
+    /// A number below `end`, which is not 0.
+    pub(crate) fn random(&self, end: u64) -> u64 {
+        self.random.borrow_mut().u64(0..end)
+    }
+
+    /// Two empty buffers, to be given back.
+    pub(crate) fn take_buffers(&self) -> (Vec<u8>, Vec<u8>) {
+        self.buffers.borrow_mut().pop().unwrap_or_default()
+    }
+
+    /// Keeps buffers for others, unless they are large.
+    pub(crate) fn give_buffers(&self, mut first: Vec<u8>, mut second: Vec<u8>) {
+        first.clear();
+        second.clear();
+        if first.capacity() + second.capacity() <= BUFFER_BYTES_KEPT {
+            self.buffers.borrow_mut().push((first, second));
         }
     }
 
@@ -229,6 +308,9 @@ impl Worker {
             self.sockets.borrow_mut().send(id, &mut client.output.borrow_mut());
         }
         self.sockets.borrow_mut().close(id);
+        if let Some(client) = self.client(id) {
+            unwatch(self, &client);
+        }
         self.clients.borrow_mut()[id as usize] = None;
         self.shared.client_count.fetch_sub(1, Ordering::Relaxed);
         self.shared.mailboxes[self.index].client_count.fetch_sub(1, Ordering::Relaxed);
@@ -259,120 +341,8 @@ impl Worker {
     }
 }
 
+/// Memory that two buffers that nobody uses keep.
+const BUFFER_BYTES_KEPT: usize = 256 << 10;
+
 /// Memory that an empty output keeps.
 const OUTPUT_BYTES_KEPT: usize = 64 << 10;
-
-/// What tasks wait for.
-impl Worker {
-    /// Appends what the client sends next to `input`; `false` when it sends no more.
-    pub(crate) async fn receive(&self, client: &Rc<Client>, input: &mut Vec<u8>) -> bool {
-        self.mark_dirty(client);
-        if self.sockets.borrow().is_readable(client.id) {
-            // More than was read at once: others come first.
-            self.turn(client).await;
-        }
-        poll_fn(|_| match self.sockets.borrow_mut().receive(client.id, input) {
-            Received::Bytes(_) => Poll::Ready(true),
-            Received::Nothing => Poll::Pending,
-            Received::End => Poll::Ready(false),
-        })
-        .await
-    }
-
-    /// Sends what the client has not been sent, and waits until it has read most of it.
-    pub(crate) async fn drained(&self, client: &Rc<Client>) {
-        let unread_bytes_max = self.shared.settings.unread_bytes_max;
-        self.turn(client).await;
-        poll_fn(|_| match client.output.borrow().len() <= unread_bytes_max {
-            true => Poll::Ready(()),
-            false => Poll::Pending,
-        })
-        .await;
-    }
-
-    /// Sends what the client has not been sent, and lets everybody else have a turn.
-    pub(crate) async fn turn(&self, client: &Rc<Client>) {
-        self.mark_dirty(client);
-        self.tasks.wake(client.id);
-        let mut had_turn = false;
-        poll_fn(|_| match std::mem::replace(&mut had_turn, true) {
-            true => Poll::Ready(()),
-            false => Poll::Pending,
-        })
-        .await;
-    }
-
-    /// Waits for the completion of `ticket`.
-    async fn completion(&self, ticket: Ticket) -> Completion {
-        self.waiting.borrow_mut().insert(ticket, self.tasks.current());
-        poll_fn(|_| match self.arrived.borrow_mut().remove(&ticket) {
-            Some(completion) => Poll::Ready(completion),
-            None => Poll::Pending,
-        })
-        .await
-    }
-
-    /// Whether `key` has a value, which is in `out` then.
-    #[inline]
-    pub(crate) async fn get(&self, keyspace: KeyspaceId, key: &[u8], out: &mut Vec<u8>) -> Result<bool> {
-        let outcome = self.session.borrow_mut().get(ReadAt::Latest, keyspace, key, out)?;
-        match outcome {
-            Outcome::Done(found) => Ok(found),
-            Outcome::Pending(ticket) => match self.completion(ticket).await {
-                Completion::Value(Some(value)) => {
-                    *out = value;
-                    Ok(true)
-                }
-                Completion::Value(None) => Ok(false),
-                other => Err(unexpected(other)),
-            },
-        }
-    }
-
-    /// Values of `keys` as of one moment.
-    pub(crate) async fn multi_get(&self, keyspace: KeyspaceId, keys: &[&[u8]]) -> Result<Values> {
-        let mut values = Values::new();
-        let outcome = self.session.borrow_mut().multi_get(ReadAt::Latest, keyspace, keys, &mut values)?;
-        match outcome {
-            Outcome::Done(()) => Ok(values),
-            Outcome::Pending(ticket) => match self.completion(ticket).await {
-                Completion::Values(values) => Ok(values),
-                other => Err(unexpected(other)),
-            },
-        }
-    }
-
-    /// Writes `batch`, which may be empty.
-    pub(crate) async fn write(&self, batch: &Batch) -> Result<()> {
-        if batch.is_empty() {
-            return Ok(());
-        }
-        let outcome = self.session.borrow_mut().write(batch, WriteOptions::default())?;
-        match outcome {
-            Outcome::Done(_) => Ok(()),
-            Outcome::Pending(ticket) => match self.completion(ticket).await {
-                Completion::Written(_) => Ok(()),
-                other => Err(unexpected(other)),
-            },
-        }
-    }
-
-    /// Locks `keys` against every other command that may write them.
-    pub(crate) async fn lock(&self, keys: &[(KeyspaceId, &[u8])]) -> Result<KeyLocks> {
-        let outcome = self.session.borrow_mut().lock(keys);
-        match outcome {
-            Outcome::Done(locks) => Ok(locks),
-            Outcome::Pending(ticket) => match self.completion(ticket).await {
-                Completion::Locked(locks) => Ok(locks),
-                other => Err(unexpected(other)),
-            },
-        }
-    }
-}
-
-fn unexpected(completion: Completion) -> Failure {
-    match completion {
-        Completion::Failed(error) => error.into(),
-        other => Error::bug(format!("an operation completed as {other:?}")).into(),
-    }
-}

@@ -6,11 +6,13 @@
 //! ```
 //! Source: the protocol's public specification, and the error texts that clients of Redis 7.0 see.
 
+mod owned;
 mod request;
 mod inline;
 mod reply;
 mod value;
 
+pub use owned::OwnedArguments;
 pub use reply::{Mark, Protocol, Reply};
 pub use request::{Arguments, Limits, Parsed, Parser, ProtocolError, Span};
 pub use value::{DecodeError, Value, decode, measure};

@@ -1,52 +1,50 @@
 //! The connection itself.
 
-use firn_format::datatype::DatabaseId;
-use firn_protocol::number;
+use firn_protocol::command::{CommandId, id_of};
 
-use super::Call;
-use crate::failure::{Failure, Result};
+use super::alone::database_index;
+use super::call::Call;
+use crate::failure::Result;
 
-/// Databases of a server, as clients expect by default.
-const DATABASE_COUNT: u32 = 16;
+pub(super) async fn dispatch(call: &mut Call<'_>) -> Result<()> {
+    const CLIENT_ID: CommandId = id_of("client|id");
+    const ECHO: CommandId = id_of("echo");
+    const PING: CommandId = id_of("ping");
+    const QUIT: CommandId = id_of("quit");
+    const SELECT: CommandId = id_of("select");
+    match call.command.id() {
+        PING => ping(call),
+        ECHO => {
+            let message = call.argument(1);
+            call.reply(|reply| reply.bulk(message));
+            Ok(())
+        }
+        CLIENT_ID => {
+            let number = call.client.number as i64;
+            call.reply(|reply| reply.integer(number));
+            Ok(())
+        }
+        QUIT => {
+            call.reply(|reply| reply.ok());
+            call.client.is_closing.set(true);
+            Ok(())
+        }
+        SELECT => {
+            let index = database_index(call.argument(1))?;
+            call.client.database.set(index);
+            call.reply(|reply| reply.ok());
+            Ok(())
+        }
+        _ => Err(call.not_offered()),
+    }
+}
 
 /// `PING [message]`
-pub(super) fn ping(call: &Call<'_>) -> Result<()> {
+fn ping(call: &mut Call<'_>) -> Result<()> {
     match call.arguments.get(1) {
-        Some(_) if call.arguments.len() > 2 => {
-            return Err(Failure::new("ERR wrong number of arguments for 'ping' command"));
-        }
-        Some(message) => call.client.reply(|reply| reply.bulk(message)),
-        None => call.client.reply(|reply| reply.simple("PONG")),
+        Some(_) if call.arguments.len() > 2 => return Err(call.wrong_arguments()),
+        Some(message) => call.reply(|reply| reply.bulk(message)),
+        None => call.reply(|reply| reply.simple("PONG")),
     }
-    Ok(())
-}
-
-/// `ECHO message`
-pub(super) fn echo(call: &Call<'_>) -> Result<()> {
-    call.client.reply(|reply| reply.bulk(call.argument(1)));
-    Ok(())
-}
-
-/// `CLIENT ID`
-pub(super) fn client_id(call: &Call<'_>) -> Result<()> {
-    call.client.reply(|reply| reply.integer(call.client.number as i64));
-    Ok(())
-}
-
-/// `QUIT`: the connection ends after the reply.
-pub(super) fn quit(call: &Call<'_>) -> Result<()> {
-    call.client.reply(|reply| reply.ok());
-    call.client.is_closing.set(true);
-    Ok(())
-}
-
-/// `SELECT index`
-pub(super) fn select(call: &Call<'_>) -> Result<()> {
-    let index = number::parse_integer(call.argument(1)).ok_or(Failure::NOT_AN_INTEGER)?;
-    let index = u32::try_from(index).ok().filter(|index| *index < DATABASE_COUNT);
-    let index = index.ok_or(Failure::DATABASE_INDEX)?;
-    let database = DatabaseId::new(index).ok_or(Failure::DATABASE_INDEX)?;
-    call.client.database.set((index, database));
-    call.client.reply(|reply| reply.ok());
     Ok(())
 }

@@ -2,14 +2,8 @@
 
 use firn_protocol::number;
 
-use super::Call;
-use super::key::Record;
+use super::call::Call;
 use crate::failure::{Failure, Result};
-
-/// The number that the command adds, or takes away.
-pub(super) fn amount(call: &Call<'_>) -> Result<i64> {
-    number::parse_integer(call.argument(2)).ok_or(Failure::NOT_AN_INTEGER)
-}
 
 /// The same number with the other sign.
 pub(super) fn negated(amount: i64) -> Result<i64> {
@@ -17,27 +11,28 @@ pub(super) fn negated(amount: i64) -> Result<i64> {
 }
 
 /// `INCR`, `DECR`, `INCRBY`, `DECRBY`: adds `amount` to the key's number; what is not there is 0.
-pub(super) async fn add(call: &Call<'_>, amount: i64) -> Result<()> {
-    let (record, _locks) = Record::lock(call, call.argument(1)).await?;
-    let old = match record.string()? {
+pub(super) async fn add(call: &mut Call<'_>, amount: i64) -> Result<()> {
+    let entry = call.entry(1).await?;
+    let old = match call.transaction.string(&entry).await? {
         None => 0,
-        Some(string) => number::parse_integer(string).ok_or(Failure::NOT_AN_INTEGER)?,
+        Some(string) => number::parse_integer(&string).ok_or(Failure::NOT_AN_INTEGER)?,
     };
     let new = old.checked_add(amount).ok_or(Failure::OVERFLOW)?;
     let mut digits = Vec::with_capacity(20);
     number::append_integer(&mut digits, new);
-    record.write_string(call, &digits).await?;
-    call.client.reply(|reply| reply.integer(new));
+    let expires_at_ms = entry.expires_at_ms()?;
+    call.transaction.set_string(&entry, &digits, expires_at_ms).await?;
+    call.reply(|reply| reply.integer(new));
     Ok(())
 }
 
 /// `INCRBYFLOAT key increment`
-pub(super) async fn add_float(call: &Call<'_>) -> Result<()> {
-    let amount = number::parse_double(call.argument(2)).ok_or(Failure::NOT_A_FLOAT)?;
-    let (record, _locks) = Record::lock(call, call.argument(1)).await?;
-    let old = match record.string()? {
+pub(super) async fn add_float(call: &mut Call<'_>) -> Result<()> {
+    let amount = call.double(2)?;
+    let entry = call.entry(1).await?;
+    let old = match call.transaction.string(&entry).await? {
         None => 0.0,
-        Some(string) => number::parse_double(string).ok_or(Failure::NOT_A_FLOAT)?,
+        Some(string) => number::parse_double(&string).ok_or(Failure::NOT_A_FLOAT)?,
     };
     let new = old + amount;
     if !new.is_finite() {
@@ -45,7 +40,8 @@ pub(super) async fn add_float(call: &Call<'_>) -> Result<()> {
     }
     let mut digits = Vec::new();
     number::append_plain(&mut digits, new);
-    record.write_string(call, &digits).await?;
-    call.client.reply(|reply| reply.bulk(&digits));
+    let expires_at_ms = entry.expires_at_ms()?;
+    call.transaction.set_string(&entry, &digits, expires_at_ms).await?;
+    call.reply(|reply| reply.bulk(&digits));
     Ok(())
 }

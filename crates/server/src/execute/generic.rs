@@ -1,62 +1,139 @@
 //! Keys, whatever stands there.
 
-use firn_engine::{Batch, KeyspaceId};
-use firn_format::datatype::Value;
+use firn_protocol::command::{CommandId, id_of};
 
-use super::Call;
-use super::key::{Record, encode_key, keys};
-use crate::failure::Result;
+use super::alone::database_index;
+use super::call::Call;
+use super::{expiry, scan};
+use crate::failure::{Failure, Result};
+use crate::transaction::{Entry, Key, type_name};
 
-/// The engine's keys of the command's keys from argument 1 on.
-fn encoded(call: &Call<'_>) -> Result<Vec<Vec<u8>>> {
-    let encode = |key| {
-        let mut out = Vec::new();
-        encode_key(call, key, &mut out).map(|()| out)
-    };
-    call.arguments.from(1).iter().map(encode).collect()
+pub(super) async fn dispatch(call: &mut Call<'_>) -> Result<()> {
+    const COPY: CommandId = id_of("copy");
+    const DEL: CommandId = id_of("del");
+    const EXISTS: CommandId = id_of("exists");
+    const KEYS: CommandId = id_of("keys");
+    const MOVE: CommandId = id_of("move");
+    const RANDOMKEY: CommandId = id_of("randomkey");
+    const RENAME: CommandId = id_of("rename");
+    const RENAMENX: CommandId = id_of("renamenx");
+    const SCAN: CommandId = id_of("scan");
+    const TOUCH: CommandId = id_of("touch");
+    const TYPE: CommandId = id_of("type");
+    const UNLINK: CommandId = id_of("unlink");
+    match call.command.id() {
+        DEL | UNLINK => del(call).await,
+        EXISTS | TOUCH => exists(call).await,
+        TYPE => type_of(call).await,
+        RENAME => rename(call, false).await,
+        RENAMENX => rename(call, true).await,
+        COPY => copy(call).await,
+        MOVE => move_to(call).await,
+        SCAN => scan::scan(call).await,
+        KEYS => scan::keys(call).await,
+        RANDOMKEY => scan::random_key(call).await,
+        _ => expiry::dispatch(call).await,
+    }
 }
 
 /// `DEL key [key ...]`, `UNLINK key [key ...]`: how many there were.
-pub(super) async fn del(call: &Call<'_>) -> Result<()> {
-    let mut wanted = encoded(call)?;
-    wanted.sort_unstable();
-    wanted.dedup();
-    let named: Vec<(KeyspaceId, &[u8])> = wanted.iter().map(|key| (keys(call), &key[..])).collect();
-    let _locks = call.worker.lock(&named).await?;
-    let slices: Vec<&[u8]> = wanted.iter().map(Vec::as_slice).collect();
-    let values = call.worker.multi_get(keys(call), &slices).await?;
-    let mut batch = Batch::new();
-    for (key, value) in slices.iter().zip(values.iter()) {
-        if value.is_some() {
-            batch.delete(keys(call), key);
+async fn del(call: &mut Call<'_>) -> Result<()> {
+    let mut keys = call.keys_from(1)?;
+    keys.sort_unstable_by(|a, b| a.bytes().cmp(b.bytes()));
+    keys.dedup();
+    let mut count = 0;
+    for entry in call.transaction.entries(keys).await? {
+        if entry.exists() {
+            call.transaction.remove(&entry)?;
+            count += 1;
         }
     }
-    call.worker.write(&batch).await?;
-    call.client.reply(|reply| reply.integer(batch.len() as i64));
+    call.reply(|reply| reply.integer(count));
     Ok(())
 }
 
 /// `EXISTS key [key ...]`, `TOUCH key [key ...]`: how many of the names are those of keys; one named twice counts twice.
-pub(super) async fn exists(call: &Call<'_>) -> Result<()> {
-    let wanted = encoded(call)?;
-    let slices: Vec<&[u8]> = wanted.iter().map(Vec::as_slice).collect();
-    let values = call.worker.multi_get(keys(call), &slices).await?;
-    let count = values.iter().filter(Option::is_some).count();
-    call.client.reply(|reply| reply.integer(count as i64));
+async fn exists(call: &mut Call<'_>) -> Result<()> {
+    let keys = call.keys_from(1)?;
+    let entries = call.transaction.entries(keys).await?;
+    let count = entries.iter().filter(|entry| entry.exists()).count();
+    call.reply(|reply| reply.integer(count as i64));
     Ok(())
 }
 
 /// `TYPE key`
-pub(super) async fn type_of(call: &Call<'_>) -> Result<()> {
-    let record = Record::read(call, call.argument(1)).await?;
-    let name = match record.value()? {
-        None => "none",
-        Some(Value::String { .. } | Value::LongString { .. }) => "string",
-        Some(Value::Hash(_)) => "hash",
-        Some(Value::List { .. }) => "list",
-        Some(Value::Set(_)) => "set",
-        Some(Value::SortedSet(_)) => "zset",
-    };
-    call.client.reply(|reply| reply.simple(name));
+async fn type_of(call: &mut Call<'_>) -> Result<()> {
+    let entry = call.entry(1).await?;
+    let name = entry.value()?.map_or("none", |value| type_name(value.tag()));
+    call.reply(|reply| reply.simple(name));
     Ok(())
+}
+
+/// `RENAME key newkey`, `RENAMENX key newkey`
+async fn rename(call: &mut Call<'_>, only_new: bool) -> Result<()> {
+    let from = call.entry(1).await?;
+    if !from.exists() {
+        return Err(Failure::NO_SUCH_KEY);
+    }
+    let to = call.entry(2).await?;
+    let is_same = from.key == to.key;
+    let is_done = !(only_new && (is_same || to.exists()));
+    if is_done && !is_same {
+        call.transaction.rename(&from, &to).await?;
+    }
+    call.reply(|reply| match only_new {
+        true => reply.integer(i64::from(is_done)),
+        false => reply.ok(),
+    });
+    Ok(())
+}
+
+/// `COPY source destination [DB index] [REPLACE]`
+async fn copy(call: &mut Call<'_>) -> Result<()> {
+    let mut database = call.client.database.get();
+    let mut replaces = false;
+    let mut index = 3;
+    while index < call.arguments.len() {
+        if call.is_word(index, "replace") {
+            replaces = true;
+        } else if call.is_word(index, "db") && index + 1 < call.arguments.len() {
+            index += 1;
+            database = database_index(call.argument(index))?;
+        } else {
+            return Err(Failure::SYNTAX);
+        }
+        index += 1;
+    }
+    let from = call.entry(1).await?;
+    let to = entry_in(call, database, 2).await?;
+    if from.key == to.key {
+        return Err(Failure::SAME_OBJECTS);
+    }
+    let is_done = from.exists() && (replaces || !to.exists());
+    if is_done {
+        call.transaction.copy(&from, &to).await?;
+    }
+    call.reply(|reply| reply.integer(i64::from(is_done)));
+    Ok(())
+}
+
+/// `MOVE key db`
+async fn move_to(call: &mut Call<'_>) -> Result<()> {
+    let database = database_index(call.argument(2))?;
+    let from = call.entry(1).await?;
+    let to = entry_in(call, database, 1).await?;
+    if from.key == to.key {
+        return Err(Failure::SAME_OBJECTS);
+    }
+    let is_done = from.exists() && !to.exists();
+    if is_done {
+        call.transaction.rename(&from, &to).await?;
+    }
+    call.reply(|reply| reply.integer(i64::from(is_done)));
+    Ok(())
+}
+
+async fn entry_in(call: &mut Call<'_>, database: u32, argument: usize) -> Result<Entry> {
+    let key = Key::new(call.transaction.database(database).id, call.argument(argument))?;
+    call.transaction.entry(key).await
 }

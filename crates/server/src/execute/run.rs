@@ -1,15 +1,19 @@
 //! Plain writes that follow one another in a pipeline, written together.
 //!
 //! `SET key value` reads nothing, so that several of them are one frame of the log. They are answered once it is written,
-//! before anything that follows them is executed.
+//! before anything that follows them is executed. Only where a collection may stand at one of the keys is that read first.
 
 use std::rc::Rc;
 
 use firn_engine::{Batch, KeyspaceId};
+use firn_format::datatype::value::STRING_BYTES_MAX;
+use firn_format::datatype::{Bucket, UserKey, Value};
 
-use super::Call;
-use super::key::{encode_key, keys, put_string};
+use super::Request;
 use crate::client::Client;
+use crate::failure::Result;
+use crate::store::Database;
+use crate::transaction::{Key, Transaction, encode_key};
 use crate::worker::Worker;
 
 /// Bytes after which a run is written although more could be added.
@@ -20,6 +24,7 @@ const RUN_BYTES_MAX: usize = 256 << 10;
 pub(crate) struct Run {
     batch: Batch,
     key: Vec<u8>,
+    value: Vec<u8>,
 }
 
 impl Run {
@@ -28,11 +33,19 @@ impl Run {
         self.batch.data_bytes() > RUN_BYTES_MAX
     }
 
-    /// Takes in a `SET` without options; `false` if it cannot be done.
-    pub(super) fn take_set(&mut self, call: &Call<'_>) -> bool {
+    /// Takes in a `SET` without options; `false` if it cannot be done here.
+    pub(super) fn take_set(&mut self, request: &Request<'_>) -> bool {
+        let string = request.argument(2);
         self.key.clear();
-        encode_key(call, call.argument(1), &mut self.key).is_ok()
-            && put_string(&mut self.batch, keys(call), &self.key, call.argument(2)).is_ok()
+        if string.len() > STRING_BYTES_MAX
+            || encode_key(request.database_id(), request.argument(1), &mut self.key).is_err()
+        {
+            return false;
+        }
+        self.value.clear();
+        Value::String { bytes: string, expires_at_ms: 0 }.encode(&mut self.value);
+        self.batch.put(request.worker.shared.store.keyspaces.keys, &self.key, &self.value);
+        true
     }
 
     /// Writes and answers what was taken in.
@@ -51,10 +64,34 @@ impl Run {
         });
     }
 
-    async fn write(&mut self, worker: &Rc<Worker>) -> crate::failure::Result<()> {
+    async fn write(&mut self, worker: &Rc<Worker>) -> Result<()> {
         let keys: Vec<(KeyspaceId, &[u8])> = self.batch.ops().map(|op| (op.keyspace, op.key)).collect();
         // Whoever has read one of these keys to change it writes first.
         let _locks = worker.lock(&keys).await?;
+        if worker.shared.is_any_key_observed() || self.batch.ops().any(|op| may_replace(worker, op.key)) {
+            return Box::pin(self.write_with_care(worker)).await;
+        }
         worker.write(&self.batch).await
     }
+
+    /// Writes what may replace collections, or what somebody waits for.
+    async fn write_with_care(&self, worker: &Rc<Worker>) -> Result<()> {
+        let mut transaction = Transaction::locked(worker);
+        for op in self.batch.ops() {
+            let Ok(key) = UserKey::decode(op.key) else { continue };
+            let Ok(Value::String { bytes, .. }) = Value::decode(op.value) else { continue };
+            let entry = transaction.entry(Key::new(key.database(), key.bytes())?).await?;
+            transaction.set_string(&entry, bytes, 0).await?;
+        }
+        transaction.commit().await
+    }
+}
+
+/// Whether a collection may stand at the engine's key `key`, whose lock is held.
+fn may_replace(worker: &Worker, key: &[u8]) -> bool {
+    let Ok(key) = UserKey::decode(key) else { return true };
+    let databases = worker.shared.store.databases.load();
+    let database: Option<&Database> = databases.with_id(key.database()).map(|database| &**database);
+    // Nobody reads a database that was flushed meanwhile.
+    database.is_some_and(|database| database.collections.is_possible(Bucket::of(&key)))
 }

@@ -1,18 +1,100 @@
 //! Strings.
 
-use firn_engine::{Batch, KeyspaceId};
-use firn_protocol::number;
+use firn_protocol::command::{CommandId, id_of};
 
-use super::Call;
-use super::key::{Record, STRING_BYTES_MAX, decode_string, encode_key, keys, put_string};
+use super::call::Call;
+use super::counter;
+use super::expiry::{Deadline, deadline};
+use super::request::Request;
 use crate::failure::{Failure, Result};
+use crate::transaction::{Entry, STRING_BYTES_MAX, encode_key};
+use firn_engine::ReadAt;
+use firn_format::datatype::Value;
 
-/// `GET key`
-pub(super) async fn get(call: &Call<'_>) -> Result<()> {
-    let record = Record::read(call, call.argument(1)).await?;
-    let string = record.string()?;
-    call.client.reply(|reply| reply.bulk_or_null(string));
+pub(super) async fn dispatch(call: &mut Call<'_>) -> Result<()> {
+    const APPEND: CommandId = id_of("append");
+    const DECR: CommandId = id_of("decr");
+    const DECRBY: CommandId = id_of("decrby");
+    const GET: CommandId = id_of("get");
+    const GETDEL: CommandId = id_of("getdel");
+    const GETEX: CommandId = id_of("getex");
+    const GETRANGE: CommandId = id_of("getrange");
+    const GETSET: CommandId = id_of("getset");
+    const INCR: CommandId = id_of("incr");
+    const INCRBY: CommandId = id_of("incrby");
+    const INCRBYFLOAT: CommandId = id_of("incrbyfloat");
+    const MGET: CommandId = id_of("mget");
+    const MSET: CommandId = id_of("mset");
+    const MSETNX: CommandId = id_of("msetnx");
+    const PSETEX: CommandId = id_of("psetex");
+    const SET: CommandId = id_of("set");
+    const SETEX: CommandId = id_of("setex");
+    const SETNX: CommandId = id_of("setnx");
+    const SETRANGE: CommandId = id_of("setrange");
+    const STRLEN: CommandId = id_of("strlen");
+    const SUBSTR: CommandId = id_of("substr");
+    match call.command.id() {
+        GET => get(call).await,
+        SET => set(call).await,
+        SETEX | PSETEX => set_ex(call).await,
+        GETSET => get_set(call).await,
+        GETDEL => get_del(call).await,
+        GETEX => get_ex(call).await,
+        SETNX => set_nx(call).await,
+        MGET => multi_get(call).await,
+        MSET => multi_set(call).await,
+        MSETNX => multi_set_nx(call).await,
+        STRLEN => strlen(call).await,
+        APPEND => append(call).await,
+        GETRANGE | SUBSTR => get_range(call).await,
+        SETRANGE => set_range(call).await,
+        INCR => counter::add(call, 1).await,
+        DECR => counter::add(call, -1).await,
+        INCRBY => counter::add(call, call.integer(2)?).await,
+        DECRBY => counter::add(call, counter::negated(call.integer(2)?)?).await,
+        INCRBYFLOAT => counter::add_float(call).await,
+        _ => Err(call.not_offered()),
+    }
+}
+
+/// `GET key`, where the string is all in one record or there is none: `false` if there is more to it.
+///
+/// The most frequent command: no transaction, no allocation once the buffers have grown.
+pub(super) async fn get_at_once(request: &Request<'_>) -> bool {
+    let worker = request.worker;
+    let (mut key, mut value) = worker.take_buffers();
+    let is_done = 'done: {
+        if encode_key(request.database_id(), request.argument(1), &mut key).is_err() {
+            break 'done false;
+        }
+        let keyspace = worker.shared.store.keyspaces.keys;
+        match worker.get_at(ReadAt::Latest, keyspace, &key, &mut value).await {
+            Err(failure) => request.client.reply(|reply| reply.error(failure.line())),
+            Ok(false) => request.client.reply(|reply| reply.null()),
+            Ok(true) => match Value::decode(&value) {
+                Ok(Value::String { bytes, expires_at_ms }) => {
+                    let is_live = expires_at_ms == 0 || worker.now_ms() < expires_at_ms;
+                    request.client.reply(|reply| reply.bulk_or_null(is_live.then_some(bytes)));
+                }
+                _ => break 'done false,
+            },
+        }
+        true
+    };
+    worker.give_buffers(key, value);
+    is_done
+}
+
+/// Answers the string at `entry`, or that there is none.
+async fn reply_string(call: &mut Call<'_>, entry: &Entry) -> Result<()> {
+    let string = call.transaction.string(entry).await?;
+    call.reply(|reply| reply.bulk_or_null(string.as_deref()));
     Ok(())
+}
+
+async fn get(call: &mut Call<'_>) -> Result<()> {
+    let entry = call.entry(1).await?;
+    reply_string(call, &entry).await
 }
 
 /// What `SET` is asked for beside the value.
@@ -21,165 +103,205 @@ struct SetOptions {
     only_new: bool,
     only_existing: bool,
     answers_old: bool,
+    keeps_expiry: bool,
+    expires_at_ms: u64,
 }
 
 fn set_options(call: &Call<'_>) -> Result<SetOptions> {
     let mut options = SetOptions::default();
-    for word in call.arguments.from(3).iter() {
-        match word.to_ascii_lowercase().as_slice() {
+    let mut index = 3;
+    while index < call.arguments.len() {
+        match call.argument(index).to_ascii_lowercase().as_slice() {
             b"nx" if !options.only_existing => options.only_new = true,
             b"xx" if !options.only_new => options.only_existing = true,
             b"get" => options.answers_old = true,
-            b"ex" | b"px" | b"exat" | b"pxat" | b"keepttl" => {
-                return Err(Failure::new("ERR expiry of keys is not offered yet"));
+            b"keepttl" if options.expires_at_ms == 0 => options.keeps_expiry = true,
+            word @ (b"ex" | b"px" | b"exat" | b"pxat") if !options.keeps_expiry
+                && options.expires_at_ms == 0
+                && index + 1 < call.arguments.len() =>
+            {
+                let kind = Deadline::of_word(word).ok_or(Failure::SYNTAX)?;
+                index += 1;
+                options.expires_at_ms = deadline(call, index, kind)?;
             }
             _ => return Err(Failure::SYNTAX),
         }
+        index += 1;
     }
     Ok(options)
 }
 
-/// `SET key value [NX | XX] [GET]`
-pub(super) async fn set(call: &Call<'_>) -> Result<()> {
+/// `SET key value [NX | XX] [GET] [EX s | PX ms | EXAT s | PXAT ms | KEEPTTL]`
+async fn set(call: &mut Call<'_>) -> Result<()> {
     let options = set_options(call)?;
-    let (record, _locks) = Record::lock(call, call.argument(1)).await?;
-    let exists = record.value()?.is_some();
-    let old = if options.answers_old { record.string()? } else { None };
+    let entry = call.entry(1).await?;
+    let exists = entry.exists();
+    let old = match options.answers_old {
+        true => call.transaction.string(&entry).await?,
+        false => None,
+    };
     let is_set = !(options.only_new && exists || options.only_existing && !exists);
     if is_set {
-        record.write_string(call, call.argument(2)).await?;
+        let expires_at_ms = if options.keeps_expiry { entry.expires_at_ms()? } else { options.expires_at_ms };
+        let value = call.argument(2);
+        call.transaction.set_string(&entry, value, expires_at_ms).await?;
     }
-    call.client.reply(|reply| match (options.answers_old, is_set) {
-        (true, _) => reply.bulk_or_null(old),
+    call.reply(|reply| match (options.answers_old, is_set) {
+        (true, _) => reply.bulk_or_null(old.as_deref()),
         (false, true) => reply.ok(),
         (false, false) => reply.null(),
     });
     Ok(())
 }
 
+/// `SETEX key seconds value`, `PSETEX key milliseconds value`
+async fn set_ex(call: &mut Call<'_>) -> Result<()> {
+    let kind = if call.is_word(0, "setex") { Deadline::InSeconds } else { Deadline::InMs };
+    let expires_at_ms = deadline(call, 2, kind)?;
+    let entry = call.entry(1).await?;
+    let value = call.argument(3);
+    call.transaction.set_string(&entry, value, expires_at_ms).await?;
+    call.reply(|reply| reply.ok());
+    Ok(())
+}
+
 /// `SETNX key value`
-pub(super) async fn set_nx(call: &Call<'_>) -> Result<()> {
-    let (record, _locks) = Record::lock(call, call.argument(1)).await?;
-    let is_new = record.value()?.is_none();
+async fn set_nx(call: &mut Call<'_>) -> Result<()> {
+    let entry = call.entry(1).await?;
+    let is_new = !entry.exists();
     if is_new {
-        record.write_string(call, call.argument(2)).await?;
+        let value = call.argument(2);
+        call.transaction.set_string(&entry, value, 0).await?;
     }
-    call.client.reply(|reply| reply.integer(i64::from(is_new)));
+    call.reply(|reply| reply.integer(i64::from(is_new)));
     Ok(())
 }
 
 /// `GETSET key value`
-pub(super) async fn get_set(call: &Call<'_>) -> Result<()> {
-    let (record, _locks) = Record::lock(call, call.argument(1)).await?;
-    let old = record.string()?;
-    record.write_string(call, call.argument(2)).await?;
-    call.client.reply(|reply| reply.bulk_or_null(old));
-    Ok(())
+async fn get_set(call: &mut Call<'_>) -> Result<()> {
+    let entry = call.entry(1).await?;
+    reply_string(call, &entry).await?;
+    let value = call.argument(2);
+    call.transaction.set_string(&entry, value, 0).await
 }
 
 /// `GETDEL key`
-pub(super) async fn get_del(call: &Call<'_>) -> Result<()> {
-    let (record, _locks) = Record::lock(call, call.argument(1)).await?;
-    let old = record.string()?;
-    if old.is_some() {
-        record.delete(call).await?;
+async fn get_del(call: &mut Call<'_>) -> Result<()> {
+    let entry = call.entry(1).await?;
+    reply_string(call, &entry).await?;
+    call.transaction.remove(&entry)
+}
+
+/// `GETEX key [EX s | PX ms | EXAT s | PXAT ms | PERSIST]`
+async fn get_ex(call: &mut Call<'_>) -> Result<()> {
+    let word = call.argument(2).to_ascii_lowercase();
+    let expires_at_ms = match (call.arguments.len(), Deadline::of_word(&word)) {
+        (2, _) => None,
+        (3, _) if word == b"persist" => Some(0),
+        (4, Some(kind)) => Some(deadline(call, 3, kind)?),
+        _ => return Err(Failure::SYNTAX),
+    };
+    let entry = call.entry(1).await?;
+    reply_string(call, &entry).await?;
+    if let Some(expires_at_ms) = expires_at_ms.filter(|_| entry.exists()) {
+        match expires_at_ms != 0 && expires_at_ms <= call.transaction.now_ms() {
+            true => call.transaction.remove(&entry)?,
+            false => call.transaction.set_expiry(&entry, expires_at_ms)?,
+        }
     }
-    call.client.reply(|reply| reply.bulk_or_null(old));
     Ok(())
 }
+
+/// Keys of `MGET` that are read together: what they hold is in memory at once.
+const KEYS_AT_ONCE: usize = 128;
 
 /// `MGET key [key ...]`: what is no string is as if it were not there. One moment for all keys.
-pub(super) async fn multi_get(call: &Call<'_>) -> Result<()> {
-    let (mut bytes, mut ends) = (Vec::new(), Vec::new());
-    for key in call.arguments.from(1).iter() {
-        encode_key(call, key, &mut bytes)?;
-        ends.push(bytes.len());
-    }
-    let mut start = 0;
-    let keys_wanted: Vec<&[u8]> = ends
-        .iter()
-        .map(|end| bytes.get(std::mem::replace(&mut start, *end)..*end).unwrap_or_default())
-        .collect();
-    let values = call.worker.multi_get(keys(call), &keys_wanted).await?;
-    call.client.reply(|reply| {
-        reply.array(values.len());
-        for value in values.iter() {
-            reply.bulk_or_null(value.and_then(|value| decode_string(value).ok()));
+async fn multi_get(call: &mut Call<'_>) -> Result<()> {
+    let keys = call.keys_from(1)?;
+    call.reply(|reply| reply.array(keys.len()));
+    let mut keys = keys.into_iter();
+    loop {
+        let some: Vec<_> = keys.by_ref().take(KEYS_AT_ONCE).collect();
+        if some.is_empty() {
+            return Ok(());
         }
-    });
+        for entry in call.transaction.entries(some).await? {
+            let string = match call.transaction.string_len(&entry) {
+                Ok(_) => call.transaction.string(&entry).await?,
+                Err(_) => None,
+            };
+            call.reply(|reply| reply.bulk_or_null(string.as_deref()));
+            call.spill().await;
+        }
+        if keys.len() > 0 {
+            call.worker.pause().await;
+        }
+    }
+}
+
+/// Sets every pair of the arguments, of which the last of a key holds.
+async fn set_pairs(call: &mut Call<'_>) -> Result<()> {
+    for index in (1..call.arguments.len()).step_by(2) {
+        let key = call.key(index)?;
+        let entry = call.transaction.entry_to_replace(key).await?;
+        let value = call.argument(index + 1);
+        call.transaction.set_string(&entry, value, 0).await?;
+    }
     Ok(())
 }
 
-/// The pairs of `MSET` as one batch.
-fn pairs(call: &Call<'_>) -> Result<Batch> {
-    if call.arguments.len().is_multiple_of(2) {
-        let name = String::from_utf8_lossy(call.argument(0)).to_lowercase();
-        return Err(Failure::of(format!("ERR wrong number of arguments for '{name}' command")));
-    }
-    let (mut batch, mut key) = (Batch::new(), Vec::new());
-    for index in (1..call.arguments.len()).step_by(2) {
-        key.clear();
-        encode_key(call, call.argument(index), &mut key)?;
-        put_string(&mut batch, keys(call), &key, call.argument(index + 1))?;
-    }
-    Ok(batch)
-}
-
-fn locked(batch: &Batch) -> Vec<(KeyspaceId, &[u8])> {
-    batch.ops().map(|op| (op.keyspace, op.key)).collect()
+fn check_pairs(call: &Call<'_>) -> Result<()> {
+    if call.arguments.len().is_multiple_of(2) { Err(call.wrong_arguments()) } else { Ok(()) }
 }
 
 /// `MSET key value [key value ...]`: all of them or none.
-pub(super) async fn multi_set(call: &Call<'_>) -> Result<()> {
-    let batch = pairs(call)?;
-    let _locks = call.worker.lock(&locked(&batch)).await?;
-    call.worker.write(&batch).await?;
-    call.client.reply(|reply| reply.ok());
+async fn multi_set(call: &mut Call<'_>) -> Result<()> {
+    check_pairs(call)?;
+    set_pairs(call).await?;
+    call.reply(|reply| reply.ok());
     Ok(())
 }
 
 /// `MSETNX key value [key value ...]`: all of them if none of the keys exists.
-pub(super) async fn multi_set_nx(call: &Call<'_>) -> Result<()> {
-    let batch = pairs(call)?;
-    let _locks = call.worker.lock(&locked(&batch)).await?;
-    let wanted: Vec<&[u8]> = batch.ops().map(|op| op.key).collect();
-    let values = call.worker.multi_get(keys(call), &wanted).await?;
-    let are_new = values.iter().all(|value| value.is_none());
+async fn multi_set_nx(call: &mut Call<'_>) -> Result<()> {
+    check_pairs(call)?;
+    let keys: Result<Vec<_>> = (1..call.arguments.len()).step_by(2).map(|index| call.key(index)).collect();
+    let are_new = !call.transaction.entries(keys?).await?.iter().any(Entry::exists);
     if are_new {
-        call.worker.write(&batch).await?;
+        set_pairs(call).await?;
     }
-    call.client.reply(|reply| reply.integer(i64::from(are_new)));
+    call.reply(|reply| reply.integer(i64::from(are_new)));
     Ok(())
 }
 
 /// `STRLEN key`
-pub(super) async fn strlen(call: &Call<'_>) -> Result<()> {
-    let record = Record::read(call, call.argument(1)).await?;
-    let bytes = record.string()?.map_or(0, <[u8]>::len);
-    call.client.reply(|reply| reply.integer(bytes as i64));
+async fn strlen(call: &mut Call<'_>) -> Result<()> {
+    let entry = call.entry(1).await?;
+    let bytes = call.transaction.string_len(&entry)?.unwrap_or(0);
+    call.reply(|reply| reply.integer(bytes as i64));
     Ok(())
 }
 
 /// `APPEND key value`
-pub(super) async fn append(call: &Call<'_>) -> Result<()> {
-    let (record, _locks) = Record::lock(call, call.argument(1)).await?;
-    let string = [record.string()?.unwrap_or_default(), call.argument(2)].concat();
-    if string.len() > STRING_BYTES_MAX {
-        return Err(Failure::TOO_LONG_STRING);
-    }
-    record.write_string(call, &string).await?;
-    call.client.reply(|reply| reply.integer(string.len() as i64));
+async fn append(call: &mut Call<'_>) -> Result<()> {
+    let entry = call.entry(1).await?;
+    let end = call.transaction.string_len(&entry)?.unwrap_or(0);
+    let value = call.argument(2);
+    let bytes = match value.is_empty() && entry.exists() {
+        true => end,
+        false => call.transaction.write_string(&entry, end, value).await?,
+    };
+    call.reply(|reply| reply.integer(bytes as i64));
     Ok(())
 }
 
 /// `GETRANGE key start end`: both ends included, negative ones counted from the end.
-pub(super) async fn get_range(call: &Call<'_>) -> Result<()> {
-    let start = number::parse_integer(call.argument(2)).ok_or(Failure::NOT_AN_INTEGER)?;
-    let end = number::parse_integer(call.argument(3)).ok_or(Failure::NOT_AN_INTEGER)?;
-    let record = Record::read(call, call.argument(1)).await?;
-    let string = record.string()?.unwrap_or_default();
-    let part = string.get(range(string.len(), start, end)).unwrap_or_default();
-    call.client.reply(|reply| reply.bulk(part));
+async fn get_range(call: &mut Call<'_>) -> Result<()> {
+    let (start, end) = (call.integer(2)?, call.integer(3)?);
+    let entry = call.entry(1).await?;
+    let len = call.transaction.string_len(&entry)?.unwrap_or(0);
+    let part = call.transaction.string_range(&entry, range(len, start, end)).await?;
+    call.reply(|reply| reply.bulk(&part));
     Ok(())
 }
 
@@ -195,24 +317,19 @@ fn range(len: usize, start: i64, end: i64) -> std::ops::Range<usize> {
 }
 
 /// `SETRANGE key offset value`: zeros where there was nothing.
-pub(super) async fn set_range(call: &Call<'_>) -> Result<()> {
-    let offset = number::parse_integer(call.argument(2)).ok_or(Failure::NOT_AN_INTEGER)?;
-    let offset = usize::try_from(offset).map_err(|_| Failure::OFFSET)?;
+async fn set_range(call: &mut Call<'_>) -> Result<()> {
+    let offset = usize::try_from(call.integer(2)?).map_err(|_| Failure::OFFSET)?;
     let part = call.argument(3);
-    let (record, _locks) = Record::lock(call, call.argument(1)).await?;
-    let old = record.string()?.unwrap_or_default();
-    if part.is_empty() {
-        let bytes = old.len() as i64;
-        call.client.reply(|reply| reply.integer(bytes));
-        return Ok(());
-    }
-    let end = offset.checked_add(part.len()).filter(|end| *end <= STRING_BYTES_MAX);
-    let end = end.ok_or(Failure::TOO_LONG_STRING)?;
-    let mut string = old.to_vec();
-    string.resize(string.len().max(end), 0);
-    string[offset..end].copy_from_slice(part);
-    record.write_string(call, &string).await?;
-    call.client.reply(|reply| reply.integer(string.len() as i64));
+    let entry = call.entry(1).await?;
+    let old_len = call.transaction.string_len(&entry)?.unwrap_or(0);
+    let len = match part.is_empty() {
+        true => old_len,
+        false if offset.checked_add(part.len()).is_none_or(|end| end > STRING_BYTES_MAX) => {
+            return Err(Failure::TOO_LONG_STRING);
+        }
+        false => call.transaction.write_string(&entry, offset, part).await?,
+    };
+    call.reply(|reply| reply.integer(len as i64));
     Ok(())
 }
 

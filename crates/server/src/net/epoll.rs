@@ -67,6 +67,8 @@ pub(crate) struct Sockets {
 #[derive(Debug)]
 struct Stream {
     socket: TcpStream,
+    /// The other side sends no more: what it sent before may still be there.
+    is_hung_up: bool,
     /// Something may be there: the edge was seen, and not everything taken since.
     is_readable: bool,
 }
@@ -104,7 +106,7 @@ impl Sockets {
         if self.streams.len() <= index {
             self.streams.resize_with(index + 1, || None);
         }
-        self.streams[index] = Some(Stream { socket, is_readable: true });
+        self.streams[index] = Some(Stream { socket, is_hung_up: false, is_readable: true });
         Ok(())
     }
 
@@ -118,6 +120,11 @@ impl Sockets {
     /// Whether something may be there to receive.
     pub(crate) fn is_readable(&self, id: u32) -> bool {
         matches!(self.streams.get(id as usize), Some(Some(stream)) if stream.is_readable)
+    }
+
+    /// Whether the other side has said that it sends no more, or is gone.
+    pub(crate) fn is_hung_up(&self, id: u32) -> bool {
+        !matches!(self.streams.get(id as usize), Some(Some(stream)) if !stream.is_hung_up)
     }
 
     /// Appends what has come to `input`.
@@ -194,6 +201,7 @@ impl Sockets {
                         | epoll::EventFlags::ERR;
                     if flags.intersects(readable) {
                         stream.is_readable = true;
+                        stream.is_hung_up |= !flags.intersection(readable - epoll::EventFlags::IN).is_empty();
                         sink(Event::Readable(id));
                     }
                     if flags.contains(epoll::EventFlags::OUT) {

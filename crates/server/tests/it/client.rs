@@ -1,7 +1,7 @@
 //! A server of a test's own, and a client that believes nothing.
 
 use std::io::{ErrorKind, Read, Write};
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -39,10 +39,7 @@ impl Served {
     }
 
     pub(crate) fn connect(&self) -> Client {
-        let stream = TcpStream::connect(self.server.address()).expect("a connection");
-        stream.set_nodelay(true).expect("an option");
-        stream.set_read_timeout(Some(Duration::from_secs(20))).expect("an option");
-        Client { stream, input: Vec::new() }
+        Client::connect(self.server.address())
     }
 }
 
@@ -65,6 +62,13 @@ pub(crate) fn request<A: AsRef<[u8]>>(arguments: &[A]) -> Vec<u8> {
 }
 
 impl Client {
+    pub(crate) fn connect(address: SocketAddr) -> Self {
+        let stream = TcpStream::connect(address).expect("a connection");
+        stream.set_nodelay(true).expect("an option");
+        stream.set_read_timeout(Some(Duration::from_secs(20))).expect("an option");
+        Self { stream, input: Vec::new() }
+    }
+
     /// Sends the words of `line` and returns the reply.
     #[track_caller]
     pub(crate) fn say(&mut self, line: &str) -> Value {

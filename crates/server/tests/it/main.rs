@@ -4,3 +4,4 @@ mod client;
 mod connections;
 mod strings;
 mod pipelines;
+mod reference;

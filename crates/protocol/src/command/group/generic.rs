@@ -21,7 +21,8 @@ const PATTERNS: KeySpec = unknown(RO_ACCESS);
 pub(super) const COMMANDS: &[Command] = &[
     entry("copy", -3, "6.2.0", "O(N), N elements", "Copies a value to another key.")
         .flags(&[Write, DenyOom])
-        .keys(&[at(1, RO_ACCESS), at(2, OW_UPDATE)]),
+        .keys(&[at(1, RO_ACCESS), at(2, OW_UPDATE)])
+        .built(),
     entry("del", -2, "1.0.0", "O(N), N keys", "Removes keys, whatever their size.")
         .flags(&[Write])
         .keys(&[range(1, -1, 1, RM_DELETE)])
@@ -36,16 +37,20 @@ pub(super) const COMMANDS: &[Command] = &[
         .built(),
     entry("expire", -3, "1.0.0", "O(1)", "Sets after how many seconds a key expires.")
         .flags(&[Write, Fast])
-        .keys(&[at(1, RW_UPDATE)]),
+        .keys(&[at(1, RW_UPDATE)])
+        .built(),
     entry("expireat", -3, "1.2.0", "O(1)", "Sets the second at which a key expires.")
         .flags(&[Write, Fast])
-        .keys(&[at(1, RW_UPDATE)]),
+        .keys(&[at(1, RW_UPDATE)])
+        .built(),
     entry("expiretime", 2, "7.0.0", "O(1)", "Answers the second at which a key expires.")
         .flags(&[ReadOnly, Fast])
-        .keys(&[at(1, RO_ACCESS)]),
+        .keys(&[at(1, RO_ACCESS)])
+        .built(),
     entry("keys", 2, "1.0.0", "O(N), N keys of the database", "Answers all keys that match a pattern.")
         .flags(&[ReadOnly])
-        .categories(&[Keyspace, Dangerous]),
+        .categories(&[Keyspace, Dangerous])
+        .built(),
     entry("migrate", -6, "2.6.0", "O(N), N elements", "Moves keys to another server.")
         .flags(&[Write])
         .categories(&[Keyspace, Dangerous])
@@ -57,37 +62,46 @@ pub(super) const COMMANDS: &[Command] = &[
         .not_yet(NO_DUMPS),
     entry("move", 3, "1.0.0", "O(N), N elements", "Moves a key to another database.")
         .flags(&[Write, Fast])
-        .keys(&[at(1, RW_ACCESS_UPDATE)]),
+        .keys(&[at(1, RW_ACCESS_UPDATE)])
+        .built(),
     entry("object", -2, "2.2.3", "as its subcommands", "How values are kept.").with(OBJECT),
     entry("persist", 2, "2.2.0", "O(1)", "Makes a key last: it no longer expires.")
         .flags(&[Write, Fast])
-        .keys(&[at(1, RW_UPDATE)]),
+        .keys(&[at(1, RW_UPDATE)])
+        .built(),
     entry("pexpire", -3, "2.6.0", "O(1)", "Sets after how many milliseconds a key expires.")
         .flags(&[Write, Fast])
-        .keys(&[at(1, RW_UPDATE)]),
+        .keys(&[at(1, RW_UPDATE)])
+        .built(),
     entry("pexpireat", -3, "2.6.0", "O(1)", "Sets the millisecond at which a key expires.")
         .flags(&[Write, Fast])
-        .keys(&[at(1, RW_UPDATE)]),
+        .keys(&[at(1, RW_UPDATE)])
+        .built(),
     entry("pexpiretime", 2, "7.0.0", "O(1)", "Answers the millisecond at which a key expires.")
         .flags(&[ReadOnly, Fast])
-        .keys(&[at(1, RO_ACCESS)]),
+        .keys(&[at(1, RO_ACCESS)])
+        .built(),
     entry("pttl", 2, "2.6.0", "O(1)", "Answers how many milliseconds a key has left.")
         .flags(&[ReadOnly, Fast])
-        .keys(&[at(1, RO_ACCESS)]),
-    entry("randomkey", 1, "1.0.0", "O(1)", "Answers some key of the database.").flags(&[ReadOnly]),
+        .keys(&[at(1, RO_ACCESS)])
+        .built(),
+    entry("randomkey", 1, "1.0.0", "O(1)", "Answers some key of the database.").flags(&[ReadOnly]).built(),
     entry("rename", 3, "1.0.0", "O(1), more where a value must be removed", "Gives a value another key.")
         .flags(&[Write])
-        .keys(&[at(1, RW_ACCESS_DELETE), at(2, OW_UPDATE)]),
+        .keys(&[at(1, RW_ACCESS_DELETE), at(2, OW_UPDATE)])
+        .built(),
     entry("renamenx", 3, "1.0.0", "O(1)", "Gives a value another key if nothing is there.")
         .flags(&[Write, Fast])
-        .keys(&[at(1, RW_ACCESS_DELETE), at(2, OW_INSERT)]),
+        .keys(&[at(1, RW_ACCESS_DELETE), at(2, OW_INSERT)])
+        .built(),
     entry("restore", -4, "2.6.0", "O(N), N elements", "Makes a value from its serialised form.")
         .flags(&[Write, DenyOom])
         .categories(&[Keyspace, Dangerous])
         .keys(&[at(1, OW_UPDATE)])
         .not_yet(NO_DUMPS),
     entry("scan", -2, "2.8.0", "O(1) a call, O(N) all of them", "Walks over the keys, some at a time.")
-        .flags(&[ReadOnly]),
+        .flags(&[ReadOnly])
+        .built(),
     entry("sort", -2, "1.0.0", SORTING, "Sorts a list, set or sorted set, and may store that.")
         .flags(&[Write, DenyOom])
         .categories(&[Set, SortedSet, List, Dangerous])
@@ -105,7 +119,8 @@ pub(super) const COMMANDS: &[Command] = &[
         .built(),
     entry("ttl", 2, "1.0.0", "O(1)", "Answers how many seconds a key has left.")
         .flags(&[ReadOnly, Fast])
-        .keys(&[at(1, RO_ACCESS)]),
+        .keys(&[at(1, RO_ACCESS)])
+        .built(),
     entry("type", 2, "1.0.0", "O(1)", "Answers the type of a value.")
         .flags(&[ReadOnly, Fast])
         .keys(&[at(1, RO)])

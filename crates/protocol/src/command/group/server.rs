@@ -31,17 +31,20 @@ pub(super) const COMMANDS: &[Command] = &[
     entry("config", -2, "2.0.0", "as its subcommands", "Settings.").with(CONFIG),
     entry("dbsize", 1, "1.0.0", "O(1)", "Answers how many keys the database has.")
         .flags(&[ReadOnly, Fast])
-        .categories(&[Keyspace]),
+        .categories(&[Keyspace])
+        .built(),
     entry("debug", -2, "1.0.0", "as what is asked", "Looks into the server, for tests.").flags(BY_ADMIN),
     entry("failover", -1, "6.2.0", "O(1)", "Makes a replica the master.")
         .flags(&[Admin, NoScript, Stale])
         .not_yet(NO_REPLICAS),
     entry("flushall", -1, "1.0.0", "O(1)", "Removes all keys; their space comes back later.")
         .flags(&[Write])
-        .categories(&[Keyspace, Dangerous]),
+        .categories(&[Keyspace, Dangerous])
+        .built(),
     entry("flushdb", -1, "1.0.0", "O(1)", "Removes all keys of the database.")
         .flags(&[Write])
-        .categories(&[Keyspace, Dangerous]),
+        .categories(&[Keyspace, Dangerous])
+        .built(),
     entry("info", -1, "1.0.0", "O(1)", "Describes the server in sections of names and values.")
         .flags(ANYTIME)
         .categories(&[Dangerous]),
@@ -81,7 +84,8 @@ pub(super) const COMMANDS: &[Command] = &[
     entry("slowlog", -2, "2.2.12", "as its subcommands", "Commands that took long.").with(SLOWLOG),
     entry("swapdb", 3, "4.0.0", "O(1)", "Exchanges two databases.")
         .flags(&[Write, Fast])
-        .categories(&[Keyspace, Dangerous]),
+        .categories(&[Keyspace, Dangerous])
+        .built(),
     entry("sync", 1, "1.0.0", "O(1)", "Asks a master for everything.").flags(WHEN_ALONE).not_yet(NO_REPLICAS),
     entry("time", 1, "2.6.0", "O(1)", "Answers the server's time.").flags(&[Loading, Stale, Fast]),
 ];

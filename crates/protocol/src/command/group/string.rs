@@ -31,7 +31,8 @@ pub(super) const COMMANDS: &[Command] = &[
         .built(),
     entry("getex", -2, "6.2.0", "O(1)", "Answers a string and sets or clears when its key expires.")
         .flags(&[Write, Fast])
-        .keys(&[at(1, RW_ACCESS_UPDATE)]),
+        .keys(&[at(1, RW_ACCESS_UPDATE)])
+        .built(),
     entry("getrange", 4, "2.4.0", "O(N), N bytes answered", "Answers a part of a string.")
         .flags(&[ReadOnly])
         .keys(&[at(1, RO_ACCESS)])
@@ -70,7 +71,8 @@ pub(super) const COMMANDS: &[Command] = &[
         .built(),
     entry("psetex", 4, "2.6.0", "O(1)", "Sets a string that expires after some milliseconds.")
         .flags(&[Write, DenyOom])
-        .keys(&[at(1, OW_UPDATE)]),
+        .keys(&[at(1, OW_UPDATE)])
+        .built(),
     entry(
         "set",
         -3,
@@ -84,7 +86,8 @@ pub(super) const COMMANDS: &[Command] = &[
     .built(),
     entry("setex", 4, "2.0.0", "O(1)", "Sets a string that expires after some seconds.")
         .flags(&[Write, DenyOom])
-        .keys(&[at(1, OW_UPDATE)]),
+        .keys(&[at(1, OW_UPDATE)])
+        .built(),
     entry("setnx", 3, "1.0.0", "O(1)", "Sets a string if its key is not there.")
         .flags(&[Write, DenyOom, Fast])
         .keys(&[at(1, OW_INSERT)])

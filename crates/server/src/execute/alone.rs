@@ -1,0 +1,163 @@
+//! A command by itself: its locks, its transaction, its reply.
+
+use firn_engine::{KeyLocks, KeyspaceId};
+use firn_format::datatype::CatalogKind;
+use firn_protocol::command::{self, Command, CommandId, Flag, id_of};
+use firn_protocol::resp::Arguments;
+
+use super::call::{Call, Origin};
+use super::{Request, blocking, dispatch, transactions};
+use crate::failure::{Failure, Result};
+use crate::store::DATABASE_COUNT;
+use crate::transaction::{Key, Transaction};
+use crate::worker::Worker;
+
+const EXEC: CommandId = id_of("exec");
+const WATCH: CommandId = id_of("watch");
+const FLUSHALL: CommandId = id_of("flushall");
+const FLUSHDB: CommandId = id_of("flushdb");
+const SWAPDB: CommandId = id_of("swapdb");
+const COPY: CommandId = id_of("copy");
+const MOVE: CommandId = id_of("move");
+
+/// Runs one command and answers it.
+pub(super) async fn run(request: &Request<'_>, command: &'static Command) {
+    let mut out = Vec::new();
+    let done = match command.id() {
+        EXEC => transactions::exec(request, &mut out).await,
+        WATCH => transactions::watch(request, &mut out).await,
+        _ if command.flags.has(Flag::Blocking) => blocking::run(request, command, &mut out).await,
+        _ => once(request, command, &mut out).await,
+    };
+    let client = request.client;
+    match done {
+        Ok(()) => client.append(&mut out),
+        Err(failure) => client.reply(|reply| reply.error(failure.line())),
+    }
+}
+
+/// Runs a command that does not wait for others.
+async fn once(request: &Request<'_>, command: &'static Command, out: &mut Vec<u8>) -> Result<()> {
+    let mut names = LockNames::default();
+    names.add(request, request.client.database.get(), command, request.arguments)?;
+    let _locks = names.lock(request.worker).await?;
+    let is_writing = command.flags.has(Flag::Write);
+    let mut transaction = match is_writing {
+        true => Transaction::locked(request.worker),
+        false => Transaction::reading(request.worker),
+    };
+    let mut call = Call {
+        worker: request.worker,
+        client: request.client,
+        arguments: request.arguments,
+        command,
+        transaction: &mut transaction,
+        out,
+        protocol: request.client.protocol.get(),
+        origin: Origin::Client,
+        wait: None,
+        is_spilled: false,
+    };
+    let done = dispatch(&mut call).await;
+    let is_spilled = call.is_spilled;
+    match done {
+        Ok(()) => transaction.commit().await,
+        // Half of the reply is with the client: nothing that it could read may follow.
+        Err(_) if is_spilled => {
+            request.client.is_closing.set(true);
+            out.clear();
+            Ok(())
+        }
+        Err(failure) => Err(failure),
+    }
+}
+
+/// What commands lock before they run.
+#[derive(Debug, Default)]
+pub(super) struct LockNames {
+    names: Vec<(KeyspaceId, Vec<u8>)>,
+}
+
+impl LockNames {
+    /// Adds the keys of a command that may write; of one that only reads there are none.
+    pub(super) fn add(
+        &mut self,
+        request: &Request<'_>,
+        database: u32,
+        command: &'static Command,
+        arguments: Arguments<'_>,
+    ) -> Result<()> {
+        if !command.flags.has(Flag::Write) {
+            return Ok(());
+        }
+        self.add_keys(request, database, command, arguments)
+    }
+
+    /// Adds the keys of a command.
+    pub(super) fn add_keys(
+        &mut self,
+        request: &Request<'_>,
+        database: u32,
+        command: &'static Command,
+        arguments: Arguments<'_>,
+    ) -> Result<()> {
+        let keyspaces = request.worker.shared.store.keyspaces;
+        if matches!(command.id(), FLUSHALL | FLUSHDB | SWAPDB) {
+            self.names.push((keyspaces.catalog, vec![CatalogKind::NextDatabase as u8]));
+            return Ok(());
+        }
+        if !command.has_keys() {
+            return Ok(());
+        }
+        let databases = request.worker.shared.store.databases.load();
+        let id = databases.get(database).id;
+        let words: Vec<&[u8]> = arguments.iter().collect();
+        let mut positions = Vec::new();
+        // A request whose keys cannot be told is refused by the command itself, before it reads anything.
+        let _ = command::visit_keys(command, &words, |key| positions.push(key.index));
+        for position in positions {
+            let user = words.get(position).copied().unwrap_or_default();
+            self.names.push((keyspaces.keys, Key::new(id, user)?.bytes().to_vec()));
+            if matches!(command.id(), COPY | MOVE)
+                && let Some(other) = other_database(command, &words)
+            {
+                let key = Key::new(databases.get(other).id, user)?;
+                self.names.push((keyspaces.keys, key.bytes().to_vec()));
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds a key as the engine has it.
+    pub(super) fn add_key(&mut self, keyspace: KeyspaceId, key: &[u8]) {
+        self.names.push((keyspace, key.to_vec()));
+    }
+
+    /// Locks everything at once; `None` if there is nothing to lock.
+    pub(super) async fn lock(&self, worker: &Worker) -> Result<Option<KeyLocks>> {
+        if self.names.is_empty() {
+            return Ok(None);
+        }
+        let names: Vec<(KeyspaceId, &[u8])> =
+            self.names.iter().map(|(id, key)| (*id, key.as_slice())).collect();
+        worker.lock(&names).await.map(Some)
+    }
+}
+
+/// The database that MOVE names, or COPY in its options.
+fn other_database(command: &'static Command, words: &[&[u8]]) -> Option<u32> {
+    let word = match command.id() {
+        MOVE => words.get(2)?,
+        _ => {
+            let at = words.iter().position(|word| word.eq_ignore_ascii_case(b"db"))?;
+            words.get(at + 1)?
+        }
+    };
+    database_index(word).ok()
+}
+
+/// The index of a database that a client names.
+pub(super) fn database_index(word: &[u8]) -> Result<u32> {
+    let index = firn_protocol::number::parse_integer(word).ok_or(Failure::NOT_AN_INTEGER)?;
+    u32::try_from(index).ok().filter(|index| *index < DATABASE_COUNT).ok_or(Failure::DATABASE_INDEX)
+}

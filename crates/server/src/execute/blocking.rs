@@ -1,0 +1,136 @@
+//! Commands that wait until another client gives them something.
+//!
+//! Such a command tries under the locks of its keys. If there is nothing, it stands in line at each key, lets go of the
+//! locks, and tries again when it is told that one has changed. Who has waited longest is told first, and tells the next
+//! when it is done.
+
+use std::rc::Rc;
+
+use firn_protocol::command::Command;
+
+use super::alone::LockNames;
+use super::call::{Call, Origin, Wait};
+use super::{Request, dispatch};
+use crate::client::{Client, Unblock};
+use crate::failure::{Failure, Result};
+use crate::observers::Waiter;
+use crate::transaction::Transaction;
+use crate::worker::Worker;
+
+/// What a try came to.
+enum Tried {
+    /// The reply is written.
+    Done,
+    /// There was nothing; the client stands in line.
+    Waiting(Wait),
+}
+
+/// Runs a command that may wait.
+pub(super) async fn run(request: &Request<'_>, command: &'static Command, out: &mut Vec<u8>) -> Result<()> {
+    let mut line = Line { worker: request.worker, client: request.client, keys: Vec::new() };
+    request.client.is_unblocked.set(None);
+    let mut until_ms = None;
+    let mut is_first = true;
+    let mut is_last = false;
+    loop {
+        let wait = match attempt(request, command, out, &mut line, is_last).await? {
+            Tried::Done => return Ok(()),
+            Tried::Waiting(wait) => wait,
+        };
+        if std::mem::replace(&mut is_first, false) {
+            until_ms = wait.timeout_ms.map(|timeout_ms| request.worker.monotonic_ms() + timeout_ms);
+        }
+        let is_told = request.worker.told_to_look(request.client, until_ms).await;
+        match request.client.is_unblocked.take() {
+            Some(Unblock::Error) => {
+                return Err(Failure::new("UNBLOCKED client unblocked via CLIENT UNBLOCK"));
+            }
+            Some(Unblock::Timeout) => is_last = true,
+            None => is_last = !is_told,
+        }
+    }
+}
+
+/// Tries once. What is not there is answered as when the time is over if `is_last`.
+async fn attempt(
+    request: &Request<'_>,
+    command: &'static Command,
+    out: &mut Vec<u8>,
+    line: &mut Line<'_>,
+    is_last: bool,
+) -> Result<Tried> {
+    let mut names = LockNames::default();
+    names.add_keys(request, request.client.database.get(), command, request.arguments)?;
+    let _locks = names.lock(request.worker).await?;
+    let mut transaction = Transaction::locked(request.worker);
+    let mut call = Call {
+        worker: request.worker,
+        client: request.client,
+        arguments: request.arguments,
+        command,
+        transaction: &mut transaction,
+        out,
+        protocol: request.client.protocol.get(),
+        origin: if is_last { Origin::Unit } else { Origin::Client },
+        wait: None,
+        is_spilled: false,
+    };
+    dispatch(&mut call).await?;
+    match call.wait.take() {
+        None => {
+            transaction.commit().await?;
+            Ok(Tried::Done)
+        }
+        Some(wait) => {
+            line.stand(wait.keys.iter().map(|key| key.bytes()));
+            Ok(Tried::Waiting(wait))
+        }
+    }
+}
+
+/// The client's places in line, given up when dropped.
+struct Line<'a> {
+    worker: &'a Rc<Worker>,
+    client: &'a Rc<Client>,
+    keys: Vec<Vec<u8>>,
+}
+
+impl Line<'_> {
+    fn waiter(&self) -> Waiter {
+        Waiter { worker: self.worker.index, id: self.client.id, number: self.client.number }
+    }
+
+    fn stand<'k>(&mut self, keys: impl Iterator<Item = &'k [u8]>) {
+        for key in keys {
+            if !self.keys.iter().any(|known| known == key) {
+                self.worker.shared.observers.wait(key, self.waiter());
+                self.keys.push(key.to_vec());
+            }
+        }
+    }
+}
+
+impl Drop for Line<'_> {
+    fn drop(&mut self) {
+        for key in &self.keys {
+            // Something may be left for the next one.
+            if let Some(next) = self.worker.shared.observers.leave(key, self.waiter()) {
+                self.worker.shared.look(next);
+            }
+        }
+    }
+}
+
+/// A timeout in seconds, as blocking commands take it: 0 = for ever.
+pub(super) fn timeout_ms(seconds: &[u8]) -> Result<Option<u64>> {
+    let seconds = firn_protocol::number::parse_double(seconds)
+        .ok_or(Failure::new("ERR timeout is not a float or out of range"))?;
+    if seconds < 0.0 {
+        return Err(Failure::new("ERR timeout is negative"));
+    }
+    let ms = (seconds * 1000.0).ceil();
+    if !ms.is_finite() || ms > i64::MAX as f64 {
+        return Err(Failure::new("ERR timeout is out of range"));
+    }
+    Ok((ms > 0.0).then_some(ms as u64))
+}

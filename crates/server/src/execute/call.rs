@@ -1,0 +1,142 @@
+//! A command that runs.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use firn_protocol::command::Command;
+use firn_protocol::number;
+use firn_protocol::resp::{Arguments, Protocol, Reply};
+
+use crate::client::Client;
+use crate::failure::{Failure, Result};
+use crate::store::Database;
+use crate::transaction::{Collection, Entry, Key, Transaction};
+use crate::worker::Worker;
+
+use firn_format::datatype::Tag;
+
+/// Where a command comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Origin {
+    /// A client, by itself.
+    Client,
+    /// EXEC or a script: it cannot wait, and its reply goes nowhere before everything is done.
+    Unit,
+}
+
+/// What a command runs with.
+pub(crate) struct Call<'a> {
+    pub(crate) worker: &'a Rc<Worker>,
+    pub(crate) client: &'a Rc<Client>,
+    pub(crate) arguments: Arguments<'a>,
+    pub(crate) command: &'static Command,
+    pub(crate) transaction: &'a mut Transaction,
+    /// Its reply, so far.
+    pub(crate) out: &'a mut Vec<u8>,
+    /// In which version of the protocol it is.
+    pub(crate) protocol: Protocol,
+    pub(crate) origin: Origin,
+    /// What the command waits for, if it found nothing: set instead of a reply.
+    pub(crate) wait: Option<Wait>,
+    /// A part of the reply is with the client already.
+    pub(crate) is_spilled: bool,
+}
+
+/// What a command that found nothing waits for.
+#[derive(Debug)]
+pub(crate) struct Wait {
+    pub(crate) keys: Vec<Key>,
+    /// For how many milliseconds; `None` = for ever.
+    pub(crate) timeout_ms: Option<u64>,
+}
+
+impl<'a> Call<'a> {
+    /// The argument at `index`, empty if there is none: arity was checked.
+    #[inline]
+    pub(crate) fn argument(&self, index: usize) -> &'a [u8] {
+        self.arguments.get(index).unwrap_or_default()
+    }
+
+    /// Whether the argument at `index` is `word`, in any case.
+    pub(crate) fn is_word(&self, index: usize, word: &str) -> bool {
+        self.argument(index).eq_ignore_ascii_case(word.as_bytes())
+    }
+
+    /// The argument at `index` as an integer.
+    pub(crate) fn integer(&self, index: usize) -> Result<i64> {
+        number::parse_integer(self.argument(index)).ok_or(Failure::NOT_AN_INTEGER)
+    }
+
+    /// The argument at `index` as a number.
+    pub(crate) fn double(&self, index: usize) -> Result<f64> {
+        number::parse_double(self.argument(index)).ok_or(Failure::NOT_A_FLOAT)
+    }
+
+    /// The argument at `index` as a key of the selected database.
+    pub(crate) fn key(&self, index: usize) -> Result<Key> {
+        self.key_of(self.argument(index))
+    }
+
+    /// `user` as a key of the selected database.
+    pub(crate) fn key_of(&self, user: &[u8]) -> Result<Key> {
+        Key::new(self.database().id, user)
+    }
+
+    /// The arguments from `first` on as keys of the selected database.
+    pub(crate) fn keys_from(&self, first: usize) -> Result<Vec<Key>> {
+        let database = self.database().id;
+        self.arguments.from(first).iter().map(|user| Key::new(database, user)).collect()
+    }
+
+    /// The database that the client has selected.
+    pub(crate) fn database(&self) -> Arc<Database> {
+        self.transaction.database(self.client.database.get())
+    }
+
+    /// What stands at the key that is the argument at `index`.
+    pub(crate) async fn entry(&mut self, index: usize) -> Result<Entry> {
+        let key = self.key(index)?;
+        self.transaction.entry(key).await
+    }
+
+    /// The collection at the key that is the argument at `index`; `None` if there is no such key, `WRONGTYPE` if it is
+    /// something else.
+    pub(crate) async fn collection(&mut self, index: usize, tag: Tag) -> Result<Option<Collection>> {
+        let key = self.key(index)?;
+        self.transaction.collection(key, tag).await
+    }
+
+    /// The same, or a new collection that is nothing until it is saved with an element.
+    pub(crate) async fn collection_or_new(&mut self, index: usize, tag: Tag) -> Result<Collection> {
+        let key = self.key(index)?;
+        self.transaction.collection_or_new(key, tag).await
+    }
+
+    /// Appends to the reply.
+    #[inline]
+    pub(crate) fn reply<T>(&mut self, write: impl FnOnce(&mut Reply<'_>) -> T) -> T {
+        write(&mut Reply::new(self.out, self.protocol))
+    }
+
+    /// Of a long reply to a client, sends what there is and waits until most of it was read. The command must not fail any
+    /// more for reasons of its own.
+    pub(crate) async fn spill(&mut self) {
+        let is_long = self.out.len() > self.worker.shared.settings.unread_bytes_max;
+        if is_long && self.origin == Origin::Client && !self.transaction.is_locked() {
+            self.client.append(self.out);
+            self.out.clear();
+            self.is_spilled = true;
+            self.worker.drained(self.client).await;
+        }
+    }
+
+    /// What is said of a command that the table has and nobody runs.
+    pub(crate) fn not_offered(&self) -> Failure {
+        Failure::of(format!("ERR {} is not offered yet", self.command))
+    }
+
+    /// A wrong number of arguments that the table's arity let pass.
+    pub(crate) fn wrong_arguments(&self) -> Failure {
+        Failure::of(format!("ERR wrong number of arguments for '{}' command", self.command))
+    }
+}

@@ -1,0 +1,31 @@
+//! One request, and who asks.
+
+use std::rc::Rc;
+
+use firn_format::datatype::DatabaseId;
+use firn_protocol::resp::Arguments;
+
+use crate::client::Client;
+use crate::worker::Worker;
+
+/// One request, and who asks.
+#[derive(Clone, Copy)]
+pub(crate) struct Request<'a> {
+    pub(crate) worker: &'a Rc<Worker>,
+    pub(crate) client: &'a Rc<Client>,
+    pub(crate) arguments: Arguments<'a>,
+}
+
+impl<'a> Request<'a> {
+    /// The argument at `index`, empty if there is none: arity was checked.
+    #[inline]
+    pub(super) fn argument(&self, index: usize) -> &'a [u8] {
+        self.arguments.get(index).unwrap_or_default()
+    }
+
+    /// The database that the client has selected.
+    #[inline]
+    pub(super) fn database_id(&self) -> DatabaseId {
+        self.worker.shared.store.databases.load().get(self.client.database.get()).id
+    }
+}

@@ -1,0 +1,191 @@
+//! Walking over the keys of a database.
+//!
+//! Keys of a slot lie in the order of their hashes. So a cursor is a slot and a hash, `slot << 32 | hash`: the server
+//! remembers nothing of a walk, and keys that come or go meanwhile do not disturb it. A step never ends between keys of one
+//! hash.
+
+use firn_engine::{KeyspaceId, ScanRange};
+use firn_format::datatype::slot::SLOT_COUNT;
+use firn_format::datatype::{DatabaseId, Slot, UserKey, range};
+use firn_protocol::{glob, number};
+
+use super::call::Call;
+use crate::failure::{Failure, Result};
+use crate::transaction::{decode_value, type_name};
+
+/// Elements that a step looks at unless COUNT says otherwise.
+const COUNT: u64 = 10;
+
+/// The options that all commands of the family have.
+#[derive(Debug)]
+pub(super) struct ScanOptions {
+    pub(super) pattern: Option<Vec<u8>>,
+    /// How many elements a step looks at.
+    pub(super) count: u64,
+    pub(super) type_name: Option<Vec<u8>>,
+}
+
+impl ScanOptions {
+    /// The options in the arguments from `index` on; TYPE only if `has_type`.
+    pub(super) fn of(call: &Call<'_>, mut index: usize, has_type: bool) -> Result<Self> {
+        let mut options = Self { pattern: None, count: COUNT, type_name: None };
+        while index < call.arguments.len() {
+            if index + 1 == call.arguments.len() {
+                return Err(Failure::SYNTAX);
+            }
+            if call.is_word(index, "count") {
+                options.count = u64::try_from(call.integer(index + 1)?).unwrap_or(0);
+                if options.count == 0 {
+                    return Err(Failure::SYNTAX);
+                }
+            } else if call.is_word(index, "match") {
+                options.pattern = Some(call.argument(index + 1).to_vec()).filter(|pattern| pattern != b"*");
+            } else if has_type && call.is_word(index, "type") {
+                options.type_name = Some(call.argument(index + 1).to_ascii_lowercase());
+            } else {
+                return Err(Failure::SYNTAX);
+            }
+            index += 2;
+        }
+        Ok(options)
+    }
+
+    /// Whether an element called `name` is wanted.
+    pub(super) fn is_wanted(&self, name: &[u8]) -> bool {
+        self.pattern.as_ref().is_none_or(|pattern| glob::matches(pattern, name))
+    }
+}
+
+/// A cursor as clients send it.
+pub(super) fn cursor(text: &[u8]) -> Result<u64> {
+    std::str::from_utf8(text).ok().and_then(|text| text.parse().ok()).ok_or(Failure::CURSOR)
+}
+
+fn position(key: &UserKey<'_>) -> u64 {
+    u64::from(key.slot().number()) << 32 | u64::from(key.hash())
+}
+
+/// Keys of `database` from the position `from` on.
+fn keys_from(database: DatabaseId, from: u64) -> Option<ScanRange> {
+    let slot = Slot::new(u16::try_from(from >> 32).ok()?)?;
+    let (mut start, mut end) = (Vec::new(), Vec::new());
+    range::keys_from(database, slot, from as u32, &mut start, &mut end);
+    Some(ScanRange::between(&start, &end))
+}
+
+fn decode_key(key: &[u8]) -> Result<UserKey<'_>> {
+    UserKey::decode(key).map_err(|error| Failure::of(format!("ERR a key is damaged: {error}")))
+}
+
+/// `SCAN cursor [MATCH pattern] [COUNT count] [TYPE type]`
+pub(super) async fn scan(call: &mut Call<'_>) -> Result<()> {
+    let from = cursor(call.argument(1))?;
+    let options = ScanOptions::of(call, 2, true)?;
+    let now_ms = call.transaction.now_ms();
+    let keyspace = call.transaction.keyspaces().keys;
+    let (mut found, mut next) = (Vec::new(), 0);
+    if let Some(range) = keys_from(call.database().id, from) {
+        let mut walk = call.transaction.scan(keyspace, range)?;
+        let (mut seen, mut last) = (0, None);
+        while let Some((key, record)) = walk.next().await? {
+            let key = decode_key(key)?;
+            if seen >= options.count && last != Some(position(&key)) {
+                next = position(&key);
+                break;
+            }
+            seen += 1;
+            last = Some(position(&key));
+            let value = decode_value(record)?;
+            let is_of_type =
+                options.type_name.as_ref().is_none_or(|name| name == type_name(value.tag()).as_bytes());
+            if value.is_live(now_ms) && is_of_type && options.is_wanted(key.bytes()) {
+                found.push(key.bytes().to_vec());
+            }
+        }
+    }
+    reply_step(call, next, &found);
+    Ok(())
+}
+
+/// Answers a step: where the next one begins, and what this one found.
+pub(super) fn reply_step(call: &mut Call<'_>, next: u64, found: &[Vec<u8>]) {
+    let mut digits = Vec::new();
+    number::append_integer(&mut digits, next as i64);
+    call.reply(|reply| {
+        reply.array(2);
+        reply.bulk(&digits);
+        reply.array(found.len());
+        found.iter().for_each(|element| reply.bulk(element));
+    });
+}
+
+/// `KEYS pattern`: all of them in one reply, as of one moment. Others have their turns meanwhile.
+pub(super) async fn keys(call: &mut Call<'_>) -> Result<()> {
+    let pattern = call.argument(1);
+    let database = call.database().id;
+    let keyspace = call.transaction.keyspaces().keys;
+    let now_ms = call.transaction.now_ms();
+    let mut found = Vec::new();
+    if let Some(range) = keys_from(database, 0) {
+        let mut walk = call.transaction.scan(keyspace, range)?;
+        while let Some((key, record)) = walk.next().await? {
+            let key = decode_key(key)?;
+            if glob::matches(pattern, key.bytes()) && decode_value(record)?.is_live(now_ms) {
+                found.push(key.bytes().to_vec());
+            }
+        }
+    }
+    call.reply(|reply| {
+        reply.array(found.len());
+        found.iter().for_each(|key| reply.bulk(key));
+    });
+    Ok(())
+}
+
+/// `RANDOMKEY`: the first key from a random place on.
+pub(super) async fn random_key(call: &mut Call<'_>) -> Result<()> {
+    let database = call.database().id;
+    let keyspace = call.transaction.keyspaces().keys;
+    let place = call.worker.random(u64::from(SLOT_COUNT)) << 32 | call.worker.random(1 << 32);
+    let mut found = first_live(call, keyspace, database, place).await?;
+    if found.is_none() {
+        found = first_live(call, keyspace, database, 0).await?;
+    }
+    call.reply(|reply| reply.bulk_or_null(found.as_deref()));
+    Ok(())
+}
+
+async fn first_live(
+    call: &mut Call<'_>,
+    keyspace: KeyspaceId,
+    database: DatabaseId,
+    from: u64,
+) -> Result<Option<Vec<u8>>> {
+    let now_ms = call.transaction.now_ms();
+    let Some(range) = keys_from(database, from) else { return Ok(None) };
+    let mut walk = call.transaction.scan(keyspace, range)?;
+    while let Some((key, record)) = walk.next().await? {
+        if decode_value(record)?.is_live(now_ms) {
+            return Ok(Some(decode_key(key)?.bytes().to_vec()));
+        }
+    }
+    Ok(None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cursors_are_numbers() {
+        assert_eq!(cursor(b"0"), Ok(0));
+        assert_eq!(cursor(b"70364449210368"), Ok(16383 << 32));
+        assert_eq!(cursor(b"-1"), Err(Failure::CURSOR));
+        assert_eq!(cursor(b"a"), Err(Failure::CURSOR));
+        assert_eq!(cursor(b""), Err(Failure::CURSOR));
+        let id = DatabaseId::FIRST;
+        assert!(keys_from(id, 16383 << 32 | 0xFFFF_FFFF).is_some());
+        assert!(keys_from(id, 16384 << 32).is_none(), "no such slot: the walk is over");
+        assert!(keys_from(id, u64::MAX).is_none());
+    }
+}

@@ -1,0 +1,70 @@
+//! The server, and databases as wholes.
+
+use firn_engine::ScanRange;
+use firn_format::datatype::range;
+use firn_protocol::command::{CommandId, id_of};
+
+use super::alone::database_index;
+use super::call::Call;
+use crate::failure::{Failure, Result};
+use crate::store::DATABASE_COUNT;
+use crate::transaction::decode_value;
+
+pub(super) async fn dispatch(call: &mut Call<'_>) -> Result<()> {
+    const DBSIZE: CommandId = id_of("dbsize");
+    const FLUSHALL: CommandId = id_of("flushall");
+    const FLUSHDB: CommandId = id_of("flushdb");
+    const SWAPDB: CommandId = id_of("swapdb");
+    match call.command.id() {
+        DBSIZE => size(call).await,
+        FLUSHALL => flush(call, true),
+        FLUSHDB => flush(call, false),
+        SWAPDB => swap(call),
+        _ => Err(call.not_offered()),
+    }
+}
+
+/// `DBSIZE`: counts, for nothing that is known while keys are written without being read says how many there are.
+async fn size(call: &mut Call<'_>) -> Result<()> {
+    let (mut start, mut end) = (Vec::new(), Vec::new());
+    range::database(call.database().id, &mut start, &mut end);
+    let keyspace = call.transaction.keyspaces().keys;
+    let now_ms = call.transaction.now_ms();
+    let mut cursor = call.transaction.scan(keyspace, ScanRange::between(&start, &end))?;
+    let mut count = 0;
+    while let Some((_, record)) = cursor.next().await? {
+        count += i64::from(decode_value(record)?.is_live(now_ms));
+    }
+    call.reply(|reply| reply.integer(count));
+    Ok(())
+}
+
+/// `FLUSHDB [ASYNC | SYNC]`, `FLUSHALL [ASYNC | SYNC]`
+fn flush(call: &mut Call<'_>, is_all: bool) -> Result<()> {
+    match call.arguments.len() {
+        1 => {}
+        2 if call.is_word(1, "async") || call.is_word(1, "sync") => {}
+        _ => return Err(Failure::SYNTAX),
+    }
+    let selected = call.client.database.get();
+    for index in if is_all { 0..DATABASE_COUNT } else { selected..selected + 1 } {
+        call.transaction.flush_database(index)?;
+    }
+    call.reply(|reply| reply.ok());
+    Ok(())
+}
+
+/// `SWAPDB index1 index2`
+fn swap(call: &mut Call<'_>) -> Result<()> {
+    let index = |argument, which: &str| {
+        database_index(argument).map_err(|failure| match failure == Failure::NOT_AN_INTEGER {
+            true => Failure::of(format!("ERR invalid {which} DB index")),
+            false => failure,
+        })
+    };
+    let first = index(call.argument(1), "first")?;
+    let second = index(call.argument(2), "second")?;
+    call.transaction.swap_databases(first, second);
+    call.reply(|reply| reply.ok());
+    Ok(())
+}

@@ -1,0 +1,172 @@
+//! MULTI, EXEC, DISCARD, WATCH: several commands as one.
+//!
+//! EXEC locks the keys of everything that was queued, and those that are watched. Then it runs the commands in one
+//! transaction, which is written as one batch.
+
+use std::rc::Rc;
+
+use firn_protocol::command::{Command, CommandId, id_of};
+use firn_protocol::resp::{OwnedArguments, Reply};
+
+use super::alone::{LockNames, database_index};
+use super::call::{Call, Origin};
+use super::{Request, dispatch as dispatch_command};
+use crate::client::{Client, Queue, Watch};
+use crate::failure::{Failure, Result};
+use crate::transaction::{Key, Transaction};
+use crate::worker::Worker;
+
+const MULTI: CommandId = id_of("multi");
+const EXEC: CommandId = id_of("exec");
+const DISCARD: CommandId = id_of("discard");
+const WATCH: CommandId = id_of("watch");
+const UNWATCH: CommandId = id_of("unwatch");
+const QUIT: CommandId = id_of("quit");
+const RESET: CommandId = id_of("reset");
+const SELECT: CommandId = id_of("select");
+
+/// Whether a command waits for EXEC once MULTI was said.
+pub(super) fn is_queued(command: &'static Command) -> bool {
+    !matches!(command.id(), MULTI | EXEC | DISCARD | WATCH | QUIT | RESET)
+}
+
+/// A request was refused: between MULTI and EXEC that refuses all.
+pub(super) fn refuse(client: &Rc<Client>) {
+    if let Some(queue) = client.queue.borrow_mut().as_mut() {
+        queue.is_refused = true;
+    }
+}
+
+/// Keeps a request for EXEC.
+pub(super) fn queue(request: &Request<'_>, command: &'static Command) {
+    use firn_protocol::command::Flag;
+    if command.flags.has(Flag::NoMulti) {
+        refuse(request.client);
+        return request.client.reply(|reply| reply.error("ERR Command not allowed inside a transaction"));
+    }
+    if let Some(queue) = request.client.queue.borrow_mut().as_mut() {
+        queue.requests.push((command, OwnedArguments::new(request.arguments.iter())));
+    }
+    request.client.reply(|reply| reply.simple("QUEUED"));
+}
+
+/// MULTI, DISCARD, UNWATCH.
+pub(super) async fn dispatch(call: &mut Call<'_>) -> Result<()> {
+    match call.command.id() {
+        MULTI => {
+            let mut queue = call.client.queue.borrow_mut();
+            if queue.is_some() {
+                return Err(Failure::new("ERR MULTI calls can not be nested"));
+            }
+            *queue = Some(Queue::default());
+        }
+        DISCARD => {
+            if call.client.queue.borrow_mut().take().is_none() {
+                return Err(Failure::new("ERR DISCARD without MULTI"));
+            }
+            unwatch(call.worker, call.client);
+        }
+        UNWATCH => unwatch(call.worker, call.client),
+        _ => return Err(call.not_offered()),
+    }
+    call.reply(|reply| reply.ok());
+    Ok(())
+}
+
+/// `WATCH key [key ...]`
+pub(super) async fn watch(request: &Request<'_>, out: &mut Vec<u8>) -> Result<()> {
+    if request.client.queue.borrow().is_some() {
+        return Err(Failure::new("ERR WATCH inside MULTI is not allowed"));
+    }
+    let keyspace = request.worker.shared.store.keyspaces.keys;
+    let database = request.database_id();
+    let mut names = LockNames::default();
+    let mut keys = Vec::new();
+    for user in request.arguments.from(1).iter() {
+        let key = Key::new(database, user)?;
+        names.add_key(keyspace, key.bytes());
+        keys.push(key.bytes().to_vec());
+    }
+    // Under the locks, so that a write that is going on is over, and the next one tells.
+    let _locks = names.lock(request.worker).await?;
+    let mut watch = request.client.watch.borrow_mut();
+    let watch = watch.get_or_insert_with(Watch::default);
+    for key in keys {
+        request.worker.shared.observers.watch(&key, &watch.flag);
+        watch.keys.push(key);
+    }
+    Reply::new(out, request.client.protocol.get()).ok();
+    Ok(())
+}
+
+/// The client watches nothing any more.
+pub(crate) fn unwatch(worker: &Worker, client: &Client) {
+    if let Some(watch) = client.watch.borrow_mut().take() {
+        for key in &watch.keys {
+            worker.shared.observers.unwatch(key, &watch.flag);
+        }
+    }
+}
+
+/// `EXEC`
+pub(super) async fn exec(request: &Request<'_>, out: &mut Vec<u8>) -> Result<()> {
+    let client = request.client;
+    let queue = client.queue.borrow_mut().take().ok_or(Failure::new("ERR EXEC without MULTI"))?;
+    if queue.is_refused {
+        unwatch(request.worker, client);
+        return Err(Failure::new("EXECABORT Transaction discarded because of previous errors."));
+    }
+    let names = lock_names(request, &queue);
+    let locks = match names {
+        Ok(names) => names.lock(request.worker).await,
+        Err(failure) => Err(failure),
+    };
+    let is_changed = client.watch.borrow().as_ref().is_some_and(|watch| watch.flag.is_raised());
+    unwatch(request.worker, client);
+    let _locks = locks?;
+    if is_changed {
+        Reply::new(out, client.protocol.get()).null_array();
+        return Ok(());
+    }
+    let mut transaction = Transaction::locked(request.worker);
+    Reply::new(out, client.protocol.get()).array(queue.requests.len());
+    for (command, arguments) in &queue.requests {
+        let start = out.len();
+        let mut call = Call {
+            worker: request.worker,
+            client,
+            arguments: arguments.get(),
+            command,
+            transaction: &mut transaction,
+            out,
+            protocol: client.protocol.get(),
+            origin: Origin::Unit,
+            wait: None,
+            is_spilled: false,
+        };
+        if let Err(failure) = dispatch_command(&mut call).await {
+            out.truncate(start);
+            Reply::new(out, client.protocol.get()).error(failure.line());
+        }
+    }
+    transaction.commit().await
+}
+
+/// Locks of everything that is queued or watched: reads too, for what they see must stay until the writes are done.
+fn lock_names(request: &Request<'_>, queue: &Queue) -> Result<LockNames> {
+    let mut names = LockNames::default();
+    let keyspace = request.worker.shared.store.keyspaces.keys;
+    let mut database = request.client.database.get();
+    for (command, arguments) in &queue.requests {
+        names.add_keys(request, database, command, arguments.get())?;
+        if command.id() == SELECT
+            && let Ok(index) = database_index(arguments.get().get(1).unwrap_or_default())
+        {
+            database = index;
+        }
+    }
+    if let Some(watch) = request.client.watch.borrow().as_ref() {
+        watch.keys.iter().for_each(|key| names.add_key(keyspace, key));
+    }
+    Ok(names)
+}

@@ -1,0 +1,167 @@
+//! Who is told when a key changes: clients that watch it, and clients that wait for something to stand there.
+//!
+//! Both come here while they hold the key's lock, and whoever changes the key tells while holding it: so nobody who
+//! has read a key misses a change that came after.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use firn_format::datatype::DatabaseId;
+
+/// The keys that one client watches: raised when one of them changes.
+#[derive(Debug, Default)]
+pub(crate) struct WatchFlag(AtomicBool);
+
+impl WatchFlag {
+    /// Whether a key has changed since it was watched.
+    pub(crate) fn is_raised(&self) -> bool {
+        self.0.load(Ordering::Acquire)
+    }
+}
+
+/// A client that waits, as its worker knows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Waiter {
+    /// The worker's index.
+    pub(crate) worker: usize,
+    /// The client's number on that worker, and for people: the second is never given twice.
+    pub(crate) id: u32,
+    pub(crate) number: u64,
+}
+
+/// Observers of keys, by the engine's keys; shared by all workers.
+#[derive(Debug, Default)]
+pub(crate) struct Observers {
+    keys: Mutex<HashMap<Vec<u8>, Observed>>,
+    count: AtomicUsize,
+}
+
+#[derive(Debug, Default)]
+struct Observed {
+    watchers: Vec<Arc<WatchFlag>>,
+    /// Longest waiting first.
+    waiters: VecDeque<Waiter>,
+}
+
+impl Observers {
+    fn keys(&self) -> MutexGuard<'_, HashMap<Vec<u8>, Observed>> {
+        self.keys.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether anybody is to be told of anything. Exact for a key whose lock the caller holds.
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.count.load(Ordering::Acquire) == 0
+    }
+
+    /// `flag` is raised when `key` changes.
+    pub(crate) fn watch(&self, key: &[u8], flag: &Arc<WatchFlag>) {
+        let mut keys = self.keys();
+        let watchers = &mut keys.entry(key.to_vec()).or_default().watchers;
+        if !watchers.iter().any(|known| Arc::ptr_eq(known, flag)) {
+            watchers.push(Arc::clone(flag));
+            self.count.fetch_add(1, Ordering::AcqRel);
+        }
+    }
+
+    /// `flag` watches `key` no more.
+    pub(crate) fn unwatch(&self, key: &[u8], flag: &Arc<WatchFlag>) {
+        let mut keys = self.keys();
+        let Some(observed) = keys.get_mut(key) else { return };
+        let before = observed.watchers.len();
+        observed.watchers.retain(|known| !Arc::ptr_eq(known, flag));
+        self.count.fetch_sub(before - observed.watchers.len(), Ordering::AcqRel);
+        if observed.watchers.is_empty() && observed.waiters.is_empty() {
+            keys.remove(key);
+        }
+    }
+
+    /// `waiter` stands in line for `key`, behind all others, unless it does already.
+    pub(crate) fn wait(&self, key: &[u8], waiter: Waiter) {
+        let mut keys = self.keys();
+        let waiters = &mut keys.entry(key.to_vec()).or_default().waiters;
+        if !waiters.contains(&waiter) {
+            waiters.push_back(waiter);
+            self.count.fetch_add(1, Ordering::AcqRel);
+        }
+    }
+
+    /// `waiter` leaves the line for `key`; who is the first now, and should look.
+    pub(crate) fn leave(&self, key: &[u8], waiter: Waiter) -> Option<Waiter> {
+        let mut keys = self.keys();
+        let observed = keys.get_mut(key)?;
+        if let Some(place) = observed.waiters.iter().position(|known| *known == waiter) {
+            observed.waiters.remove(place);
+            self.count.fetch_sub(1, Ordering::AcqRel);
+        }
+        let first = observed.waiters.front().copied();
+        if observed.watchers.is_empty() && observed.waiters.is_empty() {
+            keys.remove(key);
+        }
+        first
+    }
+
+    /// `key` has changed: raises the flags of who watches it, and says who waits for it longest.
+    pub(crate) fn changed(&self, key: &[u8]) -> Option<Waiter> {
+        let keys = self.keys();
+        let observed = keys.get(key)?;
+        observed.watchers.iter().for_each(|flag| flag.0.store(true, Ordering::Release));
+        observed.waiters.front().copied()
+    }
+
+    /// All keys of these databases have changed: everybody who waits for one should look.
+    pub(crate) fn databases_changed(&self, databases: &[DatabaseId]) -> Vec<Waiter> {
+        let keys = self.keys();
+        let mut waiters = Vec::new();
+        for (key, observed) in keys.iter() {
+            let is_meant = databases.iter().any(|database| key.starts_with(&database.number().to_be_bytes()));
+            if is_meant {
+                observed.watchers.iter().for_each(|flag| flag.0.store(true, Ordering::Release));
+                waiters.extend(observed.waiters.iter().copied());
+            }
+        }
+        waiters
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn waiter(number: u64) -> Waiter {
+        Waiter { worker: 0, id: 0, number }
+    }
+
+    #[test]
+    fn waiters_are_told_in_the_order_they_came() {
+        let observers = Observers::default();
+        assert!(observers.is_empty());
+        observers.wait(b"k", waiter(1));
+        observers.wait(b"k", waiter(2));
+        observers.wait(b"k", waiter(1));
+        assert_eq!(observers.changed(b"other"), None);
+        assert_eq!(observers.changed(b"k"), Some(waiter(1)));
+        assert_eq!(observers.leave(b"k", waiter(1)), Some(waiter(2)));
+        assert!(!observers.is_empty());
+        assert_eq!(observers.leave(b"k", waiter(2)), None);
+        assert!(observers.is_empty());
+    }
+
+    #[test]
+    fn watchers_are_told_once_and_of_their_keys_only() {
+        let observers = Observers::default();
+        let (a, b) = (Arc::new(WatchFlag::default()), Arc::new(WatchFlag::default()));
+        observers.watch(b"k", &a);
+        observers.watch(b"k", &a);
+        observers.watch(b"m", &b);
+        observers.changed(b"k");
+        assert!(a.is_raised());
+        assert!(!b.is_raised());
+        observers.unwatch(b"k", &a);
+        observers.unwatch(b"m", &b);
+        observers.changed(b"m");
+        assert!(!b.is_raised(), "it watches no more");
+        assert!(observers.is_empty());
+    }
+}

@@ -1,0 +1,84 @@
+//! The catalog, as it is read when a server starts.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use firn::Db;
+use firn_engine::{Batch, Error, ErrorKind, KeyspaceId, Result, ScanRange};
+use firn_format::datatype::catalog::LAYOUT_VERSION;
+use firn_format::datatype::slot::SLOT_FUNCTION;
+use firn_format::datatype::{CatalogRecord, DatabaseId};
+
+use super::databases::{DATABASE_COUNT, Database, Databases};
+
+/// What a catalog says.
+#[derive(Debug)]
+pub(super) struct Catalog {
+    pub(super) databases: Databases,
+    /// Generations from here on were never given.
+    pub(super) ceiling: u64,
+}
+
+/// Reads the catalog; what a new one must say is written first.
+pub(super) fn read(db: &Db, keyspace: KeyspaceId) -> Result<Catalog> {
+    let mut indexes: BTreeMap<u32, DatabaseId> = BTreeMap::new();
+    let mut databases: BTreeMap<DatabaseId, Arc<Database>> = BTreeMap::new();
+    let (mut next, mut ceiling, mut slot_function) = (None, 0, None);
+    for record in db.in_keyspace(keyspace).scan(ScanRange::all())? {
+        let (key, value) = record?;
+        match CatalogRecord::decode(&key, &value).map_err(|error| damaged(&error))? {
+            CatalogRecord::DatabaseIndex { index, database } => {
+                indexes.insert(index, database);
+            }
+            CatalogRecord::NextDatabase(database) => next = Some(database),
+            CatalogRecord::Ceiling(generation) => ceiling = generation.0,
+            CatalogRecord::Bucket { database, bucket } => {
+                databases
+                    .entry(database)
+                    .or_insert_with(|| Database::new(database))
+                    .collections
+                    .record(bucket);
+            }
+            CatalogRecord::SlotFunction(name) => slot_function = Some(name.to_owned()),
+            // A newer version of layouts is refused when it is decoded.
+            CatalogRecord::LayoutVersion(_) | CatalogRecord::Library { .. } | CatalogRecord::User { .. } => {}
+        }
+    }
+    match slot_function.as_deref() {
+        None => write_properties(db, keyspace)?,
+        Some(SLOT_FUNCTION) => {}
+        Some(other) => {
+            let message =
+                format!("its keys were put into slots by `{other}`, which this release does not know");
+            return Err(Error::new(ErrorKind::Invalid, message));
+        }
+    }
+    // An index that was never changed means the database of the same number.
+    let of = |index| {
+        let id = indexes.get(&index).copied().or(DatabaseId::new(index)).unwrap_or(DatabaseId::FIRST);
+        databases.get(&id).cloned().unwrap_or_else(|| Database::new(id))
+    };
+    let first_free = DatabaseId::new(DATABASE_COUNT).unwrap_or(DatabaseId::FIRST);
+    Ok(Catalog { databases: Databases::new(of, next.unwrap_or(first_free)), ceiling })
+}
+
+fn write_properties(db: &Db, keyspace: KeyspaceId) -> Result<()> {
+    let mut batch = Batch::new();
+    for record in [CatalogRecord::SlotFunction(SLOT_FUNCTION), CatalogRecord::LayoutVersion(LAYOUT_VERSION)] {
+        put(&mut batch, keyspace, &record);
+    }
+    db.write(&batch).map(drop)
+}
+
+/// Adds `record` to `batch`.
+pub(crate) fn put(batch: &mut Batch, keyspace: KeyspaceId, record: &CatalogRecord<'_>) {
+    let (mut key, mut value) = (Vec::new(), Vec::new());
+    record.encode_key(&mut key);
+    record.encode_value(&mut value);
+    batch.put(keyspace, &key, &value);
+}
+
+fn damaged(error: &firn_format::Error) -> Error {
+    let kind = if error.is_newer { ErrorKind::Invalid } else { ErrorKind::Corrupt };
+    Error::new(kind, format!("the catalog of the served databases: {error}"))
+}

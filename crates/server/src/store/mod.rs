@@ -1,0 +1,86 @@
+//! The databases of a server, as they lie in the engine.
+//!
+//! ```text
+//!   catalog ─ read at start ─► databases ─ which one an index means, where collections may be
+//!                         └──► generations ─ numbers for new collections
+//! ```
+
+mod catalog;
+mod databases;
+mod collection_map;
+mod generations;
+
+use std::fmt;
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use firn::Db;
+use firn::storage::Clock;
+use firn_engine::{Engine, KeyspaceId, KeyspaceSettings, Result};
+use firn_format::datatype;
+
+pub(crate) use collection_map::CollectionMap;
+pub(crate) use databases::{DATABASE_COUNT, Database, Databases};
+pub(crate) use generations::{Generations, NextGeneration};
+
+/// The engine's database with the keyspaces that data types lie in, and what its catalog says.
+pub(crate) struct Store {
+    pub(crate) db: Arc<Db>,
+    pub(crate) engine: Arc<dyn Engine>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) keyspaces: Keyspaces,
+    /// Which database each index means; replaced as a whole.
+    pub(crate) databases: ArcSwap<Databases>,
+    pub(crate) generations: Generations,
+}
+
+/// Where everything lies; see [`datatype`].
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Keyspaces {
+    /// One record for each key of a user.
+    pub(crate) keys: KeyspaceId,
+    /// The parts of collections.
+    pub(crate) fields: KeyspaceId,
+    /// Collections by when they expire.
+    pub(crate) expiry: KeyspaceId,
+    /// What was deleted and still takes room.
+    pub(crate) purges: KeyspaceId,
+    /// What the server knows of its databases.
+    pub(crate) catalog: KeyspaceId,
+}
+
+impl Keyspaces {
+    fn of(db: &Db) -> Result<Self> {
+        let make = |name| db.create_keyspace(name, KeyspaceSettings::default());
+        Ok(Self {
+            keys: make(datatype::KEYS)?,
+            fields: make(datatype::FIELDS)?,
+            expiry: make(datatype::EXPIRY)?,
+            purges: make(datatype::PURGES)?,
+            catalog: make(datatype::CATALOG)?,
+        })
+    }
+}
+
+impl Store {
+    /// What `db` holds; its keyspaces are made if they are not there.
+    ///
+    /// # Errors
+    /// What the engine says; a catalog that is damaged, or that a newer release has written.
+    pub(crate) fn open(db: Arc<Db>, clock: Arc<dyn Clock>) -> Result<Self> {
+        let keyspaces = Keyspaces::of(&db)?;
+        let catalog = catalog::read(&db, keyspaces.catalog)?;
+        let engine = db.engine();
+        let databases = ArcSwap::from_pointee(catalog.databases);
+        Ok(Self { db, engine, clock, keyspaces, databases, generations: Generations::new(catalog.ceiling) })
+    }
+}
+
+impl fmt::Debug for Store {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Store")
+            .field("db", &self.db)
+            .field("databases", &self.databases)
+            .finish_non_exhaustive()
+    }
+}

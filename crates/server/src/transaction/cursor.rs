@@ -1,0 +1,118 @@
+//! Records in key order: the engine's, with the transaction's own writes in their places.
+
+use std::collections::VecDeque;
+use std::rc::Rc;
+
+use firn_engine::{BatchLimit, Direction, KeyspaceId, Scan, ScanBatch, ScanRange};
+
+use super::{Transaction, read_at};
+use crate::failure::Result;
+use crate::worker::Worker;
+
+/// Records of the first batch, since many ask for few; later ones hold more.
+const FIRST_RECORDS: usize = 32;
+
+/// Most records of a batch: others have a turn after it.
+const RECORDS_MAX: usize = 1024;
+
+/// A walk over a range of keys.
+///
+/// Sees what was there when it was opened, own writes included; what is written later it does not see.
+pub(crate) struct Cursor {
+    worker: Rc<Worker>,
+    scan: Box<dyn Scan>,
+    direction: Direction,
+    batch: ScanBatch,
+    next: usize,
+    records: usize,
+    /// In the order of the walk.
+    own: VecDeque<(Vec<u8>, Option<Vec<u8>>)>,
+    /// The own write that was answered last.
+    current: (Vec<u8>, Vec<u8>),
+}
+
+impl Transaction {
+    /// Opens a walk over `range`.
+    pub(crate) fn scan(&mut self, keyspace: KeyspaceId, range: ScanRange) -> Result<Cursor> {
+        self.choose_moment()?;
+        let (start, end) = range.bounds();
+        let mut own = VecDeque::from(self.own.range(keyspace, &start, end.as_deref()));
+        let direction = range.direction;
+        if direction == Direction::Backward {
+            own.make_contiguous().reverse();
+        }
+        let scan = self.worker.scan(read_at(&self.view), keyspace, range)?;
+        Ok(Cursor {
+            worker: Rc::clone(&self.worker),
+            scan,
+            direction,
+            batch: ScanBatch::new(),
+            next: 0,
+            records: FIRST_RECORDS,
+            own,
+            current: (Vec::new(), Vec::new()),
+        })
+    }
+}
+
+/// Where the next record comes from.
+enum Source {
+    Engine,
+    Own,
+}
+
+impl Cursor {
+    /// The next record's key and value; `None` at the end.
+    pub(crate) async fn next(&mut self) -> Result<Option<(&[u8], &[u8])>> {
+        loop {
+            if self.next == self.batch.len() && !self.batch.is_finished() {
+                self.refill().await?;
+                continue;
+            }
+            match self.source() {
+                None => return Ok(None),
+                Some(Source::Engine) => {
+                    self.next += 1;
+                    return Ok(self.batch.get(self.next - 1));
+                }
+                Some(Source::Own) => {
+                    let Some((key, value)) = self.own.pop_front() else { return Ok(None) };
+                    if self.batch.get(self.next).is_some_and(|(engine, _)| engine == key) {
+                        self.next += 1;
+                    }
+                    if let Some(value) = value {
+                        self.current = (key, value);
+                        return Ok(Some((&self.current.0, &self.current.1)));
+                    }
+                }
+            }
+        }
+    }
+
+    fn source(&self) -> Option<Source> {
+        match (self.batch.get(self.next), self.own.front()) {
+            (None, None) => None,
+            (Some(_), None) => Some(Source::Engine),
+            (None, Some(_)) => Some(Source::Own),
+            (Some((engine, _)), Some((own, _))) => {
+                let engine_first = match self.direction {
+                    Direction::Forward => engine < own.as_slice(),
+                    Direction::Backward => engine > own.as_slice(),
+                };
+                Some(if engine_first { Source::Engine } else { Source::Own })
+            }
+        }
+    }
+
+    async fn refill(&mut self) -> Result<()> {
+        let is_first = self.records == FIRST_RECORDS;
+        if !is_first {
+            self.worker.pause().await;
+        }
+        let limit = BatchLimit { records: self.records, ..BatchLimit::default() };
+        self.worker.next_batch(self.scan.as_mut(), limit, &mut self.batch).await?;
+        self.next = 0;
+        self.records = (self.records * 4).min(RECORDS_MAX);
+        Ok(())
+    }
+}

@@ -1,0 +1,199 @@
+//! What stands at a user's key.
+
+use firn_engine::{Op, OpKind};
+use firn_format::datatype::{CatalogRecord, CollectionId, Expiry, Purge, Tag, UserKey, Value};
+
+use super::{EXPIRY_GRACE_MS, Key, Transaction};
+use crate::failure::{Failure, Result};
+
+/// A key and its record, as it was read.
+///
+/// 1. What has expired is as if it were not there, and still has to be replaced with care: its parts are.
+#[derive(Clone, Debug)]
+pub(crate) struct Entry {
+    pub(crate) key: Key,
+    record: Option<Vec<u8>>,
+    is_live: bool,
+}
+
+impl Entry {
+    /// Whether the key exists.
+    pub(crate) fn exists(&self) -> bool {
+        self.is_live
+    }
+
+    /// What stands there; `None` if the key does not exist.
+    pub(crate) fn value(&self) -> Result<Option<Value<'_>>> {
+        if self.is_live { self.stored() } else { Ok(None) }
+    }
+
+    /// The same, also if it has expired.
+    pub(super) fn stored(&self) -> Result<Option<Value<'_>>> {
+        self.record.as_deref().map(decode_value).transpose()
+    }
+
+    /// When it expires, in milliseconds since the Unix epoch; 0 = never, or no such key.
+    pub(crate) fn expires_at_ms(&self) -> Result<u64> {
+        Ok(self.value()?.map_or(0, |value| value.expires_at_ms()))
+    }
+}
+
+/// The value of a record, or what is wrong with it.
+pub(crate) fn decode_value(bytes: &[u8]) -> Result<Value<'_>> {
+    Value::decode(bytes).map_err(|error| Failure::of(format!("ERR the record is damaged: {error}")))
+}
+
+/// Which collection `value` describes; `None` for a string that is all in its record.
+pub(super) fn collection_id(key: &Key, value: &Value<'_>) -> Option<CollectionId> {
+    let generation = value.collection()?.generation;
+    Some(CollectionId { database: key.database, slot: key.slot, generation })
+}
+
+impl Transaction {
+    /// Reads what stands at `key`.
+    pub(crate) async fn entry(&mut self, key: Key) -> Result<Entry> {
+        let record = self.get(self.keyspaces().keys, key.bytes()).await?;
+        self.entry_of(key, record)
+    }
+
+    /// What stands at `key`, for who replaces it by a string without asking what it was: read only where a collection,
+    /// with parts to discard, may stand there.
+    pub(crate) async fn entry_to_replace(&mut self, key: Key) -> Result<Entry> {
+        let database = self.database_with_id(key.database);
+        match database.is_some_and(|database| database.collections.is_possible(key.bucket())) {
+            true => self.entry(key).await,
+            false => Ok(Entry { key, record: None, is_live: false }),
+        }
+    }
+
+    /// Reads what stands at each of `keys`.
+    pub(crate) async fn entries(&mut self, keys: Vec<Key>) -> Result<Vec<Entry>> {
+        let wanted: Vec<&[u8]> = keys.iter().map(Key::bytes).collect();
+        let records = self.multi_get(self.keyspaces().keys, &wanted).await?;
+        keys.into_iter().zip(records).map(|(key, record)| self.entry_of(key, record)).collect()
+    }
+
+    /// The entry of a record that was read by other means.
+    pub(crate) fn entry_of(&self, key: Key, record: Option<Vec<u8>>) -> Result<Entry> {
+        let is_live = match &record {
+            None => false,
+            Some(record) => decode_value(record)?.is_live(self.now_ms),
+        };
+        Ok(Entry { key, record, is_live })
+    }
+
+    /// Lets a string that is all in its record stand at the key, whatever stood there.
+    pub(super) fn put_string_record(
+        &mut self,
+        entry: &Entry,
+        bytes: &[u8],
+        expires_at_ms: u64,
+    ) -> Result<()> {
+        self.discard(entry)?;
+        self.put_value(&entry.key, &Value::String { bytes, expires_at_ms });
+        Ok(())
+    }
+
+    /// Writes the record of `key`. Whoever replaces a collection by another one discards it first.
+    pub(super) fn put_value(&mut self, key: &Key, value: &Value<'_>) {
+        let mut record = Vec::new();
+        value.encode(&mut record);
+        // Only strings go by themselves: a collection that did would leave parts that nobody knows of.
+        let expires_at_ms = match value {
+            Value::String { expires_at_ms: 1.., .. } => value.expires_at_ms().saturating_add(EXPIRY_GRACE_MS),
+            _ => 0,
+        };
+        let keyspace = self.keyspaces().keys;
+        self.own.push(Op { keyspace, kind: OpKind::Put, key: key.bytes(), value: &record, expires_at_ms });
+        self.touch(key);
+    }
+
+    /// Removes the key with all that stands there.
+    pub(crate) fn remove(&mut self, entry: &Entry) -> Result<()> {
+        if entry.record.is_some() {
+            self.discard(entry)?;
+            self.delete(self.keyspaces().keys, entry.key.bytes());
+            self.touch(&entry.key);
+        }
+        Ok(())
+    }
+
+    /// Leaves the parts of what stands at the key to be purged. Its record must be written or deleted next.
+    pub(super) fn discard(&mut self, entry: &Entry) -> Result<()> {
+        let Some(value) = entry.stored()? else { return Ok(()) };
+        let Some(collection) = collection_id(&entry.key, &value) else { return Ok(()) };
+        let count = value.collection().map_or(0, |collection| collection.count);
+        let purge = Purge::Collection { collection, tag: value.tag(), count };
+        let (mut key, mut meaning) = (Vec::new(), Vec::new());
+        purge.encode_key(&mut key);
+        purge.encode_value(&mut meaning);
+        self.put(self.keyspaces().purges, &key, &meaning);
+        self.forget_expiry(&entry.key, &value);
+        Ok(())
+    }
+
+    /// Removes what `expiry` says of a collection.
+    pub(super) fn forget_expiry(&mut self, key: &Key, value: &Value<'_>) {
+        if let Some(record) = expiry_record(key, value) {
+            self.delete(self.keyspaces().expiry, &record.0);
+        }
+    }
+
+    /// Lets the key expire at `expires_at_ms` (0 = never).
+    pub(crate) fn set_expiry(&mut self, entry: &Entry, expires_at_ms: u64) -> Result<()> {
+        let Some(mut value) = entry.value()? else { return Ok(()) };
+        self.forget_expiry(&entry.key, &value);
+        match &mut value {
+            Value::String { expires_at_ms: at, .. } => *at = expires_at_ms,
+            collection => {
+                if let Some(collection) = collection.collection_mut() {
+                    collection.expires_at_ms = expires_at_ms;
+                }
+            }
+        }
+        self.note_expiry(&entry.key, &value);
+        self.put_value(&entry.key, &value);
+        Ok(())
+    }
+
+    /// Tells `expiry` when a collection expires, if it does.
+    pub(super) fn note_expiry(&mut self, key: &Key, value: &Value<'_>) {
+        if let Some((record, meaning)) = expiry_record(key, value) {
+            self.put(self.keyspaces().expiry, &record, &meaning);
+        }
+    }
+
+    /// The catalog learns that a collection may stand at `key`, unless it knows.
+    pub(super) fn expect_collection(&mut self, key: &Key) {
+        let bucket = key.bucket();
+        // A database that was flushed meanwhile needs no map: nobody writes to it any more.
+        let database = self.database_with_id(key.database);
+        if database.is_some_and(|database| database.collections.expect(bucket)) {
+            self.put_catalog(&CatalogRecord::Bucket { database: key.database, bucket });
+            self.buckets.push((key.database, bucket));
+        }
+    }
+}
+
+/// The record of `expiry` for a collection that expires.
+fn expiry_record(key: &Key, value: &Value<'_>) -> Option<(Vec<u8>, Vec<u8>)> {
+    let collection = value.collection().filter(|collection| collection.expires_at_ms != 0)?;
+    let user = UserKey::of(key.database, key.user())?;
+    let expiry =
+        Expiry { expires_at_ms: collection.expires_at_ms, key: user, generation: collection.generation };
+    let (mut record, mut meaning) = (Vec::new(), Vec::new());
+    expiry.encode_key(&mut record);
+    expiry.encode_value(&mut meaning);
+    Some((record, meaning))
+}
+
+/// Name of a type as `TYPE` answers it.
+pub(crate) fn type_name(tag: Tag) -> &'static str {
+    match tag {
+        Tag::String | Tag::ExpiringString | Tag::LongString => "string",
+        Tag::Hash => "hash",
+        Tag::List => "list",
+        Tag::Set => "set",
+        Tag::SortedSet => "zset",
+    }
+}

@@ -1,0 +1,62 @@
+//! Databases as wholes.
+
+use std::sync::Arc;
+
+use firn_format::datatype::{CatalogRecord, DatabaseId, Purge};
+
+use super::Transaction;
+use crate::failure::{Failure, Result};
+use crate::store::{Database, Databases};
+
+impl Transaction {
+    /// The database that `index` means, for this transaction.
+    pub(crate) fn database(&self, index: u32) -> Arc<Database> {
+        match &self.databases {
+            Some(databases) => Arc::clone(databases.get(index)),
+            None => Arc::clone(self.worker.shared.store.databases.load().get(index)),
+        }
+    }
+
+    /// The database with this identity; `None` if it was flushed.
+    pub(super) fn database_with_id(&self, id: DatabaseId) -> Option<Arc<Database>> {
+        match &self.databases {
+            Some(databases) => databases.with_id(id).cloned(),
+            None => self.worker.shared.store.databases.load().with_id(id).cloned(),
+        }
+    }
+
+    fn databases_mut(&mut self) -> &mut Databases {
+        let store = &self.worker.shared.store;
+        self.databases.get_or_insert_with(|| Databases::clone(&store.databases.load()))
+    }
+
+    /// Empties the database that `index` means: it gets a new identity, and the old one is purged. The catalog's lock
+    /// is held.
+    pub(crate) fn flush_database(&mut self, index: u32) -> Result<()> {
+        let databases = self.databases_mut();
+        let (old, new) = (databases.get(index).id, databases.next);
+        let next =
+            new.next().ok_or(Failure::new("ERR databases were flushed so often that no number is left"))?;
+        databases.next = next;
+        databases.set(index, Database::new(new));
+        self.put_catalog(&CatalogRecord::NextDatabase(next));
+        self.put_catalog(&CatalogRecord::DatabaseIndex { index, database: new });
+        let purge = Purge::Database(old);
+        let (mut key, mut meaning) = (Vec::new(), Vec::new());
+        purge.encode_key(&mut key);
+        purge.encode_value(&mut meaning);
+        self.put(self.keyspaces().purges, &key, &meaning);
+        Ok(())
+    }
+
+    /// Lets each of two indexes mean what the other did. The catalog's lock is held.
+    pub(crate) fn swap_databases(&mut self, first: u32, second: u32) {
+        let databases = self.databases_mut();
+        let (a, b) = (Arc::clone(databases.get(first)), Arc::clone(databases.get(second)));
+        let (a_id, b_id) = (a.id, b.id);
+        databases.set(first, b);
+        databases.set(second, a);
+        self.put_catalog(&CatalogRecord::DatabaseIndex { index: first, database: b_id });
+        self.put_catalog(&CatalogRecord::DatabaseIndex { index: second, database: a_id });
+    }
+}

@@ -1,0 +1,161 @@
+//! Strings, however long.
+//!
+//! Up to [`STRING_BYTES_MAX`] a string is all in its record; a longer one is a collection of fragments, of which a
+//! command reads and writes only those that it needs. A fragment that is missing or short is zeros to its end.
+
+use std::borrow::Cow;
+use std::ops::Range;
+
+use firn_engine::ScanRange;
+use firn_format::datatype::value::STRING_BYTES_MAX as RECORD_BYTES_MAX;
+use firn_format::datatype::{Field, Tag, Value};
+
+use super::{Collection, Entry, Transaction};
+use crate::failure::{Failure, Result};
+
+/// Longest string, as clients know it.
+pub(crate) const STRING_BYTES_MAX: usize = 512 << 20;
+
+impl Transaction {
+    /// Length of the string that stands there; `None` if the key does not exist.
+    ///
+    /// # Errors
+    /// `WRONGTYPE` if it is no string.
+    pub(crate) fn string_len(&self, entry: &Entry) -> Result<Option<usize>> {
+        match entry.value()? {
+            None => Ok(None),
+            Some(Value::String { bytes, .. }) => Ok(Some(bytes.len())),
+            Some(Value::LongString { collection, .. }) => Ok(Some(collection.count as usize)),
+            Some(_) => Err(Failure::WRONG_TYPE),
+        }
+    }
+
+    /// The string that stands there; `None` if the key does not exist.
+    ///
+    /// # Errors
+    /// `WRONGTYPE` if it is no string.
+    pub(crate) async fn string<'e>(&mut self, entry: &'e Entry) -> Result<Option<Cow<'e, [u8]>>> {
+        match self.string_len(entry)? {
+            None => Ok(None),
+            Some(len) => self.string_range(entry, 0..len).await.map(Some),
+        }
+    }
+
+    /// The part of the string that stands there, which has it.
+    pub(crate) async fn string_range<'e>(
+        &mut self,
+        entry: &'e Entry,
+        range: Range<usize>,
+    ) -> Result<Cow<'e, [u8]>> {
+        match entry.value()? {
+            Some(Value::String { bytes, .. }) => Ok(Cow::Borrowed(bytes.get(range).unwrap_or_default())),
+            Some(Value::LongString { .. }) => {
+                let Some(collection) = entry.collection(Tag::LongString)? else {
+                    return Ok(Cow::Borrowed(&[]));
+                };
+                self.fragments(&collection, range).await.map(Cow::Owned)
+            }
+            Some(_) => Err(Failure::WRONG_TYPE),
+            None => Ok(Cow::Borrowed(&[])),
+        }
+    }
+
+    async fn fragments(&mut self, collection: &Collection, range: Range<usize>) -> Result<Vec<u8>> {
+        let fragment_bytes = collection.fragment_bytes();
+        let mut string = vec![0; range.len()];
+        if range.is_empty() {
+            return Ok(string);
+        }
+        let first = (range.start / fragment_bytes) as u32;
+        let last = ((range.end - 1) / fragment_bytes) as u32;
+        let start = collection.field_key(Field::Fragment(first));
+        let mut end = collection.field_key(Field::Fragment(last));
+        end.push(0);
+        let mut cursor = self.scan(self.keyspaces().fields, ScanRange::between(&start, &end))?;
+        while let Some((key, fragment)) = cursor.next().await? {
+            let Field::Fragment(index) = collection.field_of(key)? else { continue };
+            let at = index as usize * fragment_bytes;
+            let from = range.start.max(at);
+            let to = range.end.min(at + fragment.len());
+            if from < to {
+                string[from - range.start..to - range.start].copy_from_slice(&fragment[from - at..to - at]);
+            }
+        }
+        Ok(string)
+    }
+
+    /// Lets a string stand at the key, whatever stood there, to expire at `expires_at_ms` (0 = never).
+    ///
+    /// # Errors
+    /// Longer than [`STRING_BYTES_MAX`].
+    pub(crate) async fn set_string(&mut self, entry: &Entry, bytes: &[u8], expires_at_ms: u64) -> Result<()> {
+        if bytes.len() <= RECORD_BYTES_MAX {
+            return self.put_string_record(entry, bytes, expires_at_ms);
+        }
+        if bytes.len() > STRING_BYTES_MAX {
+            return Err(Failure::TOO_LONG_STRING);
+        }
+        let mut collection = self.create(entry, Tag::LongString).await?;
+        self.write_fragments(&mut collection, 0, bytes, expires_at_ms).await
+    }
+
+    /// Writes `bytes` into the string from `offset` on, with zeros in front where there was nothing; how long it is then.
+    /// When it expires stays.
+    ///
+    /// # Errors
+    /// `WRONGTYPE` if no string stands there; longer than [`STRING_BYTES_MAX`].
+    pub(crate) async fn write_string(&mut self, entry: &Entry, offset: usize, bytes: &[u8]) -> Result<usize> {
+        let old_len = self.string_len(entry)?.unwrap_or(0);
+        let end = offset.checked_add(bytes.len()).filter(|end| *end <= STRING_BYTES_MAX);
+        let len = end.ok_or(Failure::TOO_LONG_STRING)?.max(old_len);
+        let expires_at_ms = entry.expires_at_ms()?;
+        if let Some(Value::LongString { .. }) = entry.value()? {
+            if let Some(mut collection) = entry.collection(Tag::LongString)? {
+                self.write_fragments(&mut collection, offset, bytes, expires_at_ms).await?;
+            }
+            return Ok(len);
+        }
+        let mut string = self.string(entry).await?.unwrap_or_default().into_owned();
+        if len <= RECORD_BYTES_MAX {
+            string.resize(len, 0);
+            string[offset..offset + bytes.len()].copy_from_slice(bytes);
+            self.put_string_record(entry, &string, expires_at_ms)?;
+        } else {
+            // It outgrows its record: what it was goes into the first fragments.
+            let mut collection = self.create(entry, Tag::LongString).await?;
+            self.write_fragments(&mut collection, 0, &string, expires_at_ms).await?;
+            self.write_fragments(&mut collection, offset, bytes, expires_at_ms).await?;
+        }
+        Ok(len)
+    }
+
+    async fn write_fragments(
+        &mut self,
+        collection: &mut Collection,
+        offset: usize,
+        mut bytes: &[u8],
+        expires_at_ms: u64,
+    ) -> Result<()> {
+        let fragment_bytes = collection.fragment_bytes();
+        let len = collection.count().max((offset + bytes.len()) as u64);
+        let mut at = offset;
+        while !bytes.is_empty() {
+            let within = at % fragment_bytes;
+            let (piece, rest) = bytes.split_at(bytes.len().min(fragment_bytes - within));
+            let field = Field::Fragment((at / fragment_bytes) as u32);
+            if piece.len() == fragment_bytes {
+                self.put_field(collection, field, piece);
+            } else {
+                let mut fragment = self.field(collection, field).await?.unwrap_or_default();
+                fragment.resize(fragment.len().max(within + piece.len()), 0);
+                fragment[within..within + piece.len()].copy_from_slice(piece);
+                self.put_field(collection, field, &fragment);
+            }
+            (at, bytes) = (at + piece.len(), rest);
+        }
+        collection.set_count(len);
+        self.set_collection_expiry(collection, expires_at_ms);
+        self.save(collection);
+        Ok(())
+    }
+}

@@ -1,0 +1,243 @@
+//! What a command reads and writes: one command's, or everything of an EXEC or a script.
+//!
+//! ```text
+//!   locks ─► Transaction ─ reads ─► own writes, then the engine
+//!                │           (get, entry, collection, scan)
+//!                └─ writes ─► one batch ─► commit ─► watchers and waiting clients are told
+//! ```
+//! Reads see the transaction's own writes. Nothing is written before [`Transaction::commit`], and then all of it at
+//! once; a transaction that is dropped has done nothing. Nobody here locks: who may write holds the locks of every key
+//! it names, and reads the latest state under them; who only reads sees one moment.
+
+mod own;
+mod key;
+mod cursor;
+mod entry;
+mod collection;
+mod long_string;
+mod copy;
+mod flush;
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use firn_engine::{Batch, KeyspaceId, Op, OpKind, ReadAt, Snapshot};
+use firn_format::datatype::{Bucket, CatalogRecord, DatabaseId, Generation};
+
+use crate::failure::{Failure, Result};
+use crate::store::{Databases, Keyspaces, NextGeneration};
+use crate::worker::Worker;
+
+pub(crate) use collection::Collection;
+pub(crate) use cursor::Cursor;
+pub(crate) use entry::{Entry, decode_value, type_name};
+pub(crate) use key::{Key, encode_key};
+pub(crate) use long_string::STRING_BYTES_MAX;
+use own::OwnWrites;
+
+/// Milliseconds for which the engine keeps a string that has expired: what has expired is decided here, by one clock.
+const EXPIRY_GRACE_MS: u64 = 60_000;
+
+/// What reads see.
+#[derive(Debug)]
+enum View {
+    /// The latest state; the locks of all keys are held.
+    Locked,
+    /// One moment, which the first read chooses.
+    Moment(Option<Snapshot>),
+}
+
+/// Reads and writes that belong together.
+///
+/// Owned by the task that runs the command.
+pub(crate) struct Transaction {
+    worker: Rc<Worker>,
+    view: View,
+    own: OwnWrites,
+    /// The time it happens at, for everything that expires.
+    now_ms: u64,
+    /// Keys that changed, for those who watch or wait for them.
+    touched: Vec<Vec<u8>>,
+    /// Buckets that the batch tells the catalog of.
+    buckets: Vec<(DatabaseId, Bucket)>,
+    /// What the indexes mean once it is written.
+    databases: Option<Databases>,
+}
+
+impl Transaction {
+    /// One that may write: the caller holds the locks of every key it will name, until it is committed or dropped.
+    pub(crate) fn locked(worker: &Rc<Worker>) -> Self {
+        Self::new(worker, View::Locked)
+    }
+
+    /// One that only reads, as of one moment.
+    pub(crate) fn reading(worker: &Rc<Worker>) -> Self {
+        Self::new(worker, View::Moment(None))
+    }
+
+    fn new(worker: &Rc<Worker>, view: View) -> Self {
+        Self {
+            worker: Rc::clone(worker),
+            view,
+            own: OwnWrites::default(),
+            now_ms: worker.now_ms(),
+            touched: Vec::new(),
+            buckets: Vec::new(),
+            databases: None,
+        }
+    }
+
+    /// The time it happens at, in milliseconds since the Unix epoch.
+    pub(crate) fn now_ms(&self) -> u64 {
+        self.now_ms
+    }
+
+    /// Where things lie.
+    pub(crate) fn keyspaces(&self) -> Keyspaces {
+        self.worker.shared.store.keyspaces
+    }
+
+    /// Whether it may write.
+    pub(crate) fn is_locked(&self) -> bool {
+        matches!(self.view, View::Locked)
+    }
+
+    /// The value at the engine's key `key`.
+    pub(crate) async fn get(&mut self, keyspace: KeyspaceId, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        if let Some(value) = self.own.get(keyspace, key) {
+            return Ok(value.map(<[u8]>::to_vec));
+        }
+        self.choose_moment()?;
+        let mut value = Vec::new();
+        let is_found = self.worker.get_at(read_at(&self.view), keyspace, key, &mut value).await?;
+        Ok(is_found.then_some(value))
+    }
+
+    /// The values at the engine's keys `keys`.
+    pub(crate) async fn multi_get(
+        &mut self,
+        keyspace: KeyspaceId,
+        keys: &[&[u8]],
+    ) -> Result<Vec<Option<Vec<u8>>>> {
+        self.choose_moment()?;
+        let values = self.worker.multi_get(read_at(&self.view), keyspace, keys).await?;
+        let mut found: Vec<Option<Vec<u8>>> = values.iter().map(|value| value.map(<[u8]>::to_vec)).collect();
+        for (found, key) in found.iter_mut().zip(keys) {
+            if let Some(own) = self.own.get(keyspace, key) {
+                *found = own.map(<[u8]>::to_vec);
+            }
+        }
+        Ok(found)
+    }
+
+    /// Sets the engine's key `key`.
+    pub(crate) fn put(&mut self, keyspace: KeyspaceId, key: &[u8], value: &[u8]) {
+        self.own.push(Op { keyspace, kind: OpKind::Put, key, value, expires_at_ms: 0 });
+    }
+
+    /// Removes the engine's key `key`.
+    pub(crate) fn delete(&mut self, keyspace: KeyspaceId, key: &[u8]) {
+        self.own.push(Op { keyspace, kind: OpKind::Delete, key, value: &[], expires_at_ms: 0 });
+    }
+
+    /// Puts `record` into the catalog.
+    fn put_catalog(&mut self, record: &CatalogRecord<'_>) {
+        let (mut key, mut value) = (Vec::new(), Vec::new());
+        record.encode_key(&mut key);
+        record.encode_value(&mut value);
+        self.put(self.keyspaces().catalog, &key, &value);
+    }
+
+    fn choose_moment(&mut self) -> Result<()> {
+        if let View::Moment(moment @ None) = &mut self.view {
+            *moment = Some(self.worker.shared.store.engine.snapshot()?);
+        }
+        Ok(())
+    }
+
+    /// A number for a new collection.
+    async fn generation(&self) -> Result<Generation> {
+        let generations = &self.worker.shared.store.generations;
+        loop {
+            match generations.next() {
+                NextGeneration::Given(generation) => return Ok(generation),
+                NextGeneration::Wait => self.worker.pause().await,
+                NextGeneration::Raise(ceiling) => {
+                    let mut batch = Batch::new();
+                    let (mut key, mut value) = (Vec::new(), Vec::new());
+                    CatalogRecord::Ceiling(ceiling).encode_key(&mut key);
+                    CatalogRecord::Ceiling(ceiling).encode_value(&mut value);
+                    batch.put(self.keyspaces().catalog, &key, &value);
+                    let raise = RaiseGuard { generations, ceiling: None };
+                    self.worker.write(&batch).await?;
+                    RaiseGuard { ceiling: Some(ceiling), ..raise }.done();
+                }
+            }
+        }
+    }
+
+    /// The user's key changed: whoever watches it or waits for it is told once that is written.
+    pub(crate) fn touch(&mut self, key: &Key) {
+        if self.worker.shared.is_any_key_observed()
+            && self.touched.last().is_none_or(|last| last != key.bytes())
+        {
+            self.touched.push(key.bytes().to_vec());
+        }
+    }
+
+    /// Writes everything and returns once that is acknowledged.
+    ///
+    /// # Errors
+    /// What the engine says: nothing was written then, or (after a failed sync) nobody knows.
+    pub(crate) async fn commit(&mut self) -> Result<()> {
+        if self.own.is_empty() {
+            return Ok(());
+        }
+        if !self.is_locked() {
+            return Err(Failure::of("ERR a command that only reads has written: this is a bug".into()));
+        }
+        let worker = Rc::clone(&self.worker);
+        worker.write(self.own.batch()).await?;
+        self.own.clear();
+        let store = &worker.shared.store;
+        for (id, bucket) in self.buckets.drain(..) {
+            if let Some(database) = store.databases.load().with_id(id) {
+                database.collections.record(bucket);
+            }
+        }
+        if let Some(databases) = self.databases.take() {
+            let before = store.databases.swap(Arc::new(databases));
+            let changed = store.databases.load().changed_since(&before);
+            for waiter in worker.shared.observers.databases_changed(&changed) {
+                worker.shared.look(waiter);
+            }
+        }
+        for key in self.touched.drain(..) {
+            worker.shared.key_changed(&key);
+        }
+        Ok(())
+    }
+}
+
+/// Says that nobody raises the ceiling any more, also when the task is dropped while it does.
+struct RaiseGuard<'g> {
+    generations: &'g crate::store::Generations,
+    ceiling: Option<Generation>,
+}
+
+impl RaiseGuard<'_> {
+    fn done(self) {}
+}
+
+impl Drop for RaiseGuard<'_> {
+    fn drop(&mut self) {
+        self.generations.raised(self.ceiling);
+    }
+}
+
+fn read_at(view: &View) -> ReadAt<'_> {
+    match view {
+        View::Locked | View::Moment(None) => ReadAt::Latest,
+        View::Moment(Some(snapshot)) => ReadAt::Snapshot(snapshot),
+    }
+}

@@ -1,0 +1,227 @@
+//! What tasks wait for.
+
+use std::future::poll_fn;
+use std::rc::Rc;
+use std::task::Poll;
+
+use firn_engine::{
+    Batch, BatchLimit, Completion, Error, KeyLocks, KeyspaceId, Outcome, ReadAt, Scan, ScanBatch, ScanRange,
+    Ticket, Values, WriteOptions,
+};
+
+use super::Worker;
+use crate::client::Client;
+use crate::failure::{Failure, Result};
+use crate::net::Received;
+
+/// The client.
+impl Worker {
+    /// Appends what the client sends next to `input`; `false` when it sends no more.
+    pub(crate) async fn receive(&self, client: &Rc<Client>, input: &mut Vec<u8>) -> bool {
+        self.mark_dirty(client);
+        if self.sockets.borrow().is_readable(client.id) {
+            // More than was read at once: others come first.
+            self.turn(client).await;
+        }
+        poll_fn(|_| match self.sockets.borrow_mut().receive(client.id, input) {
+            Received::Bytes(_) => Poll::Ready(true),
+            // Somebody else has ended the connection.
+            Received::Nothing if client.is_closing.get() => Poll::Ready(false),
+            Received::Nothing => Poll::Pending,
+            Received::End => Poll::Ready(false),
+        })
+        .await
+    }
+
+    /// Sends what the client has not been sent, and waits until it has read most of it.
+    pub(crate) async fn drained(&self, client: &Rc<Client>) {
+        let unread_bytes_max = self.shared.settings.unread_bytes_max;
+        self.turn(client).await;
+        poll_fn(|_| match client.output.borrow().len() <= unread_bytes_max {
+            true => Poll::Ready(()),
+            false => Poll::Pending,
+        })
+        .await;
+    }
+
+    /// Sends what the client has not been sent, and lets everybody else have a turn.
+    pub(crate) async fn turn(&self, client: &Rc<Client>) {
+        self.mark_dirty(client);
+        self.pause().await;
+    }
+
+    /// Lets everybody else have a turn.
+    pub(crate) async fn pause(&self) {
+        self.tasks.wake(self.tasks.current());
+        let mut had_turn = false;
+        poll_fn(|_| match std::mem::replace(&mut had_turn, true) {
+            true => Poll::Ready(()),
+            false => Poll::Pending,
+        })
+        .await;
+    }
+
+    /// Waits until the client is told to look at its keys (`true`), or for nothing more: the clock says
+    /// `until_ms` (of [`monotonic_ms`](Self::monotonic_ms); `None` = never), or the client is gone.
+    pub(crate) async fn told_to_look(&self, client: &Rc<Client>, until_ms: Option<u64>) -> bool {
+        let task = self.tasks.current();
+        if let Some(until_ms) = until_ms {
+            self.timers.borrow_mut().insert((until_ms, task));
+        }
+        let is_told = poll_fn(|_| {
+            let is_over = until_ms.is_some_and(|until_ms| self.monotonic_ms() >= until_ms);
+            match client.is_told_to_look.replace(false) {
+                true => Poll::Ready(true),
+                false if is_over || client.is_closing.get() || client.is_unblocked.get().is_some() => {
+                    Poll::Ready(false)
+                }
+                false if self.sockets.borrow().is_hung_up(client.id) => Poll::Ready(false),
+                false => Poll::Pending,
+            }
+        })
+        .await;
+        if let Some(until_ms) = until_ms {
+            self.timers.borrow_mut().remove(&(until_ms, task));
+        }
+        is_told
+    }
+
+    /// Waits until the clock says `until_ms` (of [`monotonic_ms`](Self::monotonic_ms)).
+    pub(crate) async fn sleep_until(&self, until_ms: u64) {
+        let timer = (until_ms, self.tasks.current());
+        self.timers.borrow_mut().insert(timer);
+        poll_fn(|_| match self.monotonic_ms() >= until_ms {
+            true => Poll::Ready(()),
+            false => Poll::Pending,
+        })
+        .await;
+        self.timers.borrow_mut().remove(&timer);
+    }
+
+    /// Milliseconds since some moment, which never go back.
+    pub(crate) fn monotonic_ms(&self) -> u64 {
+        self.shared.store.clock.now().as_millis() as u64
+    }
+
+    /// Milliseconds since the Unix epoch, as of the beginning of this round.
+    pub(crate) fn now_ms(&self) -> u64 {
+        self.now_ms.get()
+    }
+}
+
+/// The engine.
+impl Worker {
+    /// Waits for the completion of `ticket`.
+    async fn completion(&self, ticket: Ticket) -> Completion {
+        self.waiting.borrow_mut().insert(ticket, self.tasks.current());
+        poll_fn(|_| match self.arrived.borrow_mut().remove(&ticket) {
+            Some(completion) => Poll::Ready(completion),
+            None => Poll::Pending,
+        })
+        .await
+    }
+
+    /// Whether `key` has a value, which is in `out` then.
+    #[inline]
+    pub(crate) async fn get_at(
+        &self,
+        at: ReadAt<'_>,
+        keyspace: KeyspaceId,
+        key: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Result<bool> {
+        let outcome = self.session.borrow_mut().get(at, keyspace, key, out)?;
+        match outcome {
+            Outcome::Done(found) => Ok(found),
+            Outcome::Pending(ticket) => match self.completion(ticket).await {
+                Completion::Value(Some(value)) => {
+                    *out = value;
+                    Ok(true)
+                }
+                Completion::Value(None) => Ok(false),
+                other => Err(unexpected(other)),
+            },
+        }
+    }
+
+    /// Values of `keys` as of one moment.
+    pub(crate) async fn multi_get(
+        &self,
+        at: ReadAt<'_>,
+        keyspace: KeyspaceId,
+        keys: &[&[u8]],
+    ) -> Result<Values> {
+        let mut values = Values::new();
+        let outcome = self.session.borrow_mut().multi_get(at, keyspace, keys, &mut values)?;
+        match outcome {
+            Outcome::Done(()) => Ok(values),
+            Outcome::Pending(ticket) => match self.completion(ticket).await {
+                Completion::Values(values) => Ok(values),
+                other => Err(unexpected(other)),
+            },
+        }
+    }
+
+    /// Opens a scan.
+    pub(crate) fn scan(
+        &self,
+        at: ReadAt<'_>,
+        keyspace: KeyspaceId,
+        range: ScanRange,
+    ) -> Result<Box<dyn Scan>> {
+        Ok(self.session.borrow_mut().scan(at, keyspace, range)?)
+    }
+
+    /// The next records of `scan`, which this worker's session has opened.
+    pub(crate) async fn next_batch(
+        &self,
+        scan: &mut dyn Scan,
+        limit: BatchLimit,
+        out: &mut ScanBatch,
+    ) -> Result<()> {
+        match scan.next_batch(limit, out)? {
+            Outcome::Done(()) => Ok(()),
+            Outcome::Pending(ticket) => match self.completion(ticket).await {
+                Completion::Scanned(batch) => {
+                    *out = batch;
+                    Ok(())
+                }
+                other => Err(unexpected(other)),
+            },
+        }
+    }
+
+    /// Writes `batch`, which may be empty.
+    pub(crate) async fn write(&self, batch: &Batch) -> Result<()> {
+        if batch.is_empty() {
+            return Ok(());
+        }
+        let outcome = self.session.borrow_mut().write(batch, WriteOptions::default())?;
+        match outcome {
+            Outcome::Done(_) => Ok(()),
+            Outcome::Pending(ticket) => match self.completion(ticket).await {
+                Completion::Written(_) => Ok(()),
+                other => Err(unexpected(other)),
+            },
+        }
+    }
+
+    /// Locks `keys` against every other command that may write them.
+    pub(crate) async fn lock(&self, keys: &[(KeyspaceId, &[u8])]) -> Result<KeyLocks> {
+        let outcome = self.session.borrow_mut().lock(keys);
+        match outcome {
+            Outcome::Done(locks) => Ok(locks),
+            Outcome::Pending(ticket) => match self.completion(ticket).await {
+                Completion::Locked(locks) => Ok(locks),
+                other => Err(unexpected(other)),
+            },
+        }
+    }
+}
+
+fn unexpected(completion: Completion) -> Failure {
+    match completion {
+        Completion::Failed(error) => error.into(),
+        other => Error::bug(format!("an operation completed as {other:?}")).into(),
+    }
+}

@@ -1,0 +1,134 @@
+//! The same commands to Firn and to a real redis-server, whose replies must be the same.
+//!
+//! Commands are drawn at random from templates over few keys, so that types meet, keys vanish and errors happen. A template
+//! is a line of words, some of which stand for something drawn:
+//!
+//! ```text
+//!   K     a key of any type           I     a small integer, sometimes none
+//!   M     a member or field           F     a number with a fraction, sometimes none
+//!   V     a value                     P     a pattern
+//!   A|B   one of these words          [..]  what is in brackets, or not
+//! ```
+
+mod server;
+mod template;
+mod strings;
+
+use fastrand::Rng;
+use firn_protocol::resp::Value;
+
+use crate::client::{Client, Served};
+use server::RedisServer;
+
+/// Whether the elements of a reply have an order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Order {
+    Same,
+    Any,
+}
+
+/// A command with what is drawn left open.
+struct Template {
+    text: &'static str,
+    order: Order,
+}
+
+/// Replies come in the same order.
+const fn same(text: &'static str) -> Template {
+    Template { text, order: Order::Same }
+}
+
+/// The elements of the reply have no order.
+const fn unordered(text: &'static str) -> Template {
+    Template { text, order: Order::Any }
+}
+
+/// Commands that every type is tested with.
+const KEYS: &[Template] = &[
+    same("DEL K"),
+    same("DEL K K"),
+    same("EXISTS K K"),
+    same("TYPE K"),
+    same("RENAME K K"),
+    same("RENAMENX K K"),
+    same("COPY K K [REPLACE]"),
+    same("COPY K K DB 3 [REPLACE]"),
+    same("MOVE K 3"),
+    same("PEXPIRE K 1000000 [NX|XX|GT|LT]"),
+    same("EXPIRE K 100000000 [NX|XX|GT|LT]"),
+    same("EXPIREAT K 33000000000"),
+    same("EXPIRETIME K"),
+    same("PERSIST K"),
+    same("EXPIRE K -1"),
+    same("TOUCH K K"),
+    same("UNLINK K"),
+    same("DBSIZE"),
+    unordered("KEYS *"),
+    same("SET K V"),
+    same("GET K"),
+    same("STRLEN K"),
+    same("INCR K"),
+];
+
+/// Draws `count` commands from `templates` and from [`KEYS`], and compares every reply.
+fn compare(seed: u64, templates: &[Template], count: usize) {
+    let redis = RedisServer::start();
+    let served = Served::start(2);
+    let (mut theirs, mut ours) = (redis.connect(), served.connect());
+    for protocol in ["2", "3"] {
+        for client in [&mut theirs, &mut ours] {
+            client.say("FLUSHALL");
+        }
+        let mut rng = Rng::with_seed(seed);
+        let mut said: Vec<String> = Vec::new();
+        if protocol == "3" && !speaks_resp3(&mut theirs, &mut ours) {
+            return;
+        }
+        for _ in 0..count {
+            let pool = if rng.u8(..) < 60 { KEYS } else { templates };
+            let template = &pool[rng.usize(..pool.len())];
+            let words = template::draw(template.text, &mut rng);
+            said.push(template::shown(&words));
+            let expected = arranged(theirs.call(&words), template.order);
+            let found = arranged(ours.call(&words), template.order);
+            if expected != found {
+                let from = said.len().saturating_sub(25);
+                panic!(
+                    "seed {seed}, RESP{protocol}, command {}:\n{}\nRedis: {expected:?}\nFirn:  {found:?}",
+                    said.len(),
+                    said[from..].join("\n"),
+                );
+            }
+        }
+    }
+}
+
+fn speaks_resp3(theirs: &mut Client, ours: &mut Client) -> bool {
+    theirs.say("HELLO 3");
+    !matches!(ours.say("HELLO 3"), Value::Error(_))
+}
+
+/// A reply in which what has no order has been put into one.
+fn arranged(reply: Value, order: Order) -> Value {
+    let sorted = |mut values: Vec<Value>| {
+        values.sort_by_cached_key(|value| format!("{value:?}"));
+        values
+    };
+    match (reply, order) {
+        (Value::Array(values), Order::Any) => Value::Array(sorted(values)),
+        (Value::Set(values), _) => Value::Set(sorted(values)),
+        (Value::Map(mut pairs), _) => {
+            pairs.sort_by_cached_key(|pair| format!("{pair:?}"));
+            Value::Map(pairs)
+        }
+        (other, _) => other,
+    }
+}
+
+/// The seed of a random test: one that changes, unless `FIRN_SEED` says which.
+fn seed() -> u64 {
+    std::env::var("FIRN_SEED")
+        .ok()
+        .and_then(|text| text.parse().ok())
+        .unwrap_or_else(|| fastrand::u64(..1 << 32))
+}

@@ -1,0 +1,42 @@
+use super::{Template, compare, same, seed};
+
+const STRINGS: &[Template] = &[
+    same("SET K V"),
+    same("SET K V [NX|XX] [GET]"),
+    same("SET K V [NX|XX|GET|KEEPTTL] [EX 100000] [KEEPTTL]"),
+    same("SET K V EX 0|-1|abc|9223372036854775807|100000"),
+    same("SET K V PXAT 33000000000000"),
+    same("SETEX K 0|-1|abc|9223372036854775807|100000 V"),
+    same("PSETEX K 1000000 V"),
+    same("SETNX K V"),
+    same("GETSET K V"),
+    same("GETDEL K"),
+    same("GETEX K [PERSIST]"),
+    same("GETEX K EXAT 33000000000"),
+    same("GET K"),
+    same("MGET K K K"),
+    same("MSET K V K V"),
+    same("MSETNX K V K V"),
+    same("MSET K V K"),
+    same("APPEND K V"),
+    same("STRLEN K"),
+    same("GETRANGE K I I"),
+    same("GETRANGE K 16380 70000"),
+    same("SETRANGE K I V"),
+    same("SETRANGE K 65530 V"),
+    same("SETRANGE K 200000 V"),
+    same("INCR K"),
+    same("DECR K"),
+    same("INCRBY K I"),
+    same("DECRBY K I"),
+    same("INCRBYFLOAT K F"),
+    same("SUBSTR K I I"),
+    same("EXPIRETIME K"),
+    same("SET K"),
+    same("GET K K"),
+];
+
+#[test]
+fn strings_answer_as_in_redis() {
+    compare(seed(), STRINGS, 6000);
+}
