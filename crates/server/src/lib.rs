@@ -28,11 +28,13 @@ mod net;
 mod task;
 mod client;
 mod observers;
+mod purge_queue;
 mod worker;
 mod serve;
 mod failure;
 mod transaction;
 mod execute;
+mod duty;
 mod listen;
 
 pub use listen::Server;

@@ -9,6 +9,7 @@ use firn::Db;
 use firn::storage::{Clock, Spawn, SystemClock, ThreadSpawn};
 
 use crate::observers::Observers;
+use crate::purge_queue::PurgeQueue;
 use crate::settings::ServeSettings;
 use crate::store::Store;
 use crate::worker::{Mailbox, Message, Shared, Worker};
@@ -47,6 +48,7 @@ impl Server {
         let shared = Arc::new(Shared {
             store,
             observers: Observers::default(),
+            purges: PurgeQueue::new(),
             settings,
             mailboxes,
             client_count: AtomicUsize::new(0),

@@ -15,9 +15,11 @@ use std::time::Duration;
 use firn_engine::{Completion, Session, Ticket};
 
 use crate::client::Client;
+use crate::duty;
 use crate::execute::unwatch;
 use crate::net::{Alarm, Event, Sent, Sockets};
 use crate::observers::{Observers, Waiter};
+use crate::purge_queue::PurgeQueue;
 use crate::serve::serve;
 use crate::settings::ServeSettings;
 use crate::store::Store;
@@ -28,6 +30,7 @@ use crate::task::Tasks;
 pub(crate) struct Shared {
     pub(crate) store: Store,
     pub(crate) observers: Observers,
+    pub(crate) purges: PurgeQueue,
     pub(crate) settings: ServeSettings,
     pub(crate) mailboxes: Vec<Mailbox>,
     pub(crate) client_count: AtomicUsize,
@@ -53,6 +56,9 @@ impl Shared {
         self.mailboxes[waiter.worker].send(Message::Look { id: waiter.id, number: waiter.number });
     }
 }
+
+/// Number of the task that does what is to be done between requests.
+const DUTY: u32 = 0;
 
 /// How others reach a worker.
 #[derive(Debug)]
@@ -97,7 +103,10 @@ pub(crate) struct Worker {
     session: RefCell<Box<dyn Session>>,
     sockets: RefCell<Sockets>,
     tasks: Tasks,
+    /// By number; the first is never a client's.
     clients: RefCell<Vec<Option<Rc<Client>>>>,
+    /// Numbers that no client has.
+    free: RefCell<Vec<u32>>,
     /// Clients whose output waits to be sent.
     dirty: RefCell<Vec<Rc<Client>>>,
     /// Which task waits for which ticket.
@@ -126,7 +135,8 @@ impl Worker {
             session: RefCell::new(session),
             sockets: RefCell::new(sockets),
             tasks: Tasks::default(),
-            clients: RefCell::default(),
+            clients: RefCell::new(vec![None]),
+            free: RefCell::default(),
             dirty: RefCell::default(),
             waiting: RefCell::default(),
             arrived: RefCell::default(),
@@ -145,6 +155,9 @@ impl Worker {
 
     /// Serves until told to stop.
     pub(crate) fn run(self: &Rc<Self>) -> io::Result<()> {
+        if self.index == 0 {
+            self.tasks.add(DUTY, Box::pin(duty::run(Rc::clone(self))));
+        }
         let mailbox = &self.shared.mailboxes[self.index];
         let waker = Waker::from(Arc::clone(&mailbox.alarm));
         while !self.is_stopping.get() {
@@ -281,13 +294,13 @@ impl Worker {
     fn begin(self: &Rc<Self>, stream: TcpStream) {
         let id = {
             let mut clients = self.clients.borrow_mut();
-            let free = clients.iter().position(Option::is_none).unwrap_or_else(|| {
+            let free = self.free.borrow_mut().pop().unwrap_or_else(|| {
                 clients.push(None);
-                clients.len() - 1
+                clients.len() as u32 - 1
             });
             let number = self.shared.next_client.fetch_add(1, Ordering::Relaxed) + 1;
-            clients[free] = Some(Rc::new(Client::new(free as u32, number)));
-            free as u32
+            clients[free as usize] = Some(Rc::new(Client::new(free, number)));
+            free
         };
         if self.sockets.borrow_mut().adopt(id, stream).is_err() {
             return self.forget(id);
@@ -312,6 +325,7 @@ impl Worker {
             unwatch(self, &client);
         }
         self.clients.borrow_mut()[id as usize] = None;
+        self.free.borrow_mut().push(id);
         self.shared.client_count.fetch_sub(1, Ordering::Relaxed);
         self.shared.mailboxes[self.index].client_count.fetch_sub(1, Ordering::Relaxed);
     }

@@ -116,9 +116,10 @@ fn set_options(call: &Call<'_>) -> Result<SetOptions> {
             b"xx" if !options.only_new => options.only_existing = true,
             b"get" => options.answers_old = true,
             b"keepttl" if options.expires_at_ms == 0 => options.keeps_expiry = true,
-            word @ (b"ex" | b"px" | b"exat" | b"pxat") if !options.keeps_expiry
-                && options.expires_at_ms == 0
-                && index + 1 < call.arguments.len() =>
+            word @ (b"ex" | b"px" | b"exat" | b"pxat")
+                if !options.keeps_expiry
+                    && options.expires_at_ms == 0
+                    && index + 1 < call.arguments.len() =>
             {
                 let kind = Deadline::of_word(word).ok_or(Failure::SYNTAX)?;
                 index += 1;

@@ -28,7 +28,7 @@ impl Entry {
     }
 
     /// The same, also if it has expired.
-    pub(super) fn stored(&self) -> Result<Option<Value<'_>>> {
+    pub(crate) fn stored(&self) -> Result<Option<Value<'_>>> {
         self.record.as_deref().map(decode_value).transpose()
     }
 
@@ -123,11 +123,7 @@ impl Transaction {
         let Some(value) = entry.stored()? else { return Ok(()) };
         let Some(collection) = collection_id(&entry.key, &value) else { return Ok(()) };
         let count = value.collection().map_or(0, |collection| collection.count);
-        let purge = Purge::Collection { collection, tag: value.tag(), count };
-        let (mut key, mut meaning) = (Vec::new(), Vec::new());
-        purge.encode_key(&mut key);
-        purge.encode_value(&mut meaning);
-        self.put(self.keyspaces().purges, &key, &meaning);
+        self.put_purge(&Purge::Collection { collection, tag: value.tag(), count });
         self.forget_expiry(&entry.key, &value);
         Ok(())
     }

@@ -41,11 +41,7 @@ impl Transaction {
         databases.set(index, Database::new(new));
         self.put_catalog(&CatalogRecord::NextDatabase(next));
         self.put_catalog(&CatalogRecord::DatabaseIndex { index, database: new });
-        let purge = Purge::Database(old);
-        let (mut key, mut meaning) = (Vec::new(), Vec::new());
-        purge.encode_key(&mut key);
-        purge.encode_value(&mut meaning);
-        self.put(self.keyspaces().purges, &key, &meaning);
+        self.put_purge(&Purge::Database(old));
         Ok(())
     }
 

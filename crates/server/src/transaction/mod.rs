@@ -22,9 +22,10 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use firn_engine::{Batch, KeyspaceId, Op, OpKind, ReadAt, Snapshot};
-use firn_format::datatype::{Bucket, CatalogRecord, DatabaseId, Generation};
+use firn_format::datatype::{Bucket, CatalogRecord, DatabaseId, Generation, Purge};
 
 use crate::failure::{Failure, Result};
+use crate::purge_queue::PurgeRecord;
 use crate::store::{Databases, Keyspaces, NextGeneration};
 use crate::worker::Worker;
 
@@ -58,6 +59,8 @@ pub(crate) struct Transaction {
     now_ms: u64,
     /// Keys that changed, for those who watch or wait for them.
     touched: Vec<Vec<u8>>,
+    /// What the batch leaves to be purged.
+    purges: Vec<PurgeRecord>,
     /// Buckets that the batch tells the catalog of.
     buckets: Vec<(DatabaseId, Bucket)>,
     /// What the indexes mean once it is written.
@@ -82,6 +85,7 @@ impl Transaction {
             own: OwnWrites::default(),
             now_ms: worker.now_ms(),
             touched: Vec::new(),
+            purges: Vec::new(),
             buckets: Vec::new(),
             databases: None,
         }
@@ -155,6 +159,15 @@ impl Transaction {
         Ok(())
     }
 
+    /// Leaves something to be purged once it is written.
+    fn put_purge(&mut self, purge: &Purge) {
+        let (mut key, mut meaning) = (Vec::new(), Vec::new());
+        purge.encode_key(&mut key);
+        purge.encode_value(&mut meaning);
+        self.put(self.keyspaces().purges, &key, &meaning);
+        self.purges.push((key, meaning));
+    }
+
     /// A number for a new collection.
     async fn generation(&self) -> Result<Generation> {
         let generations = &self.worker.shared.store.generations;
@@ -211,6 +224,9 @@ impl Transaction {
             for waiter in worker.shared.observers.databases_changed(&changed) {
                 worker.shared.look(waiter);
             }
+        }
+        for purge in self.purges.drain(..) {
+            worker.shared.purges.push(purge);
         }
         for key in self.touched.drain(..) {
             worker.shared.key_changed(&key);

@@ -5,6 +5,8 @@ use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::Duration;
 
+use firn_engine::ScanRange;
+use firn_format::datatype::KEYSPACES;
 use firn_protocol::resp::{Value, decode};
 use firn_server::{ServeSettings, Server};
 use tempfile::TempDir;
@@ -29,6 +31,17 @@ impl Served {
         let db = Arc::new(firn::Db::open(dir.path()).expect("a database"));
         let server = Server::start(Arc::clone(&db), ServeSettings { port: 0, ..settings }).expect("a server");
         Self { server, db, dir }
+    }
+
+    /// How many records a keyspace of the engine has.
+    pub(crate) fn records(&self, keyspace: &str) -> usize {
+        let id = self.db.keyspace(keyspace).expect("it is there");
+        self.db.in_keyspace(id).scan(ScanRange::all()).expect("a scan").count()
+    }
+
+    /// The same, of all of them.
+    pub(crate) fn counts(&self) -> Vec<(&'static str, usize)> {
+        KEYSPACES.iter().map(|name| (*name, self.records(name))).collect()
     }
 
     /// Ends it, and serves the same folder again.

@@ -3,5 +3,7 @@
 mod client;
 mod connections;
 mod strings;
+mod databases;
+mod transactions;
 mod pipelines;
 mod reference;

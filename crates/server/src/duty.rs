@@ -1,0 +1,227 @@
+//! What a server does between requests: collections that have expired go, and so do the parts of what was deleted.
+//!
+//! ```text
+//!   expiry ─ due ─► the key's lock ─► removed, as DEL does ─► purges ─► its parts are deleted ─► compaction frees room
+//! ```
+//! Nobody waits for it: what has expired is not found, and what is purged belongs to nobody. One task on the first worker
+//! does it, some records at a time, with everybody else's turns between them.
+
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use firn_engine::{Batch, KeyspaceId, ScanRange};
+use firn_format::datatype::value::FRAGMENT_BYTES;
+use firn_format::datatype::{DatabaseId, Expiry, Purge, Tag, Value, range};
+
+use crate::failure::{Failure, Result};
+use crate::purge_queue::PurgeRecord;
+use crate::transaction::{Key, Transaction};
+use crate::worker::Worker;
+
+/// Milliseconds between rounds in which nothing was found.
+const PAUSE_MS: u64 = 100;
+
+/// Milliseconds after a failure, which may well be the disk's.
+const PAUSE_AFTER_FAILURE_MS: u64 = 5_000;
+
+/// Expired collections that one round removes.
+const EXPIRED_PER_ROUND: usize = 128;
+
+/// Parts above which a collection is deleted as a range. One by one is better for few: ranges cost reads until
+/// compaction is through with them.
+const PARTS_ONE_BY_ONE_MAX: u64 = 512;
+
+/// Milliseconds after which nobody works on a flushed database any more, although he began before.
+const STRAGGLERS_MS: u64 = 60_000;
+
+/// Runs until the worker ends.
+pub(crate) async fn run(worker: Rc<Worker>) {
+    let mut duty = Duty { worker: Rc::clone(&worker), expired_through_ms: 0, purging: HashMap::new() };
+    loop {
+        let pause_ms = match duty.round().await {
+            Ok(true) => 0,
+            Ok(false) => PAUSE_MS,
+            Err(_) => PAUSE_AFTER_FAILURE_MS,
+        };
+        match pause_ms {
+            0 => worker.pause().await,
+            ms => worker.sleep_until(worker.monotonic_ms() + ms).await,
+        }
+    }
+}
+
+struct Duty {
+    worker: Rc<Worker>,
+    /// Up to when everything that was due has gone, in milliseconds since the Unix epoch.
+    expired_through_ms: u64,
+    /// Flushed databases whose records were deleted, and when: stragglers may have written since.
+    purging: HashMap<DatabaseId, u64>,
+}
+
+impl Duty {
+    /// Does some of what there is to do; whether there is more.
+    async fn round(&mut self) -> Result<bool> {
+        let is_more = self.expire().await?;
+        Ok(self.purge().await? || is_more)
+    }
+
+    /// Removes collections that have expired. What went before is passed over, but for the last minute's: whoever said
+    /// when it expires may have been slow to write that.
+    async fn expire(&mut self) -> Result<bool> {
+        let keyspaces = self.worker.shared.store.keyspaces;
+        let now_ms = self.worker.now_ms();
+        let (mut start, mut end) = (Vec::new(), Vec::new());
+        range::due(now_ms, &mut start, &mut end);
+        start = self.expired_through_ms.saturating_sub(STRAGGLERS_MS).to_be_bytes().to_vec();
+        let due = self.some(keyspaces.expiry, &start, &end, EXPIRED_PER_ROUND).await?;
+        for (record, meaning) in &due {
+            let expiry = Expiry::decode(record, meaning).map_err(|error| damaged("expiry", &error))?;
+            self.expire_one(record, &expiry).await?;
+            self.worker.pause().await;
+        }
+        let is_more = due.len() == EXPIRED_PER_ROUND;
+        if !is_more {
+            self.expired_through_ms = now_ms;
+        }
+        Ok(is_more)
+    }
+
+    async fn expire_one(&self, record: &[u8], expiry: &Expiry<'_>) -> Result<()> {
+        let keyspaces = self.worker.shared.store.keyspaces;
+        let key = Key::new(expiry.key.database(), expiry.key.bytes())?;
+        let _locks = self.worker.lock(&[(keyspaces.keys, key.bytes())]).await?;
+        let mut transaction = Transaction::locked(&self.worker);
+        let entry = transaction.entry(key).await?;
+        let is_meant = |value: &Value<'_>| {
+            value.collection().is_some_and(|collection| {
+                collection.generation == expiry.generation && collection.expires_at_ms == expiry.expires_at_ms
+            })
+        };
+        match entry.stored()? {
+            Some(value) if is_meant(&value) => transaction.remove(&entry)?,
+            // The key means something else by now, or its database was flushed.
+            _ => transaction.delete(keyspaces.expiry, record),
+        }
+        transaction.commit().await
+    }
+
+    /// Deletes the parts of what was deleted.
+    async fn purge(&mut self) -> Result<bool> {
+        let worker = Rc::clone(&self.worker);
+        let queue = &worker.shared.purges;
+        if queue.take_incomplete()
+            && let Err(failure) = self.read_purges().await
+        {
+            queue.set_incomplete();
+            return Err(failure);
+        }
+        let Some(record) = queue.pop() else { return self.purge_databases().await };
+        let purged = self.purge_one(&record).await;
+        if purged.is_err() {
+            queue.push(record);
+        }
+        purged.map(|()| true)
+    }
+
+    /// Puts what the keyspace holds into the queue, what is there already too: purging twice does no harm.
+    async fn read_purges(&self) -> Result<()> {
+        let keyspaces = self.worker.shared.store.keyspaces;
+        for record in self.some(keyspaces.purges, &[], &[u8::MAX; 5], usize::MAX).await? {
+            self.worker.shared.purges.push(record);
+        }
+        Ok(())
+    }
+
+    async fn purge_one(&mut self, (record, meaning): &PurgeRecord) -> Result<()> {
+        let purge = Purge::decode(record, meaning).map_err(|error| damaged("purges", &error))?;
+        let Purge::Collection { tag, count, .. } = purge else {
+            let Purge::Database(id) = purge else { return Ok(()) };
+            // Not again if it was done once already.
+            return match self.purging.contains_key(&id) {
+                true => Ok(()),
+                false => self.purge_database(id, false).await,
+            };
+        };
+        let parts = match tag {
+            Tag::LongString => count / u64::from(FRAGMENT_BYTES) + 1,
+            Tag::SortedSet => count.saturating_mul(2),
+            _ => count,
+        };
+        let keyspaces = self.worker.shared.store.keyspaces;
+        let (mut start, mut end) = (Vec::new(), Vec::new());
+        purge.range(&mut start, &mut end);
+        let mut batch = Batch::new();
+        if parts > PARTS_ONE_BY_ONE_MAX {
+            batch.delete_range(keyspaces.fields, &start, &end);
+        } else {
+            for (key, _) in self.some(keyspaces.fields, &start, &end, usize::MAX).await? {
+                batch.delete(keyspaces.fields, &key);
+            }
+        }
+        batch.delete(keyspaces.purges, record);
+        self.worker.write(&batch).await
+    }
+
+    /// Does the last purge of databases whose stragglers are gone.
+    async fn purge_databases(&mut self) -> Result<bool> {
+        let now_ms = self.worker.monotonic_ms();
+        let is_over = |since_ms: &u64| now_ms - since_ms >= STRAGGLERS_MS;
+        let over = self.purging.iter().find(|(_, since_ms)| is_over(since_ms)).map(|(id, _)| *id);
+        match over {
+            Some(id) => self.purge_database(id, true).await.map(|()| true),
+            None => Ok(false),
+        }
+    }
+
+    /// Deletes all of a database that was flushed. Who had begun to write to it before goes on for a moment: so it is
+    /// done twice, and only the second time the purge itself goes.
+    async fn purge_database(&mut self, id: DatabaseId, is_last: bool) -> Result<()> {
+        let keyspaces = self.worker.shared.store.keyspaces;
+        let mut batch = Batch::new();
+        let (mut start, mut end, mut record) = (Vec::new(), Vec::new(), Vec::new());
+        let purge = Purge::Database(id);
+        purge.range(&mut start, &mut end);
+        purge.encode_key(&mut record);
+        batch.delete_range(keyspaces.keys, &start, &end);
+        batch.delete_range(keyspaces.fields, &start, &end);
+        // The purge of the whole is the first of its range, and stays until all is done.
+        let after = [&record[..], &[0]].concat();
+        batch.delete_range(keyspaces.purges, &after, &end);
+        start.clear();
+        end.clear();
+        range::buckets(id, None, &mut start, &mut end);
+        batch.delete_range(keyspaces.catalog, &start, &end);
+        if is_last {
+            batch.delete(keyspaces.purges, &record);
+        }
+        self.worker.write(&batch).await?;
+        if is_last {
+            self.purging.remove(&id);
+        } else {
+            self.purging.insert(id, self.worker.monotonic_ms());
+        }
+        Ok(())
+    }
+
+    /// The first records from `start` to before `end`, at most `count`.
+    async fn some(
+        &self,
+        keyspace: KeyspaceId,
+        start: &[u8],
+        end: &[u8],
+        count: usize,
+    ) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
+        let mut transaction = Transaction::reading(&self.worker);
+        let mut cursor = transaction.scan(keyspace, ScanRange::between(start, end))?;
+        let mut some = Vec::new();
+        while some.len() < count {
+            let Some((key, value)) = cursor.next().await? else { break };
+            some.push((key.to_vec(), value.to_vec()));
+        }
+        Ok(some)
+    }
+}
+
+fn damaged(keyspace: &str, error: &firn_format::Error) -> Failure {
+    Failure::of(format!("ERR a record of `{keyspace}` is damaged: {error}"))
+}
