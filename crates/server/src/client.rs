@@ -6,6 +6,7 @@ use std::sync::Arc;
 use firn_protocol::command::Command;
 use firn_protocol::resp::{OwnedArguments, Protocol, Reply};
 
+use crate::execute::ClientSubscriptions;
 use crate::observers::WatchFlag;
 
 /// One connection. Its task reads and answers requests; others may add messages to its output.
@@ -23,6 +24,12 @@ pub(crate) struct Client {
     pub(crate) queue: RefCell<Option<Queue>>,
     /// Keys it watches.
     pub(crate) watch: RefCell<Option<Watch>>,
+    /// What it is subscribed to.
+    pub(crate) subscriptions: RefCell<ClientSubscriptions>,
+    /// Messages that wait until a reply, of which a part is sent, is whole.
+    pub(crate) held: RefCell<Vec<u8>>,
+    /// A part of a reply is sent, and the rest follows.
+    pub(crate) is_replying: Cell<bool>,
     /// What it has not been sent yet.
     pub(crate) output: RefCell<Vec<u8>>,
     /// Output is waiting to be sent at the end of this round.
@@ -35,6 +42,17 @@ pub(crate) struct Client {
     pub(crate) is_unblocked: Cell<Option<Unblock>>,
     /// The connection ends once its output is sent.
     pub(crate) is_closing: Cell<bool>,
+}
+
+/// How the threads of a server name a client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ClientAddress {
+    /// Index of its worker.
+    pub(crate) worker: usize,
+    /// Its number there, given again when it is gone.
+    pub(crate) id: u32,
+    /// Its number for people, never given again.
+    pub(crate) number: u64,
 }
 
 /// How another client ends one's waiting.
@@ -71,6 +89,9 @@ impl Client {
             database: Cell::new(0),
             queue: RefCell::default(),
             watch: RefCell::default(),
+            subscriptions: RefCell::default(),
+            held: RefCell::default(),
+            is_replying: Cell::new(false),
             output: RefCell::default(),
             is_dirty: Cell::new(false),
             is_blocked: Cell::new(false),
@@ -94,6 +115,19 @@ impl Client {
             std::mem::swap(&mut *output, replies);
         } else {
             output.extend_from_slice(replies);
+        }
+    }
+
+    /// Appends a message that answers no request: at once, or once the reply that is being sent is whole.
+    pub(crate) fn append_message(&self, write: impl FnOnce(Protocol, &mut Vec<u8>)) {
+        let place = if self.is_replying.get() { &self.held } else { &self.output };
+        write(self.protocol.get(), &mut place.borrow_mut());
+    }
+
+    /// The reply that was being sent is whole.
+    pub(crate) fn end_reply(&self) {
+        if self.is_replying.replace(false) {
+            self.output.borrow_mut().append(&mut self.held.borrow_mut());
         }
     }
 }

@@ -29,6 +29,7 @@ mod task;
 mod client;
 mod observers;
 mod purge_queue;
+mod subscriptions;
 mod worker;
 mod serve;
 mod failure;

@@ -12,6 +12,7 @@ use crate::observers::Observers;
 use crate::purge_queue::PurgeQueue;
 use crate::settings::ServeSettings;
 use crate::store::Store;
+use crate::subscriptions::Subscriptions;
 use crate::worker::{Mailbox, Message, Shared, Worker};
 
 /// A server that listens.
@@ -49,6 +50,7 @@ impl Server {
             store,
             observers: Observers::default(),
             purges: PurgeQueue::new(),
+            subscriptions: Subscriptions::default(),
             settings,
             mailboxes,
             client_count: AtomicUsize::new(0),

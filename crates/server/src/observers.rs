@@ -9,6 +9,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use firn_format::datatype::DatabaseId;
 
+use crate::client::ClientAddress;
+
 /// The keys that one client watches: raised when one of them changes.
 #[derive(Debug, Default)]
 pub(crate) struct WatchFlag(AtomicBool);
@@ -18,16 +20,6 @@ impl WatchFlag {
     pub(crate) fn is_raised(&self) -> bool {
         self.0.load(Ordering::Acquire)
     }
-}
-
-/// A client that waits, as its worker knows it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Waiter {
-    /// The worker's index.
-    pub(crate) worker: usize,
-    /// The client's number on that worker, and for people: the second is never given twice.
-    pub(crate) id: u32,
-    pub(crate) number: u64,
 }
 
 /// Observers of keys, by the engine's keys; shared by all workers.
@@ -41,7 +33,7 @@ pub(crate) struct Observers {
 struct Observed {
     watchers: Vec<Arc<WatchFlag>>,
     /// Longest waiting first.
-    waiters: VecDeque<Waiter>,
+    waiters: VecDeque<ClientAddress>,
 }
 
 impl Observers {
@@ -78,7 +70,7 @@ impl Observers {
     }
 
     /// `waiter` stands in line for `key`, behind all others, unless it does already.
-    pub(crate) fn wait(&self, key: &[u8], waiter: Waiter) {
+    pub(crate) fn wait(&self, key: &[u8], waiter: ClientAddress) {
         let mut keys = self.keys();
         let waiters = &mut keys.entry(key.to_vec()).or_default().waiters;
         if !waiters.contains(&waiter) {
@@ -88,7 +80,7 @@ impl Observers {
     }
 
     /// `waiter` leaves the line for `key`; who is the first now, and should look.
-    pub(crate) fn leave(&self, key: &[u8], waiter: Waiter) -> Option<Waiter> {
+    pub(crate) fn leave(&self, key: &[u8], waiter: ClientAddress) -> Option<ClientAddress> {
         let mut keys = self.keys();
         let observed = keys.get_mut(key)?;
         if let Some(place) = observed.waiters.iter().position(|known| *known == waiter) {
@@ -103,7 +95,7 @@ impl Observers {
     }
 
     /// `key` has changed: raises the flags of who watches it, and says who waits for it longest.
-    pub(crate) fn changed(&self, key: &[u8]) -> Option<Waiter> {
+    pub(crate) fn changed(&self, key: &[u8]) -> Option<ClientAddress> {
         let keys = self.keys();
         let observed = keys.get(key)?;
         observed.watchers.iter().for_each(|flag| flag.0.store(true, Ordering::Release));
@@ -111,7 +103,7 @@ impl Observers {
     }
 
     /// All keys of these databases have changed: everybody who waits for one should look.
-    pub(crate) fn databases_changed(&self, databases: &[DatabaseId]) -> Vec<Waiter> {
+    pub(crate) fn databases_changed(&self, databases: &[DatabaseId]) -> Vec<ClientAddress> {
         let keys = self.keys();
         let mut waiters = Vec::new();
         for (key, observed) in keys.iter() {
@@ -129,8 +121,8 @@ impl Observers {
 mod tests {
     use super::*;
 
-    const fn waiter(number: u64) -> Waiter {
-        Waiter { worker: 0, id: 0, number }
+    const fn waiter(number: u64) -> ClientAddress {
+        ClientAddress { worker: 0, id: 0, number }
     }
 
     #[test]

@@ -14,15 +14,16 @@ use std::time::Duration;
 
 use firn_engine::{Completion, Session, Ticket};
 
-use crate::client::Client;
+use crate::client::{Client, ClientAddress};
 use crate::duty;
-use crate::execute::unwatch;
+use crate::execute::{unsubscribe_all, unwatch};
 use crate::net::{Alarm, Event, Sent, Sockets};
-use crate::observers::{Observers, Waiter};
+use crate::observers::Observers;
 use crate::purge_queue::PurgeQueue;
 use crate::serve::serve;
 use crate::settings::ServeSettings;
 use crate::store::Store;
+use crate::subscriptions::{Addressee, Published, Subscriptions, Topic};
 use crate::task::Tasks;
 
 /// What all workers of a server share.
@@ -31,6 +32,7 @@ pub(crate) struct Shared {
     pub(crate) store: Store,
     pub(crate) observers: Observers,
     pub(crate) purges: PurgeQueue,
+    pub(crate) subscriptions: Subscriptions,
     pub(crate) settings: ServeSettings,
     pub(crate) mailboxes: Vec<Mailbox>,
     pub(crate) client_count: AtomicUsize,
@@ -52,7 +54,7 @@ impl Shared {
     }
 
     /// Lets a client that waits look at its keys.
-    pub(crate) fn look(&self, waiter: Waiter) {
+    pub(crate) fn look(&self, waiter: ClientAddress) {
         self.mailboxes[waiter.worker].send(Message::Look { id: waiter.id, number: waiter.number });
     }
 }
@@ -76,6 +78,8 @@ pub(crate) enum Message {
     Serve(TcpStream),
     /// A key that this client waits for has changed.
     Look { id: u32, number: u64 },
+    /// A message for clients of this worker.
+    Publish { message: Arc<Published>, addressees: Vec<Addressee> },
     /// End: close every connection.
     Stop,
 }
@@ -237,6 +241,9 @@ impl Worker {
                 for message in self.shared.mailboxes[self.index].take() {
                     match message {
                         Message::Serve(stream) => self.begin(stream),
+                        Message::Publish { message, addressees } => {
+                            self.deliver_message(&message, &addressees)
+                        }
                         Message::Look { id, number } => {
                             if let Some(client) = self.client(id).filter(|client| client.number == number) {
                                 client.is_told_to_look.set(true);
@@ -246,6 +253,39 @@ impl Worker {
                         Message::Stop => self.is_stopping.set(true),
                     }
                 }
+            }
+        }
+    }
+
+    /// How others name `client`, which is this worker's.
+    pub(crate) fn address_of(&self, client: &Client) -> ClientAddress {
+        ClientAddress { worker: self.index, id: client.id, number: client.number }
+    }
+
+    /// Sends a message to everybody who is subscribed.
+    pub(crate) fn publish(&self, topic: Topic, channel: &[u8], payload: &[u8]) {
+        let mut by_worker: Vec<Vec<Addressee>> = Vec::new();
+        by_worker.resize_with(self.shared.mailboxes.len(), Vec::new);
+        for addressee in self.shared.subscriptions.addressees(topic, channel) {
+            by_worker[addressee.0.worker].push(addressee);
+        }
+        let message = Arc::new(Published::new(topic, channel, payload));
+        for (index, addressees) in by_worker.into_iter().enumerate().filter(|(_, them)| !them.is_empty()) {
+            match index == self.index {
+                true => self.deliver_message(&message, &addressees),
+                false => {
+                    let message = Arc::clone(&message);
+                    self.shared.mailboxes[index].send(Message::Publish { message, addressees });
+                }
+            }
+        }
+    }
+
+    fn deliver_message(&self, message: &Published, addressees: &[Addressee]) {
+        for (address, pattern) in addressees {
+            if let Some(client) = self.client(address.id).filter(|client| client.number == address.number) {
+                client.append_message(|protocol, out| message.encode(pattern.as_deref(), protocol, out));
+                self.mark_dirty(&client);
             }
         }
     }
@@ -323,6 +363,7 @@ impl Worker {
         self.sockets.borrow_mut().close(id);
         if let Some(client) = self.client(id) {
             unwatch(self, &client);
+            unsubscribe_all(self, &client);
         }
         self.clients.borrow_mut()[id as usize] = None;
         self.free.borrow_mut().push(id);

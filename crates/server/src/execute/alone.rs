@@ -34,6 +34,7 @@ pub(super) async fn run(request: &Request<'_>, command: &'static Command) {
         Ok(()) => client.append(&mut out),
         Err(failure) => client.reply(|reply| reply.error(failure.line())),
     }
+    client.end_reply();
 }
 
 /// Runs a command that does not wait for others.

@@ -11,9 +11,8 @@ use firn_protocol::command::Command;
 use super::alone::LockNames;
 use super::call::{Call, Origin, Wait};
 use super::{Request, dispatch};
-use crate::client::{Client, Unblock};
+use crate::client::{Client, ClientAddress, Unblock};
 use crate::failure::{Failure, Result};
-use crate::observers::Waiter;
 use crate::transaction::Transaction;
 use crate::worker::Worker;
 
@@ -96,8 +95,8 @@ struct Line<'a> {
 }
 
 impl Line<'_> {
-    fn waiter(&self) -> Waiter {
-        Waiter { worker: self.worker.index, id: self.client.id, number: self.client.number }
+    fn waiter(&self) -> ClientAddress {
+        self.worker.address_of(self.client)
     }
 
     fn stand<'k>(&mut self, keys: impl Iterator<Item = &'k [u8]>) {

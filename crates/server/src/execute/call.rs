@@ -3,7 +3,7 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use firn_protocol::command::Command;
+use firn_protocol::command::{self, Command};
 use firn_protocol::number;
 use firn_protocol::resp::{Arguments, Protocol, Reply};
 
@@ -126,8 +126,24 @@ impl<'a> Call<'a> {
             self.client.append(self.out);
             self.out.clear();
             self.is_spilled = true;
+            self.client.is_replying.set(true);
             self.worker.drained(self.client).await;
         }
+    }
+
+    /// Answers the HELP of the command's container: what the table says of its subcommands.
+    pub(crate) fn reply_help(&mut self) {
+        let container = self.command.container.and_then(|name| command::find(name.as_bytes()));
+        let subcommands: &[Command] = container.map_or(&[], Command::subcommands);
+        let name = self.command.container.unwrap_or_default().to_ascii_uppercase();
+        self.reply(|reply| {
+            reply.array(1 + 2 * subcommands.len());
+            reply.simple(&format!("{name} and one of these words, with what it needs:"));
+            for subcommand in subcommands {
+                reply.simple(&subcommand.name.to_ascii_uppercase());
+                reply.simple(&format!("    {}", subcommand.summary));
+            }
+        });
     }
 
     /// What is said of a command that the table has and nobody runs.

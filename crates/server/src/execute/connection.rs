@@ -1,6 +1,7 @@
 //! The connection itself.
 
 use firn_protocol::command::{CommandId, id_of};
+use firn_protocol::resp::Protocol;
 
 use super::alone::database_index;
 use super::call::Call;
@@ -41,8 +42,19 @@ pub(super) async fn dispatch(call: &mut Call<'_>) -> Result<()> {
 
 /// `PING [message]`
 fn ping(call: &mut Call<'_>) -> Result<()> {
+    if call.arguments.len() > 2 {
+        return Err(call.wrong_arguments());
+    }
+    if call.protocol == Protocol::Resp2 && !call.client.subscriptions.borrow().is_empty() {
+        let message = call.argument(1);
+        call.reply(|reply| {
+            reply.array(2);
+            reply.bulk(b"pong");
+            reply.bulk(message);
+        });
+        return Ok(());
+    }
     match call.arguments.get(1) {
-        Some(_) if call.arguments.len() > 2 => return Err(call.wrong_arguments()),
         Some(message) => call.reply(|reply| reply.bulk(message)),
         None => call.reply(|reply| reply.simple("PONG")),
     }

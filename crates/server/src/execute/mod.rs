@@ -16,6 +16,7 @@ mod alone;
 mod blocking;
 mod transactions;
 mod connection;
+mod pub_sub;
 mod generic;
 mod expiry;
 mod scan;
@@ -28,6 +29,7 @@ use firn_protocol::command::{self, Command, CommandId, Group, Offered, id_of};
 use crate::failure::{Failure, Result};
 
 pub(crate) use call::Call;
+pub(crate) use pub_sub::{ClientSubscriptions, unsubscribe_all};
 pub(crate) use request::Request;
 pub(crate) use run::Run;
 pub(crate) use transactions::unwatch;
@@ -51,6 +53,10 @@ pub(crate) async fn execute(request: Request<'_>, run: &mut Run) {
             return request.client.reply(|reply| reply.error(failure.line()));
         }
     };
+    if let Err(failure) = pub_sub::check(request.client, command) {
+        run.finish(request.worker, request.client).await;
+        return request.client.reply(|reply| reply.error(failure.line()));
+    }
     if request.client.queue.borrow().is_some() && transactions::is_queued(command) {
         return transactions::queue(&request, command);
     }
@@ -96,6 +102,7 @@ async fn dispatch(call: &mut Call<'_>) -> Result<()> {
     match call.command.group {
         Group::Connection => connection::dispatch(call).await,
         Group::Generic => Box::pin(generic::dispatch(call)).await,
+        Group::PubSub => Box::pin(pub_sub::dispatch(call)).await,
         Group::Server => Box::pin(server::dispatch(call)).await,
         Group::String => Box::pin(string::dispatch(call)).await,
         Group::Transactions => Box::pin(transactions::dispatch(call)).await,

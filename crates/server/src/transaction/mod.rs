@@ -27,6 +27,7 @@ use firn_format::datatype::{Bucket, CatalogRecord, DatabaseId, Generation, Purge
 use crate::failure::{Failure, Result};
 use crate::purge_queue::PurgeRecord;
 use crate::store::{Databases, Keyspaces, NextGeneration};
+use crate::subscriptions::Topic;
 use crate::worker::Worker;
 
 pub(crate) use collection::Collection;
@@ -59,6 +60,8 @@ pub(crate) struct Transaction {
     now_ms: u64,
     /// Keys that changed, for those who watch or wait for them.
     touched: Vec<Vec<u8>>,
+    /// Messages to be sent once it is written.
+    messages: Vec<(Topic, Vec<u8>, Vec<u8>)>,
     /// What the batch leaves to be purged.
     purges: Vec<PurgeRecord>,
     /// Buckets that the batch tells the catalog of.
@@ -85,6 +88,7 @@ impl Transaction {
             own: OwnWrites::default(),
             now_ms: worker.now_ms(),
             touched: Vec::new(),
+            messages: Vec::new(),
             purges: Vec::new(),
             buckets: Vec::new(),
             databases: None,
@@ -198,11 +202,24 @@ impl Transaction {
         }
     }
 
-    /// Writes everything and returns once that is acknowledged.
+    /// A message to be sent once everything is written.
+    pub(crate) fn publish(&mut self, topic: Topic, channel: &[u8], payload: &[u8]) {
+        self.messages.push((topic, channel.to_vec(), payload.to_vec()));
+    }
+
+    /// Writes everything, returns once that is acknowledged, and tells everybody whom it concerns.
     ///
     /// # Errors
     /// What the engine says: nothing was written then, or (after a failed sync) nobody knows.
     pub(crate) async fn commit(&mut self) -> Result<()> {
+        self.write().await?;
+        for (topic, channel, payload) in self.messages.drain(..) {
+            self.worker.publish(topic, &channel, &payload);
+        }
+        Ok(())
+    }
+
+    async fn write(&mut self) -> Result<()> {
         if self.own.is_empty() {
             return Ok(());
         }

@@ -5,5 +5,6 @@ mod connections;
 mod strings;
 mod databases;
 mod transactions;
+mod pub_sub;
 mod pipelines;
 mod reference;

@@ -1,0 +1,177 @@
+//! Messages between clients.
+
+use std::collections::BTreeSet;
+use std::rc::Rc;
+
+use firn_protocol::command::{Command, CommandId, id_of};
+use firn_protocol::resp::Protocol;
+
+use super::call::Call;
+use crate::client::Client;
+use crate::failure::{Failure, Result};
+use crate::subscriptions::Topic;
+use crate::worker::Worker;
+
+const PING: CommandId = id_of("ping");
+const PSUBSCRIBE: CommandId = id_of("psubscribe");
+const PUBLISH: CommandId = id_of("publish");
+const PUNSUBSCRIBE: CommandId = id_of("punsubscribe");
+const QUIT: CommandId = id_of("quit");
+const RESET: CommandId = id_of("reset");
+const SPUBLISH: CommandId = id_of("spublish");
+const SSUBSCRIBE: CommandId = id_of("ssubscribe");
+const SUBSCRIBE: CommandId = id_of("subscribe");
+const SUNSUBSCRIBE: CommandId = id_of("sunsubscribe");
+const UNSUBSCRIBE: CommandId = id_of("unsubscribe");
+
+/// What a client is subscribed to.
+#[derive(Debug, Default)]
+pub(crate) struct ClientSubscriptions {
+    topics: BTreeSet<(Topic, Vec<u8>)>,
+}
+
+impl ClientSubscriptions {
+    /// Subscriptions that count together: those of sharded channels apart from the others.
+    fn count(&self, topic: Topic) -> usize {
+        self.topics.iter().filter(|(other, _)| (*other == Topic::Shard) == (topic == Topic::Shard)).count()
+    }
+
+    fn names(&self, topic: Topic) -> Vec<Vec<u8>> {
+        self.topics.iter().filter(|(other, _)| *other == topic).map(|(_, name)| name.clone()).collect()
+    }
+
+    /// How many of a kind.
+    pub(crate) fn count_of(&self, topic: Topic) -> usize {
+        self.topics.iter().filter(|(other, _)| *other == topic).count()
+    }
+
+    /// Whether there are none.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.topics.is_empty()
+    }
+}
+
+/// Ends all subscriptions.
+pub(crate) fn unsubscribe_all(worker: &Worker, client: &Client) {
+    let subscriptions = std::mem::take(&mut *client.subscriptions.borrow_mut());
+    let address = worker.address_of(client);
+    for (topic, name) in &subscriptions.topics {
+        worker.shared.subscriptions.remove(*topic, name, address);
+    }
+}
+
+/// A client that speaks version 2 cannot tell messages from replies: while it is subscribed it may say little.
+pub(super) fn check(client: &Client, command: &'static Command) -> Result<()> {
+    let is_restricted = client.protocol.get() == Protocol::Resp2 && !client.subscriptions.borrow().is_empty();
+    let is_allowed = matches!(
+        command.id(),
+        PING | SUBSCRIBE | UNSUBSCRIBE | PSUBSCRIBE | PUNSUBSCRIBE | SSUBSCRIBE | SUNSUBSCRIBE | QUIT | RESET
+    );
+    if is_restricted && !is_allowed {
+        return Err(Failure::of(format!(
+            "ERR Can't execute '{command}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context"
+        )));
+    }
+    Ok(())
+}
+
+pub(super) async fn dispatch(call: &mut Call<'_>) -> Result<()> {
+    const PUBSUB_CHANNELS: CommandId = id_of("pubsub|channels");
+    const PUBSUB_HELP: CommandId = id_of("pubsub|help");
+    const PUBSUB_NUMPAT: CommandId = id_of("pubsub|numpat");
+    const PUBSUB_NUMSUB: CommandId = id_of("pubsub|numsub");
+    const PUBSUB_SHARDCHANNELS: CommandId = id_of("pubsub|shardchannels");
+    const PUBSUB_SHARDNUMSUB: CommandId = id_of("pubsub|shardnumsub");
+    match call.command.id() {
+        SUBSCRIBE => subscribe(call, Topic::Channel, b"subscribe"),
+        PSUBSCRIBE => subscribe(call, Topic::Pattern, b"psubscribe"),
+        SSUBSCRIBE => subscribe(call, Topic::Shard, b"ssubscribe"),
+        UNSUBSCRIBE => unsubscribe(call, Topic::Channel, b"unsubscribe"),
+        PUNSUBSCRIBE => unsubscribe(call, Topic::Pattern, b"punsubscribe"),
+        SUNSUBSCRIBE => unsubscribe(call, Topic::Shard, b"sunsubscribe"),
+        PUBLISH => publish(call, Topic::Channel),
+        SPUBLISH => publish(call, Topic::Shard),
+        PUBSUB_CHANNELS => channels(call, Topic::Channel),
+        PUBSUB_SHARDCHANNELS => channels(call, Topic::Shard),
+        PUBSUB_NUMSUB => counts(call, Topic::Channel),
+        PUBSUB_SHARDNUMSUB => counts(call, Topic::Shard),
+        PUBSUB_NUMPAT => {
+            let count = call.worker.shared.subscriptions.pattern_count();
+            call.reply(|reply| reply.integer(count as i64));
+        }
+        PUBSUB_HELP => call.reply_help(),
+        _ => return Err(call.not_offered()),
+    }
+    Ok(())
+}
+
+/// `SUBSCRIBE channel [channel ...]` and its sisters: a message for each name, in place of a reply.
+fn subscribe(call: &mut Call<'_>, topic: Topic, word: &[u8]) {
+    let client = Rc::clone(call.client);
+    for name in call.arguments.from(1).iter() {
+        let mut subscriptions = client.subscriptions.borrow_mut();
+        if subscriptions.topics.insert((topic, name.to_vec())) {
+            call.worker.shared.subscriptions.add(topic, name, call.worker.address_of(&client));
+        }
+        let count = subscriptions.count(topic);
+        tell(call, word, Some(name), count);
+    }
+}
+
+/// `UNSUBSCRIBE [channel ...]` and its sisters: from all without names.
+fn unsubscribe(call: &mut Call<'_>, topic: Topic, word: &[u8]) {
+    let client = Rc::clone(call.client);
+    let mut names: Vec<Vec<u8>> = call.arguments.from(1).iter().map(<[u8]>::to_vec).collect();
+    if names.is_empty() {
+        names = client.subscriptions.borrow().names(topic);
+        if names.is_empty() {
+            let count = client.subscriptions.borrow().count(topic);
+            return tell(call, word, None, count);
+        }
+    }
+    for name in names {
+        let mut subscriptions = client.subscriptions.borrow_mut();
+        if subscriptions.topics.remove(&(topic, name.clone())) {
+            call.worker.shared.subscriptions.remove(topic, &name, call.worker.address_of(&client));
+        }
+        let count = subscriptions.count(topic);
+        tell(call, word, Some(&name), count);
+    }
+}
+
+fn tell(call: &mut Call<'_>, word: &[u8], name: Option<&[u8]>, count: usize) {
+    call.reply(|reply| {
+        reply.push(3);
+        reply.bulk(word);
+        reply.bulk_or_null(name);
+        reply.integer(count as i64);
+    });
+}
+
+/// `PUBLISH channel message`, `SPUBLISH channel message`: how many got it. It is sent once the transaction is written.
+fn publish(call: &mut Call<'_>, topic: Topic) {
+    let (channel, payload) = (call.argument(1), call.argument(2));
+    let count = call.worker.shared.subscriptions.addressees(topic, channel).len();
+    call.transaction.publish(topic, channel, payload);
+    call.reply(|reply| reply.integer(count as i64));
+}
+
+fn channels(call: &mut Call<'_>, topic: Topic) {
+    let names = call.worker.shared.subscriptions.names(topic, call.arguments.get(2));
+    call.reply(|reply| {
+        reply.array(names.len());
+        names.iter().for_each(|name| reply.bulk(name));
+    });
+}
+
+fn counts(call: &mut Call<'_>, topic: Topic) {
+    let names = call.arguments.from(2);
+    call.reply(|reply| reply.array(2 * names.len()));
+    for name in names.iter() {
+        let count = call.worker.shared.subscriptions.count(topic, name);
+        call.reply(|reply| {
+            reply.bulk(name);
+            reply.integer(count as i64);
+        });
+    }
+}

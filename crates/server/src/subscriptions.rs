@@ -1,0 +1,184 @@
+//! Who is subscribed to which channels; shared by all workers.
+//!
+//! A message goes from the publisher's worker to each worker that has subscribers, once, and is written to their
+//! outputs there. Messages of one connection arrive in the order they were published.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use firn_protocol::glob;
+use firn_protocol::resp::{Protocol, Reply};
+
+use crate::client::ClientAddress;
+
+/// What is subscribed to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Topic {
+    /// A channel.
+    Channel,
+    /// All channels that match a pattern.
+    Pattern,
+    /// A sharded channel.
+    Shard,
+}
+
+/// A message on its way to a worker's clients.
+#[derive(Debug)]
+pub(crate) struct Published {
+    topic: Topic,
+    channel: Vec<u8>,
+    payload: Vec<u8>,
+}
+
+/// A subscriber of a message, and the pattern that it matched.
+pub(crate) type Addressee = (ClientAddress, Option<Arc<[u8]>>);
+
+impl Published {
+    /// `payload`, published to a channel or a sharded channel.
+    pub(crate) fn new(topic: Topic, channel: &[u8], payload: &[u8]) -> Self {
+        Self { topic, channel: channel.to_vec(), payload: payload.to_vec() }
+    }
+
+    /// Appends the message as a subscriber gets it.
+    pub(crate) fn encode(&self, pattern: Option<&[u8]>, protocol: Protocol, out: &mut Vec<u8>) {
+        let mut reply = Reply::new(out, protocol);
+        match pattern {
+            Some(pattern) => {
+                reply.push(4);
+                reply.bulk(b"pmessage");
+                reply.bulk(pattern);
+            }
+            None => {
+                reply.push(3);
+                reply.bulk(if self.topic == Topic::Shard { b"smessage" } else { b"message" });
+            }
+        }
+        reply.bulk(&self.channel);
+        reply.bulk(&self.payload);
+    }
+}
+
+type Subscribers = Vec<ClientAddress>;
+
+#[derive(Debug, Default)]
+struct State {
+    channels: HashMap<Vec<u8>, Subscribers>,
+    shards: HashMap<Vec<u8>, Subscribers>,
+    patterns: BTreeMap<Arc<[u8]>, Subscribers>,
+}
+
+/// The subscriptions of a server's clients.
+#[derive(Debug, Default)]
+pub(crate) struct Subscriptions {
+    state: RwLock<State>,
+}
+
+impl Subscriptions {
+    fn read(&self) -> RwLockReadGuard<'_, State> {
+        self.state.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, State> {
+        self.state.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// `client`, which is not yet, is subscribed.
+    pub(crate) fn add(&self, topic: Topic, name: &[u8], client: ClientAddress) {
+        let mut state = self.write();
+        match topic {
+            Topic::Channel => state.channels.entry(name.to_vec()).or_default().push(client),
+            Topic::Shard => state.shards.entry(name.to_vec()).or_default().push(client),
+            Topic::Pattern => state.patterns.entry(name.into()).or_default().push(client),
+        }
+    }
+
+    /// `client` is subscribed no more.
+    pub(crate) fn remove(&self, topic: Topic, name: &[u8], client: ClientAddress) {
+        let mut state = self.write();
+        let State { channels, shards, patterns } = &mut *state;
+        let without = |subscribers: &mut Subscribers| {
+            subscribers.retain(|subscriber| *subscriber != client);
+            subscribers.is_empty()
+        };
+        match topic {
+            Topic::Channel | Topic::Shard => {
+                let of_kind = if topic == Topic::Channel { channels } else { shards };
+                if of_kind.get_mut(name).is_some_and(without) {
+                    of_kind.remove(name);
+                }
+            }
+            Topic::Pattern => {
+                if patterns.get_mut(name).is_some_and(without) {
+                    patterns.remove(name);
+                }
+            }
+        }
+    }
+
+    /// Who gets a message of `channel`: once for the channel, and once for each pattern.
+    pub(crate) fn addressees(&self, topic: Topic, channel: &[u8]) -> Vec<Addressee> {
+        let state = self.read();
+        let of_kind = if topic == Topic::Shard { &state.shards } else { &state.channels };
+        let mut addressees: Vec<Addressee> =
+            of_kind.get(channel).into_iter().flatten().map(|client| (*client, None)).collect();
+        if topic != Topic::Shard {
+            for (pattern, clients) in &state.patterns {
+                if glob::matches(pattern, channel) {
+                    addressees.extend(clients.iter().map(|client| (*client, Some(Arc::clone(pattern)))));
+                }
+            }
+        }
+        addressees
+    }
+
+    /// Names that match `pattern` and have subscribers.
+    pub(crate) fn names(&self, topic: Topic, pattern: Option<&[u8]>) -> Vec<Vec<u8>> {
+        let state = self.read();
+        let of_kind = if topic == Topic::Shard { &state.shards } else { &state.channels };
+        let is_meant = |name: &&Vec<u8>| pattern.is_none_or(|pattern| glob::matches(pattern, name));
+        of_kind.keys().filter(is_meant).cloned().collect()
+    }
+
+    /// How many clients are subscribed to a channel, by its name alone.
+    pub(crate) fn count(&self, topic: Topic, channel: &[u8]) -> usize {
+        let state = self.read();
+        let of_kind = if topic == Topic::Shard { &state.shards } else { &state.channels };
+        of_kind.get(channel).map_or(0, Vec::len)
+    }
+
+    /// How many patterns have subscribers.
+    pub(crate) fn pattern_count(&self) -> usize {
+        self.read().patterns.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn client(number: u64) -> ClientAddress {
+        ClientAddress { worker: 0, id: 1, number }
+    }
+
+    #[test]
+    fn a_message_goes_once_to_each_subscription() {
+        let subscriptions = Subscriptions::default();
+        subscriptions.add(Topic::Channel, b"news", client(1));
+        subscriptions.add(Topic::Pattern, b"n*", client(1));
+        subscriptions.add(Topic::Pattern, b"*", client(2));
+        subscriptions.add(Topic::Shard, b"news", client(3));
+        let numbers = |topic, channel: &[u8]| -> Vec<(u64, bool)> {
+            let addressees = subscriptions.addressees(topic, channel);
+            addressees.iter().map(|(client, pattern)| (client.number, pattern.is_some())).collect()
+        };
+        assert_eq!(numbers(Topic::Channel, b"news"), [(1, false), (2, true), (1, true)]);
+        assert_eq!(numbers(Topic::Channel, b"other"), [(2, true)]);
+        assert_eq!(numbers(Topic::Shard, b"news"), [(3, false)]);
+        assert_eq!(subscriptions.pattern_count(), 2);
+        subscriptions.remove(Topic::Pattern, b"n*", client(1));
+        subscriptions.remove(Topic::Channel, b"news", client(1));
+        assert_eq!(numbers(Topic::Channel, b"news"), [(2, true)]);
+        assert_eq!(subscriptions.names(Topic::Channel, None), Vec::<Vec<u8>>::new());
+        assert_eq!(subscriptions.names(Topic::Shard, Some(b"n?ws")), [b"news".to_vec()]);
+    }
+}
