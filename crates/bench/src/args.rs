@@ -5,6 +5,12 @@ use std::path::PathBuf;
 use clap::Args;
 use firn_engine::{Durability, Error, Result};
 
+use crate::resp::ServerAddress;
+
+mod resp;
+
+pub use resp::{Contender, RespArgs};
+
 /// Where and how stores are opened, and how they are driven.
 #[derive(Clone, Debug, Args)]
 pub struct RunArgs {
@@ -87,6 +93,24 @@ pub struct YcsbArgs {
     /// Set one YCSB property; wins over files
     #[arg(short = 'p', value_name = "NAME=VALUE")]
     pub properties: Vec<String>,
+}
+
+/// A server instead of a database of one's own.
+#[derive(Clone, Debug, Args)]
+pub struct ServerArgs {
+    /// Measure a server that speaks RESP (firn serve, Redis, Valkey, Kvrocks): resp://host:port or resp://host:port/db.
+    /// A record is a string under its key, written with SET and read with GET. A server has no scans over strings: workloads
+    /// that scan (e) are left out. Without `load` among the workloads its records are taken to be there
+    #[arg(long, value_name = "URL", conflicts_with_all = ["dir", "memory_bytes", "durability"])]
+    pub target: Option<ServerAddress>,
+    /// Connections of all threads together, a multiple of the threads; a thread uses its own in turn, and waits for each
+    /// answer [default: one a thread]
+    #[arg(long, value_name = "N", requires = "target")]
+    pub connections: Option<usize>,
+    /// Records that a load sends before it reads an answer. The workloads themselves wait for each answer, as YCSB does:
+    /// pipelines of everything are `bench resp`
+    #[arg(long, value_name = "N", requires = "target", default_value_t = 1)]
+    pub pipeline: usize,
 }
 
 /// `bench db`: the db_bench family.

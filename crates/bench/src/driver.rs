@@ -26,12 +26,12 @@ mod worker;
 #[cfg(test)]
 mod tests;
 
-use gauge::Gauge;
+pub(crate) use gauge::Gauge;
 pub use gauge::{KindGauge, Sample};
 use worker::{Recorder, Worker};
 
 /// How often gauges are read.
-const SAMPLE_EVERY: Duration = Duration::from_millis(100);
+pub(crate) const SAMPLE_EVERY: Duration = Duration::from_millis(100);
 
 /// One thread's part of a phase.
 pub struct Stream {

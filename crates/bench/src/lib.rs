@@ -31,9 +31,11 @@ pub mod workload;
 pub mod distribution;
 pub mod target;
 pub mod driver;
+pub mod resp;
 pub mod measure;
 pub mod report;
 pub mod progress;
 
 pub use reopen::{ReopenResult, run_reopen};
+pub use resp::run_resp;
 pub use run::{command_line, run_db, run_ycsb};

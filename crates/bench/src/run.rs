@@ -15,9 +15,36 @@ use crate::target::TargetFactory;
 /// # Errors
 /// `Invalid` for arguments that make no benchmark; otherwise whatever the store failed with.
 pub fn run_ycsb(args: &YcsbArgs, factory: &dyn TargetFactory) -> Result<Vec<PhaseResult>> {
+    if factory.is_server() {
+        return run_ycsb_on_server(args, factory);
+    }
     let dir = BenchDir::new(args.run.dir.as_deref())?;
     let mut suite = YcsbSuite::new(args, !dir.is_empty())?;
-    run(&mut suite, &dir, &args.run, &args.output, args.ycsb_output, factory)
+    run(&mut suite, &dir, &args.run, &args.output, args.ycsb_output, factory, Vec::new())
+}
+
+/// What a reader must know of results that a server gave.
+const SERVER_NOTES: [&str; 2] = [
+    "Processor time and memory are those of the client, not of the server; nothing is known of the server's disk.",
+    "The server was not told to drain: work that it left for later is not in these figures.",
+];
+
+/// A server's records are its own business: they are loaded if `load` is asked for, and otherwise taken to be there.
+fn run_ycsb_on_server(args: &YcsbArgs, factory: &dyn TargetFactory) -> Result<Vec<PhaseResult>> {
+    let loads =
+        args.workload.is_empty() || args.workload.iter().any(|name| name.eq_ignore_ascii_case("load"));
+    let mut suite = YcsbSuite::new(args, !loads)?;
+    let left_out = suite.leave_out_scans()?;
+    let mut notes: Vec<String> = SERVER_NOTES.map(str::to_owned).into();
+    if !left_out.is_empty() {
+        notes.push(format!(
+            "Left out: {}, which scans. The target has no scans over strings.",
+            left_out.join(", ")
+        ));
+    }
+    // The suite wants a place; a server leaves it empty.
+    let dir = BenchDir::new(None)?;
+    run(&mut suite, &dir, &args.run, &args.output, args.ycsb_output, factory, notes)
 }
 
 /// Runs the db_bench family as `args` say; otherwise as [`run_ycsb`].
@@ -27,7 +54,7 @@ pub fn run_ycsb(args: &YcsbArgs, factory: &dyn TargetFactory) -> Result<Vec<Phas
 pub fn run_db(args: &DbArgs, factory: &dyn TargetFactory) -> Result<Vec<PhaseResult>> {
     let dir = BenchDir::new(args.run.dir.as_deref())?;
     let mut suite = DbSuite::new(args, !dir.is_empty())?;
-    run(&mut suite, &dir, &args.run, &args.output, false, factory)
+    run(&mut suite, &dir, &args.run, &args.output, false, factory, Vec::new())
 }
 
 fn run(
@@ -37,18 +64,18 @@ fn run(
     output: &OutputArgs,
     ycsb_output: bool,
     factory: &dyn TargetFactory,
+    notes: Vec<String>,
 ) -> Result<Vec<PhaseResult>> {
     let machine = Machine::here();
     let steps = suite.steps();
     eprintln!("{}", machine.line());
-    eprintln!(
-        "{} in {}{}: {} (seed {})",
-        factory.name(),
-        dir.path().display(),
-        if dir.is_temporary() { ", removed afterwards" } else { "" },
-        steps.join(", "),
-        run.seed,
-    );
+    let place = match (factory.is_server(), dir.is_temporary()) {
+        (true, _) => String::new(),
+        (false, true) => format!(" in {}, removed afterwards", dir.path().display()),
+        (false, false) => format!(" in {}", dir.path().display()),
+    };
+    eprintln!("{}{place}: {} (seed {})", factory.name(), steps.join(", "), run.seed);
+    notes.iter().for_each(|note| eprintln!("{note}"));
     let mut store = Store::new(factory, suite.open_options(dir.path()));
     let mut watcher = watcher(ycsb_output);
     let mut results = Vec::new();
@@ -69,12 +96,8 @@ fn run(
         write_json(path, &results)?;
         eprintln!("results: {}", path.display());
     }
-    let report = Report {
-        title: format!("{} benchmark", factory.name()),
-        machine,
-        command: command_line(),
-        notes: Vec::new(),
-    };
+    let report =
+        Report { title: format!("{} benchmark", factory.name()), machine, command: command_line(), notes };
     let path = output.html_path();
     write_html(&path, &report, &results)?;
     eprintln!("report: {}", path.display());

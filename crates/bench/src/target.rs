@@ -12,10 +12,12 @@ use firn_engine::{Durability, Result};
 mod engine;
 mod firn;
 mod memory;
+mod resp;
 
 pub use self::engine::EngineTarget;
 pub use self::firn::FirnFactory;
 pub use self::memory::{MemoryFactory, MemoryTarget};
+pub use self::resp::RespFactory;
 
 /// Settings as they are written into reports: name to value, sorted by name.
 pub type Settings = BTreeMap<String, String>;
@@ -43,6 +45,11 @@ pub struct OpenOptions {
 pub trait TargetFactory: Send + Sync {
     /// The name the results carry, e.g. `firn` or `rocksdb-blob`.
     fn name(&self) -> &str;
+
+    /// Whether its targets are servers: see [`Target::is_server`].
+    fn is_server(&self) -> bool {
+        false
+    }
 
     /// Opens the store in `options.dir`, creating it if the directory is empty.
     ///
@@ -84,6 +91,12 @@ pub trait Target: Send + Sync {
 
     /// How the store was set up, in its own words.
     fn settings(&self) -> Settings;
+
+    /// Whether the store is a process of its own: it has no directory here, holds what it held before, cannot be told to
+    /// drain, has no scans, and what this process uses of memory and processor time is its client's.
+    fn is_server(&self) -> bool {
+        false
+    }
 
     /// A client for one thread.
     ///

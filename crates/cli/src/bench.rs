@@ -1,9 +1,9 @@
 //! `firn bench`: how fast this machine is with Firn.
 
 use clap::Subcommand;
-use firn_bench::args::{DbArgs, ReopenArgs, YcsbArgs};
-use firn_bench::target::FirnFactory;
-use firn_bench::{run_db, run_reopen, run_ycsb};
+use firn_bench::args::{DbArgs, ReopenArgs, RespArgs, ServerArgs, YcsbArgs};
+use firn_bench::target::{FirnFactory, RespFactory};
+use firn_bench::{run_db, run_reopen, run_resp, run_ycsb};
 use firn_engine::ErrorKind;
 
 use crate::ending::{Ending, Failure, Result};
@@ -18,21 +18,47 @@ pub(crate) struct Arguments {
     suite: Suite,
 }
 
+/// What `bench resp --help` ends with.
+const RESP_EXAMPLES: &str = "\
+Examples:
+  firn bench resp --load --pid $(pidof firn)                  GET and SET on port 6379, server time by request
+  firn bench resp --commands get --load --pipeline 64         what one server thread can do
+  firn bench resp --rate 20k --seconds 30                     latency at a rate the server can keep
+  firn bench resp --load --repetitions 5 --compare firn=resp://127.0.0.1:6379,1234 redis=resp://127.0.0.1:6380,5678";
+
 #[derive(Subcommand)]
 enum Suite {
-    /// YCSB: load, then workloads A to F
-    Ycsb(YcsbArgs),
+    /// YCSB: load, then workloads A to F; on a database of its own, or on a server (--target)
+    Ycsb(Ycsb),
     /// The db_bench family: fillseq, fillrandom, overwrite, readrandom, seekrandom, readwhilewriting…
     Db(DbArgs),
+    /// A server that speaks RESP under load: throughput, latency, processor time of both sides; comparisons
+    #[command(after_help = RESP_EXAMPLES)]
+    Resp(RespArgs),
     /// Opening after kill -9 with everything in the log: seconds, GiB/s, records/s
     Reopen(ReopenArgs),
+}
+
+#[derive(clap::Args)]
+struct Ycsb {
+    #[command(flatten)]
+    ycsb: YcsbArgs,
+    #[command(flatten)]
+    server: ServerArgs,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
     let factory = FirnFactory::new();
     let results = match &arguments.suite {
-        Suite::Ycsb(arguments) => run_ycsb(arguments, &factory).map(drop),
+        Suite::Ycsb(Ycsb { ycsb, server }) => match &server.target {
+            None => run_ycsb(ycsb, &factory).map(drop),
+            Some(address) => {
+                let server = RespFactory::new(address.clone(), server.connections, server.pipeline);
+                run_ycsb(ycsb, &server).map(drop)
+            }
+        },
         Suite::Db(arguments) => run_db(arguments, &factory).map(drop),
+        Suite::Resp(arguments) => run_resp(arguments).map(drop),
         Suite::Reopen(arguments) => run_reopen(arguments),
     };
     match results {

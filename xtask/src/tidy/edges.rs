@@ -16,7 +16,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("firn-tree", &["firn-engine", "firn-format", "firn-storage", "firn-pmem", "firn-jobs"]),
     ("firn", &["firn-engine", "firn-tree", "firn-jobs", "firn-storage"]),
     ("firn-server", &["firn", "firn-engine", "firn-format", "firn-protocol"]),
-    ("firn-bench", &["firn", "firn-engine"]),
+    ("firn-bench", &["firn", "firn-engine", "firn-protocol"]),
     ("firn-cli", &["*"]),
     ("firn-sim", &["*"]),
     ("xtask", &[]),

@@ -8,7 +8,7 @@ use crate::workload::Kind;
 /// One thread's running figures. Written by that thread alone, read by the watching thread.
 #[derive(Debug, Default)]
 #[repr(align(128))]
-pub(super) struct Gauge {
+pub(crate) struct Gauge {
     /// Whether samples take the thread in.
     counted: bool,
     kinds: [KindCells; Kind::COUNT],
@@ -25,13 +25,13 @@ struct KindCells {
 }
 
 impl Gauge {
-    pub(super) fn new(counted: bool) -> Self {
+    pub(crate) fn new(counted: bool) -> Self {
         Self { counted, ..Self::default() }
     }
 
     /// Adds an operation that counts as `count`, each of `latency_ns`. Only the owning thread calls this.
     #[inline]
-    pub(super) fn add(&self, kind: Kind, latency_ns: u64, count: u64) {
+    pub(crate) fn add(&self, kind: Kind, latency_ns: u64, count: u64) {
         let cells = &self.kinds[kind as usize];
         bump(&cells.count, count);
         bump(&cells.sum_ns, latency_ns * count);
@@ -78,7 +78,7 @@ pub struct Sample {
 }
 
 impl Sample {
-    pub(super) fn take(elapsed: Duration, gauges: &[Gauge]) -> Self {
+    pub(crate) fn take(elapsed: Duration, gauges: &[Gauge]) -> Self {
         let mut sample = Self { elapsed, ..Self::default() };
         for gauge in gauges.iter().filter(|gauge| gauge.counted) {
             sample.interval_max_ns =

@@ -32,6 +32,47 @@ impl CpuUse {
     }
 }
 
+/// Processor time of another process at one moment, all its threads together, those that have ended included; in steps of
+/// the kernel's clock tick, 10 ms mostly.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ProcessCpu {
+    /// In its own code.
+    pub user: Duration,
+    /// In the kernel, for it.
+    pub system: Duration,
+}
+
+impl ProcessCpu {
+    /// What process `pid` has used up to now.
+    ///
+    /// # Errors
+    /// If there is no such process, or the kernel does not say.
+    pub fn of(pid: u32) -> std::io::Result<Self> {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"))?;
+        let ticks_per_s = rustix::param::clock_ticks_per_second();
+        process_cpu(&stat, ticks_per_s).ok_or_else(|| std::io::ErrorKind::InvalidData.into())
+    }
+
+    /// What was used since `earlier`.
+    #[must_use]
+    pub fn since(self, earlier: ProcessCpu) -> ProcessCpu {
+        ProcessCpu {
+            user: self.user.saturating_sub(earlier.user),
+            system: self.system.saturating_sub(earlier.system),
+        }
+    }
+}
+
+/// The 14th and 15th field of `/proc/PID/stat`, in ticks; the second is a name in parentheses that may hold anything.
+fn process_cpu(stat: &str, ticks_per_s: u64) -> Option<ProcessCpu> {
+    let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(11);
+    let mut time = || {
+        let ticks: u64 = fields.next()?.parse().ok()?;
+        Some(Duration::from_secs_f64(ticks as f64 / ticks_per_s.max(1) as f64))
+    };
+    Some(ProcessCpu { user: time()?, system: time()? })
+}
+
 /// Sum of user, nice, system, irq, softirq and steal of the first line of `/proc/stat`, in ticks of 10 ms.
 fn machine_busy(stat: &str) -> Duration {
     let Some(line) = stat.lines().next() else { return Duration::ZERO };
@@ -93,6 +134,16 @@ mod tests {
     fn busy_time_leaves_out_idle_and_waiting() {
         let stat = "cpu  100 20 30 5000 600 7 8 9 0 0\ncpu0 1 2 3\n";
         assert_eq!(machine_busy(stat), Duration::from_millis((100 + 20 + 30 + 7 + 8 + 9) * 10));
+    }
+
+    #[test]
+    fn processor_time_of_a_process_is_found_behind_its_name() {
+        let stat = "7 (a) 1 2 ) S 1 7 7 0 -1 4194304 100 0 0 0 250 50 9 9 20 0 4 0 123";
+        let (user, system) = (Duration::from_millis(2_500), Duration::from_millis(500));
+        assert_eq!(process_cpu(stat, 100), Some(ProcessCpu { user, system }));
+        assert_eq!(process_cpu("7 (a) S 1 2", 100), None);
+        assert!(ProcessCpu::of(std::process::id()).is_ok());
+        assert!(ProcessCpu::of(u32::MAX).is_err());
     }
 
     #[test]

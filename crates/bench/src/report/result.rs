@@ -181,6 +181,13 @@ impl PhaseResult {
             curve: all.curve(),
         }
     }
+
+    /// Takes out what is said of a store that is a process of its own, where nobody here can know it.
+    pub(crate) fn forget_store(&mut self) {
+        self.write_amplification = None;
+        self.kernel_write_amplification = None;
+        self.space_amplification = None;
+    }
 }
 
 fn ratio(of: f64, by: f64) -> Option<f64> {

@@ -13,7 +13,7 @@ use crate::driver::{Phase, Stream, Watcher, run_phase, stream_seed};
 use crate::report::{Context, Holdings, PhaseResult};
 use crate::target::OpenOptions;
 use crate::workload::ycsb::{LoadStream, MixStream, Workload, standard};
-use crate::workload::{Operations, Properties, ValuePool};
+use crate::workload::{Kind, Operations, Properties, ValuePool};
 
 /// The name of the phase that fills the store.
 const LOAD: &str = "load";
@@ -66,6 +66,25 @@ impl YcsbSuite {
             values: ValuePool::new(value_bytes, args.run.seed),
             inserts: Arc::new(AcknowledgedCounter::new(if loads_first { 0 } else { records })),
         })
+    }
+
+    /// Leaves out the phases that scan, for a target that cannot; their names.
+    ///
+    /// # Errors
+    /// `Invalid` if nothing is left of what was asked for.
+    pub fn leave_out_scans(&mut self) -> Result<Vec<String>> {
+        let scans = |workload: &Workload, name: &str| name != LOAD && workload.mix.share(Kind::Scan) > 0.0;
+        let (out, kept): (Vec<_>, Vec<_>) =
+            self.steps.drain(..).partition(|(name, workload)| scans(workload, name));
+        self.steps = kept;
+        let names: Vec<String> = out.into_iter().map(|(name, _)| name).collect();
+        if !names.is_empty() && self.steps.iter().all(|(name, _)| name == LOAD) {
+            return Err(Error::invalid(format!(
+                "workload {} scans, and this target has no scans over strings: name others",
+                names.join(",")
+            )));
+        }
+        Ok(names)
     }
 
     fn seconds(&self, name: &str) -> Option<f64> {
@@ -168,7 +187,11 @@ impl Suite for YcsbSuite {
             memory: target.memory(),
         };
         self.inserts = Arc::new(AcknowledgedCounter::new(live));
-        Ok(PhaseResult::new(context, &measured, holdings))
+        let mut result = PhaseResult::new(context, &measured, holdings);
+        if target.is_server() {
+            result.forget_store();
+        }
+        Ok(result)
     }
 }
 
