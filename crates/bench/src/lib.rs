@@ -7,7 +7,8 @@
 //!              └──────────────► report ◄──────── Measured, with what `measure` saw of the process
 //! ```
 //!
-//! Start at [`run_ycsb`] and [`run_db`] ([`run_reopen`] stands by itself); a store joins by implementing [`target::Target`], [`target::Client`]
+//! Start at [`run_ycsb`] and [`run_db`] ([`run_reopen`] stands by itself, and so does [`run_resp`], which loads servers: module
+//! [`resp`]); a store joins by implementing [`target::Target`], [`target::Client`]
 //! and [`target::TargetFactory`]. Every program that compares stores uses this crate, so that all are driven by
 //! the same code.
 //!
@@ -18,7 +19,8 @@
 //! # Invariants
 //! 1. Key numbers, keys and mixes are those of YCSB and db_bench; tests hold them to published values.
 //! 2. What a phase draws is a function of its seed and the number of threads.
-//! 3. A phase that writes ends drained, and its bytes, processor time and stalls include the drain.
+//! 3. A phase that writes ends drained, and its bytes, processor time and stalls include the drain; not so on a server, of
+//!    which nobody here can know that, and reports say so.
 //! 4. With a rate, latency counts from the intended start of each operation.
 
 #![forbid(unsafe_code)]

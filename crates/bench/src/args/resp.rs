@@ -44,7 +44,7 @@ pub struct RespArgs {
     /// Threads of this client, who share the connections
     #[arg(long, value_name = "T", value_parser = parse_positive, default_value = "1")]
     pub threads: u64,
-    /// How many keys there are; hashes, lists and sorted sets get 100 elements each
+    /// How many keys there are; of hashes and sorted sets, how many elements, 100 in each
     #[arg(long, value_name = "N", value_parser = parse_positive, default_value = "100k")]
     pub keys: u64,
     /// Which of them are asked for

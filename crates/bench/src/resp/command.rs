@@ -28,7 +28,7 @@ pub enum RespCommand {
     Incr,
     /// `HSET hash:n/100 n%100 value`
     Hset,
-    /// `LPUSH list:n/100 value`
+    /// `LPUSH list:n/100 value`; lists grow for as long as it runs
     Lpush,
     /// `ZADD zset:n/100 n%100 n%100`
     Zadd,

@@ -70,14 +70,14 @@ impl Load<'_> {
     /// The first failure of a thread; errors that the server answers, if it stops at them.
     pub(super) fn run(&self, watcher: &mut dyn Watcher) -> Result<Loaded> {
         let named = |error: Error| Error::new(error.kind(), self.address.to_string()).because(error);
-        watcher.phase_begins(&self.announced());
         let (gauges, stop): (Vec<Gauge>, _) =
             ((0..self.threads).map(|_| Gauge::new(true)).collect(), AtomicBool::new(false));
         let workers = self.workers(&gauges, &stop)?;
         let server_before = self.server_cpu()?;
+        watcher.phase_begins(&self.announced());
         let (recorders, client_cpu) = drive(workers, &gauges, &stop, watcher);
-        let server_cpu = self.server_cpu()?.zip(server_before).map(|(after, before)| after.since(before));
         watcher.phase_ends();
+        let server_cpu = self.server_cpu()?.zip(server_before).map(|(after, before)| after.since(before));
         let recorders = recorders.into_iter().collect::<Result<Vec<_>>>().map_err(named)?;
         let loaded = Loaded::of(&recorders, client_cpu, server_cpu);
         self.check(&loaded)?;

@@ -188,6 +188,12 @@ pub(super) fn summary(results: &[RespResult]) -> String {
         if let Some(error) = &result.first_error {
             text.push_str(&format!("{name}: {} errors, the first: {error}\n", result.errors));
         }
+        if result.nulls > 0 {
+            let percent = result.nulls as f64 * 100.0 / result.latency.count.max(1) as f64;
+            text.push_str(&format!(
+                "{name}: {percent:.0} % of the answers were null, which is less work (--load writes all keys first)\n"
+            ));
+        }
         if result.client_cpu_share > CLIENT_BUSY_MAX {
             text.push_str(&format!(
                 "{name}: the client was busy for {:.0} % of its time: the limit may be its, not the server's (--threads)\n",

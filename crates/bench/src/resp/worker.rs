@@ -321,3 +321,6 @@ fn system(error: rustix::io::Errno) -> Error {
 fn broken(error: std::io::Error) -> Error {
     Error::new(ErrorKind::Closed, "a connection broke").because(error)
 }
+
+#[cfg(test)]
+mod tests;

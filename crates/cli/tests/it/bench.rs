@@ -1,6 +1,7 @@
 //! `firn bench`: the surface that scripts call.
 
 use crate::program::{firn, text};
+use crate::serve::Serving;
 
 #[test]
 fn a_small_ycsb_run_writes_its_results() {
@@ -90,4 +91,54 @@ fn a_killed_load_is_reopened_and_measured() {
     let counted = firn(&["scan", "--dir", text(&data), "--keys"]);
     assert_eq!(counted.out.lines().count(), 3000, "{}", counted.complaint);
     run().complained(2, &["not empty"]);
+}
+
+#[test]
+fn a_server_is_measured_from_outside() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let (json, html) = (directory.path().join("r.json"), directory.path().join("r.html"));
+    let mut serving = Serving::start(&directory.path().join("data"));
+    let (target, pid) = (format!("resp://{}", serving.address), serving.process.id().to_string());
+    let size = ["--records", "300", "--ops", "200", "--value-bytes", "50", "--pipeline", "8"];
+    let places = ["--target", &target, "--json", text(&json), "--html", text(&html)];
+    let answer = firn(&[&["bench", "ycsb", "--workload", "load,a,e"][..], &size[..], &places[..]].concat());
+    assert!(answer.complaint.contains("Left out: e"), "{answer:?}");
+    answer.ended(0);
+    let results = std::fs::read_to_string(&json).expect("results");
+    let results: serde_json::Value = serde_json::from_str(&results).expect("JSON");
+    let shown: Vec<_> =
+        results.as_array().expect("an array").iter().map(|result| &result["workload"]).collect();
+    assert_eq!(shown, ["load", "a"]);
+    assert_eq!((&results[1]["engine"], &results[1]["not_found"]), (&target.as_str().into(), &0.into()));
+    assert!(std::fs::read_to_string(&html).expect("a report").contains("Left out: e"));
+
+    let compare = [format!("one={target},{pid}"), format!("two={target}/1")];
+    let words =
+        ["bench", "resp", "--compare", &compare[0], &compare[1], "--repetitions", "2", "--requests", "500"];
+    let out = firn(&[&words[..], &["--load", "--keys", "100", "--json", text(&json)]].concat()).ended(0);
+    assert!(out.contains("Medians of 2 repetitions") && out.contains("1.00x"), "{out}");
+    let report = std::fs::read_to_string(&json).expect("results");
+    let report: serde_json::Value = serde_json::from_str(&report).expect("JSON");
+    assert_eq!(report["results"].as_array().map(Vec::len), Some(8));
+    assert_eq!(report["comparisons"].as_array().map(Vec::len), Some(4));
+    assert_eq!(report["results"][0]["server"]["pid"].to_string(), pid);
+    serving.signal("TERM");
+    assert!(serving.process.wait().expect("it ends").success());
+    let answer = firn(&["bench", "resp", "--target", &target]);
+    assert!(answer.code == 1 && answer.complaint.contains("cannot connect to resp://"), "{answer:?}");
+}
+
+#[test]
+fn what_a_server_does_not_have_is_a_usage_error() {
+    for (words, named) in [
+        (&["ycsb", "--target", "resp://127.0.0.1:1", "--workload", "e"][..], "no scans over strings"),
+        (&["ycsb", "--target", "resp://127.0.0.1:1", "--durability", "disk"], "--durability"),
+        (&["ycsb", "--connections", "4"], "--target"),
+        (&["ycsb", "--target", "127.0.0.1:1"], "expected resp://host:port"),
+        (&["resp", "--threads", "4", "--connections", "2"], "--connections 2"),
+        (&["resp", "--commands", "scan"], "scan"),
+    ] {
+        let answer = firn(&[&["bench"], words].concat());
+        assert!(answer.code == 2 && answer.complaint.contains(named), "{answer:?}");
+    }
 }

@@ -7,14 +7,14 @@ use std::time::Duration;
 const PROGRAM: &str = env!("CARGO_BIN_EXE_firn");
 
 /// `firn serve` on a port of its own.
-struct Serving {
-    process: Child,
+pub(crate) struct Serving {
+    pub(crate) process: Child,
     output: BufReader<ChildStdout>,
-    address: String,
+    pub(crate) address: String,
 }
 
 impl Serving {
-    fn start(dir: &Path) -> Self {
+    pub(crate) fn start(dir: &Path) -> Self {
         let mut process = Command::new(PROGRAM)
             .args(["serve", "--port", "0", "--threads", "2", "--memory-bytes", "64M", "--dir"])
             .arg(dir)
@@ -35,7 +35,7 @@ impl Serving {
         stream
     }
 
-    fn signal(&self, name: &str) {
+    pub(crate) fn signal(&self, name: &str) {
         let done = Command::new("kill")
             .args(["-s", name, &self.process.id().to_string()])
             .status()
