@@ -10,6 +10,7 @@
 //!                             └───────────► model ──────────────────────────────────────────────▲
 //!   metamorphic: one script, many settings      crash: one script, cut at every operation
 //!   batches: all or nothing, prefix always      kill: real processes, kill -9
+//!   linear: what clients of a server saw at the same time, put into an order
 //! ```
 //!
 //! Start at [`ops`] and [`runner`]. The program `firn-sim` (`cargo x sim`) runs all of it at any length.
@@ -35,3 +36,4 @@ pub mod crash;
 pub mod corpus;
 pub mod batches;
 pub mod kill;
+pub mod linear;

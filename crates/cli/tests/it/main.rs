@@ -8,3 +8,4 @@ mod verify;
 mod bench;
 mod records;
 mod serve;
+mod linearizability;
