@@ -1,5 +1,9 @@
 //! Numbers as text, by the rules that Redis clients rely on.
 
+mod extended;
+
+pub use extended::Extended;
+
 /// The integer that `text` is, if it is written as [`append_integer`] would write it: no spaces, no plus, no leading
 /// zeros, no `-0`, within 64 bits.
 #[inline]
@@ -77,13 +81,6 @@ pub fn append_double(out: &mut Vec<u8>, number: f64) {
         let sign = if exponent < 0 { '-' } else { '+' };
         out.extend_from_slice(format!("{digits}e{sign}{:02}", exponent.abs()).as_bytes());
     }
-}
-
-/// Appends `number` without an exponent, however long that is; for results of `INCRBYFLOAT`, which users see as text.
-///
-/// The number must be finite.
-pub fn append_plain(out: &mut Vec<u8>, number: f64) {
-    out.extend_from_slice(format!("{number}").as_bytes());
 }
 
 #[cfg(test)]

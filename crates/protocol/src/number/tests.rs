@@ -92,12 +92,3 @@ fn what_is_no_number_is_refused() {
         assert_eq!(parse_double(text.as_bytes()), Some(number));
     }
 }
-
-#[test]
-fn plain_numbers_have_no_exponent() {
-    let mut out = Vec::new();
-    append_plain(&mut out, 1e20);
-    out.push(b' ');
-    append_plain(&mut out, 10.5 + 0.1);
-    assert_eq!(out, b"100000000000000000000 10.6");
-}

@@ -1,6 +1,6 @@
 //! Strings that are numbers.
 
-use firn_protocol::number;
+use firn_protocol::number::{self, Extended};
 
 use super::call::Call;
 use crate::failure::{Failure, Result};
@@ -28,20 +28,26 @@ pub(super) async fn add(call: &mut Call<'_>, amount: i64) -> Result<()> {
 
 /// `INCRBYFLOAT key increment`
 pub(super) async fn add_float(call: &mut Call<'_>) -> Result<()> {
-    let amount = call.double(2)?;
     let entry = call.entry(1).await?;
     let old = match call.transaction.string(&entry).await? {
-        None => 0.0,
-        Some(string) => number::parse_double(&string).ok_or(Failure::NOT_A_FLOAT)?,
+        None => Extended::ZERO,
+        Some(string) => Extended::parse(&string).ok_or(Failure::NOT_A_FLOAT)?,
     };
-    let new = old + amount;
-    if !new.is_finite() {
-        return Err(Failure::NAN);
-    }
-    let mut digits = Vec::new();
-    number::append_plain(&mut digits, new);
+    let amount = Extended::parse(call.argument(2)).ok_or(Failure::NOT_A_FLOAT)?;
+    let digits = float_sum(&old, &amount)?;
     let expires_at_ms = entry.expires_at_ms()?;
     call.transaction.set_string(&entry, &digits, expires_at_ms).await?;
     call.reply(|reply| reply.bulk(&digits));
     Ok(())
+}
+
+/// The sum as users see it.
+pub(super) fn float_sum(old: &Extended, amount: &Extended) -> Result<Vec<u8>> {
+    let new = old.plus(amount);
+    if !new.is_finite() {
+        return Err(Failure::NAN);
+    }
+    let mut digits = Vec::new();
+    new.append_plain(&mut digits);
+    Ok(digits)
 }
