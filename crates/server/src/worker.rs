@@ -384,6 +384,12 @@ impl Worker {
             client.is_dirty.set(false);
             let mut output = client.output.borrow_mut();
             let sent = self.sockets.borrow_mut().send(client.id, &mut output);
+            if sent == Sent::End {
+                // Nobody reads it: whoever waits for that, or adds to it, learns that it is over.
+                output.clear();
+                client.is_closing.set(true);
+                client.is_blocked.set(true);
+            }
             if sent == Sent::All && output.capacity() > OUTPUT_BYTES_KEPT {
                 output.shrink_to(OUTPUT_BYTES_KEPT);
             }
