@@ -118,11 +118,16 @@ impl<'a> Call<'a> {
         write(&mut Reply::new(self.out, self.protocol))
     }
 
+    /// Whether the reply is so long that [`spill`](Self::spill) sends what there is of it.
+    pub(crate) fn is_to_spill(&self) -> bool {
+        let is_long = self.out.len() > self.worker.shared.settings.unread_bytes_max;
+        is_long && self.origin == Origin::Client && !self.transaction.is_locked()
+    }
+
     /// Of a long reply to a client, sends what there is and waits until most of it was read. The command must not fail any
     /// more for reasons of its own.
     pub(crate) async fn spill(&mut self) {
-        let is_long = self.out.len() > self.worker.shared.settings.unread_bytes_max;
-        if is_long && self.origin == Origin::Client && !self.transaction.is_locked() {
+        if self.is_to_spill() {
             self.client.append(self.out);
             self.out.clear();
             self.is_spilled = true;

@@ -22,6 +22,9 @@ mod expiry;
 mod scan;
 mod string;
 mod counter;
+mod members;
+mod hash;
+mod set;
 mod server;
 
 use firn_protocol::command::{self, Command, CommandId, Group, Offered, id_of};
@@ -103,7 +106,9 @@ async fn dispatch(call: &mut Call<'_>) -> Result<()> {
         Group::Connection => connection::dispatch(call).await,
         Group::Generic => Box::pin(generic::dispatch(call)).await,
         Group::PubSub => Box::pin(pub_sub::dispatch(call)).await,
+        Group::Hash => Box::pin(hash::dispatch(call)).await,
         Group::Server => Box::pin(server::dispatch(call)).await,
+        Group::Set => Box::pin(set::dispatch(call)).await,
         Group::String => Box::pin(string::dispatch(call)).await,
         Group::Transactions => Box::pin(transactions::dispatch(call)).await,
         _ => Err(call.not_offered()),

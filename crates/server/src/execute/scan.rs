@@ -25,10 +25,16 @@ pub(super) struct ScanOptions {
     pub(super) type_name: Option<Vec<u8>>,
 }
 
+impl Default for ScanOptions {
+    fn default() -> Self {
+        Self { pattern: None, count: COUNT, type_name: None }
+    }
+}
+
 impl ScanOptions {
     /// The options in the arguments from `index` on; TYPE only if `has_type`.
     pub(super) fn of(call: &Call<'_>, mut index: usize, has_type: bool) -> Result<Self> {
-        let mut options = Self { pattern: None, count: COUNT, type_name: None };
+        let mut options = Self::default();
         while index < call.arguments.len() {
             if index + 1 == call.arguments.len() {
                 return Err(Failure::SYNTAX);

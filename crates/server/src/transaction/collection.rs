@@ -238,6 +238,18 @@ impl Transaction {
         collection.id.kind_range(kind, &mut start, &mut end);
         self.scan(self.keyspaces().fields, ScanRange::between(&start, &end))
     }
+
+    /// A walk over the fields of one kind, which lies in the order of hashes, from a hash on.
+    pub(crate) fn fields_from_hash(
+        &mut self,
+        collection: &Collection,
+        kind: FieldKind,
+        hash: u32,
+    ) -> Result<Cursor> {
+        let (mut start, mut end) = (Vec::new(), Vec::new());
+        collection.id.hash_range(kind, hash, &mut start, &mut end);
+        self.scan(self.keyspaces().fields, ScanRange::between(&start, &end))
+    }
 }
 
 impl Entry {

@@ -1,4 +1,4 @@
-use std::io::Write;
+use std::io::{Read, Write};
 
 use firn_protocol::resp::Value;
 use firn_server::ServeSettings;
@@ -107,4 +107,20 @@ fn what_the_table_offers_is_answered() {
         count += 1;
     }
     assert!(count >= 28, "{count}");
+}
+
+#[test]
+fn who_leaves_in_the_middle_of_a_reply_is_forgotten() {
+    let served = Served::with(ServeSettings { threads: 1, clients_max: 1, ..ServeSettings::default() });
+    let mut client = served.connect();
+    client.say("SADD k some member");
+    // More than anybody could read.
+    client.stream.write_all(b"SRANDMEMBER k -9000000000000000000\r\n").expect("it is sent");
+    assert!(client.stream.read(&mut [0; 4096]).expect("a part of the reply") > 0);
+    drop(client);
+    let is_served = || {
+        let mut next = served.connect();
+        next.stream.write_all(b"PING\r\n").is_ok() && next.reply() == Some(Value::Simple("PONG".into()))
+    };
+    assert!((0..1000).any(|_| is_served()), "the place is still taken");
 }

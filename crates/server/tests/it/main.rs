@@ -6,5 +6,6 @@ mod strings;
 mod databases;
 mod transactions;
 mod pub_sub;
+mod members;
 mod pipelines;
 mod reference;

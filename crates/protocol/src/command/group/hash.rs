@@ -7,51 +7,67 @@ use crate::command::{Command, entry};
 pub(super) const COMMANDS: &[Command] = &[
     entry("hdel", -3, "2.0.0", "O(N), N fields named", "Removes fields of a hash.")
         .flags(&[Write, Fast])
-        .keys(&[at(1, RW_DELETE)]),
+        .keys(&[at(1, RW_DELETE)])
+        .built(),
     entry("hexists", 3, "2.0.0", "O(1)", "Tells whether a hash has a field.")
         .flags(&[ReadOnly, Fast])
-        .keys(&[at(1, RO)]),
+        .keys(&[at(1, RO)])
+        .built(),
     entry("hget", 3, "2.0.0", "O(1)", "Answers the value of a field.")
         .flags(&[ReadOnly, Fast])
-        .keys(&[at(1, RO_ACCESS)]),
+        .keys(&[at(1, RO_ACCESS)])
+        .built(),
     entry("hgetall", 2, "2.0.0", "O(N), N fields", "Answers all fields of a hash with their values.")
         .flags(&[ReadOnly])
-        .keys(&[at(1, RO_ACCESS)]),
+        .keys(&[at(1, RO_ACCESS)])
+        .built(),
     entry("hincrby", 4, "2.0.0", "O(1)", "Adds a number to a field; no field counts as 0.")
         .flags(&[Write, DenyOom, Fast])
-        .keys(&[at(1, RW_ACCESS_UPDATE)]),
+        .keys(&[at(1, RW_ACCESS_UPDATE)])
+        .built(),
     entry("hincrbyfloat", 4, "2.6.0", "O(1)", "Adds a fraction to a field; no field counts as 0.")
         .flags(&[Write, DenyOom, Fast])
-        .keys(&[at(1, RW_ACCESS_UPDATE)]),
+        .keys(&[at(1, RW_ACCESS_UPDATE)])
+        .built(),
     entry("hkeys", 2, "2.0.0", "O(N), N fields", "Answers the names of all fields of a hash.")
         .flags(&[ReadOnly])
-        .keys(&[at(1, RO_ACCESS)]),
+        .keys(&[at(1, RO_ACCESS)])
+        .built(),
     entry("hlen", 2, "2.0.0", "O(1)", "Answers how many fields a hash has.")
         .flags(&[ReadOnly, Fast])
-        .keys(&[at(1, RO)]),
+        .keys(&[at(1, RO)])
+        .built(),
     entry("hmget", -3, "2.0.0", "O(N), N fields named", "Answers the values of several fields.")
         .flags(&[ReadOnly, Fast])
-        .keys(&[at(1, RO_ACCESS)]),
+        .keys(&[at(1, RO_ACCESS)])
+        .built(),
     entry("hmset", -4, "2.0.0", "O(N), N fields named", "Sets several fields of a hash.")
         .flags(&[Write, DenyOom, Fast])
         .keys(&[at(1, RW_UPDATE)])
-        .deprecated("4.0.0", "`HSET` with several fields"),
+        .deprecated("4.0.0", "`HSET` with several fields")
+        .built(),
     entry("hrandfield", -2, "6.2.0", "O(N), N fields answered", "Answers fields of a hash picked at random.")
         .flags(&[ReadOnly])
-        .keys(&[at(1, RO_ACCESS)]),
+        .keys(&[at(1, RO_ACCESS)])
+        .built(),
     entry("hscan", -3, "2.8.0", "O(1) a call, O(N) all of them", "Walks over a hash, some fields at a time.")
         .flags(&[ReadOnly])
-        .keys(&[at(1, RO_ACCESS)]),
+        .keys(&[at(1, RO_ACCESS)])
+        .built(),
     entry("hset", -4, "2.0.0", "O(N), N fields named", "Sets fields of a hash.")
         .flags(&[Write, DenyOom, Fast])
-        .keys(&[at(1, RW_UPDATE)]),
+        .keys(&[at(1, RW_UPDATE)])
+        .built(),
     entry("hsetnx", 4, "2.0.0", "O(1)", "Sets a field of a hash if it is not there.")
         .flags(&[Write, DenyOom, Fast])
-        .keys(&[at(1, RW_INSERT)]),
+        .keys(&[at(1, RW_INSERT)])
+        .built(),
     entry("hstrlen", 3, "3.2.0", "O(1)", "Answers the length of a field's value.")
         .flags(&[ReadOnly, Fast])
-        .keys(&[at(1, RO)]),
+        .keys(&[at(1, RO)])
+        .built(),
     entry("hvals", 2, "2.0.0", "O(N), N fields", "Answers the values of all fields of a hash.")
         .flags(&[ReadOnly])
-        .keys(&[at(1, RO_ACCESS)]),
+        .keys(&[at(1, RO_ACCESS)])
+        .built(),
 ];

@@ -7,12 +7,15 @@
 //!   K     a key of any type           I     a small integer, sometimes none
 //!   M     a member or field           F     a number with a fraction, sometimes none
 //!   V     a value                     P     a pattern
-//!   A|B   one of these words          [..]  what is in brackets, or not
+//!   D     digits with a fraction      A|B   one of these words
+//!   S     a short value               [..]  what is in brackets, or not
 //! ```
 
 mod server;
 mod template;
 mod strings;
+mod hashes;
+mod sets;
 
 use fastrand::Rng;
 use firn_protocol::resp::Value;
@@ -25,6 +28,12 @@ use server::RedisServer;
 enum Order {
     Same,
     Any,
+    /// Of pairs, one element after the other.
+    AnyOfPairs,
+    /// Of what a step of a walk found, behind the cursor.
+    AnyInStep,
+    /// Of pairs that a step found.
+    AnyOfPairsInStep,
 }
 
 /// A command with what is drawn left open.
@@ -41,6 +50,21 @@ const fn same(text: &'static str) -> Template {
 /// The elements of the reply have no order.
 const fn unordered(text: &'static str) -> Template {
     Template { text, order: Order::Any }
+}
+
+/// The pairs of the reply have no order.
+const fn pairs(text: &'static str) -> Template {
+    Template { text, order: Order::AnyOfPairs }
+}
+
+/// What the step of a walk found has no order.
+const fn step(text: &'static str) -> Template {
+    Template { text, order: Order::AnyInStep }
+}
+
+/// The pairs that the step of a walk found have no order.
+const fn step_of_pairs(text: &'static str) -> Template {
+    Template { text, order: Order::AnyOfPairsInStep }
 }
 
 /// Commands that every type is tested with.
@@ -116,6 +140,21 @@ fn arranged(reply: Value, order: Order) -> Value {
     };
     match (reply, order) {
         (Value::Array(values), Order::Any) => Value::Array(sorted(values)),
+        // Pairs that are arrays themselves, or that stand one after the other.
+        (Value::Array(values), Order::AnyOfPairs) if matches!(values.first(), Some(Value::Array(_))) => {
+            Value::Array(sorted(values))
+        }
+        (Value::Array(values), Order::AnyOfPairs) => {
+            let pairs = values.chunks(2).map(|pair| Value::Array(pair.to_vec())).collect();
+            Value::Array(sorted(pairs))
+        }
+        (Value::Array(mut values), Order::AnyInStep | Order::AnyOfPairsInStep) => {
+            let within = if order == Order::AnyInStep { Order::Any } else { Order::AnyOfPairs };
+            if let Some(found) = values.pop() {
+                values.push(arranged(found, within));
+            }
+            Value::Array(values)
+        }
         (Value::Set(values), _) => Value::Set(sorted(values)),
         (Value::Map(mut pairs), _) => {
             pairs.sort_by_cached_key(|pair| format!("{pair:?}"));

@@ -40,9 +40,25 @@ fn word_for(word: &str, rng: &mut Rng) -> Vec<u8> {
         "I" => rng.i64(-6..12).to_string().into_bytes(),
         "F" if rng.u8(..) < 10 => of(&["", "abc", "1x", "inf", "nan"], rng),
         "F" => (f64::from(rng.i32(-40..40)) / 4.0).to_string().into_bytes(),
+        "D" => decimal(rng),
         "V" => value(rng),
+        "S" => value(rng).into_iter().take(300).collect(),
         word => word.as_bytes().to_vec(),
     }
+}
+
+/// A number with up to 19 digits before and behind the point, sometimes with an exponent.
+fn decimal(rng: &mut Rng) -> Vec<u8> {
+    let mut text = String::from(if rng.bool() { "-" } else { "" });
+    text.push_str(&(rng.u64(..) >> rng.u32(..64)).to_string());
+    if rng.bool() {
+        text.push('.');
+        (0..rng.usize(1..=19)).for_each(|_| text.push(rng.digit(10)));
+    }
+    if rng.u8(..) < 40 {
+        text.push_str(&format!("e{}", rng.i32(-25..25)));
+    }
+    text.into_bytes()
 }
 
 fn value(rng: &mut Rng) -> Vec<u8> {
