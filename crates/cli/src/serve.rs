@@ -8,7 +8,7 @@ use std::sync::Arc;
 use firn::Settings;
 use firn_bench::args::{parse_bytes, parse_durability};
 use firn_engine::Durability;
-use firn_server::{ServeSettings, Server};
+use firn_server::{Network, ServeSettings, Server};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
@@ -31,6 +31,10 @@ pub(crate) struct Arguments {
     /// Threads that serve connections; default one for each processor.
     #[arg(long, value_name = "N")]
     threads: Option<usize>,
+    /// How the kernel is asked for what clients send and get: `ring` (io_uring: fewer system calls; needs Linux 6.0, and
+    /// containers often forbid it), `epoll`, or `auto` (a ring where the kernel gives one). What it came to is said at start.
+    #[arg(long, value_name = "WORD", value_parser = parse_network, default_value = "auto")]
+    network: Network,
     /// Memory for buffers and caches: 512M, 4G.
     #[arg(long, value_name = "B", value_parser = parse_bytes)]
     memory_bytes: Option<u64>,
@@ -67,12 +71,14 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
         bind: arguments.bind,
         port: arguments.port,
         threads: arguments.threads.unwrap_or_else(processors),
+        network: arguments.network,
         ..ServeSettings::default()
     };
     let (bind, port) = (serve.bind, serve.port);
     let server = Server::start(Arc::clone(&db), serve)
         .map_err(|error| failed(format!("cannot serve on {bind}, port {port}: {error}")))?;
-    println!("serving {} on {}; SIGTERM or Ctrl-C ends it", dir.display(), server.address());
+    let (address, network) = (server.address(), server.network());
+    println!("serving {} on {address}; sockets by {network}; SIGTERM or Ctrl-C ends it", dir.display());
     // Whoever started us may read this through a pipe.
     let _ = std::io::stdout().flush();
     signals.forever().next();
@@ -84,4 +90,13 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
 
 fn processors() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+fn parse_network(word: &str) -> std::result::Result<Network, String> {
+    match word {
+        "auto" => Ok(Network::Auto),
+        "ring" => Ok(Network::Ring),
+        "epoll" => Ok(Network::Epoll),
+        other => Err(format!("`{other}` is none of auto, ring, epoll")),
+    }
 }

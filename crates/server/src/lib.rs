@@ -19,8 +19,18 @@
 //! 1. Replies go out in the order of their requests.
 //! 2. Nothing is answered before the engine has acknowledged it.
 //! 3. What a connection makes the server hold is bounded: one request, the replies that were not read yet up to a limit.
-
-#![forbid(unsafe_code)]
+//!
+//! # Safety model
+//! Unsafe code is in `net/ring` alone, where the kernel reads and writes memory of ours between system calls. Its notes rely on
+//! these, by number:
+//! 1. *What is sent stands still.* Bytes that a send in flight reads belong to its seat, which neither changes nor frees them
+//!    before the send's answer; a seat sends once at a time. The time of a pause is written once.
+//! 2. *A buffer has one owner.* The kernel owns a buffer of the ring from its release until an answer names it; it is read between
+//!    that answer and its next release, and by one borrow that cannot outlive this.
+//! 3. *Everything else names no memory*: cancelling, polling, accepting without an address.
+//! 4. *A descriptor in an answer is new*: the kernel opened it for us and tells it once.
+//! 5. *Nothing is in flight when memory goes.* A ring that is dropped ends its operations and waits for the last answers; where the
+//!    kernel does not let it, the memory is leaked.
 
 mod settings;
 mod store;
@@ -39,4 +49,4 @@ mod duty;
 mod listen;
 
 pub use listen::Server;
-pub use settings::ServeSettings;
+pub use settings::{Network, ServeSettings};

@@ -8,9 +8,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use firn::Db;
 use firn::storage::{Clock, Spawn, SystemClock, ThreadSpawn};
 
+use crate::net;
 use crate::observers::Observers;
 use crate::purge_queue::PurgeQueue;
-use crate::settings::ServeSettings;
+use crate::settings::{Network, ServeSettings};
 use crate::store::Store;
 use crate::subscriptions::Subscriptions;
 use crate::worker::{Mailbox, Message, Shared, Worker};
@@ -31,7 +32,7 @@ impl Server {
     /// Serves `db` from now on, on threads of its own.
     ///
     /// # Errors
-    /// What the system says of the address or of threads.
+    /// What the system says of the address or of threads; `Unsupported` where a network is wished for that it does not give.
     pub fn start(db: Arc<Db>, settings: ServeSettings) -> io::Result<Self> {
         Self::start_with(db, settings, Arc::new(SystemClock::new()))
     }
@@ -39,8 +40,9 @@ impl Server {
     /// The same, with a clock of the caller's, which says when keys expire.
     ///
     /// # Errors
-    /// What the system says of the address or of threads.
+    /// As [`start`](Self::start).
     pub fn start_with(db: Arc<Db>, settings: ServeSettings, clock: Arc<dyn Clock>) -> io::Result<Self> {
+        let settings = ServeSettings { network: net::choose(settings.network)?, ..settings };
         let store = Store::open(db, clock).map_err(io::Error::other)?;
         let listener = TcpListener::bind((settings.bind, settings.port))?;
         let address = listener.local_addr()?;
@@ -85,6 +87,11 @@ impl Server {
         self.address
     }
 
+    /// By what it speaks to its connections: never [`Network::Auto`].
+    pub fn network(&self) -> Network {
+        self.shared.settings.network
+    }
+
     /// Waits until every worker has ended: that is, for ever, unless one fails.
     ///
     /// # Errors
@@ -100,7 +107,10 @@ impl Server {
     /// The first failure of a worker.
     pub fn stop(&self) -> io::Result<()> {
         self.shared.mailboxes.iter().for_each(|mailbox| mailbox.send(Message::Stop));
-        self.wait()
+        let ended = self.wait();
+        // Connections that a worker was given when it did not look any more.
+        self.shared.mailboxes.iter().for_each(|mailbox| drop(mailbox.take()));
+        ended
     }
 }
 

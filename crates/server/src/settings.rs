@@ -1,5 +1,6 @@
 //! What a server is started with.
 
+use std::fmt;
 use std::net::{IpAddr, Ipv4Addr};
 
 /// Settings of a server, apart from its database's.
@@ -11,6 +12,8 @@ pub struct ServeSettings {
     pub port: u16,
     /// Workers, each a thread with its own connections. Default 1; at least 1.
     pub threads: usize,
+    /// How the kernel is asked for what connections send and get. Default [`Network::Auto`].
+    pub network: Network,
     /// Connections at a time; more are told so and closed. Default 10 000.
     pub clients_max: usize,
     /// Bytes of one request; a connection that sends a longer one is closed. Default 1 GiB.
@@ -25,9 +28,32 @@ impl Default for ServeSettings {
             bind: IpAddr::V4(Ipv4Addr::LOCALHOST),
             port: 6379,
             threads: 1,
+            network: Network::Auto,
             clients_max: 10_000,
             request_bytes_max: 1 << 30,
             unread_bytes_max: 1 << 20,
         }
+    }
+}
+
+/// Interfaces of the kernel to sockets. Clients see no difference.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Network {
+    /// A ring where the kernel gives one with all that is needed, else epoll.
+    #[default]
+    Auto,
+    /// io_uring: one system call for all that is received, sent and waited for in a round. Needs Linux 6.0, and containers often forbid it.
+    Ring,
+    /// epoll: a system call for each thing received or sent.
+    Epoll,
+}
+
+impl fmt::Display for Network {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Auto => "auto",
+            Self::Ring => "io_uring",
+            Self::Epoll => "epoll",
+        })
     }
 }

@@ -95,7 +95,7 @@ impl Mailbox {
         self.alarm.ring();
     }
 
-    fn take(&self) -> Vec<Message> {
+    pub(crate) fn take(&self) -> Vec<Message> {
         std::mem::take(&mut *self.messages.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
@@ -130,7 +130,7 @@ impl Worker {
     /// The worker `index`; the first one gets a listener by [`listen`](Self::listen).
     pub(crate) fn new(shared: Arc<Shared>, index: usize) -> io::Result<Rc<Self>> {
         let mailbox = shared.mailboxes.get(index).ok_or(io::ErrorKind::InvalidInput)?;
-        let sockets = Sockets::new(Arc::clone(&mailbox.alarm))?;
+        let sockets = Sockets::new(shared.settings.network, Arc::clone(&mailbox.alarm))?;
         let session = shared.store.engine.session();
         let now_ms = shared.store.clock.unix_ms();
         Ok(Rc::new(Self {
@@ -310,7 +310,7 @@ impl Worker {
     }
 
     fn accept(&self) -> Option<TcpStream> {
-        self.sockets.borrow().accept()
+        self.sockets.borrow_mut().accept()
     }
 
     /// Gives a new connection to the worker with the fewest.
@@ -392,6 +392,11 @@ impl Worker {
             }
             if sent == Sent::All && output.capacity() > OUTPUT_BYTES_KEPT {
                 output.shrink_to(OUTPUT_BYTES_KEPT);
+            }
+            if sent == Sent::End {
+                // Nobody reads it, and what else was asked for is not done for nobody.
+                output.clear();
+                client.is_closing.set(true);
             }
             drop(output);
             // Its task may have waited for the output to become less.

@@ -4,19 +4,20 @@ use std::io;
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::task::Wake;
 use std::time::Duration;
 
 use rustix::buffer::spare_capacity;
-use rustix::event::{EventfdFlags, Timespec, epoll, eventfd};
+use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, SendFlags};
+use rustix::net::{RecvFlags, SendFlags, SocketFlags};
+use rustix::time::{Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags};
 
-use super::{Event, Received, Sent};
+use super::{ACCEPT_PAUSE, Alarm, Event, Received, Sent};
 
 /// What numbers in the kernel's answers mean; others are sockets.
 const LISTENER: u64 = u64::MAX;
 const ALARM: u64 = u64::MAX - 1;
+const PAUSE: u64 = u64::MAX - 2;
 
 /// Events taken at a time.
 const EVENTS_MAX: usize = 256;
@@ -24,42 +25,13 @@ const EVENTS_MAX: usize = 256;
 /// Room made for what is received.
 const RECEIVE_BYTES: usize = 16 << 10;
 
-/// Wakes a worker that waits for its sockets, from any thread.
-#[derive(Debug)]
-pub(crate) struct Alarm {
-    event: OwnedFd,
-}
-
-impl Alarm {
-    pub(crate) fn new() -> io::Result<Arc<Self>> {
-        Ok(Arc::new(Self { event: eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)? }))
-    }
-
-    pub(crate) fn ring(&self) {
-        // It fails only where it rings already.
-        let _ = rustix::io::write(&self.event, &1_u64.to_le_bytes());
-    }
-
-    fn silence(&self) {
-        let _ = rustix::io::read(&self.event, &mut [0_u8; 8]);
-    }
-}
-
-impl Wake for Alarm {
-    fn wake(self: Arc<Self>) {
-        self.ring();
-    }
-
-    fn wake_by_ref(self: &Arc<Self>) {
-        self.ring();
-    }
-}
-
 /// The sockets of one worker, by numbers that the caller chooses.
 pub(crate) struct Sockets {
     epoll: OwnedFd,
     alarm: Arc<Alarm>,
     listener: Option<TcpListener>,
+    /// Ends a pause of accepting.
+    pause: OwnedFd,
     streams: Vec<Option<Stream>>,
     events: Vec<epoll::Event>,
 }
@@ -67,18 +39,22 @@ pub(crate) struct Sockets {
 #[derive(Debug)]
 struct Stream {
     socket: TcpStream,
-    /// The other side sends no more: what it sent before may still be there.
-    is_hung_up: bool,
     /// Something may be there: the edge was seen, and not everything taken since.
     is_readable: bool,
+    /// The end was told, which is told once: it comes after everything else.
+    is_ending: bool,
 }
 
 impl Sockets {
     /// No sockets yet, and an alarm.
     pub(crate) fn new(alarm: Arc<Alarm>) -> io::Result<Self> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-        epoll::add(&epoll, &alarm.event, epoll::EventData::new_u64(ALARM), epoll::EventFlags::IN)?;
-        Ok(Self { epoll, alarm, listener: None, streams: Vec::new(), events: Vec::with_capacity(EVENTS_MAX) })
+        let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
+        let pause = rustix::time::timerfd_create(TimerfdClockId::Monotonic, flags)?;
+        epoll::add(&epoll, &alarm, epoll::EventData::new_u64(ALARM), epoll::EventFlags::IN)?;
+        epoll::add(&epoll, &pause, epoll::EventData::new_u64(PAUSE), epoll::EventFlags::IN)?;
+        let events = Vec::with_capacity(EVENTS_MAX);
+        Ok(Self { epoll, alarm, listener: None, pause, streams: Vec::new(), events })
     }
 
     /// Tells of connections to `listener` from now on.
@@ -90,9 +66,37 @@ impl Sockets {
     }
 
     /// The next connection that waits at the listener, if one does.
-    pub(crate) fn accept(&self) -> Option<TcpStream> {
-        // What fails here is one connection's, or passes: whoever is still there knocks again.
-        Some(self.listener.as_ref()?.accept().ok()?.0)
+    pub(crate) fn accept(&mut self) -> Option<TcpStream> {
+        loop {
+            match rustix::net::accept_with(self.listener.as_ref()?, SocketFlags::CLOEXEC) {
+                Ok(socket) => return Some(socket.into()),
+                Err(Errno::AGAIN) => return None,
+                // One connection's: the next may be well.
+                Err(Errno::INTR | Errno::CONNABORTED) => {}
+                Err(_) => {
+                    self.pause_accepting();
+                    return None;
+                }
+            }
+        }
+    }
+
+    /// Something is short, descriptors for one, and the listener would tell of that for ever: it is not asked for a while.
+    fn pause_accepting(&self) {
+        let once = Itimerspec {
+            it_interval: Timespec { tv_sec: 0, tv_nsec: 0 },
+            it_value: Timespec { tv_sec: 0, tv_nsec: i64::from(ACCEPT_PAUSE.subsec_nanos()) },
+        };
+        if rustix::time::timerfd_settime(&self.pause, TimerfdTimerFlags::empty(), &once).is_ok() {
+            self.watch_listener(epoll::EventFlags::empty());
+        }
+    }
+
+    fn watch_listener(&self, flags: epoll::EventFlags) {
+        if let Some(listener) = &self.listener {
+            // It fails for want of memory alone, and then the listener stays as it was.
+            let _ = epoll::modify(&self.epoll, listener, epoll::EventData::new_u64(LISTENER), flags);
+        }
     }
 
     /// Takes `socket` in under `id`, which must be free.
@@ -106,7 +110,7 @@ impl Sockets {
         if self.streams.len() <= index {
             self.streams.resize_with(index + 1, || None);
         }
-        self.streams[index] = Some(Stream { socket, is_hung_up: false, is_readable: true });
+        self.streams[index] = Some(Stream { socket, is_readable: true, is_ending: false });
         Ok(())
     }
 
@@ -124,7 +128,7 @@ impl Sockets {
 
     /// Whether the other side has said that it sends no more, or is gone.
     pub(crate) fn is_hung_up(&self, id: u32) -> bool {
-        !matches!(self.streams.get(id as usize), Some(Some(stream)) if !stream.is_hung_up)
+        !matches!(self.streams.get(id as usize), Some(Some(stream)) if !stream.is_ending)
     }
 
     /// Appends what has come to `input`.
@@ -140,7 +144,7 @@ impl Sockets {
                 Ok((0, _)) => Received::End,
                 Ok((bytes, _)) => {
                     // Less than there was room for: that was all, and the next edge will be told.
-                    stream.is_readable = bytes == room;
+                    stream.is_readable = bytes == room || stream.is_ending;
                     Received::Bytes(bytes)
                 }
                 Err(Errno::AGAIN) => {
@@ -191,17 +195,18 @@ impl Sockets {
                     self.alarm.silence();
                     sink(Event::Woken);
                 }
+                PAUSE => {
+                    let _ = rustix::io::read(&self.pause, &mut [0_u8; 8]);
+                    self.watch_listener(epoll::EventFlags::IN);
+                }
                 number => {
                     let id = number as u32;
                     let Some(Some(stream)) = self.streams.get_mut(id as usize) else { continue };
                     let flags = event.flags;
-                    let readable = epoll::EventFlags::IN
-                        | epoll::EventFlags::RDHUP
-                        | epoll::EventFlags::HUP
-                        | epoll::EventFlags::ERR;
-                    if flags.intersects(readable) {
+                    let ending = epoll::EventFlags::RDHUP | epoll::EventFlags::HUP | epoll::EventFlags::ERR;
+                    stream.is_ending |= flags.intersects(ending);
+                    if flags.intersects(ending | epoll::EventFlags::IN) {
                         stream.is_readable = true;
-                        stream.is_hung_up |= !flags.intersection(readable - epoll::EventFlags::IN).is_empty();
                         sink(Event::Readable(id));
                     }
                     if flags.contains(epoll::EventFlags::OUT) {

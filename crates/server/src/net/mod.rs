@@ -1,8 +1,21 @@
 //! Sockets of one worker: never blocks but in [`Sockets::wait`].
 
-mod epoll;
+mod alarm;
+mod epoll; // a call for each thing received or sent
+#[expect(unsafe_code, reason = "the kernel reads and writes memory between calls")]
+mod ring; // one call for everything of a round: the only unsafe code of this crate
 
-pub(crate) use epoll::{Alarm, Sockets};
+use std::io;
+use std::net::{TcpListener, TcpStream};
+use std::sync::Arc;
+use std::time::Duration;
+
+pub(crate) use alarm::Alarm;
+
+use crate::settings::Network;
+
+/// How long nobody is accepted after accepting failed: descriptors or memory were short, and trying again at once is no use.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// What happened, told by [`Sockets::wait`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,3 +51,112 @@ pub(crate) enum Sent {
     /// Nobody is there any more.
     End,
 }
+
+/// What `wish` comes to on this machine: never [`Network::Auto`].
+///
+/// # Errors
+/// `Unsupported` where a ring is wished for and the kernel does not give it, with its reason.
+pub(crate) fn choose(wish: Network) -> io::Result<Network> {
+    match wish {
+        Network::Epoll => Ok(Network::Epoll),
+        Network::Ring => ring::trial().map(|()| Network::Ring),
+        Network::Auto => Ok(ring::trial().map_or(Network::Epoll, |()| Network::Ring)),
+    }
+}
+
+/// The sockets of one worker, by numbers that the caller chooses.
+pub(crate) enum Sockets {
+    Epoll(epoll::Sockets),
+    Ring(Box<ring::Sockets>),
+}
+
+impl Sockets {
+    /// No sockets yet, and an alarm, by a network that was [chosen](choose). For the thread that calls, and no other.
+    pub(crate) fn new(network: Network, alarm: Arc<Alarm>) -> io::Result<Self> {
+        Ok(match network {
+            Network::Epoll => Self::Epoll(epoll::Sockets::new(alarm)?),
+            Network::Ring | Network::Auto => Self::Ring(Box::new(ring::Sockets::new(alarm)?)),
+        })
+    }
+
+    /// Tells of connections to `listener` from now on.
+    pub(crate) fn listen(&mut self, listener: TcpListener) -> io::Result<()> {
+        match self {
+            Self::Epoll(sockets) => sockets.listen(listener),
+            Self::Ring(sockets) => {
+                sockets.listen(listener);
+                Ok(())
+            }
+        }
+    }
+
+    /// The next connection that waits at the listener, if one does.
+    pub(crate) fn accept(&mut self) -> Option<TcpStream> {
+        match self {
+            Self::Epoll(sockets) => sockets.accept(),
+            Self::Ring(sockets) => sockets.accept(),
+        }
+    }
+
+    /// Takes `socket` in under `id`, which must be free.
+    pub(crate) fn adopt(&mut self, id: u32, socket: TcpStream) -> io::Result<()> {
+        match self {
+            Self::Epoll(sockets) => sockets.adopt(id, socket),
+            Self::Ring(sockets) => sockets.adopt(id, socket),
+        }
+    }
+
+    /// Closes the socket and forgets it; what was taken to be sent and goes at once is sent.
+    pub(crate) fn close(&mut self, id: u32) {
+        match self {
+            Self::Epoll(sockets) => sockets.close(id),
+            Self::Ring(sockets) => sockets.close(id),
+        }
+    }
+
+    /// Whether something may be there to receive.
+    #[inline]
+    pub(crate) fn is_readable(&self, id: u32) -> bool {
+        match self {
+            Self::Epoll(sockets) => sockets.is_readable(id),
+            Self::Ring(sockets) => sockets.is_readable(id),
+        }
+    }
+
+    /// Whether the other side has said that it sends no more, or is gone.
+    pub(crate) fn is_hung_up(&self, id: u32) -> bool {
+        match self {
+            Self::Epoll(sockets) => sockets.is_hung_up(id),
+            Self::Ring(sockets) => sockets.is_hung_up(id),
+        }
+    }
+
+    /// Appends what has come to `input`.
+    #[inline]
+    pub(crate) fn receive(&mut self, id: u32, input: &mut Vec<u8>) -> Received {
+        match self {
+            Self::Epoll(sockets) => sockets.receive(id, input),
+            Self::Ring(sockets) => sockets.receive(id, input),
+        }
+    }
+
+    /// Takes from the front of `output` what can be sent, or all of it if nothing taken before waits to go.
+    #[inline]
+    pub(crate) fn send(&mut self, id: u32, output: &mut Vec<u8>) -> Sent {
+        match self {
+            Self::Epoll(sockets) => sockets.send(id, output),
+            Self::Ring(sockets) => sockets.send(id, output),
+        }
+    }
+
+    /// Waits until something happens, or `timeout` (`None` = for ever), and tells `sink` of it.
+    pub(crate) fn wait(&mut self, timeout: Option<Duration>, sink: &mut dyn FnMut(Event)) -> io::Result<()> {
+        match self {
+            Self::Epoll(sockets) => sockets.wait(timeout, sink),
+            Self::Ring(sockets) => sockets.wait(timeout, sink),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

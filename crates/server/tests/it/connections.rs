@@ -3,7 +3,7 @@ use std::io::{Read, Write};
 use firn_protocol::resp::Value;
 use firn_server::ServeSettings;
 
-use crate::client::{Served, bulk, error, ok};
+use super::client::{Served, bulk, error, ok};
 
 #[test]
 fn a_connection_says_hello_and_goodbye() {

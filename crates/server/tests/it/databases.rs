@@ -2,7 +2,7 @@ use std::time::{Duration, Instant};
 
 use firn_protocol::resp::Value;
 
-use crate::client::{Client, Served, bulk, error, ok};
+use super::client::{Client, Served, bulk, error, ok};
 
 #[test]
 fn databases_are_apart_and_change_places() {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use firn_protocol::resp::Value;
 use firn_server::ServeSettings;
 
-use crate::client::{Client, Served};
+use super::client::{Client, Served};
 
 fn words(reply: Value) -> Vec<String> {
     let (Value::Array(values) | Value::Set(values)) = reply else { panic!("no array: {reply:?}") };

@@ -3,7 +3,7 @@ use std::io::Write;
 use firn_protocol::resp::Value;
 use firn_server::ServeSettings;
 
-use crate::client::{Served, bulk, error, ok, request};
+use super::client::{Served, bulk, error, ok, request};
 
 #[test]
 fn replies_come_in_the_order_of_requests() {

@@ -1,6 +1,6 @@
 use firn_protocol::resp::Value;
 
-use crate::client::{Client, Served, bulk, error};
+use super::client::{Client, Served, bulk, error};
 
 /// What is told of a subscription, as version 2 has it.
 fn told(kind: &str, name: &str, count: i64) -> Value {

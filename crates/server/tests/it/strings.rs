@@ -2,7 +2,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use firn_protocol::resp::Value;
 
-use crate::client::{Client, Served, bulk, error, ok};
+use super::client::{Client, Served, bulk, error, ok};
 
 /// Says each line and compares.
 #[track_caller]

@@ -2,7 +2,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use firn_protocol::resp::Value;
 
-use crate::client::{Served, bulk, error, ok};
+use super::client::{Served, bulk, error, ok};
 
 fn queued() -> Value {
     Value::Simple("QUEUED".into())

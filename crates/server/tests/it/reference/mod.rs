@@ -20,7 +20,7 @@ mod sets;
 use fastrand::Rng;
 use firn_protocol::resp::Value;
 
-use crate::client::{Client, Served};
+use super::client::{Client, Served};
 use server::RedisServer;
 
 /// Whether the elements of a reply have an order.

@@ -4,7 +4,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use crate::client::Client;
+use super::super::client::Client;
 
 /// Keeps everything in memory; ends when dropped.
 pub(super) struct RedisServer {

@@ -1,0 +1,26 @@
+//! By epoll.
+
+use firn_server::Network;
+
+const NETWORK: Network = Network::Epoll;
+
+#[path = "client.rs"]
+mod client;
+#[path = "connections.rs"]
+mod connections;
+#[path = "strings.rs"]
+mod strings;
+#[path = "pipelines.rs"]
+mod pipelines;
+#[path = "pressure.rs"]
+mod pressure;
+#[path = "databases.rs"]
+mod databases;
+#[path = "transactions.rs"]
+mod transactions;
+#[path = "pub_sub.rs"]
+mod pub_sub;
+#[path = "members.rs"]
+mod members;
+#[path = "reference/mod.rs"]
+mod reference;
