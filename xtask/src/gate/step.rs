@@ -200,6 +200,8 @@ pub(super) fn address_sanitizer() -> Step {
         "firn-storage",
         "-p",
         "firn-tree",
+        "-p",
+        "firn-server",
         "--lib",
         "--tests",
         "--target",

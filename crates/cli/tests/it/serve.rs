@@ -15,8 +15,13 @@ pub(crate) struct Serving {
 
 impl Serving {
     pub(crate) fn start(dir: &Path) -> Self {
-        let mut process = Command::new(PROGRAM)
-            .args(["serve", "--port", "0", "--threads", "2", "--memory-bytes", "64M", "--dir"])
+        Self::start_as(Command::new(PROGRAM).arg("serve"), dir)
+    }
+
+    /// Starts `command`, which is `firn serve` in some way.
+    fn start_as(command: &mut Command, dir: &Path) -> Self {
+        let mut process = command
+            .args(["--port", "0", "--threads", "2", "--memory-bytes", "64M", "--dir"])
             .arg(dir)
             .stdout(Stdio::piped())
             .spawn()
@@ -33,6 +38,14 @@ impl Serving {
         let stream = TcpStream::connect(&self.address).expect("a connection");
         stream.set_read_timeout(Some(Duration::from_secs(20))).expect("an option");
         stream
+    }
+
+    /// Processor time it has used so far, in hundredths of a second.
+    fn processor_ticks(&self) -> u64 {
+        let path = format!("/proc/{}/stat", self.process.id());
+        let stat = std::fs::read_to_string(path).expect("it runs");
+        let fields: Vec<&str> = stat.rsplit(')').next().expect("a name").split_whitespace().collect();
+        fields[11..13].iter().map(|field| field.parse::<u64>().expect("a number")).sum()
     }
 
     pub(crate) fn signal(&self, name: &str) {
@@ -95,4 +108,64 @@ fn a_port_that_is_taken_is_told() {
     assert_eq!(output.status.code(), Some(5), "{}", String::from_utf8_lossy(&output.stderr));
     serving.signal("TERM");
     serving.process.wait().unwrap();
+}
+
+#[test]
+fn without_descriptors_it_waits_for_some() {
+    const LIMIT: usize = 100;
+    for network in ["epoll", "auto"] {
+        let dir = tempfile::tempdir().unwrap();
+        let limited = format!("ulimit -n {LIMIT}; exec \"$0\" \"$@\"");
+        let mut command = Command::new("sh");
+        command.args(["-c", &limited, PROGRAM, "serve", "--network", network]);
+        let mut serving = Serving::start_as(&mut command, dir.path());
+        let mut first = serving.connect();
+        say(&mut first, "PING\r\n", "+PONG\r\n");
+        // The kernel lets them in; the server cannot.
+        let mut others: Vec<_> = (0..LIMIT).map(|_| serving.connect()).collect();
+        others.iter_mut().for_each(|other| other.write_all(b"PING\r\n").unwrap());
+        say(&mut first, "PING\r\n", "+PONG\r\n");
+        let before = serving.processor_ticks();
+        std::thread::sleep(Duration::from_secs(1));
+        let ticks = serving.processor_ticks() - before;
+        assert!(ticks < 30, "{network}: {ticks} hundredths of a second to wait for one");
+        let mut last = others.pop().unwrap();
+        last.set_nonblocking(true).unwrap();
+        assert!(last.read(&mut [0]).is_err(), "the limit was none");
+        last.set_nonblocking(false).unwrap();
+        drop(others);
+        let mut reply = [0; 7];
+        last.read_exact(&mut reply).unwrap();
+        assert_eq!(&reply, b"+PONG\r\n");
+        serving.signal("TERM");
+        assert!(serving.process.wait().unwrap().success());
+    }
+}
+
+#[test]
+fn the_network_is_chosen_and_told() {
+    for (word, told) in
+        [("epoll", "sockets by epoll"), ("auto", "sockets by "), ("ring", "sockets by io_uring")]
+    {
+        let dir = tempfile::tempdir().unwrap();
+        let mut command = Command::new(PROGRAM);
+        command.args(["serve", "--port", "0", "--network", word, "--dir"]).arg(dir.path());
+        let mut process = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(process.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        if line.is_empty() && word == "ring" {
+            let mut said = String::new();
+            process.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+            assert!(said.contains("the kernel does not give io_uring"), "{said}");
+            // Past the capture of what tests print: nobody should believe that this was tested.
+            let _ = writeln!(std::io::stderr(), "skipped: {said}");
+            continue;
+        }
+        assert!(line.contains(told), "{line}");
+        process.kill().unwrap();
+        process.wait().unwrap();
+    }
+    let output = Command::new(PROGRAM).args(["serve", "--network", "pigeons"]).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("`pigeons` is none of auto, ring, epoll"), "{said}");
 }
