@@ -78,7 +78,7 @@ const KEYS: &[Template] = &[
     same("COPY K K [REPLACE]"),
     same("COPY K K DB 3 [REPLACE]"),
     same("MOVE K 3"),
-    same("PEXPIRE K 1000000 [NX|XX|GT|LT]"),
+    same("PEXPIRE K 3000000|300000 [NX|XX|GT|LT]"),
     same("EXPIRE K 100000000 [NX|XX|GT|LT]"),
     same("EXPIREAT K 33000000000"),
     same("EXPIRETIME K"),
