@@ -4,7 +4,7 @@ use firn_protocol::command::{CommandId, id_of};
 
 use super::alone::database_index;
 use super::call::Call;
-use super::{expiry, scan};
+use super::{expiry, object, scan};
 use crate::failure::{Failure, Result};
 use crate::transaction::{Entry, Key, type_name};
 
@@ -32,6 +32,7 @@ pub(super) async fn dispatch(call: &mut Call<'_>) -> Result<()> {
         SCAN => scan::scan(call).await,
         KEYS => scan::keys(call).await,
         RANDOMKEY => scan::random_key(call).await,
+        _ if call.command.container == Some("object") => object::dispatch(call).await,
         _ => expiry::dispatch(call).await,
     }
 }

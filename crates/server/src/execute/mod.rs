@@ -25,6 +25,9 @@ mod counter;
 mod members;
 mod hash;
 mod set;
+mod bitmap;
+mod lcs;
+mod object;
 mod server;
 
 use firn_protocol::command::{self, Command, CommandId, Group, Offered, id_of};
@@ -103,6 +106,7 @@ fn resolve(request: &Request<'_>) -> Result<&'static Command> {
 /// Runs a command in the call's transaction.
 async fn dispatch(call: &mut Call<'_>) -> Result<()> {
     match call.command.group {
+        Group::Bitmap => Box::pin(bitmap::dispatch(call)).await,
         Group::Connection => connection::dispatch(call).await,
         Group::Generic => Box::pin(generic::dispatch(call)).await,
         Group::PubSub => Box::pin(pub_sub::dispatch(call)).await,

@@ -3,9 +3,9 @@
 use firn_protocol::command::{CommandId, id_of};
 
 use super::call::Call;
-use super::counter;
 use super::expiry::{Deadline, deadline};
 use super::request::Request;
+use super::{counter, lcs};
 use crate::failure::{Failure, Result};
 use crate::transaction::{Entry, STRING_BYTES_MAX, encode_key};
 use firn_engine::ReadAt;
@@ -23,6 +23,7 @@ pub(super) async fn dispatch(call: &mut Call<'_>) -> Result<()> {
     const INCR: CommandId = id_of("incr");
     const INCRBY: CommandId = id_of("incrby");
     const INCRBYFLOAT: CommandId = id_of("incrbyfloat");
+    const LCS: CommandId = id_of("lcs");
     const MGET: CommandId = id_of("mget");
     const MSET: CommandId = id_of("mset");
     const MSETNX: CommandId = id_of("msetnx");
@@ -48,6 +49,7 @@ pub(super) async fn dispatch(call: &mut Call<'_>) -> Result<()> {
         APPEND => append(call).await,
         GETRANGE | SUBSTR => get_range(call).await,
         SETRANGE => set_range(call).await,
+        LCS => lcs::lcs(call).await,
         INCR => counter::add(call, 1).await,
         DECR => counter::add(call, -1).await,
         INCRBY => counter::add(call, call.integer(2)?).await,

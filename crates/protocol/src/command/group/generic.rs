@@ -137,15 +137,19 @@ pub(super) const COMMANDS: &[Command] = &[
 const OBJECT: &[Command] = &[
     entry("encoding", 3, "2.2.3", "O(1)", "Answers how a value is encoded.")
         .flags(&[ReadOnly])
-        .keys(&[at(2, RO)]),
+        .keys(&[at(2, RO)])
+        .built(),
     entry("freq", 3, "4.0.0", "O(1)", "Answers how often a key is used.")
         .flags(&[ReadOnly])
-        .keys(&[at(2, RO)]),
-    entry("help", 2, "6.2.0", "O(1)", "Answers the subcommands.").flags(&[Loading, Stale]),
+        .keys(&[at(2, RO)])
+        .built(),
+    entry("help", 2, "6.2.0", "O(1)", "Answers the subcommands.").flags(&[Loading, Stale]).built(),
     entry("idletime", 3, "2.2.3", "O(1)", "Answers for how many seconds a key was not used.")
         .flags(&[ReadOnly])
-        .keys(&[at(2, RO)]),
+        .keys(&[at(2, RO)])
+        .built(),
     entry("refcount", 3, "2.2.3", "O(1)", "Answers how many users a value has.")
         .flags(&[ReadOnly])
-        .keys(&[at(2, RO)]),
+        .keys(&[at(2, RO)])
+        .built(),
 ];

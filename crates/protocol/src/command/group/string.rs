@@ -56,7 +56,8 @@ pub(super) const COMMANDS: &[Command] = &[
         .built(),
     entry("lcs", -3, "7.0.0", "O(N*M), the lengths", "Finds the longest common subsequence of two strings.")
         .flags(&[ReadOnly])
-        .keys(&[range(1, 1, 1, RO_ACCESS)]),
+        .keys(&[range(1, 1, 1, RO_ACCESS)])
+        .built(),
     entry("mget", -2, "1.0.0", "O(N), N keys", "Answers several strings, all as of one moment.")
         .flags(&[ReadOnly, Fast])
         .keys(&[range(1, -1, 1, RO_ACCESS)])
@@ -73,17 +74,11 @@ pub(super) const COMMANDS: &[Command] = &[
         .flags(&[Write, DenyOom])
         .keys(&[at(1, OW_UPDATE)])
         .built(),
-    entry(
-        "set",
-        -3,
-        "1.0.0",
-        "O(1)",
-        "Sets a string, with conditions as options; those for expiry are refused so far.",
-    )
-    .flags(&[Write, DenyOom])
-    .keys(&[at(1, RW_ACCESS_UPDATE.with(Variable))])
-    .rule(Rule::Set)
-    .built(),
+    entry("set", -3, "1.0.0", "O(1)", "Sets a string, with conditions and expiry as options.")
+        .flags(&[Write, DenyOom])
+        .keys(&[at(1, RW_ACCESS_UPDATE.with(Variable))])
+        .rule(Rule::Set)
+        .built(),
     entry("setex", 4, "2.0.0", "O(1)", "Sets a string that expires after some seconds.")
         .flags(&[Write, DenyOom])
         .keys(&[at(1, OW_UPDATE)])

@@ -8,7 +8,8 @@
 //!   M     a member or field           F     a number with a fraction, sometimes none
 //!   V     a value                     P     a pattern
 //!   D     digits with a fraction      A|B   one of these words
-//!   S     a short value               [..]  what is in brackets, or not
+//!   S     a short value               A     some letters, few of them different
+//!   [..]  what is in brackets, or not
 //! ```
 
 mod server;
@@ -16,6 +17,7 @@ mod template;
 mod strings;
 mod hashes;
 mod sets;
+mod bitmaps;
 
 use fastrand::Rng;
 use firn_protocol::resp::Value;

@@ -40,3 +40,44 @@ const STRINGS: &[Template] = &[
 fn strings_answer_as_in_redis() {
     compare(seed(), STRINGS, 6000);
 }
+
+/// Few letters, so that they have much in common.
+const SUBSEQUENCES: &[Template] = &[
+    same("SET K A"),
+    same("APPEND K A"),
+    same("LCS K K"),
+    same("LCS K K LEN"),
+    same("LCS K K IDX"),
+    same("LCS K K IDX WITHMATCHLEN"),
+    same("LCS K K IDX MINMATCHLEN I WITHMATCHLEN"),
+    same("LCS K K [LEN] [IDX] [WITHMATCHLEN] [MINMATCHLEN]"),
+    same("LCS K K [abc] [MINMATCHLEN] [I]"),
+    same("LCS K"),
+    same("SADD K M"),
+];
+
+#[test]
+fn common_subsequences_are_those_of_redis() {
+    compare(seed(), SUBSEQUENCES, 4000);
+}
+
+/// Strings that were appended to are left out: Redis keeps those otherwise.
+const OBJECTS: &[Template] = &[
+    same("SET K V"),
+    same("SET K 1|10|100000000000000000000|1.5"),
+    same("HSET K M V"),
+    same("SADD K M I"),
+    same("OBJECT ENCODING K"),
+    same("OBJECT IDLETIME none"),
+    same("OBJECT FREQ K"),
+    same("OBJECT ENCODING"),
+    same("OBJECT ENCODING K K"),
+    same("OBJECT REFCOUNT none"),
+    same("OBJECT ABC K"),
+    same("OBJECT HELP K"),
+];
+
+#[test]
+fn objects_are_told_of_as_in_redis() {
+    compare(seed(), OBJECTS, 2000);
+}

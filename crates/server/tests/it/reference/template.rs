@@ -41,6 +41,7 @@ fn word_for(word: &str, rng: &mut Rng) -> Vec<u8> {
         "F" if rng.u8(..) < 10 => of(&["", "abc", "1x", "inf", "nan"], rng),
         "F" => (f64::from(rng.i32(-40..40)) / 4.0).to_string().into_bytes(),
         "D" => decimal(rng),
+        "A" => (0..rng.usize(..40)).map(|_| rng.u8(b'a'..b'd')).collect(),
         "V" => value(rng),
         "S" => value(rng).into_iter().take(300).collect(),
         word => word.as_bytes().to_vec(),
