@@ -94,6 +94,14 @@ impl Observers {
         first
     }
 
+    /// Who stands next behind `waiter` in the line for `key`.
+    pub(crate) fn behind(&self, key: &[u8], waiter: ClientAddress) -> Option<ClientAddress> {
+        let keys = self.keys();
+        let waiters = &keys.get(key)?.waiters;
+        let place = waiters.iter().position(|known| *known == waiter)?;
+        waiters.get(place + 1).copied()
+    }
+
     /// `key` has changed: raises the flags of who watches it, and says who waits for it longest.
     pub(crate) fn changed(&self, key: &[u8]) -> Option<ClientAddress> {
         let keys = self.keys();
@@ -134,6 +142,8 @@ mod tests {
         observers.wait(b"k", waiter(1));
         assert_eq!(observers.changed(b"other"), None);
         assert_eq!(observers.changed(b"k"), Some(waiter(1)));
+        assert_eq!(observers.behind(b"k", waiter(1)), Some(waiter(2)));
+        assert_eq!(observers.behind(b"k", waiter(2)), None);
         assert_eq!(observers.leave(b"k", waiter(1)), Some(waiter(2)));
         assert!(!observers.is_empty());
         assert_eq!(observers.leave(b"k", waiter(2)), None);

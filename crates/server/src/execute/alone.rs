@@ -57,6 +57,8 @@ async fn once(request: &Request<'_>, command: &'static Command, out: &mut Vec<u8
         protocol: request.client.protocol.get(),
         origin: Origin::Client,
         wait: None,
+        has_waited: false,
+        leaves_some: false,
         is_spilled: false,
     };
     let done = dispatch(&mut call).await;

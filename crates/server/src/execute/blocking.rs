@@ -4,8 +4,10 @@
 //! locks, and tries again when it is told that one has changed. Who has waited longest is told first, and tells the next
 //! when it is done.
 
+use std::ops::Range;
 use std::rc::Rc;
 
+use firn_format::datatype::Tag;
 use firn_protocol::command::Command;
 
 use super::alone::LockNames;
@@ -13,7 +15,7 @@ use super::call::{Call, Origin, Wait};
 use super::{Request, dispatch};
 use crate::client::{Client, ClientAddress, Unblock};
 use crate::failure::{Failure, Result};
-use crate::transaction::Transaction;
+use crate::transaction::{Collection, Transaction};
 use crate::worker::Worker;
 
 /// What a try came to.
@@ -26,20 +28,25 @@ enum Tried {
 
 /// Runs a command that may wait.
 pub(super) async fn run(request: &Request<'_>, command: &'static Command, out: &mut Vec<u8>) -> Result<()> {
-    let mut line = Line { worker: request.worker, client: request.client, keys: Vec::new() };
+    let mut line =
+        Line { worker: request.worker, client: request.client, keys: Vec::new(), has_waited: false };
     request.client.is_unblocked.set(None);
     let mut until_ms = None;
-    let mut is_first = true;
     let mut is_last = false;
     loop {
         let wait = match attempt(request, command, out, &mut line, is_last).await? {
             Tried::Done => return Ok(()),
             Tried::Waiting(wait) => wait,
         };
-        if std::mem::replace(&mut is_first, false) {
+        if !std::mem::replace(&mut line.has_waited, true) {
             until_ms = wait.timeout_ms.map(|timeout_ms| request.worker.monotonic_ms() + timeout_ms);
         }
         let is_told = request.worker.told_to_look(request.client, until_ms).await;
+        if request.worker.is_gone(request.client) {
+            // Nobody would read what it took: that is left for the next in line.
+            request.client.is_closing.set(true);
+            return Ok(());
+        }
         match request.client.is_unblocked.take() {
             Some(Unblock::Error) => {
                 return Err(Failure::new("UNBLOCKED client unblocked via CLIENT UNBLOCK"));
@@ -72,6 +79,8 @@ async fn attempt(
         protocol: request.client.protocol.get(),
         origin: if is_last { Origin::Unit } else { Origin::Client },
         wait: None,
+        has_waited: line.has_waited,
+        leaves_some: false,
         is_spilled: false,
     };
     dispatch(&mut call).await?;
@@ -82,6 +91,9 @@ async fn attempt(
         }
         Some(wait) => {
             line.stand(wait.keys.iter().map(|key| key.bytes()));
+            if call.leaves_some {
+                line.pass_on();
+            }
             Ok(Tried::Waiting(wait))
         }
     }
@@ -92,6 +104,8 @@ struct Line<'a> {
     worker: &'a Rc<Worker>,
     client: &'a Rc<Client>,
     keys: Vec<Vec<u8>>,
+    /// The client was told to look, or that its time is over, at least once.
+    has_waited: bool,
 }
 
 impl Line<'_> {
@@ -104,6 +118,15 @@ impl Line<'_> {
             if !self.keys.iter().any(|known| known == key) {
                 self.worker.shared.observers.wait(key, self.waiter());
                 self.keys.push(key.to_vec());
+            }
+        }
+    }
+
+    /// Lets who stands behind the client look: it keeps its place, but cannot use what is there.
+    fn pass_on(&self) {
+        for key in &self.keys {
+            if let Some(next) = self.worker.shared.observers.behind(key, self.waiter()) {
+                self.worker.shared.look(next);
             }
         }
     }
@@ -120,14 +143,45 @@ impl Drop for Line<'_> {
     }
 }
 
+/// The first of the keys that are the arguments `keys` where a collection stands, and that collection.
+///
+/// # Errors
+/// `WRONGTYPE` if something else stands at a key before it. To who has waited that is as if nothing stood there.
+pub(super) async fn first_collection(
+    call: &mut Call<'_>,
+    keys: Range<usize>,
+    tag: Tag,
+) -> Result<Option<(usize, Collection)>> {
+    for index in keys {
+        match call.collection(index, tag).await {
+            Ok(Some(collection)) => return Ok(Some((index, collection))),
+            Ok(None) => {}
+            Err(failure) if call.has_waited && failure == Failure::WRONG_TYPE => call.leaves_some = true,
+            Err(failure) => return Err(failure),
+        }
+    }
+    Ok(None)
+}
+
+/// Nothing was found: the command waits for the keys that are the arguments `keys`, or answers that there was nothing.
+pub(super) fn wait(call: &mut Call<'_>, keys: Range<usize>, timeout_ms: Option<u64>) -> Result<()> {
+    if call.origin == Origin::Unit {
+        call.reply(|reply| reply.null_array());
+        return Ok(());
+    }
+    let keys: Result<Vec<_>> = keys.map(|index| call.key(index)).collect();
+    call.wait = Some(Wait { keys: keys?, timeout_ms });
+    Ok(())
+}
+
 /// A timeout in seconds, as blocking commands take it: 0 = for ever.
 pub(super) fn timeout_ms(seconds: &[u8]) -> Result<Option<u64>> {
     let seconds = firn_protocol::number::parse_double(seconds)
         .ok_or(Failure::new("ERR timeout is not a float or out of range"))?;
-    if seconds < 0.0 {
+    let ms = (seconds * 1000.0).ceil();
+    if ms < 0.0 {
         return Err(Failure::new("ERR timeout is negative"));
     }
-    let ms = (seconds * 1000.0).ceil();
     if !ms.is_finite() || ms > i64::MAX as f64 {
         return Err(Failure::new("ERR timeout is out of range"));
     }

@@ -38,6 +38,10 @@ pub(crate) struct Call<'a> {
     pub(crate) origin: Origin,
     /// What the command waits for, if it found nothing: set instead of a reply.
     pub(crate) wait: Option<Wait>,
+    /// It has waited, and was told to look again or that its time is over.
+    pub(crate) has_waited: bool,
+    /// It waits on although something stands at one of its keys: maybe who stands behind it in line can use that.
+    pub(crate) leaves_some: bool,
     /// A part of the reply is with the client already.
     pub(crate) is_spilled: bool,
 }

@@ -28,6 +28,9 @@ mod set;
 mod bitmap;
 mod lcs;
 mod object;
+mod index;
+mod multi_pop;
+mod list;
 mod server;
 
 use firn_protocol::command::{self, Command, CommandId, Group, Offered, id_of};
@@ -108,6 +111,7 @@ async fn dispatch(call: &mut Call<'_>) -> Result<()> {
     match call.command.group {
         Group::Bitmap => Box::pin(bitmap::dispatch(call)).await,
         Group::Connection => connection::dispatch(call).await,
+        Group::List => Box::pin(list::dispatch(call)).await,
         Group::Generic => Box::pin(generic::dispatch(call)).await,
         Group::PubSub => Box::pin(pub_sub::dispatch(call)).await,
         Group::Hash => Box::pin(hash::dispatch(call)).await,

@@ -142,6 +142,8 @@ pub(super) async fn exec(request: &Request<'_>, out: &mut Vec<u8>) -> Result<()>
             protocol: client.protocol.get(),
             origin: Origin::Unit,
             wait: None,
+            has_waited: false,
+            leaves_some: false,
             is_spilled: false,
         };
         if let Err(failure) = dispatch_command(&mut call).await {

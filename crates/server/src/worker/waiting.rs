@@ -86,6 +86,11 @@ impl Worker {
         is_told
     }
 
+    /// Whether the client will read no more replies.
+    pub(crate) fn is_gone(&self, client: &Rc<Client>) -> bool {
+        client.is_closing.get() || self.sockets.borrow().is_hung_up(client.id)
+    }
+
     /// Waits until the clock says `until_ms` (of [`monotonic_ms`](Self::monotonic_ms)).
     pub(crate) async fn sleep_until(&self, until_ms: u64) {
         let timer = (until_ms, self.tasks.current());

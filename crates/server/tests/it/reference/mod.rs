@@ -10,6 +10,7 @@
 //!   D     digits with a fraction      A|B   one of these words
 //!   S     a short value               A     some letters, few of them different
 //!   [..]  what is in brackets, or not
+//!   ; two commands, one after the other
 //! ```
 
 mod server;
@@ -18,6 +19,7 @@ mod strings;
 mod hashes;
 mod sets;
 mod bitmaps;
+mod lists;
 
 use fastrand::Rng;
 use firn_protocol::resp::Value;
@@ -113,17 +115,19 @@ fn compare(seed: u64, templates: &[Template], count: usize) {
         for _ in 0..count {
             let pool = if rng.u8(..) < 60 { KEYS } else { templates };
             let template = &pool[rng.usize(..pool.len())];
-            let words = template::draw(template.text, &mut rng);
-            said.push(template::shown(&words));
-            let expected = arranged(theirs.call(&words), template.order);
-            let found = arranged(ours.call(&words), template.order);
-            if expected != found {
-                let from = said.len().saturating_sub(25);
-                panic!(
-                    "seed {seed}, RESP{protocol}, command {}:\n{}\nRedis: {expected:?}\nFirn:  {found:?}",
-                    said.len(),
-                    said[from..].join("\n"),
-                );
+            for command in template.text.split("; ") {
+                let words = template::draw(command, &mut rng);
+                said.push(template::shown(&words));
+                let expected = arranged(theirs.call(&words), template.order);
+                let found = arranged(ours.call(&words), template.order);
+                if expected != found {
+                    let from = said.len().saturating_sub(25);
+                    panic!(
+                        "seed {seed}, RESP{protocol}, command {}:\n{}\nRedis: {expected:?}\nFirn:  {found:?}",
+                        said.len(),
+                        said[from..].join("\n"),
+                    );
+                }
             }
         }
     }

@@ -1,0 +1,55 @@
+use super::{Template, compare, same, seed};
+
+const LISTS: &[Template] = &[
+    same("LPUSH K M"),
+    same("RPUSH K M M V"),
+    same("LPUSH K M M M M"),
+    same("RPUSH K M M M M M M M M"),
+    same("LPUSHX K M [M]"),
+    same("RPUSHX K M [V]"),
+    same("LPOP K [I]"),
+    same("RPOP K [I]"),
+    same("LPOP K I I"),
+    same("LMPOP 1 K LEFT|RIGHT [COUNT I]"),
+    same("LMPOP 2 K K LEFT|RIGHT|foo [COUNT 1|2|3|0|-1|x]"),
+    same("LMPOP 0|-1|x|5|2|01 K K LEFT [COUNT 2] [COUNT 1] [COUNT]"),
+    same("LLEN K"),
+    same("LRANGE K I I"),
+    same("LRANGE K 0 -1"),
+    same("LINDEX K I"),
+    same("LSET K I M|V"),
+    same("LREM K I M"),
+    same("LREM K -2|-1|0|1|2 M"),
+    same("LTRIM K I I"),
+    same("LTRIM K 1 -2"),
+    same("LTRIM K 0 20"),
+    same("LINSERT K BEFORE|AFTER|foo M M|V"),
+    same("LINSERT K BEFORE|AFTER M M"),
+    same("LPOS K M"),
+    same("LPOS K M [RANK 0|1|2|-1|-2|x] [COUNT I] [MAXLEN I]"),
+    same("LPOS K M [MAXLEN 0|1|2|3] [COUNT 0|1|2|-1] [RANK 1|2|-1|-3]"),
+    same("LPOS K M RANK"),
+    same("LPOS K M foo 1"),
+    same("LMOVE K K LEFT|RIGHT LEFT|RIGHT"),
+    same("LMOVE K K LEFT|RIGHT|foo LEFT|RIGHT|foo"),
+    same("RPOPLPUSH K K"),
+    same("LPUSH K"),
+    same("LLEN K K"),
+    same("BLPOP K K x|-1"),
+    same("BLMOVE K K LEFT|RIGHT|foo LEFT|foo x|-1"),
+    same("BRPOPLPUSH K K x|-1"),
+    same("BLMPOP x|-1 2 K K LEFT"),
+    same("BLMPOP 0 0|x|-1|5 K K LEFT"),
+    same("BLMPOP 0 1 K foo"),
+    // Inside of MULTI nobody waits.
+    same("MULTI; LPUSH K M M; BLPOP K K 0|0.1; BRPOP K K K 0; EXEC"),
+    same("MULTI; BLMOVE K K LEFT|RIGHT LEFT|RIGHT 0; BRPOPLPUSH K K 0; EXEC"),
+    same("MULTI; BLMPOP 0 2 K K LEFT|RIGHT [COUNT I]; LRANGE K 0 -1; EXEC"),
+    same("MULTI; RPUSH K M M M; LREM K 0 M; LINSERT K AFTER M M; LTRIM K I I; LRANGE K 0 -1; EXEC"),
+    same("MULTI; DEL K; RPUSH K M M M M; LMOVE K K LEFT RIGHT; LPOP K I; LRANGE K 0 -1; EXEC"),
+];
+
+#[test]
+fn lists_answer_as_in_redis() {
+    compare(seed(), LISTS, 12_000);
+}
