@@ -31,8 +31,8 @@ pub(crate) struct Arguments {
     /// Threads that serve connections; default one for each processor.
     #[arg(long, value_name = "N")]
     threads: Option<usize>,
-    /// How the kernel is asked for what clients send and get: `ring` (io_uring: fewer system calls; needs Linux 6.0, and
-    /// containers often forbid it), `epoll`, or `auto` (a ring where the kernel gives one). What it came to is said at start.
+    /// How the kernel is asked for what clients send and get: `epoll`, `ring` (io_uring: fewer system calls; needs Linux 6.0,
+    /// and containers often forbid it), or `auto` (what measured best so far, which is epoll).
     #[arg(long, value_name = "WORD", value_parser = parse_network, default_value = "auto")]
     network: Network,
     /// Memory for buffers and caches: 512M, 4G.

@@ -39,7 +39,7 @@ impl Default for ServeSettings {
 /// Interfaces of the kernel to sockets. Clients see no difference.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Network {
-    /// A ring where the kernel gives one with all that is needed, else epoll.
+    /// The one that is to be preferred by what was measured: epoll, as long as a ring saves nothing that shows.
     #[default]
     Auto,
     /// io_uring: one system call for all that is received, sent and waited for in a round. Needs Linux 6.0, and containers often forbid it.

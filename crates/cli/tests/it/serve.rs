@@ -15,11 +15,11 @@ pub(crate) struct Serving {
 
 impl Serving {
     pub(crate) fn start(dir: &Path) -> Self {
-        Self::start_as(Command::new(PROGRAM).arg("serve"), dir)
+        Self::start_as(Command::new(PROGRAM).arg("serve"), dir).expect("it serves")
     }
 
-    /// Starts `command`, which is `firn serve` in some way.
-    fn start_as(command: &mut Command, dir: &Path) -> Self {
+    /// Starts `command`, which is `firn serve` in some way; `None` if it ends at once.
+    fn start_as(command: &mut Command, dir: &Path) -> Option<Self> {
         let mut process = command
             .args(["--port", "0", "--threads", "2", "--memory-bytes", "64M", "--dir"])
             .arg(dir)
@@ -29,9 +29,13 @@ impl Serving {
         let mut output = BufReader::new(process.stdout.take().expect("piped"));
         let mut line = String::new();
         output.read_line(&mut line).expect("it is read");
+        if line.is_empty() {
+            process.wait().expect("it ends");
+            return None;
+        }
         let address = line.split(" on ").nth(1).and_then(|rest| rest.split(';').next());
         let address = address.unwrap_or_else(|| panic!("no address in {line:?}")).to_owned();
-        Self { process, output, address }
+        Some(Self { process, output, address })
     }
 
     fn connect(&self) -> TcpStream {
@@ -113,12 +117,17 @@ fn a_port_that_is_taken_is_told() {
 #[test]
 fn without_descriptors_it_waits_for_some() {
     const LIMIT: usize = 100;
-    for network in ["epoll", "auto"] {
+    for network in ["epoll", "ring"] {
         let dir = tempfile::tempdir().unwrap();
         let limited = format!("ulimit -n {LIMIT}; exec \"$0\" \"$@\"");
         let mut command = Command::new("sh");
         command.args(["-c", &limited, PROGRAM, "serve", "--network", network]);
-        let mut serving = Serving::start_as(&mut command, dir.path());
+        let Some(mut serving) = Serving::start_as(&mut command, dir.path()) else {
+            assert_eq!(network, "ring");
+            // Past the capture of what tests print: nobody should believe that this was tested.
+            let _ = writeln!(std::io::stderr(), "skipped: there is no io_uring here");
+            continue;
+        };
         let mut first = serving.connect();
         say(&mut first, "PING\r\n", "+PONG\r\n");
         // The kernel lets them in; the server cannot.
@@ -145,7 +154,7 @@ fn without_descriptors_it_waits_for_some() {
 #[test]
 fn the_network_is_chosen_and_told() {
     for (word, told) in
-        [("epoll", "sockets by epoll"), ("auto", "sockets by "), ("ring", "sockets by io_uring")]
+        [("epoll", "sockets by epoll"), ("auto", "sockets by epoll"), ("ring", "sockets by io_uring")]
     {
         let dir = tempfile::tempdir().unwrap();
         let mut command = Command::new(PROGRAM);

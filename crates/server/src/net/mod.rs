@@ -58,9 +58,9 @@ pub(crate) enum Sent {
 /// `Unsupported` where a ring is wished for and the kernel does not give it, with its reason.
 pub(crate) fn choose(wish: Network) -> io::Result<Network> {
     match wish {
-        Network::Epoll => Ok(Network::Epoll),
+        // A ring costs as much where it was measured, and needs more of the kernel: docs/decisions/0014-io-uring.md.
+        Network::Auto | Network::Epoll => Ok(Network::Epoll),
         Network::Ring => ring::trial().map(|()| Network::Ring),
-        Network::Auto => Ok(ring::trial().map_or(Network::Epoll, |()| Network::Ring)),
     }
 }
 
