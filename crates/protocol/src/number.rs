@@ -43,10 +43,18 @@ pub fn append_integer(out: &mut Vec<u8>, number: i64) {
 }
 
 /// The number that `text` is: decimal with or without fraction and exponent, or `inf`, `+inf`, `-inf`, `infinity` in
-/// any case. `None` for anything else, and for what is not a number.
+/// any case. `None` for anything else, for what is not a number, and for what is too large or too near to 0 for a
+/// double.
 pub fn parse_double(text: &[u8]) -> Option<f64> {
     let text = std::str::from_utf8(text).ok()?;
-    text.parse::<f64>().ok().filter(|number| !number.is_nan())
+    let number = text.parse::<f64>().ok()?;
+    let is_in_range = match number {
+        _ if number.is_nan() => false,
+        _ if number.is_infinite() => text.contains(['i', 'I']),
+        0.0 => !text.split(['e', 'E']).next()?.contains(|digit: char| ('1'..='9').contains(&digit)),
+        _ => true,
+    };
+    is_in_range.then_some(number)
 }
 
 /// Digits beyond which a number is written with an exponent.

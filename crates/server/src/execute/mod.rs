@@ -31,6 +31,7 @@ mod object;
 mod index;
 mod multi_pop;
 mod list;
+mod sorted_set;
 mod server;
 
 use firn_protocol::command::{self, Command, CommandId, Group, Offered, id_of};
@@ -112,6 +113,7 @@ async fn dispatch(call: &mut Call<'_>) -> Result<()> {
         Group::Bitmap => Box::pin(bitmap::dispatch(call)).await,
         Group::Connection => connection::dispatch(call).await,
         Group::List => Box::pin(list::dispatch(call)).await,
+        Group::SortedSet => Box::pin(sorted_set::dispatch(call)).await,
         Group::Generic => Box::pin(generic::dispatch(call)).await,
         Group::PubSub => Box::pin(pub_sub::dispatch(call)).await,
         Group::Hash => Box::pin(hash::dispatch(call)).await,

