@@ -2,7 +2,7 @@
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
-use std::sync::atomic::{AtomicU64, AtomicUsize};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use firn::Db;
@@ -56,6 +56,7 @@ impl Server {
             settings,
             mailboxes,
             client_count: AtomicUsize::new(0),
+            waiting_count: AtomicUsize::new(0),
             next_client: AtomicU64::new(0),
         });
         let server = Self { address, shared, threads: Arc::default(), failure: Arc::default() };
@@ -90,6 +91,11 @@ impl Server {
     /// By what it speaks to its connections: never [`Network::Auto`].
     pub fn network(&self) -> Network {
         self.shared.settings.network
+    }
+
+    /// How many clients wait for something to stand at one of their keys.
+    pub fn waiting_count(&self) -> usize {
+        self.shared.waiting_count.load(Ordering::Acquire)
     }
 
     /// Waits until every worker has ended: that is, for ever, unless one fails.

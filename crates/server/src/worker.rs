@@ -36,6 +36,8 @@ pub(crate) struct Shared {
     pub(crate) settings: ServeSettings,
     pub(crate) mailboxes: Vec<Mailbox>,
     pub(crate) client_count: AtomicUsize,
+    /// Clients that stand in line for keys.
+    pub(crate) waiting_count: AtomicUsize,
     pub(crate) next_client: AtomicU64,
 }
 

@@ -6,6 +6,7 @@
 
 use std::ops::Range;
 use std::rc::Rc;
+use std::sync::atomic::Ordering;
 
 use firn_format::datatype::Tag;
 use firn_protocol::command::Command;
@@ -114,11 +115,15 @@ impl Line<'_> {
     }
 
     fn stand<'k>(&mut self, keys: impl Iterator<Item = &'k [u8]>) {
+        let is_first = self.keys.is_empty();
         for key in keys {
             if !self.keys.iter().any(|known| known == key) {
                 self.worker.shared.observers.wait(key, self.waiter());
                 self.keys.push(key.to_vec());
             }
+        }
+        if is_first && !self.keys.is_empty() {
+            self.worker.shared.waiting_count.fetch_add(1, Ordering::AcqRel);
         }
     }
 
@@ -134,6 +139,9 @@ impl Line<'_> {
 
 impl Drop for Line<'_> {
     fn drop(&mut self) {
+        if !self.keys.is_empty() {
+            self.worker.shared.waiting_count.fetch_sub(1, Ordering::AcqRel);
+        }
         for key in &self.keys {
             // Something may be left for the next one.
             if let Some(next) = self.worker.shared.observers.leave(key, self.waiter()) {

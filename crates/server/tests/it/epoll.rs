@@ -22,5 +22,9 @@ mod transactions;
 mod pub_sub;
 #[path = "members.rs"]
 mod members;
+#[path = "waiting.rs"]
+mod waiting;
+#[path = "ordered.rs"]
+mod ordered;
 #[path = "reference/mod.rs"]
 mod reference;
