@@ -2,13 +2,13 @@
 
 use std::io::Write;
 use std::net::IpAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use firn::Settings;
 use firn_bench::args::{parse_bytes, parse_durability};
 use firn_engine::Durability;
-use firn_server::{Network, ServeSettings, Server};
+use firn_server::{Network, Password, ServeSettings, Server};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
@@ -25,9 +25,16 @@ pub(crate) struct Arguments {
     /// Port to listen on; 0 takes one that is free and says which.
     #[arg(long, value_name = "P", default_value_t = ServeSettings::default().port)]
     port: u16,
-    /// Address to listen on. Clients are not asked for a password yet: name one that others reach only with care.
+    /// Address to listen on. Other machines are let in only with a password, or without protected mode.
     #[arg(long, value_name = "A", default_value_t = ServeSettings::default().bind)]
     bind: IpAddr,
+    /// A file whose first line is the password that clients must give (AUTH). Without it: the environment's
+    /// FIRN_PASSWORD; without that none, until a user of the database has one.
+    #[arg(long, value_name = "FILE")]
+    password_file: Option<PathBuf>,
+    /// Whether connections from other machines are refused while no password is asked for.
+    #[arg(long, value_name = "yes|no", default_value = "yes", value_parser = parse_yes)]
+    protected_mode: bool,
     /// Threads that serve connections; default one for each processor.
     #[arg(long, value_name = "N")]
     threads: Option<usize>,
@@ -52,6 +59,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
     // Before there is anything to lose, so that no signal comes too early.
     let mut signals =
         Signals::new([SIGINT, SIGTERM]).map_err(|error| failed(format!("cannot await signals: {error}")))?;
+    let password = read_password(arguments.password_file.as_deref())?;
     let mut settings = match (&arguments.settings, arguments.memory_bytes) {
         (Some(file), memory_bytes) => {
             let settings = read_settings(file)?;
@@ -68,6 +76,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
         builder.open().map_err(|error| Failure::database(dir, &error))
     })?);
     let serve = ServeSettings {
+        is_protected: arguments.protected_mode,
+        password,
         bind: arguments.bind,
         port: arguments.port,
         threads: arguments.threads.unwrap_or_else(processors),
@@ -81,11 +91,50 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
     println!("serving {} on {address}; sockets by {network}; SIGTERM or Ctrl-C ends it", dir.display());
     // Whoever started us may read this through a pipe.
     let _ = std::io::stdout().flush();
-    signals.forever().next();
-    server.stop().map_err(|error| failed(format!("a worker failed: {error}")))?;
+    let until = signals.handle();
+    std::thread::scope(|scope| {
+        // A server that ends by itself ends the program too.
+        let waiter = scope.spawn(|| {
+            let ended = server.wait();
+            until.close();
+            ended
+        });
+        signals.forever().next();
+        let stopped = server.stop();
+        // Whichever of the two came first has the reason.
+        stopped.and(waiter.join().unwrap_or_else(|_| Err(std::io::Error::other("nobody waited for it"))))
+    })
+    .map_err(|error| failed(format!("a worker failed: {error}")))?;
     db.close().map_err(|error| Failure::database(dir, &error))?;
     println!("closed {}", dir.display());
     Ok(Ending::Done)
+}
+
+/// The password that clients must give: of the file, else of the environment.
+fn read_password(file: Option<&Path>) -> Result<Option<Password>> {
+    let invalid = |what: String| Failure::new(Ending::Usage, what);
+    let Some(file) = file else {
+        return match std::env::var_os("FIRN_PASSWORD") {
+            None => Ok(None),
+            Some(text) => Password::new(text.into_encoded_bytes())
+                .map(Some)
+                .ok_or_else(|| invalid("FIRN_PASSWORD is empty: unset it, or put the password there".into())),
+        };
+    };
+    let shown = file.display();
+    let bytes = std::fs::read(file).map_err(|error| invalid(format!("cannot read {shown}: {error}")))?;
+    let line = bytes.split(|byte| matches!(byte, b'\n' | b'\r')).next().unwrap_or_default();
+    Password::new(line)
+        .map(Some)
+        .ok_or_else(|| invalid(format!("the first line of {shown} is empty: it is the password")))
+}
+
+fn parse_yes(word: &str) -> std::result::Result<bool, String> {
+    match word {
+        "yes" => Ok(true),
+        "no" => Ok(false),
+        _ => Err("say yes or no".to_owned()),
+    }
 }
 
 fn processors() -> usize {

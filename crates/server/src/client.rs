@@ -1,13 +1,18 @@
 //! What a worker knows of one connection.
 
+mod description;
+
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
 use firn_protocol::command::Command;
 use firn_protocol::resp::{OwnedArguments, Protocol, Reply};
 
+use crate::access::Login;
 use crate::execute::ClientSubscriptions;
 use crate::observers::WatchFlag;
+
+pub(crate) use description::{Description, is_name};
 
 /// One connection. Its task reads and answers requests; others may add messages to its output.
 #[derive(Debug)]
@@ -16,6 +21,12 @@ pub(crate) struct Client {
     pub(crate) id: u32,
     /// Number told to people; never given twice.
     pub(crate) number: u64,
+    /// What those who ask are told of it.
+    pub(crate) description: Description,
+    /// Who it is.
+    pub(crate) login: Login,
+    /// Which of its replies are kept from it.
+    pub(crate) silence: Cell<Silence>,
     /// The version of the protocol it speaks.
     pub(crate) protocol: Cell<Protocol>,
     /// Index of the database it has selected.
@@ -36,12 +47,28 @@ pub(crate) struct Client {
     pub(crate) is_dirty: Cell<bool>,
     /// Some of the output did not go: the socket says when more does.
     pub(crate) is_blocked: Cell<bool>,
+    /// A command of its waits for another client.
+    pub(crate) is_waiting: Cell<bool>,
     /// A key that it waits for has changed.
     pub(crate) is_told_to_look: Cell<bool>,
     /// Somebody has ended its waiting.
     pub(crate) is_unblocked: Cell<Option<Unblock>>,
     /// The connection ends once its output is sent.
     pub(crate) is_closing: Cell<bool>,
+}
+
+/// Which replies a client does not want.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Silence {
+    /// It wants all.
+    #[default]
+    None,
+    /// It wants none.
+    All,
+    /// It does not want the next request's.
+    Next,
+    /// It does not want this request's.
+    This,
 }
 
 /// How the threads of a server name a client.
@@ -81,10 +108,13 @@ pub(crate) struct Watch {
 }
 
 impl Client {
-    pub(crate) fn new(id: u32, number: u64) -> Self {
+    pub(crate) fn new(id: u32, number: u64, description: Description, login: Login) -> Self {
         Self {
             id,
             number,
+            description,
+            login,
+            silence: Cell::default(),
             protocol: Cell::default(),
             database: Cell::new(0),
             queue: RefCell::default(),
@@ -95,6 +125,7 @@ impl Client {
             output: RefCell::default(),
             is_dirty: Cell::new(false),
             is_blocked: Cell::new(false),
+            is_waiting: Cell::new(false),
             is_told_to_look: Cell::new(false),
             is_unblocked: Cell::new(None),
             is_closing: Cell::new(false),
@@ -104,18 +135,39 @@ impl Client {
     /// Appends a reply.
     #[inline]
     pub(crate) fn reply<T>(&self, write: impl FnOnce(&mut Reply<'_>) -> T) -> T {
+        if self.is_silent() {
+            return write(&mut Reply::new(&mut Vec::new(), self.protocol.get()));
+        }
         let mut output = self.output.borrow_mut();
         write(&mut Reply::new(&mut output, self.protocol.get()))
     }
 
     /// Appends replies that are written already.
     pub(crate) fn append(&self, replies: &mut Vec<u8>) {
+        if self.is_silent() {
+            return replies.clear();
+        }
         let mut output = self.output.borrow_mut();
         if output.is_empty() {
             std::mem::swap(&mut *output, replies);
         } else {
             output.extend_from_slice(replies);
         }
+    }
+
+    /// Whether what is answered now is kept from it.
+    #[inline]
+    pub(crate) fn is_silent(&self) -> bool {
+        matches!(self.silence.get(), Silence::All | Silence::This)
+    }
+
+    /// A request is answered: silence for one request goes on to the next, or ends.
+    pub(crate) fn end_request(&self) {
+        self.silence.set(match self.silence.get() {
+            Silence::Next => Silence::This,
+            Silence::This => Silence::None,
+            other => other,
+        });
     }
 
     /// Appends a message that answers no request: at once, or once the reply that is being sent is whole.

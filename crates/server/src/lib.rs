@@ -36,6 +36,8 @@ mod settings;
 mod store;
 mod net;
 mod task;
+mod access;
+mod pause;
 mod client;
 mod observers;
 mod purge_queue;
@@ -49,4 +51,4 @@ mod duty;
 mod listen;
 
 pub use listen::Server;
-pub use settings::{Network, ServeSettings};
+pub use settings::{Network, Password, ServeSettings};

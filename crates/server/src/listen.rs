@@ -10,6 +10,7 @@ use firn::storage::{Clock, Spawn, SystemClock, ThreadSpawn};
 
 use crate::net;
 use crate::observers::Observers;
+use crate::pause::Pause;
 use crate::purge_queue::PurgeQueue;
 use crate::settings::{Network, ServeSettings};
 use crate::store::Store;
@@ -44,6 +45,9 @@ impl Server {
     pub fn start_with(db: Arc<Db>, settings: ServeSettings, clock: Arc<dyn Clock>) -> io::Result<Self> {
         let settings = ServeSettings { network: net::choose(settings.network)?, ..settings };
         let store = Store::open(db, clock).map_err(io::Error::other)?;
+        if let Some(password) = &settings.password {
+            store.users.set_default_password(Some(password.bytes()));
+        }
         let listener = TcpListener::bind((settings.bind, settings.port))?;
         let address = listener.local_addr()?;
         let threads = settings.threads.max(1);
@@ -53,6 +57,7 @@ impl Server {
             observers: Observers::default(),
             purges: PurgeQueue::new(),
             subscriptions: Subscriptions::default(),
+            pause: Pause::default(),
             settings,
             mailboxes,
             client_count: AtomicUsize::new(0),
@@ -70,14 +75,16 @@ impl Server {
     fn start_worker(&self, index: usize, listener: Option<TcpListener>) -> io::Result<()> {
         let (shared, failure) = (Arc::clone(&self.shared), Arc::clone(&self.failure));
         let body = move || {
+            let mut end = WorkerEnd { shared: Arc::clone(&shared), failure, index, is_regular: false };
             let ran = Worker::new(shared, index).and_then(|worker| {
                 if let Some(listener) = listener {
                     worker.listen(listener)?;
                 }
                 worker.run()
             });
-            if let Err(error) = ran {
-                failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+            match ran {
+                Ok(()) => end.is_regular = true,
+                Err(error) => end.note(error),
             }
         };
         self.threads.spawn(format!("firn-worker-{index}"), Box::new(body)).map_err(io::Error::other)
@@ -120,9 +127,56 @@ impl Server {
     }
 }
 
+/// The end of a worker, however it comes: the others do not go on without it.
+struct WorkerEnd {
+    shared: Arc<Shared>,
+    failure: Arc<Mutex<Option<io::Error>>>,
+    index: usize,
+    is_regular: bool,
+}
+
+impl WorkerEnd {
+    fn note(&self, error: io::Error) {
+        self.failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+    }
+}
+
+impl Drop for WorkerEnd {
+    fn drop(&mut self) {
+        if self.is_regular {
+            return;
+        }
+        // Kept only where the worker has said nothing itself.
+        self.note(io::Error::other(format!("worker {} has panicked", self.index)));
+        self.shared.mailboxes.iter().for_each(|mailbox| mailbox.send(Message::Stop));
+    }
+}
+
 impl Drop for Server {
     fn drop(&mut self) {
         // Whoever wanted to know has called `stop`.
         let _ = self.stop();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+    use std::net::TcpStream;
+
+    use super::*;
+    use crate::worker::Question;
+
+    #[test]
+    fn a_worker_that_panics_ends_the_server_with_an_error() {
+        let dir = tempfile::tempdir().unwrap();
+        let db = Arc::new(Db::open(dir.path()).unwrap());
+        let settings = ServeSettings { port: 0, threads: 3, ..ServeSettings::default() };
+        let server = Server::start(db, settings).unwrap();
+        let mut client = TcpStream::connect(server.address()).unwrap();
+        server.shared.mailboxes[1].send(Message::Ask(Question::deadly()));
+        let error = server.wait().expect_err("it has failed");
+        assert!(error.to_string().contains("worker 1 has panicked"), "{error}");
+        assert!(matches!(client.read(&mut [0]), Ok(0) | Err(_)), "nobody serves any more");
     }
 }

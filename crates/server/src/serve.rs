@@ -18,12 +18,19 @@ pub(crate) async fn serve(worker: Rc<Worker>, client: Rc<Client>) {
     let mut input: Vec<u8> = Vec::new();
     let mut at = 0;
     let mut run = Run::default();
-    let unread_bytes_max = worker.shared.settings.unread_bytes_max;
+    let settings = &worker.shared.settings;
+    let unread_bytes_max = settings.unread_bytes_max;
+    let known = Limits { argument_bytes_max: settings.argument_bytes_max, ..Limits::DEFAULT };
     loop {
-        match parser.parse(input.get_mut(at..).unwrap_or_default(), &mut spans, &Limits::DEFAULT) {
+        let is_unknown = client.login.is_unknown(&worker.shared.store.users);
+        let limits = if is_unknown { &Limits::UNKNOWN_CLIENT } else { &known };
+        match parser.parse(input.get_mut(at..).unwrap_or_default(), &mut spans, limits) {
             Ok(Parsed::Request(bytes)) => {
                 let arguments = Arguments::new(input.get(at..at + bytes).unwrap_or_default(), &spans);
+                client.description.request_bytes.set(bytes);
+                client.description.input_bytes.set(input.len() - at - bytes);
                 execute(Request { worker: &worker, client: &client, arguments }, &mut run).await;
+                client.end_request();
                 at += bytes;
                 spans.clear();
                 if client.output.borrow().len() > unread_bytes_max {
@@ -46,6 +53,7 @@ pub(crate) async fn serve(worker: Rc<Worker>, client: Rc<Client>) {
                 {
                     return;
                 }
+                client.description.input_room_bytes.set(input.capacity() - input.len());
             }
             Err(error) => {
                 run.finish(&worker, &client).await;

@@ -20,6 +20,41 @@ pub struct ServeSettings {
     pub request_bytes_max: usize,
     /// Bytes of replies that were not read by their client, above which none of its requests are executed. Default 1 MiB.
     pub unread_bytes_max: usize,
+    /// Bytes of one argument; a connection that sends a longer one is told so and closed. Default 512 MiB.
+    pub argument_bytes_max: usize,
+    /// Bytes of replies and messages that were not read by their client, above which a message closes the connection.
+    /// Default 32 MiB.
+    pub output_bytes_max: usize,
+    /// Milliseconds after which a connection that says nothing, and waits for nothing, is closed; 0 = never. Default 0.
+    pub idle_ms_max: u64,
+    /// Seconds after which the system asks a silent connection's other side whether it is there; 0 = never. Default 300.
+    pub keepalive_s: u32,
+    /// Whether connections from other machines are refused while the default user has no password. Default yes.
+    pub is_protected: bool,
+    /// The password of the default user. `None`: what the database's users say, at first that none is needed.
+    pub password: Option<Password>,
+}
+
+/// A password. It does not show what it is.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Password(Vec<u8>);
+
+impl Password {
+    /// The password `text`, which is not empty.
+    pub fn new(text: impl Into<Vec<u8>>) -> Option<Self> {
+        let text = text.into();
+        (!text.is_empty()).then_some(Self(text))
+    }
+
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Password {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Password(..)")
+    }
 }
 
 impl Default for ServeSettings {
@@ -32,6 +67,12 @@ impl Default for ServeSettings {
             clients_max: 10_000,
             request_bytes_max: 1 << 30,
             unread_bytes_max: 1 << 20,
+            argument_bytes_max: 512 << 20,
+            output_bytes_max: 32 << 20,
+            idle_ms_max: 0,
+            keepalive_s: 300,
+            is_protected: true,
+            password: None,
         }
     }
 }

@@ -1,11 +1,14 @@
 //! One thread's share of the connections.
 
 mod waiting;
+mod survey;
+mod clients;
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeSet, HashMap};
 use std::io;
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream};
+use std::os::fd::AsRawFd;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,17 +17,22 @@ use std::time::Duration;
 
 use firn_engine::{Completion, Session, Ticket};
 
-use crate::client::{Client, ClientAddress};
+use crate::access::Login;
+use crate::client::{Client, ClientAddress, Description};
 use crate::duty;
 use crate::execute::{unsubscribe_all, unwatch};
-use crate::net::{Alarm, Event, Sent, Sockets};
+use crate::net::{Alarm, Event, Sent, Sockets, keep_alive};
 use crate::observers::Observers;
+use crate::pause::Pause;
 use crate::purge_queue::PurgeQueue;
 use crate::serve::serve;
 use crate::settings::ServeSettings;
 use crate::store::Store;
 use crate::subscriptions::{Addressee, Published, Subscriptions, Topic};
 use crate::task::Tasks;
+
+pub(crate) use clients::{ClientFilter, ClientKind};
+pub(crate) use survey::Question;
 
 /// What all workers of a server share.
 #[derive(Debug)]
@@ -33,6 +41,7 @@ pub(crate) struct Shared {
     pub(crate) observers: Observers,
     pub(crate) purges: PurgeQueue,
     pub(crate) subscriptions: Subscriptions,
+    pub(crate) pause: Pause,
     pub(crate) settings: ServeSettings,
     pub(crate) mailboxes: Vec<Mailbox>,
     pub(crate) client_count: AtomicUsize,
@@ -82,6 +91,10 @@ pub(crate) enum Message {
     Look { id: u32, number: u64 },
     /// A message for clients of this worker.
     Publish { message: Arc<Published>, addressees: Vec<Addressee> },
+    /// Answer for your clients.
+    Ask(Question),
+    /// Run this task: what it waits for may be there.
+    Wake { task: u32 },
     /// End: close every connection.
     Stop,
 }
@@ -125,6 +138,8 @@ pub(crate) struct Worker {
     random: RefCell<fastrand::Rng>,
     /// For keys and values of commands that keep nothing.
     buffers: RefCell<Vec<(Vec<u8>, Vec<u8>)>>,
+    /// When clients that say nothing are looked for again.
+    next_idle_check_ms: Cell<u64>,
     is_stopping: Cell<bool>,
 }
 
@@ -150,6 +165,7 @@ impl Worker {
             now_ms: Cell::new(now_ms),
             random: RefCell::new(fastrand::Rng::with_seed(now_ms.rotate_left(32) ^ index as u64)),
             buffers: RefCell::default(),
+            next_idle_check_ms: Cell::new(0),
             is_stopping: Cell::new(false),
         }))
     }
@@ -168,7 +184,8 @@ impl Worker {
         let waker = Waker::from(Arc::clone(&mailbox.alarm));
         while !self.is_stopping.get() {
             self.now_ms.set(self.shared.store.clock.unix_ms());
-            let next_timer = self.run_timers();
+            self.run_timers();
+            let next_idle_check = self.close_idle();
             self.tasks.run_ready(|id| self.forget(id));
             self.flush();
             let timeout = match self.deliver() || self.tasks.is_ready() {
@@ -177,7 +194,8 @@ impl Worker {
                     if !self.waiting.borrow().is_empty() {
                         self.session.borrow().notifier().register(&waker);
                     }
-                    next_timer
+                    // The tasks that ran may have set timers.
+                    [self.next_timer(), next_idle_check].into_iter().flatten().min()
                 }
             };
             let mut events = Vec::new();
@@ -191,21 +209,23 @@ impl Worker {
         Ok(())
     }
 
-    /// Wakes the tasks whose time has come; how long until the next one's.
-    fn run_timers(&self) -> Option<Duration> {
+    /// Wakes the tasks whose time has come.
+    fn run_timers(&self) {
         let mut timers = self.timers.borrow_mut();
         if timers.is_empty() {
-            return None;
+            return;
         }
         let now_ms = self.monotonic_ms();
-        while let Some((due_ms, task)) = timers.first().copied() {
-            if due_ms > now_ms {
-                return Some(Duration::from_millis(due_ms - now_ms));
-            }
+        while let Some((_, task)) = timers.first().copied().filter(|(due_ms, _)| *due_ms <= now_ms) {
             timers.pop_first();
             self.tasks.wake(task);
         }
-        None
+    }
+
+    /// How long until the next task's time comes.
+    fn next_timer(&self) -> Option<Duration> {
+        let (due_ms, _) = *self.timers.borrow().first()?;
+        Some(Duration::from_millis(due_ms.saturating_sub(self.monotonic_ms())))
     }
 
     /// Hands completions to the tasks that wait for them; whether there were any.
@@ -252,6 +272,8 @@ impl Worker {
                                 self.tasks.wake(id);
                             }
                         }
+                        Message::Ask(question) => question.answer(self),
+                        Message::Wake { task } => self.tasks.wake(task),
                         Message::Stop => self.is_stopping.set(true),
                     }
                 }
@@ -287,7 +309,9 @@ impl Worker {
         for (address, pattern) in addressees {
             if let Some(client) = self.client(address.id).filter(|client| client.number == address.number) {
                 client.append_message(|protocol, out| message.encode(pattern.as_deref(), protocol, out));
-                self.mark_dirty(&client);
+                if !self.check_output(&client) {
+                    self.mark_dirty(&client);
+                }
             }
         }
     }
@@ -324,6 +348,12 @@ impl Worker {
             let _ = io::Write::write(&mut &stream, b"-ERR max number of clients reached\r\n");
             return;
         }
+        if self.is_shut_out(&stream) {
+            self.shared.client_count.fetch_sub(1, Ordering::Relaxed);
+            let _ = stream.set_nonblocking(true);
+            let _ = io::Write::write(&mut &stream, PROTECTED);
+            return;
+        }
         let count = |mailbox: &&Mailbox| mailbox.client_count.load(Ordering::Relaxed);
         let Some(mailbox) = self.shared.mailboxes.iter().min_by_key(count) else { return };
         mailbox.client_count.fetch_add(1, Ordering::Relaxed);
@@ -333,7 +363,22 @@ impl Worker {
         }
     }
 
+    /// Whether protected mode refuses the connection: it comes from another machine, and nobody is asked for a password.
+    fn is_shut_out(&self, stream: &TcpStream) -> bool {
+        let is_local = |address: SocketAddr| address.ip().to_canonical().is_loopback();
+        self.shared.settings.is_protected
+            && self.shared.store.users.is_open_to_all()
+            && !stream.peer_addr().is_ok_and(is_local)
+    }
+
     fn begin(self: &Rc<Self>, stream: TcpStream) {
+        let unknown = SocketAddr::from(([0, 0, 0, 0], 0));
+        let peer = stream.peer_addr().unwrap_or(unknown);
+        let local = stream.local_addr().unwrap_or(unknown);
+        let description = Description::new(peer, local, stream.as_raw_fd(), self.monotonic_ms());
+        // A connection that is over already says so when it is adopted.
+        let _ = keep_alive(&stream, self.shared.settings.keepalive_s);
+        let login = Login::new(&self.shared.store.users);
         let id = {
             let mut clients = self.clients.borrow_mut();
             let free = self.free.borrow_mut().pop().unwrap_or_else(|| {
@@ -341,7 +386,7 @@ impl Worker {
                 clients.len() as u32 - 1
             });
             let number = self.shared.next_client.fetch_add(1, Ordering::Relaxed) + 1;
-            clients[free as usize] = Some(Rc::new(Client::new(free, number)));
+            clients[free as usize] = Some(Rc::new(Client::new(free, number, description, login)));
             free
         };
         if self.sockets.borrow_mut().adopt(id, stream).is_err() {
@@ -396,9 +441,10 @@ impl Worker {
                 output.shrink_to(OUTPUT_BYTES_KEPT);
             }
             if sent == Sent::End {
-                // Nobody reads it, and what else was asked for is not done for nobody.
+                // Nobody reads it any more; who waits for that ends.
                 output.clear();
                 client.is_closing.set(true);
+                self.tasks.wake(client.id);
             }
             drop(output);
             // Its task may have waited for the output to become less.
@@ -408,6 +454,12 @@ impl Worker {
         }
     }
 }
+
+/// What a connection is told that protected mode refuses.
+const PROTECTED: &[u8] = b"-DENIED Firn is in protected mode: it asks for no password, so that only this machine may \
+connect. Either start it with a password (--password-file FILE, or FIRN_PASSWORD in the environment), or give the default \
+user one from this machine (ACL SETUSER default >...), or, where nobody else reaches this port, start it with \
+--protected-mode no.\r\n";
 
 /// Memory that two buffers that nobody uses keep.
 const BUFFER_BYTES_KEPT: usize = 256 << 10;

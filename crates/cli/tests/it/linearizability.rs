@@ -9,7 +9,9 @@ use std::time::{Duration, Instant};
 
 use fastrand::Rng;
 use firn_protocol::resp::{Value, decode};
-use firn_sim::linear::{Answer, Counters, CountersInput, List, ListInput, Model, Operation, Text, TextInput, check};
+use firn_sim::linear::{
+    Answer, Counters, CountersInput, List, ListInput, Model, Operation, Text, TextInput, check,
+};
 
 use crate::serve::Serving;
 
@@ -186,11 +188,17 @@ fn on_counters(link: &mut Link<'_>, client: usize, rng: &mut Rng, histories: &mu
     match rng.u8(..3) {
         0 => {
             let request = words(&format!("INCRBY {} 3", keys[1]));
-            operate(link, client, history, CountersInput::Add(1, 3), &[request], |replies| answer_of(&replies[0]));
+            operate(link, client, history, CountersInput::Add(1, 3), &[request], |replies| {
+                answer_of(&replies[0])
+            });
         }
         1 => {
-            let lines =
-                ["MULTI".to_owned(), format!("INCRBY {} 5", keys[0]), format!("DECRBY {} 5", keys[1]), "EXEC".to_owned()];
+            let lines = [
+                "MULTI".to_owned(),
+                format!("INCRBY {} 5", keys[0]),
+                format!("DECRBY {} 5", keys[1]),
+                "EXEC".to_owned(),
+            ];
             let requests: Vec<Vec<String>> = lines.iter().map(|line| words(line)).collect();
             let input = CountersInput::AddAll(vec![(0, 5), (1, -5)]);
             operate(link, client, history, input, &requests, |replies| answer_of(&replies[3]));
@@ -291,7 +299,10 @@ fn judge<M: Model>(kind: &str, seed: u64, histories: &[Vec<Operation<M>>]) -> us
 }
 
 fn check_rounds(rounds: u64, operations: usize, kills: u32) {
-    let seed = std::env::var("FIRN_SEED").ok().and_then(|text| text.parse().ok()).unwrap_or_else(|| fastrand::u64(..));
+    let seed = std::env::var("FIRN_SEED")
+        .ok()
+        .and_then(|text| text.parse().ok())
+        .unwrap_or_else(|| fastrand::u64(..));
     let dir = tempfile::tempdir().expect("a folder");
     let mut lost = 0;
     for number in 0..rounds {

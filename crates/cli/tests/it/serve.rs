@@ -96,6 +96,40 @@ fn it_serves_ends_when_told_to_and_keeps_what_it_was_given() {
 }
 
 #[test]
+fn a_password_comes_from_a_file_or_from_the_environment() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("password");
+    std::fs::write(&file, "from the file\nsecond line\n").unwrap();
+    let data = dir.path().join("data");
+    let mut command = Command::new(PROGRAM);
+    command.arg("serve").arg("--password-file").arg(&file).env("FIRN_PASSWORD", "from the environment");
+    let mut serving = Serving::start_as(&mut command, &data);
+    say(
+        &mut serving.connect(),
+        "GET a\r\nAUTH \"from the file\"\r\nGET a\r\n",
+        "-NOAUTH Authentication required.\r\n+OK\r\n$-1\r\n",
+    );
+    serving.signal("TERM");
+    assert!(serving.process.wait().unwrap().success());
+    let mut serving =
+        Serving::start_as(Command::new(PROGRAM).arg("serve").env("FIRN_PASSWORD", "word"), &data);
+    say(&mut serving.connect(), "AUTH word\r\nGET a\r\n", "+OK\r\n$-1\r\n");
+    serving.signal("TERM");
+    assert!(serving.process.wait().unwrap().success());
+    for (arguments, expected) in
+        [(["--password-file", "no-such-file"], "cannot read"), (["--protected-mode", "maybe"], "yes or no")]
+    {
+        let output = Command::new(PROGRAM).arg("serve").args(arguments).output().unwrap();
+        assert_eq!(output.status.code(), Some(2));
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(said.contains(expected), "{said}");
+    }
+    std::fs::write(&file, "\n").unwrap();
+    let output = Command::new(PROGRAM).arg("serve").arg("--password-file").arg(&file).output().unwrap();
+    assert_eq!(output.status.code(), Some(2), "an empty password is none");
+}
+
+#[test]
 fn a_port_that_is_taken_is_told() {
     let dir = tempfile::tempdir().unwrap();
     let mut serving = Serving::start(dir.path());

@@ -8,7 +8,8 @@
 //!                page::render ────────────────┘──► docs/commands.md
 //! ```
 //!
-//! The table lists every command of Redis 7.0, and CLIENT SETINFO, which newer clients send when they connect.
+//! The table lists every command of Redis 7.0, and CLIENT SETINFO and CLIENT NO-TOUCH, which newer clients send when they
+//! connect.
 //! What Firn does not offer yet is there too and says so in [`Offered`].
 //!
 //! # Invariants

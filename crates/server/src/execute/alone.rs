@@ -6,7 +6,7 @@ use firn_protocol::command::{self, Command, CommandId, Flag, id_of};
 use firn_protocol::resp::Arguments;
 
 use super::call::{Call, Origin};
-use super::{Request, blocking, dispatch, transactions};
+use super::{Request, access, blocking, dispatch, transactions};
 use crate::failure::{Failure, Result};
 use crate::store::DATABASE_COUNT;
 use crate::transaction::{Key, Transaction};
@@ -90,7 +90,7 @@ impl LockNames {
         command: &'static Command,
         arguments: Arguments<'_>,
     ) -> Result<()> {
-        if !command.flags.has(Flag::Write) {
+        if !command.flags.has(Flag::Write) && !access::changes_users(command) {
             return Ok(());
         }
         self.add_keys(request, database, command, arguments)
@@ -107,6 +107,10 @@ impl LockNames {
         let keyspaces = request.worker.shared.store.keyspaces;
         if matches!(command.id(), FLUSHALL | FLUSHDB | SWAPDB) {
             self.names.push((keyspaces.catalog, vec![CatalogKind::NextDatabase as u8]));
+            return Ok(());
+        }
+        if access::changes_users(command) {
+            self.names.push((keyspaces.catalog, vec![CatalogKind::User as u8]));
             return Ok(());
         }
         if !command.has_keys() {

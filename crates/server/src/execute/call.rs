@@ -160,6 +160,15 @@ impl<'a> Call<'a> {
         Failure::of(format!("ERR {} is not offered yet", self.command))
     }
 
+    /// More arguments than a subcommand takes, which the table's arity let pass.
+    pub(crate) fn unknown_form(&self) -> Failure {
+        let name = String::from_utf8_lossy(self.argument(1)).into_owned();
+        let container = self.command.container.unwrap_or_default().to_ascii_uppercase();
+        Failure::of(format!(
+            "ERR unknown subcommand or wrong number of arguments for '{name}'. Try {container} HELP."
+        ))
+    }
+
     /// A wrong number of arguments that the table's arity let pass.
     pub(crate) fn wrong_arguments(&self) -> Failure {
         Failure::of(format!("ERR wrong number of arguments for '{}' command", self.command))

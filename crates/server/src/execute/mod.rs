@@ -16,6 +16,7 @@ mod alone;
 mod blocking;
 mod transactions;
 mod connection;
+mod access;
 mod pub_sub;
 mod generic;
 mod expiry;
@@ -36,14 +37,20 @@ mod server;
 
 use firn_protocol::command::{self, Command, CommandId, Group, Offered, id_of};
 
+use crate::access::permit;
+use crate::client::Silence;
 use crate::failure::{Failure, Result};
 
 pub(crate) use call::Call;
+#[expect(unused_imports, reason = "INFO will say it")]
+pub(crate) use connection::REDIS_VERSION;
 pub(crate) use pub_sub::{ClientSubscriptions, unsubscribe_all};
 pub(crate) use request::Request;
 pub(crate) use run::Run;
 pub(crate) use transactions::unwatch;
 
+/// The one command that is never paused: it ends the pause.
+const CLIENT_UNPAUSE: CommandId = id_of("client|unpause");
 const GET: CommandId = id_of("get");
 const SET: CommandId = id_of("set");
 
@@ -63,14 +70,29 @@ pub(crate) async fn execute(request: Request<'_>, run: &mut Run) {
             return request.client.reply(|reply| reply.error(failure.line()));
         }
     };
-    if let Err(failure) = pub_sub::check(request.client, command) {
-        run.finish(request.worker, request.client).await;
-        return request.client.reply(|reply| reply.error(failure.line()));
+    let (worker, client) = (request.worker, request.client);
+    client.description.last_command.set(Some(command));
+    if let Err(failure) = permit(worker, client, command, request.arguments) {
+        run.finish(worker, client).await;
+        return transactions::deny(&request, command, &failure);
+    }
+    if let Err(failure) = pub_sub::check(client, command) {
+        run.finish(worker, client).await;
+        return client.reply(|reply| reply.error(failure.line()));
+    }
+    if worker.shared.pause.is_on() && command.id() != CLIENT_UNPAUSE {
+        run.finish(worker, client).await;
+        Box::pin(worker.paused(client, command)).await;
+        if client.is_closing.get() {
+            return;
+        }
     }
     if request.client.queue.borrow().is_some() && transactions::is_queued(command) {
         return transactions::queue(&request, command);
     }
-    if command.id() == SET && request.arguments.len() == PLAIN_SET_ARGUMENTS {
+    // Of a silent client each reply is dropped as it is made.
+    let is_plain_set = command.id() == SET && request.arguments.len() == PLAIN_SET_ARGUMENTS;
+    if is_plain_set && client.silence.get() == Silence::None {
         if run.is_full() {
             run.finish(request.worker, request.client).await;
         }
@@ -111,12 +133,13 @@ fn resolve(request: &Request<'_>) -> Result<&'static Command> {
 async fn dispatch(call: &mut Call<'_>) -> Result<()> {
     match call.command.group {
         Group::Bitmap => Box::pin(bitmap::dispatch(call)).await,
-        Group::Connection => connection::dispatch(call).await,
+        Group::Connection => Box::pin(connection::dispatch(call)).await,
         Group::List => Box::pin(list::dispatch(call)).await,
         Group::SortedSet => Box::pin(sorted_set::dispatch(call)).await,
         Group::Generic => Box::pin(generic::dispatch(call)).await,
         Group::PubSub => Box::pin(pub_sub::dispatch(call)).await,
         Group::Hash => Box::pin(hash::dispatch(call)).await,
+        Group::Server if call.command.container == Some("acl") => Box::pin(access::dispatch(call)).await,
         Group::Server => Box::pin(server::dispatch(call)).await,
         Group::Set => Box::pin(set::dispatch(call)).await,
         Group::String => Box::pin(string::dispatch(call)).await,

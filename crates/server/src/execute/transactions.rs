@@ -11,6 +11,7 @@ use firn_protocol::resp::{OwnedArguments, Reply};
 use super::alone::{LockNames, database_index};
 use super::call::{Call, Origin};
 use super::{Request, dispatch as dispatch_command};
+use crate::access::permit_queued;
 use crate::client::{Client, Queue, Watch};
 use crate::failure::{Failure, Result};
 use crate::transaction::{Key, Transaction};
@@ -35,6 +36,18 @@ pub(super) fn refuse(client: &Rc<Client>) {
     if let Some(queue) = client.queue.borrow_mut().as_mut() {
         queue.is_refused = true;
     }
+}
+
+/// Answers a request that its client may not make. Refused, EXEC is over, and so is what was queued.
+pub(super) fn deny(request: &Request<'_>, command: &'static Command, failure: &Failure) {
+    refuse(request.client);
+    if command.id() != EXEC {
+        return request.client.reply(|reply| reply.error(failure.line()));
+    }
+    *request.client.queue.borrow_mut() = None;
+    unwatch(request.worker, request.client);
+    let line = format!("EXECABORT Transaction discarded because of: {}", failure.line());
+    request.client.reply(|reply| reply.error(&line));
 }
 
 /// Keeps a request for EXEC.
@@ -146,7 +159,11 @@ pub(super) async fn exec(request: &Request<'_>, out: &mut Vec<u8>) -> Result<()>
             leaves_some: false,
             is_spilled: false,
         };
-        if let Err(failure) = dispatch_command(&mut call).await {
+        let done = match permit_queued(request.worker, client, command, arguments.get()) {
+            Ok(()) => dispatch_command(&mut call).await,
+            Err(failure) => Err(failure),
+        };
+        if let Err(failure) = done {
             out.truncate(start);
             Reply::new(out, client.protocol.get()).error(failure.line());
         }

@@ -12,6 +12,8 @@ use std::time::Duration;
 
 pub(crate) use alarm::Alarm;
 
+use rustix::net::sockopt;
+
 use crate::settings::Network;
 
 /// How long nobody is accepted after accepting failed: descriptors or memory were short, and trying again at once is no use.
@@ -62,6 +64,24 @@ pub(crate) fn choose(wish: Network) -> io::Result<Network> {
         Network::Auto | Network::Epoll => Ok(Network::Epoll),
         Network::Ring => ring::trial().map(|()| Network::Ring),
     }
+}
+
+/// After `silence_s` of silence the system asks whether the other side of `socket` is there, unless that is 0; when several
+/// questions stay unanswered for about as long again, the connection is over.
+///
+/// # Errors
+/// What the system says.
+pub(crate) fn keep_alive(socket: &TcpStream, silence_s: u32) -> io::Result<()> {
+    const QUESTIONS: u32 = 3;
+    if silence_s == 0 {
+        return Ok(());
+    }
+    let silence = Duration::from_secs(u64::from(silence_s));
+    sockopt::set_socket_keepalive(socket, true)?;
+    sockopt::set_tcp_keepidle(socket, silence)?;
+    sockopt::set_tcp_keepintvl(socket, (silence / QUESTIONS).max(Duration::from_secs(1)))?;
+    sockopt::set_tcp_keepcnt(socket, QUESTIONS)?;
+    Ok(())
 }
 
 /// The sockets of one worker, by numbers that the caller chooses.

@@ -17,6 +17,8 @@ pub(super) struct Catalog {
     pub(super) databases: Databases,
     /// Generations from here on were never given.
     pub(super) ceiling: u64,
+    /// Names and rules of users.
+    pub(super) users: Vec<(Vec<u8>, Vec<u8>)>,
 }
 
 /// Reads the catalog; what a new one must say is written first.
@@ -24,6 +26,7 @@ pub(super) fn read(db: &Db, keyspace: KeyspaceId) -> Result<Catalog> {
     let mut indexes: BTreeMap<u32, DatabaseId> = BTreeMap::new();
     let mut databases: BTreeMap<DatabaseId, Arc<Database>> = BTreeMap::new();
     let (mut next, mut ceiling, mut slot_function) = (None, 0, None);
+    let mut users = Vec::new();
     for record in db.in_keyspace(keyspace).scan(ScanRange::all())? {
         let (key, value) = record?;
         match CatalogRecord::decode(&key, &value).map_err(|error| damaged(&error))? {
@@ -39,9 +42,10 @@ pub(super) fn read(db: &Db, keyspace: KeyspaceId) -> Result<Catalog> {
                     .collections
                     .record(bucket);
             }
+            CatalogRecord::User { name, rules } => users.push((name.to_vec(), rules.to_vec())),
             CatalogRecord::SlotFunction(name) => slot_function = Some(name.to_owned()),
             // A newer version of layouts is refused when it is decoded.
-            CatalogRecord::LayoutVersion(_) | CatalogRecord::Library { .. } | CatalogRecord::User { .. } => {}
+            CatalogRecord::LayoutVersion(_) | CatalogRecord::Library { .. } => {}
         }
     }
     match slot_function.as_deref() {
@@ -59,7 +63,7 @@ pub(super) fn read(db: &Db, keyspace: KeyspaceId) -> Result<Catalog> {
         databases.get(&id).cloned().unwrap_or_else(|| Database::new(id))
     };
     let first_free = DatabaseId::new(DATABASE_COUNT).unwrap_or(DatabaseId::FIRST);
-    Ok(Catalog { databases: Databases::new(of, next.unwrap_or(first_free)), ceiling })
+    Ok(Catalog { databases: Databases::new(of, next.unwrap_or(first_free)), ceiling, users })
 }
 
 fn write_properties(db: &Db, keyspace: KeyspaceId) -> Result<()> {

@@ -16,9 +16,12 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 use firn::Db;
 use firn::storage::Clock;
-use firn_engine::{Engine, KeyspaceId, KeyspaceSettings, Result};
+use firn_engine::{Engine, Error, ErrorKind, KeyspaceId, KeyspaceSettings, Result};
 use firn_format::datatype;
 
+use crate::access::Users;
+
+pub(crate) use catalog::put as put_record;
 pub(crate) use collection_map::CollectionMap;
 pub(crate) use databases::{DATABASE_COUNT, Database, Databases};
 pub(crate) use generations::{Generations, NextGeneration};
@@ -32,6 +35,7 @@ pub(crate) struct Store {
     /// Which database each index means; replaced as a whole.
     pub(crate) databases: ArcSwap<Databases>,
     pub(crate) generations: Generations,
+    pub(crate) users: Users,
 }
 
 /// Where everything lies; see [`datatype`].
@@ -72,7 +76,11 @@ impl Store {
         let catalog = catalog::read(&db, keyspaces.catalog)?;
         let engine = db.engine();
         let databases = ArcSwap::from_pointee(catalog.databases);
-        Ok(Self { db, engine, clock, keyspaces, databases, generations: Generations::new(catalog.ceiling) })
+        let generations = Generations::new(catalog.ceiling);
+        let users = Users::new(&catalog.users).map_err(|fault| {
+            Error::new(ErrorKind::Corrupt, format!("the catalog of the served databases: {fault}"))
+        })?;
+        Ok(Self { db, engine, clock, keyspaces, databases, generations, users })
     }
 }
 

@@ -23,21 +23,28 @@ impl Worker {
             // More than was read at once: others come first.
             self.turn(client).await;
         }
-        poll_fn(|_| match self.sockets.borrow_mut().receive(client.id, input) {
-            Received::Bytes(_) => Poll::Ready(true),
-            // Somebody else has ended the connection.
-            Received::Nothing if client.is_closing.get() => Poll::Ready(false),
-            Received::Nothing => Poll::Pending,
-            Received::End => Poll::Ready(false),
+        let is_any = poll_fn(|_| {
+            if client.is_closing.get() {
+                // Somebody else has ended the connection.
+                return Poll::Ready(false);
+            }
+            match self.sockets.borrow_mut().receive(client.id, input) {
+                Received::Bytes(_) => Poll::Ready(true),
+                Received::Nothing => Poll::Pending,
+                Received::End => Poll::Ready(false),
+            }
         })
-        .await
+        .await;
+        client.description.active_ms.set(self.monotonic_ms());
+        is_any
     }
 
     /// Sends what the client has not been sent, and waits until it has read most of it.
     pub(crate) async fn drained(&self, client: &Rc<Client>) {
         let unread_bytes_max = self.shared.settings.unread_bytes_max;
         self.turn(client).await;
-        poll_fn(|_| match client.output.borrow().len() <= unread_bytes_max {
+        let is_over = || client.is_closing.get() || client.output.borrow().len() <= unread_bytes_max;
+        poll_fn(|_| match is_over() {
             true => Poll::Ready(()),
             false => Poll::Pending,
         })
@@ -68,6 +75,7 @@ impl Worker {
         if let Some(until_ms) = until_ms {
             self.timers.borrow_mut().insert((until_ms, task));
         }
+        client.is_waiting.set(true);
         let is_told = poll_fn(|_| {
             let is_over = until_ms.is_some_and(|until_ms| self.monotonic_ms() >= until_ms);
             match client.is_told_to_look.replace(false) {
@@ -80,6 +88,7 @@ impl Worker {
             }
         })
         .await;
+        client.is_waiting.set(false);
         if let Some(until_ms) = until_ms {
             self.timers.borrow_mut().remove(&(until_ms, task));
         }

@@ -57,9 +57,14 @@ impl Served {
 
     /// Ends it, and serves the same folder again.
     pub(crate) fn restart(self) -> Self {
+        self.restart_with(ServeSettings::default())
+    }
+
+    /// The same, with other settings.
+    pub(crate) fn restart_with(self, settings: ServeSettings) -> Self {
         self.server.stop().expect("it ends");
         self.db.close().expect("it closes");
-        Self::on(self.dir, ServeSettings::default())
+        Self::on(self.dir, settings)
     }
 
     pub(crate) fn connect(&self) -> Client {

@@ -26,5 +26,11 @@ mod members;
 mod waiting;
 #[path = "ordered.rs"]
 mod ordered;
+#[path = "access.rs"]
+mod access;
+#[path = "clients.rs"]
+mod clients;
+#[path = "limits.rs"]
+mod limits;
 #[path = "reference/mod.rs"]
 mod reference;

@@ -21,6 +21,7 @@ mod sets;
 mod bitmaps;
 mod lists;
 mod sorted_sets;
+mod sessions;
 
 use fastrand::Rng;
 use firn_protocol::resp::Value;

@@ -1,28 +1,39 @@
-//! The connection itself.
+//! The connection itself: who it is, what it speaks, and what is known of it and of others.
+
+mod greeting;
+mod own;
+mod others;
 
 use firn_protocol::command::{CommandId, id_of};
 use firn_protocol::resp::Protocol;
+
+pub(crate) use greeting::REDIS_VERSION;
 
 use super::alone::database_index;
 use super::call::Call;
 use crate::failure::Result;
 
 pub(super) async fn dispatch(call: &mut Call<'_>) -> Result<()> {
-    const CLIENT_ID: CommandId = id_of("client|id");
+    const AUTH: CommandId = id_of("auth");
+    const CLIENT_HELP: CommandId = id_of("client|help");
     const ECHO: CommandId = id_of("echo");
+    const HELLO: CommandId = id_of("hello");
     const PING: CommandId = id_of("ping");
     const QUIT: CommandId = id_of("quit");
+    const RESET: CommandId = id_of("reset");
     const SELECT: CommandId = id_of("select");
     match call.command.id() {
         PING => ping(call),
+        AUTH => greeting::auth(call),
+        HELLO => greeting::hello(call),
+        RESET => greeting::reset(call),
+        CLIENT_HELP => {
+            call.reply_help();
+            Ok(())
+        }
         ECHO => {
             let message = call.argument(1);
             call.reply(|reply| reply.bulk(message));
-            Ok(())
-        }
-        CLIENT_ID => {
-            let number = call.client.number as i64;
-            call.reply(|reply| reply.integer(number));
             Ok(())
         }
         QUIT => {
@@ -36,7 +47,8 @@ pub(super) async fn dispatch(call: &mut Call<'_>) -> Result<()> {
             call.reply(|reply| reply.ok());
             Ok(())
         }
-        _ => Err(call.not_offered()),
+        _ if own::is_here(call.command) => own::dispatch(call),
+        _ => others::dispatch(call).await,
     }
 }
 

@@ -1,0 +1,119 @@
+//! Which commands a user may run.
+
+use std::collections::BTreeMap;
+
+use firn_protocol::command::{self, Category, Command, CommandId};
+use firn_protocol::resp::Arguments;
+
+use super::rule::Fault;
+
+const WORDS: usize = command::COUNT.div_ceil(u64::BITS as usize);
+
+/// Commands that are allowed, and the rules that say so.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct CommandRules {
+    allowed: [u64; WORDS],
+    /// Commands that may run only with one of these first arguments.
+    first_arguments: BTreeMap<usize, Vec<Vec<u8>>>,
+    /// Everything is allowed, what later releases bring too.
+    is_all: bool,
+    /// The rules since the last that settled everything, without those that later ones made void.
+    text: Vec<String>,
+}
+
+impl CommandRules {
+    /// Nothing is allowed.
+    pub(super) fn none() -> Self {
+        Self {
+            allowed: [0; WORDS],
+            first_arguments: BTreeMap::new(),
+            is_all: false,
+            text: vec!["-@all".to_owned()],
+        }
+    }
+
+    /// Everything is allowed.
+    pub(super) fn all() -> Self {
+        Self { allowed: [u64::MAX; WORDS], is_all: true, text: vec!["+@all".to_owned()], ..Self::none() }
+    }
+
+    /// Whether everything is allowed.
+    pub(super) fn is_all(&self) -> bool {
+        self.is_all
+    }
+
+    /// The rules in order, as text.
+    pub(super) fn text(&self) -> String {
+        self.text.join(" ")
+    }
+
+    /// Whether `command` may run with these arguments.
+    pub(super) fn allow(&self, command: &Command, arguments: Arguments<'_>) -> bool {
+        let index = command.id().index();
+        let is_allowed = self.allowed.get(index / 64).is_some_and(|word| word & (1 << (index % 64)) != 0);
+        let is_first =
+            |first: &Vec<u8>| arguments.get(1).is_some_and(|word| word.eq_ignore_ascii_case(first));
+        is_allowed || self.first_arguments.get(&index).is_some_and(|firsts| firsts.iter().any(is_first))
+    }
+
+    /// Applies what follows the sign of a rule: `get`, `config|get`, `select|0`, `@read`, `@all`.
+    pub(super) fn apply(&mut self, is_allowed: bool, rule: &[u8]) -> Result<(), Fault> {
+        let text = String::from_utf8_lossy(rule).to_ascii_lowercase();
+        match text.strip_prefix('@') {
+            Some("all") => {
+                *self = if is_allowed { Self::all() } else { Self::none() };
+                return Ok(());
+            }
+            Some(name) => {
+                let category = Category::from_name(name.as_bytes()).ok_or(Fault::UnknownCommand)?;
+                let members = command::all().iter().filter(|command| command.categories.has(category));
+                members.for_each(|command| self.set(command.id(), is_allowed));
+            }
+            None => self.apply_command(is_allowed, &text)?,
+        }
+        self.is_all &= is_allowed;
+        // What the rule says of the same or of a part of it is void now.
+        let is_void = |known: &str| {
+            known == text || known.strip_prefix(&*text).is_some_and(|rest| rest.starts_with('|'))
+        };
+        self.text.retain(|known| !known.get(1..).is_some_and(is_void));
+        self.text.push(format!("{}{text}", if is_allowed { '+' } else { '-' }));
+        Ok(())
+    }
+
+    fn apply_command(&mut self, is_allowed: bool, text: &str) -> Result<(), Fault> {
+        let mut parts = text.split('|');
+        let name = parts.next().unwrap_or_default();
+        let command = command::find(name.as_bytes()).ok_or(Fault::UnknownCommand)?;
+        match (parts.next(), parts.next()) {
+            (None, _) => {
+                self.set(command.id(), is_allowed);
+                command.subcommands().iter().for_each(|subcommand| self.set(subcommand.id(), is_allowed));
+            }
+            (Some(""), _) => return Err(Fault::Syntax),
+            (Some(part), more) => {
+                let subcommand = command::find_subcommand(command, part.as_bytes());
+                match (subcommand, more) {
+                    (Some(subcommand), None) => self.set(subcommand.id(), is_allowed),
+                    (Some(_), Some(_)) if is_allowed => return Err(Fault::FirstArgumentOfSubcommand),
+                    (None, None) if is_allowed && command.subcommands().is_empty() => {
+                        let firsts = self.first_arguments.entry(command.id().index()).or_default();
+                        firsts.push(part.as_bytes().to_vec());
+                    }
+                    _ => return Err(Fault::UnknownCommand),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn set(&mut self, id: CommandId, is_allowed: bool) {
+        let index = id.index();
+        if let Some(word) = self.allowed.get_mut(index / 64) {
+            let bit = 1 << (index % 64);
+            *word = if is_allowed { *word | bit } else { *word & !bit };
+        }
+        // A rule for the whole command says it of every first argument.
+        self.first_arguments.remove(&index);
+    }
+}

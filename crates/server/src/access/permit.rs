@@ -1,0 +1,157 @@
+//! Whether a request may run: asked once, before anything else is done with it.
+
+use std::rc::Rc;
+
+use firn_protocol::command::{Command, CommandId, Flag, id_of};
+use firn_protocol::resp::Arguments;
+
+use super::{Context, Denied, Entry, Reason};
+use crate::client::Client;
+use crate::failure::{Failure, Result};
+use crate::worker::Worker;
+
+/// Whether the client may run the command now.
+///
+/// # Errors
+/// `NOAUTH` of who must say who they are first, `NOPERM` of who may not; that is noted in the log.
+#[inline]
+pub(crate) fn permit(
+    worker: &Worker,
+    client: &Rc<Client>,
+    command: &'static Command,
+    arguments: Arguments<'_>,
+) -> Result<()> {
+    match client.login.is_unlimited(&worker.shared.store.users) {
+        true => Ok(()),
+        false => {
+            let context = match client.queue.borrow().is_some() {
+                true => Context::Transaction,
+                false => Context::Alone,
+            };
+            check(worker, client, command, arguments, context).map_err(|denied| match denied {
+                None => Failure::new("NOAUTH Authentication required."),
+                Some(denied) => Failure::of(line(denied, command)),
+            })
+        }
+    }
+}
+
+/// Whether what was queued may still run.
+///
+/// # Errors
+/// `NOPERM`, if the user's rules have changed since.
+pub(crate) fn permit_queued(
+    worker: &Worker,
+    client: &Rc<Client>,
+    command: &'static Command,
+    arguments: Arguments<'_>,
+) -> Result<()> {
+    if client.login.is_unlimited(&worker.shared.store.users) {
+        return Ok(());
+    }
+    check(worker, client, command, arguments, Context::Transaction).map_err(|denied| {
+        let reason = match denied {
+            Some(Denied::Command) => "no permission to execute the command or subcommand",
+            Some(Denied::Channel(_)) => {
+                "no permission to access one of the channels used as arguments to the command"
+            }
+            Some(_) => "no permission to touch the specified keys",
+            None => "no permission",
+        };
+        Failure::of(format!(
+            "NOPERM ACLs rules changed between the moment the transaction was accumulated and the EXEC call. \
+             This command is no longer allowed for the following reason: {reason}"
+        ))
+    })
+}
+
+/// The error is `None` for who is not known.
+fn check(
+    worker: &Worker,
+    client: &Rc<Client>,
+    command: &'static Command,
+    arguments: Arguments<'_>,
+    context: Context,
+) -> std::result::Result<(), Option<Denied>> {
+    let users = &worker.shared.store.users;
+    let is_for_anybody = command.flags.has(Flag::NoAuth);
+    if client.login.is_unknown(users) {
+        return if is_for_anybody { Ok(()) } else { Err(None) };
+    }
+    let Some(user) = client.login.user(users) else {
+        // The user was removed: what is left of the connection is its end.
+        client.is_closing.set(true);
+        return if is_for_anybody { Ok(()) } else { Err(None) };
+    };
+    user.check(command, arguments).map_err(|denied| {
+        let (reason, object) = match denied {
+            Denied::Command => (Reason::Command, command.to_string().into_bytes()),
+            Denied::Key(index) => (Reason::Key, arguments.get(index).unwrap_or_default().to_vec()),
+            Denied::Channel(index) => (Reason::Channel, arguments.get(index).unwrap_or_default().to_vec()),
+            Denied::UnknownKeys | Denied::SortOption(_) => (Reason::Key, command.to_string().into_bytes()),
+        };
+        note(worker, client, reason, context, object, client.user_name());
+        Some(denied)
+    })
+}
+
+/// Notes in the log that `user` was refused `object`.
+pub(crate) fn note(
+    worker: &Worker,
+    client: &Client,
+    reason: Reason,
+    context: Context,
+    object: Vec<u8>,
+    user: Vec<u8>,
+) {
+    let client = client.line(worker.monotonic_ms());
+    let entry = Entry { count: 1, reason, context, object, user, at_ms: worker.now_ms(), client };
+    worker.shared.store.users.log().add(entry);
+}
+
+/// The error clients know.
+fn line(denied: Denied, command: &'static Command) -> String {
+    match denied {
+        Denied::Command => format!("NOPERM this user has no permissions to run the '{command}' command"),
+        Denied::Key(_) | Denied::UnknownKeys => {
+            "NOPERM this user has no permissions to access one of the keys used as arguments".to_owned()
+        }
+        Denied::Channel(_) => {
+            "NOPERM this user has no permissions to access one of the channels used as arguments".to_owned()
+        }
+        Denied::SortOption(option) => {
+            format!("ERR {option} option of SORT denied due to insufficient ACL permissions")
+        }
+    }
+}
+
+/// Positions of the arguments that nobody else may see: passwords, and what stands where one may be. Whoever shows
+/// requests to people (MONITOR, SLOWLOG, logs) leaves them out.
+#[cfg_attr(not(test), expect(dead_code, reason = "MONITOR and SLOWLOG will ask it"))]
+pub(crate) fn secret_arguments(command: &'static Command, arguments: Arguments<'_>) -> Vec<usize> {
+    const ACL_SETUSER: CommandId = id_of("acl|setuser");
+    const AUTH: CommandId = id_of("auth");
+    const CONFIG_SET: CommandId = id_of("config|set");
+    const HELLO: CommandId = id_of("hello");
+    const MIGRATE: CommandId = id_of("migrate");
+    let is = |index: usize, word: &str| {
+        arguments.get(index).is_some_and(|argument| argument.eq_ignore_ascii_case(word.as_bytes()))
+    };
+    let count = arguments.len();
+    let after = |from: usize, word: &str, secrets: usize| {
+        let words = (from..count).filter(|index| is(*index, word));
+        words.flat_map(|index| index + 1..(index + 1 + secrets).min(count)).collect::<Vec<_>>()
+    };
+    match command.id() {
+        AUTH => (1..count).collect(),
+        ACL_SETUSER => (2..count).collect(),
+        HELLO => after(1, "auth", 2),
+        MIGRATE => [after(1, "auth", 1), after(1, "auth2", 2)].concat(),
+        CONFIG_SET => (2..count.saturating_sub(1))
+            .step_by(2)
+            .filter(|index| ["requirepass", "masterauth", "masteruser"].iter().any(|name| is(*index, name)))
+            .map(|index| index + 1)
+            .collect(),
+        _ => Vec::new(),
+    }
+}

@@ -1,0 +1,262 @@
+//! A user: passwords, commands, keys and channels.
+
+use firn_protocol::command::{self, Command, CommandId, Flag, KeysError, id_of};
+use firn_protocol::glob;
+use firn_protocol::resp::Arguments;
+
+use super::command_rules::CommandRules;
+use super::password::Digest;
+
+/// Somebody who may log in, and what they may do then. Never changed: a change makes another one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct User {
+    pub(super) name: Vec<u8>,
+    /// May log in; who has stays so.
+    pub(super) is_on: bool,
+    /// Any password will do.
+    pub(super) needs_no_password: bool,
+    pub(super) passwords: Vec<Digest>,
+    pub(super) commands: CommandRules,
+    pub(super) has_all_keys: bool,
+    pub(super) keys: Vec<KeyPattern>,
+    pub(super) has_all_channels: bool,
+    pub(super) channels: Vec<Vec<u8>>,
+}
+
+/// Keys that may be read or written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct KeyPattern {
+    pub(super) bytes: Vec<u8>,
+    pub(super) reads: bool,
+    pub(super) writes: bool,
+}
+
+/// What of a request a user may not do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Denied {
+    /// The command.
+    Command,
+    /// The key at this position.
+    Key(usize),
+    /// The keys, which cannot be told.
+    UnknownKeys,
+    /// The channel at this position.
+    Channel(usize),
+    /// Reading keys that only data names, by this option of SORT.
+    SortOption(&'static str),
+}
+
+impl User {
+    /// A user who may do nothing, not even log in.
+    pub(crate) fn new(name: &[u8]) -> Self {
+        Self {
+            name: name.to_vec(),
+            is_on: false,
+            needs_no_password: false,
+            passwords: Vec::new(),
+            commands: CommandRules::none(),
+            has_all_keys: false,
+            keys: Vec::new(),
+            has_all_channels: false,
+            channels: Vec::new(),
+        }
+    }
+
+    /// A user who may do everything, without a password.
+    pub(super) fn with_everything(name: &[u8]) -> Self {
+        Self {
+            is_on: true,
+            needs_no_password: true,
+            commands: CommandRules::all(),
+            has_all_keys: true,
+            has_all_channels: true,
+            ..Self::new(name)
+        }
+    }
+
+    pub(crate) fn name(&self) -> &[u8] {
+        &self.name
+    }
+
+    /// The only password from now on; `None` = none is needed.
+    pub(super) fn set_password(&mut self, password: Option<&[u8]>) {
+        self.passwords = password.map(Digest::of).into_iter().collect();
+        self.needs_no_password = password.is_none();
+    }
+
+    /// Whether anybody may be this user.
+    pub(crate) fn is_open(&self) -> bool {
+        self.is_on && self.needs_no_password
+    }
+
+    /// Whether no password is asked for.
+    pub(crate) fn needs_no_password(&self) -> bool {
+        self.needs_no_password
+    }
+
+    /// Whether somebody with `password` may log in as this user.
+    pub(crate) fn admits(&self, password: &[u8]) -> bool {
+        let digest = Digest::of(password);
+        // All of them, so that the time does not tell which.
+        let is_known = self.passwords.iter().fold(false, |found, known| found | known.is_same(digest));
+        self.is_on && (self.needs_no_password || is_known)
+    }
+
+    /// Whether nothing is denied.
+    pub(crate) fn is_unlimited(&self) -> bool {
+        self.commands.is_all() && self.has_all_keys && self.has_all_channels
+    }
+
+    /// Whether the request may run.
+    pub(crate) fn check(&self, command: &'static Command, arguments: Arguments<'_>) -> Result<(), Denied> {
+        if !self.commands.is_all()
+            && !command.flags.has(Flag::NoAuth)
+            && !self.commands.allow(command, arguments)
+        {
+            return Err(Denied::Command);
+        }
+        if !self.has_all_keys {
+            self.check_keys(command, arguments)?;
+        }
+        if !self.has_all_channels {
+            self.check_channels(command, arguments)?;
+        }
+        Ok(())
+    }
+
+    fn check_keys(&self, command: &'static Command, arguments: Arguments<'_>) -> Result<(), Denied> {
+        const SORT: CommandId = id_of("sort");
+        const SORT_RO: CommandId = id_of("sort_ro");
+        let words: Vec<&[u8]> = arguments.iter().collect();
+        let mut denied = None;
+        let visited = command::visit_keys(command, &words, |key| {
+            let bytes = words.get(key.index).copied().unwrap_or_default();
+            if denied.is_none() && !self.allows_key(bytes, key.flags.reads(), key.flags.writes()) {
+                denied = Some(Denied::Key(key.index));
+            }
+        });
+        match (visited, denied) {
+            (_, Some(denied)) => return Err(denied),
+            (Ok(()) | Err(KeysError::NoKeys), None) => {}
+            (Err(_), None) => return Err(Denied::UnknownKeys),
+        }
+        if matches!(command.id(), SORT | SORT_RO) && !self.allows_every_read() {
+            for option in ["by", "get"] {
+                let reads = |pair: &[&[u8]]| {
+                    pair[0].eq_ignore_ascii_case(option.as_bytes()) && pair[1].contains(&b'*')
+                };
+                if words.get(2..).is_some_and(|options| options.windows(2).any(reads)) {
+                    return Err(Denied::SortOption(if option == "by" { "BY" } else { "GET" }));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether one pattern allows all that is done with the key.
+    fn allows_key(&self, key: &[u8], reads: bool, writes: bool) -> bool {
+        self.keys.iter().any(|pattern| {
+            (pattern.reads || !reads) && (pattern.writes || !writes) && glob::matches(&pattern.bytes, key)
+        })
+    }
+
+    fn allows_every_read(&self) -> bool {
+        self.has_all_keys || self.keys.iter().any(|pattern| pattern.reads && pattern.bytes == b"*")
+    }
+
+    fn check_channels(&self, command: &'static Command, arguments: Arguments<'_>) -> Result<(), Denied> {
+        const PSUBSCRIBE: CommandId = id_of("psubscribe");
+        const PUBLISH: CommandId = id_of("publish");
+        const SPUBLISH: CommandId = id_of("spublish");
+        const SSUBSCRIBE: CommandId = id_of("ssubscribe");
+        const SUBSCRIBE: CommandId = id_of("subscribe");
+        let end = match command.id() {
+            PUBLISH | SPUBLISH => 2,
+            SUBSCRIBE | SSUBSCRIBE | PSUBSCRIBE => arguments.len(),
+            _ => return Ok(()),
+        };
+        for index in 1..end {
+            let channel = arguments.get(index).unwrap_or_default();
+            // A pattern must be one of the user's own: what it matches cannot be told.
+            let allows = |pattern: &Vec<u8>| match command.id() {
+                PSUBSCRIBE => pattern == channel,
+                _ => glob::matches(pattern, channel),
+            };
+            if !self.channels.iter().any(allows) {
+                return Err(Denied::Channel(index));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// As text.
+impl User {
+    /// All rules, which make the same user again from a new one.
+    pub(crate) fn rules(&self) -> Vec<u8> {
+        let mut rules = Vec::new();
+        for word in self.flags() {
+            rules.extend_from_slice(word.as_bytes());
+            rules.push(b' ');
+        }
+        for password in &self.passwords {
+            rules.extend_from_slice(format!("#{} ", password.to_hex()).as_bytes());
+        }
+        let mut push = |part: Vec<u8>| {
+            if !part.is_empty() {
+                rules.extend_from_slice(&part);
+                rules.push(b' ');
+            }
+        };
+        push(self.key_rules());
+        if !self.has_all_channels {
+            push(b"resetchannels".to_vec());
+        }
+        push(self.channel_rules());
+        rules.extend_from_slice(self.commands.text().as_bytes());
+        rules
+    }
+
+    /// Words that say yes or no.
+    pub(crate) fn flags(&self) -> Vec<&'static str> {
+        let mut flags = vec![if self.is_on { "on" } else { "off" }];
+        if self.needs_no_password {
+            flags.push("nopass");
+        }
+        flags
+    }
+
+    pub(crate) fn passwords(&self) -> &[Digest] {
+        &self.passwords
+    }
+
+    pub(crate) fn command_rules(&self) -> String {
+        self.commands.text()
+    }
+
+    pub(crate) fn key_rules(&self) -> Vec<u8> {
+        if self.has_all_keys {
+            return b"~*".to_vec();
+        }
+        let rules = self.keys.iter().map(|pattern| {
+            let sign: &[u8] = match (pattern.reads, pattern.writes) {
+                (true, true) => b"~",
+                (true, false) => b"%R~",
+                _ => b"%W~",
+            };
+            [sign, &pattern.bytes].concat()
+        });
+        rules.collect::<Vec<_>>().join(&b' ')
+    }
+
+    pub(crate) fn channel_rules(&self) -> Vec<u8> {
+        if self.has_all_channels {
+            return b"&*".to_vec();
+        }
+        self.channels
+            .iter()
+            .map(|pattern| [b"&", pattern.as_slice()].concat())
+            .collect::<Vec<_>>()
+            .join(&b' ')
+    }
+}

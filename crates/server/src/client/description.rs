@@ -1,0 +1,146 @@
+//! What people and programs are told of a connection.
+
+use std::cell::{Cell, RefCell};
+use std::fmt::Write as _;
+use std::net::SocketAddr;
+
+use firn_protocol::command::Command;
+use firn_protocol::resp::Protocol;
+
+use super::Client;
+use crate::subscriptions::Topic;
+
+/// What is known of a connection apart from what it does.
+#[derive(Debug)]
+pub(crate) struct Description {
+    /// The other side.
+    pub(crate) peer: SocketAddr,
+    /// This side.
+    pub(crate) local: SocketAddr,
+    /// The system's number of its socket.
+    pub(crate) socket: i32,
+    /// When it came, in milliseconds of the worker's monotonic clock.
+    since_ms: u64,
+    /// When something was received last.
+    pub(crate) active_ms: Cell<u64>,
+    /// The name it gave itself.
+    pub(crate) name: RefCell<Vec<u8>>,
+    /// Name and version of its library.
+    pub(crate) library: RefCell<Vec<u8>>,
+    pub(crate) library_version: RefCell<Vec<u8>>,
+    pub(crate) last_command: Cell<Option<&'static Command>>,
+    /// Bytes of the request that runs.
+    pub(crate) request_bytes: Cell<usize>,
+    /// Bytes received that no command has taken, and the room for more.
+    pub(crate) input_bytes: Cell<usize>,
+    pub(crate) input_room_bytes: Cell<usize>,
+    /// It asked not to be closed when memory is short.
+    pub(crate) is_kept: Cell<bool>,
+    /// It asked that its reads do not make keys younger.
+    pub(crate) is_untouching: Cell<bool>,
+}
+
+impl Description {
+    /// A connection that came at `now_ms`.
+    pub(crate) fn new(peer: SocketAddr, local: SocketAddr, socket: i32, now_ms: u64) -> Self {
+        Self {
+            peer,
+            local,
+            socket,
+            since_ms: now_ms,
+            active_ms: Cell::new(now_ms),
+            name: RefCell::default(),
+            library: RefCell::default(),
+            library_version: RefCell::default(),
+            last_command: Cell::default(),
+            request_bytes: Cell::new(0),
+            input_bytes: Cell::new(0),
+            input_room_bytes: Cell::new(0),
+            is_kept: Cell::new(false),
+            is_untouching: Cell::new(false),
+        }
+    }
+
+    /// For how many milliseconds nothing was received.
+    pub(crate) fn idle_ms(&self, now_ms: u64) -> u64 {
+        now_ms.saturating_sub(self.active_ms.get())
+    }
+}
+
+/// Whether `text` may be a name: it is shown between blanks.
+pub(crate) fn is_name(text: &[u8]) -> bool {
+    text.iter().all(|byte| (b'!'..=b'~').contains(byte))
+}
+
+impl Client {
+    /// The line that CLIENT LIST has for it. What costs memory elsewhere and is not counted here is 0.
+    pub(crate) fn line(&self, now_ms: u64) -> String {
+        let it = &self.description;
+        let subscriptions = self.subscriptions.borrow();
+        let queue = self.queue.borrow();
+        let queued = queue.as_ref().map(|queue| queue.requests.iter().map(|(_, kept)| kept.bytes()).sum());
+        let queued_bytes: usize = queued.unwrap_or(0);
+        let (unsent, room) = {
+            let output = self.output.borrow();
+            (output.len(), output.capacity())
+        };
+        let (input, input_room) = (it.input_bytes.get(), it.input_room_bytes.get());
+        let total = input + input_room + it.request_bytes.get() + queued_bytes + room + size_of::<Self>();
+        let command = it.last_command.get().map_or("NULL".to_owned(), ToString::to_string);
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let mut line = format!(
+            "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={} db={} sub={} psub={} ssub={} multi={}",
+            self.number,
+            it.peer,
+            it.local,
+            it.socket,
+            text(&it.name.borrow()),
+            now_ms.saturating_sub(it.since_ms) / 1000,
+            it.idle_ms(now_ms) / 1000,
+            self.flags(),
+            self.database.get(),
+            subscriptions.count_of(Topic::Channel),
+            subscriptions.count_of(Topic::Pattern),
+            subscriptions.count_of(Topic::Shard),
+            queue.as_ref().map_or(-1, |queue| queue.requests.len() as i64),
+        );
+        // Writing to a string cannot fail.
+        let _ = write!(
+            line,
+            " qbuf={input} qbuf-free={input_room} argv-mem={} multi-mem={queued_bytes} rbs={room} rbp={room} \
+             obl={unsent} oll=0 omem=0 tot-mem={total} events={} cmd={command} user={} redir=-1 resp={}",
+            it.request_bytes.get(),
+            if self.is_blocked.get() { "rw" } else { "r" },
+            text(&self.user_name()),
+            if self.protocol.get() == Protocol::Resp3 { 3 } else { 2 },
+        );
+        // Fields of later releases, where there is something to say.
+        for (word, value) in [("lib-name", &it.library), ("lib-ver", &it.library_version)] {
+            if !value.borrow().is_empty() {
+                let _ = write!(line, " {word}={}", text(&value.borrow()));
+            }
+        }
+        line
+    }
+
+    /// A letter for each thing that sets it apart.
+    fn flags(&self) -> String {
+        let is_changed = self.watch.borrow().as_ref().is_some_and(|watch| watch.flag.is_raised());
+        let letters = [
+            ('P', self.is_subscriber()),
+            ('x', self.queue.borrow().is_some()),
+            ('b', self.is_waiting.get()),
+            ('d', is_changed),
+            ('c', self.is_closing.get()),
+            ('e', self.description.is_kept.get()),
+            ('T', self.description.is_untouching.get()),
+        ];
+        let flags: String = letters.iter().filter(|(_, is_so)| *is_so).map(|(letter, _)| letter).collect();
+        if flags.is_empty() { "N".to_owned() } else { flags }
+    }
+
+    /// Whether it is subscribed to anything.
+    pub(crate) fn is_subscriber(&self) -> bool {
+        !self.subscriptions.borrow().is_empty()
+    }
+}

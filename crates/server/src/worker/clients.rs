@@ -1,0 +1,166 @@
+//! What is done with a worker's clients from outside of their tasks.
+
+use std::future::poll_fn;
+use std::rc::Rc;
+use std::task::Poll;
+use std::time::Duration;
+
+use firn_protocol::command::Command;
+
+use super::Worker;
+use crate::client::{Client, Unblock};
+use crate::pause::may_write;
+
+/// Which clients are meant: those that meet all that is said here.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ClientFilter {
+    /// With one of these numbers.
+    pub(crate) numbers: Option<Vec<u64>>,
+    pub(crate) kind: Option<ClientKind>,
+    pub(crate) peer: Option<Vec<u8>>,
+    pub(crate) local: Option<Vec<u8>>,
+    pub(crate) user: Option<Vec<u8>>,
+    /// Not the one with this number.
+    pub(crate) except: Option<u64>,
+}
+
+/// What clients are told apart by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ClientKind {
+    Normal,
+    /// Subscribed to something.
+    Subscriber,
+    /// Replicas and masters: there are none.
+    Replication,
+}
+
+impl ClientKind {
+    /// The kind that clients call so, in any case.
+    pub(crate) fn from_word(word: &[u8]) -> Option<Self> {
+        Some(match word.to_ascii_lowercase().as_slice() {
+            b"normal" => ClientKind::Normal,
+            b"pubsub" => ClientKind::Subscriber,
+            b"master" | b"replica" | b"slave" => ClientKind::Replication,
+            _ => return None,
+        })
+    }
+}
+
+impl ClientFilter {
+    fn includes(&self, client: &Client) -> bool {
+        let is = |wanted: &Option<Vec<u8>>, found: &dyn Fn() -> Vec<u8>| {
+            wanted.as_ref().is_none_or(|wanted| *wanted == found())
+        };
+        let kind = if client.is_subscriber() { ClientKind::Subscriber } else { ClientKind::Normal };
+        self.numbers.as_ref().is_none_or(|numbers| numbers.contains(&client.number))
+            && self.kind.is_none_or(|wanted| wanted == kind)
+            && is(&self.peer, &|| client.description.peer.to_string().into_bytes())
+            && is(&self.local, &|| client.description.local.to_string().into_bytes())
+            && is(&self.user, &|| client.user_name())
+            && self.except != Some(client.number)
+    }
+}
+
+impl Worker {
+    /// This worker's clients that are meant, but for those that are as good as gone.
+    fn clients_of(&self, filter: &ClientFilter) -> Vec<Rc<Client>> {
+        let clients = self.clients.borrow();
+        let here =
+            clients.iter().flatten().filter(|client| !client.is_closing.get() && filter.includes(client));
+        here.cloned().collect()
+    }
+
+    /// Numbers and lines of this worker's clients that are meant.
+    pub(crate) fn describe(&self, filter: &ClientFilter) -> Vec<(u64, String)> {
+        let now_ms = self.monotonic_ms();
+        self.clients_of(filter).iter().map(|client| (client.number, client.line(now_ms))).collect()
+    }
+
+    /// Closes this worker's clients that are meant; how many.
+    pub(crate) fn close_all(&self, filter: &ClientFilter) -> usize {
+        let clients = self.clients_of(filter);
+        clients.iter().for_each(|client| self.close_soon(client));
+        clients.len()
+    }
+
+    /// The connection ends, whatever it waits for. What it was not sent is lost.
+    pub(crate) fn close_soon(&self, client: &Client) {
+        client.is_closing.set(true);
+        self.tasks.wake(client.id);
+    }
+
+    /// Ends the waiting of this worker's client `number`; whether it waited.
+    pub(crate) fn unblock(&self, number: u64, how: Unblock) -> bool {
+        let filter = ClientFilter { numbers: Some(vec![number]), ..ClientFilter::default() };
+        let waiting = self.clients_of(&filter).into_iter().find(|client| client.is_waiting.get());
+        if let Some(client) = &waiting {
+            client.is_unblocked.set(Some(how));
+            self.tasks.wake(client.id);
+        }
+        waiting.is_some()
+    }
+
+    /// Lets every task look again at what it waits for.
+    pub(crate) fn wake_everybody(&self) {
+        self.clients.borrow().iter().flatten().for_each(|client| self.tasks.wake(client.id));
+    }
+
+    /// Closes a client to which more was sent than it may leave unread; whether it was. To be asked after messages
+    /// that it has not asked for; replies wait for their reader by themselves.
+    pub(crate) fn check_output(&self, client: &Client) -> bool {
+        let unread = client.output.borrow().len() + client.held.borrow().len();
+        let is_over = unread > self.shared.settings.output_bytes_max;
+        if is_over && !client.is_closing.get() {
+            client.output.borrow_mut().clear();
+            client.held.borrow_mut().clear();
+            self.close_soon(client);
+        }
+        is_over
+    }
+
+    /// Waits while CLIENT PAUSE concerns `command`.
+    pub(crate) async fn paused(&self, client: &Rc<Client>, command: &'static Command) {
+        let queued_writes = |client: &Client| {
+            let queue = client.queue.borrow();
+            queue.as_ref().is_some_and(|queue| queue.requests.iter().any(|(queued, _)| may_write(queued)))
+        };
+        let may_write = may_write(command) || (command.name == "exec" && queued_writes(client));
+        let task = self.tasks.current();
+        let pause = &self.shared.pause;
+        while let Some(until_ms) = pause.until_ms(may_write, self.monotonic_ms()) {
+            self.mark_dirty(client);
+            self.timers.borrow_mut().insert((until_ms, task));
+            let is_gone = || client.is_closing.get() || self.sockets.borrow().is_hung_up(client.id);
+            let is_gone = poll_fn(|_| match pause.until_ms(may_write, self.monotonic_ms()) {
+                _ if is_gone() => Poll::Ready(true),
+                still if still == Some(until_ms) => Poll::Pending,
+                _ => Poll::Ready(false),
+            })
+            .await;
+            self.timers.borrow_mut().remove(&(until_ms, task));
+            if is_gone {
+                return client.is_closing.set(true);
+            }
+        }
+    }
+
+    /// Closes clients that have said nothing for too long; when to look again.
+    pub(super) fn close_idle(&self) -> Option<Duration> {
+        const EVERY_MS: u64 = 1000;
+        let idle_ms_max = self.shared.settings.idle_ms_max;
+        if idle_ms_max == 0 {
+            return None;
+        }
+        let now_ms = self.monotonic_ms();
+        if now_ms >= self.next_idle_check_ms.get() {
+            self.next_idle_check_ms.set(now_ms + EVERY_MS.min(idle_ms_max));
+            let everybody = self.clients_of(&ClientFilter::default());
+            let is_idle = |client: &&Rc<Client>| {
+                let waits = client.is_waiting.get() || client.is_subscriber();
+                !waits && client.description.idle_ms(now_ms) > idle_ms_max
+            };
+            everybody.iter().filter(is_idle).for_each(|client| self.close_soon(client));
+        }
+        Some(Duration::from_millis(self.next_idle_check_ms.get().saturating_sub(now_ms)))
+    }
+}

@@ -1,0 +1,89 @@
+//! A question to all workers: each answers for its own clients, on its own thread.
+
+use std::fmt;
+use std::future::poll_fn;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::Poll;
+
+use super::{Message, Worker};
+
+/// What a worker is asked.
+#[derive(Clone)]
+pub(crate) struct Question(Arc<dyn Answerable>);
+
+impl Question {
+    /// One that nobody survives.
+    #[cfg(test)]
+    pub(crate) fn deadly() -> Self {
+        struct Deadly;
+        impl Answerable for Deadly {
+            fn answer(&self, _: &Worker) {
+                panic!("on purpose");
+            }
+        }
+        Self(Arc::new(Deadly))
+    }
+
+    /// Answers for the clients of `worker`.
+    pub(super) fn answer(&self, worker: &Worker) {
+        self.0.answer(worker);
+    }
+}
+
+impl fmt::Debug for Question {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Question")
+    }
+}
+
+trait Answerable: Send + Sync {
+    fn answer(&self, worker: &Worker);
+}
+
+/// A question with the answers so far.
+struct Survey<Q, A> {
+    question: Q,
+    answers: Mutex<Vec<A>>,
+    /// Who asks: the worker and the task there.
+    worker: usize,
+    task: u32,
+}
+
+impl<Q: Fn(&Worker) -> A + Send + Sync, A: Send> Answerable for Survey<Q, A> {
+    fn answer(&self, worker: &Worker) {
+        let answer = (self.question)(worker);
+        self.answers.lock().unwrap_or_else(PoisonError::into_inner).push(answer);
+        if worker.index != self.worker {
+            worker.shared.mailboxes[self.worker].send(Message::Wake { task: self.task });
+        }
+    }
+}
+
+impl Worker {
+    /// The answers of all workers to `question`, in no order. Other tasks run meanwhile.
+    pub(crate) async fn ask_all<A: Send + 'static>(
+        &self,
+        question: impl Fn(&Worker) -> A + Send + Sync + 'static,
+    ) -> Vec<A> {
+        let survey = Arc::new(Survey {
+            question,
+            answers: Mutex::new(Vec::new()),
+            worker: self.index,
+            task: self.tasks.current(),
+        });
+        for (_, mailbox) in self.shared.mailboxes.iter().enumerate().filter(|(index, _)| *index != self.index)
+        {
+            let survey: Arc<dyn Answerable> = Arc::clone(&survey) as _;
+            mailbox.send(Message::Ask(Question(survey)));
+        }
+        survey.answer(self);
+        poll_fn(|_| {
+            let mut answers = survey.answers.lock().unwrap_or_else(PoisonError::into_inner);
+            match answers.len() == self.shared.mailboxes.len() {
+                true => Poll::Ready(std::mem::take(&mut *answers)),
+                false => Poll::Pending,
+            }
+        })
+        .await
+    }
+}

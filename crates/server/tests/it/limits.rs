@@ -1,0 +1,117 @@
+//! What the server does not let a connection do to it.
+
+use std::io::{Read, Write};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
+use std::time::{Duration, Instant};
+
+use firn_protocol::resp::Value;
+use firn_server::{Password, ServeSettings};
+
+use super::client::{Client, Served, error, ok};
+
+#[test]
+fn a_subscriber_that_does_not_read_is_cut_off() {
+    let settings = ServeSettings { threads: 2, output_bytes_max: 1 << 20, ..ServeSettings::default() };
+    let served = Served::with(settings);
+    let (slow, publisher) = (&mut served.connect(), &mut served.connect());
+    slow.say("SUBSCRIBE news");
+    let message = "x".repeat(64 << 10);
+    let mut count = 0;
+    // What the system's buffers take is some megabytes.
+    while publisher.call(&["PUBLISH", "news", &message]) == Value::Integer(1) {
+        count += 1;
+        assert!(count < 2000, "nobody was cut off");
+    }
+    let mut rest = Vec::new();
+    // The end, orderly or not.
+    let _ = slow.stream.read_to_end(&mut rest);
+    assert!(rest.len() < count * message.len());
+    assert_eq!(publisher.say("PING"), Value::Simple("PONG".into()));
+}
+
+#[test]
+fn a_reader_that_vanishes_while_it_is_answered_leaves_nothing() {
+    let served = Served::start(1);
+    let admin = &mut served.connect();
+    admin.call(&["SET", "k", &"x".repeat(1 << 20)]);
+    let mut greedy = served.connect();
+    greedy.stream.write_all(&b"GET k\r\n".repeat(64)).unwrap();
+    greedy.stream.read_exact(&mut [0; 100]).unwrap();
+    drop(greedy);
+    let since = Instant::now();
+    loop {
+        let Value::Bulk(list) = admin.say("CLIENT LIST") else { panic!("a list") };
+        if list.iter().filter(|byte| **byte == b'\n').count() == 1 {
+            break;
+        }
+        assert!(since.elapsed() < Duration::from_secs(20), "{}", String::from_utf8_lossy(&list));
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn arguments_have_a_limit() {
+    let served = Served::with(ServeSettings { argument_bytes_max: 1000, ..ServeSettings::default() });
+    let client = &mut served.connect();
+    assert_eq!(client.call(&["SET", "k", &"x".repeat(1000)]), ok());
+    assert_eq!(
+        client.call(&["SET", "k", &"x".repeat(1001)]),
+        error("ERR Protocol error: invalid bulk length")
+    );
+    assert_eq!(client.reply(), None);
+}
+
+#[test]
+fn who_says_nothing_for_long_is_closed() {
+    let settings = ServeSettings { threads: 2, idle_ms_max: 300, ..ServeSettings::default() };
+    let served = Served::with(settings);
+    let (idle, subscriber, busy) = (&mut served.connect(), &mut served.connect(), &mut served.connect());
+    idle.say("PING");
+    subscriber.say("SUBSCRIBE a");
+    let since = Instant::now();
+    while since.elapsed() < Duration::from_millis(1500) {
+        assert_eq!(busy.say("PING"), Value::Simple("PONG".into()));
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert_eq!(idle.reply(), None);
+    busy.say("PUBLISH a hello");
+    assert!(subscriber.reply().is_some(), "who waits for messages may be silent");
+}
+
+/// An address of this machine that others could use; `None` where there is none.
+fn outer_address() -> Option<IpAddr> {
+    let socket = UdpSocket::bind("0.0.0.0:0").ok()?;
+    // Nothing is sent: this only chooses a way out.
+    socket.connect("192.0.2.1:9").ok()?;
+    let address = socket.local_addr().ok()?.ip();
+    (!address.is_loopback() && !address.is_unspecified()).then_some(address)
+}
+
+#[test]
+fn protected_mode_lets_only_this_machine_in() {
+    let Some(outer) = outer_address() else {
+        eprintln!("skipped: this machine has no address but its own");
+        return;
+    };
+    let any = ServeSettings { bind: IpAddr::V4(Ipv4Addr::UNSPECIFIED), ..ServeSettings::default() };
+    let served = Served::with(any.clone());
+    let port = served.server.address().port();
+    let from_outside = || Client::connect(SocketAddr::new(outer, port));
+    let from_here = || Client::connect(SocketAddr::from(([127, 0, 0, 1], port)));
+    let mut refused = from_outside();
+    assert!(
+        matches!(refused.reply(), Some(Value::Error(text)) if text.starts_with("DENIED Firn is in protected mode"))
+    );
+    assert_eq!(refused.reply(), None);
+    assert_eq!(from_here().say("ACL SETUSER default >pw"), ok());
+    assert_eq!(from_outside().say("AUTH pw"), ok(), "there is a password now");
+    for settings in [
+        ServeSettings { is_protected: false, ..any.clone() },
+        ServeSettings { password: Password::new("pw"), ..any },
+    ] {
+        let served = Served::with(settings);
+        let mut client = Client::connect(SocketAddr::new(outer, served.server.address().port()));
+        assert!(matches!(client.say("AUTH pw"), Value::Simple(_) | Value::Error(_)));
+        assert_eq!(client.say("PING"), Value::Simple("PONG".into()));
+    }
+}
