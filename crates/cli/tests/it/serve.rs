@@ -103,7 +103,7 @@ fn a_password_comes_from_a_file_or_from_the_environment() {
     let data = dir.path().join("data");
     let mut command = Command::new(PROGRAM);
     command.arg("serve").arg("--password-file").arg(&file).env("FIRN_PASSWORD", "from the environment");
-    let mut serving = Serving::start_as(&mut command, &data);
+    let mut serving = Serving::start_as(&mut command, &data).expect("it serves");
     say(
         &mut serving.connect(),
         "GET a\r\nAUTH \"from the file\"\r\nGET a\r\n",
@@ -112,7 +112,8 @@ fn a_password_comes_from_a_file_or_from_the_environment() {
     serving.signal("TERM");
     assert!(serving.process.wait().unwrap().success());
     let mut serving =
-        Serving::start_as(Command::new(PROGRAM).arg("serve").env("FIRN_PASSWORD", "word"), &data);
+        Serving::start_as(Command::new(PROGRAM).arg("serve").env("FIRN_PASSWORD", "word"), &data)
+            .expect("it serves");
     say(&mut serving.connect(), "AUTH word\r\nGET a\r\n", "+OK\r\n$-1\r\n");
     serving.signal("TERM");
     assert!(serving.process.wait().unwrap().success());

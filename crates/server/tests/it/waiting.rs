@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use firn_protocol::resp::Value;
 
-use super::client::{Client, Served, bulk, error, ok, request};
+use super::client::{Client, Served, bulk, error, request};
 
 /// Sends a command whose reply is to come later.
 fn send(client: &mut Client, line: &str) {
