@@ -85,8 +85,8 @@ pub(crate) struct Mailbox {
 /// What a worker is told.
 #[derive(Debug)]
 pub(crate) enum Message {
-    /// Serve this connection.
-    Serve(TcpStream),
+    /// Serve this connection, which has this number for people.
+    Serve { stream: TcpStream, number: u64 },
     /// A key that this client waits for has changed.
     Look { id: u32, number: u64 },
     /// A message for clients of this worker.
@@ -262,7 +262,7 @@ impl Worker {
             Event::Woken => {
                 for message in self.shared.mailboxes[self.index].take() {
                     match message {
-                        Message::Serve(stream) => self.begin(stream),
+                        Message::Serve { stream, number } => self.begin(stream, number),
                         Message::Publish { message, addressees } => {
                             self.deliver_message(&message, &addressees)
                         }
@@ -357,9 +357,11 @@ impl Worker {
         let count = |mailbox: &&Mailbox| mailbox.client_count.load(Ordering::Relaxed);
         let Some(mailbox) = self.shared.mailboxes.iter().min_by_key(count) else { return };
         mailbox.client_count.fetch_add(1, Ordering::Relaxed);
+        // Given here, so that numbers tell in which order connections came.
+        let number = self.shared.next_client.fetch_add(1, Ordering::Relaxed) + 1;
         match std::ptr::eq(mailbox, &self.shared.mailboxes[self.index]) {
-            true => self.begin(stream),
-            false => mailbox.send(Message::Serve(stream)),
+            true => self.begin(stream, number),
+            false => mailbox.send(Message::Serve { stream, number }),
         }
     }
 
@@ -371,7 +373,7 @@ impl Worker {
             && !stream.peer_addr().is_ok_and(is_local)
     }
 
-    fn begin(self: &Rc<Self>, stream: TcpStream) {
+    fn begin(self: &Rc<Self>, stream: TcpStream, number: u64) {
         let unknown = SocketAddr::from(([0, 0, 0, 0], 0));
         let peer = stream.peer_addr().unwrap_or(unknown);
         let local = stream.local_addr().unwrap_or(unknown);
@@ -385,7 +387,6 @@ impl Worker {
                 clients.push(None);
                 clients.len() as u32 - 1
             });
-            let number = self.shared.next_client.fetch_add(1, Ordering::Relaxed) + 1;
             clients[free as usize] = Some(Rc::new(Client::new(free, number, description, login)));
             free
         };

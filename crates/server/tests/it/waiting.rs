@@ -1,5 +1,7 @@
 //! Clients that wait for a key, on several workers.
 
+#![expect(clippy::disallowed_methods, reason = "a test that waits needs the time")]
+
 use std::time::{Duration, Instant};
 
 use firn_protocol::resp::Value;

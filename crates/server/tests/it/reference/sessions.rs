@@ -185,9 +185,10 @@ fn users_are_answered_as_in_redis() {
          0: ACL SETUSER alice &more
          0: ACL SETUSER alice allkeys
          0: ACL SETUSER alice ~more
-         0: ACL SETUSER alice reset on +@all -@nonsense
+         0: ACL SETUSER alice on +@all -@nonsense
+         0: ACL SETUSER carol on nopass allkeys allchannels allcommands
          0: ACL LIST
-         0: ACL SETUSER alice reset on nopass allkeys allchannels allcommands
+         0: ACL SETUSER carol resetpass nocommands resetkeys resetchannels off
          0: ACL LIST
          0: ACL DELUSER default
          0: ACL DELUSER alice nobody
