@@ -1,6 +1,6 @@
 //! Hashes.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use firn_format::datatype::{Field, FieldKind, Tag, is_member};
 use firn_protocol::command::{CommandId, id_of};
@@ -102,7 +102,7 @@ async fn set(call: &mut Call<'_>, answers_ok: bool) -> Result<()> {
     let names = words.iter().step_by(2);
     members::check_members(names.clone())?;
     let mut hash = call.collection_or_new(1, Tag::Hash).await?;
-    let values: HashMap<&[u8], &[u8]> = names.clone().zip(words.iter().skip(1).step_by(2)).collect();
+    let values: BTreeMap<&[u8], &[u8]> = names.clone().zip(words.iter().skip(1).step_by(2)).collect();
     let fields = values.keys().map(|name| Field::HashField(name));
     let old = call.transaction.field_values(&hash, fields).await?;
     for (name, value) in &values {

@@ -2,10 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use firn_format::datatype::hash_of;
 use firn_protocol::resp::Value;
 use firn_server::ServeSettings;
 
 use super::client::{Client, Served};
+use super::reference::seed;
 
 fn words(reply: Value) -> Vec<String> {
     let (Value::Array(values) | Value::Set(values)) = reply else { panic!("no array: {reply:?}") };
@@ -138,8 +140,8 @@ fn members_have_about_the_same_chance() {
 
 #[test]
 fn a_walk_meets_all_that_stays() {
-    let seed = fastrand::u64(..1 << 32);
-    println!("seed {seed}");
+    let seed = seed();
+    println!("FIRN_SEED={seed}");
     let mut rng = fastrand::Rng::with_seed(seed);
     let served = Served::start(2);
     let (client, other) = (&mut served.connect(), &mut served.connect());
@@ -171,6 +173,35 @@ fn a_walk_meets_all_that_stays() {
             assert!(stay.iter().all(|member| found.contains(member)), "{scan} COUNT {count}");
         }
     }
+}
+
+#[test]
+fn a_step_does_not_end_between_members_of_one_hash() {
+    let served = Served::start(1);
+    let client = &mut served.connect();
+    let mut by_hash: BTreeMap<u32, Vec<String>> = BTreeMap::new();
+    for member in members(300_000) {
+        by_hash.entry(hash_of(member.as_bytes())).or_default().push(member);
+    }
+    let mut all: Vec<String> = by_hash.into_values().filter(|same| same.len() > 1).flatten().collect();
+    assert!(all.len() > 4, "some of so many have one hash");
+    all.extend((0..200).map(|number| format!("other-{number}")));
+    make(client, "k", &all);
+    let (mut cursor, mut found, mut steps) = (String::from("0"), Vec::new(), 0);
+    loop {
+        let Value::Array(mut parts) = client.say(&format!("SSCAN k {cursor} COUNT 1")) else {
+            panic!("no step")
+        };
+        found.extend(words(parts.pop().expect("elements")));
+        cursor = word(parts.pop().expect("a cursor"));
+        steps += 1;
+        if cursor == "0" || steps > all.len() {
+            break;
+        }
+    }
+    found.sort();
+    all.sort();
+    assert_eq!(found, all);
 }
 
 #[test]
@@ -284,4 +315,38 @@ fn too_long_members_are_refused_and_never_found() {
     let longest = "x".repeat(65_471);
     assert_eq!(client.call(&["SADD", "k", &longest]), Value::Integer(1));
     assert_eq!(client.call(&["SISMEMBER", "k", &longest]), Value::Integer(1));
+}
+
+#[test]
+fn encodings_are_those_that_redis_would_choose() {
+    let served = Served::start(1);
+    let client = &mut served.connect();
+    let long = "x".repeat(65);
+    let numbers = |count: usize| (0..count).map(|number| number.to_string()).collect::<Vec<_>>();
+    say_with(client, &["SADD", "numbers"], &numbers(512));
+    say_with(client, &["SADD", "more-numbers"], &numbers(513));
+    say_with(client, &["SADD", "words"], &["1".into(), "x".into()]);
+    say_with(client, &["HSET", "small"], &numbers(256));
+    say_with(client, &["HSET", "large"], &numbers(258));
+    say_with(client, &["HSET", "long"], &["1".into(), long.clone()]);
+    say_with(client, &["SET", "short"], &["x".repeat(44)]);
+    say_with(client, &["SET", "raw"], &["x".repeat(45)]);
+    say_with(client, &["SET", "fragments"], &["x".repeat(100_000)]);
+    say_with(client, &["SET", "number"], &["-5".into()]);
+    for (key, expected) in [
+        ("numbers", "intset"),
+        ("more-numbers", "hashtable"),
+        ("words", "hashtable"),
+        ("small", "listpack"),
+        ("large", "hashtable"),
+        ("long", "hashtable"),
+        ("short", "embstr"),
+        ("raw", "raw"),
+        ("fragments", "raw"),
+        ("number", "int"),
+    ] {
+        assert_eq!(word(client.say(&format!("OBJECT ENCODING {key}"))), expected, "{key}");
+        assert_eq!(client.say(&format!("OBJECT REFCOUNT {key}")), Value::Integer(1));
+        assert_eq!(client.say(&format!("OBJECT IDLETIME {key}")), Value::Integer(0));
+    }
 }

@@ -179,3 +179,29 @@ fn strings_outlive_the_server() {
         assert_eq!(client.call(&["GET", &format!("k{index}")]), bulk(&format!("v{index}")));
     }
 }
+
+#[test]
+fn bits_of_the_longest_string_cost_what_is_touched() {
+    let served = Served::start(1);
+    let client = &mut served.connect();
+    let last = u32::MAX;
+    talk(
+        client,
+        &[
+            (&format!("SETBIT k {last} 1"), integer(0)),
+            ("STRLEN k", integer(512 << 20)),
+            (&format!("GETBIT k {last}"), integer(1)),
+            (&format!("GETBIT k {}", last - 1), integer(0)),
+            ("SETBIT k 1000000000 1", integer(0)),
+            ("BITCOUNT k 124999999 125000001", integer(1)),
+            ("BITCOUNT k -8 -1 BIT", integer(1)),
+            ("BITPOS k 1 536800000", integer(i64::from(last))),
+            ("BITFIELD_RO k GET u8 4294967288", Value::Array(vec![integer(1)])),
+            ("BITFIELD k INCRBY u8 4294967288 254 GET i8 4294967288", {
+                Value::Array(vec![integer(255), integer(-1)])
+            }),
+            ("BITPOS k 0 -1 -1", integer(-1)),
+            ("BITPOS k 0 -1", integer(i64::from(last) + 1)),
+        ],
+    );
+}

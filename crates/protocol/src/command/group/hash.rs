@@ -46,10 +46,16 @@ pub(super) const COMMANDS: &[Command] = &[
         .keys(&[at(1, RW_UPDATE)])
         .deprecated("4.0.0", "`HSET` with several fields")
         .built(),
-    entry("hrandfield", -2, "6.2.0", "O(N), N fields answered", "Answers fields of a hash picked at random.")
-        .flags(&[ReadOnly])
-        .keys(&[at(1, RO_ACCESS)])
-        .built(),
+    entry(
+        "hrandfield",
+        -2,
+        "6.2.0",
+        "O(N), N fields answered; all of them from an eighth on",
+        "Answers fields of a hash picked at random.",
+    )
+    .flags(&[ReadOnly])
+    .keys(&[at(1, RO_ACCESS)])
+    .built(),
     entry("hscan", -3, "2.8.0", "O(1) a call, O(N) all of them", "Walks over a hash, some fields at a time.")
         .flags(&[ReadOnly])
         .keys(&[at(1, RO_ACCESS)])

@@ -23,10 +23,16 @@ pub(super) const COMMANDS: &[Command] = &[
         .flags(&[Write, DenyOom])
         .keys(&[at(1, OW_UPDATE), range(2, -1, 1, RO_ACCESS)])
         .built(),
-    entry("sinter", -2, "1.0.0", "O(N*M), M sets, N the smallest", "Answers what all the sets have.")
-        .flags(&[ReadOnly])
-        .keys(&[range(1, -1, 1, RO_ACCESS)])
-        .built(),
+    entry(
+        "sinter",
+        -2,
+        "1.0.0",
+        "O(N*M), M sets, N the smallest, the others at most 8 N each",
+        "Answers what all the sets have.",
+    )
+    .flags(&[ReadOnly])
+    .keys(&[range(1, -1, 1, RO_ACCESS)])
+    .built(),
     entry("sintercard", -3, "7.0.0", "as `SINTER`", "Counts what all the sets have, up to a limit.")
         .flags(&[ReadOnly])
         .keys(&[counted(1, RO_ACCESS)])
@@ -51,14 +57,26 @@ pub(super) const COMMANDS: &[Command] = &[
         .flags(&[Write, Fast])
         .keys(&[at(1, RW_ACCESS_DELETE), at(2, RW_INSERT)])
         .built(),
-    entry("spop", -2, "1.0.0", "O(N), N members taken", "Takes members of a set at random.")
-        .flags(&[Write, Fast])
-        .keys(&[at(1, RW_ACCESS_DELETE)])
-        .built(),
-    entry("srandmember", -2, "1.0.0", "O(N), N members answered", "Answers members picked at random.")
-        .flags(&[ReadOnly])
-        .keys(&[at(1, RO_ACCESS)])
-        .built(),
+    entry(
+        "spop",
+        -2,
+        "1.0.0",
+        "O(N), N members taken; all of them from an eighth on",
+        "Takes members of a set at random.",
+    )
+    .flags(&[Write, Fast])
+    .keys(&[at(1, RW_ACCESS_DELETE)])
+    .built(),
+    entry(
+        "srandmember",
+        -2,
+        "1.0.0",
+        "O(N), N members answered; all of them from an eighth on",
+        "Answers members picked at random.",
+    )
+    .flags(&[ReadOnly])
+    .keys(&[at(1, RO_ACCESS)])
+    .built(),
     entry("srem", -3, "1.0.0", "O(N), N members given", "Removes members of a set.")
         .flags(&[Write, Fast])
         .keys(&[at(1, RW_DELETE)])

@@ -4,7 +4,7 @@
 //! place, and one of the members that follow is taken: hashes spread members evenly, so that over enough of
 //! them each has nearly the same chance.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use firn_format::datatype::FieldKind;
 
@@ -109,7 +109,7 @@ pub(in super::super) async fn distinct(
 ) -> Result<()> {
     let total = collection.count();
     if total > SMALL_COUNT && count < total / WALK_SHARE {
-        let mut found = HashMap::new();
+        let mut found = BTreeMap::new();
         while (found.len() as u64) < count
             && let Some((member, value)) = near(call, collection, kind).await?
         {

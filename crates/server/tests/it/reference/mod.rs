@@ -101,7 +101,7 @@ const KEYS: &[Template] = &[
     same("INCR K"),
 ];
 
-/// Draws `count` commands from `templates` and from [`KEYS`], and compares every reply.
+/// Draws `count` commands from `templates` and from [`KEYS`], some of them between MULTI and EXEC, and compares every reply.
 fn compare(seed: u64, templates: &[Template], count: usize) {
     let redis = RedisServer::start();
     let served = Served::start(2);
@@ -115,14 +115,11 @@ fn compare(seed: u64, templates: &[Template], count: usize) {
         if protocol == "3" && !speaks_resp3(&mut theirs, &mut ours) {
             return;
         }
-        for _ in 0..count {
-            let pool = if rng.u8(..) < 60 { KEYS } else { templates };
-            let template = &pool[rng.usize(..pool.len())];
-            for command in template.text.split("; ") {
-                let words = template::draw(command, &mut rng);
+        while said.len() < count {
+            for (words, order) in some_commands(templates, &mut rng) {
                 said.push(template::shown(&words));
-                let expected = arranged(theirs.call(&words), template.order);
-                let found = arranged(ours.call(&words), template.order);
+                let expected = arranged(theirs.call(&words), order);
+                let found = arranged(ours.call(&words), order);
                 if expected != found {
                     let from = said.len().saturating_sub(25);
                     panic!(
@@ -134,6 +131,26 @@ fn compare(seed: u64, templates: &[Template], count: usize) {
             }
         }
     }
+}
+
+/// One command, or several as a unit.
+fn some_commands(templates: &[Template], rng: &mut Rng) -> Vec<(Vec<Vec<u8>>, Order)> {
+    let drawn = |rng: &mut Rng| {
+        let pool = if rng.u8(..) < 60 { KEYS } else { templates };
+        let template = &pool[rng.usize(..pool.len())];
+        let commands = template.text.split("; ");
+        commands.map(|command| (template::draw(command, rng), template.order)).collect::<Vec<_>>()
+    };
+    if rng.u8(..) > 10 {
+        return drawn(rng);
+    }
+    let mut unit = vec![(vec![b"MULTI".to_vec()], Order::Same)];
+    for _ in 0..rng.usize(1..8) {
+        // The replies are in one of EXEC: they are compared as they are.
+        unit.extend(drawn(rng).into_iter().filter(|(_, order)| *order == Order::Same));
+    }
+    unit.push((vec![b"EXEC".to_vec()], Order::Same));
+    unit
 }
 
 fn speaks_resp3(theirs: &mut Client, ours: &mut Client) -> bool {
@@ -179,7 +196,8 @@ fn arranged(reply: Value, order: Order) -> Value {
 }
 
 /// The seed of a random test: one that changes, unless `FIRN_SEED` says which.
-fn seed() -> u64 {
+#[expect(clippy::disallowed_methods, reason = "a test's seed comes from its caller, or is a new one")]
+pub(crate) fn seed() -> u64 {
     std::env::var("FIRN_SEED")
         .ok()
         .and_then(|text| text.parse().ok())
