@@ -4,7 +4,7 @@ use firn_protocol::command::{CommandId, id_of};
 
 use super::alone::database_index;
 use super::call::Call;
-use super::{expiry, object, scan};
+use super::{expiry, object, scan, server};
 use crate::failure::{Failure, Result};
 use crate::transaction::{Entry, Key, type_name};
 
@@ -21,6 +21,7 @@ pub(super) async fn dispatch(call: &mut Call<'_>) -> Result<()> {
     const TOUCH: CommandId = id_of("touch");
     const TYPE: CommandId = id_of("type");
     const UNLINK: CommandId = id_of("unlink");
+    const WAIT: CommandId = id_of("wait");
     match call.command.id() {
         DEL | UNLINK => del(call).await,
         EXISTS | TOUCH => exists(call).await,
@@ -33,6 +34,7 @@ pub(super) async fn dispatch(call: &mut Call<'_>) -> Result<()> {
         KEYS => scan::keys(call).await,
         RANDOMKEY => scan::random_key(call).await,
         _ if call.command.container == Some("object") => object::dispatch(call).await,
+        WAIT => server::wait(call),
         _ => expiry::dispatch(call).await,
     }
 }

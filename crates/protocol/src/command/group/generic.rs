@@ -131,7 +131,8 @@ pub(super) const COMMANDS: &[Command] = &[
         .built(),
     entry("wait", 3, "3.0.0", "O(1)", "Waits until replicas have the writes of this connection.")
         .flags(&[NoScript])
-        .categories(&[Connection]),
+        .categories(&[Connection])
+        .built(),
 ];
 
 const OBJECT: &[Command] = &[

@@ -27,7 +27,8 @@ pub(super) const COMMANDS: &[Command] = &[
     entry("command", -1, "2.8.13", "O(N), N commands", "Describes all commands.")
         .flags(ANYTIME)
         .categories(&[Connection])
-        .with(COMMAND),
+        .with(COMMAND)
+        .built(),
     entry("config", -2, "2.0.0", "as its subcommands", "Settings.").with(CONFIG),
     entry("dbsize", 1, "1.0.0", "O(1)", "Answers how many keys the database has.")
         .flags(&[ReadOnly, Fast])
@@ -52,7 +53,9 @@ pub(super) const COMMANDS: &[Command] = &[
         .flags(&[Loading, Stale, Fast])
         .categories(&[AdminCategory, Dangerous]),
     entry("latency", -2, "2.8.13", "as its subcommands", "What took long, and when.").with(LATENCY),
-    entry("lolwut", -1, "5.0.0", "O(1)", "Answers the version.").flags(&[ReadOnly, Fast]),
+    entry("lolwut", -1, "5.0.0", "O(1)", "Draws a crystal of snow and answers the version.")
+        .flags(&[ReadOnly, Fast])
+        .built(),
     entry("memory", -2, "4.0.0", "as its subcommands", "What memory is used for.").with(MEMORY),
     entry("module", -2, "4.0.0", "as its subcommands", "Modules.").with(MODULE).not_yet(NO_MODULES),
     entry("monitor", 1, "1.0.0", "O(1)", "Shows every command the server runs from now on.").flags(BY_ADMIN),
@@ -62,9 +65,15 @@ pub(super) const COMMANDS: &[Command] = &[
     entry("replconf", -1, "3.0.0", "O(1)", "What master and replica tell each other.")
         .flags(&[Admin, NoScript, Loading, Stale, AllowBusy])
         .not_yet(NO_REPLICAS),
-    entry("replicaof", 3, "5.0.0", "O(1)", "Makes this server a replica, or a master.")
-        .flags(&[Admin, NoScript, Stale, NoAsyncLoading])
-        .not_yet(NO_REPLICAS),
+    entry(
+        "replicaof",
+        3,
+        "5.0.0",
+        "O(1)",
+        "Makes this server a replica, which is refused, or a master, which it is.",
+    )
+    .flags(&[Admin, NoScript, Stale, NoAsyncLoading])
+    .built(),
     entry("restore-asking", -4, "3.0.0", "O(N), N elements", "`RESTORE` into a slot that is being imported.")
         .flags(&[Write, DenyOom, Asking])
         .categories(&[Keyspace, Dangerous])
@@ -72,42 +81,60 @@ pub(super) const COMMANDS: &[Command] = &[
         .not_yet(NO_REPLICAS),
     entry("role", 1, "2.8.12", "O(1)", "Answers whether this is a master: it is.")
         .flags(&[NoScript, Loading, Stale, Fast])
-        .categories(&[AdminCategory, Dangerous]),
+        .categories(&[AdminCategory, Dangerous])
+        .built(),
     entry("save", 1, "1.0.0", "O(N), N bytes not durable yet", "Makes what is written durable.")
         .flags(WHEN_ALONE),
     entry("shutdown", -1, "1.0.0", "O(N), N bytes not durable yet", "Stops the server.")
         .flags(&[Admin, NoScript, Loading, Stale, NoMulti, AllowBusy]),
-    entry("slaveof", 3, "1.0.0", "O(1)", "Makes this server a replica, or a master.")
-        .flags(&[Admin, NoScript, Stale, NoAsyncLoading])
-        .deprecated("5.0.0", "`REPLICAOF`")
-        .not_yet(NO_REPLICAS),
+    entry(
+        "slaveof",
+        3,
+        "1.0.0",
+        "O(1)",
+        "Makes this server a replica, which is refused, or a master, which it is.",
+    )
+    .flags(&[Admin, NoScript, Stale, NoAsyncLoading])
+    .deprecated("5.0.0", "`REPLICAOF`")
+    .built(),
     entry("slowlog", -2, "2.2.12", "as its subcommands", "Commands that took long.").with(SLOWLOG),
     entry("swapdb", 3, "4.0.0", "O(1)", "Exchanges two databases.")
         .flags(&[Write, Fast])
         .categories(&[Keyspace, Dangerous])
         .built(),
     entry("sync", 1, "1.0.0", "O(1)", "Asks a master for everything.").flags(WHEN_ALONE).not_yet(NO_REPLICAS),
-    entry("time", 1, "2.6.0", "O(1)", "Answers the server's time.").flags(&[Loading, Stale, Fast]),
+    entry("time", 1, "2.6.0", "O(1)", "Answers the server's time.").flags(&[Loading, Stale, Fast]).built(),
 ];
 
 const COMMAND: &[Command] = &[
-    entry("count", 2, "2.8.13", "O(1)", "Counts the commands.").flags(ANYTIME).categories(&[Connection]),
+    entry("count", 2, "2.8.13", "O(1)", "Counts the commands.")
+        .flags(ANYTIME)
+        .categories(&[Connection])
+        .built(),
     entry("docs", -2, "7.0.0", "O(N), N commands given", "Answers what commands are for.")
         .flags(ANYTIME)
-        .categories(&[Connection]),
+        .categories(&[Connection])
+        .built(),
     entry("getkeys", -4, "2.8.13", "O(N), N arguments", "Answers the keys of a request.")
         .flags(ANYTIME)
-        .categories(&[Connection]),
+        .categories(&[Connection])
+        .built(),
     entry("getkeysandflags", -4, "7.0.0", "O(N), N arguments", "`COMMAND GETKEYS`, with their use.")
         .flags(ANYTIME)
-        .categories(&[Connection]),
-    entry("help", 2, "5.0.0", "O(1)", "Answers the subcommands.").flags(ANYTIME).categories(&[Connection]),
+        .categories(&[Connection])
+        .built(),
+    entry("help", 2, "5.0.0", "O(1)", "Answers the subcommands.")
+        .flags(ANYTIME)
+        .categories(&[Connection])
+        .built(),
     entry("info", -2, "2.8.13", "O(N), N commands given", "Describes commands.")
         .flags(ANYTIME)
-        .categories(&[Connection]),
+        .categories(&[Connection])
+        .built(),
     entry("list", -2, "7.0.0", "O(N), N commands", "Answers the names of commands.")
         .flags(ANYTIME)
-        .categories(&[Connection]),
+        .categories(&[Connection])
+        .built(),
 ];
 
 const CONFIG: &[Command] = &[

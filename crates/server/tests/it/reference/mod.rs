@@ -27,7 +27,7 @@ use fastrand::Rng;
 use firn_protocol::resp::Value;
 
 use super::client::{Client, Served};
-use server::RedisServer;
+pub(crate) use server::RedisServer;
 
 /// Whether the elements of a reply have an order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::super::client::Client;
 
 /// Keeps everything in memory; ends when dropped.
-pub(super) struct RedisServer {
+pub(crate) struct RedisServer {
     process: Child,
     port: u16,
 }
@@ -15,7 +15,7 @@ pub(super) struct RedisServer {
 impl RedisServer {
     /// Starts one on a free port of this machine.
     #[expect(clippy::disallowed_methods, reason = "another process says in no other way that it listens")]
-    pub(super) fn start() -> Self {
+    pub(crate) fn start() -> Self {
         let port = TcpListener::bind("127.0.0.1:0")
             .and_then(|listener| listener.local_addr())
             .expect("a port")
@@ -37,7 +37,7 @@ impl RedisServer {
         panic!("redis-server does not listen on port {port}");
     }
 
-    pub(super) fn connect(&self) -> Client {
+    pub(crate) fn connect(&self) -> Client {
         Client::connect(SocketAddr::from(([127, 0, 0, 1], self.port)))
     }
 }

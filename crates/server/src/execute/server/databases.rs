@@ -1,31 +1,16 @@
-//! The server, and databases as wholes.
+//! Databases as wholes.
 
 use firn_engine::ScanRange;
 use firn_format::datatype::range;
-use firn_protocol::command::{CommandId, id_of};
 
-use super::alone::database_index;
-use super::call::Call;
+use crate::execute::alone::database_index;
+use crate::execute::call::Call;
 use crate::failure::{Failure, Result};
 use crate::store::DATABASE_COUNT;
 use crate::transaction::decode_value;
 
-pub(super) async fn dispatch(call: &mut Call<'_>) -> Result<()> {
-    const DBSIZE: CommandId = id_of("dbsize");
-    const FLUSHALL: CommandId = id_of("flushall");
-    const FLUSHDB: CommandId = id_of("flushdb");
-    const SWAPDB: CommandId = id_of("swapdb");
-    match call.command.id() {
-        DBSIZE => size(call).await,
-        FLUSHALL => flush(call, true),
-        FLUSHDB => flush(call, false),
-        SWAPDB => swap(call),
-        _ => Err(call.not_offered()),
-    }
-}
-
 /// `DBSIZE`: counts, for nothing that is known while keys are written without being read says how many there are.
-async fn size(call: &mut Call<'_>) -> Result<()> {
+pub(super) async fn size(call: &mut Call<'_>) -> Result<()> {
     let (mut start, mut end) = (Vec::new(), Vec::new());
     range::database(call.database().id, &mut start, &mut end);
     let keyspace = call.transaction.keyspaces().keys;
@@ -40,7 +25,7 @@ async fn size(call: &mut Call<'_>) -> Result<()> {
 }
 
 /// `FLUSHDB [ASYNC | SYNC]`, `FLUSHALL [ASYNC | SYNC]`
-fn flush(call: &mut Call<'_>, is_all: bool) -> Result<()> {
+pub(super) fn flush(call: &mut Call<'_>, is_all: bool) -> Result<()> {
     match call.arguments.len() {
         1 => {}
         2 if call.is_word(1, "async") || call.is_word(1, "sync") => {}
@@ -55,7 +40,7 @@ fn flush(call: &mut Call<'_>, is_all: bool) -> Result<()> {
 }
 
 /// `SWAPDB index1 index2`
-fn swap(call: &mut Call<'_>) -> Result<()> {
+pub(super) fn swap(call: &mut Call<'_>) -> Result<()> {
     let index = |argument, which: &str| {
         database_index(argument).map_err(|failure| match failure == Failure::NOT_AN_INTEGER {
             true => Failure::of(format!("ERR invalid {which} DB index")),

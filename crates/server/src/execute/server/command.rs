@@ -1,0 +1,273 @@
+//! COMMAND: what is known about commands, from the table.
+//!
+//! Only what is offered is listed; asking for another one by name is answered like asking for one that nobody knows.
+
+use firn_protocol::command::{
+    self, Begin, Category, Command, CommandId, Extent, KeySpec, find, find_subcommand, id_of, keys_of,
+    visit_keys,
+};
+use firn_protocol::glob;
+use firn_protocol::resp::Reply;
+
+use super::help;
+use crate::execute::call::Call;
+use crate::failure::{Failure, Result};
+
+const HELP: &[(&str, &str)] = &[
+    ("(no subcommand)", "Describe all commands."),
+    ("COUNT", "Count the commands."),
+    ("LIST [FILTERBY MODULE <name> | ACLCAT <category> | PATTERN <pattern>]", "Names of commands."),
+    ("INFO [<command-name> ...]", "Describe these commands, or all."),
+    ("DOCS [<command-name> ...]", "Say what these commands are for, or all."),
+    ("GETKEYS <full-command>", "Keys of a request."),
+    ("GETKEYSANDFLAGS <full-command>", "Keys of a request, and what is done with each."),
+];
+
+pub(super) fn dispatch(call: &mut Call<'_>) -> Result<()> {
+    const COMMAND: CommandId = id_of("command");
+    const COUNT: CommandId = id_of("command|count");
+    const DOCS: CommandId = id_of("command|docs");
+    const GETKEYS: CommandId = id_of("command|getkeys");
+    const GETKEYSANDFLAGS: CommandId = id_of("command|getkeysandflags");
+    const HELP_ID: CommandId = id_of("command|help");
+    const INFO: CommandId = id_of("command|info");
+    const LIST: CommandId = id_of("command|list");
+    match call.command.id() {
+        COMMAND => info(call, 1),
+        INFO => info(call, 2),
+        COUNT => {
+            let count = offered(command::commands()).count();
+            call.reply(|reply| reply.integer(count as i64));
+            Ok(())
+        }
+        LIST => list(call),
+        DOCS => docs(call),
+        GETKEYS => get_keys(call),
+        GETKEYSANDFLAGS => get_keys_and_flags(call),
+        HELP_ID => help(call, HELP),
+        _ => Err(call.not_offered()),
+    }
+}
+
+fn offered(commands: &'static [Command]) -> impl Iterator<Item = &'static Command> + Clone {
+    commands.iter().filter(|command| command.is_offered())
+}
+
+/// The command called `get`, or `config|get`, if it is offered.
+fn named(name: &[u8]) -> Option<&'static Command> {
+    let found = match name.iter().position(|byte| *byte == b'|') {
+        Some(bar) => find_subcommand(find(name.get(..bar)?)?, name.get(bar + 1..)?),
+        None => find(name),
+    };
+    found.filter(|command| command.is_offered())
+}
+
+/// `COMMAND`, `COMMAND INFO [name ...]`
+fn info(call: &mut Call<'_>, first: usize) -> Result<()> {
+    let names: Vec<&[u8]> = call.arguments.from(first).iter().collect();
+    call.reply(|reply| {
+        if names.is_empty() {
+            return describe_all(reply, offered(command::commands()));
+        }
+        reply.array(names.len());
+        for name in names {
+            match named(name) {
+                Some(command) => describe(reply, command),
+                None => reply.null_array(),
+            }
+        }
+    });
+    Ok(())
+}
+
+fn describe_all(reply: &mut Reply<'_>, commands: impl Iterator<Item = &'static Command> + Clone) {
+    reply.array(commands.clone().count());
+    commands.for_each(|command| describe(reply, command));
+}
+
+fn describe(reply: &mut Reply<'_>, command: &'static Command) {
+    reply.array(10);
+    reply.bulk(command.to_string().as_bytes());
+    reply.integer(i64::from(command.arity));
+    names(reply, command.flag_names());
+    reply.integer(i64::from(command.first_key));
+    reply.integer(i64::from(command.last_key));
+    reply.integer(i64::from(command.key_step));
+    names(reply, command.category_names());
+    // Tips for proxies: the table has none.
+    reply.set(0);
+    reply.set(command.key_specs.len());
+    command.key_specs.iter().for_each(|spec| describe_keys(reply, spec));
+    describe_all(reply, offered(command.subcommands()));
+}
+
+fn names(reply: &mut Reply<'_>, names: impl Iterator<Item = &'static str>) {
+    let names: Vec<&str> = names.collect();
+    reply.set(names.len());
+    names.iter().for_each(|name| reply.simple(name));
+}
+
+fn describe_keys(reply: &mut Reply<'_>, spec: &KeySpec) {
+    reply.map(3);
+    reply.bulk(b"flags");
+    names(reply, spec.flags.iter().map(|flag| flag.name()));
+    reply.bulk(b"begin_search");
+    match spec.begin {
+        Begin::Index(index) => describe_search(reply, "index", &[("index", i64::from(index))]),
+        Begin::Keyword(word, from) => {
+            head(reply, "keyword", 2);
+            reply.bulk(b"keyword");
+            reply.bulk(word.to_uppercase().as_bytes());
+            reply.bulk(b"startfrom");
+            reply.integer(i64::from(from));
+        }
+        Begin::Unknown => describe_search(reply, "unknown", &[]),
+    }
+    reply.bulk(b"find_keys");
+    match spec.extent {
+        Extent::Range { last, step, limit } => {
+            let (last, step, limit) = (i64::from(last), i64::from(step), i64::from(limit));
+            describe_search(reply, "range", &[("lastkey", last), ("keystep", step), ("limit", limit)]);
+        }
+        Extent::Counted { count, first, step } => {
+            let (count, first, step) = (i64::from(count), i64::from(first), i64::from(step));
+            describe_search(reply, "keynum", &[("keynumidx", count), ("firstkey", first), ("keystep", step)]);
+        }
+        Extent::Unknown => describe_search(reply, "unknown", &[]),
+    }
+}
+
+fn head(reply: &mut Reply<'_>, kind: &str, numbers: usize) {
+    reply.map(2);
+    reply.bulk(b"type");
+    reply.bulk(kind.as_bytes());
+    reply.bulk(b"spec");
+    reply.map(numbers);
+}
+
+fn describe_search(reply: &mut Reply<'_>, kind: &str, numbers: &[(&str, i64)]) {
+    head(reply, kind, numbers.len());
+    for (name, number) in numbers {
+        reply.bulk(name.as_bytes());
+        reply.integer(*number);
+    }
+}
+
+/// `COMMAND LIST [FILTERBY MODULE name | ACLCAT category | PATTERN pattern]`
+fn list(call: &mut Call<'_>) -> Result<()> {
+    let filter = match call.arguments.len() {
+        2 => None,
+        5 if call.is_word(2, "filterby") => Some(call.argument(4)),
+        _ => return Err(Failure::SYNTAX),
+    };
+    let found: Vec<String> = match filter {
+        None => offered(command::commands()).map(ToString::to_string).collect(),
+        Some(_) if call.is_word(3, "module") => Vec::new(),
+        Some(name) if call.is_word(3, "aclcat") => {
+            let category = Category::from_name(name);
+            let is_in = |command: &&Command| category.is_some_and(|it| command.categories.has(it));
+            offered(command::all()).filter(is_in).map(ToString::to_string).collect()
+        }
+        Some(pattern) if call.is_word(3, "pattern") => {
+            let pattern = pattern.to_ascii_lowercase();
+            let names = offered(command::all()).map(ToString::to_string);
+            names.filter(|name| glob::matches(&pattern, name.as_bytes())).collect()
+        }
+        Some(_) => return Err(Failure::SYNTAX),
+    };
+    call.reply(|reply| {
+        reply.array(found.len());
+        found.iter().for_each(|name| reply.bulk(name.as_bytes()));
+    });
+    Ok(())
+}
+
+/// `COMMAND DOCS [name ...]`
+fn docs(call: &mut Call<'_>) -> Result<()> {
+    let names = call.arguments.from(2);
+    let found: Vec<&Command> = match names.is_empty() {
+        true => offered(command::commands()).collect(),
+        false => names.iter().filter_map(named).collect(),
+    };
+    call.reply(|reply| document_all(reply, &found));
+    Ok(())
+}
+
+fn document_all(reply: &mut Reply<'_>, commands: &[&'static Command]) {
+    reply.map(commands.len());
+    for command in commands {
+        reply.bulk(command.to_string().as_bytes());
+        document(reply, command);
+    }
+}
+
+fn document(reply: &mut Reply<'_>, command: &'static Command) {
+    let subcommands: Vec<&'static Command> = offered(command.subcommands()).collect();
+    let deprecation = if command.deprecated.is_some() { 3 } else { 0 };
+    reply.map(4 + deprecation + usize::from(!subcommands.is_empty()));
+    let mut pair = |name: &str, text: &str| {
+        reply.bulk(name.as_bytes());
+        reply.bulk(text.as_bytes());
+    };
+    pair("summary", command.summary);
+    pair("since", command.since);
+    pair("group", command.group.name());
+    pair("complexity", command.complexity);
+    if let Some((since, instead)) = command.deprecated {
+        reply.bulk(b"doc_flags");
+        names(reply, ["deprecated"].into_iter());
+        reply.bulk(b"deprecated_since");
+        reply.bulk(since.as_bytes());
+        reply.bulk(b"replaced_by");
+        reply.bulk(instead.as_bytes());
+    }
+    if !subcommands.is_empty() {
+        reply.bulk(b"subcommands");
+        document_all(reply, &subcommands);
+    }
+}
+
+/// The request within the request, and its command.
+fn inner<'a>(call: &Call<'a>) -> Result<(&'static Command, Vec<&'a [u8]>)> {
+    let words: Vec<&[u8]> = call.arguments.from(2).iter().collect();
+    let found = words.first().and_then(|name| find(name));
+    let found = match found {
+        Some(container) if !container.subcommands().is_empty() && words.len() > 1 => {
+            words.get(1).and_then(|name| find_subcommand(container, name))
+        }
+        found => found,
+    };
+    Ok((found.ok_or(Failure::new("ERR Invalid command specified"))?, words))
+}
+
+/// `COMMAND GETKEYS command [argument ...]`
+fn get_keys(call: &mut Call<'_>) -> Result<()> {
+    let (command, words) = inner(call)?;
+    let keys = keys_of(command, &words).map_err(|error| Failure::of(format!("ERR {error}")))?;
+    call.reply(|reply| {
+        reply.array(keys.len());
+        keys.iter().for_each(|index| reply.bulk(words.get(*index).copied().unwrap_or_default()));
+    });
+    Ok(())
+}
+
+/// `COMMAND GETKEYSANDFLAGS command [argument ...]`
+fn get_keys_and_flags(call: &mut Call<'_>) -> Result<()> {
+    let (command, words) = inner(call)?;
+    // Says what is wrong, and where a wrong count of keys is none at all.
+    let known = keys_of(command, &words).map_err(|error| Failure::of(format!("ERR {error}")))?;
+    let mut keys = Vec::new();
+    if !known.is_empty() {
+        let visited = visit_keys(command, &words, |key| keys.push(key));
+        visited.map_err(|error| Failure::of(format!("ERR {error}")))?;
+    }
+    call.reply(|reply| {
+        reply.array(keys.len());
+        for key in &keys {
+            reply.array(2);
+            reply.bulk(words.get(key.index).copied().unwrap_or_default());
+            names(reply, key.flags.iter().map(|flag| flag.name()));
+        }
+    });
+    Ok(())
+}

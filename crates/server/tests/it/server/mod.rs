@@ -1,0 +1,4 @@
+//! What operators and libraries ask.
+
+mod command;
+mod small;
