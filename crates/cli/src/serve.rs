@@ -82,6 +82,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
         port: arguments.port,
         threads: arguments.threads.unwrap_or_else(processors),
         network: arguments.network,
+        dir: std::path::absolute(dir).unwrap_or_else(|_| dir.clone()),
         ..ServeSettings::default()
     };
     let (bind, port) = (serve.bind, serve.port);
@@ -91,20 +92,20 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
     println!("serving {} on {address}; sockets by {network}; SIGTERM or Ctrl-C ends it", dir.display());
     // Whoever started us may read this through a pipe.
     let _ = std::io::stdout().flush();
-    let until = signals.handle();
-    std::thread::scope(|scope| {
-        // A server that ends by itself ends the program too.
-        let waiter = scope.spawn(|| {
-            let ended = server.wait();
-            until.close();
-            ended
+    let handle = signals.handle();
+    let ended = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            // Nothing comes any more once the handle is closed.
+            if signals.forever().next().is_some() {
+                server.end();
+            }
         });
-        signals.forever().next();
-        let stopped = server.stop();
-        // Whichever of the two came first has the reason.
-        stopped.and(waiter.join().unwrap_or_else(|_| Err(std::io::Error::other("nobody waited for it"))))
-    })
-    .map_err(|error| failed(format!("a worker failed: {error}")))?;
+        // A client may say SHUTDOWN as well.
+        let ended = server.wait();
+        handle.close();
+        ended
+    });
+    ended.map_err(|error| failed(format!("a worker failed: {error}")))?;
     db.close().map_err(|error| Failure::database(dir, &error))?;
     println!("closed {}", dir.display());
     Ok(Ending::Done)

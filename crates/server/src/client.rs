@@ -27,6 +27,10 @@ pub(crate) struct Client {
     pub(crate) login: Login,
     /// Which of its replies are kept from it.
     pub(crate) silence: Cell<Silence>,
+    /// Nanoseconds for which the command that runs has waited for other clients, or for this one to read.
+    pub(crate) idle_ns: Cell<u64>,
+    /// It is shown every command.
+    pub(crate) is_monitor: Cell<bool>,
     /// The version of the protocol it speaks.
     pub(crate) protocol: Cell<Protocol>,
     /// Index of the database it has selected.
@@ -115,6 +119,8 @@ impl Client {
             description,
             login,
             silence: Cell::default(),
+            idle_ns: Cell::new(0),
+            is_monitor: Cell::new(false),
             protocol: Cell::default(),
             database: Cell::new(0),
             queue: RefCell::default(),
@@ -130,6 +136,11 @@ impl Client {
             is_unblocked: Cell::new(None),
             is_closing: Cell::new(false),
         }
+    }
+
+    /// Where it comes from, as people are told.
+    pub(crate) fn address(&self) -> String {
+        self.description.peer.to_string()
     }
 
     /// Appends a reply.

@@ -8,6 +8,7 @@
 
 use std::collections::HashMap;
 use std::rc::Rc;
+use std::sync::atomic::Ordering;
 
 use firn_engine::{Batch, KeyspaceId, ScanRange};
 use firn_format::datatype::value::FRAGMENT_BYTES;
@@ -15,6 +16,7 @@ use firn_format::datatype::{DatabaseId, Expiry, Purge, Tag, Value, range};
 
 use crate::failure::{Failure, Result};
 use crate::purge_queue::PurgeRecord;
+use crate::statistics::Measure;
 use crate::transaction::{Key, Transaction};
 use crate::worker::Worker;
 
@@ -68,6 +70,9 @@ impl Duty {
     /// Removes collections that have expired. What went before is passed over, but for the last minute's: whoever said
     /// when it expires may have been slow to write that.
     async fn expire(&mut self) -> Result<bool> {
+        if self.worker.shared.is_expiry_paused.load(Ordering::Relaxed) {
+            return Ok(false);
+        }
         let keyspaces = self.worker.shared.store.keyspaces;
         let now_ms = self.worker.now_ms();
         let (mut start, mut end) = (Vec::new(), Vec::new());
@@ -98,7 +103,10 @@ impl Duty {
             })
         };
         match entry.stored()? {
-            Some(value) if is_meant(&value) => transaction.remove(&entry)?,
+            Some(value) if is_meant(&value) => {
+                self.worker.counters().add(Measure::Expired, 1);
+                transaction.remove(&entry)?;
+            }
             // The key means something else by now, or its database was flushed.
             _ => transaction.delete(keyspaces.expiry, record),
         }

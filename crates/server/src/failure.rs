@@ -38,6 +38,11 @@ impl Failure {
         Self(Cow::Owned(line))
     }
 
+    /// The code: the line's first word.
+    pub(crate) fn code(&self) -> &str {
+        self.0.split(' ').next().unwrap_or_default()
+    }
+
     /// The line.
     pub(crate) fn line(&self) -> &str {
         &self.0

@@ -2,20 +2,27 @@
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use firn::Db;
 use firn::storage::{Clock, Spawn, SystemClock, ThreadSpawn};
 
+use crate::key_counts::KeyCounts;
+use crate::latency::Latency;
+use crate::monitors::Monitors;
 use crate::net;
 use crate::observers::Observers;
+use crate::parameters::Parameters;
 use crate::pause::Pause;
 use crate::purge_queue::PurgeQueue;
+use crate::saver::Saver;
 use crate::settings::{Network, ServeSettings};
+use crate::slow_log::SlowLog;
+use crate::statistics::Statistics;
 use crate::store::Store;
 use crate::subscriptions::Subscriptions;
-use crate::worker::{Mailbox, Message, Shared, Worker};
+use crate::worker::{Mailbox, Shared, Worker};
 
 /// A server that listens.
 ///
@@ -52,7 +59,20 @@ impl Server {
         let address = listener.local_addr()?;
         let threads = settings.threads.max(1);
         let mailboxes = (0..threads).map(|_| Mailbox::new()).collect::<io::Result<_>>()?;
+        let (unix_ms, now) = (store.clock.unix_ms(), store.clock.now());
+        let dir = settings.dir.display().to_string();
         let shared = Arc::new(Shared {
+            parameters: Parameters::new(&settings, address.port(), &dir),
+            statistics: Statistics::new(threads, unix_ms, now),
+            slow_log: SlowLog::default(),
+            latency: Latency::default(),
+            monitors: Monitors::new(threads),
+            saver: Saver::new(unix_ms / 1000),
+            key_counts: KeyCounts::default(),
+            is_expiry_paused: AtomicBool::new(false),
+            run: u128::from(unix_ms) << 64
+                | u128::from(std::process::id()) << 32
+                | u128::from(address.port()),
             store,
             observers: Observers::default(),
             purges: PurgeQueue::new(),
@@ -105,13 +125,22 @@ impl Server {
         self.shared.waiting_count.load(Ordering::Acquire)
     }
 
-    /// Waits until every worker has ended: that is, for ever, unless one fails.
+    /// Waits until every worker has ended: because of [`end`](Self::end), because a client said `SHUTDOWN`, or because
+    /// one has failed.
     ///
     /// # Errors
     /// The first failure of a worker.
     pub fn wait(&self) -> io::Result<()> {
-        self.threads.join_all();
+        let panicked = self.threads.join_all();
+        if let Some(name) = panicked.first() {
+            return Err(io::Error::other(format!("thread {name} panicked")));
+        }
         self.failure.lock().unwrap_or_else(PoisonError::into_inner).take().map_or(Ok(()), Err)
+    }
+
+    /// Closes every connection and ends the workers; does not wait for that.
+    pub fn end(&self) {
+        self.shared.end();
     }
 
     /// Closes every connection, ends the workers and waits for that.
@@ -119,7 +148,7 @@ impl Server {
     /// # Errors
     /// The first failure of a worker.
     pub fn stop(&self) -> io::Result<()> {
-        self.shared.mailboxes.iter().for_each(|mailbox| mailbox.send(Message::Stop));
+        self.end();
         let ended = self.wait();
         // Connections that a worker was given when it did not look any more.
         self.shared.mailboxes.iter().for_each(|mailbox| drop(mailbox.take()));
@@ -148,7 +177,7 @@ impl Drop for WorkerEnd {
         }
         // Kept only where the worker has said nothing itself.
         self.note(io::Error::other(format!("worker {} has panicked", self.index)));
-        self.shared.mailboxes.iter().for_each(|mailbox| mailbox.send(Message::Stop));
+        self.shared.end();
     }
 }
 

@@ -20,10 +20,9 @@ pub(crate) async fn serve(worker: Rc<Worker>, client: Rc<Client>) {
     let mut run = Run::default();
     let settings = &worker.shared.settings;
     let unread_bytes_max = settings.unread_bytes_max;
-    let known = Limits { argument_bytes_max: settings.argument_bytes_max, ..Limits::DEFAULT };
     loop {
         let is_unknown = client.login.is_unknown(&worker.shared.store.users);
-        let limits = if is_unknown { &Limits::UNKNOWN_CLIENT } else { &known };
+        let limits = if is_unknown { &Limits::UNKNOWN_CLIENT } else { &limits(&worker) };
         match parser.parse(input.get_mut(at..).unwrap_or_default(), &mut spans, limits) {
             Ok(Parsed::Request(bytes)) => {
                 let arguments = Arguments::new(input.get(at..at + bytes).unwrap_or_default(), &spans);
@@ -35,6 +34,7 @@ pub(crate) async fn serve(worker: Rc<Worker>, client: Rc<Client>) {
                 spans.clear();
                 if client.output.borrow().len() > unread_bytes_max {
                     run.finish(&worker, &client).await;
+                    run.lap.stop(&worker);
                     worker.drained(&client).await;
                 }
                 if client.is_closing.get() {
@@ -43,12 +43,13 @@ pub(crate) async fn serve(worker: Rc<Worker>, client: Rc<Client>) {
             }
             Ok(Parsed::Incomplete(_)) => {
                 run.finish(&worker, &client).await;
+                run.lap.stop(&worker);
                 input.drain(..at);
                 at = 0;
                 if input.is_empty() {
                     input.shrink_to(INPUT_BYTES_KEPT);
                 }
-                if input.len() > worker.shared.settings.request_bytes_max
+                if input.len() > worker.shared.parameters.request_bytes_max()
                     || !worker.receive(&client, &mut input).await
                 {
                     return;
@@ -63,4 +64,10 @@ pub(crate) async fn serve(worker: Rc<Worker>, client: Rc<Client>) {
         }
     }
     run.finish(&worker, &client).await;
+    run.lap.stop(&worker);
+}
+
+/// How large a request may be, by now.
+fn limits(worker: &Worker) -> Limits {
+    Limits { argument_bytes_max: worker.shared.parameters.argument_bytes_max(), ..Limits::DEFAULT }
 }

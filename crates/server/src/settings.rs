@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr};
+use std::path::PathBuf;
 
 /// Settings of a server, apart from its database's.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -10,6 +11,8 @@ pub struct ServeSettings {
     pub bind: IpAddr,
     /// Port to listen on; 0 = one that is free. Default 6379.
     pub port: u16,
+    /// The database's directory, as clients are told that ask for it. Default: none.
+    pub dir: PathBuf,
     /// Workers, each a thread with its own connections. Default 1; at least 1.
     pub threads: usize,
     /// How the kernel is asked for what connections send and get. Default [`Network::Auto`].
@@ -62,6 +65,7 @@ impl Default for ServeSettings {
         Self {
             bind: IpAddr::V4(Ipv4Addr::LOCALHOST),
             port: 6379,
+            dir: PathBuf::new(),
             threads: 1,
             network: Network::Auto,
             clients_max: 10_000,

@@ -3,6 +3,7 @@
 mod waiting;
 mod survey;
 mod clients;
+mod upkeep;
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeSet, HashMap};
@@ -10,7 +11,7 @@ use std::io;
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::AsRawFd;
 use std::rc::Rc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Waker;
 use std::time::Duration;
@@ -21,12 +22,19 @@ use crate::access::Login;
 use crate::client::{Client, ClientAddress, Description};
 use crate::duty;
 use crate::execute::{unsubscribe_all, unwatch};
+use crate::key_counts::{self, KeyCounts};
+use crate::latency::Latency;
+use crate::monitors::Monitors;
 use crate::net::{Alarm, Event, Sent, Sockets, keep_alive};
 use crate::observers::Observers;
+use crate::parameters::Parameters;
 use crate::pause::Pause;
 use crate::purge_queue::PurgeQueue;
+use crate::saver::Saver;
 use crate::serve::serve;
 use crate::settings::ServeSettings;
+use crate::slow_log::SlowLog;
+use crate::statistics::{Counters, Measure, Statistics};
 use crate::store::Store;
 use crate::subscriptions::{Addressee, Published, Subscriptions, Topic};
 use crate::task::Tasks;
@@ -43,6 +51,17 @@ pub(crate) struct Shared {
     pub(crate) subscriptions: Subscriptions,
     pub(crate) pause: Pause,
     pub(crate) settings: ServeSettings,
+    pub(crate) parameters: Parameters,
+    pub(crate) statistics: Statistics,
+    pub(crate) slow_log: SlowLog,
+    pub(crate) latency: Latency,
+    pub(crate) monitors: Monitors,
+    pub(crate) saver: Saver,
+    pub(crate) key_counts: KeyCounts,
+    /// Collections that have expired stay until somebody asks: for tests.
+    pub(crate) is_expiry_paused: AtomicBool,
+    /// Tells this run of the server from any other.
+    pub(crate) run: u128,
     pub(crate) mailboxes: Vec<Mailbox>,
     pub(crate) client_count: AtomicUsize,
     /// Clients that stand in line for keys.
@@ -64,6 +83,16 @@ impl Shared {
         }
     }
 
+    /// Forty digits that no other run of a server has.
+    pub(crate) fn run_id(&self) -> String {
+        format!("{:040x}", self.run)
+    }
+
+    /// Ends every worker.
+    pub(crate) fn end(&self) {
+        self.mailboxes.iter().for_each(|mailbox| mailbox.send(Message::Stop));
+    }
+
     /// Lets a client that waits look at its keys.
     pub(crate) fn look(&self, waiter: ClientAddress) {
         self.mailboxes[waiter.worker].send(Message::Look { id: waiter.id, number: waiter.number });
@@ -72,6 +101,9 @@ impl Shared {
 
 /// Number of the task that does what is to be done between requests.
 const DUTY: u32 = 0;
+
+/// Number of the task that counts keys.
+const COUNTING: u32 = 1;
 
 /// How others reach a worker.
 #[derive(Debug)]
@@ -95,6 +127,8 @@ pub(crate) enum Message {
     Ask(Question),
     /// Run this task: what it waits for may be there.
     Wake { task: u32 },
+    /// Show this to the clients that are shown every command.
+    Show(Arc<[u8]>),
     /// End: close every connection.
     Stop,
 }
@@ -122,7 +156,7 @@ pub(crate) struct Worker {
     session: RefCell<Box<dyn Session>>,
     sockets: RefCell<Sockets>,
     tasks: Tasks,
-    /// By number; the first is never a client's.
+    /// By number; the first two are never clients'.
     clients: RefCell<Vec<Option<Rc<Client>>>>,
     /// Numbers that no client has.
     free: RefCell<Vec<u32>>,
@@ -138,8 +172,12 @@ pub(crate) struct Worker {
     random: RefCell<fastrand::Rng>,
     /// For keys and values of commands that keep nothing.
     buffers: RefCell<Vec<(Vec<u8>, Vec<u8>)>>,
-    /// When clients that say nothing are looked for again.
-    next_idle_check_ms: Cell<u64>,
+    /// Clients that are shown every command.
+    monitors: RefCell<Vec<Rc<Client>>>,
+    /// How often a task has waited for the engine.
+    waits: Cell<u64>,
+    /// When connections are looked at next that say nothing; milliseconds since the Unix epoch.
+    upkeep_due_ms: Cell<u64>,
     is_stopping: Cell<bool>,
 }
 
@@ -156,7 +194,7 @@ impl Worker {
             session: RefCell::new(session),
             sockets: RefCell::new(sockets),
             tasks: Tasks::default(),
-            clients: RefCell::new(vec![None]),
+            clients: RefCell::new(vec![None; 2]),
             free: RefCell::default(),
             dirty: RefCell::default(),
             waiting: RefCell::default(),
@@ -165,7 +203,9 @@ impl Worker {
             now_ms: Cell::new(now_ms),
             random: RefCell::new(fastrand::Rng::with_seed(now_ms.rotate_left(32) ^ index as u64)),
             buffers: RefCell::default(),
-            next_idle_check_ms: Cell::new(0),
+            monitors: RefCell::default(),
+            waits: Cell::new(0),
+            upkeep_due_ms: Cell::new(0),
             is_stopping: Cell::new(false),
         }))
     }
@@ -179,13 +219,14 @@ impl Worker {
     pub(crate) fn run(self: &Rc<Self>) -> io::Result<()> {
         if self.index == 0 {
             self.tasks.add(DUTY, Box::pin(duty::run(Rc::clone(self))));
+            self.tasks.add(COUNTING, Box::pin(key_counts::run(Rc::clone(self))));
         }
         let mailbox = &self.shared.mailboxes[self.index];
         let waker = Waker::from(Arc::clone(&mailbox.alarm));
         while !self.is_stopping.get() {
             self.now_ms.set(self.shared.store.clock.unix_ms());
             self.run_timers();
-            let next_idle_check = self.close_idle();
+            self.upkeep();
             self.tasks.run_ready(|id| self.forget(id));
             self.flush();
             let timeout = match self.deliver() || self.tasks.is_ready() {
@@ -195,7 +236,7 @@ impl Worker {
                         self.session.borrow().notifier().register(&waker);
                     }
                     // The tasks that ran may have set timers.
-                    [self.next_timer(), next_idle_check].into_iter().flatten().min()
+                    Some(self.next_timer().map_or(upkeep::INTERVAL, |next| next.min(upkeep::INTERVAL)))
                 }
             };
             let mut events = Vec::new();
@@ -206,6 +247,7 @@ impl Worker {
         self.tasks.clear();
         self.flush();
         self.clients.borrow_mut().clear();
+        self.monitors.borrow_mut().clear();
         Ok(())
     }
 
@@ -274,6 +316,7 @@ impl Worker {
                         }
                         Message::Ask(question) => question.answer(self),
                         Message::Wake { task } => self.tasks.wake(task),
+                        Message::Show(line) => self.show_own_monitors(&line),
                         Message::Stop => self.is_stopping.set(true),
                     }
                 }
@@ -316,6 +359,18 @@ impl Worker {
         }
     }
 
+    /// What this worker counts.
+    #[inline]
+    pub(crate) fn counters(&self) -> &Counters {
+        self.shared.statistics.of_worker(self.index)
+    }
+
+    /// How often a task has waited for the engine.
+    #[inline]
+    pub(crate) fn waits(&self) -> u64 {
+        self.waits.get()
+    }
+
     /// A number below `end`, which is not 0.
     pub(crate) fn random(&self, end: u64) -> u64 {
         self.random.borrow_mut().u64(0..end)
@@ -341,8 +396,9 @@ impl Worker {
 
     /// Gives a new connection to the worker with the fewest.
     fn place(self: &Rc<Self>, stream: TcpStream) {
-        if self.shared.client_count.fetch_add(1, Ordering::Relaxed) >= self.shared.settings.clients_max {
+        if self.shared.client_count.fetch_add(1, Ordering::Relaxed) >= self.shared.parameters.clients_max() {
             self.shared.client_count.fetch_sub(1, Ordering::Relaxed);
+            self.counters().add(Measure::RejectedConnections, 1);
             // Best effort: whoever does not read it sees the end of the connection.
             let _ = stream.set_nonblocking(true);
             let _ = io::Write::write(&mut &stream, b"-ERR max number of clients reached\r\n");
@@ -390,6 +446,7 @@ impl Worker {
             clients[free as usize] = Some(Rc::new(Client::new(free, number, description, login)));
             free
         };
+        self.counters().add(Measure::Connections, 1);
         if self.sockets.borrow_mut().adopt(id, stream).is_err() {
             return self.forget(id);
         }
@@ -412,6 +469,7 @@ impl Worker {
         if let Some(client) = self.client(id) {
             unwatch(self, &client);
             unsubscribe_all(self, &client);
+            self.unmonitor(&client);
         }
         self.clients.borrow_mut()[id as usize] = None;
         self.free.borrow_mut().push(id);
@@ -431,7 +489,10 @@ impl Worker {
         for client in dirty {
             client.is_dirty.set(false);
             let mut output = client.output.borrow_mut();
+            let bytes = output.len();
             let sent = self.sockets.borrow_mut().send(client.id, &mut output);
+            self.counters().add(Measure::OutputBytes, (bytes - output.len()) as u64);
+            self.counters().add(Measure::Writes, 1);
             if sent == Sent::End {
                 // Nobody reads it: whoever waits for that, or adds to it, learns that it is over.
                 output.clear();

@@ -20,8 +20,8 @@ const SWAPDB: CommandId = id_of("swapdb");
 const COPY: CommandId = id_of("copy");
 const MOVE: CommandId = id_of("move");
 
-/// Runs one command and answers it.
-pub(super) async fn run(request: &Request<'_>, command: &'static Command) {
+/// Runs one command and answers it; why it failed, if it did.
+pub(super) async fn run(request: &Request<'_>, command: &'static Command) -> Option<Failure> {
     let mut out = Vec::new();
     let done = match command.id() {
         EXEC => transactions::exec(request, &mut out).await,
@@ -30,11 +30,18 @@ pub(super) async fn run(request: &Request<'_>, command: &'static Command) {
         _ => once(request, command, &mut out).await,
     };
     let client = request.client;
-    match done {
-        Ok(()) => client.append(&mut out),
-        Err(failure) => client.reply(|reply| reply.error(failure.line())),
-    }
+    let failure = match done {
+        Ok(()) => {
+            client.append(&mut out);
+            None
+        }
+        Err(failure) => {
+            client.reply(|reply| reply.error(failure.line()));
+            Some(failure)
+        }
+    };
     client.end_reply();
+    failure
 }
 
 /// Runs a command that does not wait for others.

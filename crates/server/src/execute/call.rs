@@ -136,7 +136,10 @@ impl<'a> Call<'a> {
             self.out.clear();
             self.is_spilled = true;
             self.client.is_replying.set(true);
+            let since_ns = self.worker.monotonic_ns();
             self.worker.drained(self.client).await;
+            let idle_ns = &self.client.idle_ns;
+            idle_ns.set(idle_ns.get() + self.worker.monotonic_ns() - since_ns);
         }
     }
 

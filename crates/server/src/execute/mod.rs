@@ -11,6 +11,8 @@
 
 mod request;
 mod call;
+mod lap;
+mod account;
 mod run;
 mod alone;
 mod blocking;
@@ -35,15 +37,14 @@ mod list;
 mod sorted_set;
 mod server;
 
-use firn_protocol::command::{self, Command, CommandId, Group, Offered, id_of};
+use firn_protocol::command::{self, Command, CommandId, Flag, Group, Offered, Refusal, id_of};
 
 use crate::access::permit;
 use crate::client::Silence;
 use crate::failure::{Failure, Result};
+use crate::worker::Worker;
 
 pub(crate) use call::Call;
-#[expect(unused_imports, reason = "INFO will say it")]
-pub(crate) use connection::REDIS_VERSION;
 pub(crate) use pub_sub::{ClientSubscriptions, unsubscribe_all};
 pub(crate) use request::Request;
 pub(crate) use run::Run;
@@ -64,8 +65,9 @@ pub(crate) async fn execute(request: Request<'_>, run: &mut Run) {
     }
     let command = match resolve(&request) {
         Ok(command) => command,
-        Err(failure) => {
+        Err((command, failure)) => {
             run.finish(request.worker, request.client).await;
+            account::rejected(&request, command, &failure);
             transactions::refuse(request.client);
             return request.client.reply(|reply| reply.error(failure.line()));
         }
@@ -91,41 +93,79 @@ pub(crate) async fn execute(request: Request<'_>, run: &mut Run) {
         return transactions::queue(&request, command);
     }
     // Of a silent client each reply is dropped as it is made.
-    let is_plain_set = command.id() == SET && request.arguments.len() == PLAIN_SET_ARGUMENTS;
-    if is_plain_set && client.silence.get() == Silence::None {
+    let is_plain = is_plain(request.worker) && client.silence.get() == Silence::None;
+    if is_plain && command.id() == SET && request.arguments.len() == PLAIN_SET_ARGUMENTS {
         if run.is_full() {
             run.finish(request.worker, request.client).await;
         }
+        run.lap.begin_plain(request.worker, SET);
         if run.take_set(&request) {
             return;
         }
+        run.lap.take_back();
     }
     run.finish(request.worker, request.client).await;
-    if command.id() == GET && string::get_at_once(&request).await {
-        return;
+    if is_plain && command.id() == GET {
+        let waits = request.worker.waits();
+        run.lap.begin_plain(request.worker, GET);
+        if string::get_at_once(&request).await {
+            if request.worker.waits() != waits {
+                let ns = run.lap.settle(request.worker);
+                account::took(request.worker, request.client, command, request.arguments, ns);
+            }
+            return;
+        }
+        run.lap.take_back();
     }
+    run.lap.begin(request.worker);
     // The rest waits more, and is larger: it lies elsewhere while it does.
-    Box::pin(alone::run(&request, command)).await;
+    let failure = Box::pin(alone::run(&request, command)).await;
+    let ns = run.lap.end(request.worker).saturating_sub(request.client.idle_ns.take());
+    account::executed(request.worker, request.client, command, request.arguments, ns, failure.as_ref());
 }
 
-/// The command that the request names, if it may run.
-fn resolve(request: &Request<'_>) -> Result<&'static Command> {
+/// Whether nobody wants to know of each command by itself.
+#[inline]
+fn is_plain(worker: &Worker) -> bool {
+    !worker.shared.parameters.is_exact() && !worker.shared.monitors.is_any()
+}
+
+/// What a client that is shown every command may not do.
+fn touches_keys(command: &Command) -> bool {
+    command.flags.has(Flag::Write) || command.flags.has(Flag::ReadOnly)
+}
+
+/// The command that the request names, if it may run; else why not, and which it was if there is one.
+fn resolve(
+    request: &Request<'_>,
+) -> std::result::Result<&'static Command, (Option<&'static Command>, Failure)> {
     let found = command::find(request.arguments.get(0).unwrap_or_default());
     // The common case, without a list of the arguments.
     if let Some(command) = found
         && command.subcommands().is_empty()
         && command.is_offered()
         && command.accepts(request.arguments.len())
+        && !request.client.is_monitor.get()
     {
         return Ok(command);
     }
     let arguments: Vec<&[u8]> = request.arguments.iter().collect();
     let resolved = command::resolve(&arguments);
-    let command = resolved
-        .map_err(|refusal| Failure::of(String::from_utf8_lossy(&refusal.text(&arguments)).into_owned()))?;
+    let command = resolved.map_err(|refusal| {
+        let command = match refusal {
+            Refusal::ArgumentCount(command) => Some(command),
+            Refusal::UnknownCommand | Refusal::UnknownSubcommand(_) => None,
+        };
+        (command, Failure::of(String::from_utf8_lossy(&refusal.text(&arguments)).into_owned()))
+    })?;
+    if request.client.is_monitor.get() && touches_keys(command) {
+        return Err((Some(command), Failure::new("ERR Replica can't interact with the keyspace")));
+    }
     match command.offered {
         Offered::Yes => Ok(command),
-        Offered::NotYet(why) => Err(Failure::of(format!("ERR {command} is not offered yet: {why}"))),
+        Offered::NotYet(why) => {
+            Err((Some(command), Failure::of(format!("ERR {command} is not offered yet: {why}"))))
+        }
     }
 }
 

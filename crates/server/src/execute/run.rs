@@ -8,8 +8,11 @@ use std::rc::Rc;
 use firn_engine::{Batch, KeyspaceId};
 use firn_format::datatype::value::STRING_BYTES_MAX;
 use firn_format::datatype::{Bucket, UserKey, Value};
+use firn_protocol::command;
+use firn_protocol::resp::OwnedArguments;
 
-use super::Request;
+use super::lap::Lap;
+use super::{Request, SET, account};
 use crate::client::Client;
 use crate::failure::Result;
 use crate::store::Database;
@@ -25,6 +28,8 @@ pub(crate) struct Run {
     batch: Batch,
     key: Vec<u8>,
     value: Vec<u8>,
+    /// How long its commands take.
+    pub(crate) lap: Lap,
 }
 
 impl Run {
@@ -53,8 +58,16 @@ impl Run {
         if self.batch.is_empty() {
             return;
         }
+        let waits = worker.waits();
         let written = self.write(worker).await;
         let count = self.batch.len();
+        let ns = self.lap.settle(worker);
+        if worker.waits() != waits {
+            self.note_wait(worker, client, ns);
+        }
+        if let Err(failure) = &written {
+            (0..count).for_each(|_| worker.counters().failed(Some(SET), true, failure.code()));
+        }
         self.batch.clear();
         client.reply(|reply| {
             (0..count).for_each(|_| match &written {
@@ -62,6 +75,20 @@ impl Run {
                 Err(failure) => reply.error(failure.line()),
             });
         });
+    }
+
+    /// What was written had to wait for `ns` nanoseconds: all of it, so that the first one stands for the others.
+    fn note_wait(&self, worker: &Worker, client: &Client, ns: u64) {
+        let first = self.batch.get(0).and_then(|op| Some((UserKey::decode(op.key).ok()?, op.value)));
+        let Some((key, Ok(Value::String { bytes, .. }))) =
+            first.map(|(key, value)| (key, Value::decode(value)))
+        else {
+            return;
+        };
+        if let Some(command) = command::get(SET) {
+            let arguments = OwnedArguments::new([&b"SET"[..], key.bytes(), bytes]);
+            account::took(worker, client, command, arguments.get(), ns);
+        }
     }
 
     async fn write(&mut self, worker: &Rc<Worker>) -> Result<()> {

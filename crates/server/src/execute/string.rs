@@ -7,6 +7,7 @@ use super::expiry::{Deadline, deadline};
 use super::request::Request;
 use super::{counter, lcs};
 use crate::failure::{Failure, Result};
+use crate::statistics::Measure;
 use crate::transaction::{Entry, STRING_BYTES_MAX, encode_key};
 use firn_engine::ReadAt;
 use firn_format::datatype::Value;
@@ -71,11 +72,18 @@ pub(super) async fn get_at_once(request: &Request<'_>) -> bool {
         }
         let keyspace = worker.shared.store.keyspaces.keys;
         match worker.get_at(ReadAt::Latest, keyspace, &key, &mut value).await {
-            Err(failure) => request.client.reply(|reply| reply.error(failure.line())),
-            Ok(false) => request.client.reply(|reply| reply.null()),
+            Err(failure) => {
+                worker.counters().failed(Some(super::GET), true, failure.code());
+                request.client.reply(|reply| reply.error(failure.line()));
+            }
+            Ok(false) => {
+                worker.counters().add(Measure::Misses, 1);
+                request.client.reply(|reply| reply.null());
+            }
             Ok(true) => match Value::decode(&value) {
                 Ok(Value::String { bytes, expires_at_ms }) => {
                     let is_live = expires_at_ms == 0 || worker.now_ms() < expires_at_ms;
+                    worker.counters().add(if is_live { Measure::Hits } else { Measure::Misses }, 1);
                     request.client.reply(|reply| reply.bulk_or_null(is_live.then_some(bytes)));
                 }
                 _ => break 'done false,

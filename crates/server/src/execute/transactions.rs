@@ -10,7 +10,7 @@ use firn_protocol::resp::{OwnedArguments, Reply};
 
 use super::alone::{LockNames, database_index};
 use super::call::{Call, Origin};
-use super::{Request, dispatch as dispatch_command};
+use super::{Request, account, dispatch as dispatch_command};
 use crate::access::permit_queued;
 use crate::client::{Client, Queue, Watch};
 use crate::failure::{Failure, Result};
@@ -143,6 +143,7 @@ pub(super) async fn exec(request: &Request<'_>, out: &mut Vec<u8>) -> Result<()>
     }
     let mut transaction = Transaction::locked(request.worker);
     Reply::new(out, client.protocol.get()).array(queue.requests.len());
+    let mut since_ns = request.worker.monotonic_ns();
     for (command, arguments) in &queue.requests {
         let start = out.len();
         let mut call = Call {
@@ -159,14 +160,17 @@ pub(super) async fn exec(request: &Request<'_>, out: &mut Vec<u8>) -> Result<()>
             leaves_some: false,
             is_spilled: false,
         };
-        let done = match permit_queued(request.worker, client, command, arguments.get()) {
-            Ok(()) => dispatch_command(&mut call).await,
-            Err(failure) => Err(failure),
+        let failure = match permit_queued(request.worker, client, command, arguments.get()) {
+            Ok(()) => dispatch_command(&mut call).await.err(),
+            Err(failure) => Some(failure),
         };
-        if let Err(failure) = done {
+        if let Some(failure) = &failure {
             out.truncate(start);
             Reply::new(out, client.protocol.get()).error(failure.line());
         }
+        let now_ns = request.worker.monotonic_ns();
+        let ns = now_ns - std::mem::replace(&mut since_ns, now_ns);
+        account::executed(request.worker, client, command, arguments.get(), ns, failure.as_ref());
     }
     transaction.commit().await
 }

@@ -5,6 +5,7 @@ use firn_format::datatype::{CatalogRecord, CollectionId, Expiry, Purge, Tag, Use
 
 use super::{EXPIRY_GRACE_MS, Key, Transaction};
 use crate::failure::{Failure, Result};
+use crate::statistics::Measure;
 
 /// A key and its record, as it was read.
 ///
@@ -32,6 +33,16 @@ impl Entry {
         self.record.as_deref().map(decode_value).transpose()
     }
 
+    /// Bytes of its record, without the key.
+    pub(crate) fn record_bytes(&self) -> usize {
+        self.record.as_ref().map_or(0, Vec::len)
+    }
+
+    /// The collection that stands there, whatever its type; `None` if there is none.
+    pub(crate) fn collection_id(&self) -> Result<Option<CollectionId>> {
+        Ok(self.value()?.and_then(|value| collection_id(&self.key, &value)))
+    }
+
     /// When it expires, in milliseconds since the Unix epoch; 0 = never, or no such key.
     pub(crate) fn expires_at_ms(&self) -> Result<u64> {
         Ok(self.value()?.map_or(0, |value| value.expires_at_ms()))
@@ -53,7 +64,7 @@ impl Transaction {
     /// Reads what stands at `key`.
     pub(crate) async fn entry(&mut self, key: Key) -> Result<Entry> {
         let record = self.get(self.keyspaces().keys, key.bytes()).await?;
-        self.entry_of(key, record)
+        self.counted_entry(key, record)
     }
 
     /// What stands at `key`, for who replaces it by a string without asking what it was: read only where a collection,
@@ -70,7 +81,17 @@ impl Transaction {
     pub(crate) async fn entries(&mut self, keys: Vec<Key>) -> Result<Vec<Entry>> {
         let wanted: Vec<&[u8]> = keys.iter().map(Key::bytes).collect();
         let records = self.multi_get(self.keyspaces().keys, &wanted).await?;
-        keys.into_iter().zip(records).map(|(key, record)| self.entry_of(key, record)).collect()
+        keys.into_iter().zip(records).map(|(key, record)| self.counted_entry(key, record)).collect()
+    }
+
+    /// The entry of a record that a command looked up: who only reads finds it, or misses it.
+    fn counted_entry(&self, key: Key, record: Option<Vec<u8>>) -> Result<Entry> {
+        let entry = self.entry_of(key, record)?;
+        if !self.is_locked() {
+            let measure = if entry.exists() { Measure::Hits } else { Measure::Misses };
+            self.worker.counters().add(measure, 1);
+        }
+        Ok(entry)
     }
 
     /// The entry of a record that was read by other means.

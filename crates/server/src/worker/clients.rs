@@ -3,7 +3,6 @@
 use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::Poll;
-use std::time::Duration;
 
 use firn_protocol::command::Command;
 
@@ -63,7 +62,7 @@ impl ClientFilter {
 
 impl Worker {
     /// This worker's clients that are meant, but for those that are as good as gone.
-    fn clients_of(&self, filter: &ClientFilter) -> Vec<Rc<Client>> {
+    pub(super) fn clients_of(&self, filter: &ClientFilter) -> Vec<Rc<Client>> {
         let clients = self.clients.borrow();
         let here =
             clients.iter().flatten().filter(|client| !client.is_closing.get() && filter.includes(client));
@@ -142,25 +141,5 @@ impl Worker {
                 return client.is_closing.set(true);
             }
         }
-    }
-
-    /// Closes clients that have said nothing for too long; when to look again.
-    pub(super) fn close_idle(&self) -> Option<Duration> {
-        const EVERY_MS: u64 = 1000;
-        let idle_ms_max = self.shared.settings.idle_ms_max;
-        if idle_ms_max == 0 {
-            return None;
-        }
-        let now_ms = self.monotonic_ms();
-        if now_ms >= self.next_idle_check_ms.get() {
-            self.next_idle_check_ms.set(now_ms + EVERY_MS.min(idle_ms_max));
-            let everybody = self.clients_of(&ClientFilter::default());
-            let is_idle = |client: &&Rc<Client>| {
-                let waits = client.is_waiting.get() || client.is_subscriber();
-                !waits && client.description.idle_ms(now_ms) > idle_ms_max
-            };
-            everybody.iter().filter(is_idle).for_each(|client| self.close_soon(client));
-        }
-        Some(Duration::from_millis(self.next_idle_check_ms.get().saturating_sub(now_ms)))
     }
 }

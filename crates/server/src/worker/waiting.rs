@@ -13,6 +13,7 @@ use super::Worker;
 use crate::client::Client;
 use crate::failure::{Failure, Result};
 use crate::net::Received;
+use crate::statistics::Measure;
 
 /// The client.
 impl Worker {
@@ -29,7 +30,11 @@ impl Worker {
                 return Poll::Ready(false);
             }
             match self.sockets.borrow_mut().receive(client.id, input) {
-                Received::Bytes(_) => Poll::Ready(true),
+                Received::Bytes(bytes) => {
+                    self.counters().add(Measure::InputBytes, bytes as u64);
+                    self.counters().add(Measure::Reads, 1);
+                    Poll::Ready(true)
+                }
                 Received::Nothing => Poll::Pending,
                 Received::End => Poll::Ready(false),
             }
@@ -72,6 +77,9 @@ impl Worker {
     /// `until_ms` (of [`monotonic_ms`](Self::monotonic_ms); `None` = never), or the client is gone.
     pub(crate) async fn told_to_look(&self, client: &Rc<Client>, until_ms: Option<u64>) -> bool {
         let task = self.tasks.current();
+        let since_ns = self.monotonic_ns();
+        client.is_waiting.set(true);
+        self.counters().block();
         if let Some(until_ms) = until_ms {
             self.timers.borrow_mut().insert((until_ms, task));
         }
@@ -92,6 +100,9 @@ impl Worker {
         if let Some(until_ms) = until_ms {
             self.timers.borrow_mut().remove(&(until_ms, task));
         }
+        self.counters().unblock();
+        client.is_waiting.set(false);
+        client.idle_ns.set(client.idle_ns.get() + self.monotonic_ns() - since_ns);
         is_told
     }
 
@@ -117,6 +128,28 @@ impl Worker {
         self.shared.store.clock.now().as_millis() as u64
     }
 
+    /// Nanoseconds since some moment, which never go back.
+    pub(crate) fn monotonic_ns(&self) -> u64 {
+        self.shared.store.clock.now().as_nanos() as u64
+    }
+
+    /// Microseconds since the Unix epoch.
+    pub(crate) fn unix_us(&self) -> u64 {
+        let clock = &self.shared.store.clock;
+        self.shared.statistics.unix_us(clock.unix_ms(), clock.now())
+    }
+
+    /// Waits until `is_over` says so; whoever brings that about sends [`Message::Wake`](super::Message::Wake) to
+    /// [`current_task`](Self::current_task).
+    pub(crate) async fn until(&self, is_over: impl Fn() -> bool) {
+        poll_fn(|_| if is_over() { Poll::Ready(()) } else { Poll::Pending }).await;
+    }
+
+    /// The number of the task that runs.
+    pub(crate) fn current_task(&self) -> u32 {
+        self.tasks.current()
+    }
+
     /// Milliseconds since the Unix epoch, as of the beginning of this round.
     pub(crate) fn now_ms(&self) -> u64 {
         self.now_ms.get()
@@ -127,6 +160,7 @@ impl Worker {
 impl Worker {
     /// Waits for the completion of `ticket`.
     async fn completion(&self, ticket: Ticket) -> Completion {
+        self.waits.set(self.waits.get() + 1);
         self.waiting.borrow_mut().insert(ticket, self.tasks.current());
         poll_fn(|_| match self.arrived.borrow_mut().remove(&ticket) {
             Some(completion) => Poll::Ready(completion),

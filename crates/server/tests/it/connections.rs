@@ -98,7 +98,9 @@ fn what_the_table_offers_is_answered() {
     let served = Served::start(1);
     let offered = firn_protocol::command::all().iter().filter(|command| command.is_offered());
     let mut count = 0;
-    for command in offered.filter(|command| command.subcommands().is_empty()) {
+    // SHUTDOWN is answered by the end of the server.
+    let harmless = offered.filter(|command| command.subcommands().is_empty() && command.name != "shutdown");
+    for command in harmless {
         let mut words: Vec<&str> = command.container.into_iter().chain([command.name]).collect();
         words.resize(command.arity.unsigned_abs() as usize, "1");
         if let Value::Error(text) = served.connect().call(&words) {

@@ -19,22 +19,31 @@ const WHEN_LOADED: &[Flag] = &[Admin, NoScript, NoAsyncLoading];
 const WHEN_ALONE: &[Flag] = &[Admin, NoScript, NoAsyncLoading, NoMulti];
 
 pub(super) const COMMANDS: &[Command] = &[
-    entry("bgrewriteaof", 1, "1.0.0", "O(1)", "Rewrites the append-only file.")
-        .flags(WHEN_LOADED)
-        .not_yet("there is no append-only file"),
+    entry(
+        "bgrewriteaof",
+        1,
+        "1.0.0",
+        "O(1)",
+        "Writes what the log holds to tables, so that it becomes short.",
+    )
+    .flags(WHEN_LOADED)
+    .built(),
     entry("bgsave", -1, "1.0.0", "O(1)", "Makes what is written durable in the background.")
-        .flags(WHEN_LOADED),
+        .flags(WHEN_LOADED)
+        .built(),
     entry("command", -1, "2.8.13", "O(N), N commands", "Describes all commands.")
         .flags(ANYTIME)
         .categories(&[Connection])
         .with(COMMAND)
         .built(),
-    entry("config", -2, "2.0.0", "as its subcommands", "Settings.").with(CONFIG),
+    entry("config", -2, "2.0.0", "as its subcommands", "Settings.").with(CONFIG).built(),
     entry("dbsize", 1, "1.0.0", "O(1)", "Answers how many keys the database has.")
         .flags(&[ReadOnly, Fast])
         .categories(&[Keyspace])
         .built(),
-    entry("debug", -2, "1.0.0", "as what is asked", "Looks into the server, for tests.").flags(BY_ADMIN),
+    entry("debug", -2, "1.0.0", "as what is asked", "Looks into the server, for tests.")
+        .flags(BY_ADMIN)
+        .built(),
     entry("failover", -1, "6.2.0", "O(1)", "Makes a replica the master.")
         .flags(&[Admin, NoScript, Stale])
         .not_yet(NO_REPLICAS),
@@ -48,17 +57,21 @@ pub(super) const COMMANDS: &[Command] = &[
         .built(),
     entry("info", -1, "1.0.0", "O(1)", "Describes the server in sections of names and values.")
         .flags(ANYTIME)
-        .categories(&[Dangerous]),
+        .categories(&[Dangerous])
+        .built(),
     entry("lastsave", 1, "1.0.0", "O(1)", "Answers when data was last saved.")
         .flags(&[Loading, Stale, Fast])
-        .categories(&[AdminCategory, Dangerous]),
-    entry("latency", -2, "2.8.13", "as its subcommands", "What took long, and when.").with(LATENCY),
+        .categories(&[AdminCategory, Dangerous])
+        .built(),
+    entry("latency", -2, "2.8.13", "as its subcommands", "What took long, and when.").with(LATENCY).built(),
     entry("lolwut", -1, "5.0.0", "O(1)", "Draws a crystal of snow and answers the version.")
         .flags(&[ReadOnly, Fast])
         .built(),
-    entry("memory", -2, "4.0.0", "as its subcommands", "What memory is used for.").with(MEMORY),
+    entry("memory", -2, "4.0.0", "as its subcommands", "What memory is used for.").with(MEMORY).built(),
     entry("module", -2, "4.0.0", "as its subcommands", "Modules.").with(MODULE).not_yet(NO_MODULES),
-    entry("monitor", 1, "1.0.0", "O(1)", "Shows every command the server runs from now on.").flags(BY_ADMIN),
+    entry("monitor", 1, "1.0.0", "O(1)", "Shows every command the server runs from now on.")
+        .flags(BY_ADMIN)
+        .built(),
     entry("psync", -3, "2.8.0", "O(1)", "Asks a master for what is missing.")
         .flags(WHEN_ALONE)
         .not_yet(NO_REPLICAS),
@@ -84,9 +97,11 @@ pub(super) const COMMANDS: &[Command] = &[
         .categories(&[AdminCategory, Dangerous])
         .built(),
     entry("save", 1, "1.0.0", "O(N), N bytes not durable yet", "Makes what is written durable.")
-        .flags(WHEN_ALONE),
+        .flags(WHEN_ALONE)
+        .built(),
     entry("shutdown", -1, "1.0.0", "O(N), N bytes not durable yet", "Stops the server.")
-        .flags(&[Admin, NoScript, Loading, Stale, NoMulti, AllowBusy]),
+        .flags(&[Admin, NoScript, Loading, Stale, NoMulti, AllowBusy])
+        .built(),
     entry(
         "slaveof",
         3,
@@ -97,7 +112,7 @@ pub(super) const COMMANDS: &[Command] = &[
     .flags(&[Admin, NoScript, Stale, NoAsyncLoading])
     .deprecated("5.0.0", "`REPLICAOF`")
     .built(),
-    entry("slowlog", -2, "2.2.12", "as its subcommands", "Commands that took long.").with(SLOWLOG),
+    entry("slowlog", -2, "2.2.12", "as its subcommands", "Commands that took long.").with(SLOWLOG).built(),
     entry("swapdb", 3, "4.0.0", "O(1)", "Exchanges two databases.")
         .flags(&[Write, Fast])
         .categories(&[Keyspace, Dangerous])
@@ -139,36 +154,40 @@ const COMMAND: &[Command] = &[
 
 const CONFIG: &[Command] = &[
     entry("get", -3, "2.0.0", "O(N), N settings", "Answers the settings that match patterns.")
-        .flags(BY_ADMIN),
-    entry("help", 2, "5.0.0", "O(1)", "Answers the subcommands.").flags(ANYTIME),
-    entry("resetstat", 2, "2.0.0", "O(1)", "Sets counters to zero.").flags(BY_ADMIN),
-    entry("rewrite", 2, "2.8.0", "O(N), N settings", "Writes the settings to their file.")
         .flags(BY_ADMIN)
-        .not_yet("the file of settings is written by people only"),
+        .built(),
+    entry("help", 2, "5.0.0", "O(1)", "Answers the subcommands.").flags(ANYTIME).built(),
+    entry("resetstat", 2, "2.0.0", "O(1)", "Sets counters to zero.").flags(BY_ADMIN).built(),
+    entry("rewrite", 2, "2.8.0", "O(N), N settings", "Refused: there is no file of settings to write.")
+        .flags(BY_ADMIN)
+        .built(),
     entry("set", -4, "2.0.0", "O(N), N settings given", "Changes settings while the server runs.")
-        .flags(BY_ADMIN),
+        .flags(BY_ADMIN)
+        .built(),
 ];
 
 const LATENCY: &[Command] = &[
-    entry("doctor", 2, "2.8.13", "O(1)", "Explains in words what took long.").flags(BY_ADMIN),
-    entry("graph", 3, "2.8.13", "O(1)", "Draws the latency of an event.").flags(BY_ADMIN),
-    entry("help", 2, "2.8.13", "O(1)", "Answers the subcommands.").flags(ANYTIME),
+    entry("doctor", 2, "2.8.13", "O(1)", "Explains in words what took long.").flags(BY_ADMIN).built(),
+    entry("graph", 3, "2.8.13", "O(1)", "Draws the latency of an event.").flags(BY_ADMIN).built(),
+    entry("help", 2, "2.8.13", "O(1)", "Answers the subcommands.").flags(ANYTIME).built(),
     entry("histogram", -2, "7.0.0", "O(N), N commands", "Answers how long commands took, as histograms.")
-        .flags(BY_ADMIN),
-    entry("history", 3, "2.8.13", "O(1)", "Answers the samples of an event.").flags(BY_ADMIN),
-    entry("latest", 2, "2.8.13", "O(1)", "Answers the last sample of every event.").flags(BY_ADMIN),
-    entry("reset", -2, "2.8.13", "O(1)", "Forgets the samples.").flags(BY_ADMIN),
+        .flags(BY_ADMIN)
+        .built(),
+    entry("history", 3, "2.8.13", "O(1)", "Answers the samples of an event.").flags(BY_ADMIN).built(),
+    entry("latest", 2, "2.8.13", "O(1)", "Answers the last sample of every event.").flags(BY_ADMIN).built(),
+    entry("reset", -2, "2.8.13", "O(1)", "Forgets the samples.").flags(BY_ADMIN).built(),
 ];
 
 const MEMORY: &[Command] = &[
-    entry("doctor", 2, "4.0.0", "O(1)", "Explains in words how memory is used."),
-    entry("help", 2, "4.0.0", "O(1)", "Answers the subcommands.").flags(ANYTIME),
-    entry("malloc-stats", 2, "4.0.0", "O(1)", "Answers what the allocator counts."),
-    entry("purge", 2, "4.0.0", "O(1)", "Asks the allocator to give memory back."),
-    entry("stats", 2, "4.0.0", "O(1)", "Answers what memory is used for."),
+    entry("doctor", 2, "4.0.0", "O(1)", "Explains in words how memory is used.").built(),
+    entry("help", 2, "4.0.0", "O(1)", "Answers the subcommands.").flags(ANYTIME).built(),
+    entry("malloc-stats", 2, "4.0.0", "O(1)", "Answers what the allocator counts.").built(),
+    entry("purge", 2, "4.0.0", "O(1)", "Asks the allocator to give memory back.").built(),
+    entry("stats", 2, "4.0.0", "O(1)", "Answers what memory is used for.").built(),
     entry("usage", -3, "4.0.0", "O(N), N elements looked at", "Estimates the memory of a value.")
         .flags(&[ReadOnly])
-        .keys(&[at(2, RO)]),
+        .keys(&[at(2, RO)])
+        .built(),
 ];
 
 const MODULE: &[Command] = &[
@@ -185,8 +204,11 @@ const MODULE: &[Command] = &[
 
 const SLOWLOG: &[Command] = &[
     entry("get", -2, "2.2.12", "O(N), N entries answered", "Answers the commands that took long.")
-        .flags(&[Admin, Loading, Stale]),
-    entry("help", 2, "6.2.0", "O(1)", "Answers the subcommands.").flags(ANYTIME),
-    entry("len", 2, "2.2.12", "O(1)", "Counts the entries.").flags(&[Admin, Loading, Stale]),
-    entry("reset", 2, "2.2.12", "O(N), N entries", "Forgets the entries.").flags(&[Admin, Loading, Stale]),
+        .flags(&[Admin, Loading, Stale])
+        .built(),
+    entry("help", 2, "6.2.0", "O(1)", "Answers the subcommands.").flags(ANYTIME).built(),
+    entry("len", 2, "2.2.12", "O(1)", "Counts the entries.").flags(&[Admin, Loading, Stale]).built(),
+    entry("reset", 2, "2.2.12", "O(N), N entries", "Forgets the entries.")
+        .flags(&[Admin, Loading, Stale])
+        .built(),
 ];

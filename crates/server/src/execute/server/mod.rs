@@ -2,24 +2,38 @@
 
 mod databases;
 mod command;
+mod config;
+mod info;
+mod slow_log;
+mod latency;
+mod memory;
+mod saving;
+mod debug;
 mod replication;
 mod lolwut;
 
 use firn_protocol::command::{CommandId, id_of};
 
-use super::call::Call;
-use crate::failure::Result;
+use super::call::{Call, Origin};
+use crate::failure::{Failure, Result};
 
 pub(super) use replication::wait;
 
 /// The release of Redis whose commands and answers these are.
-pub(crate) const REDIS_VERSION: &str = "7.0.15";
+pub(crate) use super::connection::REDIS_VERSION;
 
 pub(super) async fn dispatch(call: &mut Call<'_>) -> Result<()> {
-    const COMMAND: &str = "command";
+    const BGREWRITEAOF: CommandId = id_of("bgrewriteaof");
+    const BGSAVE: CommandId = id_of("bgsave");
+    const DEBUG: CommandId = id_of("debug");
+    const LASTSAVE: CommandId = id_of("lastsave");
+    const MONITOR: CommandId = id_of("monitor");
+    const SAVE: CommandId = id_of("save");
+    const SHUTDOWN: CommandId = id_of("shutdown");
     const DBSIZE: CommandId = id_of("dbsize");
     const FLUSHALL: CommandId = id_of("flushall");
     const FLUSHDB: CommandId = id_of("flushdb");
+    const INFO: CommandId = id_of("info");
     const LOLWUT: CommandId = id_of("lolwut");
     const REPLICAOF: CommandId = id_of("replicaof");
     const ROLE: CommandId = id_of("role");
@@ -27,16 +41,28 @@ pub(super) async fn dispatch(call: &mut Call<'_>) -> Result<()> {
     const SWAPDB: CommandId = id_of("swapdb");
     const TIME: CommandId = id_of("time");
     match call.command.id() {
+        BGREWRITEAOF => saving::rewrite(call),
+        BGSAVE => saving::save_in_background(call),
+        DEBUG => debug::dispatch(call).await,
         DBSIZE => databases::size(call).await,
         FLUSHALL => databases::flush(call, true),
         FLUSHDB => databases::flush(call, false),
+        INFO => info::info(call).await,
+        LASTSAVE => saving::last_save(call),
         LOLWUT => lolwut::draw(call),
+        MONITOR => monitor(call),
         REPLICAOF | SLAVEOF => replication::replica_of(call),
         ROLE => replication::role(call),
+        SAVE => saving::save(call).await,
+        SHUTDOWN => saving::shutdown(call).await,
         SWAPDB => databases::swap(call),
         TIME => time(call),
         _ => match call.command.container.unwrap_or(call.command.name) {
-            COMMAND => command::dispatch(call),
+            "command" => command::dispatch(call),
+            "config" => config::dispatch(call),
+            "latency" => latency::dispatch(call),
+            "memory" => memory::dispatch(call).await,
+            "slowlog" => slow_log::dispatch(call),
             _ => Err(call.not_offered()),
         },
     }
@@ -44,20 +70,28 @@ pub(super) async fn dispatch(call: &mut Call<'_>) -> Result<()> {
 
 /// `TIME`: seconds of the Unix epoch, and microseconds.
 fn time(call: &mut Call<'_>) -> Result<()> {
-    // The clock counts milliseconds; what is below them is that of the clock that never goes back.
-    let unix_ms = call.worker.shared.store.clock.unix_ms();
-    let below_ms = call.worker.shared.store.clock.now().as_micros() as i64 % 1000;
+    let unix_us = call.worker.unix_us();
     call.reply(|reply| {
         reply.array(2);
-        reply.bulk_integer((unix_ms / 1000) as i64);
-        reply.bulk_integer((unix_ms % 1000) as i64 * 1000 + below_ms);
+        reply.bulk_integer((unix_us / 1_000_000) as i64);
+        reply.bulk_integer((unix_us % 1_000_000) as i64);
     });
+    Ok(())
+}
+
+/// `MONITOR`
+fn monitor(call: &mut Call<'_>) -> Result<()> {
+    if call.origin != Origin::Client {
+        return Err(Failure::new("ERR MONITOR isn't allowed for DENY BLOCKING client"));
+    }
+    call.worker.monitor(call.client);
+    call.reply(|reply| reply.ok());
     Ok(())
 }
 
 /// Answers `HELP`: the subcommands of a container, each a usage and what it does.
 pub(super) fn help(call: &mut Call<'_>, subcommands: &[(&str, &str)]) -> Result<()> {
-    let name = call.command.container.unwrap_or_default().to_uppercase();
+    let name = call.command.container.unwrap_or(call.command.name).to_uppercase();
     call.reply(|reply| {
         reply.array(1 + 2 * (subcommands.len() + 1));
         reply.simple(&format!("{name} <subcommand> [<arg> [value] [opt] ...]. Subcommands are:"));

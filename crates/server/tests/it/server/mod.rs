@@ -1,4 +1,10 @@
 //! What operators and libraries ask.
 
 mod command;
+mod config;
+mod info;
+mod slow;
+mod monitor;
+mod memory;
+mod saving;
 mod small;

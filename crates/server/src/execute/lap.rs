@@ -1,0 +1,67 @@
+//! How long commands take, with as few looks at the clock as can be.
+//!
+//! The end of one command is the beginning of the next, as long as the connection does not wait for more. `GET` and `SET`
+//! that follow their like share the time until something else comes: a look at the clock costs a good part of what they do.
+
+use firn_protocol::command::CommandId;
+
+use crate::worker::Worker;
+
+/// The clock of one connection.
+#[derive(Debug, Default)]
+pub(crate) struct Lap {
+    /// When what is going on began, in nanoseconds of the clock that never goes back; `None` = nothing goes on.
+    since_ns: Option<u64>,
+    /// Commands of one kind that are not accounted for yet.
+    plain: Option<(CommandId, u64)>,
+}
+
+impl Lap {
+    /// A plain command begins.
+    #[inline]
+    pub(super) fn begin_plain(&mut self, worker: &Worker, id: CommandId) {
+        match &mut self.plain {
+            Some((last, count)) if *last == id => *count += 1,
+            _ => {
+                self.begin(worker);
+                self.plain = Some((id, 1));
+            }
+        }
+    }
+
+    /// The last plain command turned out to be none.
+    pub(super) fn take_back(&mut self) {
+        if let Some((_, count)) = &mut self.plain {
+            *count -= 1;
+        }
+    }
+
+    /// Another command begins: accounts for those before; since when it runs.
+    pub(super) fn begin(&mut self, worker: &Worker) -> u64 {
+        self.settle(worker);
+        *self.since_ns.get_or_insert_with(|| worker.monotonic_ns())
+    }
+
+    /// The command that began last is over; how long it took.
+    pub(super) fn end(&mut self, worker: &Worker) -> u64 {
+        let now_ns = worker.monotonic_ns();
+        let since_ns = self.since_ns.replace(now_ns).unwrap_or(now_ns);
+        now_ns - since_ns
+    }
+
+    /// Accounts for the plain commands so far; how long they took together.
+    pub(super) fn settle(&mut self, worker: &Worker) -> u64 {
+        let Some((id, count)) = self.plain.take() else { return 0 };
+        let ns = self.end(worker);
+        if count > 0 {
+            worker.counters().called(id, count, ns);
+        }
+        ns
+    }
+
+    /// The connection waits for more: what is between is no command's.
+    pub(crate) fn stop(&mut self, worker: &Worker) {
+        self.settle(worker);
+        self.since_ns = None;
+    }
+}

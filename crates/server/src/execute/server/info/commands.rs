@@ -1,0 +1,50 @@
+//! What INFO tells of commands.
+
+use firn_protocol::command::{self, Command};
+
+use super::Lines;
+use crate::statistics::CommandSum;
+use crate::worker::Worker;
+
+/// Commands of which there is something to tell.
+fn each(worker: &Worker, mut tell: impl FnMut(&'static Command, &CommandSum)) {
+    let sums = worker.shared.statistics.sums();
+    for (command, sum) in command::all().iter().zip(&sums.commands) {
+        if sum.calls + sum.rejected + sum.failed > 0 {
+            tell(command, sum);
+        }
+    }
+}
+
+pub(super) fn calls(worker: &Worker, lines: &mut Lines) {
+    each(worker, |command, sum| {
+        let usec = sum.ns / 1000;
+        let mean = if sum.calls == 0 { 0.0 } else { sum.ns as f64 / 1000.0 / sum.calls as f64 };
+        let text = format!(
+            "calls={},usec={usec},usec_per_call={mean:.2},rejected_calls={},failed_calls={}",
+            sum.calls, sum.rejected, sum.failed
+        );
+        lines.line(&format!("cmdstat_{command}"), text);
+    });
+}
+
+pub(super) fn errors(worker: &Worker, lines: &mut Lines) {
+    for (code, count) in worker.shared.statistics.sums().errors {
+        lines.line(&format!("errorstat_{code}"), format!("count={count}"));
+    }
+}
+
+pub(super) fn percentiles(worker: &Worker, lines: &mut Lines) {
+    let wanted = worker.shared.parameters.value("latency-tracking-info-percentiles");
+    let wanted = String::from_utf8_lossy(&wanted).into_owned();
+    each(worker, |command, sum| {
+        if sum.calls > 0 {
+            let told = wanted.split_whitespace().map(|percent| {
+                let ns = sum.distribution.percentile_ns(percent.parse().unwrap_or(50.0));
+                format!("p{percent}={:.3}", ns as f64 / 1000.0)
+            });
+            let told: Vec<String> = told.collect();
+            lines.line(&format!("latency_percentiles_usec_{command}"), told.join(","));
+        }
+    });
+}

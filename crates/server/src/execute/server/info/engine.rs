@@ -1,0 +1,49 @@
+//! What INFO tells of the engine.
+
+use super::Lines;
+use crate::worker::Worker;
+
+pub(super) fn firn(worker: &Worker, lines: &mut Lines) {
+    let stats = worker.shared.store.db.stats();
+    lines.line("memory_bytes", stats.memory_bytes);
+    lines.line("memory_bytes_max", stats.memory_bytes_max);
+    lines.line("buffer_bytes", stats.buffer_bytes);
+    lines.line("log_bytes", stats.log_bytes);
+    lines.line("table_bytes", stats.table_bytes);
+    lines.line("table_count", stats.table_count);
+    lines.line("debt_bytes", stats.debt_bytes);
+    lines.line("snapshot_count", stats.snapshot_count);
+    lines.line("user_write_bytes_total", stats.user_write_bytes_total);
+    lines.line("log_write_bytes_total", stats.log_write_bytes_total);
+    lines.line("drain_write_bytes_total", stats.drain_write_bytes_total);
+    lines.line("compaction_write_bytes_total", stats.compaction_write_bytes_total);
+    lines.line("compaction_read_bytes_total", stats.compaction_read_bytes_total);
+    let written =
+        stats.log_write_bytes_total + stats.drain_write_bytes_total + stats.compaction_write_bytes_total;
+    let amplification = match stats.user_write_bytes_total {
+        0 => 0.0,
+        user => written as f64 / user as f64,
+    };
+    lines.line("write_amplification", format!("{amplification:.3}"));
+    lines.line("read_miss_count", stats.read_miss_count);
+    lines.line("read_miss_bytes_total", stats.read_miss_bytes_total);
+    lines.line("sync_count", stats.sync_count);
+    lines.line("drain_count", stats.drain_count);
+    lines.line("merge_count", stats.merge_count);
+    lines.line("compaction_count", stats.compaction_count);
+    lines.line("compaction_fallback_count", stats.compaction_fallback_count);
+    lines.line("slowdown_us_total", stats.slowdown_us_total);
+    lines.line("stop_us_total", stats.stop_us_total);
+    for keyspace in &stats.keyspaces {
+        let runs: u64 = keyspace.runs.iter().map(|(_, records)| records).sum();
+        let levels: Vec<String> =
+            keyspace.levels.iter().map(|(tables, bytes)| format!("{tables}/{bytes}")).collect();
+        let text = format!(
+            "memtable_records={},run_count={},run_records={runs},level_tables_and_bytes={}",
+            keyspace.memtable_records,
+            keyspace.runs.len(),
+            levels.join(" ")
+        );
+        lines.line(&format!("keyspace_{}", keyspace.name), text);
+    }
+}

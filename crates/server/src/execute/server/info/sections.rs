@@ -1,0 +1,185 @@
+//! What INFO tells of the server.
+
+use super::super::REDIS_VERSION;
+use super::Lines;
+use crate::process;
+use crate::saver::Saving;
+use crate::statistics::Measure;
+use crate::worker::Worker;
+
+pub(super) fn server(worker: &Worker, lines: &mut Lines) {
+    let shared = &worker.shared;
+    let uptime_s = shared.statistics.uptime(shared.store.clock.now()).as_secs();
+    lines.line("redis_version", REDIS_VERSION);
+    lines.line("firn_version", env!("CARGO_PKG_VERSION"));
+    lines.line("redis_git_sha1", "00000000");
+    lines.line("redis_git_dirty", 0);
+    lines.line("redis_build_id", 0);
+    lines.line("redis_mode", "standalone");
+    lines.line("os", process::system());
+    lines.line("arch_bits", usize::BITS);
+    lines.line("multiplexing_api", "epoll");
+    lines.line("process_id", std::process::id());
+    lines.line("run_id", shared.run_id());
+    lines.line("tcp_port", String::from_utf8_lossy(&shared.parameters.value("port")));
+    lines.line("server_time_usec", worker.unix_us());
+    lines.line("uptime_in_seconds", uptime_s);
+    lines.line("uptime_in_days", uptime_s / 86_400);
+    lines.line("hz", 10);
+    lines.line("configured_hz", String::from_utf8_lossy(&shared.parameters.value("hz")));
+    // Seconds since the epoch, of which 24 bits are told.
+    lines.line("lru_clock", (worker.now_ms() / 1000) & 0xff_ffff);
+    lines.line("executable", std::env::current_exe().unwrap_or_default().display());
+    lines.line("config_file", "");
+    lines.line("io_threads_active", u8::from(shared.mailboxes.len() > 1));
+    lines.line("worker_threads", shared.mailboxes.len());
+}
+
+pub(super) fn clients(worker: &Worker, lines: &mut Lines) {
+    let shared = &worker.shared;
+    lines.line("connected_clients", shared.client_count.load(std::sync::atomic::Ordering::Relaxed));
+    lines.line("cluster_connections", 0);
+    lines.line("maxclients", shared.parameters.clients_max());
+    lines.line("blocked_clients", shared.statistics.blocked_clients());
+    lines.line("tracking_clients", 0);
+    lines.line("clients_in_timeout_table", shared.statistics.blocked_clients());
+}
+
+pub(super) fn memory(worker: &Worker, lines: &mut Lines) {
+    let memory = process::memory();
+    let stats = worker.shared.store.db.stats();
+    let set = worker.shared.parameters.value("maxmemory");
+    let limit: u64 = String::from_utf8_lossy(&set).parse().unwrap_or(0);
+    let used = stats.memory_bytes;
+    let peak = memory.resident_bytes_peak.max(memory.resident_bytes);
+    // What the engine holds for data; the rest of the process is overhead.
+    lines.bytes("used_memory", memory.resident_bytes);
+    lines.bytes("used_memory_rss", memory.resident_bytes);
+    lines.bytes("used_memory_peak", peak);
+    let share = |part: u64, whole: u64| 100.0 * part as f64 / whole.max(1) as f64;
+    lines.line("used_memory_peak_perc", format!("{:.2}%", share(memory.resident_bytes, peak)));
+    lines.line("used_memory_overhead", memory.resident_bytes.saturating_sub(used));
+    lines.line("used_memory_startup", 0);
+    lines.line("used_memory_dataset", used);
+    lines.line("used_memory_dataset_perc", format!("{:.2}%", share(used, memory.resident_bytes)));
+    lines.bytes("total_system_memory", memory.machine_bytes);
+    lines.bytes("used_memory_lua", 0);
+    lines.bytes("used_memory_scripts", 0);
+    lines.line("number_of_cached_scripts", 0);
+    lines.bytes("maxmemory", limit);
+    lines.line(
+        "maxmemory_policy",
+        String::from_utf8_lossy(&worker.shared.parameters.value("maxmemory-policy")),
+    );
+    lines.line("mem_fragmentation_ratio", "1.00");
+    lines.line("mem_fragmentation_bytes", 0);
+    lines.line("mem_not_counted_for_evict", 0);
+    lines.line("mem_clients_slaves", 0);
+    lines.line("mem_aof_buffer", 0);
+    lines.line("mem_allocator", "mimalloc");
+    lines.line("active_defrag_running", 0);
+    lines.line("lazyfree_pending_objects", 0);
+}
+
+pub(super) fn persistence(worker: &Worker, lines: &mut Lines) {
+    let saver = &worker.shared.saver;
+    let (running, last) = (saver.running(), saver.last());
+    let now_ms = worker.monotonic_ms();
+    let is = |saving: Saving| running.is_some_and(|(running, _)| running == saving);
+    let since = |saving: Saving| match running {
+        Some((running, since_ms)) if running == saving => (now_ms.saturating_sub(since_ms) / 1000) as i64,
+        _ => -1,
+    };
+    let status = if last.failure.is_none() { "ok" } else { "err" };
+    lines.line("loading", 0);
+    lines.line("async_loading", 0);
+    // Every write is in the log before it is acknowledged.
+    lines.line("rdb_changes_since_last_save", 0);
+    lines.line("rdb_bgsave_in_progress", u8::from(is(Saving::Sync)));
+    lines.line("rdb_last_save_time", last.unix_s);
+    lines.line("rdb_last_bgsave_status", status);
+    lines.line("rdb_last_bgsave_time_sec", last.took_ms / 1000);
+    lines.line("rdb_current_bgsave_time_sec", since(Saving::Sync));
+    lines.line("rdb_saves", saver.count());
+    lines.line("rdb_last_cow_size", 0);
+    lines.line("aof_enabled", 0);
+    lines.line("aof_rewrite_in_progress", u8::from(is(Saving::Flush)));
+    lines.line("aof_rewrite_scheduled", 0);
+    lines.line("aof_last_rewrite_time_sec", -1);
+    lines.line("aof_current_rewrite_time_sec", since(Saving::Flush));
+    lines.line("aof_last_bgrewrite_status", status);
+    lines.line("aof_last_write_status", "ok");
+    lines.line("aof_last_cow_size", 0);
+}
+
+pub(super) fn stats(worker: &Worker, lines: &mut Lines) {
+    let statistics = &worker.shared.statistics;
+    let sums = statistics.sums();
+    let [calls_s, input_s, output_s] = statistics.rates();
+    let mut of = |name: &str, measure: Measure| lines.line(name, sums.of(measure));
+    of("total_connections_received", Measure::Connections);
+    of("total_net_input_bytes", Measure::InputBytes);
+    of("total_net_output_bytes", Measure::OutputBytes);
+    of("rejected_connections", Measure::RejectedConnections);
+    of("expired_keys", Measure::Expired);
+    of("keyspace_hits", Measure::Hits);
+    of("keyspace_misses", Measure::Misses);
+    of("total_error_replies", Measure::ErrorReplies);
+    of("total_reads_processed", Measure::Reads);
+    of("total_writes_processed", Measure::Writes);
+    lines.line("total_commands_processed", sums.calls());
+    lines.line("instantaneous_ops_per_sec", calls_s);
+    lines.line("instantaneous_input_kbps", format!("{:.2}", input_s as f64 / 1024.0));
+    lines.line("instantaneous_output_kbps", format!("{:.2}", output_s as f64 / 1024.0));
+    let zeros = [
+        "total_net_repl_input_bytes",
+        "total_net_repl_output_bytes",
+        "sync_full",
+        "sync_partial_ok",
+        "sync_partial_err",
+        "expired_stale_perc",
+        "expired_time_cap_reached_count",
+        "evicted_keys",
+        "evicted_clients",
+        "latest_fork_usec",
+        "total_forks",
+        "migrate_cached_sockets",
+        "slave_expires_tracked_keys",
+        "active_defrag_hits",
+        "active_defrag_misses",
+        "tracking_total_keys",
+        "unexpected_error_replies",
+        "io_threaded_reads_processed",
+        "io_threaded_writes_processed",
+    ];
+    zeros.iter().for_each(|name| lines.line(name, 0));
+}
+
+pub(super) fn replication(worker: &Worker, lines: &mut Lines) {
+    lines.line("role", "master");
+    lines.line("connected_slaves", 0);
+    lines.line("master_failover_state", "no-failover");
+    lines.line("master_replid", worker.shared.run_id());
+    lines.line("master_replid2", "0".repeat(40));
+    lines.line("master_repl_offset", 0);
+    lines.line("second_repl_offset", -1);
+    lines.line("repl_backlog_active", 0);
+    lines.line(
+        "repl_backlog_size",
+        String::from_utf8_lossy(&worker.shared.parameters.value("repl-backlog-size")),
+    );
+    lines.line("repl_backlog_first_byte_offset", 0);
+    lines.line("repl_backlog_histlen", 0);
+}
+
+pub(super) fn cpu(lines: &mut Lines) {
+    let time = process::cpu_time();
+    for (name, seconds) in [
+        ("used_cpu_sys", time.system_s),
+        ("used_cpu_user", time.user_s),
+        ("used_cpu_sys_children", time.children_system_s),
+        ("used_cpu_user_children", time.children_user_s),
+    ] {
+        lines.line(name, format!("{seconds:.6}"));
+    }
+}

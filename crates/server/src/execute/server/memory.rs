@@ -1,0 +1,167 @@
+//! MEMORY: what memory and room are used for.
+
+use firn_engine::ScanRange;
+use firn_format::datatype::value::FRAGMENT_BYTES;
+use firn_format::datatype::{Purge, Tag};
+use firn_protocol::command::{CommandId, id_of};
+use firn_protocol::number::parse_integer;
+
+use super::help;
+use crate::execute::call::Call;
+use crate::failure::{Failure, Result};
+use crate::process;
+
+const HELP: &[(&str, &str)] = &[
+    ("DOCTOR", "Say in words whether memory is short."),
+    ("MALLOC-STATS", "What the engine holds memory for."),
+    ("PURGE", "Nothing to do: memory goes back by itself."),
+    ("STATS", "What memory is used for."),
+    (
+        "USAGE <key> [SAMPLES <count>]",
+        "Bytes of a key with its value; of a collection, from so many of its parts (5 unless told otherwise, 0 for all).",
+    ),
+];
+
+/// Parts that are looked at unless told otherwise.
+const SAMPLES: i64 = 5;
+
+pub(super) async fn dispatch(call: &mut Call<'_>) -> Result<()> {
+    const DOCTOR: CommandId = id_of("memory|doctor");
+    const HELP_ID: CommandId = id_of("memory|help");
+    const MALLOC_STATS: CommandId = id_of("memory|malloc-stats");
+    const PURGE: CommandId = id_of("memory|purge");
+    const STATS: CommandId = id_of("memory|stats");
+    const USAGE: CommandId = id_of("memory|usage");
+    match call.command.id() {
+        DOCTOR => doctor(call),
+        HELP_ID => help(call, HELP),
+        MALLOC_STATS => malloc_stats(call),
+        PURGE => {
+            call.reply(|reply| reply.ok());
+            Ok(())
+        }
+        STATS => stats(call),
+        USAGE => usage(call).await,
+        _ => Err(call.not_offered()),
+    }
+}
+
+/// `MEMORY USAGE key [SAMPLES count]`: bytes of the records, before compression.
+async fn usage(call: &mut Call<'_>) -> Result<()> {
+    let mut samples = SAMPLES;
+    let mut index = 3;
+    while index < call.arguments.len() {
+        if !(call.is_word(index, "samples") && index + 1 < call.arguments.len()) {
+            return Err(Failure::SYNTAX);
+        }
+        samples = parse_integer(call.argument(index + 1)).ok_or(Failure::NOT_AN_INTEGER)?;
+        if samples < 0 {
+            return Err(Failure::SYNTAX);
+        }
+        index += 2;
+    }
+    let entry = call.entry(2).await?;
+    let Some(value) = entry.value()? else {
+        call.reply(|reply| reply.null());
+        return Ok(());
+    };
+    let mut bytes = (entry.key.bytes().len() + entry.record_bytes()) as u64;
+    if let Some((collection, description)) = entry.collection_id()?.zip(value.collection().copied()) {
+        let count = description.count;
+        let parts = match value.tag() {
+            Tag::LongString => count.div_ceil(u64::from(FRAGMENT_BYTES)),
+            Tag::SortedSet => 2 * count,
+            _ => count,
+        };
+        let (mut start, mut end) = (Vec::new(), Vec::new());
+        Purge::Collection { collection, tag: value.tag(), count }.range(&mut start, &mut end);
+        let keyspace = call.transaction.keyspaces().fields;
+        let mut cursor = call.transaction.scan(keyspace, ScanRange::between(&start, &end))?;
+        let (mut seen, mut seen_bytes) = (0_u64, 0_u64);
+        while samples == 0 || seen < samples as u64 {
+            let Some((key, value)) = cursor.next().await? else { break };
+            seen += 1;
+            seen_bytes += (key.len() + value.len()) as u64;
+        }
+        bytes += (u128::from(seen_bytes) * u128::from(parts) / u128::from(seen.max(1))) as u64;
+    }
+    call.reply(|reply| reply.integer(bytes as i64));
+    Ok(())
+}
+
+/// `MEMORY STATS`
+fn stats(call: &mut Call<'_>) -> Result<()> {
+    let memory = process::memory();
+    let engine = call.worker.shared.store.db.stats();
+    let (resident, held) = (memory.resident_bytes, engine.memory_bytes);
+    let numbers = [
+        ("peak.allocated", memory.resident_bytes_peak),
+        ("total.allocated", resident),
+        ("startup.allocated", 0),
+        ("replication.backlog", 0),
+        ("clients.slaves", 0),
+        ("clients.normal", 0),
+        ("cluster.links", 0),
+        ("aof.buffer", 0),
+        ("lua.caches", 0),
+        ("functions.caches", 0),
+        ("overhead.total", resident.saturating_sub(held)),
+        ("dataset.bytes", held),
+        ("engine.buffer-bytes", engine.buffer_bytes),
+        ("engine.memory-bytes-max", engine.memory_bytes_max),
+        ("allocator.resident", resident),
+    ];
+    let share = |part: u64, whole: u64| 100.0 * part as f64 / whole.max(1) as f64;
+    let shares = [
+        ("dataset.percentage", share(held, resident)),
+        ("peak.percentage", share(resident, memory.resident_bytes_peak)),
+        ("fragmentation", 1.0),
+    ];
+    call.reply(|reply| {
+        reply.map(numbers.len() + shares.len());
+        for (name, number) in numbers {
+            reply.bulk(name.as_bytes());
+            reply.integer(number as i64);
+        }
+        for (name, share) in shares {
+            reply.bulk(name.as_bytes());
+            reply.double(share);
+        }
+    });
+    Ok(())
+}
+
+/// `MEMORY DOCTOR`
+fn doctor(call: &mut Call<'_>) -> Result<()> {
+    let memory = process::memory();
+    let engine = call.worker.shared.store.db.stats();
+    let mut text = format!(
+        "The engine holds {} of the {} bytes that it may; the process has {} of the machine's {}.\n",
+        engine.memory_bytes, engine.memory_bytes_max, memory.resident_bytes, memory.machine_bytes
+    );
+    let is_short = memory.machine_bytes > 0 && memory.resident_bytes > memory.machine_bytes / 10 * 9;
+    text.push_str(match is_short {
+        true => "That is most of the machine's memory: give the server less with --memory-bytes, or the machine more.\n",
+        false => "Nothing is wrong with that.\n",
+    });
+    if engine.stop_us_total > 0 {
+        let ms = engine.stop_us_total / 1000;
+        text.push_str(&format!(
+            "Writes have waited {ms} ms for room in the buffer: more memory would help.\n"
+        ));
+    }
+    call.reply(|reply| reply.verbatim(b"txt", text.as_bytes()));
+    Ok(())
+}
+
+/// `MEMORY MALLOC-STATS`
+fn malloc_stats(call: &mut Call<'_>) -> Result<()> {
+    let memory = process::memory();
+    let engine = call.worker.shared.store.db.stats();
+    let text = format!(
+        "resident_bytes {}\nresident_bytes_peak {}\nengine_memory_bytes {}\nengine_buffer_bytes {}\n",
+        memory.resident_bytes, memory.resident_bytes_peak, engine.memory_bytes, engine.buffer_bytes
+    );
+    call.reply(|reply| reply.verbatim(b"txt", text.as_bytes()));
+    Ok(())
+}

@@ -1,0 +1,126 @@
+//! How many keys the databases have: counted, for nothing else knows.
+//!
+//! Keys are written without being read, so that no counter could be kept. Who asks counts up to
+//! [`COUNTED_AT_ONCE_MAX`] keys himself. Where there are more, a task of the first worker counts them all between requests,
+//! once somebody has asked, and what it found last is the answer.
+
+use std::rc::Rc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use firn_engine::ScanRange;
+use firn_format::datatype::{DatabaseId, range};
+
+use crate::failure::Result;
+use crate::store::DATABASE_COUNT;
+use crate::transaction::{Transaction, decode_value};
+use crate::worker::Worker;
+
+/// Keys of all databases that are counted while somebody waits for it.
+pub(crate) const COUNTED_AT_ONCE_MAX: u64 = 100_000;
+
+/// Milliseconds between looks whether somebody has asked, and at least between two counts.
+const LOOK_MS: u64 = 200;
+const PAUSE_MS: u64 = 5_000;
+
+/// A count may take this part of the time.
+const SHARE: u64 = 10;
+
+/// Keys of one database.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct KeyCount {
+    pub(crate) keys: u64,
+    pub(crate) expiring: u64,
+    /// Milliseconds that those that expire have left, together.
+    left_ms: u64,
+}
+
+impl KeyCount {
+    /// Milliseconds that those that expire have left on average.
+    pub(crate) fn left_ms_mean(&self) -> u64 {
+        self.left_ms.checked_div(self.expiring).unwrap_or(0)
+    }
+}
+
+/// What was counted last, by index; a database that was flushed or swapped meanwhile is another one.
+#[derive(Debug, Default)]
+pub(crate) struct KeyCounts {
+    is_wanted: AtomicBool,
+    last: Mutex<Vec<(DatabaseId, KeyCount)>>,
+}
+
+impl KeyCounts {
+    fn of(&self, id: DatabaseId) -> Option<KeyCount> {
+        let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        last.iter().find(|(known, _)| *known == id).map(|(_, count)| *count)
+    }
+}
+
+/// Keys of each database, by index: exact if there are few, else as of the last count, or as far as this one came.
+pub(crate) async fn of_all(worker: &Rc<Worker>) -> Result<Vec<KeyCount>> {
+    let databases = worker.shared.store.databases.load_full();
+    let mut transaction = Transaction::reading(worker);
+    let (mut counts, mut left) = (Vec::new(), COUNTED_AT_ONCE_MAX);
+    for index in 0..DATABASE_COUNT {
+        let id = databases.get(index).id;
+        let (counted, is_all) = count(&mut transaction, id, left).await?;
+        left -= counted.keys.min(left);
+        if !is_all {
+            worker.shared.key_counts.is_wanted.store(true, Ordering::Release);
+        }
+        let last = worker.shared.key_counts.of(id).filter(|last| !is_all && last.keys > counted.keys);
+        counts.push(last.unwrap_or(counted));
+    }
+    Ok(counts)
+}
+
+/// Counts up to `keys_max` keys of a database; whether that is all.
+async fn count(transaction: &mut Transaction, id: DatabaseId, keys_max: u64) -> Result<(KeyCount, bool)> {
+    let (mut start, mut end) = (Vec::new(), Vec::new());
+    range::database(id, &mut start, &mut end);
+    let now_ms = transaction.now_ms();
+    let mut cursor = transaction.scan(transaction.keyspaces().keys, ScanRange::between(&start, &end))?;
+    let mut counted = KeyCount::default();
+    while let Some((_, record)) = cursor.next().await? {
+        if counted.keys == keys_max {
+            return Ok((counted, false));
+        }
+        let value = decode_value(record)?;
+        if value.is_live(now_ms) {
+            counted.keys += 1;
+            let expires_at_ms = value.expires_at_ms();
+            counted.expiring += u64::from(expires_at_ms != 0);
+            counted.left_ms = counted.left_ms.saturating_add(expires_at_ms.saturating_sub(now_ms));
+        }
+    }
+    Ok((counted, true))
+}
+
+/// Counts all keys whenever somebody has asked. Runs until the worker ends.
+pub(crate) async fn run(worker: Rc<Worker>) {
+    loop {
+        worker.sleep_until(worker.monotonic_ms() + LOOK_MS).await;
+        if !worker.shared.key_counts.is_wanted.swap(false, Ordering::AcqRel) {
+            continue;
+        }
+        let began_ms = worker.monotonic_ms();
+        // What fails is tried again when somebody asks.
+        if let Ok(counted) = count_all(&worker).await {
+            *worker.shared.key_counts.last.lock().unwrap_or_else(PoisonError::into_inner) = counted;
+        }
+        let took_ms = worker.monotonic_ms() - began_ms;
+        worker.sleep_until(worker.monotonic_ms() + PAUSE_MS.max(SHARE * took_ms)).await;
+    }
+}
+
+async fn count_all(worker: &Rc<Worker>) -> Result<Vec<(DatabaseId, KeyCount)>> {
+    let databases = worker.shared.store.databases.load_full();
+    let mut counts = Vec::new();
+    for index in 0..DATABASE_COUNT {
+        let id = databases.get(index).id;
+        // A view of its own for each: one over all would keep what is deleted meanwhile.
+        let mut transaction = Transaction::reading(worker);
+        counts.push((id, count(&mut transaction, id, u64::MAX).await?.0));
+    }
+    Ok(counts)
+}

@@ -1,0 +1,120 @@
+//! Clients that are shown every command.
+//!
+//! Whoever runs a command writes a line once, and gives it to every worker that has such clients.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use firn_protocol::command::Command;
+use firn_protocol::resp::Arguments;
+
+use crate::slow_log::{REDACTED, secrets};
+
+/// How many clients of each worker are shown everything.
+#[derive(Debug)]
+pub(crate) struct Monitors {
+    counts: Vec<AtomicUsize>,
+    total: AtomicUsize,
+}
+
+impl Monitors {
+    /// None, of so many workers.
+    pub(crate) fn new(workers: usize) -> Self {
+        Self { counts: (0..workers).map(|_| AtomicUsize::new(0)).collect(), total: AtomicUsize::new(0) }
+    }
+
+    /// Whether anybody is shown anything.
+    #[inline]
+    pub(crate) fn is_any(&self) -> bool {
+        self.total.load(Ordering::Relaxed) > 0
+    }
+
+    /// Workers that have such clients.
+    pub(crate) fn workers(&self) -> impl Iterator<Item = usize> {
+        let has_one =
+            |(index, count): (usize, &AtomicUsize)| (count.load(Ordering::Acquire) > 0).then_some(index);
+        self.counts.iter().enumerate().filter_map(has_one)
+    }
+
+    /// The worker has one more.
+    pub(crate) fn add(&self, worker: usize) {
+        self.counts[worker].fetch_add(1, Ordering::AcqRel);
+        self.total.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// The worker has one less.
+    pub(crate) fn remove(&self, worker: usize) {
+        self.counts[worker].fetch_sub(1, Ordering::AcqRel);
+        self.total.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+/// What is shown of one command.
+pub(crate) struct MonitorLine<'a> {
+    pub(crate) unix_us: u64,
+    pub(crate) database: u32,
+    /// Who had asked.
+    pub(crate) address: &'a str,
+    pub(crate) command: &'static Command,
+    pub(crate) arguments: Arguments<'a>,
+}
+
+impl MonitorLine<'_> {
+    /// The line as it is sent: time, database, address, the command with its arguments in quotes.
+    pub(crate) fn render(&self) -> Vec<u8> {
+        let (seconds, micros) = (self.unix_us / 1_000_000, self.unix_us % 1_000_000);
+        let mut line = format!("+{seconds}.{micros:06} [{} {}]", self.database, self.address).into_bytes();
+        let is_secret = secrets(self.command, self.arguments);
+        for (index, argument) in self.arguments.iter().enumerate() {
+            line.push(b' ');
+            quote(if is_secret(index) { REDACTED } else { argument }, &mut line);
+        }
+        line.extend_from_slice(b"\r\n");
+        line
+    }
+}
+
+/// Appends `bytes` in quotes, with escapes for whatever would not be seen.
+fn quote(bytes: &[u8], line: &mut Vec<u8>) {
+    line.push(b'"');
+    for byte in bytes {
+        match byte {
+            b'\\' | b'"' => line.extend_from_slice(&[b'\\', *byte]),
+            b'\n' => line.extend_from_slice(b"\\n"),
+            b'\r' => line.extend_from_slice(b"\\r"),
+            b'\t' => line.extend_from_slice(b"\\t"),
+            0x07 => line.extend_from_slice(b"\\a"),
+            0x08 => line.extend_from_slice(b"\\b"),
+            b' '..=b'~' => line.push(*byte),
+            other => line.extend_from_slice(format!("\\x{other:02x}").as_bytes()),
+        }
+    }
+    line.push(b'"');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use firn_protocol::command::find;
+    use firn_protocol::resp::OwnedArguments;
+
+    #[test]
+    fn a_line_shows_all_but_secrets() {
+        let shown = |words: &[&[u8]]| {
+            let owned = OwnedArguments::new(words.iter().copied());
+            let line = MonitorLine {
+                unix_us: 1_700_000_000_000_042,
+                database: 3,
+                address: "127.0.0.1:5",
+                command: find(words[0]).expect("a command"),
+                arguments: owned.get(),
+            };
+            String::from_utf8(line.render()).unwrap()
+        };
+        let front = "+1700000000.000042 [3 127.0.0.1:5] ";
+        assert_eq!(
+            shown(&[b"set", b"a\"b\\\n\r\t\x07\x08\x01\xff", b""]),
+            format!("{front}\"set\" \"a\\\"b\\\\\\n\\r\\t\\a\\b\\x01\\xff\" \"\"\r\n")
+        );
+        assert_eq!(shown(&[b"AUTH", b"pw"]), format!("{front}\"AUTH\" \"(redacted)\"\r\n"));
+    }
+}

@@ -1,0 +1,243 @@
+//! The names that CONFIG knows, with what Redis 7.0 has them stand for.
+//!
+//! Clients and their tests set many of them when they begin, so that all of those are accepted, checked, and answered as they
+//! were set. Few have an effect here: [`super::Parameters`] says which. What would be a lie is fixed.
+
+use super::Parameter;
+use super::kind::Kind;
+
+const INT_MAX: i64 = i32::MAX as i64;
+
+const fn of(name: &'static str, default: &'static str, kind: Kind) -> Parameter {
+    Parameter { name, default, kind, same_as: None }
+}
+
+const fn flag(name: &'static str, default: &'static str) -> Parameter {
+    of(name, default, Kind::Flag)
+}
+
+const fn number(name: &'static str, default: &'static str, min: i64, max: i64) -> Parameter {
+    of(name, default, Kind::Number(min, max))
+}
+
+const fn memory(name: &'static str, default: &'static str) -> Parameter {
+    of(name, default, Kind::Memory)
+}
+
+const fn percent(name: &'static str, default: &'static str) -> Parameter {
+    of(name, default, Kind::MemoryOrPercent)
+}
+
+const fn choice(name: &'static str, default: &'static str, words: &'static [&'static str]) -> Parameter {
+    of(name, default, Kind::Choice(words))
+}
+
+const fn text(name: &'static str, default: &'static str) -> Parameter {
+    of(name, default, Kind::Text)
+}
+
+const fn save(name: &'static str, default: &'static str) -> Parameter {
+    of(name, default, Kind::Save)
+}
+
+const fn events(name: &'static str, default: &'static str) -> Parameter {
+    of(name, default, Kind::Events)
+}
+
+const fn limits(name: &'static str, default: &'static str) -> Parameter {
+    of(name, default, Kind::OutputLimits)
+}
+
+const fn percentiles(name: &'static str, default: &'static str) -> Parameter {
+    of(name, default, Kind::Percentiles)
+}
+
+const fn three(name: &'static str, default: &'static str) -> Parameter {
+    of(name, default, Kind::ThreeNumbers)
+}
+
+/// Cannot be set while the server runs.
+const fn fixed(name: &'static str, default: &'static str) -> Parameter {
+    of(name, default, Kind::Fixed)
+}
+
+/// Cannot be set by clients at all.
+const fn guarded(name: &'static str, default: &'static str) -> Parameter {
+    of(name, default, Kind::Guarded)
+}
+
+/// An older name of the same.
+const fn alias(name: &'static str, same_as: &'static str) -> Parameter {
+    Parameter { name, default: "", kind: Kind::Text, same_as: Some(same_as) }
+}
+
+pub(super) const TABLE: &[Parameter] = &[
+    choice("acl-pubsub-default", "resetchannels", &["allchannels", "resetchannels"]),
+    fixed("aclfile", ""),
+    number("acllog-max-len", "128", 0, i64::MAX),
+    number("active-defrag-cycle-max", "25", 1, 99),
+    number("active-defrag-cycle-min", "1", 1, 99),
+    memory("active-defrag-ignore-bytes", "104857600"),
+    number("active-defrag-max-scan-fields", "1000", 1, i64::MAX),
+    number("active-defrag-threshold-lower", "10", 0, 1000),
+    number("active-defrag-threshold-upper", "100", 0, 1000),
+    number("active-expire-effort", "1", 1, 10),
+    flag("activedefrag", "no"),
+    flag("activerehashing", "yes"),
+    flag("aof-disable-auto-gc", "no"),
+    flag("aof-load-truncated", "yes"),
+    flag("aof-rewrite-incremental-fsync", "yes"),
+    flag("aof-timestamp-enabled", "no"),
+    flag("aof-use-rdb-preamble", "yes"),
+    fixed("appenddirname", ""),
+    fixed("appendfilename", ""),
+    choice("appendfsync", "everysec", &["everysec", "always", "no"]),
+    flag("appendonly", "no"),
+    memory("auto-aof-rewrite-min-size", "67108864"),
+    number("auto-aof-rewrite-percentage", "100", 0, INT_MAX),
+    fixed("bind", ""),
+    number("busy-reply-threshold", "5000", 0, i64::MAX),
+    limits(
+        "client-output-buffer-limit",
+        "normal 0 0 0 slave 268435456 67108864 60 pubsub 33554432 8388608 60",
+    ),
+    memory("client-query-buffer-limit", "1073741824"),
+    flag("cluster-allow-pubsubshard-when-down", "yes"),
+    flag("cluster-allow-reads-when-down", "no"),
+    flag("cluster-allow-replica-migration", "yes"),
+    number("cluster-announce-bus-port", "0", 0, 65535),
+    text("cluster-announce-hostname", ""),
+    text("cluster-announce-ip", ""),
+    number("cluster-announce-port", "0", 0, 65535),
+    number("cluster-announce-tls-port", "0", 0, 65535),
+    fixed("cluster-enabled", "no"),
+    memory("cluster-link-sendbuf-limit", "0"),
+    number("cluster-migration-barrier", "1", 0, INT_MAX),
+    number("cluster-node-timeout", "15000", 0, i64::MAX),
+    choice("cluster-preferred-endpoint-type", "ip", &["ip", "hostname", "unknown-endpoint"]),
+    flag("cluster-replica-no-failover", "no"),
+    number("cluster-replica-validity-factor", "10", 0, INT_MAX),
+    flag("cluster-require-full-coverage", "yes"),
+    alias("cluster-slave-no-failover", "cluster-replica-no-failover"),
+    alias("cluster-slave-validity-factor", "cluster-replica-validity-factor"),
+    flag("crash-log-enabled", "yes"),
+    flag("crash-memcheck-enabled", "yes"),
+    fixed("daemonize", "no"),
+    fixed("databases", "16"),
+    guarded("dbfilename", ""),
+    guarded("dir", ""),
+    flag("dynamic-hz", "yes"),
+    fixed("enable-debug-command", "local"),
+    number("hash-max-listpack-entries", "512", 0, i64::MAX),
+    memory("hash-max-listpack-value", "64"),
+    alias("hash-max-ziplist-entries", "hash-max-listpack-entries"),
+    alias("hash-max-ziplist-value", "hash-max-listpack-value"),
+    memory("hll-sparse-max-bytes", "3000"),
+    number("hz", "10", 0, INT_MAX),
+    fixed("io-threads", "1"),
+    fixed("io-threads-do-reads", "no"),
+    number("latency-monitor-threshold", "0", 0, i64::MAX),
+    flag("latency-tracking", "yes"),
+    percentiles("latency-tracking-info-percentiles", "50 99 99.9"),
+    flag("lazyfree-lazy-eviction", "no"),
+    flag("lazyfree-lazy-expire", "no"),
+    flag("lazyfree-lazy-server-del", "no"),
+    flag("lazyfree-lazy-user-del", "no"),
+    flag("lazyfree-lazy-user-flush", "no"),
+    number("lfu-decay-time", "1", 0, INT_MAX),
+    number("lfu-log-factor", "10", 0, INT_MAX),
+    number("list-compress-depth", "0", 0, INT_MAX),
+    number("list-max-listpack-size", "-2", -INT_MAX - 1, INT_MAX),
+    alias("list-max-ziplist-size", "list-max-listpack-size"),
+    fixed("logfile", ""),
+    choice("loglevel", "notice", &["debug", "verbose", "notice", "warning"]),
+    alias("lua-time-limit", "busy-reply-threshold"),
+    text("masterauth", ""),
+    text("masteruser", ""),
+    number("maxclients", "10000", 1, 4294967295),
+    memory("maxmemory", "0"),
+    percent("maxmemory-clients", "0"),
+    number("maxmemory-eviction-tenacity", "10", 0, 100),
+    choice(
+        "maxmemory-policy",
+        "noeviction",
+        &[
+            "volatile-lru",
+            "volatile-lfu",
+            "volatile-random",
+            "volatile-ttl",
+            "allkeys-lru",
+            "allkeys-lfu",
+            "allkeys-random",
+            "noeviction",
+        ],
+    ),
+    number("maxmemory-samples", "5", 1, INT_MAX),
+    number("min-replicas-max-lag", "10", 0, INT_MAX),
+    number("min-replicas-to-write", "0", 0, INT_MAX),
+    alias("min-slaves-max-lag", "min-replicas-max-lag"),
+    alias("min-slaves-to-write", "min-replicas-to-write"),
+    flag("no-appendfsync-on-rewrite", "no"),
+    events("notify-keyspace-events", ""),
+    choice("oom-score-adj", "no", &["no", "yes", "relative", "absolute"]),
+    three("oom-score-adj-values", "0 200 800"),
+    fixed("pidfile", ""),
+    fixed("port", "0"),
+    choice("propagation-error-behavior", "ignore", &["ignore", "panic", "panic-on-replicas"]),
+    flag("protected-mode", "no"),
+    memory("proto-max-bulk-len", "536870912"),
+    flag("rdb-del-sync-files", "no"),
+    flag("rdb-save-incremental-fsync", "yes"),
+    fixed("rdbchecksum", "yes"),
+    flag("rdbcompression", "yes"),
+    memory("repl-backlog-size", "1048576"),
+    number("repl-backlog-ttl", "3600", 0, i64::MAX),
+    flag("repl-disable-tcp-nodelay", "no"),
+    choice("repl-diskless-load", "disabled", &["disabled", "on-empty-db", "swapdb"]),
+    flag("repl-diskless-sync", "yes"),
+    number("repl-diskless-sync-delay", "5", 0, INT_MAX),
+    number("repl-diskless-sync-max-replicas", "0", 0, INT_MAX),
+    number("repl-ping-replica-period", "10", 1, INT_MAX),
+    alias("repl-ping-slave-period", "repl-ping-replica-period"),
+    number("repl-timeout", "60", 1, INT_MAX),
+    text("replica-announce-ip", ""),
+    number("replica-announce-port", "0", 0, 65535),
+    flag("replica-announced", "yes"),
+    flag("replica-ignore-disk-write-errors", "no"),
+    flag("replica-ignore-maxmemory", "yes"),
+    flag("replica-lazy-flush", "no"),
+    number("replica-priority", "100", 0, INT_MAX),
+    flag("replica-read-only", "yes"),
+    flag("replica-serve-stale-data", "yes"),
+    fixed("replicaof", ""),
+    text("requirepass", ""),
+    choice("sanitize-dump-payload", "no", &["no", "yes", "clients"]),
+    save("save", ""),
+    number("set-max-intset-entries", "512", 0, i64::MAX),
+    choice("shutdown-on-sigint", "default", &["default", "save", "nosave", "now", "force"]),
+    choice("shutdown-on-sigterm", "default", &["default", "save", "nosave", "now", "force"]),
+    number("shutdown-timeout", "10", 0, INT_MAX),
+    alias("slave-announce-ip", "replica-announce-ip"),
+    alias("slave-announce-port", "replica-announce-port"),
+    alias("slave-ignore-maxmemory", "replica-ignore-maxmemory"),
+    alias("slave-lazy-flush", "replica-lazy-flush"),
+    alias("slave-priority", "replica-priority"),
+    alias("slave-read-only", "replica-read-only"),
+    alias("slave-serve-stale-data", "replica-serve-stale-data"),
+    alias("slaveof", "replicaof"),
+    number("slowlog-log-slower-than", "10000", -1, i64::MAX),
+    number("slowlog-max-len", "128", 0, i64::MAX),
+    flag("stop-writes-on-bgsave-error", "yes"),
+    memory("stream-node-max-bytes", "4096"),
+    number("stream-node-max-entries", "100", 0, i64::MAX),
+    fixed("tcp-backlog", "511"),
+    number("tcp-keepalive", "300", 0, INT_MAX),
+    number("timeout", "0", 0, INT_MAX),
+    fixed("tls-port", "0"),
+    number("tracking-table-max-keys", "1000000", 0, i64::MAX),
+    fixed("unixsocket", ""),
+    number("zset-max-listpack-entries", "128", 0, i64::MAX),
+    memory("zset-max-listpack-value", "64"),
+    alias("zset-max-ziplist-entries", "zset-max-listpack-entries"),
+    alias("zset-max-ziplist-value", "zset-max-listpack-value"),
+];

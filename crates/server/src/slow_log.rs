@@ -1,0 +1,172 @@
+//! The commands that took long, newest first.
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use firn_protocol::command::{Command, CommandId, id_of};
+use firn_protocol::resp::Arguments;
+
+/// Arguments that are kept of a command; the last one says how many more there were.
+const ARGUMENTS_MAX: usize = 32;
+
+/// Bytes that are kept of an argument.
+const ARGUMENT_BYTES_MAX: usize = 128;
+
+/// One command.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct SlowCall {
+    /// When it was over, in seconds of the Unix epoch.
+    pub(crate) unix_s: u64,
+    /// How long it took.
+    pub(crate) us: u64,
+    pub(crate) arguments: Vec<Vec<u8>>,
+    /// Who had asked.
+    pub(crate) address: String,
+    pub(crate) name: Vec<u8>,
+}
+
+/// What is kept of the commands of all workers.
+#[derive(Debug, Default)]
+pub(crate) struct SlowLog {
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// Newest first, numbered.
+    calls: VecDeque<(u64, SlowCall)>,
+    next: u64,
+}
+
+impl SlowLog {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds a command, and drops the oldest beyond `calls_max`.
+    pub(crate) fn note(&self, call: SlowCall, calls_max: usize) {
+        let mut state = self.state();
+        let number = state.next;
+        state.next += 1;
+        state.calls.push_front((number, call));
+        state.calls.truncate(calls_max);
+    }
+
+    /// The newest `count`.
+    pub(crate) fn newest(&self, count: usize) -> Vec<(u64, SlowCall)> {
+        self.state().calls.iter().take(count).cloned().collect()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.state().calls.len()
+    }
+
+    /// Forgets all; numbers go on.
+    pub(crate) fn reset(&self) {
+        self.state().calls.clear();
+    }
+
+    /// What is kept of a command's arguments: not all of many, not all of long ones, no secrets.
+    pub(crate) fn kept(&self, command: &'static Command, arguments: Arguments<'_>) -> Vec<Vec<u8>> {
+        let shown = match arguments.len() {
+            count if count > ARGUMENTS_MAX => ARGUMENTS_MAX - 1,
+            count => count,
+        };
+        let is_secret = secrets(command, arguments);
+        let mut kept: Vec<Vec<u8>> = Vec::with_capacity(shown + 1);
+        for (index, argument) in arguments.iter().take(shown).enumerate() {
+            kept.push(match argument.get(..ARGUMENT_BYTES_MAX) {
+                _ if is_secret(index) => REDACTED.to_vec(),
+                Some(front) if argument.len() > ARGUMENT_BYTES_MAX => {
+                    let more = argument.len() - ARGUMENT_BYTES_MAX;
+                    [front, format!("... ({more} more bytes)").as_bytes()].concat()
+                }
+                _ => argument.to_vec(),
+            });
+        }
+        if shown < arguments.len() {
+            kept.push(format!("... ({} more arguments)", arguments.len() - shown).into_bytes());
+        }
+        kept
+    }
+}
+
+/// What stands for a secret.
+pub(crate) const REDACTED: &[u8] = b"(redacted)";
+
+/// Which arguments of a command must not be shown to anybody.
+pub(crate) fn secrets(command: &'static Command, arguments: Arguments<'_>) -> impl Fn(usize) -> bool {
+    const AUTH: CommandId = id_of("auth");
+    const HELLO: CommandId = id_of("hello");
+    const SETUSER: CommandId = id_of("acl|setuser");
+    const CONFIG_SET: CommandId = id_of("config|set");
+    const MIGRATE: CommandId = id_of("migrate");
+    let is_word = move |index: usize, word: &str| {
+        arguments.get(index).is_some_and(|argument| argument.eq_ignore_ascii_case(word.as_bytes()))
+    };
+    let after = |word: &str| (1..arguments.len()).find(|index| is_word(*index, word));
+    let range = match command.id() {
+        AUTH => 1..arguments.len(),
+        SETUSER => 2..arguments.len(),
+        HELLO => after("auth").map_or(0..0, |at| at + 1..at + 3),
+        MIGRATE => match (after("auth"), after("auth2")) {
+            (Some(at), _) => at + 1..at + 2,
+            (None, Some(at)) => at + 1..at + 3,
+            (None, None) => 0..0,
+        },
+        // All that follows the first secret: what it is depends on names that stand between.
+        CONFIG_SET => {
+            let secret = ["requirepass", "masterauth", "masteruser"].into_iter().filter_map(after).min();
+            secret.map_or(0..0, |at| at + 1..arguments.len())
+        }
+        _ => 0..0,
+    };
+    move |index| range.contains(&index)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use firn_protocol::command::{find, resolve};
+    use firn_protocol::resp::OwnedArguments;
+
+    fn kept(line: &str) -> Vec<String> {
+        let words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
+        let owned = OwnedArguments::new(words.iter().copied());
+        let command = resolve(&words).unwrap_or_else(|_| find(words[0]).expect("a command"));
+        let kept = SlowLog::default().kept(command, owned.get());
+        kept.into_iter().map(|word| String::from_utf8(word).unwrap()).collect()
+    }
+
+    #[test]
+    fn what_is_long_is_cut_and_what_is_secret_hidden() {
+        assert_eq!(kept("SET a b"), ["SET", "a", "b"]);
+        let long = "x".repeat(130);
+        assert_eq!(kept(&format!("SET a {long}"))[2], format!("{}... (2 more bytes)", &long[..128]));
+        let many = kept(&format!("MGET{}", " k".repeat(40)));
+        assert_eq!((many.len(), many[31].as_str()), (32, "... (10 more arguments)"));
+        assert_eq!(kept(&format!("MGET{}", " k".repeat(31))).len(), 32);
+        let hidden = "(redacted)";
+        assert_eq!(kept("AUTH u p"), ["AUTH", hidden, hidden]);
+        assert_eq!(kept("HELLO 3 AUTH u p SETNAME n")[2..], ["AUTH", hidden, hidden, "SETNAME", "n"]);
+        assert_eq!(kept("ACL SETUSER u on >p"), ["ACL", "SETUSER", hidden, hidden, hidden]);
+        assert_eq!(
+            kept("CONFIG SET timeout 5 requirepass p"),
+            ["CONFIG", "SET", "timeout", "5", "requirepass", hidden]
+        );
+    }
+
+    #[test]
+    fn the_newest_stay_and_numbers_go_on() {
+        let log = SlowLog::default();
+        let call =
+            |us| SlowCall { unix_s: 1, us, arguments: vec![], address: String::new(), name: Vec::new() };
+        (0..5).for_each(|us| log.note(call(us), 3));
+        let newest: Vec<(u64, u64)> =
+            log.newest(10).iter().map(|(number, call)| (*number, call.us)).collect();
+        assert_eq!((newest, log.len()), (vec![(4, 4), (3, 3), (2, 2)], 3));
+        log.reset();
+        log.note(call(9), 3);
+        assert_eq!(log.newest(1)[0].0, 5);
+    }
+}

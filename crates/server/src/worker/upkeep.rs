@@ -1,0 +1,86 @@
+//! What a worker looks at now and then, and whom it shows every command.
+
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::{ClientFilter, Message, Worker};
+use crate::client::Client;
+
+/// Between two looks.
+pub(super) const INTERVAL: Duration = Duration::from_millis(100);
+
+/// Bytes that wait for a client that is shown every command, above which it is cut off.
+const UNREAD_BYTES_MAX: usize = 32 << 20;
+
+impl Worker {
+    /// Does what is due: notes how fast counters rise, closes connections that say nothing for too long.
+    pub(super) fn upkeep(&self) {
+        let (now_ms, interval_ms) = (self.now_ms(), INTERVAL.as_millis() as u64);
+        let due_ms = self.upkeep_due_ms.get();
+        // Too far ahead: somebody has set the clock back.
+        if now_ms < due_ms && due_ms - now_ms <= interval_ms {
+            return;
+        }
+        self.upkeep_due_ms.set(now_ms + interval_ms);
+        if self.index == 0 {
+            self.shared.statistics.note_rates(self.shared.store.clock.now());
+        }
+        let idle_ms_max = self.shared.parameters.idle_s_max().saturating_mul(1000);
+        if idle_ms_max > 0 {
+            self.close_idle(idle_ms_max);
+        }
+    }
+
+    fn close_idle(&self, idle_ms_max: u64) {
+        let now_ms = self.monotonic_ms();
+        let everybody = self.clients_of(&ClientFilter::default());
+        let is_idle = |client: &&Rc<Client>| {
+            let waits = client.is_waiting.get() || client.is_subscriber() || client.is_monitor.get();
+            !waits && client.description.idle_ms(now_ms) > idle_ms_max
+        };
+        everybody.iter().filter(is_idle).for_each(|client| self.close_soon(client));
+    }
+
+    /// Shows `client` every command from now on.
+    pub(crate) fn monitor(&self, client: &Rc<Client>) {
+        if !client.is_monitor.replace(true) {
+            self.monitors.borrow_mut().push(Rc::clone(client));
+            self.shared.monitors.add(self.index);
+        }
+    }
+
+    /// Shows `client` nothing more.
+    pub(crate) fn unmonitor(&self, client: &Rc<Client>) {
+        if client.is_monitor.replace(false) {
+            self.monitors.borrow_mut().retain(|known| !Rc::ptr_eq(known, client));
+            self.shared.monitors.remove(self.index);
+        }
+    }
+
+    /// Shows `line` to all clients, of whichever worker, that are shown every command.
+    pub(crate) fn show_monitors(&self, line: &[u8]) {
+        let line: Arc<[u8]> = line.into();
+        for worker in self.shared.monitors.workers() {
+            match worker == self.index {
+                true => self.show_own_monitors(&line),
+                false => self.shared.mailboxes[worker].send(Message::Show(Arc::clone(&line))),
+            }
+        }
+    }
+
+    pub(super) fn show_own_monitors(&self, line: &[u8]) {
+        for client in self.monitors.borrow().iter().filter(|client| !client.is_closing.get()) {
+            let mut output = client.output.borrow_mut();
+            if output.len() > UNREAD_BYTES_MAX {
+                output.clear();
+                client.is_closing.set(true);
+                self.tasks.wake(client.id);
+                continue;
+            }
+            output.extend_from_slice(line);
+            drop(output);
+            self.mark_dirty(client);
+        }
+    }
+}

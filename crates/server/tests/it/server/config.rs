@@ -1,0 +1,182 @@
+use std::time::{Duration, Instant};
+
+use firn_protocol::resp::Value;
+use firn_server::ServeSettings;
+
+use crate::client::{Client, Served, bulk, error, ok};
+use crate::reference::RedisServer;
+
+/// Names and values of a reply of CONFIG GET, sorted.
+fn pairs(reply: Value) -> Vec<(String, String)> {
+    let Value::Array(words) = reply else { panic!("{reply:?}") };
+    let text = |value: &Value| match value {
+        Value::Bulk(bytes) => String::from_utf8(bytes.clone()).expect("a text"),
+        other => panic!("{other:?}"),
+    };
+    let mut pairs: Vec<_> = words.chunks(2).map(|pair| (text(&pair[0]), text(&pair[1]))).collect();
+    pairs.sort();
+    pairs
+}
+
+#[test]
+fn defaults_are_those_of_redis() {
+    let redis = RedisServer::start();
+    let served = Served::start(2);
+    let theirs = pairs(redis.connect().say("CONFIG GET *"));
+    let ours = pairs(served.connect().say("CONFIG GET *"));
+    // What differs on purpose: where and how this server runs, and files that it does not have.
+    let differs = [
+        "appenddirname",
+        "appendfilename",
+        "dbfilename",
+        "dir",
+        "enable-debug-command",
+        "io-threads",
+        "logfile",
+        "pidfile",
+        "port",
+        "protected-mode",
+    ];
+    for (name, value) in &ours {
+        let expected = theirs.iter().find(|(known, _)| known == name);
+        if !differs.contains(&name.as_str()) {
+            assert_eq!(expected.map(|(_, value)| value), Some(value), "{name}");
+        }
+    }
+    assert!(ours.len() > 140, "{}", ours.len());
+}
+
+#[test]
+fn parameters_are_set_and_refused_as_by_redis() {
+    let redis = RedisServer::start();
+    let served = Served::start(2);
+    let (theirs, ours) = (&mut redis.connect(), &mut served.connect());
+    for request in [
+        "CONFIG GET foo*",
+        "CONFIG GET timeout",
+        "CONFIG GET TIMEOUT",
+        "CONFIG SET foo bar",
+        "CONFIG SET foo",
+        "CONFIG SET timeout 10 timeout 11",
+        "CONFIG SET timeout 10 foo 1",
+        "CONFIG SET timeout 10 hz x",
+        "CONFIG SET timeout 10 hz",
+        "CONFIG SET Timeout x",
+        "CONFIG SET timeout -5",
+        "CONFIG SET timeout 99999999999",
+        "CONFIG GET timeout",
+        "CONFIG SET databases 5",
+        "CONFIG SET maxmemory 1x",
+        "CONFIG SET maxmemory -1",
+        "CONFIG SET maxmemory 100mb maxmemory-policy ALLKEYS-lru",
+        "CONFIG GET maxmemory",
+        "CONFIG GET maxmemory-policy",
+        "CONFIG SET maxmemory 0 maxmemory-policy noeviction",
+        "CONFIG SET maxmemory-policy foo",
+        "CONFIG SET maxmemory-clients 10%",
+        "CONFIG SET maxmemory-clients x%",
+        "CONFIG SET appendonly maybe",
+        "CONFIG SET lazyfree-lazy-expire YES",
+        "CONFIG GET lazyfree-lazy-expire",
+        "CONFIG SET save foo",
+        "CONFIG GET save",
+        "CONFIG SET notify-keyspace-events Q",
+        "CONFIG SET notify-keyspace-events KEx$",
+        "CONFIG GET notify-keyspace-events",
+        "CONFIG SET notify-keyspace-events AKE",
+        "CONFIG GET notify-keyspace-events",
+        "CONFIG SET client-output-buffer-limit foo",
+        "CONFIG SET hash-max-ziplist-entries 7",
+        "CONFIG GET hash-max-listpack-entries",
+        "CONFIG SET slave-priority 9",
+        "CONFIG GET replica-priority",
+        "CONFIG SET lua-time-limit 100",
+        "CONFIG GET busy-reply-threshold",
+        "CONFIG SET hz 10.5",
+        "CONFIG SET slowlog-log-slower-than -2",
+        "CONFIG SET list-max-ziplist-size -3",
+        "CONFIG SET dir /tmp",
+        "CONFIG SET latency-tracking-info-percentiles x",
+        "CONFIG REWRITE",
+        "CONFIG RESETSTAT",
+        "CONFIG FOO",
+        "CONFIG GET",
+    ] {
+        assert_eq!(ours.say(request), theirs.say(request), "{request}");
+    }
+    let limits = ["CONFIG", "SET", "client-output-buffer-limit", "replica 10mb 1mb 9"];
+    assert_eq!(ours.call(&limits), theirs.call(&limits));
+    for pairs in ["3600 1 60 10", "3600 1  60 10", "0 1"] {
+        let save = ["CONFIG", "SET", "save", pairs];
+        assert_eq!(ours.call(&save), theirs.call(&save), "{pairs}");
+    }
+    for request in ["CONFIG GET client-output-buffer-limit", "CONFIG GET save"] {
+        assert_eq!(ours.say(request), theirs.say(request), "{request}");
+    }
+    let several = "CONFIG GET timeout hz maxm* nonsense";
+    assert_eq!(pairs(ours.say(several)), pairs(theirs.say(several)));
+}
+
+#[test]
+fn what_the_server_was_started_with_is_told() {
+    let served = Served::with(ServeSettings { dir: "/some/where".into(), ..ServeSettings::default() });
+    let client = &mut served.connect();
+    let port = served.server.address().port().to_string();
+    for (name, value) in [
+        ("dir", "/some/where"),
+        ("bind", "127.0.0.1"),
+        ("port", port.as_str()),
+        ("databases", "16"),
+        ("appendonly", "no"),
+        ("save", ""),
+        ("maxclients", "10000"),
+    ] {
+        let expected = Value::Array(vec![bulk(name), bulk(value)]);
+        assert_eq!(client.say(&format!("CONFIG GET {name}")), expected, "{name}");
+    }
+    let Value::Error(text) = client.say("CONFIG SET requirepass secret") else {
+        panic!("nobody would ask for it")
+    };
+    assert!(text.contains("there are no passwords yet"), "{text}");
+    assert_eq!(client.call(&["CONFIG", "SET", "requirepass", ""]), ok());
+}
+
+#[test]
+fn limits_are_changed_while_the_server_runs() {
+    let served = Served::start(2);
+    let client = &mut served.connect();
+    assert_eq!(client.say("CONFIG SET maxclients 1"), ok());
+    let mut second = served.connect();
+    assert_eq!(second.reply(), Some(error("ERR max number of clients reached")));
+    assert_eq!(client.say("CONFIG SET maxclients 100 proto-max-bulk-len 1mb"), ok());
+    let mut second = served.connect();
+    assert_eq!(second.call(&["ECHO", &"x".repeat(1 << 20)]), bulk(&"x".repeat(1 << 20)));
+    let too_long = second.call(&["ECHO", &"x".repeat((1 << 20) + 1)]);
+    assert_eq!(too_long, error("ERR Protocol error: invalid bulk length"));
+    assert_eq!(second.reply(), None);
+    assert_eq!(client.say("CONFIG SET client-query-buffer-limit 1mb"), ok());
+}
+
+/// Until the connection is closed, or ten seconds.
+fn closed_after(client: &mut Client) -> Duration {
+    let start = Instant::now();
+    assert_eq!(client.reply(), None);
+    start.elapsed()
+}
+
+#[test]
+fn connections_that_say_nothing_are_closed() {
+    let served = Served::start(2);
+    let mut clients: Vec<Client> = (0..4).map(|_| served.connect()).collect();
+    clients.iter_mut().for_each(|client| assert_eq!(client.say("PING"), Value::Simple("PONG".into())));
+    let mut asking = served.connect();
+    assert_eq!(asking.say("CONFIG SET timeout 1"), ok());
+    for _ in 0..8 {
+        std::thread::sleep(Duration::from_millis(250));
+        assert_eq!(asking.say("CONFIG GET hz"), Value::Array(vec![bulk("hz"), bulk("10")]), "it speaks");
+    }
+    for client in &mut clients {
+        assert!(closed_after(client) < Duration::from_millis(1500));
+    }
+    assert_eq!(asking.say("CONFIG SET timeout 0"), ok());
+}
