@@ -95,7 +95,8 @@ impl Duty {
         let keyspaces = self.worker.shared.store.keyspaces;
         let key = Key::new(expiry.key.database(), expiry.key.bytes())?;
         let _locks = self.worker.lock(&[(keyspaces.keys, key.bytes())]).await?;
-        let mut transaction = Transaction::locked(&self.worker);
+        let mut transaction =
+            Transaction::locked(&self.worker, self.worker.shared.store.databases.load_full());
         let entry = transaction.entry(key).await?;
         let is_meant = |value: &Value<'_>| {
             value.collection().is_some_and(|collection| {

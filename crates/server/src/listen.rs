@@ -194,7 +194,7 @@ mod tests {
     use std::net::TcpStream;
 
     use super::*;
-    use crate::worker::Question;
+    use crate::worker::{Message, Question};
 
     #[test]
     fn a_worker_that_panics_ends_the_server_with_an_error() {

@@ -3,8 +3,10 @@
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use firn_protocol::command::{Command, CommandId, id_of};
+use firn_protocol::command::Command;
 use firn_protocol::resp::Arguments;
+
+use crate::access::secret_arguments;
 
 /// Arguments that are kept of a command; the last one says how many more there were.
 const ARGUMENTS_MAX: usize = 32;
@@ -96,32 +98,8 @@ pub(crate) const REDACTED: &[u8] = b"(redacted)";
 
 /// Which arguments of a command must not be shown to anybody.
 pub(crate) fn secrets(command: &'static Command, arguments: Arguments<'_>) -> impl Fn(usize) -> bool {
-    const AUTH: CommandId = id_of("auth");
-    const HELLO: CommandId = id_of("hello");
-    const SETUSER: CommandId = id_of("acl|setuser");
-    const CONFIG_SET: CommandId = id_of("config|set");
-    const MIGRATE: CommandId = id_of("migrate");
-    let is_word = move |index: usize, word: &str| {
-        arguments.get(index).is_some_and(|argument| argument.eq_ignore_ascii_case(word.as_bytes()))
-    };
-    let after = |word: &str| (1..arguments.len()).find(|index| is_word(*index, word));
-    let range = match command.id() {
-        AUTH => 1..arguments.len(),
-        SETUSER => 2..arguments.len(),
-        HELLO => after("auth").map_or(0..0, |at| at + 1..at + 3),
-        MIGRATE => match (after("auth"), after("auth2")) {
-            (Some(at), _) => at + 1..at + 2,
-            (None, Some(at)) => at + 1..at + 3,
-            (None, None) => 0..0,
-        },
-        // All that follows the first secret: what it is depends on names that stand between.
-        CONFIG_SET => {
-            let secret = ["requirepass", "masterauth", "masteruser"].into_iter().filter_map(after).min();
-            secret.map_or(0..0, |at| at + 1..arguments.len())
-        }
-        _ => 0..0,
-    };
-    move |index| range.contains(&index)
+    let secret = secret_arguments(command, arguments);
+    move |index| secret.contains(&index)
 }
 
 #[cfg(test)]

@@ -25,7 +25,6 @@ use arc_swap::ArcSwap;
 pub(crate) use log::{AccessLog, Context, Entry, Reason};
 pub(crate) use login::Login;
 pub(crate) use password::Digest;
-#[cfg_attr(not(test), expect(unused_imports, reason = "MONITOR and SLOWLOG will ask it"))]
 pub(crate) use permit::secret_arguments;
 pub(crate) use permit::{note, permit, permit_queued};
 pub(crate) use user::{Denied, User};

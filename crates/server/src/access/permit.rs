@@ -127,7 +127,6 @@ fn line(denied: Denied, command: &'static Command) -> String {
 
 /// Positions of the arguments that nobody else may see: passwords, and what stands where one may be. Whoever shows
 /// requests to people (MONITOR, SLOWLOG, logs) leaves them out.
-#[cfg_attr(not(test), expect(dead_code, reason = "MONITOR and SLOWLOG will ask it"))]
 pub(crate) fn secret_arguments(command: &'static Command, arguments: Arguments<'_>) -> Vec<usize> {
     const ACL_SETUSER: CommandId = id_of("acl|setuser");
     const AUTH: CommandId = id_of("auth");

@@ -1,5 +1,7 @@
 //! A command by itself: its locks, its transaction, its reply.
 
+use std::sync::Arc;
+
 use firn_engine::{KeyLocks, KeyspaceId};
 use firn_format::datatype::CatalogKind;
 use firn_protocol::command::{self, Command, CommandId, Flag, id_of};
@@ -8,7 +10,7 @@ use firn_protocol::resp::Arguments;
 use super::call::{Call, Origin};
 use super::{Request, access, blocking, dispatch, transactions};
 use crate::failure::{Failure, Result};
-use crate::store::DATABASE_COUNT;
+use crate::store::{DATABASE_COUNT, Databases, Keyspaces};
 use crate::transaction::{Key, Transaction};
 use crate::worker::Worker;
 
@@ -46,12 +48,12 @@ pub(super) async fn run(request: &Request<'_>, command: &'static Command) -> Opt
 
 /// Runs a command that does not wait for others.
 async fn once(request: &Request<'_>, command: &'static Command, out: &mut Vec<u8>) -> Result<()> {
-    let mut names = LockNames::default();
-    names.add(request, request.client.database.get(), command, request.arguments)?;
+    let mut names = LockNames::new(request.worker);
+    names.add(request.client.database.get(), command, request.arguments)?;
     let _locks = names.lock(request.worker).await?;
     let is_writing = command.flags.has(Flag::Write);
     let mut transaction = match is_writing {
-        true => Transaction::locked(request.worker),
+        true => Transaction::locked(request.worker, names.databases()),
         false => Transaction::reading(request.worker),
     };
     let mut call = Call {
@@ -83,16 +85,29 @@ async fn once(request: &Request<'_>, command: &'static Command, out: &mut Vec<u8
 }
 
 /// What commands lock before they run.
-#[derive(Debug, Default)]
+///
+/// Keys are named by the identities that databases have now, and the transaction goes on with these: who flushes or swaps
+/// databases while it waits for its locks comes after it.
+#[derive(Debug)]
 pub(super) struct LockNames {
     names: Vec<(KeyspaceId, Vec<u8>)>,
+    keyspaces: Keyspaces,
+    databases: Arc<Databases>,
+    /// It changes what the indexes of databases mean.
+    changes_databases: bool,
 }
 
 impl LockNames {
+    /// Nothing yet, by what the indexes of databases mean now.
+    pub(super) fn new(worker: &Worker) -> Self {
+        let store = &worker.shared.store;
+        let databases = store.databases.load_full();
+        Self { names: Vec::new(), keyspaces: store.keyspaces, databases, changes_databases: false }
+    }
+
     /// Adds the keys of a command that may write; of one that only reads there are none.
     pub(super) fn add(
         &mut self,
-        request: &Request<'_>,
         database: u32,
         command: &'static Command,
         arguments: Arguments<'_>,
@@ -100,19 +115,19 @@ impl LockNames {
         if !command.flags.has(Flag::Write) && !access::changes_users(command) {
             return Ok(());
         }
-        self.add_keys(request, database, command, arguments)
+        self.add_keys(database, command, arguments)
     }
 
     /// Adds the keys of a command.
     pub(super) fn add_keys(
         &mut self,
-        request: &Request<'_>,
         database: u32,
         command: &'static Command,
         arguments: Arguments<'_>,
     ) -> Result<()> {
-        let keyspaces = request.worker.shared.store.keyspaces;
+        let keyspaces = self.keyspaces;
         if matches!(command.id(), FLUSHALL | FLUSHDB | SWAPDB) {
+            self.changes_databases = true;
             self.names.push((keyspaces.catalog, vec![CatalogKind::NextDatabase as u8]));
             return Ok(());
         }
@@ -123,8 +138,7 @@ impl LockNames {
         if !command.has_keys() {
             return Ok(());
         }
-        let databases = request.worker.shared.store.databases.load();
-        let id = databases.get(database).id;
+        let id = self.databases.get(database).id;
         let words: Vec<&[u8]> = arguments.iter().collect();
         let mut positions = Vec::new();
         // A request whose keys cannot be told is refused by the command itself, before it reads anything.
@@ -135,7 +149,7 @@ impl LockNames {
             if matches!(command.id(), COPY | MOVE)
                 && let Some(other) = other_database(command, &words)
             {
-                let key = Key::new(databases.get(other).id, user)?;
+                let key = Key::new(self.databases.get(other).id, user)?;
                 self.names.push((keyspaces.keys, key.bytes().to_vec()));
             }
         }
@@ -147,14 +161,34 @@ impl LockNames {
         self.names.push((keyspace, key.to_vec()));
     }
 
+    /// What the indexes of databases mean for who holds the locks.
+    pub(super) fn databases(&self) -> Arc<Databases> {
+        Arc::clone(&self.databases)
+    }
+
+    /// Whether databases were flushed or swapped since the names were taken.
+    pub(super) fn is_outdated(&self, worker: &Worker) -> bool {
+        !Arc::ptr_eq(&self.databases, &worker.shared.store.databases.load())
+    }
+
+    /// Whether it must be done again from the names on: it changes databases that somebody else has changed meanwhile.
+    pub(super) fn must_be_renewed(&self, worker: &Worker) -> bool {
+        self.changes_databases && self.is_outdated(worker)
+    }
+
     /// Locks everything at once; `None` if there is nothing to lock.
-    pub(super) async fn lock(&self, worker: &Worker) -> Result<Option<KeyLocks>> {
+    pub(super) async fn lock(&mut self, worker: &Worker) -> Result<Option<KeyLocks>> {
         if self.names.is_empty() {
             return Ok(None);
         }
         let names: Vec<(KeyspaceId, &[u8])> =
             self.names.iter().map(|(id, key)| (*id, key.as_slice())).collect();
-        worker.lock(&names).await.map(Some)
+        let locks = worker.lock(&names).await?;
+        if self.changes_databases && self.names.len() == 1 {
+            // Nothing was named by what they were before.
+            self.databases = worker.shared.store.databases.load_full();
+        }
+        Ok(Some(locks))
     }
 }
 

@@ -66,10 +66,10 @@ async fn attempt(
     line: &mut Line<'_>,
     is_last: bool,
 ) -> Result<Tried> {
-    let mut names = LockNames::default();
-    names.add_keys(request, request.client.database.get(), command, request.arguments)?;
+    let mut names = LockNames::new(request.worker);
+    names.add_keys(request.client.database.get(), command, request.arguments)?;
     let _locks = names.lock(request.worker).await?;
-    let mut transaction = Transaction::locked(request.worker);
+    let mut transaction = Transaction::locked(request.worker, names.databases());
     let mut call = Call {
         worker: request.worker,
         client: request.client,
@@ -92,6 +92,10 @@ async fn attempt(
         }
         Some(wait) => {
             line.stand(wait.keys.iter().map(|key| key.bytes()));
+            if names.is_outdated(request.worker) {
+                // Databases were flushed or swapped before it stood in line: nobody will say so again.
+                request.client.is_told_to_look.set(true);
+            }
             if call.leaves_some {
                 line.pass_on();
             }

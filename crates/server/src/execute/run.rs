@@ -103,7 +103,7 @@ impl Run {
 
     /// Writes what may replace collections, or what somebody waits for.
     async fn write_with_care(&self, worker: &Rc<Worker>) -> Result<()> {
-        let mut transaction = Transaction::locked(worker);
+        let mut transaction = Transaction::locked(worker, worker.shared.store.databases.load_full());
         for op in self.batch.ops() {
             let Ok(key) = UserKey::decode(op.key) else { continue };
             let Ok(Value::String { bytes, .. }) = Value::decode(op.value) else { continue };

@@ -5,6 +5,7 @@
 
 use std::rc::Rc;
 
+use firn_engine::KeyLocks;
 use firn_protocol::command::{Command, CommandId, id_of};
 use firn_protocol::resp::{OwnedArguments, Reply};
 
@@ -93,7 +94,7 @@ pub(super) async fn watch(request: &Request<'_>, out: &mut Vec<u8>) -> Result<()
     }
     let keyspace = request.worker.shared.store.keyspaces.keys;
     let database = request.database_id();
-    let mut names = LockNames::default();
+    let mut names = LockNames::new(request.worker);
     let mut keys = Vec::new();
     for user in request.arguments.from(1).iter() {
         let key = Key::new(database, user)?;
@@ -129,19 +130,15 @@ pub(super) async fn exec(request: &Request<'_>, out: &mut Vec<u8>) -> Result<()>
         unwatch(request.worker, client);
         return Err(Failure::new("EXECABORT Transaction discarded because of previous errors."));
     }
-    let names = lock_names(request, &queue);
-    let locks = match names {
-        Ok(names) => names.lock(request.worker).await,
-        Err(failure) => Err(failure),
-    };
+    let locked = lock_all(request, &queue).await;
     let is_changed = client.watch.borrow().as_ref().is_some_and(|watch| watch.flag.is_raised());
     unwatch(request.worker, client);
-    let _locks = locks?;
+    let (names, _locks) = locked?;
     if is_changed {
         Reply::new(out, client.protocol.get()).null_array();
         return Ok(());
     }
-    let mut transaction = Transaction::locked(request.worker);
+    let mut transaction = Transaction::locked(request.worker, names.databases());
     Reply::new(out, client.protocol.get()).array(queue.requests.len());
     let mut since_ns = request.worker.monotonic_ns();
     for (command, arguments) in &queue.requests {
@@ -175,13 +172,24 @@ pub(super) async fn exec(request: &Request<'_>, out: &mut Vec<u8>) -> Result<()>
     transaction.commit().await
 }
 
+/// Locks everything that is queued or watched.
+async fn lock_all(request: &Request<'_>, queue: &Queue) -> Result<(LockNames, Option<KeyLocks>)> {
+    loop {
+        let mut names = lock_names(request, queue)?;
+        let locks = names.lock(request.worker).await?;
+        if !names.must_be_renewed(request.worker) {
+            return Ok((names, locks));
+        }
+    }
+}
+
 /// Locks of everything that is queued or watched: reads too, for what they see must stay until the writes are done.
 fn lock_names(request: &Request<'_>, queue: &Queue) -> Result<LockNames> {
-    let mut names = LockNames::default();
+    let mut names = LockNames::new(request.worker);
     let keyspace = request.worker.shared.store.keyspaces.keys;
     let mut database = request.client.database.get();
     for (command, arguments) in &queue.requests {
-        names.add_keys(request, database, command, arguments.get())?;
+        names.add_keys(database, command, arguments.get())?;
         if command.id() == SELECT
             && let Ok(index) = database_index(arguments.get().get(1).unwrap_or_default())
         {

@@ -11,23 +11,16 @@ use crate::store::{Database, Databases};
 impl Transaction {
     /// The database that `index` means, for this transaction.
     pub(crate) fn database(&self, index: u32) -> Arc<Database> {
-        match &self.databases {
-            Some(databases) => Arc::clone(databases.get(index)),
-            None => Arc::clone(self.worker.shared.store.databases.load().get(index)),
-        }
+        Arc::clone(self.databases.as_ref().unwrap_or(&self.view_of_databases).get(index))
     }
 
     /// The database with this identity; `None` if it was flushed.
     pub(super) fn database_with_id(&self, id: DatabaseId) -> Option<Arc<Database>> {
-        match &self.databases {
-            Some(databases) => databases.with_id(id).cloned(),
-            None => self.worker.shared.store.databases.load().with_id(id).cloned(),
-        }
+        self.databases.as_ref().unwrap_or(&self.view_of_databases).with_id(id).cloned()
     }
 
     fn databases_mut(&mut self) -> &mut Databases {
-        let store = &self.worker.shared.store;
-        self.databases.get_or_insert_with(|| Databases::clone(&store.databases.load()))
+        self.databases.get_or_insert_with(|| Databases::clone(&self.view_of_databases))
     }
 
     /// Empties the database that `index` means: it gets a new identity, and the old one is purged. The catalog's lock

@@ -66,22 +66,24 @@ pub(crate) struct Transaction {
     purges: Vec<PurgeRecord>,
     /// Buckets that the batch tells the catalog of.
     buckets: Vec<(DatabaseId, Bucket)>,
-    /// What the indexes mean once it is written.
+    /// What the indexes mean, and what they mean once it is written, if that is something else.
+    view_of_databases: Arc<Databases>,
     databases: Option<Databases>,
 }
 
 impl Transaction {
     /// One that may write: the caller holds the locks of every key it will name, until it is committed or dropped.
-    pub(crate) fn locked(worker: &Rc<Worker>) -> Self {
-        Self::new(worker, View::Locked)
+    /// Indexes mean `databases` in it, by which those keys were named.
+    pub(crate) fn locked(worker: &Rc<Worker>, databases: Arc<Databases>) -> Self {
+        Self::new(worker, View::Locked, databases)
     }
 
     /// One that only reads, as of one moment.
     pub(crate) fn reading(worker: &Rc<Worker>) -> Self {
-        Self::new(worker, View::Moment(None))
+        Self::new(worker, View::Moment(None), worker.shared.store.databases.load_full())
     }
 
-    fn new(worker: &Rc<Worker>, view: View) -> Self {
+    fn new(worker: &Rc<Worker>, view: View, databases: Arc<Databases>) -> Self {
         Self {
             worker: Rc::clone(worker),
             view,
@@ -91,6 +93,7 @@ impl Transaction {
             messages: Vec::new(),
             purges: Vec::new(),
             buckets: Vec::new(),
+            view_of_databases: databases,
             databases: None,
         }
     }

@@ -34,3 +34,5 @@ mod clients;
 mod limits;
 #[path = "reference/mod.rs"]
 mod reference;
+#[path = "server/mod.rs"]
+mod server;

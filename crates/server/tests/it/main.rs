@@ -1,6 +1,6 @@
-//! A server in this process, spoken to through its socket: every test by each network.
+//! A server in this process, spoken to through its socket: what concerns sockets by each network.
 
-#![expect(clippy::duplicate_mod, reason = "each network has all tests")]
+#![expect(clippy::duplicate_mod, reason = "each network has its tests")]
 
 mod epoll;
 mod ring;
@@ -11,8 +11,8 @@ fn modules(text: &str) -> Vec<&str> {
 }
 
 #[test]
-fn each_network_has_all_tests() {
+fn what_concerns_sockets_is_tested_by_each_network() {
     let (epoll, ring) = (modules(include_str!("epoll.rs")), modules(include_str!("ring.rs")));
-    assert_eq!(epoll, ring);
-    assert!(ring.len() > 1, "{ring:?}");
+    assert!(ring.iter().all(|name| epoll.contains(name)), "{ring:?}");
+    assert!(ring.contains(&"pressure") && ring.len() > 5, "{ring:?}");
 }

@@ -1,9 +1,10 @@
-//! By io_uring.
+//! By io_uring: what concerns sockets.
 
 use firn_server::Network;
 
 const NETWORK: Network = Network::Ring;
 
+#[expect(dead_code, reason = "used by tests that do not concern sockets")]
 #[path = "client.rs"]
 mod client;
 #[path = "connections.rs"]
@@ -14,23 +15,11 @@ mod strings;
 mod pipelines;
 #[path = "pressure.rs"]
 mod pressure;
-#[path = "databases.rs"]
-mod databases;
-#[path = "transactions.rs"]
-mod transactions;
 #[path = "pub_sub.rs"]
 mod pub_sub;
-#[path = "members.rs"]
-mod members;
 #[path = "waiting.rs"]
 mod waiting;
-#[path = "ordered.rs"]
-mod ordered;
-#[path = "access.rs"]
-mod access;
 #[path = "clients.rs"]
 mod clients;
 #[path = "limits.rs"]
 mod limits;
-#[path = "reference/mod.rs"]
-mod reference;

@@ -56,6 +56,10 @@ fn set(call: &mut Call<'_>) -> Result<()> {
     }
     let pairs: Vec<(&[u8], &[u8])> = pairs.iter().map(|[name, value]| (*name, *value)).collect();
     call.worker.shared.parameters.set(&pairs).map_err(Failure::of)?;
+    if let Some((_, password)) = pairs.iter().find(|(name, _)| name.eq_ignore_ascii_case(b"requirepass")) {
+        let password = Some(*password).filter(|password| !password.is_empty());
+        call.worker.shared.store.users.set_default_password(password);
+    }
     call.reply(|reply| reply.ok());
     Ok(())
 }

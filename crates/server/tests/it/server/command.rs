@@ -1,8 +1,8 @@
 use firn_protocol::command;
 use firn_protocol::resp::Value;
 
-use crate::client::{Client, Served, bulk, error};
-use crate::reference::RedisServer;
+use super::super::client::{Client, Served, bulk, error};
+use super::super::reference::RedisServer;
 
 /// The description of one command, without what the table does not know: tips, notes, subcommands that are not offered.
 fn stripped(reply: Value) -> Value {

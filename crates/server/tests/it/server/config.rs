@@ -3,8 +3,8 @@ use std::time::{Duration, Instant};
 use firn_protocol::resp::Value;
 use firn_server::ServeSettings;
 
-use crate::client::{Client, Served, bulk, error, ok};
-use crate::reference::RedisServer;
+use super::super::client::{Client, Served, bulk, error, ok};
+use super::super::reference::RedisServer;
 
 /// Names and values of a reply of CONFIG GET, sorted.
 fn pairs(reply: Value) -> Vec<(String, String)> {

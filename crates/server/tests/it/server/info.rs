@@ -2,8 +2,8 @@ use std::time::{Duration, Instant};
 
 use firn_protocol::resp::Value;
 
-use crate::client::{Client, Served, ok};
-use crate::reference::RedisServer;
+use super::super::client::{Client, Served, ok};
+use super::super::reference::RedisServer;
 
 /// What INFO says of `name` in `section`.
 pub(super) fn info(client: &mut Client, section: &str, name: &str) -> Option<String> {
@@ -124,7 +124,7 @@ fn pipelines_are_counted_whole() {
             20..25 => &["EXISTS", "k"],
             _ => &["GET", "nothing"],
         };
-        bytes.extend(crate::client::request(words));
+        bytes.extend(super::super::client::request(words));
     }
     std::io::Write::write_all(&mut client.stream, &bytes).unwrap();
     (0..300).for_each(|_| assert!(client.reply().is_some()));

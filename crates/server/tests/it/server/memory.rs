@@ -1,6 +1,6 @@
 use firn_protocol::resp::Value;
 
-use crate::client::{Client, Served, bulk, error, ok};
+use super::super::client::{Client, Served, bulk, error, ok};
 
 fn usage(client: &mut Client, request: &str) -> i64 {
     match client.say(&format!("MEMORY USAGE {request}")) {

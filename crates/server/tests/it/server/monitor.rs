@@ -3,8 +3,8 @@ use std::time::{Duration, Instant};
 
 use firn_protocol::resp::Value;
 
-use crate::client::{Client, Served, error, ok, request};
-use crate::reference::RedisServer;
+use super::super::client::{Client, Served, error, ok, request};
+use super::super::reference::RedisServer;
 
 /// The next line that is shown, without time and port; the database is told.
 fn shown(client: &mut Client) -> String {

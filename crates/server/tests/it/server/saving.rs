@@ -2,8 +2,8 @@ use std::time::{Duration, Instant};
 
 use firn_protocol::resp::Value;
 
+use super::super::client::{Served, error, ok};
 use super::info::{info, number};
-use crate::client::{Served, error, ok};
 
 #[test]
 fn saving_is_told_when_it_was() {

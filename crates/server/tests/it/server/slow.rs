@@ -2,9 +2,9 @@ use std::time::Duration;
 
 use firn_protocol::resp::Value;
 
+use super::super::client::{Client, Served, bulk, error, ok};
+use super::super::reference::RedisServer;
 use super::info::info;
-use crate::client::{Client, Served, bulk, error, ok};
-use crate::reference::RedisServer;
 
 /// Arguments of the entries of a slow log.
 fn logged(client: &mut Client) -> Vec<Vec<String>> {

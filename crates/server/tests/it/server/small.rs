@@ -1,7 +1,7 @@
 use firn_protocol::resp::Value;
 
-use crate::client::{Served, ok};
-use crate::reference::RedisServer;
+use super::super::client::{Served, ok};
+use super::super::reference::RedisServer;
 
 #[test]
 fn what_needs_replicas_is_answered_as_by_a_server_without() {
