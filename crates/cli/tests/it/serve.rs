@@ -131,6 +131,27 @@ fn a_password_comes_from_a_file_or_from_the_environment() {
 }
 
 #[test]
+fn a_client_may_end_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut serving = Serving::start(dir.path());
+    let (mut client, mut other) = (serving.connect(), serving.connect());
+    say(&mut client, "SET key value\r\n", "+OK\r\n");
+    let path = dir.path().display().to_string();
+    let expected = format!("*2\r\n$3\r\ndir\r\n${}\r\n{path}\r\n", path.len());
+    say(&mut other, "CONFIG GET dir\r\n", &expected);
+    client.write_all(b"SHUTDOWN\r\n").unwrap();
+    assert_eq!(serving.process.wait().unwrap().code(), Some(0));
+    let mut said = String::new();
+    serving.output.read_to_string(&mut said).unwrap();
+    assert!(said.starts_with("closed "), "{said:?}");
+    assert_eq!(client.read(&mut [0]).unwrap() + other.read(&mut [0]).unwrap(), 0, "connections are closed");
+    let mut serving = Serving::start(dir.path());
+    say(&mut serving.connect(), "GET key\r\n", "$5\r\nvalue\r\n");
+    serving.signal("TERM");
+    assert!(serving.process.wait().unwrap().success());
+}
+
+#[test]
 fn a_port_that_is_taken_is_told() {
     let dir = tempfile::tempdir().unwrap();
     let mut serving = Serving::start(dir.path());

@@ -8,3 +8,4 @@ mod monitor;
 mod memory;
 mod saving;
 mod small;
+mod tools;
