@@ -4,9 +4,10 @@
 //! the lock, and commits by itself. With threads, each loops over choose and run; without (deterministic tests), the
 //! owner calls [`Database::step`].
 
+mod reclaim;
 mod wait;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
@@ -35,6 +36,8 @@ pub(crate) enum Task {
     DrainPart { drain: Arc<Drain>, part: usize },
     /// Tables are rewritten or moved.
     Compact { keyspace: u32, choice: Choice },
+    /// Tables of a keyspace that range tombstones hide are removed.
+    Reclaim { keyspace: u32 },
     /// Files that nothing refers to are removed.
     Bury,
     /// The cache makes room for what will be written next.
@@ -60,6 +63,8 @@ pub(crate) struct Busy {
     /// Drains in progress, with the number of the next part that nobody has taken.
     drains: Vec<(Arc<Drain>, usize)>,
     tables: BTreeSet<String>,
+    /// Keyspaces of which somebody finds out which tables are hidden.
+    reclaiming: BTreeSet<u32>,
     compacting: usize,
     running: usize,
     /// Compactions that began are finished, none begins.
@@ -67,6 +72,8 @@ pub(crate) struct Busy {
     stop: bool,
     /// Everything below is to be drained, however little it is.
     drain_through: Position,
+    /// The same for single keyspaces.
+    drain_wishes: BTreeMap<u32, Position>,
     /// Why the last unit that writes files failed, where it may work later (a full disk): nothing of the kind
     /// is tried again until something is freed or asked for.
     refused: Option<Error>,
@@ -87,6 +94,7 @@ impl Busy {
                 self.compacting += 1;
                 self.tables.extend(choice.inputs.iter().map(|(_, _, table)| table.meta().file.clone()));
             }
+            Task::Reclaim { keyspace } => drop(self.reclaiming.insert(*keyspace)),
             Task::Bury | Task::Balance => {}
         }
     }
@@ -107,8 +115,14 @@ impl Busy {
                     self.tables.remove(&table.meta().file);
                 }
             }
+            Task::Reclaim { keyspace } => drop(self.reclaiming.remove(keyspace)),
             Task::DrainPart { .. } | Task::Bury | Task::Balance => {}
         }
+    }
+
+    /// The position below which everything of `keyspace` is to be drained.
+    fn drained_through(&self, keyspace: u32) -> Position {
+        self.drain_wishes.get(&keyspace).copied().unwrap_or_default().max(self.drain_through)
     }
 
     /// The next part of `drain`, no longer to be had by others; `None` when all are taken.
@@ -295,6 +309,7 @@ impl Database {
                 Ok(())
             }
             Task::Compact { keyspace, choice } => self.compact(*keyspace, choice),
+            Task::Reclaim { keyspace } => self.reclaim(*keyspace),
             Task::Bury => self.bury(),
             Task::Balance => {
                 self.balance_memory();
@@ -341,6 +356,9 @@ impl Database {
         if !self.graveyard.is_empty() {
             return Some(Task::Bury);
         }
+        if let Some(keyspace) = self.choose_look(busy, &version) {
+            return Some(Task::Reclaim { keyspace });
+        }
         if let Some((drain, part)) = busy.drains.iter().find(|(drain, next)| *next < drain.part_count()) {
             return Some(Task::DrainPart { drain: Arc::clone(drain), part: *part });
         }
@@ -354,9 +372,8 @@ impl Database {
         if busy.refused.is_none() {
             let pressure = self.is_under_pressure();
             let idle = version.live().filter(|keyspace| !busy.draining.contains(&keyspace.id()));
-            if let Some((keyspace, runs)) =
-                pick_drain(idle, &busy.runs, pressure, busy.drain_through, &self.settings)
-            {
+            let through = |keyspace| busy.drained_through(keyspace);
+            if let Some((keyspace, runs)) = pick_drain(idle, &busy.runs, pressure, through, &self.settings) {
                 return Some(Task::Drain { keyspace, runs });
             }
         }
@@ -381,7 +398,9 @@ impl Database {
             return None;
         }
         let rules = self.pick_rules();
-        let choices = version.live().filter_map(|keyspace| {
+        // What a look is about to find need not be rewritten.
+        let known = version.live().filter(|keyspace| !busy.reclaiming.contains(&keyspace.id()));
+        let choices = known.filter_map(|keyspace| {
             let levels = &keyspace.levels;
             let choice = pick(levels, &rules, &busy.tables)
                 .or_else(|| pick_for_scans(levels, &rules, &busy.tables, &keyspace.seeks))?;

@@ -241,6 +241,7 @@ fn tables_version(
             levels: Arc::new(levels),
             drained_through: keyspace.drained_through,
             seeks: Arc::default(),
+            looks: Arc::default(),
         };
         let index = *id as usize;
         if version.keyspaces.len() <= index {

@@ -130,6 +130,7 @@ impl Engine for Tree {
                 levels: Arc::new(Levels::default()),
                 drained_through: start,
                 seeks: Arc::default(),
+                looks: Arc::default(),
             };
             let index = id as usize;
             if version.keyspaces.len() <= index {

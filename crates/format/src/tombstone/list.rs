@@ -183,6 +183,18 @@ impl FragmentList {
         Some(Fragment { start: self.bound(fragment), end: self.bound(fragment + 1), newest })
     }
 
+    /// The end of the stretch of keys, `key` the first of them, each of which something below `before` and above
+    /// `above` covers; `None` if nothing such covers `key`. O(log n) for each fragment of the stretch.
+    pub fn covered_through(&self, key: &[u8], above: Sequence, before: Sequence) -> Option<&[u8]> {
+        if self.spans.is_empty() {
+            return None;
+        }
+        let first = self.fragment_of(key)?;
+        let is_covered = |fragment: &usize| self.newest_of(*fragment, before) > Some(above);
+        let after = (first..self.fragment_count()).take_while(is_covered).last()? + 1;
+        Some(self.bound(after))
+    }
+
     /// Canonical spans by (start, newest first).
     pub fn spans(&self) -> impl ExactSizeIterator<Item = Span<'_>> + Clone {
         self.spans.iter().map(|span| Span {

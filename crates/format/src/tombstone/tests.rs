@@ -177,3 +177,23 @@ fn mangled_bytes_are_refused_or_canonical() {
     }
     assert!(refused > 500, "only {refused} refused");
 }
+
+#[test]
+fn a_covered_stretch_ends_where_the_first_key_is_not() {
+    for seed in 0..200 {
+        let mut random = Random(seed);
+        let count = random.below(14);
+        let spans = random_spans(&mut random, count);
+        let list = list(&spans);
+        for key in probes() {
+            let (above, before) = (random.below(20), random.below(22));
+            let is_covered = |key: &[u8]| naive(&spans, key, before) > Some(Sequence(above));
+            let end = list.covered_through(&key, Sequence(above), Sequence(before));
+            assert_eq!(end.is_some(), is_covered(&key), "seed {seed} {spans:?} {key:?}");
+            let Some(end) = end else { continue };
+            assert!(end > &key[..] && !is_covered(end), "seed {seed} {spans:?} {key:?} to {end:?}");
+            let inside = |probe: &&Vec<u8>| key <= **probe && probe.as_slice() < end;
+            assert!(probes().iter().filter(inside).all(|probe| is_covered(probe)), "seed {seed} {key:?}");
+        }
+    }
+}

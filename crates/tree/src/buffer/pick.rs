@@ -27,24 +27,25 @@ pub(crate) fn pick_merge(
 /// A keyspace and its oldest runs, newest first, to be drained together.
 ///
 /// Under `pressure` the keyspace with the oldest run drains most of what the buffer may hold, so that each
-/// drain makes one long sorted run instead of many short ones. Without pressure only runs below `through` drain.
+/// drain makes one long sorted run instead of many short ones. Without pressure only runs below `through` their keyspace drain.
 /// A keyspace whose oldest run is busy waits; another one drains meanwhile.
 pub(crate) fn pick_drain<'v>(
     keyspaces: impl Iterator<Item = &'v Arc<Keyspace>>,
     busy: &BTreeSet<(u32, Position)>,
     pressure: bool,
-    through: Position,
+    through: impl Fn(u32) -> Position,
     settings: &TreeSettings,
 ) -> Option<(u32, Vec<Position>)> {
     let can_drain = |keyspace: &Keyspace| {
         keyspace.runs.last().is_some_and(|run| {
             let start = run.span().start;
-            (pressure || start < through) && !busy.contains(&(keyspace.id(), start))
+            (pressure || start < through(keyspace.id())) && !busy.contains(&(keyspace.id(), start))
         })
     };
     let oldest = keyspaces
         .filter(|keyspace| can_drain(keyspace))
         .min_by_key(|keyspace| keyspace.runs.last().map(|run| run.span().start))?;
+    let through = through(oldest.id());
     let enough = drain_bytes(settings.buffer_bytes);
     let mut bytes = 0;
     let mut chosen = Vec::new();

@@ -134,6 +134,11 @@ impl Memtable {
         self.tombstones.current()
     }
 
+    /// The greatest sequence of a range delete; `None` if there is none. One load then, O(1) else.
+    pub(crate) fn newest_range_delete(&self) -> Option<Sequence> {
+        self.tombstones.newest()
+    }
+
     /// All entries in order, for the run that replaces this memtable. Every record is published and no writer is left.
     pub(crate) fn freeze_entries<R: Records + ?Sized>(&self, records: &R) -> SortedEntries {
         let sorted = self.order.sort_all(&self.entries, records);

@@ -11,6 +11,8 @@ use std::sync::{Arc, PoisonError};
 pub(crate) struct RangeDeletes {
     /// Longest first; each more than twice as long as the next.
     lists: Vec<Arc<FragmentList>>,
+    /// The greatest sequence of any.
+    newest: Option<Sequence>,
 }
 
 impl RangeDeletes {
@@ -23,6 +25,16 @@ impl RangeDeletes {
     /// Whether there is none.
     pub(crate) fn is_empty(&self) -> bool {
         self.lists.is_empty()
+    }
+
+    /// The lists, in no order of age.
+    pub(crate) fn lists(&self) -> &[Arc<FragmentList>] {
+        &self.lists
+    }
+
+    /// The greatest sequence of any; `None` if there is none. O(1).
+    pub(crate) fn newest(&self) -> Option<Sequence> {
+        self.newest
     }
 
     /// Those below `before`, in one list. O(n log n), unless they are in one list already.
@@ -44,7 +56,7 @@ impl RangeDeletes {
             newest = Arc::new(FragmentList::merge(&[&last, &newest]));
         }
         lists.push(newest);
-        Self { lists }
+        Self { lists, newest: self.newest.max(Some(span.sequence)) }
     }
 }
 
@@ -80,6 +92,14 @@ impl Tombstones {
             return None;
         }
         self.current.load().newest_covering(key, before)
+    }
+
+    /// The greatest sequence of any.
+    pub(super) fn newest(&self) -> Option<Sequence> {
+        if self.count() == 0 {
+            return None;
+        }
+        self.current.load().newest()
     }
 
     /// All range deletes there are now.

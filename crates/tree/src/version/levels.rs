@@ -66,6 +66,16 @@ impl SortedRun {
         self.tables.iter().filter(move |table| table.overlaps(smallest, largest))
     }
 
+    /// The same, found by a search.
+    pub(crate) fn within<'s>(
+        &'s self,
+        smallest: &[u8],
+        largest: &'s [u8],
+    ) -> impl Iterator<Item = &'s Arc<Table>> {
+        let first = self.first_not_below(smallest);
+        self.tables[first..].iter().take_while(move |table| table.meta().smallest.as_slice() <= largest)
+    }
+
     pub(crate) fn bytes(&self) -> u64 {
         self.tables.iter().map(|table| table.meta().bytes).sum()
     }
@@ -93,6 +103,8 @@ pub(crate) struct Levels {
     pub(crate) deeper: Vec<SortedRun>,
     /// How many tables hold range tombstones.
     range_deletes: usize,
+    /// How many tables came or went since the database was opened.
+    changes: u64,
 }
 
 impl Levels {
@@ -114,6 +126,11 @@ impl Levels {
         self.range_deletes > 0
     }
 
+    /// A number that is another one whenever the tables are others or in other places.
+    pub(crate) fn changes(&self) -> u64 {
+        self.changes
+    }
+
     /// Every table with its level.
     pub(crate) fn tables(&self) -> impl Iterator<Item = (u32, &Arc<Table>)> {
         let level0 = self.level0.iter().flat_map(|run| run.tables.iter().map(|table| (0, table)));
@@ -125,6 +142,7 @@ impl Levels {
 
     /// Adds a table; `run` is its sorted run's number in level 0.
     pub(crate) fn add(&mut self, level: u32, run: u64, table: Arc<Table>) {
+        self.changes += 1;
         self.range_deletes += usize::from(table.meta().range_tombstone_count > 0);
         if level == 0 {
             let index = match self.level0.iter().position(|sorted| sorted.number <= run) {
@@ -149,6 +167,7 @@ impl Levels {
     pub(crate) fn remove(&mut self, file: &str) -> Option<Arc<Table>> {
         for run in self.level0.iter_mut().chain(&mut self.deeper) {
             if let Some(table) = run.remove(file) {
+                self.changes += 1;
                 self.range_deletes -= usize::from(table.meta().range_tombstone_count > 0);
                 self.level0.retain(|run| !run.tables.is_empty());
                 return Some(table);

@@ -9,6 +9,7 @@ use firn_format::manifest::KeyspaceText;
 
 use super::Levels;
 use crate::buffer::Run;
+use crate::compact::reclaim::Looks;
 use crate::compact::seeks::Seeks;
 use crate::log::SegmentMap;
 use crate::memtable::Memtable;
@@ -63,6 +64,8 @@ pub(crate) struct Keyspace {
     pub(crate) drained_through: Position,
     /// Shared by all versions.
     pub(crate) seeks: Arc<Seeks>,
+    /// Shared by all versions.
+    pub(crate) looks: Arc<Looks>,
 }
 
 /// A memtable that takes no more records and is about to become a run.

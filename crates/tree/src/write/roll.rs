@@ -28,6 +28,8 @@ pub(crate) enum Freeze {
     All,
     /// As `Full`, and the roll happens however full the buffer is.
     Forced,
+    /// As `Forced`, and that of this keyspace.
+    Keyspace(u32),
 }
 
 impl Database {
@@ -128,7 +130,8 @@ impl Database {
             } else {
                 let oldest = too_long && slot.memtable_start <= needed_from;
                 let full = slot.memtable.record_bytes() as u64 >= self.settings.memtable_bytes / 2;
-                if freeze == Freeze::All || oldest || full {
+                let asked = freeze == Freeze::All || freeze == Freeze::Keyspace(slot.id());
+                if asked || oldest || full {
                     *slot = Arc::new(frozen(slot, next.base()));
                 }
             }

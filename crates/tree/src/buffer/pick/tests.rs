@@ -85,6 +85,7 @@ fn keyspace(id: u32, runs: Vec<Arc<Run>>) -> Arc<Keyspace> {
         levels: Arc::new(Levels::default()),
         drained_through: Position(0),
         seeks: Arc::default(),
+        looks: Arc::default(),
     })
 }
 
@@ -97,7 +98,7 @@ fn drained(
 ) -> Option<(u32, Vec<u64>)> {
     let settings = TreeSettings { buffer_bytes: 10_000, ..TreeSettings::default() };
     let busy: BTreeSet<_> = busy.iter().map(|(id, start)| (*id, Position(*start))).collect();
-    let picked = pick_drain(keyspaces.iter(), &busy, pressure, Position(through), &settings);
+    let picked = pick_drain(keyspaces.iter(), &busy, pressure, |_| Position(through), &settings);
     picked.map(|(id, starts)| (id, starts.into_iter().map(|start| start.0).collect()))
 }
 
@@ -170,6 +171,6 @@ fn a_keyspace_whose_oldest_run_is_busy_keeps_no_other_from_draining() {
 fn a_buffer_that_may_hold_nothing_drains_run_by_run() {
     let settings = TreeSettings { buffer_bytes: 0, ..TreeSettings::default() };
     let one = [keyspace(1, runs(&[0, 0]))];
-    let picked = pick_drain(one.iter(), &BTreeSet::new(), true, Position(0), &settings);
+    let picked = pick_drain(one.iter(), &BTreeSet::new(), true, |_| Position(0), &settings);
     assert_eq!(picked, Some((1, vec![Position(0)])));
 }

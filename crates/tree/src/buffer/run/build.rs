@@ -108,6 +108,7 @@ impl Parts {
             assert!(max.position() < span.end, "the span ends at {}, behind sequence {max}", span.end);
         }
         let index = PrefixIndex::build(&entries);
+        let newest_range_delete = tombstones.sequence_range().map(|(_, newest)| newest);
         Run {
             common,
             entries,
@@ -120,6 +121,7 @@ impl Parts {
             largest,
             span,
             level,
+            newest_range_delete,
             #[cfg(test)]
             sequence_range,
             live_bytes,

@@ -56,6 +56,7 @@ pub(crate) struct Run {
     pub(super) largest: Vec<u8>,
     pub(super) span: Range<Position>,
     level: u32,
+    newest_range_delete: Option<Sequence>,
     #[cfg(test)]
     sequence_range: Option<(Sequence, Sequence)>,
     pub(super) live_bytes: u64,
@@ -176,6 +177,11 @@ impl Run {
     /// Its range tombstones.
     pub(crate) fn range_tombstones(&self) -> &Arc<FragmentList> {
         &self.tombstones
+    }
+
+    /// The greatest sequence of its range tombstones; `None` if it has none. O(1).
+    pub(crate) fn newest_range_delete(&self) -> Option<Sequence> {
+        self.newest_range_delete
     }
 
     /// Smallest and greatest key with a version here; `None` if it holds range tombstones only, or nothing.

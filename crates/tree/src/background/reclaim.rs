@@ -1,0 +1,138 @@
+//! Removing tables that range tombstones hide, and draining the tombstones that would.
+
+use std::sync::Arc;
+
+use firn_engine::Result;
+use firn_format::Position;
+
+use super::{Busy, Schedule};
+use crate::compact::reclaim::look;
+use crate::database::Database;
+use crate::memtable::Memtable;
+use crate::version::commit::Edit;
+use crate::version::{Keyspace, Table, Version};
+use crate::write::roll::Freeze;
+
+/// Tables that nobody else may choose until this is dropped.
+struct Claimed<'s> {
+    schedule: &'s Schedule,
+    tables: Vec<Arc<Table>>,
+}
+
+impl Drop for Claimed<'_> {
+    fn drop(&mut self) {
+        let mut busy = self.schedule.lock();
+        for table in &self.tables {
+            busy.tables.remove(&table.meta().file);
+        }
+    }
+}
+
+impl Database {
+    /// A keyspace that nobody looks at and that may have tables to remove.
+    pub(super) fn choose_look(&self, busy: &Busy, version: &Version) -> Option<u32> {
+        if busy.held > 0 {
+            return None;
+        }
+        let now = self.clock.now();
+        let is_due = |keyspace: &&Arc<Keyspace>| {
+            !busy.reclaiming.contains(&keyspace.id())
+                && keyspace.looks.is_due(keyspace, now, || self.snapshots.sequences())
+        };
+        version.live().find(is_due).map(|keyspace| keyspace.id())
+    }
+
+    /// Removes the tables of `keyspace` that range tombstones hide from everybody, without reading them; has the buffer
+    /// drained where its range tombstones hide much.
+    ///
+    /// # Errors
+    /// `Retry` when the disk is full: it is tried again in a while.
+    pub(super) fn reclaim(&self, keyspace: u32) -> Result<()> {
+        let version = self.version.load_full();
+        let Ok(state) = version.keyspace(keyspace) else { return Ok(()) };
+        state.looks.begin(state, self.clock.now());
+        // Snapshots after the version: one that is taken later sees every range tombstone of this version's tables.
+        let found = look(state, &self.snapshots.sequences(), self.settings.table_bytes);
+        let mut done = self.remove_tables(keyspace, &found.tables);
+        if found.is_drain_due {
+            done = done.and_then(|all| self.drain_soon(state).map(|()| all));
+        }
+        state.looks.end(found.kept_for);
+        if !matches!(done, Ok(true)) {
+            state.looks.repeat(self.clock.now());
+        }
+        done.map(drop)
+    }
+
+    /// Removes those of `tables` that nobody works on; whether that was all of them that still live.
+    fn remove_tables(&self, keyspace: u32, tables: &[Arc<Table>]) -> Result<bool> {
+        if tables.is_empty() {
+            return Ok(true);
+        }
+        let (claimed, is_all) = self.claim_tables(keyspace, tables);
+        if claimed.tables.is_empty() {
+            return Ok(is_all);
+        }
+        self.commit(Edit {
+            keyspace,
+            removed: claimed.tables.clone(),
+            added: Vec::new(),
+            overwrites: 0.0,
+            moved: Vec::new(),
+            drained: None,
+        })?;
+        self.admission.release();
+        Ok(is_all)
+    }
+
+    /// Claims those of `tables` that live and that nobody works on; whether that is all of them that live.
+    fn claim_tables(&self, keyspace: u32, tables: &[Arc<Table>]) -> (Claimed<'_>, bool) {
+        let mut busy = self.schedule.lock();
+        // Whoever has replaced a table has let it go after that: what is free and in this version is there to remove.
+        let version = self.version.load();
+        let levels = version.keyspace(keyspace).ok().map(|state| &state.levels);
+        let lives = |table: &&Arc<Table>| {
+            levels.is_some_and(|levels| levels.tables().any(|(_, other)| Arc::ptr_eq(other, table)))
+        };
+        let live: Vec<&Arc<Table>> = tables.iter().filter(lives).collect();
+        let is_free = |table: &&Arc<Table>| busy.held == 0 && !busy.tables.contains(&table.meta().file);
+        let free: Vec<Arc<Table>> = live.iter().copied().filter(is_free).map(Arc::clone).collect();
+        busy.tables.extend(free.iter().map(|table| table.meta().file.clone()));
+        let is_all = free.len() == live.len();
+        (Claimed { schedule: &self.schedule, tables: free }, is_all)
+    }
+
+    /// Has everything of the keyspace drained through the newest range tombstone that `state` knows.
+    fn drain_soon(&self, state: &Keyspace) -> Result<()> {
+        let with_deletes = |memtable: &Arc<Memtable>| memtable.newest_range_delete().is_some();
+        let through = if with_deletes(&state.memtable) {
+            self.freeze_memtable(state.id(), &state.memtable)?
+        } else {
+            let frozen = state.frozen.iter().find(|frozen| with_deletes(&frozen.memtable));
+            let run = state.runs.iter().find(|run| run.newest_range_delete().is_some());
+            let frozen = frozen.map(|frozen| frozen.span.end);
+            frozen.or_else(|| run.map(|run| run.span().end)).unwrap_or_default()
+        };
+        let mut busy = self.schedule.lock();
+        let wish = busy.drain_wishes.entry(state.id()).or_default();
+        *wish = through.max(*wish);
+        drop(busy);
+        self.wake_background();
+        Ok(())
+    }
+
+    /// Freezes `memtable` unless it is by now; a position behind all of its records.
+    fn freeze_memtable(&self, keyspace: u32, memtable: &Arc<Memtable>) -> Result<Position> {
+        loop {
+            // Before the version: who rolls meanwhile makes this one's roll do nothing.
+            let base = self.log.active().base();
+            let version = self.version.load();
+            let is_active =
+                version.keyspace(keyspace).is_ok_and(|state| Arc::ptr_eq(&state.memtable, memtable));
+            if !is_active {
+                return Ok(base);
+            }
+            self.roll(base, Freeze::Keyspace(keyspace))?;
+        }
+    }
+}

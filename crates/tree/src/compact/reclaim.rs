@@ -1,0 +1,246 @@
+//! Tables that range tombstones hide go without being read.
+//!
+//! A deletion of a large range leaves the tables below it as they are. Compaction would find out what is dead in them
+//! key by key, where it passes, and on a database at rest it never does. What the manifest and the tombstones say is
+//! enough: a table is *hidden* where newer range tombstones together cover every key from its smallest to its greatest,
+//! for everybody who may read it. Whatever it hid itself is older than it and in its range: the same tombstones hide
+//! that. A table is *spent* that holds range tombstones alone, with nothing older below them. Both go by one edit.
+//!
+//! As long as a hidden table lives, no compaction drops what hides it, since something older lies outside its inputs.
+//! So tables found in one version may go from a later one.
+//!
+//! A tombstone that is still in the buffer can take nothing away: after a crash a replay needs both. Where those of the
+//! buffer hide much, the keyspace is drained through them.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use firn_format::Sequence;
+use firn_format::tombstone::FragmentList;
+
+use crate::memtable::Memtable;
+use crate::version::{Keyspace, Levels, Table};
+
+/// What a look at a keyspace found.
+#[derive(Debug, Default)]
+pub(crate) struct Look {
+    /// Tables to remove: hidden by range tombstones of tables, or spent.
+    pub(crate) tables: Vec<Arc<Table>>,
+    /// Snapshots for which hidden tables stay.
+    pub(crate) kept_for: BTreeSet<Sequence>,
+    /// The buffer's range tombstones hide so much that they should be drained now.
+    pub(crate) is_drain_due: bool,
+}
+
+/// A drain for the sake of what it hides must be worth a table's size divided by this,
+const WORTH_SHARE: u64 = 4;
+
+/// and at least what it writes, divided by this.
+const COST_SHARE: u64 = 4;
+
+/// Looks at the tables and range tombstones of `keyspace`, whose tables have about `table_bytes`; `snapshots` are those
+/// alive, in order, read after the version that `keyspace` is of.
+pub(crate) fn look(keyspace: &Keyspace, snapshots: &[Sequence], table_bytes: u64) -> Look {
+    let levels = &keyspace.levels;
+    let mut found = Look::default();
+    let hidden = Hidden::of(levels, &[], snapshots);
+    found.kept_for = hidden.kept_for;
+    found.tables = hidden.tables;
+    found.tables.extend(spent(levels));
+    let deletes: Vec<_> = memtables(keyspace).map(|memtable| memtable.range_delete_lists()).collect();
+    let mut lists: Vec<&FragmentList> =
+        deletes.iter().flat_map(|deletes| deletes.lists()).map(|list| &**list).collect();
+    lists.extend(keyspace.runs.iter().map(|run| &**run.range_tombstones()));
+    lists.retain(|list| !list.is_empty());
+    if lists.is_empty() {
+        return found;
+    }
+    let hidden = Hidden::of(levels, &lists, snapshots);
+    found.kept_for.extend(hidden.kept_for);
+    let goes = |table: &&Arc<Table>| found.tables.iter().any(|gone| Arc::ptr_eq(gone, table));
+    let worth: u64 = hidden.tables.iter().filter(|table| !goes(table)).map(|table| table.meta().bytes).sum();
+    found.is_drain_due =
+        worth >= table_bytes / WORTH_SHARE && worth >= undrained_bytes(keyspace, &lists) / COST_SHARE;
+    found
+}
+
+/// Those that are not runs yet, newest first.
+fn memtables(keyspace: &Keyspace) -> impl Iterator<Item = &Arc<Memtable>> {
+    std::iter::once(&keyspace.memtable).chain(keyspace.frozen.iter().map(|frozen| &frozen.memtable))
+}
+
+/// About as many bytes as a drain would write. `lists` are the buffer's range tombstones.
+fn undrained_bytes(keyspace: &Keyspace, lists: &[&FragmentList]) -> u64 {
+    let is_hidden = |smallest, largest, end| covers(lists, (smallest, largest), end, Sequence::MAX);
+    let runs = keyspace.runs.iter().filter(|run| {
+        run.keys().is_none_or(|(smallest, largest)| !is_hidden(smallest, largest, run.span().end.sequence()))
+    });
+    let runs: u64 = runs.map(|run| run.live_bytes()).sum();
+    runs + memtables(keyspace).map(|memtable| memtable.record_bytes() as u64).sum::<u64>()
+}
+
+/// Tables that range tombstones hide.
+#[derive(Debug, Default)]
+struct Hidden {
+    /// From everybody.
+    tables: Vec<Arc<Table>>,
+    /// The oldest snapshots that read a table which everybody newer does not.
+    kept_for: BTreeSet<Sequence>,
+}
+
+impl Hidden {
+    /// The tables of `levels` that range tombstones of its tables and of `lists` hide.
+    fn of(levels: &Levels, lists: &[&FragmentList], snapshots: &[Sequence]) -> Self {
+        let mut hidden = Self::default();
+        if lists.is_empty() && !levels.has_range_deletes() {
+            return hidden;
+        }
+        for (_, table) in levels.tables() {
+            let meta = table.meta();
+            let bounds = (meta.smallest.as_slice(), meta.largest.as_slice());
+            let mut above: Vec<&FragmentList> = lists.to_vec();
+            if levels.has_range_deletes() {
+                let tables = levels.sorted_runs().flat_map(|run| run.within(bounds.0, bounds.1));
+                let newer = tables.filter(|other| {
+                    other.meta().range_tombstone_count > 0 && other.meta().sequence_max > meta.sequence_max
+                });
+                above.extend(newer.map(|other| other.reader().tombstones()));
+            }
+            // The oldest of those who see anything of it; what this one sees of tombstones, all others do.
+            let reader = snapshots.iter().find(|snapshot| **snapshot > meta.sequence_min);
+            match reader {
+                None if covers(&above, bounds, meta.sequence_max, Sequence::MAX) => {}
+                Some(reader) if covers(&above, bounds, meta.sequence_max, *reader) => {}
+                Some(reader) if covers(&above, bounds, meta.sequence_max, Sequence::MAX) => {
+                    hidden.kept_for.insert(*reader);
+                    continue;
+                }
+                _ => continue,
+            }
+            hidden.tables.push(Arc::clone(table));
+        }
+        hidden
+    }
+}
+
+/// Whether range tombstones of `lists`, all above the sequence `above` and below `before`, together cover every key
+/// from `bounds.0` to `bounds.1`, both included.
+fn covers<'k>(
+    lists: &[&'k FragmentList],
+    bounds: (&'k [u8], &'k [u8]),
+    above: Sequence,
+    before: Sequence,
+) -> bool {
+    let (mut from, last) = bounds;
+    loop {
+        match lists.iter().filter_map(|list| list.covered_through(from, above, before)).max() {
+            None => return false,
+            Some(end) if end > last => return true,
+            Some(end) => from = end,
+        }
+    }
+}
+
+/// Tables without entries that overlap nothing older: their range tombstones hide nothing, whoever reads.
+fn spent(levels: &Levels) -> Vec<Arc<Table>> {
+    let mut spent = Vec::new();
+    if !levels.has_range_deletes() {
+        return spent;
+    }
+    for (place, run) in levels.sorted_runs().enumerate() {
+        for table in run.tables.iter().filter(|table| table.meta().entry_count == 0) {
+            let meta = table.meta();
+            let mut older = levels.sorted_runs().skip(place + 1);
+            if older.all(|run| run.within(&meta.smallest, &meta.largest).next().is_none()) {
+                spent.push(Arc::clone(table));
+            }
+        }
+    }
+    spent
+}
+
+/// When a keyspace was looked at, and what has to change before it is looked at again.
+#[derive(Debug, Default)]
+pub(crate) struct Looks {
+    seen: Mutex<Seen>,
+}
+
+#[derive(Debug, Default)]
+struct Seen {
+    /// The tables, by [`Levels::changes`].
+    tables: Option<u64>,
+    /// The newest range tombstone of the buffer.
+    newest: Option<Sequence>,
+    /// Snapshots that kept tables from going.
+    kept_for: BTreeSet<Sequence>,
+    /// Before this moment of the engine's clock new range tombstones are no reason to look,
+    rests_until: Duration,
+    /// and before this one nothing is.
+    fails_until: Duration,
+}
+
+/// How long range tombstones may arrive between two looks at them.
+const REST: Duration = Duration::from_secs(1);
+
+impl Looks {
+    /// Whether `keyspace` may have tables to remove that it had not at the last look.
+    pub(crate) fn is_due(
+        &self,
+        keyspace: &Keyspace,
+        now: Duration,
+        snapshots: impl FnOnce() -> Vec<Sequence>,
+    ) -> bool {
+        let newest = newest_in_buffer(keyspace);
+        if newest.is_none() && !keyspace.levels.has_range_deletes() {
+            return false;
+        }
+        let seen = self.lock();
+        if now < seen.fails_until {
+            return false;
+        }
+        if seen.tables != Some(keyspace.levels.changes()) || newest > seen.newest && now >= seen.rests_until {
+            return true;
+        }
+        if seen.kept_for.is_empty() {
+            return false;
+        }
+        let alive = snapshots();
+        seen.kept_for.iter().any(|snapshot| !alive.contains(snapshot))
+    }
+
+    /// `keyspace` is about to be looked at.
+    pub(crate) fn begin(&self, keyspace: &Keyspace, now: Duration) {
+        let mut seen = self.lock();
+        seen.tables = Some(keyspace.levels.changes());
+        let newest = newest_in_buffer(keyspace);
+        if newest > seen.newest {
+            seen.newest = newest;
+            seen.rests_until = now + REST;
+        }
+    }
+
+    /// The last look found that tables must stay for the snapshots `kept_for`.
+    pub(crate) fn end(&self, kept_for: BTreeSet<Sequence>) {
+        self.lock().kept_for = kept_for;
+    }
+
+    /// What the last look found could not all be done: it is to be repeated in a while.
+    pub(crate) fn repeat(&self, now: Duration) {
+        let mut seen = self.lock();
+        (seen.tables, seen.fails_until) = (None, now + REST);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Seen> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The greatest sequence of a range tombstone that is in no table yet.
+fn newest_in_buffer(keyspace: &Keyspace) -> Option<Sequence> {
+    let runs = keyspace.runs.iter().map(|run| run.newest_range_delete()).max().flatten();
+    runs.max(memtables(keyspace).map(|memtable| memtable.newest_range_delete()).max().flatten())
+}
+
+#[cfg(test)]
+mod tests;
