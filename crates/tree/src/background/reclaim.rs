@@ -136,3 +136,6 @@ impl Database {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -26,3 +26,4 @@ mod executors;
 mod unmapped;
 mod scans;
 mod session_order;
+mod reclaim;

@@ -1,0 +1,113 @@
+//! What is not removed yet: tables that somebody works on, and everything while background work is held.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use firn_engine::{Batch, KEYSPACE_DEFAULT, Outcome, Semantics, Session, WriteOptions};
+use firn_storage::place::Memory;
+use firn_storage::{Clock, ManualClock, Storage};
+
+use crate::database::Database;
+use crate::session::TreeSession;
+use crate::settings::{Background, TreeOptions, TreeSettings};
+
+/// A database with several tables, all under one range tombstone of a table, and its clock.
+fn hidden_tables() -> (Arc<Database>, Arc<ManualClock>) {
+    let clock = Arc::new(ManualClock::new(1_000_000));
+    let options = TreeOptions {
+        storage: Arc::new(Memory::new()) as Arc<dyn Storage>,
+        settings: TreeSettings {
+            segment_bytes: 4 << 20,
+            table_bytes: 64 << 10,
+            block_bytes: 1024,
+            ..TreeSettings::default()
+        },
+        semantics: Semantics::new(),
+        clock: Arc::clone(&clock) as Arc<dyn Clock>,
+        background: Background::Manual,
+        executor: None,
+        seed: 7,
+        create: true,
+        read_only: false,
+    };
+    let (database, _lock) = crate::open::open(&options).expect("opens");
+    let mut session = TreeSession::new(Arc::clone(&database));
+    session.set_inline(true);
+    for number in 0..4000_u32 {
+        let outcome = session
+            .put(KEYSPACE_DEFAULT, &number.to_be_bytes(), &[7; 1000], WriteOptions::default())
+            .expect("written");
+        assert!(matches!(outcome, Outcome::Done(_)));
+    }
+    drain(&database);
+    while database.step().expect("works") {}
+    let mut batch = Batch::new();
+    batch.delete_range(KEYSPACE_DEFAULT, &[], &[9]);
+    let outcome = session.write(&batch, WriteOptions::default()).expect("written");
+    assert!(matches!(outcome, Outcome::Done(_)));
+    drain(&database);
+    (database, clock)
+}
+
+/// Until all that was written is in tables, and no further.
+fn drain(database: &Database) {
+    let through = database.freeze_through().expect("frozen");
+    database.drain_through(through).expect("drained");
+}
+
+/// Names of the tables with entries.
+fn full_tables(database: &Database) -> Vec<String> {
+    let version = database.version.load();
+    let levels = &version.keyspace(KEYSPACE_DEFAULT.0).expect("is there").levels;
+    let full = levels.tables().filter(|(_, table)| table.meta().entry_count > 0);
+    full.map(|(_, table)| table.meta().file.clone()).collect()
+}
+
+#[test]
+fn tables_that_somebody_works_on_stay_until_he_is_done() {
+    let (database, clock) = hidden_tables();
+    let all = full_tables(&database);
+    assert!(all.len() > 3, "{all:?}");
+    let (busy, free) = all.split_at(2);
+    database.schedule.lock().tables.extend(busy.iter().cloned());
+    assert!(database.step().unwrap());
+    assert_eq!(full_tables(&database), busy, "{free:?} are gone");
+    assert_eq!(database.schedule.lock().tables.len(), 2, "what was claimed is free again");
+    database.schedule.lock().tables.clear();
+    clock.advance(Duration::from_secs(1));
+    while database.step().unwrap() {}
+    let version = database.version.load();
+    assert_eq!(version.keyspace(KEYSPACE_DEFAULT.0).unwrap().levels.tables().count(), 0);
+    assert_eq!(database.stats().compaction_read_bytes_total, 0, "nothing is read");
+}
+
+#[test]
+fn nothing_goes_while_background_work_is_held() {
+    let (database, _clock) = hidden_tables();
+    let all = full_tables(&database);
+    let held = database.hold_background();
+    let version = database.version.load_full();
+    let tables: Vec<_> = version.keyspace(KEYSPACE_DEFAULT.0).unwrap().levels.tables().collect();
+    let tables: Vec<_> = tables.into_iter().map(|(_, table)| Arc::clone(table)).collect();
+    assert!(!database.remove_tables(KEYSPACE_DEFAULT.0, &tables).unwrap());
+    while database.step().unwrap() {}
+    assert_eq!(full_tables(&database), all);
+    drop(held);
+    while database.step().unwrap() {}
+    assert_eq!(full_tables(&database), [""; 0]);
+}
+
+#[test]
+fn a_table_that_was_replaced_meanwhile_is_left_alone() {
+    let (database, _clock) = hidden_tables();
+    let version = database.version.load_full();
+    let tables: Vec<_> = version.keyspace(KEYSPACE_DEFAULT.0).unwrap().levels.tables().collect();
+    let tables: Vec<_> = tables.into_iter().map(|(_, table)| Arc::clone(table)).collect();
+    assert!(database.remove_tables(KEYSPACE_DEFAULT.0, &tables[..2]).unwrap());
+    // The manifest would refuse to remove one twice.
+    assert!(database.remove_tables(KEYSPACE_DEFAULT.0, &tables[..3]).unwrap());
+    assert_eq!(
+        database.version.load().keyspace(KEYSPACE_DEFAULT.0).unwrap().levels.tables().count(),
+        tables.len() - 3
+    );
+}
