@@ -19,7 +19,9 @@ fn key(number: u32) -> Vec<u8> {
 
 /// Writes records of 1 KiB into tables and lets what there is to do be done.
 fn load(tree: &Tree, session: &mut Blocking, numbers: std::ops::Range<u32>) {
-    numbers.for_each(|number| drop(put(session, &key(number), &[7; 1000])));
+    for number in numbers {
+        put(session, &key(number), &[7; 1000]);
+    }
     tree.flush().unwrap();
     settle(tree);
 }
@@ -171,7 +173,9 @@ fn background_threads_do_it_soon() {
     let clock = Arc::new(SystemClock::new());
     let tree = Tree::open(TreeOptions { storage, clock, background: threads(), ..world.options() }).unwrap();
     let mut session = session(&tree);
-    (0..20_000).for_each(|number| drop(put(&mut session, &key(number), &[7; 1000])));
+    for number in 0..20_000 {
+        put(&mut session, &key(number), &[7; 1000]);
+    }
     tree.flush().unwrap();
     delete(&tree, 0, 30_000);
     for _ in 0..600 {
