@@ -33,6 +33,17 @@ pub struct Fragment<'a> {
     pub newest: Sequence,
 }
 
+/// A stretch of keys, of which none or all are covered, and all alike.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stretch<'a> {
+    /// Its first key.
+    pub start: &'a [u8],
+    /// The first key after it; `None` if it goes on for ever.
+    pub end: Option<&'a [u8]>,
+    /// Newest covering sequence among those asked for.
+    pub newest: Option<Sequence>,
+}
+
 /// A canonical set of range tombstones with a search structure over it.
 ///
 /// Immutable; built in O(n log n). Empty lists allocate nothing.
@@ -183,6 +194,19 @@ impl FragmentList {
         Some(Fragment { start: self.bound(fragment), end: self.bound(fragment + 1), newest })
     }
 
+    /// What [`newest_covering`](Self::newest_covering) answers for `key`, and keys around it for which it answers the
+    /// same.
+    pub fn stretch_around(&self, key: &[u8], before: Sequence) -> Stretch<'_> {
+        let after = self.bounds_through(key);
+        let start = after.checked_sub(1).map_or(&[][..], |before| self.bound(before));
+        let end = (after < self.key_ends.len()).then(|| self.bound(after));
+        let newest = match after.checked_sub(1) {
+            Some(fragment) if end.is_some() => self.newest_of(fragment, before),
+            _ => None,
+        };
+        Stretch { start, end, newest }
+    }
+
     /// The end of the stretch of keys, `key` the first of them, each of which something below `before` and above
     /// `above` covers; `None` if nothing such covers `key`. O(log n) for each fragment of the stretch.
     pub fn covered_through(&self, key: &[u8], above: Sequence, before: Sequence) -> Option<&[u8]> {
@@ -277,6 +301,12 @@ impl FragmentList {
 
     /// The fragment in which `key` lies; `None` outside all spans.
     fn fragment_of(&self, key: &[u8]) -> Option<usize> {
+        let after = self.bounds_through(key);
+        (after > 0 && after < self.key_ends.len()).then(|| after - 1)
+    }
+
+    /// How many boundaries are not after `key`.
+    fn bounds_through(&self, key: &[u8]) -> usize {
         let Range { start: mut low, end: mut high } = 0..self.key_ends.len();
         while low < high {
             let middle = low + (high - low) / 2;
@@ -286,8 +316,7 @@ impl FragmentList {
                 high = middle;
             }
         }
-        // `low` boundaries are <= key.
-        (low > 0 && low < self.key_ends.len()).then(|| low - 1)
+        low
     }
 
     fn newest_of(&self, fragment: usize, before: Sequence) -> Option<Sequence> {

@@ -27,4 +27,4 @@ mod thin;
 #[cfg(test)]
 mod tests;
 
-pub use list::{Fragment, FragmentList, Span};
+pub use list::{Fragment, FragmentList, Span, Stretch};

@@ -197,3 +197,24 @@ fn a_covered_stretch_ends_where_the_first_key_is_not() {
         }
     }
 }
+
+#[test]
+fn the_keys_of_a_stretch_are_covered_alike() {
+    for seed in 0..200 {
+        let mut random = Random(seed);
+        let count = random.below(8);
+        let spans = random_spans(&mut random, count);
+        let list = list(&spans);
+        for key in probes() {
+            let before = random.below(22);
+            let stretch = list.stretch_around(&key, Sequence(before));
+            let holds = |key: &[u8]| stretch.start <= key && stretch.end.is_none_or(|end| key < end);
+            assert!(holds(&key), "seed {seed} {spans:?} {key:?} {stretch:?}");
+            for probe in probes().iter().filter(|probe| holds(probe)) {
+                assert_eq!(naive(&spans, probe, before), stretch.newest, "seed {seed} {spans:?} {key:?}");
+            }
+        }
+    }
+    let whole = Stretch { start: &[], end: None, newest: None };
+    assert_eq!(FragmentList::new().stretch_around(b"k", Sequence::MAX), whole);
+}

@@ -13,7 +13,7 @@ use firn_jobs::{Cursor, MergeCursor};
 
 use super::resolve::{Hit, Now, Resolution, Resolved};
 use super::source::{Source, sources};
-use super::tombstones::{Tombstones, covering};
+use super::tombstones::Covers;
 use crate::database::Database;
 use crate::error::from_storage;
 use crate::version::{Keyspace, Version};
@@ -101,8 +101,7 @@ impl Scan for TreeScan {
 struct Walk {
     shared: Arc<Database>,
     cursor: MergeCursor<Source>,
-    /// Places that hold range tombstones.
-    tombstones: Vec<Tombstones>,
+    tombstones: Covers,
     keyspace: Arc<Keyspace>,
     _version: Arc<Version>,
     before: Sequence,
@@ -141,7 +140,7 @@ impl Walk {
         Ok(Self {
             shared,
             cursor: MergeCursor::new(sources),
-            tombstones,
+            tombstones: Covers::new(tombstones, before),
             keyspace,
             _version: version,
             before,
@@ -208,7 +207,7 @@ impl Walk {
         self.key.extend_from_slice(entry.key);
         let operator = self.keyspace.definition.merge_operator.as_deref();
         let mut resolution = Resolution::new(&self.key, Now(&self.shared), operator);
-        resolution.cover(covering(&self.tombstones, &self.key, self.before));
+        resolution.cover(self.tombstones.newest(&self.key));
         let mut resolved = Resolved::Older;
         while let Some(entry) = self.cursor.entry().filter(|entry| entry.key == self.key.as_slice()) {
             if resolved == Resolved::Older && entry.sequence < self.before {
@@ -246,7 +245,7 @@ impl Walk {
         }
         let operator = self.keyspace.definition.merge_operator.as_deref();
         let mut resolution = Resolution::new(&self.key, Now(&self.shared), operator);
-        resolution.cover(covering(&self.tombstones, &self.key, self.before));
+        resolution.cover(self.tombstones.newest(&self.key));
         let mut resolved = Resolved::Older;
         for held in self.versions.iter().rev() {
             if resolved == Resolved::Older {

@@ -8,10 +8,10 @@ use firn_engine::{
     Batch, Engine, KEYSPACE_DEFAULT, KeyspaceSettings, Ordered, ReadAt, ScanRange, WriteOptions,
 };
 use firn_storage::place::Crash;
-use firn_storage::{Storage, SystemClock};
-use firn_tree::{Tree, TreeOptions, TreeSettings};
+use firn_storage::{Clock, Storage, SystemClock};
+use firn_tree::{Tree, TreeSettings};
 
-use crate::world::{World, get, put, rows, session, settle, threads, tiny};
+use crate::world::{World, get, put, rows, session, settle, tiny};
 
 fn key(number: u32) -> Vec<u8> {
     number.to_be_bytes().to_vec()
@@ -170,8 +170,8 @@ fn other_keyspaces_are_left_alone() {
 fn background_threads_do_it_soon() {
     let world = World::new(tiny());
     let storage = Arc::new(world.storage.clone()) as Arc<dyn Storage>;
-    let clock = Arc::new(SystemClock::new());
-    let tree = Tree::open(TreeOptions { storage, clock, background: threads(), ..world.options() }).unwrap();
+    let clock = SystemClock::new();
+    let tree = world.open_timed(storage);
     let mut session = session(&tree);
     for number in 0..20_000 {
         put(&mut session, &key(number), &[7; 1000]);
@@ -182,7 +182,7 @@ fn background_threads_do_it_soon() {
         if table_bytes(&world) == 0 {
             return;
         }
-        std::thread::sleep(Duration::from_millis(100));
+        clock.sleep(Duration::from_millis(100));
     }
     panic!("{} bytes of tables are left after a minute: {:?}", table_bytes(&world), tree.stats());
 }
