@@ -1,5 +1,7 @@
 //! What the server does not let a connection do to it.
 
+#![expect(clippy::disallowed_methods, reason = "the servers run in real time")]
+
 use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};

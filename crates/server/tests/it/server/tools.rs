@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::process::{Command, Stdio};
 
-use crate::client::Served;
+use super::super::client::Served;
 
 #[test]
 fn redis_cli_is_served() {
