@@ -131,10 +131,7 @@ impl Server {
     /// # Errors
     /// The first failure of a worker.
     pub fn wait(&self) -> io::Result<()> {
-        let panicked = self.threads.join_all();
-        if let Some(name) = panicked.first() {
-            return Err(io::Error::other(format!("thread {name} panicked")));
-        }
+        self.threads.join_all();
         self.failure.lock().unwrap_or_else(PoisonError::into_inner).take().map_or(Ok(()), Err)
     }
 

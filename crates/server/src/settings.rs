@@ -28,8 +28,8 @@ pub struct ServeSettings {
     /// Bytes of replies and messages that were not read by their client, above which a message closes the connection.
     /// Default 32 MiB.
     pub output_bytes_max: usize,
-    /// Milliseconds after which a connection that says nothing, and waits for nothing, is closed; 0 = never. Default 0.
-    pub idle_ms_max: u64,
+    /// Seconds after which a connection that says nothing, and waits for nothing, is closed; 0 = never. Default 0.
+    pub idle_s_max: u64,
     /// Seconds after which the system asks a silent connection's other side whether it is there; 0 = never. Default 300.
     pub keepalive_s: u32,
     /// Whether connections from other machines are refused while the default user has no password. Default yes.
@@ -73,7 +73,7 @@ impl Default for ServeSettings {
             unread_bytes_max: 1 << 20,
             argument_bytes_max: 512 << 20,
             output_bytes_max: 32 << 20,
-            idle_ms_max: 0,
+            idle_s_max: 0,
             keepalive_s: 300,
             is_protected: true,
             password: None,

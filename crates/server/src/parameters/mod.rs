@@ -65,6 +65,8 @@ impl Parameters {
             ("io-threads", settings.threads.to_string()),
             ("maxclients", settings.clients_max.to_string()),
             ("client-query-buffer-limit", settings.request_bytes_max.to_string()),
+            ("proto-max-bulk-len", settings.argument_bytes_max.to_string()),
+            ("timeout", settings.idle_s_max.to_string()),
         ];
         values.extend(started_with.map(|(name, value)| (name, value.into_bytes())));
         let parameters = Self {

@@ -134,11 +134,16 @@ fn what_the_server_was_started_with_is_told() {
         let expected = Value::Array(vec![bulk(name), bulk(value)]);
         assert_eq!(client.say(&format!("CONFIG GET {name}")), expected, "{name}");
     }
-    let Value::Error(text) = client.say("CONFIG SET requirepass secret") else {
-        panic!("nobody would ask for it")
-    };
-    assert!(text.contains("there are no passwords yet"), "{text}");
-    assert_eq!(client.call(&["CONFIG", "SET", "requirepass", ""]), ok());
+    let other = &mut served.connect();
+    assert_eq!(client.say("CONFIG SET requirepass secret"), ok());
+    assert_eq!(served.connect().say("GET k"), error("NOAUTH Authentication required."));
+    assert_eq!(
+        other.say("AUTH wrong"),
+        error("WRONGPASS invalid username-password pair or user is disabled.")
+    );
+    assert_eq!(other.say("AUTH secret"), ok());
+    assert_eq!(other.call(&["CONFIG", "SET", "requirepass", ""]), ok());
+    assert_eq!(served.connect().say("GET k"), Value::Null);
 }
 
 #[test]
