@@ -131,6 +131,7 @@ impl Server {
     /// # Errors
     /// The first failure of a worker.
     pub fn wait(&self) -> io::Result<()> {
+        // Whoever panicked has said so in its `WorkerEnd`.
         self.threads.join_all();
         self.failure.lock().unwrap_or_else(PoisonError::into_inner).take().map_or(Ok(()), Err)
     }

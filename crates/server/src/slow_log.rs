@@ -127,6 +127,9 @@ mod tests {
         let hidden = "(redacted)";
         assert_eq!(kept("AUTH u p"), ["AUTH", hidden, hidden]);
         assert_eq!(kept("HELLO 3 AUTH u p SETNAME n")[2..], ["AUTH", hidden, hidden, "SETNAME", "n"]);
+        // A name that reads like the word before a password does not hide the password's place.
+        assert_eq!(kept("HELLO 3 SETNAME auth AUTH u p")[5..], [hidden, hidden]);
+        assert_eq!(kept("MIGRATE h 1 auth 0 1 AUTH p")[7..], [hidden]);
         assert_eq!(kept("ACL SETUSER u on >p"), ["ACL", "SETUSER", hidden, hidden, hidden]);
         assert_eq!(
             kept("CONFIG SET timeout 5 requirepass p"),

@@ -146,11 +146,13 @@ pub(crate) fn secret_arguments(command: &'static Command, arguments: Arguments<'
         ACL_SETUSER => (2..count).collect(),
         HELLO => after(1, "auth", 2),
         MIGRATE => [after(1, "auth", 1), after(1, "auth2", 2)].concat(),
-        CONFIG_SET => (2..count.saturating_sub(1))
-            .step_by(2)
-            .filter(|index| ["requirepass", "masterauth", "masteruser"].iter().any(|name| is(*index, name)))
-            .map(|index| index + 1)
-            .collect(),
+        // All that follows the first of these: what it is depends on names that stand between.
+        CONFIG_SET => {
+            let is_secret = |index: &usize| {
+                ["requirepass", "masterauth", "masteruser"].iter().any(|name| is(*index, name))
+            };
+            (2..count).find(is_secret).map_or_else(Vec::new, |index| (index + 1..count).collect())
+        }
         _ => Vec::new(),
     }
 }
