@@ -1,5 +1,6 @@
 //! One thread's share of the connections.
 
+mod mailbox;
 mod waiting;
 mod survey;
 mod clients;
@@ -12,7 +13,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::os::fd::AsRawFd;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::task::Waker;
 use std::time::Duration;
 
@@ -25,7 +26,7 @@ use crate::execute::{unsubscribe_all, unwatch};
 use crate::key_counts::{self, KeyCounts};
 use crate::latency::Latency;
 use crate::monitors::Monitors;
-use crate::net::{Alarm, Event, Sent, Sockets, keep_alive};
+use crate::net::{Event, Sent, Sockets, keep_alive};
 use crate::observers::Observers;
 use crate::parameters::Parameters;
 use crate::pause::Pause;
@@ -40,6 +41,7 @@ use crate::subscriptions::{Addressee, Published, Subscriptions, Topic};
 use crate::task::Tasks;
 
 pub(crate) use clients::{ClientFilter, ClientKind};
+pub(crate) use mailbox::{Mailbox, Message};
 pub(crate) use survey::Question;
 
 /// What all workers of a server share.
@@ -104,50 +106,6 @@ const DUTY: u32 = 0;
 
 /// Number of the task that counts keys.
 const COUNTING: u32 = 1;
-
-/// How others reach a worker.
-#[derive(Debug)]
-pub(crate) struct Mailbox {
-    messages: Mutex<Vec<Message>>,
-    alarm: Arc<Alarm>,
-    /// Connections that the worker has or will get.
-    pub(crate) client_count: AtomicUsize,
-}
-
-/// What a worker is told.
-#[derive(Debug)]
-pub(crate) enum Message {
-    /// Serve this connection, which has this number for people.
-    Serve { stream: TcpStream, number: u64 },
-    /// A key that this client waits for has changed.
-    Look { id: u32, number: u64 },
-    /// A message for clients of this worker.
-    Publish { message: Arc<Published>, addressees: Vec<Addressee> },
-    /// Answer for your clients.
-    Ask(Question),
-    /// Run this task: what it waits for may be there.
-    Wake { task: u32 },
-    /// Show this to the clients that are shown every command.
-    Show(Arc<[u8]>),
-    /// End: close every connection.
-    Stop,
-}
-
-impl Mailbox {
-    pub(crate) fn new() -> io::Result<Self> {
-        let alarm = Alarm::new()?;
-        Ok(Self { messages: Mutex::default(), alarm, client_count: AtomicUsize::new(0) })
-    }
-
-    pub(crate) fn send(&self, message: Message) {
-        self.messages.lock().unwrap_or_else(PoisonError::into_inner).push(message);
-        self.alarm.ring();
-    }
-
-    pub(crate) fn take(&self) -> Vec<Message> {
-        std::mem::take(&mut *self.messages.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-}
 
 /// A thread with its sockets, its session of the engine and its tasks.
 pub(crate) struct Worker {

@@ -1,5 +1,6 @@
 //! A server in this process, spoken to through its socket: what concerns sockets by each network.
 
+#![expect(clippy::disallowed_methods, reason = "tests wait for a server, by the machine's clock")]
 #![expect(clippy::duplicate_mod, reason = "each network has its tests")]
 
 mod epoll;

@@ -87,7 +87,7 @@ fn an_element_is_popped_once_and_in_order() {
 /// another moment they are mostly not.
 #[test]
 fn drawn_histories_are_judged_rightly() {
-    let seed = fastrand::u64(..);
+    let seed = 1;
     let mut rng = fastrand::Rng::with_seed(seed);
     let mut noticed = 0;
     for _ in 0..200 {

@@ -1,0 +1,54 @@
+//! How others reach a worker.
+
+use std::io;
+use std::net::TcpStream;
+use std::sync::atomic::AtomicUsize;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::Question;
+use crate::net::Alarm;
+use crate::subscriptions::{Addressee, Published};
+
+/// How others reach a worker.
+#[derive(Debug)]
+pub(crate) struct Mailbox {
+    messages: Mutex<Vec<Message>>,
+    pub(super) alarm: Arc<Alarm>,
+    /// Connections that the worker has or will get.
+    pub(crate) client_count: AtomicUsize,
+}
+
+/// What a worker is told.
+#[derive(Debug)]
+pub(crate) enum Message {
+    /// Serve this connection, which has this number for people.
+    Serve { stream: TcpStream, number: u64 },
+    /// A key that this client waits for has changed.
+    Look { id: u32, number: u64 },
+    /// A message for clients of this worker.
+    Publish { message: Arc<Published>, addressees: Vec<Addressee> },
+    /// Answer for your clients.
+    Ask(Question),
+    /// Run this task: what it waits for may be there.
+    Wake { task: u32 },
+    /// Show this to the clients that are shown every command.
+    Show(Arc<[u8]>),
+    /// End: close every connection.
+    Stop,
+}
+
+impl Mailbox {
+    pub(crate) fn new() -> io::Result<Self> {
+        let alarm = Alarm::new()?;
+        Ok(Self { messages: Mutex::default(), alarm, client_count: AtomicUsize::new(0) })
+    }
+
+    pub(crate) fn send(&self, message: Message) {
+        self.messages.lock().unwrap_or_else(PoisonError::into_inner).push(message);
+        self.alarm.ring();
+    }
+
+    pub(crate) fn take(&self) -> Vec<Message> {
+        std::mem::take(&mut *self.messages.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
