@@ -127,7 +127,18 @@ impl Blocking {
     ///
     /// Who holds locks must not ask for more: it would wait for itself.
     pub fn lock(&mut self, keys: &[(KeyspaceId, &[u8])]) -> Result<KeyLocks> {
-        match self.session.lock(keys) {
+        let outcome = self.session.lock(keys);
+        self.locked(outcome)
+    }
+
+    /// Locks every key until the answer is dropped; otherwise as [`lock`](Self::lock).
+    pub fn lock_all(&mut self) -> Result<KeyLocks> {
+        let outcome = self.session.lock_all();
+        self.locked(outcome)
+    }
+
+    fn locked(&mut self, outcome: Outcome<KeyLocks>) -> Result<KeyLocks> {
+        match outcome {
             Outcome::Done(locks) => Ok(locks),
             Outcome::Pending(ticket) => match self.wait_for(ticket)? {
                 Completion::Locked(locks) => Ok(locks),

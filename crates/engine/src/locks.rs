@@ -50,6 +50,7 @@ pub struct KeyLocks {
 enum Stripes {
     One(u32),
     Many(Vec<u32>),
+    All,
 }
 
 impl Stripes {
@@ -57,6 +58,7 @@ impl Stripes {
         match self {
             Stripes::One(stripe) => (index == 0).then_some(*stripe),
             Stripes::Many(stripes) => stripes.get(index).copied(),
+            Stripes::All => u32::try_from(index).ok().filter(|stripe| *stripe < STRIPE_COUNT),
         }
     }
 }
@@ -86,7 +88,24 @@ impl LockTable {
         session: &CompletionSender,
         ticket: impl FnOnce() -> Ticket,
     ) -> Outcome<KeyLocks> {
-        let stripes = stripes_of(hashes);
+        self.lock_stripes(stripes_of(hashes), session, ticket)
+    }
+
+    /// Locks every key there is or could be; otherwise as [`lock`](Self::lock). Takes each stripe once.
+    pub fn lock_all(
+        self: &Arc<Self>,
+        session: &CompletionSender,
+        ticket: impl FnOnce() -> Ticket,
+    ) -> Outcome<KeyLocks> {
+        self.lock_stripes(Stripes::All, session, ticket)
+    }
+
+    fn lock_stripes(
+        self: &Arc<Self>,
+        stripes: Stripes,
+        session: &CompletionSender,
+        ticket: impl FnOnce() -> Ticket,
+    ) -> Outcome<KeyLocks> {
         let mut held = 0;
         while let Some(stripe) = stripes.get(held) {
             if self.stripe(stripe).compare_exchange(FREE, HELD, Ordering::Acquire, Ordering::Relaxed).is_err()

@@ -185,6 +185,12 @@ pub trait Session: Send {
     /// Pending while somebody else holds one of them; completes as [`Completion::Locked`].
     fn lock(&mut self, keys: &[(KeyspaceId, &[u8])]) -> Outcome<KeyLocks>;
 
+    /// Locks every key of every keyspace, those that are not there too; otherwise as [`lock`](Self::lock).
+    ///
+    /// For who cannot name what it will read and write. Everybody else who asks waits meanwhile, and who asks at the same
+    /// time never waits for each other. Costs as much as locking some ten thousand keys.
+    fn lock_all(&mut self) -> Outcome<KeyLocks>;
+
     /// Opens a scan; `Invalid` if the engine is not ordered.
     fn scan(&mut self, at: ReadAt<'_>, keyspace: KeyspaceId, range: ScanRange) -> Result<Box<dyn Scan>>;
 

@@ -54,9 +54,14 @@ impl CompletionSender {
     }
 }
 
+/// Locks these hashes, or everything if there are none.
 fn lock(table: &Arc<LockTable>, hashes: &[u64]) -> KeyLocks {
     let session = CompletionSender::default();
-    match table.lock(hashes.iter().copied(), &session, || Ticket(7)) {
+    let outcome = match hashes.is_empty() {
+        true => table.lock_all(&session, || Ticket(7)),
+        false => table.lock(hashes.iter().copied(), &session, || Ticket(7)),
+    };
+    match outcome {
         Outcome::Done(locks) => locks,
         Outcome::Pending(ticket) => {
             assert_eq!(ticket, Ticket(7));
@@ -85,7 +90,7 @@ impl Guarded {
 
     fn add(&self, hashes: &[u64]) {
         let _locks = lock(&self.table, hashes);
-        for hash in hashes {
+        for hash in if hashes.is_empty() { &[0, 1] } else { hashes } {
             let number = &self.numbers[*hash as usize];
             number.store(number.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
         }
@@ -135,6 +140,11 @@ fn two_on_two_keys() {
 #[test]
 fn one_of_two_keys_is_taken_in_between() {
     check(3, &[&[0, 1], &[1], &[0, 1]], [2, 3]);
+}
+
+#[test]
+fn one_wants_everything() {
+    check(3, &[&[], &[1], &[1, 0]], [2, 3]);
 }
 
 #[test]

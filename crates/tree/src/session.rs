@@ -316,6 +316,10 @@ impl Session for TreeSession {
         self.shared.locks.lock(keys.iter().map(hash), &self.queue.sender(), || tickets.next())
     }
 
+    fn lock_all(&mut self) -> Outcome<KeyLocks> {
+        self.shared.locks.lock_all(&self.queue.sender(), || self.tickets.next())
+    }
+
     fn scan(&mut self, at: ReadAt<'_>, keyspace: KeyspaceId, range: ScanRange) -> Result<Box<dyn Scan>> {
         let version = self.shared.version.load_full();
         let before = point(&self.shared, &version, at);

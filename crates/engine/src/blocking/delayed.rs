@@ -66,6 +66,11 @@ impl Delayed {
         self.held.queue.lock().unwrap().push_back((ticket, completion));
         Ok(Outcome::Pending(ticket))
     }
+
+    fn hold_locks(&mut self, locked: Outcome<KeyLocks>) -> Outcome<KeyLocks> {
+        let locks = locked.done().expect("nobody else locks");
+        self.hold(Completion::Locked(locks)).expect("it is held")
+    }
 }
 
 impl Session for Delayed {
@@ -151,11 +156,12 @@ impl Session for Delayed {
         let locked =
             LockTable::new()
                 .lock(keys.iter().map(|(keyspace, _)| u64::from(keyspace.0)), &sender, || Ticket(0));
-        let locks = locked.done().expect("nobody else locks");
-        self.tickets += 1;
-        let ticket = Ticket(self.tickets);
-        self.held.queue.lock().unwrap().push_back((ticket, Completion::Locked(locks)));
-        Outcome::Pending(ticket)
+        self.hold_locks(locked)
+    }
+
+    fn lock_all(&mut self) -> Outcome<KeyLocks> {
+        let locked = LockTable::new().lock_all(&self.queue.sender(), || Ticket(0));
+        self.hold_locks(locked)
     }
 
     fn scan(&mut self, _: ReadAt<'_>, _: KeyspaceId, _: ScanRange) -> Result<Box<dyn Scan>> {

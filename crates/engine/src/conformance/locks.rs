@@ -3,7 +3,7 @@
 use super::Check;
 use super::database::{Database, key};
 use crate::blocking::Blocking;
-use crate::{Completion, KeyLocks, KeyspaceId, Outcome, ReadAt, Ticket, WriteOptions};
+use crate::{Completion, KeyLocks, KeyspaceId, KeyspaceSettings, Outcome, ReadAt, Ticket, WriteOptions};
 
 pub(super) const CHECKS: &[Check] = &[
     ("locks::a key is locked once at a time", false, one_holder),
@@ -14,6 +14,8 @@ pub(super) const CHECKS: &[Check] = &[
     ("locks::what a dropped session held or waited for is free", false, dropped_sessions),
     ("locks::a counter of four threads under locks is exact", false, exact_counter),
     ("locks::keys in any order never wait for each other", false, no_deadlock),
+    ("locks::who locks everything keeps everybody out", false, everything),
+    ("locks::who locks everything and who locks keys never wait for each other", false, everything_at_times),
 ];
 
 const O: WriteOptions = WriteOptions { durability: None, expires_at_ms: 0 };
@@ -174,4 +176,48 @@ fn no_deadlock(database: &mut Database) {
     let total = (0..accounts)
         .fold(0_u64, |total, index| total.wrapping_add(number(database.db(), keyspace, &key(index))));
     assert_eq!(total, 0, "what left one account came to another");
+}
+
+fn everything(database: &mut Database) {
+    let other = database.engine().create_keyspace("other", KeyspaceSettings::default()).expect("a keyspace");
+    let (mut first, mut second) = (database.session(), database.session());
+    let held = at_once(&mut first, &[(database.keyspace, b"key")]);
+    let Outcome::Pending(all) = second.session().lock_all() else { panic!("a key is locked") };
+    assert!(arrived(&mut second, all).is_none(), "a key is locked");
+    drop(held);
+    let locks = arrived(&mut second, all).expect("nobody holds any");
+    let tickets: Vec<Ticket> = [database.keyspace, other]
+        .into_iter()
+        .flat_map(|keyspace| (0..8).map(move |index| (keyspace, key(index))))
+        .map(|(keyspace, name)| later(&mut first, &[(keyspace, &name[..])]))
+        .collect();
+    drop(locks);
+    for ticket in tickets {
+        drop(first.wait_for(ticket).expect("wait_for"));
+    }
+    drop(second.lock_all().expect("nobody holds any"));
+}
+
+fn everything_at_times(database: &mut Database) {
+    let keyspace = database.keyspace;
+    let (threads, rounds) = (4, 100);
+    std::thread::scope(|scope| {
+        for thread in 0..threads {
+            let mut session = database.session();
+            scope.spawn(move || {
+                for round in 0..rounds {
+                    let names = [key(0), key(round % 3)];
+                    let keys = names.each_ref().map(|name| (keyspace, &name[..]));
+                    let _locks = match (round + thread) % 3 {
+                        0 => session.lock_all(),
+                        _ => session.lock(&keys),
+                    }
+                    .expect("locks");
+                    let next = number(&mut session, keyspace, &names[0]) + 1;
+                    session.put(keyspace, &names[0], &next.to_le_bytes(), O).expect("put");
+                }
+            });
+        }
+    });
+    assert_eq!(number(database.db(), keyspace, &key(0)), (threads * rounds) as u64);
 }

@@ -251,6 +251,16 @@ impl Session for ReferenceSession {
         outcome
     }
 
+    fn lock_all(&mut self) -> Outcome<KeyLocks> {
+        let table = match self.shared.is(Fault::OpenLocks) {
+            true => LockTable::new(),
+            false => Arc::clone(&self.shared.locks),
+        };
+        let outcome = table.lock_all(&self.queue.sender(), || self.tickets.next());
+        self.locks_awaited += u64::from(matches!(outcome, Outcome::Pending(_)));
+        outcome
+    }
+
     fn scan(&mut self, at: ReadAt<'_>, keyspace: KeyspaceId, range: ScanRange) -> Result<Box<dyn Scan>> {
         let state = self.shared.lock();
         let at = moment(&self.shared, at, state.model.end());
