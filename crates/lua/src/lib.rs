@@ -1,0 +1,28 @@
+//! Lua for scripts: what its safe interface cannot do.
+//!
+//! [`mlua`] runs Lua without `unsafe`. Three things that scripts need are not in its safe part, and are here:
+//!
+//! ```text
+//!   steered    a function of Rust that answers, raises any value, or suspends the coroutine it was called in
+//!   watch      a function of Rust that is asked every so many instructions: go on, raise, suspend
+//!   line       where a coroutine stands that has failed
+//! ```
+//! A function of C keeps the frame of who calls it, also where that is `return f()`: errors have the right line.
+//!
+//! # Not here
+//! - What scripts may do, and what they call: crate `firn-server`.
+//!
+//! # Safety model
+//! All `unsafe` is in `steered`. Its functions of C run on a state that Lua has given them, and rest on these:
+//! 1. **Frames without destructors.** `lua_error` and `lua_yield` leave by `longjmp`. The functions of C that call them, and
+//!    everything of Rust between them and Lua, hold nothing that would have to be dropped.
+//! 2. **Stack.** A function of C has at least `LUA_MINSTACK` (20) free slots, and uses fewer than ten, apart from the
+//!    arguments, which are there already.
+//! 3. **Own closures.** The functions of C are only ever made by this module, with the function of Rust as first upvalue.
+//! 4. **One state.** A pointer to a state is used only while the `Lua` that owns it is borrowed.
+
+#[expect(unsafe_code, reason = "the interpreter's C interface")]
+mod steered;
+
+pub use mlua;
+pub use steered::{Turn, line, steered, watch};
