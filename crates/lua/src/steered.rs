@@ -4,7 +4,7 @@ use std::ffi::{CStr, c_int};
 use std::mem::MaybeUninit;
 
 use mlua::ffi::{self, lua_Debug, lua_State};
-use mlua::{Function, IntoLuaMulti, Lua, MultiValue, Result, Thread, Value};
+use mlua::{Function, IntoLuaMulti, Lua, LuaString, MultiValue, Result, Thread, Value};
 
 /// What happens after a function was called.
 #[derive(Debug)]
@@ -73,27 +73,31 @@ pub fn watch(lua: &Lua, count: u32, f: impl Fn(&Lua) -> Result<Turn> + 'static) 
     unsafe { lua.exec_raw((), set) }
 }
 
-/// The line of the first function of a script in which `thread`, which has failed, stands; `None` if there is none. A function
-/// is a script's if the name of its chunk is `source`.
+/// Where `thread`, which has failed, stands: the name of the chunk and the line of the innermost function of Lua whose chunk is not
+/// called `other`; `None` if there is none.
 ///
 /// # Errors
 /// What the interpreter says: no memory.
-pub fn line(lua: &Lua, thread: &Thread, source: &CStr) -> Result<Option<i64>> {
+pub fn line(lua: &Lua, thread: &Thread, other: &CStr) -> Result<Option<(LuaString, i64)>> {
     let look = |state| {
         // SAFETY: invariant 4: `thread` is on top of the stack.
         let failed = unsafe { ffi::lua_tothread(state, -1) };
-        let found = line_of(failed, source);
+        let found = line_of(failed, other);
+        let (source, line) = found.unwrap_or((c"", -1));
+        // SAFETY: invariant 2; `source` lives as long as the function does, which is on the stack of `thread`.
+        unsafe { ffi::lua_pushstring(state, source.as_ptr()) };
         // SAFETY: invariant 2.
-        unsafe { ffi::lua_settop(state, 0) };
-        // SAFETY: invariant 2.
-        unsafe { ffi::lua_pushinteger(state, found.map_or(-1, ffi::lua_Integer::from)) };
+        unsafe { ffi::lua_pushinteger(state, ffi::lua_Integer::from(line)) };
+        // SAFETY: invariant 2: the thread goes, which is below both.
+        unsafe { ffi::lua_remove(state, -3) };
     };
-    // SAFETY: invariant 4; the closure leaves exactly a number on the stack.
-    let found: i64 = unsafe { lua.exec_raw(thread, look) }?;
-    Ok((found >= 0).then_some(found))
+    // SAFETY: invariant 4; the closure leaves exactly a string and a number on the stack.
+    let (source, line): (LuaString, i64) = unsafe { lua.exec_raw(thread, look) }?;
+    Ok((line >= 0).then_some((source, line)))
 }
 
-fn line_of(thread: *mut lua_State, source: &CStr) -> Option<c_int> {
+/// The name lives as long as the function that it is of.
+fn line_of<'n>(thread: *mut lua_State, other: &CStr) -> Option<(&'n CStr, c_int)> {
     let mut debug = MaybeUninit::<lua_Debug>::zeroed();
     let mut level = 0;
     loop {
@@ -107,9 +111,9 @@ fn line_of(thread: *mut lua_State, source: &CStr) -> Option<c_int> {
         let found = unsafe { debug.assume_init_ref() };
         if !found.source.is_null() {
             // SAFETY: it is a string that ends in a zero, which the function keeps, and the function is on the stack.
-            let name = unsafe { CStr::from_ptr(found.source) };
-            if name == source {
-                return Some(found.currentline);
+            let name: &'n CStr = unsafe { CStr::from_ptr(found.source) };
+            if found.currentline >= 0 && name != other {
+                return Some((name, found.currentline));
             }
         }
         level += 1;
@@ -165,113 +169,4 @@ unsafe extern "C-unwind" fn hook(state: *mut lua_State, _: *mut lua_Debug) {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::cell::Cell;
-    use std::rc::Rc;
-
-    use mlua::{LuaOptions, StdLib};
-
-    use super::*;
-
-    fn lua() -> Lua {
-        Lua::new_with(StdLib::ALL_SAFE, LuaOptions::new()).unwrap()
-    }
-
-    fn thread(lua: &Lua, source: &str) -> Thread {
-        let function = lua.load(source).set_name("@script").into_function().unwrap();
-        lua.create_thread(function).unwrap()
-    }
-
-    /// A function that does what its first argument says with the others.
-    fn obey(lua: &Lua) {
-        let obey = steered(lua, |lua, mut arguments| {
-            Ok(match arguments.pop_front() {
-                Some(Value::String(word)) if word == "raise" => {
-                    Turn::Raise(arguments.pop_front().unwrap_or_default())
-                }
-                Some(Value::String(word)) if word == "suspend" => Turn::Suspend,
-                Some(Value::String(word)) if word == "line" => {
-                    let line = lua.inspect_stack(2, |debug| debug.current_line());
-                    Turn::Answer(line.into_lua_multi(lua)?)
-                }
-                _ => Turn::Answer(arguments),
-            })
-        });
-        lua.globals().set("obey", obey.unwrap()).unwrap();
-    }
-
-    fn resume(lua: &Lua, thread: &Thread, arguments: impl IntoLuaMulti) -> MultiValue {
-        let resume: Function = lua.load("return coroutine.resume").eval().unwrap();
-        let mut arguments = arguments.into_lua_multi(lua).unwrap();
-        arguments.push_front(Value::Thread(thread.clone()));
-        resume.call(arguments).unwrap()
-    }
-
-    #[test]
-    fn values_are_answered_and_raised_as_they_are() {
-        let lua = lua();
-        obey(&lua);
-        let found: (i64, Option<i64>, i64) = lua.load("return obey('answer', 1, nil, 3)").eval().unwrap();
-        assert_eq!(found, (1, None, 3));
-        assert_eq!(lua.load("return select('#', obey('answer'))").eval::<i64>().unwrap(), 0);
-        let text = "local t = {}; local ok, e = pcall(obey, 'raise', t); return not ok and e == t";
-        assert!(lua.load(text).eval::<bool>().unwrap());
-        // A caller that does nothing but call is still there.
-        assert_eq!(lua.load("\n\nreturn obey('line')").eval::<i64>().unwrap(), 3);
-    }
-
-    #[test]
-    fn a_suspended_call_answers_what_it_is_resumed_with() {
-        let lua = lua();
-        obey(&lua);
-        let thread = thread(&lua, "return obey('suspend') + obey('suspend')");
-        assert_eq!(resume(&lua, &thread, ()).len(), 1);
-        assert_eq!(resume(&lua, &thread, 3).len(), 1);
-        assert_eq!(resume(&lua, &thread, 4)[1].as_integer(), Some(7));
-        let sorted = self::thread(&lua, "table.sort({1, 2}, function() return obey('suspend') end)");
-        let answer = resume(&lua, &sorted, ());
-        assert_eq!(answer[0], Value::Boolean(false));
-        assert!(answer[1].to_string().unwrap().contains("attempt to yield"), "{answer:?}");
-    }
-
-    #[test]
-    fn who_failed_stands_where_it_failed() {
-        let lua = lua();
-        obey(&lua);
-        for (source, expected) in [
-            ("\nerror('x', 0)", Some(2)),
-            ("\n\nreturn obey('raise', {})", Some(3)),
-            ("local x\nreturn x + 1", Some(2)),
-            ("local function f()\n error({}) end\nlocal r = f() return r", Some(2)),
-        ] {
-            let thread = thread(&lua, source);
-            assert_eq!(resume(&lua, &thread, ())[0], Value::Boolean(false));
-            assert_eq!(line(&lua, &thread, c"@script").unwrap(), expected, "{source}");
-            assert_eq!(line(&lua, &thread, c"@other").unwrap(), None);
-        }
-    }
-
-    #[test]
-    fn a_watcher_suspends_and_ends_what_goes_on_for_ever() {
-        let lua = lua();
-        let asked = Rc::new(Cell::new(0));
-        let counter = Rc::clone(&asked);
-        watch(&lua, 1000, move |lua| {
-            counter.set(counter.get() + 1);
-            Ok(match counter.get() {
-                1 => Turn::Answer(MultiValue::new()),
-                2 | 3 => Turn::Suspend,
-                _ => Turn::Raise(Value::String(lua.create_string("enough")?)),
-            })
-        })
-        .unwrap();
-        let thread = thread(&lua, "local n = 0 while true do n = n + 1 end");
-        for expected in [2, 3] {
-            assert_eq!(resume(&lua, &thread, ())[0], Value::Boolean(true));
-            assert_eq!(asked.get(), expected);
-        }
-        let answer = resume(&lua, &thread, ());
-        assert_eq!(answer[0], Value::Boolean(false));
-        assert_eq!(answer[1].to_string().unwrap(), "enough");
-    }
-}
+mod tests;

@@ -26,6 +26,7 @@ impl Failure {
     pub(crate) const SAME_OBJECTS: Self = Self::new("ERR source and destination objects are the same");
     pub(crate) const OUT_OF_RANGE: Self = Self::new("ERR value is out of range");
     pub(crate) const NOT_POSITIVE: Self = Self::new("ERR value is out of range, must be positive");
+    pub(crate) const KILLED: Self = Self::new("ERR Script killed by user with SCRIPT KILL...");
     pub(crate) const CURSOR: Self = Self::new("ERR invalid cursor");
 
     /// A line that is always the same: a code, a space, a sentence.

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use firn::Db;
 use firn::storage::{Clock, Spawn, SystemClock, ThreadSpawn};
 
+use crate::execute::Scripts;
 use crate::key_counts::KeyCounts;
 use crate::latency::Latency;
 use crate::monitors::Monitors;
@@ -78,6 +79,7 @@ impl Server {
             purges: PurgeQueue::new(),
             subscriptions: Subscriptions::default(),
             pause: Pause::default(),
+            scripts: Scripts::default(),
             settings,
             mailboxes,
             client_count: AtomicUsize::new(0),

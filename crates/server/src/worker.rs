@@ -12,8 +12,8 @@ use std::io;
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::AsRawFd;
 use std::rc::Rc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::task::Waker;
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ use firn_engine::{Completion, Session, Ticket};
 use crate::access::Login;
 use crate::client::{Client, ClientAddress, Description};
 use crate::duty;
-use crate::execute::{unsubscribe_all, unwatch};
+use crate::execute::{Interpreters, Scripts, unsubscribe_all, unwatch};
 use crate::key_counts::{self, KeyCounts};
 use crate::latency::Latency;
 use crate::monitors::Monitors;
@@ -52,6 +52,7 @@ pub(crate) struct Shared {
     pub(crate) purges: PurgeQueue,
     pub(crate) subscriptions: Subscriptions,
     pub(crate) pause: Pause,
+    pub(crate) scripts: Scripts,
     pub(crate) settings: ServeSettings,
     pub(crate) parameters: Parameters,
     pub(crate) statistics: Statistics,
@@ -137,6 +138,8 @@ pub(crate) struct Worker {
     /// When connections are looked at next that say nothing; milliseconds since the Unix epoch.
     upkeep_due_ms: Cell<u64>,
     is_stopping: Cell<bool>,
+    /// For scripts; none before the first one.
+    pub(crate) interpreters: Interpreters,
 }
 
 impl Worker {
@@ -165,6 +168,7 @@ impl Worker {
             waits: Cell::new(0),
             upkeep_due_ms: Cell::new(0),
             is_stopping: Cell::new(false),
+            interpreters: Interpreters::default(),
         }))
     }
 

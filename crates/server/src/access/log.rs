@@ -37,7 +37,6 @@ pub(crate) enum Context {
     /// Between MULTI and EXEC, or by EXEC.
     Transaction,
     /// A script.
-    #[expect(dead_code, reason = "scripts will say it")]
     Script,
 }
 

@@ -65,6 +65,33 @@ pub(crate) fn permit_queued(
     })
 }
 
+/// Whether a script of the client may run the command.
+///
+/// # Errors
+/// The user may not.
+pub(crate) fn permit_in_script(
+    worker: &Worker,
+    client: &Rc<Client>,
+    command: &'static Command,
+    arguments: Arguments<'_>,
+) -> Result<()> {
+    if client.login.is_unlimited(&worker.shared.store.users) {
+        return Ok(());
+    }
+    check(worker, client, command, arguments, Context::Script).map_err(|denied| {
+        Failure::new(match denied {
+            Some(Denied::Key(_) | Denied::UnknownKeys) => {
+                "ERR The user executing the script can't access at least one of the keys mentioned in the command \
+                 arguments"
+            }
+            Some(Denied::Channel(_)) => {
+                "ERR The user executing the script can't publish to the channel mentioned in the command"
+            }
+            _ => "ERR The user executing the script can't run this command or subcommand",
+        })
+    })
+}
+
 /// The error is `None` for who is not known.
 fn check(
     worker: &Worker,

@@ -8,7 +8,7 @@ use firn_protocol::command::{self, Command, CommandId, Flag, id_of};
 use firn_protocol::resp::Arguments;
 
 use super::call::{Call, Origin};
-use super::{Request, access, blocking, dispatch, transactions};
+use super::{Request, access, blocking, dispatch, script, transactions};
 use crate::failure::{Failure, Result};
 use crate::store::{DATABASE_COUNT, Databases, Keyspaces};
 use crate::transaction::{Key, Transaction};
@@ -28,6 +28,7 @@ pub(super) async fn run(request: &Request<'_>, command: &'static Command) -> Opt
     let done = match command.id() {
         EXEC => transactions::exec(request, &mut out).await,
         WATCH => transactions::watch(request, &mut out).await,
+        _ if script::is_script(command) => script::run(request, command, &mut out).await,
         _ if command.flags.has(Flag::Blocking) => blocking::run(request, command, &mut out).await,
         _ => once(request, command, &mut out).await,
     };
@@ -174,6 +175,11 @@ impl LockNames {
     /// Whether it must be done again from the names on: it changes databases that somebody else has changed meanwhile.
     pub(super) fn must_be_renewed(&self, worker: &Worker) -> bool {
         self.changes_databases && self.is_outdated(worker)
+    }
+
+    /// What is to be locked.
+    pub(super) fn names(&self) -> impl Iterator<Item = &(KeyspaceId, Vec<u8>)> {
+        self.names.iter()
     }
 
     /// Locks everything at once; `None` if there is nothing to lock.

@@ -16,6 +16,7 @@ mod account;
 mod run;
 mod alone;
 mod blocking;
+mod attempt;
 mod transactions;
 mod connection;
 mod access;
@@ -36,6 +37,7 @@ mod multi_pop;
 mod list;
 mod sorted_set;
 mod server;
+mod script;
 
 use firn_protocol::command::{self, Command, CommandId, Flag, Group, Offered, Refusal, id_of};
 
@@ -48,6 +50,7 @@ pub(crate) use call::Call;
 pub(crate) use pub_sub::{ClientSubscriptions, unsubscribe_all};
 pub(crate) use request::Request;
 pub(crate) use run::Run;
+pub(crate) use script::{Interpreters, Scripts};
 pub(crate) use transactions::unwatch;
 
 /// The one command that is never paused: it ends the pause.
@@ -180,6 +183,7 @@ async fn dispatch(call: &mut Call<'_>) -> Result<()> {
         Group::PubSub => Box::pin(pub_sub::dispatch(call)).await,
         Group::Hash => Box::pin(hash::dispatch(call)).await,
         Group::Server if call.command.container == Some("acl") => Box::pin(access::dispatch(call)).await,
+        Group::Scripting => Box::pin(script::dispatch(call)).await,
         Group::Server => Box::pin(server::dispatch(call)).await,
         Group::Set => Box::pin(set::dispatch(call)).await,
         Group::String => Box::pin(string::dispatch(call)).await,

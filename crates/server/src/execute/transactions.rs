@@ -5,11 +5,11 @@
 
 use std::rc::Rc;
 
-use firn_engine::KeyLocks;
 use firn_protocol::command::{Command, CommandId, id_of};
 use firn_protocol::resp::{OwnedArguments, Reply};
 
 use super::alone::{LockNames, database_index};
+use super::attempt::Attempts;
 use super::call::{Call, Origin};
 use super::{Request, account, dispatch as dispatch_command};
 use crate::access::permit_queued;
@@ -130,15 +130,37 @@ pub(super) async fn exec(request: &Request<'_>, out: &mut Vec<u8>) -> Result<()>
         unwatch(request.worker, client);
         return Err(Failure::new("EXECABORT Transaction discarded because of previous errors."));
     }
-    let locked = lock_all(request, &queue).await;
-    let is_changed = client.watch.borrow().as_ref().is_some_and(|watch| watch.flag.is_raised());
+    let done = exec_watching(request, &queue, out).await;
     unwatch(request.worker, client);
-    let (names, _locks) = locked?;
-    if is_changed {
-        Reply::new(out, client.protocol.get()).null_array();
-        return Ok(());
+    done
+}
+
+/// Runs what was queued unless what is watched has changed; more than once if a script in it touches what it has not named.
+async fn exec_watching(request: &Request<'_>, queue: &Queue, out: &mut Vec<u8>) -> Result<()> {
+    let client = request.client;
+    let mut attempts = Attempts::naming(lock_names(request, queue)?);
+    let (protocol, database) = (client.protocol.get(), client.database.get());
+    loop {
+        let mut attempt = attempts.begin(request.worker).await?;
+        if attempt.must_be_renewed {
+            attempts = Attempts::naming(lock_names(request, queue)?);
+            continue;
+        }
+        if client.watch.borrow().as_ref().is_some_and(|watch| watch.flag.is_raised()) {
+            Reply::new(out, protocol).null_array();
+            return Ok(());
+        }
+        run_queued(request, queue, &mut attempt.transaction, out).await;
+        if !attempts.is_again(&attempt.coverage)? {
+            return attempt.transaction.commit().await;
+        }
+        out.clear();
+        client.database.set(database);
     }
-    let mut transaction = Transaction::locked(request.worker, names.databases());
+}
+
+async fn run_queued(request: &Request<'_>, queue: &Queue, transaction: &mut Transaction, out: &mut Vec<u8>) {
+    let client = request.client;
     Reply::new(out, client.protocol.get()).array(queue.requests.len());
     let mut since_ns = request.worker.monotonic_ns();
     for (command, arguments) in &queue.requests {
@@ -148,7 +170,7 @@ pub(super) async fn exec(request: &Request<'_>, out: &mut Vec<u8>) -> Result<()>
             client,
             arguments: arguments.get(),
             command,
-            transaction: &mut transaction,
+            transaction,
             out,
             protocol: client.protocol.get(),
             origin: Origin::Unit,
@@ -168,18 +190,6 @@ pub(super) async fn exec(request: &Request<'_>, out: &mut Vec<u8>) -> Result<()>
         let now_ns = request.worker.monotonic_ns();
         let ns = now_ns - std::mem::replace(&mut since_ns, now_ns);
         account::executed(request.worker, client, command, arguments.get(), ns, failure.as_ref());
-    }
-    transaction.commit().await
-}
-
-/// Locks everything that is queued or watched.
-async fn lock_all(request: &Request<'_>, queue: &Queue) -> Result<(LockNames, Option<KeyLocks>)> {
-    loop {
-        let mut names = lock_names(request, queue)?;
-        let locks = names.lock(request.worker).await?;
-        if !names.must_be_renewed(request.worker) {
-            return Ok((names, locks));
-        }
     }
 }
 

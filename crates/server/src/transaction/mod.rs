@@ -16,6 +16,7 @@ mod entry;
 mod collection;
 mod long_string;
 mod copy;
+mod coverage;
 mod flush;
 
 use std::rc::Rc;
@@ -31,6 +32,7 @@ use crate::subscriptions::Topic;
 use crate::worker::Worker;
 
 pub(crate) use collection::Collection;
+pub(crate) use coverage::{Coverage, Demand};
 pub(crate) use cursor::Cursor;
 pub(crate) use entry::{Entry, decode_value, type_name};
 pub(crate) use key::{Key, encode_key};
@@ -69,6 +71,8 @@ pub(crate) struct Transaction {
     /// What the indexes mean, and what they mean once it is written, if that is something else.
     view_of_databases: Arc<Databases>,
     databases: Option<Databases>,
+    /// What the unit that it belongs to holds the locks of, if it is one's.
+    coverage: Option<Rc<Coverage>>,
 }
 
 impl Transaction {
@@ -95,7 +99,23 @@ impl Transaction {
             buckets: Vec::new(),
             view_of_databases: databases,
             databases: None,
+            coverage: None,
         }
+    }
+
+    /// Says what the unit that it belongs to holds the locks of.
+    pub(crate) fn cover(&mut self, coverage: Rc<Coverage>) {
+        self.coverage = Some(coverage);
+    }
+
+    /// What the unit that it belongs to holds the locks of.
+    pub(crate) fn coverage(&self) -> Option<&Rc<Coverage>> {
+        self.coverage.as_ref()
+    }
+
+    /// Bytes that it will write.
+    pub(crate) fn written_bytes(&self) -> usize {
+        self.own.batch().data_bytes()
     }
 
     /// The time it happens at, in milliseconds since the Unix epoch.

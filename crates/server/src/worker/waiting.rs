@@ -257,6 +257,21 @@ impl Worker {
     /// Locks `keys` against every other command that may write them.
     pub(crate) async fn lock(&self, keys: &[(KeyspaceId, &[u8])]) -> Result<KeyLocks> {
         let outcome = self.session.borrow_mut().lock(keys);
+        self.locked(outcome).await
+    }
+
+    /// Locks every key against every other command that may write.
+    pub(crate) async fn lock_all(&self) -> Result<KeyLocks> {
+        let outcome = self.session.borrow_mut().lock_all();
+        self.locked(outcome).await
+    }
+
+    /// Whether reads wait with the whole worker, instead of letting others have a turn.
+    pub(crate) fn wait_in_place(&self, in_place: bool) {
+        self.session.borrow_mut().set_inline(in_place);
+    }
+
+    async fn locked(&self, outcome: Outcome<KeyLocks>) -> Result<KeyLocks> {
         match outcome {
             Outcome::Done(locks) => Ok(locks),
             Outcome::Pending(ticket) => match self.completion(ticket).await {

@@ -36,3 +36,5 @@ mod limits;
 mod reference;
 #[path = "server/mod.rs"]
 mod server;
+#[path = "scripts.rs"]
+mod scripts;

@@ -14,16 +14,20 @@ const SCRIPT: &str = "as the script";
 pub(super) const COMMANDS: &[Command] = &[
     entry("eval", -3, "2.6.0", SCRIPT, "Runs a Lua script.")
         .flags(&[NoScript, SkipMonitor, NoMandatoryKeys, Stale])
-        .keys(&[counted(2, RW_ACCESS_UPDATE)]),
+        .keys(&[counted(2, RW_ACCESS_UPDATE)])
+        .built(),
     entry("evalsha", -3, "2.6.0", SCRIPT, "Runs a Lua script that the server knows, named by its SHA-1.")
         .flags(&[NoScript, SkipMonitor, NoMandatoryKeys, Stale])
-        .keys(&[counted(2, RW_ACCESS_UPDATE)]),
+        .keys(&[counted(2, RW_ACCESS_UPDATE)])
+        .built(),
     entry("evalsha_ro", -3, "7.0.0", SCRIPT, "`EVALSHA` for a script that only reads.")
         .flags(&[NoScript, SkipMonitor, NoMandatoryKeys, Stale, ReadOnly])
-        .keys(&[counted(2, RO_ACCESS)]),
+        .keys(&[counted(2, RO_ACCESS)])
+        .built(),
     entry("eval_ro", -3, "7.0.0", SCRIPT, "`EVAL` for a script that only reads.")
         .flags(&[NoScript, SkipMonitor, NoMandatoryKeys, Stale, ReadOnly])
-        .keys(&[counted(2, RO_ACCESS)]),
+        .keys(&[counted(2, RO_ACCESS)])
+        .built(),
     entry("fcall", -3, "7.0.0", "as the function", "Runs a function.")
         .flags(&[NoScript, SkipMonitor, NoMandatoryKeys, Stale])
         .keys(&[counted(2, RW_ACCESS_UPDATE)])
@@ -41,13 +45,16 @@ const FUNCTION: &[Command] = &[
     entry("dump", 2, "7.0.0", "O(N), N libraries", "Answers all libraries in serialised form.")
         .flags(&[NoScript])
         .not_yet(NO_FUNCTIONS),
-    entry("flush", -2, "7.0.0", "O(N), N libraries", "Removes all libraries.").flags(&[Write, NoScript]),
-    entry("help", 2, "7.0.0", "O(1)", "Answers the subcommands.").flags(&[Loading, Stale]),
+    entry("flush", -2, "7.0.0", "O(N), N libraries", "Removes all libraries.")
+        .flags(&[Write, NoScript])
+        .built(),
+    entry("help", 2, "7.0.0", "O(1)", "Answers the subcommands.").flags(&[Loading, Stale]).built(),
     entry("kill", 2, "7.0.0", "O(1)", "Ends a function that runs.")
         .flags(&[NoScript, AllowBusy])
         .not_yet(NO_FUNCTIONS),
     entry("list", -2, "7.0.0", "O(N), N libraries", "Answers the libraries: there are none yet.")
-        .flags(&[NoScript]),
+        .flags(&[NoScript])
+        .built(),
     entry("load", -3, "7.0.0", "O(1)", "Adds a library.")
         .flags(&[Write, DenyOom, NoScript])
         .not_yet(NO_FUNCTIONS),
@@ -64,11 +71,14 @@ const SCRIPTS: &[Command] = &[
         .flags(&[NoScript])
         .not_yet("there is no debugger for scripts"),
     entry("exists", -3, "2.6.0", "O(N), N scripts", "Tells of each SHA-1 whether its script is known.")
-        .flags(&[NoScript]),
-    entry("flush", -2, "2.6.0", "O(N), N scripts", "Forgets all scripts.").flags(&[NoScript]),
-    entry("help", 2, "5.0.0", "O(1)", "Answers the subcommands.").flags(&[Loading, Stale]),
+        .flags(&[NoScript])
+        .built(),
+    entry("flush", -2, "2.6.0", "O(N), N scripts", "Forgets all scripts.").flags(&[NoScript]).built(),
+    entry("help", 2, "5.0.0", "O(1)", "Answers the subcommands.").flags(&[Loading, Stale]).built(),
     entry("kill", 2, "2.6.0", "O(1)", "Ends a script that runs and has not written.")
-        .flags(&[NoScript, AllowBusy]),
+        .flags(&[NoScript, AllowBusy])
+        .built(),
     entry("load", 3, "2.6.0", "O(N), N bytes", "Makes a script known and answers its SHA-1.")
-        .flags(&[NoScript, Stale]),
+        .flags(&[NoScript, Stale])
+        .built(),
 ];

@@ -22,6 +22,7 @@ mod bitmaps;
 mod lists;
 mod sorted_sets;
 mod sessions;
+mod scripts;
 
 use fastrand::Rng;
 use firn_protocol::resp::Value;

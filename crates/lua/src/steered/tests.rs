@@ -1,0 +1,109 @@
+use std::cell::Cell;
+use std::rc::Rc;
+
+use mlua::{LuaOptions, StdLib};
+
+use super::*;
+
+fn lua() -> Lua {
+    Lua::new_with(StdLib::ALL_SAFE, LuaOptions::new()).unwrap()
+}
+
+fn thread(lua: &Lua, source: &str) -> Thread {
+    let function = lua.load(source).set_name("@script").into_function().unwrap();
+    lua.create_thread(function).unwrap()
+}
+
+/// A function that does what its first argument says with the others.
+fn obey(lua: &Lua) {
+    let obey = steered(lua, |lua, mut arguments| {
+        Ok(match arguments.pop_front() {
+            Some(Value::String(word)) if word == "raise" => {
+                Turn::Raise(arguments.pop_front().unwrap_or_default())
+            }
+            Some(Value::String(word)) if word == "suspend" => Turn::Suspend,
+            Some(Value::String(word)) if word == "line" => {
+                let line = lua.inspect_stack(2, |debug| debug.current_line());
+                Turn::Answer(line.into_lua_multi(lua)?)
+            }
+            _ => Turn::Answer(arguments),
+        })
+    });
+    lua.globals().set("obey", obey.unwrap()).unwrap();
+}
+
+fn resume(lua: &Lua, thread: &Thread, arguments: impl IntoLuaMulti) -> MultiValue {
+    let resume: Function = lua.load("return coroutine.resume").eval().unwrap();
+    let mut arguments = arguments.into_lua_multi(lua).unwrap();
+    arguments.push_front(Value::Thread(thread.clone()));
+    resume.call(arguments).unwrap()
+}
+
+#[test]
+fn values_are_answered_and_raised_as_they_are() {
+    let lua = lua();
+    obey(&lua);
+    let found: (i64, Option<i64>, i64) = lua.load("return obey('answer', 1, nil, 3)").eval().unwrap();
+    assert_eq!(found, (1, None, 3));
+    assert_eq!(lua.load("return select('#', obey('answer'))").eval::<i64>().unwrap(), 0);
+    let text = "local t = {}; local ok, e = pcall(obey, 'raise', t); return not ok and e == t";
+    assert!(lua.load(text).eval::<bool>().unwrap());
+    // A caller that does nothing but call is still there.
+    assert_eq!(lua.load("\n\nreturn obey('line')").eval::<i64>().unwrap(), 3);
+}
+
+#[test]
+fn a_suspended_call_answers_what_it_is_resumed_with() {
+    let lua = lua();
+    obey(&lua);
+    let thread = thread(&lua, "return obey('suspend') + obey('suspend')");
+    assert_eq!(resume(&lua, &thread, ()).len(), 1);
+    assert_eq!(resume(&lua, &thread, 3).len(), 1);
+    assert_eq!(resume(&lua, &thread, 4)[1].as_integer(), Some(7));
+    let sorted = self::thread(&lua, "table.sort({1, 2}, function() return obey('suspend') end)");
+    let answer = resume(&lua, &sorted, ());
+    assert_eq!(answer[0], Value::Boolean(false));
+    assert!(answer[1].to_string().unwrap().contains("attempt to yield"), "{answer:?}");
+}
+
+#[test]
+fn who_failed_stands_where_it_failed() {
+    let lua = lua();
+    obey(&lua);
+    for (source, expected) in [
+        ("\nerror('x', 0)", 2),
+        ("\n\nreturn obey('raise', {})", 3),
+        ("local x\nreturn x + 1", 2),
+        ("local function f()\n error({}) end\nlocal r = f() return r", 2),
+    ] {
+        let thread = thread(&lua, source);
+        assert_eq!(resume(&lua, &thread, ())[0], Value::Boolean(false));
+        let (name, found) = line(&lua, &thread, c"@other").unwrap().expect("it stands somewhere");
+        assert_eq!((name.to_string_lossy().as_str(), found), ("@script", expected), "{source}");
+        assert!(line(&lua, &thread, c"@script").unwrap().is_none());
+    }
+}
+
+#[test]
+fn a_watcher_suspends_and_ends_what_goes_on_for_ever() {
+    let lua = lua();
+    let asked = Rc::new(Cell::new(0));
+    let counter = Rc::clone(&asked);
+    watch(&lua, 1000, move |lua| {
+        counter.set(counter.get() + 1);
+        Ok(match counter.get() {
+            1 => Turn::Answer(MultiValue::new()),
+            2 | 3 => Turn::Suspend,
+            _ => Turn::Raise(Value::String(lua.create_string("enough")?)),
+        })
+    })
+    .unwrap();
+    let thread = thread(&lua, "local n = 0 while true do n = n + 1 end");
+    for expected in [2, 3] {
+        assert_eq!(resume(&lua, &thread, ())[0], Value::Boolean(true));
+        assert_eq!(asked.get(), expected);
+    }
+    let answer = resume(&lua, &thread, ());
+    assert_eq!(answer[0], Value::Boolean(false));
+    assert_eq!(answer[1].to_string().unwrap(), "enough");
+}

@@ -1,0 +1,85 @@
+//! Units that may have to be done again: EXEC and scripts.
+//!
+//! A script tells only while it runs what it touches. The keys that it names are locked before; when it touches another one,
+//! everything it did is dropped and it begins again with all locks held. Nobody sees that: what it wrote was in the
+//! transaction only, and its messages were not sent.
+
+use std::rc::Rc;
+
+use firn_engine::KeyLocks;
+
+use super::alone::LockNames;
+use crate::failure::{Failure, Result};
+use crate::transaction::{Coverage, Demand, Transaction};
+use crate::worker::Worker;
+
+/// What the next attempt at a unit begins with.
+pub(super) struct Attempts {
+    /// `None` = it only reads: one moment, no locks.
+    names: Option<LockNames>,
+    is_all: bool,
+    is_in_place: bool,
+}
+
+/// One attempt: its locks are held until it is dropped.
+pub(super) struct Attempt {
+    pub(super) transaction: Transaction,
+    pub(super) coverage: Rc<Coverage>,
+    /// Databases that it changes were changed while it waited: it must name everything again.
+    pub(super) must_be_renewed: bool,
+    _locks: Option<KeyLocks>,
+}
+
+impl Attempts {
+    /// Of a unit that names these keys.
+    pub(super) fn naming(names: LockNames) -> Self {
+        Self { names: Some(names), is_all: false, is_in_place: false }
+    }
+
+    /// Of a unit that only reads.
+    pub(super) fn reading() -> Self {
+        Self { names: None, is_all: false, is_in_place: false }
+    }
+
+    /// Takes the locks.
+    pub(super) async fn begin(&mut self, worker: &Rc<Worker>) -> Result<Attempt> {
+        if self.is_in_place {
+            // What it waited for may be somebody's here.
+            worker.pause().await;
+        }
+        let Some(names) = &mut self.names else {
+            let coverage = Rc::new(Coverage::new(None, self.is_in_place));
+            let mut transaction = Transaction::reading(worker);
+            transaction.cover(Rc::clone(&coverage));
+            return Ok(Attempt { transaction, coverage, must_be_renewed: false, _locks: None });
+        };
+        let locks = match self.is_all {
+            true => Some(worker.lock_all().await?),
+            false => names.lock(worker).await?,
+        };
+        let known = (!self.is_all).then(|| names.names().cloned().collect());
+        let coverage = Rc::new(Coverage::new(known, self.is_in_place));
+        let databases = match self.is_all {
+            true => worker.shared.store.databases.load_full(),
+            false => names.databases(),
+        };
+        let must_be_renewed = !self.is_all && names.must_be_renewed(worker);
+        let mut transaction = Transaction::locked(worker, databases);
+        transaction.cover(Rc::clone(&coverage));
+        Ok(Attempt { transaction, coverage, must_be_renewed, _locks: locks })
+    }
+
+    /// Whether what was done is to be dropped and done again.
+    ///
+    /// # Errors
+    /// It is to be dropped for good.
+    pub(super) fn is_again(&mut self, coverage: &Coverage) -> Result<bool> {
+        match coverage.demanded() {
+            None => return Ok(false),
+            Some(Demand::AllLocks) => self.is_all = true,
+            Some(Demand::InPlace) => self.is_in_place = true,
+            Some(Demand::End) => return Err(Failure::KILLED),
+        }
+        Ok(true)
+    }
+}

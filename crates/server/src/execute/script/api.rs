@@ -1,0 +1,149 @@
+//! The table `redis` of scripts.
+
+use std::rc::Rc;
+
+use firn_lua::mlua::{self, IntoLuaMulti, Lua, MultiValue, Table, Value};
+use firn_lua::{Turn, steered};
+use firn_protocol::command;
+use firn_protocol::resp::Protocol;
+
+use super::convert::{error_line, error_table, text_of};
+use super::source::{hexadecimal, sum_of};
+use super::stage::Stage;
+
+/// The release whose scripts run here unchanged.
+const VERSION: &str = "7.0.15";
+const VERSION_NUMBER: i64 = 0x0007_000f;
+
+const WRONG_ARGUMENTS: &[u8] = b"ERR wrong number or type of arguments";
+
+type Made = fn(&Lua, MultiValue) -> mlua::Result<Turn>;
+
+/// The table, whose commands run on `stage`.
+pub(super) fn redis(lua: &Lua, stage: &Rc<Stage>) -> mlua::Result<Table> {
+    let table = lua.create_table()?;
+    for (name, is_raising) in [("call", true), ("pcall", false)] {
+        let stage = Rc::clone(stage);
+        let call = steered(lua, move |lua, arguments| stage.call(lua, arguments, is_raising))?;
+        table.raw_set(name, call)?;
+    }
+    let of_stage = Rc::clone(stage);
+    table
+        .raw_set("setresp", steered(lua, move |lua, arguments| set_protocol(lua, &of_stage, &arguments))?)?;
+    let functions: [(&str, Made); 9] = [
+        ("error_reply", |lua, arguments| reply(lua, "err", &arguments)),
+        ("status_reply", |lua, arguments| reply(lua, "ok", &arguments)),
+        ("sha1hex", sha1),
+        ("log", log),
+        ("set_repl", set_replication),
+        ("acl_check_cmd", acl_check),
+        ("replicate_commands", |lua, _| answer(lua, true)),
+        ("breakpoint", |lua, _| answer(lua, false)),
+        ("debug", |lua, _| answer(lua, ())),
+    ];
+    for (name, function) in functions {
+        table.raw_set(name, steered(lua, function)?)?;
+    }
+    let numbers = [
+        ("LOG_DEBUG", 0),
+        ("LOG_VERBOSE", 1),
+        ("LOG_NOTICE", 2),
+        ("LOG_WARNING", 3),
+        ("REPL_NONE", 0),
+        ("REPL_AOF", 1),
+        ("REPL_SLAVE", 2),
+        ("REPL_REPLICA", 2),
+        ("REPL_ALL", 3),
+        ("REDIS_VERSION_NUM", VERSION_NUMBER),
+    ];
+    for (name, number) in numbers {
+        table.raw_set(name, number)?;
+    }
+    table.raw_set("REDIS_VERSION", VERSION)?;
+    Ok(table)
+}
+
+fn answer(lua: &Lua, values: impl IntoLuaMulti) -> mlua::Result<Turn> {
+    Ok(Turn::Answer(values.into_lua_multi(lua)?))
+}
+
+fn raise(lua: &Lua, line: &str) -> mlua::Result<Turn> {
+    Ok(Turn::Raise(Value::Table(error_table(lua, line.as_bytes())?)))
+}
+
+/// `error_reply`, `status_reply`: a table with the text in one field.
+fn reply(lua: &Lua, field: &str, arguments: &MultiValue) -> mlua::Result<Turn> {
+    let table = lua.create_table_with_capacity(0, 1)?;
+    match (arguments.len(), arguments.front()) {
+        (1, Some(Value::String(text))) if field == "err" => {
+            table.raw_set("err", lua.create_string(error_line(&text.as_bytes()))?)?;
+        }
+        (1, Some(Value::String(text))) => table.raw_set(field, text)?,
+        _ => table.raw_set("err", lua.create_string(WRONG_ARGUMENTS)?)?,
+    }
+    answer(lua, table)
+}
+
+fn sha1(lua: &Lua, arguments: MultiValue) -> mlua::Result<Turn> {
+    match (arguments.len(), arguments.front()) {
+        (1, Some(value)) => answer(lua, hexadecimal(&sum_of(&text_of(value).unwrap_or_default()))),
+        _ => raise(lua, "ERR wrong number of arguments"),
+    }
+}
+
+/// `log`: there is no log that scripts write to; what is wrong about the call is said.
+fn log(lua: &Lua, arguments: MultiValue) -> mlua::Result<Turn> {
+    if arguments.len() < 2 {
+        return raise(lua, "ERR redis.log() requires two arguments or more.");
+    }
+    match arguments.front().and_then(number) {
+        None => raise(lua, "ERR First argument must be a number (log level)."),
+        Some(level) if !(0.0..4.0).contains(&level) => raise(lua, "ERR Invalid debug level."),
+        Some(_) => answer(lua, ()),
+    }
+}
+
+fn set_protocol(lua: &Lua, stage: &Stage, arguments: &MultiValue) -> mlua::Result<Turn> {
+    if arguments.len() != 1 {
+        return raise(lua, "ERR redis.setresp() requires one argument.");
+    }
+    match arguments.front().and_then(number).map(f64::trunc) {
+        Some(2.0) => stage.protocol.set(Protocol::Resp2),
+        Some(3.0) => stage.protocol.set(Protocol::Resp3),
+        _ => return raise(lua, "ERR RESP version must be 2 or 3."),
+    }
+    answer(lua, ())
+}
+
+/// `set_repl`: what a script writes goes where it goes.
+fn set_replication(lua: &Lua, arguments: MultiValue) -> mlua::Result<Turn> {
+    if arguments.len() != 1 {
+        return raise(lua, "ERR redis.set_repl() requires two arguments.");
+    }
+    match arguments.front().and_then(number).map_or(0, |flags| flags as i64) {
+        0..=3 => answer(lua, ()),
+        _ => raise(lua, "ERR Invalid replication flags. Use REPL_AOF, REPL_REPLICA, REPL_ALL or REPL_NONE."),
+    }
+}
+
+/// `acl_check_cmd`: whoever may run the script may call every command.
+fn acl_check(lua: &Lua, arguments: MultiValue) -> mlua::Result<Turn> {
+    if arguments.is_empty() {
+        return raise(lua, "ERR Please specify at least one argument for this redis lib call");
+    }
+    let words: Option<Vec<Vec<u8>>> = arguments.iter().map(text_of).collect();
+    match words.is_some_and(|words| command::find(&words[0]).is_some()) {
+        true => answer(lua, true),
+        false => raise(lua, "ERR Invalid command passed to redis.acl_check_cmd()"),
+    }
+}
+
+/// A number, or a string that is one.
+pub(super) fn number(value: &Value) -> Option<f64> {
+    match value {
+        Value::Integer(number) => Some(*number as f64),
+        Value::Number(number) => Some(*number),
+        Value::String(text) => text.to_str().ok()?.trim().parse().ok(),
+        _ => None,
+    }
+}

@@ -1,0 +1,294 @@
+//! Interpreters: a script has one to itself while it runs.
+//!
+//! A worker has none before its first script, and more than one only while scripts wait for the engine.
+
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::ffi::CStr;
+use std::rc::Rc;
+
+use firn_lua::mlua::chunk::ChunkMode;
+use firn_lua::mlua::thread::ThreadStatus;
+use firn_lua::mlua::{self, Function, Lua, LuaOptions, MultiValue, StdLib, Table, Thread, Value};
+use firn_lua::{Turn, line, watch};
+
+use super::source::{Source, Sum, hexadecimal};
+use super::stage::{Actor, Stage, Suspension};
+use super::{api, bits, convert, json, msgpack, random, structs};
+use crate::failure::{Failure, Result};
+use crate::transaction::Demand;
+use crate::worker::Worker;
+
+/// What scripts are called in errors.
+const NAME: &str = "@user_script";
+
+/// What is around scripts, and stands in no error.
+const SANDBOX_NAME: &CStr = c"=sandbox";
+
+/// Instructions after which a script is asked whether it goes on, and others have a turn.
+const INSTRUCTIONS_BETWEEN_PAUSES: u32 = 100_000;
+
+/// Memory of one script: more is refused, and ends it.
+const MEMORY_BYTES_MAX: usize = 256 << 20;
+
+/// Memory that an interpreter keeps between scripts; one that has more is given up.
+const MEMORY_BYTES_KEPT: usize = 16 << 20;
+
+/// Compiled scripts that an interpreter keeps; all are forgotten when there are more.
+const FUNCTIONS_MAX: usize = 1000;
+
+/// Scripts of one worker that run at the same time; more wait.
+const INTERPRETERS_MAX: usize = 64;
+
+/// Interpreters that a worker keeps while no script runs.
+const INTERPRETERS_KEPT: usize = 4;
+
+/// How long a script waits before it looks again for an interpreter.
+const RETRY_MS: u64 = 1;
+
+/// A worker's interpreters.
+#[derive(Default)]
+pub(crate) struct Interpreters {
+    free: RefCell<Vec<Interpreter>>,
+    count: Cell<usize>,
+}
+
+impl Interpreters {
+    /// One that nobody else has; waits while there are too many.
+    pub(super) async fn take(&self, worker: &Rc<Worker>) -> Result<Taken> {
+        while self.count.get() >= INTERPRETERS_MAX && self.free.borrow().is_empty() {
+            worker.sleep_until(worker.monotonic_ms() + RETRY_MS).await;
+        }
+        let free = self.free.borrow_mut().pop();
+        let interpreter = match free {
+            Some(interpreter) => interpreter,
+            None => {
+                let made = Interpreter::new(worker.random(u64::from(u32::MAX)) as u32);
+                self.count.set(self.count.get() + 1);
+                made.map_err(|error| Failure::of(format!("ERR no interpreter for scripts: {error}")))?
+            }
+        };
+        interpreter.look_for_flush(worker.shared.scripts.flushes());
+        Ok(Taken { worker: Rc::clone(worker), interpreter: Some(interpreter), is_sound: false })
+    }
+}
+
+/// An interpreter, given back when dropped, or given up where a script was left in the middle.
+pub(super) struct Taken {
+    worker: Rc<Worker>,
+    interpreter: Option<Interpreter>,
+    is_sound: bool,
+}
+
+impl Taken {
+    pub(super) fn interpreter(&self) -> Result<&Interpreter> {
+        self.interpreter.as_ref().ok_or(Failure::KILLED)
+    }
+
+    /// Nothing of a script is left in it.
+    pub(super) fn give_back(mut self) {
+        self.is_sound = true;
+    }
+}
+
+impl Drop for Taken {
+    fn drop(&mut self) {
+        let all = &self.worker.interpreters;
+        let sound = self.interpreter.take().filter(|interpreter| {
+            self.is_sound && interpreter.is_small() && all.free.borrow().len() < INTERPRETERS_KEPT
+        });
+        match sound {
+            Some(interpreter) => all.free.borrow_mut().push(interpreter),
+            None => all.count.set(all.count.get().saturating_sub(1)),
+        }
+    }
+}
+
+/// Lua with what scripts may use.
+pub(super) struct Interpreter {
+    pub(super) lua: Lua,
+    pub(super) stage: Rc<Stage>,
+    /// What scripts have as globals, and where those lie.
+    environment: Table,
+    globals: Table,
+    resume: Function,
+    functions: RefCell<HashMap<Sum, Function>>,
+    flushes: Cell<u64>,
+}
+
+/// How a script ended.
+pub(super) enum Ended {
+    /// It answered this.
+    Value(Value),
+    /// It failed.
+    Failed(Vec<u8>),
+    /// Nothing of it counts.
+    Over(Demand),
+}
+
+impl Interpreter {
+    fn new(seed: u32) -> mlua::Result<Self> {
+        let libraries = StdLib::TABLE | StdLib::STRING | StdLib::MATH;
+        let lua = Lua::new_with(libraries, LuaOptions::new())?;
+        lua.set_memory_limit(MEMORY_BYTES_MAX)?;
+        let stage = Rc::new(Stage::default());
+        let given = lua.create_table()?;
+        given.raw_set("redis", api::redis(&lua, &stage)?)?;
+        given.raw_set("cjson", json::library(&lua)?)?;
+        given.raw_set("cmsgpack", msgpack::library(&lua)?)?;
+        given.raw_set("struct", structs::library(&lua)?)?;
+        given.raw_set("bit", bits::library(&lua)?)?;
+        given.raw_set("math", random::library(&lua, seed)?)?;
+        let of_stage = Rc::clone(&stage);
+        let is_suspending = lua.create_function(move |_, ()| Ok(of_stage.suspension.borrow().is_some()))?;
+        let of_stage = Rc::clone(&stage);
+        let is_over = lua.create_function(move |_, ()| Ok(of_stage.over().is_some()))?;
+        let sandbox = lua.load(include_str!("sandbox.lua")).set_name(SANDBOX_NAME.to_string_lossy());
+        let (environment, globals, resume) = sandbox.call((is_suspending, is_over, given))?;
+        let of_stage = Rc::clone(&stage);
+        watch(&lua, INSTRUCTIONS_BETWEEN_PAUSES, move |lua| of_stage.watch(lua))?;
+        Ok(Self {
+            lua,
+            stage,
+            environment,
+            globals,
+            resume,
+            functions: RefCell::default(),
+            flushes: Cell::new(0),
+        })
+    }
+
+    fn look_for_flush(&self, flushes: u64) {
+        if self.flushes.replace(flushes) != flushes {
+            self.functions.borrow_mut().clear();
+        }
+    }
+
+    fn is_small(&self) -> bool {
+        if self.lua.used_memory() > MEMORY_BYTES_KEPT {
+            // Garbage, maybe. An error leaves it as large as it is.
+            let _ = self.lua.gc_collect();
+        }
+        self.lua.used_memory() <= MEMORY_BYTES_KEPT
+    }
+
+    /// Compiles `source`, unless it was.
+    pub(super) fn function(&self, source: &Source) -> Result<Function> {
+        if let Some(function) = self.functions.borrow().get(&source.sum) {
+            return Ok(function.clone());
+        }
+        let chunk = self.lua.load(source.lua()).set_name(NAME).set_mode(ChunkMode::Text);
+        let function = chunk.set_environment(self.environment.clone()).into_function().map_err(|error| {
+            let reason = match error {
+                mlua::Error::SyntaxError { message, .. } => message,
+                other => other.to_string(),
+            };
+            Failure::of(format!("ERR Error compiling script (new function): {reason}"))
+        })?;
+        let mut functions = self.functions.borrow_mut();
+        if functions.len() >= FUNCTIONS_MAX {
+            functions.clear();
+        }
+        functions.insert(source.sum, function.clone());
+        Ok(function)
+    }
+
+    /// Runs `function`, which is `source`'s, to its end. Who acted comes back, unless that was lost with a command in the middle.
+    pub(super) async fn run(
+        &self,
+        source: &Source,
+        function: Function,
+        words: [Vec<&[u8]>; 2],
+        actor: Actor,
+    ) -> (Option<Actor>, Ended) {
+        let worker = Rc::clone(&actor.worker);
+        self.stage.begin(actor);
+        let ended = match self.set_words(words).and_then(|()| self.lua.create_thread(function)) {
+            Ok(thread) => self.go_on(&worker, source, &thread).await,
+            Err(error) => Ended::Failed(format!("ERR {error}").into_bytes()),
+        };
+        let ended = match self.stage.over() {
+            Some(demand) => Ended::Over(demand),
+            None => ended,
+        };
+        (self.stage.end(), ended)
+    }
+
+    fn set_words(&self, words: [Vec<&[u8]>; 2]) -> mlua::Result<()> {
+        for (name, words) in ["KEYS", "ARGV"].into_iter().zip(words) {
+            let table = self.lua.create_table_with_capacity(words.len(), 0)?;
+            for (index, word) in words.into_iter().enumerate() {
+                table.raw_set(index + 1, self.lua.create_string(word)?)?;
+            }
+            self.globals.raw_set(name, table)?;
+        }
+        Ok(())
+    }
+
+    async fn go_on(&self, worker: &Rc<Worker>, source: &Source, thread: &Thread) -> Ended {
+        let mut given = MultiValue::new();
+        loop {
+            given.push_front(Value::Thread(thread.clone()));
+            let mut answer: MultiValue = match self.resume.call(std::mem::take(&mut given)) {
+                Ok(answer) => answer,
+                Err(error) => return Ended::Failed(format!("ERR {error}").into_bytes()),
+            };
+            let is_ok = answer.pop_front() == Some(Value::Boolean(true));
+            let value = answer.pop_front().unwrap_or_default();
+            if !is_ok {
+                return Ended::Failed(self.failure(source, thread, &value));
+            }
+            if thread.status() != ThreadStatus::Resumable {
+                return Ended::Value(value);
+            }
+            // What it yields by itself finds nobody who would take it.
+            let suspension = self.stage.suspension.take();
+            match suspension {
+                None => {
+                    let text = "ERR attempt to yield across metamethod/C-call boundary";
+                    return Ended::Failed(self.placed(source, thread, text.as_bytes().to_vec()));
+                }
+                Some(Suspension::Pause) => worker.pause().await,
+                Some(Suspension::Command(performance, is_raising)) => {
+                    worker.pause().await;
+                    let (actor, reply) = performance.await;
+                    self.stage.actor.replace(Some(actor));
+                    match self.stage.answer(&self.lua, reply, is_raising) {
+                        Ok(Turn::Answer(values)) => given = values,
+                        // Lua can raise nothing in a coroutine that it resumes.
+                        Ok(_) => self.stage.demand(Demand::InPlace),
+                        Err(error) => return Ended::Failed(format!("ERR {error}").into_bytes()),
+                    }
+                    if let Some(demand) = self.stage.over() {
+                        return Ended::Over(demand);
+                    }
+                }
+            }
+        }
+    }
+
+    /// The line that a client gets for the error `raised`.
+    fn failure(&self, source: &Source, thread: &Thread, raised: &Value) -> Vec<u8> {
+        let line = match raised {
+            Value::Table(table) => match table.raw_get::<Value>("err") {
+                Ok(text) => convert::text_of(&text),
+                Err(_) => None,
+            }
+            .unwrap_or_else(|| b"ERR a script has raised a table without an error in it".to_vec()),
+            Value::Error(error) => format!("ERR {error}").into_bytes(),
+            Value::String(text) => [b"ERR ", &text.as_bytes()[..]].concat(),
+            other => format!("ERR {}", other.to_string().unwrap_or_default()).into_bytes(),
+        };
+        self.placed(source, thread, line)
+    }
+
+    fn placed(&self, source: &Source, thread: &Thread, mut text: Vec<u8>) -> Vec<u8> {
+        text.extend_from_slice(format!(" script: {}", hexadecimal(&source.sum)).as_bytes());
+        if let Ok(Some((name, line))) = line(&self.lua, thread, SANDBOX_NAME) {
+            text.extend_from_slice(b", on ");
+            text.extend_from_slice(&name.as_bytes());
+            text.extend_from_slice(format!(":{line}.").as_bytes());
+        }
+        text
+    }
+}

@@ -1,0 +1,127 @@
+//! The library `cjson`.
+
+mod decode;
+mod encode;
+
+use std::cell::Cell;
+use std::rc::Rc;
+
+use firn_lua::mlua::{self, IntoLuaMulti, Lua, MultiValue, Table, Value};
+
+use super::library::{Answered, Complaint, add, bad_argument, number_at, text_at};
+
+/// What a script may set; it is set again for the next one.
+struct Options {
+    encode_depth_max: Cell<usize>,
+    decode_depth_max: Cell<usize>,
+    digits: Cell<usize>,
+    keep_buffer: Cell<bool>,
+    encode_invalid: Cell<bool>,
+    decode_invalid: Cell<bool>,
+    /// Whether excessively sparse arrays become objects, from which ratio on, and which highest index never is.
+    sparse: Cell<(bool, usize, usize)>,
+}
+
+/// Nested deeper than this nothing is written or read, whatever a script sets.
+const DEPTH_MAX: usize = 1000;
+
+impl Options {
+    fn new() -> Self {
+        Self {
+            encode_depth_max: Cell::new(DEPTH_MAX),
+            decode_depth_max: Cell::new(DEPTH_MAX),
+            digits: Cell::new(14),
+            keep_buffer: Cell::new(true),
+            encode_invalid: Cell::new(false),
+            decode_invalid: Cell::new(true),
+            sparse: Cell::new((false, 2, 10)),
+        }
+    }
+}
+
+/// The library.
+pub(super) fn library(lua: &Lua) -> mlua::Result<Table> {
+    let table = lua.create_table()?;
+    let options = Rc::new(Options::new());
+    table.raw_set("null", Value::NULL)?;
+    table.raw_set("_NAME", "cjson")?;
+    table.raw_set("_VERSION", "2.1.0")?;
+    let of = Rc::clone(&options);
+    add(lua, &table, "encode", move |lua, arguments| match (arguments.len(), arguments.front()) {
+        (1, Some(value)) => {
+            let mut encoder = encode::Encoder { options: &of, out: Vec::new() };
+            encoder.value(value, 0)?;
+            Ok(lua.create_string(&encoder.out)?.into_lua_multi(lua)?)
+        }
+        _ => Err(bad_argument(1, "encode", "expected 1 argument")),
+    })?;
+    let of = Rc::clone(&options);
+    add(lua, &table, "decode", move |lua, arguments| {
+        if arguments.len() != 1 {
+            return Err(bad_argument(1, "decode", "expected 1 argument"));
+        }
+        let text = text_at(arguments, 1, "decode")?;
+        let value = decode::Decoder { lua, options: &of, text: &text, at: 0 }.document()?;
+        Ok(value.into_lua_multi(lua)?)
+    })?;
+    // A second instance is this one: nothing that a script sets outlives it for long.
+    add(lua, &table, "new", |lua, _| Ok(lua.create_table()?.into_lua_multi(lua)?))?;
+    add_options(lua, &table, &options)?;
+    Ok(table)
+}
+
+fn add_options(lua: &Lua, table: &Table, options: &Rc<Options>) -> mlua::Result<()> {
+    type Place<T> = fn(&Options) -> &Cell<T>;
+    let numbers: [(&'static str, usize, Place<usize>); 3] = [
+        ("encode_max_depth", DEPTH_MAX, |options| &options.encode_depth_max),
+        ("decode_max_depth", DEPTH_MAX, |options| &options.decode_depth_max),
+        ("encode_number_precision", 14, |options| &options.digits),
+    ];
+    for (name, max, place) in numbers {
+        let options = Rc::clone(options);
+        add(lua, table, name, move |lua, arguments| {
+            if !arguments.is_empty() {
+                let wanted = number_at(arguments, 1, name)?;
+                if !(1.0..=max as f64).contains(&wanted) {
+                    return Err(bad_argument(1, name, &format!("expected integer between 1 and {max}")));
+                }
+                place(&options).set(wanted as usize);
+            }
+            Ok((place(&options).get() as f64).into_lua_multi(lua)?)
+        })?;
+    }
+    let switches: [(&'static str, Place<bool>); 3] = [
+        ("encode_keep_buffer", |options| &options.keep_buffer),
+        ("encode_invalid_numbers", |options| &options.encode_invalid),
+        ("decode_invalid_numbers", |options| &options.decode_invalid),
+    ];
+    for (name, place) in switches {
+        let options = Rc::clone(options);
+        add(lua, table, name, move |lua, arguments| {
+            match arguments.front() {
+                None => {}
+                Some(Value::Boolean(on)) => place(&options).set(*on),
+                Some(Value::String(word)) if *word == "on" || *word == "null" => place(&options).set(true),
+                Some(Value::String(word)) if *word == "off" => place(&options).set(false),
+                Some(_) => return Err(bad_argument(1, name, "invalid option")),
+            }
+            Ok(place(&options).get().into_lua_multi(lua)?)
+        })?;
+    }
+    let options = Rc::clone(options);
+    add(lua, table, "encode_sparse_array", move |lua, arguments| sparse(lua, &options, arguments))
+}
+
+fn sparse(lua: &Lua, options: &Options, arguments: &MultiValue) -> Answered {
+    let (mut convert, mut ratio, mut safe) = options.sparse.get();
+    if let Some(Value::Boolean(on)) = arguments.front() {
+        convert = *on;
+    }
+    let part = |index: usize, old: usize| match arguments.get(index - 1) {
+        None | Some(Value::Nil) => Ok::<usize, Complaint>(old),
+        Some(_) => Ok(number_at(arguments, index, "encode_sparse_array")?.max(0.0) as usize),
+    };
+    (ratio, safe) = (part(2, ratio)?, part(3, safe)?);
+    options.sparse.set((convert, ratio, safe));
+    Ok((convert, ratio as f64, safe as f64).into_lua_multi(lua)?)
+}

@@ -1,0 +1,271 @@
+//! Scripts: commands that their clients write in Lua.
+//!
+//! ```text
+//!   EVAL ─► locks of KEYS ─► Attempt ─► Interpreter ─ redis.call ─► Stage ─► dispatch, as for EXEC ─► commit
+//!              ▲                            │
+//!              └── all locks ◄── a key that was not named
+//! ```
+//! A script is a unit: it runs in one transaction, and what it writes is written in one batch after its end. So it can be
+//! dropped at any moment, and begun again.
+
+mod source;
+mod decimal;
+mod convert;
+mod stage;
+mod interpreter;
+mod api;
+mod library;
+mod json;
+mod msgpack;
+mod structs;
+mod bits;
+mod random;
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use firn_protocol::command::{Command, CommandId, Flag, id_of};
+use firn_protocol::number;
+use firn_protocol::resp::{Arguments, Reply};
+
+use super::Request;
+use super::alone::LockNames;
+use super::attempt::Attempts;
+use super::call::{Call, Origin};
+use crate::failure::{Failure, Result};
+use crate::transaction::Transaction;
+use crate::worker::Worker;
+use convert::Answer;
+use interpreter::Ended;
+use source::{Source, hexadecimal, parse_sum};
+use stage::Actor;
+
+pub(crate) use interpreter::Interpreters;
+pub(crate) use source::Scripts;
+
+const EVAL: CommandId = id_of("eval");
+const EVALSHA: CommandId = id_of("evalsha");
+const EVAL_RO: CommandId = id_of("eval_ro");
+const EVALSHA_RO: CommandId = id_of("evalsha_ro");
+
+/// Where the keys of a script begin.
+const FIRST_KEY: usize = 3;
+
+const NO_SCRIPT: Failure = Failure::new("NOSCRIPT No matching script. Please use EVAL.");
+
+/// Whether a command runs a script, and so may have to be run again.
+pub(super) fn is_script(command: &'static Command) -> bool {
+    matches!(command.id(), EVAL | EVALSHA | EVAL_RO | EVALSHA_RO)
+}
+
+/// `EVAL script count [key ...] [argument ...]` and its sisters.
+pub(super) async fn run(request: &Request<'_>, command: &'static Command, out: &mut Vec<u8>) -> Result<()> {
+    let client = request.client;
+    let source = named(request.worker, command, request.arguments)?;
+    let mut attempts = match source.is_reading || command.flags.has(Flag::ReadOnly) {
+        true => Attempts::reading(),
+        false => {
+            let mut names = LockNames::new(request.worker);
+            names.add_keys(client.database.get(), command, request.arguments)?;
+            Attempts::naming(names)
+        }
+    };
+    loop {
+        let mut attempt = attempts.begin(request.worker).await?;
+        let mut call = Call {
+            worker: request.worker,
+            client,
+            arguments: request.arguments,
+            command,
+            transaction: &mut attempt.transaction,
+            out,
+            protocol: client.protocol.get(),
+            origin: Origin::Client,
+            wait: None,
+            has_waited: false,
+            leaves_some: false,
+            is_spilled: false,
+        };
+        let done = evaluate(&mut call, &source).await;
+        if attempts.is_again(&attempt.coverage)? {
+            out.clear();
+            continue;
+        }
+        // What was written before an error stays written.
+        attempt.transaction.commit().await?;
+        return done;
+    }
+}
+
+pub(super) async fn dispatch(call: &mut Call<'_>) -> Result<()> {
+    const SCRIPT_EXISTS: CommandId = id_of("script|exists");
+    const SCRIPT_FLUSH: CommandId = id_of("script|flush");
+    const SCRIPT_HELP: CommandId = id_of("script|help");
+    const SCRIPT_KILL: CommandId = id_of("script|kill");
+    const SCRIPT_LOAD: CommandId = id_of("script|load");
+    const FUNCTION_FLUSH: CommandId = id_of("function|flush");
+    const FUNCTION_HELP: CommandId = id_of("function|help");
+    const FUNCTION_LIST: CommandId = id_of("function|list");
+    match call.command.id() {
+        EVAL | EVALSHA | EVAL_RO | EVALSHA_RO => {
+            let source = named(call.worker, call.command, call.arguments)?;
+            evaluate(call, &source).await
+        }
+        SCRIPT_LOAD => load(call).await,
+        SCRIPT_EXISTS => {
+            exists(call);
+            Ok(())
+        }
+        SCRIPT_FLUSH => {
+            check_mode(call, "ERR SCRIPT FLUSH only support SYNC|ASYNC option")?;
+            call.worker.shared.scripts.flush();
+            call.reply(|reply| reply.ok());
+            Ok(())
+        }
+        SCRIPT_KILL => {
+            if !call.worker.shared.scripts.kill() {
+                return Err(Failure::new("NOTBUSY No scripts in execution right now."));
+            }
+            call.reply(|reply| reply.ok());
+            Ok(())
+        }
+        SCRIPT_HELP | FUNCTION_HELP => {
+            call.reply_help();
+            Ok(())
+        }
+        FUNCTION_FLUSH => {
+            check_mode(call, "ERR FUNCTION FLUSH only supports SYNC|ASYNC option")?;
+            call.reply(|reply| reply.ok());
+            Ok(())
+        }
+        FUNCTION_LIST => list(call),
+        _ => Err(call.not_offered()),
+    }
+}
+
+/// The script that a command gives or names.
+fn named(worker: &Rc<Worker>, command: &'static Command, arguments: Arguments<'_>) -> Result<Arc<Source>> {
+    let text = arguments.get(1).unwrap_or_default();
+    let scripts = &worker.shared.scripts;
+    if matches!(command.id(), EVALSHA | EVALSHA_RO) {
+        return parse_sum(text).and_then(|sum| scripts.get(&sum)).ok_or(NO_SCRIPT);
+    }
+    key_count(arguments)?;
+    match scripts.get(&source::sum_of(text)) {
+        Some(source) => Ok(source),
+        None => Source::parse(text).map(Arc::new),
+    }
+}
+
+/// How many keys a command names.
+fn key_count(arguments: Arguments<'_>) -> Result<usize> {
+    let count = number::parse_integer(arguments.get(2).unwrap_or_default()).ok_or(Failure::NOT_AN_INTEGER)?;
+    if count > arguments.len() as i64 - FIRST_KEY as i64 {
+        return Err(Failure::new("ERR Number of keys can't be greater than number of args"));
+    }
+    usize::try_from(count).map_err(|_| Failure::new("ERR Number of keys can't be negative"))
+}
+
+/// Runs a script in the call's transaction. What the unit's coverage demands afterwards is for the caller to see.
+async fn evaluate(call: &mut Call<'_>, source: &Arc<Source>) -> Result<()> {
+    let keys_end = FIRST_KEY + key_count(call.arguments)?;
+    let words: Vec<&[u8]> = call.arguments.iter().collect();
+    let words = [words[FIRST_KEY..keys_end].to_vec(), words[keys_end..].to_vec()];
+    let taken = call.worker.interpreters.take(call.worker).await?;
+    let interpreter = taken.interpreter()?;
+    let function = match interpreter.function(source) {
+        Ok(function) => function,
+        Err(failure) => {
+            taken.give_back();
+            return Err(failure);
+        }
+    };
+    call.worker.shared.scripts.insert(source);
+    let transaction = std::mem::replace(call.transaction, Transaction::reading(call.worker));
+    let coverage = transaction.coverage().cloned();
+    let database = call.client.database.get();
+    let actor = Actor {
+        worker: Rc::clone(call.worker),
+        client: Rc::clone(call.client),
+        transaction,
+        is_reading: source.is_reading || call.command.flags.has(Flag::ReadOnly),
+    };
+    let (actor, ended) = interpreter.run(source, function, words, actor).await;
+    call.client.database.set(database);
+    if let Some(actor) = actor {
+        *call.transaction = actor.transaction;
+    }
+    let done = match ended {
+        Ended::Over(demand) => {
+            if let Some(coverage) = coverage {
+                coverage.demand(demand);
+            }
+            Err(Failure::KILLED)
+        }
+        Ended::Failed(line) => Err(Failure::of(String::from_utf8_lossy(&line).into_owned())),
+        Ended::Value(value) => {
+            let start = call.out.len();
+            let mut reply = Reply::new(call.out, call.protocol);
+            let mut answer = Answer { reply: &mut reply, protocol: interpreter.stage.protocol.get() };
+            let written = answer.write(&value, 0);
+            written.map_err(|error| {
+                call.out.truncate(start);
+                Failure::of(format!("ERR {error}"))
+            })
+        }
+    };
+    taken.give_back();
+    done
+}
+
+/// `SCRIPT LOAD script`
+async fn load(call: &mut Call<'_>) -> Result<()> {
+    let source = Arc::new(Source::parse(call.argument(2))?);
+    let taken = call.worker.interpreters.take(call.worker).await?;
+    let compiled = taken.interpreter()?.function(&source).map(drop);
+    taken.give_back();
+    compiled?;
+    call.worker.shared.scripts.insert(&source);
+    let sum = hexadecimal(&source.sum);
+    call.reply(|reply| reply.bulk(sum.as_bytes()));
+    Ok(())
+}
+
+/// `SCRIPT EXISTS sha1 [sha1 ...]`
+fn exists(call: &mut Call<'_>) {
+    let scripts = &call.worker.shared.scripts;
+    let is_known = |word: &[u8]| parse_sum(word).is_some_and(|sum| scripts.get(&sum).is_some());
+    let known: Vec<bool> = call.arguments.from(2).iter().map(is_known).collect();
+    call.reply(|reply| {
+        reply.array(known.len());
+        known.iter().for_each(|known| reply.integer(i64::from(*known)));
+    });
+}
+
+/// `FUNCTION LIST [LIBRARYNAME pattern] [WITHCODE]`: there are none.
+fn list(call: &mut Call<'_>) -> Result<()> {
+    let mut index = 2;
+    while index < call.arguments.len() {
+        if call.is_word(index, "libraryname") {
+            if index + 1 >= call.arguments.len() {
+                return Err(Failure::new("ERR library name argument was not given"));
+            }
+            index += 1;
+        } else if !call.is_word(index, "withcode") {
+            let word = String::from_utf8_lossy(call.argument(index)).into_owned();
+            return Err(Failure::of(format!("ERR Unknown argument {word}")));
+        }
+        index += 1;
+    }
+    call.reply(|reply| reply.array(0));
+    Ok(())
+}
+
+/// ASYNC or SYNC, or nothing.
+fn check_mode(call: &Call<'_>, refusal: &'static str) -> Result<()> {
+    match call.arguments.len() {
+        2 => Ok(()),
+        3 if call.is_word(2, "async") || call.is_word(2, "sync") => Ok(()),
+        _ => Err(Failure::new(refusal)),
+    }
+}

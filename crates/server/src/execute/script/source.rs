@@ -1,0 +1,157 @@
+//! Scripts as texts, and what all workers know of them.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use sha1::{Digest, Sha1};
+
+use crate::failure::{Failure, Result};
+
+/// The SHA-1 of a script's text.
+pub(super) type Sum = [u8; 20];
+
+/// A script.
+#[derive(Debug)]
+pub(super) struct Source {
+    pub(super) sum: Sum,
+    text: Vec<u8>,
+    /// Where Lua begins in it.
+    start: usize,
+    /// It has said that it only reads.
+    pub(super) is_reading: bool,
+}
+
+impl Source {
+    /// What `text` says before its first line is Lua.
+    ///
+    /// # Errors
+    /// The first line names another language or flags that there are not.
+    pub(super) fn parse(text: &[u8]) -> Result<Self> {
+        let mut source = Self { sum: sum_of(text), text: text.to_vec(), start: 0, is_reading: false };
+        if !text.starts_with(b"#!") {
+            return Ok(source);
+        }
+        let Some(end) = text.iter().position(|byte| *byte == b'\n') else {
+            return Err(Failure::new("ERR Invalid script shebang"));
+        };
+        // The line end stays, so that lines are counted right.
+        source.start = end;
+        let line = String::from_utf8_lossy(&text[..end]).into_owned();
+        let mut words = line.split_whitespace();
+        let engine = words.next().unwrap_or_default();
+        if engine != "#!lua" {
+            return Err(Failure::of(format!("ERR Unexpected engine in script shebang: {engine}")));
+        }
+        for word in words {
+            let Some(flags) = word.strip_prefix("flags=") else {
+                return Err(Failure::of(format!("ERR Unknown lua shebang option: {word}")));
+            };
+            for flag in flags.split(',').filter(|flag| !flag.is_empty()) {
+                match flag {
+                    "no-writes" => source.is_reading = true,
+                    "allow-oom" | "allow-stale" | "no-cluster" | "allow-cross-slot-keys" => {}
+                    _ => return Err(Failure::of(format!("ERR Unexpected flag in script shebang: {flag}"))),
+                }
+            }
+        }
+        Ok(source)
+    }
+
+    /// Its Lua.
+    pub(super) fn lua(&self) -> &[u8] {
+        &self.text[self.start..]
+    }
+}
+
+/// The SHA-1 of `text`.
+pub(super) fn sum_of(text: &[u8]) -> Sum {
+    Sha1::digest(text).into()
+}
+
+/// A sum in hexadecimal.
+pub(super) fn hexadecimal(sum: &Sum) -> String {
+    sum.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// A sum that a client names, in any case.
+pub(super) fn parse_sum(word: &[u8]) -> Option<Sum> {
+    let mut sum = Sum::default();
+    if word.len() != 2 * sum.len() {
+        return None;
+    }
+    for (byte, digits) in sum.iter_mut().zip(word.chunks(2)) {
+        *byte = u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()?;
+    }
+    Some(sum)
+}
+
+/// What all workers know of scripts.
+#[derive(Debug, Default)]
+pub(crate) struct Scripts {
+    sources: Mutex<HashMap<Sum, Arc<Source>>>,
+    /// Rises when all are forgotten.
+    flushes: AtomicU64,
+    /// Scripts that have run for a while, the oldest first.
+    long: Mutex<Vec<Arc<LongRun>>>,
+}
+
+/// A script that has run for a while.
+#[derive(Debug, Default)]
+pub(super) struct LongRun {
+    is_killed: AtomicBool,
+}
+
+impl LongRun {
+    pub(super) fn is_killed(&self) -> bool {
+        self.is_killed.load(Ordering::Acquire)
+    }
+}
+
+impl Scripts {
+    pub(super) fn get(&self, sum: &Sum) -> Option<Arc<Source>> {
+        self.sources().get(sum).cloned()
+    }
+
+    pub(super) fn insert(&self, source: &Arc<Source>) {
+        self.sources().insert(source.sum, Arc::clone(source));
+    }
+
+    /// Forgets all of them.
+    pub(super) fn flush(&self) {
+        self.sources().clear();
+        self.flushes.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// How often all were forgotten.
+    pub(super) fn flushes(&self) -> u64 {
+        self.flushes.load(Ordering::Acquire)
+    }
+
+    /// A script has run for a while: from now on it can be killed, until it says that it is over.
+    pub(super) fn begin_long(&self) -> Arc<LongRun> {
+        let run = Arc::new(LongRun::default());
+        self.long().push(Arc::clone(&run));
+        run
+    }
+
+    pub(super) fn end_long(&self, run: &Arc<LongRun>) {
+        self.long().retain(|other| !Arc::ptr_eq(other, run));
+    }
+
+    /// Kills the script that has run longest; `false` if none has run for a while.
+    pub(super) fn kill(&self) -> bool {
+        let long = self.long();
+        let Some(run) = long.iter().find(|run| !run.is_killed()) else { return false };
+        run.is_killed.store(true, Ordering::Release);
+        true
+    }
+
+    fn sources(&self) -> MutexGuard<'_, HashMap<Sum, Arc<Source>>> {
+        self.sources.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn long(&self) -> MutexGuard<'_, Vec<Arc<LongRun>>> {
+        self.long.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

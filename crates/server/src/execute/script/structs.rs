@@ -1,0 +1,260 @@
+//! The library `struct`: values as the bytes of C's structures.
+
+use firn_lua::mlua::{self, IntoLua, IntoLuaMulti, Lua, MultiValue, Table, Value};
+
+use super::library::{Answered, Complaint, add, bad_argument, number_at, text_at};
+
+/// The library.
+pub(super) fn library(lua: &Lua) -> mlua::Result<Table> {
+    let table = lua.create_table()?;
+    add(lua, &table, "pack", pack)?;
+    add(lua, &table, "unpack", unpack)?;
+    add(lua, &table, "size", size)?;
+    Ok(table)
+}
+
+/// One option of a format.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Field {
+    /// So many bytes; signed or not.
+    Integer(usize, bool),
+    /// 4 or 8 bytes.
+    Float(usize),
+    /// So many bytes of a string; 0 = all of it, or as many as the number before says.
+    Bytes(usize),
+    /// A string that ends in a zero.
+    Zero,
+    /// A byte of padding.
+    Padding,
+}
+
+/// Reads a format, option by option.
+struct Format<'f> {
+    text: &'f [u8],
+    at: usize,
+    is_little: bool,
+    align_max: usize,
+    function: &'static str,
+}
+
+const INTEGER_BYTES_MAX: usize = 32;
+
+impl<'f> Format<'f> {
+    fn new(text: &'f [u8], function: &'static str) -> Self {
+        Self { text, at: 0, is_little: true, align_max: 1, function }
+    }
+
+    /// The next field, and by how much it is moved to be aligned after `total` bytes.
+    fn next(&mut self, total: usize) -> Result<Option<(Field, usize)>, Complaint> {
+        while let Some(option) = self.text.get(self.at).copied() {
+            self.at += 1;
+            let field = match option {
+                b' ' => continue,
+                b'<' => {
+                    self.is_little = true;
+                    continue;
+                }
+                b'>' => {
+                    self.is_little = false;
+                    continue;
+                }
+                b'!' => {
+                    let align = self.number(8)?;
+                    if align == 0 || !align.is_power_of_two() {
+                        return Err(Complaint("alignment is not a power of 2".into()));
+                    }
+                    self.align_max = align;
+                    continue;
+                }
+                b'b' => Field::Integer(1, true),
+                b'B' => Field::Integer(1, false),
+                b'h' => Field::Integer(2, true),
+                b'H' => Field::Integer(2, false),
+                b'l' => Field::Integer(8, true),
+                b'L' | b'T' => Field::Integer(8, false),
+                b'i' | b'I' => {
+                    let bytes = self.number(4)?;
+                    if bytes > INTEGER_BYTES_MAX {
+                        return Err(Complaint(format!(
+                            "integral size {bytes} is larger than limit of {INTEGER_BYTES_MAX}"
+                        )));
+                    }
+                    Field::Integer(bytes, option == b'i')
+                }
+                b'f' => Field::Float(4),
+                b'd' | b'n' => Field::Float(8),
+                b'x' => Field::Padding,
+                b'c' => Field::Bytes(self.number(1)?),
+                b's' => Field::Zero,
+                other => {
+                    let why = format!("invalid format option '{}'", other as char);
+                    return Err(bad_argument(1, self.function, &why));
+                }
+            };
+            let align = match field {
+                Field::Integer(bytes, _) | Field::Float(bytes) => bytes.min(self.align_max),
+                _ => 1,
+            };
+            let padding = if align > 1 && align.is_power_of_two() {
+                (align - (total & (align - 1))) & (align - 1)
+            } else {
+                0
+            };
+            return Ok(Some((field, padding)));
+        }
+        Ok(None)
+    }
+
+    fn number(&mut self, otherwise: usize) -> Result<usize, Complaint> {
+        let start = self.at;
+        let mut number = 0_usize;
+        while let Some(digit) = self.text.get(self.at).filter(|byte| byte.is_ascii_digit()) {
+            number = number * 10 + usize::from(digit - b'0');
+            if number > i32::MAX as usize {
+                return Err(Complaint("integral size overflow".into()));
+            }
+            self.at += 1;
+        }
+        Ok(if self.at == start { otherwise } else { number })
+    }
+}
+
+fn pack(lua: &Lua, arguments: &MultiValue) -> Answered {
+    let text = text_at(arguments, 1, "pack")?;
+    let mut format = Format::new(&text, "pack");
+    let (mut out, mut index) = (Vec::new(), 2);
+    while let Some((field, padding)) = format.next(out.len())? {
+        out.resize(out.len() + padding, 0);
+        match field {
+            Field::Padding => {
+                out.push(0);
+                continue;
+            }
+            Field::Integer(bytes, _) => {
+                let number = number_at(arguments, index, "pack")?;
+                let number = if number < 0.0 { number as i64 } else { number as u64 as i64 };
+                let mut little: Vec<u8> = number.to_le_bytes().to_vec();
+                // What is longer than eight bytes is filled as C's shifts fill it.
+                little.resize(bytes.max(8), 0);
+                little.truncate(bytes);
+                if !format.is_little {
+                    little.reverse();
+                }
+                out.extend_from_slice(&little);
+            }
+            Field::Float(bytes) => {
+                let number = number_at(arguments, index, "pack")?;
+                let mut little = match bytes {
+                    4 => (number as f32).to_le_bytes().to_vec(),
+                    _ => number.to_le_bytes().to_vec(),
+                };
+                if !format.is_little {
+                    little.reverse();
+                }
+                out.extend_from_slice(&little);
+            }
+            Field::Bytes(count) => {
+                let string = text_at(arguments, index, "pack")?;
+                let count = if count == 0 { string.len() } else { count };
+                let part =
+                    string.get(..count).ok_or_else(|| bad_argument(index + 1, "pack", "string too short"))?;
+                out.extend_from_slice(part);
+            }
+            Field::Zero => {
+                out.extend_from_slice(&text_at(arguments, index, "pack")?);
+                out.push(0);
+            }
+        }
+        index += 1;
+    }
+    Ok(lua.create_string(&out)?.into_lua_multi(lua)?)
+}
+
+fn unpack(lua: &Lua, arguments: &MultiValue) -> Answered {
+    let text = text_at(arguments, 1, "unpack")?;
+    let data = text_at(arguments, 2, "unpack")?;
+    let start = match arguments.get(2) {
+        None => 1.0,
+        Some(_) => number_at(arguments, 3, "unpack")?,
+    };
+    if start < 1.0 {
+        return Err(bad_argument(3, "unpack", "offset must be 1 or greater"));
+    }
+    let mut at = start as usize - 1;
+    let mut format = Format::new(&text, "unpack");
+    let mut values = MultiValue::new();
+    let short = || bad_argument(2, "unpack", "data string too short");
+    while let Some((field, padding)) = format.next(at)? {
+        at += padding;
+        let rest = data.get(at..).ok_or_else(short)?;
+        let ordered = |bytes: &[u8]| -> Vec<u8> {
+            let mut bytes = bytes.to_vec();
+            if !format.is_little {
+                bytes.reverse();
+            }
+            bytes
+        };
+        match field {
+            Field::Padding => at += 1,
+            Field::Integer(bytes, is_signed) => {
+                let little = ordered(rest.get(..bytes).ok_or_else(short)?);
+                values.push_back(Value::Number(integer(&little, is_signed)));
+                at += bytes;
+            }
+            Field::Float(bytes) => {
+                let little = ordered(rest.get(..bytes).ok_or_else(short)?);
+                let bits = little.iter().rev().fold(0_u64, |bits, byte| bits << 8 | u64::from(*byte));
+                let number =
+                    if bytes == 4 { f64::from(f32::from_bits(bits as u32)) } else { f64::from_bits(bits) };
+                values.push_back(Value::Number(number));
+                at += bytes;
+            }
+            Field::Bytes(count) => {
+                let count = match count {
+                    0 => match values.pop_back() {
+                        Some(Value::Number(count)) if count >= 0.0 => count as usize,
+                        _ => return Err(Complaint("format 'c0' needs a previous size".into())),
+                    },
+                    count => count,
+                };
+                let part = rest.get(..count).ok_or_else(short)?;
+                values.push_back(Value::String(lua.create_string(part)?));
+                at += count;
+            }
+            Field::Zero => {
+                let end = rest.iter().position(|byte| *byte == 0);
+                let end = end.ok_or_else(|| Complaint("unfinished string in data".into()))?;
+                values.push_back(Value::String(lua.create_string(&rest[..end])?));
+                at += end + 1;
+            }
+        }
+    }
+    values.push_back((at as f64 + 1.0).into_lua(lua)?);
+    Ok(values)
+}
+
+fn integer(little: &[u8], is_signed: bool) -> f64 {
+    let bits = little.iter().take(8).rev().fold(0_u64, |bits, byte| bits << 8 | u64::from(*byte));
+    let unused = 64 - 8 * little.len().clamp(1, 8) as u32;
+    match is_signed {
+        true => ((bits << unused) as i64 >> unused) as f64,
+        false => bits as f64,
+    }
+}
+
+fn size(lua: &Lua, arguments: &MultiValue) -> Answered {
+    let text = text_at(arguments, 1, "size")?;
+    let mut format = Format::new(&text, "size");
+    let mut total = 0;
+    while let Some((field, padding)) = format.next(total)? {
+        total += padding;
+        total += match field {
+            Field::Integer(bytes, _) | Field::Float(bytes) => bytes,
+            Field::Padding => 1,
+            Field::Bytes(0) => return Err(bad_argument(1, "size", "option 'c0' has no fixed size")),
+            Field::Bytes(count) => count,
+            Field::Zero => return Err(bad_argument(1, "size", "option 's' has no fixed size")),
+        };
+    }
+    Ok((total as f64).into_lua_multi(lua)?)
+}

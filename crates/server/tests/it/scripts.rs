@@ -1,0 +1,213 @@
+use std::io::Write;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use firn_protocol::resp::Value;
+
+use super::client::{Client, Served, bulk, error, request};
+
+fn numbers(reply: Value) -> Vec<i64> {
+    let Value::Array(values) = reply else { panic!("{reply:?}") };
+    let number = |value: &Value| match value {
+        Value::Bulk(digits) => String::from_utf8_lossy(digits).parse::<i64>().expect("a number"),
+        other => panic!("{other:?}"),
+    };
+    values.iter().map(number).collect()
+}
+
+/// Moves one from one account to another, with work in between so that others come to run.
+const DECLARED: &str = "local n = redis.call('decr', KEYS[1]) for i = 1, 300 do redis.call('get', KEYS[2]) end \
+                        redis.call('incr', KEYS[2]) return n";
+const UNDECLARED: &str = "redis.call('incr', ARGV[1]) for i = 1, 300 do redis.call('get', 'b') end \
+                          redis.call('decr', ARGV[2]) return redis.call('incr', 'moves')";
+
+/// Scripts that name their keys, scripts that do not, transactions and plain commands over the same accounts: whoever reads them
+/// together always finds the same sum, and nothing is done twice.
+#[test]
+fn scripts_of_many_connections_do_not_mix() {
+    let served = Served::start(2);
+    served.connect().say("MSET a 1000 b 1000 c 1000 moves 0");
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..6)
+            .map(|index| {
+                let served = &served;
+                scope.spawn(move || {
+                    let mut client = served.connect();
+                    let names = ["a", "b", "c", "a"];
+                    let (from, to) = (names[index % 3], names[index % 3 + 1]);
+                    for round in 0..60 {
+                        let reply = match (index + round) % 4 {
+                            0 | 1 => client.call(&["EVAL", DECLARED, "2", from, to]),
+                            2 => client.call(&["EVAL", UNDECLARED, "0", from, to]),
+                            _ => {
+                                client.say("MULTI");
+                                client.say(&format!("INCR {from}"));
+                                client.call(&["EVAL", "return redis.call('decr', ARGV[1])", "0", to]);
+                                client.say("INCR moves");
+                                client.say("EXEC")
+                            }
+                        };
+                        assert!(!matches!(reply, Value::Error(_)), "{reply:?}");
+                    }
+                })
+            })
+            .collect();
+        scope.spawn(|| {
+            let mut client = served.connect();
+            while !is_over.load(Ordering::Acquire) {
+                assert_eq!(numbers(client.say("MGET a b c")).iter().sum::<i64>(), 3000);
+                let read = ["EVAL_RO", "return redis.call('mget', 'a', 'b', 'c')", "0"];
+                assert_eq!(numbers(client.call(&read)).iter().sum::<i64>(), 3000);
+            }
+        });
+        workers.into_iter().for_each(|worker| worker.join().expect("it ends"));
+        is_over.store(true, Ordering::Release);
+    });
+    let mut client = served.connect();
+    assert_eq!(numbers(client.say("MGET a b c")).iter().sum::<i64>(), 3000);
+    assert_eq!(client.say("GET moves"), bulk("180"), "each of the others moved once");
+}
+
+/// A script that is begun again has not published before, and SELECT in it changes nothing outside.
+#[test]
+fn to_begin_again_is_seen_by_nobody() {
+    let served = Served::start(1);
+    let (client, listener) = (&mut served.connect(), &mut served.connect());
+    listener.say("SUBSCRIBE news");
+    let script = "redis.call('publish', 'news', 'once') redis.call('select', 2) redis.call('set', KEYS[1], 'x') \
+                  redis.call('append', 'undeclared', 'x') return redis.call('get', 'undeclared')";
+    assert_eq!(client.call(&["EVAL", script, "1", "k"]), bulk("x"));
+    assert_eq!(client.say("DBSIZE"), Value::Integer(0));
+    client.say("SELECT 2");
+    assert_eq!(client.say("MGET k undeclared"), Value::Array(vec![bulk("x"), bulk("x")]));
+    client.say("PUBLISH news end");
+    for expected in ["once", "end"] {
+        let message = vec![bulk("message"), bulk("news"), bulk(expected)];
+        let (Some(Value::Array(found)) | Some(Value::Push(found))) = listener.reply() else {
+            panic!("a message comes")
+        };
+        assert_eq!(found, message);
+    }
+    // Not even what catches every error sees it.
+    let script = "local ok = pcall(function() redis.call('set', 'u1', 1) end) redis.call('incr', 'count') \
+                  return tostring(ok) .. redis.call('get', 'count')";
+    assert_eq!(client.call(&["EVAL", script, "0"]), bulk("true1"));
+    let watched = "return redis.call('incr', 'w')";
+    client.say("WATCH w");
+    client.say("MULTI");
+    client.call(&["EVAL", watched, "0"]);
+    assert_eq!(client.say("EXEC"), Value::Array(vec![Value::Integer(1)]));
+}
+
+/// Ends what goes on for ever, from a connection of the same worker and of another.
+#[test]
+fn script_kill_ends_a_script() {
+    for threads in [1, 2] {
+        let served = Served::start(threads);
+        for script in [
+            "redis.call('set', KEYS[1], 'lost') while true do end",
+            "while true do pcall(function() while true do end end) end",
+            "while true do redis.call('incr', KEYS[1]) end",
+            "while true do pcall(redis.call, 'incr', KEYS[1]) end",
+            "local f = coroutine.wrap(function() while true do end end) f()",
+            "local function f() pcall(f) end while true do f() end",
+        ] {
+            std::thread::scope(|scope| {
+                let running = scope.spawn(|| served.connect().call(&["EVAL", script, "1", "k"]));
+                let mut client = served.connect();
+                let until = Instant::now() + Duration::from_secs(20);
+                while client.say("SCRIPT KILL") != Value::Simple("OK".into()) {
+                    assert!(Instant::now() < until, "{script} cannot be killed");
+                    std::thread::sleep(Duration::from_millis(5));
+                }
+                let reply = running.join().expect("it ends");
+                assert_eq!(reply, error("ERR Script killed by user with SCRIPT KILL..."), "{script}");
+            });
+            let mut client = served.connect();
+            assert_eq!(client.say("GET k"), Value::Null, "nothing of it is written: {script}");
+            assert_eq!(client.say("SCRIPT KILL"), error("NOTBUSY No scripts in execution right now."));
+            assert_eq!(client.call(&["EVAL", "return 1", "0"]), Value::Integer(1));
+        }
+    }
+}
+
+/// While a script computes, the connections of its own worker have their turns.
+#[test]
+fn a_long_script_starves_nobody() {
+    let served = Served::start(1);
+    std::thread::scope(|scope| {
+        let running = scope.spawn(|| {
+            let script = "local n = 0 for i = 1, 30000000 do n = n + i % 3 end return n";
+            served.connect().call(&["EVAL", script, "0"])
+        });
+        let mut client = served.connect();
+        let mut count = 0;
+        while !running.is_finished() {
+            client.say("SET k v");
+            count += 1;
+        }
+        assert_eq!(running.join().expect("it ends"), Value::Integer(30_000_000));
+        assert!(count > 20, "only {count} commands ran beside it");
+    });
+}
+
+fn eval(client: &mut Client, script: &str) -> Value {
+    client.call(&["EVAL", script, "0"])
+}
+
+/// What would exhaust memory or the stack ends with an error, and the server goes on.
+#[test]
+fn a_script_that_takes_too_much_ends_alone() {
+    let served = Served::start(1);
+    let client = &mut served.connect();
+    for script in [
+        "local t = {} while true do t[#t + 1] = ('x'):rep(1000000) .. #t end",
+        "return ('x'):rep(1000000000)",
+        "local function f() return 1 + f() end return f()",
+        "local function f() local ok, e = pcall(f) if not ok then error(e, 0) end return 1 end return f()",
+        "local function f() return coroutine.wrap(f)() end return f()",
+        "local t = {} for i = 1, 100000 do t = {t} end return cjson.encode(t)",
+        "return cjson.decode(('['):rep(100000))",
+        "local s = ('x'):rep(1000) return string.format('%99999d', 1)",
+        "return table.concat({}, 'x', 1, 1e9)",
+        "error(setmetatable({}, {__tostring = function() error('x') end}))",
+        "error({foo = 1})",
+        "error({err = {}})",
+    ] {
+        let reply = eval(client, script);
+        assert!(matches!(&reply, Value::Error(_)), "{script}: {reply:?}");
+        assert_eq!(eval(client, "return 7"), Value::Integer(7), "{script}");
+    }
+    // Deeper than any client reads; its connection is not used again.
+    let deep = ["EVAL", "local a = {} a[1] = a return a", "0"];
+    served.connect().stream.write_all(&request(&deep)).expect("it is sent");
+    assert_eq!(eval(client, "return 7"), Value::Integer(7));
+}
+
+/// What one script leaves is not there for the next.
+#[test]
+fn nothing_stays_from_script_to_script() {
+    let served = Served::start(1);
+    let client = &mut served.connect();
+    for script in [
+        "redis.leak = 1",
+        "leak = 1",
+        "rawset(redis, 'leak', 1)",
+        "getmetatable('').leak = 1",
+        "local _, t = pairs(redis) t.leak = 1 t.call = nil",
+        "string.leak = 1",
+        "loadstring('leak = 1')()",
+        "setfenv(1, {})",
+        "return debug",
+        "return require('os')",
+        "return io.open('/etc/passwd')",
+        "collectgarbage('stop') KEYS.leak = 1",
+    ] {
+        eval(client, script);
+    }
+    let script = "return {tostring(redis.leak), tostring(rawget(_G, 'leak')), tostring(KEYS.leak), \
+                  tostring(('').leak), type(redis.call), tostring(rawget(_G, 'os')), tostring(rawget(_G, 'debug'))}";
+    let expected = ["nil", "nil", "nil", "nil", "function", "nil", "nil"];
+    assert_eq!(eval(client, script), Value::Array(expected.map(bulk).to_vec()));
+}
