@@ -35,8 +35,8 @@ fn stripped(reply: Value) -> Value {
                 let Value::Array(parts) = value else { panic!("{value:?}") };
                 let Value::Bulk(name) = &parts[0] else { panic!("{value:?}") };
                 let name = std::str::from_utf8(name).expect("a name");
-                // The reference is older than one of them.
-                let is_newer = name == "client|setinfo";
+                // The reference is older than these.
+                let is_newer = ["client|setinfo", "client|no-touch"].contains(&name);
                 !is_newer && command::all().iter().any(|it| it.is_offered() && it.to_string() == name)
             };
             let mut known: Vec<Value> = subcommands.into_iter().filter(is_known).map(stripped).collect();
