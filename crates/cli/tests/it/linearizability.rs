@@ -1,5 +1,10 @@
 //! Clients on different workers, a server that is killed again and again, and histories that must be linearizable.
 
+#![expect(
+    clippy::disallowed_methods,
+    reason = "real processes are killed in real time, at moments of a new seed"
+)]
+
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
@@ -185,7 +190,7 @@ fn on_counters(link: &mut Link<'_>, client: usize, rng: &mut Rng, histories: &mu
     let key = |name: u8| format!("counter:{}:{object}:{name}", link.round.number);
     let keys = [key(0), key(1)];
     let history = &mut histories.counters[object];
-    match rng.u8(..3) {
+    match rng.u8(..4) {
         0 => {
             let request = words(&format!("INCRBY {} 3", keys[1]));
             operate(link, client, history, CountersInput::Add(1, 3), &[request], |replies| {
@@ -202,6 +207,18 @@ fn on_counters(link: &mut Link<'_>, client: usize, rng: &mut Rng, histories: &mu
             let requests: Vec<Vec<String>> = lines.iter().map(|line| words(line)).collect();
             let input = CountersInput::AddAll(vec![(0, 5), (1, -5)]);
             operate(link, client, history, input, &requests, |replies| answer_of(&replies[3]));
+        }
+        2 => {
+            let mut request = words("EVAL");
+            // Every other time a key is not named, so that the script is begun again with all locks.
+            let named = rng.usize(1..=2);
+            let other = if named == 2 { "KEYS[2]" } else { "ARGV[1]" };
+            request.push(format!(
+                "return {{redis.call('INCRBY', KEYS[1], 7), redis.call('DECRBY', {other}, 7)}}"
+            ));
+            request.extend([named.to_string(), keys[0].clone(), keys[1].clone()]);
+            let input = CountersInput::AddAll(vec![(0, 7), (1, -7)]);
+            operate(link, client, history, input, &[request], |replies| answer_of(&replies[0]));
         }
         _ => {
             let request = words(&format!("MGET {} {}", keys[0], keys[1]));
