@@ -210,4 +210,22 @@ pub trait Session: Send {
     /// The blocking layer turns this on: it would wait anyway, and a hand-over to another thread costs two
     /// context switches. Off at birth.
     fn set_inline(&mut self, inline: bool);
+
+    /// Whether writes at [`Durability::Process`] are answered as soon as they are visible, before they would survive the
+    /// process.
+    ///
+    /// For who has many clients, and tells them together of what it did: it MUST call [`settle`](Self::settle) before it
+    /// tells anybody of anything that it wrote or read. Off at birth. An engine that keeps every promise at once may ignore
+    /// this, as it does by default.
+    fn set_deferred(&mut self, _deferred: bool) {}
+
+    /// Lets everything that is visible by now, whoever wrote it, survive the process. May block for one write of the log;
+    /// costs a comparison if there is nothing to do.
+    ///
+    /// # Errors
+    /// `Retry` when the disk is full; `Closed` with the first cause after a failure of the log. What was answered since the
+    /// last time may be lost then.
+    fn settle(&mut self) -> Result<()> {
+        Ok(())
+    }
 }

@@ -1,6 +1,7 @@
 //! One thread's share of the connections.
 
 mod mailbox;
+mod sending;
 mod waiting;
 mod survey;
 mod clients;
@@ -26,7 +27,7 @@ use crate::execute::{Interpreters, Scripts, unsubscribe_all, unwatch};
 use crate::key_counts::{self, KeyCounts};
 use crate::latency::Latency;
 use crate::monitors::Monitors;
-use crate::net::{Event, Sent, Sockets, keep_alive};
+use crate::net::{Event, Sockets, keep_alive};
 use crate::observers::Observers;
 use crate::parameters::Parameters;
 use crate::pause::Pause;
@@ -137,6 +138,8 @@ pub(crate) struct Worker {
     waits: Cell<u64>,
     /// When connections are looked at next that say nothing; milliseconds since the Unix epoch.
     upkeep_due_ms: Cell<u64>,
+    /// See [`settle`](Self::settle).
+    is_deferred: Cell<bool>,
     is_stopping: Cell<bool>,
     /// For scripts; none before the first one.
     pub(crate) interpreters: Interpreters,
@@ -147,7 +150,8 @@ impl Worker {
     pub(crate) fn new(shared: Arc<Shared>, index: usize) -> io::Result<Rc<Self>> {
         let mailbox = shared.mailboxes.get(index).ok_or(io::ErrorKind::InvalidInput)?;
         let sockets = Sockets::new(shared.settings.network, Arc::clone(&mailbox.alarm))?;
-        let session = shared.store.engine.session();
+        let mut session = shared.store.engine.session();
+        session.set_deferred(true);
         let now_ms = shared.store.clock.unix_ms();
         Ok(Rc::new(Self {
             shared,
@@ -167,6 +171,7 @@ impl Worker {
             monitors: RefCell::default(),
             waits: Cell::new(0),
             upkeep_due_ms: Cell::new(0),
+            is_deferred: Cell::new(true),
             is_stopping: Cell::new(false),
             interpreters: Interpreters::default(),
         }))
@@ -425,6 +430,9 @@ impl Worker {
     fn forget(&self, id: u32) {
         if let Some(client) = self.client(id) {
             // What can be sent at once is: it may say why the connection ends.
+            if !client.output.borrow().is_empty() && !self.settle() {
+                client.output.borrow_mut().clear();
+            }
             self.sockets.borrow_mut().send(id, &mut client.output.borrow_mut());
         }
         self.sockets.borrow_mut().close(id);
@@ -445,38 +453,6 @@ impl Worker {
             self.dirty.borrow_mut().push(Rc::clone(client));
         }
     }
-
-    fn flush(&self) {
-        let dirty = std::mem::take(&mut *self.dirty.borrow_mut());
-        for client in dirty {
-            client.is_dirty.set(false);
-            let mut output = client.output.borrow_mut();
-            let bytes = output.len();
-            let sent = self.sockets.borrow_mut().send(client.id, &mut output);
-            self.counters().add(Measure::OutputBytes, (bytes - output.len()) as u64);
-            self.counters().add(Measure::Writes, 1);
-            if sent == Sent::End {
-                // Nobody reads it: whoever waits for that, or adds to it, learns that it is over.
-                output.clear();
-                client.is_closing.set(true);
-                client.is_blocked.set(true);
-            }
-            if sent == Sent::All && output.capacity() > OUTPUT_BYTES_KEPT {
-                output.shrink_to(OUTPUT_BYTES_KEPT);
-            }
-            if sent == Sent::End {
-                // Nobody reads it any more; who waits for that ends.
-                output.clear();
-                client.is_closing.set(true);
-                self.tasks.wake(client.id);
-            }
-            drop(output);
-            // Its task may have waited for the output to become less.
-            if client.is_blocked.replace(sent == Sent::Some) {
-                self.tasks.wake(client.id);
-            }
-        }
-    }
 }
 
 /// What a connection is told that protected mode refuses.
@@ -487,6 +463,3 @@ user one from this machine (ACL SETUSER default >...), or, where nobody else rea
 
 /// Memory that two buffers that nobody uses keep.
 const BUFFER_BYTES_KEPT: usize = 256 << 10;
-
-/// Memory that an empty output keeps.
-const OUTPUT_BYTES_KEPT: usize = 64 << 10;

@@ -30,6 +30,8 @@ pub(crate) struct TreeSession {
     shared: Arc<Database>,
     queue: CompletionQueue,
     inline: bool,
+    /// Writes at `Process` are answered before the kernel has them.
+    deferred: bool,
     tickets: Arc<Tickets>,
     /// Bytes written and not yet added to the shared counter.
     uncounted_bytes: u64,
@@ -45,6 +47,7 @@ impl TreeSession {
             shared,
             queue: CompletionQueue::new(),
             inline: false,
+            deferred: false,
             tickets: Arc::default(),
             uncounted_bytes: 0,
             line: Line::default(),
@@ -371,5 +374,14 @@ impl Session for TreeSession {
 
     fn set_inline(&mut self, inline: bool) {
         self.inline = inline;
+    }
+
+    fn set_deferred(&mut self, deferred: bool) {
+        self.deferred = deferred;
+    }
+
+    fn settle(&mut self) -> Result<()> {
+        // Whatever a reader has seen lies below the watermark.
+        self.shared.log.write_through(self.shared.log.watermark())
     }
 }

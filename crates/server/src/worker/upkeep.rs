@@ -23,6 +23,9 @@ impl Worker {
             return;
         }
         self.upkeep_due_ms.set(now_ms + interval_ms);
+        if !self.is_deferred.get() && self.session.borrow_mut().settle().is_ok() {
+            self.set_deferred(true);
+        }
         if self.index == 0 {
             self.shared.statistics.note_rates(self.shared.store.clock.now());
         }

@@ -79,7 +79,11 @@ impl TreeSession {
         let delay = self.shared.admit(bytes as u64);
         let durability = self.durability(options);
         if delay.is_zero() && durability == Durability::Process {
-            self.shared.make_durable(end, durability)?;
+            // Where another thread is still copying an earlier frame, the write is not visible yet.
+            let is_visible = self.deferred && self.shared.log.advance()? >= end;
+            if !is_visible {
+                self.shared.make_durable(end, durability)?;
+            }
             return Ok(Outcome::Done(Position(end.0)));
         }
         let ticket = self.tickets.next();

@@ -12,6 +12,7 @@ mod flip;
 mod read_only;
 mod bad_input;
 mod places;
+mod deferred;
 mod faults;
 mod reopened;
 mod reuse;
