@@ -8,13 +8,16 @@ use std::sync::Arc;
 use firn::Settings;
 use firn_bench::args::{parse_bytes, parse_durability};
 use firn_engine::Durability;
-use firn_server::{Network, Password, ServeSettings, Server};
+use firn_server::{Network, Password, ServeSettings, Server, raise_descriptor_limit};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use crate::database::{Access, check_directory, read_settings};
 use crate::ending::{Ending, Failure, Result};
 use crate::progress;
+
+/// Files that a large database has open beside its clients' connections.
+const DESCRIPTORS_OF_A_DATABASE: u64 = 2_000;
 
 /// Serve a database to Redis clients. Needs no option; ends with SIGTERM or Ctrl-C, after closing the database.
 #[derive(clap::Args)]
@@ -85,6 +88,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
         dir: std::path::absolute(dir).unwrap_or_else(|_| dir.clone()),
         ..ServeSettings::default()
     };
+    raise_descriptor_limit(serve.clients_max as u64 + DESCRIPTORS_OF_A_DATABASE);
     let (bind, port) = (serve.bind, serve.port);
     let server = Server::start(Arc::clone(&db), serve)
         .map_err(|error| failed(format!("cannot serve on {bind}, port {port}: {error}")))?;

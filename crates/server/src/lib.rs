@@ -59,4 +59,5 @@ mod duty;
 mod listen;
 
 pub use listen::Server;
+pub use process::raise_descriptor_limit;
 pub use settings::{Network, Password, ServeSettings};

@@ -2,6 +2,8 @@
 
 use std::fs::read_to_string;
 
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
 /// Processor seconds of this process.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct CpuTime {
@@ -52,6 +54,21 @@ pub(crate) fn memory() -> Memory {
 fn kib(text: &str, name: &str) -> u64 {
     let value = text.lines().find_map(|line| line.strip_prefix(name));
     value.and_then(|value| value.split_whitespace().next()?.parse().ok()).unwrap_or(0)
+}
+
+/// Lets this process have `count` open files and connections, or as many as it may without asking anybody; how many
+/// that is. Shells hand out few, of which a server would be full at a tenth of its clients.
+pub fn raise_descriptor_limit(count: u64) -> u64 {
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    let wanted = maximum.map_or(count, |maximum| count.min(maximum));
+    let now = current.unwrap_or(u64::MAX);
+    if now >= wanted {
+        return now;
+    }
+    match setrlimit(Resource::Nofile, Rlimit { current: Some(wanted), maximum }) {
+        Ok(()) => wanted,
+        Err(_) => now,
+    }
 }
 
 /// Name and release of the system, and its processor.

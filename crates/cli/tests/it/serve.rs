@@ -52,12 +52,37 @@ impl Serving {
         fields[11..13].iter().map(|field| field.parse::<u64>().expect("a number")).sum()
     }
 
+    /// Memory it has now.
+    pub(crate) fn resident_bytes(&self) -> u64 {
+        self.status_kib("VmRSS:") << 10
+    }
+
+    /// Memory it had at most.
+    pub(crate) fn peak_bytes(&self) -> u64 {
+        self.status_kib("VmHWM:") << 10
+    }
+
+    fn status_kib(&self, name: &str) -> u64 {
+        let path = format!("/proc/{}/status", self.process.id());
+        let status = std::fs::read_to_string(path).expect("it runs");
+        let value = status.lines().find_map(|line| line.strip_prefix(name)).expect("a value");
+        value.split_whitespace().next().expect("a number").parse().expect("a number")
+    }
+
     pub(crate) fn signal(&self, name: &str) {
         let done = Command::new("kill")
             .args(["-s", name, &self.process.id().to_string()])
             .status()
             .expect("kill runs");
         assert!(done.success());
+    }
+}
+
+/// A test that fails leaves no process behind.
+impl Drop for Serving {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
     }
 }
 
@@ -206,6 +231,18 @@ fn without_descriptors_it_waits_for_some() {
         serving.signal("TERM");
         assert!(serving.process.wait().unwrap().success());
     }
+}
+
+#[test]
+fn a_small_soft_limit_of_descriptors_is_raised() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut command = Command::new("sh");
+    command.args(["-c", "ulimit -S -n 100; exec \"$0\" \"$@\"", PROGRAM, "serve"]);
+    let mut serving = Serving::start_as(&mut command, dir.path()).expect("it serves");
+    let mut clients: Vec<_> = (0..200).map(|_| serving.connect()).collect();
+    clients.iter_mut().for_each(|client| say(client, "PING\r\n", "+PONG\r\n"));
+    serving.signal("TERM");
+    assert!(serving.process.wait().unwrap().success());
 }
 
 #[test]
