@@ -8,4 +8,6 @@ mod verify;
 mod bench;
 mod records;
 mod serve;
+mod wire;
 mod linearizability;
+mod kill_serve;
