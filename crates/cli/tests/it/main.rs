@@ -9,5 +9,6 @@ mod bench;
 mod records;
 mod serve;
 mod wire;
+mod redis_rs;
 mod linearizability;
 mod kill_serve;
