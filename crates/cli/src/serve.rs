@@ -1,7 +1,7 @@
 //! `firn serve`: a database behind the Redis protocol.
 
 use std::io::Write;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -35,6 +35,13 @@ pub(crate) struct Arguments {
     /// FIRN_PASSWORD; without that none, until a user of the database has one.
     #[arg(long, value_name = "FILE")]
     password_file: Option<PathBuf>,
+    /// Port for HTTP: metrics for Prometheus (/metrics), health (/healthz, /readyz) and a page for people (/); 0 takes one that
+    /// is free and says which. Without it there is no HTTP.
+    #[arg(long, value_name = "P")]
+    http_port: Option<u16>,
+    /// Address to listen on for HTTP. Who reaches it sees counters and names of commands, but no keys and no values.
+    #[arg(long, value_name = "A", default_value_t = ServeSettings::default().bind)]
+    http_bind: IpAddr,
     /// Whether connections from other machines are refused while no password is asked for.
     #[arg(long, value_name = "yes|no", default_value = "yes", value_parser = parse_yes)]
     protected_mode: bool,
@@ -85,15 +92,18 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
         port: arguments.port,
         threads: arguments.threads.unwrap_or_else(processors),
         network: arguments.network,
+        http: arguments.http_port.map(|port| SocketAddr::new(arguments.http_bind, port)),
         dir: std::path::absolute(dir).unwrap_or_else(|_| dir.clone()),
         ..ServeSettings::default()
     };
     raise_descriptor_limit(serve.clients_max as u64 + DESCRIPTORS_OF_A_DATABASE);
     let (bind, port) = (serve.bind, serve.port);
+    let with_http = serve.http.map_or(String::new(), |at| format!(", and HTTP on {at}"));
     let server = Server::start(Arc::clone(&db), serve)
-        .map_err(|error| failed(format!("cannot serve on {bind}, port {port}: {error}")))?;
+        .map_err(|error| failed(format!("cannot serve on {bind}, port {port}{with_http}: {error}")))?;
     let (address, network) = (server.address(), server.network());
-    println!("serving {} on {address}; sockets by {network}; SIGTERM or Ctrl-C ends it", dir.display());
+    let http = server.http_address().map_or(String::new(), |at| format!("; http://{at}"));
+    println!("serving {} on {address}; sockets by {network}{http}; SIGTERM or Ctrl-C ends it", dir.display());
     // Whoever started us may read this through a pipe.
     let _ = std::io::stdout().flush();
     let handle = signals.handle();

@@ -60,6 +60,8 @@ pub struct Stats {
     pub debt_bytes: u64,
     /// Snapshots alive.
     pub snapshot_count: u64,
+    /// Why nothing is written any more, in words, since a write to the log has failed; `None` = it has not.
+    pub write_failure: Option<String>,
     /// Per keyspace.
     pub keyspaces: Vec<KeyspaceStats>,
 }

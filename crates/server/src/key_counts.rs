@@ -7,12 +7,13 @@
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use firn_engine::ScanRange;
 use firn_format::datatype::{DatabaseId, range};
 
 use crate::failure::Result;
-use crate::store::DATABASE_COUNT;
+use crate::store::{DATABASE_COUNT, Store};
 use crate::transaction::{Transaction, decode_value};
 use crate::worker::Worker;
 
@@ -22,6 +23,9 @@ pub(crate) const COUNTED_AT_ONCE_MAX: u64 = 100_000;
 /// Milliseconds between looks whether somebody has asked, and at least between two counts.
 const LOOK_MS: u64 = 200;
 const PAUSE_MS: u64 = 5_000;
+
+/// Between two counts that metrics ask for, whoever reads them however often.
+const WISH_PAUSE: Duration = Duration::from_secs(60);
 
 /// A count may take this part of the time.
 const SHARE: u64 = 10;
@@ -47,12 +51,26 @@ impl KeyCount {
 pub(crate) struct KeyCounts {
     is_wanted: AtomicBool,
     last: Mutex<Vec<(DatabaseId, KeyCount)>>,
+    /// When [`last`](Self::last) wished for a count.
+    wished: Mutex<Option<Duration>>,
 }
 
 impl KeyCounts {
     fn of(&self, id: DatabaseId) -> Option<KeyCount> {
         let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         last.iter().find(|(known, _)| *known == id).map(|(_, count)| *count)
+    }
+
+    /// What was counted last, by index, without waiting; wishes for another count now and then.
+    pub(crate) fn last(&self, store: &Store, now: Duration) -> Vec<(u32, KeyCount)> {
+        let mut wished = self.wished.lock().unwrap_or_else(PoisonError::into_inner);
+        if wished.is_none_or(|wished| now.saturating_sub(wished) >= WISH_PAUSE) {
+            *wished = Some(now);
+            self.is_wanted.store(true, Ordering::Release);
+        }
+        let databases = store.databases.load();
+        let of_index = |index| Some((index, self.of(databases.get(index).id)?));
+        (0..DATABASE_COUNT).filter_map(of_index).collect()
     }
 }
 

@@ -12,6 +12,8 @@
 //! operation runs where its connection is. Commands are `async` functions that wait for the engine in few places; who runs
 //! them is forty lines in `task`: there is no runtime, no waker and no allocation for a command that does not wait.
 //!
+//! Beside all that, `http` tells operators what is counted, on a thread and a port of its own.
+//!
 //! # Not here
 //! - What the bytes mean: crate `firn-protocol`. How types lie on keys: `firn_format::datatype`.
 //!
@@ -56,6 +58,7 @@ mod failure;
 mod transaction;
 mod execute;
 mod duty;
+mod http;
 mod listen;
 
 pub use listen::Server;

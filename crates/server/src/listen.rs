@@ -9,6 +9,7 @@ use firn::Db;
 use firn::storage::{Clock, Spawn, SystemClock, ThreadSpawn};
 
 use crate::execute::Scripts;
+use crate::http::HttpServer;
 use crate::key_counts::KeyCounts;
 use crate::latency::Latency;
 use crate::monitors::Monitors;
@@ -35,6 +36,7 @@ pub struct Server {
     threads: Arc<ThreadSpawn>,
     /// The first failure of a worker.
     failure: Arc<Mutex<Option<io::Error>>>,
+    http: Option<HttpServer>,
 }
 
 impl Server {
@@ -85,8 +87,10 @@ impl Server {
             client_count: AtomicUsize::new(0),
             waiting_count: AtomicUsize::new(0),
             next_client: AtomicU64::new(0),
+            is_ending: AtomicBool::new(false),
         });
-        let server = Self { address, shared, threads: Arc::default(), failure: Arc::default() };
+        let http = shared.settings.http.map(|at| HttpServer::start(Arc::clone(&shared), at)).transpose()?;
+        let server = Self { address, shared, threads: Arc::default(), failure: Arc::default(), http };
         let mut listener = Some(listener);
         for index in 0..threads {
             server.start_worker(index, listener.take())?;
@@ -115,6 +119,11 @@ impl Server {
     /// Where it listens.
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// Where it answers by HTTP, if it does: until it is stopped or dropped, so that the end can be watched.
+    pub fn http_address(&self) -> Option<SocketAddr> {
+        self.http.as_ref().map(HttpServer::address)
     }
 
     /// By what it speaks to its connections: never [`Network::Auto`].
@@ -150,6 +159,7 @@ impl Server {
     pub fn stop(&self) -> io::Result<()> {
         self.end();
         let ended = self.wait();
+        self.http.iter().for_each(HttpServer::stop);
         // Connections that a worker was given when it did not look any more.
         self.shared.mailboxes.iter().for_each(|mailbox| drop(mailbox.take()));
         ended

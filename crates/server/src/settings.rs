@@ -1,7 +1,7 @@
 //! What a server is started with.
 
 use std::fmt;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
 /// Settings of a server, apart from its database's.
@@ -34,6 +34,8 @@ pub struct ServeSettings {
     pub keepalive_s: u32,
     /// Whether connections from other machines are refused while the default user has no password. Default yes.
     pub is_protected: bool,
+    /// Where metrics, health and a page for people are served by HTTP; port 0 = one that is free. Default: nowhere.
+    pub http: Option<SocketAddr>,
     /// The password of the default user. `None`: what the database's users say, at first that none is needed.
     pub password: Option<Password>,
 }
@@ -76,6 +78,7 @@ impl Default for ServeSettings {
             idle_s_max: 0,
             keepalive_s: 300,
             is_protected: true,
+            http: None,
             password: None,
         }
     }

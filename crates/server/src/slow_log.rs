@@ -63,6 +63,11 @@ impl SlowLog {
         self.state().calls.len()
     }
 
+    /// How many there ever were.
+    pub(crate) fn total(&self) -> u64 {
+        self.state().next
+    }
+
     /// Forgets all; numbers go on.
     pub(crate) fn reset(&self) {
         self.state().calls.clear();

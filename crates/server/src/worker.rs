@@ -71,6 +71,8 @@ pub(crate) struct Shared {
     /// Clients that stand in line for keys.
     pub(crate) waiting_count: AtomicUsize,
     pub(crate) next_client: AtomicU64,
+    /// The server stops, or has.
+    pub(crate) is_ending: AtomicBool,
 }
 
 impl Shared {
@@ -94,6 +96,7 @@ impl Shared {
 
     /// Ends every worker.
     pub(crate) fn end(&self) {
+        self.is_ending.store(true, Ordering::Release);
         self.mailboxes.iter().for_each(|mailbox| mailbox.send(Message::Stop));
     }
 

@@ -68,6 +68,7 @@ impl Database {
             table_count: tables().count() as u64,
             debt_bytes: buffer_bytes.saturating_sub(self.settings.buffer_bytes),
             snapshot_count: self.snapshots.count(),
+            write_failure: self.log.poison().map(ToString::to_string),
             keyspaces: version.live().map(|keyspace| keyspace_stats(keyspace)).collect(),
         }
     }

@@ -10,5 +10,6 @@ mod records;
 mod serve;
 mod wire;
 mod redis_rs;
+mod page;
 mod linearizability;
 mod kill_serve;

@@ -11,11 +11,23 @@ pub(crate) struct Serving {
     pub(crate) process: Child,
     output: BufReader<ChildStdout>,
     pub(crate) address: String,
+    /// Where it answers by HTTP, if it does.
+    pub(crate) http: Option<String>,
 }
 
 impl Serving {
     pub(crate) fn start(dir: &Path) -> Self {
         Self::start_as(Command::new(PROGRAM).arg("serve"), dir).expect("it serves")
+    }
+
+    pub(crate) fn start_with(arguments: &[&str], dir: &Path) -> Self {
+        Self::start_as(Command::new(PROGRAM).arg("serve").args(arguments), dir).expect("it serves")
+    }
+
+    /// Ends it, and expects that it ends well.
+    pub(crate) fn end(mut self) {
+        self.signal("TERM");
+        assert!(self.process.wait().expect("it ends").success());
     }
 
     /// Starts `command`, which is `firn serve` in some way; `None` if it ends at once.
@@ -35,7 +47,8 @@ impl Serving {
         }
         let address = line.split(" on ").nth(1).and_then(|rest| rest.split(';').next());
         let address = address.unwrap_or_else(|| panic!("no address in {line:?}")).to_owned();
-        Some(Self { process, output, address })
+        let http = line.split("; ").find(|part| part.starts_with("http://")).map(str::to_owned);
+        Some(Self { process, output, address, http })
     }
 
     fn connect(&self) -> TcpStream {

@@ -24,7 +24,7 @@ impl Alarm {
     }
 
     /// Makes it ready to ring again.
-    pub(super) fn silence(&self) {
+    pub(crate) fn silence(&self) {
         let _ = rustix::io::read(&self.event, &mut [0_u8; 8]);
     }
 }

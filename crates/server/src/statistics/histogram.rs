@@ -77,6 +77,11 @@ impl Distribution {
         reached.map_or(0, last_of)
     }
 
+    /// Calls of less than `ns` nanoseconds; exact where that begins a bucket, as powers of two do.
+    pub(crate) fn below(&self, ns: u64) -> u64 {
+        self.0.iter().take(bucket_of(ns)).sum()
+    }
+
     /// Calls of less than 1.024 microseconds, of less than twice that, and so on: where there are more than before, the
     /// bound in microseconds as Redis rounds it, and how many.
     pub(crate) fn doublings(&self) -> Vec<(u64, u64)> {
@@ -85,7 +90,7 @@ impl Distribution {
             if told == total {
                 break;
             }
-            let below: u64 = self.0.iter().take(bucket_of(1024 << power)).sum();
+            let below = self.below(1024 << power);
             if below > told {
                 found.push((((1032_u64 << power) - 1) / 1000, below));
                 told = below;

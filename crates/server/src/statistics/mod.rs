@@ -254,7 +254,8 @@ impl Statistics {
         self.base.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn all(&self) -> Sums {
+    /// What was counted since the start.
+    pub(crate) fn all(&self) -> Sums {
         let mut sums = Sums { commands: vec![CommandSum::default(); command::COUNT], ..Sums::default() };
         for worker in &self.workers {
             for (sum, count) in sums.measures.iter_mut().zip(&worker.measures) {

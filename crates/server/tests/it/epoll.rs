@@ -38,3 +38,5 @@ mod reference;
 mod server;
 #[path = "scripts.rs"]
 mod scripts;
+#[path = "http.rs"]
+mod http;

@@ -1,0 +1,58 @@
+//! The page that `firn serve` shows by HTTP, in a real browser.
+
+#![expect(clippy::disallowed_methods, reason = "the server runs in real time")]
+
+use std::process::{Child, Command, Stdio};
+
+use crate::serve::Serving;
+
+/// Browsers that are tried, in this order.
+const BROWSERS: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
+
+/// The page as the browser has it some seconds after `address` was opened.
+fn rendered(address: &str) -> String {
+    let arguments =
+        ["--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=4000", "--dump-dom"];
+    let output =
+        BROWSERS.iter().find_map(|browser| Command::new(browser).args(arguments).arg(address).output().ok());
+    let output = output.expect("one of the browsers is installed");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+struct Load(Child);
+
+impl Drop for Load {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+#[ignore = "needs a browser and redis-benchmark: full runs do it"]
+fn it_shows_what_the_server_does() {
+    let dir = tempfile::tempdir().unwrap();
+    let serving = Serving::start_with(&["--http-port", "0"], dir.path());
+    let address = serving.http.clone().expect("it answers by HTTP");
+    let port = serving.address.rsplit(':').next().unwrap();
+    let mut load = Command::new("redis-benchmark");
+    load.args(["-p", port, "-n", "100000000", "-c", "4", "-r", "1000", "-t", "set", "-q"]);
+    let load = Load(load.stdout(Stdio::null()).spawn().expect("redis-benchmark is installed"));
+    std::thread::sleep(std::time::Duration::from_secs(1));
+    let page = rendered(&address);
+    drop(load);
+    assert!(page.contains(r#"<span id="state" role="status" class="good">serving</span>"#), "{page}");
+    assert!(page.contains("<td>set</td>"), "{page}");
+    // What a second look finds more than the first one: a rate, and a latency.
+    let value = |title: &str| {
+        let after = page.split(&format!("<h2>{title}</h2><div class=\"value\">")).nth(1);
+        after.and_then(|rest| rest.split('<').next()).unwrap_or_else(|| panic!("no {title} in {page}"))
+    };
+    assert!(!["0", "–"].contains(&value("Commands a second")), "nothing was done in {page}");
+    assert!(value("Latency p99").ends_with('s') && value("Latency p99") != "0 s", "{page}");
+    assert_eq!(value("Clients"), "4");
+    assert!(page.contains("<polyline points=\"1"), "a line is drawn: {page}");
+    serving.end();
+}

@@ -1,0 +1,220 @@
+//! Everything that is counted, as metrics.
+//!
+//! Counters here are since the start of the server: `CONFIG RESETSTAT` does not set them back. What the engine counts is since
+//! its opening, which is the same.
+
+use std::sync::atomic::Ordering;
+
+use firn_engine::Stats;
+use firn_protocol::command::{self, Command};
+
+use super::exposition::Kind::{Counter, Gauge, Histogram};
+use super::exposition::{Exposition, Kind};
+use crate::process;
+use crate::statistics::{CommandSum, Distribution, Measure, Sums};
+use crate::worker::Shared;
+
+/// The bounds of buckets: 1.024 microseconds, and from there by powers of two until 17 seconds.
+const BUCKET_POWERS: std::ops::Range<u32> = 0..25;
+
+/// All metrics in Prometheus' text format.
+pub(super) fn text(shared: &Shared) -> String {
+    let mut text = Exposition::default();
+    server(shared, &mut text);
+    let sums = shared.statistics.all();
+    traffic(&sums, &mut text);
+    commands(&sums, &mut text);
+    keys(shared, &mut text);
+    let stats = shared.store.db.stats();
+    engine(&stats, &mut text);
+    writes(&stats, &mut text);
+    keyspaces(&stats, &mut text);
+    text.into_text()
+}
+
+fn server(shared: &Shared, text: &mut Exposition) {
+    text.family("firn_build_info", Gauge, "The release, as a label; always 1.");
+    text.sample("firn_build_info", &[("version", &env!("CARGO_PKG_VERSION"))], 1);
+    let is_ending = shared.is_ending.load(Ordering::Acquire);
+    text.single("firn_stopping", Gauge, "1 while the server stops.", u8::from(is_ending));
+    let uptime = shared.statistics.uptime(shared.store.clock.now());
+    text.single("firn_uptime_seconds", Gauge, "How long the server runs.", uptime.as_secs_f64());
+    text.single("firn_worker_threads", Gauge, "Threads that serve connections.", shared.mailboxes.len());
+    let clients = shared.client_count.load(Ordering::Relaxed);
+    text.single("firn_clients", Gauge, "Connections.", clients);
+    text.single("firn_clients_max", Gauge, "Connections that are let in.", shared.parameters.clients_max());
+    let blocked = shared.statistics.blocked_clients();
+    text.single("firn_blocked_clients", Gauge, "Clients that wait for others' keys.", blocked);
+    let slow = shared.slow_log.total();
+    text.single(
+        "firn_slow_commands_total",
+        Counter,
+        "Commands that took long enough for the slow log.",
+        slow,
+    );
+    let memory = process::memory();
+    text.single("firn_resident_bytes", Gauge, "Memory of the process.", memory.resident_bytes);
+    text.single("firn_machine_memory_bytes", Gauge, "Memory of the machine.", memory.machine_bytes);
+    let time = process::cpu_time();
+    text.family("firn_processor_seconds_total", Counter, "Processor time of the process.");
+    for (mode, seconds) in [("user", time.user_s), ("system", time.system_s)] {
+        text.sample("firn_processor_seconds_total", &[("mode", &mode)], seconds);
+    }
+}
+
+fn traffic(sums: &Sums, text: &mut Exposition) {
+    let measures = [
+        ("firn_connections_total", Measure::Connections, "Connections that came."),
+        ("firn_rejected_connections_total", Measure::RejectedConnections, "Connections beyond the limit."),
+        ("firn_receive_bytes_total", Measure::InputBytes, "Bytes received from clients."),
+        ("firn_send_bytes_total", Measure::OutputBytes, "Bytes sent to clients."),
+        ("firn_hits_total", Measure::Hits, "Keys that commands which only read have found."),
+        ("firn_misses_total", Measure::Misses, "Keys that commands which only read have not found."),
+        ("firn_expired_total", Measure::Expired, "Collections removed because they had expired."),
+    ];
+    for (name, measure, help) in measures {
+        text.single(name, Counter, help, sums.of(measure));
+    }
+    text.family("firn_errors_total", Counter, "Error replies by their first word.");
+    for (code, count) in &sums.errors {
+        text.sample("firn_errors_total", &[("code", code)], count);
+    }
+}
+
+fn commands(sums: &Sums, text: &mut Exposition) {
+    type Tell = fn(&CommandSum) -> u64;
+    let counters: [(&str, Tell, &str); 3] = [
+        ("firn_commands_total", |sum| sum.calls, "Commands that were executed."),
+        ("firn_failed_commands_total", |sum| sum.failed, "Commands that ended with an error."),
+        ("firn_rejected_commands_total", |sum| sum.rejected, "Commands that were refused before they ran."),
+    ];
+    let known: Vec<(&Command, &CommandSum)> = command::all().iter().zip(&sums.commands).collect();
+    for (name, tell, help) in counters {
+        text.family(name, Counter, help);
+        for (command, sum) in known.iter().filter(|(_, sum)| tell(sum) > 0) {
+            text.sample(name, &[("command", command)], tell(sum));
+        }
+    }
+    let name = "firn_command_duration_seconds";
+    text.family(name, Histogram, "How long commands took.");
+    for (command, sum) in known.iter().filter(|(_, sum)| sum.calls > 0) {
+        histogram(text, name, command, sum);
+    }
+}
+
+fn histogram(text: &mut Exposition, name: &str, command: &Command, sum: &CommandSum) {
+    let (bucket, distribution): (_, &Distribution) = (format!("{name}_bucket"), &sum.distribution);
+    for power in BUCKET_POWERS {
+        let ns = 1024_u64 << power;
+        let le = ns as f64 / 1e9;
+        text.sample(&bucket, &[("command", command), ("le", &le)], distribution.below(ns));
+    }
+    // Calls are counted after the distribution was read, or before: what is told must add up.
+    let count = distribution.count();
+    text.sample(&bucket, &[("command", command), ("le", &"+Inf")], count);
+    text.sample(&format!("{name}_sum"), &[("command", command)], sum.ns as f64 / 1e9);
+    text.sample(&format!("{name}_count"), &[("command", command)], count);
+}
+
+fn keys(shared: &Shared, text: &mut Exposition) {
+    let counts = shared.key_counts.last(&shared.store, shared.store.clock.now());
+    let families = ["firn_keys", "firn_expiring_keys"];
+    let helps =
+        ["Keys of each database, as of the last count.", "Keys with an expiry, as of the last count."];
+    for (which, (name, help)) in families.into_iter().zip(helps).enumerate() {
+        text.family(name, Gauge, help);
+        for (index, count) in counts.iter().filter(|(_, count)| count.keys > 0) {
+            text.sample(name, &[("database", index)], [count.keys, count.expiring][which]);
+        }
+    }
+}
+
+fn engine(stats: &Stats, text: &mut Exposition) {
+    let takes = u8::from(stats.write_failure.is_none());
+    text.single("firn_engine_takes_writes", Gauge, "1, or 0 after a write to the log has failed.", takes);
+    let singles: [(&str, Kind, u64, &str); 17] = [
+        ("memory_bytes", Gauge, stats.memory_bytes, "Memory that the engine holds for data."),
+        ("memory_bytes_max", Gauge, stats.memory_bytes_max, "Its limit."),
+        ("buffer_bytes", Gauge, stats.buffer_bytes, "Log and indexes that are not in tables yet."),
+        ("log_bytes", Gauge, stats.log_bytes, "Live log segments."),
+        ("table_bytes", Gauge, stats.table_bytes, "Live tables."),
+        ("tables", Gauge, stats.table_count, "Live tables, counted."),
+        ("debt_bytes", Gauge, stats.debt_bytes, "Background work that is left."),
+        ("snapshots", Gauge, stats.snapshot_count, "Snapshots that live."),
+        ("read_misses_total", Counter, stats.read_miss_count, "Reads that had to wait for a file."),
+        (
+            "read_miss_bytes_total",
+            Counter,
+            stats.read_miss_bytes_total,
+            "Bytes that reads fetched from files.",
+        ),
+        (
+            "compaction_read_bytes_total",
+            Counter,
+            stats.compaction_read_bytes_total,
+            "Bytes compactions read.",
+        ),
+        (
+            "merge_index_bytes_total",
+            Counter,
+            stats.merge_index_bytes_total,
+            "Index bytes of merges in memory.",
+        ),
+        ("syncs_total", Counter, stats.sync_count, "Syncs of log segments."),
+        ("drains_total", Counter, stats.drain_count, "Drains of the buffer into tables."),
+        ("compactions_total", Counter, stats.compaction_count, "Compactions."),
+        ("merges_total", Counter, stats.merge_count, "Merges in the buffer."),
+        (
+            "compaction_fallbacks_total",
+            Counter,
+            stats.compaction_fallback_count,
+            "Jobs done here, not elsewhere.",
+        ),
+    ];
+    for (name, kind, value, help) in singles {
+        text.single(&format!("firn_engine_{name}"), kind, help, value);
+    }
+}
+
+fn writes(stats: &Stats, text: &mut Exposition) {
+    let name = "firn_engine_write_bytes_total";
+    text.family(name, Counter, "Bytes written: by users, and for that to the log, tables and the manifest.");
+    for (by, bytes) in [
+        ("user", stats.user_write_bytes_total),
+        ("log", stats.log_write_bytes_total),
+        ("drain", stats.drain_write_bytes_total),
+        ("compaction", stats.compaction_write_bytes_total),
+        ("manifest", stats.manifest_write_bytes_total),
+    ] {
+        text.sample(name, &[("by", &by)], bytes);
+    }
+    let name = "firn_engine_stall_seconds_total";
+    text.family(name, Counter, "Time by which writers were slowed down, or stood still.");
+    for (kind, us) in [("slowdown", stats.slowdown_us_total), ("stop", stats.stop_us_total)] {
+        text.sample(name, &[("kind", &kind)], us as f64 / 1e6);
+    }
+}
+
+fn keyspaces(stats: &Stats, text: &mut Exposition) {
+    text.family("firn_memtable_records", Gauge, "Records in the memtable.");
+    for keyspace in &stats.keyspaces {
+        text.sample("firn_memtable_records", &[("keyspace", &keyspace.name)], keyspace.memtable_records);
+    }
+    text.family("firn_runs", Gauge, "Runs in the buffer.");
+    for keyspace in &stats.keyspaces {
+        text.sample("firn_runs", &[("keyspace", &keyspace.name)], keyspace.runs.len());
+    }
+    let families = ["firn_level_tables", "firn_level_bytes"];
+    for (which, (name, help)) in
+        families.into_iter().zip(["Tables of a level.", "Bytes of a level."]).enumerate()
+    {
+        text.family(name, Gauge, help);
+        for keyspace in &stats.keyspaces {
+            for (level, (tables, bytes)) in keyspace.levels.iter().enumerate() {
+                let labels: [(&str, &dyn std::fmt::Display); 2] =
+                    [("keyspace", &keyspace.name), ("level", &level)];
+                text.sample(name, &labels, [tables, bytes][which]);
+            }
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! A small HTTP server beside the Redis protocol: metrics, health and a page for people.
+//!
+//! ```text
+//!   knock ─► connection (head, answer, linger) ─► request (what is asked for) ─► answer (by path) ─► metrics, page
+//! ```
+//! One thread waits for all its sockets and answers at once: nothing here waits for the engine. Everything is bounded: a
+//! head has 8 KiB, there are 64 connections, and each is over after some seconds. A connection has one request.
+//!
+//! # Not here
+//! - Users' data: whoever reaches the port sees counters and names of commands, never keys or values.
+
+mod request;
+mod connection;
+mod answer;
+mod metrics;
+mod exposition;
+
+use std::io::{self, ErrorKind};
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use firn::storage::{Spawn, ThreadSpawn};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use crate::net::Alarm;
+use crate::worker::Shared;
+use connection::Connection;
+
+/// Connections at a time; more wait in the system's queue.
+const CONNECTIONS_MAX: usize = 64;
+
+/// How long it is waited without looking at what has become late.
+const ROUND: Timespec = Timespec { tv_sec: 0, tv_nsec: 500_000_000 };
+
+/// How long nobody is accepted after that failed: descriptors were short.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(500);
+
+/// The HTTP server of a server. Ends when it is dropped.
+#[derive(Debug)]
+pub(crate) struct HttpServer {
+    address: SocketAddr,
+    end: Arc<End>,
+    threads: ThreadSpawn,
+}
+
+/// How the thread is told that it is over.
+#[derive(Debug)]
+struct End {
+    is_wanted: AtomicBool,
+    alarm: Arc<Alarm>,
+}
+
+impl HttpServer {
+    /// Listens on `address` from now on.
+    ///
+    /// # Errors
+    /// What the system says of the address or of threads.
+    pub(crate) fn start(shared: Arc<Shared>, address: SocketAddr) -> io::Result<Self> {
+        let listener = TcpListener::bind(address)?;
+        listener.set_nonblocking(true)?;
+        let address = listener.local_addr()?;
+        let end = Arc::new(End { is_wanted: AtomicBool::new(false), alarm: Alarm::new()? });
+        let threads = ThreadSpawn::new();
+        let mut rounds = Rounds {
+            shared,
+            end: Arc::clone(&end),
+            listener,
+            connections: Vec::new(),
+            accept_from: Duration::ZERO,
+        };
+        let body = Box::new(move || rounds.run());
+        threads.spawn("firn-http".to_owned(), body).map_err(io::Error::other)?;
+        Ok(Self { address, end, threads })
+    }
+
+    /// Where it listens.
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Closes every connection, and waits for that.
+    pub(crate) fn stop(&self) {
+        self.end.is_wanted.store(true, Ordering::Release);
+        self.end.alarm.ring();
+        self.threads.join_all();
+    }
+}
+
+impl Drop for HttpServer {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+/// What the thread has.
+struct Rounds {
+    shared: Arc<Shared>,
+    end: Arc<End>,
+    listener: TcpListener,
+    connections: Vec<Connection>,
+    /// Nobody is accepted before.
+    accept_from: Duration,
+}
+
+impl Rounds {
+    fn run(&mut self) {
+        while !self.end.is_wanted.load(Ordering::Acquire) {
+            let is_open = self.wait();
+            self.end.alarm.silence();
+            let now = self.shared.store.clock.now();
+            if is_open {
+                self.accept(now);
+            }
+            let shared = &self.shared;
+            self.connections.retain_mut(|connection| connection.go_on(shared, now));
+        }
+    }
+
+    /// Until there is something to do; whether somebody may be accepted.
+    fn wait(&self) -> bool {
+        let is_open =
+            self.connections.len() < CONNECTIONS_MAX && self.shared.store.clock.now() >= self.accept_from;
+        let mut wanted = vec![PollFd::new(&*self.end.alarm, PollFlags::IN)];
+        if is_open {
+            wanted.push(PollFd::new(&self.listener, PollFlags::IN));
+        }
+        for connection in &self.connections {
+            let flags = if connection.is_sending() { PollFlags::OUT } else { PollFlags::IN };
+            wanted.push(PollFd::new(connection.stream(), flags));
+        }
+        let is_idle = self.connections.is_empty() && is_open;
+        // A signal ends it as well: then there is nothing to do.
+        let _ = poll(&mut wanted, if is_idle { None } else { Some(&ROUND) });
+        is_open
+    }
+
+    fn accept(&mut self, now: Duration) {
+        while self.connections.len() < CONNECTIONS_MAX {
+            match self.listener.accept() {
+                Ok((stream, peer)) => self.connections.extend(Connection::new(stream, peer, now)),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return,
+                Err(_) => {
+                    self.accept_from = now + ACCEPT_PAUSE;
+                    return;
+                }
+            }
+        }
+    }
+}
