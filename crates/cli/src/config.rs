@@ -7,6 +7,7 @@ use firn::Settings;
 use crate::database::read_settings;
 use crate::ending::{Ending, Result};
 use crate::output::Output;
+use crate::serve::{Effective, Options};
 
 /// Print every setting with its meaning, default and range, as TOML; or check a settings file.
 ///
@@ -17,15 +18,22 @@ pub(crate) struct Arguments {
     /// The settings file to check.
     #[arg(long)]
     file: Option<PathBuf>,
+    /// Print what `firn serve` would run with, and of each setting whether it comes from the file, from the environment
+    /// (FIRN_SERVE_…) or is the default.
+    #[arg(long)]
+    serve: bool,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
-    let settings = match &arguments.file {
-        None => Settings::default(),
-        Some(path) => read_settings(path)?,
+    let text = match &arguments.file {
+        file if arguments.serve => {
+            Effective::new(Options::default(), std::env::vars_os(), file.as_deref())?.to_toml()
+        }
+        None => Settings::default().to_toml(),
+        Some(path) => read_settings(path)?.to_toml(),
     };
     let mut output = Output::new();
-    output.bytes(settings.to_toml().as_bytes());
+    output.bytes(text.as_bytes());
     output.finish()?;
     Ok(Ending::Done)
 }

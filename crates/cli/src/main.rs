@@ -20,6 +20,8 @@ mod inspect;
 mod config;
 mod bench;
 mod serve;
+mod backup;
+mod restore;
 
 use std::process::ExitCode;
 use std::sync::LazyLock;
@@ -52,6 +54,8 @@ enum Command {
     Config(config::Arguments),
     Bench(bench::Arguments),
     Serve(serve::Arguments),
+    Backup(backup::Arguments),
+    Restore(restore::Arguments),
 }
 
 static VERSION: LazyLock<String> = LazyLock::new(|| {
@@ -83,6 +87,8 @@ fn run(command: Command) -> Result<Ending> {
         Command::Config(arguments) => config::run(&arguments),
         Command::Bench(arguments) => bench::run(&arguments),
         Command::Serve(arguments) => serve::run(&arguments),
+        Command::Backup(arguments) => backup::run(&arguments),
+        Command::Restore(arguments) => restore::run(&arguments),
     }
 }
 

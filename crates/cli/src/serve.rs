@@ -1,67 +1,38 @@
 //! `firn serve`: a database behind the Redis protocol.
 
+mod options;
+mod layers;
+
 use std::io::Write;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use firn::Settings;
-use firn_bench::args::{parse_bytes, parse_durability};
-use firn_engine::Durability;
-use firn_server::{Network, Password, ServeSettings, Server, raise_descriptor_limit};
+use firn_server::{Password, ServeSettings, Server, raise_descriptor_limit};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-use crate::database::{Access, check_directory, read_settings};
+use crate::database::{Access, check_directory};
 use crate::ending::{Ending, Failure, Result};
 use crate::progress;
+pub(crate) use layers::Effective;
+pub(crate) use options::Options;
 
 /// Files that a large database has open beside its clients' connections.
 const DESCRIPTORS_OF_A_DATABASE: u64 = 2_000;
 
 /// Serve a database to Redis clients. Needs no option; ends with SIGTERM or Ctrl-C, after closing the database.
+///
+/// Each option can be given in the environment as well (`--http-port` as FIRN_SERVE_HTTP_PORT), or in a file's table [serve]
+/// (`http_port`). The command line goes over the environment, which goes over the file; `firn config --serve` shows what
+/// comes of it.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// The database's directory; made if it is not there.
-    #[arg(long, value_name = "D", default_value = "firn-data")]
-    dir: PathBuf,
-    /// Port to listen on; 0 takes one that is free and says which.
-    #[arg(long, value_name = "P", default_value_t = ServeSettings::default().port)]
-    port: u16,
-    /// Address to listen on. Other machines are let in only with a password, or without protected mode.
-    #[arg(long, value_name = "A", default_value_t = ServeSettings::default().bind)]
-    bind: IpAddr,
-    /// A file whose first line is the password that clients must give (AUTH). Without it: the environment's
-    /// FIRN_PASSWORD; without that none, until a user of the database has one.
-    #[arg(long, value_name = "FILE")]
-    password_file: Option<PathBuf>,
-    /// Port for HTTP: metrics for Prometheus (/metrics), health (/healthz, /readyz) and a page for people (/); 0 takes one that
-    /// is free and says which. Without it there is no HTTP.
-    #[arg(long, value_name = "P")]
-    http_port: Option<u16>,
-    /// Address to listen on for HTTP. Who reaches it sees counters and names of commands, but no keys and no values.
-    #[arg(long, value_name = "A", default_value_t = ServeSettings::default().bind)]
-    http_bind: IpAddr,
-    /// Whether connections from other machines are refused while no password is asked for.
-    #[arg(long, value_name = "yes|no", default_value = "yes", value_parser = parse_yes)]
-    protected_mode: bool,
-    /// Threads that serve connections; default one for each processor.
-    #[arg(long, value_name = "N")]
-    threads: Option<usize>,
-    /// How the kernel is asked for what clients send and get: `epoll`, `ring` (io_uring: fewer system calls; needs Linux 6.0,
-    /// and containers often forbid it), or `auto` (what measured best so far, which is epoll).
-    #[arg(long, value_name = "WORD", value_parser = parse_network, default_value = "auto")]
-    network: Network,
-    /// Memory for buffers and caches: 512M, 4G.
-    #[arg(long, value_name = "B", value_parser = parse_bytes)]
-    memory_bytes: Option<u64>,
-    /// What an acknowledged write survives: `process` (kill -9) or `disk` (loss of power). Default: the settings
-    /// file's word, or `process`.
-    #[arg(long, value_name = "WORD", value_parser = parse_durability)]
-    durability: Option<Durability>,
-    /// A settings file (see `firn config`); options override it.
-    #[arg(long, value_name = "FILE")]
-    settings: Option<PathBuf>,
+    /// A file with settings of the engine, as `firn config` prints them, and a table [serve].
+    #[arg(long, value_name = "FILE", alias = "settings")]
+    config: Option<PathBuf>,
+    #[command(flatten)]
+    options: Options,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
@@ -69,33 +40,17 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
     // Before there is anything to lose, so that no signal comes too early.
     let mut signals =
         Signals::new([SIGINT, SIGTERM]).map_err(|error| failed(format!("cannot await signals: {error}")))?;
-    let password = read_password(arguments.password_file.as_deref())?;
-    let mut settings = match (&arguments.settings, arguments.memory_bytes) {
-        (Some(file), memory_bytes) => {
-            let settings = read_settings(file)?;
-            Settings { memory_bytes: memory_bytes.unwrap_or(settings.memory_bytes), ..settings }
-        }
-        (None, Some(memory_bytes)) => Settings::for_memory(memory_bytes),
-        (None, None) => Settings::default(),
-    };
-    settings.durability = arguments.durability.unwrap_or(settings.durability);
-    let dir = &arguments.dir;
+    let effective =
+        Effective::new(arguments.options.clone(), std::env::vars_os(), arguments.config.as_deref())?;
+    let (options, settings) = (effective.options, effective.settings);
+    let password = read_password(options.password_file.as_deref())?;
+    let (dir, serve) = serve_settings(&options, password);
+    let dir = &dir;
     check_directory(dir, Access::Create)?;
     let db = Arc::new(progress::during(&format!("opening {}", dir.display()), |_| {
         let builder = firn::Db::builder(dir).settings(settings);
         builder.open().map_err(|error| Failure::database(dir, &error))
     })?);
-    let serve = ServeSettings {
-        is_protected: arguments.protected_mode,
-        password,
-        bind: arguments.bind,
-        port: arguments.port,
-        threads: arguments.threads.unwrap_or_else(processors),
-        network: arguments.network,
-        http: arguments.http_port.map(|port| SocketAddr::new(arguments.http_bind, port)),
-        dir: std::path::absolute(dir).unwrap_or_else(|_| dir.clone()),
-        ..ServeSettings::default()
-    };
     raise_descriptor_limit(serve.clients_max as u64 + DESCRIPTORS_OF_A_DATABASE);
     let (bind, port) = (serve.bind, serve.port);
     let with_http = serve.http.map_or(String::new(), |at| format!(", and HTTP on {at}"));
@@ -125,6 +80,30 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
     Ok(Ending::Done)
 }
 
+/// The database's directory, and what the server is told.
+fn serve_settings(options: &Options, password: Option<Password>) -> (PathBuf, ServeSettings) {
+    let defaults = ServeSettings::default();
+    let options = options.clone().over(Options::defaults());
+    let dir = options.dir.unwrap_or_default();
+    let http_bind = options.http_bind.unwrap_or(defaults.bind);
+    let serve = ServeSettings {
+        is_protected: options.protected_mode.unwrap_or(defaults.is_protected),
+        password,
+        bind: options.bind.unwrap_or(defaults.bind),
+        port: options.port.unwrap_or(defaults.port),
+        clients_max: options.clients_max.unwrap_or(defaults.clients_max),
+        threads: options.threads.unwrap_or(defaults.threads),
+        network: options.network.unwrap_or(defaults.network),
+        http: options.http_port.map(|port| SocketAddr::new(http_bind, port)),
+        backup_dir: options.backup_dir.map(|dir| std::path::absolute(&dir).unwrap_or(dir)),
+        log_format: options.log_format.unwrap_or(defaults.log_format),
+        log_level: options.log_level.unwrap_or(defaults.log_level),
+        dir: std::path::absolute(&dir).unwrap_or_else(|_| dir.clone()),
+        ..defaults
+    };
+    (dir, serve)
+}
+
 /// The password that clients must give: of the file, else of the environment.
 fn read_password(file: Option<&Path>) -> Result<Option<Password>> {
     let invalid = |what: String| Failure::new(Ending::Usage, what);
@@ -142,25 +121,4 @@ fn read_password(file: Option<&Path>) -> Result<Option<Password>> {
     Password::new(line)
         .map(Some)
         .ok_or_else(|| invalid(format!("the first line of {shown} is empty: it is the password")))
-}
-
-fn parse_yes(word: &str) -> std::result::Result<bool, String> {
-    match word {
-        "yes" => Ok(true),
-        "no" => Ok(false),
-        _ => Err("say yes or no".to_owned()),
-    }
-}
-
-fn processors() -> usize {
-    std::thread::available_parallelism().map_or(1, usize::from)
-}
-
-fn parse_network(word: &str) -> std::result::Result<Network, String> {
-    match word {
-        "auto" => Ok(Network::Auto),
-        "ring" => Ok(Network::Ring),
-        "epoll" => Ok(Network::Epoll),
-        other => Err(format!("`{other}` is none of auto, ring, epoll")),
-    }
 }

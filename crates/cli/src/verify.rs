@@ -1,6 +1,6 @@
 //! `firn verify`: whether a database is sound.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use firn_engine::Semantics;
@@ -25,18 +25,7 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
     let dir = &arguments.dir;
     check_directory(dir, Access::Read)?;
-    let report = progress::during(&format!("verifying {}", dir.display()), |bar| {
-        let storage = Local::open(dir, LocalOptions { create: false }).map_err(storage_error);
-        let options =
-            storage.map(|storage| VerifyOptions { storage: Arc::new(storage), semantics: Semantics::new() });
-        let report = options.and_then(|options| {
-            firn_tree::verify(options, &mut |progress| {
-                let [done, total] = [progress.bytes_done, progress.bytes_total].map(|bytes| bytes >> 20);
-                bar.set_message(format!("{done} of {total} MiB"));
-            })
-        });
-        report.map_err(|error| Failure::database(dir, &error))
-    })?;
+    let report = report(dir)?;
     let mut output = Output::new();
     for finding in &report.findings {
         output.line(&finding.to_string());
@@ -55,6 +44,22 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
     }
     let count = report.damage().count() as u64 + report.totals.findings_left_out;
     Err(Failure::new(Ending::Corrupt, format!("{} is damaged in {count} places; see above", dir.display())))
+}
+
+/// Checks all of the database in `dir`; shows how far it is.
+pub(crate) fn report(dir: &Path) -> Result<VerifyReport> {
+    progress::during(&format!("verifying {}", dir.display()), |bar| {
+        let storage = Local::open(dir, LocalOptions { create: false }).map_err(storage_error);
+        let options =
+            storage.map(|storage| VerifyOptions { storage: Arc::new(storage), semantics: Semantics::new() });
+        let report = options.and_then(|options| {
+            firn_tree::verify(options, &mut |progress| {
+                let [done, total] = [progress.bytes_done, progress.bytes_total].map(|bytes| bytes >> 20);
+                bar.set_message(format!("{done} of {total} MiB"));
+            })
+        });
+        report.map_err(|error| Failure::database(dir, &error))
+    })
 }
 
 fn summary(report: &VerifyReport) -> String {

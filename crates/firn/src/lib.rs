@@ -23,6 +23,7 @@ mod db;
 mod keyspace;
 mod scan;
 mod verify;
+mod backup;
 
 pub use builder::Builder;
 pub use db::Db;

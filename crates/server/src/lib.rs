@@ -35,6 +35,7 @@
 //!    kernel does not let it, the memory is leaked.
 
 mod settings;
+mod log;
 mod store;
 mod net;
 mod task;
@@ -62,5 +63,6 @@ mod http;
 mod listen;
 
 pub use listen::Server;
+pub use log::{LogFormat, LogLevel};
 pub use process::raise_descriptor_limit;
 pub use settings::{Network, Password, ServeSettings};

@@ -12,6 +12,7 @@ use crate::execute::Scripts;
 use crate::http::HttpServer;
 use crate::key_counts::KeyCounts;
 use crate::latency::Latency;
+use crate::log::{Field, Log, LogLevel};
 use crate::monitors::Monitors;
 use crate::net;
 use crate::observers::Observers;
@@ -37,6 +38,8 @@ pub struct Server {
     /// The first failure of a worker.
     failure: Arc<Mutex<Option<io::Error>>>,
     http: Option<HttpServer>,
+    /// It was told that the workers have ended.
+    was_stopped: AtomicBool,
 }
 
 impl Server {
@@ -64,6 +67,7 @@ impl Server {
         let mailboxes = (0..threads).map(|_| Mailbox::new()).collect::<io::Result<_>>()?;
         let (unix_ms, now) = (store.clock.unix_ms(), store.clock.now());
         let dir = settings.dir.display().to_string();
+        let log = Log::new(settings.log_format, settings.log_level, Arc::clone(&store.clock));
         let shared = Arc::new(Shared {
             parameters: Parameters::new(&settings, address.port(), &dir),
             statistics: Statistics::new(threads, unix_ms, now),
@@ -88,14 +92,38 @@ impl Server {
             waiting_count: AtomicUsize::new(0),
             next_client: AtomicU64::new(0),
             is_ending: AtomicBool::new(false),
+            log,
         });
         let http = shared.settings.http.map(|at| HttpServer::start(Arc::clone(&shared), at)).transpose()?;
-        let server = Self { address, shared, threads: Arc::default(), failure: Arc::default(), http };
+        let server = Self {
+            address,
+            shared,
+            threads: Arc::default(),
+            failure: Arc::default(),
+            http,
+            was_stopped: AtomicBool::new(false),
+        };
         let mut listener = Some(listener);
         for index in 0..threads {
             server.start_worker(index, listener.take())?;
         }
+        server.note_start();
         Ok(server)
+    }
+
+    fn note_start(&self) {
+        let (address, network) = (self.address.to_string(), self.network().to_string());
+        let http = self.http_address().map_or_else(|| "none".to_owned(), |at| at.to_string());
+        let dir = self.shared.settings.dir.display().to_string();
+        let fields = [
+            ("address", Field::Text(&address)),
+            ("http", Field::Text(&http)),
+            ("network", Field::Text(&network)),
+            ("threads", Field::Number(self.shared.mailboxes.len() as u64)),
+            ("dir", Field::Text(&dir)),
+            ("process", Field::Number(u64::from(std::process::id()))),
+        ];
+        self.shared.log.note(LogLevel::Info, "started", &fields);
     }
 
     fn start_worker(&self, index: usize, listener: Option<TcpListener>) -> io::Result<()> {
@@ -144,7 +172,13 @@ impl Server {
     pub fn wait(&self) -> io::Result<()> {
         // Whoever panicked has said so in its `WorkerEnd`.
         self.threads.join_all();
-        self.failure.lock().unwrap_or_else(PoisonError::into_inner).take().map_or(Ok(()), Err)
+        let failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let log = &self.shared.log;
+        if let Some(error) = &failure {
+            log.note(LogLevel::Error, "worker_failed", &[("why", Field::Text(&error.to_string()))]);
+        }
+        log.note_once(&self.was_stopped, "stopped");
+        failure.map_or(Ok(()), Err)
     }
 
     /// Closes every connection and ends the workers; does not wait for that.

@@ -4,6 +4,8 @@ use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
+use crate::log::{LogFormat, LogLevel};
+
 /// Settings of a server, apart from its database's.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServeSettings {
@@ -36,6 +38,13 @@ pub struct ServeSettings {
     pub is_protected: bool,
     /// Where metrics, health and a page for people are served by HTTP; port 0 = one that is free. Default: nowhere.
     pub http: Option<SocketAddr>,
+    /// The folder that backups are made in when that is asked for by HTTP, an absolute path on the database's file system.
+    /// Default: none, and no backups.
+    pub backup_dir: Option<PathBuf>,
+    /// How lines of the log look, which goes to standard error. Default text.
+    pub log_format: LogFormat,
+    /// What is logged. Default: nothing.
+    pub log_level: LogLevel,
     /// The password of the default user. `None`: what the database's users say, at first that none is needed.
     pub password: Option<Password>,
 }
@@ -79,6 +88,9 @@ impl Default for ServeSettings {
             keepalive_s: 300,
             is_protected: true,
             http: None,
+            backup_dir: None,
+            log_format: LogFormat::Text,
+            log_level: LogLevel::Off,
             password: None,
         }
     }

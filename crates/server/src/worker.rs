@@ -26,6 +26,7 @@ use crate::duty;
 use crate::execute::{Interpreters, Scripts, unsubscribe_all, unwatch};
 use crate::key_counts::{self, KeyCounts};
 use crate::latency::Latency;
+use crate::log::Log;
 use crate::monitors::Monitors;
 use crate::net::{Event, Sockets, keep_alive};
 use crate::observers::Observers;
@@ -73,6 +74,7 @@ pub(crate) struct Shared {
     pub(crate) next_client: AtomicU64,
     /// The server stops, or has.
     pub(crate) is_ending: AtomicBool,
+    pub(crate) log: Log,
 }
 
 impl Shared {
@@ -96,7 +98,7 @@ impl Shared {
 
     /// Ends every worker.
     pub(crate) fn end(&self) {
-        self.is_ending.store(true, Ordering::Release);
+        self.log.note_once(&self.is_ending, "stopping");
         self.mailboxes.iter().for_each(|mailbox| mailbox.send(Message::Stop));
     }
 
@@ -369,12 +371,14 @@ impl Worker {
         if self.shared.client_count.fetch_add(1, Ordering::Relaxed) >= self.shared.parameters.clients_max() {
             self.shared.client_count.fetch_sub(1, Ordering::Relaxed);
             self.counters().add(Measure::RejectedConnections, 1);
+            self.note_refused(&stream, "too many clients");
             // Best effort: whoever does not read it sees the end of the connection.
             let _ = stream.set_nonblocking(true);
             let _ = io::Write::write(&mut &stream, b"-ERR max number of clients reached\r\n");
             return;
         }
         if self.is_shut_out(&stream) {
+            self.note_refused(&stream, "protected mode");
             self.shared.client_count.fetch_sub(1, Ordering::Relaxed);
             let _ = stream.set_nonblocking(true);
             let _ = io::Write::write(&mut &stream, PROTECTED);

@@ -11,5 +11,6 @@ mod serve;
 mod wire;
 mod redis_rs;
 mod page;
+mod operations;
 mod linearizability;
 mod kill_serve;

@@ -31,7 +31,7 @@ impl Serving {
     }
 
     /// Starts `command`, which is `firn serve` in some way; `None` if it ends at once.
-    fn start_as(command: &mut Command, dir: &Path) -> Option<Self> {
+    pub(crate) fn start_as(command: &mut Command, dir: &Path) -> Option<Self> {
         let mut process = command
             .args(["--port", "0", "--threads", "2", "--memory-bytes", "64M", "--dir"])
             .arg(dir)
@@ -155,9 +155,10 @@ fn a_password_comes_from_a_file_or_from_the_environment() {
     say(&mut serving.connect(), "AUTH word\r\nGET a\r\n", "+OK\r\n$-1\r\n");
     serving.signal("TERM");
     assert!(serving.process.wait().unwrap().success());
-    for (arguments, expected) in
-        [(["--password-file", "no-such-file"], "cannot read"), (["--protected-mode", "maybe"], "yes or no")]
-    {
+    for (arguments, expected) in [
+        (["--password-file", "no-such-file"], "cannot read"),
+        (["--protected-mode", "maybe"], "none of yes, no"),
+    ] {
         let output = Command::new(PROGRAM).arg("serve").args(arguments).output().unwrap();
         assert_eq!(output.status.code(), Some(2));
         let said = String::from_utf8_lossy(&output.stderr);

@@ -24,6 +24,8 @@ fn help_explains_every_command_and_exit_code() {
         "bench",
         "inspect",
         "config",
+        "backup",
+        "restore",
         "Exit codes",
         "  3  stored bytes are corrupt",
     ] {

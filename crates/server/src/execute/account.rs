@@ -6,6 +6,7 @@ use firn_protocol::resp::Arguments;
 use super::Request;
 use crate::client::Client;
 use crate::failure::Failure;
+use crate::log::{Field, LogLevel};
 use crate::monitors::MonitorLine;
 use crate::slow_log::SlowCall;
 use crate::worker::Worker;
@@ -51,11 +52,15 @@ pub(super) fn took(
     let shared = &worker.shared;
     let us = ns / 1000;
     if shared.parameters.is_slow(us) && !command.flags.has(Flag::SkipSlowlog) {
+        let (name, address) = (command.to_string(), client.address());
+        let fields =
+            [("command", Field::Text(&name)), ("us", Field::Number(us)), ("client", Field::Text(&address))];
+        shared.log.note(LogLevel::Warn, "slow_command", &fields);
         let call = SlowCall {
             unix_s: worker.now_ms() / 1000,
             us,
             arguments: shared.slow_log.kept(command, arguments),
-            address: client.address(),
+            address,
             name: client.description.name.borrow().clone(),
         };
         shared.slow_log.note(call, shared.parameters.slow_log_len());

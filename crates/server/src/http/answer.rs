@@ -2,11 +2,11 @@
 
 use std::fmt::Write as _;
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::metrics;
+use super::backup::Pending;
 use super::request::Request;
+use super::{Site, metrics};
 use crate::worker::Shared;
 
 const PAGE: &str = include_str!("page.html");
@@ -24,6 +24,12 @@ pub(super) struct Answer {
     is_head: bool,
 }
 
+/// An answer, or the promise of one.
+pub(super) enum Reply {
+    Now(Answer),
+    Later(Pending),
+}
+
 impl Answer {
     /// Plain text.
     pub(super) fn text(status: u16, body: impl Into<String>) -> Self {
@@ -39,8 +45,10 @@ impl Answer {
         let reason = match self.status {
             200 => "OK",
             400 => "Bad Request",
+            403 => "Forbidden",
             404 => "Not Found",
             405 => "Method Not Allowed",
+            409 => "Conflict",
             431 => "Request Header Fields Too Large",
             503 => "Service Unavailable",
             _ => "Error",
@@ -58,8 +66,15 @@ impl Answer {
     }
 }
 
-/// The answer to `request`, which came from `_peer`.
-pub(super) fn of(shared: &Arc<Shared>, _peer: SocketAddr, request: &Request) -> Answer {
+/// The answer to `request`, which came from `peer`.
+pub(super) fn of(site: &Site, peer: SocketAddr, request: &Request) -> Reply {
+    if request.method == "POST" && request.path == "/backup" {
+        return site.backups.begin(&site.shared, peer, request).map_or_else(Reply::Now, Reply::Later);
+    }
+    Reply::Now(found(&site.shared, request))
+}
+
+fn found(shared: &Shared, request: &Request) -> Answer {
     let is_head = request.method == "HEAD";
     if request.method != "GET" && !is_head {
         return Answer::text(405, "only GET is answered here\n");
@@ -73,7 +88,7 @@ pub(super) fn of(shared: &Arc<Shared>, _peer: SocketAddr, request: &Request) -> 
             None => Answer::text(200, "ready\n"),
             Some(why) => Answer::text(503, format!("{why}\n")),
         },
-        _ => Answer::text(404, "there are /, /metrics, /slow, /healthz and /readyz\n"),
+        _ => Answer::text(404, "there are /, /metrics, /slow, /healthz, /readyz and POST /backup\n"),
     };
     Answer { is_head, ..answer }
 }

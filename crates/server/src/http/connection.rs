@@ -2,12 +2,13 @@
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
-use std::sync::Arc;
+use std::sync::PoisonError;
 use std::time::Duration;
 
-use super::answer::{self, Answer};
+use super::Site;
+use super::answer::{self, Answer, Reply};
+use super::backup::Pending;
 use super::request::{HEAD_BYTES_MAX, Head};
-use crate::worker::Shared;
 
 /// How long a request may take to come.
 const RECEIVE: Duration = Duration::from_secs(5);
@@ -30,6 +31,8 @@ pub(super) struct Connection {
 enum Stage {
     /// What came of the request so far.
     Head(Vec<u8>),
+    /// Somebody works for the answer.
+    Waiting(Pending),
     /// The answer, and how much of it has gone.
     Answer(Vec<u8>, usize),
     /// Nothing more is said.
@@ -52,23 +55,45 @@ impl Connection {
         matches!(self.stage, Stage::Answer(..))
     }
 
+    /// Whether only the alarm tells when it can go on.
+    pub(super) fn is_waiting(&self) -> bool {
+        matches!(self.stage, Stage::Waiting(_))
+    }
+
     /// Does what can be done without waiting; `false` when it is over.
-    pub(super) fn go_on(&mut self, shared: &Arc<Shared>, now: Duration) -> bool {
-        now < self.deadline && self.step(shared, now).is_ok()
+    pub(super) fn go_on(&mut self, site: &Site, now: Duration) -> bool {
+        now < self.deadline && self.step(site, now).is_ok()
+    }
+
+    fn answer(&mut self, answer: &Answer, now: Duration) {
+        self.stage = Stage::Answer(answer.encode(), 0);
+        self.deadline = now + SEND;
     }
 
     /// As far as it goes; `Err` is the end.
-    fn step(&mut self, shared: &Arc<Shared>, now: Duration) -> io::Result<()> {
+    fn step(&mut self, site: &Site, now: Duration) -> io::Result<()> {
         if let Stage::Head(bytes) = &mut self.stage {
             let head = receive_head(&mut self.stream, bytes)?;
             let answer = match head {
                 Head::Incomplete => return Ok(()),
                 Head::TooLong => Answer::text(431, "the head is too long\n"),
                 Head::Malformed => Answer::text(400, "this is no request\n"),
-                Head::Complete(request) => answer::of(shared, self.peer, &request),
+                Head::Complete(request) => match answer::of(site, self.peer, &request) {
+                    Reply::Now(answer) => answer,
+                    Reply::Later(pending) => {
+                        self.stage = Stage::Waiting(pending);
+                        // However long it takes.
+                        self.deadline = Duration::MAX;
+                        return Ok(());
+                    }
+                },
             };
-            self.stage = Stage::Answer(answer.encode(), 0);
-            self.deadline = now + SEND;
+            self.answer(&answer, now);
+        }
+        if let Stage::Waiting(pending) = &self.stage {
+            let answer = pending.lock().unwrap_or_else(PoisonError::into_inner).take();
+            let Some(answer) = answer else { return Ok(()) };
+            self.answer(&answer, now);
         }
         if let Stage::Answer(bytes, sent) = &mut self.stage {
             while let Some(rest) = bytes.get(*sent..).filter(|rest| !rest.is_empty()) {

@@ -12,6 +12,7 @@
 mod request;
 mod connection;
 mod answer;
+mod backup;
 mod metrics;
 mod exposition;
 
@@ -26,6 +27,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::net::Alarm;
 use crate::worker::Shared;
+use backup::Backups;
 use connection::Connection;
 
 /// Connections at a time; more wait in the system's queue.
@@ -63,8 +65,9 @@ impl HttpServer {
         let address = listener.local_addr()?;
         let end = Arc::new(End { is_wanted: AtomicBool::new(false), alarm: Alarm::new()? });
         let threads = ThreadSpawn::new();
+        let backups = Backups::new(Arc::clone(&end.alarm));
         let mut rounds = Rounds {
-            shared,
+            site: Site { shared, backups },
             end: Arc::clone(&end),
             listener,
             connections: Vec::new(),
@@ -94,9 +97,15 @@ impl Drop for HttpServer {
     }
 }
 
+/// What requests are answered from.
+struct Site {
+    shared: Arc<Shared>,
+    backups: Backups,
+}
+
 /// What the thread has.
 struct Rounds {
-    shared: Arc<Shared>,
+    site: Site,
     end: Arc<End>,
     listener: TcpListener,
     connections: Vec<Connection>,
@@ -109,24 +118,25 @@ impl Rounds {
         while !self.end.is_wanted.load(Ordering::Acquire) {
             let is_open = self.wait();
             self.end.alarm.silence();
-            let now = self.shared.store.clock.now();
+            let now = self.site.shared.store.clock.now();
             if is_open {
                 self.accept(now);
             }
-            let shared = &self.shared;
-            self.connections.retain_mut(|connection| connection.go_on(shared, now));
+            let site = &self.site;
+            self.connections.retain_mut(|connection| connection.go_on(site, now));
         }
     }
 
     /// Until there is something to do; whether somebody may be accepted.
     fn wait(&self) -> bool {
-        let is_open =
-            self.connections.len() < CONNECTIONS_MAX && self.shared.store.clock.now() >= self.accept_from;
+        let is_open = self.connections.len() < CONNECTIONS_MAX
+            && self.site.shared.store.clock.now() >= self.accept_from;
         let mut wanted = vec![PollFd::new(&*self.end.alarm, PollFlags::IN)];
         if is_open {
             wanted.push(PollFd::new(&self.listener, PollFlags::IN));
         }
-        for connection in &self.connections {
+        // Whoever waits for a backup is woken by the alarm.
+        for connection in self.connections.iter().filter(|connection| !connection.is_waiting()) {
             let flags = if connection.is_sending() { PollFlags::OUT } else { PollFlags::IN };
             wanted.push(PollFd::new(connection.stream(), flags));
         }

@@ -68,13 +68,11 @@ impl Request {
         })
     }
 
-    #[cfg(test)]
     /// The value of a header, whose name is in small letters.
     pub(super) fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 
-    #[cfg(test)]
     /// The value of a name in the query.
     pub(super) fn parameter(&self, name: &str) -> Option<&str> {
         self.query.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())

@@ -1,11 +1,13 @@
 //! What a worker looks at now and then, and whom it shows every command.
 
+use std::net::TcpStream;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::{ClientFilter, Message, Worker};
 use crate::client::Client;
+use crate::log::{Field, LogLevel};
 
 /// Between two looks.
 pub(super) const INTERVAL: Duration = Duration::from_millis(100);
@@ -28,11 +30,19 @@ impl Worker {
         }
         if self.index == 0 {
             self.shared.statistics.note_rates(self.shared.store.clock.now());
+            self.shared.log.note_engine(|| self.shared.store.db.stats());
         }
         let idle_ms_max = self.shared.parameters.idle_s_max().saturating_mul(1000);
         if idle_ms_max > 0 {
             self.close_idle(idle_ms_max);
         }
+    }
+
+    /// Logs that a connection was refused.
+    pub(super) fn note_refused(&self, stream: &TcpStream, why: &str) {
+        let peer = stream.peer_addr().map_or_else(|_| "unknown".to_owned(), |peer| peer.to_string());
+        let fields = [("client", Field::Text(&peer)), ("why", Field::Text(why))];
+        self.shared.log.note(LogLevel::Warn, "connection_refused", &fields);
     }
 
     fn close_idle(&self, idle_ms_max: u64) {

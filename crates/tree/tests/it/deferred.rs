@@ -36,6 +36,9 @@ fn what_is_deferred_is_visible_at_once_and_survives_a_kill_once_it_is_settled() 
     put(&mut *writer, b"third");
     let killed = world.crash(Crash::Kill).open().unwrap();
     for key in [&b"second"[..], b"third"] {
-        assert!(get(&mut session(&killed), key).is_some(), "what comes before survives with what comes after");
+        assert!(
+            get(&mut session(&killed), key).is_some(),
+            "what comes before survives with what comes after"
+        );
     }
 }

@@ -1,0 +1,94 @@
+//! `firn backup`: a copy of a database as of one moment.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use firn::{Db, Settings};
+
+use crate::database::{Access, check_directory, read_settings};
+use crate::ending::{Ending, Failure, Result};
+use crate::progress;
+
+/// How long a server may take for a backup: it links files, but waits for a sync first.
+const ANSWER: Duration = Duration::from_secs(600);
+
+/// Bytes of an answer that are read.
+const ANSWER_BYTES_MAX: u64 = 64 << 10;
+
+/// Make a backup: a database of its own that holds all that was acknowledged by then.
+///
+/// Files that never change are linked, not copied: it takes moments and little space, and must lie on the database's file system.
+/// It appears under its name once it is whole. Copy it elsewhere to survive the loss of the disk; `firn restore` checks it and
+/// makes a database of it.
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// The directory of a database that no process has open.
+    #[arg(long, value_name = "D", required_unless_present = "http", conflicts_with = "http")]
+    dir: Option<PathBuf>,
+    /// The HTTP address of a `firn serve` on this machine that has the database open; it needs --backup-dir.
+    #[arg(long, value_name = "HOST:PORT")]
+    http: Option<String>,
+    /// What the backup is called: a path that does not exist. With --http, a name in the server's --backup-dir.
+    #[arg(long, value_name = "B")]
+    to: PathBuf,
+    /// The settings file of the database in --dir (see `firn config`); without one the defaults hold.
+    #[arg(long, value_name = "FILE", conflicts_with = "http")]
+    settings: Option<PathBuf>,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
+    match (&arguments.dir, &arguments.http) {
+        (Some(dir), _) => {
+            let settings =
+                arguments.settings.as_deref().map_or_else(|| Ok(Settings::default()), read_settings)?;
+            check_directory(dir, Access::Write)?;
+            let failed = |error| Failure::database(dir, &error);
+            let checkpoint = progress::during(&format!("backing up {}", dir.display()), |_| {
+                let db = Db::builder(dir).settings(settings).create(false).open().map_err(failed)?;
+                let made = db.backup(&arguments.to).map_err(failed);
+                db.close().map_err(failed)?;
+                made
+            })?;
+            let (path, position) = (checkpoint.path.display(), checkpoint.position.0);
+            println!("{path} holds all writes before position {position}");
+        }
+        (None, Some(http)) => {
+            let said = progress::during(&format!("backing up by {http}"), |_| ask(http, arguments))?;
+            print!("{said}");
+        }
+        (None, None) => return Err(Failure::new(Ending::Usage, "say --dir or --http")),
+    }
+    Ok(Ending::Done)
+}
+
+/// Asks the server at `http`, and answers what it says.
+fn ask(http: &str, arguments: &Arguments) -> Result<String> {
+    let failed = |what: String| Failure::new(Ending::Failed, format!("{http}: {what}"));
+    let address = http.strip_prefix("http://").unwrap_or(http).trim_end_matches('/');
+    let name = encode(arguments.to.as_os_str().as_encoded_bytes());
+    let request = format!("POST /backup?to={name} HTTP/1.1\r\nHost: {address}\r\nX-Firn: backup\r\n\r\n");
+    let mut answer = Vec::new();
+    let exchanged = TcpStream::connect(address).and_then(|mut stream| {
+        stream.set_read_timeout(Some(ANSWER))?;
+        stream.write_all(request.as_bytes())?;
+        stream.take(ANSWER_BYTES_MAX).read_to_end(&mut answer)
+    });
+    exchanged.map_err(|error| failed(format!("no answer: {error}")))?;
+    let text = String::from_utf8_lossy(&answer);
+    match text.split_once("\r\n\r\n") {
+        Some((head, body)) if head.starts_with("HTTP/1.1 200 ") => Ok(body.to_owned()),
+        Some((head, body)) if head.starts_with("HTTP/1.1 ") => Err(failed(body.trim_end().to_owned())),
+        _ => Err(failed("this is no answer of `firn serve`".to_owned())),
+    }
+}
+
+/// Bytes as a query has them.
+fn encode(bytes: &[u8]) -> String {
+    let encoded = bytes.iter().map(|byte| match byte {
+        plain if plain.is_ascii_alphanumeric() || b"-._~/".contains(plain) => char::from(*plain).to_string(),
+        byte => format!("%{byte:02X}"),
+    });
+    encoded.collect()
+}

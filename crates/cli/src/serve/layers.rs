@@ -1,0 +1,229 @@
+//! Options from three places, one over the other: a file below the environment below the command line.
+
+use std::ffi::OsString;
+use std::path::Path;
+
+use clap::Parser;
+use firn::Settings;
+
+use super::options::Options;
+use crate::ending::{Ending, Failure, Result};
+
+/// What names of the environment begin with.
+const PREFIX: &str = "FIRN_SERVE_";
+
+/// The table of a file that is the server's; the rest is the engine's.
+const TABLE: &str = "serve";
+
+/// What holds, and who said so.
+#[derive(Debug)]
+pub(crate) struct Effective {
+    pub(super) options: Options,
+    pub(super) settings: Settings,
+    /// By option: where it was said.
+    sources: Vec<(&'static str, &'static str)>,
+    /// What the file says to the engine.
+    engine: toml::Table,
+}
+
+/// Options as a command line of their own, to have one parser for all.
+#[derive(Parser)]
+#[command(no_binary_name = true)]
+struct Line {
+    #[command(flatten)]
+    options: Options,
+}
+
+impl Effective {
+    /// Lays `flags` over the `environment` over what `config` says.
+    ///
+    /// # Errors
+    /// Names that nobody knows, with those that there are; values that do not fit; a file that cannot be read.
+    pub(crate) fn new(
+        flags: Options,
+        environment: impl Iterator<Item = (OsString, OsString)>,
+        config: Option<&Path>,
+    ) -> Result<Self> {
+        let (engine, file) = config.map_or_else(|| Ok(Default::default()), from_file)?;
+        let environment = from_environment(environment)?;
+        let defaults = Options::defaults();
+        let layers =
+            [("flag", &flags), ("environment", &environment), ("file", &file), ("default", &defaults)];
+        let said = layers.map(|(source, options)| (source, options.values()));
+        let source_of = |index: usize| {
+            let is_said =
+                |values: &[(&str, Option<toml::Value>)]| values.get(index).is_some_and(|it| it.1.is_some());
+            said.iter().find(|(_, values)| is_said(values)).map_or("default", |(source, _)| *source)
+        };
+        let sources =
+            Options::NAMES.iter().enumerate().map(|(index, name)| (*name, source_of(index))).collect();
+        let options = flags.over(environment).over(file).over(defaults);
+        let settings = engine_settings(&engine, &options, config)?;
+        Ok(Self { options, settings, sources, engine })
+    }
+
+    /// Every setting with where it comes from, as a file that could be read back.
+    pub(crate) fn to_toml(&self) -> String {
+        let values = self.options.values();
+        let own =
+            |name: &str| self.sources.iter().find(|(known, _)| *known == name).map(|(_, source)| *source);
+        let said = |name: &str| own(name).filter(|source| *source != "default");
+        let mut text = String::new();
+        let engine = self.settings.to_toml();
+        for line in engine.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
+            let name = line.split(' ').next().unwrap_or_default();
+            let in_file = self.engine.contains_key(name).then_some("file");
+            text.push_str(&format!("{line:<40} # {}\n", said(name).or(in_file).unwrap_or("default")));
+        }
+        text.push_str(&format!("\n[{TABLE}]\n"));
+        for (name, value) in values {
+            // These are told above.
+            if matches!(name, "memory_bytes" | "durability") {
+                continue;
+            }
+            let source = own(name).unwrap_or("default");
+            text.push_str(&match value {
+                Some(value) => format!("{:<40} # {source}\n", format!("{name} = {value}")),
+                None => format!("{:<40} # {source}: not set\n", format!("# {name} =")),
+            });
+        }
+        text
+    }
+}
+
+/// The engine's settings: the file's, but for what options say. Sizes that nobody says follow from the memory.
+fn engine_settings(engine: &toml::Table, options: &Options, config: Option<&Path>) -> Result<Settings> {
+    let mut engine = engine.clone();
+    for (name, value) in options.values() {
+        if let (true, Some(value)) = (matches!(name, "memory_bytes" | "durability"), value) {
+            engine.insert(name.to_owned(), value);
+        }
+    }
+    let place = config.map_or(String::new(), |path| format!("{}: ", path.display()));
+    Settings::from_toml(&engine.to_string())
+        .map_err(|error| Failure::new(Ending::Failed, format!("{place}{error}")))
+}
+
+/// What a file says to the engine, and to the server.
+fn from_file(path: &Path) -> Result<(toml::Table, Options)> {
+    let shown = path.display();
+    let failed = |what: String| Failure::new(Ending::Failed, format!("{shown}: {what}"));
+    let text = std::fs::read_to_string(path).map_err(|error| Failure::file("read", path, &error))?;
+    let Ok(mut engine) = text.parse::<toml::Table>() else {
+        // The engine's settings say best where it is wrong.
+        let error = Settings::from_toml(&text).err().map_or_else(String::new, |error| error.to_string());
+        return Err(failed(error));
+    };
+    let table = match engine.remove(TABLE) {
+        None => toml::Table::new(),
+        Some(toml::Value::Table(table)) => table,
+        Some(_) => return Err(failed(format!("`{TABLE}` must be a table: write [{TABLE}]"))),
+    };
+    let pairs = table.into_iter().map(|(name, value)| {
+        let text = match value {
+            toml::Value::String(text) => text,
+            toml::Value::Boolean(is) => (if is { "yes" } else { "no" }).to_owned(),
+            value => value.to_string(),
+        };
+        (name, OsString::from(text))
+    });
+    let options = parsed(pairs, &|name| format!("`{name}` of [{TABLE}]")).map_err(failed)?;
+    Ok((engine, options))
+}
+
+fn from_environment(environment: impl Iterator<Item = (OsString, OsString)>) -> Result<Options> {
+    let pairs = environment.filter_map(|(name, value)| {
+        let name = name.to_str()?.strip_prefix(PREFIX)?.to_ascii_lowercase();
+        Some((name, value))
+    });
+    let named = |name: &str| format!("{PREFIX}{}", name.to_ascii_uppercase());
+    parsed(pairs, &named).map_err(|what| Failure::new(Ending::Usage, what))
+}
+
+/// Names and values as options; `named` says how somebody has written a name.
+fn parsed(
+    pairs: impl Iterator<Item = (String, OsString)>,
+    named: &dyn Fn(&str) -> String,
+) -> std::result::Result<Options, String> {
+    let mut options = Options::default();
+    for (name, value) in pairs {
+        if !Options::NAMES.contains(&name.as_str()) {
+            let known: Vec<String> = Options::NAMES.iter().map(|name| named(name)).collect();
+            return Err(format!("there is no {}; there are {}", named(&name), known.join(", ")));
+        }
+        let mut argument = OsString::from(format!("--{}=", name.replace('_', "-")));
+        argument.push(&value);
+        let line = Line::try_parse_from([argument]).map_err(|error| {
+            let text = error.to_string();
+            let first = text.lines().next().unwrap_or_default();
+            // What is behind the option's name, which is not how it was written.
+            let why = first.rsplit_once("': ").map_or(first, |(_, why)| why);
+            format!("{} = {} is wrong: {why}", named(&name), value.to_string_lossy())
+        })?;
+        options = line.options.over(options);
+    }
+    Ok(options)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with(environment: &[(&str, &str)], file: &str) -> Result<Effective> {
+        let dir = tempfile::tempdir().expect("a folder");
+        let path = dir.path().join("firn.toml");
+        std::fs::write(&path, file).expect("it is written");
+        let flags = Options { bind: Some([127, 0, 0, 7].into()), ..Options::default() };
+        let environment: Vec<(OsString, OsString)> =
+            environment.iter().map(|(name, value)| (OsString::from(name), OsString::from(value))).collect();
+        Effective::new(flags, environment.into_iter(), Some(&path))
+    }
+
+    #[test]
+    fn flags_go_over_the_environment_over_the_file() {
+        let file = "memory_bytes = \"1 GiB\"\nblock_bytes = \"8 KiB\"\n\
+                    [serve]\nport = 1\nbind = \"127.0.0.2\"\nthreads = 3\nprotected_mode = false\n";
+        let environment = [("FIRN_SERVE_PORT", "2"), ("FIRN_SERVE_MEMORY_BYTES", "64M"), ("OTHER", "x")];
+        let effective = with(&environment, file).unwrap();
+        let options = &effective.options;
+        assert_eq!((options.bind, options.port), (Some([127, 0, 0, 7].into()), Some(2)));
+        assert_eq!((options.threads, options.protected_mode), (Some(3), Some(false)));
+        assert_eq!((effective.settings.memory_bytes, effective.settings.block_bytes), (64 << 20, 8 << 10));
+        let text = effective.to_toml();
+        for (start, source) in [
+            ("bind = \"127.0.0.7\" ", "# flag"),
+            ("port = 2 ", "# environment"),
+            ("threads = 3 ", "# file"),
+            ("protected_mode = \"no\" ", "# file"),
+            ("log_format = \"text\" ", "# default"),
+            ("# http_port = ", "# default: not set"),
+            ("memory_bytes = \"64 MiB\" ", "# environment"),
+            ("block_bytes = \"8 KiB\" ", "# file"),
+            ("table_bytes = ", "# default"),
+        ] {
+            let line = text.lines().find(|line| line.starts_with(start));
+            assert!(line.is_some_and(|line| line.ends_with(source)), "{start}: {text}");
+        }
+        // What is printed amounts to the same when it is read.
+        let again = with(&[], &text).unwrap();
+        assert_eq!((&again.options.port, &again.settings), (&effective.options.port, &effective.settings));
+        assert_eq!(again.options.log_level, options.log_level);
+    }
+
+    #[test]
+    fn what_nobody_knows_is_refused_with_what_there_is() {
+        type Case<'a> = (&'a [(&'a str, &'a str)], &'a str, &'a [&'a str]);
+        let cases: [Case<'_>; 6] = [
+            (&[("FIRN_SERVE_PROT", "1")], "", &["no FIRN_SERVE_PROT", "FIRN_SERVE_PORT, FIRN_SERVE_BIND"]),
+            (&[("FIRN_SERVE_PORT", "x")], "", &["FIRN_SERVE_PORT = x is wrong", "invalid digit"]),
+            (&[], "[serve]\nprot = 1", &["firn.toml", "no `prot` of [serve]", "`http_port` of [serve]"]),
+            (&[], "[serve]\nnetwork = \"pigeons\"", &["`pigeons` is none of auto, ring, epoll"]),
+            (&[], "serve = 1", &["write [serve]"]),
+            (&[], "memory_byte = 1", &["did you mean `memory_bytes`?"]),
+        ];
+        for (environment, file, words) in cases {
+            let said = with(environment, file).unwrap_err().to_string();
+            assert!(words.iter().all(|word| said.contains(word)), "{said}");
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! What `firn serve` can be told, each thing in three ways: in a file, in the environment, on the command line.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::path::PathBuf;
+
+use firn_bench::args::{parse_bytes, parse_durability};
+use firn_engine::Durability;
+use firn_server::{LogFormat, LogLevel, Network, ServeSettings};
+
+/// Declares the options once: for the command line, for laying one over another, and for showing them.
+macro_rules! options {
+    ($( $(#[$attribute:meta])* $name:ident: $type:ty; )+) => {
+        /// What was said of each option; `None` = nothing.
+        #[derive(clap::Args, Clone, Debug, Default, PartialEq, Eq)]
+        pub(crate) struct Options { $( $(#[$attribute])* pub(super) $name: Option<$type>, )+ }
+
+        impl Options {
+            /// The names of all, as files write them.
+            pub(super) const NAMES: &[&str] = &[$(stringify!($name)),+];
+
+            /// What is said here, and for the rest what `below` says.
+            pub(super) fn over(self, below: Self) -> Self {
+                Self { $($name: self.$name.or(below.$name)),+ }
+            }
+
+            /// What is said of each, as a file has it.
+            pub(super) fn values(&self) -> Vec<(&'static str, Option<toml::Value>)> {
+                vec![$((stringify!($name), self.$name.as_ref().map(Shown::shown))),+]
+            }
+        }
+    };
+}
+
+options! {
+    /// The database's directory; made if it is not there. Default firn-data.
+    #[arg(long, value_name = "D")]
+    dir: PathBuf;
+    /// Port to listen on; 0 takes one that is free and says which. Default 6379.
+    #[arg(long, value_name = "P")]
+    port: u16;
+    /// Address to listen on; other machines are let in only with a password, or without protected mode. Default 127.0.0.1.
+    #[arg(long, value_name = "A")]
+    bind: IpAddr;
+    /// A file whose first line is the password that clients must give (AUTH). Without it: the environment's
+    /// FIRN_PASSWORD; without that none, until a user of the database has one.
+    #[arg(long, value_name = "FILE")]
+    password_file: PathBuf;
+    /// Port for HTTP: metrics for Prometheus (/metrics), health (/healthz, /readyz) and a page for people (/); 0 takes one
+    /// that is free and says which. Without it there is no HTTP.
+    #[arg(long, value_name = "P")]
+    http_port: u16;
+    /// Address to listen on for HTTP: who reaches it sees counters and names of commands, but no keys and no values.
+    /// Default 127.0.0.1.
+    #[arg(long, value_name = "A")]
+    http_bind: IpAddr;
+    /// A folder for backups that `firn backup --http` asks for, on the database's file system. Without it none are made.
+    #[arg(long, value_name = "D")]
+    backup_dir: PathBuf;
+    /// Whether connections from other machines are refused while no password is asked for. Default yes.
+    #[arg(long, value_name = "yes|no", value_parser = parse_yes)]
+    protected_mode: bool;
+    /// Connections at a time; more are told so and closed. Default 10000.
+    #[arg(long, value_name = "N")]
+    clients_max: usize;
+    /// Threads that serve connections. Default one for each processor.
+    #[arg(long, value_name = "N")]
+    threads: usize;
+    /// How the kernel is asked for what clients send and get: `epoll`, `ring` (io_uring: fewer system calls; needs Linux 6.0,
+    /// and containers often forbid it), or `auto` (what measured best so far, which is epoll). Default auto.
+    #[arg(long, value_name = "WORD", value_parser = parse_network)]
+    network: Network;
+    /// Memory for buffers and caches: 512M, 4G. Default: the engine's.
+    #[arg(long, value_name = "B", value_parser = parse_bytes)]
+    memory_bytes: u64;
+    /// What an acknowledged write survives: `process` (kill -9) or `disk` (loss of power). Default: the engine's.
+    #[arg(long, value_name = "WORD", value_parser = parse_durability)]
+    durability: Durability;
+    /// How lines of the log on standard error look: `text` or `json`. Default text.
+    #[arg(long, value_name = "WORD", value_parser = parse_log_format)]
+    log_format: LogFormat;
+    /// What is logged: `off`, `error`, `warn` (refused connections, slow commands, stalls as well) or `info` (beginning and
+    /// end as well). Default info.
+    #[arg(long, value_name = "WORD", value_parser = parse_log_level)]
+    log_level: LogLevel;
+}
+
+impl Options {
+    /// What holds where nothing is said. The engine's own settings have their own defaults.
+    pub(super) fn defaults() -> Self {
+        let defaults = ServeSettings::default();
+        Self {
+            dir: Some("firn-data".into()),
+            port: Some(defaults.port),
+            bind: Some(defaults.bind),
+            http_bind: Some(IpAddr::V4(Ipv4Addr::LOCALHOST)),
+            protected_mode: Some(defaults.is_protected),
+            clients_max: Some(defaults.clients_max),
+            threads: Some(std::thread::available_parallelism().map_or(1, usize::from)),
+            network: Some(defaults.network),
+            log_format: Some(LogFormat::Text),
+            log_level: Some(LogLevel::Info),
+            password_file: None,
+            http_port: None,
+            backup_dir: None,
+            memory_bytes: None,
+            durability: None,
+        }
+    }
+}
+
+/// A value as a file has it.
+trait Shown {
+    fn shown(&self) -> toml::Value;
+}
+
+macro_rules! shown {
+    ($($type:ty: |$value:ident| $shown:expr;)+) => {
+        $(impl Shown for $type {
+            fn shown(&self) -> toml::Value {
+                let $value = self;
+                toml::Value::from($shown)
+            }
+        })+
+    };
+}
+
+shown! {
+    PathBuf: |it| it.display().to_string();
+    IpAddr: |it| it.to_string();
+    u16: |it| i64::from(*it);
+    usize: |it| i64::try_from(*it).unwrap_or(i64::MAX);
+    u64: |it| i64::try_from(*it).unwrap_or(i64::MAX);
+    bool: |it| if *it { "yes" } else { "no" };
+    Network: |it| match it { Network::Auto => "auto", Network::Ring => "ring", Network::Epoll => "epoll" };
+    Durability: |it| match it { Durability::Process => "process", Durability::Disk => "disk" };
+    LogFormat: |it| match it { LogFormat::Text => "text", LogFormat::Json => "json" };
+    LogLevel: |it| match it {
+        LogLevel::Off => "off", LogLevel::Error => "error", LogLevel::Warn => "warn", LogLevel::Info => "info",
+    };
+}
+
+fn parse_yes(word: &str) -> Result<bool, String> {
+    one_of(word, &[("yes", true), ("no", false)])
+}
+
+fn parse_network(word: &str) -> Result<Network, String> {
+    one_of(word, &[("auto", Network::Auto), ("ring", Network::Ring), ("epoll", Network::Epoll)])
+}
+
+fn parse_log_format(word: &str) -> Result<LogFormat, String> {
+    one_of(word, &[("text", LogFormat::Text), ("json", LogFormat::Json)])
+}
+
+fn parse_log_level(word: &str) -> Result<LogLevel, String> {
+    let (off, error) = (("off", LogLevel::Off), ("error", LogLevel::Error));
+    one_of(word, &[off, error, ("warn", LogLevel::Warn), ("info", LogLevel::Info)])
+}
+
+fn one_of<T: Copy>(word: &str, known: &[(&str, T)]) -> Result<T, String> {
+    let found = known.iter().find(|(name, _)| *name == word).map(|(_, value)| *value);
+    found.ok_or_else(|| {
+        let names: Vec<&str> = known.iter().map(|(name, _)| *name).collect();
+        format!("`{word}` is none of {}", names.join(", "))
+    })
+}

@@ -1,0 +1,193 @@
+//! What an operator does with `firn serve`: settings, logs, backups.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::program::{firn, text};
+use crate::serve::Serving;
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_firn");
+
+/// Says `request`, and reads as many bytes as `reply` has.
+#[track_caller]
+fn say(address: &str, request: &str, reply: &str) {
+    let mut stream = TcpStream::connect(address).expect("a connection");
+    stream.write_all(request.as_bytes()).expect("it is sent");
+    let mut found = vec![0; reply.len()];
+    stream.read_exact(&mut found).expect("a reply");
+    assert_eq!(String::from_utf8_lossy(&found), reply);
+}
+
+#[test]
+fn settings_come_from_a_file_and_the_environment_and_events_are_logged() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("firn.toml");
+    std::fs::write(&file, "block_bytes = \"8 KiB\"\n[serve]\nclients_max = 1\nlog_format = \"text\"\n")
+        .unwrap();
+    let environment = |command: &mut Command| {
+        command.env("FIRN_SERVE_HTTP_PORT", "0").env("FIRN_SERVE_LOG_FORMAT", "json");
+    };
+    let mut command = Command::new(PROGRAM);
+    command.args(["config", "--serve", "--file", text(&file)]);
+    environment(&mut command);
+    let printed = String::from_utf8(command.output().unwrap().stdout).unwrap();
+    for (start, end) in
+        [("block_bytes", "# file"), ("http_port = 0", "# environment"), ("port = 6379", "# default")]
+    {
+        assert!(printed.lines().any(|line| line.starts_with(start) && line.ends_with(end)), "{printed}");
+    }
+
+    let mut command = Command::new(PROGRAM);
+    command.args(["serve", "--config", text(&file)]).stderr(Stdio::piped());
+    environment(&mut command);
+    let mut serving = Serving::start_as(&mut command, &dir.path().join("data")).unwrap();
+    assert!(serving.http.is_some());
+    let mut first = TcpStream::connect(&serving.address).unwrap();
+    first.write_all(b"CONFIG SET slowlog-log-slower-than 0\r\nPING\r\n").unwrap();
+    first.read_exact(&mut [0; 12]).unwrap();
+    say(&serving.address, "", "-ERR max number of clients reached\r\n");
+    serving.signal("TERM");
+    assert!(serving.process.wait().unwrap().success());
+    let mut logged = String::new();
+    serving.process.stderr.take().unwrap().read_to_string(&mut logged).unwrap();
+    let lines: Vec<serde_json::Value> =
+        logged.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|_| panic!("{line}"))).collect();
+    let events: Vec<&str> = lines.iter().map(|line| line["event"].as_str().unwrap()).collect();
+    assert!(events.contains(&"slow_command"), "{logged}");
+    let others: Vec<&str> = events.iter().copied().filter(|event| *event != "slow_command").collect();
+    assert_eq!(others, ["started", "connection_refused", "stopping", "stopped"], "{logged}");
+    assert_eq!(lines[0]["address"], serving.address.as_str());
+    let refused = lines.iter().find(|line| line["event"] == "connection_refused").unwrap();
+    assert_eq!((&refused["level"], &refused["why"]), (&"warn".into(), &"too many clients".into()));
+
+    let mut command = Command::new(PROGRAM);
+    let refused = command.arg("serve").env("FIRN_SERVE_PROT", "1").output().unwrap();
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("there is no FIRN_SERVE_PROT; there are"));
+}
+/// One server, one writer that counts up, and backups meanwhile: each holds at least what was acknowledged when it was asked
+/// for, and no gap.
+#[test]
+fn a_backup_under_load_is_restored_whole() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    let (folder, restored) = (at("backups"), at("restored"));
+    let serving = Serving::start_with(&["--http-port", "0", "--backup-dir", text(&folder)], &at("data"));
+    let http = serving.http.clone().unwrap();
+    let acknowledged = AtomicU64::new(0);
+    let before = std::thread::scope(|scope| {
+        let writer = scope.spawn(|| {
+            let mut stream = TcpStream::connect(&serving.address).expect("a connection");
+            for number in 1_u64.. {
+                let request = format!("SET key:{number} {number}\r\nHSET all f{number} {number}\r\n");
+                if stream.write_all(request.as_bytes()).and_then(|()| stream.read_exact(&mut [0; 9])).is_err()
+                {
+                    return;
+                }
+                acknowledged.store(number, Ordering::Release);
+            }
+        });
+        while acknowledged.load(Ordering::Acquire) < 2000 {
+            std::thread::yield_now();
+        }
+        let before = acknowledged.load(Ordering::Acquire);
+        let said = firn(&["backup", "--http", &http, "--to", "first"]).ended(0);
+        assert!(said.contains("backups/first holds all writes before position"), "{said}");
+        firn(&["backup", "--http", &http, "--to", "first"]).complained(1, &["first exists"]);
+        firn(&["backup", "--http", &http, "--to", "../outside"]).complained(1, &["right in", "say a name"]);
+        firn(&["backup", "--http", &http, "--to", ".hidden"]).complained(1, &["say a name"]);
+        firn(&["backup", "--dir", text(&at("data")), "--to", text(&at("x"))]).complained(5, &["data"]);
+        serving.signal("KILL");
+        writer.join().expect("it ends");
+        before
+    });
+    let names: Vec<_> =
+        std::fs::read_dir(&folder).unwrap().flatten().map(|entry| entry.file_name()).collect();
+    assert_eq!(names, ["first"], "nothing else is left");
+    let said = firn(&["restore", "--from", text(&folder.join("first")), "--dir", text(&restored)]).ended(0);
+    assert!(said.contains("restored holds what"), "{said}");
+    firn(&["restore", "--from", text(&folder.join("first")), "--dir", text(&restored)])
+        .complained(1, &["is not empty"]);
+    assert!(!at(".restored.restoring").exists());
+
+    let serving = Serving::start(&restored);
+    let mut stream = TcpStream::connect(&serving.address).unwrap();
+    stream.write_all(b"HLEN all\r\nDBSIZE\r\n").unwrap();
+    let mut reply = String::new();
+    while reply.matches('\n').count() < 2 {
+        let mut piece = [0; 64];
+        let count = stream.read(&mut piece).unwrap();
+        reply.push_str(std::str::from_utf8(&piece[..count]).unwrap());
+    }
+    let numbers: Vec<u64> = reply.lines().map(|line| line[1..].parse().unwrap()).collect();
+    let (fields, strings) = (numbers[0], numbers[1] - 1);
+    assert!(fields >= before && strings >= fields && strings <= fields + 1, "{before}: {fields}, {strings}");
+    say(&serving.address, &format!("GET key:{strings}\r\n"), &bulk(strings));
+    say(&serving.address, &format!("GET key:{}\r\n", strings + 1), "$-1\r\n");
+    say(&serving.address, &format!("HGET all f{fields}\r\n"), &bulk(fields));
+    serving.end();
+}
+
+fn bulk(number: u64) -> String {
+    let text = number.to_string();
+    format!("${}\r\n{text}\r\n", text.len())
+}
+
+#[test]
+fn a_database_that_is_not_open_is_backed_up_and_damage_is_not_restored() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    let (data, backup, restored) = (at("data"), at("backup"), at("restored"));
+    firn(&["put", "--create", "--dir", text(&data), "key", "value"]).ended(0);
+    firn(&["backup", "--dir", text(&data), "--to", text(&backup)]).ended(0);
+    firn(&["put", "--dir", text(&data), "key", "changed"]).ended(0);
+    std::fs::create_dir(&restored).unwrap();
+    firn(&["restore", "--from", text(&backup), "--dir", text(&restored)]).ended(0);
+    assert_eq!(firn(&["get", "--dir", text(&restored), "key"]).ended(0), "value\n");
+    firn(&["backup", "--dir", text(&at("nothing")), "--to", text(&at("x"))])
+        .complained(1, &["does not exist"]);
+    firn(&["backup", "--http", "127.0.0.1:1", "--to", "x"]).complained(1, &["no answer"]);
+    assert_eq!(firn(&["backup", "--to", "x"]).code, 2);
+
+    // One byte in the middle of a file.
+    let file = std::fs::read_dir(&backup).unwrap().flatten().map(|entry| entry.path());
+    let manifest = file.filter(|path| path.to_string_lossy().contains("manifest")).min().expect("a manifest");
+    let mut bytes = std::fs::read(&manifest).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    std::fs::write(&manifest, bytes).unwrap();
+    let other = at("other");
+    let answer = firn(&["restore", "--from", text(&backup), "--dir", text(&other)]);
+    assert_eq!(answer.code, 3, "{answer:?}");
+    assert!(!other.exists() && !at(".other.restoring").exists());
+}
+
+#[test]
+fn a_page_in_a_browser_cannot_ask_for_a_backup() {
+    let dir = tempfile::tempdir().unwrap();
+    let folder = dir.path().join("backups");
+    let ask = |http: &str, head: &str| {
+        let address = http.strip_prefix("http://").unwrap();
+        let mut stream = TcpStream::connect(address).unwrap();
+        let request = format!("POST /backup?to=x HTTP/1.1\r\n{}\r\n\r\n", head.replace("HERE", address));
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer[9..12].parse::<u16>().unwrap()
+    };
+    let serving =
+        Serving::start_with(&["--http-port", "0", "--backup-dir", text(&folder)], &dir.path().join("a"));
+    let http = serving.http.clone().unwrap();
+    assert_eq!(ask(&http, "Host: HERE"), 403);
+    assert_eq!(ask(&http, "X-Firn: 1"), 403);
+    assert_eq!(ask(&http, "Host: evil.example:80\r\nX-Firn: 1"), 403);
+    assert!(!folder.exists());
+    assert_eq!(ask(&http, "Host: HERE\r\nX-Firn: 1"), 200);
+    assert!(folder.join("x").is_dir());
+    serving.end();
+    let serving = Serving::start_with(&["--http-port", "0"], &dir.path().join("b"));
+    assert_eq!(ask(&serving.http.clone().unwrap(), "Host: HERE\r\nX-Firn: 1"), 403);
+    serving.end();
+}
