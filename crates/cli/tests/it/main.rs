@@ -1,5 +1,7 @@
 //! The real program, called as a person calls it.
 
+#![expect(clippy::disallowed_methods, reason = "the program runs in real time, and tests say their seeds")]
+
 mod program;
 mod usage;
 mod config;
@@ -12,5 +14,6 @@ mod wire;
 mod redis_rs;
 mod page;
 mod operations;
+mod clients;
 mod linearizability;
 mod kill_serve;

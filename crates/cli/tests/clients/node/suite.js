@@ -56,6 +56,8 @@ async function waiting(r) {
 }
 
 async function scripts(r) {
+  const [offered] = await r.command("INFO", "eval");
+  if (!offered) return console.log("skipped: no scripts here");
   r.defineCommand("add", { numberOfKeys: 1, lua: "return redis.call('INCRBY', KEYS[1], ARGV[1])" });
   assert.equal(await r.add("scripted", 5), 5);
   assert.equal(await r.add("scripted", 5), 10);

@@ -51,7 +51,7 @@ def collections(r):
     check([tuple(pair) for pair in r.zrevrange("z", 0, 0, withscores=True)], [("three", 3.0)], "ZREVRANGE")
     check(r.zincrby("z", 5, "one"), 6.0, "ZINCRBY")
     check(r.zrank("z", "one"), 2, "ZRANK")
-    check([tuple(pair) for pair in r.zpopmin("z")], [("two", 2.0)], "ZPOPMIN")
+    check([tuple(pair) for pair in r.zpopmin("z", 1)], [("two", 2.0)], "ZPOPMIN")
     check(r.type("z"), "zset", "TYPE")
     try:
         r.incr("h")
@@ -81,8 +81,6 @@ def transactions(r):
         else:
             raise AssertionError("a watched key changed unseen")
     check(len(set(r.scan_iter(match="p:*", count=50))), 1000, "SCAN")
-    with r.lock("lock", timeout=5):
-        check(r.lock("lock").acquire(blocking=False), False, "a lock that is held")
 
 
 def waiting(r):
@@ -110,10 +108,16 @@ def waiting(r):
 
 
 def scripts(r):
+    if "eval" not in r.command():
+        print("skipped: no scripts here")
+        return
     check(r.eval("return {KEYS[1], ARGV[1]}", 1, "k", "v"), ["k", "v"], "EVAL")
     add = r.register_script("return redis.call('INCRBY', KEYS[1], ARGV[1])")
     check(add(keys=["scripted"], args=[5]), 5, "EVALSHA")
     check(add(keys=["scripted"], args=[5]), 10, "EVALSHA")
+    # Released by a script of the library's own.
+    with r.lock("lock", timeout=5):
+        check(r.lock("lock").acquire(blocking=False), False, "a lock that is held")
 
 
 def server(r):

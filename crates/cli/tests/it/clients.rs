@@ -1,0 +1,130 @@
+//! Suites of the client libraries that people use, each in its own language: `tests/clients`.
+//!
+//! Each test installs a library into a folder of its own, which takes the network: they are ignored, and
+//! `cargo x test --full` runs them.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::serve::Serving;
+
+/// A copy of the suite in `language`, so that nothing is installed among the sources.
+fn copy_of(language: &str, folder: &Path) -> PathBuf {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clients").join(language);
+    succeed(Command::new("cp").arg("-r").arg(source).arg(folder));
+    folder.join(language)
+}
+
+#[track_caller]
+fn succeed(command: &mut Command) -> String {
+    let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let complaint = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{command:?}: {}\n{said}\n{complaint}", output.status);
+    said
+}
+
+/// Starts a server, lets `suite` make the command that is to succeed against it, and expects `lines` lines of success.
+fn pass(language: &str, lines: usize, suite: impl Fn(&Path, &str, &str) -> Command) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut serving = Serving::start(&folder.path().join("data"));
+    let copy = copy_of(language, folder.path());
+    let (host, port) = serving.address.rsplit_once(':').expect("an address");
+    let said = succeed(suite(&copy, host, port).current_dir(&copy));
+    eprint!("{said}");
+    let passed = said.lines().filter(|line| line.ends_with("as expected")).count();
+    assert_eq!(passed, lines, "parts were left out:\n{said}");
+    serving.signal("TERM");
+    assert!(serving.process.wait().expect("it ends").success());
+}
+
+#[test]
+#[ignore = "installs redis-py"]
+fn the_suite_of_redis_py_passes() {
+    pass("python", 12, |folder, host, port| {
+        succeed(Command::new("python3").args(["-m", "venv", "venv"]).current_dir(folder));
+        let install = ["install", "-q", "-r", "requirements.txt"];
+        succeed(Command::new(folder.join("venv/bin/pip")).args(install).current_dir(folder));
+        let mut command = Command::new(folder.join("venv/bin/python"));
+        command.args(["suite.py", host, port]);
+        command
+    });
+}
+
+#[test]
+#[ignore = "installs ioredis"]
+fn the_suite_of_ioredis_passes() {
+    pass("node", 5, |folder, host, port| {
+        succeed(Command::new("npm").args(["install", "--no-audit", "--no-fund"]).current_dir(folder));
+        let mut command = Command::new("node");
+        command.args(["suite.js", host, port]);
+        command
+    });
+}
+
+#[test]
+#[ignore = "installs go-redis"]
+fn the_suite_of_go_redis_passes() {
+    pass("go", 10, |_, host, port| {
+        let mut command = Command::new("go");
+        command.env("GOFLAGS", "-mod=mod").args(["run", ".", &format!("{host}:{port}")]);
+        command
+    });
+}
+
+#[test]
+#[ignore = "installs Jedis"]
+fn the_suite_of_jedis_passes() {
+    pass("java", 2, |_, host, port| {
+        let mut command = Command::new("mvn");
+        command.args(["-q", "compile", "exec:java"]).arg(format!("-Dexec.args={host} {port}"));
+        command
+    });
+}
+
+/// All tests that redis-benchmark does unasked.
+#[test]
+#[ignore = "needs redis-benchmark"]
+fn redis_benchmark_runs_without_an_error() {
+    const TESTS: [&str; 20] = [
+        "PING_INLINE",
+        "PING_MBULK",
+        "SET",
+        "GET",
+        "INCR",
+        "LPUSH",
+        "RPUSH",
+        "LPOP",
+        "RPOP",
+        "SADD",
+        "HSET",
+        "SPOP",
+        "ZADD",
+        "ZPOPMIN",
+        "LPUSH (needed to benchmark LRANGE)",
+        "LRANGE_100",
+        "LRANGE_300",
+        "LRANGE_500",
+        "LRANGE_600",
+        "MSET",
+    ];
+    let folder = tempfile::tempdir().unwrap();
+    let mut serving = Serving::start(folder.path());
+    let (host, port) = serving.address.rsplit_once(':').unwrap();
+    for pipeline in ["1", "16"] {
+        let mut command = Command::new("redis-benchmark");
+        command.args(["-h", host, "-p", port, "-q", "-n", "20000", "-P", pipeline]);
+        let output = command.output().unwrap();
+        let said = String::from_utf8_lossy(&output.stdout).replace('\r', "\n");
+        let complaint = String::from_utf8_lossy(&output.stderr);
+        let results: Vec<&str> = said.lines().filter(|line| line.contains("requests per second")).collect();
+        eprintln!("pipeline {pipeline}:\n{}", results.join("\n"));
+        assert!(output.status.success(), "{said}{complaint}");
+        assert!(!said.contains("rror") && !complaint.contains("rror"), "{said}{complaint}");
+        for test in TESTS {
+            assert!(results.iter().any(|line| line.starts_with(test)), "{test} was not done:\n{said}");
+        }
+    }
+    serving.signal("TERM");
+    assert!(serving.process.wait().unwrap().success());
+}
