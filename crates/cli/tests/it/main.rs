@@ -17,3 +17,4 @@ mod operations;
 mod clients;
 mod linearizability;
 mod kill_serve;
+mod crowds;
