@@ -18,3 +18,4 @@ mod clients;
 mod linearizability;
 mod kill_serve;
 mod crowds;
+mod space;
