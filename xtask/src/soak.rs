@@ -22,7 +22,7 @@ pub(crate) struct Options {
     /// Batches that cross keyspaces, with kills and power losses.
     #[arg(long, default_value_t = 100_000)]
     batches: u64,
-    /// Rounds of kill -9 on the real program.
+    /// Rounds of kill -9 on the engine in a process; ten times as many on the server.
     #[arg(long, default_value_t = 20)]
     kills: u64,
     /// Leave out the database with every bit flipped, one after the other (some minutes, once).
@@ -68,8 +68,13 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
                 runs.push(simulate(&root, mode, option, count, seed)?);
             }
         }
+        if options.kills > 0 {
+            let rounds = (options.kills * SERVER_KILLS_PER_KILL).to_string();
+            let environment = [("FIRN_SEED", seed.to_string()), ("FIRN_ROUNDS", rounds)];
+            runs.push(call(&root, &SERVER, &environment)?);
+        }
         if !options.without_flips && seed == options.first_seed {
-            runs.push(call(&root, &FLIPS)?);
+            runs.push(call(&root, &FLIPS, &[])?);
         }
         seed += options.seeds.max(1);
         if start.elapsed().as_secs_f64() >= options.hours * 3600.0 {
@@ -83,20 +88,42 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
 /// Every bit of a database flipped: each answer is right, or an error that names the place.
 const FLIPS: [&str; 9] = ["test", "--release", "-p", "firn-tree", "--test", "it", "--", "--ignored", "flip"];
 
+/// The server killed under load, and histories of its clients that must be linearizable.
+const SERVER: [&str; 13] = [
+    "test",
+    "--release",
+    "-p",
+    "firn-cli",
+    "--test",
+    "it",
+    "--",
+    "--ignored",
+    "--nocapture",
+    "--test-threads",
+    "1",
+    "many_kills_lose_nothing",
+    "many_rounds_are_linearizable",
+];
+
+/// A server starts and ends in less time than the simulator's child, which leaves much more behind.
+const SERVER_KILLS_PER_KILL: u64 = 10;
+
 fn simulate(root: &Path, mode: &str, option: &str, count: u64, seed: u64) -> Result<Run> {
     let (count, seed) = (count.to_string(), seed.to_string());
     let arguments =
         ["run", "--release", "--quiet", "-p", "firn-sim", "--", mode, option, &count, "--first-seed", &seed];
-    call(root, &arguments)
+    call(root, &arguments, &[])
 }
 
 /// Runs cargo with `arguments`, shows what it says and keeps the end of it.
-fn call(root: &Path, arguments: &[&str]) -> Result<Run> {
-    let command = format!("cargo {}", arguments.join(" "));
+fn call(root: &Path, arguments: &[&str], environment: &[(&str, String)]) -> Result<Run> {
+    let settings: String = environment.iter().map(|(name, value)| format!("{name}={value} ")).collect();
+    let command = format!("{settings}cargo {}", arguments.join(" "));
     println!("== {command}");
     let start = now();
     let mut child = Command::new("cargo")
         .args(arguments)
+        .envs(environment.iter().map(|(name, value)| (name, value)))
         .current_dir(root)
         .stdout(Stdio::piped())
         .spawn()
@@ -187,6 +214,18 @@ mod tests {
         assert!(text.contains("- runs: 2, of which violated: 1\n"));
         assert!(text.contains("| `cargo run -- crash` | **violated** | 3 |"));
         assert!(text.contains("$ cargo run -- crash\n10 cuts\n"));
+    }
+
+    #[test]
+    fn the_tests_of_the_server_have_the_names_that_are_asked_for() {
+        for (file, name) in [("kill_serve.rs", SERVER[11]), ("linearizability.rs", SERVER[12])] {
+            let source =
+                std::fs::read_to_string(root().join("crates/cli/tests/it").join(file)).expect("the test");
+            let is_ignored = source
+                .split("#[test]")
+                .any(|test| test.contains("#[ignore") && test.contains(&format!("fn {name}")));
+            assert!(is_ignored, "{name}");
+        }
     }
 
     /// A run that filters every test out would say that all is well.

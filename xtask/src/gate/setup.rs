@@ -27,6 +27,11 @@ pub(crate) fn tools(full: bool) -> Vec<Tool> {
     ];
     if full {
         tools.extend([
+            tool("python3", "runs the suite of redis-py", Install::Apt(&["python3", "python3-venv"])),
+            tool("npm", "runs the suite of ioredis", Install::Apt(&["nodejs", "npm"])),
+            tool("go", "runs the suite of go-redis", Install::Apt(&["golang-go"])),
+            tool("mvn", "runs the suite of Jedis", Install::Apt(&["maven", "default-jdk-headless"])),
+            tool("redis-benchmark", "is what people measure servers with", Install::Apt(&["redis-tools"])),
             tool("c++", "compiles the fuzzing runtime", Install::Apt(&["g++"])),
             tool("cargo-fuzz", "drives the fuzz targets", Install::Cargo(&["cargo-fuzz"])),
             tool("cargo-deny", "checks licences and sources", Install::Cargo(&["cargo-deny", "--debug"])),

@@ -165,6 +165,27 @@ pub(super) fn simulations(full: bool) -> Vec<Step> {
     ]
 }
 
+/// The server as a real process: client libraries in their own languages, crowds, the largest values, and what takes
+/// minutes. In release, since sizes are what they are about; one after the other, since times are too.
+pub(super) fn server() -> Vec<Step> {
+    let step = |name: &str, tests: &[&str]| {
+        let mut arguments = vec!["test", "--release", "-p", "firn-cli", "--test", "it", "--"];
+        arguments.extend(["--ignored", "--nocapture", "--test-threads", "1"]);
+        arguments.extend(tests);
+        Step::cargo(format!("server {name}"), &arguments)
+    };
+    vec![
+        step("redis-py", &["suite_of_redis_py"]).needing("python3"),
+        step("ioredis", &["suite_of_ioredis"]).needing("npm"),
+        step("go-redis", &["suite_of_go_redis"]).needing("go"),
+        step("jedis", &["suite_of_jedis"]).needing("mvn"),
+        step("benchmark", &["redis_benchmark_runs"]).needing("redis-benchmark"),
+        step("kills", &["many_kills_lose_nothing", "many_rounds_are_linearizable"]),
+        step("crowds", &["crowds::"]),
+        step("space", &["space::"]),
+    ]
+}
+
 /// One minute on every fuzz target of crate format.
 pub(super) fn fuzzing(root: &Path) -> Vec<Step> {
     let targets =
@@ -277,6 +298,31 @@ mod tests {
         assert_eq!(step.left_out(&["cc"]).as_deref(), Some("cc is missing"), "every step of cargo needs it");
         let step = step.unless(|| Some("it rains".to_owned()));
         assert_eq!(step.left_out(&[]).as_deref(), Some("it rains"));
+    }
+
+    /// A step whose names filter every test out would say that all is well.
+    #[test]
+    fn tests_of_the_server_have_the_names_that_are_asked_for() {
+        let folder = crate::repository::root().join("crates/cli/tests/it");
+        let source = |name: &str| std::fs::read_to_string(folder.join(name)).unwrap_or_default();
+        let names = ["clients", "kill_serve", "linearizability", "crowds", "space"];
+        let tests: Vec<String> = names
+            .iter()
+            .flat_map(|name| {
+                let source = source(&format!("{name}.rs"));
+                let tests: Vec<_> =
+                    source.split("#[test]").filter(|test| test.contains("#[ignore")).collect();
+                tests.into_iter().map(|test| format!("{name}::{test}")).collect::<Vec<_>>()
+            })
+            .collect();
+        for step in server() {
+            let Action::Call { arguments, .. } = &step.action else { panic!("{}", step.name) };
+            let filters: Vec<&String> = arguments.iter().skip_while(|word| *word != "1").skip(1).collect();
+            assert!(!filters.is_empty(), "{}", step.name);
+            for filter in filters {
+                assert!(tests.iter().any(|test| test.contains(filter.as_str())), "{filter}");
+            }
+        }
     }
 
     #[test]
