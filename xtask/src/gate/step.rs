@@ -186,26 +186,23 @@ pub(super) fn server() -> Vec<Step> {
     ]
 }
 
-/// One minute on every fuzz target of crate format.
+/// One minute on every fuzz target.
 pub(super) fn fuzzing(root: &Path) -> Vec<Step> {
-    let targets =
-        std::fs::read_dir(root.join("crates/format/fuzz/fuzz_targets")).into_iter().flatten().flatten();
+    FUZZED.iter().flat_map(|folder| fuzzing_in(root, folder)).collect()
+}
+
+/// Folders with fuzz targets.
+const FUZZED: [&str; 2] = ["crates/format/fuzz", "crates/protocol/fuzz"];
+
+fn fuzzing_in(root: &Path, folder: &'static str) -> Vec<Step> {
+    let targets = std::fs::read_dir(root.join(folder).join("fuzz_targets")).into_iter().flatten().flatten();
     let mut names: Vec<String> = targets
         .filter_map(|target| target.file_name().to_str()?.strip_suffix(".rs").map(str::to_owned))
         .collect();
     names.sort();
     let step = |name: String| {
-        let arguments = [
-            "fuzz",
-            "run",
-            "--fuzz-dir",
-            "crates/format/fuzz",
-            "-s",
-            "none",
-            &name,
-            "--",
-            "-max_total_time=60",
-        ];
+        let arguments =
+            ["fuzz", "run", "--fuzz-dir", folder, "-s", "none", &name, "--", "-max_total_time=60"];
         Step::cargo(format!("fuzz {name}"), &arguments).needing("c++").needing("cargo-fuzz")
     };
     names.into_iter().map(step).collect()
