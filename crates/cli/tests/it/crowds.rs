@@ -51,13 +51,18 @@ fn end(mut serving: Serving) {
     assert!(serving.process.wait().expect("it ends").success());
 }
 
-/// Waits until the process has at most `bytes` of memory.
+/// Waits until the process has at most `bytes` of memory. Threads give back what they freed as they go on, so each has
+/// something to do.
 #[track_caller]
 fn await_memory(serving: &Serving, bytes: u64) {
     let since = Instant::now();
     while serving.resident_bytes() > bytes {
         let mib = serving.resident_bytes() / MIB;
         assert!(since.elapsed() < Duration::from_secs(30), "{mib} MiB of memory did not come back");
+        for _ in 0..4 {
+            let pong = Connection::open(&serving.address).map(|mut connection| connection.ask("PING"));
+            assert_eq!(pong, Some(Value::Simple("PONG".into())));
+        }
         std::thread::sleep(Duration::from_millis(50));
     }
 }
@@ -176,7 +181,8 @@ fn clients_that_never_read_cost_others_nothing() {
     assert!(peak < bound, "{} MiB for clients that never read", peak / MIB);
     let _ = deaf.stream.read(&mut [0]);
     drop((greedy, deaf));
-    await_memory(&serving, before + 64 * MIB);
+    // What the settings allow, and as much again that the allocator keeps.
+    await_memory(&serving, before + 128 * MIB);
     end(serving);
 }
 
