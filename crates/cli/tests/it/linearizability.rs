@@ -1,10 +1,5 @@
 //! Clients on different workers, a server that is killed again and again, and histories that must be linearizable.
 
-#![expect(
-    clippy::disallowed_methods,
-    reason = "real processes are killed in real time, at moments of a new seed"
-)]
-
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::Path;

@@ -209,7 +209,6 @@ fn a_port_that_is_taken_is_told() {
     serving.process.wait().unwrap();
 }
 
-#[expect(clippy::disallowed_methods, reason = "what is measured is what it does in a second")]
 #[test]
 fn without_descriptors_it_waits_for_some() {
     const LIMIT: usize = 100;
