@@ -77,10 +77,12 @@ pub(crate) fn caught(body: impl FnOnce() -> Result<(), Stop>) -> Result<(), Stri
 }
 
 fn failure(world: &dyn World, seed: u64, knobs: u64, what: String, script: &Script) -> Failure {
+    let command = format!("cargo x sim metamorphic --world {} --seed {seed}", world.name());
+    // Before it is made small: that takes long, and a run with threads may never fail again.
+    eprintln!("settings {knobs}: {what}\n{command}");
     let mut fails = |script: &Script| (0..repeats(knobs)).any(|_| attempt(world, script, knobs).is_err());
     let small = shrink(script, &mut fails);
     let case = Case { world: world.name().to_owned(), knobs, cut: None, script: small };
-    let command = format!("cargo x sim metamorphic --world {} --seed {seed}", world.name());
     Failure { what, case, command }
 }
 
