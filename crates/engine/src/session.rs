@@ -124,6 +124,12 @@ pub trait Session: Send {
         out: &mut Values,
     ) -> Result<Outcome<()>>;
 
+    /// Says that `keys` are about to be read: what that needs from memory is loaded for all of them at once, instead of for
+    /// one after the other. A hint: no answer depends on it, nothing is read from a device, and it never waits.
+    fn prefetch(&mut self, keyspace: KeyspaceId, keys: &[&[u8]]) {
+        let _ = (keyspace, keys);
+    }
+
     /// Applies all of `batch` or none of it; acknowledged with the position after its last record.
     ///
     /// Pending for durability and for admission (slowdown in proportion to debt); completes as

@@ -67,6 +67,13 @@ pub fn contains(filter: &[u8], hash: u32) -> bool {
     Line(words).contains(hash)
 }
 
+/// The line that [`contains`] looks at, to be loaded ahead; `None` where it looks at none.
+#[inline]
+pub fn line(filter: &[u8], hash: u32) -> Option<&[u8; LINE_BYTES]> {
+    let (lines, _) = filter.as_chunks::<LINE_BYTES>();
+    lines.get(line_index(hash, lines.len()))
+}
+
 /// Whether `filter` is something [`contains`] can use. To be called once where bytes come in.
 ///
 /// # Errors
@@ -133,6 +140,12 @@ impl Filter {
             Some(line) => line.contains(hash),
             None => true,
         }
+    }
+
+    /// The word at which the line begins that [`contains`](Self::contains) looks at, to be loaded ahead.
+    #[inline]
+    pub fn line(&self, hash: u32) -> Option<&u64> {
+        self.lines.get(line_index(hash, self.lines.len())).and_then(|line| line.0.first())
     }
 
     /// The bytes [`contains`] reads. Empty for a filter without lines.

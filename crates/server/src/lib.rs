@@ -54,6 +54,7 @@ mod key_counts;
 mod purge_queue;
 mod subscriptions;
 mod worker;
+mod pipeline;
 mod serve;
 mod failure;
 mod transaction;

@@ -2,72 +2,66 @@
 
 use std::rc::Rc;
 
-use firn_protocol::resp::{Arguments, Limits, Parsed, Parser, Span};
+use firn_protocol::resp::{Limits, ProtocolError};
 
 use crate::client::Client;
-use crate::execute::{Request, Run, execute};
+use crate::execute::{Request, Run, execute, prefetch};
+use crate::pipeline::Pipeline;
 use crate::worker::Worker;
-
-/// Memory that an input without a request keeps.
-const INPUT_BYTES_KEPT: usize = 64 << 10;
 
 /// Reads requests, executes them one after the other, and answers in their order, until the connection ends.
 pub(crate) async fn serve(worker: Rc<Worker>, client: Rc<Client>) {
-    let mut parser = Parser::new();
-    let mut spans: Vec<Span> = Vec::new();
-    let mut input: Vec<u8> = Vec::new();
-    let mut at = 0;
+    let mut pipeline = Pipeline::default();
     let mut run = Run::default();
-    let settings = &worker.shared.settings;
-    let unread_bytes_max = settings.unread_bytes_max;
-    loop {
-        let is_unknown = client.login.is_unknown(&worker.shared.store.users);
-        let limits = if is_unknown { &Limits::UNKNOWN_CLIENT } else { &limits(&worker) };
-        match parser.parse(input.get_mut(at..).unwrap_or_default(), &mut spans, limits) {
-            Ok(Parsed::Request(bytes)) => {
-                let arguments = Arguments::new(input.get(at..at + bytes).unwrap_or_default(), &spans);
-                client.description.request_bytes.set(bytes);
-                client.description.input_bytes.set(input.len() - at - bytes);
-                execute(Request { worker: &worker, client: &client, arguments }, &mut run).await;
-                client.end_request();
-                at += bytes;
-                spans.clear();
-                if client.output.borrow().len() > unread_bytes_max {
-                    run.finish(&worker, &client).await;
-                    run.lap.stop(&worker);
-                    worker.drained(&client).await;
-                }
-                if client.is_closing.get() {
-                    break;
-                }
-            }
-            Ok(Parsed::Incomplete(_)) => {
-                run.finish(&worker, &client).await;
-                run.lap.stop(&worker);
-                input.drain(..at);
-                at = 0;
-                if input.is_empty() {
-                    input.shrink_to(INPUT_BYTES_KEPT);
-                }
-                if input.len() > worker.shared.parameters.request_bytes_max()
-                    || !worker.receive(&client, &mut input).await
-                {
-                    return;
-                }
-                client.description.input_room_bytes.set(input.capacity() - input.len());
-            }
-            Err(error) => {
-                run.finish(&worker, &client).await;
-                client.reply(|reply| reply.error(&format!("ERR {error}")));
-                break;
-            }
-        }
-    }
+    while go_on(&worker, &client, &mut pipeline, &mut run).await {}
     run.finish(&worker, &client).await;
     run.lap.stop(&worker);
 }
 
-/// How large a request may be, by now.
-fn limits(worker: &Worker) -> Limits {
-    Limits { argument_bytes_max: worker.shared.parameters.argument_bytes_max(), ..Limits::DEFAULT }
+/// Executes one request, or receives more; `false` if the connection is over.
+async fn go_on(worker: &Rc<Worker>, client: &Rc<Client>, pipeline: &mut Pipeline, run: &mut Run) -> bool {
+    match fill(worker, client, pipeline) {
+        Ok(true) => prefetch(worker, client, pipeline.waiting()),
+        Ok(false) => {}
+        Err(error) => {
+            run.finish(worker, client).await;
+            client.reply(|reply| reply.error(&format!("ERR {error}")));
+            return false;
+        }
+    }
+    let Some(whole) = pipeline.next() else {
+        run.finish(worker, client).await;
+        run.lap.stop(worker);
+        return receive(worker, client, pipeline).await;
+    };
+    client.description.request_bytes.set(whole.bytes());
+    client.description.input_bytes.set(pipeline.bytes_behind(&whole));
+    execute(Request { worker, client, arguments: pipeline.arguments(&whole) }, run).await;
+    client.end_request();
+    if client.output.borrow().len() > worker.shared.settings.unread_bytes_max {
+        run.finish(worker, client).await;
+        run.lap.stop(worker);
+        worker.drained(client).await;
+    }
+    !client.is_closing.get()
+}
+
+/// Makes requests out of what has come.
+fn fill(worker: &Worker, client: &Client, pipeline: &mut Pipeline) -> Result<bool, ProtocolError> {
+    let is_unknown = client.login.is_unknown(&worker.shared.store.users);
+    let argument_bytes_max = worker.shared.parameters.argument_bytes_max();
+    match is_unknown {
+        true => pipeline.fill(&Limits::UNKNOWN_CLIENT, true),
+        false => pipeline.fill(&Limits { argument_bytes_max, ..Limits::DEFAULT }, false),
+    }
+}
+
+/// Waits for more; `false` if no more comes.
+async fn receive(worker: &Rc<Worker>, client: &Rc<Client>, pipeline: &mut Pipeline) -> bool {
+    let input = pipeline.input();
+    if input.len() > worker.shared.parameters.request_bytes_max() || !worker.receive(client, input).await {
+        return false;
+    }
+    client.description.input_room_bytes.set(input.capacity() - input.len());
+    true
 }

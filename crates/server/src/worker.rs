@@ -23,7 +23,7 @@ use firn_engine::{Completion, Session, Ticket};
 use crate::access::Login;
 use crate::client::{Client, ClientAddress, Description};
 use crate::duty;
-use crate::execute::{Interpreters, Scripts, unsubscribe_all, unwatch};
+use crate::execute::{Interpreters, PrefetchKeys, Scripts, unsubscribe_all, unwatch};
 use crate::key_counts::{self, KeyCounts};
 use crate::latency::Latency;
 use crate::log::Log;
@@ -137,6 +137,7 @@ pub(crate) struct Worker {
     random: RefCell<fastrand::Rng>,
     /// For keys and values of commands that keep nothing.
     buffers: RefCell<Vec<(Vec<u8>, Vec<u8>)>>,
+    pub(crate) prefetch_keys: PrefetchKeys,
     /// Clients that are shown every command.
     monitors: RefCell<Vec<Rc<Client>>>,
     /// How often a task has waited for the engine.
@@ -173,6 +174,7 @@ impl Worker {
             now_ms: Cell::new(now_ms),
             random: RefCell::new(fastrand::Rng::with_seed(now_ms.rotate_left(32) ^ index as u64)),
             buffers: RefCell::default(),
+            prefetch_keys: PrefetchKeys::default(),
             monitors: RefCell::default(),
             waits: Cell::new(0),
             upkeep_due_ms: Cell::new(0),

@@ -214,6 +214,9 @@ impl Session for TreeSession {
         let version = self.shared.version.load();
         let before = point(&self.shared, &version, at);
         out.clear();
+        if keys.len() > 1 {
+            version.prefetch(version.keyspace(keyspace.0)?, keys);
+        }
         let mut value = Vec::new();
         for key in keys {
             let lookup = Lookup { keyspace, key, before, mode: self.mode() };
@@ -238,6 +241,14 @@ impl Session for TreeSession {
             }
         }
         Ok(Outcome::Done(()))
+    }
+
+    fn prefetch(&mut self, keyspace: KeyspaceId, keys: &[&[u8]]) {
+        let version = self.shared.version.load();
+        // Of a keyspace that does not exist the reads tell.
+        if let Ok(keyspace) = version.keyspace(keyspace.0) {
+            version.prefetch(keyspace, keys);
+        }
     }
 
     fn write(&mut self, batch: &Batch, options: WriteOptions) -> Result<Outcome<Position>> {

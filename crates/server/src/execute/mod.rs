@@ -10,6 +10,7 @@
 //! written nothing.
 
 mod request;
+mod prefetch;
 mod call;
 mod lap;
 mod account;
@@ -47,6 +48,7 @@ use crate::failure::{Failure, Result};
 use crate::worker::Worker;
 
 pub(crate) use call::Call;
+pub(crate) use prefetch::{PrefetchKeys, prefetch};
 pub(crate) use pub_sub::{ClientSubscriptions, unsubscribe_all};
 pub(crate) use request::Request;
 pub(crate) use run::Run;

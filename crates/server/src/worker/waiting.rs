@@ -192,6 +192,11 @@ impl Worker {
         }
     }
 
+    /// Has the engine load what reads of `keys` need.
+    pub(crate) fn prefetch(&self, keyspace: KeyspaceId, keys: &[&[u8]]) {
+        self.session.borrow_mut().prefetch(keyspace, keys);
+    }
+
     /// Values of `keys` as of one moment.
     pub(crate) async fn multi_get(
         &self,

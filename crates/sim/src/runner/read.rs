@@ -28,6 +28,8 @@ impl Runner<'_> {
         let mut out = b"left over".to_vec();
         let at = at.and_then(|slot| open.snapshots.get(&slot));
         let read_at = at.map_or(ReadAt::Latest, |(snapshot, _)| ReadAt::Snapshot(snapshot));
+        // A hint, which no answer may depend on.
+        open.session.prefetch(id, &[&key, &crate::ops::key(number.wrapping_add(1)), b"", &[0xff; 300]]);
         let outcome = open.session.get(read_at, id, &key, &mut out);
         let outcome = outcome.map(|outcome| match outcome {
             firn_engine::Outcome::Done(found) => firn_engine::Outcome::Done(found.then_some(out)),

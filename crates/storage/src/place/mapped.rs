@@ -83,20 +83,20 @@ fn page_bytes() -> usize {
     rustix::param::page_size()
 }
 
-/// Has the processor begin to load the cache line that holds `bytes[at]`; does not wait, and never faults.
+/// Has the processor begin to load the first cache line of `value`; does not wait, and never faults.
 ///
-/// Does nothing past the end, nor on processors whose instruction for it the language does not offer yet.
+/// Does nothing on processors whose instruction for it the language does not offer yet.
 #[inline]
-pub(crate) fn begin_load(bytes: &[u8], at: usize) {
+pub fn prefetch<T>(value: &T) {
     #[cfg(target_arch = "x86_64")]
-    if let Some(byte) = bytes.get(at) {
+    {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
         // SAFETY: invariant 4 of the safety model: the instruction reads nothing that the program sees, whatever the
-        // address, and this one is a borrowed byte's.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(byte).cast()) }
+        // address, and this one is borrowed.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(value).cast()) }
     }
     #[cfg(not(target_arch = "x86_64"))]
-    let _ = (bytes, at);
+    let _ = value;
 }
 
 /// Asks the kernel to begin writing out `offset..offset + bytes` of `file`; does not wait for the device.

@@ -20,6 +20,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::{Error, Result};
+pub use mapped::prefetch;
+
 use mapped::Mapping;
 
 /// One flat directory of files, owned by one database.
@@ -180,7 +182,9 @@ impl FileBytes {
     /// nothing where the page is not in memory.
     #[inline]
     pub fn begin_load(&self, at: usize) {
-        mapped::begin_load(self, at);
+        if let Some(byte) = self.get(at) {
+            prefetch(byte);
+        }
     }
 
     /// Says that reads will jump about, so that touching a page reads no others with it.

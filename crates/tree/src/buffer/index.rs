@@ -6,6 +6,8 @@
 //!
 //! Source: the S+ tree of Slotin, "Static B-Trees" (Algorithms for Modern Hardware).
 
+use std::ops::Range;
+
 use super::entry::RunEntry;
 
 /// Entries under one prefix of the lowest layer.
@@ -49,19 +51,25 @@ impl PrefixIndex {
     /// Index of the first of `entries` (those of [`build`](Self::build)) whose prefix is `prefix` or greater.
     #[inline]
     pub(crate) fn lower_bound(&self, entries: &[RunEntry], prefix: u64) -> usize {
-        let wanted = flip(prefix);
-        let mut place = 0;
-        for &layer in &self.layers {
-            let Some(node) = self.nodes.get(layer as usize + place) else { break };
-            place = place * FANOUT + node.smaller(wanted).saturating_sub(1);
-        }
-        let start = place * GROUP;
+        let start = self.group(prefix).start;
         let Some(group) = entries.get(start..) else { return entries.len() };
         let smaller = match group.first_chunk::<GROUP>() {
             Some(group) => smaller(group, prefix),
             None => smaller(group, prefix),
         };
         start + smaller
+    }
+
+    /// The entries that decide where those of `prefix` begin; they may reach past the end.
+    #[inline]
+    pub(crate) fn group(&self, prefix: u64) -> Range<usize> {
+        let wanted = flip(prefix);
+        let mut place = 0;
+        for &layer in &self.layers {
+            let Some(node) = self.nodes.get(layer as usize + place) else { break };
+            place = place * FANOUT + node.smaller(wanted).saturating_sub(1);
+        }
+        place * GROUP..(place + 1) * GROUP
     }
 
     /// Heap bytes held.

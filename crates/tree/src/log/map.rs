@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use firn_format::{Position, log::Record};
+use firn_storage::place::prefetch;
 
 use super::Segment;
 use crate::Records;
@@ -40,6 +41,16 @@ impl SegmentMap {
     /// First position after every live segment's span.
     pub(crate) fn end(&self) -> Position {
         self.segments.last().map_or(Position(0), |segment| segment.span_end())
+    }
+
+    /// Begins to load the record at `position`, if it lies in a live segment.
+    #[inline]
+    pub(crate) fn prefetch(&self, position: Position) {
+        let Some(segment) = self.segment_of(position) else { return };
+        let bytes = segment.region_offset(position).map(|offset| segment.region().read_from(offset));
+        if let Some(first) = bytes.and_then(<[u8]>::first) {
+            prefetch(first);
+        }
     }
 
     #[inline]

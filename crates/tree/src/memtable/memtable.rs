@@ -9,6 +9,7 @@ use super::tombstones::{RangeDeletes, Tombstones};
 use crate::Records;
 use crate::buffer::{RunEntry, prefix_word};
 use crate::sync::{AtomicUsize, Ordering};
+use firn_format::Position;
 use firn_format::key::{Sequence, Trailer};
 use firn_format::log::Record;
 use firn_format::tombstone::FragmentList;
@@ -95,6 +96,24 @@ impl Memtable {
     #[inline]
     pub(crate) fn record_bytes(&self) -> usize {
         self.record_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Begins to load what a lookup of a key with this hash looks at first.
+    #[inline]
+    pub(crate) fn prefetch_bucket(&self, hash: u32) {
+        self.points.prefetch_bucket(hash);
+    }
+
+    /// Begins to load what such a lookup looks at next, once the first has arrived.
+    #[inline]
+    pub(crate) fn prefetch_entry(&self, hash: u32) {
+        self.points.prefetch_entry(&self.entries, hash);
+    }
+
+    /// Where the record lies that such a lookup looks at last, if there is one.
+    #[inline]
+    pub(crate) fn likely_position(&self, hash: u32) -> Option<Position> {
+        self.points.likely_position(&self.entries, hash)
     }
 
     /// The newest version of `key` with a sequence below `before`, whatever its kind. Wait-free, no allocation.

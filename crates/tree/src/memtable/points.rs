@@ -31,8 +31,10 @@
 use super::entries::{Entries, Entry};
 use crate::Records;
 use crate::sync::{AtomicU32, Ordering};
+use firn_format::Position;
 use firn_format::key::{Sequence, Trailer};
 use firn_format::log::Record;
+use firn_storage::place::prefetch;
 use std::sync::OnceLock;
 
 /// log2 of the ratio between one table and the next.
@@ -171,6 +173,42 @@ impl Points {
             }
         }
         newest
+    }
+
+    /// See [`Memtable::prefetch_bucket`](super::Memtable::prefetch_bucket).
+    #[inline]
+    pub(super) fn prefetch_bucket(&self, hash: u32) {
+        self.buckets(hash).for_each(prefetch);
+    }
+
+    /// See [`Memtable::prefetch_entry`](super::Memtable::prefetch_entry).
+    #[inline]
+    pub(super) fn prefetch_entry(&self, entries: &Entries, hash: u32) {
+        self.buckets(hash).filter_map(Link::load).for_each(|leader| prefetch(entries.linked(leader)));
+    }
+
+    /// See [`Memtable::likely_position`](super::Memtable::likely_position).
+    #[inline]
+    pub(super) fn likely_position(&self, entries: &Entries, hash: u32) -> Option<Position> {
+        self.buckets(hash).find_map(|bucket| {
+            let mut next = bucket.load();
+            while let Some(leader) = next {
+                let leader = entries.linked(leader);
+                if leader.hash() == hash {
+                    let newest = entries.linked(leader.newest.load()?);
+                    return Some(newest.sequence().position());
+                }
+                next = leader.chain.load();
+            }
+            None
+        })
+    }
+
+    /// The bucket of a hash in each table.
+    #[inline]
+    fn buckets(&self, hash: u32) -> impl Iterator<Item = &Link> {
+        let tables = self.tables.iter().map_while(OnceLock::get);
+        tables.map(move |table| &table[hash as usize & (table.len() - 1)])
     }
 
     /// Bytes of the tables in use.

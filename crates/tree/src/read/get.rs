@@ -89,9 +89,7 @@ impl Database {
         let before = lookup.before.sequence();
         let records = &*version.segments;
         let key = lookup.key;
-        let memtables =
-            std::iter::once(&keyspace.memtable).chain(keyspace.frozen.iter().map(|frozen| &frozen.memtable));
-        for memtable in memtables {
+        for memtable in keyspace.memtables() {
             resolution.cover(memtable.newest_covering_range_delete(key, before));
             let place = |before| memtable.newest(hash, key, before, records);
             let resolved = in_place(place, before, resolution, out)?;

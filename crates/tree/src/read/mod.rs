@@ -1,8 +1,10 @@
-//! Answers: one key ([`get`]) or keys in order ([`scan`]), as of one point in the order of writes.
+//! Answers: one key ([`get`]) or keys in order ([`scan`]), as of one point in the order of writes. Of many single keys,
+//! [`prefetch`] has the memory ready.
 
 pub(crate) mod get;
 pub(crate) mod resolve;
 pub(crate) mod scan;
+pub(crate) mod prefetch;
 mod source;
 mod tombstones;
 

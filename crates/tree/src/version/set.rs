@@ -81,6 +81,12 @@ impl Keyspace {
         self.definition.id
     }
 
+    /// The memtables that its newest records are in, newest first.
+    #[inline]
+    pub(crate) fn memtables(&self) -> impl Iterator<Item = &Arc<Memtable>> {
+        std::iter::once(&self.memtable).chain(self.frozen.iter().map(|frozen| &frozen.memtable))
+    }
+
     /// First position of a record that is not in a table, or `end` if there is none.
     pub(crate) fn undrained_from(&self, end: Position) -> Position {
         if let Some(run) = self.runs.last() {

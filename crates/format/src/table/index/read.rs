@@ -89,10 +89,24 @@ impl Index {
         self.find_among_equals(low, fence, key.get(common..).unwrap_or_default())
     }
 
+    /// A fence in each cache line that [`find`](Self::find) compares last, to be loaded ahead.
+    #[inline]
+    pub fn fence_lines(&self, key: &[u8]) -> impl Iterator<Item = &u64> {
+        let common = common_bytes(&self.common, key);
+        let chunk = if common < self.common.len() { 0 } else { self.chunk_of(key_prefix(key, common)) };
+        self.fences.get(chunk..).unwrap_or_default().iter().take(CHUNK).step_by(64 / size_of::<u64>())
+    }
+
+    /// Where the chunk begins in which the first fence is that is `fence` or more.
+    #[inline]
+    fn chunk_of(&self, fence: u64) -> usize {
+        self.samples.partition_point(|word| *word < fence) * CHUNK
+    }
+
     /// Index of the first fence that is `fence` or more.
     #[inline]
     fn first_not_below(&self, fence: u64) -> usize {
-        let chunk = self.samples.partition_point(|word| *word < fence) * CHUNK;
+        let chunk = self.chunk_of(fence);
         match self.fences.get(chunk..).and_then(|rest| rest.first_chunk::<CHUNK>()) {
             Some(words) => chunk + words.iter().map(|word| usize::from(*word < fence)).sum::<usize>(),
             None => {
@@ -129,6 +143,12 @@ impl Index {
             [start, end, ..] => Some((*start, end - start)),
             _ => None,
         }
+    }
+
+    /// The word that [`block`](Self::block) reads first, to be loaded ahead.
+    #[inline]
+    pub fn place(&self, block: usize) -> Option<&u64> {
+        self.offsets.get(block)
     }
 
     /// How many data blocks.

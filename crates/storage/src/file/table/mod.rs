@@ -18,6 +18,7 @@
 mod builder;
 mod reader;
 mod point;
+mod prefetch;
 mod cursor;
 mod verify;
 

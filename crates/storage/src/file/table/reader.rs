@@ -250,9 +250,13 @@ impl TableReader {
     #[inline]
     pub(super) fn is_verified(&self, block: usize) -> bool {
         // No ordering: see the module's text.
-        self.verified
-            .get(block / 64)
-            .is_some_and(|word| word.load(Ordering::Relaxed) >> (block % 64) & 1 == 1)
+        self.verified_word(block).is_some_and(|word| word.load(Ordering::Relaxed) >> (block % 64) & 1 == 1)
+    }
+
+    /// The word with the bit of block `block`.
+    #[inline]
+    pub(super) fn verified_word(&self, block: usize) -> Option<&AtomicU64> {
+        self.verified.get(block / 64)
     }
 
     pub(super) fn set_verified(&self, block: usize) {

@@ -27,6 +27,7 @@ use crate::records::Records;
 
 mod build;
 mod cursor;
+mod prefetch;
 
 pub(crate) use build::{Filtering, FrozenEntries};
 pub(super) use build::{Parts, shared_prefix};
