@@ -1,3 +1,6 @@
+use firn_storage::SystemClock;
+use firn_storage::place::{Effect, Fault as Scripted, Faulty, Operation, When};
+
 use super::*;
 use crate::generate::{Profile, script};
 use crate::reference::Fault;
@@ -138,4 +141,43 @@ fn background_work_runs_between_operations_and_when_asked() {
     assert_eq!(run(&knobs, "step 2"), 2);
     assert_eq!(run(&knobs, "step 20"), 3, "stepping ends when there is no work");
     assert!(run(&Knobs { steps_max: 2, ..knobs }, &"sync\n".repeat(50)) > 10);
+}
+
+/// The ordered engine on a device whose syncs take a while.
+#[derive(Debug)]
+struct SlowSyncs;
+
+impl World for SlowSyncs {
+    fn name(&self) -> &'static str {
+        "slow syncs"
+    }
+
+    fn open(
+        &self,
+        storage: Arc<dyn firn_storage::Storage>,
+        knobs: &Knobs,
+        clock: Arc<dyn Clock>,
+    ) -> firn_engine::Result<Opened> {
+        let slow = Faulty::with_clock(storage, Arc::new(SystemClock::new()));
+        let effect = Effect::Delay(Duration::from_millis(20));
+        let (on, file, when) = (Operation::Sync, "*".to_owned(), When::Always { after: 0 });
+        slow.inject(Scripted { on, file, when, effect });
+        TreeWorld.open(Arc::new(slow), knobs, clock)
+    }
+}
+
+/// A write that waits for the device takes time on the script's clock, and a record expires meanwhile.
+#[test]
+fn an_open_scan_ends_when_a_write_takes_time() {
+    let text = "
+        one - put:0:40:10:2:500
+        iter_open 0 - 0 records=7
+        one disk put:0:41:10:4:0
+        iter_next 0
+        verify";
+    let script: Script = text.parse().unwrap();
+    let knobs = Knobs { has_threads: true, steps_max: 0, ..Knobs::draw(0) };
+    let mut runner = Runner::new(&SlowSyncs, knobs, Memory::new(), 0).unwrap();
+    assert_eq!(runner.run(&script), Ok(()));
+    assert!(runner.now_ms() > START_MS + 500, "the write took no time");
 }
