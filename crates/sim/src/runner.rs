@@ -85,7 +85,9 @@ const START_MS: u64 = 1_700_000_000_000;
 /// Most that the script's clock is moved at once while a slowed write waits.
 const DELAY_MAX: Duration = Duration::from_millis(256);
 /// How long a pending operation may take, in wall time, before it counts as forgotten.
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(60);
+/// How often nothing must have happened by then: on a machine that is starved, time passes without anybody's chance.
+const ROUNDS_MIN: u32 = 1000;
 
 impl<'w> Runner<'w> {
     /// Opens an empty database in `memory`.
@@ -329,25 +331,15 @@ impl<'w> Runner<'w> {
         let now = std::time::Instant::now;
         let give_up = now() + PATIENCE;
         let mut delay = Duration::from_millis(1);
+        let mut rounds = 0;
         loop {
-            let open = self.opened()?;
-            if let Some(completion) = open.apart.remove(&ticket) {
+            if let Some(completion) = self.opened()?.apart.remove(&ticket) {
                 return Ok(completion);
             }
-            let apart = &mut open.apart;
-            let mut twin = None;
-            let count = open.session.poll(&mut |other, completion| {
-                if apart.insert(other, completion).is_some() {
-                    twin = Some(other);
-                }
-            });
-            if let Some(twin) = twin {
-                return Err(Stop::Violation(format!("{twin:?} completed twice")));
-            }
-            if count > 0 {
+            if self.collect()? > 0 {
                 continue;
             }
-            let stepped = (open.opened.step)();
+            let stepped = (self.opened()?.opened.step)();
             if let Err(error) = &stepped {
                 let stop = format!("background work failed: {error} ({error:?})");
                 return Err(if self.is_gone() { Stop::Gone } else { Stop::Violation(stop) });
@@ -356,14 +348,34 @@ impl<'w> Runner<'w> {
                 continue;
             }
             let pause = if self.knobs.has_threads { Duration::from_millis(1) } else { Duration::ZERO };
-            let open = self.opened()?;
-            if !open.session.wait(Some(now() + pause)) && take_time == TakeTime::Yes {
+            // A session may be woken for nothing.
+            if self.opened()?.session.wait(Some(now() + pause)) && self.collect()? > 0 {
+                continue;
+            }
+            if take_time == TakeTime::Yes {
                 self.clock.advance(delay);
                 delay = (delay * 2).min(DELAY_MAX);
             }
-            if now() > give_up {
+            rounds += 1;
+            if rounds > ROUNDS_MIN && now() > give_up {
                 return Err(Stop::Violation(format!("{ticket:?} was not completed in {PATIENCE:?}")));
             }
+        }
+    }
+
+    /// Puts what is completed apart; how much that is.
+    fn collect(&mut self) -> Result<usize, Stop> {
+        let open = self.opened()?;
+        let apart = &mut open.apart;
+        let mut twin = None;
+        let count = open.session.poll(&mut |other, completion| {
+            if apart.insert(other, completion).is_some() {
+                twin = Some(other);
+            }
+        });
+        match twin {
+            Some(twin) => Err(Stop::Violation(format!("{twin:?} completed twice"))),
+            None => Ok(count),
         }
     }
 

@@ -1,3 +1,5 @@
+mod restless;
+
 use firn_storage::SystemClock;
 use firn_storage::place::{Effect, Fault as Scripted, Faulty, Operation, When};
 
@@ -180,4 +182,18 @@ fn an_open_scan_ends_when_a_write_takes_time() {
     let mut runner = Runner::new(&SlowSyncs, knobs, Memory::new(), 0).unwrap();
     assert_eq!(runner.run(&script), Ok(()));
     assert!(runner.now_ms() > START_MS + 500, "the write took no time");
+}
+
+/// A session that is woken for nothing does not keep the script's clock from moving.
+#[test]
+fn time_passes_while_a_session_is_woken_for_nothing() {
+    let world = ReferenceWorld::default();
+    let mut runner = Runner::new(&world, Knobs::draw(0), Memory::new(), 0).unwrap();
+    let clock = Arc::clone(&runner.clock);
+    let open = runner.opened().unwrap();
+    let inner = open.opened.engine.session();
+    open.session = Box::new(restless::Restless { inner, clock });
+    let done = runner.wait_for(restless::TICKET, TakeTime::Yes);
+    assert!(matches!(done, Ok(Completion::Written(_))), "{done:?}");
+    assert!(runner.clock.now() < restless::TIME * 2, "more time passed than had to");
 }
