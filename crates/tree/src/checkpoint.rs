@@ -18,7 +18,7 @@ impl Database {
     pub(crate) fn checkpoint(&self, path: &Path) -> Result<Checkpoint> {
         let cut = self.log.advance()?;
         self.freeze_all()?;
-        let active = self.log.active().base();
+        let active = self.log.settled_base();
         // Frames below that others still copy belong to the copy too.
         self.log.wait_published(active)?;
         self.log.sync_through(active)?;

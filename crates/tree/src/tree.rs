@@ -312,3 +312,6 @@ impl Database {
         manifest.commit(&[Change::CleanEnd { position: end }, Change::Tick { ms: self.now_ms() }])
     }
 }
+
+#[cfg(test)]
+pub(crate) mod tests;

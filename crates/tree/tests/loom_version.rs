@@ -111,6 +111,20 @@ fn a_segment_is_in_the_version_before_it_is_written_to() {
     ROLL.run(Some(Mistake::ActivateBeforeVersion));
 }
 
+/// One thread rolls, another writes, and a copy of all that is acknowledged is begun.
+const COPY: Scene = Scene { reader: Database::assert_settled_base, ..ROLL };
+
+#[test]
+fn what_is_acknowledged_lies_below_a_settled_base() {
+    COPY.run(None);
+}
+
+#[test]
+#[should_panic(expected = "is acknowledged and not below")]
+fn who_finds_a_memtable_empty_waits_for_the_roll() {
+    COPY.run(Some(Mistake::BaseWhileRolling));
+}
+
 /// One thread still copies into the segment that another ends and freezes.
 const FREEZE: Scene = Scene {
     frames: 2,

@@ -139,6 +139,16 @@ impl Log {
         self.active.load()
     }
 
+    /// Base of the active segment, once no roll is under way.
+    ///
+    /// A roll shows in the version before its segment is active: whoever finds a memtable empty or frozen there goes by
+    /// this base, below which the records lie that were in it. Waits for a roll in progress, so no lock that comes after
+    /// `roll` may be held.
+    pub(crate) fn settled_base(&self) -> Position {
+        let _nobody_rolls = self.roll.lock().unwrap_or_else(PoisonError::into_inner);
+        self.active.load().base()
+    }
+
     pub(crate) fn generation(&self) -> u64 {
         self.generation
     }

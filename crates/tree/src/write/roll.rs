@@ -78,7 +78,7 @@ impl Database {
     /// Waits for writers that still copy into segments below it.
     pub(crate) fn freeze_through(&self) -> Result<Position> {
         self.freeze_all()?;
-        let through = self.log.active().base();
+        let through = self.log.settled_base();
         self.log.wait_published(through)?;
         let is_late = self.change_version(|version| {
             for slot in version.keyspaces.iter_mut().flatten() {
@@ -97,7 +97,7 @@ impl Database {
     }
 
     /// Makes the next segment and the version that knows it; decides which memtables are frozen.
-    pub(super) fn begin_segment(
+    pub(crate) fn begin_segment(
         &self,
         next: &mut NextSegment,
         frame_bytes: Option<usize>,

@@ -44,6 +44,8 @@ pub(crate) enum Mistake {
     DrainInTwoSteps,
     /// Files of tables and segments go when no new version names them.
     RemoveWhenRetired,
+    /// Whoever has found the memtable empty takes the base of the active segment while a roll is under way.
+    BaseWhileRolling,
 }
 
 /// A record's place in order: its key, and the newest first.
@@ -180,6 +182,23 @@ impl Database {
     /// Rolls the active segment, whichever that is.
     pub(crate) fn roll_active(&self) {
         self.roll(self.log.active.load().base());
+    }
+
+    /// The beginning of `Database::checkpoint` and of `freeze_through`: fails unless all that is acknowledged by now lies
+    /// below the base that they go by.
+    pub(crate) fn assert_settled_base(&self) {
+        let acknowledged = self.log.watermark();
+        if !self.version.load().memtable.is_empty() {
+            self.roll_active();
+        }
+        let base = match self.is_wrong(Mistake::BaseWhileRolling) {
+            true => self.log.active.load().base(),
+            false => self.log.settled_base(),
+        };
+        let records = self.see(|seen| seen.records.clone());
+        let newest = records.iter().map(|(_, sequence)| sequence.0);
+        let newest = newest.filter(|sequence| *sequence < acknowledged.sequence()).max();
+        assert!(newest < Some(base.sequence()), "{newest:?} is acknowledged and not below {base}");
     }
 
     /// `Database::install_segment`.

@@ -101,6 +101,12 @@ impl Log {
         (self.active.load().base() == base).then_some(next)
     }
 
+    /// `Log::settled_base`.
+    pub(crate) fn settled_base(&self) -> Position {
+        let _nobody_rolls = self.roll.lock().unwrap();
+        self.active.load().base()
+    }
+
     /// `Log::activate`.
     pub(crate) fn activate(&self, segment: &Arc<Segment>) {
         self.open.lock().unwrap().push_back(Arc::clone(segment));

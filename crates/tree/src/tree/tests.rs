@@ -1,0 +1,93 @@
+//! Calls beside a roll that is under way: the version knows the next segment, and the one before is still active.
+
+use std::path::Path;
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
+
+use firn_engine::{Engine, KEYSPACE_DEFAULT, KeyspaceId, Outcome, ReadAt, Semantics, WriteOptions};
+use firn_storage::place::Memory;
+use firn_storage::{ManualClock, Storage};
+
+use super::Tree;
+use crate::database::Database;
+use crate::settings::{Background, TreeOptions, TreeSettings};
+use crate::write::roll::Freeze;
+
+/// Who need not wait for a roll is done by then.
+const SOON: Duration = Duration::from_millis(200);
+
+fn open(storage: &Memory) -> Arc<Tree> {
+    let options = TreeOptions {
+        storage: Arc::new(storage.clone()) as Arc<dyn Storage>,
+        settings: TreeSettings { segment_bytes: 4 << 20, ..TreeSettings::default() },
+        semantics: Semantics::new(),
+        clock: Arc::new(ManualClock::new(1_000_000)),
+        background: Background::Manual,
+        executor: None,
+        seed: 7,
+        create: true,
+        read_only: false,
+    };
+    Tree::open(options).expect("opens")
+}
+
+fn put(tree: &Tree, keyspace: KeyspaceId) -> firn_engine::Result<()> {
+    let mut session = tree.session();
+    session.set_inline(true);
+    session.put(keyspace, b"key", b"value", WriteOptions::default()).map(drop)
+}
+
+fn get(tree: &Tree) -> Option<Vec<u8>> {
+    let mut value = Vec::new();
+    let found = tree.session().get(ReadAt::Latest, KEYSPACE_DEFAULT, b"key", &mut value).expect("read");
+    matches!(found, Outcome::Done(true)).then_some(value)
+}
+
+/// Does `work` on another thread, and `end`s what it may wait for when it is done, or [`SOON`].
+pub(crate) fn meanwhile<T: Send>(end: impl FnOnce(), work: impl FnOnce() -> T + Send) -> T {
+    std::thread::scope(|scope| {
+        let (done, answer) = mpsc::channel();
+        scope.spawn(move || done.send(work()).expect("awaited"));
+        let early = answer.recv_timeout(SOON);
+        end();
+        early.or_else(|_| answer.recv()).expect("answered")
+    })
+}
+
+/// Does `work` on another thread beside a roll.
+pub(crate) fn beside_a_roll<T: Send>(
+    database: &Database,
+    freeze: Freeze,
+    work: impl FnOnce() -> T + Send,
+) -> T {
+    let base = database.log.active().base();
+    let mut next = database.log.lock_roll(base).expect("is open").expect("nobody else rolls");
+    let segment = database.begin_segment(&mut next, None, freeze).expect("begun");
+    let end = move || {
+        database.log.activate(&mut next, &segment);
+        drop(next);
+    };
+    meanwhile(end, work)
+}
+
+#[test]
+fn a_checkpoint_holds_what_a_roll_is_freezing() {
+    let storage = Memory::new();
+    let tree = open(&storage);
+    put(&tree, KEYSPACE_DEFAULT).unwrap();
+    let taken = beside_a_roll(&tree.shared, Freeze::All, || tree.checkpoint(Path::new("copy")));
+    let copy = open(&storage.directory(&taken.unwrap().path).unwrap());
+    assert_eq!(get(&copy).as_deref(), Some(&b"value"[..]));
+}
+
+#[test]
+fn a_flush_drains_what_a_roll_is_freezing() {
+    let tree = open(&Memory::new());
+    put(&tree, KEYSPACE_DEFAULT).unwrap();
+    beside_a_roll(&tree.shared, Freeze::All, || tree.flush()).unwrap();
+    let version = tree.shared.version.load();
+    let keyspace = version.keyspace(KEYSPACE_DEFAULT.0).unwrap();
+    assert_eq!((keyspace.frozen.len(), keyspace.runs.len()), (0, 0), "left to drain");
+    assert_eq!(keyspace.levels.tables().count(), 1);
+    assert_eq!(get(&tree).as_deref(), Some(&b"value"[..]));
+}
