@@ -105,7 +105,11 @@ impl Engine for Tree {
         if let Some(existing) = shared.version.load().live().find(|keyspace| keyspace.definition.name == name)
         {
             if existing.definition.settings == settings {
-                return Ok(KeyspaceId(existing.id()));
+                let id = existing.id();
+                drop(manifest);
+                // Whoever made it may not have come that far yet.
+                shared.roll_for_keyspace(id)?;
+                return Ok(KeyspaceId(id));
             }
             return Err(Error::new(
                 ErrorKind::Conflict,
@@ -140,7 +144,7 @@ impl Engine for Tree {
         });
         drop(manifest);
         // Records go to the memtables their segment was born with: begin one that knows the new keyspace.
-        shared.roll_for_keyspaces()?;
+        shared.roll_for_keyspace(id)?;
         Ok(KeyspaceId(id))
     }
 
@@ -188,7 +192,7 @@ impl Engine for Tree {
         // No replay will ask for them, so that no sync need carry them.
         shared.log.forget_below(manifest.state().log_start());
         drop(manifest);
-        shared.roll_for_keyspaces()?;
+        shared.roll_for_keyspace(id.0)?;
         shared.drop_dead_segments();
         Ok(())
     }
@@ -284,10 +288,21 @@ impl Database {
         Ok(starts.filter(|(_, start, known)| start > known).map(|(id, start, _)| (id, start)).collect())
     }
 
-    /// Begins a segment whose memtables are those of the keyspaces as they are now.
-    fn roll_for_keyspaces(&self) -> Result<()> {
-        let base = self.log.active().base();
-        self.roll(base, crate::write::roll::Freeze::Forced).map(|_| ())
+    /// Begins a segment that knows keyspace `id` if there is one of that id, and does not if there is none; returns at once
+    /// where the active one is such.
+    ///
+    /// A roll by somebody else may have taken its memtables before the keyspace came or went.
+    fn roll_for_keyspace(&self, id: u32) -> Result<()> {
+        loop {
+            let (base, is_known) = {
+                let active = self.log.active();
+                (active.base(), active.memtables().get(id).is_some())
+            };
+            if is_known == self.version.load().keyspace(id).is_ok() {
+                return Ok(());
+            }
+            self.roll(base, crate::write::roll::Freeze::Forced)?;
+        }
     }
 
     /// Ends background work and makes what was acknowledged durable.

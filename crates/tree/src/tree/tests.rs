@@ -4,7 +4,9 @@ use std::path::Path;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-use firn_engine::{Engine, KEYSPACE_DEFAULT, KeyspaceId, Outcome, ReadAt, Semantics, WriteOptions};
+use firn_engine::{
+    Engine, KEYSPACE_DEFAULT, KeyspaceId, KeyspaceSettings, Outcome, ReadAt, Semantics, WriteOptions,
+};
 use firn_storage::place::Memory;
 use firn_storage::{ManualClock, Storage};
 
@@ -90,4 +92,36 @@ fn a_flush_drains_what_a_roll_is_freezing() {
     assert_eq!((keyspace.frozen.len(), keyspace.runs.len()), (0, 0), "left to drain");
     assert_eq!(keyspace.levels.tables().count(), 1);
     assert_eq!(get(&tree).as_deref(), Some(&b"value"[..]));
+}
+
+#[test]
+fn a_keyspace_made_beside_a_roll_can_be_written_to_at_once() {
+    let tree = open(&Memory::new());
+    let create = || tree.create_keyspace("new", KeyspaceSettings::default());
+    let made = beside_a_roll(&tree.shared, Freeze::Full, create).unwrap();
+    put(&tree, made).unwrap();
+}
+
+/// Whoever made it is still on his way to a segment that knows it.
+#[test]
+fn a_keyspace_that_somebody_else_is_making_can_be_written_to_at_once() {
+    let tree = open(&Memory::new());
+    let create = || tree.create_keyspace("new", KeyspaceSettings::default());
+    let next = tree.shared.log.lock_roll(tree.shared.log.active().base()).unwrap();
+    std::thread::scope(|scope| {
+        let first = scope.spawn(create);
+        while tree.keyspace("new").is_none() {
+            std::thread::yield_now();
+        }
+        meanwhile(|| drop(next), || put(&tree, create()?)).unwrap();
+        first.join().unwrap().unwrap();
+    });
+}
+
+#[test]
+fn no_segment_begins_with_a_keyspace_that_was_dropped_beside_a_roll() {
+    let tree = open(&Memory::new());
+    let made = tree.create_keyspace("new", KeyspaceSettings::default()).unwrap();
+    beside_a_roll(&tree.shared, Freeze::Full, || tree.drop_keyspace(made)).unwrap();
+    assert!(tree.shared.log.active().memtables().get(made.0).is_none());
 }
