@@ -7,8 +7,9 @@ use std::time::Duration;
 use firn_engine::{
     Engine, KEYSPACE_DEFAULT, KeyspaceId, KeyspaceSettings, Outcome, ReadAt, Semantics, WriteOptions,
 };
+use firn_format::log::frame_bytes;
 use firn_storage::place::Memory;
-use firn_storage::{ManualClock, Storage};
+use firn_storage::{Clock, ManualClock, Storage, SystemClock};
 
 use super::Tree;
 use crate::database::Database;
@@ -43,6 +44,16 @@ fn get(tree: &Tree) -> Option<Vec<u8>> {
     let mut value = Vec::new();
     let found = tree.session().get(ReadAt::Latest, KEYSPACE_DEFAULT, b"key", &mut value).expect("read");
     matches!(found, Outcome::Done(true)).then_some(value)
+}
+
+/// What was put is in a table, and nowhere else.
+fn assert_drained(tree: &Tree) {
+    let version = tree.shared.version.load();
+    let keyspace = version.keyspace(KEYSPACE_DEFAULT.0).expect("is there");
+    let above = (keyspace.memtable.is_empty(), keyspace.frozen.len(), keyspace.runs.len());
+    assert_eq!(above, (true, 0, 0), "left to drain");
+    assert_eq!(keyspace.levels.tables().count(), 1);
+    assert_eq!(get(tree).as_deref(), Some(&b"value"[..]));
 }
 
 /// Does `work` on another thread, and `end`s what it may wait for when it is done, or [`SOON`].
@@ -87,11 +98,32 @@ fn a_flush_drains_what_a_roll_is_freezing() {
     let tree = open(&Memory::new());
     put(&tree, KEYSPACE_DEFAULT).unwrap();
     beside_a_roll(&tree.shared, Freeze::All, || tree.flush()).unwrap();
-    let version = tree.shared.version.load();
-    let keyspace = version.keyspace(KEYSPACE_DEFAULT.0).unwrap();
-    assert_eq!((keyspace.frozen.len(), keyspace.runs.len()), (0, 0), "left to drain");
-    assert_eq!(keyspace.levels.tables().count(), 1);
-    assert_eq!(get(&tree).as_deref(), Some(&b"value"[..]));
+    assert_drained(&tree);
+}
+
+/// Both times that a flush is about to roll, somebody else does, and freezes nothing.
+#[test]
+fn a_flush_drains_all_where_others_roll_first() {
+    let tree = open(&Memory::new());
+    put(&tree, KEYSPACE_DEFAULT).unwrap();
+    let (database, clock) = (&tree.shared, SystemClock::new());
+    let first = database.log.active();
+    // Keeps the flush between its rolls.
+    let unpublished = first.region().reserve(frame_bytes(8)).unwrap();
+    let mut next = database.log.lock_roll(first.base()).unwrap().unwrap();
+    let others_roll = || {
+        let second = database.begin_segment(&mut next, None, Freeze::Forced).unwrap();
+        database.log.activate(&mut next, &second);
+        drop(next);
+        clock.sleep(SOON);
+        let mut next = database.log.lock_roll(second.base()).unwrap().unwrap();
+        database.publish_void(&first, unpublished).unwrap();
+        clock.sleep(SOON);
+        let third = database.begin_segment(&mut next, None, Freeze::Forced).unwrap();
+        database.log.activate(&mut next, &third);
+    };
+    meanwhile(others_roll, || tree.flush()).unwrap();
+    assert_drained(&tree);
 }
 
 #[test]

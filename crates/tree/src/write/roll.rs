@@ -80,20 +80,23 @@ impl Database {
         self.freeze_all()?;
         let through = self.log.settled_base();
         self.log.wait_published(through)?;
-        let is_late = self.change_version(|version| {
-            for slot in version.keyspaces.iter_mut().flatten() {
-                if slot.memtable.is_empty() && slot.memtable_start < through {
-                    Arc::make_mut(slot).memtable_start = through;
+        loop {
+            let is_late = self.change_version(|version| {
+                for slot in version.keyspaces.iter_mut().flatten() {
+                    if slot.memtable.is_empty() && slot.memtable_start < through {
+                        Arc::make_mut(slot).memtable_start = through;
+                    }
                 }
+                version.live().any(|keyspace| keyspace.memtable_start < through)
+            });
+            if !is_late {
+                return Ok(through);
             }
-            version.live().any(|keyspace| keyspace.memtable_start < through)
-        });
-        if is_late {
-            // Written to after it was found empty: by somebody who still copied then, or only since.
+            // Written to after it was found empty, by somebody who still copied then or only since; or somebody else
+            // rolled first, and froze less.
             let base = self.log.active().base();
             self.roll(base, Freeze::All)?;
         }
-        Ok(through)
     }
 
     /// Makes the next segment and the version that knows it; decides which memtables are frozen.
