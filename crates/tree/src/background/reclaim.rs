@@ -130,7 +130,7 @@ impl Database {
             let is_active =
                 version.keyspace(keyspace).is_ok_and(|state| Arc::ptr_eq(&state.memtable, memtable));
             if !is_active {
-                return Ok(base);
+                return Ok(self.log.settled_base());
             }
             self.roll(base, Freeze::Keyspace(keyspace))?;
         }

@@ -10,6 +10,8 @@ use firn_storage::{Clock, ManualClock, Storage};
 use crate::database::Database;
 use crate::session::TreeSession;
 use crate::settings::{Background, TreeOptions, TreeSettings};
+use crate::tree::tests::beside_a_roll;
+use crate::write::roll::Freeze;
 
 /// A database with several tables, all under one range tombstone of a table, and its clock.
 fn hidden_tables() -> (Arc<Database>, Arc<ManualClock>) {
@@ -110,4 +112,18 @@ fn a_table_that_was_replaced_meanwhile_is_left_alone() {
         database.version.load().keyspace(KEYSPACE_DEFAULT.0).unwrap().levels.tables().count(),
         tables.len() - 3
     );
+}
+
+/// A roll shows a memtable as frozen before its records lie below the base of the active segment.
+#[test]
+fn a_memtable_that_a_roll_is_freezing_is_drained_to_its_end() {
+    let (database, _clock) = hidden_tables();
+    let mut session = TreeSession::new(Arc::clone(&database));
+    session.set_inline(true);
+    let outcome = session.put(KEYSPACE_DEFAULT, b"key", b"value", WriteOptions::default()).unwrap();
+    let written = outcome.done().unwrap();
+    let memtable = Arc::clone(&database.version.load().keyspace(KEYSPACE_DEFAULT.0).unwrap().memtable);
+    let freeze = || database.freeze_memtable(KEYSPACE_DEFAULT.0, &memtable);
+    let through = beside_a_roll(&database, Freeze::All, freeze).unwrap();
+    assert!(through.0 >= written.0, "drained through {through}, written through {written:?}");
 }
