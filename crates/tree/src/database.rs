@@ -22,8 +22,8 @@ use crate::write::admission::Admission;
 
 /// One open database. Sessions and background threads hold it by `Arc`.
 ///
-/// Lock order: `Log::roll`, then `manifest`, then `changing`, then everything else; `version` is read without
-/// a lock and stored only under `changing`.
+/// Lock order: `compacting_range`, then `Log::roll`, then `manifest`, then `changing`, then everything else; `version`
+/// is read without a lock and stored only under `changing`.
 #[derive(Debug)]
 pub(crate) struct Database {
     pub(crate) storage: Arc<dyn Storage>,
@@ -36,6 +36,8 @@ pub(crate) struct Database {
     pub(crate) changing: Mutex<()>,
     /// Held while an edit is made durable; the version that follows from it is stored before it is let go.
     pub(crate) manifest: Mutex<Manifest>,
+    /// Held while a range is compacted: nothing else keeps another call from choosing the same tables.
+    pub(crate) compacting_range: Mutex<()>,
     pub(crate) snapshots: Arc<Snapshots>,
     pub(crate) admission: Admission,
     /// Locks on keys, of who asks for them.

@@ -75,6 +75,7 @@ pub(crate) fn open(options: &TreeOptions) -> Result<(Arc<Database>, Box<dyn Stor
         version: ArcSwap::new(Arc::new(version)),
         changing: Mutex::new(()),
         manifest: Mutex::new(manifest),
+        compacting_range: Mutex::new(()),
         snapshots: Arc::new(Snapshots::default()),
         admission: Admission::default(),
         locks: LockTable::new(),

@@ -1,7 +1,7 @@
 //! Jobs of one choice, and what becomes of their outputs.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
 
 use firn_engine::{Compression, Error, ErrorKind, Result};
 use firn_format::table::Compression as Codec;
@@ -39,11 +39,12 @@ impl Database {
 
     /// Rewrites whatever overlaps `start..end` into the last level that holds any of it.
     ///
-    /// Waits for compactions in progress first, so that it finds their tables free.
+    /// Waits for other calls and for compactions in progress first, so that it finds their tables free.
     ///
     /// # Errors
     /// `Retry` when the disk is full: nothing changed.
     pub(crate) fn compact_range(&self, keyspace: u32, start: &[u8], end: Option<&[u8]>) -> Result<()> {
+        let _one_at_a_time = self.compacting_range.lock().unwrap_or_else(PoisonError::into_inner);
         self.wait_quiet()?;
         let _alone = self.hold_background();
         let version = self.version.load_full();

@@ -359,3 +359,28 @@ fn one_refusal_of_several_parts_is_made_good_here() {
     assert_eq!(files, live);
     assert_eq!(get(&mut session(&tree), &7_u32.to_be_bytes()).as_deref(), Some(&[1; 500][..]));
 }
+
+/// The second would choose the tables that the first is about to replace.
+#[test]
+fn ranges_are_compacted_one_after_the_other() {
+    let world = World::new(tiny());
+    let executor = Wayward::new(&world, &[]);
+    let tree = open(&world, &executor, Background::Manual);
+    fill(&tree, 2);
+    settle(&tree);
+    executor.acts.lock().unwrap().push_back(Act::Hold);
+    let compact = || tree.compact_range(KEYSPACE_DEFAULT, b"", None);
+    std::thread::scope(|scope| {
+        let first = scope.spawn(compact);
+        executor.wait_held();
+        let second = scope.spawn(compact);
+        // Who need not wait for the first is done by then.
+        SystemClock::new().sleep(Duration::from_millis(300));
+        executor.release();
+        first.join().unwrap().unwrap();
+        second.join().unwrap().unwrap();
+    });
+    holds(&tree, 1);
+    let (files, live) = tables(&world, &tree);
+    assert_eq!(files, live);
+}
