@@ -124,6 +124,9 @@ impl Server {
             ("process", Field::Number(u64::from(std::process::id()))),
         ];
         self.shared.log.note(LogLevel::Info, "started", &fields);
+        for why in &self.shared.store.unreadable_users {
+            self.shared.log.note(LogLevel::Error, "user_unreadable", &[("why", Field::Text(why))]);
+        }
     }
 
     fn start_worker(&self, index: usize, listener: Option<TcpListener>) -> io::Result<()> {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use firn_protocol::command::{self, Category, Command, CommandId};
 use firn_protocol::resp::Arguments;
 
-use super::rule::Fault;
+use super::rule::{Fault, is_pattern};
 
 const WORDS: usize = command::COUNT.div_ceil(u64::BITS as usize);
 
@@ -58,7 +58,7 @@ impl CommandRules {
 
     /// Applies what follows the sign of a rule: `get`, `config|get`, `select|0`, `@read`, `@all`.
     pub(super) fn apply(&mut self, is_allowed: bool, rule: &[u8]) -> Result<(), Fault> {
-        let text = String::from_utf8_lossy(rule).to_ascii_lowercase();
+        let text = std::str::from_utf8(rule).map_err(|_| Fault::UnknownCommand)?.to_ascii_lowercase();
         match text.strip_prefix('@') {
             Some("all") => {
                 *self = if is_allowed { Self::all() } else { Self::none() };
@@ -90,7 +90,7 @@ impl CommandRules {
                 self.set(command.id(), is_allowed);
                 command.subcommands().iter().for_each(|subcommand| self.set(subcommand.id(), is_allowed));
             }
-            (Some(""), _) => return Err(Fault::Syntax),
+            (Some(part), _) if part.is_empty() || !is_pattern(part.as_bytes()) => return Err(Fault::Syntax),
             (Some(part), more) => {
                 let subcommand = command::find_subcommand(command, part.as_bytes());
                 match (subcommand, more) {

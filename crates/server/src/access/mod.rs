@@ -47,22 +47,19 @@ pub(crate) struct Users {
 impl Users {
     /// The users that the catalog has, as names and rules; with the default user if it is not among them.
     ///
-    /// # Errors
-    /// A rule that cannot be read, as a sentence.
-    pub(crate) fn new(recorded: &[(Vec<u8>, Vec<u8>)]) -> Result<Self, String> {
+    /// A user with a rule that cannot be read is there and may do nothing, not even log in: half of the rules may allow
+    /// more than all of them. A sentence about each goes to `unreadable`.
+    pub(crate) fn new(recorded: &[(Vec<u8>, Vec<u8>)], unreadable: &mut Vec<String>) -> Self {
         let mut table = UserTable::new();
         table.insert(DEFAULT_USER.to_vec(), Arc::new(User::with_everything(DEFAULT_USER)));
         for (name, rules) in recorded {
-            let mut user = User::new(name);
-            for rule in rules.split(|byte| *byte == b' ').filter(|rule| !rule.is_empty()) {
-                user.apply(rule).map_err(|fault| {
-                    let (name, rule) = (String::from_utf8_lossy(name), String::from_utf8_lossy(rule));
-                    format!("the rule `{rule}` of user `{name}`: {fault}")
-                })?;
-            }
+            let user = User::read(name, rules).unwrap_or_else(|why| {
+                unreadable.push(why);
+                User::new(name)
+            });
             table.insert(name.clone(), Arc::new(user));
         }
-        Ok(Self { table: ArcSwap::from_pointee(table), version: AtomicU64::new(1), log: Mutex::default() })
+        Self { table: ArcSwap::from_pointee(table), version: AtomicU64::new(1), log: Mutex::default() }
     }
 
     /// The users as of now.

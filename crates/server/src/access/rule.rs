@@ -45,6 +45,21 @@ impl fmt::Display for Fault {
 }
 
 impl User {
+    /// The user that `rules` make, as [`User::rules`] writes them.
+    ///
+    /// # Errors
+    /// The rule that is none, as a sentence.
+    pub(super) fn read(name: &[u8], rules: &[u8]) -> Result<Self, String> {
+        let mut user = User::new(name);
+        for rule in rules.split(|byte| *byte == b' ').filter(|rule| !rule.is_empty()) {
+            user.apply(rule).map_err(|fault| {
+                let (name, rule) = (String::from_utf8_lossy(name), String::from_utf8_lossy(rule));
+                format!("the rule `{rule}` of user `{name}`: {fault}")
+            })?;
+        }
+        Ok(user)
+    }
+
     /// Applies one rule.
     ///
     /// # Errors
@@ -141,6 +156,11 @@ impl User {
                 known.writes |= writes;
             }
             None => self.keys.push(KeyPattern { bytes: pattern.to_vec(), reads, writes }),
+        }
+        // Written `~*`, which says the same when it is read again.
+        if self.keys.iter().any(|known| known.bytes == b"*" && known.reads && known.writes) {
+            self.has_all_keys = true;
+            self.keys.clear();
         }
         Ok(())
     }

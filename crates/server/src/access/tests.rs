@@ -1,3 +1,4 @@
+use super::rule::Fault;
 use super::*;
 
 fn user(rules: &str) -> User {
@@ -26,6 +27,40 @@ fn rules_make_the_same_user_again() {
         let text = String::from_utf8(before.rules()).unwrap();
         assert_eq!(user(&text), before, "{rules} became {text}");
     }
+}
+
+#[test]
+fn what_could_not_be_read_again_is_no_rule() {
+    for rules in ["%R~* %W~*", "%RW~*", "~b %RW~*", "%W~* ~b %R~*"] {
+        let before = user(rules);
+        assert_eq!(before.key_rules(), b"~*", "{rules}");
+        assert_eq!(User::read(b"alice", &before.rules()), Ok(before), "{rules}");
+    }
+    let mut alice = user("%RW~*");
+    assert_eq!(alice.apply(b"~b"), Err(Fault::NeedlessKeyPattern));
+    for first in ["0 1", "0\t1", "\n", "\0"] {
+        assert_eq!(alice.apply(format!("+select|{first}").as_bytes()), Err(Fault::Syntax), "{first:?}");
+    }
+    assert_eq!(alice.apply(b"+get|\xff"), Err(Fault::UnknownCommand));
+    assert_eq!(User::read(b"alice", &alice.rules()), Ok(alice));
+}
+
+#[test]
+fn a_user_who_cannot_be_read_may_do_nothing() {
+    let recorded =
+        [("alice", "on nopass ~* ~b +@all"), ("bob", "on nopass"), ("default", "on nopass nonsense")];
+    let recorded = recorded.map(|(name, rules)| (name.into(), rules.into()));
+    let mut unreadable = Vec::new();
+    let users = Users::new(&recorded, &mut unreadable);
+    assert!(
+        unreadable[0].starts_with("the rule `~b` of user `alice`: Adding a pattern after"),
+        "{unreadable:?}"
+    );
+    assert_eq!(unreadable[1..], ["the rule `nonsense` of user `default`: Syntax error"]);
+    for (name, is_on) in [("alice", false), ("bob", true), ("default", false)] {
+        assert_eq!(users.get(name.as_bytes()).map(|user| user.admits(b"")), Some(is_on), "{name}");
+    }
+    assert!(!users.is_open() && !users.is_open_to_all());
 }
 
 #[test]

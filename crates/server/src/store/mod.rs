@@ -16,7 +16,7 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 use firn::Db;
 use firn::storage::Clock;
-use firn_engine::{Engine, Error, ErrorKind, KeyspaceId, KeyspaceSettings, Result};
+use firn_engine::{Engine, KeyspaceId, KeyspaceSettings, Result};
 use firn_format::datatype;
 
 use crate::access::Users;
@@ -36,6 +36,8 @@ pub(crate) struct Store {
     pub(crate) databases: ArcSwap<Databases>,
     pub(crate) generations: Generations,
     pub(crate) users: Users,
+    /// A sentence about each user whose rules could not be read.
+    pub(crate) unreadable_users: Vec<String>,
 }
 
 /// Where everything lies; see [`datatype`].
@@ -77,10 +79,9 @@ impl Store {
         let engine = db.engine();
         let databases = ArcSwap::from_pointee(catalog.databases);
         let generations = Generations::new(catalog.ceiling);
-        let users = Users::new(&catalog.users).map_err(|fault| {
-            Error::new(ErrorKind::Corrupt, format!("the catalog of the served databases: {fault}"))
-        })?;
-        Ok(Self { db, engine, clock, keyspaces, databases, generations, users })
+        let mut unreadable_users = Vec::new();
+        let users = Users::new(&catalog.users, &mut unreadable_users);
+        Ok(Self { db, engine, clock, keyspaces, databases, generations, users, unreadable_users })
     }
 }
 

@@ -9,6 +9,10 @@ fn no_auth() -> Value {
     error("NOAUTH Authentication required.")
 }
 
+const NEEDLESS: &str = "ERR Error in ACL SETUSER modifier '~b': Adding a pattern after the * pattern (or the 'allkeys' \
+                        flag) is not valid and does not have any effect. Try 'resetkeys' to start with an empty list of \
+                        patterns";
+
 fn wrong_password() -> Value {
     error("WRONGPASS invalid username-password pair or user is disabled.")
 }
@@ -135,6 +139,10 @@ fn users_survive_a_restart() {
     admin.say("ACL SETUSER bob off nopass");
     admin.say("ACL SETUSER carol on");
     admin.say("ACL DELUSER carol");
+    assert_eq!(admin.say("ACL SETUSER dave %R~* %W~* ~b"), error(NEEDLESS));
+    assert_eq!(admin.say("ACL SETUSER dave %RW~*"), ok());
+    let blank = ["ACL", "SETUSER", "dave", "+select|0 1"];
+    assert_eq!(admin.call(&blank), error("ERR Error in ACL SETUSER modifier '+select|0 1': Syntax error"));
     let before = admin.say("ACL LIST");
     let served = served.restart();
     assert_eq!(served.connect().say("ACL LIST"), before);
