@@ -45,6 +45,7 @@ use firn_protocol::command::{self, Command, CommandId, Flag, Group, Offered, Ref
 use crate::access::permit;
 use crate::client::Silence;
 use crate::failure::{Failure, Result};
+use crate::log::{Field, LogLevel};
 use crate::worker::Worker;
 
 pub(crate) use call::Call;
@@ -72,6 +73,9 @@ pub(crate) async fn execute(request: Request<'_>, run: &mut Run) {
         Ok(command) => command,
         Err((command, failure)) => {
             run.finish(request.worker, request.client).await;
+            if command.is_none() && is_of_http(request.arguments.get(0).unwrap_or_default()) {
+                return cut_off(&request);
+            }
             account::rejected(&request, command, &failure);
             transactions::refuse(request.client);
             return request.client.reply(|reply| reply.error(failure.line()));
@@ -127,6 +131,19 @@ pub(crate) async fn execute(request: Request<'_>, run: &mut Run) {
     let failure = Box::pin(alone::run(&request, command)).await;
     let ns = run.lap.end(request.worker).saturating_sub(request.client.idle_ns.take());
     account::executed(request.worker, request.client, command, request.arguments, ns, failure.as_ref());
+}
+
+/// Whether a request begins as a line of HTTP that a browser can be made to send here by a page of the web.
+fn is_of_http(word: &[u8]) -> bool {
+    word.eq_ignore_ascii_case(b"post") || word.eq_ignore_ascii_case(b"host:")
+}
+
+/// Ends the connection without a reply: what follows may be what the page wishes for.
+fn cut_off(request: &Request<'_>) {
+    let address = request.client.address();
+    let fields = [("client", Field::Text(&address)), ("why", Field::Text("it speaks HTTP"))];
+    request.worker.shared.log.note(LogLevel::Warn, "connection_cut_off", &fields);
+    request.client.is_closing.set(true);
 }
 
 /// Whether nobody wants to know of each command by itself.

@@ -126,3 +126,23 @@ fn who_leaves_in_the_middle_of_a_reply_is_forgotten() {
     };
     assert!((0..1000).any(|_| is_served()), "the place is still taken");
 }
+
+/// A page of the web may have a browser send what it likes, but only behind such words.
+#[test]
+fn who_speaks_http_is_cut_off() {
+    let served = Served::start(1);
+    for (bytes, replies) in [
+        ("POST / HTTP/1.1\r\nAccept: x\r\n\r\nSET k v\r\n", 0),
+        ("PING\r\nhOsT: here\r\nSET k v\r\n", 1),
+        ("*1\r\n$4\r\npost\r\n*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$1\r\nv\r\n", 0),
+        ("MULTI\r\nHost: here\r\n", 1),
+    ] {
+        let mut client = served.connect();
+        client.stream.write_all(bytes.as_bytes()).expect("it is sent");
+        for _ in 0..replies {
+            assert!(matches!(client.reply(), Some(Value::Simple(_))), "{bytes}");
+        }
+        assert_eq!(client.reply(), None, "{bytes}");
+    }
+    assert_eq!(served.connect().say("GET k"), Value::Null);
+}
