@@ -400,7 +400,7 @@ impl Worker {
     /// Whether protected mode refuses the connection: it comes from another machine, and nobody is asked for a password.
     fn is_shut_out(&self, stream: &TcpStream) -> bool {
         let is_local = |address: SocketAddr| address.ip().to_canonical().is_loopback();
-        self.shared.settings.is_protected
+        self.shared.parameters.is_protected()
             && self.shared.store.users.is_open_to_all()
             && !stream.peer_addr().is_ok_and(is_local)
     }

@@ -1,6 +1,8 @@
 //! What a parameter may be set to.
 
 use std::borrow::Cow;
+use std::fmt::Display;
+use std::num::IntErrorKind;
 
 /// The values of a parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -9,9 +11,9 @@ pub(crate) enum Kind {
     Flag,
     /// A number from the first to the second.
     Number(i64, i64),
-    /// Bytes: digits and a unit.
-    Memory,
-    /// The same, or so many of a hundred of all memory.
+    /// Bytes from the first to the second: digits and a unit.
+    Memory(u64, u64),
+    /// Bytes, or so many of a hundred of all memory.
     MemoryOrPercent,
     /// One of these words.
     Choice(&'static [&'static str]),
@@ -48,11 +50,17 @@ impl Kind {
                 _ => Err("argument must be 'yes' or 'no'".into()),
             },
             Kind::Number(min, max) => number(value, min, max),
-            Kind::Memory => memory(value).ok_or("argument must be a memory value".into()),
+            Kind::Memory(min, max) => {
+                let bytes = memory(value).ok_or(Cow::Borrowed("argument must be a memory value"))?;
+                within(bytes, min, max)
+            }
             Kind::MemoryOrPercent => match value.strip_suffix(b"%") {
                 Some(share) if share.len() <= 3 && memory(share).is_some() => Ok(value.to_vec()),
                 Some(_) => Err("argument must be a memory or percent value".into()),
-                None => memory(value).ok_or("argument must be a memory or percent value".into()),
+                None => match memory(value) {
+                    Some(bytes) => Ok(bytes.to_string().into_bytes()),
+                    None => Err("argument must be a memory or percent value".into()),
+                },
             },
             Kind::Choice(words) => {
                 let is_named = |word: &&&str| value.eq_ignore_ascii_case(word.as_bytes());
@@ -78,14 +86,18 @@ impl Kind {
 fn number(value: &[u8], min: i64, max: i64) -> Result<Vec<u8>, Cow<'static, str>> {
     let number = firn_protocol::number::parse_integer(value)
         .ok_or(Cow::Borrowed("argument couldn't be parsed into an integer"))?;
+    within(number, min, max)
+}
+
+fn within<N: Copy + PartialOrd + Display>(number: N, min: N, max: N) -> Result<Vec<u8>, Cow<'static, str>> {
     match (min..=max).contains(&number) {
         true => Ok(number.to_string().into_bytes()),
         false => Err(format!("argument must be between {min} and {max} inclusive").into()),
     }
 }
 
-/// Bytes, from digits and perhaps a unit.
-fn memory(value: &[u8]) -> Option<Vec<u8>> {
+/// Bytes, from digits and perhaps a unit: more than a number can say are as many as it can.
+fn memory(value: &[u8]) -> Option<u64> {
     let text = std::str::from_utf8(value).ok()?.to_ascii_lowercase();
     let unit = text.trim_start_matches(|letter: char| letter.is_ascii_digit());
     let digits = text.get(..text.len() - unit.len())?;
@@ -99,8 +111,12 @@ fn memory(value: &[u8]) -> Option<Vec<u8>> {
         "gb" => 1 << 30,
         _ => return None,
     };
-    let bytes = digits.parse::<u64>().ok()?.checked_mul(factor)?;
-    Some(bytes.to_string().into_bytes())
+    let number = match digits.parse::<u64>() {
+        Ok(number) => number,
+        Err(error) if *error.kind() == IntErrorKind::PosOverflow => u64::MAX,
+        Err(_) => return None,
+    };
+    Some(number.saturating_mul(factor))
 }
 
 fn pairs(text: &str) -> Option<Vec<u8>> {
@@ -149,8 +165,7 @@ fn output_limits(text: &str, before: &str) -> Result<Vec<u8>, Cow<'static, str>>
         let (Some(hard), Some(soft), Ok(seconds)) = parsed else {
             return Err("Error in hard, soft or soft_seconds setting in buffer limit configuration.".into());
         };
-        let values = [String::from_utf8_lossy(&hard).into(), String::from_utf8_lossy(&soft).into()];
-        let values: Vec<String> = values.into_iter().chain([seconds.to_string()]).collect();
+        let values = [hard.to_string(), soft.to_string(), seconds.to_string()];
         for (place, value) in limits.iter_mut().skip(class * 4 + 1).zip(values) {
             *place = value;
         }
@@ -188,10 +203,14 @@ mod tests {
         };
         let ok = |text: &str| Ok(text.to_owned());
         assert_eq!(kept(Kind::Flag, "YES", ""), ok("yes"));
-        assert_eq!(kept(Kind::Memory, "1Kb", ""), ok("1024"));
-        assert_eq!(kept(Kind::Memory, "2g", ""), ok("2000000000"));
-        assert!(kept(Kind::Memory, "1x", "").is_err());
-        assert!(kept(Kind::Memory, "99999999999gb", "").is_err());
+        let memory = Kind::Memory(1 << 10, i64::MAX as u64);
+        assert_eq!(kept(memory, "1Kb", ""), ok("1024"));
+        assert_eq!(kept(memory, "2g", ""), ok("2000000000"));
+        assert!(kept(memory, "1x", "").is_err() && kept(memory, "", "").is_err());
+        for value in ["1023", "99999999999gb", "9223372036854775808", "99999999999999999999"] {
+            let refusal = "argument must be between 1024 and 9223372036854775807 inclusive";
+            assert_eq!(kept(memory, value, ""), Err(refusal.to_owned()), "{value}");
+        }
         assert_eq!(kept(Kind::MemoryOrPercent, "10%", ""), ok("10%"));
         assert_eq!(kept(Kind::Choice(&["a", "b"]), "B", ""), ok("b"));
         assert_eq!(kept(Kind::Events, "KEA", ""), ok("AKE"));

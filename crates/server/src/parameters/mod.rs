@@ -2,13 +2,13 @@
 //!
 //! Some parameters have an effect: how many clients there may be (`maxclients`) and how long they may be idle (`timeout`),
 //! what is noted as slow (`slowlog-*`, `latency-monitor-threshold`), how large requests may be (`proto-max-bulk-len`,
-//! `client-query-buffer-limit`), which percentiles INFO tells. All the others are kept and answered, no more.
+//! `client-query-buffer-limit`), who may connect (`protected-mode`), which percentiles INFO tells. All the others are kept and answered, no more.
 
 mod kind;
 mod table;
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 
 use firn_protocol::glob;
@@ -45,6 +45,7 @@ pub(crate) struct Parameters {
     latency_ms: AtomicU64,
     argument_bytes_max: AtomicU64,
     request_bytes_max: AtomicU64,
+    is_protected: AtomicBool,
 }
 
 /// Below this many microseconds what counts as slow is measured command by command, at some cost.
@@ -67,6 +68,7 @@ impl Parameters {
             ("client-query-buffer-limit", settings.request_bytes_max.to_string()),
             ("proto-max-bulk-len", settings.argument_bytes_max.to_string()),
             ("timeout", settings.idle_s_max.to_string()),
+            ("protected-mode", if settings.is_protected { "yes" } else { "no" }.to_owned()),
         ];
         values.extend(started_with.map(|(name, value)| (name, value.into_bytes())));
         let parameters = Self {
@@ -78,6 +80,7 @@ impl Parameters {
             latency_ms: AtomicU64::default(),
             argument_bytes_max: AtomicU64::default(),
             request_bytes_max: AtomicU64::default(),
+            is_protected: AtomicBool::new(true),
         };
         values.iter().for_each(|(name, value)| parameters.take_effect(name, value));
         *parameters.values.write().unwrap_or_else(PoisonError::into_inner) = values;
@@ -153,6 +156,7 @@ impl Parameters {
             "latency-monitor-threshold" => &self.latency_ms,
             "proto-max-bulk-len" => &self.argument_bytes_max,
             "client-query-buffer-limit" => &self.request_bytes_max,
+            "protected-mode" => return self.is_protected.store(value == b"yes", Ordering::Relaxed),
             "slowlog-log-slower-than" => return self.slow_us.store(number, Ordering::Relaxed),
             _ => return,
         };
@@ -167,6 +171,11 @@ impl Parameters {
     /// Seconds after which a connection that says nothing is closed; 0 = never.
     pub(crate) fn idle_s_max(&self) -> u64 {
         self.idle_s_max.load(Ordering::Relaxed)
+    }
+
+    /// Whether only this machine may connect while nobody is asked for a password.
+    pub(crate) fn is_protected(&self) -> bool {
+        self.is_protected.load(Ordering::Relaxed)
     }
 
     /// Bytes of one argument.

@@ -7,6 +7,9 @@ use super::Parameter;
 use super::kind::Kind;
 
 const INT_MAX: i64 = i32::MAX as i64;
+const LONG_MAX: u64 = i64::MAX as u64;
+/// Less would cut off everybody: no request would be small enough to raise it again.
+const REQUEST_BYTES_MIN: u64 = 1 << 20;
 
 const fn of(name: &'static str, default: &'static str, kind: Kind) -> Parameter {
     Parameter { name, default, kind, same_as: None }
@@ -20,8 +23,8 @@ const fn number(name: &'static str, default: &'static str, min: i64, max: i64) -
     of(name, default, Kind::Number(min, max))
 }
 
-const fn memory(name: &'static str, default: &'static str) -> Parameter {
-    of(name, default, Kind::Memory)
+const fn memory(name: &'static str, default: &'static str, min: u64, max: u64) -> Parameter {
+    of(name, default, Kind::Memory(min, max))
 }
 
 const fn percent(name: &'static str, default: &'static str) -> Parameter {
@@ -77,7 +80,7 @@ pub(super) const TABLE: &[Parameter] = &[
     number("acllog-max-len", "128", 0, i64::MAX),
     number("active-defrag-cycle-max", "25", 1, 99),
     number("active-defrag-cycle-min", "1", 1, 99),
-    memory("active-defrag-ignore-bytes", "104857600"),
+    memory("active-defrag-ignore-bytes", "104857600", 1, LONG_MAX),
     number("active-defrag-max-scan-fields", "1000", 1, i64::MAX),
     number("active-defrag-threshold-lower", "10", 0, 1000),
     number("active-defrag-threshold-upper", "100", 0, 1000),
@@ -93,7 +96,7 @@ pub(super) const TABLE: &[Parameter] = &[
     fixed("appendfilename", ""),
     choice("appendfsync", "everysec", &["everysec", "always", "no"]),
     flag("appendonly", "no"),
-    memory("auto-aof-rewrite-min-size", "67108864"),
+    memory("auto-aof-rewrite-min-size", "67108864", 0, LONG_MAX),
     number("auto-aof-rewrite-percentage", "100", 0, INT_MAX),
     fixed("bind", ""),
     number("busy-reply-threshold", "5000", 0, i64::MAX),
@@ -101,7 +104,7 @@ pub(super) const TABLE: &[Parameter] = &[
         "client-output-buffer-limit",
         "normal 0 0 0 slave 268435456 67108864 60 pubsub 33554432 8388608 60",
     ),
-    memory("client-query-buffer-limit", "1073741824"),
+    memory("client-query-buffer-limit", "1073741824", REQUEST_BYTES_MIN, LONG_MAX),
     flag("cluster-allow-pubsubshard-when-down", "yes"),
     flag("cluster-allow-reads-when-down", "no"),
     flag("cluster-allow-replica-migration", "yes"),
@@ -111,7 +114,7 @@ pub(super) const TABLE: &[Parameter] = &[
     number("cluster-announce-port", "0", 0, 65535),
     number("cluster-announce-tls-port", "0", 0, 65535),
     fixed("cluster-enabled", "no"),
-    memory("cluster-link-sendbuf-limit", "0"),
+    memory("cluster-link-sendbuf-limit", "0", 0, u64::MAX),
     number("cluster-migration-barrier", "1", 0, INT_MAX),
     number("cluster-node-timeout", "15000", 0, i64::MAX),
     choice("cluster-preferred-endpoint-type", "ip", &["ip", "hostname", "unknown-endpoint"]),
@@ -129,10 +132,10 @@ pub(super) const TABLE: &[Parameter] = &[
     flag("dynamic-hz", "yes"),
     fixed("enable-debug-command", "local"),
     number("hash-max-listpack-entries", "512", 0, i64::MAX),
-    memory("hash-max-listpack-value", "64"),
+    memory("hash-max-listpack-value", "64", 0, LONG_MAX),
     alias("hash-max-ziplist-entries", "hash-max-listpack-entries"),
     alias("hash-max-ziplist-value", "hash-max-listpack-value"),
-    memory("hll-sparse-max-bytes", "3000"),
+    memory("hll-sparse-max-bytes", "3000", 0, LONG_MAX),
     number("hz", "10", 0, INT_MAX),
     fixed("io-threads", "1"),
     fixed("io-threads-do-reads", "no"),
@@ -155,7 +158,7 @@ pub(super) const TABLE: &[Parameter] = &[
     text("masterauth", ""),
     text("masteruser", ""),
     number("maxclients", "10000", 1, 4294967295),
-    memory("maxmemory", "0"),
+    memory("maxmemory", "0", 0, u64::MAX),
     percent("maxmemory-clients", "0"),
     number("maxmemory-eviction-tenacity", "10", 0, 100),
     choice(
@@ -184,13 +187,13 @@ pub(super) const TABLE: &[Parameter] = &[
     fixed("pidfile", ""),
     fixed("port", "0"),
     choice("propagation-error-behavior", "ignore", &["ignore", "panic", "panic-on-replicas"]),
-    flag("protected-mode", "no"),
-    memory("proto-max-bulk-len", "536870912"),
+    flag("protected-mode", "yes"),
+    memory("proto-max-bulk-len", "536870912", REQUEST_BYTES_MIN, LONG_MAX),
     flag("rdb-del-sync-files", "no"),
     flag("rdb-save-incremental-fsync", "yes"),
     fixed("rdbchecksum", "yes"),
     flag("rdbcompression", "yes"),
-    memory("repl-backlog-size", "1048576"),
+    memory("repl-backlog-size", "1048576", 1, LONG_MAX),
     number("repl-backlog-ttl", "3600", 0, i64::MAX),
     flag("repl-disable-tcp-nodelay", "no"),
     choice("repl-diskless-load", "disabled", &["disabled", "on-empty-db", "swapdb"]),
@@ -228,7 +231,7 @@ pub(super) const TABLE: &[Parameter] = &[
     number("slowlog-log-slower-than", "10000", -1, i64::MAX),
     number("slowlog-max-len", "128", 0, i64::MAX),
     flag("stop-writes-on-bgsave-error", "yes"),
-    memory("stream-node-max-bytes", "4096"),
+    memory("stream-node-max-bytes", "4096", 0, LONG_MAX),
     number("stream-node-max-entries", "100", 0, i64::MAX),
     fixed("tcp-backlog", "511"),
     number("tcp-keepalive", "300", 0, INT_MAX),
@@ -237,7 +240,7 @@ pub(super) const TABLE: &[Parameter] = &[
     number("tracking-table-max-keys", "1000000", 0, i64::MAX),
     fixed("unixsocket", ""),
     number("zset-max-listpack-entries", "128", 0, i64::MAX),
-    memory("zset-max-listpack-value", "64"),
+    memory("zset-max-listpack-value", "64", 0, LONG_MAX),
     alias("zset-max-ziplist-entries", "zset-max-listpack-entries"),
     alias("zset-max-ziplist-value", "zset-max-listpack-value"),
 ];

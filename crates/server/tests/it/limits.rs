@@ -105,6 +105,10 @@ fn protected_mode_lets_only_this_machine_in() {
         matches!(refused.reply(), Some(Value::Error(text)) if text.starts_with("DENIED Firn is in protected mode"))
     );
     assert_eq!(refused.reply(), None);
+    assert_eq!(from_here().say("CONFIG SET protected-mode no"), ok());
+    assert_eq!(from_outside().say("PING"), Value::Simple("PONG".into()));
+    assert_eq!(from_here().say("CONFIG SET protected-mode yes"), ok());
+    assert!(matches!(from_outside().reply(), Some(Value::Error(text)) if text.starts_with("DENIED")));
     assert_eq!(from_here().say("ACL SETUSER default >pw"), ok());
     assert_eq!(from_outside().say("AUTH pw"), ok(), "there is a password now");
     for settings in [

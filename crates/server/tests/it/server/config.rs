@@ -36,7 +36,6 @@ fn defaults_are_those_of_redis() {
         "logfile",
         "pidfile",
         "port",
-        "protected-mode",
     ];
     for (name, value) in &ours {
         let expected = theirs.iter().find(|(known, _)| known == name);
@@ -98,6 +97,26 @@ fn parameters_are_set_and_refused_as_by_redis() {
         "CONFIG SET list-max-ziplist-size -3",
         "CONFIG SET dir /tmp",
         "CONFIG SET latency-tracking-info-percentiles x",
+        "CONFIG SET proto-max-bulk-len 0",
+        "CONFIG SET proto-max-bulk-len 1048575",
+        "CONFIG SET proto-max-bulk-len 9223372036854775808",
+        "CONFIG SET proto-max-bulk-len 99999999999999999999",
+        "CONFIG SET proto-max-bulk-len 1mb",
+        "CONFIG GET proto-max-bulk-len",
+        "CONFIG SET proto-max-bulk-len 9223372036854775807",
+        "CONFIG SET client-query-buffer-limit 0",
+        "CONFIG SET client-query-buffer-limit 1mb hz 1x",
+        "CONFIG SET client-query-buffer-limit 1048575b",
+        "CONFIG SET client-query-buffer-limit 9223372036854775807",
+        "CONFIG GET client-query-buffer-limit",
+        "CONFIG SET repl-backlog-size 0",
+        "CONFIG SET active-defrag-ignore-bytes 0",
+        "CONFIG SET stream-node-max-bytes 9223372036854775808",
+        "CONFIG SET cluster-link-sendbuf-limit 18446744073709551615",
+        "CONFIG GET protected-mode",
+        "CONFIG SET protected-mode maybe",
+        "CONFIG SET protected-mode no",
+        "CONFIG GET protected-mode",
         "CONFIG REWRITE",
         "CONFIG RESETSTAT",
         "CONFIG FOO",
@@ -120,7 +139,9 @@ fn parameters_are_set_and_refused_as_by_redis() {
 
 #[test]
 fn what_the_server_was_started_with_is_told() {
-    let served = Served::with(ServeSettings { dir: "/some/where".into(), ..ServeSettings::default() });
+    let settings =
+        ServeSettings { dir: "/some/where".into(), is_protected: false, ..ServeSettings::default() };
+    let served = Served::with(settings);
     let client = &mut served.connect();
     let port = served.server.address().port().to_string();
     for (name, value) in [
@@ -131,6 +152,7 @@ fn what_the_server_was_started_with_is_told() {
         ("appendonly", "no"),
         ("save", ""),
         ("maxclients", "10000"),
+        ("protected-mode", "no"),
     ] {
         let expected = Value::Array(vec![bulk(name), bulk(value)]);
         assert_eq!(client.say(&format!("CONFIG GET {name}")), expected, "{name}");
