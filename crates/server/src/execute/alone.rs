@@ -8,7 +8,7 @@ use firn_protocol::command::{self, Command, CommandId, Flag, id_of};
 use firn_protocol::resp::Arguments;
 
 use super::call::{Call, Origin};
-use super::{Request, access, blocking, dispatch, script, transactions};
+use super::{Request, access, blocking, dispatch, generic, script, transactions};
 use crate::failure::{Failure, Result};
 use crate::store::{DATABASE_COUNT, Databases, Keyspaces};
 use crate::transaction::{Key, Transaction};
@@ -19,8 +19,6 @@ const WATCH: CommandId = id_of("watch");
 const FLUSHALL: CommandId = id_of("flushall");
 const FLUSHDB: CommandId = id_of("flushdb");
 const SWAPDB: CommandId = id_of("swapdb");
-const COPY: CommandId = id_of("copy");
-const MOVE: CommandId = id_of("move");
 
 /// Runs one command and answers it; why it failed, if it did.
 pub(super) async fn run(request: &Request<'_>, command: &'static Command) -> Option<Failure> {
@@ -141,15 +139,14 @@ impl LockNames {
         }
         let id = self.databases.get(database).id;
         let words: Vec<&[u8]> = arguments.iter().collect();
+        let other = generic::other_database(command, arguments);
         let mut positions = Vec::new();
         // A request whose keys cannot be told is refused by the command itself, before it reads anything.
         let _ = command::visit_keys(command, &words, |key| positions.push(key.index));
         for position in positions {
             let user = words.get(position).copied().unwrap_or_default();
             self.names.push((keyspaces.keys, Key::new(id, user)?.bytes().to_vec()));
-            if matches!(command.id(), COPY | MOVE)
-                && let Some(other) = other_database(command, &words)
-            {
+            if let Some(other) = other {
                 let key = Key::new(self.databases.get(other).id, user)?;
                 self.names.push((keyspaces.keys, key.bytes().to_vec()));
             }
@@ -196,18 +193,6 @@ impl LockNames {
         }
         Ok(Some(locks))
     }
-}
-
-/// The database that MOVE names, or COPY in its options.
-fn other_database(command: &'static Command, words: &[&[u8]]) -> Option<u32> {
-    let word = match command.id() {
-        MOVE => words.get(2)?,
-        _ => {
-            let at = words.iter().position(|word| word.eq_ignore_ascii_case(b"db"))?;
-            words.get(at + 1)?
-        }
-    };
-    database_index(word).ok()
 }
 
 /// The index of a database that a client names.

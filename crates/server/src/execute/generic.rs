@@ -1,6 +1,7 @@
 //! Keys, whatever stands there.
 
-use firn_protocol::command::{CommandId, id_of};
+use firn_protocol::command::{Command, CommandId, id_of};
+use firn_protocol::resp::Arguments;
 
 use super::alone::database_index;
 use super::call::Call;
@@ -8,12 +9,13 @@ use super::{expiry, object, scan, server};
 use crate::failure::{Failure, Result};
 use crate::transaction::{Entry, Key, type_name};
 
+const COPY: CommandId = id_of("copy");
+const MOVE: CommandId = id_of("move");
+
 pub(super) async fn dispatch(call: &mut Call<'_>) -> Result<()> {
-    const COPY: CommandId = id_of("copy");
     const DEL: CommandId = id_of("del");
     const EXISTS: CommandId = id_of("exists");
     const KEYS: CommandId = id_of("keys");
-    const MOVE: CommandId = id_of("move");
     const RANDOMKEY: CommandId = id_of("randomkey");
     const RENAME: CommandId = id_of("rename");
     const RENAMENX: CommandId = id_of("renamenx");
@@ -91,28 +93,57 @@ async fn rename(call: &mut Call<'_>, only_new: bool) -> Result<()> {
     Ok(())
 }
 
+/// What COPY is told behind the keys.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct CopyOptions {
+    /// Where the copy goes, if not where the source is.
+    database: Option<u32>,
+    replaces: bool,
+}
+
+impl CopyOptions {
+    fn of(arguments: Arguments<'_>) -> Result<Self> {
+        let mut options = Self::default();
+        let mut words = arguments.from(3).iter();
+        while let Some(word) = words.next() {
+            if word.eq_ignore_ascii_case(b"replace") {
+                options.replaces = true;
+            } else if word.eq_ignore_ascii_case(b"db")
+                && let Some(index) = words.next()
+            {
+                // The last one holds.
+                options.database = Some(database_index(index)?);
+            } else {
+                return Err(Failure::SYNTAX);
+            }
+        }
+        Ok(options)
+    }
+}
+
+/// The database that COPY or MOVE names beside the client's; what they will refuse names none.
+pub(super) fn other_database(command: &'static Command, arguments: Arguments<'_>) -> Option<u32> {
+    match command.id() {
+        MOVE => move_database(arguments).ok(),
+        COPY => CopyOptions::of(arguments).ok()?.database,
+        _ => None,
+    }
+}
+
+fn move_database(arguments: Arguments<'_>) -> Result<u32> {
+    database_index(arguments.get(2).unwrap_or_default())
+}
+
 /// `COPY source destination [DB index] [REPLACE]`
 async fn copy(call: &mut Call<'_>) -> Result<()> {
-    let mut database = call.client.database.get();
-    let mut replaces = false;
-    let mut index = 3;
-    while index < call.arguments.len() {
-        if call.is_word(index, "replace") {
-            replaces = true;
-        } else if call.is_word(index, "db") && index + 1 < call.arguments.len() {
-            index += 1;
-            database = database_index(call.argument(index))?;
-        } else {
-            return Err(Failure::SYNTAX);
-        }
-        index += 1;
-    }
+    let options = CopyOptions::of(call.arguments)?;
+    let database = options.database.unwrap_or(call.client.database.get());
     let from = call.entry(1).await?;
     let to = entry_in(call, database, 2).await?;
     if from.key == to.key {
         return Err(Failure::SAME_OBJECTS);
     }
-    let is_done = from.exists() && (replaces || !to.exists());
+    let is_done = from.exists() && (options.replaces || !to.exists());
     if is_done {
         call.transaction.copy(&from, &to).await?;
     }
@@ -122,7 +153,7 @@ async fn copy(call: &mut Call<'_>) -> Result<()> {
 
 /// `MOVE key db`
 async fn move_to(call: &mut Call<'_>) -> Result<()> {
-    let database = database_index(call.argument(2))?;
+    let database = move_database(call.arguments)?;
     let from = call.entry(1).await?;
     let to = entry_in(call, database, 1).await?;
     if from.key == to.key {
@@ -139,4 +170,33 @@ async fn move_to(call: &mut Call<'_>) -> Result<()> {
 async fn entry_in(call: &mut Call<'_>, database: u32, argument: usize) -> Result<Entry> {
     let key = Key::new(call.transaction.database(database).id, call.argument(argument))?;
     call.transaction.entry(key).await
+}
+
+#[cfg(test)]
+mod tests {
+    use firn_protocol::command::find;
+    use firn_protocol::resp::OwnedArguments;
+
+    use super::*;
+
+    /// What is locked before is what is written then.
+    #[test]
+    fn the_other_database_is_the_one_that_is_written() {
+        for (request, expected) in [
+            ("COPY a b DB 3", Some(3)),
+            ("COPY a b db 3 REPLACE Db 4", Some(4)),
+            ("COPY db 5 DB 3", Some(3)),
+            ("COPY a db REPLACE", None),
+            ("COPY a b DB", None),
+            ("COPY a b DB 16", None),
+            ("COPY a b DB 3 nonsense", None),
+            ("MOVE a 7", Some(7)),
+            ("MOVE a x", None),
+            ("RENAME a 7", None),
+        ] {
+            let words: Vec<&[u8]> = request.split(' ').map(str::as_bytes).collect();
+            let command = find(words[0]).expect("a command");
+            assert_eq!(other_database(command, OwnedArguments::new(words).get()), expected, "{request}");
+        }
+    }
 }
