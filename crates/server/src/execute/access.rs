@@ -14,12 +14,13 @@ use crate::failure::{Failure, Result};
 use crate::store::put_record;
 use crate::worker::ClientFilter;
 
+const CONFIG_SET: CommandId = id_of("config|set");
 const DELUSER: CommandId = id_of("acl|deluser");
 const SETUSER: CommandId = id_of("acl|setuser");
 
 /// Whether a command changes users: it holds the lock of the catalog's users while it does.
 pub(super) fn changes_users(command: &'static Command) -> bool {
-    matches!(command.id(), DELUSER | SETUSER)
+    matches!(command.id(), CONFIG_SET | DELUSER | SETUSER)
 }
 
 pub(super) async fn dispatch(call: &mut Call<'_>) -> Result<()> {

@@ -180,6 +180,29 @@ fn many_at_once_change_users_without_losing_any() {
 }
 
 #[test]
+fn a_password_and_other_rules_do_not_undo_each_other() {
+    let served = Served::start(2);
+    let (mut setting, mut naming) = (served.connect(), served.connect());
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for number in 0..200 {
+                assert_eq!(setting.say(&format!("CONFIG SET requirepass pw-{number}")), ok());
+                assert_eq!(setting.say(&format!("AUTH pw-{number}")), ok(), "{number}");
+            }
+        });
+        for number in 0..200 {
+            // The default user too, whose other rules stay.
+            assert_eq!(naming.say("ACL SETUSER default on"), ok());
+            assert_eq!(naming.say(&format!("ACL SETUSER user-{number} on nopass")), ok());
+            let found = naming.say(&format!("ACL GETUSER user-{number}"));
+            assert!(matches!(found, Value::Array(_)), "{number}: {found:?}");
+        }
+    });
+    let Value::Array(names) = naming.say("ACL USERS") else { panic!("names") };
+    assert_eq!(names.len(), 201);
+}
+
+#[test]
 fn random_passwords_have_the_length_asked_for_and_are_not_the_same() {
     let served = Served::start(1);
     let client = &mut served.connect();
