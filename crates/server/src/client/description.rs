@@ -127,6 +127,7 @@ impl Client {
     fn flags(&self) -> String {
         let is_changed = self.watch.borrow().as_ref().is_some_and(|watch| watch.flag.is_raised());
         let letters = [
+            ('O', self.is_monitor.get()),
             ('P', self.is_subscriber()),
             ('x', self.queue.borrow().is_some()),
             ('b', self.is_waiting.get()),

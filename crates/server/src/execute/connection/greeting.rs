@@ -132,6 +132,7 @@ pub(super) fn reset(call: &mut Call<'_>) -> Result<()> {
     *client.queue.borrow_mut() = None;
     unwatch(call.worker, client);
     unsubscribe_all(call.worker, client);
+    call.worker.unmonitor(client);
     client.database.set(0);
     client.protocol.set(Protocol::Resp2);
     call.protocol = Protocol::Resp2;

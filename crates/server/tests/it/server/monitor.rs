@@ -85,3 +85,25 @@ fn who_does_not_read_is_cut_off() {
     client.say("GET a");
     assert_eq!(shown(&mut monitor), "0 \"GET\" \"a\"");
 }
+
+#[test]
+fn who_begins_again_is_shown_nothing() {
+    let redis = RedisServer::start();
+    let served = Served::start(2);
+    for is_ours in [false, true] {
+        let connect = || if is_ours { served.connect() } else { redis.connect() };
+        let (mut monitor, mut other) = (connect(), connect());
+        assert_eq!(monitor.say("MONITOR"), ok());
+        let Value::Bulk(list) = other.say("CLIENT LIST") else { panic!("a list") };
+        let list = String::from_utf8(list).expect("text");
+        let flags: Vec<&str> =
+            list.lines().filter_map(|line| line.split("flags=").nth(1)?.split(' ').next()).collect();
+        assert_eq!(flags, ["O", "N"]);
+        assert_eq!(monitor.say("RESET"), Value::Simple("RESET".into()));
+        other.say("ECHO unseen");
+        assert_eq!(monitor.say("GET a"), Value::Null);
+        assert_eq!(monitor.say("MONITOR"), ok());
+        other.say("ECHO seen");
+        assert_eq!(shown(&mut monitor), "0 \"ECHO\" \"seen\"");
+    }
+}
