@@ -60,9 +60,10 @@ pub fn parse_double(text: &[u8]) -> Option<f64> {
 /// Digits beyond which a number is written with an exponent.
 const PLAIN_DIGITS_MAX: i32 = 17;
 
-/// Appends `number` in the fewest digits that read back as the same number: `3`, `0.1`, `1e+22`, `inf`, `-inf`, `nan`.
+/// Appends `number` as `%.17g` writes it, in 17 digits without zeros at the end: `3`, `0.10000000000000001`, `1e+22`,
+/// `inf`, `-inf`, `nan`. It reads back as the same number.
 ///
-/// Exponents are written from 10^17 up and below 10^-4, as `%.17g` does.
+/// Exponents are written from 10^17 up and below 10^-4.
 pub fn append_double(out: &mut Vec<u8>, number: f64) {
     if !number.is_finite() {
         let word: &[u8] = match number {
@@ -73,21 +74,38 @@ pub fn append_double(out: &mut Vec<u8>, number: f64) {
         out.extend_from_slice(word);
         return;
     }
+    if number.is_sign_negative() {
+        out.push(b'-');
+    }
     // Whole numbers that a double tells apart have a short way.
     if number.abs() < 9_007_199_254_740_992.0 && number.fract() == 0.0 {
-        if number == 0.0 && number.is_sign_negative() {
-            out.push(b'-');
-        }
-        return append_integer(out, number as i64);
+        return append_integer(out, number.abs() as i64);
     }
-    let scientific = format!("{number:e}");
+    // One digit before the point, 16 behind it.
+    let scientific = format!("{:.16e}", number.abs());
     let Some((digits, exponent)) = scientific.split_once('e') else { return };
+    let digits = digits.trim_end_matches('0').replace('.', "");
     let exponent: i32 = exponent.parse().unwrap_or_default();
-    if (-4..PLAIN_DIGITS_MAX).contains(&exponent) {
-        out.extend_from_slice(format!("{number}").as_bytes());
-    } else {
+    let (point, is_plain) = match exponent {
+        0..PLAIN_DIGITS_MAX => (exponent as usize + 1, true),
+        -4..0 => (0, true),
+        _ => (1, false),
+    };
+    if point == 0 {
+        out.extend_from_slice(b"0.");
+        out.extend(std::iter::repeat_n(b'0', exponent.unsigned_abs() as usize - 1));
+    }
+    let (whole, fraction) = digits.split_at(point.min(digits.len()));
+    out.extend_from_slice(whole.as_bytes());
+    // Zeros before the point are digits of the number.
+    out.extend(std::iter::repeat_n(b'0', point - whole.len()));
+    if point > 0 && !fraction.is_empty() {
+        out.push(b'.');
+    }
+    out.extend_from_slice(fraction.as_bytes());
+    if !is_plain {
         let sign = if exponent < 0 { '-' } else { '+' };
-        out.extend_from_slice(format!("{digits}e{sign}{:02}", exponent.abs()).as_bytes());
+        out.extend_from_slice(format!("e{sign}{:02}", exponent.abs()).as_bytes());
     }
 }
 

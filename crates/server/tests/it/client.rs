@@ -76,6 +76,8 @@ impl Served {
 pub(crate) struct Client {
     pub(crate) stream: TcpStream,
     input: Vec<u8>,
+    /// The last reply as it came.
+    pub(crate) raw: Vec<u8>,
 }
 
 /// A request's bytes.
@@ -95,7 +97,7 @@ impl Client {
         let stream = TcpStream::connect(address).expect("a connection");
         stream.set_nodelay(true).expect("an option");
         stream.set_read_timeout(Some(Duration::from_secs(20))).expect("an option");
-        Self { stream, input: Vec::new() }
+        Self { stream, input: Vec::new(), raw: Vec::new() }
     }
 
     /// Sends the words of `line` and returns the reply.
@@ -116,7 +118,7 @@ impl Client {
     pub(crate) fn reply(&mut self) -> Option<Value> {
         loop {
             if let Some((value, bytes)) = decode(&self.input).expect("a reply") {
-                self.input.drain(..bytes);
+                self.raw = self.input.drain(..bytes).collect();
                 return Some(value);
             }
             let mut piece = [0; 64 << 10];

@@ -1,4 +1,4 @@
-use super::{Template, compare, same, seed, step_of_pairs};
+use super::{RedisServer, Served, Template, compare, same, seed, step_of_pairs};
 
 const SORTED_SETS: &[Template] = &[
     same("ZADD K F M"),
@@ -98,4 +98,56 @@ fn sorted_sets_answer_as_in_redis() {
 #[test]
 fn ranges_of_names_answer_as_in_redis() {
     compare(seed(), NAMES, 6000);
+}
+
+/// Requests that answer scores, of a sorted set `z` whose one member `m` has the score that is set first.
+const SCORES: &[&str] = &[
+    "ZSCORE z m",
+    "ZMSCORE z m x",
+    "ZINCRBY z 0 m",
+    "ZADD z INCR 0 m",
+    "ZRANGE z 0 -1 WITHSCORES",
+    "ZRANDMEMBER z 1 WITHSCORES",
+    "ZSCAN z 0",
+    "ZUNION 1 z WITHSCORES",
+    "ZPOPMIN z",
+];
+
+/// Scores where the way to write one changes; the last ones are half way between two texts.
+const EDGES: &str = "0 3 -3 1.5 0.1 3.3 -0.3 1e-4 1e-5 -1.5e-7 123456.789 1e16 1e17 -1e17 1e22 1e300 -1e300 5e-324 \
+                     1.7976931348623157e308 9007199254740993 123456789012345678 9223372036854775807 \
+                     -4611686018427387904 inf -inf 1125899906842624.25 1125899906842624.75 -1125899906842625.25";
+
+#[test]
+fn scores_are_written_as_in_redis() {
+    let redis = RedisServer::start();
+    let served = Served::start(1);
+    let seed = seed();
+    let mut rng = fastrand::Rng::with_seed(seed);
+    let mut scores: Vec<String> = EDGES.split_whitespace().map(str::to_owned).collect();
+    let drawn = std::iter::repeat_with(|| f64::from_bits(rng.u64(..))).filter(|score| score.is_finite());
+    scores.extend(drawn.take(100).map(|score| format!("{score:e}")));
+    scores.extend((0..100).map(|_| format!("{}", rng.i32(-99_999..99_999) as f64 / 1000.0)));
+    let (mut theirs, mut ours) = (redis.connect(), served.connect());
+    for protocol in ["HELLO 2", "HELLO 3"] {
+        for client in [&mut theirs, &mut ours] {
+            client.say(protocol);
+        }
+        for score in &scores {
+            let first = format!("ZADD z {score} m");
+            // What Redis keeps as an integer it writes as one here, however long.
+            let is_long = score.parse::<f64>().is_ok_and(|score| score.is_finite() && score.abs() >= 1e17);
+            let requests = [&[first.as_str()][..], SCORES].concat();
+            for request in requests.into_iter().filter(|request| !is_long || *request != "ZSCAN z 0") {
+                theirs.say(request);
+                ours.say(request);
+                let (theirs, ours) = (theirs.raw.escape_ascii(), ours.raw.escape_ascii());
+                assert_eq!(
+                    ours.to_string(),
+                    theirs.to_string(),
+                    "seed {seed}, {protocol}, {score}: {request}"
+                );
+            }
+        }
+    }
 }
