@@ -18,7 +18,7 @@ const CONFIG_SET: CommandId = id_of("config|set");
 const DELUSER: CommandId = id_of("acl|deluser");
 const SETUSER: CommandId = id_of("acl|setuser");
 
-/// Whether a command changes users: it holds the lock of the catalog's users while it does.
+/// Whether a command changes users, or the default user's password: it holds the lock of the catalog's users while it does.
 pub(super) fn changes_users(command: &'static Command) -> bool {
     matches!(command.id(), CONFIG_SET | DELUSER | SETUSER)
 }
@@ -132,7 +132,7 @@ async fn delete(call: &mut Call<'_>) -> Result<()> {
 fn describe(call: &mut Call<'_>) {
     let user = call.worker.shared.store.users.get(call.argument(2));
     call.reply(|reply| {
-        let Some(user) = user else { return reply.null_array() };
+        let Some(user) = user else { return reply.null() };
         reply.map(6);
         reply.bulk(b"flags");
         let flags = user.flags();

@@ -73,7 +73,7 @@ fn info(call: &mut Call<'_>, first: usize) -> Result<()> {
         for name in names {
             match named(name) {
                 Some(command) => describe(reply, command),
-                None => reply.null_array(),
+                None => reply.null(),
             }
         }
     });

@@ -121,17 +121,25 @@ fn compare(seed: u64, templates: &[Template], count: usize) {
                 said.push(template::shown(&words));
                 let expected = arranged(theirs.call(&words), order);
                 let found = arranged(ours.call(&words), order);
-                if expected != found {
+                if expected != found || null_arrays(&theirs) != null_arrays(&ours) {
                     let from = said.len().saturating_sub(25);
                     panic!(
-                        "seed {seed}, RESP{protocol}, command {}:\n{}\nRedis: {expected:?}\nFirn:  {found:?}",
+                        "seed {seed}, RESP{protocol}, command {}:\n{}\nRedis: {expected:?}\nFirn:  {found:?}\n\
+                         arrays that are none: {}, {}",
                         said.len(),
                         said[from..].join("\n"),
+                        null_arrays(&theirs),
+                        null_arrays(&ours),
                     );
                 }
             }
         }
     }
+}
+
+/// How many arrays that are none the last reply has: as a [`Value`] they are what strings are that are none.
+fn null_arrays(client: &Client) -> usize {
+    client.raw.windows(5).filter(|bytes| bytes == b"*-1\r\n").count()
 }
 
 /// One command, or several as a unit.

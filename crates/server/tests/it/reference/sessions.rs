@@ -3,7 +3,7 @@
 use firn_protocol::resp::Value;
 
 use super::server::RedisServer;
-use super::{Client, Served};
+use super::{Client, Served, null_arrays};
 
 /// Says each line (`connection: words`) to both servers and compares what they answer.
 fn compare(dialogue: &str) {
@@ -21,6 +21,12 @@ fn compare(dialogue: &str) {
         let (theirs, ours) = &mut pairs[connection];
         let (expected, found) = (settled(theirs.say(words)), settled(ours.say(words)));
         assert_eq!(found, expected, "left: Firn, right: Redis, after\n{}", said.join("\n"));
+        assert_eq!(
+            null_arrays(ours),
+            null_arrays(theirs),
+            "arrays that are none, after\n{}",
+            said.join("\n")
+        );
     }
 }
 
