@@ -77,21 +77,19 @@ async fn encoding(call: &mut Call<'_>, entry: &Entry) -> Result<&'static str> {
             }
         }
         Tag::List => "quicklist",
-        Tag::Hash if is_compact(call, entry, Tag::Hash, FieldKind::HashField).await? => "listpack",
-        Tag::SortedSet if is_compact(call, entry, Tag::SortedSet, FieldKind::ScoredMember).await? => {
-            "listpack"
-        }
+        Tag::Hash if is_compact(call, entry, FieldKind::HashField, 512).await? => "listpack",
+        Tag::SortedSet if is_compact(call, entry, FieldKind::ScoredMember, 128).await? => "listpack",
         Tag::SortedSet => "skiplist",
         Tag::Set if is_of_integers(call, entry).await? => "intset",
         Tag::Hash | Tag::Set => "hashtable",
     })
 }
 
-/// Whether there are few elements, all of them short.
-async fn is_compact(call: &mut Call<'_>, entry: &Entry, tag: Tag, kind: FieldKind) -> Result<bool> {
-    const COUNT_MAX: u64 = 128;
+/// Whether there are at most `count_max` elements of `kind`, all of them short.
+async fn is_compact(call: &mut Call<'_>, entry: &Entry, kind: FieldKind, count_max: u64) -> Result<bool> {
     const BYTES_MAX: usize = 64;
-    let Some(collection) = entry.collection(tag)?.filter(|it| it.count() <= COUNT_MAX) else {
+    let tag = if kind == FieldKind::HashField { Tag::Hash } else { Tag::SortedSet };
+    let Some(collection) = entry.collection(tag)?.filter(|it| it.count() <= count_max) else {
         return Ok(false);
     };
     let mut walk = Walk::new(call, &collection, kind)?;

@@ -327,7 +327,10 @@ fn encodings_are_those_that_redis_would_choose() {
     say_with(client, &["SADD", "more-numbers"], &numbers(513));
     say_with(client, &["SADD", "words"], &["1".into(), "x".into()]);
     say_with(client, &["HSET", "small"], &numbers(256));
-    say_with(client, &["HSET", "large"], &numbers(258));
+    say_with(client, &["HSET", "many"], &numbers(1024));
+    say_with(client, &["HSET", "large"], &numbers(1026));
+    say_with(client, &["ZADD", "few-scores"], &numbers(256));
+    say_with(client, &["ZADD", "scores"], &numbers(258));
     say_with(client, &["HSET", "long"], &["1".into(), long.clone()]);
     say_with(client, &["SET", "short"], &["x".repeat(44)]);
     say_with(client, &["SET", "raw"], &["x".repeat(45)]);
@@ -338,7 +341,10 @@ fn encodings_are_those_that_redis_would_choose() {
         ("more-numbers", "hashtable"),
         ("words", "hashtable"),
         ("small", "listpack"),
+        ("many", "listpack"),
         ("large", "hashtable"),
+        ("few-scores", "listpack"),
+        ("scores", "skiplist"),
         ("long", "hashtable"),
         ("short", "embstr"),
         ("raw", "raw"),
