@@ -114,32 +114,46 @@ struct SetOptions {
     only_existing: bool,
     answers_old: bool,
     keeps_expiry: bool,
+    /// 0 = never.
     expires_at_ms: u64,
 }
 
 fn set_options(call: &Call<'_>) -> Result<SetOptions> {
     let mut options = SetOptions::default();
+    let mut expiry = None;
     let mut index = 3;
     while index < call.arguments.len() {
         match call.argument(index).to_ascii_lowercase().as_slice() {
             b"nx" if !options.only_existing => options.only_new = true,
             b"xx" if !options.only_new => options.only_existing = true,
             b"get" => options.answers_old = true,
-            b"keepttl" if options.expires_at_ms == 0 => options.keeps_expiry = true,
-            word @ (b"ex" | b"px" | b"exat" | b"pxat")
-                if !options.keeps_expiry
-                    && options.expires_at_ms == 0
-                    && index + 1 < call.arguments.len() =>
-            {
-                let kind = Deadline::of_word(word).ok_or(Failure::SYNTAX)?;
-                index += 1;
-                options.expires_at_ms = deadline(call, index, kind)?;
-            }
+            b"keepttl" if expiry.is_none() => options.keeps_expiry = true,
+            word if !options.keeps_expiry => index = expiry_option(call, index, word, &mut expiry)?,
             _ => return Err(Failure::SYNTAX),
         }
         index += 1;
     }
+    if let Some((index, kind)) = expiry {
+        options.expires_at_ms = deadline(call, index, kind)?;
+    }
     Ok(options)
+}
+
+/// Takes the option `word` at `index`, which says when the key expires; where its number is. Of one word the last holds, and
+/// it is looked at once all options are known.
+fn expiry_option(
+    call: &Call<'_>,
+    index: usize,
+    word: &[u8],
+    expiry: &mut Option<(usize, Deadline)>,
+) -> Result<usize> {
+    let kind = Deadline::of_word(word).ok_or(Failure::SYNTAX)?;
+    let is_first = expiry.is_none_or(|(_, known)| known == kind);
+    if !is_first || index + 1 >= call.arguments.len() {
+        return Err(Failure::SYNTAX);
+    }
+    *expiry = Some((index + 1, kind));
+    Ok(index + 1)
 }
 
 /// `SET key value [NX | XX] [GET] [EX s | PX ms | EXAT s | PXAT ms | KEEPTTL]`
@@ -205,21 +219,30 @@ async fn get_del(call: &mut Call<'_>) -> Result<()> {
 
 /// `GETEX key [EX s | PX ms | EXAT s | PXAT ms | PERSIST]`
 async fn get_ex(call: &mut Call<'_>) -> Result<()> {
-    let word = call.argument(2).to_ascii_lowercase();
-    let expires_at_ms = match (call.arguments.len(), Deadline::of_word(&word)) {
-        (2, _) => None,
-        (3, _) if word == b"persist" => Some(0),
-        (4, Some(kind)) => Some(deadline(call, 3, kind)?),
-        _ => return Err(Failure::SYNTAX),
-    };
+    let (mut expiry, mut is_persistent) = (None, false);
+    let mut index = 2;
+    while index < call.arguments.len() {
+        match call.argument(index).to_ascii_lowercase().as_slice() {
+            b"persist" if expiry.is_none() => is_persistent = true,
+            word if !is_persistent => index = expiry_option(call, index, word, &mut expiry)?,
+            _ => return Err(Failure::SYNTAX),
+        }
+        index += 1;
+    }
     let entry = call.entry(1).await?;
-    reply_string(call, &entry).await?;
-    if let Some(expires_at_ms) = expires_at_ms.filter(|_| entry.exists()) {
-        match expires_at_ms != 0 && expires_at_ms <= call.transaction.now_ms() {
-            true => call.transaction.remove(&entry)?,
-            false => call.transaction.set_expiry(&entry, expires_at_ms)?,
+    let string = call.transaction.string(&entry).await?;
+    if string.is_some() {
+        // Refused only where there is something that could expire.
+        let expires_at_ms = expiry.map(|(index, kind)| deadline(call, index, kind)).transpose()?;
+        match expires_at_ms.or(is_persistent.then_some(0)) {
+            Some(at_ms) if at_ms != 0 && at_ms <= call.transaction.now_ms() => {
+                call.transaction.remove(&entry)?;
+            }
+            Some(at_ms) => call.transaction.set_expiry(&entry, at_ms)?,
+            None => {}
         }
     }
+    call.reply(|reply| reply.bulk_or_null(string.as_deref()));
     Ok(())
 }
 
