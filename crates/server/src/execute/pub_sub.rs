@@ -91,8 +91,8 @@ pub(super) async fn dispatch(call: &mut Call<'_>) -> Result<()> {
         SUNSUBSCRIBE => unsubscribe(call, Topic::Shard, b"sunsubscribe"),
         PUBLISH => publish(call, Topic::Channel),
         SPUBLISH => publish(call, Topic::Shard),
-        PUBSUB_CHANNELS => channels(call, Topic::Channel),
-        PUBSUB_SHARDCHANNELS => channels(call, Topic::Shard),
+        PUBSUB_CHANNELS => channels(call, Topic::Channel)?,
+        PUBSUB_SHARDCHANNELS => channels(call, Topic::Shard)?,
         PUBSUB_NUMSUB => counts(call, Topic::Channel),
         PUBSUB_SHARDNUMSUB => counts(call, Topic::Shard),
         PUBSUB_NUMPAT => {
@@ -156,12 +156,17 @@ fn publish(call: &mut Call<'_>, topic: Topic) {
     call.reply(|reply| reply.integer(count as i64));
 }
 
-fn channels(call: &mut Call<'_>, topic: Topic) {
+/// `PUBSUB CHANNELS [pattern]`, `PUBSUB SHARDCHANNELS [pattern]`
+fn channels(call: &mut Call<'_>, topic: Topic) -> Result<()> {
+    if call.arguments.len() > 3 {
+        return Err(call.unknown_form());
+    }
     let names = call.worker.shared.subscriptions.names(topic, call.arguments.get(2));
     call.reply(|reply| {
         reply.array(names.len());
         names.iter().for_each(|name| reply.bulk(name));
     });
+    Ok(())
 }
 
 fn counts(call: &mut Call<'_>, topic: Topic) {

@@ -62,9 +62,20 @@ impl ScanOptions {
     }
 }
 
-/// A cursor as clients send it.
+/// A cursor as clients send it: digits, perhaps with a sign; less than 0 counts down from 2^64, where no walk goes on.
+/// Nothing at all is 0.
 pub(super) fn cursor(text: &[u8]) -> Result<u64> {
-    std::str::from_utf8(text).ok().and_then(|text| text.parse().ok()).ok_or(Failure::CURSOR)
+    let (is_negative, digits) = match text {
+        b"" => return Ok(0),
+        [b'-', digits @ ..] => (true, digits),
+        [b'+', digits @ ..] => (false, digits),
+        digits => (false, digits),
+    };
+    let is_number = digits.iter().all(u8::is_ascii_digit);
+    let number =
+        std::str::from_utf8(digits).ok().filter(|_| is_number).and_then(|digits| digits.parse().ok());
+    let number: u64 = number.ok_or(Failure::CURSOR)?;
+    Ok(if is_negative { number.wrapping_neg() } else { number })
 }
 
 fn position(key: &UserKey<'_>) -> u64 {
@@ -186,9 +197,12 @@ mod tests {
     fn cursors_are_numbers() {
         assert_eq!(cursor(b"0"), Ok(0));
         assert_eq!(cursor(b"70364449210368"), Ok(16383 << 32));
-        assert_eq!(cursor(b"-1"), Err(Failure::CURSOR));
-        assert_eq!(cursor(b"a"), Err(Failure::CURSOR));
-        assert_eq!(cursor(b""), Err(Failure::CURSOR));
+        assert_eq!(cursor(b""), Ok(0));
+        assert_eq!(cursor(b"+01"), Ok(1));
+        assert_eq!(cursor(b"-1"), Ok(u64::MAX));
+        for text in [&b"a"[..], b"-", b"+", b"+-1", b"--1", b" 1", b"1 ", b"18446744073709551616"] {
+            assert_eq!(cursor(text), Err(Failure::CURSOR));
+        }
         let id = DatabaseId::FIRST;
         assert!(keys_from(id, 16383 << 32 | 0xFFFF_FFFF).is_some());
         assert!(keys_from(id, 16384 << 32).is_none(), "no such slot: the walk is over");

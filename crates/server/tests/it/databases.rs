@@ -32,6 +32,7 @@ fn databases_are_apart_and_change_places() {
         client.say(&format!("SELECT {database}"));
         assert_eq!(client.say("GET k"), bulk(value), "{database}");
     }
+    assert_eq!(client.call(&["SCAN", ""]), client.say("SCAN 0"), "nothing is no number, and the beginning");
     assert_eq!(client.say("FLUSHALL"), ok());
     let served = served.restart();
     let client = &mut served.connect();

@@ -151,6 +151,38 @@ fn commands_about_connections_are_answered_as_in_redis() {
 }
 
 #[test]
+fn what_is_not_there_is_answered_as_in_redis() {
+    compare(
+        "0: ACL GETUSER nobody
+         0: COMMAND INFO nosuch
+         0: COMMAND INFO nosuch config|nosuch nosuch2
+         0: HELLO 3
+         0: ACL GETUSER nobody
+         0: COMMAND INFO nosuch
+         0: HELLO 2
+         0: PUBSUB CHANNELS a b
+         0: PUBSUB SHARDCHANNELS a b
+         0: PUBSUB CHANNELS
+         0: PUBSUB NUMSUB
+         0: PUBSUB NUMPAT a
+         0: PUBSUB HELP x
+         0: SCAN -1
+         0: SCAN +0
+         0: SCAN 00
+         0: SCAN -
+         0: SCAN +
+         0: SCAN +-1
+         0: SCAN -1 COUNT x
+         0: SCAN -18446744073709551615
+         0: SCAN 18446744073709551615
+         0: SCAN 18446744073709551616
+         0: SCAN -99999999999999999999
+         0: SSCAN nokey -1
+         0: HSCAN nokey x",
+    );
+}
+
+#[test]
 fn users_are_answered_as_in_redis() {
     compare(
         "0: ACL WHOAMI
