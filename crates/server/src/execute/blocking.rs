@@ -4,6 +4,7 @@
 //! locks, and tries again when it is told that one has changed. Who has waited longest is told first, and tells the next
 //! when it is done.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
@@ -30,7 +31,7 @@ enum Tried {
 /// Runs a command that may wait.
 pub(super) async fn run(request: &Request<'_>, command: &'static Command, out: &mut Vec<u8>) -> Result<()> {
     let mut line =
-        Line { worker: request.worker, client: request.client, keys: Vec::new(), has_waited: false };
+        Line { worker: request.worker, client: request.client, keys: BTreeSet::new(), has_waited: false };
     request.client.is_unblocked.set(None);
     let mut until_ms = None;
     let mut is_last = false;
@@ -108,7 +109,7 @@ async fn attempt(
 struct Line<'a> {
     worker: &'a Rc<Worker>,
     client: &'a Rc<Client>,
-    keys: Vec<Vec<u8>>,
+    keys: BTreeSet<Vec<u8>>,
     /// The client was told to look, or that its time is over, at least once.
     has_waited: bool,
 }
@@ -121,9 +122,8 @@ impl Line<'_> {
     fn stand<'k>(&mut self, keys: impl Iterator<Item = &'k [u8]>) {
         let is_first = self.keys.is_empty();
         for key in keys {
-            if !self.keys.iter().any(|known| known == key) {
+            if self.keys.insert(key.to_vec()) {
                 self.worker.shared.observers.wait(key, self.waiter());
-                self.keys.push(key.to_vec());
             }
         }
         if is_first && !self.keys.is_empty() {

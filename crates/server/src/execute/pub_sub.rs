@@ -27,27 +27,44 @@ const UNSUBSCRIBE: CommandId = id_of("unsubscribe");
 /// What a client is subscribed to.
 #[derive(Debug, Default)]
 pub(crate) struct ClientSubscriptions {
-    topics: BTreeSet<(Topic, Vec<u8>)>,
+    channels: BTreeSet<Vec<u8>>,
+    patterns: BTreeSet<Vec<u8>>,
+    shards: BTreeSet<Vec<u8>>,
 }
 
 impl ClientSubscriptions {
-    /// Subscriptions that count together: those of sharded channels apart from the others.
-    fn count(&self, topic: Topic) -> usize {
-        self.topics.iter().filter(|(other, _)| (*other == Topic::Shard) == (topic == Topic::Shard)).count()
+    fn names(&self, topic: Topic) -> &BTreeSet<Vec<u8>> {
+        match topic {
+            Topic::Channel => &self.channels,
+            Topic::Pattern => &self.patterns,
+            Topic::Shard => &self.shards,
+        }
     }
 
-    fn names(&self, topic: Topic) -> Vec<Vec<u8>> {
-        self.topics.iter().filter(|(other, _)| *other == topic).map(|(_, name)| name.clone()).collect()
+    fn names_mut(&mut self, topic: Topic) -> &mut BTreeSet<Vec<u8>> {
+        match topic {
+            Topic::Channel => &mut self.channels,
+            Topic::Pattern => &mut self.patterns,
+            Topic::Shard => &mut self.shards,
+        }
+    }
+
+    /// Subscriptions that count together: those of sharded channels apart from the others.
+    fn count(&self, topic: Topic) -> usize {
+        match topic {
+            Topic::Channel | Topic::Pattern => self.channels.len() + self.patterns.len(),
+            Topic::Shard => self.shards.len(),
+        }
     }
 
     /// How many of a kind.
     pub(crate) fn count_of(&self, topic: Topic) -> usize {
-        self.topics.iter().filter(|(other, _)| *other == topic).count()
+        self.names(topic).len()
     }
 
     /// Whether there are none.
     pub(crate) fn is_empty(&self) -> bool {
-        self.topics.is_empty()
+        self.channels.is_empty() && self.patterns.is_empty() && self.shards.is_empty()
     }
 }
 
@@ -55,8 +72,10 @@ impl ClientSubscriptions {
 pub(crate) fn unsubscribe_all(worker: &Worker, client: &Client) {
     let subscriptions = std::mem::take(&mut *client.subscriptions.borrow_mut());
     let address = worker.address_of(client);
-    for (topic, name) in &subscriptions.topics {
-        worker.shared.subscriptions.remove(*topic, name, address);
+    for topic in [Topic::Channel, Topic::Pattern, Topic::Shard] {
+        for name in subscriptions.names(topic) {
+            worker.shared.subscriptions.remove(topic, name, address);
+        }
     }
 }
 
@@ -110,7 +129,7 @@ fn subscribe(call: &mut Call<'_>, topic: Topic, word: &[u8]) {
     let client = Rc::clone(call.client);
     for name in call.arguments.from(1).iter() {
         let mut subscriptions = client.subscriptions.borrow_mut();
-        if subscriptions.topics.insert((topic, name.to_vec())) {
+        if subscriptions.names_mut(topic).insert(name.to_vec()) {
             call.worker.shared.subscriptions.add(topic, name, call.worker.address_of(&client));
         }
         let count = subscriptions.count(topic);
@@ -123,7 +142,7 @@ fn unsubscribe(call: &mut Call<'_>, topic: Topic, word: &[u8]) {
     let client = Rc::clone(call.client);
     let mut names: Vec<Vec<u8>> = call.arguments.from(1).iter().map(<[u8]>::to_vec).collect();
     if names.is_empty() {
-        names = client.subscriptions.borrow().names(topic);
+        names = client.subscriptions.borrow().names(topic).iter().cloned().collect();
         if names.is_empty() {
             let count = client.subscriptions.borrow().count(topic);
             return tell(call, word, None, count);
@@ -131,7 +150,7 @@ fn unsubscribe(call: &mut Call<'_>, topic: Topic, word: &[u8]) {
     }
     for name in names {
         let mut subscriptions = client.subscriptions.borrow_mut();
-        if subscriptions.topics.remove(&(topic, name.clone())) {
+        if subscriptions.names_mut(topic).remove(&name) {
             call.worker.shared.subscriptions.remove(topic, &name, call.worker.address_of(&client));
         }
         let count = subscriptions.count(topic);

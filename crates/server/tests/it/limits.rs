@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use firn_protocol::resp::Value;
 use firn_server::{Password, ServeSettings};
 
-use super::client::{Client, Served, error, ok};
+use super::client::{Client, Served, error, ok, request};
 
 #[test]
 fn a_subscriber_that_does_not_read_is_cut_off() {
@@ -120,4 +120,26 @@ fn protected_mode_lets_only_this_machine_in() {
         assert!(matches!(client.say("AUTH pw"), Value::Simple(_) | Value::Error(_)));
         assert_eq!(client.say("PING"), Value::Simple("PONG".into()));
     }
+}
+
+/// What takes longer with each name that is there already would never end.
+#[test]
+fn very_many_names_are_taken_at_once() {
+    const COUNT: usize = 200_000;
+    let served = Served::start(1);
+    let names = |first: &str, last: &str| {
+        let names = (0..COUNT).map(|number| format!("name-{number}"));
+        std::iter::once(first.to_owned()).chain(names).chain((!last.is_empty()).then(|| last.to_owned()))
+    };
+    let mut client = served.connect();
+    assert_eq!(client.call(&names("BLPOP", "0.01").collect::<Vec<_>>()), Value::Null);
+    client.stream.write_all(&request(&names("SUBSCRIBE", "").collect::<Vec<_>>())).expect("it is sent");
+    let (mut replies, end) = (Vec::new(), format!(":{COUNT}\r\n"));
+    while !replies.ends_with(end.as_bytes()) {
+        let mut piece = [0; 64 << 10];
+        let bytes = client.stream.read(&mut piece).expect("more comes");
+        assert!(bytes > 0, "it is closed");
+        replies.extend_from_slice(&piece[..bytes]);
+    }
+    assert_eq!(served.connect().say("PUBLISH name-7 x"), Value::Integer(1));
 }
