@@ -356,3 +356,41 @@ fn encodings_are_those_that_redis_would_choose() {
         assert_eq!(client.say(&format!("OBJECT IDLETIME {key}")), Value::Integer(0));
     }
 }
+
+#[test]
+fn very_many_sets_are_combined() {
+    let served = Served::start(1);
+    let client = &mut served.connect();
+    // Each has `all`, one of its own, and one that it shares with the next.
+    let names: Vec<String> = (0..600).map(|number| format!("set-{number}")).collect();
+    for (number, name) in names.iter().enumerate() {
+        let members = ["all".to_owned(), format!("own-{number}"), format!("pair-{}", number / 2)];
+        say_with(client, &["SADD", name], &members);
+    }
+    let sorted = |reply: Value| {
+        let Value::Array(values) = reply else { panic!("{reply:?}") };
+        let mut found: Vec<String> = values.into_iter().map(word).collect();
+        found.sort();
+        found
+    };
+    let mut union: Vec<String> = (0..600).map(|number| format!("own-{number}")).collect();
+    union.extend((0..300).map(|number| format!("pair-{number}")));
+    union.push("all".into());
+    union.sort();
+    assert_eq!(sorted(say_with(client, &["SUNION"], &names)), union);
+    assert_eq!(say_with(client, &["SUNIONSTORE", "to"], &names), Value::Integer(901));
+    assert_eq!(sorted(client.say("SMEMBERS to")), union);
+    assert_eq!(sorted(say_with(client, &["SINTER"], &names)), ["all"]);
+    assert_eq!(sorted(say_with(client, &["SDIFF"], &names)), ["own-0"]);
+    // The same set again and again is one set.
+    let again = |first: &[&str], name: &str| {
+        let mut words: Vec<String> = first.iter().map(ToString::to_string).collect();
+        words.extend(std::iter::repeat_n(name.to_owned(), 300_000));
+        words
+    };
+    assert_eq!(sorted(client.call(&again(&["SUNION"], "set-0"))), ["all", "own-0", "pair-0"]);
+    assert_eq!(sorted(client.call(&again(&["SINTER", "set-1"], "set-0"))), ["all", "pair-0"]);
+    assert_eq!(sorted(client.call(&again(&["SDIFF", "set-0"], "set-1"))), ["own-0"]);
+    assert!(sorted(client.call(&again(&["SDIFF", "set-0"], "set-0"))).is_empty());
+    assert_eq!(client.call(&again(&["SINTERCARD", "300000"], "set-0")), Value::Integer(3));
+}

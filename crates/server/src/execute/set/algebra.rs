@@ -29,10 +29,20 @@ pub(super) async fn dispatch(call: &mut Call<'_>) -> Result<()> {
     }
 }
 
-/// The sets at `count` keys from the word `first` on, all of which are checked to be sets.
-async fn sets(call: &mut Call<'_>, first: usize, count: usize) -> Result<Vec<Option<Collection>>> {
+/// The sets at `count` keys from the word `first` on, all of which are checked to be sets: each once, but for the first of a
+/// difference, which may be among the others too.
+async fn sets(
+    call: &mut Call<'_>,
+    operation: Operation,
+    first: usize,
+    count: usize,
+) -> Result<Vec<Option<Collection>>> {
     let mut keys = call.keys_from(first)?;
     keys.truncate(count);
+    let mut others = keys.split_off(usize::from(operation == Operation::Difference).min(keys.len()));
+    others.sort_unstable_by(|a, b| a.bytes().cmp(b.bytes()));
+    others.dedup();
+    keys.append(&mut others);
     let entries = call.transaction.entries(keys).await?;
     entries.iter().map(|entry| entry.collection(Tag::Set)).collect()
 }
@@ -41,7 +51,7 @@ async fn sets(call: &mut Call<'_>, first: usize, count: usize) -> Result<Vec<Opt
 ///
 /// A reply begins with its length. One that is too long to keep is found twice: to be counted, and to be sent as it is found.
 async fn answer(call: &mut Call<'_>, operation: Operation) -> Result<()> {
-    let sets = sets(call, 1, usize::MAX).await?;
+    let sets = sets(call, operation, 1, usize::MAX).await?;
     let mut found = Combined::open(call, operation, &sets).await?;
     let mark = call.reply(|reply| reply.mark());
     let mut count = 0;
@@ -70,7 +80,7 @@ async fn answer(call: &mut Call<'_>, operation: Operation) -> Result<()> {
 ///
 /// What is stored is in memory until it is written, since all of it is written at once.
 async fn store(call: &mut Call<'_>, operation: Operation) -> Result<()> {
-    let sets = sets(call, 2, usize::MAX).await?;
+    let sets = sets(call, operation, 2, usize::MAX).await?;
     let mut found = Combined::open(call, operation, &sets).await?;
     let mut stored = Vec::new();
     while let Some(member) = found.next(call).await? {
@@ -108,7 +118,7 @@ async fn count(call: &mut Call<'_>) -> Result<()> {
         let number = number::parse_integer(call.argument(index + 1));
         limit = number.filter(|limit| *limit >= 0).ok_or(Failure::new("ERR LIMIT can't be negative"))?;
     }
-    let sets = sets(call, 2, key_count).await?;
+    let sets = sets(call, Operation::Intersection, 2, key_count).await?;
     let mut found = Combined::open(call, Operation::Intersection, &sets).await?;
     let mut count = 0;
     while (limit == 0 || count < limit) && found.next(call).await?.is_some() {

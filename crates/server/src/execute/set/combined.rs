@@ -4,10 +4,10 @@
 //! the first, some members at a time; each of the other sets then says which of these it has: one that is much larger is
 //! asked for them, any other is walked beside.
 //!
-//! No set is in memory, and neither is what they make.
+//! No set is in memory, and neither is what they make, but for the union of more sets than are walked at once.
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::{BTreeSet, BinaryHeap, VecDeque, btree_set};
 
 use super::super::call::Call;
 use super::has;
@@ -29,12 +29,17 @@ const CHUNK_COUNT: usize = 128;
 /// A set of so many times as many members is not walked to find some.
 const LOOKUP_RATIO: u64 = 8;
 
+/// Sets that are walked beside each other: each holds a place in the engine.
+const WALKED_MAX: usize = 256;
+
 /// Members of the result, in their order.
 pub(super) enum Combined {
     /// There are none.
     Empty,
     /// All of every set; the next one of each with the set's number.
     Union { sets: Vec<Ordered>, next: BinaryHeap<Reverse<(Place, usize)>>, last: Option<Place> },
+    /// What was found already.
+    Found(btree_set::IntoIter<Place>),
     /// Those of one set that pass all others.
     Filtered { base: Box<Ordered>, others: Vec<Other>, chunk: VecDeque<Place> },
 }
@@ -59,6 +64,7 @@ impl Combined {
         sets: &[Option<Collection>],
     ) -> Result<Self> {
         match operation {
+            Operation::Union if sets.len() > WALKED_MAX => Self::many(call, sets.iter().flatten()).await,
             Operation::Union => Self::union(call, sets.iter().flatten()).await,
             Operation::Intersection => {
                 let known: Vec<&Collection> = sets.iter().flatten().collect();
@@ -84,6 +90,18 @@ impl Combined {
         Ok(Combined::Union { sets, next, last: None })
     }
 
+    /// The union of many sets, one after the other.
+    async fn many(call: &mut Call<'_>, known: impl Iterator<Item = &Collection>) -> Result<Self> {
+        let mut found = BTreeSet::new();
+        for set in known {
+            let mut set = Ordered::open(call, set).await?;
+            while let Some(place) = set.take().await? {
+                found.insert(place);
+            }
+        }
+        Ok(Combined::Found(found.into_iter()))
+    }
+
     /// The first set and the others, in any order if `passes_known`.
     async fn filtered(call: &mut Call<'_>, mut sets: Vec<&Collection>, passes_known: bool) -> Result<Self> {
         if passes_known {
@@ -92,8 +110,8 @@ impl Combined {
         let Some((base, rest)) = sets.split_first() else { return Ok(Combined::Empty) };
         let mut others = Vec::new();
         for set in rest {
-            let is_large = set.count() / LOOKUP_RATIO > base.count();
-            let set = match is_large {
+            let is_asked = others.len() >= WALKED_MAX || set.count() / LOOKUP_RATIO > base.count();
+            let set = match is_asked {
                 true => Source::Asked((*set).clone()),
                 false => Source::Walked(Box::new(Ordered::open(call, set).await?)),
             };
@@ -107,6 +125,7 @@ impl Combined {
     pub(super) async fn next(&mut self, call: &mut Call<'_>) -> Result<Option<Vec<u8>>> {
         match self {
             Combined::Empty => Ok(None),
+            Combined::Found(places) => Ok(places.next().map(|place| place.member)),
             Combined::Union { sets, next, last } => {
                 while let Some(Reverse((place, number))) = next.pop() {
                     next.extend(sets[number].take().await?.map(|place| Reverse((place, number))));
