@@ -41,6 +41,12 @@ impl Attempts {
         Self { names: None, is_all: false, is_in_place: false }
     }
 
+    /// The first attempt will be the last: under all locks, and nothing in it is suspended.
+    pub(super) fn only_one(&mut self) {
+        self.is_all = true;
+        self.is_in_place = true;
+    }
+
     /// Takes the locks.
     pub(super) async fn begin(&mut self, worker: &Rc<Worker>) -> Result<Attempt> {
         if self.is_in_place {

@@ -5,12 +5,13 @@
 
 use std::rc::Rc;
 
-use firn_protocol::command::{Command, CommandId, id_of};
+use firn_protocol::command::{Command, CommandId, Flag, id_of};
 use firn_protocol::resp::{OwnedArguments, Reply};
 
 use super::alone::{LockNames, database_index};
 use super::attempt::Attempts;
 use super::call::{Call, Origin};
+use super::script::is_script;
 use super::{Request, account, dispatch as dispatch_command};
 use crate::access::permit_queued;
 use crate::client::{Client, Queue, Watch};
@@ -24,8 +25,10 @@ const DISCARD: CommandId = id_of("discard");
 const WATCH: CommandId = id_of("watch");
 const UNWATCH: CommandId = id_of("unwatch");
 const QUIT: CommandId = id_of("quit");
+const PUBLISH: CommandId = id_of("publish");
 const RESET: CommandId = id_of("reset");
 const SELECT: CommandId = id_of("select");
+const SPUBLISH: CommandId = id_of("spublish");
 
 /// Whether a command waits for EXEC once MULTI was said.
 pub(super) fn is_queued(command: &'static Command) -> bool {
@@ -53,7 +56,6 @@ pub(super) fn deny(request: &Request<'_>, command: &'static Command, failure: &F
 
 /// Keeps a request for EXEC.
 pub(super) fn queue(request: &Request<'_>, command: &'static Command) {
-    use firn_protocol::command::Flag;
     if command.flags.has(Flag::NoMulti) {
         refuse(request.client);
         return request.client.reply(|reply| reply.error("ERR Command not allowed inside a transaction"));
@@ -139,6 +141,9 @@ pub(super) async fn exec(request: &Request<'_>, out: &mut Vec<u8>) -> Result<()>
 async fn exec_watching(request: &Request<'_>, queue: &Queue, out: &mut Vec<u8>) -> Result<()> {
     let client = request.client;
     let mut attempts = Attempts::naming(lock_names(request, queue)?);
+    if must_run_once(queue) {
+        attempts.only_one();
+    }
     let (protocol, database) = (client.protocol.get(), client.database.get());
     loop {
         let mut attempt = attempts.begin(request.worker).await?;
@@ -157,6 +162,16 @@ async fn exec_watching(request: &Request<'_>, queue: &Queue, out: &mut Vec<u8>) 
         out.clear();
         client.database.set(database);
     }
+}
+
+/// Whether doing it again would show: a script may ask for that, and there are commands that do something beside the transaction.
+fn must_run_once(queue: &Queue) -> bool {
+    let goes_beyond = |command: &'static Command| {
+        let is_in_transaction = command.flags.has(Flag::Write) || command.flags.has(Flag::ReadOnly);
+        !is_in_transaction && !is_script(command) && !matches!(command.id(), SELECT | PUBLISH | SPUBLISH)
+    };
+    let mut commands = queue.requests.iter().map(|(command, _)| *command);
+    commands.clone().any(is_script) && commands.any(goes_beyond)
 }
 
 async fn run_queued(request: &Request<'_>, queue: &Queue, transaction: &mut Transaction, out: &mut Vec<u8>) {

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use firn_protocol::resp::Value;
 
-use super::client::{Client, Served, bulk, error, request};
+use super::client::{Client, Served, bulk, error, ok, request};
 
 fn numbers(reply: Value) -> Vec<i64> {
     let Value::Array(values) = reply else { panic!("{reply:?}") };
@@ -210,4 +210,29 @@ fn nothing_stays_from_script_to_script() {
                   tostring(('').leak), type(redis.call), tostring(rawget(_G, 'os')), tostring(rawget(_G, 'debug'))}";
     let expected = ["nil", "nil", "nil", "nil", "function", "nil", "nil"];
     assert_eq!(eval(client, script), Value::Array(expected.map(bulk).to_vec()));
+}
+
+/// A script that touches what it has not named has its transaction begin again, which nobody may see.
+#[test]
+fn what_goes_beyond_a_transaction_is_done_once() {
+    let served = Served::start(2);
+    let client = &mut served.connect();
+    let unnamed = ["EVAL", "return redis.call('INCR', 'unnamed')", "0"];
+    for number in 1..=20 {
+        assert_eq!(client.say("ACL SETUSER bob on"), ok());
+        client.say("MULTI");
+        client.say("ACL DELUSER bob");
+        client.call(&unnamed);
+        client.say("ACL DELUSER bob");
+        let expected = vec![Value::Integer(1), Value::Integer(number), Value::Integer(0)];
+        assert_eq!(client.say("EXEC"), Value::Array(expected));
+    }
+    // Whoever gives up a right at the end had it until then.
+    assert_eq!(client.say("ACL SETUSER alice on nopass +@all ~*"), ok());
+    let mut alice = served.connect();
+    alice.say("AUTH alice x");
+    alice.say("MULTI");
+    alice.call(&unnamed);
+    alice.say("ACL SETUSER alice -eval");
+    assert_eq!(alice.say("EXEC"), Value::Array(vec![Value::Integer(21), ok()]));
 }
