@@ -183,6 +183,8 @@ fn many_at_once_change_users_without_losing_any() {
 fn a_password_and_other_rules_do_not_undo_each_other() {
     let served = Served::start(2);
     let (mut setting, mut naming) = (served.connect(), served.connect());
+    // Served before there is a password.
+    assert_eq!(setting.say("PING"), naming.say("PING"));
     std::thread::scope(|scope| {
         scope.spawn(|| {
             for number in 0..200 {
