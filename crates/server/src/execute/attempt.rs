@@ -41,10 +41,9 @@ impl Attempts {
         Self { names: None, is_all: false, is_in_place: false }
     }
 
-    /// The first attempt will be the last: under all locks, and nothing in it is suspended.
-    pub(super) fn only_one(&mut self) {
+    /// Begins with all locks, so that nothing is touched that is not locked.
+    pub(super) fn lock_all(&mut self) {
         self.is_all = true;
-        self.is_in_place = true;
     }
 
     /// Takes the locks.

@@ -141,8 +141,8 @@ pub(super) async fn exec(request: &Request<'_>, out: &mut Vec<u8>) -> Result<()>
 async fn exec_watching(request: &Request<'_>, queue: &Queue, out: &mut Vec<u8>) -> Result<()> {
     let client = request.client;
     let mut attempts = Attempts::naming(lock_names(request, queue)?);
-    if must_run_once(queue) {
-        attempts.only_one();
+    if shows_attempts(queue) {
+        attempts.lock_all();
     }
     let (protocol, database) = (client.protocol.get(), client.database.get());
     loop {
@@ -164,8 +164,8 @@ async fn exec_watching(request: &Request<'_>, queue: &Queue, out: &mut Vec<u8>) 
     }
 }
 
-/// Whether doing it again would show: a script may ask for that, and there are commands that do something beside the transaction.
-fn must_run_once(queue: &Queue) -> bool {
+/// Whether doing it again would show: a script may demand that, and there are commands that do something beside the transaction.
+fn shows_attempts(queue: &Queue) -> bool {
     let goes_beyond = |command: &'static Command| {
         let is_in_transaction = command.flags.has(Flag::Write) || command.flags.has(Flag::ReadOnly);
         !is_in_transaction && !is_script(command) && !matches!(command.id(), SELECT | PUBLISH | SPUBLISH)
