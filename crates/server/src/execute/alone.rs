@@ -7,7 +7,7 @@ use firn_format::datatype::CatalogKind;
 use firn_protocol::command::{self, Command, CommandId, Flag, id_of};
 use firn_protocol::resp::Arguments;
 
-use super::call::{Call, Origin};
+use super::call::Call;
 use super::{Request, access, blocking, dispatch, generic, script, transactions};
 use crate::failure::{Failure, Result};
 use crate::store::{DATABASE_COUNT, Databases, Keyspaces};
@@ -55,20 +55,8 @@ async fn once(request: &Request<'_>, command: &'static Command, out: &mut Vec<u8
         true => Transaction::locked(request.worker, names.databases()),
         false => Transaction::reading(request.worker),
     };
-    let mut call = Call {
-        worker: request.worker,
-        client: request.client,
-        arguments: request.arguments,
-        command,
-        transaction: &mut transaction,
-        out,
-        protocol: request.client.protocol.get(),
-        origin: Origin::Client,
-        wait: None,
-        has_waited: false,
-        leaves_some: false,
-        is_spilled: false,
-    };
+    let mut call =
+        Call::new(request.worker, request.client, command, request.arguments, &mut transaction, out);
     let done = dispatch(&mut call).await;
     let is_spilled = call.is_spilled;
     match done {

@@ -71,20 +71,10 @@ async fn attempt(
     names.add_keys(request.client.database.get(), command, request.arguments)?;
     let _locks = names.lock(request.worker).await?;
     let mut transaction = Transaction::locked(request.worker, names.databases());
-    let mut call = Call {
-        worker: request.worker,
-        client: request.client,
-        arguments: request.arguments,
-        command,
-        transaction: &mut transaction,
-        out,
-        protocol: request.client.protocol.get(),
-        origin: if is_last { Origin::Unit } else { Origin::Client },
-        wait: None,
-        has_waited: line.has_waited,
-        leaves_some: false,
-        is_spilled: false,
-    };
+    let mut call =
+        Call::new(request.worker, request.client, command, request.arguments, &mut transaction, out);
+    call.origin = if is_last { Origin::Unit } else { Origin::Client };
+    call.has_waited = line.has_waited;
     dispatch(&mut call).await?;
     match call.wait.take() {
         None => {

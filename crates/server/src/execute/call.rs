@@ -55,6 +55,31 @@ pub(crate) struct Wait {
 }
 
 impl<'a> Call<'a> {
+    /// A client's own, which has not waited.
+    pub(crate) fn new(
+        worker: &'a Rc<Worker>,
+        client: &'a Rc<Client>,
+        command: &'static Command,
+        arguments: Arguments<'a>,
+        transaction: &'a mut Transaction,
+        out: &'a mut Vec<u8>,
+    ) -> Self {
+        Self {
+            worker,
+            client,
+            arguments,
+            command,
+            transaction,
+            out,
+            protocol: client.protocol.get(),
+            origin: Origin::Client,
+            wait: None,
+            has_waited: false,
+            leaves_some: false,
+            is_spilled: false,
+        }
+    }
+
     /// The argument at `index`, empty if there is none: arity was checked.
     #[inline]
     pub(crate) fn argument(&self, index: usize) -> &'a [u8] {

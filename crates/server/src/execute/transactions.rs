@@ -180,20 +180,8 @@ async fn run_queued(request: &Request<'_>, queue: &Queue, transaction: &mut Tran
     let mut since_ns = request.worker.monotonic_ns();
     for (command, arguments) in &queue.requests {
         let start = out.len();
-        let mut call = Call {
-            worker: request.worker,
-            client,
-            arguments: arguments.get(),
-            command,
-            transaction,
-            out,
-            protocol: client.protocol.get(),
-            origin: Origin::Unit,
-            wait: None,
-            has_waited: false,
-            leaves_some: false,
-            is_spilled: false,
-        };
+        let mut call = Call::new(request.worker, client, command, arguments.get(), transaction, out);
+        call.origin = Origin::Unit;
         let failure = match permit_queued(request.worker, client, command, arguments.get()) {
             Ok(()) => dispatch_command(&mut call).await.err(),
             Err(failure) => Some(failure),

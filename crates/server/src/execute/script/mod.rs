@@ -31,7 +31,7 @@ use firn_protocol::resp::{Arguments, Reply};
 use super::Request;
 use super::alone::LockNames;
 use super::attempt::Attempts;
-use super::call::{Call, Origin};
+use super::call::Call;
 use crate::failure::{Failure, Result};
 use crate::transaction::Transaction;
 use crate::worker::Worker;
@@ -72,20 +72,8 @@ pub(super) async fn run(request: &Request<'_>, command: &'static Command, out: &
     };
     loop {
         let mut attempt = attempts.begin(request.worker).await?;
-        let mut call = Call {
-            worker: request.worker,
-            client,
-            arguments: request.arguments,
-            command,
-            transaction: &mut attempt.transaction,
-            out,
-            protocol: client.protocol.get(),
-            origin: Origin::Client,
-            wait: None,
-            has_waited: false,
-            leaves_some: false,
-            is_spilled: false,
-        };
+        let mut call =
+            Call::new(request.worker, client, command, request.arguments, &mut attempt.transaction, out);
         let done = evaluate(&mut call, &source).await;
         if attempts.is_again(&attempt.coverage)? {
             out.clear();

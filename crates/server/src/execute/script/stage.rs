@@ -289,20 +289,10 @@ async fn perform(
     protocol: Protocol,
 ) -> Performed {
     let mut out = Vec::new();
-    let mut call = Call {
-        worker: &actor.worker,
-        client: &actor.client,
-        arguments: arguments.get(),
-        command,
-        transaction: &mut actor.transaction,
-        out: &mut out,
-        protocol,
-        origin: Origin::Unit,
-        wait: None,
-        has_waited: false,
-        leaves_some: false,
-        is_spilled: false,
-    };
+    let mut call =
+        Call::new(&actor.worker, &actor.client, command, arguments.get(), &mut actor.transaction, &mut out);
+    call.protocol = protocol;
+    call.origin = Origin::Unit;
     let done = dispatch(&mut call).await;
     let reply = match (done, resp::decode(&out)) {
         (Err(failure), _) => Err(failure),
