@@ -3,6 +3,7 @@
 mod description;
 
 use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use firn_protocol::command::Command;
@@ -59,6 +60,8 @@ pub(crate) struct Client {
     pub(crate) is_unblocked: Cell<Option<Unblock>>,
     /// The connection ends once its output is sent.
     pub(crate) is_closing: Cell<bool>,
+    /// It is sent nothing more: what would come first is lost.
+    pub(crate) is_cut_off: Cell<bool>,
 }
 
 /// Which replies a client does not want.
@@ -107,8 +110,27 @@ pub(crate) struct Queue {
 #[derive(Debug, Default)]
 pub(crate) struct Watch {
     pub(crate) flag: Arc<WatchFlag>,
+    /// The engine's keys, and when what stood there expires, in milliseconds since the Unix epoch; 0 = never.
+    keys: HashMap<Vec<u8>, u64>,
+}
+
+impl Watch {
+    /// Watches the engine's key `key`, unless it is watched already.
+    pub(crate) fn add(&mut self, key: &[u8], expires_at_ms: u64) {
+        if !self.keys.contains_key(key) {
+            self.keys.insert(key.to_vec(), expires_at_ms);
+        }
+    }
+
     /// The engine's keys.
-    pub(crate) keys: Vec<Vec<u8>>,
+    pub(crate) fn keys(&self) -> impl Iterator<Item = &Vec<u8>> {
+        self.keys.keys()
+    }
+
+    /// Whether a key has changed or expired since it was watched.
+    pub(crate) fn is_over(&self, now_ms: u64) -> bool {
+        self.flag.is_raised() || self.keys.values().any(|expires_at_ms| (1..=now_ms).contains(expires_at_ms))
+    }
 }
 
 impl Client {
@@ -135,6 +157,7 @@ impl Client {
             is_told_to_look: Cell::new(false),
             is_unblocked: Cell::new(None),
             is_closing: Cell::new(false),
+            is_cut_off: Cell::new(false),
         }
     }
 
@@ -169,7 +192,15 @@ impl Client {
     /// Whether what is answered now is kept from it.
     #[inline]
     pub(crate) fn is_silent(&self) -> bool {
-        matches!(self.silence.get(), Silence::All | Silence::This)
+        matches!(self.silence.get(), Silence::All | Silence::This) || self.is_cut_off.get()
+    }
+
+    /// The connection ends, and what it was not sent is lost: a later reply would be taken for the one before it.
+    pub(crate) fn cut_off(&self) {
+        self.is_cut_off.set(true);
+        self.is_closing.set(true);
+        self.output.borrow_mut().clear();
+        self.held.borrow_mut().clear();
     }
 
     /// A request is answered: silence for one request goes on to the next, or ends.
@@ -183,6 +214,9 @@ impl Client {
 
     /// Appends a message that answers no request: at once, or once the reply that is being sent is whole.
     pub(crate) fn append_message(&self, write: impl FnOnce(Protocol, &mut Vec<u8>)) {
+        if self.is_cut_off.get() {
+            return;
+        }
         let place = if self.is_replying.get() { &self.held } else { &self.output };
         write(self.protocol.get(), &mut place.borrow_mut());
     }
@@ -192,5 +226,22 @@ impl Client {
         if self.is_replying.replace(false) {
             self.output.borrow_mut().append(&mut self.held.borrow_mut());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_is_watched_once_as_it_was_first() {
+        let mut watch = Watch::default();
+        for expires_at_ms in [50, 0, 70] {
+            watch.add(b"k", expires_at_ms);
+            watch.add(b"m", 0);
+        }
+        assert_eq!(watch.keys().count(), 2);
+        assert!(!watch.is_over(49));
+        assert!(watch.is_over(50));
     }
 }

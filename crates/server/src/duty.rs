@@ -29,6 +29,15 @@ const PAUSE_AFTER_FAILURE_MS: u64 = 5_000;
 /// Expired collections that one round removes.
 const EXPIRED_PER_ROUND: usize = 128;
 
+/// Purges that one round does, unless they have many parts.
+const PURGES_PER_ROUND: usize = 64;
+
+/// Parts after which a round does no further purge.
+const PARTS_PER_ROUND: usize = 1024;
+
+/// Purges that are read at once where some are in the keyspace only.
+const PURGES_PER_READ: usize = 10_000;
+
 /// Parts above which a collection is deleted as a range. One by one is better for few: ranges cost reads until
 /// compaction is through with them.
 const PARTS_ONE_BY_ONE_MAX: u64 = 512;
@@ -38,7 +47,13 @@ const STRAGGLERS_MS: u64 = 60_000;
 
 /// Runs until the worker ends.
 pub(crate) async fn run(worker: Rc<Worker>) {
-    let mut duty = Duty { worker: Rc::clone(&worker), expired_through_ms: 0, purging: HashMap::new() };
+    let mut duty = Duty {
+        worker: Rc::clone(&worker),
+        expired_through_ms: 0,
+        expire_due_ms: 0,
+        read_from: None,
+        purging: HashMap::new(),
+    };
     loop {
         let pause_ms = match duty.round().await {
             Ok(true) => 0,
@@ -56,6 +71,11 @@ struct Duty {
     worker: Rc<Worker>,
     /// Up to when everything that was due has gone, in milliseconds since the Unix epoch.
     expired_through_ms: u64,
+    /// When it is looked for what has expired, by the clock that never goes back.
+    expire_due_ms: u64,
+    /// Where in the keyspace purges are read next, while they are; `None` = they are all in the queue, or it says that they
+    /// are not.
+    read_from: Option<Vec<u8>>,
     /// Flushed databases whose records were deleted, and when: stragglers may have written since.
     purging: HashMap<DatabaseId, u64>,
 }
@@ -63,8 +83,11 @@ struct Duty {
 impl Duty {
     /// Does some of what there is to do; whether there is more.
     async fn round(&mut self) -> Result<bool> {
-        let is_more = self.expire().await?;
-        Ok(self.purge().await? || is_more)
+        let now_ms = self.worker.monotonic_ms();
+        if now_ms >= self.expire_due_ms && !self.expire().await? {
+            self.expire_due_ms = now_ms + PAUSE_MS;
+        }
+        Ok(self.purge().await? || self.worker.monotonic_ms() >= self.expire_due_ms)
     }
 
     /// Removes collections that have expired. What went before is passed over, but for the last minute's: whoever said
@@ -114,42 +137,59 @@ impl Duty {
         transaction.commit().await
     }
 
-    /// Deletes the parts of what was deleted.
+    /// Deletes the parts of what was deleted; whether there is more.
     async fn purge(&mut self) -> Result<bool> {
         let worker = Rc::clone(&self.worker);
         let queue = &worker.shared.purges;
-        if queue.take_incomplete()
-            && let Err(failure) = self.read_purges().await
-        {
-            queue.set_incomplete();
-            return Err(failure);
+        if queue.is_empty() {
+            self.read_purges().await?;
         }
-        let Some(record) = queue.pop() else { return self.purge_databases().await };
-        let purged = self.purge_one(&record).await;
-        if purged.is_err() {
-            queue.push(record);
+        let mut part_count = 0;
+        for done in 0..PURGES_PER_ROUND {
+            let Some(record) = queue.pop() else {
+                return if done == 0 { self.purge_databases().await } else { Ok(true) };
+            };
+            match self.purge_one(&record).await {
+                Ok(parts) => part_count += parts,
+                Err(failure) => {
+                    queue.push(record);
+                    return Err(failure);
+                }
+            }
+            if part_count > PARTS_PER_ROUND {
+                break;
+            }
         }
-        purged.map(|()| true)
+        Ok(true)
     }
 
-    /// Puts what the keyspace holds into the queue, what is there already too: purging twice does no harm.
-    async fn read_purges(&self) -> Result<()> {
-        let keyspaces = self.worker.shared.store.keyspaces;
-        for record in self.some(keyspaces.purges, &[], &[u8::MAX; 5], usize::MAX).await? {
-            self.worker.shared.purges.push(record);
+    /// Puts into the empty queue what the keyspace holds, as far as some of it was not there. Each is read once, though those
+    /// of databases stay in the keyspace for long; purging twice does no harm.
+    async fn read_purges(&mut self) -> Result<()> {
+        let worker = Rc::clone(&self.worker);
+        let queue = &worker.shared.purges;
+        if self.read_from.is_none() && queue.take_incomplete() {
+            self.read_from = Some(Vec::new());
         }
+        let Some(from) = &self.read_from else { return Ok(()) };
+        let keyspace = worker.shared.store.keyspaces.purges;
+        let records = self.some(keyspace, from, &[u8::MAX; 5], PURGES_PER_READ).await?;
+        let last = records.last().filter(|_| records.len() == PURGES_PER_READ);
+        self.read_from = last.map(|(key, _)| [&key[..], &[0]].concat());
+        records.into_iter().for_each(|record| queue.push(record));
         Ok(())
     }
 
-    async fn purge_one(&mut self, (record, meaning): &PurgeRecord) -> Result<()> {
+    /// Does one purge; how many parts were deleted one by one.
+    async fn purge_one(&mut self, (record, meaning): &PurgeRecord) -> Result<usize> {
         let purge = Purge::decode(record, meaning).map_err(|error| damaged("purges", &error))?;
         let Purge::Collection { tag, count, .. } = purge else {
-            let Purge::Database(id) = purge else { return Ok(()) };
+            let Purge::Database(id) = purge else { return Ok(0) };
             // Not again if it was done once already.
-            return match self.purging.contains_key(&id) {
-                true => Ok(()),
-                false => self.purge_database(id, false).await,
-            };
+            if !self.purging.contains_key(&id) {
+                self.purge_database(id, false).await?;
+            }
+            return Ok(0);
         };
         let parts = match tag {
             Tag::LongString => count / u64::from(FRAGMENT_BYTES) + 1,
@@ -168,7 +208,8 @@ impl Duty {
             }
         }
         batch.delete(keyspaces.purges, record);
-        self.worker.write(&batch).await
+        self.worker.write(&batch).await?;
+        Ok(batch.len())
     }
 
     /// Does the last purge of databases whose stragglers are gone.

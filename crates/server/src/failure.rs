@@ -27,6 +27,9 @@ impl Failure {
     pub(crate) const OUT_OF_RANGE: Self = Self::new("ERR value is out of range");
     pub(crate) const NOT_POSITIVE: Self = Self::new("ERR value is out of range, must be positive");
     pub(crate) const KILLED: Self = Self::new("ERR Script killed by user with SCRIPT KILL...");
+    pub(crate) const LATE_SCRIPT: Self = Self::new(
+        "ERR the script ran too long inside of table.sort, string.gsub or a metamethod, where nobody else has a turn",
+    );
     pub(crate) const CURSOR: Self = Self::new("ERR invalid cursor");
 
     /// A line that is always the same: a code, a space, a sentence.

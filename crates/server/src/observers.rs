@@ -20,6 +20,11 @@ impl WatchFlag {
     pub(crate) fn is_raised(&self) -> bool {
         self.0.load(Ordering::Acquire)
     }
+
+    /// A key has changed.
+    pub(crate) fn raise(&self) {
+        self.0.store(true, Ordering::Release);
+    }
 }
 
 /// Observers of keys, by the engine's keys; shared by all workers.
@@ -106,7 +111,7 @@ impl Observers {
     pub(crate) fn changed(&self, key: &[u8]) -> Option<ClientAddress> {
         let keys = self.keys();
         let observed = keys.get(key)?;
-        observed.watchers.iter().for_each(|flag| flag.0.store(true, Ordering::Release));
+        observed.watchers.iter().for_each(|flag| flag.raise());
         observed.waiters.front().copied()
     }
 
@@ -117,7 +122,7 @@ impl Observers {
         for (key, observed) in keys.iter() {
             let is_meant = databases.iter().any(|database| key.starts_with(&database.number().to_be_bytes()));
             if is_meant {
-                observed.watchers.iter().for_each(|flag| flag.0.store(true, Ordering::Release));
+                observed.watchers.iter().for_each(|flag| flag.raise());
                 waiters.extend(observed.waiters.iter().copied());
             }
         }

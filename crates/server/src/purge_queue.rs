@@ -50,12 +50,17 @@ impl PurgeQueue {
         self.state().queue.pop_front()
     }
 
+    /// Whether none waits here.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.state().queue.is_empty()
+    }
+
     /// Whether the keyspace must be read, since some may not have been here; asked once, it is no more.
     pub(crate) fn take_incomplete(&self) -> bool {
         std::mem::take(&mut self.state().is_incomplete)
     }
 
-    /// The keyspace must be read after all.
+    /// The keyspace may hold some that were not here.
     pub(crate) fn set_incomplete(&self) {
         self.state().is_incomplete = true;
     }

@@ -32,6 +32,9 @@ pub struct ServeSettings {
     pub output_bytes_max: usize,
     /// Seconds after which a connection that says nothing, and waits for nothing, is closed; 0 = never. Default 0.
     pub idle_s_max: u64,
+    /// Milliseconds after which a script ends with an error that runs where it cannot be suspended: in a callback of
+    /// `table.sort` or `string.gsub`, or in a metamethod. Nobody else of its worker is served meanwhile. Default 5000.
+    pub script_in_place_ms_max: u64,
     /// Seconds after which the system asks a silent connection's other side whether it is there; 0 = never. Default 300.
     pub keepalive_s: u32,
     /// Whether connections from other machines are refused while the default user has no password. Default yes.
@@ -85,6 +88,7 @@ impl Default for ServeSettings {
             argument_bytes_max: 512 << 20,
             output_bytes_max: 32 << 20,
             idle_s_max: 0,
+            script_in_place_ms_max: 5000,
             keepalive_s: 300,
             is_protected: true,
             http: None,

@@ -20,6 +20,7 @@ use std::time::Duration;
 
 use firn_engine::{Completion, Session, Ticket};
 
+use self::sending::lose;
 use crate::access::Login;
 use crate::client::{Client, ClientAddress, Description};
 use crate::duty;
@@ -144,9 +145,9 @@ pub(crate) struct Worker {
     waits: Cell<u64>,
     /// When connections are looked at next that say nothing; milliseconds since the Unix epoch.
     upkeep_due_ms: Cell<u64>,
-    /// See [`settle`](Self::settle).
-    is_deferred: Cell<bool>,
     is_stopping: Cell<bool>,
+    /// See [`wait_in_place`](Self::wait_in_place).
+    is_in_place: Cell<bool>,
     /// For scripts; none before the first one.
     pub(crate) interpreters: Interpreters,
 }
@@ -178,8 +179,8 @@ impl Worker {
             monitors: RefCell::default(),
             waits: Cell::new(0),
             upkeep_due_ms: Cell::new(0),
-            is_deferred: Cell::new(true),
             is_stopping: Cell::new(false),
+            is_in_place: Cell::new(false),
             interpreters: Interpreters::default(),
         }))
     }
@@ -439,8 +440,10 @@ impl Worker {
     fn forget(&self, id: u32) {
         if let Some(client) = self.client(id) {
             // What can be sent at once is: it may say why the connection ends.
-            if !client.output.borrow().is_empty() && !self.settle() {
-                client.output.borrow_mut().clear();
+            if !client.output.borrow().is_empty()
+                && let Err(error) = self.settle()
+            {
+                lose(&client, error);
             }
             self.sockets.borrow_mut().send(id, &mut client.output.borrow_mut());
         }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use firn_engine::{KeyLocks, KeyspaceId};
-use firn_format::datatype::CatalogKind;
+use firn_format::datatype::{CatalogKind, UserKey};
 use firn_protocol::command::{self, Command, CommandId, Flag, id_of};
 use firn_protocol::resp::Arguments;
 
@@ -19,6 +19,8 @@ const WATCH: CommandId = id_of("watch");
 const FLUSHALL: CommandId = id_of("flushall");
 const FLUSHDB: CommandId = id_of("flushdb");
 const SWAPDB: CommandId = id_of("swapdb");
+const SORT: CommandId = id_of("sort");
+const SORT_RO: CommandId = id_of("sort_ro");
 
 /// Runs one command and answers it; why it failed, if it did.
 pub(super) async fn run(request: &Request<'_>, command: &'static Command) -> Option<Failure> {
@@ -73,15 +75,13 @@ async fn once(request: &Request<'_>, command: &'static Command, out: &mut Vec<u8
 
 /// What commands lock before they run.
 ///
-/// Keys are named by the identities that databases have now, and the transaction goes on with these: who flushes or swaps
-/// databases while it waits for its locks comes after it.
+/// Keys are named by the identities that databases have once they are locked, and the transaction goes on with these: who
+/// flushes or swaps databases then comes after it.
 #[derive(Debug)]
 pub(super) struct LockNames {
     names: Vec<(KeyspaceId, Vec<u8>)>,
     keyspaces: Keyspaces,
     databases: Arc<Databases>,
-    /// It changes what the indexes of databases mean.
-    changes_databases: bool,
 }
 
 impl LockNames {
@@ -89,7 +89,7 @@ impl LockNames {
     pub(super) fn new(worker: &Worker) -> Self {
         let store = &worker.shared.store;
         let databases = store.databases.load_full();
-        Self { names: Vec::new(), keyspaces: store.keyspaces, databases, changes_databases: false }
+        Self { names: Vec::new(), keyspaces: store.keyspaces, databases }
     }
 
     /// Adds the keys of a command that may write; of one that only reads there are none.
@@ -114,7 +114,6 @@ impl LockNames {
     ) -> Result<()> {
         let keyspaces = self.keyspaces;
         if matches!(command.id(), FLUSHALL | FLUSHDB | SWAPDB) {
-            self.changes_databases = true;
             self.names.push((keyspaces.catalog, vec![CatalogKind::NextDatabase as u8]));
             return Ok(());
         }
@@ -157,11 +156,6 @@ impl LockNames {
         !Arc::ptr_eq(&self.databases, &worker.shared.store.databases.load())
     }
 
-    /// Whether it must be done again from the names on: it changes databases that somebody else has changed meanwhile.
-    pub(super) fn must_be_renewed(&self, worker: &Worker) -> bool {
-        self.changes_databases && self.is_outdated(worker)
-    }
-
     /// What is to be locked.
     pub(super) fn names(&self) -> impl Iterator<Item = &(KeyspaceId, Vec<u8>)> {
         self.names.iter()
@@ -172,15 +166,38 @@ impl LockNames {
         if self.names.is_empty() {
             return Ok(None);
         }
-        let names: Vec<(KeyspaceId, &[u8])> =
-            self.names.iter().map(|(id, key)| (*id, key.as_slice())).collect();
-        let locks = worker.lock(&names).await?;
-        if self.changes_databases && self.names.len() == 1 {
-            // Nothing was named by what they were before.
-            self.databases = worker.shared.store.databases.load_full();
+        loop {
+            let names: Vec<(KeyspaceId, &[u8])> =
+                self.names.iter().map(|(id, key)| (*id, key.as_slice())).collect();
+            let locks = worker.lock(&names).await?;
+            if !self.is_outdated(worker) {
+                return Ok(Some(locks));
+            }
+            // Who held the locks may have read one of the keys, and flushed or swapped databases: the command comes after.
+            drop(locks);
+            self.rename(worker.shared.store.databases.load_full())?;
         }
-        Ok(Some(locks))
     }
+
+    /// Names the same keys by what the indexes mean in `databases`.
+    fn rename(&mut self, databases: Arc<Databases>) -> Result<()> {
+        for (_, name) in self.names.iter_mut().filter(|(id, _)| *id == self.keyspaces.keys) {
+            let Ok(key) = UserKey::decode(name) else { continue };
+            // What is watched may lie in a database that was flushed long before.
+            let Some(index) = self.databases.index_of(key.database()) else { continue };
+            *name = Key::new(databases.get(index).id, key.bytes())?.bytes().to_vec();
+        }
+        self.databases = databases;
+        Ok(())
+    }
+}
+
+/// Whether a command of so many words names all keys that it touches, or touches none.
+pub(super) fn names_all(command: &'static Command, word_count: usize) -> bool {
+    let is_data = command.flags.has(Flag::Write) || command.flags.has(Flag::ReadOnly);
+    // By its patterns it reads keys that elements name.
+    let is_sort = matches!(command.id(), SORT | SORT_RO) && word_count > 2;
+    !is_sort && (command.has_keys() || !is_data)
 }
 
 /// The index of a database that a client names.

@@ -25,8 +25,6 @@ pub(super) struct Attempts {
 pub(super) struct Attempt {
     pub(super) transaction: Transaction,
     pub(super) coverage: Rc<Coverage>,
-    /// Databases that it changes were changed while it waited: it must name everything again.
-    pub(super) must_be_renewed: bool,
     _locks: Option<KeyLocks>,
 }
 
@@ -36,14 +34,14 @@ impl Attempts {
         Self { names: Some(names), is_all: false, is_in_place: false }
     }
 
+    /// Of a unit that touches what nobody can name before it runs.
+    pub(super) fn of_all(worker: &Worker) -> Self {
+        Self { names: Some(LockNames::new(worker)), is_all: true, is_in_place: false }
+    }
+
     /// Of a unit that only reads.
     pub(super) fn reading() -> Self {
         Self { names: None, is_all: false, is_in_place: false }
-    }
-
-    /// Begins with all locks, so that nothing is touched that is not locked.
-    pub(super) fn lock_all(&mut self) {
-        self.is_all = true;
     }
 
     /// Takes the locks.
@@ -56,7 +54,7 @@ impl Attempts {
             let coverage = Rc::new(Coverage::new(None, self.is_in_place));
             let mut transaction = Transaction::reading(worker);
             transaction.cover(Rc::clone(&coverage));
-            return Ok(Attempt { transaction, coverage, must_be_renewed: false, _locks: None });
+            return Ok(Attempt { transaction, coverage, _locks: None });
         };
         let locks = match self.is_all {
             true => Some(worker.lock_all().await?),
@@ -68,10 +66,9 @@ impl Attempts {
             true => worker.shared.store.databases.load_full(),
             false => names.databases(),
         };
-        let must_be_renewed = !self.is_all && names.must_be_renewed(worker);
         let mut transaction = Transaction::locked(worker, databases);
         transaction.cover(Rc::clone(&coverage));
-        Ok(Attempt { transaction, coverage, must_be_renewed, _locks: locks })
+        Ok(Attempt { transaction, coverage, _locks: locks })
     }
 
     /// Whether what was done is to be dropped and done again.
@@ -83,6 +80,7 @@ impl Attempts {
             None => return Ok(false),
             Some(Demand::AllLocks) => self.is_all = true,
             Some(Demand::InPlace) => self.is_in_place = true,
+            Some(Demand::Late) => return Err(Failure::LATE_SCRIPT),
             Some(Demand::End) => return Err(Failure::KILLED),
         }
         Ok(true)

@@ -157,7 +157,11 @@ impl<'a> Call<'a> {
     /// more for reasons of its own.
     pub(crate) async fn spill(&mut self) {
         if self.is_to_spill() {
-            self.client.append(self.out);
+            match self.client.is_closing.get() {
+                // Nobody reads the rest.
+                true => self.client.cut_off(),
+                false => self.client.append(self.out),
+            }
             self.out.clear();
             self.is_spilled = true;
             self.client.is_replying.set(true);

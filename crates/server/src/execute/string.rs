@@ -268,7 +268,7 @@ async fn multi_get(call: &mut Call<'_>) -> Result<()> {
             call.spill().await;
         }
         if keys.len() > 0 {
-            call.worker.pause().await;
+            call.worker.breathe().await;
         }
     }
 }

@@ -8,7 +8,7 @@ use std::rc::Rc;
 use firn_protocol::command::{Command, CommandId, Flag, id_of};
 use firn_protocol::resp::{OwnedArguments, Reply};
 
-use super::alone::{LockNames, database_index};
+use super::alone::{LockNames, database_index, names_all};
 use super::attempt::Attempts;
 use super::call::{Call, Origin};
 use super::script::is_script;
@@ -95,21 +95,25 @@ pub(super) async fn watch(request: &Request<'_>, out: &mut Vec<u8>) -> Result<()
         return Err(Failure::new("ERR WATCH inside MULTI is not allowed"));
     }
     let keyspace = request.worker.shared.store.keyspaces.keys;
-    let database = request.database_id();
     let mut names = LockNames::new(request.worker);
-    let mut keys = Vec::new();
-    for user in request.arguments.from(1).iter() {
-        let key = Key::new(database, user)?;
-        names.add_key(keyspace, key.bytes());
-        keys.push(key.bytes().to_vec());
-    }
+    let keys = |names: &LockNames| -> Result<Vec<Key>> {
+        let database = names.databases().get(request.client.database.get()).id;
+        request.arguments.from(1).iter().map(|user| Key::new(database, user)).collect()
+    };
+    keys(&names)?.iter().for_each(|key| names.add_key(keyspace, key.bytes()));
     // Under the locks, so that a write that is going on is over, and the next one tells.
     let _locks = names.lock(request.worker).await?;
+    let mut transaction = Transaction::locked(request.worker, names.databases());
+    let entries = transaction.entries(keys(&names)?).await?;
     let mut watch = request.client.watch.borrow_mut();
     let watch = watch.get_or_insert_with(Watch::default);
-    for key in keys {
-        request.worker.shared.observers.watch(&key, &watch.flag);
-        watch.keys.push(key);
+    for entry in &entries {
+        watch.add(entry.key.bytes(), entry.expires_at_ms()?);
+        request.worker.shared.observers.watch(entry.key.bytes(), &watch.flag);
+    }
+    if names.is_outdated(request.worker) {
+        // Databases were flushed or swapped before it watched: nobody will say so again.
+        watch.flag.raise();
     }
     Reply::new(out, request.client.protocol.get()).ok();
     Ok(())
@@ -118,7 +122,7 @@ pub(super) async fn watch(request: &Request<'_>, out: &mut Vec<u8>) -> Result<()
 /// The client watches nothing any more.
 pub(crate) fn unwatch(worker: &Worker, client: &Client) {
     if let Some(watch) = client.watch.borrow_mut().take() {
-        for key in &watch.keys {
+        for key in watch.keys() {
             worker.shared.observers.unwatch(key, &watch.flag);
         }
     }
@@ -140,18 +144,19 @@ pub(super) async fn exec(request: &Request<'_>, out: &mut Vec<u8>) -> Result<()>
 /// Runs what was queued unless what is watched has changed; more than once if a script in it touches what it has not named.
 async fn exec_watching(request: &Request<'_>, queue: &Queue, out: &mut Vec<u8>) -> Result<()> {
     let client = request.client;
-    let mut attempts = Attempts::naming(lock_names(request, queue)?);
-    if shows_attempts(queue) {
-        attempts.lock_all();
-    }
+    let is_named =
+        queue.requests.iter().all(|(command, arguments)| names_all(command, arguments.get().len()));
+    let mut attempts = match is_named && !shows_attempts(queue) {
+        true => Attempts::naming(lock_names(request, queue)?),
+        // It reads or changes databases as wholes, which all of it sees as they are between others' writes; or it must not
+        // be begun again.
+        false => Attempts::of_all(request.worker),
+    };
     let (protocol, database) = (client.protocol.get(), client.database.get());
     loop {
         let mut attempt = attempts.begin(request.worker).await?;
-        if attempt.must_be_renewed {
-            attempts = Attempts::naming(lock_names(request, queue)?);
-            continue;
-        }
-        if client.watch.borrow().as_ref().is_some_and(|watch| watch.flag.is_raised()) {
+        let now_ms = attempt.transaction.now_ms();
+        if client.watch.borrow().as_ref().is_some_and(|watch| watch.is_over(now_ms)) {
             Reply::new(out, protocol).null_array();
             return Ok(());
         }
@@ -210,7 +215,7 @@ fn lock_names(request: &Request<'_>, queue: &Queue) -> Result<LockNames> {
         }
     }
     if let Some(watch) = request.client.watch.borrow().as_ref() {
-        watch.keys.iter().for_each(|key| names.add_key(keyspace, key));
+        watch.keys().for_each(|key| names.add_key(keyspace, key));
     }
     Ok(names)
 }

@@ -51,6 +51,11 @@ impl Databases {
         self.by_index.iter().find(|database| database.id == id)
     }
 
+    /// The index that means the database with this identity, if one does.
+    pub(crate) fn index_of(&self, id: DatabaseId) -> Option<u32> {
+        (0..).zip(&self.by_index).find(|(_, database)| database.id == id).map(|(index, _)| index)
+    }
+
     /// Which databases an index meant `before` that means another one now.
     pub(crate) fn changed_since(&self, before: &Self) -> Vec<DatabaseId> {
         let pairs = self.by_index.iter().zip(&before.by_index);

@@ -12,7 +12,9 @@ pub(crate) enum Demand {
     AllLocks,
     /// A script had to wait where it cannot be suspended: again, and it waits with its whole worker.
     InPlace,
-    /// SCRIPT KILL: never again.
+    /// A script has done so for too long: never again.
+    Late,
+    /// SCRIPT KILL, or the end of the server: never again.
     End,
 }
 

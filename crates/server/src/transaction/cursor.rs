@@ -107,7 +107,7 @@ impl Cursor {
     async fn refill(&mut self) -> Result<()> {
         let is_first = self.records == FIRST_RECORDS;
         if !is_first {
-            self.worker.pause().await;
+            self.worker.breathe().await;
         }
         let limit = BatchLimit { records: self.records, ..BatchLimit::default() };
         self.worker.next_batch(self.scan.as_mut(), limit, &mut self.batch).await?;

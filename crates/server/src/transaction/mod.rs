@@ -208,9 +208,9 @@ impl Transaction {
                     CatalogRecord::Ceiling(ceiling).encode_key(&mut key);
                     CatalogRecord::Ceiling(ceiling).encode_value(&mut value);
                     batch.put(self.keyspaces().catalog, &key, &value);
-                    let raise = RaiseGuard { generations, ceiling: None };
+                    let mut raise = RaiseGuard { generations, ceiling: None };
                     self.worker.write(&batch).await?;
-                    RaiseGuard { ceiling: Some(ceiling), ..raise }.done();
+                    raise.ceiling = Some(ceiling);
                 }
             }
         }
@@ -250,7 +250,10 @@ impl Transaction {
             return Err(Failure::of("ERR a command that only reads has written: this is a bug".into()));
         }
         let worker = Rc::clone(&self.worker);
-        worker.write(self.own.batch()).await?;
+        if let Err(failure) = worker.write(self.own.batch()).await {
+            self.follow().await;
+            return Err(failure);
+        }
         self.own.clear();
         let store = &worker.shared.store;
         for (id, bucket) in self.buckets.drain(..) {
@@ -258,13 +261,7 @@ impl Transaction {
                 database.collections.record(bucket);
             }
         }
-        if let Some(databases) = self.databases.take() {
-            let before = store.databases.swap(Arc::new(databases));
-            let changed = store.databases.load().changed_since(&before);
-            for waiter in worker.shared.observers.databases_changed(&changed) {
-                worker.shared.look(waiter);
-            }
-        }
+        self.replace_databases();
         for purge in self.purges.drain(..) {
             worker.shared.purges.push(purge);
         }
@@ -273,16 +270,49 @@ impl Transaction {
         }
         Ok(())
     }
+
+    /// Lets the server go on from what is there after a failed write: on a full disk the engine may have written it, and
+    /// could not let it survive.
+    async fn follow(&mut self) {
+        if self.databases.is_some() && self.is_in_catalog().await {
+            self.replace_databases();
+        }
+        let shared = &self.worker.shared;
+        if !self.purges.is_empty() {
+            shared.purges.set_incomplete();
+        }
+        self.touched.iter().for_each(|key| shared.key_changed(key));
+    }
+
+    /// Whether the catalog holds what the transaction would put there.
+    async fn is_in_catalog(&mut self) -> bool {
+        let catalog = self.keyspaces().catalog;
+        for (key, meant) in self.own.range(catalog, &[], None) {
+            let mut found = Vec::new();
+            let is_found = self.worker.get_at(ReadAt::Latest, catalog, &key, &mut found).await;
+            if is_found != Ok(true) || meant != Some(found) {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// The indexes mean from now on what the transaction has made of them.
+    fn replace_databases(&mut self) {
+        let Some(databases) = self.databases.take() else { return };
+        let shared = &self.worker.shared;
+        let before = shared.store.databases.swap(Arc::new(databases));
+        let changed = shared.store.databases.load().changed_since(&before);
+        for waiter in shared.observers.databases_changed(&changed) {
+            shared.look(waiter);
+        }
+    }
 }
 
 /// Says that nobody raises the ceiling any more, also when the task is dropped while it does.
 struct RaiseGuard<'g> {
     generations: &'g crate::store::Generations,
     ceiling: Option<Generation>,
-}
-
-impl RaiseGuard<'_> {
-    fn done(self) {}
 }
 
 impl Drop for RaiseGuard<'_> {

@@ -110,9 +110,8 @@ impl Worker {
         let unread = client.output.borrow().len() + client.held.borrow().len();
         let is_over = unread > self.shared.settings.output_bytes_max;
         if is_over && !client.is_closing.get() {
-            client.output.borrow_mut().clear();
-            client.held.borrow_mut().clear();
-            self.close_soon(client);
+            client.cut_off();
+            self.tasks.wake(client.id);
         }
         is_over
     }

@@ -25,9 +25,8 @@ impl Worker {
             return;
         }
         self.upkeep_due_ms.set(now_ms + interval_ms);
-        if !self.is_deferred.get() && self.session.borrow_mut().settle().is_ok() {
-            self.set_deferred(true);
-        }
+        // Also what nobody is told of: clients may wish for no replies. Who waits for one learns of a failure.
+        let _ = self.settle();
         if self.index == 0 {
             self.shared.statistics.note_rates(self.shared.store.clock.now());
             self.shared.log.note_engine(|| self.shared.store.db.stats());
@@ -84,15 +83,12 @@ impl Worker {
 
     pub(super) fn show_own_monitors(&self, line: &[u8]) {
         for client in self.monitors.borrow().iter().filter(|client| !client.is_closing.get()) {
-            let mut output = client.output.borrow_mut();
-            if output.len() > UNREAD_BYTES_MAX {
-                output.clear();
-                client.is_closing.set(true);
+            if client.output.borrow().len() > UNREAD_BYTES_MAX {
+                client.cut_off();
                 self.tasks.wake(client.id);
                 continue;
             }
-            output.extend_from_slice(line);
-            drop(output);
+            client.output.borrow_mut().extend_from_slice(line);
             self.mark_dirty(client);
         }
     }

@@ -73,12 +73,20 @@ impl Worker {
         .await;
     }
 
+    /// The same in the middle of long work, which goes on at once where it must not be suspended.
+    pub(crate) async fn breathe(&self) {
+        if !self.is_in_place.get() {
+            self.pause().await;
+        }
+    }
+
     /// Waits until the client is told to look at its keys (`true`), or for nothing more: the clock says
     /// `until_ms` (of [`monotonic_ms`](Self::monotonic_ms); `None` = never), or the client is gone.
     pub(crate) async fn told_to_look(&self, client: &Rc<Client>, until_ms: Option<u64>) -> bool {
         let task = self.tasks.current();
         let since_ns = self.monotonic_ns();
-        client.is_waiting.set(true);
+        // What was answered before does not wait with it.
+        self.mark_dirty(client);
         self.counters().block();
         if let Some(until_ms) = until_ms {
             self.timers.borrow_mut().insert((until_ms, task));
@@ -101,7 +109,6 @@ impl Worker {
             self.timers.borrow_mut().remove(&(until_ms, task));
         }
         self.counters().unblock();
-        client.is_waiting.set(false);
         client.idle_ns.set(client.idle_ns.get() + self.monotonic_ns() - since_ns);
         is_told
     }
@@ -162,6 +169,7 @@ impl Worker {
     async fn completion(&self, ticket: Ticket) -> Completion {
         self.waits.set(self.waits.get() + 1);
         self.waiting.borrow_mut().insert(ticket, self.tasks.current());
+        let _expected = Expected { worker: self, ticket };
         poll_fn(|_| match self.arrived.borrow_mut().remove(&ticket) {
             Some(completion) => Poll::Ready(completion),
             None => Poll::Pending,
@@ -273,6 +281,7 @@ impl Worker {
 
     /// Whether reads wait with the whole worker, instead of letting others have a turn.
     pub(crate) fn wait_in_place(&self, in_place: bool) {
+        self.is_in_place.set(in_place);
         self.session.borrow_mut().set_inline(in_place);
     }
 
@@ -284,6 +293,19 @@ impl Worker {
                 other => Err(unexpected(other)),
             },
         }
+    }
+}
+
+/// A completion that is waited for: nobody keeps it for who is gone.
+struct Expected<'w> {
+    worker: &'w Worker,
+    ticket: Ticket,
+}
+
+impl Drop for Expected<'_> {
+    fn drop(&mut self) {
+        self.worker.waiting.borrow_mut().remove(&self.ticket);
+        self.worker.arrived.borrow_mut().remove(&self.ticket);
     }
 }
 

@@ -157,3 +157,19 @@ fn what_is_replaced_or_deleted_leaves_no_parts() {
         std::thread::sleep(Duration::from_millis(5));
     }
 }
+
+/// More at once than a server keeps in mind.
+#[test]
+fn a_flood_of_deletions_is_purged() {
+    let served = Served::start(2);
+    let client = &mut served.connect();
+    let add = "for i = 1, 110000 do redis.call('sadd', 'k' .. i, 'x') end return redis.call('dbsize')";
+    assert_eq!(client.call(&["EVAL", add, "0"]), Value::Integer(110_000));
+    let delete = "for i = 1, 110000 do redis.call('del', 'k' .. i) end return redis.call('dbsize')";
+    assert_eq!(client.call(&["EVAL", delete, "0"]), Value::Integer(0));
+    let start = Instant::now();
+    while served.records("fields") > 0 || served.records("purges") > 0 {
+        assert!(start.elapsed() < Duration::from_secs(60), "{:?}", served.counts());
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}

@@ -40,3 +40,5 @@ mod server;
 mod scripts;
 #[path = "http.rs"]
 mod http;
+#[path = "faults.rs"]
+mod faults;

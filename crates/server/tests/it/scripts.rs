@@ -3,6 +3,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use firn_protocol::resp::Value;
+use firn_server::ServeSettings;
 
 use super::client::{Client, Served, bulk, error, ok, request};
 
@@ -152,6 +153,95 @@ fn a_long_script_starves_nobody() {
     });
 }
 
+/// Where Lua cannot suspend a script, commands that walk far do all of it at once.
+#[test]
+fn a_script_that_cannot_be_suspended_walks_far() {
+    let served = Served::start(1);
+    let client = &mut served.connect();
+    let fill = "for i = 1, 3000 do redis.call('rpush', 'list', i) redis.call('set', 'k' .. i, i) end";
+    client.call(&["EVAL", fill, "0"]);
+    client.call(&["SET", "text", &"ab".repeat(2000)]);
+    for (script, expected) in [
+        (
+            "local n = 0 ('x'):gsub('x', function() n = #redis.call('lrange', 'list', 0, -1) end) return n",
+            3000,
+        ),
+        (
+            "local n = 0 table.sort({2, 1}, function(a, b) n = #redis.call('keys', 'k*') return a < b end) return n",
+            3000,
+        ),
+        (
+            "local t = setmetatable({}, {__index = function() return redis.call('lcs', 'text', 'text', 'len') end}) \
+          return t.x",
+            4000,
+        ),
+        (
+            "local n = 0 ('x'):gsub('x', function() redis.call('ltrim', 'list', 2900, -1) \
+          n = redis.call('llen', 'list') end) return n",
+            100,
+        ),
+    ] {
+        assert_eq!(client.call(&["EVAL", script, "0"]), Value::Integer(expected), "{script}");
+    }
+}
+
+const STUCK: &str = "redis.call('set', 'k', 'lost') table.sort({2, 1}, function() while true do end end)";
+
+/// Such a script ends with an error after a while, also if it is the only worker's.
+#[test]
+fn a_script_that_cannot_be_suspended_ends() {
+    let settings = ServeSettings { script_in_place_ms_max: 200, ..ServeSettings::default() };
+    let served = Served::with(settings);
+    let client = &mut served.connect();
+    for script in [
+        STUCK,
+        "table.sort({2, 1}, function() while true do pcall(function() while true do end end) end end)",
+        "('x'):gsub('x', function() while true do redis.call('incr', 'k') end end)",
+    ] {
+        let Value::Error(line) = client.call(&["EVAL", script, "0"]) else {
+            panic!("{script} has ended well")
+        };
+        assert!(line.starts_with("ERR the script ran too long inside of table.sort"), "{script}: {line}");
+    }
+    assert_eq!(client.say("GET k"), Value::Null);
+}
+
+#[test]
+fn a_script_that_cannot_be_suspended_is_killed_by_another_worker() {
+    let served = Served::start(2);
+    // One at each worker.
+    let mut clients = [served.connect(), served.connect()];
+    clients.iter_mut().for_each(|client| drop(client.say("PING")));
+    let [running, killer] = &mut clients;
+    running.stream.write_all(&request(&["EVAL", STUCK, "0"])).unwrap();
+    let start = Instant::now();
+    while killer.say("SCRIPT KILL") != Value::Simple("OK".into()) {
+        assert!(start.elapsed() < Duration::from_secs(4), "it cannot be killed");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    assert_eq!(running.reply(), Some(error("ERR Script killed by user with SCRIPT KILL...")));
+    assert_eq!(running.say("GET k"), Value::Null);
+}
+
+#[test]
+fn a_script_that_cannot_be_suspended_ends_with_the_server() {
+    let settings = ServeSettings { script_in_place_ms_max: 600_000, ..ServeSettings::default() };
+    let served = Served::with(settings);
+    let (mut running, mut other) = (served.connect(), served.connect());
+    running.stream.write_all(&request(&["EVAL", STUCK, "0"])).unwrap();
+    other.stream.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
+    let is_stuck = |other: &mut Client| {
+        other.stream.write_all(&request(&["PING"])).unwrap();
+        other.stream.peek(&mut [0]).is_err()
+    };
+    let start = Instant::now();
+    while !is_stuck(&mut other) {
+        other.reply();
+        assert!(start.elapsed() < Duration::from_secs(20), "it does not run");
+    }
+    served.server.stop().unwrap();
+}
+
 fn eval(client: &mut Client, script: &str) -> Value {
     client.call(&["EVAL", script, "0"])
 }
@@ -169,6 +259,11 @@ fn a_script_that_takes_too_much_ends_alone() {
         "local function f() return coroutine.wrap(f)() end return f()",
         "local t = {} for i = 1, 100000 do t = {t} end return cjson.encode(t)",
         "return cjson.decode(('['):rep(100000))",
+        "local a = {} for i = 1, 40 do a = {a, a} end return cjson.encode(a)",
+        "local a = {} for i = 1, 40 do a = {a, a} end return a",
+        "local a = {} for i = 1, 200 do a[i] = i end for i = 1, 15 do local b = {} for j = 1, 9 do b[j] = a end a = b end \
+         return cmsgpack.pack(a)",
+        "cjson.encode_sparse_array(true, 0) return cjson.encode({[1e15] = 1})",
         "local s = ('x'):rep(1000) return string.format('%99999d', 1)",
         "return table.concat({}, 'x', 1, 1e9)",
         "error(setmetatable({}, {__tostring = function() error('x') end}))",
@@ -194,6 +289,8 @@ fn nothing_stays_from_script_to_script() {
         "redis.leak = 1",
         "leak = 1",
         "rawset(redis, 'leak', 1)",
+        "table.insert(redis, 1)",
+        "table.insert(string, 1, 'leak')",
         "getmetatable('').leak = 1",
         "local _, t = pairs(redis) t.leak = 1 t.call = nil",
         "string.leak = 1",
@@ -207,8 +304,8 @@ fn nothing_stays_from_script_to_script() {
         eval(client, script);
     }
     let script = "return {tostring(redis.leak), tostring(rawget(_G, 'leak')), tostring(KEYS.leak), \
-                  tostring(('').leak), type(redis.call), tostring(rawget(_G, 'os')), tostring(rawget(_G, 'debug'))}";
-    let expected = ["nil", "nil", "nil", "nil", "function", "nil", "nil"];
+                  tostring(('').leak), tostring(redis[1]), tostring(string[1]), type(redis.call), tostring(rawget(_G, 'os')), tostring(rawget(_G, 'debug'))}";
+    let expected = ["nil", "nil", "nil", "nil", "nil", "nil", "function", "nil", "nil"];
     assert_eq!(eval(client, script), Value::Array(expected.map(bulk).to_vec()));
 }
 
@@ -235,4 +332,14 @@ fn what_goes_beyond_a_transaction_is_done_once() {
     alice.call(&unnamed);
     alice.say("ACL SETUSER alice -eval");
     assert_eq!(alice.say("EXEC"), Value::Array(vec![Value::Integer(21), ok()]));
+}
+
+#[test]
+fn a_long_number_is_read_once() {
+    let served = Served::start(1);
+    let client = &mut served.connect();
+    let start = Instant::now();
+    let script = "local n = cjson.decode('[' .. ('1'):rep(300000) .. ']')[1] return tostring(n == 1/0)";
+    assert_eq!(eval(client, script), bulk("true"));
+    assert!(start.elapsed() < Duration::from_secs(5), "it took {:?}", start.elapsed());
 }

@@ -1,4 +1,5 @@
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use firn_protocol::resp::Value;
 
@@ -74,6 +75,99 @@ fn a_watched_key_that_changes_ends_the_transaction() {
     assert_eq!(client.say("EXEC"), Value::Array(Vec::new()));
 }
 
+#[test]
+fn a_watched_key_that_expires_ends_the_transaction() {
+    let served = Served::start(1);
+    let client = &mut served.connect();
+    for lines in [&["SET k v PX 60"][..], &["DEBUG SET-ACTIVE-EXPIRE 0", "HSET k f v", "PEXPIRE k 60"]] {
+        lines.iter().for_each(|line| drop(client.say(line)));
+        assert_eq!(client.say("WATCH k other"), ok());
+        client.say("MULTI");
+        client.say("SET seen yes");
+        std::thread::sleep(Duration::from_millis(100));
+        assert_eq!(client.say("EXEC"), Value::Null, "{lines:?}");
+        // It is not there now, and nothing expires any more.
+        assert_eq!(client.say("WATCH k"), ok());
+        client.say("MULTI");
+        client.say("EXISTS seen");
+        assert_eq!(client.say("EXEC"), Value::Array(vec![Value::Integer(0)]), "{lines:?}");
+    }
+}
+
+/// Increments by WATCH while somebody takes what there is, and the whole database with it.
+#[test]
+fn to_watch_while_databases_are_flushed_loses_nothing() {
+    const TAKEN: usize = 1000;
+    let served = Served::start(2);
+    let is_over = AtomicBool::new(false);
+    let number = |reply: &Value| match reply {
+        Value::Bulk(digits) => std::str::from_utf8(digits).expect("digits").parse::<u64>().expect("a number"),
+        _ => 0,
+    };
+    let (given, taken) = std::thread::scope(|scope| {
+        let (served, is_over) = (&served, &is_over);
+        let threads = [(); 2].map(|()| {
+            scope.spawn(move || {
+                let (mut client, mut given) = (served.connect(), 0);
+                while !is_over.load(Ordering::Acquire) {
+                    client.say("WATCH n");
+                    let next = number(&client.say("GET n")) + 1;
+                    client.say("MULTI");
+                    client.say(&format!("SET n {next}"));
+                    given += u64::from(client.say("EXEC") != Value::Null);
+                }
+                given
+            })
+        });
+        let (mut client, mut taken) = (served.connect(), 0);
+        for _ in 0..TAKEN {
+            for line in ["MULTI", "GET n", "FLUSHALL"] {
+                client.say(line);
+            }
+            let Value::Array(replies) = client.say("EXEC") else { panic!("it runs") };
+            taken += number(&replies[0]);
+        }
+        is_over.store(true, Ordering::Release);
+        (threads.into_iter().map(|thread| thread.join().expect("it ends")).sum::<u64>(), taken)
+    });
+    assert_eq!(taken + number(&served.connect().say("GET n")), given);
+}
+
+/// Increments while somebody takes what there is, and the whole database with it: whoever waits meanwhile comes after that.
+#[test]
+fn to_flush_what_was_read_loses_nothing() {
+    let served = Served::start(2);
+    let is_over = AtomicBool::new(false);
+    let number = |reply: &Value| match reply {
+        Value::Bulk(digits) => std::str::from_utf8(digits).expect("digits").parse::<u64>().expect("a number"),
+        _ => 0,
+    };
+    let (given, taken) = std::thread::scope(|scope| {
+        let (served, is_over) = (&served, &is_over);
+        let threads = ["INCR n", "EVAL return(redis.call('incr',KEYS[1])) 1 n"].map(|line| {
+            scope.spawn(move || {
+                let (mut client, mut given) = (served.connect(), 0);
+                while !is_over.load(Ordering::Acquire) {
+                    assert!(matches!(client.say(line), Value::Integer(_)));
+                    given += 1;
+                }
+                given
+            })
+        });
+        let (mut client, mut taken) = (served.connect(), 0);
+        for _ in 0..1000 {
+            for line in ["MULTI", "GET n", "FLUSHALL"] {
+                client.say(line);
+            }
+            let Value::Array(replies) = client.say("EXEC") else { panic!("it runs") };
+            taken += number(&replies[0]);
+        }
+        is_over.store(true, Ordering::Release);
+        (threads.into_iter().map(|thread| thread.join().expect("it ends")).sum::<u64>(), taken)
+    });
+    assert_eq!(taken + number(&served.connect().say("GET n")), given);
+}
+
 /// Two accounts and many transfers: whoever reads both in one transaction always sees the same sum.
 #[test]
 fn transactions_of_many_connections_do_not_mix() {
@@ -141,4 +235,81 @@ fn optimistic_increments_are_exact() {
         }
     });
     assert_eq!(served.connect().say("GET n"), bulk("400"));
+}
+
+/// What is swapped in the middle of a transaction is locked like the rest.
+#[test]
+fn a_swap_in_a_transaction_loses_no_increment() {
+    const ROUNDS: i64 = 50;
+    let served = Served::start(2);
+    let client = &mut served.connect();
+    client.call(&["SET", "text", &"ab".repeat(500)]);
+    client.say("COPY text text DB 1");
+    let is_over = AtomicBool::new(false);
+    let given: i64 = std::thread::scope(|scope| {
+        // Of both workers, and in the database that the transaction does not name.
+        let threads = [(); 3].map(|()| {
+            let (served, is_over) = (&served, &is_over);
+            scope.spawn(move || {
+                let (mut client, mut given) = (served.connect(), 0);
+                client.say("SELECT 1");
+                while !is_over.load(Ordering::Acquire) {
+                    client.say("INCR n");
+                    given += 1;
+                }
+                given
+            })
+        });
+        for _ in 0..ROUNDS {
+            // Work between what is read and what is written.
+            for line in ["MULTI", "SWAPDB 0 1", "INCR n", "LCS text text LEN"] {
+                client.say(line);
+            }
+            client.say("EXEC");
+        }
+        is_over.store(true, Ordering::Release);
+        threads.into_iter().map(|thread| thread.join().expect("it ends")).sum()
+    });
+    let sum: i64 = (0..2)
+        .map(|database| {
+            client.say(&format!("SELECT {database}"));
+            let Value::Integer(number) = client.say("INCRBY n 0") else { panic!("a number is there") };
+            number
+        })
+        .sum();
+    assert_eq!(sum, given + ROUNDS);
+}
+
+#[test]
+fn what_reads_all_keys_twice_finds_the_same() {
+    let served = Served::start(2);
+    let is_over = AtomicBool::new(false);
+    let replies: Vec<Value> = std::thread::scope(|scope| {
+        let (served, is_over) = (&served, &is_over);
+        scope.spawn(move || {
+            let mut client = served.connect();
+            for number in 0.. {
+                if is_over.load(Ordering::Acquire) {
+                    break;
+                }
+                client.say(&format!("SET k{} 1", number % 500));
+                client.say(&format!("DEL k{}", number * 7 % 500));
+            }
+        });
+        let mut client = served.connect();
+        let replies = (0..200).map(|_| {
+            for line in ["MULTI", "DBSIZE", "KEYS *", "DBSIZE"] {
+                client.say(line);
+            }
+            client.say("EXEC")
+        });
+        let replies = replies.collect();
+        is_over.store(true, Ordering::Release);
+        replies
+    });
+    for reply in replies {
+        let Value::Array(replies) = reply else { panic!("it runs") };
+        let Value::Array(keys) = &replies[1] else { panic!("no keys: {replies:?}") };
+        assert_eq!([&replies[0], &replies[2]], [&Value::Integer(keys.len() as i64); 2]);
+    }
 }

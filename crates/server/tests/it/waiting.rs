@@ -95,6 +95,22 @@ fn time_runs_out() {
 }
 
 #[test]
+fn replies_before_it_do_not_wait() {
+    use std::io::Write;
+    let served = Served::start(1);
+    let client = &mut served.connect();
+    client.stream.set_read_timeout(Some(Duration::from_secs(5))).expect("an option");
+    for plain in [&["SET", "a", "1"][..], &["APPEND", "a", "1"], &["GET", "a"]] {
+        let pipeline = [request(plain), request(&["BLPOP", "q", "0"])].concat();
+        client.stream.write_all(&pipeline).expect("it is sent");
+        let reply = client.reply().expect("a reply");
+        assert!(!matches!(reply, Value::Error(_)), "{plain:?}: {reply:?}");
+        served.connect().say("RPUSH q x");
+        assert_eq!(client.reply(), Some(array(&["q", "x"])), "{plain:?}");
+    }
+}
+
+#[test]
 fn who_is_gone_takes_nothing() {
     let served = Served::start(2);
     let pusher = &mut served.connect();

@@ -74,7 +74,7 @@ pub(super) async fn trim(call: &mut Call<'_>) -> Result<()> {
             for index in (head..new_head).chain(new_tail..tail) {
                 call.transaction.delete_field(&list, Field::ListElement(index));
                 if index % DELETES_AT_ONCE == 0 {
-                    call.worker.pause().await;
+                    call.worker.breathe().await;
                 }
             }
             list.set_ends((new_head, new_tail), new_tail - new_head);

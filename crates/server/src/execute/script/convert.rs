@@ -1,7 +1,9 @@
 //! Values of the protocol as scripts have them, and back.
 
-use firn_lua::mlua::{Lua, Result, Table, Value};
+use firn_lua::mlua::{Error, Lua, Result, Table, Value};
 use firn_protocol::resp::{self, Protocol, Reply};
+
+use super::library::Cost;
 
 /// Tables within tables that a script may answer: deeper ones are cut off with an error.
 const DEPTH_MAX: usize = 200;
@@ -96,11 +98,15 @@ pub(super) struct Answer<'a, 'r> {
     pub(super) reply: &'a mut Reply<'r>,
     /// What the script speaks, which says what booleans are.
     pub(super) protocol: Protocol,
+    pub(super) cost: Cost,
 }
 
 impl Answer<'_, '_> {
     /// Writes one value. Metatables play no part.
     pub(super) fn write(&mut self, value: &Value, depth: usize) -> Result<()> {
+        if !self.cost.add(value) {
+            return Err(Error::runtime("the reply of the script is too long"));
+        }
         if depth > DEPTH_MAX {
             self.reply.error("ERR reached lua stack limit");
             return Ok(());

@@ -63,9 +63,10 @@ impl Interpreters {
         let interpreter = match free {
             Some(interpreter) => interpreter,
             None => {
-                let made = Interpreter::new(worker.random(u64::from(u32::MAX)) as u32);
+                let made = Interpreter::new(worker.random(u64::from(u32::MAX)) as u32)
+                    .map_err(|error| Failure::of(format!("ERR no interpreter for scripts: {error}")))?;
                 self.count.set(self.count.get() + 1);
-                made.map_err(|error| Failure::of(format!("ERR no interpreter for scripts: {error}")))?
+                made
             }
         };
         interpreter.look_for_flush(worker.shared.scripts.flushes());

@@ -8,7 +8,7 @@ use std::rc::Rc;
 
 use firn_lua::mlua::{self, IntoLuaMulti, Lua, MultiValue, Table, Value};
 
-use super::library::{Answered, Complaint, add, bad_argument, number_at, text_at};
+use super::library::{Answered, Complaint, Cost, add, bad_argument, number_at, text_at};
 
 /// What a script may set; it is set again for the next one.
 struct Options {
@@ -49,7 +49,7 @@ pub(super) fn library(lua: &Lua) -> mlua::Result<Table> {
     let of = Rc::clone(&options);
     add(lua, &table, "encode", move |lua, arguments| match (arguments.len(), arguments.front()) {
         (1, Some(value)) => {
-            let mut encoder = encode::Encoder { options: &of, out: Vec::new() };
+            let mut encoder = encode::Encoder { options: &of, out: Vec::new(), cost: Cost::default() };
             encoder.value(value, 0)?;
             Ok(lua.create_string(&encoder.out)?.into_lua_multi(lua)?)
         }

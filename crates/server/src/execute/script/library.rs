@@ -40,6 +40,33 @@ fn placed(lua: &Lua, text: &str) -> String {
     format!("{}{text}", place.flatten().unwrap_or_default())
 }
 
+/// What may be made of one value of a script's: bytes of strings, and for everything else so many.
+const COST_MAX: usize = 256 << 20;
+const TABLE_COST: usize = 256;
+const SCALAR_COST: usize = 32;
+
+/// How much was made of a value so far. A table that lies at many places is written at each of them, so that a small one can
+/// stand for more than there is memory, or time.
+#[derive(Default)]
+pub(super) struct Cost(usize);
+
+impl Cost {
+    /// Counts one more value; `false` once it is too much.
+    pub(super) fn add(&mut self, value: &Value) -> bool {
+        self.0 += match value {
+            Value::Table(_) => TABLE_COST,
+            Value::String(text) => SCALAR_COST + text.as_bytes().len(),
+            _ => SCALAR_COST,
+        };
+        self.0 <= COST_MAX
+    }
+
+    /// The same, with a complaint.
+    pub(super) fn check(&mut self, value: &Value) -> Result<(), Complaint> {
+        self.add(value).then_some(()).ok_or_else(|| Complaint("the result is too long".into()))
+    }
+}
+
 /// What is said of the argument at `index`, counted from 1, of `function`.
 pub(super) fn bad_argument(index: usize, function: &str, why: &str) -> Complaint {
     Complaint(format!("bad argument #{index} to '{function}' ({why})"))

@@ -37,6 +37,7 @@ use crate::transaction::Transaction;
 use crate::worker::Worker;
 use convert::Answer;
 use interpreter::Ended;
+use library::Cost;
 use source::{Source, hexadecimal, parse_sum};
 use stage::Actor;
 
@@ -194,7 +195,8 @@ async fn evaluate(call: &mut Call<'_>, source: &Arc<Source>) -> Result<()> {
         Ended::Value(value) => {
             let start = call.out.len();
             let mut reply = Reply::new(call.out, call.protocol);
-            let mut answer = Answer { reply: &mut reply, protocol: interpreter.stage.protocol.get() };
+            let protocol = interpreter.stage.protocol.get();
+            let mut answer = Answer { reply: &mut reply, protocol, cost: Cost::default() };
             let written = answer.write(&value, 0);
             written.map_err(|error| {
                 call.out.truncate(start);

@@ -2,7 +2,7 @@
 
 use firn_lua::mlua::{self, IntoLua, IntoLuaMulti, Lua, MultiValue, Table, Value};
 
-use super::library::{Answered, Complaint, add, bad_argument, number_at, text_at};
+use super::library::{Answered, Complaint, Cost, add, bad_argument, number_at, text_at};
 
 /// Tables within tables deeper than this are written as nothing, and refused when read.
 const DEPTH_MAX: usize = 16;
@@ -42,14 +42,15 @@ fn pack(lua: &Lua, arguments: &MultiValue) -> Answered {
     if arguments.is_empty() {
         return Err(bad_argument(0, "pack", "MessagePack pack needs input."));
     }
-    let mut out = Vec::new();
+    let (mut out, mut cost) = (Vec::new(), Cost::default());
     for value in arguments {
-        write(value, 0, &mut out)?;
+        write(value, 0, &mut out, &mut cost)?;
     }
     Ok(lua.create_string(&out)?.into_lua_multi(lua)?)
 }
 
-fn write(value: &Value, depth: usize, out: &mut Vec<u8>) -> Result<(), Complaint> {
+fn write(value: &Value, depth: usize, out: &mut Vec<u8>, cost: &mut Cost) -> Result<(), Complaint> {
+    cost.check(value)?;
     match value {
         Value::Boolean(yes) => out.push(if *yes { 0xc3 } else { 0xc2 }),
         Value::Integer(number) => write_integer(*number, out),
@@ -73,7 +74,7 @@ fn write(value: &Value, depth: usize, out: &mut Vec<u8>) -> Result<(), Complaint
             }
             out.extend_from_slice(&text);
         }
-        Value::Table(table) if depth < DEPTH_MAX => write_table(table, depth + 1, out)?,
+        Value::Table(table) if depth < DEPTH_MAX => write_table(table, depth + 1, out, cost)?,
         _ => out.push(0xc0),
     }
     Ok(())
@@ -107,7 +108,7 @@ fn write_len(len: usize, tag: u8, out: &mut Vec<u8>) {
     }
 }
 
-fn write_table(table: &Table, depth: usize, out: &mut Vec<u8>) -> Result<(), Complaint> {
+fn write_table(table: &Table, depth: usize, out: &mut Vec<u8>, cost: &mut Cost) -> Result<(), Complaint> {
     let (mut count, mut highest, mut is_array) = (0, 0, true);
     for pair in table.pairs::<Value, Value>() {
         count += 1;
@@ -125,7 +126,7 @@ fn write_table(table: &Table, depth: usize, out: &mut Vec<u8>) -> Result<(), Com
             _ => write_len(count, 0xdc, out),
         }
         for index in 1..=count {
-            write(&table.raw_get::<Value>(index)?, depth, out)?;
+            write(&table.raw_get::<Value>(index)?, depth, out, cost)?;
         }
         return Ok(());
     }
@@ -135,8 +136,8 @@ fn write_table(table: &Table, depth: usize, out: &mut Vec<u8>) -> Result<(), Com
     }
     for pair in table.pairs::<Value, Value>() {
         let (key, value) = pair?;
-        write(&key, depth, out)?;
-        write(&value, depth, out)?;
+        write(&key, depth, out, cost)?;
+        write(&value, depth, out, cost)?;
     }
     Ok(())
 }

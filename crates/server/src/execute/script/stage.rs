@@ -12,6 +12,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, Waker};
 
 use firn_engine::KeyspaceId;
@@ -25,7 +26,7 @@ use super::decimal::general;
 use super::source::LongRun;
 use crate::access::permit_in_script;
 use crate::client::Client;
-use crate::execute::alone::LockNames;
+use crate::execute::alone::{LockNames, names_all};
 use crate::execute::call::{Call, Origin};
 use crate::execute::dispatch;
 use crate::failure::{Failure, Result};
@@ -34,8 +35,6 @@ use crate::worker::Worker;
 
 const PUBLISH: CommandId = id_of("publish");
 const SPUBLISH: CommandId = id_of("spublish");
-const SORT: CommandId = id_of("sort");
-const SORT_RO: CommandId = id_of("sort_ro");
 
 /// Commands after which others have a turn.
 const COMMANDS_BETWEEN_PAUSES: u64 = 256;
@@ -71,6 +70,8 @@ pub(super) struct Stage {
     /// What the script speaks with the server.
     pub(super) protocol: Cell<Protocol>,
     is_in_place: Cell<bool>,
+    /// Until when it may run so, by the worker's clock that never goes back.
+    in_place_until_ms: Cell<u64>,
     /// The script must end, whatever it catches.
     over: Cell<Option<Demand>>,
     commands: Cell<u64>,
@@ -82,6 +83,9 @@ impl Stage {
     pub(super) fn begin(&self, actor: Actor) {
         let coverage = actor.transaction.coverage();
         self.is_in_place.set(coverage.is_some_and(|coverage| coverage.is_in_place));
+        let worker = &actor.worker;
+        let until_ms = worker.monotonic_ms().saturating_add(worker.shared.settings.script_in_place_ms_max);
+        self.in_place_until_ms.set(until_ms);
         self.actor.replace(Some(actor));
         self.suspension.replace(None);
         self.protocol.set(Protocol::Resp2);
@@ -232,9 +236,7 @@ impl Stage {
         let Some(coverage) = actor.transaction.coverage().filter(|coverage| !coverage.is_all()) else {
             return Ok(());
         };
-        let is_data = command.flags.has(Flag::Write) || command.flags.has(Flag::ReadOnly);
-        let is_sort = matches!(command.id(), SORT | SORT_RO) && words.len() > 2;
-        let mut is_covered = !is_sort && (command.has_keys() || !is_data);
+        let mut is_covered = names_all(command, words.len());
         if is_covered && command.has_keys() {
             let mut names = LockNames::new(&actor.worker);
             names.add_keys(actor.client.database.get(), command, arguments.get())?;
@@ -260,20 +262,25 @@ impl Stage {
             return over(lua);
         }
         if self.is_in_place.get() {
+            if worker.monotonic_ms() >= self.in_place_until_ms.get() {
+                self.demand(Demand::Late);
+                return over(lua);
+            }
             return Ok(Turn::Answer(MultiValue::new()));
         }
         self.suspension.replace(Some(Suspension::Pause));
         Ok(Turn::Suspend)
     }
 
-    /// Whether somebody has killed the script, which can be killed from now on.
+    /// Whether somebody has killed the script, which can be killed from now on, or ends the server.
     fn is_killed(&self, worker: &Rc<Worker>) -> bool {
         let mut long = self.long.borrow_mut();
         let (_, run) = long.get_or_insert_with(|| (Rc::clone(worker), worker.shared.scripts.begin_long()));
-        if run.is_killed() {
+        let is_killed = run.is_killed() || worker.shared.is_ending.load(Ordering::Acquire);
+        if is_killed {
             self.demand(Demand::End);
         }
-        run.is_killed()
+        is_killed
     }
 }
 

@@ -197,25 +197,14 @@ impl Decoder<'_> {
                 return Token::Number(sign * number);
             }
         }
-        let mut end = digits;
-        let mut best = None;
-        while self
-            .text
-            .get(end)
-            .is_some_and(|byte| matches!(byte, b'0'..=b'9' | b'.' | b'e' | b'E' | b'+' | b'-'))
-        {
-            end += 1;
-            let text = std::str::from_utf8(&self.text[digits..end]).unwrap_or_default();
-            if let Ok(number) = text.parse::<f64>() {
-                best = Some((end, number));
-            }
-        }
-        match best {
-            Some((end, number)) => {
+        let Some(end) = decimal_end(self.text, digits) else { return Token::Unknown("invalid number") };
+        let text = std::str::from_utf8(&self.text[digits..end]).unwrap_or_default();
+        match text.parse::<f64>() {
+            Ok(number) => {
                 self.at = end;
                 Token::Number(sign * number)
             }
-            None => Token::Unknown("invalid number"),
+            Err(_) => Token::Unknown("invalid number"),
         }
     }
 
@@ -270,6 +259,32 @@ impl Decoder<'_> {
         self.at += 10;
         char::from_u32(0x10000 + ((first & 0x3ff) << 10) + (second & 0x3ff))
     }
+}
+
+/// Where the decimal number without a sign ends that begins at `start`: digits, a fraction, an exponent that has digits.
+fn decimal_end(text: &[u8], start: usize) -> Option<usize> {
+    let digits_end = |from: usize| {
+        let rest = text.get(from..).unwrap_or_default();
+        from + rest.iter().take_while(|byte| byte.is_ascii_digit()).count()
+    };
+    let mut end = digits_end(start);
+    let mut digit_count = end - start;
+    if text.get(end) == Some(&b'.') {
+        let fraction_end = digits_end(end + 1);
+        digit_count += fraction_end - end - 1;
+        end = fraction_end;
+    }
+    if digit_count == 0 {
+        return None;
+    }
+    if matches!(text.get(end), Some(b'e' | b'E')) {
+        let exponent = end + 1 + usize::from(matches!(text.get(end + 1), Some(b'+' | b'-')));
+        let exponent_end = digits_end(exponent);
+        if exponent_end > exponent {
+            end = exponent_end;
+        }
+    }
+    Some(end)
 }
 
 fn wrong(expected: &str, start: usize, found: &Token) -> Complaint {

@@ -3,16 +3,18 @@
 use firn_lua::mlua::{Table, Value};
 
 use super::super::decimal::general;
-use super::super::library::{Complaint, type_name};
+use super::super::library::{Complaint, Cost, type_name};
 use super::Options;
 
 pub(super) struct Encoder<'a> {
     pub(super) options: &'a Options,
     pub(super) out: Vec<u8>,
+    pub(super) cost: Cost,
 }
 
 impl Encoder<'_> {
     pub(super) fn value(&mut self, value: &Value, depth: usize) -> Result<(), Complaint> {
+        self.cost.check(value)?;
         match value {
             Value::Nil => self.out.extend_from_slice(b"null"),
             Value::LightUserData(pointer) if pointer.0.is_null() => self.out.extend_from_slice(b"null"),
