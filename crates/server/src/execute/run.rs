@@ -4,6 +4,7 @@
 //! before anything that follows them is executed. Only where a collection may stand at one of the keys is that read first.
 
 use std::rc::Rc;
+use std::sync::Arc;
 
 use firn_engine::{Batch, KeyspaceId};
 use firn_format::datatype::value::STRING_BYTES_MAX;
@@ -15,7 +16,7 @@ use super::lap::Lap;
 use super::{Request, SET, account};
 use crate::client::Client;
 use crate::failure::Result;
-use crate::store::Database;
+use crate::store::{Database, Databases};
 use crate::transaction::{Key, Transaction, encode_key};
 use crate::worker::Worker;
 
@@ -26,6 +27,8 @@ const RUN_BYTES_MAX: usize = 256 << 10;
 #[derive(Debug, Default)]
 pub(crate) struct Run {
     batch: Batch,
+    /// What the indexes meant when the first of them was taken in, by which all are named.
+    databases: Option<Arc<Databases>>,
     key: Vec<u8>,
     value: Vec<u8>,
     /// How long its commands take.
@@ -42,8 +45,14 @@ impl Run {
     pub(super) fn take_set(&mut self, request: &Request<'_>) -> bool {
         let string = request.argument(2);
         self.key.clear();
+        if self.batch.is_empty() {
+            self.databases = None;
+        }
+        let store = &request.worker.shared.store;
+        let databases = self.databases.get_or_insert_with(|| store.databases.load_full());
+        let database = databases.get(request.client.database.get()).id;
         if string.len() > STRING_BYTES_MAX
-            || encode_key(request.database_id(), request.argument(1), &mut self.key).is_err()
+            || encode_key(database, request.argument(1), &mut self.key).is_err()
         {
             return false;
         }
@@ -59,7 +68,7 @@ impl Run {
             return;
         }
         let waits = worker.waits();
-        let written = self.write(worker).await;
+        let written = self.write(worker, client).await;
         let count = self.batch.len();
         let ns = self.lap.settle(worker);
         if worker.waits() != waits {
@@ -91,14 +100,43 @@ impl Run {
         }
     }
 
-    async fn write(&mut self, worker: &Rc<Worker>) -> Result<()> {
-        let keys: Vec<(KeyspaceId, &[u8])> = self.batch.ops().map(|op| (op.keyspace, op.key)).collect();
-        // Whoever has read one of these keys to change it writes first.
-        let _locks = worker.lock(&keys).await?;
+    async fn write(&mut self, worker: &Rc<Worker>, client: &Client) -> Result<()> {
+        let _locks = loop {
+            let keys: Vec<(KeyspaceId, &[u8])> = self.batch.ops().map(|op| (op.keyspace, op.key)).collect();
+            // Whoever has read one of these keys to change it writes first.
+            let locks = worker.lock(&keys).await?;
+            if !self.is_outdated(worker) {
+                break locks;
+            }
+            // Who held the locks may have read one of the keys, and flushed or swapped databases: the run comes after.
+            drop(locks);
+            self.rename(worker, client)?;
+        };
         if worker.shared.is_any_key_observed() || self.batch.ops().any(|op| may_replace(worker, op.key)) {
             return Box::pin(self.write_with_care(worker)).await;
         }
         worker.write(&self.batch).await
+    }
+
+    /// Whether databases were flushed or swapped since the keys were named.
+    fn is_outdated(&self, worker: &Worker) -> bool {
+        let now = worker.shared.store.databases.load();
+        self.databases.as_ref().is_none_or(|databases| !Arc::ptr_eq(databases, &now))
+    }
+
+    /// Names the same keys by what the client's index means now.
+    #[cold]
+    fn rename(&mut self, worker: &Worker, client: &Client) -> Result<()> {
+        let databases = worker.shared.store.databases.load_full();
+        let id = databases.get(client.database.get()).id;
+        let mut batch = Batch::new();
+        for op in self.batch.ops() {
+            let Ok(key) = UserKey::decode(op.key) else { continue };
+            batch.put(op.keyspace, Key::new(id, key.bytes())?.bytes(), op.value);
+        }
+        self.batch = batch;
+        self.databases = Some(databases);
+        Ok(())
     }
 
     /// Writes what may replace collections, or what somebody waits for.

@@ -1,9 +1,10 @@
+use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use firn_protocol::resp::Value;
 
-use super::client::{Served, bulk, error, ok};
+use super::client::{Served, bulk, error, ok, request};
 
 fn queued() -> Value {
     Value::Simple("QUEUED".into())
@@ -166,6 +167,50 @@ fn to_flush_what_was_read_loses_nothing() {
         (threads.into_iter().map(|thread| thread.join().expect("it ends")).sum::<u64>(), taken)
     });
     assert_eq!(taken + number(&served.connect().say("GET n")), given);
+}
+
+/// Every key that was set, by itself or with others in a pipeline, is taken with its database once, or is there at the end.
+#[test]
+fn to_flush_what_was_set_loses_nothing() {
+    const RUNS: usize = 300;
+    let served = Served::start(2);
+    let is_over = AtomicBool::new(false);
+    let keys = |reply: Value| match reply {
+        Value::Array(keys) => keys,
+        other => panic!("no keys: {other:?}"),
+    };
+    let mut taken = std::thread::scope(|scope| {
+        let (served, is_over) = (&served, &is_over);
+        let taker = scope.spawn(move || {
+            let (mut client, mut taken) = (served.connect(), Vec::new());
+            while !is_over.load(Ordering::Acquire) {
+                for line in ["MULTI", "KEYS *", "FLUSHALL"] {
+                    client.say(line);
+                }
+                taken.extend(keys(keys(client.say("EXEC")).swap_remove(0)));
+            }
+            taken
+        });
+        let setters = [1, 3, 10].map(|count| {
+            scope.spawn(move || {
+                let mut client = served.connect();
+                for run in 0..RUNS {
+                    let sets =
+                        (0..count).map(|number| request(&["SET", &format!("{count}:{run}:{number}"), "v"]));
+                    client.stream.write_all(&sets.collect::<Vec<_>>().concat()).expect("it is sent");
+                    (0..count).for_each(|_| assert_eq!(client.reply(), Some(ok())));
+                }
+            })
+        });
+        setters.into_iter().for_each(|setter| setter.join().expect("it ends"));
+        is_over.store(true, Ordering::Release);
+        taker.join().expect("it ends")
+    });
+    taken.extend(keys(served.connect().say("KEYS *")));
+    let found = taken.len();
+    taken.sort_by_key(|key| format!("{key:?}"));
+    taken.dedup();
+    assert_eq!((found, taken.len()), (14 * RUNS, 14 * RUNS));
 }
 
 /// Two accounts and many transfers: whoever reads both in one transaction always sees the same sum.
