@@ -220,6 +220,8 @@ impl Worker {
         }
         // Tasks hold the worker, and the worker holds them.
         self.tasks.clear();
+        debug_assert!(self.waiting.borrow().is_empty(), "a task that is gone waits");
+        debug_assert!(self.arrived.borrow().is_empty(), "something came for a task that is gone");
         self.flush();
         self.clients.borrow_mut().clear();
         self.monitors.borrow_mut().clear();

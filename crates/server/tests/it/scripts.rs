@@ -185,6 +185,25 @@ fn a_script_that_cannot_be_suspended_walks_far() {
     }
 }
 
+/// Who waits for a lock, or for anything else, when a server ends is forgotten as a whole.
+#[test]
+fn who_waits_for_a_script_ends_with_the_server() {
+    let served = Served::start(1);
+    let (mut running, mut waiting) = (served.connect(), served.connect());
+    running.stream.write_all(&request(&["EVAL", "while true do end", "1", "k"])).unwrap();
+    let start = Instant::now();
+    loop {
+        waiting.stream.write_all(&request(&["APPEND", "k", "v"])).unwrap();
+        waiting.stream.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
+        if waiting.stream.peek(&mut [0]).is_err() {
+            break;
+        }
+        waiting.reply();
+        assert!(start.elapsed() < Duration::from_secs(20), "it does not run");
+    }
+    served.server.stop().unwrap();
+}
+
 const STUCK: &str = "redis.call('set', 'k', 'lost') table.sort({2, 1}, function() while true do end end)";
 
 /// Such a script ends with an error after a while, also if it is the only worker's.
