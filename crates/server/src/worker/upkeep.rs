@@ -1,5 +1,6 @@
 //! What a worker looks at now and then, and whom it shows every command.
 
+use std::hint::black_box;
 use std::net::TcpStream;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -12,8 +13,21 @@ use crate::log::{Field, LogLevel};
 /// Between two looks.
 pub(super) const INTERVAL: Duration = Duration::from_millis(100);
 
+/// More than allocators cut out of what they hold.
+const ALLOCATOR_NUDGE_BYTES: usize = 32 << 20;
+
 /// Bytes that wait for a client that is shown every command, above which it is cut off.
 const UNREAD_BYTES_MAX: usize = 32 << 20;
+
+/// Asks for a large piece of memory, does not touch it, and gives it back. Allocators keep large pieces that were freed for
+/// a while, and look whether the while is over when the next one is freed: who serves one large request and then small ones
+/// only would keep its memory for ever.
+fn nudge_allocator() {
+    let mut nothing = Vec::<u8>::new();
+    // Where there is no room for it, nothing is kept either.
+    let _ = nothing.try_reserve_exact(ALLOCATOR_NUDGE_BYTES);
+    drop(black_box(nothing));
+}
 
 impl Worker {
     /// Does what is due: notes how fast counters rise, closes connections that say nothing for too long.
@@ -25,6 +39,7 @@ impl Worker {
             return;
         }
         self.upkeep_due_ms.set(now_ms + interval_ms);
+        nudge_allocator();
         // Also what nobody is told of: clients may wish for no replies. Who waits for one learns of a failure.
         let _ = self.settle();
         if self.index == 0 {
