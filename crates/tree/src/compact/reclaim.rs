@@ -47,7 +47,12 @@ pub(crate) fn look(keyspace: &Keyspace, snapshots: &[Sequence], table_bytes: u64
     let hidden = Hidden::of(levels, &[], snapshots);
     found.kept_for = hidden.kept_for;
     found.tables = hidden.tables;
-    found.tables.extend(spent(levels));
+    // One that has no entries and overlaps nothing older may be hidden as well.
+    for table in spent(levels) {
+        if !is_among(&found.tables, &table) {
+            found.tables.push(table);
+        }
+    }
     let deletes: Vec<_> = memtables(keyspace).map(|memtable| memtable.range_delete_lists()).collect();
     let mut lists: Vec<&FragmentList> =
         deletes.iter().flat_map(|deletes| deletes.lists()).map(|list| &**list).collect();
@@ -58,11 +63,15 @@ pub(crate) fn look(keyspace: &Keyspace, snapshots: &[Sequence], table_bytes: u64
     }
     let hidden = Hidden::of(levels, &lists, snapshots);
     found.kept_for.extend(hidden.kept_for);
-    let goes = |table: &&Arc<Table>| found.tables.iter().any(|gone| Arc::ptr_eq(gone, table));
-    let worth: u64 = hidden.tables.iter().filter(|table| !goes(table)).map(|table| table.meta().bytes).sum();
+    let stays = hidden.tables.iter().filter(|table| !is_among(&found.tables, table));
+    let worth: u64 = stays.map(|table| table.meta().bytes).sum();
     found.is_drain_due =
         worth >= table_bytes / WORTH_SHARE && worth >= undrained_bytes(keyspace, &lists) / COST_SHARE;
     found
+}
+
+fn is_among(tables: &[Arc<Table>], table: &Arc<Table>) -> bool {
+    tables.iter().any(|other| Arc::ptr_eq(other, table))
 }
 
 /// Those that are not runs yet, newest first.

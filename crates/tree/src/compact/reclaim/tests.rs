@@ -142,6 +142,14 @@ fn a_table_of_tombstones_goes_once_nothing_older_lies_below() {
     assert_eq!(spent(levels(&[(0, 7, &full)])), 0, "it has entries");
 }
 
+/// An edit that removes a table twice cannot be applied.
+#[test]
+fn a_table_that_is_hidden_and_spent_goes_once() {
+    let (old, new) = (table(None, (0, 0), &[("b", "c", 20)]), table(None, (0, 0), &[("a", "d", 30)]));
+    let found = look(&keyspace(levels(&[(0, 6, &old), (0, 7, &new)])), &[], 100).tables;
+    assert_eq!(found.iter().filter(|table| Arc::ptr_eq(table, &old)).count(), 1, "{found:?}");
+}
+
 #[test]
 fn a_drain_is_due_where_the_buffer_hides_much() {
     let due = |bounds: &[(&str, &str)], deleted: &[Deleted<'_>], written: usize, snapshots: &[u64]| {
