@@ -19,6 +19,7 @@ use firn_storage::file::table::ReadMode;
 use line::{Line, Write};
 
 use crate::database::Database;
+use crate::read::prefetch::TOGETHER;
 use crate::read::scan::{Tickets, TreeScan};
 use crate::read::{Found, Lookup, cut};
 use crate::stats::count;
@@ -214,11 +215,13 @@ impl Session for TreeSession {
         let version = self.shared.version.load();
         let before = point(&self.shared, &version, at);
         out.clear();
-        if keys.len() > 1 {
-            version.prefetch(version.keyspace(keyspace.0)?, keys);
-        }
+        let state = version.keyspace(keyspace.0)?;
         let mut value = Vec::new();
-        for key in keys {
+        for (index, key) in keys.iter().enumerate() {
+            // Not all at once: the first would have left the processor's caches when their turn comes.
+            if keys.len() > 1 && index.is_multiple_of(TOGETHER) {
+                version.prefetch(state, &keys[index..keys.len().min(index + TOGETHER)]);
+            }
             let lookup = Lookup { keyspace, key, before, mode: self.mode() };
             match self.shared.lookup(&version, &lookup, &mut value)? {
                 Found::Value { .. } => out.push(Some(&value)),

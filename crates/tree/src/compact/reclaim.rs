@@ -19,7 +19,6 @@ use std::time::Duration;
 use firn_format::Sequence;
 use firn_format::tombstone::FragmentList;
 
-use crate::memtable::Memtable;
 use crate::version::{Keyspace, Levels, Table};
 
 /// What a look at a keyspace found.
@@ -53,7 +52,7 @@ pub(crate) fn look(keyspace: &Keyspace, snapshots: &[Sequence], table_bytes: u64
             found.tables.push(table);
         }
     }
-    let deletes: Vec<_> = memtables(keyspace).map(|memtable| memtable.range_delete_lists()).collect();
+    let deletes: Vec<_> = keyspace.memtables().map(|memtable| memtable.range_delete_lists()).collect();
     let mut lists: Vec<&FragmentList> =
         deletes.iter().flat_map(|deletes| deletes.lists()).map(|list| &**list).collect();
     lists.extend(keyspace.runs.iter().map(|run| &**run.range_tombstones()));
@@ -74,11 +73,6 @@ fn is_among(tables: &[Arc<Table>], table: &Arc<Table>) -> bool {
     tables.iter().any(|other| Arc::ptr_eq(other, table))
 }
 
-/// Those that are not runs yet, newest first.
-fn memtables(keyspace: &Keyspace) -> impl Iterator<Item = &Arc<Memtable>> {
-    std::iter::once(&keyspace.memtable).chain(keyspace.frozen.iter().map(|frozen| &frozen.memtable))
-}
-
 /// About as many bytes as a drain would write. `lists` are the buffer's range tombstones.
 fn undrained_bytes(keyspace: &Keyspace, lists: &[&FragmentList]) -> u64 {
     let is_hidden = |smallest, largest, end| covers(lists, (smallest, largest), end, Sequence::MAX);
@@ -86,7 +80,7 @@ fn undrained_bytes(keyspace: &Keyspace, lists: &[&FragmentList]) -> u64 {
         run.keys().is_none_or(|(smallest, largest)| !is_hidden(smallest, largest, run.span().end.sequence()))
     });
     let runs: u64 = runs.map(|run| run.live_bytes()).sum();
-    runs + memtables(keyspace).map(|memtable| memtable.record_bytes() as u64).sum::<u64>()
+    runs + keyspace.memtables().map(|memtable| memtable.record_bytes() as u64).sum::<u64>()
 }
 
 /// Tables that range tombstones hide.
@@ -248,7 +242,7 @@ impl Looks {
 /// The greatest sequence of a range tombstone that is in no table yet.
 fn newest_in_buffer(keyspace: &Keyspace) -> Option<Sequence> {
     let runs = keyspace.runs.iter().map(|run| run.newest_range_delete()).max().flatten();
-    runs.max(memtables(keyspace).map(|memtable| memtable.newest_range_delete()).max().flatten())
+    runs.max(keyspace.memtables().map(|memtable| memtable.newest_range_delete()).max().flatten())
 }
 
 #[cfg(test)]

@@ -20,7 +20,7 @@ use crate::buffer::Run;
 use crate::version::{Keyspace, Version};
 
 /// Keys that go step by step together: enough to keep a processor's line buffers busy.
-const TOGETHER: usize = 16;
+pub(crate) const TOGETHER: usize = 16;
 
 /// A key on its way.
 #[derive(Clone, Copy)]
