@@ -28,7 +28,7 @@ impl Failure {
     pub(crate) const NOT_POSITIVE: Self = Self::new("ERR value is out of range, must be positive");
     pub(crate) const KILLED: Self = Self::new("ERR Script killed by user with SCRIPT KILL...");
     pub(crate) const LATE_SCRIPT: Self = Self::new(
-        "ERR the script ran too long inside of table.sort, string.gsub or a metamethod, where nobody else has a turn",
+        "ERR the script ran too long inside of table.sort, string.gsub or a metamethod, where nobody else has a turn: do less there",
     );
     pub(crate) const CURSOR: Self = Self::new("ERR invalid cursor");
 
