@@ -14,6 +14,7 @@ use firn_storage::file::table::{ReaderOptions, TableBuilder, TableReader};
 use firn_storage::place::Memory;
 
 use super::*;
+use crate::memtable::Memtable;
 use crate::version::Definition;
 
 /// One deletion: start, end, sequence.
