@@ -122,7 +122,7 @@ impl Builder {
                 Arc::new(local)
             }
         };
-        let spawn = Arc::new(ThreadSpawn::new());
+        let spawn = Arc::new(ThreadSpawn::with_background_nice(self.settings.background_nice));
         let tree = Tree::open(TreeOptions {
             storage,
             settings: self.settings.to_tree(machine::page_cache_bytes(self.settings.memory_bytes)),

@@ -157,6 +157,12 @@ settings! {
         "1 to 256", "choose a number in that range",
         |s| (1..=256).contains(&s.background_threads);
 
+    /// How much nicer threads for merges, drains and compactions are than others, where processors are short. Each
+    /// step takes a fifth of their share: less keeps writers from being stopped, more keeps readers from waiting.
+    background_nice: u32 = "0",
+        "at most 19", "lower it",
+        |s| s.background_nice <= 19;
+
     /// Threads that read from the device for sessions that do not block.
     read_threads: usize = "4",
         "1 to 256", "choose a number in that range",
@@ -202,6 +208,7 @@ impl Settings {
             garbage_share_max: 0.25,
             compression: Compression::None,
             background_threads: 2,
+            background_nice: 0,
             read_threads: 4,
             key_bytes_max: usize::from(u16::MAX),
             value_bytes_max: 1024 * MIB,

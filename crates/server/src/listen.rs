@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use firn::Db;
-use firn::storage::{Clock, Spawn, SystemClock, ThreadSpawn};
+use firn::storage::{Clock, Priority, Spawn, SystemClock, ThreadSpawn};
 
 use crate::execute::Scripts;
 use crate::http::HttpServer;
@@ -144,7 +144,8 @@ impl Server {
                 Err(error) => end.note(error),
             }
         };
-        self.threads.spawn(format!("firn-worker-{index}"), Box::new(body)).map_err(io::Error::other)
+        let body = Box::new(body);
+        self.threads.spawn(format!("firn-worker-{index}"), Priority::Normal, body).map_err(io::Error::other)
     }
 
     /// Where it listens.

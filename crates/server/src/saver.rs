@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use firn::storage::{Spawn, ThreadSpawn};
+use firn::storage::{Priority, Spawn, ThreadSpawn};
 
 use crate::failure::{Failure, Result};
 use crate::worker::{Message, Shared};
@@ -97,7 +97,7 @@ impl Saver {
             };
             of_thread.saver.end(&of_thread, done.err().map(|error| error.to_string()), since_ms);
         };
-        let spawned = saver.threads.spawn("firn-save".to_owned(), Box::new(body));
+        let spawned = saver.threads.spawn("firn-save".to_owned(), Priority::Normal, Box::new(body));
         spawned.map_err(|error| {
             saver.end(shared, Some(error.to_string()), since_ms);
             Failure::of(format!("ERR cannot save: {error}"))

@@ -48,4 +48,4 @@ pub mod file;
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use error::{Error, ErrorKind, Result};
 pub use place::{FileBytes, ReadFile, Storage, StorageLock, WriteFile};
-pub use spawn::{Spawn, ThreadSpawn};
+pub use spawn::{Priority, Spawn, ThreadSpawn};

@@ -4,28 +4,48 @@ use std::fmt;
 use std::sync::{Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 
+use rustix::process::{getpriority_process, setpriority_process};
+
 use crate::{Error, ErrorKind, Result};
+
+/// How much of a processor a thread is worth where there is less than all want.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Priority {
+    /// Somebody waits for what it does.
+    Normal,
+    /// What it does may take longer where it would keep others waiting.
+    Background,
+}
 
 /// Starts threads, so that a test or a simulator can own them all.
 ///
 /// Implementers MUST run `body` exactly once, on a thread of its own, or return an error and never run it.
 pub trait Spawn: Send + Sync + fmt::Debug {
-    /// Runs `body` on a new thread called `name` (shown in the system's thread lists, cut there to 15 bytes).
+    /// Runs `body` on a new thread called `name` (shown in the system's thread lists, cut there to 15 bytes), which the
+    /// implementer MAY run at a lower priority if it is `Background`.
     ///
     /// Does not wait for it. `Io` if the system gives no more threads.
-    fn spawn(&self, name: String, body: Box<dyn FnOnce() + Send>) -> Result<()>;
+    fn spawn(&self, name: String, priority: Priority, body: Box<dyn FnOnce() + Send>) -> Result<()>;
 }
 
 /// Threads of the operating system, remembered until they are joined.
 #[derive(Debug, Default)]
 pub struct ThreadSpawn {
+    background_nice: u32,
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
 impl ThreadSpawn {
-    /// A spawner with no threads yet.
+    /// A spawner with no threads yet; all that it starts have the priority of whoever starts them.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// As [`new`](Self::new), but [`Priority::Background`] threads are so much nicer (0 to 19) than whoever starts them.
+    ///
+    /// The system shares a processor by weights, which each step lowers by a fifth. Nothing makes a thread less nice again.
+    pub fn with_background_nice(background_nice: u32) -> Self {
+        Self { background_nice, ..Self::default() }
     }
 
     /// Waits until every thread started so far has ended, and names those that panicked.
@@ -50,8 +70,14 @@ impl ThreadSpawn {
 }
 
 impl Spawn for ThreadSpawn {
-    fn spawn(&self, name: String, body: Box<dyn FnOnce() + Send>) -> Result<()> {
-        let started = thread::Builder::new().name(name.clone()).spawn(body);
+    fn spawn(&self, name: String, priority: Priority, body: Box<dyn FnOnce() + Send>) -> Result<()> {
+        let nice = if priority == Priority::Background { self.background_nice.cast_signed() } else { 0 };
+        let started = thread::Builder::new().name(name.clone()).spawn(move || {
+            if nice > 0 {
+                be_nicer(nice);
+            }
+            body();
+        });
         let thread = started.map_err(|error| {
             let error = Error::io("", "start a thread", error);
             Error { kind: ErrorKind::Io, message: format!("{} `{name}`", error.message), ..error }
@@ -59,6 +85,14 @@ impl Spawn for ThreadSpawn {
         self.threads.lock().unwrap_or_else(PoisonError::into_inner).push(thread);
         Ok(())
     }
+}
+
+/// Lowers the priority of the calling thread, which nobody needs a permission for. A system that does not share its
+/// processors so lets it be as it is.
+fn be_nicer(nice: i32) {
+    // A process is a thread here, and none is the one that calls.
+    let own = getpriority_process(None).unwrap_or(0);
+    let _lowered = setpriority_process(None, own.saturating_add(nice));
 }
 
 #[cfg(test)]
@@ -75,19 +109,35 @@ mod tests {
         spawn
             .spawn(
                 "outer".into(),
+                Priority::Normal,
                 Box::new(move || {
                     let nested = counted.clone();
                     counted.fetch_add(1, Ordering::SeqCst);
                     let body = Box::new(move || {
                         nested.fetch_add(1, Ordering::SeqCst);
                     });
-                    inner.spawn("inner".into(), body).unwrap();
+                    inner.spawn("inner".into(), Priority::Background, body).unwrap();
                 }),
             )
             .unwrap();
-        spawn.spawn("loser".into(), Box::new(|| panic!("on purpose"))).unwrap();
+        spawn.spawn("loser".into(), Priority::Normal, Box::new(|| panic!("on purpose"))).unwrap();
         assert_eq!(spawn.join_all(), ["loser"]);
         assert_eq!(count.load(Ordering::SeqCst), 2);
         assert!(spawn.join_all().is_empty());
+    }
+
+    #[test]
+    fn only_background_threads_are_nicer() {
+        let own = getpriority_process(None).unwrap();
+        let nice_of = |spawn: ThreadSpawn, priority| {
+            let (sender, receiver) = std::sync::mpsc::channel();
+            let body = Box::new(move || sender.send(getpriority_process(None).unwrap()).unwrap());
+            spawn.spawn("asked".into(), priority, body).unwrap();
+            receiver.recv().unwrap()
+        };
+        assert_eq!(nice_of(ThreadSpawn::with_background_nice(3), Priority::Background), (own + 3).min(19));
+        assert_eq!(nice_of(ThreadSpawn::with_background_nice(3), Priority::Normal), own);
+        assert_eq!(nice_of(ThreadSpawn::new(), Priority::Background), own);
+        assert_eq!(getpriority_process(None).unwrap(), own, "whoever starts them is as it was");
     }
 }

@@ -13,7 +13,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use firn_engine::{Error, ErrorKind, Result};
 use firn_format::Position;
-use firn_storage::Spawn;
+use firn_storage::{Priority, Spawn};
 
 use crate::buffer::drain::Drain;
 use crate::buffer::pick::{pick_drain, pick_merge};
@@ -239,10 +239,11 @@ impl Database {
         for index in 0..self.settings.background_threads {
             let shared = Arc::clone(self);
             let body = Box::new(move || shared.work());
-            spawn.spawn(format!("firn-work-{index}"), body).map_err(from_storage)?;
+            spawn.spawn(format!("firn-work-{index}"), Priority::Background, body).map_err(from_storage)?;
         }
         let shared = Arc::clone(self);
-        spawn.spawn("firn-pace".to_owned(), Box::new(move || shared.admission.nudge())).map_err(from_storage)
+        let body = Box::new(move || shared.admission.nudge());
+        spawn.spawn("firn-pace".to_owned(), Priority::Normal, body).map_err(from_storage)
     }
 
     /// There may be something to do.

@@ -19,7 +19,7 @@ use firn_format::key::{GRANULE_BYTES, Trailer, key_hash};
 use firn_format::log::{FrameKind, SEGMENT_HEADER_BYTES, SegmentHeader, scan_frames};
 use firn_format::{Kind, Position};
 use firn_pmem::Region;
-use firn_storage::{FileBytes, Spawn, Storage};
+use firn_storage::{FileBytes, Priority, Spawn, Storage};
 
 use crate::error::{from_format, from_storage};
 use crate::log::segment::{Graveyard, MemtableSet, Segment};
@@ -243,7 +243,7 @@ fn load_all(
             // The receiver may have given up on an earlier error.
             let _sent = done.send(result);
         });
-        spawn.spawn(format!("firn-recover-{index}"), body).map_err(from_storage)?;
+        spawn.spawn(format!("firn-recover-{index}"), Priority::Normal, body).map_err(from_storage)?;
     }
     drop(done);
     let mine = work.load_rest();

@@ -15,6 +15,9 @@ const PREFIX: &str = "FIRN_SERVE_";
 /// The table of a file that is the server's; the rest is the engine's.
 const TABLE: &str = "serve";
 
+/// The engine's `background_nice` where nobody says it: workers are as many as processors, and clients wait for them.
+const BACKGROUND_NICE: i64 = 10;
+
 /// What holds, and who said so.
 #[derive(Debug)]
 pub(crate) struct Effective {
@@ -99,6 +102,7 @@ fn engine_settings(engine: &toml::Table, options: &Options, config: Option<&Path
             engine.insert(name.to_owned(), value);
         }
     }
+    engine.entry("background_nice").or_insert(BACKGROUND_NICE.into());
     let place = config.map_or(String::new(), |path| format!("{}: ", path.display()));
     Settings::from_toml(&engine.to_string())
         .map_err(|error| Failure::new(Ending::Failed, format!("{place}{error}")))
@@ -189,6 +193,8 @@ mod tests {
         assert_eq!((options.bind, options.port), (Some([127, 0, 0, 7].into()), Some(2)));
         assert_eq!((options.threads, options.protected_mode), (Some(3), Some(false)));
         assert_eq!((effective.settings.memory_bytes, effective.settings.block_bytes), (64 << 20, 8 << 10));
+        assert_eq!(effective.settings.background_nice, 10);
+        assert_eq!(with(&[], "background_nice = 0").unwrap().settings.background_nice, 0);
         let text = effective.to_toml();
         for (start, source) in [
             ("bind = \"127.0.0.7\" ", "# flag"),

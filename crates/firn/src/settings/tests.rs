@@ -96,9 +96,14 @@ fn every_range_is_enforced() {
         FIELDS.iter().filter(|field| (field.get)(&Settings::default()).as_str().is_none_or(is_a_size))
     {
         let bad = if field.name == "garbage_share_max" { "1.5".to_owned() } else { (i64::MAX).to_string() };
-        let zero_is_bad =
-            !["page_cache_bytes", "filter_bits_per_key", "value_bytes_max", "garbage_share_max"]
-                .contains(&field.name);
+        let zero_is_bad = ![
+            "page_cache_bytes",
+            "filter_bits_per_key",
+            "value_bytes_max",
+            "garbage_share_max",
+            "background_nice",
+        ]
+        .contains(&field.name);
         if field.name != "log_bytes_max" {
             assert!(message(&format!("{} = {bad}", field.name)).contains(field.name), "{}", field.name);
         }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use firn_format::file_name::STEM_BYTES_MAX;
-use firn_storage::{Clock, Spawn, Storage};
+use firn_storage::{Clock, Priority, Spawn, Storage};
 
 use super::Executor;
 use super::handle::{Finisher, JobHandle, new_job};
@@ -93,7 +93,7 @@ impl Fallback {
         let mut fallback = Self::inline([first, second], storage, clock, patience);
         fallback.is_inline = false;
         let shared = Arc::clone(&fallback.shared);
-        spawn.spawn("firn-fallback".to_owned(), Box::new(move || shared.watch()))?;
+        spawn.spawn("firn-fallback".to_owned(), Priority::Normal, Box::new(move || shared.watch()))?;
         Ok(fallback)
     }
 

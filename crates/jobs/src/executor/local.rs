@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use firn_engine::Semantics;
-use firn_storage::{Spawn, Storage};
+use firn_storage::{Priority, Spawn, Storage};
 
 use super::Executor;
 use super::handle::{Finisher, JobHandle, new_job};
@@ -62,7 +62,8 @@ impl Local {
         local.shared.lock().running = (0..threads).map(|_| None).collect();
         for slot in 0..threads {
             let shared = Arc::clone(&local.shared);
-            spawn.spawn(format!("firn-job-{slot}"), Box::new(move || shared.work(slot)))?;
+            let work = Box::new(move || shared.work(slot));
+            spawn.spawn(format!("firn-job-{slot}"), Priority::Background, work)?;
         }
         Ok(local)
     }

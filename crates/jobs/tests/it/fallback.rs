@@ -8,7 +8,7 @@ use firn_jobs::{
     Error, ErrorKind, Executor, Fallback, Finisher, JobHandle, JobResult, JobSpec, Local, Patience,
     is_output_of, new_job, verify, verify_files,
 };
-use firn_storage::{Clock, ManualClock, Spawn, Storage, SystemClock, ThreadSpawn};
+use firn_storage::{Clock, ManualClock, Priority, Spawn, Storage, SystemClock, ThreadSpawn};
 
 use crate::world::{Mix, World, semantics};
 
@@ -259,7 +259,7 @@ fn threads_that_submit_at_once_without_a_watcher_each_get_their_answer() {
                 sender.send(found.is_ok()).unwrap();
             }
         };
-        ThreadSpawn::new().spawn(format!("submits-{thread}"), Box::new(submits)).unwrap();
+        ThreadSpawn::new().spawn(format!("submits-{thread}"), Priority::Normal, Box::new(submits)).unwrap();
     }
     for _ in 0..4 * ROUNDS {
         assert!(done.recv_timeout(Duration::from_secs(20)).expect("a thread waits for ever"));

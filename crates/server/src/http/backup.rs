@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use firn::ErrorKind;
-use firn::storage::{Spawn, ThreadSpawn};
+use firn::storage::{Priority, Spawn, ThreadSpawn};
 
 use super::answer::Answer;
 use super::request::Request;
@@ -60,7 +60,7 @@ impl Backups {
             is_running.store(false, Ordering::Release);
             alarm.ring();
         };
-        self.threads.spawn("firn-backup".to_owned(), Box::new(body)).map_err(|error| {
+        self.threads.spawn("firn-backup".to_owned(), Priority::Normal, Box::new(body)).map_err(|error| {
             self.is_running.store(false, Ordering::Release);
             Answer::text(503, format!("{error}\n"))
         })?;

@@ -22,7 +22,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use firn::storage::{Spawn, ThreadSpawn};
+use firn::storage::{Priority, Spawn, ThreadSpawn};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::net::Alarm;
@@ -74,7 +74,7 @@ impl HttpServer {
             accept_from: Duration::ZERO,
         };
         let body = Box::new(move || rounds.run());
-        threads.spawn("firn-http".to_owned(), body).map_err(io::Error::other)?;
+        threads.spawn("firn-http".to_owned(), Priority::Normal, body).map_err(io::Error::other)?;
         Ok(Self { address, end, threads })
     }
 

@@ -5,7 +5,7 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-use crate::{Result, Spawn};
+use crate::{Priority, Result, Spawn};
 
 /// A read to be done on a thread of the pool.
 pub type ReadBody = Box<dyn FnOnce() + Send>;
@@ -59,7 +59,8 @@ impl ReadPool {
         for index in 0..threads.max(1) {
             let queue = pool.queue.clone();
             pool.queue.state().threads += 1;
-            let started = spawn.spawn(format!("firn-read-{index}"), Box::new(move || queue.serve()));
+            let started =
+                spawn.spawn(format!("firn-read-{index}"), Priority::Normal, Box::new(move || queue.serve()));
             if let Err(error) = started {
                 pool.queue.state().threads -= 1;
                 return Err(error);

@@ -1,7 +1,7 @@
 //! The pool against its promises.
 
 use super::*;
-use crate::{Error, ErrorKind, ThreadSpawn};
+use crate::{Error, ErrorKind, Priority, ThreadSpawn};
 use std::sync::mpsc;
 
 #[test]
@@ -66,13 +66,13 @@ fn a_panicking_read_ends_alone() {
 struct Few(ThreadSpawn, Mutex<usize>);
 
 impl Spawn for Few {
-    fn spawn(&self, name: String, body: Box<dyn FnOnce() + Send>) -> Result<()> {
+    fn spawn(&self, name: String, priority: Priority, body: Box<dyn FnOnce() + Send>) -> Result<()> {
         let mut left = self.1.lock().unwrap();
         match left.checked_sub(1) {
             Some(less) => *left = less,
             None => return Err(Error::new(ErrorKind::Io, "", "no more threads")),
         }
-        self.0.spawn(name, body)
+        self.0.spawn(name, priority, body)
     }
 }
 
