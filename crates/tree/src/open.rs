@@ -168,7 +168,7 @@ fn start_log(
 
 /// Dead segments to keep for new ones: what a drain frees at once.
 fn spares_max(settings: &TreeSettings) -> usize {
-    (settings.buffer_bytes / 2 / settings.segment_bytes).clamp(1, SPARES_MAX) as usize
+    (settings.buffer_bytes / settings.segment_bytes).clamp(1, SPARES_MAX) as usize
 }
 
 /// Most segments kept, however large the buffer is.

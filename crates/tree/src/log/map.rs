@@ -21,6 +21,11 @@ pub(crate) struct SegmentMap {
 
 const HOLE: u32 = u32::MAX;
 
+/// Bytes of a cache line.
+const LINE_BYTES: usize = 64;
+/// Lines of a record that are loaded ahead of those who walk.
+const LINES_LOADED: usize = 4;
+
 impl SegmentMap {
     /// A map over `segments`, oldest first.
     pub(crate) fn new(segments: Vec<Arc<Segment>>) -> Self {
@@ -67,5 +72,13 @@ impl Records for SegmentMap {
         let segment = self.segment_of(position)?;
         let offset = segment.region_offset(position)?;
         Record::at(segment.region().read_from(offset))
+    }
+
+    /// Its first lines: by the time they are read, the processor has understood that the rest follows.
+    #[inline]
+    fn begin_load(&self, position: Position) {
+        let Some(segment) = self.segment_of(position) else { return };
+        let Some(offset) = segment.region_offset(position) else { return };
+        segment.region().read_from(offset).iter().step_by(LINE_BYTES).take(LINES_LOADED).for_each(prefetch);
     }
 }

@@ -10,7 +10,7 @@ use firn_format::tombstone::FragmentList;
 use crate::{Error, ErrorKind, Result, WriteFile};
 
 /// Completed bytes are written once there are this many.
-const WRITE_BYTES: usize = 512 << 10;
+const WRITE_BYTES: usize = 128 << 10;
 /// The device is asked to begin writing every so many bytes.
 const WRITE_BACK_BYTES: u64 = 8 << 20;
 

@@ -1,5 +1,6 @@
 //! Walking a table.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use firn_format::key::Entry;
@@ -7,8 +8,8 @@ use firn_format::table::block::{self, Checked};
 use firn_format::table::data::{DataBlock, Shape, Walker};
 
 use super::reader::{BlockRef, TableReader};
-use crate::Result;
 use crate::file::cache::CachedBlock;
+use crate::{FileBytes, Result};
 
 /// How a cursor reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -325,7 +326,9 @@ impl TableCursor {
         if offset + bytes + ahead / 2 > self.asked_until || offset + 2 * ahead < self.asked_until {
             let from = self.asked_until.clamp(offset, offset + bytes);
             let until = (offset + bytes + ahead).min(mapped.len() as u64);
-            mapped.will_need(from as usize..until as usize);
+            if !is_likely_resident(mapped, from as usize..until as usize) {
+                mapped.will_need(from as usize..until as usize);
+            }
             self.asked_until = until;
         }
     }
@@ -369,3 +372,12 @@ impl TableCursor {
         self.ahead.get(start..start + bytes as usize).unwrap_or_default()
     }
 }
+
+/// Whether the system seems to have `range` in memory, by a few of its pages: to be asked for what is there it looks at each.
+fn is_likely_resident(mapped: &FileBytes, range: Range<usize>) -> bool {
+    let step = (range.len() / PAGES_ASKED).max(1);
+    range.step_by(step).all(|at| mapped.is_resident(at..at + 1))
+}
+
+/// See [`is_likely_resident`].
+const PAGES_ASKED: usize = 4;

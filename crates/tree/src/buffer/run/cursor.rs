@@ -7,6 +7,9 @@ use firn_jobs::Cursor;
 
 use super::{Arc, Records, Result, Run, Sequence, find};
 
+/// How many entries ahead of a walk records are loaded.
+const AHEAD_ENTRIES: usize = 8;
+
 /// Stands on a version of a run that lies below a sequence. Holds the run, and whatever leads to its records.
 #[derive(Debug)]
 pub(crate) struct RunCursor<P> {
@@ -37,6 +40,14 @@ impl<P: Deref<Target: Records>> RunCursor<P> {
         let before = self.before;
         let head = self.run.entries.get(..end).unwrap_or_default();
         self.stand(head.iter().rposition(|entry| entry.trailer.sequence() < before))
+    }
+
+    /// Begins to load the record that a walk forward reaches soon: each lies somewhere else.
+    #[inline]
+    fn look_ahead(&self, from: usize) {
+        if let Some(entry) = self.run.entries.get(from + AHEAD_ENTRIES) {
+            self.records.begin_load(entry.position());
+        }
     }
 
     fn stand(&mut self, at: Option<usize>) -> Result<()> {
@@ -85,7 +96,10 @@ impl<P: Deref<Target: Records> + Send> Cursor for RunCursor<P> {
 
     fn next(&mut self) -> Result<()> {
         match self.at {
-            Some(at) => self.settle_forward(at + 1),
+            Some(at) => {
+                self.look_ahead(at);
+                self.settle_forward(at + 1)
+            }
             None => Ok(()),
         }
     }
