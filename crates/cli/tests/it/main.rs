@@ -8,6 +8,7 @@ mod config;
 mod inspect;
 mod verify;
 mod bench;
+mod beyond_memory;
 mod records;
 mod serve;
 mod wire;

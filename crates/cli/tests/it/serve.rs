@@ -32,8 +32,11 @@ impl Serving {
 
     /// Starts `command`, which is `firn serve` in some way; `None` if it ends at once.
     pub(crate) fn start_as(command: &mut Command, dir: &Path) -> Option<Self> {
+        if command.get_args().all(|argument| argument != "--memory-bytes") {
+            command.args(["--memory-bytes", "64M"]);
+        }
         let mut process = command
-            .args(["--port", "0", "--threads", "2", "--memory-bytes", "64M", "--dir"])
+            .args(["--port", "0", "--threads", "2", "--dir"])
             .arg(dir)
             .stdout(Stdio::piped())
             .spawn()
@@ -68,6 +71,11 @@ impl Serving {
     /// Memory it has now.
     pub(crate) fn resident_bytes(&self) -> u64 {
         self.status_kib("VmRSS:") << 10
+    }
+
+    /// Memory it has now, pages of files apart.
+    pub(crate) fn own_bytes(&self) -> u64 {
+        self.status_kib("RssAnon:") << 10
     }
 
     /// Memory it had at most.
