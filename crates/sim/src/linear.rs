@@ -5,9 +5,11 @@
 //! two moments. An operation whose client never heard an answer may have taken effect at any moment after it began, or
 //! never.
 //!
-//! [`check`] tries orders, the earliest end first, and remembers which sets of operations led to which states: the search
-//! of Wing and Gong with the cache of Lowe (2017). Its cost grows with how many operations run at once, not with how many
-//! there are. Objects do not influence each other: histories are checked one by one.
+//! [`check`] tries orders and remembers which sets of operations led to which states: the search of Wing and Gong with the
+//! cache of Lowe (2017). Its cost grows with how many operations run at once, not with how many
+//! there are. Operations without an answer run at once with all that come later, so they are tried last: most
+//! never took effect, and to find that out for one that was tried takes until somebody should have seen it. Objects do
+//! not influence each other: histories are checked one by one.
 
 mod objects;
 
@@ -24,13 +26,19 @@ pub trait Model {
     /// What is asked of it.
     type Input: Clone + Debug;
     /// What it answers.
-    type Output: Clone + Eq + Debug;
+    type Output: Clone + Eq + Hash + Debug;
 
     /// What it holds at first.
     fn initial() -> Self::State;
 
     /// What it answers to `input`, and what it holds then.
     fn step(state: &Self::State, input: &Self::Input) -> (Self::Output, Self::State);
+
+    /// Whether `input`, which nobody heard an answer to, need not be tried in `state`, in a history of these `answers`: it
+    /// contradicts them, or whatever order explains them with it explains them without it.
+    fn is_idle(_state: &Self::State, _input: &Self::Input, _answers: &HashSet<&Self::Output>) -> bool {
+        false
+    }
 }
 
 /// One operation of a history. Moments are of one clock, of any unit.
@@ -46,7 +54,7 @@ pub struct Operation<M: Model> {
     pub input: M::Input,
 }
 
-/// A history that no order explains.
+/// A history that no order explains, or none that was found in time.
 #[derive(Clone, Debug)]
 pub struct Anomaly {
     /// The longest order that was found, and the operations that could not follow it.
@@ -56,7 +64,7 @@ pub struct Anomaly {
 /// Whether `history`, in any order, is linearizable.
 ///
 /// # Errors
-/// It is not: the operations are shown.
+/// It is not, or that takes more than [`STATES_MAX`] states to decide: the operations are shown.
 pub fn check<M: Model>(history: &[Operation<M>]) -> Result<(), Anomaly> {
     let mut search = Search::new(history);
     match search.run() {
@@ -64,6 +72,9 @@ pub fn check<M: Model>(history: &[Operation<M>]) -> Result<(), Anomaly> {
         false => Err(search.explain()),
     }
 }
+
+/// States after which a search gives up: what is undecided is a failure of the test, and not one of the machine's memory.
+pub const STATES_MAX: usize = 1_000_000;
 
 /// Operations that were taken into an order, as a set of bits.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -83,12 +94,16 @@ impl Taken {
     }
 }
 
+/// A turn at which an operation is tried: below the count of operations those with an answer, then those without.
+type Candidate = usize;
+
 struct Search<'h, M: Model> {
     /// By their beginnings.
     operations: Vec<&'h Operation<M>>,
+    answers: HashSet<&'h M::Output>,
     taken: Taken,
-    /// The order so far: operations, and the states before them.
-    order: Vec<(usize, M::State)>,
+    /// The order so far: candidates, and the states before them.
+    order: Vec<(Candidate, M::State)>,
     state: M::State,
     seen: HashSet<(Taken, M::State)>,
     longest: Vec<usize>,
@@ -96,11 +111,12 @@ struct Search<'h, M: Model> {
 
 impl<'h, M: Model> Search<'h, M> {
     fn new(history: &'h [Operation<M>]) -> Self {
+        let answers = history.iter().filter_map(|operation| Some(&operation.end.as_ref()?.1)).collect();
         let mut operations: Vec<&Operation<M>> = history.iter().collect();
         operations.sort_by_key(|operation| operation.begin);
         let taken = Taken::new(operations.len());
         let (order, seen, longest) = (Vec::new(), HashSet::new(), Vec::new());
-        Self { operations, taken, order, state: M::initial(), seen, longest }
+        Self { operations, answers, taken, order, state: M::initial(), seen, longest }
     }
 
     fn run(&mut self) -> bool {
@@ -111,10 +127,16 @@ impl<'h, M: Model> Search<'h, M> {
                 return true;
             }
             match self.next_from(candidate) {
-                Some(index) => {
-                    let (output, state) = M::step(&self.state, &self.operations[index].input);
+                Some(_) if self.seen.len() >= STATES_MAX => return false,
+                Some(chosen) => {
+                    let index = self.operation_of(chosen);
+                    candidate = chosen + 1;
+                    let input = &self.operations[index].input;
+                    if chosen >= self.operations.len() && M::is_idle(&self.state, input, &self.answers) {
+                        continue;
+                    }
+                    let (output, state) = M::step(&self.state, input);
                     let expected = self.operations[index].end.as_ref().map(|(_, output)| output);
-                    candidate = index + 1;
                     if expected.is_some_and(|expected| *expected != output) {
                         continue;
                     }
@@ -123,17 +145,18 @@ impl<'h, M: Model> Search<'h, M> {
                         self.taken.flip(index);
                         continue;
                     }
-                    self.order.push((index, std::mem::replace(&mut self.state, state)));
+                    self.order.push((chosen, std::mem::replace(&mut self.state, state)));
                     if self.order.len() > self.longest.len() {
-                        self.longest = self.order.iter().map(|(index, _)| *index).collect();
+                        let indexes = self.order.iter().map(|(chosen, _)| self.operation_of(*chosen));
+                        self.longest = indexes.collect();
                     }
                     candidate = 0;
                 }
                 None => {
-                    let Some((index, state)) = self.order.pop() else { return false };
-                    self.taken.flip(index);
+                    let Some((chosen, state)) = self.order.pop() else { return false };
+                    self.taken.flip(self.operation_of(chosen));
                     self.state = state;
-                    candidate = index + 1;
+                    candidate = chosen + 1;
                 }
             }
         }
@@ -145,19 +168,29 @@ impl<'h, M: Model> Search<'h, M> {
         operations.all(|(index, operation)| self.taken.has(index) || operation.end.is_none())
     }
 
-    /// The first operation from `from` on that may come next: it began before any that is left has ended.
-    fn next_from(&self, from: usize) -> Option<usize> {
-        let left = |index: &usize| !self.taken.has(*index);
-        let ends = (0..self.operations.len()).filter(left);
+    fn operation_of(&self, candidate: Candidate) -> usize {
+        candidate % self.operations.len()
+    }
+
+    /// The first candidate from `from` on that may come next: it began before any that is left has ended.
+    fn next_from(&self, from: Candidate) -> Option<Candidate> {
+        let count = self.operations.len();
+        let ends = (0..count).filter(|index| !self.taken.has(*index));
         let earliest_end =
             ends.filter_map(|index| self.operations[index].end.as_ref().map(|(end, _)| *end)).min();
-        let may_be_next = |index: &usize| earliest_end.is_none_or(|end| self.operations[*index].begin <= end);
-        (from..self.operations.len()).take_while(may_be_next).find(left)
+        (from..2 * count).find(|candidate| {
+            let (index, has_answer) = (candidate % count, *candidate < count);
+            let operation = self.operations[index];
+            operation.end.is_some() == has_answer
+                && !self.taken.has(index)
+                && earliest_end.is_none_or(|end| operation.begin <= end)
+        })
     }
 
     fn explain(&self) -> Anomaly {
         use std::fmt::Write;
-        let mut explanation = String::new();
+        let verdict = if self.seen.len() >= STATES_MAX { "undecided" } else { "not linearizable" };
+        let mut explanation = format!("{verdict} after {} states; the longest order:\n", self.seen.len());
         let mut state = M::initial();
         for index in &self.longest {
             let operation = self.operations[*index];

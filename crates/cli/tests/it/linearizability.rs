@@ -323,7 +323,7 @@ fn run_round(dir: &Path, seed: u64, number: u64, operations: usize, kills: u32) 
 fn judge<M: Model>(kind: &str, seed: u64, histories: &[Vec<Operation<M>>]) -> usize {
     for (object, history) in histories.iter().enumerate() {
         if let Err(anomaly) = check(history) {
-            panic!("seed {seed}, {kind} {object}: not linearizable\n{}", anomaly.explanation);
+            panic!("seed {seed}, {kind} {object}: {}", anomaly.explanation);
         }
     }
     histories.iter().map(Vec::len).sum()

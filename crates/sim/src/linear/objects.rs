@@ -1,6 +1,6 @@
 //! Objects that a server keeps, as models.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, HashSet, VecDeque};
 
 use super::Model;
 
@@ -135,5 +135,15 @@ impl Model for List {
             ListInput::Pop => state.pop_front().map_or(Answer::None, Answer::Text),
         };
         (answer, state)
+    }
+
+    /// A push of what nobody was given: it is in the list still, behind all that was, or went to one who was not told, and
+    /// nobody notices where it is missing. And a pop of nothing, or of what somebody else was given.
+    fn is_idle(state: &Self::State, input: &ListInput, answers: &HashSet<&Answer>) -> bool {
+        let is_given = |element: &String| answers.contains(&Answer::Text(element.clone()));
+        match input {
+            ListInput::Push(element) => !is_given(element),
+            ListInput::Pop => state.front().is_none_or(is_given),
+        }
     }
 }
