@@ -25,6 +25,9 @@ pub(crate) struct Options {
     /// Rounds of kill -9 on the engine in a process; ten times as many on the server.
     #[arg(long, default_value_t = 20)]
     kills: u64,
+    /// Leave out the server with four times its memory (ten minutes, once; asks for root, who may make control groups).
+    #[arg(long)]
+    without_beyond_memory: bool,
     /// Leave out the database with every bit flipped, one after the other (some minutes, once).
     #[arg(long)]
     without_flips: bool,
@@ -73,6 +76,9 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
             let environment = [("FIRN_SEED", seed.to_string()), ("FIRN_ROUNDS", rounds)];
             runs.push(call(&root, &SERVER, &environment)?);
         }
+        if !options.without_beyond_memory && seed == options.first_seed {
+            runs.push(call(&root, &BEYOND_MEMORY, &[("FIRN_SEED", seed.to_string())])?);
+        }
         if !options.without_flips && seed == options.first_seed {
             runs.push(call(&root, &FLIPS, &[])?);
         }
@@ -103,6 +109,20 @@ const SERVER: [&str; 13] = [
     "1",
     "many_kills_lose_nothing",
     "many_rounds_are_linearizable",
+];
+
+/// Four times as much data as the server's control group may have in memory.
+const BEYOND_MEMORY: [&str; 10] = [
+    "test",
+    "--release",
+    "-p",
+    "firn-cli",
+    "--test",
+    "it",
+    "--",
+    "--ignored",
+    "--nocapture",
+    "many_times_its_memory_is_served_steadily",
 ];
 
 /// A server starts and ends in less time than the simulator's child, which leaves much more behind.
@@ -218,7 +238,11 @@ mod tests {
 
     #[test]
     fn the_tests_of_the_server_have_the_names_that_are_asked_for() {
-        for (file, name) in [("kill_serve.rs", SERVER[11]), ("linearizability.rs", SERVER[12])] {
+        for (file, name) in [
+            ("kill_serve.rs", SERVER[11]),
+            ("linearizability.rs", SERVER[12]),
+            ("beyond_memory.rs", BEYOND_MEMORY[9]),
+        ] {
             let source =
                 std::fs::read_to_string(root().join("crates/cli/tests/it").join(file)).expect("the test");
             let is_ignored = source

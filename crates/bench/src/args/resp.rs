@@ -22,7 +22,7 @@ pub struct RespArgs {
     #[arg(long, value_name = "URL", conflicts_with_all = ["host", "port"])]
     pub target: Option<ServerAddress>,
     /// Process of the server, if it is on this machine: its processor time by request is told, user and system, all its
-    /// threads, work in the background included
+    /// threads, and what it does until it is at rest again (at most 30 s)
     #[arg(long, value_name = "PID")]
     pub pid: Option<u32>,
     /// Compare servers instead: NAME=resp://host:port or NAME=resp://host:port,pid; the first is what the others are held

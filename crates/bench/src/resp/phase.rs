@@ -15,8 +15,16 @@ use super::worker::{Recorder, Task, Worker};
 use super::{Dialog, ServerAddress};
 use crate::distribution::Distribution;
 use crate::driver::{Gauge, Phase, SAMPLE_EVERY, Sample, Watcher, stream_seed};
-use crate::measure::{CpuUse, Latencies, ProcessCpu, now};
+use crate::measure::{CpuUse, Latencies, ProcessCpu, now, sleep};
 use crate::workload::ValuePool;
+
+/// A server is at rest that uses one part in [`REST_SHARE`] of a processor, or less, for so long: the system counts in
+/// hundredths of a second.
+const REST_WINDOW: Duration = Duration::from_millis(400);
+/// See [`REST_WINDOW`].
+const REST_SHARE: u32 = 20;
+/// How long a server may take to come to rest.
+const REST_MAX: Duration = Duration::from_secs(30);
 
 /// When a phase ends.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -59,7 +67,7 @@ pub(super) struct Loaded {
     pub(super) answers: Answers,
     /// Processor time of this process.
     pub(super) client_cpu: Duration,
-    /// Processor time of the server, if its process is known.
+    /// Processor time of the server until it was at rest again, if its process is known.
     pub(super) server_cpu: Option<ProcessCpu>,
 }
 
@@ -77,6 +85,7 @@ impl Load<'_> {
         watcher.phase_begins(&self.announced());
         let (recorders, client_cpu) = drive(workers, &gauges, &stop, watcher);
         watcher.phase_ends();
+        self.await_rest()?;
         let server_cpu = self.server_cpu()?.zip(server_before).map(|(after, before)| after.since(before));
         let recorders = recorders.into_iter().collect::<Result<Vec<_>>>().map_err(named)?;
         let loaded = Loaded::of(&recorders, client_cpu, server_cpu);
@@ -136,6 +145,22 @@ impl Load<'_> {
             schedule: self.rate.map(|rate| Schedule::new(rate, self.threads, index)),
             stops_at_errors: self.stops_at_errors,
         }
+    }
+
+    /// Waits until the server's process has done what the requests left behind, if it is known: that belongs to them, and is
+    /// not to hold up what is measured next. No longer than [`REST_MAX`].
+    fn await_rest(&self) -> Result<()> {
+        let Some(mut before) = self.server_cpu()? else { return Ok(()) };
+        for _ in 0..REST_MAX.as_millis() / REST_WINDOW.as_millis() {
+            sleep(REST_WINDOW);
+            let Some(after) = self.server_cpu()? else { return Ok(()) };
+            let used = after.since(before);
+            if used.user + used.system <= REST_WINDOW / REST_SHARE {
+                return Ok(());
+            }
+            before = after;
+        }
+        Ok(())
     }
 
     fn server_cpu(&self) -> Result<Option<ProcessCpu>> {

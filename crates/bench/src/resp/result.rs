@@ -83,7 +83,7 @@ pub struct ServerUse {
     pub user_us_per_request: f64,
     /// Of that, in the kernel.
     pub system_us_per_request: f64,
-    /// Processors it kept busy.
+    /// Its processor time by the time that the requests took.
     pub processors: f64,
 }
 

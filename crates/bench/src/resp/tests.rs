@@ -202,3 +202,20 @@ fn arguments_that_make_no_run_are_refused_before_anything_is_asked() {
         assert!(error.kind() == ErrorKind::Invalid && error.message().contains(named), "{error}");
     }
 }
+
+/// What requests leave behind is theirs: a process that works on for a while after them is waited for.
+#[test]
+fn a_server_is_measured_until_it_is_at_rest() {
+    let work = "SECONDS=0; while [ $SECONDS -lt 2 ]; do :; done; exec sleep 60";
+    let mut server = std::process::Command::new("bash").args(["-c", work]).spawn().unwrap();
+    let pid = server.id().to_string();
+    let begun = now();
+    let words = ["--pid", &pid, "--requests", "10", "--commands", "get"];
+    let report = run_against(1, &|_| "$-1\r\n".to_owned(), &words);
+    let waited = now().duration_since(begun);
+    server.kill().unwrap();
+    server.wait().unwrap();
+    let used = report.unwrap().results[0].server.unwrap();
+    assert!(waited > Duration::from_secs(1), "{waited:?}");
+    assert!(used.cpu_us_per_request * 10.0 > 300_000.0, "{used:?}");
+}
