@@ -74,10 +74,11 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
         if options.kills > 0 {
             let rounds = (options.kills * SERVER_KILLS_PER_KILL).to_string();
             let environment = [("FIRN_SEED", seed.to_string()), ("FIRN_ROUNDS", rounds)];
-            runs.push(call(&root, &SERVER, &environment)?);
+            runs.push(call(&root, &[&SERVER[..], &KILLS].concat(), &environment)?);
         }
         if !options.without_beyond_memory && seed == options.first_seed {
-            runs.push(call(&root, &BEYOND_MEMORY, &[("FIRN_SEED", seed.to_string())])?);
+            let arguments = [&SERVER[..], &BEYOND_MEMORY].concat();
+            runs.push(call(&root, &arguments, &[("FIRN_SEED", seed.to_string())])?);
         }
         if !options.without_flips && seed == options.first_seed {
             runs.push(call(&root, &FLIPS, &[])?);
@@ -94,8 +95,8 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
 /// Every bit of a database flipped: each answer is right, or an error that names the place.
 const FLIPS: [&str; 9] = ["test", "--release", "-p", "firn-tree", "--test", "it", "--", "--ignored", "flip"];
 
-/// The server killed under load, and histories of its clients that must be linearizable.
-const SERVER: [&str; 13] = [
+/// Long tests of the server, of which the names follow.
+const SERVER: [&str; 11] = [
     "test",
     "--release",
     "-p",
@@ -107,23 +108,13 @@ const SERVER: [&str; 13] = [
     "--nocapture",
     "--test-threads",
     "1",
-    "many_kills_lose_nothing",
-    "many_rounds_are_linearizable",
 ];
 
+/// The server killed under load, and histories of its clients that must be linearizable.
+const KILLS: [&str; 2] = ["many_kills_lose_nothing", "many_rounds_are_linearizable"];
+
 /// Four times as much data as the server's control group may have in memory.
-const BEYOND_MEMORY: [&str; 10] = [
-    "test",
-    "--release",
-    "-p",
-    "firn-cli",
-    "--test",
-    "it",
-    "--",
-    "--ignored",
-    "--nocapture",
-    "many_times_its_memory_is_served_steadily",
-];
+const BEYOND_MEMORY: [&str; 1] = ["many_times_its_memory_is_served_steadily"];
 
 /// A server starts and ends in less time than the simulator's child, which leaves much more behind.
 const SERVER_KILLS_PER_KILL: u64 = 10;
@@ -239,9 +230,9 @@ mod tests {
     #[test]
     fn the_tests_of_the_server_have_the_names_that_are_asked_for() {
         for (file, name) in [
-            ("kill_serve.rs", SERVER[11]),
-            ("linearizability.rs", SERVER[12]),
-            ("beyond_memory.rs", BEYOND_MEMORY[9]),
+            ("kill_serve.rs", KILLS[0]),
+            ("linearizability.rs", KILLS[1]),
+            ("beyond_memory.rs", BEYOND_MEMORY[0]),
         ] {
             let source =
                 std::fs::read_to_string(root().join("crates/cli/tests/it").join(file)).expect("the test");

@@ -85,9 +85,9 @@ impl Load<'_> {
         watcher.phase_begins(&self.announced());
         let (recorders, client_cpu) = drive(workers, &gauges, &stop, watcher);
         watcher.phase_ends();
+        let recorders = recorders.into_iter().collect::<Result<Vec<_>>>().map_err(named)?;
         self.await_rest()?;
         let server_cpu = self.server_cpu()?.zip(server_before).map(|(after, before)| after.since(before));
-        let recorders = recorders.into_iter().collect::<Result<Vec<_>>>().map_err(named)?;
         let loaded = Loaded::of(&recorders, client_cpu, server_cpu);
         self.check(&loaded)?;
         Ok(loaded)

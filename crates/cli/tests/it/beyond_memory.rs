@@ -46,10 +46,12 @@ impl MemoryGroup {
             false => ("/sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.max_usage_in_bytes"),
         };
         let path = Path::new(root).join(format!("firn-test-{}", std::process::id()));
-        let made = std::fs::create_dir(&path)
-            .and_then(|()| std::fs::write(path.join(limit), limit_bytes.to_string()));
-        made.unwrap_or_else(|error| panic!("{}: {error}; this test must be run by root", path.display()));
-        Self { path, peak }
+        let group = Self { path, peak };
+        let made = std::fs::create_dir(&group.path)
+            .and_then(|()| std::fs::write(group.path.join(limit), limit_bytes.to_string()));
+        let need = "run this test as root, on a system whose control groups limit memory";
+        made.unwrap_or_else(|error| panic!("{}: {error}; {need}", group.path.display()));
+        group
     }
 
     /// The program `firn serve` in this group.

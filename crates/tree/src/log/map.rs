@@ -51,11 +51,14 @@ impl SegmentMap {
     /// Begins to load the record at `position`, if it lies in a live segment.
     #[inline]
     pub(crate) fn prefetch(&self, position: Position) {
+        self.load_lines(position, 1);
+    }
+
+    #[inline]
+    fn load_lines(&self, position: Position, lines: usize) {
         let Some(segment) = self.segment_of(position) else { return };
-        let bytes = segment.region_offset(position).map(|offset| segment.region().read_from(offset));
-        if let Some(first) = bytes.and_then(<[u8]>::first) {
-            prefetch(first);
-        }
+        let Some(offset) = segment.region_offset(position) else { return };
+        segment.region().read_from(offset).iter().step_by(LINE_BYTES).take(lines).for_each(prefetch);
     }
 
     #[inline]
@@ -77,8 +80,6 @@ impl Records for SegmentMap {
     /// Its first lines: by the time they are read, the processor has understood that the rest follows.
     #[inline]
     fn begin_load(&self, position: Position) {
-        let Some(segment) = self.segment_of(position) else { return };
-        let Some(offset) = segment.region_offset(position) else { return };
-        segment.region().read_from(offset).iter().step_by(LINE_BYTES).take(LINES_LOADED).for_each(prefetch);
+        self.load_lines(position, LINES_LOADED);
     }
 }
