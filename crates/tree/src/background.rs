@@ -4,12 +4,13 @@
 //! the lock, and commits by itself. With threads, each loops over choose and run; without (deterministic tests), the
 //! owner calls [`Database::step`].
 
+mod bury;
 mod reclaim;
 mod wait;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use firn_engine::{Error, ErrorKind, Result};
 use firn_format::Position;
@@ -42,6 +43,8 @@ pub(crate) enum Task {
     Bury,
     /// The cache makes room for what will be written next.
     Balance,
+    /// What dead segments and tables left, and nobody has asked for in a while, goes back to the system.
+    GiveUpSpares,
 }
 
 /// What is being worked on, and what was asked for.
@@ -95,7 +98,7 @@ impl Busy {
                 self.tables.extend(choice.inputs.iter().map(|(_, _, table)| table.meta().file.clone()));
             }
             Task::Reclaim { keyspace } => drop(self.reclaiming.insert(*keyspace)),
-            Task::Bury | Task::Balance => {}
+            Task::Bury | Task::Balance | Task::GiveUpSpares => {}
         }
     }
 
@@ -116,7 +119,7 @@ impl Busy {
                 }
             }
             Task::Reclaim { keyspace } => drop(self.reclaiming.remove(keyspace)),
-            Task::DrainPart { .. } | Task::Bury | Task::Balance => {}
+            Task::DrainPart { .. } | Task::Bury | Task::Balance | Task::GiveUpSpares => {}
         }
     }
 
@@ -316,6 +319,10 @@ impl Database {
                 self.balance_memory();
                 Ok(())
             }
+            Task::GiveUpSpares => {
+                self.give_up_spares();
+                Ok(())
+            }
         };
         if let Task::Drain { .. } | Task::Compact { .. } = task {
             let refused = result.as_ref().err().filter(|error| error.kind() == ErrorKind::Retry).cloned();
@@ -386,7 +393,12 @@ impl Database {
                 return Some(Task::Merge { keyspace: id, runs });
             }
         }
-        let (keyspace, choice) = self.choose_compaction(busy, &version)?;
+        self.choose_spare_compaction(busy, &version).or_else(|| self.choose_to_give_up())
+    }
+
+    /// A compaction, unless the threads are wanted for something else.
+    fn choose_spare_compaction(&self, busy: &Busy, version: &Version) -> Option<Task> {
+        let (keyspace, choice) = self.choose_compaction(busy, version)?;
         // While the buffer fills, a thread is left to the drain that will be due, unless compaction is far behind.
         let is_filling = self.buffer_bytes() > self.settings.buffer_bytes / 2;
         let spare = busy.compacting + 1 < self.settings.background_threads.max(2);
@@ -435,36 +447,6 @@ impl Database {
             level_ratio: 10,
         }
     }
-
-    pub(crate) fn bury(&self) -> Result<()> {
-        let dead = self.graveyard.take();
-        // A log that has shrunk needs few: one of a single segment may rest for long.
-        let most = self.version.load().segments.segments().len().saturating_sub(1);
-        let most = if self.closed.load(Ordering::Acquire) { 0 } else { most };
-        let offered = dead.offered.into_iter().filter(|name| !self.log.spares.keep(name, most));
-        let mut freed = false;
-        for name in dead.buried.into_iter().chain(offered) {
-            // What cannot be removed now is found and removed by the next opening.
-            freed |= self.storage.remove(&name).is_ok();
-        }
-        match most {
-            0 => self.log.spares.give_up_arenas(),
-            _ => self.log.spares.clean_arenas(),
-        }
-        if freed {
-            self.schedule.lock().refused = None;
-        }
-        self.balance_memory();
-        self.admission.release();
-        Ok(())
-    }
-
-    /// Removes the files and unmaps the arenas that are kept for segments to come.
-    pub(crate) fn give_up_spares(&self) {
-        self.log.spares.give_up_arenas();
-        self.log.spares.take_files().into_iter().for_each(|name| self.graveyard.bury(name));
-        self.wake_background();
-    }
 }
 
 /// Score of a compaction that drains have to wait for.
@@ -474,4 +456,4 @@ const FAR_BEHIND: f64 = 2.0;
 const STAY_MAX: f64 = 1.0;
 
 /// How long a thread sleeps at most before it looks again.
-const POLL: std::time::Duration = std::time::Duration::from_millis(100);
+const POLL: Duration = Duration::from_millis(100);

@@ -34,8 +34,10 @@ impl Database {
             version.segments.segments().iter().filter(|segment| segment.base() < end).collect();
         segments.iter().for_each(|segment| segment.keep_file());
         let mut names: Vec<String> = segments.iter().map(|segment| segment.name().to_owned()).collect();
-        let tables = version.live().flat_map(|keyspace| keyspace.levels.tables());
-        names.extend(tables.map(|(_, table)| table.meta().file.clone()));
+        for (_, table) in version.live().flat_map(|keyspace| keyspace.levels.tables()) {
+            table.leave_no_file();
+            names.push(table.meta().file.clone());
+        }
         let place = self.storage.link_into(&names, path).map_err(from_storage)?;
         // The copy's log ends with the last linked segment, and is on the device through there.
         let mut state = manifest.state().clone();

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use arc_swap::ArcSwap;
 use firn_engine::{Durability, Error, LockTable, Result, Semantics};
 use firn_storage::file::cache::BlockCache;
-use firn_storage::place::{ReadPool, Rejected};
+use firn_storage::place::{ReadPool, Rejected, Reusing};
 use firn_storage::{Clock, Storage};
 
 use crate::background::Schedule;
@@ -27,6 +27,8 @@ use crate::write::admission::Admission;
 #[derive(Debug)]
 pub(crate) struct Database {
     pub(crate) storage: Arc<dyn Storage>,
+    /// The same place, where tables that are written here take the files of dead ones.
+    pub(crate) outputs: Arc<Reusing>,
     pub(crate) settings: TreeSettings,
     pub(crate) semantics: Semantics,
     pub(crate) clock: Arc<dyn Clock>,
@@ -55,6 +57,8 @@ pub(crate) struct Database {
     pub(crate) tick_ms: AtomicU64,
     /// Number of the next output of a drain or compaction; names hold the log generation too.
     pub(crate) next_output: AtomicU64,
+    /// When the last segment or table died whose file could be kept, in ms of the clock.
+    pub(crate) spares_offered_ms: AtomicU64,
     /// Number of the next sorted run of level 0.
     pub(crate) next_run: AtomicU64,
     pub(crate) read_only: bool,

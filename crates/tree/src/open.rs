@@ -10,7 +10,7 @@ use firn_format::manifest::Change;
 use firn_jobs::{Executor, Fallback, Local, Patience};
 use firn_storage::file::cache::BlockCache;
 use firn_storage::file::table::{ReaderOptions, TableReader};
-use firn_storage::place::ReadPool;
+use firn_storage::place::{ReadPool, Reusing};
 use firn_storage::{Storage, StorageLock};
 
 use crate::background::Schedule;
@@ -55,19 +55,16 @@ pub(crate) fn open(options: &TreeOptions) -> Result<(Arc<Database>, Box<dyn Stor
     let mut version = tables_version(options, &state, &cache, &graveyard)?;
     let generation = state.generation + 1;
     if !options.read_only {
-        // Before the first new frame: what lies beyond the cut is void from now on.
-        manifest.commit(&[
-            Change::LogCut { position: recovered.end, generation },
-            Change::DurableThrough { position: recovered.durable_through },
-            Change::Tick { ms: options.clock.unix_ms() },
-        ])?;
+        begin_generation(options, &mut manifest, generation, &recovered)?;
         remove_leftovers(storage, &state, &recovered)?;
     }
     let log = start_log(options, &state, generation, &recovered, &mut version, &graveyard)?;
     let next_run = state.tables.values().map(|table| table.run).max().unwrap_or(0) + 1;
     let pool = read_pool(options)?;
+    let (outputs, jobs) = start_jobs(options)?;
     let database = Arc::new(Database {
         storage: Arc::clone(storage),
+        outputs,
         settings: options.settings.clone(),
         semantics: options.semantics.clone(),
         clock: Arc::clone(&options.clock),
@@ -83,12 +80,13 @@ pub(crate) fn open(options: &TreeOptions) -> Result<(Arc<Database>, Box<dyn Stor
         balance: Default::default(),
         graveyard,
         schedule: Schedule::new(matches!(options.background, Background::Manual) || options.read_only),
-        jobs: jobs(options)?,
+        jobs,
         control: firn_jobs::Control::new(),
         counters: Default::default(),
         pool,
         tick_ms: AtomicU64::new(state.tick_ms),
         next_output: AtomicU64::new(0),
+        spares_offered_ms: AtomicU64::new(0),
         next_run: AtomicU64::new(next_run),
         read_only: options.read_only,
         closed: AtomicBool::new(false),
@@ -101,10 +99,26 @@ pub(crate) fn open(options: &TreeOptions) -> Result<(Arc<Database>, Box<dyn Stor
     Ok((database, lock))
 }
 
+/// Makes what lies beyond the cut void; before the first new frame.
+fn begin_generation(
+    options: &TreeOptions,
+    manifest: &mut Manifest,
+    generation: u64,
+    recovered: &RecoveredLog,
+) -> Result<()> {
+    manifest.commit(&[
+        Change::LogCut { position: recovered.end, generation },
+        Change::DurableThrough { position: recovered.durable_through },
+        Change::Tick { ms: options.clock.unix_ms() },
+    ])
+}
+
 /// Where compactions run: on the executor given, and here what it does not do; or here alone, on threads of their own
-/// or the thread that chose them.
-fn jobs(options: &TreeOptions) -> Result<Jobs> {
-    let (storage, semantics) = (Arc::clone(&options.storage), Arc::new(options.semantics.clone()));
+/// or the thread that chose them. And where what is done here is written to.
+fn start_jobs(options: &TreeOptions) -> Result<(Arc<Reusing>, Jobs)> {
+    let outputs = Arc::new(Reusing::new(Arc::clone(&options.storage)));
+    let storage: Arc<dyn Storage> = Arc::<Reusing>::clone(&outputs);
+    let semantics = Arc::new(options.semantics.clone());
     let spawn = match &options.background {
         Background::Threads(spawn) if !options.read_only => Some(&**spawn),
         _ => None,
@@ -117,7 +131,7 @@ fn jobs(options: &TreeOptions) -> Result<Jobs> {
         None => Local::inline(storage, semantics),
     };
     let local: Arc<dyn Executor> = Arc::new(local);
-    let Some(given) = &options.executor else { return Ok(Jobs::new(local, None)) };
+    let Some(given) = &options.executor else { return Ok((outputs, Jobs::new(local, None))) };
     let both = [Arc::clone(given), local];
     let (storage, clock) = (Arc::clone(&options.storage), Arc::clone(&options.clock));
     let patience = Patience::default();
@@ -126,7 +140,7 @@ fn jobs(options: &TreeOptions) -> Result<Jobs> {
         None => Fallback::inline(both, storage, clock, patience),
     };
     let fallbacks = fallback.fallbacks();
-    Ok(Jobs::new(Arc::new(fallback), Some(fallbacks)))
+    Ok((outputs, Jobs::new(Arc::new(fallback), Some(fallbacks))))
 }
 
 /// Threads for reads that miss memory; `None` where the owner does all work.

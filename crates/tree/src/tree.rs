@@ -220,6 +220,9 @@ impl Engine for Tree {
     }
 
     fn wait_idle(&self) -> Result<()> {
+        self.shared.wait_quiet()?;
+        // Their files are of no use to whoever wants to see what is left.
+        self.shared.give_up_spares();
         self.shared.wait_quiet()
     }
 
@@ -265,7 +268,9 @@ impl Ordered for Tree {
 
     fn compact_range(&self, keyspace: KeyspaceId, start: &[u8], end: Option<&[u8]>) -> Result<()> {
         self.flush()?;
-        self.unless_closed(self.shared.compact_range(keyspace.0, start, end))
+        self.unless_closed(self.shared.compact_range(keyspace.0, start, end))?;
+        self.shared.give_up_spares();
+        Ok(())
     }
 }
 

@@ -156,12 +156,13 @@ impl TableEncoder {
         self.out.get(..self.block_start).unwrap_or_default()
     }
 
-    /// Forgets the completed bytes, which the caller has written.
-    pub fn release(&mut self) {
-        self.file_checksum.update(self.out.get(..self.block_start).unwrap_or_default());
-        self.released_bytes += self.block_start as u64;
-        self.out.drain(..self.block_start);
-        self.block_start = 0;
+    /// Forgets the first `bytes` of the completed bytes, or all of them: the caller has written those.
+    pub fn release(&mut self, bytes: usize) {
+        let bytes = bytes.min(self.block_start);
+        self.file_checksum.update(self.out.get(..bytes).unwrap_or_default());
+        self.released_bytes += bytes as u64;
+        self.out.drain(..bytes);
+        self.block_start -= bytes;
         if self.out.capacity() > OUT_BYTES_KEPT {
             self.out.shrink_to(OUT_BYTES_KEPT);
         }

@@ -87,8 +87,9 @@ pub(crate) fn encode(form: TableForm, entries: &[Owned], list: &FragmentList) ->
     for (number, entry) in entries.iter().enumerate() {
         encoder.add(&entry.entry()).unwrap();
         if number % 7 == 0 {
-            file.extend_from_slice(encoder.completed());
-            encoder.release();
+            let bytes = encoder.completed().len() * (number % 3) / 2;
+            file.extend_from_slice(&encoder.completed()[..bytes]);
+            encoder.release(bytes);
         }
     }
     encoder.add_tombstones(list);

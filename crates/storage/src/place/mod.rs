@@ -6,6 +6,7 @@ mod mapped; // the kernel's page cache: the only unsafe code of this crate
 mod local; // a directory on disk
 mod memory; // a directory in memory, with a crash model
 mod faulty; // any place, failing on command
+mod reuse; // any place, dead files becoming new ones
 mod pool; // threads for reads that missed memory
 pub mod conformance; // what all of them must do
 
@@ -13,6 +14,7 @@ pub use faulty::{Count, Counters, Effect, Fault, Faulty, Operation, When};
 pub use local::{Local, LocalOptions};
 pub use memory::{Crash, Memory};
 pub use pool::{ReadBody, ReadPool, Rejected};
+pub use reuse::{Reusing, SpareFiles};
 
 use std::fmt;
 use std::ops::Range;

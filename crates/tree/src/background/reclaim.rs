@@ -73,6 +73,7 @@ impl Database {
         if claimed.tables.is_empty() {
             return Ok(is_all);
         }
+        claimed.tables.iter().for_each(|table| table.leave_no_file());
         self.commit(Edit {
             keyspace,
             removed: claimed.tables.clone(),

@@ -58,7 +58,7 @@ impl Drain {
         form.splits.retain(|split| *split > range.start && range.contains(split));
         let stem = format!("{}-{part}", self.stem);
         let output =
-            Output { storage: &*database.storage, semantics: &database.semantics, form: &form, stem: &stem };
+            Output { storage: &*database.outputs, semantics: &database.semantics, form: &form, stem: &stem };
         compact_source(&mut source, &self.tombstones, range, &self.rules, &output, &database.control)
             .map(|result| result.tables)
             .map_err(from_job)

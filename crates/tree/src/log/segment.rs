@@ -169,6 +169,8 @@ pub(crate) struct Dead {
     pub(crate) buried: Vec<String>,
     /// Log segments whose files others may have.
     pub(crate) offered: Vec<String>,
+    /// Tables whose files others may have, and their bytes.
+    pub(crate) offered_tables: Vec<(String, u64)>,
 }
 
 impl Graveyard {
@@ -178,6 +180,10 @@ impl Graveyard {
 
     pub(crate) fn offer(&self, name: String) {
         self.lock().offered.push(name);
+    }
+
+    pub(crate) fn offer_table(&self, name: String, bytes: u64) {
+        self.lock().offered_tables.push((name, bytes));
     }
 
     /// Memory of segments' arenas and of tables' indexes and filters, whoever holds them.
@@ -197,7 +203,7 @@ impl Graveyard {
 
     pub(crate) fn is_empty(&self) -> bool {
         let dead = self.lock();
-        dead.buried.is_empty() && dead.offered.is_empty()
+        dead.buried.is_empty() && dead.offered.is_empty() && dead.offered_tables.is_empty()
     }
 
     pub(crate) fn take(&self) -> Dead {

@@ -9,11 +9,12 @@
 //! the old name with the new header, or the new name with the old one: recovery takes such a file for a segment of
 //! which nothing was written.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use firn_engine::{Error, ErrorKind, Result};
 use firn_format::log::SEGMENT_HEADER_BYTES;
 use firn_pmem::{Pool, Region};
+use firn_storage::place::SpareFiles;
 use firn_storage::{Storage, WriteFile};
 
 use crate::error::from_storage;
@@ -24,14 +25,14 @@ pub(crate) struct Spares {
     capacity: u64,
     arenas: Arc<Pool>,
     files_max: usize,
-    files: Mutex<Vec<String>>,
+    files: SpareFiles,
 }
 
 impl Spares {
     /// Holds at most `count` arenas and as many files of segments of `capacity` bytes.
     pub(crate) fn new(capacity: u64, count: usize) -> Result<Self> {
         let arenas = Pool::new(arena_bytes(capacity)?, count);
-        Ok(Self { capacity, arenas, files_max: count, files: Mutex::default() })
+        Ok(Self { capacity, arenas, files_max: count, files: SpareFiles::default() })
     }
 
     /// An arena for a segment of `capacity`, a spare one if there is one that fits.
@@ -57,7 +58,8 @@ impl Spares {
         capacity: u64,
     ) -> Result<Arc<dyn WriteFile>> {
         if capacity == self.capacity
-            && let Some(file) = self.reuse(storage, name)?
+            && let Some(file) =
+                replacing(storage, name, || self.files.give(storage, name)).map_err(from_storage)?
         {
             return Ok(file);
         }
@@ -66,34 +68,9 @@ impl Spares {
         Ok(file)
     }
 
-    /// A spare file that is called `name` from now on; `None` if there is none.
-    fn reuse(&self, storage: &dyn Storage, name: &str) -> Result<Option<Arc<dyn WriteFile>>> {
-        let Some(spare) = self.lock().pop() else { return Ok(None) };
-        match replacing(storage, name, || storage.rename(&spare, name)) {
-            Ok(()) => {}
-            // An attempt that failed did rename it.
-            Err(error) if error.kind == firn_storage::ErrorKind::NotFound => return Ok(None),
-            Err(error) => {
-                self.lock().push(spare);
-                return Err(from_storage(error));
-            }
-        }
-        let opened = storage.open_write(name);
-        if opened.is_err() {
-            // What cannot be removed now is replaced by the next attempt at this segment, or found by an opening.
-            let _removed = storage.remove(name);
-        }
-        opened.map(Some).map_err(from_storage)
-    }
-
-    /// Keeps the file `name`, which nothing refers to any more; `false` if there are enough, or `most`.
-    pub(crate) fn keep(&self, name: &str, most: usize) -> bool {
-        let mut files = self.lock();
-        let keeps = files.len() < self.files_max.min(most);
-        if keeps {
-            files.push(name.to_owned());
-        }
-        keeps
+    /// Keeps the file `name`, which nothing refers to any more; `false` if there are enough.
+    pub(crate) fn keep(&self, name: &str) -> bool {
+        self.files.keep(name, self.capacity, self.files_max as u64 * self.capacity)
     }
 
     /// Makes the arenas that came back ready for use.
@@ -108,16 +85,17 @@ impl Spares {
 
     /// The files, to be removed.
     pub(crate) fn take_files(&self) -> Vec<String> {
-        std::mem::take(&mut *self.lock())
+        self.files.take()
+    }
+
+    /// Bytes of spare arenas and of spare files.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.arena_bytes() + self.files.bytes()
     }
 
     /// Memory that spare arenas hold.
     pub(crate) fn arena_bytes(&self) -> u64 {
         self.arenas.spare_bytes() as u64
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Vec<String>> {
-        self.files.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -161,7 +139,7 @@ mod tests {
         faulty.publish("old", b"bytes of an earlier segment").unwrap();
         faulty.inject(Fault { on, file: "*".to_owned(), when: When::Once { after: 0 }, effect });
         let spares = Spares::new(CAPACITY, 2).unwrap();
-        assert!(spares.keep("old", 2));
+        assert!(spares.keep("old"));
         (faulty, spares)
     }
 

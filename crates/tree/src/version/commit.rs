@@ -65,6 +65,10 @@ impl Database {
         let added = edit.added.iter().map(|(level, run, meta)| {
             let reader = open_table(&self.storage, meta, &self.cache)?;
             let table = Table::new(meta.clone(), reader, edit.overwrites, Arc::clone(&self.graveyard));
+            // Whoever else works on tables may read one after it was given up here.
+            if self.jobs.fallbacks.is_none() {
+                table.may_leave_file();
+            }
             Ok((*level, *run, Arc::new(table)))
         });
         let added: Vec<_> = added.collect::<Result<_>>()?;

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, PoisonError};
 
-use firn_engine::Result;
+use firn_engine::{ErrorKind, Result};
 use firn_format::Position;
 
 use crate::database::Database;
@@ -107,7 +107,12 @@ impl Database {
         freeze: Freeze,
     ) -> Result<Arc<Segment>> {
         self.give_way(self.log.capacity_for(frame_bytes));
-        let segment = self.install_segment(next, frame_bytes, freeze);
+        let mut segment = self.install_segment(next, frame_bytes, freeze);
+        if segment.as_ref().is_err_and(|error| error.kind() == ErrorKind::Retry) && self.remove_spare_tables()
+        {
+            // Their blocks may be what was wanted.
+            segment = self.install_segment(next, frame_bytes, freeze);
+        }
         self.arena_is_there();
         segment
     }

@@ -1,13 +1,15 @@
-//! Log segments in files that were other segments' before: what is found after crashes is never theirs.
+//! Log segments and tables in files that others had before: what is found after crashes is never theirs.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use firn_engine::{Engine, ErrorKind, KEYSPACE_DEFAULT, WriteOptions};
+use firn_engine::{Engine, ErrorKind, KEYSPACE_DEFAULT, Ordered, ReadAt, ScanRange, WriteOptions};
 use firn_storage::Storage;
 use firn_storage::place::{Crash, Effect, Fault, Faulty, Memory, Operation, When};
 use firn_tree::{Background, Tree, VerifyOptions, VerifyReport};
 
-use crate::world::{World, get, put, put_disk, seed, session, settle, tiny};
+use crate::unmapped::Unmapped;
+use crate::world::{World, get, prefixed, put, put_disk, seed, session, settle, tiny};
 
 const VALUE_BYTES: usize = 60_000;
 
@@ -49,8 +51,10 @@ fn files_of_dead_segments_become_new_ones() {
     assert!(reused > 5 && made > 0, "{reused} reused, {made} made");
     tree.flush().unwrap();
     settle(&tree);
+    world.clock.advance(Duration::from_secs(10));
+    settle(&tree);
     let left = log_files(&world.storage);
-    assert!(left.len() <= 2, "after a flush only the segment in use and one before it: {left:?}");
+    assert!(left.len() <= 2, "a while after a flush only the segment in use and one before it: {left:?}");
 }
 
 #[test]
@@ -168,4 +172,171 @@ fn a_disk_that_is_full_at_times_costs_no_record_of_a_reused_file() {
         assert_eq!(get(&mut reader, &number.to_be_bytes()).as_ref(), Some(value), "{number}");
     }
     assert_eq!(get(&mut reader, b"last").as_deref(), Some(&b"one"[..]));
+}
+
+fn tables(storage: &dyn Storage) -> Vec<(String, u64)> {
+    storage.list().unwrap().into_iter().filter(|(name, _)| name.ends_with(".table")).collect()
+}
+
+/// A tree on a place that counts and fails, with files of dead tables at hand.
+fn with_spare_tables(world: &World) -> (Faulty, Arc<Tree>) {
+    let faulty = Faulty::new(Arc::new(world.storage.clone()));
+    let tree = world.open_on(Arc::new(faulty.clone()), Background::Manual);
+    churn(&tree, 0..6, 400);
+    let live = tree.stats().table_count as usize;
+    assert!(tables(&world.storage).len() > live, "{live} tables live, no file is kept");
+    (faulty, tree)
+}
+
+fn reused_tables(faulty: &Faulty) -> u64 {
+    faulty.counters().of_extension(Operation::Rename, "table").operations
+}
+
+#[test]
+fn files_of_dead_tables_become_new_ones_and_the_rest_goes_when_nothing_is_written() {
+    let world = World::new(tiny());
+    let (faulty, tree) = with_spare_tables(&world);
+    assert!(reused_tables(&faulty) > 20, "{} reused", reused_tables(&faulty));
+    let kept = tables(&world.storage).iter().map(|(_, bytes)| bytes).sum::<u64>() - tree.stats().table_bytes;
+    let settings = tiny();
+    assert!(kept <= settings.level0_runs_max as u64 * settings.buffer_bytes, "{kept} bytes are kept");
+    world.clock.advance(Duration::from_secs(9));
+    settle(&tree);
+    assert!(tables(&world.storage).len() as u64 > tree.stats().table_count);
+    world.clock.advance(Duration::from_secs(1));
+    settle(&tree);
+    assert_eq!(tables(&world.storage).len() as u64, tree.stats().table_count);
+    assert!(verify(&world.crash(Crash::Kill).storage).is_sound());
+}
+
+#[test]
+fn whoever_asks_for_rest_finds_no_spare_tables() {
+    type Ask = fn(&Tree) -> firn_engine::Result<()>;
+    let asks: [(&str, Ask); 3] = [
+        ("flush", |tree| tree.flush()),
+        ("wait_idle", |tree| tree.wait_idle()),
+        ("compact_range", |tree| tree.compact_range(KEYSPACE_DEFAULT, b"", None)),
+    ];
+    for (name, ask) in asks {
+        let world = World::new(tiny());
+        let (_, tree) = with_spare_tables(&world);
+        ask(&tree).unwrap();
+        tree.wait_idle().unwrap();
+        assert_eq!(tables(&world.storage).len() as u64, tree.stats().table_count, "{name}");
+    }
+    let world = World::new(tiny());
+    let (_, tree) = with_spare_tables(&world);
+    tree.close().unwrap();
+    assert_eq!(tables(&world.storage).len() as u64, tree.stats().table_count, "close");
+}
+
+#[test]
+fn a_linked_table_keeps_its_bytes() {
+    let world = World::new(tiny());
+    let (faulty, tree) = with_spare_tables(&world);
+    let checkpoint = tree.checkpoint(std::path::Path::new("copy")).unwrap();
+    let before = reused_tables(&faulty);
+    churn(&tree, 6..12, 400);
+    assert!(reused_tables(&faulty) > before + 20);
+    drop(tree);
+    let copied = World { storage: world.storage.directory(&checkpoint.path).unwrap(), ..world };
+    assert_eq!(verify(&copied.storage).findings, []);
+    let tree = copied.open().unwrap();
+    let mut session = session(&tree);
+    for number in 0..400_u32 {
+        assert_eq!(get(&mut session, &number.to_be_bytes()), Some(value(5, number)), "{number}");
+    }
+}
+
+#[test]
+fn a_scan_reads_on_in_tables_that_died_meanwhile() {
+    // With a prefix it holds tables one by one, without one the levels they are in.
+    for range in [ScanRange::all(), ScanRange::with_prefix(b"pref")] {
+        let world = World::new(tiny());
+        let faulty = Faulty::new(Arc::new(world.storage.clone()));
+        let storage = Arc::new(Unmapped { inner: Arc::new(faulty.clone()) });
+        let tree = world.open_on(storage, Background::Manual);
+        let keyspace = tree.create_keyspace("prefixed", prefixed()).unwrap();
+        let key = |number: u32| [&b"pref"[..], &number.to_be_bytes()].concat();
+        let write = |rounds: std::ops::Range<u32>| {
+            let mut session = session(&tree);
+            for (round, number) in rounds.flat_map(|round| (0..400).map(move |number| (round, number))) {
+                let value = value(round, number);
+                session.put(keyspace, &key(number), &value, WriteOptions::default()).unwrap();
+                if number % 50 == 0 {
+                    settle(&tree);
+                }
+            }
+        };
+        write(0..6);
+        let snapshot = tree.snapshot().unwrap();
+        let mut reader = session(&tree);
+        let mut scan = reader.scan(ReadAt::Snapshot(&snapshot), keyspace, range.clone()).unwrap();
+        for number in 0..400_u32 {
+            if number == 5 {
+                let before = reused_tables(&faulty);
+                write(6..10);
+                assert!(reused_tables(&faulty) > before + 20);
+            }
+            let (found, read) = scan.next().unwrap().unwrap();
+            assert!(found == key(number) && read == value(5, number), "{range:?}: {number}");
+        }
+    }
+}
+
+#[test]
+fn a_full_disk_takes_the_files_of_dead_tables_first() {
+    let world = World::new(tiny());
+    let (faulty, tree) = with_spare_tables(&world);
+    let (on, effect) = (Operation::Create, Effect::Fail(firn_storage::ErrorKind::Full));
+    // The next segment's file: whoever writes does not notice.
+    faulty.inject(Fault { on, file: "*.log".to_owned(), when: When::Once { after: 0 }, effect });
+    let mut writer = session(&tree);
+    let made = || faulty.counters().of_extension(Operation::Create, "log").operations;
+    let before = made();
+    for number in 0..4000_u32 {
+        put(&mut writer, &(number % 400).to_be_bytes(), &value(6, number % 400));
+        if made() > before {
+            break;
+        }
+    }
+    assert!(made() > before, "no segment was made");
+    assert_eq!(tables(&world.storage).len() as u64, tree.stats().table_count);
+}
+
+#[test]
+fn a_crash_finds_nothing_of_an_earlier_table() {
+    let first = seed(13);
+    let world = World::new(tiny());
+    let (faulty, tree) = with_spare_tables(&world);
+    for round in 0..40_u32 {
+        let before = reused_tables(&faulty);
+        let mut writer = session(&tree);
+        for number in 0..400_u32 {
+            put(&mut writer, &number.to_be_bytes(), &value(6 + round, number));
+            if number % 50 == 0 {
+                // Not all there is to do: the crash comes amid it.
+                for _ in 0..round % 5 {
+                    tree.step().unwrap();
+                }
+            }
+        }
+        tree.sync().unwrap();
+        for crash in [Crash::Kill, Crash::PowerLoss { seed: first + u64::from(round) }] {
+            let found = world.crash(crash);
+            assert!(verify(&found.storage).is_sound(), "{crash:?}");
+            let tree = found.open().unwrap();
+            assert_eq!(tables(&found.storage).len() as u64, tree.stats().table_count, "{crash:?}");
+            let mut session = session(&tree);
+            for number in 0..400_u32 {
+                assert_eq!(
+                    get(&mut session, &number.to_be_bytes()),
+                    Some(value(6 + round, number)),
+                    "{crash:?}"
+                );
+            }
+        }
+        settle(&tree);
+        assert!(round < 3 || reused_tables(&faulty) > before, "nothing was given on in round {round}");
+    }
 }

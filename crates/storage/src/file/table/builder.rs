@@ -7,9 +7,10 @@ use firn_format::manifest::TableMeta;
 use firn_format::table::{Finished, TableEncoder, TableForm};
 use firn_format::tombstone::FragmentList;
 
+use crate::place::PAGE_BYTES;
 use crate::{Error, ErrorKind, Result, WriteFile};
 
-/// Completed bytes are written once there are this many.
+/// Completed bytes are written once there are this many, in whole pages.
 const WRITE_BYTES: usize = 128 << 10;
 /// The device is asked to begin writing every so many bytes.
 const WRITE_BACK_BYTES: u64 = 8 << 20;
@@ -41,7 +42,8 @@ impl TableBuilder {
     pub fn add(&mut self, entry: &Entry<'_>) -> Result<()> {
         self.encoder.add(entry).map_err(|error| self.refused(&error))?;
         if self.encoder.completed().len() >= WRITE_BYTES {
-            self.write_completed()?;
+            let rest = self.encoder.completed().len() % PAGE_BYTES as usize;
+            self.write_completed(rest)?;
         }
         Ok(())
     }
@@ -86,7 +88,7 @@ impl TableBuilder {
     pub fn complete(mut self) -> Result<Unsynced> {
         let Finished { properties, file_bytes, file_checksum } =
             self.encoder.finish().map_err(|error| self.refused(&error))?;
-        self.write_completed()?;
+        self.write_completed(0)?;
         self.file.write_back(self.hinted_bytes, self.written_bytes - self.hinted_bytes)?;
         let meta = TableMeta {
             file: self.name,
@@ -105,11 +107,14 @@ impl TableBuilder {
         Ok(Unsynced { meta, file: self.file })
     }
 
-    fn write_completed(&mut self) -> Result<()> {
-        let bytes = self.encoder.completed();
+    /// Writes what is complete but for the last `rest` bytes.
+    fn write_completed(&mut self, rest: usize) -> Result<()> {
+        let completed = self.encoder.completed();
+        let bytes = completed.get(..completed.len().saturating_sub(rest)).unwrap_or_default();
         self.file.write_at(self.written_bytes, bytes)?;
-        self.written_bytes += bytes.len() as u64;
-        self.encoder.release();
+        let bytes = bytes.len();
+        self.written_bytes += bytes as u64;
+        self.encoder.release(bytes);
         if self.written_bytes - self.hinted_bytes >= WRITE_BACK_BYTES {
             self.file.write_back(self.hinted_bytes, self.written_bytes - self.hinted_bytes)?;
             self.hinted_bytes = self.written_bytes;

@@ -1,0 +1,214 @@
+//! Files that nobody needs any more, given on under new names.
+//!
+//! The pages of such a file are in memory and its blocks on the device are its own: to write over them costs a
+//! fraction of what new ones cost (figures in decisions 0008 and 0021).
+
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::place::PAGE_BYTES;
+use crate::{ErrorKind, ReadFile, Result, Storage, StorageLock, WriteFile};
+
+/// Names of files with whatever they hold, for whoever wants one to write over.
+#[derive(Debug, Default)]
+pub struct SpareFiles {
+    files: Mutex<Vec<Spare>>,
+}
+
+#[derive(Debug)]
+struct Spare {
+    name: String,
+    bytes: u64,
+}
+
+impl SpareFiles {
+    /// Keeps the file `name` of `bytes`, unless all spares would then have more than `bytes_max`; whether it does.
+    ///
+    /// The caller MUST have the only name of the file, and nobody may read it any more.
+    pub fn keep(&self, name: &str, bytes: u64, bytes_max: u64) -> bool {
+        let mut files = self.lock();
+        let keeps = total(&files) + bytes <= bytes_max;
+        if keeps {
+            files.push(Spare { name: name.to_owned(), bytes });
+        }
+        keeps
+    }
+
+    /// A spare that is called `name` from now on, with whatever it held; `None` if there is none.
+    ///
+    /// # Errors
+    /// What `storage` says, `Exists` if the name is taken. A spare that has its name still is kept; one that cannot be
+    /// opened is removed.
+    pub fn give(&self, storage: &dyn Storage, name: &str) -> Result<Option<Arc<dyn WriteFile>>> {
+        let Some(spare) = self.lock().pop() else { return Ok(None) };
+        match storage.rename(&spare.name, name) {
+            Ok(()) => {}
+            // An attempt that failed did rename it.
+            Err(error) if error.kind == ErrorKind::NotFound => return Ok(None),
+            Err(error) => {
+                self.lock().push(spare);
+                return Err(error);
+            }
+        }
+        let opened = storage.open_write(name);
+        if opened.is_err() {
+            // What cannot be removed now is for whoever cleans up after the name's owner.
+            let _removed = storage.remove(name);
+        }
+        opened.map(Some)
+    }
+
+    /// All of them, to be removed.
+    pub fn take(&self) -> Vec<String> {
+        std::mem::take(&mut *self.lock()).into_iter().map(|spare| spare.name).collect()
+    }
+
+    /// Bytes of all of them together.
+    pub fn bytes(&self) -> u64 {
+        total(&self.lock())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Spare>> {
+        self.files.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn total(files: &[Spare]) -> u64 {
+    files.iter().map(|spare| spare.bytes).sum()
+}
+
+/// A place whose new files are spares as long as there are any; else as the place it is made of.
+///
+/// 1. Whoever creates a file here writes it from one thread and leaves no gaps.
+/// 2. A new file that was a spare has its length, and nothing of the old bytes, once it is synced. Before that it may be
+///    longer, with old bytes behind the new ones, and after a crash it holds any mixture: as with any file that was not
+///    synced, nobody may read it.
+/// 3. What is written of such a file in whole pages needs nothing from the device: a part of a page whose old bytes have
+///    left memory has to wait for them.
+#[derive(Debug)]
+pub struct Reusing {
+    inner: Arc<dyn Storage>,
+    spares: SpareFiles,
+}
+
+impl Reusing {
+    /// `inner`, with no spares yet.
+    pub fn new(inner: Arc<dyn Storage>) -> Self {
+        Self { inner, spares: SpareFiles::default() }
+    }
+
+    /// The spares that new files are made of.
+    pub fn spares(&self) -> &SpareFiles {
+        &self.spares
+    }
+}
+
+impl Storage for Reusing {
+    fn create(&self, name: &str) -> Result<Arc<dyn WriteFile>> {
+        Ok(match self.spares.give(&*self.inner, name)? {
+            None => self.inner.create(name)?,
+            Some(inner) => {
+                Arc::new(Overwritten { inner, bytes: AtomicU64::new(0), is_cut: AtomicBool::new(false) })
+            }
+        })
+    }
+
+    fn open_write(&self, name: &str) -> Result<Arc<dyn WriteFile>> {
+        self.inner.open_write(name)
+    }
+
+    fn open_read(&self, name: &str) -> Result<Arc<dyn ReadFile>> {
+        self.inner.open_read(name)
+    }
+
+    fn publish(&self, name: &str, bytes: &[u8]) -> Result<()> {
+        self.inner.publish(name, bytes)
+    }
+
+    fn rename(&self, from: &str, to: &str) -> Result<()> {
+        self.inner.rename(from, to)
+    }
+
+    fn remove(&self, name: &str) -> Result<()> {
+        self.inner.remove(name)
+    }
+
+    fn list(&self) -> Result<Vec<(String, u64)>> {
+        self.inner.list()
+    }
+
+    fn sync_dir(&self) -> Result<()> {
+        self.inner.sync_dir()
+    }
+
+    fn lock(&self, exclusive: bool) -> Result<Box<dyn StorageLock>> {
+        self.inner.lock(exclusive)
+    }
+
+    fn link_into(&self, names: &[String], path: &Path) -> Result<Arc<dyn Storage>> {
+        self.inner.link_into(names, path)
+    }
+
+    fn free_bytes(&self) -> Result<Option<u64>> {
+        self.inner.free_bytes()
+    }
+
+    fn describe(&self) -> String {
+        self.inner.describe()
+    }
+}
+
+/// A file that is written over from its beginning.
+#[derive(Debug)]
+struct Overwritten {
+    inner: Arc<dyn WriteFile>,
+    /// First byte behind all that was written.
+    bytes: AtomicU64,
+    /// It has no old bytes behind the new ones.
+    is_cut: AtomicBool,
+}
+
+impl Overwritten {
+    /// Removes the old bytes behind the new ones.
+    fn cut(&self) -> Result<()> {
+        if !self.is_cut.load(Ordering::Acquire) {
+            self.inner.set_len(self.bytes.load(Ordering::Acquire))?;
+            self.is_cut.store(true, Ordering::Release);
+        }
+        Ok(())
+    }
+}
+
+impl WriteFile for Overwritten {
+    fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<()> {
+        self.bytes.fetch_max(offset + bytes.len() as u64, Ordering::AcqRel);
+        self.inner.write_at(offset, bytes)
+    }
+
+    fn write_zeroing(&self, offset: u64, bytes: &[u8]) -> Result<()> {
+        self.bytes.fetch_max((offset + bytes.len() as u64).next_multiple_of(PAGE_BYTES), Ordering::AcqRel);
+        self.inner.write_zeroing(offset, bytes)
+    }
+
+    fn sync(&self) -> Result<()> {
+        self.cut()?;
+        self.inner.sync()
+    }
+
+    fn write_back(&self, offset: u64, bytes: u64) -> Result<()> {
+        self.inner.write_back(offset, bytes)
+    }
+
+    fn allocate(&self, bytes: u64) -> Result<()> {
+        self.inner.allocate(bytes)
+    }
+
+    fn set_len(&self, bytes: u64) -> Result<()> {
+        self.cut()?;
+        self.inner.set_len(bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,111 @@
+use super::*;
+use crate::place::{Effect, Fault, Faulty, Memory, Operation, When};
+
+/// A place with one spare file `old` of three pages of which the next `on` goes as `effect` says.
+fn failing(on: Operation, effect: Effect) -> (Arc<Faulty>, Reusing) {
+    let faulty = Arc::new(Faulty::new(Arc::new(Memory::new())));
+    faulty.publish("old", &[7; 3 * PAGE_BYTES as usize]).unwrap();
+    faulty.inject(Fault { on, file: "*".to_owned(), when: When::Once { after: 0 }, effect });
+    let place = Reusing::new(Arc::clone(&faulty) as Arc<dyn Storage>);
+    assert!(place.spares().keep("old", 3 * PAGE_BYTES, 3 * PAGE_BYTES));
+    (faulty, place)
+}
+
+fn content(place: &dyn Storage, name: &str) -> Vec<u8> {
+    let file = place.open_read(name).unwrap();
+    let mut bytes = vec![0; file.len() as usize];
+    file.read_at(0, &mut bytes).unwrap();
+    bytes
+}
+
+fn names(place: &dyn Storage) -> Vec<String> {
+    place.list().unwrap().into_iter().map(|(name, _)| name).collect()
+}
+
+#[test]
+fn a_new_file_keeps_nothing_of_the_spare_it_was() {
+    for bytes in [0, 1, 5000, 12_288, 20_000] {
+        let (_, place) = failing(Operation::Lock, Effect::Fail(ErrorKind::Io));
+        let file = place.create("new").unwrap();
+        assert_eq!(names(&place), ["new"], "the spare was given on");
+        let expected: Vec<u8> = (0..bytes).map(|at| (at % 251) as u8).collect();
+        for (piece, part) in expected.chunks(4096).enumerate() {
+            file.write_at(piece as u64 * 4096, part).unwrap();
+        }
+        file.sync().unwrap();
+        assert_eq!(content(&place, "new"), expected);
+        // And it is an ordinary file from then on.
+        file.write_at(bytes, b"more").unwrap();
+        file.sync().unwrap();
+        assert_eq!(content(&place, "new"), [&expected[..], b"more"].concat());
+    }
+}
+
+#[test]
+fn a_length_that_is_set_shows_no_old_bytes() {
+    let (_, place) = failing(Operation::Lock, Effect::Fail(ErrorKind::Io));
+    let file = place.create("new").unwrap();
+    file.write_zeroing(0, b"abc").unwrap();
+    file.set_len(10_000).unwrap();
+    let mut expected = b"abc".to_vec();
+    expected.resize(10_000, 0);
+    assert_eq!(content(&place, "new"), expected);
+}
+
+#[test]
+fn without_spares_files_are_created() {
+    let (faulty, place) = failing(Operation::Lock, Effect::Fail(ErrorKind::Io));
+    drop(place.create("first").unwrap());
+    drop(place.create("second").unwrap());
+    assert_eq!(names(&*faulty), ["first", "second"]);
+    assert_eq!(place.spares().bytes(), 0);
+}
+
+#[test]
+fn spares_have_no_more_bytes_than_they_may() {
+    let spares = SpareFiles::default();
+    assert!(spares.keep("a", 60, 100));
+    assert!(!spares.keep("b", 41, 100));
+    assert!(spares.keep("c", 40, 100));
+    assert!(!spares.keep("d", 1, 0));
+    assert_eq!(spares.bytes(), 100);
+    assert_eq!(spares.take(), ["a", "c"]);
+    assert_eq!(spares.bytes(), 0);
+}
+
+#[test]
+fn a_spare_that_cannot_be_renamed_is_kept() {
+    for kind in [ErrorKind::Full, ErrorKind::Io] {
+        let (faulty, place) = failing(Operation::Rename, Effect::Fail(kind));
+        assert_eq!(place.create("new").unwrap_err().kind, kind);
+        assert_eq!(names(&*faulty), ["old"]);
+        drop(place.create("new").unwrap());
+        assert_eq!(names(&*faulty), ["new"], "it was given on");
+    }
+}
+
+#[test]
+fn a_spare_that_was_renamed_although_that_failed_is_no_spare_any_more() {
+    let (faulty, place) = failing(Operation::Rename, Effect::FailAfter(ErrorKind::Io));
+    assert_eq!(place.create("new").unwrap_err().kind, ErrorKind::Io);
+    assert_eq!(names(&*faulty), ["new"]);
+    drop(place.create("other").unwrap());
+    assert_eq!(names(&*faulty), ["new", "other"]);
+}
+
+#[test]
+fn a_spare_that_cannot_be_opened_is_removed() {
+    let (faulty, place) = failing(Operation::OpenWrite, Effect::Fail(ErrorKind::Io));
+    assert_eq!(place.create("new").unwrap_err().kind, ErrorKind::Io);
+    assert_eq!(names(&*faulty), [""; 0]);
+    drop(place.create("new").unwrap());
+}
+
+#[test]
+fn a_name_that_is_taken_is_refused_and_costs_no_spare() {
+    let (faulty, place) = failing(Operation::Lock, Effect::Fail(ErrorKind::Io));
+    faulty.publish("new", b"taken").unwrap();
+    assert_eq!(place.create("new").unwrap_err().kind, ErrorKind::Exists);
+    assert_eq!(content(&place, "new"), b"taken");
+    assert_eq!(place.spares().take(), ["old"]);
+}

@@ -1,0 +1,75 @@
+//! What becomes of files that nothing refers to: they are removed, or kept a while for new ones.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use firn_engine::Result;
+
+use super::Task;
+use crate::database::Database;
+
+impl Database {
+    /// Removes files that nothing refers to, or keeps them for new ones.
+    pub(crate) fn bury(&self) -> Result<()> {
+        let dead = self.graveyard.take();
+        if !(dead.offered.is_empty() && dead.offered_tables.is_empty()) {
+            self.spares_offered_ms.store(self.clock.now().as_millis() as u64, Ordering::Relaxed);
+        }
+        let is_closed = self.closed.load(Ordering::Acquire);
+        let tables_max = self.spare_table_bytes_max();
+        let segments = dead.offered.into_iter().filter(|name| is_closed || !self.log.spares.keep(name));
+        let tables = dead
+            .offered_tables
+            .into_iter()
+            .filter(|(name, bytes)| is_closed || !self.outputs.spares().keep(name, *bytes, tables_max));
+        let offered = segments.chain(tables.map(|(name, _)| name));
+        let mut freed = false;
+        for name in dead.buried.into_iter().chain(offered) {
+            // What cannot be removed now is found and removed by the next opening.
+            freed |= self.storage.remove(&name).is_ok();
+        }
+        match is_closed {
+            true => self.log.spares.give_up_arenas(),
+            false => self.log.spares.clean_arenas(),
+        }
+        if freed {
+            self.schedule.lock().refused = None;
+        }
+        self.balance_memory();
+        self.admission.release();
+        Ok(())
+    }
+
+    /// Bytes of dead tables to keep for new ones: what drains write between two compactions of level 0, and as much
+    /// again for the outputs of those.
+    fn spare_table_bytes_max(&self) -> u64 {
+        self.settings.level0_runs_max as u64 * self.settings.buffer_bytes
+    }
+
+    /// Removes the files and unmaps the arenas that are kept for segments to come.
+    pub(crate) fn give_up_spares(&self) {
+        self.log.spares.give_up_arenas();
+        let files = [self.log.spares.take_files(), self.outputs.spares().take()];
+        files.into_iter().flatten().for_each(|name| self.graveyard.bury(name));
+        self.wake_background();
+    }
+
+    /// Removes the files of tables that are kept for new ones, at once; whether there were any.
+    pub(crate) fn remove_spare_tables(&self) -> bool {
+        let spares = self.outputs.spares().take();
+        // What cannot be removed now is found and removed by the next opening.
+        spares.iter().for_each(|name| drop(self.storage.remove(name)));
+        !spares.is_empty()
+    }
+
+    /// Giving up what is kept for segments and tables to come, if nothing has been written in a while.
+    pub(super) fn choose_to_give_up(&self) -> Option<Task> {
+        let offered_at = Duration::from_millis(self.spares_offered_ms.load(Ordering::Relaxed));
+        let rests = || self.clock.now().saturating_sub(offered_at) >= SPARES_REST;
+        let is_any = self.outputs.spares().bytes() + self.log.spares.bytes() > 0;
+        (is_any && rests()).then_some(Task::GiveUpSpares)
+    }
+}
+
+/// How long arenas and files wait for new segments and tables after the last segment or table died.
+const SPARES_REST: Duration = Duration::from_secs(10);
