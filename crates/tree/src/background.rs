@@ -19,7 +19,7 @@ use firn_storage::{Priority, Spawn};
 use crate::buffer::drain::Drain;
 use crate::buffer::pick::{pick_drain, pick_merge};
 use crate::compact::pick::{Choice, PickRules, pick};
-use crate::compact::seeks::pick_for_scans;
+use crate::compact::seeks::pick_for_reads;
 use crate::database::Database;
 use crate::error::from_storage;
 use crate::version::Version;
@@ -276,7 +276,7 @@ impl Database {
         }
     }
 
-    /// Nobody else is to choose `task`, nor anything for what it is worth to scans.
+    /// Nobody else is to choose `task`, nor anything for what it is worth to reads.
     fn claim(&self, busy: &mut Busy, task: &Task) {
         busy.claim(task);
         if let Task::Compact { keyspace, choice } = task
@@ -416,7 +416,7 @@ impl Database {
         let choices = known.filter_map(|keyspace| {
             let levels = &keyspace.levels;
             let choice = pick(levels, &rules, &busy.tables)
-                .or_else(|| pick_for_scans(levels, &rules, &busy.tables, &keyspace.seeks))?;
+                .or_else(|| pick_for_reads(levels, &rules, &busy.tables, &keyspace.seeks))?;
             Some((keyspace.id(), choice))
         });
         choices.max_by(|a, b| a.1.score.total_cmp(&b.1.score))

@@ -18,6 +18,7 @@ use firn_storage::file::table::ReadMode;
 
 use line::{Line, Write};
 
+use crate::compact::seeks::READS_FOR_EACH_LOOK;
 use crate::database::Database;
 use crate::read::prefetch::TOGETHER;
 use crate::read::scan::{Tickets, TreeScan};
@@ -36,6 +37,8 @@ pub(crate) struct TreeSession {
     tickets: Arc<Tickets>,
     /// Bytes written and not yet added to the shared counter.
     uncounted_bytes: u64,
+    /// Point reads since one was looked at.
+    unnoted_reads: u32,
     line: Line,
 }
 
@@ -51,6 +54,7 @@ impl TreeSession {
             deferred: false,
             tickets: Arc::default(),
             uncounted_bytes: 0,
+            unnoted_reads: 0,
             line: Line::default(),
         }
     }
@@ -113,6 +117,18 @@ impl TreeSession {
         if self.inline { ReadMode::Blocking } else { ReadMode::ResidentOnly }
     }
 
+    /// Looks a key up, and now and then at what that took.
+    #[inline]
+    fn look_up(&mut self, version: &Version, lookup: &Lookup<'_>, out: &mut Vec<u8>) -> Result<Found> {
+        let found = self.shared.lookup(version, lookup, out)?;
+        self.unnoted_reads += 1;
+        if self.unnoted_reads == READS_FOR_EACH_LOOK {
+            self.unnoted_reads = 0;
+            Database::note_lookup(version, lookup, found);
+        }
+        Ok(found)
+    }
+
     /// Runs `read` on the pool with the version it began with.
     fn read_later(
         &mut self,
@@ -156,7 +172,7 @@ impl Session for TreeSession {
         let version = self.shared.version.load();
         let before = point(&self.shared, &version, at);
         let lookup = Lookup { keyspace, key, before, mode: self.mode() };
-        match self.shared.lookup(&version, &lookup, out)? {
+        match self.look_up(&version, &lookup, out)? {
             Found::Value { .. } => Ok(Outcome::Done(true)),
             Found::Absent { .. } => {
                 out.clear();
@@ -188,7 +204,7 @@ impl Session for TreeSession {
         let version = self.shared.version.load();
         let before = point(&self.shared, &version, at);
         let lookup = Lookup { keyspace, key, before, mode: self.mode() };
-        let found = self.shared.lookup(&version, &lookup, out)?;
+        let found = self.look_up(&version, &lookup, out)?;
         if found == Found::Miss {
             out.clear();
             let version = arc_swap::Guard::into_inner(version);
@@ -223,7 +239,7 @@ impl Session for TreeSession {
                 version.prefetch(state, &keys[index..keys.len().min(index + TOGETHER)]);
             }
             let lookup = Lookup { keyspace, key, before, mode: self.mode() };
-            match self.shared.lookup(&version, &lookup, &mut value)? {
+            match self.look_up(&version, &lookup, &mut value)? {
                 Found::Value { .. } => out.push(Some(&value)),
                 Found::Absent { .. } => out.push(None),
                 Found::Miss => {

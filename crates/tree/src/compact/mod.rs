@@ -1,6 +1,6 @@
 //! Which tables are rewritten, and the commit of what a job made of them.
 //!
-//! [`pick`] is a pure function from levels to a choice, [`seeks`] another for what scans have lost; [`run`](mod@run) turns a choice into jobs, which [`jobs`] gives to
+//! [`pick`] is a pure function from levels to a choice, [`seeks`] another for what reads have lost; [`run`](mod@run) turns a choice into jobs, which [`jobs`] gives to
 //! the executor, checks their results and commits them in one edit. [`reclaim`] finds the tables that need no rewriting:
 //! range tombstones hide all of them.
 

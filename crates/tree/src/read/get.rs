@@ -131,6 +131,18 @@ impl Database {
         resolution.end(out).map(Some)
     }
 
+    /// Counts what a lookup lost to sorted runs of level 0, for all of those that are not looked at.
+    pub(crate) fn note_lookup(version: &Version, lookup: &Lookup<'_>, found: Found) {
+        let Ok(keyspace) = version.keyspace(lookup.keyspace.0) else { return };
+        let drained = keyspace.drained_through.sequence();
+        if found.newest().is_some_and(|sequence| sequence >= drained) {
+            return; // No table was asked.
+        }
+        let runs = keyspace.levels.level0.iter();
+        let asked = runs.filter(|run| run.spanning(lookup.key).next().is_some()).count();
+        keyspace.seeks.add_point_read(asked);
+    }
+
     /// Sequence of the newest version of `key`, or of the range tombstone over it, below `before`.
     pub(crate) fn newest_version(
         &self,

@@ -1,10 +1,10 @@
-//! What scans bring about: level 0 becomes shallow where they are many, and stays as it is where they are few.
+//! What reads bring about: level 0 becomes shallow where they are many, and stays as it is where they are few.
 
 use firn_engine::blocking::Blocking;
 use firn_engine::{Engine, KEYSPACE_DEFAULT, ReadAt, ScanRange};
 use firn_tree::{Tree, TreeSettings};
 
-use crate::world::{World, put, rows, session, settle, tiny};
+use crate::world::{World, get, put, rows, session, settle, tiny};
 
 /// Tables of level 0, and bytes that compaction has written.
 fn level0(tree: &Tree) -> (u64, u64) {
@@ -62,4 +62,47 @@ fn scans_that_have_lost_enough_make_level_0_shallow() {
     scan(&mut session, 1000);
     settle(&tree);
     assert_eq!(level0(&tree), (0, rewritten));
+}
+
+#[test]
+fn point_reads_of_tables_that_have_lost_enough_make_level_0_shallow() {
+    let settings = TreeSettings { level0_runs_max: 12, garbage_share_max: 100.0, ..tiny() };
+    let world = World::new(settings);
+    let tree = world.open().unwrap();
+    let mut session = session(&tree);
+    deepen(&tree, &mut session, 4);
+    let deep = level0(&tree);
+    assert!(deep.0 >= 4, "{deep:?}");
+    let mut read = |times: u32, number: u32| {
+        for _ in 0..times {
+            assert!(get(&mut session, &number.to_be_bytes()).is_some());
+        }
+        settle(&tree);
+        level0(&tree)
+    };
+    assert_eq!(read(100, 7), deep, "a few reads are worth no compaction");
+    for _ in 0..10 {
+        read(1000, 7);
+    }
+    let (shallow, rewritten) = read(1, 7);
+    assert_eq!(shallow, 0, "what 10 000 reads have lost is more than all is worth");
+    assert_eq!(read(10_000, 7), (0, rewritten), "nothing is in their way any more");
+    let before = all(&mut session);
+    assert_eq!(before.len(), 300);
+}
+
+#[test]
+fn point_reads_of_the_buffer_make_nothing_shallow() {
+    let settings = TreeSettings { level0_runs_max: 12, garbage_share_max: 100.0, ..tiny() };
+    let world = World::new(settings);
+    let tree = world.open().unwrap();
+    let mut session = session(&tree);
+    deepen(&tree, &mut session, 4);
+    let deep = level0(&tree);
+    put(&mut session, &7u32.to_be_bytes(), b"in the memtable");
+    for _ in 0..10_000 {
+        assert!(get(&mut session, &7u32.to_be_bytes()).is_some());
+    }
+    settle(&tree);
+    assert_eq!(level0(&tree), deep);
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::super::{Choice, PickRules, pick, pick_range, placed};
 use super::{names, table};
-use crate::compact::seeks::{Seeks, pick_for_scans};
+use crate::compact::seeks::{Seeks, pick_for_reads};
 use crate::version::{Levels, Table};
 
 /// Keys are single bytes below this.
@@ -80,7 +80,7 @@ impl World {
         } else {
             let seeks = Seeks::default();
             seeks.add(if self.random.u8(..4) == 0 { self.random.usize(..2000) } else { 0 }, false);
-            pick(&self.levels, rules, &busy).or_else(|| pick_for_scans(&self.levels, rules, &busy, &seeks))
+            pick(&self.levels, rules, &busy).or_else(|| pick_for_reads(&self.levels, rules, &busy, &seeks))
         };
         let Some(choice) = choice else { return false };
         assert!(!choice.inputs.is_empty());

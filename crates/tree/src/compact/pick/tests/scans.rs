@@ -1,14 +1,14 @@
 //! What scans have lost, and what it buys.
 
 use super::*;
-use crate::compact::seeks::{Seeks, pick_for_scans};
+use crate::compact::seeks::{READS_FOR_EACH_LOOK, Seeks, pick_for_reads};
 
 /// Inputs, output level and sorted run, and price of the choice.
 fn picked(lines: &[&str], names: &[&str], lost_bytes: u64) -> Option<(Vec<String>, u32, u64, u64)> {
     let seeks = Seeks::default();
     seeks.add(1 << 30, true);
     seeks.pay(seeks.lost_bytes(u64::MAX) - lost_bytes.min(1 << 40));
-    let choice = pick_for_scans(&levels(lines), &RULES, &busy(names), &seeks)?;
+    let choice = pick_for_reads(&levels(lines), &RULES, &busy(names), &seeks)?;
     let inputs = choice.inputs.iter().map(|(_, _, table)| table.meta().file.clone()).collect();
     assert!(choice.score < 1.0 && !choice.moves, "budgets go first");
     Some((inputs, choice.output_level, choice.output_run, choice.input_bytes()))
@@ -62,12 +62,18 @@ fn what_is_lost_is_spent_once() {
     assert_eq!(seeks.lost_bytes(all), 0);
     (0..10).for_each(|_| seeks.add(3, true));
     assert!(seeks.lost_bytes(all) > 10 * resident, "a device costs more than a miss of a cache");
+    seeks.pay(all);
+    (0..10).for_each(|_| seeks.add_point_read(3));
+    let each = seeks.lost_bytes(all) / 10 / u64::from(READS_FOR_EACH_LOOK);
+    assert!((1..resident / 10).contains(&each), "a filter costs less than a seek");
+    seeks.add_point_read(0);
+    assert_eq!(seeks.lost_bytes(all) / 10 / u64::from(READS_FOR_EACH_LOOK), each);
 }
 
 #[test]
 fn more_than_all_of_level_0_is_worth_is_forgotten() {
     let seeks = Seeks::default();
-    let pick = |lines: &[&str]| pick_for_scans(&levels(lines), &RULES, &busy(&["0.1 a-f"]), &seeks);
+    let pick = |lines: &[&str]| pick_for_reads(&levels(lines), &RULES, &busy(&["0.1 a-f"]), &seeks);
     seeks.add(1 << 20, true);
     assert!(pick(&["0.2 a-f", "0.1 a-f", "6 a-f 500", "6 m-n 9000"]).is_none(), "it is busy");
     assert_eq!(seeks.lost_bytes(u64::MAX), 700);
