@@ -1,8 +1,10 @@
 //! Numbers as text, by the rules that Redis clients rely on.
 
 mod extended;
+mod hexadecimal;
 
 pub use extended::Extended;
+use hexadecimal::Hexadecimal;
 
 /// The integer that `text` is, if it is written as [`append_integer`] would write it: no spaces, no plus, no leading
 /// zeros, no `-0`, within 64 bits.
@@ -42,12 +44,14 @@ pub fn append_integer(out: &mut Vec<u8>, number: i64) {
     out.extend_from_slice(buffer.format(number).as_bytes());
 }
 
-/// The number that `text` is: decimal with or without fraction and exponent, or `inf`, `+inf`, `-inf`, `infinity` in
+/// The number that `text` is: decimal with or without fraction and exponent, hexadecimal (`0x1.8p3`), or `inf`, `+inf`, `-inf`, `infinity` in
 /// any case. `None` for anything else, for what is not a number, and for what is too large or too near to 0 for a
 /// double.
 pub fn parse_double(text: &[u8]) -> Option<f64> {
     let text = std::str::from_utf8(text).ok()?;
-    let number = text.parse::<f64>().ok()?;
+    let Ok(number) = text.parse::<f64>() else {
+        return Hexadecimal::parse(text.as_bytes())?.nearest_double();
+    };
     let is_in_range = match number {
         _ if number.is_nan() => false,
         _ if number.is_infinite() => text.contains(['i', 'I']),

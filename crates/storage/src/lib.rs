@@ -22,15 +22,17 @@
 //!
 //! # Invariants
 //! 1. A file that was published or synced, and whose directory was synced, is found whole after power loss.
-//! 2. Nothing is overwritten in place except the log segment being written.
+//! 2. Nothing is overwritten in place except the log segment being written, and what nobody needs or reads any more
+//!    ([`place::SpareFiles`]).
 //! 3. A failed sync is final: the file's content is unknown for good, and no later answer changes that.
 //! 4. Opening a directory for reading, and locking it for reading, changes nothing on disk.
 //!
 //! # Safety model
 //! Unsafe code is in `place/mapped.rs` alone. Its notes rely on these, by number:
 //! 1. *Mapped bytes stand still.* A mapped file was finished by this program, and the directory is locked by this
-//!    process for as long as a mapping of it is used, so no Firn process writes or cuts it (removing it does no
-//!    harm: the mapping keeps the file). **The compiler cannot check this**, and nothing can stop a foreign
+//!    process for as long as a mapping of it is used, so no Firn process writes or cuts it before its last reader is gone
+//!    (removing it does no harm: the mapping keeps the file). Who gives a file to [`place::SpareFiles`] has dropped every
+//!    mapping of it. **The compiler cannot check this**, and nothing can stop a foreign
 //!    program, or a caller of this crate that maps a file it still writes: then bytes change under a shared
 //!    slice, which is undefined behaviour, or a read beyond a cut kills the process with SIGBUS, as a device
 //!    error under a mapping does too. Every format is checked when it is read, so that what changed shows as

@@ -182,7 +182,7 @@ impl Schedule {
 }
 
 /// A unit of work in progress; given up when dropped, by a panic too. It counts as running until what it held is gone:
-/// the tables it replaced are then in the graveyard, and whoever waits for quiet waits for their removal.
+/// the tables it replaced are then in the graveyard, and whoever waits for quiet waits for their burial.
 struct Claim<'c> {
     shared: &'c Database,
     task: Option<Task>,
@@ -324,13 +324,15 @@ impl Database {
                 Ok(())
             }
         };
-        if let Task::Drain { .. } | Task::Compact { .. } = task {
+        if let Task::Drain { .. } | Task::Compact { .. } | Task::Reclaim { .. } = task {
             let refused = result.as_ref().err().filter(|error| error.kind() == ErrorKind::Retry).cloned();
-            if refused.is_some() {
+            let is_refused = refused.is_some();
+            // First, so that whoever removes a file from now on lifts it.
+            self.schedule.lock().refused = refused;
+            if is_refused {
                 // Their blocks may be what is wanted; once they are removed, the work is tried again.
                 self.give_up_spares();
             }
-            self.schedule.lock().refused = refused;
         }
         if let Err(error) = &result
             && error.kind() != ErrorKind::Retry

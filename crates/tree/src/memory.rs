@@ -57,8 +57,7 @@ impl Database {
     pub(crate) fn balance_memory(&self) {
         let version = self.version.load();
         let tables = || version.live().flat_map(|keyspace| keyspace.levels.tables()).map(|(_, table)| table);
-        let file_bytes: u64 = tables().map(|table| table.meta().bytes).sum();
-        let may_be_evicted = file_bytes > self.settings.page_cache_bytes;
+        let may_be_evicted = version.table_bytes() > self.settings.page_cache_bytes;
         tables().for_each(|table| table.reader().set_may_be_evicted(may_be_evicted));
         self.balance.due.store(false, Ordering::Relaxed);
         let arriving = self.balance.lock();

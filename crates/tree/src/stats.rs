@@ -64,7 +64,7 @@ impl Database {
                 .iter()
                 .map(|segment| segment.region().published() as u64)
                 .sum(),
-            table_bytes: tables().map(|(_, table)| table.meta().bytes).sum(),
+            table_bytes: version.table_bytes(),
             table_count: tables().count() as u64,
             debt_bytes: buffer_bytes.saturating_sub(self.settings.buffer_bytes),
             snapshot_count: self.snapshots.count(),

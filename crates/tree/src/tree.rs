@@ -181,7 +181,10 @@ impl Engine for Tree {
         manifest.commit(&changes)?;
         shared.change_version(|version| {
             if let Some(dropped) = version.keyspaces.get_mut(id.0 as usize).and_then(Option::take) {
-                dropped.levels.tables().for_each(|(_, table)| table.retire());
+                for (_, table) in dropped.levels.tables() {
+                    table.leave_no_file();
+                    table.retire();
+                }
             }
             for (keyspace, position) in &idle {
                 if let Some(Some(slot)) = version.keyspaces.get_mut(*keyspace as usize) {
@@ -207,9 +210,7 @@ impl Engine for Tree {
     fn flush(&self) -> Result<()> {
         self.shared.check_open()?;
         let through = self.shared.freeze_through()?;
-        self.unless_closed(self.shared.drain_through(through))?;
-        self.shared.give_up_spares();
-        Ok(())
+        self.unless_closed(self.shared.drain_through(through))
     }
 
     fn sync(&self) -> Result<Position> {

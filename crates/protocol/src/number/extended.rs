@@ -6,11 +6,16 @@
 
 use num_bigint::{BigInt, BigUint, Sign};
 
+use super::hexadecimal::Hexadecimal;
+
 /// Bits of a mantissa.
 const MANTISSA_BITS: u64 = 64;
 
 /// What is as great as 2 to this power is no finite number.
 const EXPONENT_END: i64 = 16_384;
+
+/// 2 to this power is the smallest number.
+const EXPONENT_MIN: i64 = -16_445;
 
 /// A text with the digit that counts first in front of this place is too great to be a number; below the other, it is
 /// nearer to 0 than any.
@@ -41,8 +46,8 @@ impl Extended {
     /// The number 0.
     pub const ZERO: Self = Self::Finite { mantissa: BigInt::ZERO, exponent: 0 };
 
-    /// The number nearest to what `text` says: decimal with or without fraction and exponent, or `inf` or `infinity` in
-    /// any case, with or without a sign. `None` for anything else, for what is too great, and for what is not 0 but
+    /// The number nearest to what `text` says: decimal with or without fraction and exponent, hexadecimal with or without
+    /// fraction and power of 2 (`0x1.8p3`), or `inf` or `infinity` in any case, with or without a sign. `None` for anything else, for what is too great, and for what is not 0 but
     /// nearer to it than to any other number.
     pub fn parse(text: &[u8]) -> Option<Self> {
         if text.len() > TEXT_BYTES_MAX {
@@ -55,6 +60,9 @@ impl Extended {
         };
         if rest.eq_ignore_ascii_case(b"inf") || rest.eq_ignore_ascii_case(b"infinity") {
             return Some(Self::Infinite);
+        }
+        if let Some(number) = Hexadecimal::parse(text) {
+            return Self::of_hexadecimal(number);
         }
         let end = rest.iter().position(|byte| matches!(byte, b'e' | b'E')).unwrap_or(rest.len());
         let (number, exponent) = rest.split_at(end);
@@ -71,6 +79,21 @@ impl Extended {
         }
         let digits = BigUint::parse_bytes(digits, 10)?;
         let number = nearest(sign, digits, place);
+        number.is_finite().then_some(number)
+    }
+
+    fn of_hexadecimal(Hexadecimal { is_negative, magnitude, exponent }: Hexadecimal) -> Option<Self> {
+        let bits = magnitude.bits() as i64;
+        if bits == 0 {
+            return Some(Self::ZERO);
+        }
+        // Half the smallest number, and what is less, is nearest to 0.
+        let is_power = magnitude.trailing_zeros() == Some(bits as u64 - 1);
+        if exponent + bits < EXPONENT_MIN || exponent + bits == EXPONENT_MIN && is_power {
+            return None;
+        }
+        let sign = if is_negative { Sign::Minus } else { Sign::Plus };
+        let number = rounded(BigInt::from_biguint(sign, magnitude), exponent);
         number.is_finite().then_some(number)
     }
 
@@ -130,7 +153,7 @@ fn split_digits(number: &[u8]) -> Option<(Vec<u8>, i64)> {
 }
 
 /// An exponent; one that no number can have stays out of reach.
-fn parse_exponent(text: &[u8]) -> Option<i64> {
+pub(super) fn parse_exponent(text: &[u8]) -> Option<i64> {
     let (is_negative, digits) = match text.split_first()? {
         (b'-', digits) => (true, digits),
         (b'+', digits) => (false, digits),
@@ -173,7 +196,7 @@ fn rounded(mantissa: BigInt, exponent: i64) -> Extended {
 }
 
 /// number ÷ 2^bits, to the nearest, of two to the even one.
-fn shifted_down(number: BigUint, bits: u64) -> BigUint {
+pub(super) fn shifted_down(number: BigUint, bits: u64) -> BigUint {
     if bits == 0 {
         return number;
     }
@@ -211,6 +234,10 @@ mod tests {
             ("18446744073709551615", "2", "18446744073709551616"),
             ("18446744073709551616", "3", "18446744073709551620"),
             ("-2.5", "1e-17", "-2.49999999999999999"),
+            ("0x10", "-0x.8p1", "15"),
+            ("0x1.8", "0", "1.5"),
+            ("0x10000000000000001", "0", "18446744073709551616"),
+            ("0x1p-16445", "3", "3"),
         ] {
             assert_eq!(sum(a, b), expected, "{a} + {b}");
         }
@@ -220,8 +247,26 @@ mod tests {
     #[test]
     fn what_is_no_number_is_refused() {
         for text in [
-            "", "+", "-", ".", "1e", "e5", "1e+", " 1", "1 ", "1.2.3", "nan", "--1", "1e5000", "1e-5000",
+            "",
+            "+",
+            "-",
+            ".",
+            "1e",
+            "e5",
+            "1e+",
+            " 1",
+            "1 ",
+            "1.2.3",
+            "nan",
+            "--1",
+            "1e5000",
+            "1e-5000",
             "\0",
+            "0x",
+            "0x1p",
+            "0x1p16384",
+            "0x1p-16446",
+            "0x1e+1",
         ] {
             assert_eq!(Extended::parse(text.as_bytes()), None, "{text:?}");
         }

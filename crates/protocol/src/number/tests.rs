@@ -94,12 +94,16 @@ fn doubles_are_written_in_17_digits_and_read_back() {
 
 #[test]
 fn what_is_no_number_is_refused() {
-    for text in ["", "nan", "-nan", "1 ", " 1", "1,5", "abc", "1e", "0x1p3", "\u{ff}"] {
+    for text in ["", "nan", "-nan", "1 ", " 1", "1,5", "abc", "1e", "0x1p", "\u{ff}"] {
         assert_eq!(parse_double(text.as_bytes()), None, "{text:?}");
     }
-    for (text, number) in
-        [("+1.5", 1.5), ("Inf", f64::INFINITY), ("-INFINITY", f64::NEG_INFINITY), ("1e3", 1e3)]
-    {
+    for (text, number) in [
+        ("+1.5", 1.5),
+        ("Inf", f64::INFINITY),
+        ("-INFINITY", f64::NEG_INFINITY),
+        ("1e3", 1e3),
+        ("0x1p3", 8.0),
+    ] {
         assert_eq!(parse_double(text.as_bytes()), Some(number));
     }
 }

@@ -18,11 +18,11 @@ pub(crate) struct Mapping {
 impl Mapping {
     /// Maps the first `bytes` bytes of `file`.
     ///
-    /// The caller MUST hold to the safety model of this crate: the file is finished (never written or cut
-    /// again), and its directory is locked by this process.
+    /// The caller MUST hold to the safety model of this crate: the file is finished (not written or cut while a
+    /// mapping of it is there), and its directory is locked by this process.
     pub(crate) fn of(file: &File, bytes: usize) -> io::Result<Self> {
-        // SAFETY: invariant 1 of the safety model: a file opened for reading is not changed or cut while its
-        // directory is locked, so the slice made of these pages never changes and never loses its backing.
+        // SAFETY: invariant 1 of the safety model: a file that is mapped is not changed or cut while its directory
+        // is locked, so the slice made of these pages never changes and never loses its backing.
         let map = unsafe { MmapOptions::new().len(bytes).map(file) }?;
         Ok(Self { map })
     }

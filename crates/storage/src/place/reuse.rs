@@ -25,7 +25,7 @@ struct Spare {
 impl SpareFiles {
     /// Keeps the file `name` of `bytes`, unless all spares would then have more than `bytes_max`; whether it does.
     ///
-    /// The caller MUST have the only name of the file, and nobody may read it any more.
+    /// The caller MUST have the only name of the file, and nobody may read it or have it mapped any more.
     pub fn keep(&self, name: &str, bytes: u64, bytes_max: u64) -> bool {
         let mut files = self.lock();
         let keeps = total(&files) + bytes <= bytes_max;
@@ -85,7 +85,7 @@ fn total(files: &[Spare]) -> u64 {
 ///    longer, with old bytes behind the new ones, and after a crash it holds any mixture: as with any file that was not
 ///    synced, nobody may read it.
 /// 3. What is written of such a file in whole pages needs nothing from the device: a part of a page whose old bytes have
-///    left memory has to wait for them.
+///    left memory has to wait for them (the end of a table may).
 #[derive(Debug)]
 pub struct Reusing {
     inner: Arc<dyn Storage>,

@@ -1,5 +1,6 @@
 //! What becomes of files that nothing refers to: they are removed, or kept a while for new ones.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -7,6 +8,7 @@ use firn_engine::Result;
 
 use super::Task;
 use crate::database::Database;
+use crate::log::segment::{Dead, DeadTable};
 
 impl Database {
     /// Removes files that nothing refers to, or keeps them for new ones.
@@ -16,13 +18,17 @@ impl Database {
             self.spares_offered_ms.store(self.clock.now().as_millis() as u64, Ordering::Relaxed);
         }
         let is_closed = self.closed.load(Ordering::Acquire);
+        // Where the disk is full, work that waits for space does not know of spares.
+        let keeps = !is_closed && self.schedule.refused().is_none();
         let tables_max = self.spare_table_bytes_max();
-        let segments = dead.offered.into_iter().filter(|name| is_closed || !self.log.spares.keep(name));
-        let tables = dead
-            .offered_tables
-            .into_iter()
-            .filter(|(name, bytes)| is_closed || !self.outputs.spares().keep(name, *bytes, tables_max));
-        let offered = segments.chain(tables.map(|(name, _)| name));
+        let segments = dead.offered.into_iter().filter(|name| !(keeps && self.log.spares.keep(name)));
+        let tables = dead.offered_tables.into_iter().filter_map(|DeadTable { name, bytes, reader }| {
+            // Who holds a reader should hold a version too, but what is mapped would change under whoever does not.
+            let is_unmapped = Arc::into_inner(reader).map(drop).is_some();
+            let is_kept = keeps && is_unmapped && self.outputs.spares().keep(&name, bytes, tables_max);
+            (!is_kept).then_some(name)
+        });
+        let offered = segments.chain(tables);
         let mut freed = false;
         for name in dead.buried.into_iter().chain(offered) {
             // What cannot be removed now is found and removed by the next opening.
@@ -41,25 +47,36 @@ impl Database {
     }
 
     /// Bytes of dead tables to keep for new ones: what drains write between two compactions of level 0, and as much
-    /// again for the outputs of those.
+    /// again for the outputs of those; where the page cache holds all live tables, no more than fit beside them.
     fn spare_table_bytes_max(&self) -> u64 {
-        self.settings.level0_runs_max as u64 * self.settings.buffer_bytes
+        let most = self.settings.level0_runs_max as u64 * self.settings.buffer_bytes;
+        let live = self.version.load().table_bytes();
+        match self.settings.page_cache_bytes.checked_sub(live) {
+            Some(beside) => most.min(beside),
+            None => most,
+        }
     }
 
-    /// Removes the files and unmaps the arenas that are kept for segments to come.
+    /// Removes the files and unmaps the arenas that are kept for segments and tables to come, and those that are about to
+    /// be.
     pub(crate) fn give_up_spares(&self) {
         self.log.spares.give_up_arenas();
         let files = [self.log.spares.take_files(), self.outputs.spares().take()];
         files.into_iter().flatten().for_each(|name| self.graveyard.bury(name));
+        self.graveyard.withdraw_offers();
         self.wake_background();
     }
 
-    /// Removes the files of tables that are kept for new ones, at once; whether there were any.
+    /// Removes the files of tables that are kept for new ones, and all that waits for its removal, at once; whether there
+    /// were any.
     pub(crate) fn remove_spare_tables(&self) -> bool {
-        let spares = self.outputs.spares().take();
+        let Dead { mut buried, mut offered, offered_tables } = self.graveyard.take();
+        buried.append(&mut offered);
+        buried.extend(offered_tables.into_iter().map(|table| table.name));
+        buried.extend(self.outputs.spares().take());
         // What cannot be removed now is found and removed by the next opening.
-        spares.iter().for_each(|name| drop(self.storage.remove(name)));
-        !spares.is_empty()
+        buried.iter().for_each(|name| drop(self.storage.remove(name)));
+        !buried.is_empty()
     }
 
     /// Giving up what is kept for segments and tables to come, if nothing has been written in a while.

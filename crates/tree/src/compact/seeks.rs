@@ -27,7 +27,7 @@ const SEEK_BYTES: u64 = 512;
 /// The same where it may wait for a device.
 const SEEK_BYTES_BEYOND_MEMORY: u64 = 16 << 10;
 
-/// A point read that asks one sorted run more, 80 to 90 ns, is worth this much compaction at 400 MB/s. Filters are in
+/// A sorted run that a point read asks in vain, about 150 ns, is worth this much, reckoned in the same way. Filters are in
 /// memory wherever the blocks are.
 const ASK_BYTES: u64 = 32;
 
@@ -45,7 +45,7 @@ impl Seeks {
         }
     }
 
-    /// A point read that was looked at asked `runs` sorted runs of level 0.
+    /// A point read that was looked at asked `runs` sorted runs of level 0 in vain.
     pub(crate) fn add_point_read(&self, runs: usize) {
         if runs > 0 {
             let bytes = runs as u64 * u64::from(READS_FOR_EACH_LOOK) * ASK_BYTES;

@@ -7,6 +7,7 @@ use firn_format::Position;
 use firn_format::log::{SEGMENT_HEADER_BYTES, SegmentHeader};
 use firn_pmem::Region;
 use firn_storage::WriteFile;
+use firn_storage::file::table::TableReader;
 
 use crate::memtable::Memtable;
 
@@ -169,8 +170,17 @@ pub(crate) struct Dead {
     pub(crate) buried: Vec<String>,
     /// Log segments whose files others may have.
     pub(crate) offered: Vec<String>,
-    /// Tables whose files others may have, and their bytes.
-    pub(crate) offered_tables: Vec<(String, u64)>,
+    /// Tables whose files others may have once nobody reads them.
+    pub(crate) offered_tables: Vec<DeadTable>,
+}
+
+/// A table whose file others may have.
+#[derive(Debug)]
+pub(crate) struct DeadTable {
+    pub(crate) name: String,
+    pub(crate) bytes: u64,
+    /// The file is mapped as long as anybody holds this.
+    pub(crate) reader: Arc<TableReader>,
 }
 
 impl Graveyard {
@@ -182,8 +192,16 @@ impl Graveyard {
         self.lock().offered.push(name);
     }
 
-    pub(crate) fn offer_table(&self, name: String, bytes: u64) {
-        self.lock().offered_tables.push((name, bytes));
+    /// What was offered is to be removed instead.
+    pub(crate) fn withdraw_offers(&self) {
+        let mut dead = self.lock();
+        let Dead { buried, offered, offered_tables } = &mut *dead;
+        buried.append(offered);
+        buried.extend(offered_tables.drain(..).map(|table| table.name));
+    }
+
+    pub(crate) fn offer_table(&self, table: DeadTable) {
+        self.lock().offered_tables.push(table);
     }
 
     /// Memory of segments' arenas and of tables' indexes and filters, whoever holds them.

@@ -1,5 +1,7 @@
 //! One key: places newest first, each asked through its filter.
 
+use std::sync::Arc;
+
 use firn_engine::{KeyspaceId, Result};
 use firn_format::key::{Trailer, key_hash};
 use firn_format::{Position, Sequence, log::Record};
@@ -8,7 +10,7 @@ use firn_storage::file::table::{Lookup as TableLookup, ReadMode};
 use super::resolve::{Hit, Now, Resolution, Resolved};
 use crate::database::Database;
 use crate::error::from_storage;
-use crate::version::{Keyspace, Version};
+use crate::version::{Keyspace, Table, Version};
 
 /// What to look up.
 #[derive(Clone, Copy, Debug)]
@@ -131,15 +133,13 @@ impl Database {
         resolution.end(out).map(Some)
     }
 
-    /// Counts what a lookup lost to sorted runs of level 0, for all of those that are not looked at.
+    /// Counts the sorted runs of level 0 that a lookup asked in vain, for all lookups that are not looked at.
     pub(crate) fn note_lookup(version: &Version, lookup: &Lookup<'_>, found: Found) {
         let Ok(keyspace) = version.keyspace(lookup.keyspace.0) else { return };
-        let drained = keyspace.drained_through.sequence();
-        if found.newest().is_some_and(|sequence| sequence >= drained) {
-            return; // No table was asked.
-        }
+        // In vain: all that hold its bounds and nothing that is older than what was found. What the buffer knew asked none.
+        let is_newer = |table: &Arc<Table>| found.newest().is_none_or(|it| table.meta().sequence_min > it);
         let runs = keyspace.levels.level0.iter();
-        let asked = runs.filter(|run| run.spanning(lookup.key).next().is_some()).count();
+        let asked = runs.filter(|run| run.spanning(lookup.key).any(is_newer)).count();
         keyspace.seeks.add_point_read(asked);
     }
 

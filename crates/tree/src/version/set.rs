@@ -41,6 +41,12 @@ impl Version {
         self.keyspaces.iter().flatten()
     }
 
+    /// Bytes of all tables.
+    pub(crate) fn table_bytes(&self) -> u64 {
+        let tables = self.live().flat_map(|keyspace| keyspace.levels.tables());
+        tables.map(|(_, table)| table.meta().bytes).sum()
+    }
+
     /// First log position some keyspace still needs; everything below is in tables.
     pub(crate) fn log_needed_from(&self) -> Position {
         let end = self.segments.segments().last().map_or(Position(0), |segment| segment.base());

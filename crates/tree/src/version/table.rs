@@ -6,12 +6,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use firn_format::manifest::TableMeta;
 use firn_storage::file::table::TableReader;
 
-use crate::log::segment::Graveyard;
+use crate::log::segment::{DeadTable, Graveyard};
 
 /// A live table: what the manifest says of it, and the open file.
 ///
 /// Once [`retire`](Self::retire)d, its file is removed, or given to a new table, after the last version that holds it is
-/// gone. Only a file that this process wrote, that no checkpoint links and that nobody reads is given to a new table.
+/// gone. Only a file that this process wrote, that no checkpoint links and that nobody maps is given to a new table.
 #[derive(Debug)]
 pub(crate) struct Table {
     meta: TableMeta,
@@ -74,52 +74,13 @@ impl Drop for Table {
         self.graveyard.discount(self.reader.memory_bytes() as u64);
         if self.retired.load(Ordering::Acquire) {
             let name = std::mem::take(&mut self.meta.file);
-            // Who holds a reader should hold a version too, but what is mapped would change under whoever does not.
-            let is_unread = Arc::get_mut(&mut self.reader).is_some();
-            match is_unread && self.leaves_file.load(Ordering::Acquire) {
-                true => self.graveyard.offer_table(name, self.meta.bytes),
+            match self.leaves_file.load(Ordering::Acquire) {
+                true => {
+                    let (bytes, reader) = (self.meta.bytes, Arc::clone(&self.reader));
+                    self.graveyard.offer_table(DeadTable { name, bytes, reader });
+                }
                 false => self.graveyard.bury(name),
             }
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use firn_format::key::{Entry, Kind};
-    use firn_format::{Sequence, table::TableForm};
-    use firn_storage::Storage;
-    use firn_storage::file::cache::BlockCache;
-    use firn_storage::file::table::{ReaderOptions, TableBuilder};
-    use firn_storage::place::Memory;
-
-    use super::*;
-
-    #[test]
-    fn a_file_that_somebody_reads_is_no_other_tables() {
-        let place = Memory::new();
-        let mut builder =
-            TableBuilder::new("a.table", place.create("a.table").unwrap(), TableForm::default());
-        let entry =
-            Entry { key: b"k", sequence: Sequence(1), kind: Kind::Put, expires_at_ms: 0, value: b"v" };
-        builder.add(&entry).unwrap();
-        let meta = builder.finish().unwrap();
-        let cache = Arc::new(BlockCache::new(0));
-        let open = || Arc::new(TableReader::open(&place, &meta, &cache, ReaderOptions::default()).unwrap());
-        let graveyard = Arc::new(Graveyard::default());
-        let given_up = |reader: Arc<TableReader>, may_leave: bool| {
-            let table = Table::new(meta.clone(), reader, 0.0, Arc::clone(&graveyard));
-            if may_leave {
-                table.may_leave_file();
-            }
-            table.retire();
-            drop(table);
-            let dead = graveyard.take();
-            (dead.buried.len(), dead.offered_tables.len())
-        };
-        assert_eq!(given_up(open(), true), (0, 1));
-        assert_eq!(given_up(open(), false), (1, 0));
-        let reader = open();
-        assert_eq!(given_up(Arc::clone(&reader), true), (1, 0), "somebody reads it");
     }
 }

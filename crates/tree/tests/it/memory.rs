@@ -80,7 +80,8 @@ fn the_reserve_is_restored_and_small_drains_count_too() {
     };
     write(0..RECORD_COUNT);
     tree.flush().unwrap();
-    settle(&tree);
+    // Until nothing is kept for segments to come.
+    tree.wait_idle().unwrap();
     let read_all = || {
         let mut session = crate::world::session(&tree);
         (0..2 * RECORD_COUNT).for_each(|number| drop(get(&mut session, &key(number % RECORD_COUNT))));

@@ -188,6 +188,17 @@ fn with_spare_tables(world: &World) -> (Faulty, Arc<Tree>) {
     (faulty, tree)
 }
 
+/// Does background work until the disk is found full.
+fn step_to_refusal(tree: &Tree) {
+    let refused = loop {
+        match tree.step() {
+            Ok(more) => assert!(more, "nothing met the full disk"),
+            Err(error) => break error,
+        }
+    };
+    assert_eq!(refused.kind(), ErrorKind::Retry, "{refused}");
+}
+
 fn reused_tables(faulty: &Faulty) -> u64 {
     faulty.counters().of_extension(Operation::Rename, "table").operations
 }
@@ -212,8 +223,7 @@ fn files_of_dead_tables_become_new_ones_and_the_rest_goes_when_nothing_is_writte
 #[test]
 fn whoever_asks_for_rest_finds_no_spare_tables() {
     type Ask = fn(&Tree) -> firn_engine::Result<()>;
-    let asks: [(&str, Ask); 3] = [
-        ("flush", |tree| tree.flush()),
+    let asks: [(&str, Ask); 2] = [
         ("wait_idle", |tree| tree.wait_idle()),
         ("compact_range", |tree| tree.compact_range(KEYSPACE_DEFAULT, b"", None)),
     ];
@@ -221,7 +231,7 @@ fn whoever_asks_for_rest_finds_no_spare_tables() {
         let world = World::new(tiny());
         let (_, tree) = with_spare_tables(&world);
         ask(&tree).unwrap();
-        tree.wait_idle().unwrap();
+        settle(&tree);
         assert_eq!(tables(&world.storage).len() as u64, tree.stats().table_count, "{name}");
     }
     let world = World::new(tiny());
@@ -250,7 +260,7 @@ fn a_linked_table_keeps_its_bytes() {
 
 #[test]
 fn a_scan_reads_on_in_tables_that_died_meanwhile() {
-    // With a prefix it holds tables one by one, without one the levels they are in.
+    // It holds the version they are in; with a prefix it holds their readers, too.
     for range in [ScanRange::all(), ScanRange::with_prefix(b"pref")] {
         let world = World::new(tiny());
         let faulty = Faulty::new(Arc::new(world.storage.clone()));
@@ -302,6 +312,68 @@ fn a_full_disk_takes_the_files_of_dead_tables_first() {
     }
     assert!(made() > before, "no segment was made");
     assert_eq!(tables(&world.storage).len() as u64, tree.stats().table_count);
+}
+
+#[test]
+fn a_drain_that_meets_a_full_disk_gives_up_the_files_of_dead_tables_and_is_done_then() {
+    let world = World::new(tiny());
+    let (faulty, tree) = with_spare_tables(&world);
+    let mut writer = session(&tree);
+    for number in 0..200_u32 {
+        put(&mut writer, &number.to_be_bytes(), &value(6, number));
+    }
+    let before = tree.stats().drain_count;
+    let (on, effect) = (Operation::Write, Effect::Fail(firn_storage::ErrorKind::Full));
+    faulty.inject(Fault { on, file: "*.table".to_owned(), when: When::Once { after: 0 }, effect });
+    step_to_refusal(&tree);
+    assert_eq!(tree.stats().drain_count, before);
+    assert!(tree.step().unwrap(), "what was kept is to be removed");
+    assert_eq!(tables(&world.storage).len() as u64, tree.stats().table_count);
+    settle(&tree);
+    assert!(tree.stats().drain_count > before, "nobody asked for it again");
+}
+
+#[test]
+fn a_table_that_dies_while_the_disk_is_full_makes_room() {
+    let world = World::new(tiny());
+    let (faulty, tree) = with_spare_tables(&world);
+    let mut reader = session(&tree);
+    let scan = reader.scan(ReadAt::Latest, KEYSPACE_DEFAULT, ScanRange::all()).unwrap();
+    churn(&tree, 6..8, 400);
+    tree.wait_idle().unwrap();
+    let held = tables(&world.storage).len() as u64 - tree.stats().table_count;
+    assert!(held > 0, "the scan holds no dead table");
+    let mut writer = session(&tree);
+    for number in 0..200_u32 {
+        put(&mut writer, &number.to_be_bytes(), &value(8, number));
+    }
+    let before = tree.stats().drain_count;
+    let (on, effect) = (Operation::Write, Effect::Fail(firn_storage::ErrorKind::Full));
+    faulty.inject(Fault { on, file: "*.table".to_owned(), when: When::Once { after: 0 }, effect });
+    step_to_refusal(&tree);
+    settle(&tree);
+    assert_eq!(tree.stats().drain_count, before, "nothing was freed");
+    drop(scan);
+    settle(&tree);
+    assert!(tree.stats().drain_count > before, "the tables were kept for whoever does not begin");
+}
+
+#[test]
+fn a_dropped_keyspace_leaves_no_files() {
+    let world = World::new(tiny());
+    let tree = world.open().unwrap();
+    let keyspace = tree.create_keyspace("other", prefixed()).unwrap();
+    let mut writer = session(&tree);
+    for number in 0..200_u32 {
+        let value = value(1, number);
+        writer.put(keyspace, &number.to_be_bytes(), &value, WriteOptions::default()).unwrap();
+    }
+    tree.flush().unwrap();
+    assert!(tree.stats().table_count > 0);
+    tree.drop_keyspace(keyspace).unwrap();
+    drop(writer);
+    settle(&tree);
+    assert_eq!(tables(&world.storage), []);
 }
 
 #[test]
