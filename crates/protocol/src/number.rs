@@ -44,9 +44,9 @@ pub fn append_integer(out: &mut Vec<u8>, number: i64) {
     out.extend_from_slice(buffer.format(number).as_bytes());
 }
 
-/// The number that `text` is: decimal with or without fraction and exponent, hexadecimal (`0x1.8p3`), or `inf`, `+inf`, `-inf`, `infinity` in
-/// any case. `None` for anything else, for what is not a number, and for what is too large or too near to 0 for a
-/// double.
+/// The number that `text` is: decimal with or without fraction and exponent, hexadecimal (`0x1.8p3`, at most 5119
+/// bytes), or `inf`, `+inf`, `-inf`, `infinity` in any case. `None` for anything else, for what is not a number, and for
+/// what is too large or too near to 0 for a double.
 pub fn parse_double(text: &[u8]) -> Option<f64> {
     let text = std::str::from_utf8(text).ok()?;
     let Ok(number) = text.parse::<f64>() else {

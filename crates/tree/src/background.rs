@@ -324,15 +324,15 @@ impl Database {
                 Ok(())
             }
         };
-        if let Task::Drain { .. } | Task::Compact { .. } | Task::Reclaim { .. } = task {
-            let refused = result.as_ref().err().filter(|error| error.kind() == ErrorKind::Retry).cloned();
-            let is_refused = refused.is_some();
-            // First, so that whoever removes a file from now on lifts it.
+        let refused = result.as_ref().err().filter(|error| error.kind() == ErrorKind::Retry).cloned();
+        let is_refused = refused.is_some();
+        if let Task::Drain { .. } | Task::Compact { .. } = task {
+            // Before spares go, so that whoever removes a file from now on lifts it.
             self.schedule.lock().refused = refused;
-            if is_refused {
-                // Their blocks may be what is wanted; once they are removed, the work is tried again.
-                self.give_up_spares();
-            }
+        }
+        if is_refused {
+            // Their blocks may be what is wanted; once they are removed, the work is tried again.
+            self.give_up_spares();
         }
         if let Err(error) = &result
             && error.kind() != ErrorKind::Retry

@@ -22,7 +22,7 @@ use crate::compact::seeks::READS_FOR_EACH_LOOK;
 use crate::database::Database;
 use crate::read::prefetch::TOGETHER;
 use crate::read::scan::{Tickets, TreeScan};
-use crate::read::{Found, Lookup, cut};
+use crate::read::{Found, Lookup, cut, note_lookup};
 use crate::stats::count;
 use crate::version::Version;
 use crate::write::append::Appended;
@@ -124,7 +124,7 @@ impl TreeSession {
         self.unnoted_reads += 1;
         if self.unnoted_reads == READS_FOR_EACH_LOOK {
             self.unnoted_reads = 0;
-            Database::note_lookup(version, lookup, found);
+            note_lookup(version, lookup, found);
         }
         Ok(found)
     }

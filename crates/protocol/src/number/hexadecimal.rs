@@ -2,7 +2,7 @@
 
 use num_bigint::BigUint;
 
-use super::extended::{parse_exponent, shifted_down};
+use super::extended::{TEXT_BYTES_MAX, parse_exponent, shifted_down};
 
 /// magnitude × 2^exponent, not rounded.
 pub(super) struct Hexadecimal {
@@ -17,9 +17,12 @@ const DOUBLE_LAST_MIN: i64 = -1074;
 const DOUBLE_BITS: i64 = 53;
 
 impl Hexadecimal {
-    /// What `text` says: `0x`, hexadecimal digits with or without a point, and perhaps `p` and a decimal power of 2; with
-    /// or without a sign. `None` for anything else.
+    /// What `text` says: `0x`, hexadecimal digits with or without a point, and perhaps `p` and a decimal power of
+    /// 2; with or without a sign. `None` for anything else, and for what is too long.
     pub(super) fn parse(text: &[u8]) -> Option<Self> {
+        if text.len() > TEXT_BYTES_MAX {
+            return None;
+        }
         let (is_negative, rest) = match text.split_first()? {
             (b'-', rest) => (true, rest),
             (b'+', rest) => (false, rest),
@@ -117,5 +120,7 @@ mod tests {
         ] {
             assert_eq!(double(text), None, "{text}");
         }
+        assert_eq!(double(&format!("0x{}1", "0".repeat(TEXT_BYTES_MAX - 3))), Some(1.0));
+        assert_eq!(double(&format!("0x{}1", "0".repeat(TEXT_BYTES_MAX - 2))), None);
     }
 }

@@ -133,16 +133,6 @@ impl Database {
         resolution.end(out).map(Some)
     }
 
-    /// Counts the sorted runs of level 0 that a lookup asked in vain, for all lookups that are not looked at.
-    pub(crate) fn note_lookup(version: &Version, lookup: &Lookup<'_>, found: Found) {
-        let Ok(keyspace) = version.keyspace(lookup.keyspace.0) else { return };
-        // In vain: all that hold its bounds and nothing that is older than what was found. What the buffer knew asked none.
-        let is_newer = |table: &Arc<Table>| found.newest().is_none_or(|it| table.meta().sequence_min > it);
-        let runs = keyspace.levels.level0.iter();
-        let asked = runs.filter(|run| run.spanning(lookup.key).any(is_newer)).count();
-        keyspace.seeks.add_point_read(asked);
-    }
-
     /// Sequence of the newest version of `key`, or of the range tombstone over it, below `before`.
     pub(crate) fn newest_version(
         &self,
@@ -154,6 +144,20 @@ impl Database {
         let mut value = Vec::new();
         self.lookup(version, &Lookup::latest(keyspace, key, before), &mut value).map(Found::newest)
     }
+}
+
+/// Counts the sorted runs of level 0 that a lookup asked in vain, for all lookups that are not looked at: those whose
+/// bounds hold the key and all of whose records there are newer than what was found. What the buffer knew asked none,
+/// and what a miss asked is not known yet.
+pub(crate) fn note_lookup(version: &Version, lookup: &Lookup<'_>, found: Found) {
+    let Ok(keyspace) = version.keyspace(lookup.keyspace.0) else { return };
+    if found == Found::Miss {
+        return;
+    }
+    let is_newer = |table: &Arc<Table>| found.newest().is_none_or(|it| table.meta().sequence_min > it);
+    let runs = keyspace.levels.level0.iter();
+    let asked = runs.filter(|run| run.spanning(lookup.key).any(is_newer)).count();
+    keyspace.seeks.add_point_read(asked);
 }
 
 /// Takes a memtable's or a run's versions of the key, newest first.

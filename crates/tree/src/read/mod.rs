@@ -8,4 +8,4 @@ pub(crate) mod prefetch;
 mod source;
 mod tombstones;
 
-pub(crate) use get::{Found, Lookup, cut};
+pub(crate) use get::{Found, Lookup, cut, note_lookup};

@@ -1,5 +1,7 @@
 //! What reads bring about: level 0 becomes shallow where they are many, and stays as it is where they are few.
 
+use std::sync::Arc;
+
 use firn_engine::blocking::Blocking;
 use firn_engine::{Engine, KEYSPACE_DEFAULT, ReadAt, ScanRange};
 use firn_tree::{Tree, TreeSettings};
@@ -24,6 +26,15 @@ fn deepen(tree: &Tree, session: &mut Blocking, rounds: u32) {
     settle(tree);
 }
 
+/// A tree with several sorted runs in level 0 that no budget minds.
+fn deep_tree() -> (Arc<Tree>, Blocking) {
+    let settings = TreeSettings { level0_runs_max: 12, garbage_share_max: 100.0, ..tiny() };
+    let tree = World::new(settings).open().unwrap();
+    let mut session = session(&tree);
+    deepen(&tree, &mut session, 4);
+    (tree, session)
+}
+
 fn all(session: &mut Blocking) -> Vec<(Vec<u8>, Vec<u8>)> {
     rows(session, ReadAt::Latest, KEYSPACE_DEFAULT, ScanRange::all())
 }
@@ -38,11 +49,7 @@ fn scan(session: &mut Blocking, times: usize) {
 
 #[test]
 fn scans_that_have_lost_enough_make_level_0_shallow() {
-    let settings = TreeSettings { level0_runs_max: 12, garbage_share_max: 100.0, ..tiny() };
-    let world = World::new(settings);
-    let tree = world.open().unwrap();
-    let mut session = session(&tree);
-    deepen(&tree, &mut session, 4);
+    let (tree, mut session) = deep_tree();
     let (deep, written) = level0(&tree);
     assert!(deep >= 4, "{deep} tables in level 0");
     let before = all(&mut session);
@@ -66,11 +73,7 @@ fn scans_that_have_lost_enough_make_level_0_shallow() {
 
 #[test]
 fn point_reads_of_tables_that_have_lost_enough_make_level_0_shallow() {
-    let settings = TreeSettings { level0_runs_max: 12, garbage_share_max: 100.0, ..tiny() };
-    let world = World::new(settings);
-    let tree = world.open().unwrap();
-    let mut session = session(&tree);
-    deepen(&tree, &mut session, 4);
+    let (tree, mut session) = deep_tree();
     let deep = level0(&tree);
     assert!(deep.0 >= 4, "{deep:?}");
     let mut read = |times: u32, key: &[u8], is_there: bool| {
@@ -96,11 +99,7 @@ fn point_reads_of_tables_that_have_lost_enough_make_level_0_shallow() {
 
 #[test]
 fn point_reads_of_the_buffer_make_nothing_shallow() {
-    let settings = TreeSettings { level0_runs_max: 12, garbage_share_max: 100.0, ..tiny() };
-    let world = World::new(settings);
-    let tree = world.open().unwrap();
-    let mut session = session(&tree);
-    deepen(&tree, &mut session, 4);
+    let (tree, mut session) = deep_tree();
     let deep = level0(&tree);
     put(&mut session, &7u32.to_be_bytes(), b"in the memtable");
     for _ in 0..10_000 {
