@@ -23,6 +23,12 @@ struct Spares {
     dirty: Vec<Memory>,
 }
 
+impl Spares {
+    fn bytes(&self) -> usize {
+        self.clean.iter().chain(&self.dirty).map(Memory::capacity).sum()
+    }
+}
+
 impl Pool {
     /// A pool of regions of `region_bytes`, rounded up to a multiple of 8, that holds nothing yet.
     pub fn new(region_bytes: usize, spares_max: usize) -> Arc<Self> {
@@ -56,16 +62,23 @@ impl Pool {
         }
     }
 
-    /// Unmaps all spares.
-    pub fn clear(&self) {
+    /// Unmaps spares, those that are not zeroed yet first, until they hold at most `bytes_max`.
+    pub fn trim(&self, bytes_max: usize) {
+        let mut unmapped = Vec::new();
+        let mut spares = self.lock();
+        let mut held = spares.bytes();
+        while held > bytes_max {
+            let Some(memory) = spares.dirty.pop().or_else(|| spares.clean.pop()) else { break };
+            held -= memory.capacity();
+            unmapped.push(memory);
+        }
         // Unmapped after the lock is given back.
-        let _spares = std::mem::take(&mut *self.lock());
+        drop(spares);
     }
 
     /// Bytes that spares hold.
     pub fn spare_bytes(&self) -> usize {
-        let spares = self.lock();
-        spares.clean.iter().chain(&spares.dirty).map(Memory::capacity).sum()
+        self.lock().bytes()
     }
 
     /// Takes the memory of a region that is gone.
@@ -138,7 +151,23 @@ mod tests {
         assert_eq!(pool.spare_bytes(), 2 * 4096);
         pool.clean();
         assert_eq!(pool.spare_bytes(), 2 * 4096);
-        pool.clear();
+        pool.trim(2 * 4096);
+        assert_eq!(pool.spare_bytes(), 2 * 4096);
+        pool.trim(2 * 4096 - 1);
+        assert_eq!(pool.spare_bytes(), 4096);
+        pool.trim(0);
+        assert_eq!(pool.spare_bytes(), 0);
+    }
+
+    #[test]
+    fn keeps_what_is_clean_before_what_is_not() {
+        let pool = Pool::new(4096, 2);
+        let (clean, dirty) = (pool.region().unwrap(), pool.region().unwrap());
+        drop(clean);
+        pool.clean();
+        drop(dirty);
+        pool.trim(4096);
+        let _reused = pool.region().unwrap();
         assert_eq!(pool.spare_bytes(), 0);
     }
 }

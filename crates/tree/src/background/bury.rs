@@ -35,7 +35,7 @@ impl Database {
             freed |= self.storage.remove(&name).is_ok();
         }
         match is_closed {
-            true => self.log.spares.give_up_arenas(),
+            true => self.log.spares.trim_arenas(0),
             false => self.log.spares.clean_arenas(),
         }
         if freed {
@@ -60,7 +60,7 @@ impl Database {
     /// Removes the files and unmaps the arenas that are kept for segments and tables to come, and those that are about to
     /// be.
     pub(crate) fn give_up_spares(&self) {
-        self.log.spares.give_up_arenas();
+        self.log.spares.trim_arenas(0);
         let files = [self.log.spares.take_files(), self.outputs.spares().take()];
         files.into_iter().flatten().for_each(|name| self.graveyard.bury(name));
         self.graveyard.withdraw_offers();

@@ -128,6 +128,8 @@ impl Database {
         let outputs = drain.wait(|name| self.remove_output(&name))?;
         let bytes: u64 = outputs.iter().map(|table| table.bytes).sum();
         let run = self.next_run.fetch_add(1, Ordering::Relaxed);
+        // So that the segments that die with this edit die at once: writers want their arenas.
+        drop((drain, version));
         let committed = self.commit_or_remove(Edit {
             keyspace,
             removed: Vec::new(),

@@ -104,7 +104,7 @@ impl Database {
 ///
 /// A replay begins where the manifest says that the last keyspace was drained, and fails without the segment that
 /// lies there: what no record needs, as between the births of keyspaces, stays until a drain has told the manifest.
-fn retire_below(version: &mut Version, watermark: Position) {
+pub(crate) fn retire_below(version: &mut Version, watermark: Position) {
     let replayed = version.live().map(|keyspace| keyspace.drained_through).min().unwrap_or_default();
     let needed = version.log_needed_from().min(watermark).min(replayed);
     let segments = version.segments.segments();

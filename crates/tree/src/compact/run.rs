@@ -48,18 +48,19 @@ impl Database {
         self.wait_quiet()?;
         let _alone = self.hold_background();
         let version = self.version.load_full();
-        let state = version.keyspace(keyspace)?;
-        match pick_range(&state.levels, start, end, &self.pick_rules()) {
-            None => Ok(()),
-            Some(choice) => self.compact(keyspace, &choice),
-        }
+        let choice = pick_range(&version.keyspace(keyspace)?.levels, start, end, &self.pick_rules());
+        drop(version);
+        choice.map_or(Ok(()), |choice| self.compact(keyspace, &choice))
     }
 
     /// The edit of a choice whose tables are rewritten; `None` if the keyspace is gone.
     fn rewrite(&self, keyspace: u32, choice: &Choice) -> Result<Option<Edit>> {
+        // No version is held while the jobs run: the arenas of segments that die meanwhile are wanted by writers.
         let version = self.version.load_full();
         let Ok(state) = version.keyspace(keyspace) else { return Ok(None) };
-        let jobs = self.run_jobs(self.spec(state, choice))?;
+        let spec = self.spec(state, choice);
+        drop(version);
+        let jobs = self.run_jobs(spec)?;
         let tables = jobs.into_iter().flat_map(|(_, result)| result.tables);
         Ok(Some(Edit {
             keyspace,

@@ -78,9 +78,9 @@ impl Spares {
         self.arenas.clean();
     }
 
-    /// Gives the arenas back to the system.
-    pub(crate) fn give_up_arenas(&self) {
-        self.arenas.clear();
+    /// Gives arenas back to the system, so that those that stay hold at most `bytes_max`.
+    pub(crate) fn trim_arenas(&self, bytes_max: u64) {
+        self.arenas.trim(usize::try_from(bytes_max).unwrap_or(usize::MAX));
     }
 
     /// The files, to be removed.

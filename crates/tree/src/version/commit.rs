@@ -7,6 +7,7 @@ use firn_format::Position;
 use firn_format::manifest::{Change, TableMeta};
 
 use super::Table;
+use crate::buffer::freeze::retire_below;
 use crate::database::Database;
 use crate::error::from_storage;
 use crate::open::open_table;
@@ -91,6 +92,7 @@ impl Database {
         if let (Some((_, end)), true) = (&edit.drained, drained.len() == version.live().count()) {
             self.log.forget_below(*end);
         }
+        let watermark = self.log.watermark();
         self.change_version(|version| {
             for (id, slot) in version.keyspaces.iter_mut().enumerate() {
                 let Some(keyspace) = slot else { continue };
@@ -99,24 +101,26 @@ impl Database {
                     keyspace.drained_through = keyspace.drained_through.max(*end);
                 }
             }
-            let Some(Some(keyspace)) = version.keyspaces.get_mut(edit.keyspace as usize) else { return };
-            let keyspace = Arc::make_mut(keyspace);
-            let levels = Arc::make_mut(&mut keyspace.levels);
-            edit.removed.iter().for_each(|table| drop(levels.remove(&table.meta().file)));
-            for (table, level, run) in &edit.moved {
-                levels.remove(&table.meta().file);
-                levels.add(*level, *run, Arc::clone(table));
+            if let Some(Some(keyspace)) = version.keyspaces.get_mut(edit.keyspace as usize) {
+                let keyspace = Arc::make_mut(keyspace);
+                let levels = Arc::make_mut(&mut keyspace.levels);
+                edit.removed.iter().for_each(|table| drop(levels.remove(&table.meta().file)));
+                for (table, level, run) in &edit.moved {
+                    levels.remove(&table.meta().file);
+                    levels.add(*level, *run, Arc::clone(table));
+                }
+                added.iter().for_each(|(level, run, table)| levels.add(*level, *run, Arc::clone(table)));
+                if let Some((starts, _)) = &edit.drained {
+                    keyspace.runs.retain(|run| !starts.contains(&run.span().start));
+                }
             }
-            added.iter().for_each(|(level, run, table)| levels.add(*level, *run, Arc::clone(table)));
-            if let Some((starts, _)) = &edit.drained {
-                keyspace.runs.retain(|run| !starts.contains(&run.span().start));
+            // Whoever sees the runs gone sees the memory of their records gone.
+            if edit.drained.is_some() {
+                retire_below(version, watermark);
             }
         });
-        drop(manifest);
+        drop((manifest, version));
         edit.removed.iter().for_each(|table| table.retire());
-        if edit.drained.is_some() {
-            self.drop_dead_segments();
-        }
         self.balance_memory();
         Ok(true)
     }

@@ -150,9 +150,8 @@ impl Database {
         segments.push(Arc::clone(&segment));
         version.segments = Arc::new(SegmentMap::new(segments));
         self.version.store(Arc::new(version));
-        if self.buffer_bytes() + self.log.spares.arena_bytes() > self.settings.buffer_bytes_max {
-            self.log.spares.give_up_arenas();
-        }
+        // What the buffer grows by from here on, it takes from them: they stay within its bound together.
+        self.log.spares.trim_arenas(self.settings.buffer_bytes_max.saturating_sub(self.buffer_bytes()));
         Ok(segment)
     }
 

@@ -258,6 +258,31 @@ fn a_slow_executor_delays_nothing_but_its_compaction() {
     holds(&tree, 3);
 }
 
+/// What a compaction in progress does not need, it does not hold: neither arenas nor files of dead segments.
+#[test]
+fn segments_die_beside_a_held_compaction() {
+    let world = World::new(tiny());
+    let executor = Wayward::new(&world, &[Act::Hold]);
+    let tree = open(&world, &executor, threads());
+    fill(&tree, 3);
+    executor.wait_held();
+    let (filling, value) = (Arc::clone(&tree), vec![7; 60_000]);
+    in_time("drains beside a held job", move || {
+        let mut session = session(&filling);
+        for number in 0..1000_u32 {
+            put(&mut session, &number.to_be_bytes(), &value);
+        }
+        filling.flush().unwrap();
+    });
+    let files =
+        || world.storage.list().unwrap().into_iter().filter(|(name, _)| name.ends_with(".log")).count();
+    // Of fifteen: the active one, one before it, and as many spares as a drain frees.
+    let ended = catch_unwind(AssertUnwindSafe(|| until("the end of dead segments", || files() <= 5)));
+    executor.release();
+    tree.wait_idle().unwrap();
+    ended.unwrap_or_else(|panic| resume_unwind(panic));
+}
+
 /// Nobody is in `wait`, and every background thread works on one thing for long.
 #[test]
 fn a_delayed_write_is_told_in_time_though_all_background_threads_are_busy() {

@@ -178,5 +178,6 @@ fn the_budget_holds_while_threads_work() {
         ended.into_iter().for_each(|ended| ended.unwrap());
     });
     tree.flush().unwrap();
-    assert!(tree.stats().buffer_bytes < 8 << 20);
+    let stats = tree.stats();
+    assert!(stats.buffer_bytes < 8 << 20, "{stats:?}");
 }
