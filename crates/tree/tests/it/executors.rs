@@ -266,21 +266,23 @@ fn segments_die_beside_a_held_compaction() {
     let tree = open(&world, &executor, threads());
     fill(&tree, 3);
     executor.wait_held();
-    let (filling, value) = (Arc::clone(&tree), vec![7; 60_000]);
-    in_time("drains beside a held job", move || {
-        let mut session = session(&filling);
-        for number in 0..1000_u32 {
-            put(&mut session, &number.to_be_bytes(), &value);
-        }
-        filling.flush().unwrap();
-    });
     let files =
         || world.storage.list().unwrap().into_iter().filter(|(name, _)| name.ends_with(".log")).count();
-    // Of fifteen: the active one, one before it, and as many spares as a drain frees.
-    let ended = catch_unwind(AssertUnwindSafe(|| until("the end of dead segments", || files() <= 5)));
+    let (filling, value) = (Arc::clone(&tree), vec![7; 60_000]);
+    let ended = catch_unwind(AssertUnwindSafe(|| {
+        in_time("drains beside a held job", move || {
+            let mut session = session(&filling);
+            for number in 0..1000_u32 {
+                put(&mut session, &number.to_be_bytes(), &value);
+            }
+            filling.flush().unwrap();
+        });
+        // Of fifteen: the active one, one before it, and as many spares as a drain frees.
+        until("the end of dead segments", || files() <= 5);
+    }));
     executor.release();
-    tree.wait_idle().unwrap();
     ended.unwrap_or_else(|panic| resume_unwind(panic));
+    tree.wait_idle().unwrap();
 }
 
 /// Nobody is in `wait`, and every background thread works on one thing for long.

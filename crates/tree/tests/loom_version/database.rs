@@ -290,13 +290,14 @@ impl Database {
         if self.is_wrong(Mistake::DrainInTwoSteps) {
             self.change_version(|version| version.runs.retain(|run| !is_drained(run)));
         }
+        let watermark = self.log.watermark();
         self.change_version(|version| {
             version.drained_through = version.drained_through.max(end);
             version.tables.insert(0, table);
             version.runs.retain(|run| !is_drained(run));
+            self.retire_below(version, watermark);
         });
         drop(manifest);
-        self.drop_dead_segments();
     }
 
     /// What the drain of another keyspace, of its records in the first segment, does to this one: `order_before_log` and
@@ -306,11 +307,15 @@ impl Database {
         let manifest = self.manifest.lock().unwrap();
         let version = self.version.load();
         let end = version.segments.segments()[0].span_end();
-        if end <= watermark && version.undrained_from(end) >= end {
-            self.change_version(|version| version.drained_through = version.drained_through.max(end));
-        }
+        let is_drained = end <= watermark && version.undrained_from(end) >= end;
+        let watermark = self.log.watermark();
+        self.change_version(|version| {
+            if is_drained {
+                version.drained_through = version.drained_through.max(end);
+            }
+            self.retire_below(version, watermark);
+        });
         drop(manifest);
-        self.drop_dead_segments();
     }
 
     /// `Database::compact`, of all tables, with `Database::commit`.
@@ -351,23 +356,26 @@ impl Database {
         Arc::new(Table { file, entries, retired: AtomicBool::new(false), graveyard })
     }
 
-    /// `Database::drop_dead_segments` with `retire_below`.
+    /// `Database::drop_dead_segments`.
     fn drop_dead_segments(&self) {
         let watermark = self.log.watermark();
-        self.change_version(|version| {
-            let needed = version.log_needed_from().min(watermark).min(version.drained_through);
-            let segments = version.segments.segments();
-            let dead = segments.iter().take_while(|segment| segment.span_end() <= needed).count();
-            if dead == 0 || dead == segments.len() {
-                return;
-            }
-            let (dead, live) = segments.split_at(dead);
-            for segment in dead {
-                segment.retire();
-                self.remove_at_once(segment.name());
-            }
-            version.segments = Arc::new(SegmentMap::new(live.to_vec()));
-        });
+        self.change_version(|version| self.retire_below(version, watermark));
+    }
+
+    /// `retire_below`.
+    fn retire_below(&self, version: &mut Version, watermark: Position) {
+        let needed = version.log_needed_from().min(watermark).min(version.drained_through);
+        let segments = version.segments.segments();
+        let dead = segments.iter().take_while(|segment| segment.span_end() <= needed).count();
+        if dead == 0 || dead == segments.len() {
+            return;
+        }
+        let (dead, live) = segments.split_at(dead);
+        for segment in dead {
+            segment.retire();
+            self.remove_at_once(segment.name());
+        }
+        version.segments = Arc::new(SegmentMap::new(live.to_vec()));
     }
 
     /// `Database::bury`.
