@@ -197,7 +197,7 @@ fn parse_scaled(text: &str, scales: &[(&str, u64)], wanted: &str) -> Result<u64>
     let refused = || Error::invalid(format!("`{text}` is not {wanted}"));
     let scaled = scales.iter().find_map(|(suffix, scale)| Some((text.strip_suffix(suffix)?, *scale)));
     let (number, scale) = scaled.unwrap_or((text, 1));
-    let digits = number.replace('_', "");
+    let digits = number.trim_end().replace('_', "");
     if let Ok(whole) = digits.parse::<u64>() {
         return whole.checked_mul(scale).ok_or_else(refused);
     }
@@ -243,6 +243,7 @@ mod tests {
         assert_eq!(parse_count("300_000").unwrap(), 300_000);
         assert_eq!(parse_count("1.5M").unwrap(), 1_500_000);
         assert_eq!(parse_bytes("2GiB").unwrap(), 2 << 30);
+        assert_eq!(parse_bytes("4 KiB").unwrap(), 4 << 10);
         assert_eq!(parse_bytes("512MB").unwrap(), 512 << 20);
         assert_eq!(parse_bytes("1024").unwrap(), 1024);
     }

@@ -86,13 +86,24 @@ fn serve_settings(options: &Options, password: Option<Password>) -> (PathBuf, Se
     let options = options.clone().over(Options::defaults());
     let dir = options.dir.unwrap_or_default();
     let http_bind = options.http_bind.unwrap_or(defaults.bind);
+    let bytes = |said: Option<u64>, default: usize| {
+        said.map_or(default, |bytes| usize::try_from(bytes).unwrap_or(usize::MAX))
+    };
     let serve = ServeSettings {
         is_protected: options.protected_mode.unwrap_or(defaults.is_protected),
         password,
         bind: options.bind.unwrap_or(defaults.bind),
         port: options.port.unwrap_or(defaults.port),
         clients_max: options.clients_max.unwrap_or(defaults.clients_max),
+        request_bytes_max: bytes(options.request_bytes_max, defaults.request_bytes_max),
+        argument_bytes_max: bytes(options.argument_bytes_max, defaults.argument_bytes_max),
+        unread_bytes_max: bytes(options.unread_bytes_max, defaults.unread_bytes_max),
+        output_bytes_max: bytes(options.output_bytes_max, defaults.output_bytes_max),
+        idle_s_max: options.idle_s_max.unwrap_or(defaults.idle_s_max),
+        keepalive_s: options.keepalive_s.unwrap_or(defaults.keepalive_s),
+        script_in_place_ms_max: options.script_in_place_ms_max.unwrap_or(defaults.script_in_place_ms_max),
         threads: options.threads.unwrap_or(defaults.threads),
+        pins_workers: options.pin_workers.unwrap_or(defaults.pins_workers),
         network: options.network.unwrap_or(defaults.network),
         http: options.http_port.map(|port| SocketAddr::new(http_bind, port)),
         backup_dir: options.backup_dir.map(|dir| std::path::absolute(&dir).unwrap_or(dir)),

@@ -50,6 +50,7 @@ mod latency;
 mod monitors;
 mod saver;
 mod process;
+mod processors;
 mod key_counts;
 mod purge_queue;
 mod subscriptions;

@@ -18,6 +18,7 @@ use crate::net;
 use crate::observers::Observers;
 use crate::parameters::Parameters;
 use crate::pause::Pause;
+use crate::processors::Processors;
 use crate::purge_queue::PurgeQueue;
 use crate::saver::Saver;
 use crate::settings::{Network, ServeSettings};
@@ -86,6 +87,7 @@ impl Server {
             subscriptions: Subscriptions::default(),
             pause: Pause::default(),
             scripts: Scripts::default(),
+            processors: Processors::share_out(threads, settings.pins_workers),
             settings,
             mailboxes,
             client_count: AtomicUsize::new(0),
@@ -120,6 +122,7 @@ impl Server {
             ("http", Field::Text(&http)),
             ("network", Field::Text(&network)),
             ("threads", Field::Number(self.shared.mailboxes.len() as u64)),
+            ("pinned", Field::Text(if self.shared.processors.are_pinned() { "yes" } else { "no" })),
             ("dir", Field::Text(&dir)),
             ("process", Field::Number(u64::from(std::process::id()))),
         ];
@@ -133,6 +136,10 @@ impl Server {
         let (shared, failure) = (Arc::clone(&self.shared), Arc::clone(&self.failure));
         let body = move || {
             let mut end = WorkerEnd { shared: Arc::clone(&shared), failure, index, is_regular: false };
+            if let Err(error) = shared.processors.pin(index) {
+                let why = [("why", Field::Text(&error.to_string()))];
+                shared.log.note(LogLevel::Warn, "worker_not_pinned", &why);
+            }
             let ran = Worker::new(shared, index).and_then(|worker| {
                 if let Some(listener) = listener {
                     worker.listen(listener)?;

@@ -90,6 +90,7 @@ impl Saver {
         saver.threads.join_all();
         let of_thread = Arc::clone(shared);
         let body = move || {
+            of_thread.processors.unpin();
             let db = &of_thread.store.db;
             let done = match saving {
                 Saving::Sync => db.sync().map(drop),

@@ -17,6 +17,9 @@ pub struct ServeSettings {
     pub dir: PathBuf,
     /// Workers, each a thread with its own connections. Default 1; at least 1.
     pub threads: usize,
+    /// Whether each worker stays on a processor of its own, where there are as many as processors (and more than one).
+    /// Default yes.
+    pub pins_workers: bool,
     /// How the kernel is asked for what connections send and get. Default [`Network::Auto`].
     pub network: Network,
     /// Connections at a time; more are told so and closed. Default 10 000.
@@ -81,6 +84,7 @@ impl Default for ServeSettings {
             port: 6379,
             dir: PathBuf::new(),
             threads: 1,
+            pins_workers: true,
             network: Network::Auto,
             clients_max: 10_000,
             request_bytes_max: 1 << 30,

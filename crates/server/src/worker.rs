@@ -33,6 +33,7 @@ use crate::net::{Event, Sockets, keep_alive};
 use crate::observers::Observers;
 use crate::parameters::Parameters;
 use crate::pause::Pause;
+use crate::processors::Processors;
 use crate::purge_queue::PurgeQueue;
 use crate::saver::Saver;
 use crate::serve::serve;
@@ -57,6 +58,7 @@ pub(crate) struct Shared {
     pub(crate) pause: Pause,
     pub(crate) scripts: Scripts,
     pub(crate) settings: ServeSettings,
+    pub(crate) processors: Processors,
     pub(crate) parameters: Parameters,
     pub(crate) statistics: Statistics,
     pub(crate) slow_log: SlowLog,

@@ -62,9 +62,35 @@ options! {
     /// Connections at a time; more are told so and closed. Default 10000.
     #[arg(long, value_name = "N")]
     clients_max: usize;
+    /// Bytes of one request; a connection that sends more is closed. Default 1 GiB.
+    #[arg(long, value_name = "B", value_parser = parse_bytes)]
+    request_bytes_max: u64;
+    /// Bytes of one argument; a connection that sends more is told so and closed. Default 512 MiB.
+    #[arg(long, value_name = "B", value_parser = parse_bytes)]
+    argument_bytes_max: u64;
+    /// Bytes of replies that a client has not read, above which none of its requests are executed. Default 1 MiB.
+    #[arg(long, value_name = "B", value_parser = parse_bytes)]
+    unread_bytes_max: u64;
+    /// Bytes of replies and messages that a client has not read, above which the next message closes its connection.
+    /// Default 32 MiB.
+    #[arg(long, value_name = "B", value_parser = parse_bytes)]
+    output_bytes_max: u64;
+    /// Seconds after which a connection that says nothing is closed; 0 = never. Default 0.
+    #[arg(long, value_name = "S")]
+    idle_s_max: u64;
+    /// Seconds after which the system asks a silent connection's other side whether it is there; 0 = never. Default 300.
+    #[arg(long, value_name = "S")]
+    keepalive_s: u32;
+    /// Milliseconds after which a script ends that runs where it cannot be suspended, as in a callback of `table.sort`.
+    /// Default 5000.
+    #[arg(long, value_name = "MS")]
+    script_in_place_ms_max: u64;
     /// Threads that serve connections. Default one for each processor.
     #[arg(long, value_name = "N")]
     threads: usize;
+    /// Whether each of them stays on a processor of its own, where there are as many as processors. Default yes.
+    #[arg(long, value_name = "yes|no", value_parser = parse_yes)]
+    pin_workers: bool;
     /// How the kernel is asked for what clients send and get: `epoll`, `ring` (io_uring: fewer system calls; needs Linux 6.0,
     /// and containers often forbid it), or `auto` (what measured best so far, which is epoll). Default auto.
     #[arg(long, value_name = "WORD", value_parser = parse_network)]
@@ -95,6 +121,14 @@ impl Options {
             http_bind: Some(IpAddr::V4(Ipv4Addr::LOCALHOST)),
             protected_mode: Some(defaults.is_protected),
             clients_max: Some(defaults.clients_max),
+            request_bytes_max: Some(defaults.request_bytes_max as u64),
+            argument_bytes_max: Some(defaults.argument_bytes_max as u64),
+            unread_bytes_max: Some(defaults.unread_bytes_max as u64),
+            output_bytes_max: Some(defaults.output_bytes_max as u64),
+            idle_s_max: Some(defaults.idle_s_max),
+            keepalive_s: Some(defaults.keepalive_s),
+            script_in_place_ms_max: Some(defaults.script_in_place_ms_max),
+            pin_workers: Some(defaults.pins_workers),
             threads: Some(std::thread::available_parallelism().map_or(1, usize::from)),
             network: Some(defaults.network),
             log_format: Some(LogFormat::Text),
@@ -128,6 +162,7 @@ shown! {
     PathBuf: |it| it.display().to_string();
     IpAddr: |it| it.to_string();
     u16: |it| i64::from(*it);
+    u32: |it| i64::from(*it);
     usize: |it| i64::try_from(*it).unwrap_or(i64::MAX);
     u64: |it| i64::try_from(*it).unwrap_or(i64::MAX);
     bool: |it| if *it { "yes" } else { "no" };

@@ -191,3 +191,41 @@ fn a_page_in_a_browser_cannot_ask_for_a_backup() {
     assert_eq!(ask(&serving.http.clone().unwrap(), "Host: HERE\r\nX-Firn: 1"), 403);
     serving.end();
 }
+
+/// Processors that the server's workers may run on, each as the system writes them.
+fn processors_of_workers(serving: &Serving) -> Vec<String> {
+    let tasks = std::fs::read_dir(format!("/proc/{}/task", serving.process.id())).unwrap();
+    let status = tasks.map(|task| std::fs::read_to_string(task.unwrap().path().join("status")).unwrap());
+    let workers = status.filter(|status| status.starts_with("Name:\tfirn-worker-"));
+    let allowed = |status: String| {
+        let line = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:\t"));
+        line.unwrap().to_owned()
+    };
+    workers.map(allowed).collect()
+}
+
+#[test]
+fn limits_and_places_of_workers_are_settings() {
+    let dir = tempfile::tempdir().unwrap();
+    let count = std::thread::available_parallelism().unwrap().get();
+    let file = dir.path().join("firn.toml");
+    std::fs::write(&file, "[serve]\nargument_bytes_max = \"4 KiB\"\npin_workers = true\n").unwrap();
+    let start = |data: &str, options: &[&str]| {
+        let mut command = Command::new(PROGRAM);
+        command.args(["serve", "--config", text(&file), "--log-level", "error"]).args(options);
+        Serving::start_as(&mut command, &dir.path().join(data)).unwrap()
+    };
+    let serving = start("pinned", &[]);
+    say(&serving.address, "*2\r\n$4\r\nECHO\r\n$4096\r\n", "");
+    say(&serving.address, "*2\r\n$4\r\nECHO\r\n$4097\r\n", "-ERR Protocol error: invalid bulk length\r\n");
+    let mut places = processors_of_workers(&serving);
+    places.sort();
+    places.dedup();
+    // The server has two workers.
+    assert_eq!(places.len(), if count == 2 { 2 } else { 1 }, "{places:?}");
+    drop(serving);
+    let serving = start("free", &["--pin-workers", "no"]);
+    let free = processors_of_workers(&serving);
+    assert_eq!(free.len(), 2);
+    assert!(free.windows(2).all(|pair| pair[0] == pair[1]), "{free:?}");
+}
