@@ -135,6 +135,15 @@ fn arity_fits_keys_and_subcommands() {
     }
 }
 
+/// COMMAND leaves out what is not offered: a container that were not would hide what clients can call.
+#[test]
+fn a_container_is_offered_if_one_of_its_subcommands_is() {
+    for command in commands().iter().filter(|command| !command.subcommands().is_empty()) {
+        let has_offered = command.subcommands().iter().any(Command::is_offered);
+        assert_eq!(command.is_offered(), has_offered, "{command}");
+    }
+}
+
 #[test]
 fn categories_follow_flags() {
     for command in all() {

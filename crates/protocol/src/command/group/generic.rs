@@ -64,7 +64,7 @@ pub(super) const COMMANDS: &[Command] = &[
         .flags(&[Write, Fast])
         .keys(&[at(1, RW_ACCESS_UPDATE)])
         .built(),
-    entry("object", -2, "2.2.3", "as its subcommands", "How values are kept.").with(OBJECT),
+    entry("object", -2, "2.2.3", "as its subcommands", "How values are kept.").with(OBJECT).built(),
     entry("persist", 2, "2.2.0", "O(1)", "Makes a key last: it no longer expires.")
         .flags(&[Write, Fast])
         .keys(&[at(1, RW_UPDATE)])

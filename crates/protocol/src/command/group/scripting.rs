@@ -36,8 +36,8 @@ pub(super) const COMMANDS: &[Command] = &[
         .flags(&[NoScript, SkipMonitor, NoMandatoryKeys, Stale, ReadOnly])
         .keys(&[counted(2, RO_ACCESS)])
         .not_yet(NO_FUNCTIONS),
-    entry("function", -2, "7.0.0", "as its subcommands", "Libraries of functions.").with(FUNCTION),
-    entry("script", -2, "2.6.0", "as its subcommands", "Scripts the server knows.").with(SCRIPTS),
+    entry("function", -2, "7.0.0", "as its subcommands", "Libraries of functions.").with(FUNCTION).built(),
+    entry("script", -2, "2.6.0", "as its subcommands", "Scripts the server knows.").with(SCRIPTS).built(),
 ];
 
 const FUNCTION: &[Command] = &[
