@@ -8,9 +8,9 @@
 //!                page::render ────────────────┘──► docs/commands.md
 //! ```
 //!
-//! The table lists every command of Redis 7.0, and CLIENT SETINFO and CLIENT NO-TOUCH, which newer clients send when they
-//! connect.
-//! What Firn does not offer yet is there too and says so in [`Offered`].
+//! The table lists every command of Redis 7.0; CLIENT SETINFO and CLIENT NO-TOUCH, which newer clients send when they
+//! connect; and HEXPIRE with its family, which newer programs ask for.
+//! What Firn does not offer yet is there too and says so in [`Offered`], by a feature of [`ABSENCES`].
 //!
 //! # Invariants
 //! 1. A name is lower case and occurs once; [`CommandId`]s are dense, and stable within one build only.
@@ -20,12 +20,14 @@
 mod flag;
 mod category;
 mod key_spec;
+mod absence;
 mod group;
 mod table;
 mod keys;
 mod resolve;
 pub mod page;
 
+pub use absence::{ABSENCES, Absence};
 pub use category::{Categories, Category};
 pub use flag::{Flag, Flags};
 pub use group::Group;
@@ -88,8 +90,8 @@ pub struct Command {
 pub enum Offered {
     /// It runs.
     Yes,
-    /// It is refused; the reason is one short sentence without a full stop.
-    NotYet(&'static str),
+    /// It is refused: it belongs to a feature that is not there.
+    NotYet(&'static Absence),
 }
 
 impl Command {
@@ -140,6 +142,9 @@ impl fmt::Display for Command {
     }
 }
 
+/// Of an entry that says neither that it is built nor why it is not: no such one stays in the table.
+const UNSAID: Absence = Absence { feature: "", reason: "", instead: "" };
+
 /// A command as group files write it; what follows from its flags and keys is added by the table.
 const fn entry(
     name: &'static str,
@@ -162,7 +167,7 @@ const fn entry(
         complexity,
         since,
         deprecated: None,
-        offered: Offered::NotYet("not built yet"),
+        offered: Offered::NotYet(&UNSAID),
         container: None,
         rule: None,
         has_own_categories: false,
@@ -200,8 +205,8 @@ impl Command {
         Self { offered: Offered::Yes, ..self }
     }
 
-    const fn not_yet(self, reason: &'static str) -> Self {
-        Self { offered: Offered::NotYet(reason), ..self }
+    const fn not_yet(self, absence: &'static Absence) -> Self {
+        Self { offered: Offered::NotYet(absence), ..self }
     }
 
     const fn with(self, written: &'static [Command]) -> Self {

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{Begin, Command, Extent, Group, Offered, all, commands};
+use super::{ABSENCES, Absence, Begin, Command, Extent, Group, Offered, all, commands, find};
 
 /// The whole table in Markdown, one section for each [`Group`] in the order of the table.
 pub fn render() -> String {
@@ -17,6 +17,7 @@ pub fn render() -> String {
         commands().len(),
         all().len() - commands().len(),
     );
+    push_absences(&mut page);
     let mut group = None;
     for command in commands() {
         if group != Some(command.group) {
@@ -29,6 +30,32 @@ pub fn render() -> String {
         }
     }
     page
+}
+
+/// What people look for and do not find, the features without commands too.
+fn push_absences(page: &mut String) {
+    page.push_str("\n## Not offered\n\n");
+    for absence in ABSENCES {
+        let Absence { feature, reason, instead } = absence;
+        let commands = commands_of(absence);
+        let refused = if commands.is_empty() { String::new() } else { format!(" Refused: {commands}.") };
+        // Writing to a string cannot fail.
+        let _ = writeln!(page, "- **{feature}**: {reason}. {instead}{refused}");
+    }
+}
+
+/// The commands that belong to a feature: of a container whose subcommands all do, the container stands for them.
+fn commands_of(absence: &'static Absence) -> String {
+    let is_its = |command: &&Command| command.offered == Offered::NotYet(absence);
+    let is_named = |command: &&Command| !container_of(command).is_some_and(|it| is_its(&it));
+    let names = all().iter().filter(is_its).filter(is_named);
+    let names: Vec<String> =
+        names.map(|command| format!("`{}`", command.to_string().to_uppercase().replace('|', " "))).collect();
+    names.join(", ")
+}
+
+fn container_of(command: &Command) -> Option<&'static Command> {
+    find(command.container?.as_bytes())
 }
 
 fn push_heading(page: &mut String, group: Group) {
@@ -46,7 +73,9 @@ fn push_row(page: &mut String, command: &Command) {
     }
     let _ = match command.offered {
         Offered::Yes => writeln!(page, " | {complexity} | {since} | yes |"),
-        Offered::NotYet(reason) => writeln!(page, " | {complexity} | {since} | no: {reason} |"),
+        Offered::NotYet(Absence { reason, .. }) => {
+            writeln!(page, " | {complexity} | {since} | no: {reason} |")
+        }
     };
 }
 
@@ -99,7 +128,6 @@ fn may_repeat_before_others(command: &Command, index: usize) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::command::find;
 
     #[expect(clippy::disallowed_methods, reason = "the one switch of this test")]
     fn is_updating() -> bool {

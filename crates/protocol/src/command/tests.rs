@@ -144,6 +144,21 @@ fn a_container_is_offered_if_one_of_its_subcommands_is() {
     }
 }
 
+/// Nobody is refused without a reason, and the page names what to do instead.
+#[test]
+fn what_is_not_offered_belongs_to_a_feature() {
+    for command in all() {
+        if let Offered::NotYet(absence) = command.offered {
+            assert!(ABSENCES.contains(absence), "{command}: {absence:?}");
+        }
+    }
+    for (index, absence) in ABSENCES.iter().enumerate() {
+        let Absence { feature, reason, instead } = absence;
+        assert!(ABSENCES.iter().skip(index + 1).all(|other| other.feature != *feature), "{feature} twice");
+        assert!(!reason.is_empty() && !reason.ends_with('.') && instead.ends_with('.'), "{absence:?}");
+    }
+}
+
 #[test]
 fn categories_follow_flags() {
     for command in all() {

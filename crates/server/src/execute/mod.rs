@@ -185,7 +185,8 @@ fn resolve(
     }
     match command.offered {
         Offered::Yes => Ok(command),
-        Offered::NotYet(why) => {
+        Offered::NotYet(absence) => {
+            let why = absence.reason;
             Err((Some(command), Failure::of(format!("ERR {command} is not offered yet: {why}"))))
         }
     }

@@ -1,9 +1,8 @@
 //! Users and what they may do.
 
 use crate::command::Flag::{Admin, Loading, NoScript, Stale};
+use crate::command::absence::NO_ACL_FILES;
 use crate::command::{Command, Flag, entry};
-
-const NO_FILE: &str = "users are kept in the database, not in a file of their own";
 
 const BY_ADMIN: &[Flag] = &[Admin, NoScript, Loading, Stale];
 const BY_ANYONE: &[Flag] = &[NoScript, Loading, Stale];
@@ -27,13 +26,13 @@ const ACL: &[Command] = &[
     entry("list", 2, "6.0.0", "O(N), N users", "Answers all users as rules.").flags(BY_ADMIN).built(),
     entry("load", 2, "6.0.0", "O(N), N users", "Reads the users from their file.")
         .flags(BY_ADMIN)
-        .not_yet(NO_FILE),
+        .not_yet(&NO_ACL_FILES),
     entry("log", -2, "6.0.0", "O(N), N entries answered", "Answers what was refused lately.")
         .flags(BY_ADMIN)
         .built(),
     entry("save", 2, "6.0.0", "O(N), N users", "Writes the users to their file.")
         .flags(BY_ADMIN)
-        .not_yet(NO_FILE),
+        .not_yet(&NO_ACL_FILES),
     entry("setuser", -3, "6.0.0", "O(N), N rules given", "Makes a user, or changes what one may do.")
         .flags(BY_ADMIN)
         .built(),

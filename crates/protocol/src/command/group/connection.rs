@@ -1,9 +1,8 @@
 //! The connection itself.
 
 use crate::command::Flag::{Admin, AllowBusy, Fast, Loading, NoAuth, NoScript, Stale};
+use crate::command::absence::NO_TRACKING;
 use crate::command::{Command, Flag, entry};
-
-const NO_TRACKING: &str = "the server does not track what clients keep";
 
 /// What most commands about a connection have.
 const ANYTIME: &[Flag] = &[NoScript, Loading, Stale];
@@ -32,7 +31,7 @@ pub(super) const COMMANDS: &[Command] = &[
 const CLIENT: &[Command] = &[
     entry("caching", 3, "6.0.0", "O(1)", "Says whether the next command's keys are tracked.")
         .flags(ANYTIME)
-        .not_yet(NO_TRACKING),
+        .not_yet(&NO_TRACKING),
     entry("getname", 2, "2.6.9", "O(1)", "Answers the connection's name.").flags(ANYTIME).built(),
     entry("getredir", 2, "6.0.0", "O(1)", "Answers which connection is told of changed keys.")
         .flags(ANYTIME)
@@ -60,7 +59,7 @@ const CLIENT: &[Command] = &[
     entry("setname", 3, "2.6.9", "O(1)", "Names the connection.").flags(ANYTIME).built(),
     entry("tracking", -3, "6.0.0", "O(1)", "Tells the client when keys it has read change.")
         .flags(ANYTIME)
-        .not_yet(NO_TRACKING),
+        .not_yet(&NO_TRACKING),
     entry("trackinginfo", 2, "6.2.0", "O(1)", "Describes what is tracked for the connection.")
         .flags(ANYTIME)
         .built(),

@@ -2,15 +2,13 @@
 
 use crate::command::Category::{Connection, Dangerous, Keyspace, List, Set, SortedSet};
 use crate::command::Flag::{DenyOom, Fast, Loading, NoScript, ReadOnly, Stale, Write};
+use crate::command::absence::{NO_DUMPS, NO_SORT};
 use crate::command::key_spec::{
     OW_INSERT, OW_UPDATE, RM_DELETE, RO, RO_ACCESS, RW_ACCESS_DELETE, RW_ACCESS_UPDATE, RW_UPDATE, at, range,
     rest_after, unknown,
 };
 use crate::command::keys::Rule;
 use crate::command::{Command, KeyFlag, KeySpec, entry};
-
-const NO_DUMPS: &str = "there is no serialised form of values yet";
-const NO_SORT: &str = "sorting on the server is not there yet";
 
 /// Sorting what a key holds.
 const SORTING: &str = "O(N+M*log(M)), N elements, M answered";
@@ -30,7 +28,7 @@ pub(super) const COMMANDS: &[Command] = &[
     entry("dump", 2, "2.6.0", "O(N), N elements", "Answers a value in serialised form.")
         .flags(&[ReadOnly])
         .keys(&[at(1, RO_ACCESS)])
-        .not_yet(NO_DUMPS),
+        .not_yet(&NO_DUMPS),
     entry("exists", -2, "1.0.0", "O(N), N keys", "Counts how many of the keys are there.")
         .flags(&[ReadOnly, Fast])
         .keys(&[range(1, -1, 1, RO)])
@@ -59,7 +57,7 @@ pub(super) const COMMANDS: &[Command] = &[
             rest_after("KEYS", -2, 0, RW_ACCESS_DELETE.with(KeyFlag::Incomplete)),
         ])
         .rule(Rule::Migrate)
-        .not_yet(NO_DUMPS),
+        .not_yet(&NO_DUMPS),
     entry("move", 3, "1.0.0", "O(N), N elements", "Moves a key to another database.")
         .flags(&[Write, Fast])
         .keys(&[at(1, RW_ACCESS_UPDATE)])
@@ -98,7 +96,7 @@ pub(super) const COMMANDS: &[Command] = &[
         .flags(&[Write, DenyOom])
         .categories(&[Keyspace, Dangerous])
         .keys(&[at(1, OW_UPDATE)])
-        .not_yet(NO_DUMPS),
+        .not_yet(&NO_DUMPS),
     entry("scan", -2, "2.8.0", "O(1) a call, O(N) all of them", "Walks over the keys, some at a time.")
         .flags(&[ReadOnly])
         .built(),
@@ -107,12 +105,12 @@ pub(super) const COMMANDS: &[Command] = &[
         .categories(&[Set, SortedSet, List, Dangerous])
         .keys(&[at(1, RO_ACCESS), PATTERNS, unknown(OW_UPDATE)])
         .rule(Rule::Sort)
-        .not_yet(NO_SORT),
+        .not_yet(&NO_SORT),
     entry("sort_ro", -2, "7.0.0", SORTING, "Sorts a list, set or sorted set.")
         .flags(&[ReadOnly])
         .categories(&[Set, SortedSet, List, Dangerous])
         .keys(&[at(1, RO_ACCESS), PATTERNS])
-        .not_yet(NO_SORT),
+        .not_yet(&NO_SORT),
     entry("touch", -2, "3.2.1", "O(N), N keys", "Counts how many of the keys are there and notes their use.")
         .flags(&[ReadOnly, Fast])
         .keys(&[range(1, -1, 1, RO)])

@@ -1,6 +1,7 @@
 //! Hashes.
 
 use crate::command::Flag::{DenyOom, Fast, ReadOnly, Write};
+use crate::command::absence::NO_FIELD_EXPIRY;
 use crate::command::key_spec::{RO, RO_ACCESS, RW_ACCESS_UPDATE, RW_DELETE, RW_INSERT, RW_UPDATE, at};
 use crate::command::{Command, entry};
 
@@ -13,6 +14,18 @@ pub(super) const COMMANDS: &[Command] = &[
         .flags(&[ReadOnly, Fast])
         .keys(&[at(1, RO)])
         .built(),
+    entry("hexpire", -6, "7.4.0", "O(N), N fields named", "Sets after how many seconds fields expire.")
+        .flags(&[Write, DenyOom, Fast])
+        .keys(&[at(1, RW_UPDATE)])
+        .not_yet(&NO_FIELD_EXPIRY),
+    entry("hexpireat", -6, "7.4.0", "O(N), N fields named", "Sets the second at which fields expire.")
+        .flags(&[Write, DenyOom, Fast])
+        .keys(&[at(1, RW_UPDATE)])
+        .not_yet(&NO_FIELD_EXPIRY),
+    entry("hexpiretime", -5, "7.4.0", "O(N), N fields named", "Answers the second at which fields expire.")
+        .flags(&[ReadOnly, Fast])
+        .keys(&[at(1, RO_ACCESS)])
+        .not_yet(&NO_FIELD_EXPIRY),
     entry("hget", 3, "2.0.0", "O(1)", "Answers the value of a field.")
         .flags(&[ReadOnly, Fast])
         .keys(&[at(1, RO_ACCESS)])
@@ -46,6 +59,32 @@ pub(super) const COMMANDS: &[Command] = &[
         .keys(&[at(1, RW_UPDATE)])
         .deprecated("4.0.0", "`HSET` with several fields")
         .built(),
+    entry("hpersist", -5, "7.4.0", "O(N), N fields named", "Makes fields last: they no longer expire.")
+        .flags(&[Write, Fast])
+        .keys(&[at(1, RW_UPDATE)])
+        .not_yet(&NO_FIELD_EXPIRY),
+    entry("hpexpire", -6, "7.4.0", "O(N), N fields named", "Sets after how many milliseconds fields expire.")
+        .flags(&[Write, DenyOom, Fast])
+        .keys(&[at(1, RW_UPDATE)])
+        .not_yet(&NO_FIELD_EXPIRY),
+    entry("hpexpireat", -6, "7.4.0", "O(N), N fields named", "Sets the millisecond at which fields expire.")
+        .flags(&[Write, DenyOom, Fast])
+        .keys(&[at(1, RW_UPDATE)])
+        .not_yet(&NO_FIELD_EXPIRY),
+    entry(
+        "hpexpiretime",
+        -5,
+        "7.4.0",
+        "O(N), N fields named",
+        "Answers the millisecond at which fields expire.",
+    )
+    .flags(&[ReadOnly, Fast])
+    .keys(&[at(1, RO_ACCESS)])
+    .not_yet(&NO_FIELD_EXPIRY),
+    entry("hpttl", -5, "7.4.0", "O(N), N fields named", "Answers how many milliseconds fields have left.")
+        .flags(&[ReadOnly, Fast])
+        .keys(&[at(1, RO_ACCESS)])
+        .not_yet(&NO_FIELD_EXPIRY),
     entry(
         "hrandfield",
         -2,
@@ -72,6 +111,10 @@ pub(super) const COMMANDS: &[Command] = &[
         .flags(&[ReadOnly, Fast])
         .keys(&[at(1, RO)])
         .built(),
+    entry("httl", -5, "7.4.0", "O(N), N fields named", "Answers how many seconds fields have left.")
+        .flags(&[ReadOnly, Fast])
+        .keys(&[at(1, RO_ACCESS)])
+        .not_yet(&NO_FIELD_EXPIRY),
     entry("hvals", 2, "2.0.0", "O(N), N fields", "Answers the values of all fields of a hash.")
         .flags(&[ReadOnly])
         .keys(&[at(1, RO_ACCESS)])

@@ -5,11 +5,9 @@ use crate::command::Flag::{
     Admin, AllowBusy, Asking, DenyOom, Fast, Loading, NoAsyncLoading, NoMulti, NoScript, ReadOnly, Stale,
     Write,
 };
+use crate::command::absence::{NO_MODULES, NO_REPLICATION};
 use crate::command::key_spec::{OW_UPDATE, RO, at};
 use crate::command::{Command, Flag, entry};
-
-const NO_REPLICAS: &str = "there is no replication yet";
-const NO_MODULES: &str = "there are no modules";
 
 const ANYTIME: &[Flag] = &[Loading, Stale];
 const BY_ADMIN: &[Flag] = &[Admin, NoScript, Loading, Stale];
@@ -46,7 +44,7 @@ pub(super) const COMMANDS: &[Command] = &[
         .built(),
     entry("failover", -1, "6.2.0", "O(1)", "Makes a replica the master.")
         .flags(&[Admin, NoScript, Stale])
-        .not_yet(NO_REPLICAS),
+        .not_yet(&NO_REPLICATION),
     entry("flushall", -1, "1.0.0", "O(1)", "Removes all keys; their space comes back later.")
         .flags(&[Write])
         .categories(&[Keyspace, Dangerous])
@@ -68,16 +66,18 @@ pub(super) const COMMANDS: &[Command] = &[
         .flags(&[ReadOnly, Fast])
         .built(),
     entry("memory", -2, "4.0.0", "as its subcommands", "What memory is used for.").with(MEMORY).built(),
-    entry("module", -2, "4.0.0", "as its subcommands", "Modules.").with(MODULE).not_yet(NO_MODULES),
+    entry("module", -2, "4.0.0", "as its subcommands", "Modules, of which there are none.")
+        .with(MODULE)
+        .built(),
     entry("monitor", 1, "1.0.0", "O(1)", "Shows every command the server runs from now on.")
         .flags(BY_ADMIN)
         .built(),
     entry("psync", -3, "2.8.0", "O(1)", "Asks a master for what is missing.")
         .flags(WHEN_ALONE)
-        .not_yet(NO_REPLICAS),
+        .not_yet(&NO_REPLICATION),
     entry("replconf", -1, "3.0.0", "O(1)", "What master and replica tell each other.")
         .flags(&[Admin, NoScript, Loading, Stale, AllowBusy])
-        .not_yet(NO_REPLICAS),
+        .not_yet(&NO_REPLICATION),
     entry(
         "replicaof",
         3,
@@ -91,7 +91,7 @@ pub(super) const COMMANDS: &[Command] = &[
         .flags(&[Write, DenyOom, Asking])
         .categories(&[Keyspace, Dangerous])
         .keys(&[at(1, OW_UPDATE)])
-        .not_yet(NO_REPLICAS),
+        .not_yet(&NO_REPLICATION),
     entry("role", 1, "2.8.12", "O(1)", "Answers whether this is a master: it is.")
         .flags(&[NoScript, Loading, Stale, Fast])
         .categories(&[AdminCategory, Dangerous])
@@ -117,7 +117,9 @@ pub(super) const COMMANDS: &[Command] = &[
         .flags(&[Write, Fast])
         .categories(&[Keyspace, Dangerous])
         .built(),
-    entry("sync", 1, "1.0.0", "O(1)", "Asks a master for everything.").flags(WHEN_ALONE).not_yet(NO_REPLICAS),
+    entry("sync", 1, "1.0.0", "O(1)", "Asks a master for everything.")
+        .flags(WHEN_ALONE)
+        .not_yet(&NO_REPLICATION),
     entry("time", 1, "2.6.0", "O(1)", "Answers the server's time.").flags(&[Loading, Stale, Fast]).built(),
 ];
 
@@ -191,15 +193,15 @@ const MEMORY: &[Command] = &[
 ];
 
 const MODULE: &[Command] = &[
-    entry("help", 2, "5.0.0", "O(1)", "Answers the subcommands.").flags(ANYTIME).not_yet(NO_MODULES),
+    entry("help", 2, "5.0.0", "O(1)", "Answers the subcommands.").flags(ANYTIME).not_yet(&NO_MODULES),
     entry("list", 2, "4.0.0", "O(N), N modules", "Answers the modules.")
         .flags(&[Admin, NoScript])
-        .not_yet(NO_MODULES),
-    entry("load", -3, "4.0.0", "O(1)", "Loads a module.").flags(WHEN_LOADED).not_yet(NO_MODULES),
+        .not_yet(&NO_MODULES),
+    entry("load", -3, "4.0.0", "O(1)", "Loads a module.").flags(WHEN_LOADED).not_yet(&NO_MODULES),
     entry("loadex", -3, "7.0.0", "O(1)", "Loads a module with settings.")
         .flags(WHEN_LOADED)
-        .not_yet(NO_MODULES),
-    entry("unload", 3, "4.0.0", "O(1)", "Unloads a module.").flags(WHEN_LOADED).not_yet(NO_MODULES),
+        .not_yet(&NO_MODULES),
+    entry("unload", 3, "4.0.0", "O(1)", "Unloads a module.").flags(WHEN_LOADED).not_yet(&NO_MODULES),
 ];
 
 const SLOWLOG: &[Command] = &[

@@ -1,10 +1,12 @@
 //! COMMAND: what is known about commands, from the table.
 //!
-//! Only what is offered is listed; asking for another one by name is answered like asking for one that nobody knows.
+//! COMMAND, INFO, LIST and COUNT know what can be called: asking for another one by name is answered like asking for one that
+//! nobody knows. DOCS knows the whole table, and its summaries say of what cannot be called why: every client shows those,
+//! while none expects words of ours among `doc_flags`.
 
 use firn_protocol::command::{
-    self, Begin, Category, Command, CommandId, Extent, KeySpec, find, find_subcommand, id_of, keys_of,
-    visit_keys,
+    self, Begin, Category, Command, CommandId, Extent, KeySpec, Offered, find, find_subcommand, id_of,
+    keys_of, visit_keys,
 };
 use firn_protocol::glob;
 use firn_protocol::resp::Reply;
@@ -53,13 +55,12 @@ fn offered(commands: &'static [Command]) -> impl Iterator<Item = &'static Comman
     commands.iter().filter(|command| command.is_offered())
 }
 
-/// The command called `get`, or `config|get`, if it is offered.
+/// The command called `get`, or `config|get`.
 fn named(name: &[u8]) -> Option<&'static Command> {
-    let found = match name.iter().position(|byte| *byte == b'|') {
+    match name.iter().position(|byte| *byte == b'|') {
         Some(bar) => find_subcommand(find(name.get(..bar)?)?, name.get(bar + 1..)?),
         None => find(name),
-    };
-    found.filter(|command| command.is_offered())
+    }
 }
 
 /// `COMMAND`, `COMMAND INFO [name ...]`
@@ -71,7 +72,7 @@ fn info(call: &mut Call<'_>, first: usize) -> Result<()> {
         }
         reply.array(names.len());
         for name in names {
-            match named(name) {
+            match named(name).filter(|command| command.is_offered()) {
                 Some(command) => describe(reply, command),
                 None => reply.null(),
             }
@@ -186,7 +187,7 @@ fn list(call: &mut Call<'_>) -> Result<()> {
 fn docs(call: &mut Call<'_>) -> Result<()> {
     let names = call.arguments.from(2);
     let found: Vec<&Command> = match names.is_empty() {
-        true => offered(command::commands()).collect(),
+        true => command::commands().iter().collect(),
         false => names.iter().filter_map(named).collect(),
     };
     call.reply(|reply| document_all(reply, &found));
@@ -202,14 +203,19 @@ fn document_all(reply: &mut Reply<'_>, commands: &[&'static Command]) {
 }
 
 fn document(reply: &mut Reply<'_>, command: &'static Command) {
-    let subcommands: Vec<&'static Command> = offered(command.subcommands()).collect();
+    let subcommands: Vec<&'static Command> = command.subcommands().iter().collect();
     let deprecation = if command.deprecated.is_some() { 3 } else { 0 };
     reply.map(4 + deprecation + usize::from(!subcommands.is_empty()));
     let mut pair = |name: &str, text: &str| {
         reply.bulk(name.as_bytes());
         reply.bulk(text.as_bytes());
     };
-    pair("summary", command.summary);
+    match command.offered {
+        Offered::Yes => pair("summary", command.summary),
+        Offered::NotYet(absence) => {
+            pair("summary", &format!("{} Not offered: {}.", command.summary, absence.reason));
+        }
+    }
     pair("since", command.since);
     pair("group", command.group.name());
     pair("complexity", command.complexity);

@@ -145,3 +145,28 @@ fn commands_are_documented() {
     let first = "COMMAND <subcommand> [<arg> [value] [opt] ...]. Subcommands are:";
     assert_eq!(lines[0], Value::Simple(first.into()));
 }
+
+/// What cannot be called is refused by name, is nothing to COMMAND INFO, and documented with the reason.
+#[test]
+fn what_is_not_offered_is_documented_with_the_reason() {
+    let served = Served::start(1);
+    let client = &mut served.connect();
+    let requests = [
+        ("hexpire", "HEXPIRE k 10 FIELDS 1 f"),
+        ("xadd", "XADD k * a b"),
+        ("function|load", "FUNCTION LOAD x"),
+    ];
+    for (name, request) in requests {
+        let Value::Error(refusal) = client.say(request) else { panic!("{request} is done") };
+        let why = refusal.strip_prefix(&format!("ERR {name} is not offered yet: ")).expect("a reason");
+        assert_eq!(client.say(&format!("COMMAND INFO {name}")), Value::Array(vec![Value::Null]), "{name}");
+        let Value::Array(docs) = client.say(&format!("COMMAND DOCS {name}")) else { panic!("{name}") };
+        let [found, Value::Array(parts)] = &docs[..] else { panic!("{docs:?}") };
+        let Value::Bulk(summary) = &parts[1] else { panic!("{docs:?}") };
+        let summary = String::from_utf8_lossy(summary);
+        assert_eq!((found, &parts[0]), (&bulk(name), &bulk("summary")));
+        assert!(summary.ends_with(&format!(" Not offered: {why}.")), "{summary}");
+    }
+    let Value::Array(docs) = client.say("COMMAND DOCS") else { panic!("an array") };
+    assert_eq!(docs.len(), 2 * command::commands().len());
+}
