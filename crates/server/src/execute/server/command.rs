@@ -154,25 +154,25 @@ fn describe_search(reply: &mut Reply<'_>, kind: &str, numbers: &[(&str, i64)]) {
     }
 }
 
-/// `COMMAND LIST [FILTERBY MODULE name | ACLCAT category | PATTERN pattern]`
+/// `COMMAND LIST [FILTERBY MODULE name | ACLCAT category | PATTERN pattern]`: subcommands too.
 fn list(call: &mut Call<'_>) -> Result<()> {
     let filter = match call.arguments.len() {
         2 => None,
         5 if call.is_word(2, "filterby") => Some(call.argument(4)),
         _ => return Err(Failure::SYNTAX),
     };
+    let all = offered(command::all());
     let found: Vec<String> = match filter {
-        None => offered(command::commands()).map(ToString::to_string).collect(),
+        None => all.map(ToString::to_string).collect(),
         Some(_) if call.is_word(3, "module") => Vec::new(),
         Some(name) if call.is_word(3, "aclcat") => {
             let category = Category::from_name(name);
             let is_in = |command: &&Command| category.is_some_and(|it| command.categories.has(it));
-            offered(command::all()).filter(is_in).map(ToString::to_string).collect()
+            all.filter(is_in).map(ToString::to_string).collect()
         }
         Some(pattern) if call.is_word(3, "pattern") => {
             let pattern = pattern.to_ascii_lowercase();
-            let names = offered(command::all()).map(ToString::to_string);
-            names.filter(|name| glob::matches(&pattern, name.as_bytes())).collect()
+            all.map(ToString::to_string).filter(|name| glob::matches(&pattern, name.as_bytes())).collect()
         }
         Some(_) => return Err(Failure::SYNTAX),
     };
