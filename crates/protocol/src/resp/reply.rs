@@ -124,6 +124,14 @@ impl<'a> Reply<'a> {
         }
     }
 
+    /// An integer of any size, as its digits: a string in version 2.
+    pub fn big_number(&mut self, digits: &str) {
+        match self.protocol {
+            Protocol::Resp2 => self.bulk(digits.as_bytes()),
+            Protocol::Resp3 => self.line(b'(', digits.as_bytes()),
+        }
+    }
+
     /// A text for people; `kind` is three letters, `txt` or `mkd`. A plain string in version 2.
     pub fn verbatim(&mut self, kind: &[u8; 3], text: &[u8]) {
         match self.protocol {
@@ -160,6 +168,17 @@ impl<'a> Reply<'a> {
     /// A message of `len` values, which follow, that answers no request: an array in version 2.
     pub fn push(&mut self, len: usize) {
         self.head(if self.protocol == Protocol::Resp3 { b'>' } else { b'*' }, len as i64);
+    }
+
+    /// What is said about the value that comes after it: `len` pairs, which follow. Version 2 cannot say it: `false`, and
+    /// none may follow.
+    #[must_use]
+    pub fn attributes(&mut self, len: usize) -> bool {
+        let is_said = self.protocol == Protocol::Resp3;
+        if is_said {
+            self.head(b'|', len as i64);
+        }
+        is_said
     }
 
     /// Begins an array, set or map whose length is not known yet; values follow, then [`finish_array`](Self::finish_array) or
@@ -229,7 +248,7 @@ mod tests {
 
     #[test]
     fn both_versions_say_it_in_their_way() {
-        let cases: [(Write, &str, &str); 16] = [
+        let cases: [(Write, &str, &str); 18] = [
             (|r| r.ok(), "+OK\r\n", "+OK\r\n"),
             (|r| r.simple("a\r\nb"), "+a  b\r\n", "+a  b\r\n"),
             (|r| r.error("ERR no\nway"), "-ERR no way\r\n", "-ERR no way\r\n"),
@@ -246,6 +265,8 @@ mod tests {
             (|r| r.set(2), "*2\r\n", "~2\r\n"),
             (|r| r.push(3), "*3\r\n", ">3\r\n"),
             (|r| r.bulk_or_null(None), "$-1\r\n", "_\r\n"),
+            (|r| r.big_number("-12"), "$3\r\n-12\r\n", "(-12\r\n"),
+            (|r| assert_eq!(r.attributes(1), r.protocol() == Protocol::Resp3), "", "|1\r\n"),
         ];
         for (write, two, three) in cases {
             assert_eq!(said(Protocol::Resp2, write), two);

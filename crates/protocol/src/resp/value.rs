@@ -55,7 +55,7 @@ impl std::error::Error for DecodeError {}
 /// Aggregates within aggregates: deeper ones are refused.
 const DEPTH_MAX: usize = 32;
 
-/// The reply at the front of `input` and how many bytes it took; `None` if it is not complete.
+/// The reply at the front of `input`, without the attributes it may have, and how many bytes it took; `None` if it is not complete.
 ///
 /// Memory grows with the bytes that are there, never with a length that is only announced.
 ///
@@ -83,6 +83,8 @@ pub fn measure(input: &[u8]) -> Result<Option<usize>, DecodeError> {
                 None => return Ok(None),
             },
             Head::Values(b'%', pairs) => pairs.saturating_mul(2),
+            // The value that they belong to comes behind them.
+            Head::Values(b'|', pairs) => pairs.saturating_mul(2).saturating_add(1),
             Head::Values(_, values) => values,
         };
         missing = missing.saturating_add(values);
@@ -145,6 +147,12 @@ impl<'a> Reader<'a> {
                 }
                 Value::Map(map)
             }
+            Head::Values(b'|', pairs) => {
+                for _ in 0..pairs.saturating_mul(2) {
+                    let Some(_) = self.value(depth + 1)? else { return Ok(None) };
+                }
+                return self.value(depth + 1);
+            }
             Head::Values(kind, len) => {
                 let mut values = Vec::new();
                 for _ in 0..len {
@@ -169,7 +177,7 @@ impl<'a> Reader<'a> {
             return Err(DecodeError { offset: start, reason: "an empty line" });
         };
         self.at += end + 1;
-        let is_value = matches!(kind, b'*' | b'~' | b'>' | b'%');
+        let is_value = matches!(kind, b'*' | b'~' | b'>' | b'%' | b'|');
         if !is_value && !matches!(kind, b'$' | b'!' | b'=') {
             return Ok(Some(Head::Line(*kind, line)));
         }
@@ -230,6 +238,17 @@ mod tests {
             Value::Double(f64::INFINITY),
         ];
         assert_eq!(all(input), expected);
+    }
+
+    #[test]
+    fn attributes_are_read_over() {
+        let input = b"|1\r\n+ttl\r\n*1\r\n:9\r\n*2\r\n|0\r\n:1\r\n:2\r\n+next\r\n";
+        let expected =
+            vec![Value::Array(vec![Value::Integer(1), Value::Integer(2)]), Value::Simple("next".into())];
+        assert_eq!(all(input), expected);
+        assert_eq!(decode(b"|1\r\n+ttl\r\n:1\r\n"), Ok(None));
+        assert_eq!(measure(b"|1\r\n+ttl\r\n:1\r\n"), Ok(None));
+        assert_eq!(decode(&b"|0\r\n".repeat(100)).unwrap_err().reason, "too deep");
     }
 
     #[test]

@@ -193,10 +193,10 @@ const MEMORY: &[Command] = &[
 ];
 
 const MODULE: &[Command] = &[
-    entry("help", 2, "5.0.0", "O(1)", "Answers the subcommands.").flags(ANYTIME).not_yet(&NO_MODULES),
-    entry("list", 2, "4.0.0", "O(N), N modules", "Answers the modules.")
+    entry("help", 2, "5.0.0", "O(1)", "Answers the subcommands.").flags(ANYTIME).built(),
+    entry("list", 2, "4.0.0", "O(1)", "Answers the modules: there are none.")
         .flags(&[Admin, NoScript])
-        .not_yet(&NO_MODULES),
+        .built(),
     entry("load", -3, "4.0.0", "O(1)", "Loads a module.").flags(WHEN_LOADED).not_yet(&NO_MODULES),
     entry("loadex", -3, "7.0.0", "O(1)", "Loads a module with settings.")
         .flags(WHEN_LOADED)

@@ -1,5 +1,8 @@
 //! DEBUG: what tests of clients and of servers need. Only for clients of this machine.
 
+mod sample;
+mod populate;
+
 use std::sync::atomic::Ordering;
 
 use firn_protocol::{glob, number};
@@ -13,8 +16,14 @@ use crate::transaction::type_name;
 
 const HELP: &[(&str, &str)] = &[
     ("CHANGE-REPL-ID", "Accepted, without effect."),
+    ("ERROR <string>", "Answer an error that is this text."),
     ("LOADAOF", "The same as RELOAD."),
     ("OBJECT <key>", "How the value of a key is kept."),
+    (
+        "POPULATE <count> [<prefix>] [<size>]",
+        "Add strings at so many keys key:<number>, where nothing is yet.",
+    ),
+    ("PROTOCOL <type>", "Answer a value of this type, one of those that the error for another one names."),
     ("QUICKLIST-PACKED-THRESHOLD <bytes>", "Accepted, without effect."),
     ("RELOAD", "Write everything to tables. Nothing is closed."),
     ("SET-ACTIVE-EXPIRE <0|1>", "Whether collections that have expired are removed without being asked for."),
@@ -34,6 +43,13 @@ pub(super) async fn dispatch(call: &mut Call<'_>) -> Result<()> {
     let word = String::from_utf8_lossy(call.argument(1)).to_ascii_lowercase();
     match (word.as_str(), call.arguments.len()) {
         ("help", 2) => return help(call, HELP),
+        ("error", 3) => {
+            let text = String::from_utf8_lossy(call.argument(2)).into_owned();
+            call.reply(|reply| reply.error(&text));
+            return Ok(());
+        }
+        ("protocol", 3) => return sample::answer(call),
+        ("populate", 3..=5) => populate::populate(call).await?,
         ("sleep", 3) => sleep(call).await?,
         ("object", 3..) => return object(call).await,
         ("reload" | "loadaof", 2..) => saved(call, Saving::Flush).await?,

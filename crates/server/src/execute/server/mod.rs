@@ -22,11 +22,14 @@ pub(super) use replication::wait;
 /// The release of Redis whose commands and answers these are.
 pub(crate) use super::connection::REDIS_VERSION;
 
+const MODULE_HELP: &[(&str, &str)] = &[("LIST", "Modules: there are none, and none can be loaded.")];
+
 pub(super) async fn dispatch(call: &mut Call<'_>) -> Result<()> {
     const BGREWRITEAOF: CommandId = id_of("bgrewriteaof");
     const BGSAVE: CommandId = id_of("bgsave");
     const DEBUG: CommandId = id_of("debug");
     const LASTSAVE: CommandId = id_of("lastsave");
+    const MODULE_LIST: CommandId = id_of("module|list");
     const MONITOR: CommandId = id_of("monitor");
     const SAVE: CommandId = id_of("save");
     const SHUTDOWN: CommandId = id_of("shutdown");
@@ -50,6 +53,10 @@ pub(super) async fn dispatch(call: &mut Call<'_>) -> Result<()> {
         INFO => info::info(call).await,
         LASTSAVE => saving::last_save(call),
         LOLWUT => lolwut::draw(call),
+        MODULE_LIST => {
+            call.reply(|reply| reply.array(0));
+            Ok(())
+        }
         MONITOR => monitor(call),
         REPLICAOF | SLAVEOF => replication::replica_of(call),
         ROLE => replication::role(call),
@@ -62,6 +69,7 @@ pub(super) async fn dispatch(call: &mut Call<'_>) -> Result<()> {
             "config" => config::dispatch(call),
             "latency" => latency::dispatch(call),
             "memory" => memory::dispatch(call).await,
+            "module" => help(call, MODULE_HELP),
             "slowlog" => slow_log::dispatch(call),
             _ => Err(call.not_offered()),
         },

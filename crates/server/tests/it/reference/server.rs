@@ -23,6 +23,7 @@ impl RedisServer {
         let process = Command::new("redis-server")
             .args(["--port", &port.to_string(), "--bind", "127.0.0.1"])
             .args(["--save", "", "--appendonly", "no", "--daemonize", "no"])
+            .args(["--enable-debug-command", "local"])
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .spawn()

@@ -2,6 +2,7 @@
 
 mod command;
 mod config;
+mod debug;
 mod info;
 mod slow;
 mod monitor;
