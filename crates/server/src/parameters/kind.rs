@@ -11,6 +11,8 @@ pub(crate) enum Kind {
     Flag,
     /// A number from the first to the second.
     Number(i64, i64),
+    /// The same, kept as the third if it is less, as the fourth if it is more.
+    Clamped(i64, i64, i64, i64),
     /// Bytes from the first to the second: digits and a unit.
     Memory(u64, u64),
     /// Bytes, or so many of a hundred of all memory.
@@ -19,6 +21,10 @@ pub(crate) enum Kind {
     Choice(&'static [&'static str]),
     /// Anything.
     Text,
+    /// A text with names in braces, of [`TITLE_NAMES`].
+    Title,
+    /// As the kind says, but no other value than it has: why.
+    Only(&'static Kind, &'static str),
     /// Pairs of seconds and changes.
     Save,
     /// Letters, each a class of events.
@@ -39,6 +45,10 @@ pub(crate) enum Kind {
 const EVENTS: &str = "g$lshzxetdKEmn";
 const EVENTS_OF_A: usize = 10;
 
+/// What the title of a process may name.
+const TITLE_NAMES: [&str; 7] =
+    ["title", "listen-addr", "server-mode", "port", "tls-port", "unixsocket", "config-file"];
+
 impl Kind {
     /// `value` as it is kept, where `before` is kept now; or why it is refused, in the words of Redis.
     pub(super) fn check(self, value: &[u8], before: &[u8]) -> Result<Vec<u8>, Cow<'static, str>> {
@@ -50,6 +60,10 @@ impl Kind {
                 _ => Err("argument must be 'yes' or 'no'".into()),
             },
             Kind::Number(min, max) => number(value, min, max),
+            Kind::Clamped(min, max, low, high) => {
+                let kept = integer(number(value, min, max)?.as_slice())?.clamp(low, high);
+                Ok(kept.to_string().into_bytes())
+            }
             Kind::Memory(min, max) => {
                 let bytes = memory(value).ok_or(Cow::Borrowed("argument must be a memory value"))?;
                 within(bytes, min, max)
@@ -70,6 +84,13 @@ impl Kind {
                 })
             }
             Kind::Text => Ok(value.to_vec()),
+            Kind::Title => match is_title(text()?) {
+                true => Ok(value.to_vec()),
+                false => Err("template format is invalid or contains unknown variables".into()),
+            },
+            Kind::Only(kind, why) => kind
+                .check(value, before)
+                .and_then(|kept| if kept == before { Ok(kept) } else { Err(why.into()) }),
             Kind::Save => pairs(text()?).ok_or("Invalid save parameters".into()),
             Kind::Events => events(value),
             Kind::OutputLimits => output_limits(text()?, &String::from_utf8_lossy(before)),
@@ -84,9 +105,25 @@ impl Kind {
 }
 
 fn number(value: &[u8], min: i64, max: i64) -> Result<Vec<u8>, Cow<'static, str>> {
-    let number = firn_protocol::number::parse_integer(value)
-        .ok_or(Cow::Borrowed("argument couldn't be parsed into an integer"))?;
-    within(number, min, max)
+    within(integer(value)?, min, max)
+}
+
+fn integer(value: &[u8]) -> Result<i64, Cow<'static, str>> {
+    firn_protocol::number::parse_integer(value)
+        .ok_or(Cow::Borrowed("argument couldn't be parsed into an integer"))
+}
+
+/// Whether all names in braces are known; two braces that open are one of the text.
+fn is_title(text: &str) -> bool {
+    let mut rest = text;
+    while let Some((_, after)) = rest.split_once('{') {
+        rest = match (after.strip_prefix('{'), after.split_once('}')) {
+            (Some(after), _) => after,
+            (None, Some((name, after))) if TITLE_NAMES.contains(&name) => after,
+            _ => return false,
+        };
+    }
+    !text.is_empty()
 }
 
 fn within<N: Copy + PartialOrd + Display>(number: N, min: N, max: N) -> Result<Vec<u8>, Cow<'static, str>> {
@@ -228,5 +265,22 @@ mod tests {
         assert_eq!(kept(Kind::Percentiles, "50  99.9", ""), ok("50 99.9"));
         assert!(kept(Kind::Percentiles, "101", "").is_err());
         assert!(kept(Kind::Fixed, "x", "x").is_err());
+        let clamped = Kind::Clamped(0, 1000, 1, 500);
+        assert_eq!(kept(clamped, "1000", ""), ok("500"));
+        assert_eq!((kept(clamped, "0", ""), kept(clamped, "7", "")), (ok("1"), ok("7")));
+        assert!(kept(clamped, "1001", "").is_err() && kept(clamped, "x", "").is_err());
+        let only = Kind::Only(&Kind::Flag, "why");
+        assert_eq!((kept(only, "NO", "no"), kept(only, "yes", "no")), (ok("no"), Err("why".to_owned())));
+        assert!(kept(only, "x", "no").is_err());
+    }
+
+    #[test]
+    fn titles_name_what_is_known() {
+        for title in ["a", "{title} {listen-addr}", "{port}}", "{{", "{{port}", "port}", "{title}{{{port}"] {
+            assert!(is_title(title), "{title}");
+        }
+        for title in ["", "{", "{}", "{port", "{foo}", "{title} {Port}", "{{{"] {
+            assert!(!is_title(title), "{title}");
+        }
     }
 }

@@ -3,6 +3,7 @@
 //! Some parameters have an effect: how many clients there may be (`maxclients`) and how long they may be idle (`timeout`),
 //! what is noted as slow (`slowlog-*`, `latency-monitor-threshold`), how large requests may be (`proto-max-bulk-len`,
 //! `client-query-buffer-limit`), who may connect (`protected-mode`), which percentiles INFO tells. All the others are kept and answered, no more.
+//! Every name of Redis 7.0.15 is known, also the few that it answers only to who asks by the whole name.
 
 mod kind;
 mod table;
@@ -25,6 +26,8 @@ pub(crate) struct Parameter {
     kind: Kind,
     /// The name it is kept under, if that is another.
     same_as: Option<&'static str>,
+    /// No pattern finds it.
+    is_hidden: bool,
 }
 
 impl Parameter {
@@ -98,7 +101,9 @@ impl Parameters {
         for pattern in patterns {
             let is_name = !pattern.iter().any(|byte| b"*?[".contains(byte));
             let lower = pattern.to_ascii_lowercase();
-            for parameter in TABLE.iter().filter(|it| glob::matches(&lower, it.name.as_bytes())) {
+            let is_meant =
+                |it: &&Parameter| glob::matches(&lower, it.name.as_bytes()) && (is_name || !it.is_hidden);
+            for parameter in TABLE.iter().filter(is_meant) {
                 if !found.iter().any(|(known, _)| known.eq_ignore_ascii_case(parameter.name.as_bytes())) {
                     let name = if is_name { pattern.to_vec() } else { parameter.name.as_bytes().to_vec() };
                     found.push((name, values.get(parameter.key()).cloned().unwrap_or_default()));

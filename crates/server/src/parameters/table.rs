@@ -12,7 +12,7 @@ const LONG_MAX: u64 = i64::MAX as u64;
 const REQUEST_BYTES_MIN: u64 = 1 << 20;
 
 const fn of(name: &'static str, default: &'static str, kind: Kind) -> Parameter {
-    Parameter { name, default, kind, same_as: None }
+    Parameter { name, default, kind, same_as: None, is_hidden: false }
 }
 
 const fn flag(name: &'static str, default: &'static str) -> Parameter {
@@ -69,9 +69,19 @@ const fn guarded(name: &'static str, default: &'static str) -> Parameter {
     of(name, default, Kind::Guarded)
 }
 
+/// Would encrypt connections: stays as it is.
+const fn without_tls(name: &'static str, default: &'static str, kind: &'static Kind) -> Parameter {
+    of(name, default, Kind::Only(kind, "Unable to update TLS configuration: there is no TLS"))
+}
+
+/// Answered to who asks by its name, and to no pattern.
+const fn hidden(parameter: Parameter) -> Parameter {
+    Parameter { is_hidden: true, ..parameter }
+}
+
 /// An older name of the same.
 const fn alias(name: &'static str, same_as: &'static str) -> Parameter {
-    Parameter { name, default: "", kind: Kind::Text, same_as: Some(same_as) }
+    Parameter { name, default: "", kind: Kind::Text, same_as: Some(same_as), is_hidden: false }
 }
 
 pub(super) const TABLE: &[Parameter] = &[
@@ -87,18 +97,23 @@ pub(super) const TABLE: &[Parameter] = &[
     number("active-expire-effort", "1", 1, 10),
     flag("activedefrag", "no"),
     flag("activerehashing", "yes"),
+    fixed("always-show-logo", "no"),
     flag("aof-disable-auto-gc", "no"),
     flag("aof-load-truncated", "yes"),
     flag("aof-rewrite-incremental-fsync", "yes"),
     flag("aof-timestamp-enabled", "no"),
     flag("aof-use-rdb-preamble", "yes"),
+    fixed("aof_rewrite_cpulist", ""),
     fixed("appenddirname", ""),
     fixed("appendfilename", ""),
     choice("appendfsync", "everysec", &["everysec", "always", "no"]),
     flag("appendonly", "no"),
     memory("auto-aof-rewrite-min-size", "67108864", 0, LONG_MAX),
     number("auto-aof-rewrite-percentage", "100", 0, INT_MAX),
+    fixed("bgsave_cpulist", ""),
     fixed("bind", ""),
+    text("bind-source-addr", ""),
+    fixed("bio_cpulist", ""),
     number("busy-reply-threshold", "5000", 0, i64::MAX),
     limits(
         "client-output-buffer-limit",
@@ -113,10 +128,12 @@ pub(super) const TABLE: &[Parameter] = &[
     text("cluster-announce-ip", ""),
     number("cluster-announce-port", "0", 0, 65535),
     number("cluster-announce-tls-port", "0", 0, 65535),
+    fixed("cluster-config-file", "nodes.conf"),
     fixed("cluster-enabled", "no"),
     memory("cluster-link-sendbuf-limit", "0", 0, u64::MAX),
     number("cluster-migration-barrier", "1", 0, INT_MAX),
     number("cluster-node-timeout", "15000", 0, i64::MAX),
+    fixed("cluster-port", "0"),
     choice("cluster-preferred-endpoint-type", "ip", &["ip", "hostname", "unknown-endpoint"]),
     flag("cluster-replica-no-failover", "no"),
     number("cluster-replica-validity-factor", "10", 0, INT_MAX),
@@ -129,16 +146,22 @@ pub(super) const TABLE: &[Parameter] = &[
     fixed("databases", "16"),
     guarded("dbfilename", ""),
     guarded("dir", ""),
+    fixed("disable-thp", "yes"),
     flag("dynamic-hz", "yes"),
     fixed("enable-debug-command", "local"),
+    fixed("enable-module-command", "no"),
+    fixed("enable-protected-configs", "no"),
     number("hash-max-listpack-entries", "512", 0, i64::MAX),
     memory("hash-max-listpack-value", "64", 0, LONG_MAX),
     alias("hash-max-ziplist-entries", "hash-max-listpack-entries"),
     alias("hash-max-ziplist-value", "hash-max-listpack-value"),
     memory("hll-sparse-max-bytes", "3000", 0, LONG_MAX),
-    number("hz", "10", 0, INT_MAX),
+    of("hz", "10", Kind::Clamped(0, INT_MAX, 1, 500)),
+    text("ignore-warnings", ""),
     fixed("io-threads", "1"),
     fixed("io-threads-do-reads", "no"),
+    flag("jemalloc-bg-thread", "yes"),
+    hidden(number("key-load-delay", "0", -INT_MAX - 1, INT_MAX)),
     number("latency-monitor-threshold", "0", 0, i64::MAX),
     flag("latency-tracking", "yes"),
     percentiles("latency-tracking-info-percentiles", "50 99 99.9"),
@@ -152,6 +175,7 @@ pub(super) const TABLE: &[Parameter] = &[
     number("list-compress-depth", "0", 0, INT_MAX),
     number("list-max-listpack-size", "-2", -INT_MAX - 1, INT_MAX),
     alias("list-max-ziplist-size", "list-max-listpack-size"),
+    hidden(number("loading-process-events-interval-bytes", "2097152", 1024, INT_MAX)),
     fixed("logfile", ""),
     choice("loglevel", "notice", &["debug", "verbose", "notice", "warning"]),
     alias("lua-time-limit", "busy-reply-threshold"),
@@ -186,10 +210,12 @@ pub(super) const TABLE: &[Parameter] = &[
     three("oom-score-adj-values", "0 200 800"),
     fixed("pidfile", ""),
     fixed("port", "0"),
+    of("proc-title-template", "{title} {listen-addr} {server-mode}", Kind::Title),
     choice("propagation-error-behavior", "ignore", &["ignore", "panic", "panic-on-replicas"]),
     flag("protected-mode", "yes"),
     memory("proto-max-bulk-len", "536870912", REQUEST_BYTES_MIN, LONG_MAX),
     flag("rdb-del-sync-files", "no"),
+    hidden(number("rdb-key-save-delay", "0", -INT_MAX - 1, INT_MAX)),
     flag("rdb-save-incremental-fsync", "yes"),
     fixed("rdbchecksum", "yes"),
     flag("rdbcompression", "yes"),
@@ -216,7 +242,9 @@ pub(super) const TABLE: &[Parameter] = &[
     text("requirepass", ""),
     choice("sanitize-dump-payload", "no", &["no", "yes", "clients"]),
     save("save", ""),
+    fixed("server_cpulist", ""),
     number("set-max-intset-entries", "512", 0, i64::MAX),
+    fixed("set-proc-title", "yes"),
     choice("shutdown-on-sigint", "default", &["default", "save", "nosave", "now", "force"]),
     choice("shutdown-on-sigterm", "default", &["default", "save", "nosave", "now", "force"]),
     number("shutdown-timeout", "10", 0, INT_MAX),
@@ -230,15 +258,41 @@ pub(super) const TABLE: &[Parameter] = &[
     alias("slaveof", "replicaof"),
     number("slowlog-log-slower-than", "10000", -1, i64::MAX),
     number("slowlog-max-len", "128", 0, i64::MAX),
+    fixed("socket-mark-id", "0"),
     flag("stop-writes-on-bgsave-error", "yes"),
     memory("stream-node-max-bytes", "4096", 0, LONG_MAX),
     number("stream-node-max-entries", "100", 0, i64::MAX),
+    fixed("supervised", "no"),
+    fixed("syslog-enabled", "no"),
+    fixed("syslog-facility", "local0"),
+    fixed("syslog-ident", "redis"),
     fixed("tcp-backlog", "511"),
     number("tcp-keepalive", "300", 0, INT_MAX),
     number("timeout", "0", 0, INT_MAX),
-    fixed("tls-port", "0"),
+    choice("tls-auth-clients", "yes", &["no", "yes", "optional"]),
+    text("tls-ca-cert-dir", ""),
+    text("tls-ca-cert-file", ""),
+    text("tls-cert-file", ""),
+    text("tls-ciphers", ""),
+    text("tls-ciphersuites", ""),
+    text("tls-client-cert-file", ""),
+    text("tls-client-key-file", ""),
+    text("tls-client-key-file-pass", ""),
+    without_tls("tls-cluster", "no", &Kind::Flag),
+    text("tls-dh-params-file", ""),
+    text("tls-key-file", ""),
+    text("tls-key-file-pass", ""),
+    without_tls("tls-port", "0", &Kind::Number(0, 65535)),
+    flag("tls-prefer-server-ciphers", "no"),
+    text("tls-protocols", ""),
+    without_tls("tls-replication", "no", &Kind::Flag),
+    number("tls-session-cache-size", "20480", 0, INT_MAX),
+    number("tls-session-cache-timeout", "300", 0, INT_MAX),
+    flag("tls-session-caching", "yes"),
     number("tracking-table-max-keys", "1000000", 0, i64::MAX),
     fixed("unixsocket", ""),
+    fixed("unixsocketperm", "0"),
+    hidden(flag("use-exit-on-panic", "no")),
     number("zset-max-listpack-entries", "128", 0, i64::MAX),
     memory("zset-max-listpack-value", "64", 0, LONG_MAX),
     alias("zset-max-ziplist-entries", "zset-max-listpack-entries"),

@@ -34,7 +34,74 @@ fn defaults_are_those_of_redis() {
             assert_eq!(expected.map(|(_, value)| value), Some(value), "{name}");
         }
     }
-    assert!(ours.len() > 140, "{}", ours.len());
+    let unknown: Vec<_> =
+        theirs.iter().filter(|(name, _)| !ours.iter().any(|(known, _)| known == name)).collect();
+    assert!(unknown.is_empty(), "names of Redis that are not known: {unknown:?}");
+}
+
+/// What nobody can change, or has no effect here, is refused and kept as by Redis.
+#[test]
+fn names_without_effect_are_set_and_refused_as_by_redis() {
+    let redis = RedisServer::start();
+    let served = Served::start(2);
+    let (theirs, ours) = (&mut redis.connect(), &mut served.connect());
+    for name in [
+        "always-show-logo",
+        "aof_rewrite_cpulist",
+        "bind-source-addr",
+        "cluster-config-file",
+        "cluster-port",
+        "disable-thp",
+        "enable-module-command",
+        "enable-protected-configs",
+        "ignore-warnings",
+        "jemalloc-bg-thread",
+        "key-load-delay",
+        "loading-process-events-interval-bytes",
+        "proc-title-template",
+        "rdb-key-save-delay",
+        "set-proc-title",
+        "socket-mark-id",
+        "supervised",
+        "syslog-enabled",
+        "tls-auth-clients",
+        "tls-cert-file",
+        "tls-protocols",
+        "tls-session-cache-size",
+        "tls-session-cache-timeout",
+        "tls-session-caching",
+        "unixsocketperm",
+        "use-exit-on-panic",
+    ] {
+        for value in ["yes", "No", "optional", "-1", "70000", "99999999999", "{foo}", "{port} {title}", ""] {
+            for request in [&["CONFIG", "SET", name, value][..], &["CONFIG", "GET", name]] {
+                assert_eq!(ours.call(request), theirs.call(request), "{request:?}");
+            }
+        }
+    }
+    for request in [
+        "CONFIG GET rdb-key-save-*",
+        "CONFIG GET RDB-KEY-SAVE-DELAY",
+        "CONFIG SET hz 1000",
+        "CONFIG GET hz",
+        "CONFIG SET hz 0",
+        "CONFIG GET hz",
+        "CONFIG SET hz -1",
+        "CONFIG SET hz 99999999999",
+        "CONFIG SET tls-port 70000",
+        "CONFIG SET tls-port 0",
+        "CONFIG SET tls-replication no",
+        "CONFIG SET tls-cluster x",
+    ] {
+        assert_eq!(ours.say(request), theirs.say(request), "{request}");
+    }
+    for request in
+        ["CONFIG SET tls-port 7000", "CONFIG SET tls-replication yes", "CONFIG SET tls-cluster yes"]
+    {
+        let Value::Error(refusal) = ours.say(request) else { panic!("{request} is done") };
+        assert!(refusal.contains("Unable to update TLS configuration"), "{refusal}");
+        assert!(matches!(theirs.say(request), Value::Error(_)), "{request}");
+    }
 }
 
 #[test]
