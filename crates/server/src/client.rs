@@ -102,8 +102,33 @@ pub(crate) enum Unblock {
 #[derive(Debug, Default)]
 pub(crate) struct Queue {
     pub(crate) requests: Vec<(&'static Command, OwnedArguments)>,
+    /// Memory that they take.
+    memory_bytes: usize,
     /// One was refused when it came: EXEC runs none.
     pub(crate) is_refused: bool,
+}
+
+impl Queue {
+    /// Adds a request, if all of them together take at most `memory_bytes_max` with it; whether it did.
+    pub(crate) fn push(
+        &mut self,
+        command: &'static Command,
+        arguments: OwnedArguments,
+        memory_bytes_max: usize,
+    ) -> bool {
+        let bytes = size_of::<&Command>() + arguments.memory_bytes();
+        let is_room = self.memory_bytes.saturating_add(bytes) <= memory_bytes_max;
+        if is_room {
+            self.memory_bytes += bytes;
+            self.requests.push((command, arguments));
+        }
+        is_room
+    }
+
+    /// Memory that the requests take.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.memory_bytes
+    }
 }
 
 /// What a client watches.

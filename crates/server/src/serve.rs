@@ -59,7 +59,11 @@ fn fill(worker: &Worker, client: &Client, pipeline: &mut Pipeline) -> Result<boo
 /// Waits for more; `false` if no more comes.
 async fn receive(worker: &Rc<Worker>, client: &Rc<Client>, pipeline: &mut Pipeline) -> bool {
     let input = pipeline.input();
-    if input.len() > worker.shared.parameters.request_bytes_max() || !worker.receive(client, input).await {
+    if input.len() > worker.shared.parameters.request_bytes_max() {
+        worker.end_over_limit(client);
+        return false;
+    }
+    if !worker.receive(client, input).await {
         return false;
     }
     client.description.input_room_bytes.set(input.capacity() - input.len());

@@ -33,6 +33,11 @@ impl OwnedArguments {
     pub fn bytes(&self) -> usize {
         self.bytes.len()
     }
+
+    /// Bytes of memory that keeping them takes, those that describe each argument included: more than 0 for each.
+    pub fn memory_bytes(&self) -> usize {
+        size_of::<Self>() + self.bytes.capacity() + self.spans.capacity() * size_of::<Span>()
+    }
 }
 
 #[cfg(test)]
@@ -44,5 +49,12 @@ mod tests {
         let owned = OwnedArguments::new([&b"SET"[..], b"", b"value"]);
         assert_eq!(owned.get().iter().collect::<Vec<_>>(), [&b"SET"[..], b"", b"value"]);
         assert_eq!(owned.bytes(), 8);
+    }
+
+    #[test]
+    fn arguments_take_memory_though_they_are_empty() {
+        let owned = OwnedArguments::new([&b""[..]; 1000]);
+        assert_eq!(owned.bytes(), 0);
+        assert!(owned.memory_bytes() >= 8000, "{}", owned.memory_bytes());
     }
 }

@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use firn_protocol::command::Command;
 use firn_protocol::resp::Protocol;
 
-use super::Client;
+use super::{Client, Queue};
 use crate::subscriptions::Topic;
 
 /// What is known of a connection apart from what it does.
@@ -78,8 +78,7 @@ impl Client {
         let it = &self.description;
         let subscriptions = self.subscriptions.borrow();
         let queue = self.queue.borrow();
-        let queued = queue.as_ref().map(|queue| queue.requests.iter().map(|(_, kept)| kept.bytes()).sum());
-        let queued_bytes: usize = queued.unwrap_or(0);
+        let queued_bytes = queue.as_ref().map_or(0, Queue::memory_bytes);
         let (unsent, room) = {
             let output = self.output.borrow();
             (output.len(), output.capacity())

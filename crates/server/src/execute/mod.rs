@@ -45,7 +45,6 @@ use firn_protocol::command::{self, Command, CommandId, Flag, Group, Offered, Ref
 use crate::access::permit;
 use crate::client::Silence;
 use crate::failure::{Failure, Result};
-use crate::log::{Field, LogLevel};
 use crate::worker::Worker;
 
 pub(crate) use call::Call;
@@ -140,9 +139,7 @@ fn is_of_http(word: &[u8]) -> bool {
 
 /// Ends the connection without a reply: what follows may be what the page wishes for.
 fn cut_off(request: &Request<'_>) {
-    let address = request.client.address();
-    let fields = [("client", Field::Text(&address)), ("why", Field::Text("it speaks HTTP"))];
-    request.worker.shared.log.note(LogLevel::Warn, "connection_cut_off", &fields);
+    request.worker.note_cut_off(request.client, "it speaks HTTP");
     request.client.is_closing.set(true);
 }
 

@@ -54,14 +54,20 @@ pub(super) fn deny(request: &Request<'_>, command: &'static Command, failure: &F
     request.client.reply(|reply| reply.error(&line));
 }
 
-/// Keeps a request for EXEC.
+/// Keeps a request for EXEC. A client whose requests take more memory than one request may have is closed, and none of them
+/// runs.
 pub(super) fn queue(request: &Request<'_>, command: &'static Command) {
     if command.flags.has(Flag::NoMulti) {
         refuse(request.client);
         return request.client.reply(|reply| reply.error("ERR Command not allowed inside a transaction"));
     }
-    if let Some(queue) = request.client.queue.borrow_mut().as_mut() {
-        queue.requests.push((command, OwnedArguments::new(request.arguments.iter())));
+    let memory_bytes_max = request.worker.shared.parameters.request_bytes_max();
+    let is_kept = request.client.queue.borrow_mut().as_mut().is_none_or(|queue| {
+        queue.push(command, OwnedArguments::new(request.arguments.iter()), memory_bytes_max)
+    });
+    if !is_kept {
+        *request.client.queue.borrow_mut() = None;
+        return request.worker.end_over_limit(request.client);
     }
     request.client.reply(|reply| reply.simple("QUEUED"));
 }

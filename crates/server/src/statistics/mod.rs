@@ -22,6 +22,8 @@ pub(crate) use rate::Rates;
 pub(crate) enum Measure {
     Connections,
     RejectedConnections,
+    /// Connections ended because a request, or those since MULTI, took more than `client-query-buffer-limit`.
+    OverLimitConnections,
     InputBytes,
     OutputBytes,
     /// Receipts from sockets, and sendings.

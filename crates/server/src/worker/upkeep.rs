@@ -9,6 +9,7 @@ use std::time::Duration;
 use super::{ClientFilter, Message, Worker};
 use crate::client::Client;
 use crate::log::{Field, LogLevel};
+use crate::statistics::Measure;
 
 /// Between two looks.
 pub(super) const INTERVAL: Duration = Duration::from_millis(100);
@@ -57,6 +58,22 @@ impl Worker {
         let peer = stream.peer_addr().map_or_else(|_| "unknown".to_owned(), |peer| peer.to_string());
         let fields = [("client", Field::Text(&peer)), ("why", Field::Text(why))];
         self.shared.log.note(LogLevel::Warn, "connection_refused", &fields);
+    }
+
+    /// Logs that a connection is ended for what came on it.
+    pub(crate) fn note_cut_off(&self, client: &Client, why: &str) {
+        let address = client.address();
+        let fields = [("client", Field::Text(&address)), ("why", Field::Text(why))];
+        self.shared.log.note(LogLevel::Warn, "connection_cut_off", &fields);
+    }
+
+    /// Ends the connection of a client whose requests take more memory than one request may have: it is told so as the reply
+    /// to the last one, it is logged, and counted.
+    pub(crate) fn end_over_limit(&self, client: &Client) {
+        client.reply(|reply| reply.error("ERR requests beyond client-query-buffer-limit"));
+        client.is_closing.set(true);
+        self.counters().add(Measure::OverLimitConnections, 1);
+        self.note_cut_off(client, "its requests are beyond client-query-buffer-limit");
     }
 
     fn close_idle(&self, idle_ms_max: u64) {

@@ -63,6 +63,53 @@ fn arguments_have_a_limit() {
     assert_eq!(client.reply(), None);
 }
 
+/// What INFO says of connections that were closed for requests over the limit.
+fn over_limit_count(client: &mut Client) -> String {
+    let Value::Bulk(text) = client.say("INFO stats") else { panic!("a text") };
+    let text = String::from_utf8(text).expect("a text");
+    let line = text.lines().find_map(|line| line.strip_prefix("client_query_buffer_limit_disconnections:"));
+    line.expect("it is counted").to_owned()
+}
+
+#[test]
+fn what_multi_queues_has_the_limit_of_a_request() {
+    let served = Served::with(ServeSettings { request_bytes_max: 1 << 20, ..ServeSettings::default() });
+    let other = &mut served.connect();
+    let value = "x".repeat(100 << 10);
+    // Much in few requests, little in many requests, and nothing in many arguments.
+    let nothing: Vec<&str> = ["RPUSH", "k"].into_iter().chain([""; 1000]).collect();
+    let cases: [(&[&str], usize); 3] = [(&["SET", "k", &value], 12), (&["PING"], 20_000), (&nothing, 140)];
+    for (closed, (words, count_max)) in cases.into_iter().enumerate() {
+        let client = &mut served.connect();
+        // What was thrown away does not count.
+        for _ in 0..3 {
+            assert_eq!(client.say("MULTI"), ok());
+            for _ in 0..count_max / 4 {
+                assert_eq!(client.call(words), Value::Simple("QUEUED".into()));
+            }
+            assert_eq!(client.say("DISCARD"), ok());
+        }
+        assert_eq!(client.say("MULTI"), ok());
+        let queued = (0..count_max).take_while(|_| client.call(words) == Value::Simple("QUEUED".into()));
+        assert!(queued.count() < count_max, "{} in {count_max} requests are held", words[0]);
+        assert_eq!(client.raw, b"-ERR requests beyond client-query-buffer-limit\r\n");
+        assert_eq!(client.reply(), None, "it is closed");
+        assert_eq!(over_limit_count(other), (closed + 1).to_string());
+    }
+    assert_eq!(other.say("EXISTS k"), Value::Integer(0), "nothing of it runs");
+}
+
+#[test]
+fn a_request_over_the_limit_ends_its_connection() {
+    let served = Served::with(ServeSettings { request_bytes_max: 1 << 20, ..ServeSettings::default() });
+    let (client, other) = (&mut served.connect(), &mut served.connect());
+    // It may be closed while it still speaks.
+    let _ = client.stream.write_all(&request(&["SET", "k", &"x".repeat(8 << 20)]));
+    while client.reply().is_some() {}
+    assert_eq!(over_limit_count(other), "1");
+    assert_eq!(other.say("EXISTS k"), Value::Integer(0));
+}
+
 #[test]
 fn who_says_nothing_for_long_is_closed() {
     let settings = ServeSettings { threads: 2, idle_s_max: 1, ..ServeSettings::default() };

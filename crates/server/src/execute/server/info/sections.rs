@@ -121,6 +121,7 @@ pub(super) fn stats(worker: &Worker, lines: &mut Lines) {
     of("total_net_input_bytes", Measure::InputBytes);
     of("total_net_output_bytes", Measure::OutputBytes);
     of("rejected_connections", Measure::RejectedConnections);
+    of("client_query_buffer_limit_disconnections", Measure::OverLimitConnections);
     of("expired_keys", Measure::Expired);
     of("keyspace_hits", Measure::Hits);
     of("keyspace_misses", Measure::Misses);
