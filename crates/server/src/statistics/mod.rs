@@ -34,6 +34,8 @@ pub(crate) enum Measure {
     Misses,
     /// Collections that were removed because they had expired. Strings go by themselves, uncounted.
     Expired,
+    /// Scripts of EVAL that are kept no more, since others were run.
+    EvictedScripts,
     ErrorReplies,
 }
 

@@ -362,3 +362,54 @@ fn a_long_number_is_read_once() {
     assert_eq!(eval(client, script), bulk("true"));
     assert!(start.elapsed() < Duration::from_secs(5), "it took {:?}", start.elapsed());
 }
+
+/// What INFO says of `name`.
+fn info(client: &mut Client, name: &str) -> String {
+    let Value::Bulk(text) = client.say("INFO everything") else { panic!("a text") };
+    let text = String::from_utf8(text).expect("a text");
+    let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+    line.expect("it is told").to_owned()
+}
+
+#[test]
+fn scripts_of_eval_make_room_for_others_and_loaded_ones_stay() {
+    let served = Served::start(2);
+    let client = &mut served.connect();
+    let known = |client: &mut Client, sums: &[&str]| {
+        let words = ["SCRIPT", "EXISTS"].into_iter().chain(sums.iter().copied());
+        let Value::Array(known) = client.call(&words.collect::<Vec<_>>()) else { panic!("an array") };
+        known.iter().map(|known| *known == Value::Integer(1)).collect::<Vec<_>>()
+    };
+    let Value::Bulk(loaded) = client.call(&["SCRIPT", "LOAD", "return 'loaded'"]) else { panic!("a sum") };
+    let loaded = String::from_utf8(loaded).expect("digits");
+    // The sums of `return 'used'` and `return 'once'`.
+    let (used, once) =
+        ("a3f24c150305f97cfc8b67d23509884eee5aeecc", "d4f1d262a5b180fa757e5a401af891a24ed2979e");
+    client.call(&["EVAL", "return 'used'", "0"]);
+    client.call(&["EVAL", "return 'once'", "0"]);
+    for number in 0..499 {
+        client.call(&["EVAL", &format!("return {number}"), "0"]);
+        assert_eq!(client.call(&["EVALSHA", used, "0"]), bulk("used"));
+    }
+    assert_eq!(known(client, &[&loaded, used, once]), [true, true, false]);
+    assert_eq!(info(client, "evicted_scripts"), "1");
+    assert_eq!(info(client, "number_of_cached_scripts"), "501");
+    let bytes = info(client, "used_memory_scripts").parse::<u64>().expect("a number");
+    assert!((20_000..200_000).contains(&bytes), "{bytes}");
+    assert_eq!(client.call(&["EVALSHA", once, "0"]), error("NOSCRIPT No matching script. Please use EVAL."));
+    assert_eq!(client.call(&["EVALSHA", &loaded, "0"]), bulk("loaded"));
+    // What was loaded has a limit of its own.
+    let blanks = " ".repeat(13_000_000);
+    let load = |number: usize| ["SCRIPT".to_owned(), "LOAD".to_owned(), format!("return {number}{blanks}")];
+    let replies: Vec<Value> = (0..6).map(|number| client.call(&load(number))).collect();
+    let refused = |reply: &Value| matches!(reply, Value::Error(text) if text.contains("SCRIPT FLUSH"));
+    assert_eq!(replies.iter().map(refused).collect::<Vec<_>>(), [false, false, false, false, false, true]);
+    assert_eq!(known(client, &[&loaded, used]), [true, true]);
+    assert_eq!(client.say("SCRIPT FLUSH"), ok());
+    assert_eq!(known(client, &[&loaded, used]), [false, false]);
+    assert_eq!(
+        (info(client, "number_of_cached_scripts"), info(client, "used_memory_scripts")),
+        ("0".into(), "0".into())
+    );
+    assert!(!refused(&client.call(&load(9))));
+}

@@ -9,6 +9,7 @@
 //! dropped at any moment, and begun again.
 
 mod source;
+mod cache;
 mod decimal;
 mod convert;
 mod stage;
@@ -33,6 +34,7 @@ use super::alone::LockNames;
 use super::attempt::Attempts;
 use super::call::Call;
 use crate::failure::{Failure, Result};
+use crate::statistics::Measure;
 use crate::transaction::Transaction;
 use crate::worker::Worker;
 use convert::Answer;
@@ -169,7 +171,8 @@ async fn evaluate(call: &mut Call<'_>, source: &Arc<Source>) -> Result<()> {
             return Err(failure);
         }
     };
-    call.worker.shared.scripts.insert(source);
+    let evicted = call.worker.shared.scripts.run(source);
+    call.worker.counters().add(Measure::EvictedScripts, evicted);
     let transaction = std::mem::replace(call.transaction, Transaction::reading(call.worker));
     let coverage = transaction.coverage().cloned();
     let database = call.client.database.get();
@@ -215,7 +218,7 @@ async fn load(call: &mut Call<'_>) -> Result<()> {
     let compiled = taken.interpreter()?.function(&source).map(drop);
     taken.give_back();
     compiled?;
-    call.worker.shared.scripts.insert(&source);
+    call.worker.shared.scripts.load(&source)?;
     let sum = hexadecimal(&source.sum);
     call.reply(|reply| reply.bulk(sum.as_bytes()));
     Ok(())

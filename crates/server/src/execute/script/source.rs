@@ -1,11 +1,11 @@
 //! Scripts as texts, and what all workers know of them.
 
-use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use sha1::{Digest, Sha1};
 
+use super::cache::Cache;
 use crate::failure::{Failure, Result};
 
 /// The SHA-1 of a script's text.
@@ -58,6 +58,12 @@ impl Source {
         Ok(source)
     }
 
+    /// Memory that keeping it takes.
+    pub(super) fn memory_bytes(&self) -> usize {
+        // It is named by its sum in a map, and in another by its turn.
+        size_of::<Self>() + self.text.capacity() + 4 * size_of::<Sum>()
+    }
+
     /// Its Lua.
     pub(super) fn lua(&self) -> &[u8] {
         &self.text[self.start..]
@@ -89,7 +95,7 @@ pub(super) fn parse_sum(word: &[u8]) -> Option<Sum> {
 /// What all workers know of scripts.
 #[derive(Debug, Default)]
 pub(crate) struct Scripts {
-    sources: Mutex<HashMap<Sum, Arc<Source>>>,
+    sources: Mutex<Cache>,
     /// Rises when all are forgotten.
     flushes: AtomicU64,
     /// Scripts that have run for a while, the oldest first.
@@ -110,16 +116,30 @@ impl LongRun {
 
 impl Scripts {
     pub(super) fn get(&self, sum: &Sum) -> Option<Arc<Source>> {
-        self.sources().get(sum).cloned()
+        self.sources().get(sum)
     }
 
-    pub(super) fn insert(&self, source: &Arc<Source>) {
-        self.sources().insert(source.sum, Arc::clone(source));
+    /// A script is run: it is kept as long as others are not run more. How many had to go for it.
+    pub(super) fn run(&self, source: &Arc<Source>) -> u64 {
+        self.sources().run(source)
+    }
+
+    /// Keeps a script until all are forgotten.
+    ///
+    /// # Errors
+    /// There is no room for it.
+    pub(super) fn load(&self, source: &Arc<Source>) -> Result<()> {
+        self.sources().load(source)
+    }
+
+    /// How many are kept, and memory that they take.
+    pub(crate) fn size(&self) -> (usize, usize) {
+        self.sources().size()
     }
 
     /// Forgets all of them.
     pub(super) fn flush(&self) {
-        self.sources().clear();
+        *self.sources() = Cache::default();
         self.flushes.fetch_add(1, Ordering::AcqRel);
     }
 
@@ -147,7 +167,7 @@ impl Scripts {
         true
     }
 
-    fn sources(&self) -> MutexGuard<'_, HashMap<Sum, Arc<Source>>> {
+    fn sources(&self) -> MutexGuard<'_, Cache> {
         self.sources.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -64,8 +64,10 @@ pub(super) fn memory(worker: &Worker, lines: &mut Lines) {
     lines.line("used_memory_dataset_perc", format!("{:.2}%", share(used, memory.resident_bytes)));
     lines.bytes("total_system_memory", memory.machine_bytes);
     lines.bytes("used_memory_lua", 0);
-    lines.bytes("used_memory_scripts", 0);
-    lines.line("number_of_cached_scripts", 0);
+    let (script_count, script_bytes) = worker.shared.scripts.size();
+    lines.line("used_memory_scripts_eval", script_bytes);
+    lines.bytes("used_memory_scripts", script_bytes as u64);
+    lines.line("number_of_cached_scripts", script_count);
     lines.bytes("maxmemory", limit);
     lines.line(
         "maxmemory_policy",
@@ -123,6 +125,7 @@ pub(super) fn stats(worker: &Worker, lines: &mut Lines) {
     of("rejected_connections", Measure::RejectedConnections);
     of("client_query_buffer_limit_disconnections", Measure::OverLimitConnections);
     of("expired_keys", Measure::Expired);
+    of("evicted_scripts", Measure::EvictedScripts);
     of("keyspace_hits", Measure::Hits);
     of("keyspace_misses", Measure::Misses);
     of("total_error_replies", Measure::ErrorReplies);
