@@ -1,7 +1,8 @@
-//! What a server does between requests: collections that have expired go, and so do the parts of what was deleted.
+//! What a server does between requests: collections that have expired go, strings that somebody has found expired, and the
+//! parts of what was deleted.
 //!
 //! ```text
-//!   expiry ─ due ─► the key's lock ─► removed, as DEL does ─► purges ─► its parts are deleted ─► compaction frees room
+//!   expiry ─ due, or found ─► the key's lock ─► removed, as DEL does ─► purges ─► its parts are deleted ─► compaction frees room
 //! ```
 //! Nobody waits for it: what has expired is not found, and what is purged belongs to nobody. One task on the first worker
 //! does it, some records at a time, with everybody else's turns between them.
@@ -12,7 +13,7 @@ use std::sync::atomic::Ordering;
 
 use firn_engine::{Batch, KeyspaceId, ScanRange};
 use firn_format::datatype::value::FRAGMENT_BYTES;
-use firn_format::datatype::{DatabaseId, Expiry, Purge, Tag, Value, range};
+use firn_format::datatype::{DatabaseId, Expiry, Purge, Tag, UserKey, Value, range};
 
 use crate::failure::{Failure, Result};
 use crate::purge_queue::PurgeRecord;
@@ -84,7 +85,7 @@ impl Duty {
     /// Does some of what there is to do; whether there is more.
     async fn round(&mut self) -> Result<bool> {
         let now_ms = self.worker.monotonic_ms();
-        if now_ms >= self.expire_due_ms && !self.expire().await? {
+        if now_ms >= self.expire_due_ms && !self.expire().await? && !self.remove_found().await? {
             self.expire_due_ms = now_ms + PAUSE_MS;
         }
         Ok(self.purge().await? || self.worker.monotonic_ms() >= self.expire_due_ms)
@@ -126,15 +127,48 @@ impl Duty {
                 collection.generation == expiry.generation && collection.expires_at_ms == expiry.expires_at_ms
             })
         };
-        match entry.stored()? {
-            Some(value) if is_meant(&value) => {
-                self.worker.counters().add(Measure::Expired, 1);
-                transaction.remove(&entry)?;
-            }
+        let is_expired = entry.stored()?.is_some_and(|value| is_meant(&value));
+        match is_expired {
+            true => transaction.remove_expired(&entry)?,
             // The key means something else by now, or its database was flushed.
-            _ => transaction.delete(keyspaces.expiry, record),
+            false => transaction.delete(keyspaces.expiry, record),
         }
-        transaction.commit().await
+        transaction.commit().await?;
+        // Who found it first has counted it, unless there was no room for a note.
+        if is_expired && !self.worker.shared.store.expired.forget(entry.key.bytes()) {
+            self.worker.counters().add(Measure::Expired, 1);
+        }
+        Ok(())
+    }
+
+    /// Removes keys that commands have found expired; whether there are more.
+    async fn remove_found(&self) -> Result<bool> {
+        let shared = &self.worker.shared;
+        if shared.is_expiry_paused.load(Ordering::Relaxed) {
+            return Ok(false);
+        }
+        for _ in 0..EXPIRED_PER_ROUND {
+            let Some(found) = shared.store.expired.first() else { return Ok(false) };
+            self.remove_one_found(&found).await?;
+            self.worker.pause().await;
+        }
+        Ok(true)
+    }
+
+    async fn remove_one_found(&self, found: &[u8]) -> Result<()> {
+        let shared = &self.worker.shared;
+        let keyspaces = shared.store.keyspaces;
+        let _locks = self.worker.lock(&[(keyspaces.keys, found)]).await?;
+        let user = UserKey::decode(found).map_err(|error| damaged("keys", &error))?;
+        let key = Key::new(user.database(), user.bytes())?;
+        let mut transaction = Transaction::locked(&self.worker, shared.store.databases.load_full());
+        let entry = transaction.entry(key).await?;
+        if !entry.exists() && entry.stored()?.is_some() {
+            transaction.remove_expired(&entry)?;
+            transaction.commit().await?;
+        }
+        shared.store.expired.forget(found);
+        Ok(())
     }
 
     /// Deletes the parts of what was deleted; whether there is more.

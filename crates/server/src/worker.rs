@@ -66,7 +66,7 @@ pub(crate) struct Shared {
     pub(crate) monitors: Monitors,
     pub(crate) saver: Saver,
     pub(crate) key_counts: KeyCounts,
-    /// Collections that have expired stay until somebody asks: for tests.
+    /// What has expired is found by nobody, and stays: for tests.
     pub(crate) is_expiry_paused: AtomicBool,
     /// Tells this run of the server from any other.
     pub(crate) run: u128,

@@ -105,7 +105,7 @@ pub(super) async fn scan(call: &mut Call<'_>) -> Result<()> {
         let mut walk = call.transaction.scan(keyspace, range)?;
         let (mut seen, mut last) = (0, None);
         while let Some((key, record)) = walk.next().await? {
-            let key = decode_key(key)?;
+            let (engine_key, key) = (key, decode_key(key)?);
             if seen >= options.count && last != Some(position(&key)) {
                 next = position(&key);
                 break;
@@ -113,9 +113,13 @@ pub(super) async fn scan(call: &mut Call<'_>) -> Result<()> {
             seen += 1;
             last = Some(position(&key));
             let value = decode_value(record)?;
+            if !value.is_live(now_ms) {
+                call.worker.note_expired(engine_key, value.expires_at_ms());
+                continue;
+            }
             let is_of_type =
                 options.type_name.as_ref().is_none_or(|name| name == type_name(value.tag()).as_bytes());
-            if value.is_live(now_ms) && is_of_type && options.is_wanted(key.bytes()) {
+            if is_of_type && options.is_wanted(key.bytes()) {
                 found.push(key.bytes().to_vec());
             }
         }
@@ -146,9 +150,14 @@ pub(super) async fn keys(call: &mut Call<'_>) -> Result<()> {
     if let Some(range) = keys_from(database, 0) {
         let mut walk = call.transaction.scan(keyspace, range)?;
         while let Some((key, record)) = walk.next().await? {
-            let key = decode_key(key)?;
-            if glob::matches(pattern, key.bytes()) && decode_value(record)?.is_live(now_ms) {
-                found.push(key.bytes().to_vec());
+            let user = decode_key(key)?;
+            if !glob::matches(pattern, user.bytes()) {
+                continue;
+            }
+            let value = decode_value(record)?;
+            match value.is_live(now_ms) {
+                true => found.push(user.bytes().to_vec()),
+                false => call.worker.note_expired(key, value.expires_at_ms()),
             }
         }
     }

@@ -83,6 +83,9 @@ pub(super) async fn get_at_once(request: &Request<'_>) -> bool {
             Ok(true) => match Value::decode(&value) {
                 Ok(Value::String { bytes, expires_at_ms }) => {
                     let is_live = expires_at_ms == 0 || worker.now_ms() < expires_at_ms;
+                    if !is_live {
+                        worker.note_expired(&key, expires_at_ms);
+                    }
                     worker.counters().add(if is_live { Measure::Hits } else { Measure::Misses }, 1);
                     request.client.reply(|reply| reply.bulk_or_null(is_live.then_some(bytes)));
                 }

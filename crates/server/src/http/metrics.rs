@@ -70,7 +70,11 @@ fn traffic(sums: &Sums, text: &mut Exposition) {
         ("firn_send_bytes_total", Measure::OutputBytes, "Bytes sent to clients."),
         ("firn_hits_total", Measure::Hits, "Keys that commands which only read have found."),
         ("firn_misses_total", Measure::Misses, "Keys that commands which only read have not found."),
-        ("firn_expired_total", Measure::Expired, "Collections removed because they had expired."),
+        (
+            "firn_expired_total",
+            Measure::Expired,
+            "Keys that had expired: all collections, and strings that were looked for afterwards.",
+        ),
     ];
     for (name, measure, help) in measures {
         text.single(name, Counter, help, sums.of(measure));

@@ -32,7 +32,8 @@ pub(crate) enum Measure {
     /// Keys that commands which only read have found, or not.
     Hits,
     Misses,
-    /// Collections that were removed because they had expired. Strings go by themselves, uncounted.
+    /// Keys that had expired, each once: collections when they are removed for that or a command finds them before, strings
+    /// when a command finds them. Strings that nobody looks for, or that are only overwritten, go by themselves, uncounted.
     Expired,
     /// Scripts of EVAL that are kept no more, since others were run.
     EvictedScripts,

@@ -9,6 +9,7 @@ mod catalog;
 mod databases;
 mod collection_map;
 mod generations;
+mod expired;
 
 use std::fmt;
 use std::sync::Arc;
@@ -35,6 +36,7 @@ pub(crate) struct Store {
     /// Which database each index means; replaced as a whole.
     pub(crate) databases: ArcSwap<Databases>,
     pub(crate) generations: Generations,
+    pub(crate) expired: expired::ExpiredKeys,
     pub(crate) users: Users,
     /// A sentence about each user whose rules could not be read.
     pub(crate) unreadable_users: Vec<String>,
@@ -81,7 +83,17 @@ impl Store {
         let generations = Generations::new(catalog.ceiling);
         let mut unreadable_users = Vec::new();
         let users = Users::new(&catalog.users, &mut unreadable_users);
-        Ok(Self { db, engine, clock, keyspaces, databases, generations, users, unreadable_users })
+        Ok(Self {
+            db,
+            engine,
+            clock,
+            keyspaces,
+            databases,
+            generations,
+            expired: expired::ExpiredKeys::default(),
+            users,
+            unreadable_users,
+        })
     }
 }
 

@@ -94,11 +94,18 @@ impl Transaction {
         Ok(entry)
     }
 
-    /// The entry of a record that was read by other means.
+    /// The entry of a record that was read by other means. One that has expired is counted.
     pub(crate) fn entry_of(&self, key: Key, record: Option<Vec<u8>>) -> Result<Entry> {
         let is_live = match &record {
             None => false,
-            Some(record) => decode_value(record)?.is_live(self.now_ms),
+            Some(record) => {
+                let value = decode_value(record)?;
+                let is_live = value.is_live(self.now_ms);
+                if !is_live {
+                    self.worker.note_expired(key.bytes(), value.expires_at_ms());
+                }
+                is_live
+            }
         };
         Ok(Entry { key, record, is_live })
     }
@@ -132,10 +139,20 @@ impl Transaction {
     /// Removes the key with all that stands there.
     pub(crate) fn remove(&mut self, entry: &Entry) -> Result<()> {
         if entry.record.is_some() {
-            self.discard(entry)?;
-            self.delete(self.keyspaces().keys, entry.key.bytes());
+            self.remove_silently(entry)?;
             self.touch(&entry.key);
         }
+        Ok(())
+    }
+
+    /// Removes what has expired. Nobody is told: for who watches the key or waits for it there was nothing any more.
+    pub(crate) fn remove_expired(&mut self, entry: &Entry) -> Result<()> {
+        self.remove_silently(entry)
+    }
+
+    fn remove_silently(&mut self, entry: &Entry) -> Result<()> {
+        self.discard(entry)?;
+        self.delete(self.keyspaces().keys, entry.key.bytes());
         Ok(())
     }
 

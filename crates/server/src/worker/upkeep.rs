@@ -67,6 +67,14 @@ impl Worker {
         self.shared.log.note(LogLevel::Warn, "connection_cut_off", &fields);
     }
 
+    /// What stands at the engine's key `key` is found to have expired at `expires_at_ms`: it is counted, unless it was, and
+    /// removed soon.
+    pub(crate) fn note_expired(&self, key: &[u8], expires_at_ms: u64) {
+        if self.shared.store.expired.note(key, expires_at_ms) {
+            self.counters().add(Measure::Expired, 1);
+        }
+    }
+
     /// Ends the connection of a client whose requests take more memory than one request may have: it is told so as the reply
     /// to the last one, it is logged, and counted.
     pub(crate) fn end_over_limit(&self, client: &Client) {

@@ -26,7 +26,7 @@ const HELP: &[(&str, &str)] = &[
     ("PROTOCOL <type>", "Answer a value of this type, one of those that the error for another one names."),
     ("QUICKLIST-PACKED-THRESHOLD <bytes>", "Accepted, without effect."),
     ("RELOAD", "Write everything to tables. Nothing is closed."),
-    ("SET-ACTIVE-EXPIRE <0|1>", "Whether collections that have expired are removed without being asked for."),
+    ("SET-ACTIVE-EXPIRE <0|1>", "Whether keys that have expired are removed in the background."),
     ("SET-DISABLE-DENY-SCRIPTS <0|1>", "Accepted, without effect."),
     ("SLEEP <seconds>", "Wait; other connections are served."),
     ("STRINGMATCH-LEN <len> <pattern>", "Match a pattern against so many letters `a`."),

@@ -177,3 +177,60 @@ fn many_keys_are_counted_in_the_background() {
         std::thread::sleep(Duration::from_millis(50));
     }
 }
+
+/// Waits until what was found expired is removed.
+fn removed(served: &Served) {
+    let start = Instant::now();
+    while served.records("keys") > 0 {
+        assert!(start.elapsed() < Duration::from_secs(10), "{:?}", served.counts());
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+#[test]
+fn a_key_that_expired_is_counted_once() {
+    let served = Served::start(2);
+    let (client, other) = (&mut served.connect(), &mut served.connect());
+    let expired = |client: &mut Client| number(client, "stats", "expired_keys");
+    // While it is not removed, whoever looks for it and how often.
+    client.say("DEBUG SET-ACTIVE-EXPIRE 0");
+    for name in ["got", "listed", "scanned", "set", "watched"] {
+        client.say(&format!("SET {name} v PX 1"));
+    }
+    for line in ["HSET hash f v", "PEXPIRE hash 1"] {
+        client.say(line);
+    }
+    std::thread::sleep(Duration::from_millis(100));
+    assert_eq!(expired(client), 0);
+    for _ in 0..3 {
+        assert_eq!(client.say("GET got"), Value::Null);
+        assert_eq!(other.say("EXISTS got"), Value::Integer(0));
+        assert_eq!(other.say("HGET hash f"), Value::Null);
+    }
+    assert_eq!(expired(client), 2);
+    assert_eq!(client.say("KEYS l*"), Value::Array(Vec::new()));
+    assert_eq!(expired(client), 3);
+    // It finds all, of which two are still unknown, and then `set` expires again.
+    client.say("SCAN 0 COUNT 1000");
+    assert_eq!(expired(client), 6);
+    client.say("SET set again PX 1");
+    std::thread::sleep(Duration::from_millis(50));
+    assert_eq!(client.say("GET set"), Value::Null);
+    assert_eq!(expired(client), 7);
+    // Nothing is to be seen of its removal.
+    assert_eq!(client.say("WATCH watched hash"), ok());
+    client.say("DEBUG SET-ACTIVE-EXPIRE 1");
+    removed(&served);
+    for line in ["MULTI", "PING"] {
+        client.say(line);
+    }
+    assert_eq!(client.say("EXEC"), Value::Array(vec![Value::Simple("PONG".into())]));
+    client.say("MGET got listed scanned set watched");
+    assert_eq!((client.say("EXISTS hash"), expired(client)), (Value::Integer(0), 7));
+    // Collections go and are counted though nobody looks for them.
+    for line in ["RPUSH list a", "PEXPIRE list 1"] {
+        client.say(line);
+    }
+    removed(&served);
+    assert_eq!(expired(client), 8);
+}
