@@ -63,9 +63,14 @@ async fn receive(worker: &Rc<Worker>, client: &Rc<Client>, pipeline: &mut Pipeli
         worker.end_over_limit(client);
         return false;
     }
+    let description = &client.description;
+    // While it waits no request runs.
+    description.request_bytes.set(0);
+    description.input_bytes.set(input.len());
+    description.input_room_bytes.set(input.capacity() - input.len());
     if !worker.receive(client, input).await {
         return false;
     }
-    client.description.input_room_bytes.set(input.capacity() - input.len());
+    description.input_room_bytes.set(input.capacity() - input.len());
     true
 }

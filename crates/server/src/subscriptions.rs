@@ -146,6 +146,12 @@ impl Subscriptions {
         of_kind.get(channel).map_or(0, Vec::len)
     }
 
+    /// How many channels, or sharded ones, have subscribers.
+    pub(crate) fn channel_count(&self, topic: Topic) -> usize {
+        let state = self.read();
+        if topic == Topic::Shard { state.shards.len() } else { state.channels.len() }
+    }
+
     /// How many patterns have subscribers.
     pub(crate) fn pattern_count(&self) -> usize {
         self.read().patterns.len()

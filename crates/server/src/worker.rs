@@ -6,6 +6,7 @@ mod waiting;
 mod survey;
 mod clients;
 mod upkeep;
+mod peaks;
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeSet, HashMap};
@@ -147,6 +148,7 @@ pub(crate) struct Worker {
     waits: Cell<u64>,
     /// When connections are looked at next that say nothing; milliseconds since the Unix epoch.
     upkeep_due_ms: Cell<u64>,
+    peaks: peaks::Peaks,
     is_stopping: Cell<bool>,
     /// See [`wait_in_place`](Self::wait_in_place).
     is_in_place: Cell<bool>,
@@ -181,6 +183,7 @@ impl Worker {
             monitors: RefCell::default(),
             waits: Cell::new(0),
             upkeep_due_ms: Cell::new(0),
+            peaks: peaks::Peaks::default(),
             is_stopping: Cell::new(false),
             is_in_place: Cell::new(false),
             interpreters: Interpreters::default(),

@@ -73,6 +73,15 @@ pub(crate) fn is_name(text: &[u8]) -> bool {
 }
 
 impl Client {
+    /// Memory of the connection: its input and output, the request that runs, those since MULTI.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        let it = &self.description;
+        let queued_bytes = self.queue.borrow().as_ref().map_or(0, Queue::memory_bytes);
+        let input_bytes = it.request_bytes.get() + it.input_bytes.get() + it.input_room_bytes.get();
+        let output_bytes = self.output.borrow().capacity() + self.held.borrow().capacity();
+        size_of::<Self>() + input_bytes + queued_bytes + output_bytes
+    }
+
     /// The line that CLIENT LIST has for it. What costs memory elsewhere and is not counted here is 0.
     pub(crate) fn line(&self, now_ms: u64) -> String {
         let it = &self.description;
@@ -84,7 +93,7 @@ impl Client {
             (output.len(), output.capacity())
         };
         let (input, input_room) = (it.input_bytes.get(), it.input_room_bytes.get());
-        let total = input + input_room + it.request_bytes.get() + queued_bytes + room + size_of::<Self>();
+        let total = self.memory_bytes();
         let command = it.last_command.get().map_or("NULL".to_owned(), ToString::to_string);
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         let mut line = format!(

@@ -4,6 +4,7 @@
 //! asks adds up. Nothing is ever set to zero: `CONFIG RESETSTAT` remembers what was counted until then, which is taken off.
 
 mod histogram;
+mod gauge;
 mod rate;
 
 use std::collections::BTreeMap;
@@ -13,6 +14,7 @@ use std::time::Duration;
 
 use firn_protocol::command::{self, CommandId};
 
+pub(crate) use gauge::Gauge;
 pub(crate) use histogram::{Distribution, Histogram};
 pub(crate) use rate::Rates;
 
@@ -56,6 +58,11 @@ impl Count {
         self.0.store(self.get().wrapping_add(more), Ordering::Relaxed);
     }
 
+    /// Replaces it; only its thread may.
+    fn set(&self, value: u64) {
+        self.0.store(value, Ordering::Relaxed);
+    }
+
     #[inline]
     pub(crate) fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
@@ -67,6 +74,7 @@ impl Count {
 #[repr(align(128))]
 pub(crate) struct Counters {
     measures: [Count; MEASURE_COUNT],
+    gauges: gauge::Gauges,
     /// Clients that wait for others' keys: come, and gone again.
     blocked: (Count, Count),
     /// By [`CommandId::index`].
@@ -89,6 +97,7 @@ impl Counters {
     fn new() -> Self {
         Self {
             measures: Default::default(),
+            gauges: Default::default(),
             blocked: Default::default(),
             commands: (0..command::COUNT).map(|_| CommandCounters::default()).collect(),
             errors: Mutex::default(),
@@ -98,6 +107,11 @@ impl Counters {
     #[inline]
     pub(crate) fn add(&self, measure: Measure, more: u64) {
         self.measures[measure as usize].add(more);
+    }
+
+    /// The worker has so much.
+    pub(crate) fn set(&self, gauge: Gauge, value: u64) {
+        self.gauges.set(gauge, value);
     }
 
     /// `count` calls of a command took `ns` nanoseconds together.
@@ -225,6 +239,16 @@ impl Statistics {
     pub(crate) fn blocked_clients(&self) -> u64 {
         let waiting = |counters: &Counters| counters.blocked.0.get().wrapping_sub(counters.blocked.1.get());
         self.workers.iter().map(waiting).sum()
+    }
+
+    /// What all workers have together.
+    pub(crate) fn sum_of(&self, gauge: Gauge) -> u64 {
+        self.workers.iter().map(|counters| counters.gauges.get(gauge)).sum()
+    }
+
+    /// What the worker has that has most.
+    pub(crate) fn max_of(&self, gauge: Gauge) -> u64 {
+        self.workers.iter().map(|counters| counters.gauges.get(gauge)).max().unwrap_or(0)
     }
 
     /// Notes how far counting has come, for [`rates`](Self::rates).

@@ -38,6 +38,7 @@ impl Worker {
     fn send(&self, client: &Rc<Client>) {
         let mut output = client.output.borrow_mut();
         let bytes = output.len();
+        self.peaks.note_output(output.capacity());
         let sent = self.sockets.borrow_mut().send(client.id, &mut output);
         self.counters().add(Measure::OutputBytes, (bytes - output.len()) as u64);
         self.counters().add(Measure::Writes, 1);

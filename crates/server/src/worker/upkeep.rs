@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::{ClientFilter, Message, Worker};
 use crate::client::Client;
 use crate::log::{Field, LogLevel};
-use crate::statistics::Measure;
+use crate::statistics::{Gauge, Measure};
 
 /// Between two looks.
 pub(super) const INTERVAL: Duration = Duration::from_millis(100);
@@ -47,10 +47,22 @@ impl Worker {
             self.shared.statistics.note_rates(self.shared.store.clock.now());
             self.shared.log.note_engine(|| self.shared.store.db.stats());
         }
+        if let Some([input_bytes, output_bytes]) = self.peaks.look(self.monotonic_ms()) {
+            self.tell_clients(input_bytes, output_bytes);
+        }
         let idle_ms_max = self.shared.parameters.idle_s_max().saturating_mul(1000);
         if idle_ms_max > 0 {
             self.close_idle(idle_ms_max);
         }
+    }
+
+    /// Tells what connections take, and the largest input and output that there were.
+    fn tell_clients(&self, input_bytes: usize, output_bytes: usize) {
+        let client_bytes: usize = self.clients.borrow().iter().flatten().map(|it| it.memory_bytes()).sum();
+        let counters = self.counters();
+        counters.set(Gauge::ClientBytes, client_bytes as u64);
+        counters.set(Gauge::InputBytesMax, input_bytes as u64);
+        counters.set(Gauge::OutputBytesMax, output_bytes as u64);
     }
 
     /// Logs that a connection was refused.

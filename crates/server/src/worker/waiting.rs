@@ -31,6 +31,7 @@ impl Worker {
             }
             match self.sockets.borrow_mut().receive(client.id, input) {
                 Received::Bytes(bytes) => {
+                    self.peaks.note_input(input.capacity());
                     self.counters().add(Measure::InputBytes, bytes as u64);
                     self.counters().add(Measure::Reads, 1);
                     Poll::Ready(true)

@@ -16,6 +16,7 @@ use super::source::{Source, Sum, hexadecimal};
 use super::stage::{Actor, Stage, Suspension};
 use super::{api, bits, convert, json, msgpack, random, structs};
 use crate::failure::{Failure, Result};
+use crate::statistics::Gauge;
 use crate::transaction::Demand;
 use crate::worker::Worker;
 
@@ -51,6 +52,8 @@ const RETRY_MS: u64 = 1;
 pub(crate) struct Interpreters {
     free: RefCell<Vec<Interpreter>>,
     count: Cell<usize>,
+    /// Memory of all of them, as it was when scripts began or ended.
+    memory_bytes: Cell<usize>,
 }
 
 impl Interpreters {
@@ -66,11 +69,18 @@ impl Interpreters {
                 let made = Interpreter::new(worker.random(u64::from(u32::MAX)) as u32)
                     .map_err(|error| Failure::of(format!("ERR no interpreter for scripts: {error}")))?;
                 self.count.set(self.count.get() + 1);
+                self.tell_memory(worker, 0, made.told_bytes.get());
                 made
             }
         };
         interpreter.look_for_flush(worker.shared.scripts.flushes());
         Ok(Taken { worker: Rc::clone(worker), interpreter: Some(interpreter), is_sound: false })
+    }
+
+    /// One of them has so much memory, where it had some before.
+    fn tell_memory(&self, worker: &Worker, before_bytes: usize, bytes: usize) {
+        self.memory_bytes.set(self.memory_bytes.get() + bytes - before_bytes);
+        worker.counters().set(Gauge::InterpreterBytes, self.memory_bytes.get() as u64);
     }
 }
 
@@ -95,12 +105,20 @@ impl Taken {
 impl Drop for Taken {
     fn drop(&mut self) {
         let all = &self.worker.interpreters;
+        let told_bytes = self.interpreter.as_ref().map_or(0, |interpreter| interpreter.told_bytes.get());
         let sound = self.interpreter.take().filter(|interpreter| {
             self.is_sound && interpreter.is_small() && all.free.borrow().len() < INTERPRETERS_KEPT
         });
         match sound {
-            Some(interpreter) => all.free.borrow_mut().push(interpreter),
-            None => all.count.set(all.count.get().saturating_sub(1)),
+            Some(interpreter) => {
+                interpreter.told_bytes.set(interpreter.lua.used_memory());
+                all.tell_memory(&self.worker, told_bytes, interpreter.told_bytes.get());
+                all.free.borrow_mut().push(interpreter);
+            }
+            None => {
+                all.tell_memory(&self.worker, told_bytes, 0);
+                all.count.set(all.count.get().saturating_sub(1));
+            }
         }
     }
 }
@@ -115,6 +133,8 @@ pub(super) struct Interpreter {
     resume: Function,
     functions: RefCell<HashMap<Sum, Function>>,
     flushes: Cell<u64>,
+    /// Its memory, as it was last told.
+    told_bytes: Cell<usize>,
 }
 
 /// How a script ended.
@@ -148,6 +168,7 @@ impl Interpreter {
         let (environment, globals, resume) = sandbox.call((is_suspending, is_over, given))?;
         let of_stage = Rc::clone(&stage);
         watch(&lua, INSTRUCTIONS_BETWEEN_PAUSES, move |lua| of_stage.watch(lua))?;
+        let told_bytes = Cell::new(lua.used_memory());
         Ok(Self {
             lua,
             stage,
@@ -156,6 +177,7 @@ impl Interpreter {
             resume,
             functions: RefCell::default(),
             flushes: Cell::new(0),
+            told_bytes,
         })
     }
 

@@ -10,6 +10,7 @@ use super::help;
 use crate::execute::call::Call;
 use crate::failure::{Failure, Result};
 use crate::process;
+use crate::statistics::Gauge;
 
 const HELP: &[(&str, &str)] = &[
     ("DOCTOR", "Say in words whether memory is short."),
@@ -89,32 +90,42 @@ async fn usage(call: &mut Call<'_>) -> Result<()> {
     Ok(())
 }
 
+/// What there is of data in memory, where the engine holds `engine_bytes` for it and the process has `resident_bytes`. The engine
+/// also counts memory that it has and has not written to yet, which is not resident: so it may count more than there is.
+pub(super) fn dataset_bytes(engine_bytes: u64, resident_bytes: u64) -> u64 {
+    engine_bytes.min(resident_bytes)
+}
+
 /// `MEMORY STATS`
 fn stats(call: &mut Call<'_>) -> Result<()> {
     let memory = process::memory();
     let engine = call.worker.shared.store.db.stats();
-    let (resident, held) = (memory.resident_bytes, engine.memory_bytes);
+    let resident = memory.resident_bytes;
+    let peak = memory.resident_bytes_peak.max(resident);
+    let dataset = dataset_bytes(engine.memory_bytes, resident);
+    let statistics = &call.worker.shared.statistics;
+    let (_, script_bytes) = call.worker.shared.scripts.size();
     let numbers = [
-        ("peak.allocated", memory.resident_bytes_peak),
+        ("peak.allocated", peak),
         ("total.allocated", resident),
         ("startup.allocated", 0),
         ("replication.backlog", 0),
         ("clients.slaves", 0),
-        ("clients.normal", 0),
+        ("clients.normal", statistics.sum_of(Gauge::ClientBytes)),
         ("cluster.links", 0),
         ("aof.buffer", 0),
-        ("lua.caches", 0),
+        ("lua.caches", script_bytes as u64),
         ("functions.caches", 0),
-        ("overhead.total", resident.saturating_sub(held)),
-        ("dataset.bytes", held),
+        ("overhead.total", resident - dataset),
+        ("dataset.bytes", dataset),
         ("engine.buffer-bytes", engine.buffer_bytes),
         ("engine.memory-bytes-max", engine.memory_bytes_max),
         ("allocator.resident", resident),
     ];
     let share = |part: u64, whole: u64| 100.0 * part as f64 / whole.max(1) as f64;
     let shares = [
-        ("dataset.percentage", share(held, resident)),
-        ("peak.percentage", share(resident, memory.resident_bytes_peak)),
+        ("dataset.percentage", share(dataset, resident)),
+        ("peak.percentage", share(resident, peak)),
         ("fragmentation", 1.0),
     ];
     call.reply(|reply| {
@@ -164,4 +175,15 @@ fn malloc_stats(call: &mut Call<'_>) -> Result<()> {
     );
     call.reply(|reply| reply.verbatim(b"txt", text.as_bytes()));
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::dataset_bytes;
+
+    #[test]
+    fn data_is_at_most_what_the_process_has() {
+        assert_eq!(dataset_bytes(3, 5), 3);
+        assert_eq!(dataset_bytes(7, 5), 5);
+    }
 }

@@ -4,6 +4,7 @@ mod command;
 mod config;
 mod debug;
 mod info;
+mod held;
 mod slow;
 mod monitor;
 mod memory;

@@ -1,10 +1,12 @@
 //! What INFO tells of the server.
 
 use super::super::REDIS_VERSION;
+use super::super::memory::dataset_bytes;
 use super::Lines;
 use crate::process;
 use crate::saver::Saving;
-use crate::statistics::Measure;
+use crate::statistics::{Gauge, Measure};
+use crate::subscriptions::Topic;
 use crate::worker::Worker;
 
 pub(super) fn server(worker: &Worker, lines: &mut Lines) {
@@ -40,6 +42,8 @@ pub(super) fn clients(worker: &Worker, lines: &mut Lines) {
     lines.line("connected_clients", shared.client_count.load(std::sync::atomic::Ordering::Relaxed));
     lines.line("cluster_connections", 0);
     lines.line("maxclients", shared.parameters.clients_max());
+    lines.line("client_recent_max_input_buffer", shared.statistics.max_of(Gauge::InputBytesMax));
+    lines.line("client_recent_max_output_buffer", shared.statistics.max_of(Gauge::OutputBytesMax));
     lines.line("blocked_clients", shared.statistics.blocked_clients());
     lines.line("tracking_clients", 0);
     lines.line("clients_in_timeout_table", shared.statistics.blocked_clients());
@@ -47,27 +51,32 @@ pub(super) fn clients(worker: &Worker, lines: &mut Lines) {
 
 pub(super) fn memory(worker: &Worker, lines: &mut Lines) {
     let memory = process::memory();
-    let stats = worker.shared.store.db.stats();
+    let statistics = &worker.shared.statistics;
     let set = worker.shared.parameters.value("maxmemory");
     let limit: u64 = String::from_utf8_lossy(&set).parse().unwrap_or(0);
-    let used = stats.memory_bytes;
     let peak = memory.resident_bytes_peak.max(memory.resident_bytes);
-    // What the engine holds for data; the rest of the process is overhead.
+    // The rest of the process is overhead.
+    let dataset = dataset_bytes(worker.shared.store.db.stats().memory_bytes, memory.resident_bytes);
     lines.bytes("used_memory", memory.resident_bytes);
     lines.bytes("used_memory_rss", memory.resident_bytes);
     lines.bytes("used_memory_peak", peak);
     let share = |part: u64, whole: u64| 100.0 * part as f64 / whole.max(1) as f64;
     lines.line("used_memory_peak_perc", format!("{:.2}%", share(memory.resident_bytes, peak)));
-    lines.line("used_memory_overhead", memory.resident_bytes.saturating_sub(used));
+    lines.line("used_memory_overhead", memory.resident_bytes - dataset);
     lines.line("used_memory_startup", 0);
-    lines.line("used_memory_dataset", used);
-    lines.line("used_memory_dataset_perc", format!("{:.2}%", share(used, memory.resident_bytes)));
+    lines.line("used_memory_dataset", dataset);
+    lines.line("used_memory_dataset_perc", format!("{:.2}%", share(dataset, memory.resident_bytes)));
     lines.bytes("total_system_memory", memory.machine_bytes);
-    lines.bytes("used_memory_lua", 0);
+    let lua_bytes = statistics.sum_of(Gauge::InterpreterBytes);
+    lines.line("used_memory_vm_eval", lua_bytes);
+    lines.bytes("used_memory_lua", lua_bytes);
     let (script_count, script_bytes) = worker.shared.scripts.size();
     lines.line("used_memory_scripts_eval", script_bytes);
     lines.bytes("used_memory_scripts", script_bytes as u64);
     lines.line("number_of_cached_scripts", script_count);
+    // There are no functions.
+    lines.line("number_of_functions", 0);
+    lines.line("number_of_libraries", 0);
     lines.bytes("maxmemory", limit);
     lines.line(
         "maxmemory_policy",
@@ -77,6 +86,7 @@ pub(super) fn memory(worker: &Worker, lines: &mut Lines) {
     lines.line("mem_fragmentation_bytes", 0);
     lines.line("mem_not_counted_for_evict", 0);
     lines.line("mem_clients_slaves", 0);
+    lines.line("mem_clients_normal", statistics.sum_of(Gauge::ClientBytes));
     lines.line("mem_aof_buffer", 0);
     lines.line("mem_allocator", "mimalloc");
     lines.line("active_defrag_running", 0);
@@ -135,6 +145,10 @@ pub(super) fn stats(worker: &Worker, lines: &mut Lines) {
     lines.line("instantaneous_ops_per_sec", calls_s);
     lines.line("instantaneous_input_kbps", format!("{:.2}", input_s as f64 / 1024.0));
     lines.line("instantaneous_output_kbps", format!("{:.2}", output_s as f64 / 1024.0));
+    let subscriptions = &worker.shared.subscriptions;
+    lines.line("pubsub_channels", subscriptions.channel_count(Topic::Channel));
+    lines.line("pubsub_patterns", subscriptions.pattern_count());
+    lines.line("pubsubshard_channels", subscriptions.channel_count(Topic::Shard));
     let zeros = [
         "total_net_repl_input_bytes",
         "total_net_repl_output_bytes",
