@@ -116,6 +116,12 @@ const KILLS: [&str; 2] = ["many_kills_lose_nothing", "many_rounds_are_linearizab
 /// Four times as much data as the server's control group may have in memory.
 const BEYOND_MEMORY: [&str; 1] = ["many_times_its_memory_is_served_steadily"];
 
+/// The tests of the server that runs ask for.
+#[cfg(test)]
+pub(crate) fn server_tests() -> Vec<&'static str> {
+    KILLS.into_iter().chain(BEYOND_MEMORY).collect()
+}
+
 /// A server starts and ends in less time than the simulator's child, which leaves much more behind.
 const SERVER_KILLS_PER_KILL: u64 = 10;
 

@@ -32,6 +32,7 @@ pub(crate) fn tools(full: bool) -> Vec<Tool> {
             tool("go", "runs the suite of go-redis", Install::Apt(&["golang-go"])),
             tool("mvn", "runs the suite of Jedis", Install::Apt(&["maven", "default-jdk-headless"])),
             tool("redis-benchmark", "is what people measure servers with", Install::Apt(&["redis-tools"])),
+            tool("chromium", "shows the server's page", Install::Apt(&["chromium"])),
             tool("c++", "compiles the fuzzing runtime", Install::Apt(&["g++"])),
             tool("cargo-fuzz", "drives the fuzz targets", Install::Cargo(&["cargo-fuzz"])),
             tool("cargo-deny", "checks licences and sources", Install::Cargo(&["cargo-deny", "--debug"])),

@@ -180,6 +180,7 @@ pub(super) fn server() -> Vec<Step> {
         step("go-redis", &["suite_of_go_redis"]).needing("go"),
         step("jedis", &["suite_of_jedis"]).needing("mvn"),
         step("benchmark", &["redis_benchmark_runs"]).needing("redis-benchmark"),
+        step("page", &["page::"]).needing("chromium").needing("redis-benchmark"),
         step("kills", &["many_kills_lose_nothing", "many_rounds_are_linearizable"]),
         step("crowds", &["crowds::"]),
         step("space", &["space::"]),
@@ -266,65 +267,4 @@ pub(super) fn supply_chain() -> Vec<Step> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn results_in_the_output_are_summed() {
-        let script = "echo 'test result: ok. 2 passed; 0 failed; 0 ignored'; echo 'test result: ok. 3 passed; 0 failed;'";
-        let tally = call(Command::new("sh").args(["-c", script])).expect("sh runs");
-        assert_eq!(tally, Tally { passed: 5, failed: 0 });
-    }
-
-    #[test]
-    fn a_command_that_fails_counts_even_without_a_failed_test() {
-        let fails = |script: &str| call(Command::new("sh").args(["-c", script])).expect("sh runs");
-        assert_eq!(fails("exit 1"), Tally { passed: 0, failed: 1 });
-        assert_eq!(
-            fails("echo 'test result: ok. 2 passed; 0 failed;'; exit 1"),
-            Tally { passed: 2, failed: 1 }
-        );
-        assert_eq!(fails("exit 0"), Tally { passed: 1, failed: 0 });
-    }
-
-    #[test]
-    fn a_step_that_cannot_run_says_why() {
-        let step = Step::cargo("x", &["fuzz"]).needing("c++");
-        assert_eq!(step.left_out(&["git"]), None);
-        assert_eq!(step.left_out(&["c++"]).as_deref(), Some("c++ is missing"));
-        assert_eq!(step.left_out(&["cc"]).as_deref(), Some("cc is missing"), "every step of cargo needs it");
-        let step = step.unless(|| Some("it rains".to_owned()));
-        assert_eq!(step.left_out(&[]).as_deref(), Some("it rains"));
-    }
-
-    /// A step whose names filter every test out would say that all is well.
-    #[test]
-    fn tests_of_the_server_have_the_names_that_are_asked_for() {
-        let folder = crate::repository::root().join("crates/cli/tests/it");
-        let source = |name: &str| std::fs::read_to_string(folder.join(name)).unwrap_or_default();
-        let names = ["clients", "kill_serve", "linearizability", "crowds", "space"];
-        let tests: Vec<String> = names
-            .iter()
-            .flat_map(|name| {
-                let source = source(&format!("{name}.rs"));
-                let tests: Vec<_> =
-                    source.split("#[test]").filter(|test| test.contains("#[ignore")).collect();
-                tests.into_iter().map(|test| format!("{name}::{test}")).collect::<Vec<_>>()
-            })
-            .collect();
-        for step in server() {
-            let Action::Call { arguments, .. } = &step.action else { panic!("{}", step.name) };
-            let filters: Vec<&String> = arguments.iter().skip_while(|word| *word != "1").skip(1).collect();
-            assert!(!filters.is_empty(), "{}", step.name);
-            for filter in filters {
-                assert!(tests.iter().any(|test| test.contains(filter.as_str())), "{filter}");
-            }
-        }
-    }
-
-    #[test]
-    fn a_step_is_shown_as_it_would_be_typed() {
-        let step = Step::cargo("x", &["test", "--test", "loom_*"]).with("A", "b c");
-        assert_eq!(step.shown(), "A='b c' cargo test --test 'loom_*'");
-    }
-}
+mod tests;

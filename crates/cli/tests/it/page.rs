@@ -31,7 +31,7 @@ impl Drop for Load {
 }
 
 #[test]
-#[ignore = "needs a browser and redis-benchmark: full runs do it"]
+#[ignore = "needs a browser and redis-benchmark; the full tier runs it"]
 fn it_shows_what_the_server_does() {
     let dir = tempfile::tempdir().unwrap();
     let serving = Serving::start_with(&["--http-port", "0"], dir.path());

@@ -1,0 +1,100 @@
+//! Steps are told apart by what they need, and name tests that there are.
+
+use super::*;
+use crate::soak;
+
+#[test]
+fn results_in_the_output_are_summed() {
+    let script =
+        "echo 'test result: ok. 2 passed; 0 failed; 0 ignored'; echo 'test result: ok. 3 passed; 0 failed;'";
+    let tally = call(Command::new("sh").args(["-c", script])).expect("sh runs");
+    assert_eq!(tally, Tally { passed: 5, failed: 0 });
+}
+
+#[test]
+fn a_command_that_fails_counts_even_without_a_failed_test() {
+    let fails = |script: &str| call(Command::new("sh").args(["-c", script])).expect("sh runs");
+    assert_eq!(fails("exit 1"), Tally { passed: 0, failed: 1 });
+    assert_eq!(fails("echo 'test result: ok. 2 passed; 0 failed;'; exit 1"), Tally { passed: 2, failed: 1 });
+    assert_eq!(fails("exit 0"), Tally { passed: 1, failed: 0 });
+}
+
+#[test]
+fn a_step_that_cannot_run_says_why() {
+    let step = Step::cargo("x", &["fuzz"]).needing("c++");
+    assert_eq!(step.left_out(&["git"]), None);
+    assert_eq!(step.left_out(&["c++"]).as_deref(), Some("c++ is missing"));
+    assert_eq!(step.left_out(&["cc"]).as_deref(), Some("cc is missing"), "every step of cargo needs it");
+    let step = step.unless(|| Some("it rains".to_owned()));
+    assert_eq!(step.left_out(&[]).as_deref(), Some("it rains"));
+}
+
+/// The tests of the program that a plain run leaves out, by their paths.
+fn ignored() -> Vec<String> {
+    let folder = crate::repository::root().join("crates/cli/tests/it");
+    let (mut folders, mut names) = (vec![folder.clone()], Vec::new());
+    while let Some(path) = folders.pop() {
+        let entries = std::fs::read_dir(path).expect("a folder").map(|entry| entry.expect("one").path());
+        for path in entries {
+            if path.is_dir() {
+                folders.push(path);
+                continue;
+            }
+            let source = std::fs::read_to_string(&path).expect("a file of tests");
+            let module = path.strip_prefix(&folder).expect("it is in there").with_extension("");
+            let module = module.to_string_lossy().replace('/', "::");
+            names.extend(ignored_in(&source).map(|name| format!("{module}::{name}")));
+        }
+    }
+    names
+}
+
+/// Names of the ignored tests of one file.
+fn ignored_in(source: &str) -> impl Iterator<Item = &str> {
+    source.split("#[test]").skip(1).filter_map(|test| {
+        let (attributes, rest) = test.split_once("fn ")?;
+        attributes.contains("#[ignore").then(|| rest.split_once('('))?.map(|(name, _)| name)
+    })
+}
+
+/// What the arguments of a step ask for.
+fn filters(step: &Step) -> Vec<&str> {
+    let Action::Call { arguments, .. } = &step.action else { panic!("{}", step.name) };
+    arguments.iter().skip_while(|word| *word != "1").skip(1).map(String::as_str).collect()
+}
+
+/// A step whose names filter every test out would say that all is well.
+#[test]
+fn tests_of_the_server_have_the_names_that_are_asked_for() {
+    let (steps, tests) = (server(), ignored());
+    for step in &steps {
+        assert!(!filters(step).is_empty(), "{}", step.name);
+        for filter in filters(step) {
+            assert!(tests.iter().any(|test| test.contains(filter)), "{filter}");
+        }
+    }
+}
+
+/// A test that is ignored and that nobody asks for never runs.
+#[test]
+fn whatever_test_of_the_server_is_ignored_is_asked_for() {
+    let steps = server();
+    let asked: Vec<&str> = steps.iter().flat_map(filters).chain(soak::server_tests()).collect();
+    let tests = ignored();
+    assert!(tests.len() > 10, "{tests:?}");
+    for test in tests {
+        assert!(asked.iter().any(|filter| test.contains(filter)), "{test} runs nowhere");
+    }
+}
+
+#[test]
+fn ignored_tests_are_found_by_their_attributes() {
+    let source = "#[test]\nfn a() { b(\"#[ignore]\") }\n#[test]\n#[ignore = \"long\"]\nfn c() {}\nfn d() {}";
+    assert_eq!(ignored_in(source).collect::<Vec<_>>(), ["c"]);
+}
+
+#[test]
+fn a_step_is_shown_as_it_would_be_typed() {
+    let step = Step::cargo("x", &["test", "--test", "loom_*"]).with("A", "b c");
+    assert_eq!(step.shown(), "A='b c' cargo test --test 'loom_*'");
+}
