@@ -31,17 +31,8 @@ impl Served {
 
     fn on(dir: TempDir, settings: ServeSettings) -> Self {
         let db = Arc::new(firn::Db::open(dir.path()).expect("a database"));
-        let start =
-            |network| Server::start(Arc::clone(&db), ServeSettings { port: 0, network, ..settings.clone() });
-        let server = start(NETWORK).or_else(|error| match error.kind() {
-            ErrorKind::Unsupported => {
-                // Past the capture of what tests print: nobody should believe that this was tested.
-                let _ = writeln!(std::io::stderr(), "skipped: {error}; epoll is tested instead");
-                start(Network::Epoll)
-            }
-            _ => Err(error),
-        });
-        Self { server: server.expect("a server"), db, dir }
+        let server = serve(&db, settings);
+        Self { server, db, dir }
     }
 
     /// How many records a keyspace of the engine has.
@@ -70,6 +61,21 @@ impl Served {
     pub(crate) fn connect(&self) -> Client {
         Client::connect(self.server.address())
     }
+}
+
+/// A server of `db` on a free port, by the network that is tested.
+pub(crate) fn serve(db: &Arc<firn::Db>, settings: ServeSettings) -> Server {
+    let start =
+        |network| Server::start(Arc::clone(db), ServeSettings { port: 0, network, ..settings.clone() });
+    let server = start(NETWORK).or_else(|error| match error.kind() {
+        ErrorKind::Unsupported => {
+            // Past the capture of what tests print: nobody should believe that this was tested.
+            let _ = writeln!(std::io::stderr(), "skipped: {error}; epoll is tested instead");
+            start(Network::Epoll)
+        }
+        _ => Err(error),
+    });
+    server.expect("a server")
 }
 
 /// One connection.

@@ -12,8 +12,7 @@ use firn::storage::place::{Crash, Effect, Fault, Faulty, Memory, Operation, When
 use firn_protocol::resp::Value;
 use firn_server::{ServeSettings, Server};
 
-use super::NETWORK;
-use super::client::{Client, bulk, ok, request};
+use super::client::{Client, bulk, ok, request, serve};
 
 /// A server whose files lie in memory, on a disk that fails on command.
 struct Faulted {
@@ -30,7 +29,7 @@ impl Faulted {
     fn with(threads: usize, durability: Durability) -> Self {
         let memory = Memory::new();
         let faulty = Faulty::new(Arc::new(memory.clone()));
-        let server = serve(Arc::new(faulty.clone()), threads, durability);
+        let server = serve_from(Arc::new(faulty.clone()), threads, durability);
         Self { memory, faulty, server }
     }
 
@@ -46,15 +45,14 @@ impl Faulted {
 
     /// What another server finds if this process is killed now.
     fn killed(&self) -> Server {
-        serve(Arc::new(self.memory.crash(Crash::Kill)), 1, Durability::Process)
+        serve_from(Arc::new(self.memory.crash(Crash::Kill)), 1, Durability::Process)
     }
 }
 
-fn serve(storage: Arc<dyn firn::storage::Storage>, threads: usize, durability: Durability) -> Server {
+fn serve_from(storage: Arc<dyn firn::storage::Storage>, threads: usize, durability: Durability) -> Server {
     let settings = firn::Settings { durability, ..firn::Settings::for_memory(64 << 20) };
     let db = firn::Db::builder("faults").settings(settings).storage(storage).open().expect("a database");
-    let settings = ServeSettings { port: 0, threads, network: NETWORK, ..ServeSettings::default() };
-    Server::start(Arc::new(db), settings).expect("a server")
+    serve(&Arc::new(db), ServeSettings { threads, ..ServeSettings::default() })
 }
 
 /// What `client` gets for `line`; `None` if the connection is over.

@@ -15,11 +15,19 @@ mod strings;
 mod pipelines;
 #[path = "pressure.rs"]
 mod pressure;
+#[path = "transactions.rs"]
+mod transactions;
 #[path = "pub_sub.rs"]
 mod pub_sub;
 #[path = "waiting.rs"]
 mod waiting;
+#[path = "access.rs"]
+mod access;
 #[path = "clients.rs"]
 mod clients;
 #[path = "limits.rs"]
 mod limits;
+#[path = "scripts.rs"]
+mod scripts;
+#[path = "faults.rs"]
+mod faults;
