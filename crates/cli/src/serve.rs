@@ -110,7 +110,6 @@ fn serve_settings(options: &Options, password: Option<Password>) -> (PathBuf, Se
         log_format: options.log_format.unwrap_or(defaults.log_format),
         log_level: options.log_level.unwrap_or(defaults.log_level),
         dir: std::path::absolute(&dir).unwrap_or_else(|_| dir.clone()),
-        ..defaults
     };
     (dir, serve)
 }

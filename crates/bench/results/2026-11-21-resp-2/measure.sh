@@ -49,6 +49,5 @@ DEPTHS=("1-get:get:--pipeline 1" "16-get:get:--pipeline 16" "64-get:get:--pipeli
 compare bytes100 "${KEYS_100:-5000000}" 100 set "${DEPTHS[@]}"
 compare bytes1024 "${KEYS_1024:-600000}" 1024 set "${DEPTHS[@]}"
 compare half "${KEYS_100:-5000000}" 100 set "1-get:get:--rate 40k" "1-set:set:--rate 40k"
-SECONDS_EACH=$(((SECONDS_EACH + 2) / 3))
 compare types "$((${KEYS_100:-5000000} / 5))" 100 incr,hset,lpush,zadd,set \
     "16:incr,hset,lpush,zadd,mset:--pipeline 16"

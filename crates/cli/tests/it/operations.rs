@@ -194,12 +194,15 @@ fn a_page_in_a_browser_cannot_ask_for_a_backup() {
 
 /// Processors that the server's workers may run on, each as the system writes them.
 fn processors_of_workers(serving: &Serving) -> Vec<String> {
-    let tasks = std::fs::read_dir(format!("/proc/{}/task", serving.process.id())).unwrap();
-    let status = tasks.map(|task| std::fs::read_to_string(task.unwrap().path().join("status")).unwrap());
+    let tasks = std::fs::read_dir(format!("/proc/{}/task", serving.process.id())).expect("its threads");
+    let status = tasks.map(|task| {
+        let path = task.expect("a thread").path().join("status");
+        std::fs::read_to_string(path).expect("what the system knows of a thread")
+    });
     let workers = status.filter(|status| status.starts_with("Name:\tfirn-worker-"));
     let allowed = |status: String| {
         let line = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:\t"));
-        line.unwrap().to_owned()
+        line.expect("the processors of a thread").to_owned()
     };
     workers.map(allowed).collect()
 }
