@@ -34,5 +34,5 @@ fn what_clients_see_is_linearizable_although_the_server_is_killed() {
 #[test]
 #[ignore = "minutes: the soak runs it"]
 fn many_rounds_are_linearizable() {
-    killed::check_rounds(20, 1500, 10);
+    killed::check_rounds(10, 1000, 10);
 }

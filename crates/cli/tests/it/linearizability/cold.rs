@@ -15,6 +15,7 @@ use super::slow::Slow;
 
 pub(super) fn check_reads(operations: usize) {
     let seed = super::seed();
+    eprintln!("seed {seed}");
     // Of a table that does not fit, what was read is kept by record: a drain makes it cold again.
     let settings = Settings { page_cache_bytes: 1, read_threads: CLIENTS, ..Settings::for_memory(64 << 20) };
     let storage = Arc::new(Slow::new(Memory::new()));

@@ -29,6 +29,7 @@ const LAST_FILLS: usize = 8 * (1 << 20) / (FILLERS_AT_ONCE * FILLER_BYTES);
 /// Reads that waited for a file, at least: on average in each life of the server, and of those that look at every object
 /// after the last kill. With fewer the objects would not be cold, and the test would test nothing.
 const MISSES_MIN: u64 = 20;
+const NEED: &str = "the folder of what is built must be on a device, not in memory";
 
 /// Has the system forget what it keeps of the files in `dir`, as it does when others need the memory.
 fn evict(dir: &Path) {
@@ -157,6 +158,7 @@ fn run_round(place: &Place, seed: u64, number: u64, operations: usize, kills: us
 
 pub(super) fn check_rounds(rounds: u64, operations: usize, kills: usize) {
     let seed = super::seed();
+    eprintln!("seed {seed}");
     // Not where others keep what is temporary: that may be memory, which nothing leaves.
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
     let place = Place::new(folder.path());
@@ -170,9 +172,9 @@ pub(super) fn check_rounds(rounds: u64, operations: usize, kills: usize) {
             "round {number}: {judged} operations, {lost} unanswered yet, {} reads waited for files, {} after the last kill",
             seen.misses, seen.cold,
         );
-        assert!(seen.cold >= MISSES_MIN, "seed {seed}: {} cold reads after the last kill", seen.cold);
+        assert!(seen.cold >= MISSES_MIN, "seed {seed}: {} cold reads after the last kill; {NEED}", seen.cold);
     }
     assert!(lost > 0, "seed {seed}: no operation was under way at any kill");
     let lives = rounds * (kills as u64 + 1);
-    assert!(misses >= lives * MISSES_MIN, "seed {seed}: {misses} cold reads in {lives} lives");
+    assert!(misses >= lives * MISSES_MIN, "seed {seed}: {misses} cold reads in {lives} lives; {NEED}");
 }
