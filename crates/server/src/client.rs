@@ -137,6 +137,16 @@ pub(crate) struct Watch {
     pub(crate) flag: Arc<WatchFlag>,
     /// The engine's keys, and when what stood there expires, in milliseconds since the Unix epoch; 0 = never.
     keys: HashMap<Vec<u8>, u64>,
+    /// Memory that they take, here and with the observers.
+    memory_bytes: usize,
+}
+
+/// Memory of a name that a client has left with the server, without its bytes: an entry of its own table and one of everybody's.
+const NAME_BYTES: usize = 256;
+
+/// Memory of `name`, which a client has left with the server: it stands in the client's own table and in everybody's.
+pub(crate) fn name_memory_bytes(name: &[u8]) -> usize {
+    NAME_BYTES + 2 * name.len()
 }
 
 impl Watch {
@@ -144,7 +154,13 @@ impl Watch {
     pub(crate) fn add(&mut self, key: &[u8], expires_at_ms: u64) {
         if !self.keys.contains_key(key) {
             self.keys.insert(key.to_vec(), expires_at_ms);
+            self.memory_bytes += name_memory_bytes(key);
         }
+    }
+
+    /// Memory that what is watched takes.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.memory_bytes
     }
 
     /// The engine's keys.

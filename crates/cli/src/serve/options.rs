@@ -62,8 +62,8 @@ options! {
     /// Connections at a time; more are told so and closed. Default 10000.
     #[arg(long, value_name = "N")]
     clients_max: usize;
-    /// Bytes of one request, and of what waits behind MULTI; a connection that sends more is told so and closed. Default
-    /// 1 GiB.
+    /// Bytes of one request, of what waits behind MULTI, and of the names a client watches and is subscribed to; a
+    /// connection with more is told so and closed. Default 1 GiB.
     #[arg(long, value_name = "B", value_parser = parse_bytes)]
     request_bytes_max: u64;
     /// Bytes of one argument; a connection that sends more is told so and closed. Default 512 MiB.

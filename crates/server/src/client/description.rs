@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use firn_protocol::command::Command;
 use firn_protocol::resp::Protocol;
 
-use super::{Client, Queue};
+use super::{Client, Queue, Watch};
 use crate::subscriptions::Topic;
 
 /// What is known of a connection apart from what it does.
@@ -73,13 +73,19 @@ pub(crate) fn is_name(text: &[u8]) -> bool {
 }
 
 impl Client {
-    /// Memory of the connection: its input and output, the request that runs, those since MULTI.
+    /// Memory of what the client has left with the server: names that it watches or is subscribed to.
+    pub(crate) fn left_bytes(&self) -> usize {
+        let watch_bytes = self.watch.borrow().as_ref().map_or(0, Watch::memory_bytes);
+        watch_bytes + self.subscriptions.borrow().memory_bytes()
+    }
+
+    /// Memory of the connection: its input and output, the request that runs, those since MULTI, and what it has left.
     pub(crate) fn memory_bytes(&self) -> usize {
         let it = &self.description;
         let queued_bytes = self.queue.borrow().as_ref().map_or(0, Queue::memory_bytes);
         let input_bytes = it.request_bytes.get() + it.input_bytes.get() + it.input_room_bytes.get();
         let output_bytes = self.output.borrow().capacity() + self.held.borrow().capacity();
-        size_of::<Self>() + input_bytes + queued_bytes + output_bytes
+        size_of::<Self>() + input_bytes + queued_bytes + output_bytes + self.left_bytes()
     }
 
     /// The line that CLIENT LIST has for it. What costs memory elsewhere and is not counted here is 0.

@@ -7,7 +7,7 @@ use firn_protocol::command::{Command, CommandId, id_of};
 use firn_protocol::resp::Protocol;
 
 use super::call::Call;
-use crate::client::Client;
+use crate::client::{Client, name_memory_bytes};
 use crate::failure::{Failure, Result};
 use crate::subscriptions::Topic;
 use crate::worker::Worker;
@@ -30,6 +30,8 @@ pub(crate) struct ClientSubscriptions {
     channels: BTreeSet<Vec<u8>>,
     patterns: BTreeSet<Vec<u8>>,
     shards: BTreeSet<Vec<u8>>,
+    /// Memory that the names take, here and with everybody's subscriptions.
+    memory_bytes: usize,
 }
 
 impl ClientSubscriptions {
@@ -47,6 +49,25 @@ impl ClientSubscriptions {
             Topic::Pattern => &mut self.patterns,
             Topic::Shard => &mut self.shards,
         }
+    }
+
+    /// Adds a name; whether it is new.
+    fn add(&mut self, topic: Topic, name: &[u8]) -> bool {
+        let is_new = self.names_mut(topic).insert(name.to_vec());
+        self.memory_bytes += if is_new { name_memory_bytes(name) } else { 0 };
+        is_new
+    }
+
+    /// Takes a name out; whether it was there.
+    fn remove(&mut self, topic: Topic, name: &[u8]) -> bool {
+        let was_there = self.names_mut(topic).remove(name);
+        self.memory_bytes -= if was_there { name_memory_bytes(name) } else { 0 };
+        was_there
+    }
+
+    /// Memory that the names take.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.memory_bytes
     }
 
     /// Subscriptions that count together: those of sharded channels apart from the others.
@@ -129,7 +150,7 @@ fn subscribe(call: &mut Call<'_>, topic: Topic, word: &[u8]) {
     let client = Rc::clone(call.client);
     for name in call.arguments.from(1).iter() {
         let mut subscriptions = client.subscriptions.borrow_mut();
-        if subscriptions.names_mut(topic).insert(name.to_vec()) {
+        if subscriptions.add(topic, name) {
             call.worker.shared.subscriptions.add(topic, name, call.worker.address_of(&client));
         }
         let count = subscriptions.count(topic);
@@ -150,7 +171,7 @@ fn unsubscribe(call: &mut Call<'_>, topic: Topic, word: &[u8]) {
     }
     for name in names {
         let mut subscriptions = client.subscriptions.borrow_mut();
-        if subscriptions.names_mut(topic).remove(&name) {
+        if subscriptions.remove(topic, &name) {
             call.worker.shared.subscriptions.remove(topic, &name, call.worker.address_of(&client));
         }
         let count = subscriptions.count(topic);

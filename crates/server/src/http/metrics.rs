@@ -66,6 +66,11 @@ fn traffic(sums: &Sums, text: &mut Exposition) {
     let measures = [
         ("firn_connections_total", Measure::Connections, "Connections that came."),
         ("firn_rejected_connections_total", Measure::RejectedConnections, "Connections beyond the limit."),
+        (
+            "firn_over_limit_connections_total",
+            Measure::OverLimitConnections,
+            "Connections closed because their requests took too much memory.",
+        ),
         ("firn_receive_bytes_total", Measure::InputBytes, "Bytes received from clients."),
         ("firn_send_bytes_total", Measure::OutputBytes, "Bytes sent to clients."),
         ("firn_hits_total", Measure::Hits, "Keys that commands which only read have found."),
@@ -74,6 +79,11 @@ fn traffic(sums: &Sums, text: &mut Exposition) {
             "firn_expired_total",
             Measure::Expired,
             "Keys that had expired: all collections, and strings that were looked for afterwards.",
+        ),
+        (
+            "firn_evicted_scripts_total",
+            Measure::EvictedScripts,
+            "Scripts of EVAL that made room for later ones.",
         ),
     ];
     for (name, measure, help) in measures {

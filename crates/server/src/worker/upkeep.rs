@@ -87,8 +87,8 @@ impl Worker {
         }
     }
 
-    /// Ends the connection of a client whose requests take more memory than one request may have: it is told so as the reply
-    /// to the last one, it is logged, and counted.
+    /// Ends the connection of a client whose requests, or the names that they have left here, take more memory than one
+    /// request may have: it is told so after its last reply, it is logged, and counted.
     pub(crate) fn end_over_limit(&self, client: &Client) {
         client.reply(|reply| reply.error("ERR requests beyond client-query-buffer-limit"));
         client.is_closing.set(true);

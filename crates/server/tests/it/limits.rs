@@ -100,6 +100,35 @@ fn what_multi_queues_has_the_limit_of_a_request() {
 }
 
 #[test]
+fn names_that_a_client_leaves_have_the_limit_of_a_request() {
+    let served = Served::with(ServeSettings { request_bytes_max: 1 << 20, ..ServeSettings::default() });
+    let other = &mut served.connect();
+    // Names that are long, or many.
+    let cases =
+        [("WATCH", 10_000), ("WATCH", 10), ("SUBSCRIBE", 10), ("PSUBSCRIBE", 10_000), ("SSUBSCRIBE", 10)];
+    for (closed, (word, name_bytes)) in cases.into_iter().enumerate() {
+        let client = &mut served.connect();
+        client.say("HELLO 3");
+        let count_max = (1 << 20) / name_bytes;
+        let mut leave = |number: usize| client.call(&[word, &format!("{number:0name_bytes$}")]);
+        let left = (0..count_max).take_while(|number| !matches!(leave(*number), Value::Error(_))).count();
+        assert!(left > 40 && left < count_max, "{word}: {left} of {count_max} names are left");
+        assert_eq!(client.reply(), None, "it is closed");
+        assert_eq!(over_limit_count(other), (closed + 1).to_string());
+    }
+    // What was taken back does not count.
+    let client = &mut served.connect();
+    for (leave, take_back) in [("WATCH", "UNWATCH"), ("SUBSCRIBE", "UNSUBSCRIBE")] {
+        for number in 0..300 {
+            client.call(&[leave, &format!("{number:010000}")]);
+            client.say(take_back);
+        }
+    }
+    assert_eq!(client.say("PING"), Value::Simple("PONG".into()));
+    assert_eq!(other.say("PUBSUB NUMPAT"), Value::Integer(0), "nothing of theirs is left");
+}
+
+#[test]
 fn a_request_over_the_limit_ends_its_connection() {
     let served = Served::with(ServeSettings { request_bytes_max: 1 << 20, ..ServeSettings::default() });
     let (client, other) = (&mut served.connect(), &mut served.connect());
