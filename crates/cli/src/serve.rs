@@ -51,7 +51,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
         let builder = firn::Db::builder(dir).settings(settings);
         builder.open().map_err(|error| Failure::database(dir, &error))
     })?);
-    raise_descriptor_limit(serve.clients_max as u64 + DESCRIPTORS_OF_A_DATABASE);
+    raise_descriptor_limit((serve.clients_max as u64).saturating_add(DESCRIPTORS_OF_A_DATABASE));
     let (bind, port) = (serve.bind, serve.port);
     let with_http = serve.http.map_or(String::new(), |at| format!(", and HTTP on {at}"));
     let server = Server::start(Arc::clone(&db), serve)

@@ -54,6 +54,8 @@ pub(crate) struct Client {
     pub(crate) is_blocked: Cell<bool>,
     /// A command of its waits for another client.
     pub(crate) is_waiting: Cell<bool>,
+    /// Memory of the keys at which it stands in line.
+    pub(crate) waiting_bytes: Cell<usize>,
     /// A key that it waits for has changed.
     pub(crate) is_told_to_look: Cell<bool>,
     /// Somebody has ended its waiting.
@@ -195,6 +197,7 @@ impl Client {
             is_dirty: Cell::new(false),
             is_blocked: Cell::new(false),
             is_waiting: Cell::new(false),
+            waiting_bytes: Cell::new(0),
             is_told_to_look: Cell::new(false),
             is_unblocked: Cell::new(None),
             is_closing: Cell::new(false),

@@ -135,7 +135,8 @@ impl Duty {
         }
         transaction.commit().await?;
         // Who found it first has counted it, unless there was no room for a note.
-        if is_expired && !self.worker.shared.store.expired.forget(entry.key.bytes()) {
+        let expired = &self.worker.shared.store.expired;
+        if is_expired && !expired.removed(entry.key.bytes(), expiry.expires_at_ms) {
             self.worker.counters().add(Measure::Expired, 1);
         }
         Ok(())
@@ -163,11 +164,15 @@ impl Duty {
         let key = Key::new(user.database(), user.bytes())?;
         let mut transaction = Transaction::locked(&self.worker, shared.store.databases.load_full());
         let entry = transaction.entry(key).await?;
-        if !entry.exists() && entry.stored()?.is_some() {
-            transaction.remove_expired(&entry)?;
-            transaction.commit().await?;
+        let expires_at_ms = entry.stored()?.map(|value| value.expires_at_ms());
+        match expires_at_ms {
+            Some(expires_at_ms) if !entry.exists() => {
+                transaction.remove_expired(&entry)?;
+                transaction.commit().await?;
+                shared.store.expired.removed(found, expires_at_ms);
+            }
+            _ => shared.store.expired.forget(found),
         }
-        shared.store.expired.forget(found);
         Ok(())
     }
 

@@ -20,8 +20,8 @@
 //! # Invariants
 //! 1. Replies go out in the order of their requests.
 //! 2. Nothing is answered before the engine has acknowledged it.
-//! 3. What a connection makes the server hold is bounded: one request, those since MULTI up to the limit of one, the replies that
-//!    were not read yet up to a limit.
+//! 3. What a connection's requests make the server hold is bounded: one request; those since MULTI, the names that they leave
+//!    here, and the replies of EXEC, each up to the limit of one; the replies that were not read yet up to a limit.
 //!
 //! # Safety model
 //! Unsafe code is in `net/ring` alone, where the kernel reads and writes memory of ours between system calls. Its notes rely on

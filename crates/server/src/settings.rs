@@ -24,8 +24,8 @@ pub struct ServeSettings {
     pub network: Network,
     /// Connections at a time; more are told so and closed. Default 10 000.
     pub clients_max: usize,
-    /// Bytes of one request, of what is queued behind `MULTI`, and of the names a client watches and is subscribed to; a
-    /// connection with more is told so and closed. Default 1 GiB.
+    /// Bytes of one request, of what is queued behind `MULTI`, and of the names a client watches, waits for and is subscribed
+    /// to: a connection with more is told so and closed. Of the replies of `EXEC` too, which is refused with more. Default 1 GiB.
     pub request_bytes_max: usize,
     /// Bytes of replies that were not read by their client, above which none of its requests are executed. Default 1 MiB.
     pub unread_bytes_max: usize,

@@ -7,6 +7,9 @@ use firn_bench::args::{parse_bytes, parse_durability};
 use firn_engine::Durability;
 use firn_server::{LogFormat, LogLevel, Network, ServeSettings};
 
+/// More the system does not take.
+const KEEPALIVE_S_MAX: i64 = 32_767;
+
 /// Declares the options once: for the command line, for laying one over another, and for showing them.
 macro_rules! options {
     ($( $(#[$attribute:meta])* $name:ident: $type:ty; )+) => {
@@ -60,27 +63,28 @@ options! {
     #[arg(long, value_name = "yes|no", value_parser = parse_yes)]
     protected_mode: bool;
     /// Connections at a time; more are told so and closed. Default 10000.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = parse_count)]
     clients_max: usize;
-    /// Bytes of one request, of what waits behind MULTI, and of the names a client watches and is subscribed to; a
-    /// connection with more is told so and closed. Default 1 GiB.
-    #[arg(long, value_name = "B", value_parser = parse_bytes)]
+    /// Bytes of one request, of what waits behind MULTI, and of the names a client watches, waits for and is subscribed to: a
+    /// connection with more is told so and closed. Of the replies of EXEC too, which is refused with more. Default 1 GiB.
+    #[arg(long, value_name = "B", value_parser = parse_limit)]
     request_bytes_max: u64;
     /// Bytes of one argument; a connection that sends more is told so and closed. Default 512 MiB.
-    #[arg(long, value_name = "B", value_parser = parse_bytes)]
+    #[arg(long, value_name = "B", value_parser = parse_limit)]
     argument_bytes_max: u64;
     /// Bytes of replies that a client has not read, above which none of its requests are executed. Default 1 MiB.
-    #[arg(long, value_name = "B", value_parser = parse_bytes)]
+    #[arg(long, value_name = "B", value_parser = parse_limit)]
     unread_bytes_max: u64;
     /// Bytes of replies and messages that a client has not read, above which the next message closes its connection.
     /// Default 32 MiB.
-    #[arg(long, value_name = "B", value_parser = parse_bytes)]
+    #[arg(long, value_name = "B", value_parser = parse_limit)]
     output_bytes_max: u64;
     /// Seconds after which a connection that says nothing is closed; 0 = never. Default 0.
     #[arg(long, value_name = "S")]
     idle_s_max: u64;
-    /// Seconds after which the system asks a silent connection's other side whether it is there; 0 = never. Default 300.
-    #[arg(long, value_name = "S")]
+    /// Seconds after which the system asks a silent connection's other side whether it is there, at most 32767; 0 = never.
+    /// Default 300.
+    #[arg(long, value_name = "S", value_parser = clap::value_parser!(u32).range(..=KEEPALIVE_S_MAX))]
     keepalive_s: u32;
     /// Milliseconds after which a script ends that runs where it cannot be suspended, as in a callback of `table.sort`.
     /// Default 5000.
@@ -173,6 +177,22 @@ shown! {
     LogLevel: |it| match it {
         LogLevel::Off => "off", LogLevel::Error => "error", LogLevel::Warn => "warn", LogLevel::Info => "info",
     };
+}
+
+/// Bytes that something may have at most. There is no word for "no limit": that would be as many as there can be.
+fn parse_limit(text: &str) -> Result<u64, String> {
+    match parse_bytes(text).map_err(|error| error.to_string())? {
+        0 => Err("a limit of 0 bytes lets nothing through; leave the option out for its default".to_owned()),
+        bytes => Ok(bytes),
+    }
+}
+
+fn parse_count(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(0) => Err("at least 1 is needed".to_owned()),
+        Ok(count) => Ok(count),
+        Err(error) => Err(error.to_string()),
+    }
 }
 
 fn parse_yes(word: &str) -> Result<bool, String> {

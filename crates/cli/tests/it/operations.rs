@@ -207,10 +207,16 @@ fn processors_of_workers(serving: &Serving) -> Vec<String> {
     workers.map(allowed).collect()
 }
 
+/// How many processors this process, and so the server that it starts, may run on.
+fn processor_count() -> u32 {
+    let status = std::fs::read_to_string("/proc/self/status").expect("what the system knows of this process");
+    let mask = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed:\t")).expect("its processors");
+    mask.split(',').map(|word| u32::from_str_radix(word, 16).expect("hex digits").count_ones()).sum()
+}
+
 #[test]
 fn limits_and_places_of_workers_are_settings() {
     let dir = tempfile::tempdir().unwrap();
-    let count = std::thread::available_parallelism().unwrap().get();
     let file = dir.path().join("firn.toml");
     std::fs::write(&file, "[serve]\nargument_bytes_max = \"4 KiB\"\npin_workers = true\n").unwrap();
     let start = |data: &str, options: &[&str]| {
@@ -219,16 +225,47 @@ fn limits_and_places_of_workers_are_settings() {
         Serving::start_as(&mut command, &dir.path().join(data)).unwrap()
     };
     let serving = start("pinned", &[]);
-    say(&serving.address, "*2\r\n$4\r\nECHO\r\n$4096\r\n", "");
+    let longest = format!("$4096\r\n{}\r\n", "x".repeat(4096));
+    say(&serving.address, &format!("*2\r\n$4\r\nECHO\r\n{longest}"), &longest);
     say(&serving.address, "*2\r\n$4\r\nECHO\r\n$4097\r\n", "-ERR Protocol error: invalid bulk length\r\n");
     let mut places = processors_of_workers(&serving);
     places.sort();
     places.dedup();
     // The server has two workers.
-    assert_eq!(places.len(), if count == 2 { 2 } else { 1 }, "{places:?}");
+    assert_eq!(places.len(), if processor_count() == 2 { 2 } else { 1 }, "{places:?}");
     drop(serving);
     let serving = start("free", &["--pin-workers", "no"]);
+    // Connections go to them in turn, and a thread has its name once it runs.
+    for _ in 0..2 {
+        say(&serving.address, "PING\r\n", "+PONG\r\n");
+    }
     let free = processors_of_workers(&serving);
     assert_eq!(free.len(), 2);
     assert!(free.windows(2).all(|pair| pair[0] == pair[1]), "{free:?}");
+}
+
+#[test]
+fn limits_that_let_nothing_through_are_refused() {
+    for (option, value, why) in [
+        ("--request-bytes-max", "0", "lets nothing through"),
+        ("--argument-bytes-max", "0 KiB", "lets nothing through"),
+        ("--clients-max", "0", "at least 1"),
+        ("--keepalive-s", "32768", "32767"),
+    ] {
+        let refused =
+            Command::new(PROGRAM).args(["serve", "--dir", "nowhere", option, value]).output().unwrap();
+        let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert!(!refused.status.success() && said.contains(option) && said.contains(why), "{said}");
+    }
+    // As much as there can be is no limit.
+    let dir = tempfile::tempdir().unwrap();
+    let mut command = Command::new(PROGRAM);
+    command.args(["serve", "--log-level", "error", "--keepalive-s", "32767"]);
+    for limit in ["--request-bytes-max", "--argument-bytes-max", "--output-bytes-max", "--clients-max"] {
+        command.args([limit, "18446744073709551615"]);
+    }
+    let serving = Serving::start_as(&mut command, &dir.path().join("data")).unwrap();
+    say(&serving.address, "MULTI\r\nPING\r\nEXEC\r\n", "+OK\r\n+QUEUED\r\n*1\r\n+PONG\r\n");
+    let keepalive = "*2\r\n$13\r\ntcp-keepalive\r\n$5\r\n32767\r\n";
+    say(&serving.address, "CONFIG GET tcp-keepalive\r\n", keepalive);
 }

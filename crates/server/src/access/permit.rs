@@ -152,6 +152,10 @@ fn line(denied: Denied, command: &'static Command) -> String {
     }
 }
 
+/// Parameters whose values nobody else may see.
+const SECRET_PARAMETERS: [&str; 5] =
+    ["requirepass", "masterauth", "masteruser", "tls-key-file-pass", "tls-client-key-file-pass"];
+
 /// Positions of the arguments that nobody else may see: passwords, and what stands where one may be. Whoever shows
 /// requests to people (MONITOR, SLOWLOG, logs) leaves them out.
 pub(crate) fn secret_arguments(command: &'static Command, arguments: Arguments<'_>) -> Vec<usize> {
@@ -175,9 +179,7 @@ pub(crate) fn secret_arguments(command: &'static Command, arguments: Arguments<'
         MIGRATE => [after(1, "auth", 1), after(1, "auth2", 2)].concat(),
         // All that follows the first of these: what it is depends on names that stand between.
         CONFIG_SET => {
-            let is_secret = |index: &usize| {
-                ["requirepass", "masterauth", "masteruser"].iter().any(|name| is(*index, name))
-            };
+            let is_secret = |index: &usize| SECRET_PARAMETERS.iter().any(|name| is(*index, name));
             (2..count).find(is_secret).map_or_else(Vec::new, |index| (index + 1..count).collect())
         }
         _ => Vec::new(),

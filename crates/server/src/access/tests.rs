@@ -177,6 +177,8 @@ fn secrets_are_known() {
     assert_eq!(secret("HELLO 3 SETNAME n AUTH user pw"), [5, 6]);
     assert_eq!(secret("ACL SETUSER alice on >pw"), [2, 3, 4]);
     assert_eq!(secret("CONFIG SET timeout 1 requirepass pw"), [5]);
+    assert_eq!(secret("CONFIG SET tls-key-file-pass pw timeout 1"), [3, 4, 5]);
+    assert_eq!(secret("CONFIG SET TLS-client-key-file-pass pw"), [3]);
     assert_eq!(secret("MIGRATE h 1 k 0 1 AUTH2 user pw"), [7, 8]);
     assert!(secret("SET auth pw").is_empty());
 }

@@ -73,10 +73,10 @@ pub(crate) fn is_name(text: &[u8]) -> bool {
 }
 
 impl Client {
-    /// Memory of what the client has left with the server: names that it watches or is subscribed to.
+    /// Memory of what the client has left with the server: names that it watches, is subscribed to, or waits for.
     pub(crate) fn left_bytes(&self) -> usize {
         let watch_bytes = self.watch.borrow().as_ref().map_or(0, Watch::memory_bytes);
-        watch_bytes + self.subscriptions.borrow().memory_bytes()
+        watch_bytes + self.subscriptions.borrow().memory_bytes() + self.waiting_bytes.get()
     }
 
     /// Memory of the connection: its input and output, the request that runs, those since MULTI, and what it has left.

@@ -15,7 +15,7 @@ use firn_protocol::command::Command;
 use super::alone::LockNames;
 use super::call::{Call, Origin, Wait};
 use super::{Request, dispatch};
-use crate::client::{Client, ClientAddress, Unblock};
+use crate::client::{Client, ClientAddress, Unblock, name_memory_bytes};
 use crate::failure::{Failure, Result};
 use crate::transaction::{Collection, Transaction};
 use crate::worker::Worker;
@@ -30,6 +30,7 @@ enum Tried {
 
 /// Runs a command that may wait.
 pub(super) async fn run(request: &Request<'_>, command: &'static Command, out: &mut Vec<u8>) -> Result<()> {
+    request.worker.check_names(request.client, request.arguments.from(1))?;
     let mut line =
         Line { worker: request.worker, client: request.client, keys: BTreeSet::new(), has_waited: false };
     request.client.is_unblocked.set(None);
@@ -114,6 +115,8 @@ impl Line<'_> {
         for key in keys {
             if self.keys.insert(key.to_vec()) {
                 self.worker.shared.observers.wait(key, self.waiter());
+                let waiting_bytes = &self.client.waiting_bytes;
+                waiting_bytes.set(waiting_bytes.get() + name_memory_bytes(key));
             }
         }
         if is_first && !self.keys.is_empty() {
@@ -133,6 +136,7 @@ impl Line<'_> {
 
 impl Drop for Line<'_> {
     fn drop(&mut self) {
+        self.client.waiting_bytes.set(0);
         if !self.keys.is_empty() {
             self.worker.shared.waiting_count.fetch_sub(1, Ordering::AcqRel);
         }

@@ -46,6 +46,14 @@ pub(crate) struct Call<'a> {
     pub(crate) is_spilled: bool,
 }
 
+/// Refuses replies of a unit that are longer than a request may be.
+pub(super) fn check_length(worker: &Worker, out: &[u8]) -> Result<()> {
+    match out.len() > worker.shared.parameters.request_bytes_max() {
+        true => Err(Failure::new("ERR replies beyond client-query-buffer-limit inside EXEC or a script")),
+        false => Ok(()),
+    }
+}
+
 /// What a command that found nothing waits for.
 #[derive(Debug)]
 pub(crate) struct Wait {
@@ -153,9 +161,21 @@ impl<'a> Call<'a> {
         is_long && self.origin == Origin::Client && !self.transaction.is_locked()
     }
 
+    /// Refuses a reply that goes nowhere before everything is done, and is longer than may be held until then.
+    pub(crate) fn check_reply(&self) -> Result<()> {
+        match self.origin {
+            Origin::Unit => check_length(self.worker, self.out),
+            Origin::Client => Ok(()),
+        }
+    }
+
     /// Of a long reply to a client, sends what there is and waits until most of it was read. The command must not fail any
     /// more for reasons of its own.
-    pub(crate) async fn spill(&mut self) {
+    ///
+    /// # Errors
+    /// As [`check_reply`](Self::check_reply).
+    pub(crate) async fn spill(&mut self) -> Result<()> {
+        self.check_reply()?;
         if self.is_to_spill() {
             match self.client.is_closing.get() {
                 // Nobody reads the rest.
@@ -170,6 +190,7 @@ impl<'a> Call<'a> {
             let idle_ns = &self.client.idle_ns;
             idle_ns.set(idle_ns.get() + self.worker.monotonic_ns() - since_ns);
         }
+        Ok(())
     }
 
     /// Answers the HELP of the command's container: what the table says of its subcommands.

@@ -158,7 +158,7 @@ async fn multi_get(call: &mut Call<'_>) -> Result<()> {
         for name in some {
             let value = if is_member(name) { found.next().flatten() } else { None };
             call.reply(|reply| reply.bulk_or_null(value.as_deref()));
-            call.spill().await;
+            call.spill().await?;
         }
         names = names.from(FIELDS_AT_ONCE);
     }
@@ -214,7 +214,7 @@ async fn all(call: &mut Call<'_>, part: Part) -> Result<()> {
                 reply.bulk(value);
             }
         });
-        call.spill().await;
+        call.spill().await?;
     }
     Ok(())
 }

@@ -130,9 +130,6 @@ pub(crate) async fn execute(request: Request<'_>, run: &mut Run) {
     let failure = Box::pin(alone::run(&request, command)).await;
     let ns = run.lap.end(request.worker).saturating_sub(request.client.idle_ns.take());
     account::executed(request.worker, request.client, command, request.arguments, ns, failure.as_ref());
-    if client.left_bytes() > worker.shared.parameters.request_bytes_max() {
-        worker.end_over_limit(client);
-    }
 }
 
 /// Whether a request begins as a line of HTTP that a browser can be made to send here by a page of the web.

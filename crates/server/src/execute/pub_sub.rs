@@ -123,9 +123,9 @@ pub(super) async fn dispatch(call: &mut Call<'_>) -> Result<()> {
     const PUBSUB_SHARDCHANNELS: CommandId = id_of("pubsub|shardchannels");
     const PUBSUB_SHARDNUMSUB: CommandId = id_of("pubsub|shardnumsub");
     match call.command.id() {
-        SUBSCRIBE => subscribe(call, Topic::Channel, b"subscribe"),
-        PSUBSCRIBE => subscribe(call, Topic::Pattern, b"psubscribe"),
-        SSUBSCRIBE => subscribe(call, Topic::Shard, b"ssubscribe"),
+        SUBSCRIBE => subscribe(call, Topic::Channel, b"subscribe")?,
+        PSUBSCRIBE => subscribe(call, Topic::Pattern, b"psubscribe")?,
+        SSUBSCRIBE => subscribe(call, Topic::Shard, b"ssubscribe")?,
         UNSUBSCRIBE => unsubscribe(call, Topic::Channel, b"unsubscribe"),
         PUNSUBSCRIBE => unsubscribe(call, Topic::Pattern, b"punsubscribe"),
         SUNSUBSCRIBE => unsubscribe(call, Topic::Shard, b"sunsubscribe"),
@@ -146,8 +146,9 @@ pub(super) async fn dispatch(call: &mut Call<'_>) -> Result<()> {
 }
 
 /// `SUBSCRIBE channel [channel ...]` and its sisters: a message for each name, in place of a reply.
-fn subscribe(call: &mut Call<'_>, topic: Topic, word: &[u8]) {
+fn subscribe(call: &mut Call<'_>, topic: Topic, word: &[u8]) -> Result<()> {
     let client = Rc::clone(call.client);
+    call.worker.check_names(&client, call.arguments.from(1))?;
     for name in call.arguments.from(1).iter() {
         let mut subscriptions = client.subscriptions.borrow_mut();
         if subscriptions.add(topic, name) {
@@ -156,6 +157,7 @@ fn subscribe(call: &mut Call<'_>, topic: Topic, word: &[u8]) {
         let count = subscriptions.count(topic);
         tell(call, word, Some(name), count);
     }
+    Ok(())
 }
 
 /// `UNSUBSCRIBE [channel ...]` and its sisters: from all without names.

@@ -187,13 +187,15 @@ async fn first_live(
     database: DatabaseId,
     from: u64,
 ) -> Result<Option<Vec<u8>>> {
-    let now_ms = call.transaction.now_ms();
+    let (worker, now_ms) = (call.worker, call.transaction.now_ms());
     let Some(range) = keys_from(database, from) else { return Ok(None) };
     let mut walk = call.transaction.scan(keyspace, range)?;
     while let Some((key, record)) = walk.next().await? {
-        if decode_value(record)?.is_live(now_ms) {
+        let value = decode_value(record)?;
+        if value.is_live(now_ms) {
             return Ok(Some(decode_key(key)?.bytes().to_vec()));
         }
+        worker.note_expired(key, value.expires_at_ms());
     }
     Ok(None)
 }

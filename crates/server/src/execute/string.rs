@@ -8,7 +8,7 @@ use super::request::Request;
 use super::{counter, lcs};
 use crate::failure::{Failure, Result};
 use crate::statistics::Measure;
-use crate::transaction::{Entry, STRING_BYTES_MAX, encode_key};
+use crate::transaction::{Entry, encode_key};
 use firn_engine::ReadAt;
 use firn_format::datatype::Value;
 
@@ -268,7 +268,7 @@ async fn multi_get(call: &mut Call<'_>) -> Result<()> {
                 Err(_) => None,
             };
             call.reply(|reply| reply.bulk_or_null(string.as_deref()));
-            call.spill().await;
+            call.spill().await?;
         }
         if keys.len() > 0 {
             call.worker.breathe().await;
@@ -361,7 +361,9 @@ async fn set_range(call: &mut Call<'_>) -> Result<()> {
     let old_len = call.transaction.string_len(&entry)?.unwrap_or(0);
     let len = match part.is_empty() {
         true => old_len,
-        false if offset.checked_add(part.len()).is_none_or(|end| end > STRING_BYTES_MAX) => {
+        false
+            if offset.checked_add(part.len()).is_none_or(|end| end > call.transaction.string_bytes_max()) =>
+        {
             return Err(Failure::TOO_LONG_STRING);
         }
         false => call.transaction.write_string(&entry, offset, part).await?,

@@ -10,7 +10,7 @@ use firn_protocol::resp::{OwnedArguments, Reply};
 
 use super::alone::{LockNames, database_index, names_all};
 use super::attempt::Attempts;
-use super::call::{Call, Origin};
+use super::call::{Call, Origin, check_length};
 use super::script::is_script;
 use super::{Request, account, dispatch as dispatch_command};
 use crate::access::permit_queued;
@@ -100,6 +100,7 @@ pub(super) async fn watch(request: &Request<'_>, out: &mut Vec<u8>) -> Result<()
     if request.client.queue.borrow().is_some() {
         return Err(Failure::new("ERR WATCH inside MULTI is not allowed"));
     }
+    request.worker.check_names(request.client, request.arguments.from(1))?;
     let keyspace = request.worker.shared.store.keyspaces.keys;
     let mut names = LockNames::new(request.worker);
     let keys = |names: &LockNames| -> Result<Vec<Key>> {
@@ -166,7 +167,7 @@ async fn exec_watching(request: &Request<'_>, queue: &Queue, out: &mut Vec<u8>) 
             Reply::new(out, protocol).null_array();
             return Ok(());
         }
-        run_queued(request, queue, &mut attempt.transaction, out).await;
+        run_queued(request, queue, &mut attempt.transaction, out).await?;
         if !attempts.is_again(&attempt.coverage)? {
             return attempt.transaction.commit().await;
         }
@@ -185,7 +186,16 @@ fn shows_attempts(queue: &Queue) -> bool {
     commands.clone().any(is_script) && commands.any(goes_beyond)
 }
 
-async fn run_queued(request: &Request<'_>, queue: &Queue, transaction: &mut Transaction, out: &mut Vec<u8>) {
+/// Appends the reply of each command that was queued.
+///
+/// # Errors
+/// The replies are too long: nothing is written then.
+async fn run_queued(
+    request: &Request<'_>,
+    queue: &Queue,
+    transaction: &mut Transaction,
+    out: &mut Vec<u8>,
+) -> Result<()> {
     let client = request.client;
     Reply::new(out, client.protocol.get()).array(queue.requests.len());
     let mut since_ns = request.worker.monotonic_ns();
@@ -197,6 +207,7 @@ async fn run_queued(request: &Request<'_>, queue: &Queue, transaction: &mut Tran
             Ok(()) => dispatch_command(&mut call).await.err(),
             Err(failure) => Some(failure),
         };
+        check_length(request.worker, out)?;
         if let Some(failure) = &failure {
             out.truncate(start);
             Reply::new(out, client.protocol.get()).error(failure.line());
@@ -205,6 +216,7 @@ async fn run_queued(request: &Request<'_>, queue: &Queue, transaction: &mut Tran
         let ns = now_ns - std::mem::replace(&mut since_ns, now_ns);
         account::executed(request.worker, client, command, arguments.get(), ns, failure.as_ref());
     }
+    Ok(())
 }
 
 /// Locks of everything that is queued or watched: reads too, for what they see must stay until the writes are done.

@@ -49,6 +49,9 @@ const EVENTS_OF_A: usize = 10;
 const TITLE_NAMES: [&str; 7] =
     ["title", "listen-addr", "server-mode", "port", "tls-port", "unixsocket", "config-file"];
 
+/// Those of them that say nothing here.
+const EMPTY_TITLE_NAMES: [&str; 3] = ["title", "unixsocket", "config-file"];
+
 impl Kind {
     /// `value` as it is kept, where `before` is kept now; or why it is refused, in the words of Redis.
     pub(super) fn check(self, value: &[u8], before: &[u8]) -> Result<Vec<u8>, Cow<'static, str>> {
@@ -113,17 +116,25 @@ fn integer(value: &[u8]) -> Result<i64, Cow<'static, str>> {
         .ok_or(Cow::Borrowed("argument couldn't be parsed into an integer"))
 }
 
-/// Whether all names in braces are known; two braces that open are one of the text.
+/// Whether all names in braces are known, and what it says is not blank; two braces that open are one of the text.
 fn is_title(text: &str) -> bool {
     let mut rest = text;
-    while let Some((_, after)) = rest.split_once('{') {
+    let mut says_something = false;
+    while let Some((before, after)) = rest.split_once('{') {
+        says_something |= !before.trim().is_empty();
         rest = match (after.strip_prefix('{'), after.split_once('}')) {
-            (Some(after), _) => after,
-            (None, Some((name, after))) if TITLE_NAMES.contains(&name) => after,
+            (Some(after), _) => {
+                says_something = true;
+                after
+            }
+            (None, Some((name, after))) if TITLE_NAMES.contains(&name) => {
+                says_something |= !EMPTY_TITLE_NAMES.contains(&name);
+                after
+            }
             _ => return false,
         };
     }
-    !text.is_empty()
+    says_something || !rest.trim().is_empty()
 }
 
 fn within<N: Copy + PartialOrd + Display>(number: N, min: N, max: N) -> Result<Vec<u8>, Cow<'static, str>> {
@@ -279,7 +290,18 @@ mod tests {
         for title in ["a", "{title} {listen-addr}", "{port}}", "{{", "{{port}", "port}", "{title}{{{port}"] {
             assert!(is_title(title), "{title}");
         }
-        for title in ["", "{", "{}", "{port", "{foo}", "{title} {Port}", "{{{"] {
+        for title in [
+            "",
+            " ",
+            "{title}",
+            " {unixsocket} {title}",
+            "{",
+            "{}",
+            "{port",
+            "{foo}",
+            "{title} {Port}",
+            "{{{",
+        ] {
             assert!(!is_title(title), "{title}");
         }
     }

@@ -62,15 +62,18 @@ impl Parameters {
             .filter(|parameter| parameter.same_as.is_none())
             .map(|parameter| (parameter.name, parameter.default.as_bytes().to_vec()))
             .collect();
+        // Parameters are signed numbers.
+        let limit = |bytes: usize| i64::try_from(bytes).unwrap_or(i64::MAX).to_string();
         let started_with = [
             ("bind", settings.bind.to_string()),
             ("port", port.to_string()),
             ("dir", dir.to_owned()),
             ("io-threads", settings.threads.to_string()),
-            ("maxclients", settings.clients_max.to_string()),
-            ("client-query-buffer-limit", settings.request_bytes_max.to_string()),
-            ("proto-max-bulk-len", settings.argument_bytes_max.to_string()),
-            ("timeout", settings.idle_s_max.to_string()),
+            ("maxclients", limit(settings.clients_max)),
+            ("client-query-buffer-limit", limit(settings.request_bytes_max)),
+            ("proto-max-bulk-len", limit(settings.argument_bytes_max)),
+            ("timeout", settings.idle_s_max.min(i64::MAX as u64).to_string()),
+            ("tcp-keepalive", settings.keepalive_s.to_string()),
             ("protected-mode", if settings.is_protected { "yes" } else { "no" }.to_owned()),
         ];
         values.extend(started_with.map(|(name, value)| (name, value.into_bytes())));

@@ -17,6 +17,11 @@ use crate::failure::{Failure, Result};
 pub(crate) const STRING_BYTES_MAX: usize = 512 << 20;
 
 impl Transaction {
+    /// Bytes to which a string may grow part by part: no more than it could have been set to at once.
+    pub(crate) fn string_bytes_max(&self) -> usize {
+        self.worker.shared.parameters.argument_bytes_max().min(STRING_BYTES_MAX)
+    }
+
     /// Length of the string that stands there; `None` if the key does not exist.
     ///
     /// # Errors
@@ -103,10 +108,10 @@ impl Transaction {
     /// When it expires stays.
     ///
     /// # Errors
-    /// `WRONGTYPE` if no string stands there; longer than [`STRING_BYTES_MAX`].
+    /// `WRONGTYPE` if no string stands there; longer than [`string_bytes_max`](Self::string_bytes_max).
     pub(crate) async fn write_string(&mut self, entry: &Entry, offset: usize, bytes: &[u8]) -> Result<usize> {
         let old_len = self.string_len(entry)?.unwrap_or(0);
-        let end = offset.checked_add(bytes.len()).filter(|end| *end <= STRING_BYTES_MAX);
+        let end = offset.checked_add(bytes.len()).filter(|end| *end <= self.string_bytes_max());
         let len = end.ok_or(Failure::TOO_LONG_STRING)?.max(old_len);
         let expires_at_ms = entry.expires_at_ms()?;
         if let Some(Value::LongString { .. }) = entry.value()? {

@@ -6,8 +6,11 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
+use firn_protocol::resp::Arguments;
+
 use super::{ClientFilter, Message, Worker};
-use crate::client::Client;
+use crate::client::{Client, name_memory_bytes};
+use crate::failure::{Failure, Result};
 use crate::log::{Field, LogLevel};
 use crate::statistics::{Gauge, Measure};
 
@@ -87,13 +90,31 @@ impl Worker {
         }
     }
 
-    /// Ends the connection of a client whose requests, or the names that they have left here, take more memory than one
-    /// request may have: it is told so after its last reply, it is logged, and counted.
+    /// Ends the connection of a client whose requests take more memory than one request may have: it is told so as the reply
+    /// to the last one, it is logged, and counted.
     pub(crate) fn end_over_limit(&self, client: &Client) {
-        client.reply(|reply| reply.error("ERR requests beyond client-query-buffer-limit"));
+        let failure = self.over_limit(client);
+        client.reply(|reply| reply.error(failure.line()));
+    }
+
+    /// Refuses `names` that a client is about to leave here, watched, subscribed to or waited for, if they and those that it
+    /// left before would take more memory than one request may have.
+    ///
+    /// # Errors
+    /// What the client is told; its connection ends after that, it is logged, and counted.
+    pub(crate) fn check_names(&self, client: &Client, names: Arguments<'_>) -> Result<()> {
+        let bytes: usize = names.iter().map(name_memory_bytes).sum();
+        match client.left_bytes() + bytes > self.shared.parameters.request_bytes_max() {
+            true => Err(self.over_limit(client)),
+            false => Ok(()),
+        }
+    }
+
+    fn over_limit(&self, client: &Client) -> Failure {
         client.is_closing.set(true);
         self.counters().add(Measure::OverLimitConnections, 1);
         self.note_cut_off(client, "its requests are beyond client-query-buffer-limit");
+        Failure::new("ERR requests beyond client-query-buffer-limit")
     }
 
     fn close_idle(&self, idle_ms_max: u64) {

@@ -116,6 +116,13 @@ fn names_that_a_client_leaves_have_the_limit_of_a_request() {
         assert_eq!(client.reply(), None, "it is closed");
         assert_eq!(over_limit_count(other), (closed + 1).to_string());
     }
+    // Names that many keys of one command are, too.
+    let client = &mut served.connect();
+    let names: Vec<String> = (0..100).map(|number| format!("{number:09000}")).collect();
+    let wait: Vec<&str> =
+        ["BLPOP"].into_iter().chain(names.iter().map(String::as_str)).chain(["0"]).collect();
+    assert_eq!(client.call(&wait), error("ERR requests beyond client-query-buffer-limit"));
+    assert_eq!(client.reply(), None, "it is closed");
     // What was taken back does not count.
     let client = &mut served.connect();
     for (leave, take_back) in [("WATCH", "UNWATCH"), ("SUBSCRIBE", "UNSUBSCRIBE")] {
@@ -126,6 +133,50 @@ fn names_that_a_client_leaves_have_the_limit_of_a_request() {
     }
     assert_eq!(client.say("PING"), Value::Simple("PONG".into()));
     assert_eq!(other.say("PUBSUB NUMPAT"), Value::Integer(0), "nothing of theirs is left");
+}
+
+/// Nobody is sent a part of it before all is done, so that all is in memory.
+#[test]
+fn replies_inside_exec_and_scripts_have_the_limit_of_a_request() {
+    let served = Served::with(ServeSettings { request_bytes_max: 1 << 20, ..ServeSettings::default() });
+    let (client, other) = (&mut served.connect(), &mut served.connect());
+    client.call(&["SET", "long", &"x".repeat(100 << 10)]);
+    client.say("SADD set a");
+    let refused = error("ERR replies beyond client-query-buffer-limit inside EXEC or a script");
+    let endless = ["SRANDMEMBER", "set", "-9000000000000"];
+    for (words, count) in [(&["GET", "long"][..], 11), (&endless[..], 1)] {
+        assert_eq!(client.say("MULTI"), ok());
+        client.say("SET mark 1");
+        for _ in 0..count {
+            assert_eq!(client.call(words), Value::Simple("QUEUED".into()));
+        }
+        assert_eq!(client.say("EXEC"), refused);
+        assert_eq!(client.say("EXISTS mark"), Value::Integer(0), "all or nothing");
+    }
+    let script = "return redis.call('SRANDMEMBER', KEYS[1], '-9000000000000')";
+    let Value::Error(line) = client.call(&["EVAL", script, "1", "set"]) else { panic!("an error") };
+    assert!(line.starts_with("ERR replies beyond client-query-buffer-limit"), "{line}");
+    // As long as they may be.
+    assert_eq!(client.say("MULTI"), ok());
+    for _ in 0..10 {
+        client.call(&["GET", "long"]);
+    }
+    assert!(matches!(client.say("EXEC"), Value::Array(replies) if replies.len() == 10));
+    assert_eq!(other.say("PING"), Value::Simple("PONG".into()));
+}
+
+#[test]
+fn strings_grow_to_the_limit_of_an_argument() {
+    let served = Served::with(ServeSettings { argument_bytes_max: 1000, ..ServeSettings::default() });
+    let client = &mut served.connect();
+    client.call(&["SET", "k", &"x".repeat(999)]);
+    assert_eq!(client.say("APPEND k y"), Value::Integer(1000));
+    let refused = error("ERR string exceeds maximum allowed size (proto-max-bulk-len)");
+    assert_eq!(client.say("APPEND k y"), refused);
+    assert_eq!(client.say("SETRANGE k 1000 y"), refused);
+    assert_eq!(client.say("SETBIT k 7999 1"), Value::Integer(1));
+    assert_eq!(client.say("SETBIT k 8000 1"), error("ERR bit offset is not an integer or out of range"));
+    assert_eq!(client.say("STRLEN k"), Value::Integer(1000));
 }
 
 #[test]

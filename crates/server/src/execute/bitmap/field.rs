@@ -6,7 +6,7 @@ use firn_protocol::number::parse_integer;
 
 use super::super::call::Call;
 use super::number::{Overflow, SPAN_BYTES, Width};
-use super::{BITS_MAX, OFFSET};
+use super::{OFFSET, bits_max};
 use crate::failure::{Failure, Result};
 use crate::transaction::Entry;
 
@@ -85,7 +85,7 @@ fn operations(call: &Call<'_>) -> Result<Vec<Operation>> {
         let width = Width::parse(call.argument(index + 1)).ok_or(Failure::new(
             "ERR Invalid bitfield type. Use something like i16 u8. Note that u64 is not supported but i64 is.",
         ))?;
-        let offset = offset(call.argument(index + 2), width)?;
+        let offset = offset(call, index + 2, width)?;
         let action = match name.as_slice() {
             b"get" => Action::Get,
             b"set" => Action::Set(call.integer(index + 3)?),
@@ -98,13 +98,14 @@ fn operations(call: &Call<'_>) -> Result<Vec<Operation>> {
 }
 
 /// A place: a number of bits, or `#` and a number of integers of that width.
-fn offset(text: &[u8], width: Width) -> Result<u64> {
+fn offset(call: &Call<'_>, index: usize, width: Width) -> Result<u64> {
+    let text = call.argument(index);
     let (digits, unit) = match text.split_first() {
         Some((b'#', digits)) => (digits, u64::from(width.bits)),
         _ => (text, 1),
     };
     let number = parse_integer(digits).and_then(|number| u64::try_from(number).ok());
-    number.and_then(|number| number.checked_mul(unit)).filter(|offset| *offset < BITS_MAX).ok_or(OFFSET)
+    number.and_then(|number| number.checked_mul(unit)).filter(|offset| *offset < bits_max(call)).ok_or(OFFSET)
 }
 
 /// A string with bytes that are not written yet.

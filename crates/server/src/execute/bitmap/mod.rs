@@ -13,12 +13,10 @@ use firn_protocol::command::{CommandId, id_of};
 
 use super::call::Call;
 use crate::failure::{Failure, Result};
-use crate::transaction::{Entry, STRING_BYTES_MAX};
+use crate::transaction::Entry;
 
 /// Bytes of a string that are in memory at once.
 const BLOCK_BYTES: usize = 1 << 20;
-
-const BITS_MAX: u64 = 8 * STRING_BYTES_MAX as u64;
 
 const OFFSET: Failure = Failure::new("ERR bit offset is not an integer or out of range");
 
@@ -45,7 +43,12 @@ pub(super) async fn dispatch(call: &mut Call<'_>) -> Result<()> {
 /// The number of a bit that the word at `index` says.
 fn offset(call: &Call<'_>, index: usize) -> Result<u64> {
     let offset = call.integer(index).ok().and_then(|offset| u64::try_from(offset).ok());
-    offset.filter(|offset| *offset < BITS_MAX).ok_or(OFFSET)
+    offset.filter(|offset| *offset < bits_max(call)).ok_or(OFFSET)
+}
+
+/// Bits of the longest string.
+fn bits_max(call: &Call<'_>) -> u64 {
+    8 * call.transaction.string_bytes_max() as u64
 }
 
 /// The byte at `at`; 0 behind the end.

@@ -51,7 +51,7 @@ pub(super) async fn range(call: &mut Call<'_>) -> Result<()> {
     let mut answered = 0;
     while let Some((_, element)) = walk.next().await? {
         call.reply(|reply| reply.bulk(element));
-        call.spill().await;
+        call.spill().await?;
         answered += 1;
     }
     if answered == count { Ok(()) } else { Err(missing()) }

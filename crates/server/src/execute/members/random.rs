@@ -117,7 +117,7 @@ pub(in super::super) async fn distinct(
         }
         for (member, value) in found {
             answer(call, &member, &value);
-            call.spill().await;
+            call.spill().await?;
         }
         return Ok(());
     }
@@ -128,11 +128,14 @@ pub(in super::super) async fn distinct(
     {
         if choice.takes(|end| call.worker.random(end)) {
             answer(call, member, value);
-            call.spill().await;
+            call.spill().await?;
         }
     }
     Ok(())
 }
+
+/// Picks after which others have a turn.
+const PICKS_BETWEEN_PAUSES: u64 = 1024;
 
 /// Gives `count` members to `answer`, each picked from all of a collection that has some.
 async fn repeated(
@@ -149,7 +152,7 @@ async fn repeated(
             all.push(owned(picked));
         }
     }
-    for _ in 0..count {
+    for turn in 1..=count {
         if all.is_empty() {
             let Some((member, value)) = near(call, collection, kind).await? else { break };
             answer(call, &member, &value);
@@ -157,8 +160,11 @@ async fn repeated(
             let (member, value) = &all[call.worker.random(all.len() as u64) as usize];
             answer(call, member, value);
         }
-        call.spill().await;
-        // As many as a number can say may be asked for: who is gone gets no more.
+        call.spill().await?;
+        // As many as a number can say may be asked for: others have their turns, and who is gone gets no more.
+        if turn.is_multiple_of(PICKS_BETWEEN_PAUSES) {
+            call.worker.breathe().await;
+        }
         if call.client.is_closing.get() {
             break;
         }

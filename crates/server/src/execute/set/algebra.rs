@@ -62,6 +62,7 @@ async fn answer(call: &mut Call<'_>, operation: Operation) -> Result<()> {
         };
         count += 1;
         call.reply(|reply| reply.bulk(&member));
+        call.check_reply()?;
     }
     call.reply(|reply| reply.rewind(mark));
     while found.next(call).await?.is_some() {
@@ -71,7 +72,7 @@ async fn answer(call: &mut Call<'_>, operation: Operation) -> Result<()> {
     let mut found = Combined::open(call, operation, &sets).await?;
     while let Some(member) = found.next(call).await? {
         call.reply(|reply| reply.bulk(&member));
-        call.spill().await;
+        call.spill().await?;
     }
     Ok(())
 }

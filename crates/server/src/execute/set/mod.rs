@@ -148,7 +148,7 @@ async fn all(call: &mut Call<'_>) -> Result<()> {
     let mut walk = members::Walk::new(call, &set, KIND)?;
     while let Some((member, _)) = walk.next().await? {
         call.reply(|reply| reply.bulk(member));
-        call.spill().await;
+        call.spill().await?;
     }
     Ok(())
 }

@@ -250,7 +250,7 @@ pub(super) async fn answer(call: &mut Call<'_>, operation: Operation) -> Result<
     call.reply(|reply| begin_members(reply, members.len(), has_scores));
     for (member, score) in &members {
         call.reply(|reply| reply_member(reply, member, has_scores.then_some(*score)));
-        call.spill().await;
+        call.spill().await?;
     }
     Ok(())
 }

@@ -79,8 +79,9 @@ pub(super) async fn answer(call: &mut Call<'_>, form: Option<Form>, order: Optio
     while let Some((member, score)) = selection.next().await? {
         call.reply(|reply| reply_member(reply, member, asked.has_scores.then_some(score)));
         count += 1;
-        if announced.is_some() {
-            call.spill().await;
+        match announced {
+            Some(_) => call.spill().await?,
+            None => call.check_reply()?,
         }
     }
     match announced {
