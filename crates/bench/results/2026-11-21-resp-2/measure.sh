@@ -34,6 +34,7 @@ compare() {
         client --target "resp://127.0.0.1:$port" --keys "$keys" --value-bytes "$bytes" --commands get --pipeline 16 \
             --distribution sequential --requests "$keys" >/dev/null
     done
+    sleep 30 # What the load left to compact is not what is measured.
     for what in "$@"; do
         IFS=: read -r file commands options <<<"$what"
         [[ $name-$file =~ ${ONLY:-.} ]] || continue
