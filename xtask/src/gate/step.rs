@@ -230,6 +230,8 @@ pub(super) fn address_sanitizer() -> Step {
         .with("RUSTC_BOOTSTRAP", "1")
         .with("RUSTFLAGS", &format!("-Zsanitizer=address {MACHINE_FLAGS}"))
         .with("CARGO_TARGET_DIR", "target/address")
+        // Calls take several times the stack there: nesting that threads have room for overflows it.
+        .with("RUST_MIN_STACK", "33554432")
         .unless(no_address_sanitizer)
 }
 

@@ -117,6 +117,10 @@ impl FragmentList {
 
     /// From checked parts: boundaries in strict order, canonical spans in order. Builds the tree.
     pub(super) fn from_indexes(keys: Vec<u8>, key_ends: Vec<u32>, spans: Vec<SpanIndex>) -> Self {
+        if spans.is_empty() {
+            // One empty list, however it came to be: lists are compared.
+            return Self::default();
+        }
         let fragment_count = key_ends.len().saturating_sub(1);
         let mut newest_first: Vec<&SpanIndex> = spans.iter().collect();
         newest_first.sort_unstable_by_key(|span| std::cmp::Reverse(span.sequence));

@@ -102,6 +102,14 @@ fn merge_clip_and_bytes_keep_the_set() {
 }
 
 #[test]
+fn there_is_one_empty_list() {
+    let mut bytes = Vec::new();
+    FragmentList::default().encode(&mut bytes);
+    assert_eq!(FragmentList::decode(&bytes), Ok(FragmentList::default()));
+    assert_eq!(list(&[]), FragmentList::default());
+}
+
+#[test]
 fn thinning_is_invisible_at_every_snapshot() {
     for seed in 0..200 {
         let mut random = Random(seed);

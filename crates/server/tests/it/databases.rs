@@ -169,7 +169,8 @@ fn a_flood_of_deletions_is_purged() {
     assert_eq!(client.call(&["EVAL", delete, "0"]), Value::Integer(0));
     let start = Instant::now();
     while served.records("fields") > 0 || served.records("purges") > 0 {
-        assert!(start.elapsed() < Duration::from_secs(60), "{:?}", served.counts());
+        // Long: sanitizers slow it down many times.
+        assert!(start.elapsed() < Duration::from_secs(300), "{:?}", served.counts());
         std::thread::sleep(Duration::from_millis(50));
     }
 }
