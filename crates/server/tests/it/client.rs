@@ -102,7 +102,8 @@ impl Client {
     pub(crate) fn connect(address: SocketAddr) -> Self {
         let stream = TcpStream::connect(address).expect("a connection");
         stream.set_nodelay(true).expect("an option");
-        stream.set_read_timeout(Some(Duration::from_secs(20))).expect("an option");
+        // Long: under sanitizers, beside other tests, a script may take a minute.
+        stream.set_read_timeout(Some(Duration::from_secs(120))).expect("an option");
         Self { stream, input: Vec::new(), raw: Vec::new() }
     }
 
