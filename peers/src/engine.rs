@@ -11,7 +11,7 @@ mod redb;
 mod rocksdb;
 
 /// Names of the engines there are.
-pub const NAMES: [&str; 7] = ["firn", "rocksdb", "rocksdb-blob", "fjall", "fjall-kvsep", "lmdb", "redb"];
+pub const NAMES: [&str; 8] = ["firn", "firn-values", "rocksdb", "rocksdb-blob", "fjall", "fjall-kvsep", "lmdb", "redb"];
 
 /// The engine called `name`.
 ///
@@ -20,6 +20,7 @@ pub const NAMES: [&str; 7] = ["firn", "rocksdb", "rocksdb-blob", "fjall", "fjall
 pub fn factory(name: &str, args: &CompareArgs) -> Result<Box<dyn TargetFactory>> {
     Ok(match name {
         "firn" => Box::new(FirnFactory::new()),
+        "firn-values" => Box::new(FirnFactory::separated(name, SEPARATED_VALUE_BYTES_MIN as u32)),
         "rocksdb" => Box::new(rocksdb::RocksFactory::new(&args.rocksdb_library, false)?),
         "rocksdb-blob" => Box::new(rocksdb::RocksFactory::new(&args.rocksdb_library, true)?),
         "fjall" => Box::new(fjall::FjallFactory::new(false)),

@@ -36,6 +36,12 @@ pub struct RunArgs {
     /// Memory for buffers and caches together, e.g. 512M or 2GiB [default: the store's own]
     #[arg(long, value_name = "B", value_parser = parse_bytes)]
     pub memory_bytes: Option<u64>,
+    /// Bytes from which on Firn puts values beside the tree; 0 = none [default: the store's own]
+    #[arg(long, value_name = "B", value_parser = parse_bytes)]
+    pub separate_bytes: Option<u64>,
+    /// Bytes of files that Firn may take for each byte of values beside the tree that lives [default: the store's own]
+    #[arg(long, value_name = "X")]
+    pub space_amplification_max: Option<f64>,
     /// What an acknowledged write survives: process (kill -9) or disk (power loss)
     #[arg(long, value_name = "WORD", value_parser = parse_durability, default_value = "process")]
     pub durability: Durability,

@@ -29,12 +29,16 @@ pub type MemoryReport = BTreeMap<String, u64>;
 pub type Visit<'v> = dyn FnMut(&[u8], &[u8]) + 'v;
 
 /// Under what conditions a store is opened. Equal for every store of a comparison.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct OpenOptions {
     /// Where the store keeps its files; exists, and is empty unless an earlier run left a database in it.
     pub dir: PathBuf,
     /// Bytes of memory for buffers and caches together; `None` = the store's own default.
     pub memory_bytes: Option<u64>,
+    /// Bytes from which on values lie beside the tree; `None` = the store's own default. Only Firn follows it.
+    pub separate_bytes: Option<u32>,
+    /// Bytes of values' files for each one that lives; `None` = the store's own default. Only Firn follows it.
+    pub space_amplification_max: Option<f64>,
     /// What an acknowledged write survives.
     pub durability: Durability,
     /// How many clients will be driven at once.

@@ -20,6 +20,7 @@ mod inspect;
 mod config;
 mod bench;
 mod serve;
+mod worker;
 mod backup;
 mod restore;
 
@@ -54,6 +55,7 @@ enum Command {
     Config(config::Arguments),
     Bench(bench::Arguments),
     Serve(serve::Arguments),
+    Worker(worker::Arguments),
     Backup(backup::Arguments),
     Restore(restore::Arguments),
 }
@@ -87,6 +89,7 @@ fn run(command: Command) -> Result<Ending> {
         Command::Config(arguments) => config::run(&arguments),
         Command::Bench(arguments) => bench::run(&arguments),
         Command::Serve(arguments) => serve::run(&arguments),
+        Command::Worker(arguments) => worker::run(&arguments),
         Command::Backup(arguments) => backup::run(&arguments),
         Command::Restore(arguments) => restore::run(&arguments),
     }

@@ -48,7 +48,13 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
     let dir = &dir;
     check_directory(dir, Access::Create)?;
     let db = Arc::new(progress::during(&format!("opening {}", dir.display()), |_| {
-        let builder = firn::Db::builder(dir).settings(settings);
+        let mut builder = firn::Db::builder(dir).settings(settings);
+        if let Some(socket) = &options.worker {
+            let spawn = Arc::new(firn_storage::ThreadSpawn::new());
+            let worker = firn::jobs::socket::Socket::new(socket, dir, spawn);
+            let worker = worker.map_err(|error| failed(format!("cannot use a worker: {error}")))?;
+            builder = builder.executor(Arc::new(worker));
+        }
         builder.open().map_err(|error| Failure::database(dir, &error))
     })?);
     raise_descriptor_limit((serve.clients_max as u64).saturating_add(DESCRIPTORS_OF_A_DATABASE));

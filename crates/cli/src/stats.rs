@@ -36,7 +36,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
 }
 
 /// The figures that are one number, by name.
-fn figures(stats: &Stats) -> [(&'static str, u64); 24] {
+fn figures(stats: &Stats) -> [(&'static str, u64); 33] {
     [
         ("user_write_bytes_total", stats.user_write_bytes_total),
         ("log_write_bytes_total", stats.log_write_bytes_total),
@@ -62,6 +62,15 @@ fn figures(stats: &Stats) -> [(&'static str, u64); 24] {
         ("table_count", stats.table_count),
         ("debt_bytes", stats.debt_bytes),
         ("snapshot_count", stats.snapshot_count),
+        ("value_segment_count", stats.values.segment_count),
+        ("value_segment_bytes", stats.values.segment_bytes),
+        ("value_dead_bytes", stats.values.dead_bytes),
+        ("redirect_count", stats.values.redirect_count),
+        ("redirect_bytes", stats.values.redirect_bytes),
+        ("value_write_bytes_total", stats.values.write_bytes_total),
+        ("collection_count", stats.values.collection_count),
+        ("collection_read_bytes_total", stats.values.collection_read_bytes_total),
+        ("collection_write_bytes_total", stats.values.collection_write_bytes_total),
     ]
 }
 

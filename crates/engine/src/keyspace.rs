@@ -57,4 +57,7 @@ pub struct KeyspaceSettings {
     pub compaction_filter: Option<String>,
     /// Name of the prefix extractor whose prefixes also enter the filters. Default none.
     pub prefix_extractor: Option<String>,
+    /// Bytes from which on values lie beside the tree: written once, and not again when the tree is compacted. Default: as the
+    /// engine's settings say.
+    pub separate_bytes: Option<u32>,
 }

@@ -62,8 +62,33 @@ pub struct Stats {
     pub snapshot_count: u64,
     /// Why nothing is written any more, in words, since a write to the log has failed; `None` = it has not.
     pub write_failure: Option<String>,
+    /// Values beside the tree.
+    pub values: ValueStats,
     /// Per keyspace.
     pub keyspaces: Vec<KeyspaceStats>,
+}
+
+/// Values that lie beside the tree, and the collection of those that nothing refers to any more.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ValueStats {
+    /// Value segments, those being written to included.
+    pub segment_count: u64,
+    /// Bytes of their files.
+    pub segment_bytes: u64,
+    /// Bytes of values in them that nothing refers to, as far as that is known.
+    pub dead_bytes: u64,
+    /// Collected segments through which values are still found.
+    pub redirect_count: u64,
+    /// Memory that takes.
+    pub redirect_bytes: u64,
+    /// Bytes written to value segments as values came.
+    pub write_bytes_total: u64,
+    /// Collections committed.
+    pub collection_count: u64,
+    /// Bytes of the segments they collected.
+    pub collection_read_bytes_total: u64,
+    /// Bytes of the segments they made.
+    pub collection_write_bytes_total: u64,
 }
 
 /// What one keyspace holds.
@@ -95,5 +120,7 @@ impl Stats {
             + self.drain_write_bytes_total
             + self.compaction_write_bytes_total
             + self.manifest_write_bytes_total
+            + self.values.write_bytes_total
+            + self.values.collection_write_bytes_total
     }
 }

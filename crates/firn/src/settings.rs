@@ -128,6 +128,23 @@ settings! {
         "64 KiB to 16 GiB", "choose a size in that range",
         |s| (64 << 10..=16384 * MIB).contains(&s.table_bytes);
 
+    /// Bytes from which on values lie beside the tree, in keyspaces that do not say: they are written once, compactions
+    /// do not copy them, and what nothing refers to any more is collected. 0 = none do.
+    separate_bytes: u32 = "0",
+        "0, or at least 32", "raise it, or set it to 0",
+        |s| s.separate_bytes == 0 || s.separate_bytes >= 32;
+
+    /// Bytes at which a value segment takes no more values.
+    value_segment_bytes: u64 = "64 MiB",
+        "4 KiB to 512 MiB", "choose a size in that range",
+        |s| (4096..=512 * MIB).contains(&s.value_segment_bytes);
+
+    /// Bytes of value segments for each byte of values that live, above which segments are collected. Less means less
+    /// space and more writing.
+    space_amplification_max: f64 = "1.5",
+        "1.05 to 100.0", "choose a number in that range",
+        |s| (1.05..=100.0).contains(&s.space_amplification_max);
+
     /// Bits of filter for each key, in runs and tables. 10 sends about one in a hundred reads of a missing key to
     /// a block it need not see; 0 turns filters off.
     filter_bits_per_key: u32 = "10",
@@ -203,6 +220,9 @@ impl Settings {
             durability: Durability::Process,
             block_bytes: 4096,
             table_bytes: 64 * MIB,
+            separate_bytes: 0,
+            value_segment_bytes: 64 * MIB,
+            space_amplification_max: 1.5,
             filter_bits_per_key: 10,
             level0_runs_max: 12,
             garbage_share_max: 0.25,

@@ -18,12 +18,18 @@ use firn_format::log::{
     FRAME_HEADER_BYTES, Frame, FrameKind, FrameWriter, LARGE_BATCH_BYTES, Record, SEGMENT_HEADER_BYTES,
     SegmentHeader, record_span, scan_frames,
 };
+use firn_format::manifest::bytes::Reader;
 use firn_format::manifest::{EDIT_HEADER_BYTES, ManifestEdit};
 use firn_format::table::block::{Checked, check, decompress, seal_raw};
 use firn_format::table::data::{DataBlock, Walker};
 use firn_format::table::index::Index;
-use firn_format::table::{FOOTER_BYTES, Properties, TABLE_MAGIC};
+use firn_format::table::{FOOTER_BYTES, Properties, ReferenceSet, TABLE_MAGIC};
 use firn_format::tombstone::FragmentList;
+use firn_format::value::record::{HEAD_BYTES_MIN, head_bytes};
+use firn_format::value::segment::{
+    VALUE_FOOTER_BYTES, VALUE_FOOTER_MAGIC, VALUE_HEADER_BYTES, VALUE_SEGMENT_MAGIC,
+};
+use firn_format::value::{Ordinals, Redirect, ValueFooter, ValueRecord, ValueSegmentHeader};
 use firn_format::{Position, Sequence, dump, varint};
 
 /// The name of a fuzz target and what it checks.
@@ -44,6 +50,11 @@ pub(crate) const ALL: &[Check] = &[
     ("tombstones", tombstones),
     ("properties", properties),
     ("table", table),
+    ("value_record", value_record),
+    ("value_segment", value_segment),
+    ("redirect", redirect),
+    ("ordinals", ordinals),
+    ("references", references),
     ("datatype_key", datatype_key),
     ("datatype_field", datatype_field),
     ("datatype_value", datatype_value),
@@ -158,7 +169,14 @@ fn name(bytes: &[u8]) {
 
 /// Dumps under each kind's name: they end, say where an error is, and it is inside the file.
 fn text(bytes: &[u8]) {
-    for name in ["0000000000000000.log", "manifest-0000000000000001", "drain-1-000000.table", "LOCK", "?"] {
+    for name in [
+        "0000000000000000.log",
+        "manifest-0000000000000001",
+        "drain-1-000000.table",
+        "00000001.values",
+        "LOCK",
+        "?",
+    ] {
         let mut out = String::new();
         let error = dump::describe(name, bytes, &mut out).expect("a string takes any text");
         if let Some(error) = error {
@@ -252,6 +270,98 @@ fn table(bytes: &[u8]) {
     let mut out = String::new();
     let error = dump::describe("drain-1-000000.table", &sealed, &mut out).expect("a string takes any text");
     assert!(error.is_none_or(|error| error.offset <= sealed.len()));
+}
+
+/// A value's record: its head, and its chunks as far as they are there.
+fn value_record(bytes: &[u8]) {
+    for bytes in [bytes, &seal_value(bytes)] {
+        let Ok(record) = ValueRecord::decode(bytes) else { continue };
+        let chunks = (0..record.chunk_count()).map(|index| record.chunk(index));
+        let mut again = Vec::new();
+        assert_eq!(record.head.encode(chunks, record.key, &mut again), record.checksum);
+        assert_eq!(again, &bytes[..again.len()]);
+        let mut value = Vec::new();
+        for index in 0..record.chunk_count() {
+            let Some(stored) = bytes.get(record.chunk_span(index)) else { return };
+            if record.decode_chunk(index, stored, &mut value).is_err() {
+                return;
+            }
+        }
+        assert_eq!(value.len(), record.head.value_bytes as usize);
+    }
+}
+
+/// Header and footer of a value segment, as they stand and with their checksums made right; and its dump.
+fn value_segment(bytes: &[u8]) {
+    let mut sealed = bytes.to_vec();
+    if let Some(header) = sealed.first_chunk_mut::<VALUE_HEADER_BYTES>() {
+        header[..8].copy_from_slice(&VALUE_SEGMENT_MAGIC);
+        header[12..16].fill(0);
+        let checksum = checksum::crc32c(header);
+        header[12..16].copy_from_slice(&checksum.to_le_bytes());
+    }
+    if let Some(footer) = sealed.last_chunk_mut::<VALUE_FOOTER_BYTES>() {
+        footer[..8].copy_from_slice(&VALUE_FOOTER_MAGIC);
+        let checksum = checksum::xxh3(&footer[..VALUE_FOOTER_BYTES - 8]);
+        footer[VALUE_FOOTER_BYTES - 8..].copy_from_slice(&checksum.to_le_bytes());
+    }
+    for bytes in [bytes, &sealed] {
+        if let Ok(header) = ValueSegmentHeader::decode(bytes) {
+            assert_eq!(&header.encode()[..], &bytes[..VALUE_HEADER_BYTES]);
+        }
+        let footer = bytes.last_chunk::<VALUE_FOOTER_BYTES>();
+        if let Some(Ok(footer)) = footer.map(|footer| ValueFooter::decode(footer, bytes.len() as u64)) {
+            let again = encoded(|out| footer.encode(out));
+            assert_eq!(again, &bytes[bytes.len() - VALUE_FOOTER_BYTES..]);
+        }
+        let mut out = String::new();
+        let error = dump::describe("00000001.values", bytes, &mut out).expect("a string takes any text");
+        assert!(error.is_none_or(|error| error.offset <= bytes.len()));
+    }
+}
+
+/// A redirect, as it stands and with its checksum made right.
+fn redirect(bytes: &[u8]) {
+    let mut sealed = bytes.to_vec();
+    if let Some(body) = bytes.len().checked_sub(8) {
+        let checksum = checksum::xxh3(&bytes[..body]);
+        sealed[body..].copy_from_slice(&checksum.to_le_bytes());
+    }
+    for bytes in [bytes, &sealed] {
+        if let Ok((redirect, taken)) = Redirect::decode(bytes) {
+            assert_eq!(encoded(|out| redirect.encode(out)), &bytes[..taken]);
+            assert_eq!(redirect.survivors().len(), u64::from(redirect.survivor_count()));
+        }
+    }
+}
+
+/// A set of ordinals.
+fn ordinals(bytes: &[u8]) {
+    let mut input = Reader::new(bytes, 0);
+    if let Ok(set) = Ordinals::decode(&mut input) {
+        assert_eq!(encoded(|out| set.encode(out)), &bytes[..input.offset()]);
+    }
+}
+
+/// A table's reference set.
+fn references(bytes: &[u8]) {
+    if let Ok(set) = ReferenceSet::decode(bytes) {
+        assert_eq!(encoded(|out| set.encode(out)), bytes);
+    }
+}
+
+/// `bytes` with the right checksum of the head and key at their front, as far as they are there.
+fn seal_value(bytes: &[u8]) -> Vec<u8> {
+    let mut sealed = bytes.to_vec();
+    let Some(fields) = bytes.first_chunk::<HEAD_BYTES_MIN>() else { return sealed };
+    let value_bytes = u32::from_le_bytes([fields[12], fields[13], fields[14], fields[15]]) as usize;
+    let key_bytes = usize::from(u16::from_le_bytes([fields[20], fields[21]]));
+    let end = head_bytes(value_bytes, fields[22] != 0) + key_bytes;
+    if let Some(body) = bytes.get(4..end) {
+        let checksum = checksum::crc32c(body);
+        sealed[..4].copy_from_slice(&checksum.to_le_bytes());
+    }
+    sealed
 }
 
 /// What `encode` appends.

@@ -5,6 +5,8 @@
 //! manifest-<number>             a manifest edit; number in 16 hex digits
 //! <base>.log                    a log segment; the log position of its byte 0 in 16 hex digits
 //! <stem>-<index>.table          a table; stem chosen by its writer, index in 6 decimal digits or more
+//! <number>.values               a value segment that was written to; its number in 8 hex digits
+//! <stem>-<index>.values         a value segment that a collection made, named as tables are
 //! ```
 //! Hex digits are lower case, so names of one kind sort as their numbers do. Nothing in a file depends on its
 //! name. Names are ASCII letters, digits, `.`, `-` and `_`, 1 to [`NAME_BYTES_MAX`] bytes, no leading dot.
@@ -12,6 +14,7 @@
 use std::fmt;
 
 use crate::key::Position;
+use crate::value::SegmentNumber;
 
 /// Longest name.
 pub const NAME_BYTES_MAX: usize = 100;
@@ -34,6 +37,15 @@ pub enum FileName {
     /// The `index`th table that the writer called `stem` wrote.
     Table {
         /// Says who wrote it, such as a job and its attempt.
+        stem: String,
+        /// From 0.
+        index: u32,
+    },
+    /// Value segment of this number, which writers have put values into.
+    ValueSegment(SegmentNumber),
+    /// The `index`th value segment that the collection called `stem` made.
+    CollectedValues {
+        /// Says who made it.
         stem: String,
         /// From 0.
         index: u32,
@@ -62,6 +74,20 @@ pub fn table(stem: &str, index: u32) -> String {
     FileName::Table { stem: stem.to_owned(), index }.to_string()
 }
 
+/// Name of the value segment `number`, which writers put values into.
+pub fn value_segment(number: SegmentNumber) -> String {
+    FileName::ValueSegment(number).to_string()
+}
+
+/// Name of the `index`th value segment of the collection `stem`.
+///
+/// # Panics
+/// As [`table`].
+pub fn collected_values(stem: &str, index: u32) -> String {
+    assert!(is_stem(stem), "a stem has 1 to {STEM_BYTES_MAX} letters, digits, '-', '_' or '.', not {stem:?}");
+    FileName::CollectedValues { stem: stem.to_owned(), index }.to_string()
+}
+
 /// Whether `name` can be the name of a file of a database, known or not; a name that passes leads out of no
 /// directory.
 pub fn is_valid(name: &str) -> bool {
@@ -88,16 +114,35 @@ pub fn parse(name: &str) -> Option<FileName> {
     if let Some(base) = name.strip_suffix(".log") {
         return hex16(base).map(|base| FileName::LogSegment(Position(base)));
     }
-    let (stem, digits) = name.strip_suffix(".table")?.rsplit_once('-')?;
+    let parsed = if let Some(name) = name.strip_suffix(".table") {
+        let (stem, index) = numbered(name)?;
+        FileName::Table { stem, index }
+    } else {
+        let name = name.strip_suffix(".values")?;
+        match (numbered(name), hex(name, 8)) {
+            (Some((stem, index)), _) => FileName::CollectedValues { stem, index },
+            (None, number) => FileName::ValueSegment(SegmentNumber(u32::try_from(number?).ok()?)),
+        }
+    };
+    (parsed.to_string() == name).then_some(parsed)
+}
+
+/// A stem, and the number behind it.
+fn numbered(name: &str) -> Option<(String, u32)> {
+    let (stem, digits) = name.rsplit_once('-')?;
     let index = digits.bytes().all(|byte| byte.is_ascii_digit()).then(|| digits.parse().ok())??;
-    let parsed = FileName::Table { stem: stem.to_owned(), index };
-    (is_stem(stem) && parsed.to_string() == name).then_some(parsed)
+    is_stem(stem).then(|| (stem.to_owned(), index))
 }
 
 /// Exactly 16 lower-case hex digits.
 fn hex16(digits: &str) -> Option<u64> {
-    let hex = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
-    (digits.len() == 16 && digits.bytes().all(hex)).then(|| u64::from_str_radix(digits, 16).ok())?
+    hex(digits, 16)
+}
+
+/// Exactly `count` lower-case hex digits.
+fn hex(digits: &str, count: usize) -> Option<u64> {
+    let is_hex = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+    (digits.len() == count && digits.bytes().all(is_hex)).then(|| u64::from_str_radix(digits, 16).ok())?
 }
 
 impl fmt::Display for FileName {
@@ -107,6 +152,8 @@ impl fmt::Display for FileName {
             FileName::ManifestEdit(number) => write!(f, "manifest-{number:016x}"),
             FileName::LogSegment(base) => write!(f, "{:016x}.log", base.0),
             FileName::Table { stem, index } => write!(f, "{stem}-{index:06}.table"),
+            FileName::ValueSegment(number) => write!(f, "{:08x}.values", number.0),
+            FileName::CollectedValues { stem, index } => write!(f, "{stem}-{index:06}.values"),
         }
     }
 }
@@ -125,6 +172,9 @@ mod tests {
             (FileName::LogSegment(Position(4 << 20)), "0000000000400000.log"),
             (FileName::Table { stem: "drain-7".into(), index: 0 }, "drain-7-000000.table"),
             (FileName::Table { stem: "t".into(), index: u32::MAX }, "t-4294967295.table"),
+            (FileName::ValueSegment(SegmentNumber(0x2a)), "0000002a.values"),
+            (FileName::ValueSegment(SegmentNumber(u32::MAX)), "ffffffff.values"),
+            (FileName::CollectedValues { stem: "gc-7".into(), index: 3 }, "gc-7-000003.values"),
         ];
         for (parsed, name) in &names {
             assert_eq!(parsed.to_string(), *name);
@@ -158,6 +208,11 @@ mod tests {
             "a/b-000001.table",
             ".hidden-000001.table",
             "é-000001.table",
+            "2a.values",
+            "0000002A.values",
+            "000000002a.values",
+            "a-1.values",
+            ".values",
         ] {
             assert_eq!(parse(name), None, "{name}");
         }

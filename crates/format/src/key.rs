@@ -68,7 +68,7 @@ pub enum Kind {
     Merge = 3,
     /// Keys from `key` to `value` (excluded) have no value.
     DeleteRange = 4,
-    /// Key and a reference into a value segment (reserved: written by no release yet, refused by readers).
+    /// Key and a [reference](crate::value::Reference) into a value segment.
     PutReference = 5,
     /// A promise that no reader reaches a range of keys (reserved).
     Purge = 6,

@@ -8,6 +8,8 @@
 //!                    │ drained                             any file as text: dump
 //!                    ▼
 //!             table: blocks, index, filter, tombstones, footer
+//!                    │ large values lie beside
+//!             value: segment { record … }, references, redirects
 //!                    │ which files are live
 //!                    ▼
 //!             manifest: edit { change … }
@@ -42,6 +44,7 @@ pub mod log;
 pub mod tombstone;
 pub mod filter;
 pub mod table;
+pub mod value;
 pub mod manifest;
 pub mod datatype;
 pub mod dump;

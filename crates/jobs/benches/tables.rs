@@ -13,7 +13,7 @@ use firn_format::filter::filter_hash;
 use firn_format::key::{Entry, Kind, Sequence};
 use firn_format::manifest::TableMeta;
 use firn_format::table::{Compression, TableForm};
-use firn_jobs::{Control, Cursor, JobInput, JobSpec, OutputForm, RunCursor, run};
+use firn_jobs::{CompactSpec, Control, Cursor, JobInput, OutputForm, RunCursor, run_compact};
 use firn_storage::Storage;
 use firn_storage::file::cache::BlockCache;
 use firn_storage::file::table::{CursorOptions, Lookup, ReadMode, ReaderOptions, TableBuilder, TableReader};
@@ -48,14 +48,15 @@ fn bench_values(storage: &Local, records: u64, value_bytes: usize) {
     });
     let mut tables = Vec::new();
     for compression in [Compression::None, Compression::Lz4] {
-        let spec = JobSpec {
+        let spec = CompactSpec {
             inputs: inputs.clone(),
             output: OutputForm { compression, table_bytes_target: TABLE_BYTES, ..OutputForm::default() },
             output_stem: format!("out{value_bytes}-{compression:?}"),
-            ..JobSpec::default()
+            ..CompactSpec::default()
         };
         measure(&format!("compact {RUNS} runs, {compression:?}"), records, bytes, || {
-            let result = run(&spec, storage, &Semantics::new(), &Control::new()).expect("a compaction");
+            let result =
+                run_compact(&spec, storage, &Semantics::new(), &Control::new()).expect("a compaction");
             assert_eq!(result.tables.iter().map(|table| table.entry_count).sum::<u64>(), records);
             if compression == Compression::None {
                 tables = result.tables;

@@ -4,38 +4,45 @@
 //! offset size  field     meaning
 //!      0    8  magic     "FIRNJOB1" (a spec) or "FIRNRES1" (a result)
 //!      8    4  version   u32 LE, see FormatVersion
-//!     12    n  fields    in the order of the struct; numbers are varints, texts and keys have their length before
+//!     12    1  kind      0 = compaction, 1 = collection
+//!     13    n  fields    in the order of the struct; numbers are varints, texts and keys have their length before
 //!                        them, lists their count, an optional thing a byte 0 or 1
-//!   12+n    8  checksum  xxh3-64 LE over everything before
+//!   13+n    8  checksum  xxh3-64 LE over everything before
 //! ```
 //! For spec and result alike: what decodes encodes to the same bytes. Since: FormatVersion::V1.
 
 use firn_format::checksum::xxh3;
-use firn_format::manifest::TableMeta;
 use firn_format::manifest::bytes::{Reader, put_bytes};
+use firn_format::manifest::{RedirectPlace, TableMeta, ValueSegmentMeta};
 use firn_format::table::Compression;
+use firn_format::value::segment::Origin;
+use firn_format::value::{Ordinals, SegmentNumber};
 use firn_format::{Error, FormatVersion, Result, Sequence, varint};
 
+use crate::collect::{CollectResult, CollectSpec, Victim};
 use crate::conservation::{Sums, Tally};
-use crate::spec::{JobInput, JobResult, JobSpec, KeyRange, OutputForm, Rules};
+use crate::spec::{CompactResult, CompactSpec, JobInput, JobResult, JobSpec, KeyRange, OutputForm, Rules};
 
 const SPEC_MAGIC: [u8; 8] = *b"FIRNJOB1";
 const RESULT_MAGIC: [u8; 8] = *b"FIRNRES1";
+
+const COMPACT: u8 = 0;
+const COLLECT: u8 = 1;
 
 impl JobSpec {
     /// The spec's bytes. Equal specs have equal bytes.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = begin(SPEC_MAGIC);
-        varint::encode(u64::from(self.keyspace), &mut out);
-        put_list(&self.inputs, &mut out, |input, out| {
-            input.table.encode(out);
-            varint::encode(u64::from(input.level), out);
-            varint::encode(input.run, out);
-        });
-        put_range(&self.range, &mut out);
-        put_rules(&self.rules, &mut out);
-        put_form(&self.output, &mut out);
-        put_bytes(self.output_stem.as_bytes(), &mut out);
+        match self {
+            Self::Compact(spec) => {
+                out.push(COMPACT);
+                put_compact(spec, &mut out);
+            }
+            Self::Collect(spec) => {
+                out.push(COLLECT);
+                put_collect(spec, &mut out);
+            }
+        }
         end(out)
     }
 
@@ -45,16 +52,9 @@ impl JobSpec {
     /// They are no spec's.
     pub fn decode(bytes: &[u8]) -> Result<Self> {
         let mut input = body(bytes, SPEC_MAGIC)?;
-        let spec = Self {
-            keyspace: input.number32()?,
-            inputs: take_list(&mut input, |input| {
-                let (table, level) = (TableMeta::decode(input)?, input.number32()?);
-                Ok(JobInput { table, level, run: input.number()? })
-            })?,
-            range: take_range(&mut input)?,
-            rules: take_rules(&mut input)?,
-            output: take_form(&mut input)?,
-            output_stem: input.text()?.to_owned(),
+        let spec = match take_kind(&mut input)? {
+            COMPACT => Self::Compact(take_compact(&mut input)?),
+            _ => Self::Collect(take_collect(&mut input)?),
         };
         finish(&input)?;
         Ok(spec)
@@ -65,13 +65,19 @@ impl JobResult {
     /// The result's bytes.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = begin(RESULT_MAGIC);
-        put_list(&self.tables, &mut out, |table, out| table.encode(out));
-        for (_, tally) in self.sums.classes() {
-            varint::encode(tally.count, &mut out);
-            varint::encode(tally.bytes, &mut out);
-            out.extend_from_slice(&tally.hash.to_le_bytes());
+        match self {
+            Self::Compact(result) => {
+                out.push(COMPACT);
+                put_list(&result.tables, &mut out, |table, out| table.encode(out));
+                put_sums(&result.sums, &mut out);
+            }
+            Self::Collect(result) => {
+                out.push(COLLECT);
+                out.push(u8::from(result.segment.is_some()));
+                result.segment.iter().for_each(|segment| segment.encode(&mut out));
+                put_places(&result.redirects, &mut out);
+            }
         }
-        out.extend_from_slice(&self.sums.range_tombstones_hash.to_le_bytes());
         end(out)
     }
 
@@ -81,15 +87,113 @@ impl JobResult {
     /// They are no result's.
     pub fn decode(bytes: &[u8]) -> Result<Self> {
         let mut input = body(bytes, RESULT_MAGIC)?;
-        let tables = take_list(&mut input, |input| TableMeta::decode(input))?;
-        let mut classes = [Tally::default(); 9];
-        for tally in &mut classes {
-            *tally = Tally { count: input.number()?, bytes: input.number()?, hash: input.u128()? };
-        }
-        let result = Self { tables, sums: Sums::from_classes(classes, input.u128()?) };
+        let result = match take_kind(&mut input)? {
+            COMPACT => {
+                let tables = take_list(&mut input, |input| TableMeta::decode(input))?;
+                Self::Compact(CompactResult { tables, sums: take_sums(&mut input)? })
+            }
+            _ => {
+                let is_any = take_flag(&mut input)?;
+                let segment = if is_any { Some(ValueSegmentMeta::decode(&mut input)?) } else { None };
+                Self::Collect(CollectResult { segment, redirects: take_places(&mut input)? })
+            }
+        };
         finish(&input)?;
         Ok(result)
     }
+}
+
+fn take_kind(input: &mut Reader<'_>) -> Result<u8> {
+    let at = input.offset();
+    match input.u8()? {
+        kind @ (COMPACT | COLLECT) => Ok(kind),
+        other => Err(Error::newer(at, "kind 0 or 1 of a job", format!("{other}"))),
+    }
+}
+
+fn put_compact(spec: &CompactSpec, out: &mut Vec<u8>) {
+    varint::encode(u64::from(spec.keyspace), out);
+    put_list(&spec.inputs, out, |input, out| {
+        input.table.encode(out);
+        varint::encode(u64::from(input.level), out);
+        varint::encode(input.run, out);
+    });
+    put_range(&spec.range, out);
+    put_rules(&spec.rules, out);
+    put_form(&spec.output, out);
+    put_bytes(spec.output_stem.as_bytes(), out);
+}
+
+fn take_compact(input: &mut Reader<'_>) -> Result<CompactSpec> {
+    Ok(CompactSpec {
+        keyspace: input.number32()?,
+        inputs: take_list(input, |input| {
+            let (table, level) = (TableMeta::decode(input)?, input.number32()?);
+            Ok(JobInput { table, level, run: input.number()? })
+        })?,
+        range: take_range(input)?,
+        rules: take_rules(input)?,
+        output: take_form(input)?,
+        output_stem: input.text()?.to_owned(),
+    })
+}
+
+fn put_collect(spec: &CollectSpec, out: &mut Vec<u8>) {
+    out.extend_from_slice(&spec.database.to_le_bytes());
+    varint::encode(spec.number.0.into(), out);
+    put_list(&spec.victims, out, |victim, out| {
+        victim.segment.encode(out);
+        out.push(victim.origin as u8);
+        victim.dead.encode(out);
+        put_places(&victim.redirects, out);
+    });
+    put_bytes(spec.output_stem.as_bytes(), out);
+}
+
+fn take_collect(input: &mut Reader<'_>) -> Result<CollectSpec> {
+    Ok(CollectSpec {
+        database: input.u128()?,
+        number: SegmentNumber(input.number32()?),
+        victims: take_list(input, |input| {
+            let segment = ValueSegmentMeta::decode(input)?;
+            let origin = match take_flag(input)? {
+                false => Origin::Written,
+                true => Origin::Collected,
+            };
+            let dead = Ordinals::decode(input)?;
+            Ok(Victim { segment, origin, dead, redirects: take_places(input)? })
+        })?,
+        output_stem: input.text()?.to_owned(),
+    })
+}
+
+fn put_places(places: &[(SegmentNumber, RedirectPlace)], out: &mut Vec<u8>) {
+    let put = |(from, place): &(SegmentNumber, RedirectPlace), out: &mut Vec<u8>| {
+        varint::encode(from.0.into(), out);
+        place.encode(out);
+    };
+    put_list(places, out, put);
+}
+
+fn take_places(input: &mut Reader<'_>) -> Result<Vec<(SegmentNumber, RedirectPlace)>> {
+    take_list(input, |input| Ok((SegmentNumber(input.number32()?), RedirectPlace::decode(input)?)))
+}
+
+fn put_sums(sums: &Sums, out: &mut Vec<u8>) {
+    for (_, tally) in sums.classes() {
+        varint::encode(tally.count, out);
+        varint::encode(tally.bytes, out);
+        out.extend_from_slice(&tally.hash.to_le_bytes());
+    }
+    out.extend_from_slice(&sums.range_tombstones_hash.to_le_bytes());
+}
+
+fn take_sums(input: &mut Reader<'_>) -> Result<Sums> {
+    let mut classes = [Tally::default(); 9];
+    for tally in &mut classes {
+        *tally = Tally { count: input.number()?, bytes: input.number()?, hash: input.u128()? };
+    }
+    Ok(Sums::from_classes(classes, input.u128()?))
 }
 
 fn put_rules(rules: &Rules, out: &mut Vec<u8>) {

@@ -157,7 +157,7 @@ impl<S: Sink + ?Sized> Compaction<'_, S> {
     #[inline]
     fn take_visible(&mut self, entry: &Entry<'_>, interval: usize, bytes: usize, hash: u128) -> Result<()> {
         match entry.kind {
-            Kind::Put if entry.expires_at_ms != 0 => {
+            Kind::Put | Kind::PutReference if entry.expires_at_ms != 0 => {
                 if entry.expires_at_ms > self.rules.tick_ms() {
                     // It may or may not be the operands' base by the time somebody reads: they stay apart.
                     self.flush_partly()?;
@@ -168,6 +168,11 @@ impl<S: Sink + ?Sized> Compaction<'_, S> {
             }
             Kind::Put if !self.operands.is_empty() => self.close(interval, Some((entry, hash))).map(drop),
             Kind::Put => self.put(entry, interval, bytes, hash),
+            // What lies beside the tree is not read here: operands above it stay.
+            Kind::PutReference => {
+                self.flush_partly()?;
+                self.put(entry, interval, bytes, hash)
+            }
             Kind::Delete => {
                 if self.close(interval, None)? {
                     self.sums.merged.add(bytes, hash);
@@ -198,7 +203,7 @@ impl<S: Sink + ?Sized> Compaction<'_, S> {
     #[inline]
     fn put(&mut self, entry: &Entry<'_>, interval: usize, bytes: usize, hash: u128) -> Result<()> {
         self.closed = Some(interval);
-        if self.rules.filter_drops(entry, interval) {
+        if entry.kind == Kind::Put && self.rules.filter_drops(entry, interval) {
             self.sums.filtered.add(bytes, hash);
             return self.leave_tombstone(entry, interval);
         }

@@ -1,13 +1,14 @@
 //! Background work as values.
 //!
-//! A [`JobSpec`] says *what* to rewrite: which immutable tables to read, which rules to apply, where the outputs
-//! go. It does not say *where* it runs. The same spec yields the same bytes on this thread, on another one, or on
+//! A [`JobSpec`] says *what* to rewrite: which immutable tables or value segments to read, which rules to apply, where the
+//! outputs go. It does not say *where* it runs. The same spec yields the same bytes on this thread, on another one, or on
 //! another machine.
 //!
 //! ```text
 //!   picks ─► JobSpec ─► Executor ─► JobResult ─► verify ─► commit (the engine's one manifest edit)
 //!               │                       ▲
 //!               └─ run: tables ─► MergeCursor ─► compact_entries ─► TableWriter ─► tables
+//!                       value segments ─► collect: records that live, as they are ─► a value segment
 //!      drain: buffer runs ─► MergeCursor ─┘  (compact_source: the same core over any cursor)
 //! ```
 //!
@@ -21,7 +22,8 @@
 //! # Invariants
 //! 1. Inputs are immutable; whoever submits keeps them until the result is committed or given up.
 //! 2. Output bytes are a function of the spec alone: no clock, no randomness, no thread order.
-//! 3. `input + produced = outputs + dropped`, by count, bytes and content hash, or there is no result.
+//! 3. `input + produced = outputs + dropped`, by count, bytes and content hash, or there is no result. Of a collection: all
+//!    values that live, and each where its redirect leads.
 //! 4. Outputs are invisible until committed; the outputs of a dead attempt are garbage, never damage.
 
 #![forbid(unsafe_code)]
@@ -30,17 +32,21 @@ mod spec; // what
 mod cursor; // walking entries, whatever holds them
 mod run_cursor; // the tables of one sorted run
 mod merge; // many cursors as one
-mod compact; // the rules
+mod compact; // the rules of compactions
+mod collect; // copying values that live
 mod conservation; // the sums that show nothing was lost
 mod write; // the outputs
 mod run; // all of it on one thread
 mod range; // one choice as several jobs
 mod executor; // where
+#[cfg(unix)]
+pub mod socket; // in another process
 mod codec; // how specs and results travel
 mod verify; // when a result may be believed
 mod control; // stopping it
 mod error;
 
+pub use collect::{CollectResult, CollectSpec, Redirects, Victim, read_redirects, redirects};
 pub use compact::{CompactRules, Sink, compact_entries};
 pub use conservation::{Sums, Tally};
 pub use control::Control;
@@ -49,8 +55,8 @@ pub use error::{Error, ErrorKind, Result};
 pub use executor::{Executor, Fallback, Fallbacks, Finisher, JobHandle, Local, Patience, new_job};
 pub use merge::MergeCursor;
 pub use range::partition;
-pub use run::{Output, compact_source, run};
+pub use run::{Output, compact_source, run, run_compact};
 pub use run_cursor::{RunCursor, Tables};
-pub use spec::{JobInput, JobResult, JobSpec, KeyRange, OutputForm, Rules};
-pub use verify::{is_output_of, verify, verify_all, verify_files};
+pub use spec::{CompactResult, CompactSpec, JobInput, JobResult, JobSpec, KeyRange, OutputForm, Rules};
+pub use verify::{is_output_of, verify, verify_all, verify_collect, verify_compact, verify_files};
 pub use write::TableWriter;

@@ -2,14 +2,14 @@
 
 use firn_format::file_name::STEM_BYTES_MAX;
 
-use crate::spec::{JobSpec, KeyRange};
+use crate::spec::{CompactSpec, KeyRange};
 
 /// `spec` as up to `parts` specs whose ranges are apart and together have all its inputs' keys, cut at input tables' smallest keys so
 /// that each reads about the same number of bytes. Their outputs, in the order of the specs, hold what `spec`'s would.
 ///
 /// Each gets the inputs that touch its range, and the stem `<stem>-<number>`. One spec comes back unchanged if
 /// there is nowhere to cut.
-pub fn partition(spec: &JobSpec, parts: usize) -> Vec<JobSpec> {
+pub fn partition(spec: &CompactSpec, parts: usize) -> Vec<CompactSpec> {
     let cuts = cuts(spec, parts);
     let can_number = spec.output_stem.len() + 6 <= STEM_BYTES_MAX;
     if cuts.is_empty() || !can_number {
@@ -23,7 +23,7 @@ pub fn partition(spec: &JobSpec, parts: usize) -> Vec<JobSpec> {
     parts.filter(|part| !part.inputs.is_empty()).collect()
 }
 
-fn part(spec: &JobSpec, number: usize, range: KeyRange) -> JobSpec {
+fn part(spec: &CompactSpec, number: usize, range: KeyRange) -> CompactSpec {
     let mut part = spec.clone();
     part.inputs.retain(|input| {
         input.table.largest >= range.start && range.end.as_ref().is_none_or(|end| input.table.smallest < *end)
@@ -35,7 +35,7 @@ fn part(spec: &JobSpec, number: usize, range: KeyRange) -> JobSpec {
 }
 
 /// Keys that cut the inputs' bytes into about equal shares, a table's bytes counted where it begins.
-fn cuts(spec: &JobSpec, parts: usize) -> Vec<Vec<u8>> {
+fn cuts(spec: &CompactSpec, parts: usize) -> Vec<Vec<u8>> {
     let mut tables: Vec<(&[u8], u64)> =
         spec.inputs.iter().map(|input| (input.table.smallest.as_slice(), input.table.bytes)).collect();
     tables.sort_unstable();

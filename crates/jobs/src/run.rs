@@ -10,12 +10,13 @@ use firn_storage::file::cache::BlockCache;
 use firn_storage::file::table::{CursorOptions, ReaderOptions, TableReader};
 
 use crate::Cursor;
+use crate::collect::run_collect;
 use crate::compact::{CompactRules, compact_entries};
 use crate::control::Control;
 use crate::error::{Error, ErrorKind, Result};
 use crate::merge::MergeCursor;
 use crate::run_cursor::RunCursor;
-use crate::spec::{JobInput, JobResult, JobSpec, KeyRange, OutputForm, Rules};
+use crate::spec::{CompactResult, CompactSpec, JobInput, JobResult, JobSpec, KeyRange, OutputForm, Rules};
 use crate::write::TableWriter;
 
 /// Where a job's outputs go and what they look like.
@@ -44,6 +45,22 @@ pub fn run(
     semantics: &Semantics,
     control: &Control,
 ) -> Result<JobResult> {
+    match spec {
+        JobSpec::Compact(spec) => run_compact(spec, storage, semantics, control).map(JobResult::Compact),
+        JobSpec::Collect(spec) => run_collect(spec, storage, control).map(JobResult::Collect),
+    }
+}
+
+/// [`run()`] for compactions.
+///
+/// # Errors
+/// As for [`run()`].
+pub fn run_compact(
+    spec: &CompactSpec,
+    storage: &dyn Storage,
+    semantics: &Semantics,
+    control: &Control,
+) -> Result<CompactResult> {
     if spec.inputs.is_empty() || spec.range.is_empty() {
         return Err(Error::new(ErrorKind::Invalid, "expected a job with inputs and a range of keys"));
     }
@@ -70,7 +87,7 @@ pub fn compact_source<C: Cursor + ?Sized>(
     rules: &Rules,
     output: &Output<'_>,
     control: &Control,
-) -> Result<JobResult> {
+) -> Result<CompactResult> {
     control.check()?;
     let rules = CompactRules::new(rules, output.semantics)?;
     let tombstones = tombstones.clip(&range.start, range.end.as_deref());
@@ -88,7 +105,7 @@ pub fn compact_source<C: Cursor + ?Sized>(
         }
         return Err(error);
     }
-    Ok(JobResult { tables, sums })
+    Ok(CompactResult { tables, sums })
 }
 
 /// Tables by (level, run).

@@ -4,14 +4,106 @@ use firn_format::Sequence;
 use firn_format::manifest::TableMeta;
 use firn_format::table::Compression;
 
+use crate::collect::{CollectResult, CollectSpec};
 use crate::conservation::Sums;
+use crate::error::{Error, ErrorKind, Result};
+
+/// What to do.
+///
+/// Self-contained: an executor opens the inputs, creates outputs under the stem, and needs nothing else.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum JobSpec {
+    /// Tables are rewritten.
+    Compact(CompactSpec),
+    /// Values that live are copied out of their segments.
+    Collect(CollectSpec),
+}
+
+/// What came of a job, of the kind of its spec.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(clippy::large_enum_variant, reason = "there is one for each job, and a job runs for long")]
+pub enum JobResult {
+    /// Of [`JobSpec::Compact`].
+    Compact(CompactResult),
+    /// Of [`JobSpec::Collect`].
+    Collect(CollectResult),
+}
+
+impl JobSpec {
+    /// What the outputs' names begin with.
+    pub fn output_stem(&self) -> &str {
+        match self {
+            Self::Compact(spec) => &spec.output_stem,
+            Self::Collect(spec) => &spec.output_stem,
+        }
+    }
+
+    /// The same job with outputs of other names.
+    pub fn with_stem(&self, stem: &str) -> Self {
+        match self {
+            Self::Compact(spec) => {
+                Self::Compact(CompactSpec { output_stem: stem.to_owned(), ..spec.clone() })
+            }
+            Self::Collect(spec) => {
+                Self::Collect(CollectSpec { output_stem: stem.to_owned(), ..spec.clone() })
+            }
+        }
+    }
+
+    /// Bytes of all input files.
+    pub fn input_bytes(&self) -> u64 {
+        match self {
+            Self::Compact(spec) => spec.input_bytes(),
+            Self::Collect(spec) => spec.input_bytes(),
+        }
+    }
+}
+
+impl From<CompactSpec> for JobSpec {
+    fn from(spec: CompactSpec) -> Self {
+        Self::Compact(spec)
+    }
+}
+
+impl From<CollectSpec> for JobSpec {
+    fn from(spec: CollectSpec) -> Self {
+        Self::Collect(spec)
+    }
+}
+
+impl JobResult {
+    /// The result of a compaction.
+    ///
+    /// # Errors
+    /// `Invalid`: it is another job's.
+    pub fn into_compact(self) -> Result<CompactResult> {
+        match self {
+            Self::Compact(result) => Ok(result),
+            Self::Collect(_) => Err(other_kind("a compaction")),
+        }
+    }
+
+    /// The result of a collection.
+    ///
+    /// # Errors
+    /// `Invalid`: it is another job's.
+    pub fn into_collect(self) -> Result<CollectResult> {
+        match self {
+            Self::Collect(result) => Ok(result),
+            Self::Compact(_) => Err(other_kind("a collection")),
+        }
+    }
+}
+
+fn other_kind(expected: &str) -> Error {
+    Error::new(ErrorKind::Invalid, format!("expected the result of {expected}, found another job's"))
+}
 
 /// A compaction: which tables to rewrite, by which rules, into what.
 ///
-/// Self-contained: an executor opens the inputs, creates outputs under the stem, and needs nothing else. Its
-/// outputs' bytes are a function of this value and of the operators it names.
+/// The outputs' bytes are a function of this value and of the operators it names.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct JobSpec {
+pub struct CompactSpec {
     /// The keyspace all inputs belong to; for people, no rule looks at it.
     pub keyspace: u32,
     /// Tables to read, in any order. Tables of one (level, run) MUST be disjoint.
@@ -110,23 +202,23 @@ impl Default for OutputForm {
     }
 }
 
-/// What came of a job.
+/// What came of a compaction.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct JobResult {
+pub struct CompactResult {
     /// The outputs in order of keys, durable with their names.
     pub tables: Vec<TableMeta>,
     /// What was read, dropped and produced.
     pub sums: Sums,
 }
 
-impl JobResult {
+impl CompactResult {
     /// Bytes of all outputs.
     pub fn written_bytes(&self) -> u64 {
         self.tables.iter().map(|table| table.bytes).sum()
     }
 }
 
-impl JobSpec {
+impl CompactSpec {
     /// Bytes of all input files; a job over a part of their keys reads about its share.
     pub fn input_bytes(&self) -> u64 {
         self.inputs.iter().map(|input| input.table.bytes).sum()

@@ -37,7 +37,7 @@ impl Case {
     /// Runs it again; what went wrong, if something did.
     pub fn run(&self, world: &dyn World) -> Result<(), String> {
         match self.cut {
-            None => metamorphic::attempt(world, &self.script, self.knobs),
+            None => metamorphic::attempt(world, &self.script, self.knobs).map(drop),
             Some(cut) => crash::attempt(world, &self.script, self.knobs, cut),
         }
     }

@@ -129,6 +129,10 @@ impl WriteFile for LyingFile {
         if self.lies() { Ok(()) } else { self.inner.write_zeroing(offset, bytes) }
     }
 
+    fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<()> {
+        self.inner.read_at(offset, out)
+    }
+
     fn sync(&self) -> Result<()> {
         if self.lie == Lie::Sync { Ok(()) } else { self.inner.sync() }
     }

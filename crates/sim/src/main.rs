@@ -155,7 +155,7 @@ fn main() -> Result<ExitCode> {
 
 fn run_metamorphic(world: &dyn World, options: &Metamorphic, corpus: &Path) -> bool {
     let (first, count) = options.seed.map_or((options.first_seed, options.seeds), |seed| (seed, 1));
-    let (runs, steps) = (AtomicU64::new(0), AtomicU64::new(0));
+    let [runs, steps, collections] = [const { AtomicU64::new(0) }; 3];
     let clock = Progress::new("metamorphic");
     let failures = in_parallel(
         options.threads,
@@ -164,6 +164,7 @@ fn run_metamorphic(world: &dyn World, options: &Metamorphic, corpus: &Path) -> b
         |seed| {
             let totals = metamorphic::check_seed(world, seed, &options.skip)?;
             runs.fetch_add(totals.run_count, Ordering::Relaxed);
+            collections.fetch_add(totals.collection_count, Ordering::Relaxed);
             let steps = steps.fetch_add(totals.step_count, Ordering::Relaxed);
             clock.tell(|| format!("{} of {count} seeds, {steps} steps", seed + 1 - first));
             Ok(())
@@ -171,11 +172,12 @@ fn run_metamorphic(world: &dyn World, options: &Metamorphic, corpus: &Path) -> b
     );
     report(&failures, corpus);
     println!(
-        "metamorphic {}: seeds {first}..{}, {} runs, {} steps, {} violations, {:.1} s",
+        "metamorphic {}: seeds {first}..{}, {} runs, {} steps, {} collections, {} violations, {:.1} s",
         world.name(),
         first + count,
         runs.into_inner(),
         steps.into_inner(),
+        collections.into_inner(),
         failures.len(),
         clock.seconds()
     );

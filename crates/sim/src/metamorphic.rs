@@ -37,6 +37,8 @@ pub struct Totals {
     pub run_count: u64,
     /// Steps of scripts, all runs.
     pub step_count: u64,
+    /// Collections of value segments, all runs.
+    pub collection_count: u64,
 }
 
 /// Runs the script of `seed` under each of its settings; steps whose first word is in `skip` are left out.
@@ -45,8 +47,9 @@ pub fn check_seed(world: &dyn World, seed: u64, skip: &[String]) -> Result<Total
     let mut totals = Totals { seed_count: 1, ..Totals::default() };
     for variant in 0..VARIANTS {
         let knobs = if variant == 0 { 0 } else { seed * VARIANTS + variant };
-        if let Err(what) = attempt(world, &script, knobs) {
-            return Err(Box::new(failure(world, seed, knobs, what, &script)));
+        match attempt(world, &script, knobs) {
+            Ok(collection_count) => totals.collection_count += collection_count,
+            Err(what) => return Err(Box::new(failure(world, seed, knobs, what, &script))),
         }
         totals.run_count += 1;
         totals.step_count += script.ops.len() as u64;
@@ -54,18 +57,19 @@ pub fn check_seed(world: &dyn World, seed: u64, skip: &[String]) -> Result<Total
     Ok(totals)
 }
 
-/// Runs `script` under the settings of seed `knobs`; a panic counts as a violation.
-pub fn attempt(world: &dyn World, script: &Script, knobs: u64) -> Result<(), String> {
+/// Runs `script` under the settings of seed `knobs`; a panic counts as a violation. How many value segments were collected.
+pub fn attempt(world: &dyn World, script: &Script, knobs: u64) -> Result<u64, String> {
     caught(|| {
         let mut runner = Runner::new(world, Knobs::draw(knobs), Memory::new(), script.seed)?;
-        runner.run(script)
+        runner.run(script)?;
+        Ok(runner.end())
     })
 }
 
 /// Runs `body`; violations and panics as words. A machine that is gone unasked is a violation, too.
-pub(crate) fn caught(body: impl FnOnce() -> Result<(), Stop>) -> Result<(), String> {
+pub(crate) fn caught<T>(body: impl FnOnce() -> Result<T, Stop>) -> Result<T, String> {
     match catch_unwind(AssertUnwindSafe(body)) {
-        Ok(Ok(())) => Ok(()),
+        Ok(Ok(done)) => Ok(done),
         Ok(Err(Stop::Violation(what))) => Err(what),
         Ok(Err(Stop::Gone)) => Err("the machine is gone, but nobody stopped it".to_owned()),
         Err(panic) => {

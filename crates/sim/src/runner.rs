@@ -51,6 +51,8 @@ pub struct Runner<'w> {
     checkpoint_count: u32,
     /// Records that were expected and that a compaction may have dropped, as often as one was missed.
     gone_count: u64,
+    /// Collections of value segments, by engines that were let go.
+    collection_count: u64,
     /// The last checkpoint nothing was written to, and what it must hold.
     checkpoint: Option<(PathBuf, Model)>,
 }
@@ -105,6 +107,7 @@ impl<'w> Runner<'w> {
             durable: 0,
             checkpoint_count: 0,
             gone_count: 0,
+            collection_count: 0,
             checkpoint: None,
         };
         match runner.open_engine() {
@@ -124,6 +127,12 @@ impl<'w> Runner<'w> {
             })?;
         }
         if self.is_gone() { Err(Stop::Gone) } else { Ok(()) }
+    }
+
+    /// Ends the run: how many value segments were collected in its course.
+    pub fn end(mut self) -> u64 {
+        self.let_go();
+        self.collection_count
     }
 
     /// The storage the engine lies in.

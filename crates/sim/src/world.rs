@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 use fastrand::Rng;
 use firn_engine::conformance::semantics;
-use firn_engine::{Compression, Durability, Engine, Result};
+use firn_engine::{Compression, Durability, Engine, ErrorKind, Result};
 use firn_storage::{Clock, Storage, ThreadSpawn};
-use firn_tree::{Background, Tree, TreeOptions, TreeSettings};
+use firn_tree::{Background, Tree, TreeOptions, TreeSettings, VerifyOptions, verify};
 
 use crate::reference::{Fault, Reference, ReferenceOptions};
 
 /// Settings that must not change a single answer. Sizes in bytes; an engine rounds them to what it can do.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Knobs {
     /// The seed these were drawn from; says all the rest.
     pub seed: u64,
@@ -28,6 +28,12 @@ pub struct Knobs {
     pub log_bytes_max: u64,
     /// Size of a table.
     pub table_bytes: u64,
+    /// Size from which on values lie beside the tree.
+    pub separate_bytes: u32,
+    /// Size of a value segment.
+    pub value_segment_bytes: u64,
+    /// Bytes of value segments for each one that lives.
+    pub space_amplification_max: f64,
     /// Bytes of tables above which they are read as where data is larger than memory.
     pub page_cache_bytes: u64,
     /// Size of a table's blocks.
@@ -60,6 +66,9 @@ impl Knobs {
             buffer_bytes: 256 << 10,
             log_bytes_max: 16 << 20,
             table_bytes: 64 << 10,
+            separate_bytes: 64,
+            value_segment_bytes: 4 << 10,
+            space_amplification_max: 1.2,
             page_cache_bytes: u64::MAX,
             block_bytes: 4096,
             merge_fan_in: 2,
@@ -90,6 +99,9 @@ impl Knobs {
             steps_max: pick(&mut rng, &[0, 1, 4, 30]),
             // Drawn last, so that older seeds mean what they meant.
             page_cache_bytes: pick(&mut rng, &[0, 128 << 10, u64::MAX]),
+            separate_bytes: pick(&mut rng, &[32, 200, 5000, u32::MAX]),
+            value_segment_bytes: pick(&mut rng, &[4 << 10, 16 << 10, 64 << 20]),
+            space_amplification_max: pick(&mut rng, &[1.05, 1.5, 3.0]),
             ..plain
         }
     }
@@ -129,6 +141,15 @@ pub trait World: Send + Sync + fmt::Debug {
 
     /// Opens the database in `storage`, or begins one.
     fn open(&self, storage: Arc<dyn Storage>, knobs: &Knobs, clock: Arc<dyn Clock>) -> Result<Opened>;
+
+    /// Reads all of the database in `storage`, which nobody has open, by another reader than the engine; an engine that has
+    /// none says nothing.
+    ///
+    /// # Errors
+    /// The first damage, in words.
+    fn check(&self, _storage: Arc<dyn Storage>) -> std::result::Result<(), String> {
+        Ok(())
+    }
 }
 
 /// Writes that the world `broken` loses when killed: more than its writers have under way, so that each kill shows.
@@ -199,6 +220,16 @@ impl World for TreeWorld {
         });
         Ok(Opened { engine: tree, step })
     }
+
+    fn check(&self, storage: Arc<dyn Storage>) -> std::result::Result<(), String> {
+        let options = VerifyOptions { storage, semantics: semantics() };
+        match verify(options, &mut |_| {}) {
+            Ok(report) => report.damage().next().map_or(Ok(()), |damage| Err(damage.to_string())),
+            // The machine went before there was a database.
+            Err(error) if error.kind() == ErrorKind::Invalid => Ok(()),
+            Err(error) => Err(error.to_string()),
+        }
+    }
 }
 
 fn tree_settings(knobs: &Knobs) -> TreeSettings {
@@ -215,6 +246,9 @@ fn tree_settings(knobs: &Knobs) -> TreeSettings {
         page_cache_bytes: knobs.page_cache_bytes,
         block_bytes: knobs.block_bytes,
         table_bytes: knobs.table_bytes,
+        separate_bytes: knobs.separate_bytes,
+        value_segment_bytes: knobs.value_segment_bytes,
+        space_amplification_max: knobs.space_amplification_max,
         filter_bits_per_key: knobs.filter_bits_per_key,
         level0_runs_max: knobs.level0_runs_max,
         compression: knobs.compression,

@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use firn_engine::{Error, ErrorKind, Result};
 use firn_format::Position;
+use firn_format::value::SegmentNumber;
 use firn_storage::{Priority, Spawn};
 
 use crate::buffer::drain::Drain;
@@ -39,6 +40,12 @@ pub(crate) enum Task {
     Compact { keyspace: u32, choice: Choice },
     /// Tables of a keyspace that range tombstones hide are removed.
     Reclaim { keyspace: u32 },
+    /// Value segments that take nothing more are sealed.
+    SealValues,
+    /// What the buffer of a keyspace hides is brought to light: its memtable is frozen, or all is drained through there.
+    Expose { keyspace: u32, through: Position },
+    /// What lives in value segments goes to a new one.
+    Collect { victims: Vec<SegmentNumber> },
     /// Files that nothing refers to are removed.
     Bury,
     /// The cache makes room for what will be written next.
@@ -69,6 +76,9 @@ pub(crate) struct Busy {
     /// Keyspaces of which somebody finds out which tables are hidden.
     reclaiming: BTreeSet<u32>,
     compacting: usize,
+    is_sealing: bool,
+    /// Value segments that are being collected.
+    collecting: BTreeSet<SegmentNumber>,
     running: usize,
     /// Compactions that began are finished, none begins.
     held: usize,
@@ -98,7 +108,9 @@ impl Busy {
                 self.tables.extend(choice.inputs.iter().map(|(_, _, table)| table.meta().file.clone()));
             }
             Task::Reclaim { keyspace } => drop(self.reclaiming.insert(*keyspace)),
-            Task::Bury | Task::Balance | Task::GiveUpSpares => {}
+            Task::SealValues => self.is_sealing = true,
+            Task::Collect { victims } => self.collecting.extend(victims),
+            Task::Expose { .. } | Task::Bury | Task::Balance | Task::GiveUpSpares => {}
         }
     }
 
@@ -119,7 +131,13 @@ impl Busy {
                 }
             }
             Task::Reclaim { keyspace } => drop(self.reclaiming.remove(keyspace)),
-            Task::DrainPart { .. } | Task::Bury | Task::Balance | Task::GiveUpSpares => {}
+            Task::SealValues => self.is_sealing = false,
+            Task::Collect { victims } => self.collecting.retain(|number| !victims.contains(number)),
+            Task::DrainPart { .. }
+            | Task::Expose { .. }
+            | Task::Bury
+            | Task::Balance
+            | Task::GiveUpSpares => {}
         }
     }
 
@@ -314,6 +332,9 @@ impl Database {
             }
             Task::Compact { keyspace, choice } => self.compact(*keyspace, choice),
             Task::Reclaim { keyspace } => self.reclaim(*keyspace),
+            Task::SealValues => self.seal_values(),
+            Task::Expose { keyspace, through } => self.expose(*keyspace, *through),
+            Task::Collect { victims } => self.collect(victims),
             Task::Bury => self.bury(),
             Task::Balance => {
                 self.balance_memory();
@@ -326,7 +347,7 @@ impl Database {
         };
         let refused = result.as_ref().err().filter(|error| error.kind() == ErrorKind::Retry).cloned();
         let is_refused = refused.is_some();
-        if let Task::Drain { .. } | Task::Compact { .. } = task {
+        if let Task::Drain { .. } | Task::Compact { .. } | Task::SealValues | Task::Collect { .. } = task {
             // Before spares go, so that whoever removes a file from now on lifts it.
             self.schedule.lock().refused = refused;
         }
@@ -366,6 +387,9 @@ impl Database {
         if !self.graveyard.is_empty() {
             return Some(Task::Bury);
         }
+        if !busy.is_sealing && busy.refused.is_none() && !self.values.to_be_sealed().is_empty() {
+            return Some(Task::SealValues);
+        }
         if let Some(keyspace) = self.choose_look(busy, &version) {
             return Some(Task::Reclaim { keyspace });
         }
@@ -385,6 +409,14 @@ impl Database {
             let through = |keyspace| busy.drained_through(keyspace);
             if let Some((keyspace, runs)) = pick_drain(idle, &busy.runs, pressure, through, &self.settings) {
                 return Some(Task::Drain { keyspace, runs });
+            }
+            if let Some(task) = self.choose_to_expose(&version, through) {
+                return Some(task);
+            }
+            if busy.held == 0
+                && let Some(victims) = self.choose_collection(&version, &busy.collecting)
+            {
+                return Some(Task::Collect { victims });
             }
         }
         for keyspace in version.live() {
@@ -417,6 +449,7 @@ impl Database {
         let known = version.live().filter(|keyspace| !busy.reclaiming.contains(&keyspace.id()));
         let choices = known.filter_map(|keyspace| {
             let levels = &keyspace.levels;
+            let rules = PickRules { share_max: self.garbage_share_max(keyspace), ..rules };
             let choice = pick(levels, &rules, &busy.tables)
                 .or_else(|| pick_for_reads(levels, &rules, &busy.tables, &keyspace.seeks))?;
             Some((keyspace.id(), choice))

@@ -22,14 +22,18 @@ impl Database {
         // Frames below that others still copy belong to the copy too.
         self.log.wait_published(active)?;
         self.log.sync_through(active)?;
+        let sealing = self.values.lock_sealing();
         // No edit is committed while the files of this version are linked, so none of them can go.
-        let manifest = self.manifest.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut manifest = self.manifest.lock().unwrap_or_else(PoisonError::into_inner);
         let version = self.version.load_full();
         // A keyspace may have drained more since the segment was ended; then the copy ends where that does, or batches
         // would be in one keyspace and not in another.
         let drained = version.live().map(|keyspace| keyspace.drained_through).max().unwrap_or_default();
         let end = active.max(drained);
         self.log.sync_through(end)?;
+        // What the linked records refer to is written to no more.
+        let open = self.values.open_numbers();
+        self.seal_values_in(&mut manifest, sealing, &open)?;
         let segments: Vec<_> =
             version.segments.segments().iter().filter(|segment| segment.base() < end).collect();
         segments.iter().for_each(|segment| segment.keep_file());
@@ -38,6 +42,7 @@ impl Database {
             table.leave_no_file();
             names.push(table.meta().file.clone());
         }
+        names.extend(manifest.state().values.segments.values().map(|segment| segment.meta.file.clone()));
         let place = self.storage.link_into(&names, path).map_err(from_storage)?;
         // The copy's log ends with the last linked segment, and is on the device through there.
         let mut state = manifest.state().clone();

@@ -16,6 +16,7 @@ use crate::log::segment::Graveyard;
 use crate::memory::Balance;
 use crate::settings::TreeSettings;
 use crate::stats::Counters;
+use crate::values::Values;
 use crate::version::manifest::Manifest;
 use crate::version::{Snapshots, Version};
 use crate::write::admission::Admission;
@@ -33,6 +34,8 @@ pub(crate) struct Database {
     pub(crate) semantics: Semantics,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) log: Log,
+    /// Values beside the tree.
+    pub(crate) values: Arc<Values>,
     pub(crate) version: ArcSwap<Version>,
     /// Held while a new version is made from the current one and stored.
     pub(crate) changing: Mutex<()>,

@@ -31,6 +31,7 @@ mod records;
 mod sync;
 mod log;
 mod memtable;
+mod values;
 mod write;
 mod buffer;
 mod version;

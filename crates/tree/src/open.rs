@@ -7,6 +7,7 @@ use arc_swap::ArcSwap;
 use firn_engine::{Error, KEYSPACE_DEFAULT, KeyspaceSettings, LockTable, Place, Result};
 use firn_format::Position;
 use firn_format::manifest::Change;
+use firn_format::value::SegmentNumber;
 use firn_jobs::{Executor, Fallback, Local, Patience};
 use firn_storage::file::cache::BlockCache;
 use firn_storage::file::table::{ReaderOptions, TableReader};
@@ -23,6 +24,7 @@ use crate::log::{Log, LogStart, SegmentMap};
 use crate::memtable::Memtable;
 use crate::recovery::{RecoveredLog, recover_log};
 use crate::settings::{Background, TreeOptions, TreeSettings};
+use crate::values::{FoundValues, ValueMap, Values, ValuesStart, sealed_map};
 use crate::version::manifest::{Loaded, Manifest, load};
 use crate::version::set::from_text;
 use crate::version::state::State;
@@ -50,15 +52,16 @@ pub(crate) fn open(options: &TreeOptions) -> Result<(Arc<Database>, Box<dyn Stor
         Background::Threads(spawn) => Some(spawn),
         Background::Manual => None,
     };
-    let recovered = recover_log(storage, &state, &graveyard, spawn, !options.read_only)?;
+    let mut found = FoundValues::survey(&**storage, &state)?;
+    let recovered = recover_log(storage, &state, &found, &graveyard, spawn, !options.read_only)?;
     // Whatever could still refuse the opening comes before the first change on disk.
     let mut version = tables_version(options, &state, &cache, &graveyard)?;
     let generation = state.generation + 1;
-    if !options.read_only {
-        begin_generation(options, &mut manifest, generation, &recovered)?;
-        remove_leftovers(storage, &state, &recovered)?;
-    }
+    let map = begin(options, &mut manifest, &mut found, (&version, &recovered), &graveyard)?;
+    version.values = Arc::new(map);
+    let values = start_values(options, (&state, &version), (generation, found.next()), &graveyard);
     let log = start_log(options, &state, generation, &recovered, &mut version, &graveyard)?;
+    log.set_values(&values);
     let next_run = state.tables.values().map(|table| table.run).max().unwrap_or(0) + 1;
     let pool = read_pool(options)?;
     let (outputs, jobs) = start_jobs(options)?;
@@ -69,6 +72,7 @@ pub(crate) fn open(options: &TreeOptions) -> Result<(Arc<Database>, Box<dyn Stor
         semantics: options.semantics.clone(),
         clock: Arc::clone(&options.clock),
         log,
+        values,
         version: ArcSwap::new(Arc::new(version)),
         changing: Mutex::new(()),
         manifest: Mutex::new(manifest),
@@ -99,18 +103,65 @@ pub(crate) fn open(options: &TreeOptions) -> Result<(Arc<Database>, Box<dyn Stor
     Ok((database, lock))
 }
 
+/// The first changes on disk, unless the database is only read: a new generation of the log, value segments sealed, files removed
+/// that nothing needs. Where values are then.
+fn begin(
+    options: &TreeOptions,
+    manifest: &mut Manifest,
+    found: &mut FoundValues,
+    (version, recovered): (&Version, &RecoveredLog),
+    graveyard: &Arc<Graveyard>,
+) -> Result<ValueMap> {
+    let (storage, state) = (&options.storage, manifest.state().clone());
+    if options.read_only {
+        return found.map(&**storage, &state, graveyard);
+    }
+    let tables = version.live().flat_map(|keyspace| keyspace.levels.tables()).map(|(_, table)| table);
+    let mut values = found.lost(&state, &recovered.references, tables, recovered.end)?;
+    values.extend(found.seal(&**storage, &recovered.references, recovered.end)?);
+    begin_generation(options, manifest, state.generation + 1, recovered, values)?;
+    remove_leftovers(storage, &state, recovered, &found.stale)?;
+    sealed_map(&**storage, manifest.state(), graveyard)
+}
+
+/// Values beside the tree of `version`, those of this process from segment `next` on.
+fn start_values(
+    options: &TreeOptions,
+    (state, version): (&State, &Version),
+    (generation, next): (u64, SegmentNumber),
+    graveyard: &Arc<Graveyard>,
+) -> Arc<Values> {
+    let values = Values::start(ValuesStart {
+        storage: Arc::clone(&options.storage),
+        database: state.database,
+        generation,
+        segment_bytes: options.settings.value_segment_bytes,
+        map: Arc::clone(&version.values),
+        next,
+        graveyard: Arc::clone(graveyard),
+    });
+    let says = |keyspace: &Arc<Keyspace>| keyspace.definition.settings.separate_bytes.is_some();
+    if options.settings.separate_bytes < u32::MAX || version.live().any(says) {
+        values.want();
+    }
+    Arc::new(values)
+}
+
 /// Makes what lies beyond the cut void; before the first new frame.
 fn begin_generation(
     options: &TreeOptions,
     manifest: &mut Manifest,
     generation: u64,
     recovered: &RecoveredLog,
+    sealed: Vec<Change>,
 ) -> Result<()> {
-    manifest.commit(&[
+    let mut changes = vec![
         Change::LogCut { position: recovered.end, generation },
         Change::DurableThrough { position: recovered.durable_through },
         Change::Tick { ms: options.clock.unix_ms() },
-    ])
+    ];
+    changes.extend(sealed);
+    manifest.commit(&changes)
 }
 
 /// Where compactions run: on the executor given, and here what it does not do; or here alone, on threads of their own
@@ -213,12 +264,20 @@ fn start_manifest(options: &TreeOptions, loaded: Option<Loaded>) -> Result<Manif
 }
 
 /// Removes files that no edit names: outputs of jobs that never committed, segments beyond the cut.
-fn remove_leftovers(storage: &Arc<dyn Storage>, state: &State, recovered: &RecoveredLog) -> Result<()> {
+fn remove_leftovers(
+    storage: &Arc<dyn Storage>,
+    state: &State,
+    recovered: &RecoveredLog,
+    stale_values: &[String],
+) -> Result<()> {
     use firn_format::file_name::{FileName, parse};
     for (name, _) in storage.list().map_err(from_storage)? {
         let leftover = match parse(&name) {
             Some(FileName::Table { .. }) => !state.tables.contains_key(&name),
             Some(FileName::LogSegment { .. }) => recovered.stale.contains(&name),
+            Some(FileName::ValueSegment(_) | FileName::CollectedValues { .. }) => {
+                stale_values.contains(&name)
+            }
             _ => false,
         };
         if leftover {

@@ -16,7 +16,8 @@ use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use firn_engine::{Error, Place, Result};
 use firn_format::file_name::{self, FileName};
 use firn_format::key::{GRANULE_BYTES, Trailer, key_hash};
-use firn_format::log::{FrameKind, SEGMENT_HEADER_BYTES, SegmentHeader, scan_frames};
+use firn_format::log::{FrameKind, Record, SEGMENT_HEADER_BYTES, SegmentHeader, scan_frames};
+use firn_format::value::Reference;
 use firn_format::{Kind, Position};
 use firn_pmem::Region;
 use firn_storage::{FileBytes, Priority, Spawn, Storage};
@@ -24,6 +25,7 @@ use firn_storage::{FileBytes, Priority, Spawn, Storage};
 use crate::error::{from_format, from_storage};
 use crate::log::segment::{Graveyard, MemtableSet, Segment};
 use crate::memtable::Memtable;
+use crate::values::{FoundValues, LoggedReferences};
 use crate::version::state::State;
 
 /// What the log held.
@@ -39,6 +41,8 @@ pub(crate) struct RecoveredLog {
     pub(crate) durable_through: Position,
     /// Files that hold nothing any more.
     pub(crate) stale: Vec<String>,
+    /// Of records that are in no table, to values beside the tree.
+    pub(crate) references: LoggedReferences,
 }
 
 /// A segment file as found.
@@ -60,6 +64,7 @@ struct Candidate {
 pub(crate) fn recover_log(
     storage: &Arc<dyn Storage>,
     state: &State,
+    values: &FoundValues,
     graveyard: &Arc<Graveyard>,
     spawn: Option<&Arc<dyn Spawn>>,
     writable: bool,
@@ -70,7 +75,12 @@ pub(crate) fn recover_log(
     let next_base = base_after(state, &candidates, &stale);
     let durable = candidates.iter().map(|found| found.durable_through).max().unwrap_or_default();
     let durable_through = durable.max(state.durable_through);
-    let (chained, end, why) = chain(&candidates, start);
+    let (mut chained, mut end, mut why) = chain(&mut candidates, start, state);
+    if let Some(dangling) = first_dangling(&candidates[..chained], state, values, durable_through)? {
+        // What the device has of the log may be more than what it has of the values.
+        candidates[dangling.candidate].end = dangling.position;
+        (chained, end, why) = (dangling.candidate + 1, dangling.position, dangling.why);
+    }
     if end < durable_through {
         let lost_header = headless.range(end..durable_through).next();
         return Err(match lost_header {
@@ -79,8 +89,58 @@ pub(crate) fn recover_log(
         });
     }
     stale.extend(candidates.drain(chained..).map(|candidate| candidate.name));
-    let segments = load_all(storage, state, candidates, graveyard, spawn, writable)?;
-    Ok(RecoveredLog { segments, end, next_base, durable_through, stale })
+    let (segments, references) = load_all(storage, state, candidates, graveyard, spawn, writable)?;
+    Ok(RecoveredLog { segments, end, next_base, durable_through, stale, references })
+}
+
+/// A frame that refers to a value which is not whole.
+struct Dangling {
+    /// Index of its segment.
+    candidate: usize,
+    position: Position,
+    why: String,
+}
+
+/// The first frame from `durable` on that refers to a value beside the tree which is not whole. Below that values are on the
+/// device as their records are.
+fn first_dangling(
+    candidates: &[Candidate],
+    state: &State,
+    values: &FoundValues,
+    durable: Position,
+) -> Result<Option<Dangling>> {
+    for (index, candidate) in candidates.iter().enumerate().filter(|(_, found)| found.end > durable) {
+        let base = candidate.header.base;
+        let scan = scan_frames(&candidate.bytes, base, SEGMENT_HEADER_BYTES, candidate.header.generation);
+        for (offset, frame) in scan {
+            let position = Position(base.0 + offset as u64);
+            if frame.kind != FrameKind::Batch || position < durable || position >= candidate.end {
+                continue;
+            }
+            for (inside, record) in frame.records() {
+                let Ok(record) = record else { break };
+                let at = Position(position.0 + inside as u64);
+                if record.kind != Kind::PutReference || !is_undrained(state, record.keyspace, at) {
+                    continue;
+                }
+                let reference = reference_of(&candidate.name, offset + inside, &record)?;
+                if !values.holds(state, &reference, record.key.len())? {
+                    let why = format!("{reference} is not whole");
+                    return Ok(Some(Dangling { candidate: index, position, why }));
+                }
+            }
+        }
+    }
+    Ok(None)
+}
+
+/// Whether a record at `position` is in no table, and its keyspace is there.
+fn is_undrained(state: &State, keyspace: u32, position: Position) -> bool {
+    state.keyspaces.get(&keyspace).is_some_and(|keyspace| position >= keyspace.drained_through)
+}
+
+fn reference_of(name: &str, at: usize, record: &Record<'_>) -> Result<Reference> {
+    Reference::decode(record.value).map_err(|error| from_format(name, at as u64, &error))
 }
 
 /// Base of the next segment: after every position that a file or the manifest names.
@@ -184,16 +244,27 @@ fn examine(name: String, header: SegmentHeader, bytes: FileBytes) -> Candidate {
 }
 
 /// How many candidates form the chain from `start`, where it ends, and why.
-fn chain(candidates: &[Candidate], start: Position) -> (usize, Position, String) {
+///
+/// Frames that a recovery threw away although they are good, since values that they refer to were not whole, are known by the
+/// cut in the manifest, or by the first segment of the generation after: they end the segment that they are in.
+fn chain(candidates: &mut [Candidate], start: Position, state: &State) -> (usize, Position, String) {
     let (mut end, mut why) = (start, "no log segment continues here".to_owned());
-    for (index, candidate) in candidates.iter().enumerate() {
+    let mut generation = 0;
+    for index in 0..candidates.len() {
         // The start may lie between two segments: where one begins, or in what an earlier recovery skipped.
-        let header = &candidate.header;
+        let header = candidates[index].header;
         let first = index == 0 && header.previous_end <= start && start <= header.base;
         if !first && header.previous_end != end {
-            return (index, end, why);
+            let is_cut = header.previous_end < end && header.generation > generation;
+            let Some(before) = index.checked_sub(1).filter(|_| is_cut) else { return (index, end, why) };
+            candidates[before].end = header.previous_end;
         }
-        (end, why) = (candidate.end, candidate.reason.clone());
+        if header.generation < state.generation && candidates[index].end > state.cut {
+            candidates[index].end = state.cut;
+            candidates[index].reason = "an earlier recovery cut it here".to_owned();
+        }
+        (end, why) = (candidates[index].end, candidates[index].reason.clone());
+        generation = header.generation;
     }
     (candidates.len(), end, why)
 }
@@ -217,7 +288,7 @@ fn load_all(
     graveyard: &Arc<Graveyard>,
     spawn: Option<&Arc<dyn Spawn>>,
     writable: bool,
-) -> Result<Vec<Arc<Segment>>> {
+) -> Result<(Vec<Arc<Segment>>, LoggedReferences)> {
     let drained: BTreeMap<u32, Position> =
         state.keyspaces.iter().map(|(id, keyspace)| (*id, keyspace.drained_through)).collect();
     let count = candidates.len();
@@ -229,6 +300,7 @@ fn load_all(
         candidates,
         next: AtomicUsize::new(0),
         loaded: Mutex::new(Vec::with_capacity(count)),
+        references: Mutex::default(),
     });
     let helpers = match spawn {
         Some(_) if count > 1 => THREADS.min(count) - 1,
@@ -255,7 +327,8 @@ fn load_all(
         return Err(Error::bug("a recovery thread died"));
     }
     loaded.sort_by_key(|segment| segment.base());
-    Ok(loaded)
+    let references = std::mem::take(&mut *work.references.lock().unwrap_or_else(PoisonError::into_inner));
+    Ok((loaded, references))
 }
 
 /// Threads that load segments, this one included.
@@ -269,6 +342,7 @@ struct Work {
     candidates: Vec<Candidate>,
     next: AtomicUsize,
     loaded: Mutex<Vec<Arc<Segment>>>,
+    references: Mutex<LoggedReferences>,
 }
 
 impl Work {
@@ -328,6 +402,10 @@ impl Work {
                         let hash = (key_hash(record.key) >> 32) as u32;
                         memtable.insert(hash, record.key, Trailer::new(position.sequence(), kind));
                     }
+                }
+                if record.kind == Kind::PutReference {
+                    let reference = reference_of(&candidate.name, at, &record)?;
+                    self.references.lock().unwrap_or_else(PoisonError::into_inner).add(reference);
                 }
             }
         }

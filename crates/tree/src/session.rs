@@ -22,7 +22,7 @@ use crate::compact::seeks::READS_FOR_EACH_LOOK;
 use crate::database::Database;
 use crate::read::prefetch::TOGETHER;
 use crate::read::scan::{Tickets, TreeScan};
-use crate::read::{Found, Lookup, cut, note_lookup};
+use crate::read::{Found, Lookup, Wants, note_lookup};
 use crate::stats::count;
 use crate::version::Version;
 use crate::write::append::Appended;
@@ -171,7 +171,7 @@ impl Session for TreeSession {
     ) -> Result<Outcome<bool>> {
         let version = self.shared.version.load();
         let before = point(&self.shared, &version, at);
-        let lookup = Lookup { keyspace, key, before, mode: self.mode() };
+        let lookup = Lookup { keyspace, key, before, mode: self.mode(), wants: Wants::ALL };
         match self.look_up(&version, &lookup, out)? {
             Found::Value { .. } => Ok(Outcome::Done(true)),
             Found::Absent { .. } => {
@@ -203,7 +203,8 @@ impl Session for TreeSession {
     ) -> Result<Outcome<bool>> {
         let version = self.shared.version.load();
         let before = point(&self.shared, &version, at);
-        let lookup = Lookup { keyspace, key, before, mode: self.mode() };
+        let wants = Wants::Part { start: range.start, end: range.end };
+        let lookup = Lookup { keyspace, key, before, mode: self.mode(), wants };
         let found = self.look_up(&version, &lookup, out)?;
         if found == Found::Miss {
             out.clear();
@@ -211,13 +212,12 @@ impl Session for TreeSession {
             let key = key.to_vec();
             let ticket = self.read_later(version, move |shared, version| {
                 let mut value = Vec::new();
-                let found = shared.lookup(version, &Lookup::latest(keyspace, &key, before), &mut value)?;
-                cut(&mut value, &range);
+                let lookup = Lookup { wants, ..Lookup::latest(keyspace, &key, before) };
+                let found = shared.lookup(version, &lookup, &mut value)?;
                 Ok(Completion::Value(matches!(found, Found::Value { .. }).then_some(value)))
             });
             return Ok(Outcome::Pending(ticket));
         }
-        cut(out, &range);
         Ok(Outcome::Done(matches!(found, Found::Value { .. })))
     }
 
@@ -238,7 +238,7 @@ impl Session for TreeSession {
             if keys.len() > 1 && index.is_multiple_of(TOGETHER) {
                 version.prefetch(state, &keys[index..keys.len().min(index + TOGETHER)]);
             }
-            let lookup = Lookup { keyspace, key, before, mode: self.mode() };
+            let lookup = Lookup { keyspace, key, before, mode: self.mode(), wants: Wants::ALL };
             match self.look_up(&version, &lookup, &mut value)? {
                 Found::Value { .. } => out.push(Some(&value)),
                 Found::Absent { .. } => out.push(None),

@@ -34,6 +34,13 @@ pub struct TreeSettings {
     pub block_bytes: u32,
     /// Target size of a table.
     pub table_bytes: u64,
+    /// Bytes from which on values lie beside the tree, in keyspaces that do not say; `u32::MAX` = none do. Values of keyspaces
+    /// with a compaction filter lie in the tree.
+    pub separate_bytes: u32,
+    /// Bytes at which a value segment takes no more values.
+    pub value_segment_bytes: u64,
+    /// Bytes of value segments for each byte of values that live, above which segments are collected.
+    pub space_amplification_max: f64,
     /// Bits of filter for each key, in runs and tables.
     pub filter_bits_per_key: u32,
     /// Sorted runs in level 0 over one key that reads may have to ask; compaction keeps half as many on average.
@@ -69,6 +76,9 @@ impl Default for TreeSettings {
             durability: Durability::Process,
             block_bytes: 4096,
             table_bytes: 64 << 20,
+            separate_bytes: u32::MAX,
+            value_segment_bytes: 64 << 20,
+            space_amplification_max: 1.5,
             filter_bits_per_key: 10,
             level0_runs_max: 12,
             garbage_share_max: 0.25,
@@ -132,6 +142,18 @@ impl TreeSettings {
             "256 to 1048576",
         )?;
         check(self.table_bytes >= 64 << 10, "table_bytes", self.table_bytes, "at least 64 KiB")?;
+        check(
+            (4 << 10..=512 << 20).contains(&self.value_segment_bytes),
+            "value_segment_bytes",
+            self.value_segment_bytes,
+            "4 KiB to 512 MiB",
+        )?;
+        if !(1.05..=100.0).contains(&self.space_amplification_max) {
+            return Err(Error::invalid(format!(
+                "setting space_amplification_max = {} must be 1.05 to 100",
+                self.space_amplification_max
+            )));
+        }
         check(
             self.filter_bits_per_key <= 64,
             "filter_bits_per_key",

@@ -3,9 +3,10 @@
 use std::sync::PoisonError;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use firn_engine::{KeyspaceStats, Stats};
+use firn_engine::{KeyspaceStats, Stats, ValueStats};
 
 use crate::database::Database;
+use crate::values::Home;
 
 /// Counters of background work and of reads that missed; one line each, touched once a job or a miss.
 #[derive(Debug, Default)]
@@ -19,6 +20,9 @@ pub(crate) struct Counters {
     pub(crate) compaction_count: AtomicU64,
     pub(crate) merge_count: AtomicU64,
     pub(crate) user_write_bytes: AtomicU64,
+    pub(crate) collection_read_bytes: AtomicU64,
+    pub(crate) collection_write_bytes: AtomicU64,
+    pub(crate) collection_count: AtomicU64,
 }
 
 /// Adds to a counter.
@@ -69,8 +73,40 @@ impl Database {
             debt_bytes: buffer_bytes.saturating_sub(self.settings.buffer_bytes),
             snapshot_count: self.snapshots.count(),
             write_failure: self.log.poison().map(ToString::to_string),
+            values: self.value_stats(),
             keyspaces: version.live().map(|keyspace| keyspace_stats(keyspace)).collect(),
         }
+    }
+}
+
+impl Database {
+    fn value_stats(&self) -> ValueStats {
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let mut stats = ValueStats {
+            write_bytes_total: read(&self.values.written_bytes),
+            collection_count: read(&self.counters.collection_count),
+            collection_read_bytes_total: read(&self.counters.collection_read_bytes),
+            collection_write_bytes_total: read(&self.counters.collection_write_bytes),
+            ..ValueStats::default()
+        };
+        for (_, home) in self.values.map().homes() {
+            let (segments, bytes) = match home {
+                Home::Open(active) => (1, active.open.bytes()),
+                Home::Unsealed(unsealed) => (1, unsealed.bytes()),
+                Home::Sealed(sealed) => {
+                    stats.dead_bytes += sealed.dead_bytes();
+                    (1, sealed.meta.bytes)
+                }
+                Home::Moved(redirect, _) => {
+                    stats.redirect_count += 1;
+                    stats.redirect_bytes += redirect.memory_bytes() as u64;
+                    (0, 0)
+                }
+            };
+            stats.segment_count += segments;
+            stats.segment_bytes += bytes;
+        }
+        stats
     }
 }
 

@@ -119,6 +119,9 @@ impl Engine for Tree {
         let id = u32::try_from(manifest.state().next_number)
             .map_err(|_| Error::invalid("there are no keyspace ids left"))?;
         let definition = Arc::new(Definition::new(id, name, settings, &shared.semantics)?);
+        if definition.settings.separate_bytes.is_some() {
+            shared.values.want();
+        }
         let start = shared.log.active().base();
         manifest.commit(&[
             Change::Keyspace { id, name: name.to_owned(), settings: to_text(&definition.settings) },
@@ -167,11 +170,13 @@ impl Engine for Tree {
         if id == KEYSPACE_DEFAULT {
             return Err(Error::invalid("the default keyspace cannot be dropped"));
         }
+        let values = shared.plan_dropped_values(id.0)?;
         let mut manifest = shared.manifest.lock().unwrap_or_else(PoisonError::into_inner);
         let version = shared.version.load_full();
         version.keyspace(id.0)?;
         let idle = shared.idle_beside(&version, id)?;
         let mut changes = vec![Change::DropKeyspace { id: id.0 }];
+        let deaths = values.changes(&manifest.state().values, &shared.values.map(), &mut changes)?;
         changes.extend(
             idle.iter().map(|(keyspace, position)| Change::DrainedThrough {
                 keyspace: *keyspace,
@@ -179,7 +184,9 @@ impl Engine for Tree {
             }),
         );
         manifest.commit(&changes)?;
+        let map = shared.values.install(&values, &deaths)?;
         shared.change_version(|version| {
+            version.values = map.unwrap_or_else(|| Arc::clone(&version.values));
             if let Some(dropped) = version.keyspaces.get_mut(id.0 as usize).and_then(Option::take) {
                 for (_, table) in dropped.levels.tables() {
                     table.leave_no_file();

@@ -3,7 +3,8 @@
 //! ```text
 //!   manifest edits ─► state ─┬─► log: segments, frames, records, one chain to the durable end
 //!     (manifest.rs)          ├─► tables: file, blocks, entries, bounds, levels          (tables.rs)
-//!        (log.rs)            └─► places: each (keyspace, key, sequence) in one of them  (places.rs)
+//!        (log.rs)            ├─► places: each (keyspace, key, sequence) in one of them  (places.rs)
+//!                            └─► values: segments, records, one reference each or dead  (values.rs)
 //! ```
 //! Nothing is opened for writing. A fault is noted and the rest is checked as far as it can be without what is
 //! damaged. This walk shares decoders with recovery, but not its decisions: two opinions are worth more than one.
@@ -12,6 +13,7 @@ mod log;
 mod manifest;
 mod places;
 mod tables;
+mod values;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -97,6 +99,10 @@ pub struct VerifyTotals {
     pub tables: u64,
     /// Entries in them that were read; range tombstones not included.
     pub table_entries: u64,
+    /// Value segments the manifest names.
+    pub value_segments: u64,
+    /// Values in them that something refers to.
+    pub values: u64,
     /// Tables whose filter of prefixes was not checked because its extractor is not known here.
     pub prefix_filters_unchecked: u64,
     /// Findings beyond the number that a report keeps.
@@ -154,9 +160,10 @@ pub fn verify(options: VerifyOptions, progress: &mut dyn FnMut(VerifyProgress)) 
             let crossing = places::crossing(&known.state);
             verifier.done.bytes_total +=
                 crossing.values().flatten().flatten().map(|meta| meta.bytes).sum::<u64>();
-            verifier.check_log(known);
+            let logged = verifier.check_log(known);
             let damaged = verifier.check_tables(&known.state);
             verifier.check_places(&crossing, &damaged);
+            verifier.check_values(&known.state, &logged, !damaged.is_empty());
         }
         None => verifier.check_alone(),
     }

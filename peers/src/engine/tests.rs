@@ -22,6 +22,8 @@ fn open(name: &str, dir: &Path) -> Box<dyn Target> {
     let options = OpenOptions {
         dir: dir.to_owned(),
         memory_bytes: Some(64 << 20),
+        separate_bytes: None,
+        space_amplification_max: None,
         durability: firn_engine::Durability::Process,
         threads: 2,
     };

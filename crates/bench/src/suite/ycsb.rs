@@ -150,6 +150,8 @@ impl Suite for YcsbSuite {
         OpenOptions {
             dir: dir.to_owned(),
             memory_bytes: self.run.memory_bytes,
+            separate_bytes: self.run.separate_bytes.map(|bytes| bytes.try_into().unwrap_or(u32::MAX)),
+            space_amplification_max: self.run.space_amplification_max,
             durability: self.run.durability,
             threads: self.threads,
         }

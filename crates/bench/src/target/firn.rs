@@ -8,12 +8,12 @@ use super::{EngineTarget, OpenOptions, Settings, Target, TargetFactory};
 #[derive(Clone, Debug)]
 pub struct FirnFactory {
     name: String,
-    settings: Option<firn::Settings>,
+    separate_bytes: Option<u32>,
 }
 
 impl Default for FirnFactory {
     fn default() -> Self {
-        Self { name: "firn".to_owned(), settings: None }
+        Self { name: "firn".to_owned(), separate_bytes: None }
     }
 }
 
@@ -23,9 +23,10 @@ impl FirnFactory {
         Self::default()
     }
 
-    /// Databases with `settings`, under a `name` of their own; the memory of the run, if it names one, wins.
-    pub fn with_settings(name: &str, settings: firn::Settings) -> Self {
-        Self { name: name.to_owned(), settings: Some(settings) }
+    /// Databases whose values of at least `separate_bytes` lie beside the tree, under a `name` of their own. What the run
+    /// says wins.
+    pub fn separated(name: &str, separate_bytes: u32) -> Self {
+        Self { name: name.to_owned(), separate_bytes: Some(separate_bytes) }
     }
 }
 
@@ -35,12 +36,14 @@ impl TargetFactory for FirnFactory {
     }
 
     fn open(&self, options: &OpenOptions) -> Result<Box<dyn Target>> {
-        let mut settings = match (&self.settings, options.memory_bytes) {
-            (Some(settings), None) => settings.clone(),
-            (Some(settings), Some(memory_bytes)) => firn::Settings { memory_bytes, ..settings.clone() },
-            (None, Some(memory_bytes)) => firn::Settings::for_memory(memory_bytes),
-            (None, None) => firn::Settings::default(),
-        };
+        let mut settings =
+            options.memory_bytes.map_or_else(firn::Settings::default, firn::Settings::for_memory);
+        if let Some(separate_bytes) = options.separate_bytes.or(self.separate_bytes) {
+            settings.separate_bytes = separate_bytes;
+        }
+        if let Some(space_amplification_max) = options.space_amplification_max {
+            settings.space_amplification_max = space_amplification_max;
+        }
         settings.durability = options.durability;
         let db = firn::Db::builder(&options.dir).settings(settings.clone()).open()?;
         let target = EngineTarget::new(

@@ -56,6 +56,10 @@ options! {
     /// Default 127.0.0.1.
     #[arg(long, value_name = "A")]
     http_bind: IpAddr;
+    /// The socket of a `firn worker` on this machine, which then compacts tables and collects value segments; what it does not do, or
+    /// while it is not there, is done here. Without it all is.
+    #[arg(long, value_name = "PATH")]
+    worker: PathBuf;
     /// A folder for backups that `firn backup --http` asks for, on the database's file system. Without it none are made.
     #[arg(long, value_name = "D")]
     backup_dir: PathBuf;
@@ -141,6 +145,7 @@ impl Options {
             password_file: None,
             http_port: None,
             backup_dir: None,
+            worker: None,
             memory_bytes: None,
             durability: None,
         }

@@ -11,6 +11,7 @@ mod bench;
 mod beyond_memory;
 mod records;
 mod serve;
+mod worker;
 mod wire;
 mod redis_rs;
 mod page;

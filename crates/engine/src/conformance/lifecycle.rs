@@ -100,7 +100,7 @@ fn maintenance_changes_nothing(database: &mut Database) {
     }
 }
 
-fn totals(stats: &Stats) -> [u64; 14] {
+fn totals(stats: &Stats) -> [u64; 18] {
     [
         stats.user_write_bytes_total,
         stats.log_write_bytes_total,
@@ -116,6 +116,10 @@ fn totals(stats: &Stats) -> [u64; 14] {
         stats.compaction_count,
         stats.slowdown_us_total,
         stats.stop_us_total,
+        stats.values.write_bytes_total,
+        stats.values.collection_count,
+        stats.values.collection_read_bytes_total,
+        stats.values.collection_write_bytes_total,
     ]
 }
 
@@ -137,7 +141,9 @@ fn totals_grow(database: &mut Database) {
         let parts = stats.log_write_bytes_total
             + stats.drain_write_bytes_total
             + stats.compaction_write_bytes_total
-            + stats.manifest_write_bytes_total;
+            + stats.manifest_write_bytes_total
+            + stats.values.write_bytes_total
+            + stats.values.collection_write_bytes_total;
         assert_eq!(stats.device_write_bytes_total(), parts);
         last = now;
     }

@@ -23,6 +23,12 @@ impl Settings {
             durability: self.durability,
             block_bytes: self.block_bytes,
             table_bytes: self.table_bytes,
+            separate_bytes: match self.separate_bytes {
+                0 => u32::MAX,
+                told => told,
+            },
+            value_segment_bytes: self.value_segment_bytes,
+            space_amplification_max: self.space_amplification_max,
             filter_bits_per_key: self.filter_bits_per_key,
             level0_runs_max: self.level0_runs_max,
             garbage_share_max: self.garbage_share_max,

@@ -9,6 +9,7 @@ use crate::log::{
     SEGMENT_MAGIC, SegmentHeader, scan_frames,
 };
 use crate::manifest::bytes::Reader;
+use crate::value::Reference;
 
 /// Writes a log segment: its header field by field, a line for each frame and each record.
 ///
@@ -135,10 +136,10 @@ fn dump_record(record: &Record<'_>, offset: usize, position: Position, lines: &m
     };
     let expiry = if expires_at_ms == 0 { String::new() } else { format!(", expires at {expires_at_ms} ms") };
     let key = Shown(key);
-    let value = if kind == Kind::Delete && value.is_empty() {
-        String::new()
-    } else {
-        format!(", {second} of {} bytes {}", value.len(), Shown(value))
+    let value = match kind {
+        Kind::Delete if value.is_empty() => String::new(),
+        Kind::PutReference if let Ok(reference) = Reference::decode(value) => format!(", {reference}"),
+        _ => format!(", {second} of {} bytes {}", value.len(), Shown(value)),
     };
     lines.line(
         offset,

@@ -4,7 +4,10 @@ use std::fmt;
 
 use crate::dump::{Dumped, Lines, Shown};
 use crate::manifest::bytes::Reader;
-use crate::manifest::{Change, EDIT_HEADER_BYTES, EDIT_MAGIC, KeyspaceText, ManifestEdit, TableMeta};
+use crate::manifest::{
+    Change, EDIT_HEADER_BYTES, EDIT_MAGIC, KeyspaceText, ManifestEdit, RedirectPlace, TableMeta,
+    ValueSegmentMeta,
+};
 
 /// Writes a manifest edit: its header field by field and a line for each change.
 ///
@@ -82,6 +85,27 @@ fn dump_change(change: &Change, offset: usize, size: usize, lines: &mut Lines<'_
         Change::Superseded { file, thousandths } => {
             line("Superseded", format_args!("file {file} thousandths {thousandths}"))
         }
+        Change::AddValueSegment { segment } => {
+            let ValueSegmentMeta { number, file, bytes, ordinals, value_bytes, checksum, sealed_at } =
+                segment;
+            let what = format_args!(
+                "{number}, file {file}, {bytes} bytes, {ordinals} values of {value_bytes} bytes, footer checksum \
+                 {checksum:016x}, sealed at log position {sealed_at}"
+            );
+            line("AddValueSegment", what)
+        }
+        Change::NextValueSegment(number) => line("NextValueSegment", format_args!("{number}")),
+        Change::RemoveValueSegment { number } => line("RemoveValueSegment", format_args!("{number}")),
+        Change::DeadMap { number, dead } => {
+            let (count, last) = (dead.len(), dead.last().unwrap_or_default());
+            line("DeadMap", format_args!("segment {number}, {count} more values, the last one {last}"))
+        }
+        Change::Redirect { victim, place } => {
+            let RedirectPlace { holder, offset, bytes } = place;
+            let what = format_args!("of segment {victim}, {bytes} bytes at {offset} of segment {holder}");
+            line("Redirect", what)
+        }
+        Change::DropRedirect { victim } => line("DropRedirect", format_args!("of segment {victim}")),
     }
 }
 
@@ -90,12 +114,14 @@ struct Settings<'a>(&'a KeyspaceText);
 
 impl fmt::Display for Settings<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let KeyspaceText { compression, merge_operator, compaction_filter, prefix_extractor } = self.0;
+        let KeyspaceText { compression, merge_operator, compaction_filter, prefix_extractor, separate_bytes } =
+            self.0;
         write!(f, "compression {compression:?}")?;
         for (name, value) in [
             ("merge_operator", merge_operator),
             ("compaction_filter", compaction_filter),
             ("prefix_extractor", prefix_extractor),
+            ("separate_bytes", separate_bytes),
         ] {
             if let Some(value) = value {
                 write!(f, ", {name} {value:?}")?;

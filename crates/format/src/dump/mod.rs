@@ -8,6 +8,7 @@
 pub mod log;
 pub mod manifest;
 pub mod table;
+pub mod value;
 pub mod datatype;
 
 use std::fmt::{self, Write};
@@ -16,6 +17,7 @@ use crate::error::Error;
 use crate::file_name::{self, FileName};
 use crate::log::SEGMENT_MAGIC;
 use crate::manifest::EDIT_MAGIC;
+use crate::value::segment::VALUE_SEGMENT_MAGIC;
 
 /// What a dump ends with: the first error in the bytes, if there is one; or that `out` refused the text.
 pub type Dumped = std::result::Result<Option<Error>, fmt::Error>;
@@ -44,11 +46,16 @@ pub fn describe(file_name: &str, bytes: &[u8], out: &mut dyn Write) -> Dumped {
             None
         }
         Some(FileName::Table { .. }) => table::dump(bytes, &mut lines)?,
+        Some(FileName::ValueSegment(_) | FileName::CollectedValues { .. }) => value::dump(bytes, &mut lines)?,
         None if table::is_table(bytes) => table::dump(bytes, &mut lines)?,
         None => match bytes.first_chunk::<8>() {
             Some(&SEGMENT_MAGIC) => log::dump(bytes, &mut lines)?,
             Some(&EDIT_MAGIC) => manifest::dump(bytes, &mut lines)?,
-            _ => Some(Error::new(0, "a log segment, a manifest edit or a table", format!("{name:?}"))),
+            Some(&VALUE_SEGMENT_MAGIC) => value::dump(bytes, &mut lines)?,
+            _ => {
+                let expected = "a log segment, a manifest edit, a table or a value segment";
+                Some(Error::new(0, expected, format!("{name:?}")))
+            }
         },
     };
     if let Some(error) = &error {

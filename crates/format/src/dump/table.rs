@@ -9,8 +9,9 @@ use crate::key::{Entry, Kind};
 use crate::table::block::{self, BLOCK_TRAILER_BYTES, Checked};
 use crate::table::data::{DataBlock, Walker};
 use crate::table::index::Index;
-use crate::table::{Compression, FOOTER_BYTES, Footer, Handle, Properties, TABLE_MAGIC};
+use crate::table::{Compression, FOOTER_BYTES, Footer, Handle, Properties, ReferenceSet, TABLE_MAGIC};
 use crate::tombstone::FragmentList;
+use crate::value::Reference;
 
 /// Whether `bytes` end in a table's footer.
 pub fn is_table(bytes: &[u8]) -> bool {
@@ -41,6 +42,7 @@ pub fn dump(bytes: &[u8], lines: &mut Lines<'_>) -> Dumped {
     table.filter("filter over keys", footer.filter)?;
     table.filter("filter over prefixes", footer.prefixes)?;
     table.tombstones(footer.tombstones)?;
+    table.references(footer.properties)?;
     table.index_blocks(&footer, index.as_ref())?;
     table.properties(footer.properties)?;
     table.footer(&footer, footer_at)?;
@@ -166,13 +168,17 @@ impl<'b> Table<'b, '_, '_> {
             Kind::Put => "  put",
             Kind::Delete => "  delete",
             Kind::Merge => "  merge",
+            Kind::PutReference => "  put reference",
             _ => "  unknown",
         };
         let expiry =
             if expires_at_ms == 0 { String::new() } else { format!(", expires at {expires_at_ms} ms") };
-        let value = match value.len() {
-            0 => String::new(),
-            bytes => format!(", value of {bytes} bytes at {value_at} {}", Shown(value)),
+        let value = match (kind, value.len()) {
+            (Kind::PutReference, _) if let Ok(reference) = Reference::decode(value) => {
+                format!(", {reference}")
+            }
+            (_, 0) => String::new(),
+            (_, bytes) => format!(", value of {bytes} bytes at {value_at} {}", Shown(value)),
         };
         let meaning = format_args!("sequence {sequence}, key {}{expiry}{value}", Shown(key));
         self.lines.line(at, head_bytes, field, meaning)
@@ -200,6 +206,23 @@ impl<'b> Table<'b, '_, '_> {
             self.lines.line(at, self.part(handle).len(), "  deleted range", meaning)?;
         }
         self.block_end(handle)
+    }
+
+    /// The reference set, which the properties name.
+    fn references(&mut self, properties: Handle) -> fmt::Result {
+        let Ok(Checked::Raw(payload)) = block::trusted(self.part(properties)) else { return Ok(()) };
+        let Some(summary) = Properties::decode(payload).ok().and_then(|found| found.references) else {
+            return Ok(());
+        };
+        let at = summary.block.offset as usize;
+        let what = format_args!("{} values of {} bytes beside the tree", summary.count, summary.value_bytes);
+        let payload = self.block(summary.block, "references", what)?;
+        let set = payload.and_then(|(payload, _)| self.keep(at, ReferenceSet::decode(&payload)));
+        for (segment, ordinals) in set.iter().flat_map(|set| set.segments()) {
+            let meaning = format_args!("{} values of segment {segment}", ordinals.len());
+            self.lines.line(at, self.part(summary.block).len(), "  segment", meaning)?;
+        }
+        self.block_end(summary.block)
     }
 
     fn index_blocks(&mut self, footer: &Footer, index: Option<&Index>) -> fmt::Result {

@@ -17,6 +17,7 @@
 
 use crate::error::{Error, Result};
 use crate::key::Kind;
+use crate::value::Reference;
 
 /// Bytes before the expiry or the key.
 pub const RECORD_HEADER_BYTES: usize = 16;
@@ -92,7 +93,7 @@ impl<'a> Record<'a> {
     ///
     /// # Errors
     /// Too short, an unknown kind or flag, a kind reserved for a newer release, a reserved field or padding that
-    /// is not zero, an expiry of zero.
+    /// is not zero, an expiry of zero, a reference that is none.
     pub fn decode(bytes: &'a [u8]) -> Result<Record<'a>> {
         let Some(&[.., kind, flags, _, _, _, _, r0, r1, r2, r3]) = bytes.first_chunk::<RECORD_HEADER_BYTES>()
         else {
@@ -119,6 +120,9 @@ impl<'a> Record<'a> {
         let padding = bytes.get(end..span).unwrap_or_default();
         if padding.iter().any(|&byte| byte != 0) {
             return Err(Error::new(end, "padding of zeros", format!("{padding:02x?}")));
+        }
+        if record.kind == Kind::PutReference {
+            Reference::decode(record.value).map_err(|error| error.based(end - record.value.len()))?;
         }
         Ok(record)
     }
@@ -166,10 +170,10 @@ impl<'a> Record<'a> {
 
 /// Whether this release knows what a record of kind number `kind` means.
 fn check_kind(kind: u8) -> Result<()> {
-    let expected = "a kind of record (1 to 4)";
+    let expected = "a kind of record (1 to 5)";
     match Kind::from_u8(kind) {
-        Some(Kind::Put | Kind::Delete | Kind::Merge | Kind::DeleteRange) => Ok(()),
-        Some(Kind::PutReference | Kind::Purge) => {
+        Some(Kind::Put | Kind::Delete | Kind::Merge | Kind::DeleteRange | Kind::PutReference) => Ok(()),
+        Some(Kind::Purge) => {
             Err(Error::new(6, expected, format!("kind {kind} (written by a newer Firn: upgrade to read it)")))
         }
         None => Err(Error::new(6, expected, format!("{kind}"))),
@@ -225,7 +229,7 @@ mod tests {
 
     #[test]
     fn wrong_fields_are_refused_at_their_offset() {
-        for (offset, byte) in [(6, 0), (6, 5), (6, 6), (6, 9), (7, 2), (7, 0x80)] {
+        for (offset, byte) in [(6, 0), (6, 6), (6, 9), (7, 2), (7, 0x80)] {
             let mut bytes = encoded(RECORD);
             bytes[offset] = byte;
             assert_eq!(Record::decode(&bytes).unwrap_err().offset, offset, "{byte}");
@@ -239,6 +243,8 @@ mod tests {
         *bytes.last_mut().unwrap() = 1;
         let error = Record::decode(&bytes).unwrap_err();
         assert_eq!((error.offset, error.expected.as_str()), (20, "padding of zeros"));
+        let bytes = encoded(Record { kind: Kind::PutReference, value: &[0; 23], ..RECORD });
+        assert_eq!(Record::decode(&bytes).unwrap_err().offset, 35, "a reference has a byte more");
         let mut bytes = encoded(Record { expires_at_ms: 1, ..RECORD });
         bytes[16] = 0;
         assert_eq!(Record::decode(&bytes).unwrap_err().offset, 16);

@@ -23,15 +23,19 @@
 //!  11  Tick             ms number
 //!  12  CleanEnd         position number
 //!  13  Superseded       file text, thousandths number of at most 1000
+//!  64  AddValueSegment  number number, file text, bytes number, ordinals number, value_bytes number, checksum u64,
+//!                       sealed_at number
+//!  65  NextValueSegment number number
+//!  66  RemoveValueSegment  number number
+//!  67  DeadMap          number number, then a set (see `value::ordinals`): what died since
+//!  68  Redirect         victim number, holder number, offset number, bytes number
+//!  69  DropRedirect     victim number
 //! ```
-//! Settings of a keyspace in this release, in this order, those without a value left out: `compression` (always
-//! there), `merge_operator`, `compaction_filter`, `prefix_extractor`. A reader refuses a setting it does not know.
+//! What stands for a keyspace's settings is in `keyspace`, for a table in `table`, for value segments in `values`.
 //!
 //! Tags that newer releases will write; this one refuses them and says so:
 //!
 //! ```text
-//!  64  AddValueSegment       65  SealValueSegment     66  RemoveValueSegment
-//!  67  DeadMap               68  Redirect             69  DropRedirect
 //!  80  UserTimestamps of a keyspace                   81  EncryptionKey of a file
 //!  82  DrainedThroughRange   83  SequenceShift of an ingested or migrated table
 //! ```
@@ -39,8 +43,12 @@
 
 use crate::error::{Error, Result};
 use crate::file_name;
-use crate::key::{POSITION_END, Position, Sequence};
+use crate::key::{POSITION_END, Position};
 use crate::manifest::bytes::{Reader, put_bytes};
+use crate::manifest::keyspace::KeyspaceText;
+use crate::manifest::table::TableMeta;
+use crate::manifest::values::{RedirectPlace, ValueSegmentMeta, segment_number};
+use crate::value::{Ordinals, SegmentNumber};
 use crate::varint;
 
 /// One change to the state of a database.
@@ -131,48 +139,40 @@ pub enum Change {
         /// Share of the table's bytes, 0 to 1000.
         thousandths: u32,
     },
-}
-
-/// Settings of a keyspace as text, by name.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct KeyspaceText {
-    /// Compression of its tables.
-    pub compression: String,
-    /// Name of its merge operator.
-    pub merge_operator: Option<String>,
-    /// Name of its compaction filter.
-    pub compaction_filter: Option<String>,
-    /// Name of its prefix extractor.
-    pub prefix_extractor: Option<String>,
-}
-
-/// What the manifest knows about a table without opening it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TableMeta {
-    /// Name of its file.
-    pub file: String,
-    /// Length of the file.
-    pub bytes: u64,
-    /// Checksum of the file, as its footer has it.
-    pub file_checksum: u64,
-    /// Smallest key, starts of range tombstones included.
-    pub smallest: Vec<u8>,
-    /// Greatest key, ends of range tombstones included.
-    pub largest: Vec<u8>,
-    /// Smallest sequence, range tombstones included.
-    pub sequence_min: Sequence,
-    /// Greatest sequence, range tombstones included.
-    pub sequence_max: Sequence,
-    /// Entries, range tombstones not included.
-    pub entry_count: u64,
-    /// Entries that are deletions.
-    pub tombstone_count: u64,
-    /// Fragments of range tombstones.
-    pub range_tombstone_count: u64,
-    /// Bytes of keys and values as written by users.
-    pub data_bytes: u64,
-    /// Sum of the entries' hashes modulo 2^128.
-    pub content_hash: u128,
+    /// Makes a sealed value segment live: all its values, but those that are said to be dead.
+    AddValueSegment {
+        /// What is known about the file.
+        segment: ValueSegmentMeta,
+    },
+    /// Numbers below this one have been given to value segments.
+    NextValueSegment(
+        /// The next one to give.
+        SegmentNumber,
+    ),
+    /// Ends the life of a value segment: no value of it is live, or those that are have gone to another one.
+    RemoveValueSegment {
+        /// Its number.
+        number: SegmentNumber,
+    },
+    /// Nothing live refers to these values of a live value segment any more.
+    DeadMap {
+        /// The segment's number.
+        number: SegmentNumber,
+        /// Which values, besides those that were dead before.
+        dead: Ordinals,
+    },
+    /// Says where the survivors of a collected value segment are; instead of what was said before.
+    Redirect {
+        /// The segment that was collected.
+        victim: SegmentNumber,
+        /// The redirect, by its place.
+        place: RedirectPlace,
+    },
+    /// No table refers to a collected value segment any more.
+    DropRedirect {
+        /// The segment that was collected.
+        victim: SegmentNumber,
+    },
 }
 
 impl Change {
@@ -192,6 +192,12 @@ impl Change {
             Change::Tick { .. } => 11,
             Change::CleanEnd { .. } => 12,
             Change::Superseded { .. } => 13,
+            Change::AddValueSegment { .. } => 64,
+            Change::NextValueSegment(_) => 65,
+            Change::RemoveValueSegment { .. } => 66,
+            Change::DeadMap { .. } => 67,
+            Change::Redirect { .. } => 68,
+            Change::DropRedirect { .. } => 69,
         }
     }
 
@@ -241,6 +247,18 @@ impl Change {
                 put_file(file, out);
                 varint::encode((*thousandths).into(), out);
             }
+            Change::AddValueSegment { segment } => segment.encode(out),
+            Change::NextValueSegment(number)
+            | Change::RemoveValueSegment { number }
+            | Change::DropRedirect { victim: number } => varint::encode(number.0.into(), out),
+            Change::DeadMap { number, dead } => {
+                varint::encode(number.0.into(), out);
+                dead.encode(out);
+            }
+            Change::Redirect { victim, place } => {
+                varint::encode(victim.0.into(), out);
+                place.encode(out);
+            }
         }
     }
 
@@ -282,10 +300,16 @@ impl Change {
             11 => Change::Tick { ms: fields.number()? },
             12 => Change::CleanEnd { position: position(fields)? },
             13 => Change::Superseded { file: file(fields)?, thousandths: thousandths(fields)? },
+            64 => Change::AddValueSegment { segment: ValueSegmentMeta::decode(fields)? },
+            65 => Change::NextValueSegment(segment_number(fields)?),
+            66 => Change::RemoveValueSegment { number: segment_number(fields)? },
+            67 => Change::DeadMap { number: segment_number(fields)?, dead: Ordinals::decode(fields)? },
+            68 => Change::Redirect { victim: segment_number(fields)?, place: RedirectPlace::decode(fields)? },
+            69 => Change::DropRedirect { victim: segment_number(fields)? },
             _ => {
                 let what = reserved(tag).unwrap_or("unknown");
                 let found = format!("tag {tag} ({what}; written by a newer Firn: upgrade to read it)");
-                return Err(Error::new(offset, "a change of tag 1 to 13", found));
+                return Err(Error::new(offset, "a change of tag 1 to 13 or 64 to 69", found));
             }
         })
     }
@@ -294,12 +318,6 @@ impl Change {
 /// What a tag that this release refuses stands for.
 pub(crate) fn reserved(tag: u8) -> Option<&'static str> {
     Some(match tag {
-        64 => "AddValueSegment",
-        65 => "SealValueSegment",
-        66 => "RemoveValueSegment",
-        67 => "DeadMap",
-        68 => "Redirect",
-        69 => "DropRedirect",
         80 => "UserTimestamps",
         81 => "EncryptionKey",
         82 => "DrainedThroughRange",
@@ -309,7 +327,7 @@ pub(crate) fn reserved(tag: u8) -> Option<&'static str> {
 }
 
 /// A log position below the end of all positions, or that end.
-fn position(fields: &mut Reader<'_>) -> Result<Position> {
+pub(super) fn position(fields: &mut Reader<'_>) -> Result<Position> {
     let offset = fields.offset();
     let number = fields.number()?;
     if number > POSITION_END.0 {
@@ -327,114 +345,17 @@ fn thousandths(fields: &mut Reader<'_>) -> Result<u32> {
     }
 }
 
-fn sequence(fields: &mut Reader<'_>) -> Result<Sequence> {
-    let offset = fields.offset();
-    let number = fields.number()?;
-    if number > Sequence::MAX.0 {
-        return Err(Error::new(offset, "a sequence below 2^56", format!("{number}")));
-    }
-    Ok(Sequence(number))
-}
-
-fn put_file(name: &str, out: &mut Vec<u8>) {
+pub(super) fn put_file(name: &str, out: &mut Vec<u8>) {
     debug_assert!(file_name::is_valid(name), "{name:?} is no file's name");
     put_bytes(name.as_bytes(), out);
 }
 
 /// The name of a file in the database's directory: one that could lead elsewhere is refused.
-fn file(fields: &mut Reader<'_>) -> Result<String> {
+pub(super) fn file(fields: &mut Reader<'_>) -> Result<String> {
     let offset = fields.offset();
     let name = fields.text()?;
     if !file_name::is_valid(name) {
         return Err(Error::new(offset, "the name of a file in this directory", format!("{name:?}")));
     }
     Ok(name.to_owned())
-}
-
-impl KeyspaceText {
-    fn settings(&self) -> [(&'static str, Option<&str>); 4] {
-        [
-            ("compression", Some(&self.compression)),
-            ("merge_operator", self.merge_operator.as_deref()),
-            ("compaction_filter", self.compaction_filter.as_deref()),
-            ("prefix_extractor", self.prefix_extractor.as_deref()),
-        ]
-    }
-
-    fn encode(&self, out: &mut Vec<u8>) {
-        let settings = self.settings();
-        let count = settings.iter().filter(|(_, value)| value.is_some()).count();
-        varint::encode(count as u64, out);
-        for (name, value) in settings {
-            if let Some(value) = value {
-                put_bytes(name.as_bytes(), out);
-                put_bytes(value.as_bytes(), out);
-            }
-        }
-    }
-
-    fn decode(fields: &mut Reader<'_>) -> Result<Self> {
-        let mut found: [Option<String>; 4] = [const { None }; 4];
-        let names = Self::default().settings().map(|(name, _)| name);
-        let count_offset = fields.offset();
-        let mut known = names.iter().zip(found.iter_mut());
-        for _ in 0..fields.number()? {
-            let offset = fields.offset();
-            let name = fields.text()?;
-            // Settings come in their order, each once: an iterator that only goes forward checks both.
-            let Some((_, place)) = known.find(|(known, _)| **known == name) else {
-                let expected = "a setting of a keyspace that this release knows, in its order";
-                return Err(Error::new(offset, expected, format!("{name:?} (written by a newer Firn?)")));
-            };
-            *place = Some(fields.text()?.to_owned());
-        }
-        let [compression, merge_operator, compaction_filter, prefix_extractor] = found;
-        let Some(compression) = compression else {
-            return Err(Error::new(count_offset, "a setting named compression", "none"));
-        };
-        Ok(Self { compression, merge_operator, compaction_filter, prefix_extractor })
-    }
-}
-
-impl TableMeta {
-    /// Appends the description's bytes to `out`: the body of an `AddTable` change, and part of jobs' specs.
-    pub fn encode(&self, out: &mut Vec<u8>) {
-        put_file(&self.file, out);
-        varint::encode(self.bytes, out);
-        out.extend_from_slice(&self.file_checksum.to_le_bytes());
-        put_bytes(&self.smallest, out);
-        put_bytes(&self.largest, out);
-        for number in [
-            self.sequence_min.0,
-            self.sequence_max.0,
-            self.entry_count,
-            self.tombstone_count,
-            self.range_tombstone_count,
-            self.data_bytes,
-        ] {
-            varint::encode(number, out);
-        }
-        out.extend_from_slice(&self.content_hash.to_le_bytes());
-    }
-
-    /// Takes a description off the front of `fields`.
-    ///
-    /// # Errors
-    /// A field is malformed.
-    pub fn decode(fields: &mut Reader<'_>) -> Result<Self> {
-        Ok(Self {
-            file: file(fields)?,
-            bytes: fields.number()?,
-            file_checksum: fields.u64()?,
-            smallest: fields.bytes()?.to_vec(),
-            largest: fields.bytes()?.to_vec(),
-            sequence_min: sequence(fields)?,
-            sequence_max: sequence(fields)?,
-            entry_count: fields.number()?,
-            tombstone_count: fields.number()?,
-            range_tombstone_count: fields.number()?,
-            data_bytes: fields.number()?,
-            content_hash: fields.u128()?,
-        })
-    }
 }

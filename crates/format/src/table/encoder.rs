@@ -8,11 +8,13 @@ use super::data::DataBlockBuilder;
 use super::footer::{FOOTER_BYTES, Footer, Handle};
 use super::index::{IndexBuilder, shortest_separator};
 use super::properties::Properties;
+use super::references::ReferenceSet;
 use super::{Compression, PrefixBytes};
 use crate::error::{Error, Result};
 use crate::filter::{self, filter_hash};
 use crate::key::{Entry, Kind, Sequence};
 use crate::tombstone::FragmentList;
+use crate::value::Reference;
 
 /// The form of a table, as far as it is a choice.
 #[derive(Clone)]
@@ -71,6 +73,7 @@ pub struct TableEncoder {
     key_hashes: Vec<u32>,
     prefix_hashes: Vec<u32>,
     tombstones: FragmentList,
+    references: ReferenceSet,
     properties: Properties,
     file_checksum: FileChecksum,
 }
@@ -110,6 +113,7 @@ impl TableEncoder {
             key_hashes: Vec::new(),
             prefix_hashes: Vec::new(),
             tombstones: FragmentList::new(),
+            references: ReferenceSet::default(),
             properties,
             file_checksum: FileChecksum::default(),
         }
@@ -118,13 +122,17 @@ impl TableEncoder {
     /// Adds the next entry: greater key, or the same key and a smaller sequence.
     ///
     /// # Errors
-    /// Out of order, beyond a limit of [`super::data`], or not a put, delete or merge. Or the codec fails.
+    /// Out of order, beyond a limit of [`super::data`], not a put, delete or merge, or a reference that is none or was added
+    /// before. Or the codec fails.
     pub fn add(&mut self, entry: &Entry<'_>) -> Result<()> {
         let block_bytes = self.form.block_bytes as usize;
         if entry.value.len() > block_bytes && !self.block.is_empty() {
             self.close_block()?;
         }
         let same_key = self.add_to_block(entry)?;
+        if entry.kind == Kind::PutReference {
+            self.add_reference(entry.value)?;
+        }
         let properties = &mut self.properties;
         if properties.entry_count == 0 {
             properties.smallest = entry.key.to_vec();
@@ -223,6 +231,11 @@ impl TableEncoder {
             let tombstones = std::mem::take(&mut self.tombstones);
             footer.tombstones = self.put_block(|out| tombstones.encode(out));
         }
+        if let Some(mut summary) = self.properties.references {
+            let references = std::mem::take(&mut self.references);
+            summary.block = self.put_block(|out| references.encode(out));
+            self.properties.references = Some(summary);
+        }
         let (blocks, top) = std::mem::take(&mut self.index).finish();
         footer.index = Handle { offset: self.end(), bytes: blocks.len() as u64 };
         self.out.extend_from_slice(&blocks);
@@ -256,6 +269,17 @@ impl TableEncoder {
         self.index.add(&self.separator, self.closed_block_bytes);
         self.closed_block_bytes = 0;
         Ok(added.same_key)
+    }
+
+    fn add_reference(&mut self, reference: &[u8]) -> Result<()> {
+        let reference = Reference::decode(reference)?;
+        if !self.references.insert(reference.segment, reference.ordinal) {
+            return Err(Error::new(0, "one reference to each value", format!("a second one to {reference}")));
+        }
+        let summary = self.properties.references.get_or_insert_default();
+        summary.count += 1;
+        summary.value_bytes += u64::from(reference.value_bytes);
+        Ok(())
     }
 
     fn add_to_filters(&mut self, key: &[u8]) {

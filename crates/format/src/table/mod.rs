@@ -2,13 +2,14 @@
 //!
 //! ```text
 //!   ┌──────────────────────────────────────────────────────────────────────────────────────────┐
-//!   │ data block │ data block │ … │ filter │ prefixes │ tombstones │ index blocks │ top │ props │ footer
+//!   │ data block │ data block │ … │ filter │ prefixes │ tombstones │ references │ index blocks │ top │ props │ footer
 //!   └──────────────────────────────────────────────────────────────────────────────────────────┘
 //!   0                         data_bytes                                                        end-128
 //! ```
 //! Read from the end: [`footer`] says where everything is, [`properties`] what the file holds, [`index`] in which
 //! [`data`] block a key lies; [`block`] is what surrounds each of them (codec and checksum). The filters are
-//! [`crate::filter`]s over [`crate::filter::filter_hash`]es, the tombstones a [`crate::tombstone::FragmentList`].
+//! [`crate::filter`]s over [`crate::filter::filter_hash`]es, the tombstones a [`crate::tombstone::FragmentList`], the
+//! [`references`] what the table's entries of kind `PutReference` refer to.
 //! [`encoder`] writes all of it; [`content`] is the hash by which jobs prove that nothing was lost.
 //!
 //! # Invariants
@@ -23,6 +24,7 @@ pub mod block;
 pub mod data;
 pub mod index;
 pub mod properties;
+pub mod references;
 pub mod footer;
 pub mod content;
 
@@ -33,7 +35,8 @@ pub use block::Compression;
 pub use content::FileChecksum;
 pub use encoder::{Finished, TableEncoder, TableForm};
 pub use footer::{FOOTER_BYTES, Footer, Handle, TABLE_MAGIC};
-pub use properties::Properties;
+pub use properties::{Properties, ReferenceSummary};
+pub use references::ReferenceSet;
 
 /// Length of a key's prefix, if it has one; the function form of a prefix extractor.
 pub type PrefixBytes = std::sync::Arc<dyn Fn(&[u8]) -> Option<usize> + Send + Sync>;

@@ -18,7 +18,9 @@
 //!  12  compression            varint: what was asked for; each block says what it is
 //!  13  filter_bits_per_key    varint: 0 = no filter
 //!  14  prefix_extractor       text: the name it is registered under; absent = none
-//! 32-39 reserved and refused: value-segment reference set (32), user-timestamp bytes (33), per-file
+//!  32  references             offset varint, bytes varint: the block with the reference set, see `references`; count
+//!                             varint, value_bytes varint: how many values, and their lengths together; absent = none
+//! 33-39 reserved and refused: user-timestamp bytes (33), per-file
 //!       sequence (34), encryption key id (35), hash index in blocks (36), other filter kinds (37)
 //! 64-   may be skipped by readers that do not know them
 //! ```
@@ -28,6 +30,7 @@ use crate::error::{Error, Result};
 use crate::key::Sequence;
 use crate::manifest::bytes::{Reader, put_bytes};
 use crate::table::Compression;
+use crate::table::footer::Handle;
 use crate::varint;
 
 /// The properties block's fields.
@@ -61,6 +64,19 @@ pub struct Properties {
     pub filter_bits_per_key: u32,
     /// Name of the extractor whose prefixes the second filter holds.
     pub prefix_extractor: Option<String>,
+    /// Values beside the tree that it refers to, if there are any.
+    pub references: Option<ReferenceSummary>,
+}
+
+/// What a table says of the values beside the tree that it refers to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ReferenceSummary {
+    /// The block with the [reference set](super::references).
+    pub block: Handle,
+    /// How many values.
+    pub count: u64,
+    /// Their lengths together.
+    pub value_bytes: u64,
 }
 
 /// Tags from here on may be skipped.
@@ -84,6 +100,13 @@ impl Properties {
         put_number(13, u64::from(self.filter_bits_per_key), out);
         if let Some(name) = &self.prefix_extractor {
             put_field(14, name.as_bytes(), out);
+        }
+        if let Some(ReferenceSummary { block, count, value_bytes }) = self.references {
+            let mut field = Vec::new();
+            for number in [block.offset, block.bytes, count, value_bytes] {
+                varint::encode(number, &mut field);
+            }
+            put_field(32, &field, out);
         }
     }
 
@@ -150,6 +173,11 @@ impl Properties {
                 self.prefix_extractor =
                     Some(name.map_err(|_| Error::new(at, "a name in UTF-8", "other bytes"))?);
             }
+            32 => {
+                let block = Handle { offset: field.number()?, bytes: field.number()? };
+                let (count, value_bytes) = (field.number()?, field.number()?);
+                self.references = Some(ReferenceSummary { block, count, value_bytes });
+            }
             TAG_OPTIONAL.. => {}
             _ => {
                 let found = format!("property {tag} (written by a newer Firn: upgrade to read it)");
@@ -191,6 +219,11 @@ mod tests {
             compression: Compression::Lz4,
             filter_bits_per_key: 10,
             prefix_extractor: Some("fixed.1:8".into()),
+            references: Some(ReferenceSummary {
+                block: Handle { offset: 1 << 33, bytes: 77 },
+                count: 900,
+                value_bytes: 1 << 35,
+            }),
         }
     }
 
@@ -209,10 +242,11 @@ mod tests {
     fn missing_repeated_reserved_and_cut_are_refused() {
         let mut bytes = Vec::new();
         sample().encode(&mut bytes);
-        for end in 0..bytes.len() - 11 {
+        // What is cut off behind the last field that must be there leaves whole properties.
+        for end in (0..bytes.len()).filter(|end| ![bytes.len() - 16, bytes.len() - 27].contains(end)) {
             assert!(Properties::decode(&bytes[..end]).is_err(), "cut at {end}");
         }
-        for tag in [13, 32, 34, 35, 63] {
+        for tag in [13, 33, 34, 35, 63] {
             let mut more = bytes.clone();
             put_number(tag, 1, &mut more);
             assert!(Properties::decode(&more).is_err(), "tag {tag}");

@@ -4,8 +4,9 @@ use std::fs;
 
 use firn_format::datatype::{CatalogKind, Encoding, FieldKind, Property, Tag};
 use firn_format::log::FrameKind;
-use firn_format::manifest::{Change, KeyspaceText, TableMeta};
+use firn_format::manifest::{Change, KeyspaceText, RedirectPlace, TableMeta, ValueSegmentMeta};
 use firn_format::table::Compression;
+use firn_format::value::{Ordinals, SegmentNumber};
 use firn_format::{FormatVersion, Kind, Position, Sequence};
 
 use crate::golden;
@@ -86,6 +87,12 @@ fn changes() -> Vec<Change> {
         Change::Tick { ms: 0 },
         Change::CleanEnd { position },
         Change::Superseded { file: String::new(), thousandths: 0 },
+        Change::AddValueSegment { segment: ValueSegmentMeta::default() },
+        Change::NextValueSegment(SegmentNumber(0)),
+        Change::RemoveValueSegment { number: SegmentNumber(0) },
+        Change::DeadMap { number: SegmentNumber(0), dead: Ordinals::new() },
+        Change::Redirect { victim: SegmentNumber(0), place: RedirectPlace::default() },
+        Change::DropRedirect { victim: SegmentNumber(0) },
     ]
 }
 

@@ -5,6 +5,7 @@
 mod golden;
 mod samples;
 mod tables;
+mod values;
 mod datatypes;
 mod enums;
 mod damage;

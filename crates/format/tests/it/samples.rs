@@ -6,7 +6,8 @@ use firn_format::log::{
     EndReason, FRAME_HEADER_BYTES, Frame, FrameKind, FrameWriter, LARGE_BATCH_BYTES, LargeBatch, Record,
     SEGMENT_HEADER_BYTES, SegmentHeader, encode_single, frame_bytes, scan_frames, single_frame_bytes,
 };
-use firn_format::manifest::{Change, KeyspaceText, ManifestEdit, TableMeta};
+use firn_format::manifest::{Change, KeyspaceText, ManifestEdit, RedirectPlace, TableMeta, ValueSegmentMeta};
+use firn_format::value::{Ordinals, SegmentNumber};
 use firn_format::{Error, FormatVersion, Kind, Position, Result, Sequence};
 
 /// A golden file: what is in it and how to read it.
@@ -33,6 +34,7 @@ pub(crate) fn samples() -> Vec<Sample> {
         ("log-frame-v1-batch", batch()),
         ("log-frame-v1-void", void()),
         ("log-frame-v1-large-batch", large_batch()),
+        ("log-frame-v1-reference", reference()),
     ] {
         let bytes = frame.bytes(FRAME_AT);
         let value = format!("{:?}", [(0, frame)]);
@@ -41,7 +43,9 @@ pub(crate) fn samples() -> Vec<Sample> {
     samples.push(edit("manifest-edit-v1-empty", false, vec![]));
     samples.push(edit("manifest-edit-v1-every-change", true, every_change()));
     samples.push(edit("manifest-edit-v1-superseded", false, superseded()));
+    samples.push(edit("manifest-edit-v1-values", false, values()));
     samples.extend(crate::tables::samples());
+    samples.extend(crate::values::samples());
     samples.extend(crate::datatypes::samples());
     samples
 }
@@ -126,6 +130,19 @@ fn large_batch() -> Content {
     })
 }
 
+fn reference() -> Content {
+    // Value 3 of segment 7, at 4224, 4096 bytes.
+    const REFERENCE: [u8; 24] =
+        [7, 0, 0, 0, 3, 0, 0, 0, 16, 2, 0, 0, 0, 16, 0, 0, 0xef, 0xcd, 0xab, 0x89, 0x67, 0x45, 0x23, 1];
+    Content::Batch(vec![Record {
+        keyspace: 1,
+        kind: Kind::PutReference,
+        expires_at_ms: 1_700_000_000_000,
+        key: b"key",
+        value: &REFERENCE,
+    }])
+}
+
 fn frames() -> Vec<Content> {
     vec![put(), void(), batch()]
 }
@@ -203,6 +220,38 @@ fn superseded() -> Vec<Change> {
         .to_vec()
 }
 
+/// Changes that came with values beside the tree.
+fn values() -> Vec<Change> {
+    let (written, collected) = (SegmentNumber(7), SegmentNumber(300));
+    let sparse: Ordinals = [0, 1, 500, 16_000].into_iter().collect();
+    let dense: Ordinals = (0..100).filter(|ordinal| ordinal % 7 != 3).collect();
+    let settings = KeyspaceText {
+        compression: "none".into(),
+        separate_bytes: Some("4096".into()),
+        ..KeyspaceText::default()
+    };
+    let segment = ValueSegmentMeta {
+        number: collected,
+        file: "gc-17-000000.values".into(),
+        bytes: 64 << 20,
+        ordinals: 16_001,
+        value_bytes: 60 << 20,
+        checksum: 0x0123_4567_89ab_cdef,
+        sealed_at: Position(3 * GRANULE_BYTES + 512),
+    };
+    let place = RedirectPlace { holder: collected, offset: 63 << 20, bytes: 2_048 };
+    vec![
+        Change::Keyspace { id: 0, name: "default".into(), settings },
+        Change::AddValueSegment { segment },
+        Change::NextValueSegment(SegmentNumber(301)),
+        Change::RemoveValueSegment { number: written },
+        Change::DeadMap { number: collected, dead: sparse },
+        Change::DeadMap { number: collected, dead: dense },
+        Change::Redirect { victim: written, place },
+        Change::DropRedirect { victim: written },
+    ]
+}
+
 fn every_change() -> Vec<Change> {
     let plain = KeyspaceText { compression: "none".into(), ..KeyspaceText::default() };
     let full = KeyspaceText {
@@ -210,6 +259,7 @@ fn every_change() -> Vec<Change> {
         merge_operator: Some("sum".into()),
         compaction_filter: Some("newest-hour".into()),
         prefix_extractor: Some("fixed-8".into()),
+        separate_bytes: None,
     };
     let position = Position(3 * GRANULE_BYTES + 512);
     let file = "drain-17-000000.table";

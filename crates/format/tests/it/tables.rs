@@ -8,9 +8,10 @@ use firn_format::table::block::{Checked, check, decompress};
 use firn_format::table::data::{DataBlock, Walker};
 use firn_format::table::index::Index;
 use firn_format::table::{
-    Compression, FOOTER_BYTES, Footer, Handle, PrefixBytes, Properties, TableEncoder, TableForm,
+    Compression, FOOTER_BYTES, Footer, Handle, PrefixBytes, Properties, ReferenceSet, TableEncoder, TableForm,
 };
 use firn_format::tombstone::{FragmentList, Span};
+use firn_format::value::{REFERENCE_BYTES, Reference, SegmentNumber};
 use firn_format::{Error, Kind, Result, Sequence};
 
 use crate::samples::Sample;
@@ -24,7 +25,36 @@ pub(crate) fn samples() -> Vec<Sample> {
     let mut samples: Vec<Sample> =
         names.into_iter().map(|(name, compression)| sample(name, compression, &entries(), &list())).collect();
     samples.push(sample("table-v1-tombstones", Compression::None, &[], &list()));
+    let references = [reference(7, 0), reference(7, 90), reference(12, 3)];
+    samples.push(sample(
+        "table-v1-references",
+        Compression::None,
+        &referring(&references),
+        &FragmentList::new(),
+    ));
     samples
+}
+
+fn reference(segment: u32, ordinal: u32) -> [u8; REFERENCE_BYTES] {
+    let (segment, offset) = (SegmentNumber(segment), 64 + 4160 * u64::from(ordinal));
+    Reference { segment, ordinal, offset, value_bytes: 4096, checksum: 0x0123_4567_89ab_cdef }.encode()
+}
+
+/// Some entries whose values lie beside the tree, and one whose value does not.
+fn referring(references: &[[u8; REFERENCE_BYTES]; 3]) -> Vec<Entry<'_>> {
+    let put = |key, sequence, kind, value| Entry {
+        key,
+        sequence: Sequence(sequence),
+        kind,
+        expires_at_ms: 0,
+        value,
+    };
+    vec![
+        put(b"a", 9, Kind::PutReference, &references[1]),
+        put(b"a", 7, Kind::PutReference, &references[0]),
+        put(b"b", 8, Kind::Put, b"small"),
+        Entry { expires_at_ms: 1_700_000_000_000, ..put(b"c", 3, Kind::PutReference, &references[2]) },
+    ]
 }
 
 fn entries() -> Vec<Entry<'static>> {
@@ -98,8 +128,15 @@ fn decode(bytes: &[u8]) -> Result<String> {
     for filter in [footer.filter, footer.prefixes].into_iter().filter(|filter| filter.bytes > 0) {
         payload(bytes, filter)?;
     }
-    let list = FragmentList::decode(&payload(bytes, footer.tombstones)?)?;
+    let list = match footer.tombstones.bytes {
+        0 => FragmentList::new(),
+        _ => FragmentList::decode(&payload(bytes, footer.tombstones)?)?,
+    };
     let properties = Properties::decode(&payload(bytes, footer.properties)?)?;
+    if let Some(summary) = properties.references {
+        let set = ReferenceSet::decode(&payload(bytes, summary.block)?)?;
+        assert_eq!(set.len(), summary.count);
+    }
     Ok(format!("{properties:?} {entries:?} {list:?}"))
 }
 

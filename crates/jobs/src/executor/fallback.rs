@@ -138,11 +138,11 @@ impl Shared {
         if self.lock().trust.is_paused(now) {
             return self.run_here(spec, finisher);
         }
-        let stem = format!("{}-e", spec.output_stem);
+        let stem = format!("{}-e", spec.output_stem());
         if stem.len() > STEM_BYTES_MAX {
             return self.run_here(spec, finisher);
         }
-        match self.first.submit(JobSpec { output_stem: stem.clone(), ..spec.clone() }) {
+        match self.first.submit(spec.with_stem(&stem)) {
             Err(error) => {
                 self.refused(format!("it was refused: {error}"), Duration::ZERO);
                 self.run_here(spec, finisher);
@@ -253,9 +253,8 @@ impl Shared {
     }
 
     fn believe(&self, spec: &JobSpec, stem: &str, result: &JobResult) -> Result<()> {
-        let attempt = JobSpec { output_stem: stem.to_owned(), ..spec.clone() };
-        verify(&attempt, result)?;
-        verify_files(&*self.storage, result)
+        verify(&spec.with_stem(stem), result)?;
+        verify_files(&*self.storage, spec, result)
     }
 
     fn refused(&self, reason: String, waited: Duration) {

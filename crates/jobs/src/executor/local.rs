@@ -76,8 +76,10 @@ impl Local {
 
 impl Executor for Local {
     fn submit(&self, spec: JobSpec) -> Result<JobHandle> {
-        CompactRules::new(&spec.rules, &self.shared.semantics)?;
-        table_form(&spec.output, &self.shared.semantics)?;
+        if let JobSpec::Compact(spec) = &spec {
+            CompactRules::new(&spec.rules, &self.shared.semantics)?;
+            table_form(&spec.output, &self.shared.semantics)?;
+        }
         let (handle, finisher) = new_job();
         if self.threads == 0 {
             self.shared.run(spec, finisher);

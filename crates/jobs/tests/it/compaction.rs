@@ -2,16 +2,16 @@
 
 use firn_format::Sequence;
 use firn_format::key::Kind;
-use firn_jobs::{Control, JobResult, run, verify};
+use firn_jobs::{CompactResult, Control, run_compact, verify_compact};
 
 use crate::world::{Held, Mix, Read, World, all_keys, semantics};
 
-fn compact(world: &World, seed: u64) -> (JobResult, Held) {
-    let result = match run(&world.spec, &world.storage, &semantics(), &Control::new()) {
+fn compact(world: &World, seed: u64) -> (CompactResult, Held) {
+    let result = match run_compact(&world.spec, &world.storage, &semantics(), &Control::new()) {
         Ok(result) => result,
         Err(error) => panic!("seed {seed}: {error}"),
     };
-    if let Err(error) = verify(&world.spec, &result) {
+    if let Err(error) = verify_compact(&world.spec, &result) {
         panic!("seed {seed}: {error}");
     }
     let held = world.held(&result.tables);

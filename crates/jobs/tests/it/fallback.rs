@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use firn_format::manifest::TableMeta;
 use firn_jobs::{
     Error, ErrorKind, Executor, Fallback, Finisher, JobHandle, JobResult, JobSpec, Local, Patience,
     is_output_of, new_job, verify, verify_files,
@@ -55,12 +56,26 @@ impl Executor for Elsewhere {
                 self.kept.lock().unwrap().push((finisher, result));
                 return Ok(handle);
             }
-            Way::Lie => result.tables[0].content_hash ^= 1,
-            Way::Half => drop(result.tables.pop()),
+            Way::Lie => tables_mut(&mut result)[0].content_hash ^= 1,
+            Way::Half => drop(tables_mut(&mut result).pop()),
             Way::Serve | Way::Refuse => {}
         }
         finisher.finish(Ok(result));
         Ok(handle)
+    }
+}
+
+fn tables(result: &JobResult) -> &[TableMeta] {
+    match result {
+        JobResult::Compact(result) => &result.tables,
+        JobResult::Collect(_) => panic!("a compaction"),
+    }
+}
+
+fn tables_mut(result: &mut JobResult) -> &mut Vec<TableMeta> {
+    match result {
+        JobResult::Compact(result) => &mut result.tables,
+        JobResult::Collect(_) => panic!("a compaction"),
     }
 }
 
@@ -111,14 +126,14 @@ impl Scene {
     }
 
     fn spec(&self, stem: &str) -> JobSpec {
-        JobSpec { output_stem: stem.into(), ..self.world.spec.clone() }
+        self.world.job(stem)
     }
 
     /// The result is right, and nothing but it was left by the job called `stem`.
     fn accept(&self, stem: &str, result: &JobResult) {
         verify(&self.spec(stem), result).unwrap();
-        verify_files(&*self.storage, result).unwrap();
-        let names: Vec<_> = result.tables.iter().map(|table| table.file.clone()).collect();
+        verify_files(&*self.storage, &self.spec(stem), result).unwrap();
+        let names: Vec<_> = tables(result).iter().map(|table| table.file.clone()).collect();
         assert_eq!(self.files(stem), names);
     }
 
@@ -157,8 +172,8 @@ fn what_goes_wrong_elsewhere_is_done_here() {
             let found = fallbacks.reason();
             assert!(found.as_deref().unwrap_or("").starts_with(reason.unwrap_or("")), "{way:?}: {found:?}");
             assert_eq!(found.is_some(), reason.is_some(), "{way:?}: {found:?}");
-            let is_elsewhere = result.tables[0].file.starts_with("job-e-");
-            assert_eq!(is_elsewhere, reason.is_none(), "{way:?}: {}", result.tables[0].file);
+            let is_elsewhere = tables(&result)[0].file.starts_with("job-e-");
+            assert_eq!(is_elsewhere, reason.is_none(), "{way:?}: {}", tables(&result)[0].file);
             drop(fallback);
             assert!(scene.spawn.join_all().is_empty());
         }
@@ -208,7 +223,7 @@ fn who_vanishes_is_not_waited_for_and_leaves_nothing() {
     assert_eq!(scene.asked(), 2);
     // It comes back, having written its tables once more.
     let (finisher, late) = scene.elsewhere.kept.lock().unwrap().remove(0);
-    let name = late.tables[0].file.clone();
+    let name = tables(&late)[0].file.clone();
     assert!(is_output_of(&name, "job-e"), "{name}");
     scene.storage.publish(&name, b"too late").unwrap();
     finisher.finish(Ok(late));

@@ -4,6 +4,9 @@
 
 mod world; // random histories in tables, and the model that reads them
 mod compaction; // what readers see before and after
+mod collect; // values that live, copied out of their segments
+#[cfg(unix)]
+mod socket; // jobs in another process
 mod promises; // purity, conservation, cancelling, executors
 mod fallback; // what is done elsewhere, or here
 mod merging; // the merge cursor against a sorted array

@@ -8,8 +8,9 @@ use firn_format::key::{Entry, Kind, Sequence};
 use firn_format::manifest::TableMeta;
 use firn_format::tombstone::FragmentList;
 use firn_jobs::{
-    CompactRules, Control, Cursor, ErrorKind, Executor, JobResult, JobSpec, KeyRange, Local, MergeCursor,
-    OutputForm, Sink, TableWriter, compact_entries, partition, run, verify, verify_all, verify_files,
+    CompactResult, CompactRules, CompactSpec, Control, Cursor, ErrorKind, Executor, JobResult, JobSpec,
+    KeyRange, Local, MergeCursor, OutputForm, Sink, TableWriter, compact_entries, partition, run_compact,
+    verify_all, verify_compact, verify_files,
 };
 use firn_storage::place::{self, Faulty, LocalOptions, Operation};
 use firn_storage::{Storage, ThreadSpawn};
@@ -44,16 +45,17 @@ fn the_same_spec_makes_the_same_bytes() {
     for seed in 0..40 {
         let world = World::new(seed, MIX);
         let run = |stem: &str, inputs_reversed: bool| {
-            let mut spec = JobSpec { output_stem: stem.into(), ..world.spec.clone() };
+            let mut spec = CompactSpec { output_stem: stem.into(), ..world.spec.clone() };
             if inputs_reversed {
                 spec.inputs.reverse();
             }
-            run(&spec, &world.storage, &semantics(), &Control::new()).unwrap()
+            run_compact(&spec, &world.storage, &semantics(), &Control::new()).unwrap()
         };
         let (one, two) = (run("one", false), run("two", true));
         assert_eq!(one.sums, two.sums, "seed {seed}");
         assert!(bytes_of(&world, &one.tables) == bytes_of(&world, &two.tables), "seed {seed}");
-        verify_files(&world.storage, &one).unwrap();
+        let (spec, one) = (world.spec.clone().into(), JobResult::Compact(one));
+        verify_files(&world.storage, &spec, &one).unwrap();
     }
 }
 
@@ -62,14 +64,14 @@ fn parts_together_hold_what_the_whole_holds() {
     let mut partitioned = 0;
     for seed in 0..60 {
         let world = World::new(seed, MIX);
-        let whole = run(&world.spec, &world.storage, &semantics(), &Control::new()).unwrap();
+        let whole = run_compact(&world.spec, &world.storage, &semantics(), &Control::new()).unwrap();
         let parts = partition(&world.spec, 3);
         partitioned += usize::from(parts.len() > 1);
-        let results: Vec<(JobSpec, JobResult)> = parts
+        let results: Vec<(CompactSpec, CompactResult)> = parts
             .into_iter()
             .map(|spec| {
-                let spec = JobSpec { output_stem: format!("part-{}", spec.output_stem), ..spec };
-                let result = run(&spec, &world.storage, &semantics(), &Control::new()).unwrap();
+                let spec = CompactSpec { output_stem: format!("part-{}", spec.output_stem), ..spec };
+                let result = run_compact(&spec, &world.storage, &semantics(), &Control::new()).unwrap();
                 (spec, result)
             })
             .collect();
@@ -139,7 +141,7 @@ impl<C: Cursor> Cursor for Lossy<C> {
 }
 
 struct Losing {
-    kept: JobResult,
+    kept: CompactResult,
     countdown: u32,
     expected: firn_jobs::Tally,
 }
@@ -160,7 +162,7 @@ fn a_planted_loss_is_caught() {
     let (mut caught, mut planted) = (0, 0);
     for seed in 0..60 {
         let world = World::new(seed, Mix { older: false, ..MIX });
-        let whole = run(&world.spec, &world.storage, &semantics(), &Control::new()).unwrap();
+        let whole = run_compact(&world.spec, &world.storage, &semantics(), &Control::new()).unwrap();
         // What the sink loses, the outputs lack.
         let rules = CompactRules::new(&world.spec.rules, &semantics()).unwrap();
         let mut sink =
@@ -184,7 +186,8 @@ fn a_planted_loss_is_caught() {
         for fault in 0..2 {
             let inner = source_of(&world);
             let mut lossy = Lossy { inner, countdown: 4, fault, value: Vec::new(), is_changed: false };
-            let mut sink = Losing { kept: JobResult::default(), countdown: 0, expected: Default::default() };
+            let mut sink =
+                Losing { kept: CompactResult::default(), countdown: 0, expected: Default::default() };
             let mut sums =
                 compact_entries(&mut lossy, &KeyRange::all(), &list, &rules, &mut sink, &Control::new())
                     .unwrap();
@@ -197,7 +200,7 @@ fn a_planted_loss_is_caught() {
         let mut result = whole;
         if !result.tables.is_empty() {
             result.tables.pop();
-            assert!(verify(&world.spec, &result).is_err(), "seed {seed}");
+            assert!(verify_compact(&world.spec, &result).is_err(), "seed {seed}");
         }
     }
     assert!(caught > 120 && planted > 5, "{caught} caught, {planted} planted");
@@ -220,15 +223,16 @@ fn a_job_that_ends_early_leaves_nothing_behind() {
     let world = World::new(7, MIX);
     let control = Control::new();
     control.cancel();
-    let cancelled = run(&world.spec, &world.storage, &semantics(), &control).map_err(|error| error.kind);
+    let cancelled =
+        run_compact(&world.spec, &world.storage, &semantics(), &control).map_err(|error| error.kind);
     assert_eq!(cancelled, Err(ErrorKind::Cancelled));
     assert!(files(&world, "out").is_empty());
     // Half-way: an output whose name is taken stops the job after it has written others.
-    let spec = JobSpec { output_stem: "half".into(), ..world.spec.clone() };
-    let whole = run(&world.spec, &world.storage, &semantics(), &Control::new()).unwrap();
+    let spec = CompactSpec { output_stem: "half".into(), ..world.spec.clone() };
+    let whole = run_compact(&world.spec, &world.storage, &semantics(), &Control::new()).unwrap();
     assert!(whole.tables.len() > 2, "{} tables", whole.tables.len());
     world.storage.publish("half-000002.table", b"taken").unwrap();
-    let error = run(&spec, &world.storage, &semantics(), &Control::new()).unwrap_err();
+    let error = run_compact(&spec, &world.storage, &semantics(), &Control::new()).unwrap_err();
     assert_eq!(error.kind, ErrorKind::Storage, "{error}");
     assert_eq!(files(&world, "half"), ["half-000002.table"]);
     // Inputs are untouched by either.
@@ -241,7 +245,7 @@ fn a_job_that_ends_early_leaves_nothing_behind() {
 fn executors_run_what_they_can_and_reject_the_rest() {
     let world = World::new(11, MIX);
     let storage: Arc<dyn Storage> = Arc::new(world.storage.clone());
-    let expected = run(&world.spec, &world.storage, &semantics(), &Control::new()).unwrap();
+    let expected = run_compact(&world.spec, &world.storage, &semantics(), &Control::new()).unwrap();
     let spawn = ThreadSpawn::new();
     let threads = Local::threads(Arc::clone(&storage), Arc::new(semantics()), &spawn, 2).unwrap();
     let inline = Local::inline(Arc::clone(&storage), Arc::new(semantics()));
@@ -250,7 +254,7 @@ fn executors_run_what_they_can_and_reject_the_rest() {
     for (number, executor) in executors.into_iter().enumerate() {
         let handles: Vec<_> = (0..5)
             .map(|job| {
-                let spec = JobSpec { output_stem: format!("x{number}-{job}"), ..world.spec.clone() };
+                let spec = world.job(&format!("x{number}-{job}"));
                 let handle = executor.submit(spec).unwrap();
                 let finished = Arc::clone(&finished);
                 let count = move || {
@@ -261,19 +265,25 @@ fn executors_run_what_they_can_and_reject_the_rest() {
             })
             .collect();
         for handle in handles {
-            let result = handle.wait().unwrap();
+            let result = handle.wait().unwrap().into_compact().unwrap();
             assert_eq!(result.sums, expected.sums);
             assert!(handle.poll().is_some());
         }
         let mut unknown = world.spec.clone();
         unknown.rules.merge_operator = Some("nobody-knows.1".into());
-        assert_eq!(executor.submit(unknown).map(drop).map_err(|error| error.kind), Err(ErrorKind::Rejected));
+        assert_eq!(
+            executor.submit(unknown.into()).map(drop).map_err(|error| error.kind),
+            Err(ErrorKind::Rejected)
+        );
         let mut unknown = world.spec.clone();
         unknown.output.prefix_extractor = Some("nobody-knows.1".into());
-        assert_eq!(executor.submit(unknown).map(drop).map_err(|error| error.kind), Err(ErrorKind::Rejected));
+        assert_eq!(
+            executor.submit(unknown.into()).map(drop).map_err(|error| error.kind),
+            Err(ErrorKind::Rejected)
+        );
     }
     let lacking = Local::inline(storage, Arc::new(Semantics::new()));
-    assert!(lacking.submit(world.spec.clone()).is_err());
+    assert!(lacking.submit(world.job("out")).is_err());
     drop(threads);
     assert!(spawn.join_all().is_empty());
     assert_eq!(finished.load(Ordering::SeqCst), 10);
@@ -285,9 +295,7 @@ fn a_dropped_executor_answers_for_every_job() {
     let storage: Arc<dyn Storage> = Arc::new(world.storage.clone());
     let spawn = ThreadSpawn::new();
     let local = Local::threads(storage, Arc::new(semantics()), &spawn, 1).unwrap();
-    let handles: Vec<_> = (0..50)
-        .map(|job| local.submit(JobSpec { output_stem: format!("d-{job}"), ..world.spec.clone() }).unwrap())
-        .collect();
+    let handles: Vec<_> = (0..50).map(|job| local.submit(world.job(&format!("d-{job}"))).unwrap()).collect();
     handles[49].cancel();
     drop(local);
     spawn.join_all();
@@ -310,9 +318,11 @@ fn specs_and_results_travel() {
         let mut spec = world.spec.clone();
         spec.range = KeyRange { start: b"a".to_vec(), end: (seed % 2 == 0).then(|| b"c".to_vec()) };
         spec.output.prefix_extractor = (seed % 3 == 0).then(|| "fixed.1:2".to_owned());
+        let spec = JobSpec::from(spec);
         let bytes = spec.encode();
         assert_eq!(JobSpec::decode(&bytes), Ok(spec), "seed {seed}");
-        let result = run(&world.spec, &world.storage, &semantics(), &Control::new()).unwrap();
+        let result = run_compact(&world.spec, &world.storage, &semantics(), &Control::new()).unwrap();
+        let result = JobResult::Compact(result);
         let result_bytes = result.encode();
         assert_eq!(JobResult::decode(&result_bytes), Ok(result), "seed {seed}");
         assert!(JobSpec::decode(&result_bytes).is_err());
@@ -357,5 +367,6 @@ fn a_writer_of_many_tables_has_few_files_open() {
     assert!(smallest.is_sorted() && smallest.len() == 300, "{} tables", tables.len());
     assert_eq!(faulty.counters().of_extension(Operation::Sync, "table").operations, 300);
     assert_eq!(faulty.counters().of(Operation::SyncDir).operations, 1, "names too");
-    verify_files(&faulty, &JobResult { tables, ..JobResult::default() }).unwrap();
+    let result = JobResult::Compact(CompactResult { tables, ..CompactResult::default() });
+    verify_files(&faulty, &CompactSpec::default().into(), &result).unwrap();
 }

@@ -7,7 +7,7 @@ use firn_format::key::{Entry, Kind, Sequence};
 use firn_format::manifest::TableMeta;
 use firn_format::table::TableForm;
 use firn_format::tombstone::{FragmentList, Span};
-use firn_jobs::{JobInput, JobSpec, KeyRange, OutputForm, Rules};
+use firn_jobs::{CompactSpec, JobInput, JobSpec, KeyRange, OutputForm, Rules};
 use firn_storage::Storage;
 use firn_storage::file::cache::BlockCache;
 use firn_storage::file::table::{CursorOptions, ReaderOptions, TableBuilder, TableCursor, TableReader};
@@ -188,7 +188,7 @@ pub(crate) struct Mix {
 /// Tables, the spec of a job over the newer ones, and what the model knows of them.
 pub(crate) struct World {
     pub(crate) storage: Memory,
-    pub(crate) spec: JobSpec,
+    pub(crate) spec: CompactSpec,
     /// What the inputs hold.
     pub(crate) inputs: Held,
     /// What lies below, outside the inputs.
@@ -219,7 +219,7 @@ impl World {
         for (level, run, from, to) in places {
             lay_out(&storage, &part(from, to), (level, run), &mut random, &mut inputs);
         }
-        let spec = JobSpec {
+        let spec = CompactSpec {
             keyspace: 1,
             inputs,
             range: KeyRange::all(),
@@ -233,6 +233,11 @@ impl World {
             output_stem: "out".into(),
         };
         World { storage, spec, inputs: part(cuts[0], u64::MAX), older }
+    }
+
+    /// The compaction with outputs of this stem, as executors take it.
+    pub(crate) fn job(&self, stem: &str) -> JobSpec {
+        JobSpec::from(self.spec.clone()).with_stem(stem)
     }
 
     /// What the tables `metas` hold.

@@ -146,7 +146,7 @@ fn keys(shared: &Shared, text: &mut Exposition) {
 fn engine(stats: &Stats, text: &mut Exposition) {
     let takes = u8::from(stats.write_failure.is_none());
     text.single("firn_engine_takes_writes", Gauge, "1, or 0 after a write to the log has failed.", takes);
-    let singles: [(&str, Kind, u64, &str); 17] = [
+    let singles: [(&str, Kind, u64, &str); 24] = [
         ("memory_bytes", Gauge, stats.memory_bytes, "Memory that the engine holds for data."),
         ("memory_bytes_max", Gauge, stats.memory_bytes_max, "Its limit."),
         ("buffer_bytes", Gauge, stats.buffer_bytes, "Log and indexes that are not in tables yet."),
@@ -177,6 +177,18 @@ fn engine(stats: &Stats, text: &mut Exposition) {
         ("syncs_total", Counter, stats.sync_count, "Syncs of log segments."),
         ("drains_total", Counter, stats.drain_count, "Drains of the buffer into tables."),
         ("compactions_total", Counter, stats.compaction_count, "Compactions."),
+        ("value_segments", Gauge, stats.values.segment_count, "Value segments."),
+        ("value_segment_bytes", Gauge, stats.values.segment_bytes, "Bytes of value segments."),
+        ("value_dead_bytes", Gauge, stats.values.dead_bytes, "Bytes of values that nothing refers to."),
+        ("redirects", Gauge, stats.values.redirect_count, "Collected segments that lead to others."),
+        ("redirect_bytes", Gauge, stats.values.redirect_bytes, "Memory of redirects."),
+        ("collections_total", Counter, stats.values.collection_count, "Collections of value segments."),
+        (
+            "collection_read_bytes_total",
+            Counter,
+            stats.values.collection_read_bytes_total,
+            "Bytes of value segments that were collected.",
+        ),
         ("merges_total", Counter, stats.merge_count, "Merges in the buffer."),
         (
             "compaction_fallbacks_total",
@@ -198,6 +210,8 @@ fn writes(stats: &Stats, text: &mut Exposition) {
         ("log", stats.log_write_bytes_total),
         ("drain", stats.drain_write_bytes_total),
         ("compaction", stats.compaction_write_bytes_total),
+        ("values", stats.values.write_bytes_total),
+        ("collection", stats.values.collection_write_bytes_total),
         ("manifest", stats.manifest_write_bytes_total),
     ] {
         text.sample(name, &[("by", &by)], bytes);

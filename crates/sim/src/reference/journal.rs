@@ -172,8 +172,13 @@ fn decode_frame(mut bytes: &[u8], offset: u64) -> Option<(Entry, usize)> {
                 || take_text(&mut payload).map(|name| Some(name).filter(|name| !name.is_empty()));
             let (merge_operator, compaction_filter) = (optional()?, optional()?);
             let prefix_extractor = optional()?;
-            let settings =
-                KeyspaceSettings { compression, merge_operator, compaction_filter, prefix_extractor };
+            let settings = KeyspaceSettings {
+                compression,
+                merge_operator,
+                compaction_filter,
+                prefix_extractor,
+                separate_bytes: None,
+            };
             Entry::CreateKeyspace(name, settings)
         }
         3 => Entry::DropKeyspace(KeyspaceId(take_u32(&mut payload)?)),

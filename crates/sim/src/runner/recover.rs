@@ -19,7 +19,8 @@ impl Runner<'_> {
         open.snapshots.clear();
         let closed = open.opened.engine.close();
         closed.map_err(|error| self.failed("close", &error))?;
-        self.open = None;
+        self.let_go();
+        self.check_files("closed")?;
         self.durable = self.acknowledged;
         let drawn = Knobs::draw(seed);
         // Runs that must repeat exactly stay without threads.
@@ -34,9 +35,10 @@ impl Runner<'_> {
     /// out (after power loss: none acknowledged at `Disk` or synced). The model forgets the rest.
     pub fn recover(&mut self, crash: Crash, knobs: Knobs) -> Result<(), Stop> {
         let left = self.memory.crash(crash);
-        self.open = None;
+        self.let_go();
         self.memory = left;
         self.knobs = knobs;
+        self.check_files(&format!("left by {crash:?}"))?;
         let during = |stop: Stop| match stop {
             Stop::Violation(what) => Stop::Violation(format!("recovery after {crash:?}: {what}")),
             Stop::Gone => Stop::Gone,
@@ -73,18 +75,34 @@ impl Runner<'_> {
     /// [`recover`](Self::recover) must follow; it crashes the machine again wherever it is.
     pub fn interrupt(&mut self, crash: Crash, operation: u64) -> Result<(), Stop> {
         let left = self.memory.crash(crash);
-        self.open = None;
+        self.let_go();
         self.memory = left;
         if crash != Crash::Kill {
             self.acknowledged = self.durable;
         }
         self.memory.cut_at(operation);
         let opened = self.open_engine();
-        self.open = None;
+        self.let_go();
         match opened {
             Ok(()) | Err(Stop::Gone) => Ok(()),
             Err(Stop::Violation(what)) => Err(Stop::Violation(format!("recovery after {crash:?}: {what}"))),
         }
+    }
+
+    /// Drops the engine.
+    pub(super) fn let_go(&mut self) {
+        if let Some(open) = self.open.take() {
+            self.collection_count += open.opened.engine.stats().values.collection_count;
+        }
+    }
+
+    /// The files, which nobody has open, are sound to another reader than the engine.
+    fn check_files(&self, which: &str) -> Result<(), Stop> {
+        let checked = self.world.check(Arc::new(self.memory.clone()));
+        if self.is_gone() {
+            return Ok(());
+        }
+        checked.map_err(|what| Stop::Violation(format!("the files {which}: {what}")))
     }
 
     /// Takes a checkpoint and reads it; every second one is written to, to see that its origin does not change.

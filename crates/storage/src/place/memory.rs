@@ -284,6 +284,14 @@ impl WriteFile for MemoryWriteFile {
         self.write(offset, bytes, zeros_after(offset + bytes.len() as u64))
     }
 
+    fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<()> {
+        self.world.check_here()?;
+        let content = self.inode.content.read().unwrap_or_else(PoisonError::into_inner);
+        check_range(&self.name, offset, out.len(), content.len())?;
+        content.read(offset, out);
+        Ok(())
+    }
+
     fn sync(&self) -> Result<()> {
         let mut state = self.world.state()?;
         self.world.begin(&mut state, || format!("sync {}", self.name))?;

@@ -91,6 +91,12 @@ pub trait WriteFile: Send + Sync + fmt::Debug {
         self.write_at(offset, bytes)
     }
 
+    /// Fills `out` with what was written from `offset` on; `Corrupt` if the file ends before.
+    ///
+    /// Bytes that another thread is writing are as they were, as they will be, or a mixture: who reads knows that they are
+    /// written.
+    fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<()>;
+
     /// Makes everything written so far (bytes and length) survive power loss. After an error the file's
     /// content is unknown for good: the caller must never sync it again and believe the answer.
     fn sync(&self) -> Result<()>;

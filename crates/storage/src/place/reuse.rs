@@ -191,6 +191,10 @@ impl WriteFile for Overwritten {
         self.inner.write_zeroing(offset, bytes)
     }
 
+    fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<()> {
+        self.inner.read_at(offset, out)
+    }
+
     fn sync(&self) -> Result<()> {
         self.cut()?;
         self.inner.sync()

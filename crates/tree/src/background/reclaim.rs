@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use firn_engine::Result;
 use firn_format::Position;
+use firn_format::table::ReferenceSet;
 
 use super::{Busy, Schedule};
 use crate::compact::reclaim::look;
@@ -81,6 +82,7 @@ impl Database {
             overwrites: 0.0,
             moved: Vec::new(),
             drained: None,
+            references: ReferenceSet::default(),
         })?;
         self.admission.release();
         Ok(is_all)
@@ -114,12 +116,17 @@ impl Database {
             let frozen = frozen.map(|frozen| frozen.span.end);
             frozen.or_else(|| run.map(|run| run.span().end)).unwrap_or_default()
         };
+        self.wish_drained(state.id(), through);
+        Ok(())
+    }
+
+    /// Has everything of the keyspace drained through there.
+    pub(crate) fn wish_drained(&self, keyspace: u32, through: Position) {
         let mut busy = self.schedule.lock();
-        let wish = busy.drain_wishes.entry(state.id()).or_default();
+        let wish = busy.drain_wishes.entry(keyspace).or_default();
         *wish = through.max(*wish);
         drop(busy);
         self.wake_background();
-        Ok(())
     }
 
     /// Freezes `memtable` unless it is by now; a position behind all of its records.

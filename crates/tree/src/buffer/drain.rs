@@ -4,13 +4,16 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use firn_engine::{Error, Result};
+use firn_format::key::Entry;
 use firn_format::manifest::TableMeta;
+use firn_format::table::ReferenceSet;
 use firn_format::tombstone::FragmentList;
-use firn_format::{Position, Sequence};
+use firn_format::{Kind, Position, Sequence};
 use firn_jobs::{Cursor, KeyRange, MergeCursor, Output, OutputForm, Rules, compact_source};
 
 use super::Run;
 use super::freeze::runs_of;
+use super::merge::note_reference;
 use crate::Records;
 use crate::compact::pick::drain_table_bytes;
 use crate::compact::run::{from_job, span_of};
@@ -19,6 +22,15 @@ use crate::log::SegmentMap;
 use crate::stats::count;
 use crate::version::commit::Edit;
 use crate::version::{Keyspace, Levels};
+
+/// What a part of a drain has written.
+#[derive(Debug, Default)]
+struct Written {
+    /// In order of keys.
+    tables: Vec<TableMeta>,
+    /// Values beside the tree that the part's records refer to, whether they are in the tables or not.
+    references: ReferenceSet,
+}
 
 /// A drain in progress. Its parts, neighbouring key ranges, are taken one by one by whoever has time.
 #[derive(Debug)]
@@ -32,7 +44,7 @@ pub(crate) struct Drain {
     stem: String,
     ranges: Vec<KeyRange>,
     /// What came of each part.
-    results: Mutex<Vec<Option<Result<Vec<TableMeta>>>>>,
+    results: Mutex<Vec<Option<Result<Written>>>>,
     finished: Condvar,
 }
 
@@ -48,49 +60,57 @@ impl Drain {
         report.result = Some(self.write_part(part, database));
     }
 
-    fn write_part(&self, part: usize, database: &Database) -> Result<Vec<TableMeta>> {
+    fn write_part(&self, part: usize, database: &Database) -> Result<Written> {
         let range = &self.ranges[part];
         let cursor = |run: &Arc<Run>| -> Box<dyn Cursor> {
             Box::new(run.cursor(Sequence::MAX, Arc::clone(&self.segments)))
         };
-        let mut source = MergeCursor::new(self.runs.iter().map(cursor).collect());
+        let source = MergeCursor::new(self.runs.iter().map(cursor).collect());
+        let mut source = Noting { source, range, references: ReferenceSet::default() };
         let mut form = self.form.clone();
         form.splits.retain(|split| *split > range.start && range.contains(split));
         let stem = format!("{}-{part}", self.stem);
         let output =
             Output { storage: &*database.outputs, semantics: &database.semantics, form: &form, stem: &stem };
-        compact_source(&mut source, &self.tombstones, range, &self.rules, &output, &database.control)
-            .map(|result| result.tables)
-            .map_err(from_job)
+        let result =
+            compact_source(&mut source, &self.tombstones, range, &self.rules, &output, &database.control);
+        let tables = result.map_err(from_job)?.tables;
+        Ok(Written { tables, references: source.references })
     }
 
     /// Blocks until every part has ended; the tables in order of keys.
     ///
     /// # Errors
     /// What the first part to fail said; the tables of the others are given to `remove` then.
-    fn wait(&self, remove: impl Fn(String)) -> Result<Vec<TableMeta>> {
+    fn wait(&self, remove: impl Fn(String)) -> Result<Written> {
         let results = self.lock();
         let mut results = self
             .finished
             .wait_while(results, |results| results.iter().any(Option::is_none))
             .unwrap_or_else(PoisonError::into_inner);
-        let (mut tables, mut failure) = (Vec::new(), None);
+        let (mut written, mut failure) = (Written::default(), None);
         for result in results.drain(..).flatten() {
             match result {
-                Ok(part) => tables.extend(part),
+                Ok(part) => {
+                    written.tables.extend(part.tables);
+                    written.references.add_all(&part.references);
+                }
                 Err(error) => failure = failure.or(Some(error)),
             }
         }
+        for run in &self.runs {
+            written.references.add_all(&run.dropped().references);
+        }
         match failure {
-            None => Ok(tables),
+            None => Ok(written),
             Some(error) => {
-                tables.into_iter().for_each(|table| remove(table.file));
+                written.tables.into_iter().for_each(|table| remove(table.file));
                 Err(error)
             }
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<Option<Result<Vec<TableMeta>>>>> {
+    fn lock(&self) -> MutexGuard<'_, Vec<Option<Result<Written>>>> {
         self.results.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -99,7 +119,59 @@ impl Drain {
 struct Report<'d> {
     drain: &'d Drain,
     part: usize,
-    result: Option<Result<Vec<TableMeta>>>,
+    result: Option<Result<Written>>,
+}
+
+/// A source that notes the values beside the tree which its records in a range refer to.
+struct Noting<'r, C> {
+    source: C,
+    range: &'r KeyRange,
+    references: ReferenceSet,
+}
+
+impl<C: Cursor> Noting<'_, C> {
+    fn note(&mut self) -> firn_storage::Result<()> {
+        match self.source.entry() {
+            Some(entry) if entry.kind == Kind::PutReference && self.range.contains(entry.key) => {
+                note_reference(entry.value, &mut self.references)
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Forwards only, as drains read.
+impl<C: Cursor> Cursor for Noting<'_, C> {
+    fn entry(&self) -> Option<Entry<'_>> {
+        self.source.entry()
+    }
+
+    fn seek_first(&mut self) -> firn_storage::Result<()> {
+        self.source.seek_first()?;
+        self.note()
+    }
+
+    fn seek_last(&mut self) -> firn_storage::Result<()> {
+        self.source.seek_last()
+    }
+
+    fn seek(&mut self, key: &[u8]) -> firn_storage::Result<()> {
+        self.source.seek(key)?;
+        self.note()
+    }
+
+    fn seek_before(&mut self, key: &[u8]) -> firn_storage::Result<()> {
+        self.source.seek_before(key)
+    }
+
+    fn next(&mut self) -> firn_storage::Result<()> {
+        self.source.next()?;
+        self.note()
+    }
+
+    fn prev(&mut self) -> firn_storage::Result<()> {
+        self.source.prev()
+    }
 }
 
 impl std::ops::Drop for Report<'_> {
@@ -122,10 +194,11 @@ impl Database {
         let runs = runs_of(state, starts)?;
         let end =
             runs.iter().map(|run| run.span().end).max().ok_or_else(|| Error::bug("a drain of no runs"))?;
-        let overwrites = overwrites(&runs, &version.segments, &state.levels);
+        let asked: Vec<&Run> = runs.iter().map(|run| &**run).collect();
+        let overwrites = overwrites(&asked, &version.segments, &state.levels);
         let drain = Arc::new(self.plan_drain(state, runs, Arc::clone(&version.segments)));
         self.share_parts(&drain);
-        let outputs = drain.wait(|name| self.remove_output(&name))?;
+        let Written { tables: outputs, references } = drain.wait(|name| self.remove_output(&name))?;
         let bytes: u64 = outputs.iter().map(|table| table.bytes).sum();
         let run = self.next_run.fetch_add(1, Ordering::Relaxed);
         // So that the segments that die with this edit die at once: writers want their arenas.
@@ -137,6 +210,7 @@ impl Database {
             overwrites,
             moved: Vec::new(),
             drained: Some((starts.to_vec(), end)),
+            references,
         })?;
         if committed {
             count(&self.counters.drain_write_bytes, bytes);
@@ -193,7 +267,7 @@ fn key_ranges(runs: &[Arc<Run>], records: &SegmentMap, parts: usize) -> Vec<KeyR
 const SAMPLE_EVERY: usize = 61;
 
 /// Estimated share of the runs' keys that older tables hold too, by asking those tables' filters for a sample.
-fn overwrites(runs: &[Arc<Run>], records: &SegmentMap, levels: &Levels) -> f64 {
+pub(crate) fn overwrites(runs: &[&Run], records: &SegmentMap, levels: &Levels) -> f64 {
     let (mut asked, mut held) = (0_u64, 0_u64);
     for (position, hash) in runs.iter().flat_map(|run| run.sample(SAMPLE_EVERY)) {
         let Some(record) = records.record(position) else { continue };

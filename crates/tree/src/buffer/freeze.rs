@@ -5,6 +5,7 @@ use std::sync::Arc;
 use firn_engine::{Error, Result};
 use firn_format::Position;
 
+use super::drain::overwrites;
 use super::{Filtering, FrozenEntries, MergeTask, Progress, Run};
 use crate::database::Database;
 use crate::error::from_storage;
@@ -32,8 +33,11 @@ impl Database {
                 span: frozen.span.clone(),
                 live_bytes: frozen.memtable.record_bytes() as u64,
             };
-            let run =
+            let mut run =
                 Run::build(entries, &self.filtering(state), &*version.segments).map_err(from_storage)?;
+            if self.values.are_wanted() {
+                run.set_overwrites(overwrites(&[&run], &version.segments, &state.levels));
+            }
             Some(Arc::new(run))
         };
         let memtable = Arc::clone(&frozen.memtable);
@@ -56,14 +60,23 @@ impl Database {
         let inputs = runs_of(state, starts)?;
         let level = inputs.iter().map(|run| run.level()).max().unwrap_or(0) + 1;
         let snapshots = self.snapshots.sequences();
-        let mut task =
-            MergeTask::new(inputs, &snapshots, self.filtering(state), level, Arc::clone(&version.segments));
+        let mut task = MergeTask::new(
+            inputs.clone(),
+            &snapshots,
+            self.filtering(state),
+            level,
+            Arc::clone(&version.segments),
+        );
         while task.step(MERGE_STEP).map_err(from_storage)? != Progress::Done {
             if self.schedule.is_stopping() {
                 return Ok(());
             }
         }
-        let run = Arc::new(task.finish().map_err(from_storage)?);
+        let weighed: f64 = inputs.iter().map(|run| run.overwrites() * run.len() as f64).sum();
+        let entries: usize = inputs.iter().map(|run| run.len()).sum();
+        let mut run = task.finish().map_err(from_storage)?;
+        run.set_overwrites(weighed / entries.max(1) as f64);
+        let run = Arc::new(run);
         count(&self.counters.merge_index_bytes, run.memory_bytes());
         count(&self.counters.merge_count, 1);
         self.change_keyspace(keyspace, |state| {

@@ -48,7 +48,7 @@ impl Jobs {
         let results: Vec<_> = handles.iter().map(JobHandle::wait).collect();
         let mut state = self.lock();
         for spec in &specs[..handles.len()] {
-            state.running.remove(&spec.output_stem);
+            state.running.remove(spec.output_stem());
         }
         drop(state);
         submitted?;
@@ -63,7 +63,7 @@ impl Jobs {
         if state.executor.is_none() {
             handle.cancel();
         }
-        state.running.insert(spec.output_stem.clone(), handle.clone());
+        state.running.insert(spec.output_stem().to_owned(), handle.clone());
         Ok(handle)
     }
 

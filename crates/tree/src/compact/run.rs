@@ -4,8 +4,11 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
 use firn_engine::{Compression, Error, ErrorKind, Result};
-use firn_format::table::Compression as Codec;
-use firn_jobs::{JobInput, JobResult, JobSpec, KeyRange, OutputForm, Rules, is_output_of, partition};
+use firn_format::table::{Compression as Codec, ReferenceSet};
+use firn_jobs::{
+    CompactResult, CompactSpec, JobInput, JobResult, JobSpec, KeyRange, OutputForm, Rules, is_output_of,
+    partition,
+};
 
 use super::pick::{Choice, pick_range, splits};
 use crate::database::Database;
@@ -69,6 +72,7 @@ impl Database {
             overwrites: choice.overwrites(),
             moved: Vec::new(),
             drained: None,
+            references: ReferenceSet::default(),
         }))
     }
 
@@ -76,7 +80,7 @@ impl Database {
     ///
     /// # Errors
     /// What a job failed with; no output is left then.
-    fn run_jobs(&self, spec: JobSpec) -> Result<Vec<(JobSpec, JobResult)>> {
+    fn run_jobs(&self, spec: CompactSpec) -> Result<Vec<(CompactSpec, CompactResult)>> {
         // Parts are cut where tables begin; those of level 0 may all begin at the same place.
         let below = spec.inputs.iter().filter(|input| input.level > 0).count() as u64;
         let parts = (spec.input_bytes() / self.settings.table_bytes.max(1))
@@ -92,14 +96,17 @@ impl Database {
             // Whether one part read all that it should shows in the sum of all only, and not which one lied. The whole
             // can be checked, and done here, by whoever stands between this database and the executor given.
             fallbacks.explain(format!("the answers were wrong together: {error}"));
-            done = self.try_jobs(vec![JobSpec { output_stem: self.next_stem(), ..spec }]);
+            done = self.try_jobs(vec![CompactSpec { output_stem: self.next_stem(), ..spec }]);
         }
         done.map_err(from_job)
     }
 
-    fn try_jobs(&self, specs: Vec<JobSpec>) -> firn_jobs::Result<Vec<(JobSpec, JobResult)>> {
+    fn try_jobs(&self, specs: Vec<CompactSpec>) -> firn_jobs::Result<Vec<(CompactSpec, CompactResult)>> {
         let stems: Vec<String> = specs.iter().map(|spec| spec.output_stem.clone()).collect();
-        let done = self.jobs.run(&specs).and_then(|results| {
+        let jobs: Vec<JobSpec> = specs.iter().cloned().map(JobSpec::from).collect();
+        let done = self.jobs.run(&jobs).and_then(|results| {
+            let results = results.into_iter().map(JobResult::into_compact);
+            let results: Vec<CompactResult> = results.collect::<firn_jobs::Result<_>>()?;
             let jobs: Vec<_> = specs.into_iter().zip(results).collect();
             firn_jobs::verify_all(&jobs).map(|()| jobs)
         });
@@ -110,7 +117,7 @@ impl Database {
     }
 
     /// Removes what was written under `stems`. The results do not tell: there may be none, or a wrong one.
-    fn bury_outputs(&self, stems: &[String]) {
+    pub(crate) fn bury_outputs(&self, stems: &[String]) {
         // What cannot be listed now is found and removed by the next opening.
         for (name, _) in self.storage.list().unwrap_or_default() {
             if stems.iter().any(|stem| is_output_of(&name, stem)) {
@@ -126,7 +133,7 @@ impl Database {
         let _removed = self.storage.remove(name);
     }
 
-    fn spec(&self, state: &Keyspace, choice: &Choice) -> JobSpec {
+    fn spec(&self, state: &Keyspace, choice: &Choice) -> CompactSpec {
         let input = |(level, run, table): &(u32, u64, Arc<Table>)| JobInput {
             table: table.meta().clone(),
             level: *level,
@@ -142,7 +149,7 @@ impl Database {
         let table_bytes = choice.table_bytes(self.settings.table_bytes, &splits);
         let mut output = self.output_form(state, choice.output_level, splits);
         output.table_bytes_target = table_bytes;
-        JobSpec {
+        CompactSpec {
             keyspace: state.id(),
             inputs: choice.inputs.iter().map(input).collect(),
             range: KeyRange::all(),
@@ -211,7 +218,15 @@ impl Database {
 fn moved(keyspace: u32, choice: &Choice) -> Option<Edit> {
     let moved =
         choice.inputs.iter().map(|(_, _, table)| (Arc::clone(table), choice.output_level, 0)).collect();
-    Some(Edit { keyspace, removed: Vec::new(), added: Vec::new(), overwrites: 0.0, moved, drained: None })
+    Some(Edit {
+        keyspace,
+        removed: Vec::new(),
+        added: Vec::new(),
+        overwrites: 0.0,
+        moved,
+        drained: None,
+        references: ReferenceSet::default(),
+    })
 }
 
 /// Keys that `table` may hold, as a range.

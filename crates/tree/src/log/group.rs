@@ -149,6 +149,10 @@ impl Log {
         self.write_through(through)?;
         let unsynced: Vec<_> =
             self.lock_unsynced().iter().take_while(|segment| segment.base() < through).cloned().collect();
+        // What records refer to before the records.
+        if let Some(values) = self.values.get() {
+            values.sync().map_err(|error| self.failed(error))?;
+        }
         for segment in &unsynced {
             let Some(file) = segment.file() else { continue };
             self.sync_count.fetch_add(1, Ordering::Relaxed);

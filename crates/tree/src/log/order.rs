@@ -15,6 +15,7 @@ use super::group::{GroupWriter, SPINS_MAX};
 use super::segment::{Graveyard, MemtableSet, Segment};
 use super::spare::Spares;
 use crate::error::from_storage;
+use crate::values::Values;
 
 /// The log of one open database.
 ///
@@ -46,6 +47,8 @@ pub(crate) struct Log {
     /// Held across a device sync.
     pub(super) syncing: Mutex<()>,
     poison: OnceLock<Error>,
+    /// What its records refer to.
+    pub(super) values: OnceLock<Arc<Values>>,
     pub(crate) written_bytes: AtomicU64,
     pub(crate) sync_count: AtomicU64,
 }
@@ -129,9 +132,15 @@ impl Log {
             unsynced: Mutex::new(unsynced),
             syncing: Mutex::new(()),
             poison: OnceLock::new(),
+            values: OnceLock::new(),
             written_bytes: AtomicU64::new(SEGMENT_HEADER_BYTES as u64),
             sync_count: AtomicU64::new(0),
         })
+    }
+
+    /// Records may refer to `values`, which are made durable with them.
+    pub(crate) fn set_values(&self, values: &Arc<Values>) {
+        self.values.get_or_init(|| Arc::clone(values));
     }
 
     /// The segment that reservations are made in.

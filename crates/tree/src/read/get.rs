@@ -7,7 +7,7 @@ use firn_format::key::{Trailer, key_hash};
 use firn_format::{Position, Sequence, log::Record};
 use firn_storage::file::table::{Lookup as TableLookup, ReadMode};
 
-use super::resolve::{Hit, Now, Resolution, Resolved};
+use super::resolve::{Hit, Resolution, Resolved, Wants};
 use crate::database::Database;
 use crate::error::from_storage;
 use crate::version::{Keyspace, Table, Version};
@@ -20,12 +20,13 @@ pub(crate) struct Lookup<'k> {
     /// Records with a smaller position are seen.
     pub(crate) before: Position,
     pub(crate) mode: ReadMode,
+    pub(crate) wants: Wants,
 }
 
 impl<'k> Lookup<'k> {
-    /// Blocking, for the point `before`.
+    /// Blocking, for the point `before`, of the whole value.
     pub(crate) fn latest(keyspace: KeyspaceId, key: &'k [u8], before: Position) -> Self {
-        Self { keyspace, key, before, mode: ReadMode::Blocking }
+        Self { keyspace, key, before, mode: ReadMode::Blocking, wants: Wants::ALL }
     }
 }
 
@@ -36,7 +37,7 @@ pub(crate) enum Found {
     Value { newest: Option<Sequence> },
     /// The key has no value.
     Absent { newest: Option<Sequence> },
-    /// A table's bytes are not in memory and the mode forbids reading them.
+    /// A table's bytes, or the value's beside the tree, are not in memory and the mode forbids reading them.
     Miss,
 }
 
@@ -47,12 +48,6 @@ impl Found {
             Found::Miss => None,
         }
     }
-}
-
-/// Leaves the bytes `range` of a value, cut to its length.
-pub(crate) fn cut(value: &mut Vec<u8>, range: &std::ops::Range<usize>) {
-    value.truncate(range.end);
-    value.drain(..range.start.min(value.len()));
 }
 
 impl Database {
@@ -69,11 +64,12 @@ impl Database {
     pub(crate) fn lookup(&self, version: &Version, lookup: &Lookup<'_>, out: &mut Vec<u8>) -> Result<Found> {
         let keyspace = version.keyspace(lookup.keyspace.0)?;
         let operator = keyspace.definition.merge_operator.as_deref();
-        let mut resolution = Resolution::new(lookup.key, Now(self), operator);
+        let mut resolution =
+            Resolution::new(lookup.key, (self, version), (lookup.wants, lookup.mode), operator);
         let resolved = self.resolve(version, keyspace, lookup, &mut resolution, out)?;
         let newest = resolution.newest();
         Ok(match resolved {
-            None => Found::Miss,
+            None | Some(Resolved::Miss) => Found::Miss,
             Some(Resolved::Value) => Found::Value { newest },
             Some(_) => Found::Absent { newest },
         })
@@ -141,8 +137,8 @@ impl Database {
         key: &[u8],
         before: Position,
     ) -> Result<Option<Sequence>> {
-        let mut value = Vec::new();
-        self.lookup(version, &Lookup::latest(keyspace, key, before), &mut value).map(Found::newest)
+        let lookup = Lookup { wants: Wants::Presence, ..Lookup::latest(keyspace, key, before) };
+        self.lookup(version, &lookup, &mut Vec::new()).map(Found::newest)
     }
 }
 

@@ -8,4 +8,5 @@ pub(crate) mod prefetch;
 mod source;
 mod tombstones;
 
-pub(crate) use get::{Found, Lookup, cut, note_lookup};
+pub(crate) use get::{Found, Lookup, note_lookup};
+pub(crate) use resolve::Wants;

@@ -2,8 +2,11 @@
 
 use firn_engine::{Error, ErrorKind, MergeOperator, Result};
 use firn_format::{Kind, Sequence};
+use firn_storage::file::table::ReadMode;
 
 use crate::database::Database;
+use crate::values::ValueMap;
+use crate::version::Version;
 
 /// One version of the key, as a place found it.
 #[derive(Clone, Copy, Debug)]
@@ -23,16 +26,21 @@ pub(crate) enum Resolved {
     Absent,
     /// Older versions matter.
     Older,
+    /// The value lies beside the tree, and to read it would be to wait for the device.
+    Miss,
 }
 
-/// Now, asked only where a record expires.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Now<'a>(pub(crate) &'a Database);
+/// What is wanted of the value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wants {
+    /// Only whether there is one.
+    Presence,
+    /// The bytes from `start` to `end`; what lies beyond the value's end is left out.
+    Part { start: usize, end: usize },
+}
 
-impl Now<'_> {
-    fn ms(self) -> u64 {
-        self.0.now_ms()
-    }
+impl Wants {
+    pub(crate) const ALL: Self = Self::Part { start: 0, end: usize::MAX };
 }
 
 /// Versions of one key seen so far.
@@ -42,7 +50,10 @@ impl Now<'_> {
 #[derive(Debug)]
 pub(crate) struct Resolution<'a> {
     key: &'a [u8],
-    now: Now<'a>,
+    database: &'a Database,
+    values: &'a ValueMap,
+    wants: Wants,
+    mode: ReadMode,
     operator: Option<&'a dyn MergeOperator>,
     covered: Option<Sequence>,
     newest: Option<Sequence>,
@@ -51,8 +62,24 @@ pub(crate) struct Resolution<'a> {
 }
 
 impl<'a> Resolution<'a> {
-    pub(crate) fn new(key: &'a [u8], now: Now<'a>, operator: Option<&'a dyn MergeOperator>) -> Self {
-        Self { key, now, operator, covered: None, newest: None, operands: Vec::new() }
+    pub(crate) fn new(
+        key: &'a [u8],
+        (database, version): (&'a Database, &'a Version),
+        (wants, mode): (Wants, ReadMode),
+        operator: Option<&'a dyn MergeOperator>,
+    ) -> Self {
+        let values = &*version.values;
+        Self {
+            key,
+            database,
+            values,
+            wants,
+            mode,
+            operator,
+            covered: None,
+            newest: None,
+            operands: Vec::new(),
+        }
     }
 
     /// Sequence of the newest version or range tombstone seen.
@@ -78,21 +105,20 @@ impl<'a> Resolution<'a> {
             return self.finish(None, out);
         }
         match hit.kind {
-            Kind::Put if hit.expires_at_ms != 0 && hit.expires_at_ms <= self.now.ms() => {
+            // The time is asked only where a record expires.
+            Kind::Put | Kind::PutReference
+                if hit.expires_at_ms != 0 && hit.expires_at_ms <= self.database.now_ms() =>
+            {
                 self.finish(None, out)
             }
-            Kind::Put if self.operands.is_empty() => {
-                out.clear();
-                out.extend_from_slice(hit.value);
-                Ok(Resolved::Value)
-            }
             Kind::Put => self.finish(Some(hit.value), out),
+            Kind::PutReference => self.follow(hit.value, out),
             Kind::Delete => self.finish(None, out),
             Kind::Merge => {
                 self.operands.push(hit.value.to_vec());
                 Ok(Resolved::Older)
             }
-            Kind::DeleteRange | Kind::PutReference | Kind::Purge => {
+            Kind::DeleteRange | Kind::Purge => {
                 Err(Error::bug(format!("a {:?} record where a version of a key belongs", hit.kind)))
             }
         }
@@ -113,23 +139,50 @@ impl<'a> Resolution<'a> {
         self.finish(None, out)
     }
 
+    /// The value, or what the operands make of it, lies beside the tree.
+    #[inline(never)]
+    fn follow(&mut self, reference: &[u8], out: &mut Vec<u8>) -> Result<Resolved> {
+        out.clear();
+        let Wants::Part { start, end } = self.wants else { return Ok(Resolved::Value) };
+        let (values, found) = (&self.database.values, (reference, self.key.len()));
+        if self.operands.is_empty() {
+            let is_read = values.read(self.values, found, start..end, self.mode, out)?;
+            return Ok(if is_read { Resolved::Value } else { Resolved::Miss });
+        }
+        let mut base = Vec::new();
+        match values.read(self.values, found, 0..usize::MAX, self.mode, &mut base)? {
+            true => self.finish(Some(&base), out),
+            false => Ok(Resolved::Miss),
+        }
+    }
+
+    #[inline]
     fn finish(&mut self, base: Option<&[u8]>, out: &mut Vec<u8>) -> Result<Resolved> {
         out.clear();
-        if self.operands.is_empty() {
-            return match base {
-                Some(value) => {
-                    out.extend_from_slice(value);
-                    Ok(Resolved::Value)
-                }
-                None => Ok(Resolved::Absent),
-            };
+        if !self.operands.is_empty() {
+            return self.merge(base, out);
         }
+        match (base, self.wants) {
+            (None, _) => return Ok(Resolved::Absent),
+            (Some(value), Wants::Part { start, end }) => {
+                out.extend_from_slice(value.get(start..end.min(value.len())).unwrap_or_default());
+            }
+            (Some(_), Wants::Presence) => {}
+        }
+        Ok(Resolved::Value)
+    }
+
+    fn merge(&mut self, base: Option<&[u8]>, out: &mut Vec<u8>) -> Result<Resolved> {
         let operator =
             self.operator.ok_or_else(|| Error::bug("a merge record in a keyspace without an operator"))?;
         let operands: Vec<&[u8]> = self.operands.iter().rev().map(Vec::as_slice).collect();
         match operator.merge(self.key, base, &operands) {
             Some(value) => {
                 *out = value;
+                if let Wants::Part { start, end } = self.wants {
+                    out.truncate(end);
+                    out.drain(..start.min(out.len()));
+                }
                 Ok(Resolved::Value)
             }
             None => Err(Error::new(

@@ -10,8 +10,9 @@ use firn_engine::{
 use firn_format::key::Entry;
 use firn_format::{Kind, Position, Sequence};
 use firn_jobs::{Cursor, MergeCursor};
+use firn_storage::file::table::ReadMode;
 
-use super::resolve::{Hit, Now, Resolution, Resolved};
+use super::resolve::{Hit, Resolution, Resolved, Wants};
 use super::source::{Source, sources};
 use super::tombstones::Covers;
 use crate::database::Database;
@@ -103,7 +104,7 @@ struct Walk {
     cursor: MergeCursor<Source>,
     tombstones: Covers,
     keyspace: Arc<Keyspace>,
-    _version: Arc<Version>,
+    version: Arc<Version>,
     before: Sequence,
     start: Vec<u8>,
     end: Option<Vec<u8>>,
@@ -142,7 +143,7 @@ impl Walk {
             cursor: MergeCursor::new(sources),
             tombstones: Covers::new(tombstones, before),
             keyspace,
-            _version: version,
+            version,
             before,
             start,
             end,
@@ -206,7 +207,12 @@ impl Walk {
         self.key.clear();
         self.key.extend_from_slice(entry.key);
         let operator = self.keyspace.definition.merge_operator.as_deref();
-        let mut resolution = Resolution::new(&self.key, Now(&self.shared), operator);
+        let mut resolution = Resolution::new(
+            &self.key,
+            (&self.shared, &self.version),
+            (Wants::ALL, ReadMode::Blocking),
+            operator,
+        );
         resolution.cover(self.tombstones.newest(&self.key));
         let mut resolved = Resolved::Older;
         while let Some(entry) = self.cursor.entry().filter(|entry| entry.key == self.key.as_slice()) {
@@ -244,7 +250,12 @@ impl Walk {
             self.cursor.prev().map_err(from_storage)?;
         }
         let operator = self.keyspace.definition.merge_operator.as_deref();
-        let mut resolution = Resolution::new(&self.key, Now(&self.shared), operator);
+        let mut resolution = Resolution::new(
+            &self.key,
+            (&self.shared, &self.version),
+            (Wants::ALL, ReadMode::Blocking),
+            operator,
+        );
         resolution.cover(self.tombstones.newest(&self.key));
         let mut resolved = Resolved::Older;
         for held in self.versions.iter().rev() {

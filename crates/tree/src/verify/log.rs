@@ -1,8 +1,13 @@
 //! The log: one chain of frames from the oldest undrained record to the durable end.
 
-use firn_format::Position;
+use std::collections::BTreeMap;
+
 use firn_format::file_name::FileName;
-use firn_format::log::{EndReason, Frame, FrameKind, SEGMENT_HEADER_BYTES, SegmentHeader, scan_frames};
+use firn_format::log::{
+    EndReason, Frame, FrameKind, Record, SEGMENT_HEADER_BYTES, SegmentHeader, scan_frames,
+};
+use firn_format::value::Reference;
+use firn_format::{Kind, Position};
 use firn_storage::FileBytes;
 
 use super::Verifier;
@@ -22,6 +27,27 @@ struct Link {
     durable_through: Position,
     /// Records that are in no table.
     live_records: u64,
+    /// To values beside the tree, of those records.
+    references: Vec<LoggedReference>,
+}
+
+/// A reference that a record in the log holds.
+pub(super) struct LoggedReference {
+    /// The log segment's name, and where in it the record lies.
+    pub(super) file: String,
+    pub(super) offset: u64,
+    pub(super) reference: Reference,
+    pub(super) key_bytes: usize,
+    /// Whether the log is known to be on the device through there.
+    pub(super) is_durable: bool,
+}
+
+/// What the log holds beside what is in tables.
+#[derive(Default)]
+pub(super) struct Logged {
+    pub(super) references: Vec<LoggedReference>,
+    /// Where the log ends.
+    pub(super) end: Position,
 }
 
 /// A segment without a header of its own that can be read.
@@ -34,8 +60,9 @@ struct Headless {
 
 impl Verifier<'_> {
     /// Checks every segment, then that they form one chain.
-    pub(super) fn check_log(&mut self, known: &Known) {
+    pub(super) fn check_log(&mut self, known: &Known) -> Logged {
         let (mut links, mut headless) = (Vec::new(), Vec::new());
+        let clips = self.clips();
         for (name, base) in self.segments() {
             let bytes = self.files.get(&name).copied().unwrap_or(0);
             if let Some(content) = self.read(&name) {
@@ -45,7 +72,10 @@ impl Verifier<'_> {
                         let message = format!("expected base {base} as the name says, found {}", header.base);
                         headless.push(Headless { name, base, offset: 32, message });
                     }
-                    Ok(header) => links.extend(self.check_segment(&name, header, &content, known)),
+                    Ok(header) => {
+                        let clip = clips.get(&base).copied().unwrap_or(Position(u64::MAX));
+                        links.extend(self.check_segment(&name, (header, clip), &content, known));
+                    }
                     Err(error) => headless.push(Headless {
                         name,
                         base,
@@ -56,7 +86,25 @@ impl Verifier<'_> {
             }
             self.advance(bytes);
         }
-        self.check_chain(known, &links, &headless);
+        self.check_chain(known, links, &headless)
+    }
+
+    /// Where segments end whose last frames a recovery threw away although they are good, by their bases: where the first segment
+    /// of a later generation says that the log went on.
+    fn clips(&self) -> BTreeMap<Position, Position> {
+        let mut headers = Vec::new();
+        for (name, base) in self.segments() {
+            let mut bytes = [0; SEGMENT_HEADER_BYTES];
+            let read = self.storage.open_read(&name).and_then(|file| file.read_at(0, &mut bytes));
+            let header = read.ok().and_then(|()| SegmentHeader::decode(&bytes).ok());
+            headers.extend(header.filter(|header| header.base == base));
+        }
+        let later = |header: &SegmentHeader| {
+            let later =
+                headers.iter().filter(|it| it.generation > header.generation && it.base > header.base);
+            later.map(|it| it.previous_end).min().filter(|end| *end > header.base)
+        };
+        headers.iter().filter_map(|header| Some((header.base, later(header)?))).collect()
     }
 
     /// Segments of a database whose manifest is lost: what each says of itself.
@@ -83,7 +131,7 @@ impl Verifier<'_> {
     fn check_segment(
         &mut self,
         name: &str,
-        header: SegmentHeader,
+        (header, clip): (SegmentHeader, Position),
         content: &FileBytes,
         known: &Known,
     ) -> Option<Link> {
@@ -123,14 +171,25 @@ impl Verifier<'_> {
             let message = format!("expected at most {} bytes, found {}", header.capacity, content.len());
             self.damage(name, Some(header.capacity), message);
         }
-        Some(self.check_frames(name, header, content, state))
+        let clip = if header.generation < state.generation { clip.min(state.cut) } else { clip };
+        Some(self.check_frames(name, (header, clip), content, known))
     }
 
-    fn check_frames(&mut self, name: &str, header: SegmentHeader, content: &[u8], state: &State) -> Link {
+    fn check_frames(
+        &mut self,
+        name: &str,
+        (header, clip): (SegmentHeader, Position),
+        content: &[u8],
+        known: &Known,
+    ) -> Link {
         let mut scan = scan_frames(content, header.base, SEGMENT_HEADER_BYTES, header.generation);
         let (mut durable_through, mut live_records) = (Position::default(), 0);
+        let mut references = Vec::new();
         for (offset, frame) in scan.by_ref() {
             let position = Position(header.base.0 + offset as u64);
+            if position >= clip {
+                continue;
+            }
             if frame.durable_through > position {
                 let found = frame.durable_through;
                 let message = format!("expected a log durable at most through {position}, found {found}");
@@ -138,27 +197,30 @@ impl Verifier<'_> {
             } else {
                 durable_through = durable_through.max(frame.durable_through);
             }
-            live_records += self.check_records(name, offset, position, &frame, state);
+            live_records +=
+                self.check_records(name, (offset, position), &frame, &known.state, &mut references);
         }
         let end = scan.into_end();
-        let is_torn = matches!(end.reason, EndReason::Torn(_));
+        let found = Position(header.base.0 + end.offset as u64);
+        let is_torn = found <= clip && matches!(end.reason, EndReason::Torn(_));
         let reason = match end.reason {
+            _ if found > clip => "an earlier recovery cut it there".to_owned(),
             EndReason::Zero => "nothing was published there".to_owned(),
             EndReason::EndOfBytes => "the file ends there".to_owned(),
             EndReason::Torn(error) => error.to_string(),
         };
-        let end = Position(header.base.0 + end.offset as u64);
-        Link { name: name.to_owned(), header, end, reason, is_torn, durable_through, live_records }
+        let (name, end) = (name.to_owned(), found.min(clip));
+        Link { name, header, end, reason, is_torn, durable_through, live_records, references }
     }
 
     /// Checks the records of one frame and counts those that are in no table.
     fn check_records(
         &mut self,
         name: &str,
-        offset: usize,
-        position: Position,
+        (offset, position): (usize, Position),
         frame: &Frame<'_>,
         state: &State,
+        references: &mut Vec<LoggedReference>,
     ) -> u64 {
         if frame.kind == FrameKind::LargeBatch {
             self.damage(name, Some(offset as u64 + 20), "expected a batch, found the name of one");
@@ -174,7 +236,11 @@ impl Verifier<'_> {
                 }
             };
             match state.keyspaces.get(&record.keyspace) {
-                Some(keyspace) => live += u64::from(position.0 + inside as u64 >= keyspace.drained_through.0),
+                Some(keyspace) if position.0 + (inside as u64) < keyspace.drained_through.0 => {}
+                Some(_) => {
+                    live += 1;
+                    references.extend(self.logged_reference(name, at, &record));
+                }
                 None if u64::from(record.keyspace) < state.next_number => {}
                 None => {
                     let message =
@@ -186,20 +252,39 @@ impl Verifier<'_> {
         live
     }
 
-    /// Whether the links follow one another up to what is known to be durable.
-    fn check_chain(&mut self, known: &Known, links: &[Link], headless: &[Headless]) {
+    fn logged_reference(&mut self, name: &str, at: u64, record: &Record<'_>) -> Option<LoggedReference> {
+        if record.kind != Kind::PutReference {
+            return None;
+        }
+        match Reference::decode(record.value) {
+            Ok(reference) => Some(LoggedReference {
+                file: name.to_owned(),
+                offset: at,
+                reference,
+                key_bytes: record.key.len(),
+                is_durable: false,
+            }),
+            Err(error) => {
+                self.damage(name, Some(at), error.to_string());
+                None
+            }
+        }
+    }
+
+    /// Whether the links follow one another up to what is known to be durable; what they hold.
+    fn check_chain(&mut self, known: &Known, links: Vec<Link>, headless: &[Headless]) -> Logged {
         let start = known.state.log_start();
         let durable = links.iter().map(|link| link.durable_through).max().unwrap_or_default();
         let durable = durable.max(known.state.durable_through);
-        let mut end = start;
-        let mut last: Option<&Link> = None;
+        let (mut end, mut logged) = (start, Logged::default());
+        let mut last: Option<Link> = None;
         let mut is_cut = false;
-        for link in links {
+        for mut link in links {
             let begins = last.is_none() && link.header.previous_end <= start && start <= link.header.base;
             let continues = begins || link.header.previous_end == end;
             if !is_cut && !continues {
                 is_cut = end >= durable;
-                self.note_gap(end, durable, last, headless, Some(link));
+                self.note_gap(end, durable, last.as_ref(), headless, Some(&link));
             }
             if is_cut {
                 self.leftover(
@@ -211,21 +296,27 @@ impl Verifier<'_> {
             }
             self.report.totals.log_segments += 1;
             self.report.totals.log_records += link.live_records;
+            for mut reference in link.references.drain(..) {
+                reference.is_durable = link.header.base.0 + reference.offset < durable.0;
+                logged.references.push(reference);
+            }
             (end, last) = (link.end, Some(link));
         }
         if end < durable {
-            self.note_gap(end, durable, last, headless, None);
-        } else if let Some(last) = last.filter(|last| last.is_torn) {
+            self.note_gap(end, durable, last.as_ref(), headless, None);
+        } else if let Some(last) = last.as_ref().filter(|last| last.is_torn) {
             let message = format!("the log ends here; what follows is the tail of a crash: {}", last.reason);
             self.leftover(&last.name, Some(end.0 - last.header.base.0), message);
         }
         self.note_headless(start, durable, headless);
         if let Some(clean_end) = known.clean_end.filter(|clean_end| end > *clean_end) {
-            let name = last.map_or("", |last| last.name.as_str());
+            let name = last.as_ref().map_or("", |last| last.name.as_str());
             let message =
                 format!("expected the log to end at position {clean_end}, where it was closed, found {end}");
             self.damage(name, None, message);
         }
+        logged.end = end;
+        logged
     }
 
     /// The log stops at `end` although it goes on at `next`, or although it was durable beyond.

@@ -5,6 +5,7 @@ use std::sync::{Arc, PoisonError};
 use firn_engine::Result;
 use firn_format::Position;
 use firn_format::manifest::{Change, TableMeta};
+use firn_format::table::ReferenceSet;
 
 use super::Table;
 use crate::buffer::freeze::retire_below;
@@ -26,6 +27,8 @@ pub(crate) struct Edit {
     pub(crate) moved: Vec<(Arc<Table>, u32, u64)>,
     /// Runs that were drained, by the starts of their spans, and the end of the newest span.
     pub(crate) drained: Option<(Vec<Position>, Position)>,
+    /// Values beside the tree that the records of those runs refer to, whether the new tables do or not.
+    pub(crate) references: ReferenceSet,
 }
 
 impl Edit {
@@ -73,12 +76,16 @@ impl Database {
             Ok((*level, *run, Arc::new(table)))
         });
         let added: Vec<_> = added.collect::<Result<_>>()?;
+        // Before the manifest is locked: writers are waited for, and devices.
+        let tables = added.iter().map(|(_, _, table)| table);
+        let values = self.plan_values(&edit.references, &edit.removed, tables)?;
         let mut manifest = self.manifest.lock().unwrap_or_else(PoisonError::into_inner);
         let version = self.version.load_full();
         if version.keyspace(edit.keyspace).is_err() {
             return Ok(false);
         }
         let mut changes = edit.table_changes();
+        let deaths = values.changes(&manifest.state().values, &self.values.map(), &mut changes)?;
         let mut drained = Vec::new();
         if let Some((_, end)) = &edit.drained {
             drained = self.order_before_log(&version, edit.keyspace, *end)?;
@@ -89,11 +96,13 @@ impl Database {
         // Names of new tables must not be lost where the edit that uses them is not.
         self.storage.sync_dir().map_err(from_storage)?;
         manifest.commit(&changes)?;
+        let map = self.values.install(&values, &deaths)?;
         if let (Some((_, end)), true) = (&edit.drained, drained.len() == version.live().count()) {
             self.log.forget_below(*end);
         }
         let watermark = self.log.watermark();
         self.change_version(|version| {
+            version.values = map.unwrap_or_else(|| Arc::clone(&version.values));
             for (id, slot) in version.keyspaces.iter_mut().enumerate() {
                 let Some(keyspace) = slot else { continue };
                 if let (Some((_, end)), true) = (&edit.drained, drained.contains(&(id as u32))) {

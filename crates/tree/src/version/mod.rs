@@ -6,6 +6,7 @@
 pub(crate) mod table;
 pub(crate) mod levels;
 pub(crate) mod state;
+pub(crate) mod values_state;
 pub(crate) mod manifest;
 pub(crate) mod snapshots;
 pub(crate) mod set;

@@ -13,6 +13,7 @@ use crate::compact::reclaim::Looks;
 use crate::compact::seeks::Seeks;
 use crate::log::SegmentMap;
 use crate::memtable::Memtable;
+use crate::values::ValueMap;
 
 /// Everything the database consists of at one moment. Readers hold it for one operation, scans for longer.
 ///
@@ -24,6 +25,8 @@ pub(crate) struct Version {
     /// By id; `None` = dropped or never there.
     pub(crate) keyspaces: Vec<Option<Arc<Keyspace>>>,
     pub(crate) segments: Arc<SegmentMap>,
+    /// Value segments that its records may refer to, but for those that were begun since.
+    pub(crate) values: Arc<ValueMap>,
 }
 
 impl Version {
@@ -155,6 +158,7 @@ pub(crate) fn to_text(settings: &KeyspaceSettings) -> KeyspaceText {
         merge_operator: settings.merge_operator.clone(),
         compaction_filter: settings.compaction_filter.clone(),
         prefix_extractor: settings.prefix_extractor.clone(),
+        separate_bytes: settings.separate_bytes.map(|bytes| bytes.to_string()),
     }
 }
 
@@ -162,8 +166,15 @@ pub(crate) fn to_text(settings: &KeyspaceSettings) -> KeyspaceText {
 pub(crate) fn from_text(text: &KeyspaceText) -> Result<KeyspaceSettings> {
     let compression = Compression::from_name(&text.compression)
         .ok_or_else(|| Error::invalid(format!("this release knows no compression {:?}", text.compression)))?;
+    let separate_bytes = match &text.separate_bytes {
+        None => None,
+        Some(text) => Some(text.parse().map_err(|_| {
+            Error::invalid(format!("separate_bytes of a keyspace is {text:?}, which is no number of bytes"))
+        })?),
+    };
     Ok(KeyspaceSettings {
         compression,
+        separate_bytes,
         merge_operator: text.merge_operator.clone(),
         compaction_filter: text.compaction_filter.clone(),
         prefix_extractor: text.prefix_extractor.clone(),

@@ -6,6 +6,8 @@ use firn_engine::{Error, Result};
 use firn_format::Position;
 use firn_format::manifest::{Change, KeyspaceText, TableMeta};
 
+use super::values_state::ValuesState;
+
 /// What the manifest says: the sum of its edits.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct State {
@@ -20,6 +22,8 @@ pub(crate) struct State {
     pub(crate) tick_ms: u64,
     /// Keyspace ids below were given away.
     pub(crate) next_number: u64,
+    /// Value segments and redirects.
+    pub(crate) values: ValuesState,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -65,35 +69,10 @@ impl State {
                 }
                 self.tables.retain(|_, table| table.keyspace != *id);
             }
-            Change::AddTable { keyspace, level, run, table } => {
-                if !self.keyspaces.contains_key(keyspace) {
-                    return Err(unfit(format!(
-                        "table {} belongs to unknown keyspace {keyspace}",
-                        table.file
-                    )));
-                }
-                let state = TableState {
-                    keyspace: *keyspace,
-                    level: *level,
-                    run: *run,
-                    meta: table.clone(),
-                    superseded_thousandths: None,
-                };
-                if self.tables.insert(table.file.clone(), state).is_some() {
-                    return Err(unfit(format!("table {} is added twice", table.file)));
-                }
-            }
-            Change::RemoveTable { file } => {
-                if self.tables.remove(file).is_none() {
-                    return Err(unfit(format!("unknown table {file} is removed")));
-                }
-            }
-            Change::MoveTable { file, level, run } => {
-                let Some(table) = self.tables.get_mut(file) else {
-                    return Err(unfit(format!("unknown table {file} is moved")));
-                };
-                (table.level, table.run) = (*level, *run);
-            }
+            Change::AddTable { .. }
+            | Change::RemoveTable { .. }
+            | Change::MoveTable { .. }
+            | Change::Superseded { .. } => self.apply_to_tables(change).map_err(unfit)?,
             Change::DrainedThrough { keyspace, position } => {
                 let Some(state) = self.keyspaces.get_mut(keyspace) else {
                     return Err(unfit(format!("unknown keyspace {keyspace} is drained")));
@@ -106,10 +85,49 @@ impl State {
             }
             Change::NextNumber(number) => self.next_number = self.next_number.max(*number),
             Change::Tick { ms } => self.tick_ms = self.tick_ms.max(*ms),
+            Change::AddValueSegment { .. }
+            | Change::NextValueSegment(_)
+            | Change::RemoveValueSegment { .. }
+            | Change::DeadMap { .. }
+            | Change::Redirect { .. }
+            | Change::DropRedirect { .. } => self.values.apply(change).map_err(unfit)?,
+        }
+        Ok(())
+    }
+
+    /// Adds a change that is about one table; says what does not fit.
+    fn apply_to_tables(&mut self, change: &Change) -> std::result::Result<(), String> {
+        match change {
+            Change::AddTable { keyspace, level, run, table } => {
+                if !self.keyspaces.contains_key(keyspace) {
+                    return Err(format!("table {} belongs to unknown keyspace {keyspace}", table.file));
+                }
+                let state = TableState {
+                    keyspace: *keyspace,
+                    level: *level,
+                    run: *run,
+                    meta: table.clone(),
+                    superseded_thousandths: None,
+                };
+                if self.tables.insert(table.file.clone(), state).is_some() {
+                    return Err(format!("table {} is added twice", table.file));
+                }
+            }
+            Change::RemoveTable { file } => match self.tables.remove(file) {
+                Some(_) => {}
+                None => return Err(format!("unknown table {file} is removed")),
+            },
+            Change::MoveTable { file, level, run } => {
+                let Some(table) = self.tables.get_mut(file) else {
+                    return Err(format!("unknown table {file} is moved"));
+                };
+                (table.level, table.run) = (*level, *run);
+            }
             Change::Superseded { file, thousandths } => match self.tables.get_mut(file) {
                 Some(table) => table.superseded_thousandths = Some(*thousandths),
-                None => return Err(unfit(format!("a share of unknown table {file} is superseded"))),
+                None => return Err(format!("a share of unknown table {file} is superseded")),
             },
+            _ => {}
         }
         Ok(())
     }
@@ -141,6 +159,7 @@ impl State {
                     .map(|thousandths| Change::Superseded { file: table.meta.file.clone(), thousandths }),
             );
         }
+        self.values.restate(&mut changes);
         changes
     }
 

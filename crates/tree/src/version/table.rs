@@ -39,6 +39,11 @@ impl Table {
         &self.meta
     }
 
+    /// Estimated share of its entries that supersede something in older tables.
+    pub(crate) fn overwrites(&self) -> f64 {
+        self.overwrites
+    }
+
     /// Estimated bytes in older tables that this one supersedes.
     pub(crate) fn superseded_bytes(&self) -> u64 {
         (self.meta.bytes as f64 * self.overwrites) as u64

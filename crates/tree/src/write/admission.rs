@@ -119,6 +119,11 @@ impl Admission {
         self.stop_us.fetch_add(time.as_micros() as u64, Ordering::Relaxed);
     }
 
+    /// A writer was slowed by `time`.
+    pub(crate) fn slowed_for(&self, time: Duration) {
+        self.slowdown_us.fetch_add(time.as_micros() as u64, Ordering::Relaxed);
+    }
+
     /// A drain freed `bytes` of the log.
     pub(crate) fn freed(&self, bytes: u64, now: Duration) {
         self.flow.lock().unwrap_or_else(PoisonError::into_inner).freed(bytes, now);
@@ -281,7 +286,8 @@ impl Database {
     #[inline]
     pub(crate) fn admit(&self, bytes: u64) -> Duration {
         let pace = self.admission.pace.load(Ordering::Relaxed);
-        if pace == 0 { Duration::ZERO } else { self.admit_paced(bytes) }
+        let is_paced = pace != 0 || !self.values.pace.is_off();
+        if is_paced { self.admit_paced(bytes) } else { Duration::ZERO }
     }
 
     #[cold]
@@ -290,7 +296,9 @@ impl Database {
         if self.admission.is_pace_old(now) {
             self.pace_by_debt();
         }
-        self.admission.delay(bytes, now)
+        let by_space = self.values.pace.delay(bytes, now);
+        self.admission.slowed_for(by_space);
+        by_space.max(self.admission.delay(bytes, now))
     }
 
     /// Blocks until a stopped writer should try again, and counts the time.

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use firn_engine::{Error, Op, OpKind, Result};
+use firn_engine::{Error, KeyspaceId, Op, OpKind, Result};
 use firn_format::key::{Trailer, key_hash};
 use firn_format::log::{FrameKind, FrameWriter, Record, frame_bytes, record_bytes};
 use firn_format::{Kind, Position};
@@ -10,7 +10,32 @@ use firn_pmem::Reservation;
 
 use crate::database::Database;
 use crate::log::Segment;
+use crate::values::Places;
 use crate::write::roll::{Freeze, Rolled};
+
+/// A record to be: an operation, its value perhaps replaced by a reference to where it lies.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Item<'o> {
+    pub(crate) keyspace: KeyspaceId,
+    pub(crate) kind: Kind,
+    pub(crate) key: &'o [u8],
+    pub(crate) value: &'o [u8],
+    pub(crate) expires_at_ms: u64,
+}
+
+impl<'o> From<Op<'o>> for Item<'o> {
+    fn from(op: Op<'o>) -> Self {
+        let Op { keyspace, kind, key, value, expires_at_ms } = op;
+        Self { keyspace, kind: kind_of(kind), key, value, expires_at_ms }
+    }
+}
+
+impl Item<'_> {
+    /// Bytes of its record.
+    pub(crate) fn bytes(&self) -> usize {
+        record_bytes(self.key.len(), self.value.len(), self.expires_at_ms != 0)
+    }
+}
 
 /// A frame that is copied into the log but not yet indexed or published.
 pub(crate) struct Unpublished<'s> {
@@ -19,6 +44,8 @@ pub(crate) struct Unpublished<'s> {
     first_word: u64,
     /// From the frame's first byte to the byte after it.
     pub(crate) span: Range<Position>,
+    /// Of the values that it refers to.
+    places: Places,
 }
 
 /// What [`Database::try_append`] came to.
@@ -87,9 +114,22 @@ impl Database {
     ///
     /// Copies every byte once, into the arena; holds no lock across the copy. May create a segment's file.
     pub(crate) fn try_append<'o>(&self, ops: impl Iterator<Item = Op<'o>> + Clone) -> Result<Appended> {
-        let frame = frame_bytes(ops.clone().map(|op| op_bytes(&op)).sum());
-        let filled =
-            self.with_reservation(frame, |segment, reservation| self.fill(segment, reservation, ops))?;
+        let Some(separated) = self.separate(ops.clone())? else {
+            return self.try_append_items(ops.map(Item::from), Places::default());
+        };
+        let items: Vec<Item<'_>> =
+            ops.enumerate().map(|(index, op)| separated.references.item(index, op)).collect();
+        self.try_append_items(items.iter().copied(), separated.places)
+    }
+
+    fn try_append_items<'o>(
+        &self,
+        items: impl Iterator<Item = Item<'o>> + Clone,
+        places: Places,
+    ) -> Result<Appended> {
+        let frame = frame_bytes(items.clone().map(|item| item.bytes()).sum());
+        let filled = self
+            .with_reservation(frame, |segment, reservation| self.fill(segment, reservation, items, places))?;
         filled.map_or(Ok(Appended::Stopped), |end| end.map(Appended::At))
     }
 
@@ -146,68 +186,65 @@ impl Database {
         &self,
         segment: &Segment,
         reservation: Reservation<'_>,
-        ops: impl Iterator<Item = Op<'o>> + Clone,
+        items: impl Iterator<Item = Item<'o>> + Clone,
+        places: Places,
     ) -> Result<Position> {
-        if let Some(op) = ops.clone().find(|op| segment.memtables().get(op.keyspace.0).is_none()) {
+        if let Some(item) = items.clone().find(|item| segment.memtables().get(item.keyspace.0).is_none()) {
             // The keyspace was dropped (or is being created) since the batch was checked.
             self.publish_void(segment, reservation)?;
-            return Err(Error::invalid(format!("there is no {}", op.keyspace)));
+            return Err(Error::invalid(format!("there is no {}", item.keyspace)));
         }
-        let unpublished = self.copy(segment, reservation, ops.clone());
-        self.publish(unpublished, ops)
+        let unpublished = self.copy(segment, reservation, items.clone(), places);
+        self.publish(unpublished, items)
     }
 
-    /// Copies `ops` into the reserved place.
+    /// Copies `items`, which refer to the values at `places`, into the reserved place.
     pub(crate) fn copy<'s, 'o>(
         &self,
         segment: &'s Segment,
         mut reservation: Reservation<'s>,
-        ops: impl Iterator<Item = Op<'o>>,
+        items: impl Iterator<Item = Item<'o>>,
+        places: Places,
     ) -> Unpublished<'s> {
         let start = segment.position(reservation.offset());
         let bytes = reservation.bytes_mut();
         let end = Position(start.0 + bytes.len() as u64 + 8);
         let mut writer = FrameWriter::new(bytes);
-        for op in ops {
-            writer.put(&Record {
-                keyspace: op.keyspace.0,
-                kind: kind_of(op.kind),
-                expires_at_ms: op.expires_at_ms,
-                key: op.key,
-                value: op.value,
-            });
+        for Item { keyspace, kind, key, value, expires_at_ms } in items {
+            writer.put(&Record { keyspace: keyspace.0, kind, expires_at_ms, key, value });
         }
         let first_word =
             writer.finish(self.log.durable_through(), FrameKind::Batch, start, self.log.generation());
-        Unpublished { segment, reservation, first_word, span: start..end }
+        Unpublished { segment, reservation, first_word, span: start..end, places }
     }
 
     /// Indexes the records of a copied frame and publishes it; its end is the position to acknowledge.
     pub(crate) fn publish<'o>(
         &self,
         unpublished: Unpublished<'_>,
-        ops: impl Iterator<Item = Op<'o>>,
+        items: impl Iterator<Item = Item<'o>>,
     ) -> Result<Position> {
-        let Unpublished { segment, reservation, first_word, span } = unpublished;
+        let Unpublished { segment, reservation, first_word, span, places } = unpublished;
         let mut position = Position(span.start.0 + firn_format::log::FRAME_HEADER_BYTES as u64);
-        for op in ops {
+        for item in items {
             let memtable = segment
                 .memtables()
-                .get(op.keyspace.0)
+                .get(item.keyspace.0)
                 .ok_or_else(|| Error::bug("a record without a memtable"))?;
             let sequence = position.sequence();
-            let bytes = op_bytes(&op);
+            let bytes = item.bytes();
             memtable.charge(bytes);
-            match op.kind {
-                OpKind::DeleteRange => memtable.insert_range_delete(op.key, op.value, sequence),
+            match item.kind {
+                Kind::DeleteRange => memtable.insert_range_delete(item.key, item.value, sequence),
                 kind => {
-                    let hash = (key_hash(op.key) >> 32) as u32;
-                    memtable.insert(hash, op.key, Trailer::new(sequence, kind_of(kind)));
+                    let hash = (key_hash(item.key) >> 32) as u32;
+                    memtable.insert(hash, item.key, Trailer::new(sequence, kind));
                 }
             }
             position = Position(position.0 + bytes as u64);
         }
         reservation.publish(first_word);
+        places.published(span.end);
         self.log.advance()?;
         Ok(span.end)
     }

@@ -7,7 +7,7 @@
 //! system as a whole always moves on.
 
 use firn_engine::{Change, Error, KeyspaceId, Op, OpKind, Result, UpdateFn};
-use firn_format::log::single_frame_bytes;
+use firn_format::log::frame_bytes;
 use firn_format::{Position, Sequence};
 
 use crate::database::Database;
@@ -46,16 +46,18 @@ impl Database {
     }
 
     fn try_append_if_unchanged(&self, op: Op<'_>, seen: Option<Sequence>) -> Result<Attempt> {
-        let frame = single_frame_bytes(op.key.len(), op.value.len(), op.expires_at_ms != 0);
-        let attempt = self.with_reservation(frame, |segment, reservation| {
+        // A value that lies beside the tree is written again if another write comes between.
+        let separated = self.separate(std::iter::once(op))?.unwrap_or_default();
+        let (item, places) = (separated.references.item(0, op), separated.places);
+        let attempt = self.with_reservation(frame_bytes(item.bytes()), |segment, reservation| {
             if segment.memtables().get(op.keyspace.0).is_none() {
                 self.publish_void(segment, reservation)?;
                 return Err(Error::invalid(format!("there is no {}", op.keyspace)));
             }
-            let unpublished = self.copy(segment, reservation, std::iter::once(op));
+            let unpublished = self.copy(segment, reservation, std::iter::once(item), places);
             match self.newest_below(&op, unpublished.span.start) {
                 Ok(newest) if newest == seen => {
-                    let end = self.publish(unpublished, std::iter::once(op))?;
+                    let end = self.publish(unpublished, std::iter::once(item))?;
                     Ok(Attempt::Appended(Appended::At(end)))
                 }
                 Ok(_) => self.void(unpublished).map(|()| Attempt::Raced),

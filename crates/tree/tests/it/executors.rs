@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use firn_engine::{Completion, Engine, KEYSPACE_DEFAULT, Ordered, Outcome, WriteOptions};
-use firn_jobs::{Error, Executor, Finisher, JobHandle, JobResult, JobSpec, Local, new_job};
+use firn_jobs::{CompactResult, Error, Executor, Finisher, JobHandle, JobResult, JobSpec, Local, new_job};
 use firn_storage::{Clock, Storage, SystemClock};
 use firn_tree::{Background, Tree, TreeOptions, TreeSettings};
 
@@ -15,7 +15,7 @@ use crate::bounds::{in_time, until};
 use crate::world::{World, get, put, session, settle, threads, tiny};
 
 /// Changes a right result into a wrong one.
-type Lie = fn(&mut JobResult);
+type Lie = fn(&mut CompactResult);
 
 /// What happens to one job.
 #[derive(Clone, Copy, Debug)]
@@ -77,7 +77,10 @@ impl Executor for Wayward {
         let (handle, finisher) = new_job();
         let mut result = inner.wait()?;
         match act {
-            Some(Act::Lie(lie)) => lie(&mut result),
+            Some(Act::Lie(lie)) => match &mut result {
+                JobResult::Compact(result) => lie(result),
+                JobResult::Collect(_) => panic!("a compaction"),
+            },
             Some(Act::Hold) => {
                 self.held.lock().unwrap().push((finisher, result));
                 return Ok(handle);

@@ -6,6 +6,8 @@ mod world;
 mod smoke;
 mod slow_writers;
 mod verify_sample;
+mod values;
+mod values_crash;
 mod verify;
 mod verify_edits;
 mod flip;

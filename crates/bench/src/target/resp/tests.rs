@@ -32,6 +32,8 @@ fn options(threads: usize) -> OpenOptions {
     OpenOptions {
         dir: std::path::PathBuf::new(),
         memory_bytes: None,
+        separate_bytes: None,
+        space_amplification_max: None,
         durability: firn_engine::Durability::Process,
         threads,
     }

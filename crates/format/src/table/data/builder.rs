@@ -68,7 +68,9 @@ impl DataBlockBuilder {
             let found = format!("{} and {}", entry.key.len(), entry.value.len());
             return Err(Error::new(0, "a key up to 65535 bytes and a value up to 4 GiB - 1 MiB", found));
         }
-        if !matches!(entry.kind, Kind::Put | Kind::Delete | Kind::Merge) || entry.sequence > Sequence::MAX {
+        if !matches!(entry.kind, Kind::Put | Kind::Delete | Kind::Merge | Kind::PutReference)
+            || entry.sequence > Sequence::MAX
+        {
             return Err(Error::new(
                 0,
                 "a put, delete or merge",

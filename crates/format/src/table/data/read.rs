@@ -251,7 +251,7 @@ impl<'a> DataBlock<'a> {
 /// The kind of a stored entry, or an error at `at`.
 pub(super) fn stored_kind(trailer: Trailer, at: usize) -> Result<Kind> {
     match trailer.kind() {
-        Some(kind @ (Kind::Put | Kind::Delete | Kind::Merge)) => Ok(kind),
+        Some(kind @ (Kind::Put | Kind::Delete | Kind::Merge | Kind::PutReference)) => Ok(kind),
         _ => Err(Error::new(at, "kind put, delete or merge", format!("{}", trailer.0 & 0xff))),
     }
 }

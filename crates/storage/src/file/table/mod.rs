@@ -21,6 +21,7 @@ mod point;
 mod prefetch;
 mod cursor;
 mod verify;
+mod references;
 
 #[cfg(test)]
 mod tests;

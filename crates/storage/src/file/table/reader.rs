@@ -386,10 +386,10 @@ impl fmt::Debug for TableReader {
 }
 
 /// Fetches parts of a file that is being opened.
-struct Parts<'f> {
-    name: &'f str,
-    file: &'f dyn ReadFile,
-    bytes: Option<&'f [u8]>,
+pub(super) struct Parts<'f> {
+    pub(super) name: &'f str,
+    pub(super) file: &'f dyn ReadFile,
+    pub(super) bytes: Option<&'f [u8]>,
 }
 
 impl<'f> Parts<'f> {
@@ -419,7 +419,7 @@ impl<'f> Parts<'f> {
         Footer::decode(&bytes, self.file.len()).map_err(|error| corrupt(self.name, offset, &error))
     }
 
-    fn payload(&self, handle: Handle) -> Result<Cow<'f, [u8]>> {
+    pub(super) fn payload(&self, handle: Handle) -> Result<Cow<'f, [u8]>> {
         let wrap = |error| corrupt(self.name, handle.offset, &error);
         let (payload_bytes, mut block) = {
             let block = self.fetch(handle)?;

@@ -58,6 +58,13 @@ impl WriteFile for FaultyWriteFile {
         self.write(offset, bytes, true)
     }
 
+    fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<()> {
+        let bytes = out.len();
+        self.ways.run(Operation::Read, &self.name, || self.inner.read_at(offset, out))?;
+        self.ways.add_bytes(Operation::Read, &self.name, bytes);
+        Ok(())
+    }
+
     fn sync(&self) -> Result<()> {
         let (on, name) = (Operation::Sync, &self.name);
         let effect = self.ways.meet(on, name);

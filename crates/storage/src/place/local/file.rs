@@ -54,6 +54,10 @@ impl WriteFile for LocalWriteFile {
         }
     }
 
+    fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<()> {
+        read_exact(&self.file, &self.name, offset, out, "the file ends before what was written to it")
+    }
+
     /// `fdatasync`. A failure is final: after one the system may drop the unwritten pages and say yes to the
     /// next call, so every later call on this handle fails with the first cause and asks the system no more.
     fn sync(&self) -> Result<()> {
@@ -118,12 +122,7 @@ impl ReadFile for LocalReadFile {
 
     fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<()> {
         super::super::check_range(&self.name, offset, out.len(), self.len)?;
-        self.file.read_exact_at(out, offset).map_err(|error| match error.kind() {
-            io::ErrorKind::UnexpectedEof => {
-                Error::corrupt(&self.name, offset, "the file was cut after it was opened")
-            }
-            _ => Error { offset: Some(offset), ..Error::io(&self.name, "read", error) },
-        })
+        read_exact(&self.file, &self.name, offset, out, "the file was cut after it was opened")
     }
 
     /// Maps the file once; every answer shares that mapping.
@@ -140,4 +139,12 @@ impl ReadFile for LocalReadFile {
         }
         Ok(self.mapping.get().map(|mapping| FileBytes::mapped(mapping.clone())))
     }
+}
+
+/// Fills `out` from `offset`; where the file ends before, that is corruption, and `why`.
+fn read_exact(file: &File, name: &str, offset: u64, out: &mut [u8], why: &str) -> Result<()> {
+    file.read_exact_at(out, offset).map_err(|error| match error.kind() {
+        io::ErrorKind::UnexpectedEof => Error::corrupt(name, offset, why),
+        _ => Error { offset: Some(offset), ..Error::io(name, "read", error) },
+    })
 }

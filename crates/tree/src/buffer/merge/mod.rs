@@ -24,6 +24,8 @@ mod sieve;
 use feed::{Feed, Item};
 use sieve::Sieve;
 
+pub(super) use sieve::note_reference;
+
 /// Most runs that one merge takes: its buffers then stay in the second-level cache.
 pub(crate) const MERGE_INPUTS_MAX: usize = 16;
 
@@ -142,7 +144,7 @@ impl<P: Deref<Target: Records>> MergeTask<P> {
         let sum = |of: fn(&Run) -> u64| self.inputs.iter().map(|run| of(run)).sum::<u64>();
         let live_bytes = sum(|run| run.live_bytes).saturating_sub(dropped.record_bytes);
         for run in &self.inputs {
-            dropped = dropped.and(run.dropped);
+            dropped = dropped.and(&run.dropped);
         }
         let spans = || self.inputs.iter().map(|run| &run.span);
         let start = spans().map(|span| span.start).min().unwrap_or_default();
@@ -194,11 +196,13 @@ impl<P: Deref<Target: Records>> MergeTask<P> {
 impl Dropped {
     /// Both together.
     #[must_use]
-    pub(crate) fn and(self, other: Dropped) -> Dropped {
+    pub(crate) fn and(mut self, other: &Dropped) -> Dropped {
+        self.references.add_all(&other.references);
         Dropped {
             count: self.count + other.count,
             record_bytes: self.record_bytes + other.record_bytes,
             relied_on: self.relied_on.max(other.relied_on),
+            references: self.references,
         }
     }
 }

@@ -8,8 +8,10 @@
 use firn_format::Sequence;
 use firn_format::key::{Kind, Trailer};
 use firn_format::log::{Record, record_bytes};
+use firn_format::table::ReferenceSet;
 use firn_format::tombstone::FragmentList;
-use firn_storage::Result;
+use firn_format::value::Reference;
+use firn_storage::{Error, ErrorKind, Result};
 
 use super::feed::Item;
 use crate::buffer::entry::prefix_word;
@@ -123,7 +125,10 @@ impl Sieve {
 
     #[inline(never)]
     fn drop<R: Records + ?Sized>(&mut self, item: Item, newer: Sequence, records: &R) -> Result<()> {
-        let Record { key, value, expires_at_ms, .. } = find(item.entry(), records)?;
+        let Record { kind, key, value, expires_at_ms, .. } = find(item.entry(), records)?;
+        if kind == Kind::PutReference {
+            note_reference(value, &mut self.dropped.references)?;
+        }
         self.dropped.count += 1;
         self.dropped.record_bytes += record_bytes(key.len(), value.len(), expires_at_ms != 0) as u64;
         self.dropped.relied_on = self.dropped.relied_on.max(newer);
@@ -134,4 +139,16 @@ impl Sieve {
 /// Whether nothing older of the key matters to whoever sees this.
 fn says_all(trailer: Trailer) -> bool {
     matches!(trailer.kind(), Some(Kind::Put | Kind::Delete | Kind::PutReference))
+}
+
+/// Adds the value that `reference`, the value of a record, names to `references`.
+///
+/// # Errors
+/// `Corrupt` if it is no reference.
+pub(in super::super) fn note_reference(reference: &[u8], references: &mut ReferenceSet) -> Result<()> {
+    let reference = Reference::decode(reference).map_err(|error| {
+        Error::new(ErrorKind::Corrupt, "", format!("a record's reference is none: {error}"))
+    })?;
+    references.insert(reference.segment, reference.ordinal);
+    Ok(())
 }

@@ -126,6 +126,7 @@ impl Parts {
             sequence_range,
             live_bytes,
             dropped,
+            overwrites: 0.0,
         }
     }
 }

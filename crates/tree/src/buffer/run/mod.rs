@@ -17,6 +17,7 @@ use firn_engine::PrefixExtractor;
 use firn_format::filter::Filter;
 use firn_format::key::{Trailer, key_prefix};
 use firn_format::log::Record;
+use firn_format::table::ReferenceSet;
 use firn_format::tombstone::FragmentList;
 use firn_format::{Position, Sequence};
 use firn_storage::{Error, ErrorKind, Result};
@@ -62,10 +63,11 @@ pub(crate) struct Run {
     sequence_range: Option<(Sequence, Sequence)>,
     pub(super) live_bytes: u64,
     pub(super) dropped: Dropped,
+    overwrites: f64,
 }
 
 /// What merges left out on the way to a run.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Dropped {
     /// How many entries.
     pub(crate) count: u64,
@@ -73,6 +75,8 @@ pub(crate) struct Dropped {
     pub(crate) record_bytes: u64,
     /// Greatest sequence of a record that made one of them superfluous; 0 without drops.
     pub(crate) relied_on: Sequence,
+    /// Values beside the tree that they refer to.
+    pub(crate) references: ReferenceSet,
 }
 
 /// The extracted prefixes of a run's keys.
@@ -228,9 +232,18 @@ impl Run {
     }
 
     /// What merges left out on the way to this run; the record bytes are garbage in its span.
-    #[cfg(test)]
-    pub(crate) fn dropped(&self) -> Dropped {
-        self.dropped
+    pub(crate) fn dropped(&self) -> &Dropped {
+        &self.dropped
+    }
+
+    /// Estimated share of its keys that older tables hold too; 0 where nobody has estimated it.
+    pub(crate) fn overwrites(&self) -> f64 {
+        self.overwrites
+    }
+
+    /// Tells about how many of its keys older tables hold too.
+    pub(crate) fn set_overwrites(&mut self, share: f64) {
+        self.overwrites = share;
     }
 
     /// Bytes of memory the run takes, records not included.

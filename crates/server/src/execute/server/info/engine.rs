@@ -18,8 +18,7 @@ pub(super) fn firn(worker: &Worker, lines: &mut Lines) {
     lines.line("drain_write_bytes_total", stats.drain_write_bytes_total);
     lines.line("compaction_write_bytes_total", stats.compaction_write_bytes_total);
     lines.line("compaction_read_bytes_total", stats.compaction_read_bytes_total);
-    let written =
-        stats.log_write_bytes_total + stats.drain_write_bytes_total + stats.compaction_write_bytes_total;
+    let written = stats.device_write_bytes_total() - stats.manifest_write_bytes_total;
     let amplification = match stats.user_write_bytes_total {
         0 => 0.0,
         user => written as f64 / user as f64,
@@ -31,6 +30,9 @@ pub(super) fn firn(worker: &Worker, lines: &mut Lines) {
     lines.line("drain_count", stats.drain_count);
     lines.line("merge_count", stats.merge_count);
     lines.line("compaction_count", stats.compaction_count);
+    lines.line("value_segment_bytes", stats.values.segment_bytes);
+    lines.line("value_dead_bytes", stats.values.dead_bytes);
+    lines.line("collection_count", stats.values.collection_count);
     lines.line("compaction_fallback_count", stats.compaction_fallback_count);
     lines.line("slowdown_us_total", stats.slowdown_us_total);
     lines.line("stop_us_total", stats.stop_us_total);

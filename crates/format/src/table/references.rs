@@ -1,0 +1,153 @@
+//! The reference set of a table: which values beside the tree it refers to.
+//!
+//! ```text
+//! payload: count varint, of segments
+//!          then for each, numbers rising: number varint, less the one before and 1 (the first: as it is); then a set (see
+//!          `value::ordinals`), not empty
+//! ```
+//! One value has one live reference, so a table's set says what dies with it. Since: FormatVersion::V1.
+
+use std::collections::BTreeMap;
+
+use crate::error::{Error, Result};
+use crate::manifest::bytes::Reader;
+use crate::value::{Ordinals, SegmentNumber};
+use crate::varint;
+
+/// Values of several segments.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ReferenceSet {
+    segments: BTreeMap<SegmentNumber, Ordinals>,
+}
+
+impl ReferenceSet {
+    /// Adds a value; whether it is new.
+    pub fn insert(&mut self, segment: SegmentNumber, ordinal: u32) -> bool {
+        self.segments.entry(segment).or_default().insert(ordinal)
+    }
+
+    /// Adds all of `other`; how many of them were there already.
+    pub fn add_all(&mut self, other: &ReferenceSet) -> u64 {
+        let mut known = 0;
+        for (segment, ordinals) in &other.segments {
+            let mine = self.segments.entry(*segment).or_default();
+            known += mine.common_count(ordinals);
+            mine.add_all(ordinals);
+        }
+        known
+    }
+
+    /// Takes all of `other` out; how many of them were not there.
+    pub fn remove_all(&mut self, other: &ReferenceSet) -> u64 {
+        let mut unknown = 0;
+        for (segment, ordinals) in &other.segments {
+            let Some(mine) = self.segments.get_mut(segment) else {
+                unknown += ordinals.len();
+                continue;
+            };
+            unknown += ordinals.len() - mine.common_count(ordinals);
+            mine.remove_all(ordinals);
+            if mine.is_empty() {
+                self.segments.remove(segment);
+            }
+        }
+        unknown
+    }
+
+    /// By segment, numbers rising; none of the sets is empty.
+    pub fn segments(&self) -> impl Iterator<Item = (SegmentNumber, &Ordinals)> {
+        self.segments.iter().map(|(segment, ordinals)| (*segment, ordinals))
+    }
+
+    /// The values of `segment`, if there are any.
+    pub fn of(&self, segment: SegmentNumber) -> Option<&Ordinals> {
+        self.segments.get(&segment)
+    }
+
+    /// How many values.
+    pub fn len(&self) -> u64 {
+        self.segments.values().map(Ordinals::len).sum()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.segments.is_empty()
+    }
+
+    /// Appends the payload to `out`. Equal sets have equal bytes.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        varint::encode(self.segments.len() as u64, out);
+        let mut next = 0;
+        for (segment, ordinals) in &self.segments {
+            varint::encode(u64::from(segment.0) - next, out);
+            next = u64::from(segment.0) + 1;
+            ordinals.encode(out);
+        }
+    }
+
+    /// The set whose payload is `bytes`.
+    ///
+    /// # Errors
+    /// Anything [`encode`](Self::encode) does not produce.
+    pub fn decode(bytes: &[u8]) -> Result<Self> {
+        let mut input = Reader::new(bytes, 0);
+        let count = input.number()?;
+        let mut segments = BTreeMap::new();
+        let mut next = 0_u64;
+        for _ in 0..count {
+            let at = input.offset();
+            let number = next.checked_add(input.number()?).and_then(|number| u32::try_from(number).ok());
+            let Some(number) = number else {
+                return Err(Error::new(at, "a segment number below 2^32", "a greater one"));
+            };
+            let at = input.offset();
+            let ordinals = Ordinals::decode(&mut input)?;
+            if ordinals.is_empty() {
+                return Err(Error::new(at, "values of a segment that is named", "none"));
+            }
+            segments.insert(SegmentNumber(number), ordinals);
+            next = u64::from(number) + 1;
+        }
+        input.end("a reference set")?;
+        Ok(Self { segments })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(values: &[(u32, u32)]) -> ReferenceSet {
+        let mut set = ReferenceSet::default();
+        for (segment, ordinal) in values {
+            set.insert(SegmentNumber(*segment), *ordinal);
+        }
+        set
+    }
+
+    #[test]
+    fn sets_come_back() {
+        for set in [of(&[]), of(&[(0, 0)]), of(&[(7, 1), (7, 100), (8, 0), (u32::MAX, u32::MAX)])] {
+            let mut bytes = Vec::new();
+            set.encode(&mut bytes);
+            assert_eq!(ReferenceSet::decode(&bytes), Ok(set));
+            for cut in 0..bytes.len() {
+                assert!(ReferenceSet::decode(&bytes[..cut]).is_err(), "cut at {cut}");
+            }
+            bytes.push(0);
+            assert!(ReferenceSet::decode(&bytes).is_err());
+        }
+        // A segment without values; a number beyond all.
+        assert!(ReferenceSet::decode(&[1, 3, 0]).is_err());
+        assert!(ReferenceSet::decode(&[2, 0xff, 0xff, 0xff, 0xff, 0x0f, 1, 0, 0, 0, 1, 0, 0]).is_err());
+    }
+
+    #[test]
+    fn sums_and_differences_count_what_does_not_fit() {
+        let mut set = of(&[(1, 1), (1, 2), (2, 1)]);
+        assert_eq!(set.add_all(&of(&[(1, 2), (3, 9)])), 1);
+        assert_eq!(set.len(), 4);
+        assert_eq!(set.remove_all(&of(&[(1, 1), (1, 7), (3, 9), (4, 1)])), 2);
+        assert_eq!(set, of(&[(1, 2), (2, 1)]));
+    }
+}

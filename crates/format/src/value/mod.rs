@@ -1,0 +1,29 @@
+//! Values that lie beside the tree: in value segments, written once and read by reference.
+//!
+//! ```text
+//!   value segment   header │ record 0 │ record 1 │ … │ ordinal table │ redirects │ footer
+//!                            head, chunks' checksums,   └──────── written when it is sealed ────────┘
+//!                            key, chunks
+//!                              ▲
+//!   log record, table entry ───┘ a reference: (segment, ordinal), and where that was when it was written
+//! ```
+//! A value is named by the number of the segment it was first written to and by its **ordinal** there, for ever. When a
+//! segment is collected its survivors are copied, head included, to another one, and a [`Redirect`] says where: the
+//! head still has the name it was born with, so whoever follows a reference sees whether it led to the right value.
+//!
+//! [`reference`](mod@reference) is what stands in the tree, [`record`] what stands in a segment, [`segment`] what is
+//! around the records, [`redirect`] what is left of a collected one, [`ordinals`] a set of values of one segment.
+//!
+//! Since: FormatVersion::V1. Golden: `golden/value-segment-v1-*`.
+
+pub mod reference;
+pub mod record;
+pub mod segment;
+pub mod redirect;
+pub mod ordinals;
+
+pub use ordinals::Ordinals;
+pub use record::{CHUNK_BYTES, ValueHead, ValueRecord};
+pub use redirect::Redirect;
+pub use reference::{REFERENCE_BYTES, Reference, SegmentNumber};
+pub use segment::{ValueFooter, ValueSegmentHeader};

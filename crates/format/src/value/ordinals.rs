@@ -1,0 +1,274 @@
+//! A set of values of one segment, by their ordinals.
+//!
+//! ```text
+//! count  varint, how many ordinals
+//! form   one byte, 0 = steps, 1 = bitmap; absent if there are none
+//!        steps: the first ordinal, then for each further one how many ordinals lie between it and the one before;
+//!               varints
+//!        bitmap: first ordinal / 8, varint; then bytes with bit o % 8 of byte o / 8 - first / 8 set for each
+//!               ordinal o, up to the last one's
+//! ```
+//! The bitmap stands where it is shorter than the steps. Equal sets have equal bytes. Since: FormatVersion::V1.
+
+use roaring::RoaringBitmap;
+
+use crate::error::{Error, Result};
+use crate::manifest::bytes::Reader;
+use crate::varint;
+
+/// A set of ordinals.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Ordinals {
+    set: RoaringBitmap,
+}
+
+impl Eq for Ordinals {}
+
+impl FromIterator<u32> for Ordinals {
+    fn from_iter<I: IntoIterator<Item = u32>>(ordinals: I) -> Self {
+        Self { set: ordinals.into_iter().collect() }
+    }
+}
+
+const STEPS: u8 = 0;
+const BITMAP: u8 = 1;
+
+impl Ordinals {
+    /// No ordinals.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds one; whether it is new.
+    pub fn insert(&mut self, ordinal: u32) -> bool {
+        self.set.insert(ordinal)
+    }
+
+    /// Whether it has `ordinal`.
+    pub fn contains(&self, ordinal: u32) -> bool {
+        self.set.contains(ordinal)
+    }
+
+    /// How many.
+    pub fn len(&self) -> u64 {
+        self.set.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.set.is_empty()
+    }
+
+    /// How many below `ordinal`.
+    pub fn rank(&self, ordinal: u32) -> u64 {
+        ordinal.checked_sub(1).map_or(0, |last| self.set.rank(last))
+    }
+
+    /// Rising.
+    pub fn iter(&self) -> impl Iterator<Item = u32> + '_ {
+        self.set.iter()
+    }
+
+    /// The greatest.
+    pub fn last(&self) -> Option<u32> {
+        self.set.max()
+    }
+
+    /// Adds all of `other`.
+    pub fn add_all(&mut self, other: &Ordinals) {
+        self.set |= &other.set;
+    }
+
+    /// Takes all of `other` out.
+    pub fn remove_all(&mut self, other: &Ordinals) {
+        self.set -= &other.set;
+    }
+
+    /// Those that are in both.
+    #[must_use]
+    pub fn common(&self, other: &Ordinals) -> Self {
+        Self { set: &self.set & &other.set }
+    }
+
+    /// How many are in both.
+    pub fn common_count(&self, other: &Ordinals) -> u64 {
+        self.set.intersection_len(&other.set)
+    }
+
+    /// Memory that it takes, about.
+    pub fn memory_bytes(&self) -> usize {
+        size_of::<Self>() + self.set.serialized_size()
+    }
+
+    /// Appends its bytes to `out`.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        varint::encode(self.set.len(), out);
+        let (Some(first), Some(last)) = (self.set.min(), self.set.max()) else { return };
+        let bitmap_bytes = varint::encoded_bytes(u64::from(first / 8)) + (last / 8 - first / 8) as usize + 1;
+        let mut next = 0_u64;
+        let steps_bytes: usize = self
+            .set
+            .iter()
+            .map(|ordinal| {
+                let step = u64::from(ordinal) - next;
+                next = u64::from(ordinal) + 1;
+                varint::encoded_bytes(step)
+            })
+            .sum();
+        if bitmap_bytes < steps_bytes {
+            out.push(BITMAP);
+            self.encode_bitmap(first, last, out);
+        } else {
+            out.push(STEPS);
+            self.encode_steps(out);
+        }
+    }
+
+    fn encode_steps(&self, out: &mut Vec<u8>) {
+        let mut next = 0_u64;
+        for ordinal in &self.set {
+            varint::encode(u64::from(ordinal) - next, out);
+            next = u64::from(ordinal) + 1;
+        }
+    }
+
+    fn encode_bitmap(&self, first: u32, last: u32, out: &mut Vec<u8>) {
+        varint::encode(u64::from(first / 8), out);
+        let start = out.len();
+        out.resize(start + (last / 8 - first / 8) as usize + 1, 0);
+        for ordinal in &self.set {
+            if let Some(byte) = out.get_mut(start + (ordinal / 8 - first / 8) as usize) {
+                *byte |= 1 << (ordinal % 8);
+            }
+        }
+    }
+
+    /// The next set of `input`.
+    ///
+    /// # Errors
+    /// Anything [`encode`](Self::encode) does not produce.
+    pub fn decode(input: &mut Reader<'_>) -> Result<Self> {
+        let at = input.offset();
+        let count = input.number()?;
+        if count == 0 {
+            return Ok(Self::new());
+        }
+        let form = input.u8()?;
+        let set = match form {
+            STEPS => decode_steps(input, count)?,
+            BITMAP => decode_bitmap(input, count)?,
+            other => return Err(Error::new(at, "form 0 or 1 of a set", format!("{other}"))),
+        };
+        let decoded = Self { set };
+        let mut again = Vec::new();
+        decoded.encode(&mut again);
+        let is_shorter_form = again.get(varint::encoded_bytes(count)) == Some(&form);
+        if !is_shorter_form || again.len() != input.offset() - at {
+            return Err(Error::new(at, "the shorter form of a set", "the longer one"));
+        }
+        Ok(decoded)
+    }
+}
+
+fn decode_steps(input: &mut Reader<'_>, count: u64) -> Result<RoaringBitmap> {
+    let mut set = RoaringBitmap::new();
+    let mut next = 0_u64;
+    for _ in 0..count {
+        let at = input.offset();
+        let ordinal = next.checked_add(input.number()?).and_then(|ordinal| u32::try_from(ordinal).ok());
+        let Some(ordinal) = ordinal else {
+            return Err(Error::new(at, "an ordinal below 2^32", "a greater one"));
+        };
+        set.insert(ordinal);
+        next = u64::from(ordinal) + 1;
+    }
+    Ok(set)
+}
+
+fn decode_bitmap(input: &mut Reader<'_>, count: u64) -> Result<RoaringBitmap> {
+    let at = input.offset();
+    let first = input.number()?;
+    let mut set = RoaringBitmap::new();
+    // As many bytes as the last ordinal needs, which is told by the count.
+    let mut byte_at = first;
+    while set.len() < count {
+        let byte = input.u8()?;
+        for bit in (0..8).filter(|bit| byte & 1 << bit != 0) {
+            let ordinal = u32::try_from(byte_at * 8 + bit)
+                .map_err(|_| Error::new(at, "an ordinal below 2^32", format!("{}", byte_at)))?;
+            set.insert(ordinal);
+        }
+        byte_at = byte_at.checked_add(1).filter(|at| *at <= 1 << 29).unwrap_or(1 << 29);
+    }
+    if set.len() != count || set.min().map(|ordinal| u64::from(ordinal / 8)) != Some(first) {
+        return Err(Error::new(at, format!("a bitmap of {count} ordinals from byte {first}"), "another"));
+    }
+    Ok(set)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(ordinals: impl IntoIterator<Item = u32>) -> Ordinals {
+        ordinals.into_iter().collect()
+    }
+
+    fn encoded(set: &Ordinals) -> Vec<u8> {
+        let mut out = Vec::new();
+        set.encode(&mut out);
+        out
+    }
+
+    fn decoded(bytes: &[u8]) -> Result<Ordinals> {
+        let mut input = Reader::new(bytes, 0);
+        let set = Ordinals::decode(&mut input)?;
+        input.end("a set").map(|()| set)
+    }
+
+    #[test]
+    fn sets_come_back_in_the_shorter_form() {
+        let sparse = (0..1000).map(|at| at * 1000);
+        for (set, form, bytes_max) in [
+            (of([]), None, 1),
+            (of([0]), Some(STEPS), 3),
+            (of([u32::MAX]), Some(STEPS), 7),
+            (of(0..16), Some(BITMAP), 5),
+            (of(100_000..200_000), Some(BITMAP), 13_000),
+            (of(sparse), Some(STEPS), 2100),
+            (of((u32::MAX - 100)..=u32::MAX), Some(BITMAP), 25),
+        ] {
+            let bytes = encoded(&set);
+            assert_eq!(decoded(&bytes), Ok(set.clone()));
+            assert!(bytes.len() <= bytes_max, "{} bytes", bytes.len());
+            let at = varint::encoded_bytes(set.len());
+            assert_eq!(bytes.get(at).copied(), form);
+            for cut in 0..bytes.len() {
+                assert!(decoded(&bytes[..cut]).is_err(), "cut at {cut}");
+            }
+        }
+    }
+
+    #[test]
+    fn only_what_is_written_is_read() {
+        // One ordinal as a bitmap, which is as long as steps; sixteen as steps; a bitmap that begins with nothing.
+        let longer = [1, BITMAP, 0, 1];
+        let mut steps = vec![16, STEPS];
+        steps.extend([0; 16]);
+        let empty_begin = [9, BITMAP, 0, 0, 0xff, 1];
+        let too_many = [9, BITMAP, 0, 0xff, 0xff];
+        for bytes in [&longer[..], &steps, &empty_begin, &too_many, &[1, 2, 0], &[2, STEPS, 0xff]] {
+            assert!(decoded(bytes).is_err(), "{bytes:?}");
+        }
+        let mut beyond = vec![2, STEPS];
+        varint::encode(u64::from(u32::MAX), &mut beyond);
+        beyond.push(0);
+        assert!(decoded(&beyond).is_err());
+    }
+
+    #[test]
+    fn a_rank_counts_what_lies_below() {
+        let set = of([3, 5, 70_000]);
+        assert_eq!([0, 3, 4, 6, u32::MAX].map(|ordinal| set.rank(ordinal)), [0, 0, 1, 2, 3]);
+    }
+}

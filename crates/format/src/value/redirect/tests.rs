@@ -1,0 +1,87 @@
+//! Redirects in both forms, composed, and with every bit flipped.
+
+use super::*;
+
+fn of(ordinals: impl IntoIterator<Item = u32>) -> Ordinals {
+    ordinals.into_iter().collect()
+}
+
+fn redirect(survivors: &Ordinals) -> Redirect {
+    Redirect::new(SegmentNumber(1), 2000, survivors, SegmentNumber(2), 77).unwrap()
+}
+
+fn encoded(redirect: &Redirect) -> Vec<u8> {
+    let mut out = Vec::new();
+    redirect.encode(&mut out);
+    out
+}
+
+#[test]
+fn survivors_are_found_in_their_order_in_both_forms() {
+    for survivors in [of([5, 479, 480, 1999]), of((0..2000).filter(|at| at % 3 != 0)), of(0..2000)] {
+        let redirect = redirect(&survivors);
+        let mut next = 77;
+        for ordinal in 0..2100 {
+            let is_there = survivors.contains(ordinal);
+            assert_eq!(redirect.translate(ordinal), is_there.then_some(next), "{ordinal}");
+            next += u32::from(is_there);
+        }
+        assert_eq!(u64::from(redirect.survivor_count()), survivors.len());
+        assert_eq!(redirect.survivors(), survivors);
+        let bytes = encoded(&redirect);
+        assert_eq!(Redirect::decode(&bytes), Ok((redirect, bytes.len())));
+    }
+}
+
+#[test]
+fn nothing_that_survived_and_what_does_not_fit_are_no_redirect() {
+    let new =
+        |survivors: &Ordinals, base| Redirect::new(SegmentNumber(1), 10, survivors, SegmentNumber(2), base);
+    assert!(new(&of([]), 0).is_none());
+    assert!(new(&of([10]), 0).is_none());
+    assert!(new(&of([9]), u32::MAX).is_none());
+    assert!(new(&of([9]), u32::MAX - 1).is_some());
+}
+
+#[test]
+fn two_collections_lead_where_the_second_one_put_it() {
+    let first = redirect(&of((0..2000).filter(|at| at % 2 == 0)));
+    // The second victim has values of others before and behind.
+    let second =
+        Redirect::new(SegmentNumber(2), 3000, &of((0..3000).filter(|at| at % 5 == 0)), SegmentNumber(3), 9)
+            .unwrap();
+    let both = first.then(&second).unwrap();
+    assert_eq!((both.victim, both.segment), (SegmentNumber(1), SegmentNumber(3)));
+    for ordinal in 0..2000 {
+        let step_by_step = first.translate(ordinal).and_then(|now| second.translate(now));
+        assert_eq!(both.translate(ordinal), step_by_step, "{ordinal}");
+    }
+    assert_eq!(both.then(&second), None, "it leads past that victim");
+    let nothing = Redirect::new(SegmentNumber(2), 3000, &of([2999]), SegmentNumber(3), 0).unwrap();
+    assert_eq!(first.then(&nothing), None);
+}
+
+#[test]
+fn every_flip_is_noticed_and_only_what_is_written_is_read() {
+    let dense = redirect(&of((0..2000).filter(|at| at % 3 != 0)));
+    for redirect in [redirect(&of([5, 1000])), dense.clone()] {
+        let mut bytes = encoded(&redirect);
+        for at in 0..bytes.len() {
+            for bit in 0..8 {
+                bytes[at] ^= 1 << bit;
+                assert!(Redirect::decode(&bytes).is_err(), "bit {bit} of byte {at}");
+                bytes[at] ^= 1 << bit;
+            }
+        }
+        for cut in 0..bytes.len() {
+            assert!(Redirect::decode(&bytes[..cut]).is_err(), "cut at {cut}");
+        }
+    }
+    // Whole, but with a rank that is none, and with a bit behind the last ordinal.
+    for (line, word, bits) in [(1, 0, 1), (4, 3, 1 << 31)] {
+        let mut wrong = dense.clone();
+        let Survivors::Lines(lines) = &mut wrong.survivors else { panic!("lines") };
+        lines[line][word] ^= bits;
+        assert!(Redirect::decode(&encoded(&wrong)).is_err());
+    }
+}

@@ -1,0 +1,155 @@
+//! Golden value segments: what is written to, what is sealed, what a collection made.
+
+use std::fmt::Write as _;
+
+use firn_format::checksum::xxh3;
+use firn_format::dump;
+use firn_format::table::Compression;
+use firn_format::value::record::{Chunk, HEAD_BYTES_MIN, padding, plain_chunks};
+use firn_format::value::segment::{
+    OrdinalTable, Origin, VALUE_FOOTER_BYTES, VALUE_HEADER_BYTES, encode_ordinal_table,
+};
+use firn_format::value::{
+    Ordinals, Redirect, SegmentNumber, ValueFooter, ValueHead, ValueRecord, ValueSegmentHeader,
+};
+use firn_format::{Error, Result};
+
+use crate::samples::Sample;
+
+const NUMBER: SegmentNumber = SegmentNumber(7);
+
+pub(crate) fn samples() -> Vec<Sample> {
+    vec![
+        segment("value-segment-v1-open", Origin::Written, &[], false),
+        segment("value-segment-v1-sealed", Origin::Written, &[], true),
+        segment("value-segment-v1-collected", Origin::Collected, &[list(), lines()], true),
+    ]
+}
+
+/// A redirect of few survivors.
+fn list() -> Redirect {
+    let survivors: Ordinals = [3, 1700].into_iter().collect();
+    Redirect::new(SegmentNumber(2), 2000, &survivors, NUMBER, 0).unwrap()
+}
+
+/// A redirect of many.
+fn lines() -> Redirect {
+    let survivors: Ordinals = (0..600).filter(|ordinal| ordinal % 5 != 0).collect();
+    Redirect::new(SegmentNumber(5), 600, &survivors, NUMBER, 2).unwrap()
+}
+
+/// Appends a record; an empty value, a short one, one that is compressed.
+fn put_record(ordinal: u32, out: &mut Vec<u8>) {
+    let start = out.len();
+    let (key, value): (&[u8], Vec<u8>) = match ordinal {
+        0 => (b"empty", Vec::new()),
+        1 => (b"short", b"some value".to_vec()),
+        _ => (b"compressed", vec![b'x'; 1000]),
+    };
+    let codec = if ordinal < 2 { Compression::None } else { Compression::Lz4 };
+    let head = ValueHead {
+        segment: NUMBER,
+        ordinal,
+        value_bytes: value.len() as u32,
+        keyspace: 300,
+        key_bytes: key.len() as u16,
+        codec,
+    };
+    let stored = if ordinal < 2 { value } else { lz4_block_of_x() };
+    let chunk = Chunk { checksum: xxh3(&stored), stored_bytes: stored.len() as u32 };
+    match codec {
+        Compression::None => head.encode(plain_chunks(&stored), key, out),
+        _ => head.encode([chunk].into_iter(), key, out),
+    };
+    out.extend_from_slice(&stored);
+    out.extend_from_slice(padding(out.len() - start));
+}
+
+/// A thousand times `x` as an LZ4 block: one literal, a match of 994 at distance 1, five literals.
+fn lz4_block_of_x() -> Vec<u8> {
+    // 994 = 4 + 15 + 3 * 255 + 210.
+    vec![0x1f, b'x', 1, 0, 255, 255, 255, 210, 0x50, b'x', b'x', b'x', b'x', b'x']
+}
+
+fn segment(name: &'static str, origin: Origin, redirects: &[Redirect], is_sealed: bool) -> Sample {
+    let database = 0x0011_2233_4455_6677_8899_aabb_ccdd_eeff;
+    let generation = if origin == Origin::Written { 2 } else { 0 };
+    let header = ValueSegmentHeader { database, number: NUMBER, origin, generation };
+    let mut bytes = header.encode().to_vec();
+    let mut offsets = Vec::new();
+    for ordinal in [0, 1, 2] {
+        offsets.push(Some(bytes.len() as u64));
+        put_record(ordinal, &mut bytes);
+    }
+    if is_sealed {
+        // One more was given up.
+        offsets.push(None);
+        let records_end = bytes.len();
+        encode_ordinal_table(offsets.into_iter(), &mut bytes);
+        let (table_checksum, redirects_at) = (xxh3(&bytes[records_end..]), bytes.len());
+        redirects.iter().for_each(|redirect| redirect.encode(&mut bytes));
+        let footer = ValueFooter {
+            number: NUMBER,
+            ordinals: 4,
+            redirects: redirects.len() as u32,
+            records_end: records_end as u64,
+            table_checksum,
+            redirect_bytes: (bytes.len() - redirects_at) as u64,
+            value_bytes: 1010,
+        };
+        footer.encode(&mut bytes);
+    }
+    let decode = if is_sealed { decode_sealed } else { decode_open };
+    let value = decode(&bytes).unwrap();
+    let dump: fn(&[u8], &mut String) -> dump::Dumped =
+        |bytes, out| dump::describe("00000007.values", bytes, out);
+    Sample { name, bytes, value, decode, dump }
+}
+
+/// Everything in a segment that is written to, each checksum compared.
+fn decode_open(bytes: &[u8]) -> Result<String> {
+    let mut text = format!("{:?}", ValueSegmentHeader::decode(bytes)?);
+    let mut at = VALUE_HEADER_BYTES;
+    while at < bytes.len() {
+        at += record(bytes, at, &mut text)?;
+    }
+    Ok(text)
+}
+
+/// The same of one that is sealed.
+fn decode_sealed(bytes: &[u8]) -> Result<String> {
+    let mut text = format!("{:?}", ValueSegmentHeader::decode(bytes)?);
+    let footer = bytes.last_chunk::<VALUE_FOOTER_BYTES>().ok_or_else(|| Error::new(0, "a footer", "less"))?;
+    let footer = ValueFooter::decode(footer, bytes.len() as u64)?;
+    let (table_at, mut at) = (footer.records_end as usize, footer.redirects_start() as usize);
+    let table = OrdinalTable::check(&bytes[table_at..at], &footer)?;
+    for ordinal in 0..table.len() {
+        if let Some(offset) = table.offset(ordinal) {
+            record(bytes, offset as usize, &mut text)?;
+        }
+    }
+    for _ in 0..footer.redirects {
+        let (redirect, taken) = Redirect::decode(&bytes[at..])?;
+        let _ = write!(text, " {redirect:?}");
+        at += taken;
+    }
+    Ok(format!("{text} {footer:?}"))
+}
+
+/// Appends what the record at `at` holds; how many bytes it has, all of which are compared.
+fn record(bytes: &[u8], at: usize, text: &mut String) -> Result<usize> {
+    let rest = &bytes[at..];
+    let record = ValueRecord::decode(rest)?;
+    let mut value = Vec::new();
+    for index in 0..record.chunk_count() {
+        let stored = rest.get(record.chunk_span(index)).ok_or_else(|| Error::new(at, "a chunk", "less"))?;
+        record.decode_chunk(index, stored, &mut value)?;
+    }
+    let end = record.chunk_span(record.chunk_count() - 1).end;
+    if rest.get(end..record.bytes()) != Some(padding(end)) {
+        return Err(Error::new(at + end, "padding of zeros", "others"));
+    }
+    assert!(record.head.bytes() >= HEAD_BYTES_MIN);
+    let _ = write!(text, " {:?} {:?} {}", record.head, record.key, value.len());
+    Ok(record.bytes())
+}

@@ -1,0 +1,223 @@
+//! Collections: values that live are copied out of their segments, so that those can go.
+//!
+//! ```text
+//!   victims, each with what is dead in it ─► live records, as they are ─► one segment
+//!        │                                                                   ▲
+//!        └─ redirects that lead there ─► the same, one collection longer ────┘ redirects in its footer
+//! ```
+//! A function of files that never change: which values live was settled when the spec was made, and nothing is looked up in
+//! any index. Values keep the order of (victim, ordinal), so that who follows a redirect needs a count of survivors only.
+//! Checksums are compared on the way and kept as they are.
+
+mod redirects;
+
+pub use redirects::{read_redirects, redirects};
+
+use std::sync::Arc;
+
+use firn_format::file_name;
+use firn_format::manifest::{RedirectPlace, ValueSegmentMeta};
+use firn_format::value::segment::Origin;
+use firn_format::value::{Ordinals, Redirect, SegmentNumber, ValueHead, ValueSegmentHeader};
+use firn_storage::file::value::{RecordReader, ValueBuilder, ValueSegment};
+use firn_storage::{Storage, WriteFile};
+
+use crate::control::Control;
+use crate::error::{Error, ErrorKind, Result};
+
+/// Which value segments to copy what lives out of, into one.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CollectSpec {
+    /// Identity of the database, for the output's header.
+    pub database: u128,
+    /// The output's number. No other segment may ever have it.
+    pub number: SegmentNumber,
+    /// Segments to collect, in rising order of their numbers; at least one.
+    pub victims: Vec<Victim>,
+    /// The output is called `<stem>-000000.values`, or `<stem>-<attempt>-000000.values`; see
+    /// [`CompactSpec::output_stem`](crate::CompactSpec::output_stem).
+    pub output_stem: String,
+}
+
+/// A segment to collect.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Victim {
+    /// The segment and what it is believed to hold.
+    pub segment: ValueSegmentMeta,
+    /// How it came to be.
+    pub origin: Origin,
+    /// Its ordinals that nothing refers to.
+    pub dead: Ordinals,
+    /// Redirects that lead to it, in rising order of the segments whose values it has.
+    pub redirects: Vec<(SegmentNumber, RedirectPlace)>,
+}
+
+/// What came of a collection.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CollectResult {
+    /// The output, durable with its name; `None` if nothing lived.
+    pub segment: Option<ValueSegmentMeta>,
+    /// Redirects in its footer, in rising order of the segments that values were born in: of victims that were written to, and
+    /// of segments that redirects of victims led from. Where nothing survived there is none.
+    pub redirects: Vec<(SegmentNumber, RedirectPlace)>,
+}
+
+impl CollectSpec {
+    /// Bytes of all input files.
+    pub fn input_bytes(&self) -> u64 {
+        self.victims.iter().map(|victim| victim.segment.bytes).sum()
+    }
+
+    /// How many values live.
+    pub fn survivor_count(&self) -> u64 {
+        self.victims.iter().map(Victim::survivor_count).sum()
+    }
+}
+
+impl Victim {
+    /// How many of its values live.
+    pub fn survivor_count(&self) -> u64 {
+        u64::from(self.segment.ordinals).saturating_sub(self.dead.len())
+    }
+
+    /// Its ordinals that live.
+    pub fn survivors(&self) -> impl Iterator<Item = u32> + '_ {
+        (0..self.segment.ordinals).filter(|ordinal| !self.dead.contains(*ordinal))
+    }
+}
+
+/// Survivors between two looks at the control.
+const CHECK_VALUES: usize = 64;
+
+/// [`run`](crate::run()) for collections.
+///
+/// # Errors
+/// `Invalid` for an impossible spec, `Cancelled`, `Storage`: `Corrupt` among them if a victim does not hold what it should. The
+/// output is removed then, as far as that is possible.
+pub(crate) fn run_collect(
+    spec: &CollectSpec,
+    storage: &dyn Storage,
+    control: &Control,
+) -> Result<CollectResult> {
+    check_spec(spec)?;
+    let redirects = redirects(spec, storage)?;
+    if spec.survivor_count() == 0 {
+        return Ok(CollectResult::default());
+    }
+    let name = file_name::collected_values(&spec.output_stem, 0);
+    let file = storage.create(&name)?;
+    let done = write(spec, storage, control, &redirects, (&name, file));
+    if done.is_err() {
+        // The error is worth more than a file that stays.
+        let _ = storage.remove(&name);
+    }
+    done
+}
+
+fn check_spec(spec: &CollectSpec) -> Result<()> {
+    let invalid = |what: &str| Err(Error::new(ErrorKind::Invalid, what.to_owned()));
+    if spec.victims.is_empty() {
+        return invalid("expected a collection of at least one segment");
+    }
+    if !spec.victims.is_sorted_by(|a, b| a.segment.number < b.segment.number) {
+        return invalid("expected victims in rising order of their numbers");
+    }
+    if spec.victims.iter().any(|victim| victim.dead.last() >= Some(victim.segment.ordinals)) {
+        return invalid("expected dead values that the victim has");
+    }
+    if spec.victims.iter().any(|victim| !victim.redirects.is_sorted_by(|a, b| a.0 < b.0)) {
+        return invalid("expected redirects in rising order");
+    }
+    if !file_name::is_valid(&format!("{}-000000.values", spec.output_stem)) {
+        return invalid("expected a stem that files can be called by");
+    }
+    Ok(())
+}
+
+fn write(
+    spec: &CollectSpec,
+    storage: &dyn Storage,
+    control: &Control,
+    redirects: &Redirects,
+    (name, file): (&str, Arc<dyn WriteFile>),
+) -> Result<CollectResult> {
+    let header = ValueSegmentHeader {
+        database: spec.database,
+        number: spec.number,
+        origin: Origin::Collected,
+        generation: 0,
+    };
+    let mut builder = ValueBuilder::new(name, file, &header);
+    for (victim, leading) in spec.victims.iter().zip(&redirects.leading) {
+        let segment = open(storage, victim)?;
+        let mut reader = RecordReader::new(&segment);
+        for (index, ordinal) in victim.survivors().enumerate() {
+            if index.is_multiple_of(CHECK_VALUES) {
+                control.check()?;
+            }
+            let mut is_begun = false;
+            reader.read(
+                ordinal,
+                |record| check_name(&segment, ordinal, &record.head, leading),
+                |head, bytes| {
+                    if !std::mem::replace(&mut is_begun, true) {
+                        builder.begin(head.value_bytes)?;
+                    }
+                    builder.put(bytes)
+                },
+            )?;
+        }
+    }
+    let (meta, places) = builder.finish(&redirects.made)?;
+    storage.sync_dir()?;
+    let victims = redirects.made.iter().map(|redirect| redirect.victim);
+    let sealed_at = spec.victims.iter().map(|victim| victim.segment.sealed_at).max().unwrap_or_default();
+    let segment = Some(ValueSegmentMeta { sealed_at, ..meta });
+    Ok(CollectResult { segment, redirects: victims.zip(places).collect() })
+}
+
+/// Redirects of a collection.
+#[derive(Clone, Debug, Default)]
+pub struct Redirects {
+    /// For each victim those that lead to it.
+    pub leading: Vec<Vec<Redirect>>,
+    /// For each victim from its ordinals to the output's; `None` where nothing survives.
+    pub own: Vec<Option<Redirect>>,
+    /// Those that the output is to have, in rising order of the segments that they lead from.
+    pub made: Vec<Redirect>,
+}
+
+/// Opens a victim; it is what the spec says.
+pub(crate) fn open(storage: &dyn Storage, victim: &Victim) -> Result<ValueSegment> {
+    let segment = ValueSegment::open(storage, &victim.segment, false)?;
+    match segment.header().origin == victim.origin {
+        true => Ok(segment),
+        false => Err(Error::new(
+            ErrorKind::Invalid,
+            format!("{}: expected a segment that was {:?}", segment.name(), victim.origin),
+        )),
+    }
+}
+
+/// Whether the record found as `ordinal` of `segment` is one that is born there, or that one of `leading` leads to.
+pub(crate) fn check_name(
+    segment: &ValueSegment,
+    ordinal: u32,
+    head: &ValueHead,
+    leading: &[Redirect],
+) -> firn_storage::Result<()> {
+    let is_native = (head.segment, head.ordinal) == (segment.number(), ordinal);
+    let is_led = || {
+        let redirect = leading.iter().find(|redirect| redirect.victim == head.segment);
+        redirect.and_then(|redirect| redirect.translate(head.ordinal)) == Some(ordinal)
+    };
+    if is_native || is_led() {
+        return Ok(());
+    }
+    let offset = segment.ordinals().offset(ordinal).unwrap_or_default();
+    let message = format!(
+        "expected the value of ordinal {ordinal}, found value {} of segment {}, which is elsewhere",
+        head.ordinal, head.segment
+    );
+    Err(firn_storage::Error::corrupt(segment.name(), offset, message))
+}

@@ -1,0 +1,71 @@
+//! When a collection's result may be believed.
+
+use firn_format::file_name::{self, FileName};
+use firn_format::value::ValueRecord;
+use firn_storage::Storage;
+use firn_storage::file::value::{RecordReader, ValueSegment};
+
+use super::is_stem_of;
+use crate::collect::{CollectResult, CollectSpec, check_name, read_redirects, redirects};
+use crate::error::{Error, ErrorKind, Result};
+
+/// [`verify`](super::verify) for collections: as many values as lived, in a segment of the number and the name that were asked
+/// for, with redirects in it for whoever may need one.
+///
+/// # Errors
+/// `NotConserved`, or `Invalid` with what is wrong.
+pub fn verify_collect(spec: &CollectSpec, result: &CollectResult) -> Result<()> {
+    let (expected, found) = (spec.survivor_count(), result.segment.as_ref());
+    if found.map_or(0, |segment| u64::from(segment.ordinals)) != expected {
+        let found = found.map_or(0, |segment| segment.ordinals);
+        let message = format!("expected {expected} values that live, found {found}");
+        return Err(Error::new(ErrorKind::NotConserved, message));
+    }
+    let Some(segment) = found else { return Ok(()) };
+    let fault = |what: &str| Err(Error::new(ErrorKind::Invalid, format!("output {}: {what}", segment.file)));
+    let is_named = match file_name::parse(&segment.file) {
+        Some(FileName::CollectedValues { stem, index: 0 }) => is_stem_of(&stem, &spec.output_stem),
+        _ => false,
+    };
+    if !is_named {
+        return fault("expected the spec's stem, or that of an attempt, and 0 as its name");
+    }
+    if segment.number != spec.number {
+        return fault("expected the number that was asked for");
+    }
+    if Some(segment.sealed_at) != spec.victims.iter().map(|victim| victim.segment.sealed_at).max() {
+        return fault("expected the position at which the last victim was sealed");
+    }
+    let values: u64 = spec.victims.iter().map(|victim| victim.segment.value_bytes).sum();
+    if segment.value_bytes > values {
+        return fault("expected no more bytes of values than the victims have");
+    }
+    if !result.redirects.is_sorted_by(|a, b| a.0 < b.0) {
+        return fault("expected redirects in rising order");
+    }
+    let is_inside = |end: Option<u64>| end.is_some_and(|end| end <= segment.bytes);
+    let mut places = result.redirects.iter().map(|(_, place)| place);
+    if !places.all(|place| place.holder == spec.number && is_inside(place.offset.checked_add(place.bytes))) {
+        return fault("expected redirects inside the output");
+    }
+    Ok(())
+}
+
+/// Reads the output: each of its values is whole, and the one that whoever refers to it expects.
+pub(super) fn verify_values(storage: &dyn Storage, spec: &CollectSpec, result: &CollectResult) -> Result<()> {
+    let Some(meta) = &result.segment else { return Ok(()) };
+    let expected = redirects(spec, storage)?;
+    let segment = ValueSegment::open(storage, meta, false)?;
+    let header = segment.header();
+    if (header.database, header.number) != (spec.database, spec.number) {
+        let message = format!("output {}: expected the header that was asked for", meta.file);
+        return Err(Error::new(ErrorKind::Invalid, message));
+    }
+    let made = read_redirects(&segment, result, &expected)?;
+    let mut reader = RecordReader::new(&segment);
+    for ordinal in 0..meta.ordinals {
+        let look = |record: &ValueRecord<'_>| check_name(&segment, ordinal, &record.head, &made);
+        reader.read(ordinal, look, |_, _| Ok(()))?;
+    }
+    Ok(())
+}

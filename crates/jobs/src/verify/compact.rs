@@ -1,0 +1,94 @@
+//! When a compaction's result may be believed.
+
+use std::sync::Arc;
+
+use firn_format::manifest::TableMeta;
+use firn_storage::Storage;
+use firn_storage::file::cache::BlockCache;
+use firn_storage::file::table::{ReaderOptions, TableReader};
+
+use super::output_of_table;
+use crate::error::{Error, ErrorKind, Result};
+use crate::spec::{CompactResult, CompactSpec, KeyRange};
+
+/// [`verify`](super::verify) for compactions.
+///
+/// # Errors
+/// `NotConserved`, or `Invalid` with what is wrong.
+pub fn verify_compact(spec: &CompactSpec, result: &CompactResult) -> Result<()> {
+    result.sums.check_outputs(&result.tables)?;
+    let held = |input: &TableMeta| {
+        let inside = spec.range.contains(&input.smallest);
+        let ends = spec.range.end.as_ref().is_none_or(|end| input.largest < *end);
+        inside && ends
+    };
+    if spec.inputs.iter().all(|input| held(&input.table)) {
+        result.sums.check_inputs(spec.inputs.iter().map(|input| &input.table))?;
+    }
+    let oldest = spec.inputs.iter().map(|input| input.table.sequence_min).min();
+    let newest = spec.inputs.iter().map(|input| input.table.sequence_max).max();
+    for (index, table) in result.tables.iter().enumerate() {
+        let fault =
+            |what: &str| Err(Error::new(ErrorKind::Invalid, format!("output {}: {what}", table.file)));
+        if output_of_table(&table.file, &spec.output_stem) != Some(index as u32) {
+            return fault(
+                "expected the spec's stem, or that of an attempt, and the table's number as its name",
+            );
+        }
+        if Some(table.sequence_min) < oldest || Some(table.sequence_max) > newest {
+            return fault("expected sequences that the inputs have");
+        }
+        check_bounds(spec, table).or_else(fault)?;
+    }
+    let overlap = result.tables.windows(2).find(|pair| pair[0].largest > pair[1].smallest);
+    match overlap {
+        Some([first, second]) => {
+            let message = format!("expected outputs in order, found {} before {}", first.file, second.file);
+            Err(Error::new(ErrorKind::Invalid, message))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Whether the table keeps inside the range and between splits; its greatest key may be the (excluded) end of a
+/// range tombstone.
+fn check_bounds(spec: &CompactSpec, table: &TableMeta) -> std::result::Result<(), &'static str> {
+    let KeyRange { start, end } = &spec.range;
+    let reaches = |bound: &Vec<u8>| {
+        table.largest > *bound || (table.largest == *bound && table.range_tombstone_count == 0)
+    };
+    if table.smallest < *start || end.as_ref().is_some_and(reaches) || table.smallest > table.largest {
+        return Err("expected keys inside the job's range");
+    }
+    if spec.output.splits.iter().any(|split| table.smallest < *split && reaches(split)) {
+        return Err("expected a cut at every split key");
+    }
+    Ok(())
+}
+
+/// Checks several jobs over neighbouring ranges of the same inputs together: each by itself, and that they read
+/// all that the inputs hold.
+///
+/// # Errors
+/// As for [`verify_compact`].
+pub fn verify_all(jobs: &[(CompactSpec, CompactResult)]) -> Result<()> {
+    let mut inputs: Vec<&TableMeta> = Vec::new();
+    let mut sums = crate::Sums::default();
+    for (spec, result) in jobs {
+        verify_compact(spec, result)?;
+        sums = sums.plus(&result.sums);
+        inputs.extend(spec.inputs.iter().map(|input| &input.table));
+    }
+    inputs.sort_by(|a, b| a.file.cmp(&b.file));
+    inputs.dedup_by(|a, b| a.file == b.file);
+    sums.check_inputs(inputs)
+}
+
+/// Opens every output: footers, indexes and filters are what the result says.
+pub(super) fn verify_tables(storage: &dyn Storage, result: &CompactResult) -> Result<()> {
+    let cache = Arc::new(BlockCache::new(0));
+    for table in &result.tables {
+        TableReader::open(storage, table, &cache, ReaderOptions::default())?;
+    }
+    Ok(())
+}

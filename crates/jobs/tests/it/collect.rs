@@ -1,0 +1,413 @@
+//! Collections of random segments, once and again, beside a model that knows every value.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use firn_engine::Semantics;
+use firn_format::Position;
+use firn_format::manifest::{RedirectPlace, ValueSegmentMeta};
+use firn_format::table::Compression;
+use firn_format::value::record::{padding, plain_chunks};
+use firn_format::value::segment::Origin;
+use firn_format::value::{Ordinals, Redirect, Reference, SegmentNumber, ValueHead, ValueSegmentHeader};
+use firn_jobs::{
+    CollectResult, CollectSpec, Control, ErrorKind, JobResult, JobSpec, Victim, run, verify, verify_files,
+};
+use firn_storage::Storage;
+use firn_storage::file::table::ReadMode;
+use firn_storage::file::value::{RecordReader, ValueBuilder, ValueSegment, Wanted};
+use firn_storage::place::Memory;
+
+use crate::world::Random;
+
+const DATABASE: u128 = 77;
+
+/// A value by the name that it was born with.
+type Name = (SegmentNumber, u32);
+
+struct Known {
+    key: Vec<u8>,
+    value: Vec<u8>,
+    reference: Reference,
+}
+
+/// A place with value segments, as a manifest would know them.
+pub(crate) struct Values {
+    storage: Arc<dyn Storage>,
+    segments: BTreeMap<SegmentNumber, (ValueSegmentMeta, Origin, Ordinals)>,
+    redirects: BTreeMap<SegmentNumber, RedirectPlace>,
+    /// What lives.
+    live: BTreeMap<Name, Known>,
+    next: u32,
+}
+
+impl Values {
+    fn new(seed: u64) -> (Self, Random) {
+        (Self::on(Arc::new(Memory::new()), 1), Random(seed))
+    }
+
+    /// None yet; numbers begin behind `next`.
+    pub(crate) fn on(storage: Arc<dyn Storage>, next: u64) -> Self {
+        let (segments, redirects, live) = Default::default();
+        Self { storage, segments, redirects, live, next: next as u32 }
+    }
+
+    fn number(&mut self) -> SegmentNumber {
+        self.next += 1;
+        SegmentNumber(self.next)
+    }
+
+    /// A segment with some values, as writers make it.
+    pub(crate) fn write(&mut self, random: &mut Random) {
+        let number = self.number();
+        let header =
+            ValueSegmentHeader { database: DATABASE, number, origin: Origin::Written, generation: 3 };
+        let name = firn_format::file_name::value_segment(number);
+        let mut builder = ValueBuilder::new(&name, self.storage.create(&name).unwrap(), &header);
+        for ordinal in 0..1 + random.below(60) as u32 {
+            let bytes = if random.below(40) == 0 { random.below(3 << 20) } else { random.below(3000) };
+            let byte = random.next() as u8;
+            let value: Vec<u8> = (0..bytes).map(|at| byte.wrapping_mul(at as u8)).collect();
+            let key = random.key();
+            let head = ValueHead {
+                segment: number,
+                ordinal,
+                value_bytes: value.len() as u32,
+                keyspace: 1,
+                key_bytes: key.len() as u16,
+                codec: Compression::None,
+            };
+            let mut record = Vec::new();
+            let checksum = head.encode(plain_chunks(&value), &key, &mut record);
+            record.extend_from_slice(&value);
+            record.extend_from_slice(padding(record.len()));
+            builder.begin(head.value_bytes).unwrap();
+            let offset = builder.bytes();
+            builder.put(&record).unwrap();
+            let reference =
+                Reference { segment: number, ordinal, offset, value_bytes: head.value_bytes, checksum };
+            self.live.insert((number, ordinal), Known { key, value, reference });
+        }
+        let (meta, _) = builder.finish(&[]).unwrap();
+        let meta = ValueSegmentMeta { sealed_at: Position(u64::from(number.0) * 8), ..meta };
+        self.segments.insert(number, (meta, Origin::Written, Ordinals::new()));
+    }
+
+    fn redirect(&self, from: SegmentNumber) -> Option<Redirect> {
+        let place = self.redirects.get(&from)?;
+        Some(self.open(place.holder).redirect(place).unwrap())
+    }
+
+    fn open(&self, number: SegmentNumber) -> ValueSegment {
+        self.open_meta(&self.segments[&number].0)
+    }
+
+    fn open_meta(&self, meta: &ValueSegmentMeta) -> ValueSegment {
+        ValueSegment::open(&*self.storage, meta, true).unwrap()
+    }
+
+    /// Nothing refers any more to about one value in `share`.
+    pub(crate) fn die(&mut self, random: &mut Random, share: u64) {
+        let dying: Vec<Name> = self.live.keys().copied().filter(|_| random.below(share) == 0).collect();
+        for (segment, ordinal) in dying {
+            self.live.remove(&(segment, ordinal));
+            let (holder, ordinal) = match self.redirect(segment) {
+                Some(redirect) => (redirect.segment, redirect.translate(ordinal).unwrap()),
+                None => (segment, ordinal),
+            };
+            assert!(self.segments.get_mut(&holder).unwrap().2.insert(ordinal));
+        }
+    }
+
+    pub(crate) fn spec(&mut self, random: &mut Random, stem: &str) -> CollectSpec {
+        let mut chosen: Vec<SegmentNumber> =
+            self.segments.keys().copied().filter(|_| random.below(2) == 0).collect();
+        if chosen.is_empty() {
+            chosen.extend(self.segments.keys().next());
+        }
+        let victims = chosen.into_iter().map(|number| {
+            let (segment, origin, dead) = self.segments[&number].clone();
+            let redirects = self.redirects.iter().filter(|(_, place)| place.holder == number);
+            Victim {
+                segment,
+                origin,
+                dead,
+                redirects: redirects.map(|(from, place)| (*from, *place)).collect(),
+            }
+        });
+        let victims = victims.collect();
+        CollectSpec { database: DATABASE, number: self.number(), victims, output_stem: stem.into() }
+    }
+
+    fn collect(&self, spec: &CollectSpec) -> CollectResult {
+        let spec = JobSpec::from(spec.clone());
+        let result = run(&spec, &*self.storage, &Semantics::new(), &Control::new()).unwrap();
+        verify(&spec, &result).unwrap();
+        verify_files(&*self.storage, &spec, &result).unwrap();
+        result.into_collect().unwrap()
+    }
+
+    pub(crate) fn commit(&mut self, spec: &CollectSpec, result: CollectResult) {
+        for victim in &spec.victims {
+            self.segments.remove(&victim.segment.number);
+            self.storage.remove(&victim.segment.file).unwrap();
+            victim.redirects.iter().for_each(|(from, _)| {
+                self.redirects.remove(from);
+            });
+        }
+        self.redirects.extend(result.redirects);
+        if let Some(segment) = result.segment {
+            self.segments.insert(segment.number, (segment, Origin::Collected, Ordinals::new()));
+        }
+    }
+
+    /// Every value that lives is found by its reference.
+    pub(crate) fn compare(&self, what: &str) {
+        for ((segment, ordinal), known) in &self.live {
+            let wanted =
+                Wanted { reference: &known.reference, key_bytes: known.key.len(), range: 0..usize::MAX };
+            let mut out = Vec::new();
+            match self.redirect(*segment) {
+                Some(redirect) => {
+                    let now = redirect.translate(*ordinal).unwrap();
+                    self.open(redirect.segment)
+                        .read_ordinal(now, &wanted, ReadMode::Blocking, &mut out)
+                        .unwrap()
+                }
+                None => self.open(*segment).read(&wanted, ReadMode::Blocking, &mut out).unwrap(),
+            };
+            assert!(out == known.value, "{what}: value {ordinal} of {segment}");
+        }
+    }
+
+    pub(crate) fn bytes(&self, name: &str) -> Vec<u8> {
+        let file = self.storage.open_read(name).unwrap();
+        let mut bytes = vec![0; file.len() as usize];
+        file.read_at(0, &mut bytes).unwrap();
+        bytes
+    }
+
+    pub(crate) fn names(&self, stem: &str) -> Vec<String> {
+        let names = self.storage.list().unwrap().into_iter().map(|(name, _)| name);
+        names.filter(|name| name.starts_with(stem)).collect()
+    }
+}
+
+#[test]
+fn what_lives_is_found_after_collections_of_collections() {
+    for seed in 0..30 {
+        let (mut values, mut random) = Values::new(seed);
+        for round in 0..12 {
+            let what = format!("seed {seed}, round {round}");
+            (0..random.below(4)).for_each(|_| values.write(&mut random));
+            let share = 2 + random.below(4);
+            values.die(&mut random, share);
+            if values.segments.is_empty() {
+                continue;
+            }
+            let spec = values.spec(&mut random, &format!("c{round}"));
+            let (one, two) = (
+                values.collect(&spec),
+                values.collect(&CollectSpec { output_stem: format!("again{round}"), ..spec.clone() }),
+            );
+            assert_eq!(one.redirects, two.redirects, "{what}");
+            assert_eq!(one.segment.is_some(), two.segment.is_some(), "{what}");
+            if let (Some(one), Some(two)) = (&one.segment, &two.segment) {
+                assert!(values.bytes(&one.file) == values.bytes(&two.file), "{what}");
+            }
+            values.commit(&spec, one);
+            values.compare(&what);
+        }
+    }
+}
+
+#[test]
+fn specs_and_results_travel() {
+    let (mut values, mut random) = Values::new(5);
+    (0..4).for_each(|_| values.write(&mut random));
+    values.die(&mut random, 2);
+    for stem in ["first", "second"] {
+        let spec = values.spec(&mut random, stem);
+        let job = JobSpec::from(spec.clone());
+        let bytes = job.encode();
+        assert_eq!(JobSpec::decode(&bytes), Ok(job));
+        let result = values.collect(&spec);
+        let encoded = JobResult::Collect(result.clone()).encode();
+        assert_eq!(JobResult::decode(&encoded), Ok(JobResult::Collect(result.clone())));
+        for bytes in [bytes, encoded] {
+            for at in 0..bytes.len() {
+                let mut flipped = bytes.clone();
+                flipped[at] ^= 1 << (at % 8);
+                assert!(
+                    JobSpec::decode(&flipped).is_err() && JobResult::decode(&flipped).is_err(),
+                    "byte {at}"
+                );
+            }
+        }
+        values.commit(&spec, result);
+    }
+}
+
+#[test]
+fn an_output_with_any_bit_flipped_is_not_believed() {
+    let (mut values, mut random) = Values::new(8);
+    (0..3).for_each(|_| values.write(&mut random));
+    values.die(&mut random, 2);
+    let spec = values.spec(&mut random, "c");
+    let result = values.collect(&spec);
+    let meta = result.segment.clone().unwrap();
+    let right = values.bytes(&meta.file);
+    let padding = padding_of(&values.open_meta(&meta));
+    let (spec, result) = (JobSpec::from(spec), JobResult::Collect(result));
+    let step = right.len() / 3000 + 1;
+    for at in (0..right.len()).step_by(step) {
+        let mut wrong = right.clone();
+        wrong[at] ^= 1 << (at % 8);
+        values.storage.remove(&meta.file).unwrap();
+        values.storage.publish(&meta.file, &wrong).unwrap();
+        // Nobody reads the zeros between records.
+        let is_believed = verify_files(&*values.storage, &spec, &result).is_ok();
+        assert_eq!(is_believed, padding.contains(&at), "byte {at} of {}", right.len());
+    }
+}
+
+/// Offsets of the bytes between records.
+fn padding_of(segment: &ValueSegment) -> BTreeSet<usize> {
+    let mut reader = RecordReader::new(segment);
+    let mut padding = BTreeSet::new();
+    for ordinal in 0..segment.ordinals().len() {
+        let mut end = segment.ordinals().offset(ordinal).unwrap() as usize;
+        let put = |_: &ValueHead, bytes: &[u8]| {
+            end += bytes.len();
+            Ok(())
+        };
+        reader.read(ordinal, |_| Ok(()), put).unwrap();
+        padding.extend(end..end.next_multiple_of(8));
+    }
+    padding
+}
+
+#[test]
+fn answers_that_are_wrong_are_not_believed() {
+    type Lie = fn(&mut CollectResult);
+    let lies: [(&str, Lie); 7] = [
+        ("no output", |result| result.segment = None),
+        ("a value left out", |result| result.segment.as_mut().unwrap().ordinals -= 1),
+        ("another number", |result| result.segment.as_mut().unwrap().number.0 += 1),
+        ("another name", |result| result.segment.as_mut().unwrap().file = "other-000000.values".into()),
+        ("an older position", |result| result.segment.as_mut().unwrap().sealed_at.0 -= 8),
+        ("a redirect left out", |result| result.redirects.truncate(result.redirects.len() - 1)),
+        ("a redirect of another", |result| {
+            let (first, last) = (result.redirects[0].1, result.redirects.last().unwrap().1);
+            result.redirects[0].1 = last;
+            result.redirects.last_mut().unwrap().1 = first;
+        }),
+    ];
+    let (mut values, mut random) = Values::new(9);
+    (0..6).for_each(|_| values.write(&mut random));
+    let spec = values.spec(&mut random, "c");
+    assert!(spec.victims.len() > 1);
+    let right = values.collect(&spec);
+    let spec = JobSpec::from(spec);
+    for (what, lie) in lies {
+        let mut wrong = right.clone();
+        lie(&mut wrong);
+        let wrong = JobResult::Collect(wrong);
+        let is_believed =
+            verify(&spec, &wrong).is_ok() && verify_files(&*values.storage, &spec, &wrong).is_ok();
+        assert!(!is_believed, "{what}");
+    }
+}
+
+#[test]
+fn values_that_were_swapped_are_found_out() {
+    let (mut values, mut random) = Values::new(4);
+    values.write(&mut random);
+    let spec = values.spec(&mut random, "c");
+    let result = values.collect(&spec);
+    // The same records in another order, in an output that is whole by itself.
+    let meta = result.segment.clone().unwrap();
+    let number = meta.number;
+    let segment = ValueSegment::open(&*values.storage, &meta, true).unwrap();
+    let header = ValueSegmentHeader { database: DATABASE, number, origin: Origin::Collected, generation: 0 };
+    let file = values.storage.create("swap-000000.values").unwrap();
+    let mut builder = ValueBuilder::new("swap-000000.values", file, &header);
+    let mut reader = RecordReader::new(&segment);
+    for ordinal in (0..meta.ordinals).rev() {
+        let mut record = Vec::new();
+        let put = |head: &ValueHead, bytes: &[u8]| {
+            record.push((head.value_bytes, bytes.to_vec()));
+            Ok(())
+        };
+        reader.read(ordinal, |_| Ok(()), put).unwrap();
+        builder.begin(record[0].0).unwrap();
+        record.iter().for_each(|(_, bytes)| builder.put(bytes).unwrap());
+    }
+    let redirect = segment.redirect(&result.redirects[0].1).unwrap();
+    let (swapped, places) = builder.finish(&[redirect]).unwrap();
+    let wrong = CollectResult {
+        segment: Some(ValueSegmentMeta { sealed_at: meta.sealed_at, ..swapped }),
+        redirects: vec![(result.redirects[0].0, places[0])],
+    };
+    let (spec, wrong) = (JobSpec::from(spec).with_stem("swap"), JobResult::Collect(wrong));
+    verify(&spec, &wrong).unwrap();
+    let error = verify_files(&*values.storage, &spec, &wrong).unwrap_err();
+    assert!(error.to_string().contains("which is elsewhere"), "{error}");
+}
+
+#[test]
+fn a_collection_that_ends_early_leaves_nothing_behind() {
+    let (mut values, mut random) = Values::new(6);
+    (0..3).for_each(|_| values.write(&mut random));
+    let spec = values.spec(&mut random, "c");
+    let control = Control::new();
+    control.cancel();
+    let job = JobSpec::from(spec.clone());
+    let cancelled = run(&job, &*values.storage, &Semantics::new(), &control).map_err(|error| error.kind);
+    assert_eq!(cancelled, Err(ErrorKind::Cancelled));
+    assert!(values.names("c-").is_empty());
+    // A victim that is damaged.
+    let name = spec.victims[0].segment.file.clone();
+    let right = values.bytes(&name);
+    let mut wrong = right.clone();
+    wrong[80] ^= 1;
+    for bytes in [wrong, right] {
+        values.storage.remove(&name).unwrap();
+        values.storage.publish(&name, &bytes).unwrap();
+        let result = run(&job, &*values.storage, &Semantics::new(), &Control::new());
+        match result {
+            Err(error) => {
+                assert!(error.to_string().contains(&name), "{error}");
+                assert!(values.names("c-").is_empty());
+            }
+            Ok(_) => assert_eq!(values.names("c-").len(), 1),
+        }
+    }
+    assert_eq!(values.names("c-").len(), 1);
+}
+
+#[test]
+fn impossible_collections_are_refused() {
+    type Change = fn(&mut CollectSpec);
+    let changes: [(&str, Change); 5] = [
+        ("no victims", |spec| spec.victims.clear()),
+        ("victims in disorder", |spec| spec.victims.reverse()),
+        ("dead values that are not there", |spec| {
+            let ordinals = spec.victims[0].segment.ordinals;
+            spec.victims[0].dead.insert(ordinals);
+        }),
+        ("another origin", |spec| spec.victims[0].origin = Origin::Collected),
+        ("a stem that leads elsewhere", |spec| spec.output_stem = "../c".into()),
+    ];
+    let (mut values, mut random) = Values::new(9);
+    (0..6).for_each(|_| values.write(&mut random));
+    let right = values.spec(&mut random, "c");
+    assert!(right.victims.len() > 1);
+    for (what, change) in changes {
+        let mut spec = right.clone();
+        change(&mut spec);
+        let result = run(&spec.into(), &*values.storage, &Semantics::new(), &Control::new());
+        assert_eq!(result.map_err(|error| error.kind), Err(ErrorKind::Invalid), "{what}");
+        assert!(values.names("c-").is_empty(), "{what}");
+    }
+}

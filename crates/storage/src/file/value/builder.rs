@@ -1,0 +1,193 @@
+//! Writing a value segment front to back: what collections make, and what ends one that was written to.
+
+use std::sync::Arc;
+
+use firn_format::Position;
+use firn_format::checksum::xxh3;
+use firn_format::manifest::{RedirectPlace, ValueSegmentMeta};
+use firn_format::value::segment::{VALUE_OFFSET_END, ValueFooter, ValueSegmentHeader, encode_ordinal_table};
+use firn_format::value::{Redirect, SegmentNumber};
+
+use crate::place::PAGE_BYTES;
+use crate::{Error, ErrorKind, Result, WriteFile};
+
+/// Bytes are written once there are this many, in whole pages.
+const WRITE_BYTES: usize = 1 << 20;
+/// The device is asked to begin writing every so many bytes.
+const WRITE_BACK_BYTES: u64 = 8 << 20;
+
+/// Writes one value segment to a new file, in large pieces.
+///
+/// After an error the file is unfinished: the caller removes it.
+#[derive(Debug)]
+pub struct ValueBuilder {
+    name: String,
+    number: SegmentNumber,
+    file: Arc<dyn WriteFile>,
+    out: Vec<u8>,
+    written_bytes: u64,
+    hinted_bytes: u64,
+    offsets: Vec<u64>,
+    value_bytes: u64,
+}
+
+impl ValueBuilder {
+    /// A builder of the segment that `header` describes in the new empty `file`, which is called `name`.
+    pub fn new(name: &str, file: Arc<dyn WriteFile>, header: &ValueSegmentHeader) -> Self {
+        Self {
+            name: name.to_owned(),
+            number: header.number,
+            file,
+            out: header.encode().to_vec(),
+            written_bytes: 0,
+            hinted_bytes: 0,
+            offsets: Vec::new(),
+            value_bytes: 0,
+        }
+    }
+
+    /// Bytes so far.
+    pub fn bytes(&self) -> u64 {
+        self.written_bytes + self.out.len() as u64
+    }
+
+    /// How many values so far: the next one's ordinal.
+    pub fn len(&self) -> u32 {
+        self.offsets.len() as u32
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.offsets.is_empty()
+    }
+
+    /// Begins the record of a value of `value_bytes`; its bytes follow by [`put`](Self::put). May write to the file.
+    ///
+    /// # Errors
+    /// `Invalid` if there is no place for it; what writing says.
+    pub fn begin(&mut self, value_bytes: u32) -> Result<()> {
+        self.out.resize(self.out.len().next_multiple_of(8), 0);
+        let offset = self.bytes();
+        if offset >= VALUE_OFFSET_END || self.offsets.len() >= u32::MAX as usize - 1 {
+            return Err(Error::new(
+                ErrorKind::Invalid,
+                self.name.clone(),
+                "a value segment cannot be so long",
+            ));
+        }
+        self.offsets.push(offset);
+        self.value_bytes += u64::from(value_bytes);
+        Ok(())
+    }
+
+    /// Adds bytes of the record begun last, as they are. May write to the file.
+    ///
+    /// # Errors
+    /// What writing says.
+    pub fn put(&mut self, bytes: &[u8]) -> Result<()> {
+        self.out.extend_from_slice(bytes);
+        if self.out.len() >= WRITE_BYTES {
+            self.write(self.out.len() % PAGE_BYTES as usize)?;
+        }
+        Ok(())
+    }
+
+    /// Completes and syncs the file, with `redirects` that lead to it; blocks for that. What the manifest is to know of it, and
+    /// where the redirects are, in their order. The name is durable after `Storage::sync_dir`.
+    ///
+    /// # Errors
+    /// What writing and syncing say.
+    pub fn finish(mut self, redirects: &[Redirect]) -> Result<(ValueSegmentMeta, Vec<RedirectPlace>)> {
+        self.out.resize(self.out.len().next_multiple_of(8), 0);
+        let end = End {
+            number: self.number,
+            offsets: std::mem::take(&mut self.offsets).into_iter().map(Some).collect(),
+            records_end: self.bytes(),
+            value_bytes: self.value_bytes,
+        };
+        let (ending, footer, places) = end.encode(redirects);
+        self.out.extend_from_slice(&ending);
+        let bytes = self.bytes();
+        self.write(0)?;
+        self.file.sync()?;
+        Ok((meta(self.name, &footer, bytes, &ending), places))
+    }
+
+    /// Writes what there is but for the last `rest` bytes.
+    fn write(&mut self, rest: usize) -> Result<()> {
+        let bytes = self.out.len() - rest;
+        self.file.write_at(self.written_bytes, self.out.get(..bytes).unwrap_or_default())?;
+        self.written_bytes += bytes as u64;
+        self.out.drain(..bytes);
+        if self.written_bytes - self.hinted_bytes >= WRITE_BACK_BYTES {
+            self.file.write_back(self.hinted_bytes, self.written_bytes - self.hinted_bytes)?;
+            self.hinted_bytes = self.written_bytes;
+        }
+        Ok(())
+    }
+}
+
+/// What ends a segment: everything behind its records.
+#[derive(Debug)]
+pub struct End {
+    /// The segment's number.
+    pub number: SegmentNumber,
+    /// Where the record of each ordinal lies; `None` = there is none.
+    pub offsets: Vec<Option<u64>>,
+    /// Where the records end; a multiple of 8.
+    pub records_end: u64,
+    /// Lengths of all values together.
+    pub value_bytes: u64,
+}
+
+impl End {
+    fn encode(&self, redirects: &[Redirect]) -> (Vec<u8>, ValueFooter, Vec<RedirectPlace>) {
+        let mut out = Vec::new();
+        encode_ordinal_table(self.offsets.iter().copied(), &mut out);
+        let (table_checksum, table_bytes) = (xxh3(&out), out.len() as u64);
+        let mut places = Vec::with_capacity(redirects.len());
+        for redirect in redirects {
+            let offset = self.records_end + out.len() as u64;
+            redirect.encode(&mut out);
+            let bytes = self.records_end + out.len() as u64 - offset;
+            places.push(RedirectPlace { holder: self.number, offset, bytes });
+        }
+        let footer = ValueFooter {
+            number: self.number,
+            ordinals: self.offsets.len() as u32,
+            redirects: redirects.len() as u32,
+            records_end: self.records_end,
+            table_checksum,
+            redirect_bytes: out.len() as u64 - table_bytes,
+            value_bytes: self.value_bytes,
+        };
+        footer.encode(&mut out);
+        (out, footer, places)
+    }
+
+    /// Seals the segment in the file `name`: writes its end, cuts what lies behind, and syncs; blocks for that. What the manifest
+    /// is to know of it.
+    ///
+    /// # Errors
+    /// What writing and syncing say.
+    pub fn write(&self, name: &str, file: &dyn WriteFile) -> Result<ValueSegmentMeta> {
+        let (ending, footer, _) = self.encode(&[]);
+        let bytes = self.records_end + ending.len() as u64;
+        file.write_at(self.records_end, &ending)?;
+        file.set_len(bytes)?;
+        file.sync()?;
+        Ok(meta(name.to_owned(), &footer, bytes, &ending))
+    }
+}
+
+fn meta(file: String, footer: &ValueFooter, bytes: u64, ending: &[u8]) -> ValueSegmentMeta {
+    ValueSegmentMeta {
+        number: footer.number,
+        file,
+        bytes,
+        ordinals: footer.ordinals,
+        value_bytes: footer.value_bytes,
+        checksum: ending.last_chunk().map_or(0, |checksum| u64::from_le_bytes(*checksum)),
+        sealed_at: Position::default(),
+    }
+}

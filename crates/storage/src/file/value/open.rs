@@ -1,0 +1,161 @@
+//! A value segment that is written to.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use firn_format::manifest::ValueSegmentMeta;
+use firn_format::value::SegmentNumber;
+use firn_format::value::segment::{VALUE_HEADER_BYTES, ValueSegmentHeader};
+
+use super::builder::End;
+use super::read::{Bytes, Wanted, read_value};
+use crate::{Result, Storage, WriteFile};
+
+/// A value segment that is written to, by many threads at once, each in its own places.
+#[derive(Debug)]
+pub struct OpenValues {
+    name: String,
+    number: SegmentNumber,
+    file: Arc<dyn WriteFile>,
+    /// Behind the last byte that was written.
+    end: AtomicU64,
+    /// Counts writes that have ended: what is not on the device is told by the difference to what was synced.
+    written: AtomicU64,
+    synced: AtomicU64,
+}
+
+impl OpenValues {
+    /// A new segment in the file `name`, with its header; `bytes` are set aside for it where the place can do that.
+    ///
+    /// The name survives power loss only after `Storage::sync_dir`.
+    ///
+    /// # Errors
+    /// What creating and writing say.
+    pub fn create(
+        storage: &dyn Storage,
+        name: &str,
+        header: &ValueSegmentHeader,
+        bytes: u64,
+    ) -> Result<Self> {
+        let file = storage.create(name)?;
+        let begun = file.allocate(bytes).and_then(|()| file.write_at(0, &header.encode()));
+        if let Err(error) = begun {
+            // The first error is the one worth reporting.
+            let _removed = storage.remove(name);
+            return Err(error);
+        }
+        Ok(Self::of(name, header.number, file, VALUE_HEADER_BYTES as u64))
+    }
+
+    /// A segment that an earlier process wrote to, as that left it.
+    ///
+    /// # Errors
+    /// What opening says.
+    pub fn reopen(storage: &dyn Storage, name: &str, number: SegmentNumber) -> Result<Self> {
+        let bytes = storage.open_read(name)?.len();
+        Ok(Self::of(name, number, storage.open_write(name)?, bytes))
+    }
+
+    fn of(name: &str, number: SegmentNumber, file: Arc<dyn WriteFile>, bytes: u64) -> Self {
+        Self {
+            name: name.to_owned(),
+            number,
+            file,
+            end: AtomicU64::new(bytes),
+            // What is there may not be on the device.
+            written: AtomicU64::new(1),
+            synced: AtomicU64::new(0),
+        }
+    }
+
+    /// Behind the last byte that was written.
+    pub fn bytes(&self) -> u64 {
+        self.end.load(Ordering::Acquire)
+    }
+
+    /// Its number.
+    pub fn number(&self) -> SegmentNumber {
+        self.number
+    }
+
+    /// The file's name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Writes `bytes` at `offset`, where nobody else writes.
+    ///
+    /// # Errors
+    /// What writing says; any part may be written then.
+    pub fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<()> {
+        self.file.write_at(offset, bytes)?;
+        self.end.fetch_max(offset + bytes.len() as u64, Ordering::AcqRel);
+        self.written.fetch_add(1, Ordering::Release);
+        Ok(())
+    }
+
+    /// Fills `out` from `offset` on, as it was written.
+    ///
+    /// # Errors
+    /// `Corrupt` if nothing was written there; what reading says.
+    pub fn read_bytes(&self, offset: u64, out: &mut [u8]) -> Result<()> {
+        self.file.read_at(offset, out)
+    }
+
+    /// Makes all that was written survive power loss, if it does not yet; whether that took a sync.
+    ///
+    /// # Errors
+    /// What syncing says; the file's content is unknown then.
+    pub fn sync(&self) -> Result<bool> {
+        let written = self.written.load(Ordering::Acquire);
+        if self.synced.load(Ordering::Acquire) >= written {
+            return Ok(false);
+        }
+        self.file.sync()?;
+        self.synced.fetch_max(written, Ordering::AcqRel);
+        Ok(true)
+    }
+
+    /// Asks the device to begin writing a part, without waiting.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn write_back(&self, offset: u64, bytes: u64) -> Result<()> {
+        self.file.write_back(offset, bytes)
+    }
+
+    /// Seals the segment, to which nobody writes any more; blocks for a sync. What the manifest is to know of it.
+    ///
+    /// # Errors
+    /// What writing and syncing say.
+    pub fn seal(&self, end: &End) -> Result<ValueSegmentMeta> {
+        let meta = end.write(&self.name, &*self.file)?;
+        self.synced.store(u64::MAX, Ordering::Release);
+        Ok(meta)
+    }
+
+    /// Appends the wanted part of a value, which was written, to `out`. One read of the file for values up to a chunk.
+    ///
+    /// # Errors
+    /// `Corrupt` with file and offset if another value, or none, lies there; what reading says.
+    pub fn read(&self, wanted: &Wanted<'_>, out: &mut Vec<u8>) -> Result<()> {
+        read_value(self, wanted.reference.offset, wanted, out)
+    }
+}
+
+impl Bytes for OpenValues {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn end(&self) -> u64 {
+        self.bytes()
+    }
+
+    fn fetch(&self, offset: u64, bytes: usize) -> Result<Cow<'_, [u8]>> {
+        let mut out = vec![0; bytes];
+        self.file.read_at(offset, &mut out)?;
+        Ok(Cow::Owned(out))
+    }
+}

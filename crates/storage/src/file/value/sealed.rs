@@ -1,0 +1,254 @@
+//! A sealed value segment, open for reading.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use firn_format::manifest::{RedirectPlace, ValueSegmentMeta};
+use firn_format::value::record::{ValueRecord, head_bytes};
+use firn_format::value::segment::{
+    OrdinalTable, VALUE_FOOTER_BYTES, VALUE_HEADER_BYTES, ValueFooter, ValueSegmentHeader,
+};
+use firn_format::value::{Redirect, Reference, SegmentNumber, ValueHead};
+
+use super::corrupt;
+use super::read::{Bytes, Wanted, read_value};
+use crate::file::table::ReadMode;
+use crate::{Error, FileBytes, ReadFile, Result, Storage};
+
+/// A sealed value segment. Immutable and shared between threads.
+pub struct ValueSegment {
+    name: String,
+    file: Arc<dyn ReadFile>,
+    bytes: Option<FileBytes>,
+    header: ValueSegmentHeader,
+    footer: ValueFooter,
+    /// The ordinal table, where the file is not mapped.
+    table: Vec<u8>,
+    may_be_evicted: AtomicBool,
+}
+
+impl ValueSegment {
+    /// Opens the file `meta` names and checks that it is that file: length, footer, ordinal table.
+    ///
+    /// Reads header, footer and table; the values are not read. Blocks on the device.
+    ///
+    /// # Errors
+    /// `NotFound`; `Corrupt` with file and offset; what reading says.
+    pub fn open(storage: &dyn Storage, meta: &ValueSegmentMeta, map: bool) -> Result<Self> {
+        let file = storage.open_read(&meta.file)?;
+        let len = file.len();
+        let wrong = |offset, expected: String, found: String| {
+            Error::corrupt(&meta.file, offset, format!("expected {expected}, found {found}"))
+        };
+        if len != meta.bytes {
+            return Err(wrong(len.min(meta.bytes), format!("{} bytes", meta.bytes), format!("{len}")));
+        }
+        let Some(footer_at) = len.checked_sub((VALUE_FOOTER_BYTES + VALUE_HEADER_BYTES) as u64) else {
+            return Err(wrong(0, "a value segment".to_owned(), format!("{len} bytes")));
+        };
+        let footer_at = footer_at + VALUE_HEADER_BYTES as u64;
+        let mut head = [0; VALUE_HEADER_BYTES];
+        file.read_at(0, &mut head)?;
+        let header = ValueSegmentHeader::decode(&head).map_err(|error| corrupt(&meta.file, 0, &error))?;
+        let mut foot = [0; VALUE_FOOTER_BYTES];
+        file.read_at(footer_at, &mut foot)?;
+        let footer =
+            ValueFooter::decode(&foot, len).map_err(|error| corrupt(&meta.file, footer_at, &error))?;
+        let found = (header.number, footer.number, footer.ordinals, footer.value_bytes, checksum_of(&foot));
+        let expected = (meta.number, meta.number, meta.ordinals, meta.value_bytes, meta.checksum);
+        if found != expected {
+            return Err(wrong(footer_at, format!("the segment {expected:?}"), format!("{found:?}")));
+        }
+        let mut table = vec![0; footer.table_bytes() as usize];
+        file.read_at(footer.records_end, &mut table)?;
+        OrdinalTable::check(&table, &footer)
+            .map_err(|error| corrupt(&meta.file, footer.records_end, &error))?;
+        let bytes = if map { file.bytes()? } else { None };
+        if let Some(bytes) = &bytes {
+            bytes.expect_random();
+            table = Vec::new();
+        }
+        let may_be_evicted = AtomicBool::new(false);
+        Ok(Self { name: meta.file.clone(), file, bytes, header, footer, table, may_be_evicted })
+    }
+
+    /// Its number.
+    pub fn number(&self) -> SegmentNumber {
+        self.footer.number
+    }
+
+    /// The file's name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// What it says at its beginning.
+    pub fn header(&self) -> &ValueSegmentHeader {
+        &self.header
+    }
+
+    /// What it says at its end.
+    pub fn footer(&self) -> &ValueFooter {
+        &self.footer
+    }
+
+    /// Where the records are.
+    pub fn ordinals(&self) -> OrdinalTable<'_> {
+        let start = self.footer.records_end as usize;
+        let table = match &self.bytes {
+            Some(bytes) => bytes.get(start..start + self.footer.table_bytes() as usize).unwrap_or_default(),
+            None => &self.table,
+        };
+        OrdinalTable::trusted(table)
+    }
+
+    /// Tells whether pages of the mapping must be expected to leave memory: values are read from the file then.
+    pub fn set_may_be_evicted(&self, may_be_evicted: bool) {
+        // A hint that decides only how a read is done.
+        self.may_be_evicted.store(may_be_evicted, Ordering::Relaxed);
+    }
+
+    /// Appends the wanted part of a value to `out`; its record is where the reference says. `false` if that would wait for the
+    /// device and `mode` forbids it.
+    ///
+    /// # Errors
+    /// `Corrupt` with file and offset if another value, or none, lies there; what reading says.
+    pub fn read(&self, wanted: &Wanted<'_>, mode: ReadMode, out: &mut Vec<u8>) -> Result<bool> {
+        self.read_at(wanted.reference.offset, wanted, mode, out)
+    }
+
+    /// The same of the value that is number `ordinal` here.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read).
+    pub fn read_ordinal(
+        &self,
+        ordinal: u32,
+        wanted: &Wanted<'_>,
+        mode: ReadMode,
+        out: &mut Vec<u8>,
+    ) -> Result<bool> {
+        let Some(offset) = self.ordinals().offset(ordinal) else {
+            let Reference { .. } = wanted.reference;
+            let message = format!("expected a value of ordinal {ordinal} ({}), found none", wanted.reference);
+            return Err(Error::corrupt(&self.name, self.footer.records_end, message));
+        };
+        self.read_at(offset, wanted, mode, out)
+    }
+
+    fn read_at(&self, offset: u64, wanted: &Wanted<'_>, mode: ReadMode, out: &mut Vec<u8>) -> Result<bool> {
+        if mode == ReadMode::ResidentOnly && self.would_wait(offset, wanted) {
+            return Ok(false);
+        }
+        read_value(self, offset, wanted, out).map(|()| true)
+    }
+
+    fn would_wait(&self, offset: u64, wanted: &Wanted<'_>) -> bool {
+        // No ordering: a hint that decides only how a read is done.
+        if !self.may_be_evicted.load(Ordering::Relaxed) {
+            return self.bytes.is_none();
+        }
+        let start = usize::try_from(offset).unwrap_or(usize::MAX);
+        let end = start.saturating_add(wanted.reference.value_bytes as usize);
+        self.bytes.as_ref().is_none_or(|bytes| !bytes.is_resident(start..end))
+    }
+
+    /// The head of the value that is number `ordinal` here; `None` if there is none.
+    ///
+    /// # Errors
+    /// `Corrupt` with file and offset if no head is where it should be; what reading says.
+    pub fn head(&self, ordinal: u32) -> Result<Option<ValueHead>> {
+        let Some(offset) = self.ordinals().offset(ordinal) else { return Ok(None) };
+        let mut bytes = HEAD_BYTES_READ;
+        loop {
+            let left = usize::try_from(self.footer.records_end.saturating_sub(offset)).unwrap_or(usize::MAX);
+            match ValueRecord::decode(&self.fetch(offset, bytes.min(left))?) {
+                Ok(record) => return Ok(Some(record.head)),
+                Err(_) if bytes < left && bytes < HEAD_BYTES_MAX => bytes = HEAD_BYTES_MAX,
+                Err(error) => return Err(corrupt(&self.name, offset, &error)),
+            }
+        }
+    }
+
+    /// Fills `out` with the bytes from `offset` on, read from the file.
+    pub(super) fn read_bytes(&self, offset: u64, out: &mut [u8]) -> Result<()> {
+        self.file.read_at(offset, out)
+    }
+
+    /// Bytes of the records of `ordinals`, and of what was given up right behind them.
+    pub fn record_bytes(&self, ordinals: impl Iterator<Item = u32>) -> u64 {
+        let (table, end) = (self.ordinals(), self.footer.records_end);
+        let bytes = |ordinal: u32| {
+            let Some(offset) = table.offset(ordinal) else { return 0 };
+            let next = (ordinal + 1..table.len()).find_map(|next| table.offset(next));
+            next.unwrap_or(end).saturating_sub(offset)
+        };
+        ordinals.map(bytes).sum()
+    }
+
+    /// The redirect at `place`, which is this segment's.
+    ///
+    /// # Errors
+    /// `Corrupt` with file and offset if there is none; what reading says.
+    pub fn redirect(&self, place: &RedirectPlace) -> Result<Redirect> {
+        let wrong = |what: String| Err(Error::corrupt(&self.name, place.offset, what));
+        let (start, end) = (self.footer.redirects_start(), self.file.len() - VALUE_FOOTER_BYTES as u64);
+        let is_inside = place.offset >= start && place.offset + place.bytes <= end;
+        if !is_inside {
+            return wrong(format!("expected a redirect between {start} and {end}"));
+        }
+        let mut bytes = vec![0; place.bytes as usize];
+        self.file.read_at(place.offset, &mut bytes)?;
+        let (redirect, taken) =
+            Redirect::decode(&bytes).map_err(|error| corrupt(&self.name, place.offset, &error))?;
+        match taken == bytes.len() && redirect.segment == self.footer.number {
+            true => Ok(redirect),
+            false => wrong(format!("expected a redirect of {} bytes to this segment", place.bytes)),
+        }
+    }
+
+    /// Heap bytes held; not the mapping.
+    pub fn memory_bytes(&self) -> usize {
+        size_of::<Self>() + self.table.capacity()
+    }
+}
+
+/// What most heads and their keys take.
+const HEAD_BYTES_READ: usize = 512;
+/// What the longest head and the longest key take.
+const HEAD_BYTES_MAX: usize = head_bytes(u32::MAX as usize, true) + u16::MAX as usize;
+
+/// The checksum that a footer ends with.
+fn checksum_of(footer: &[u8]) -> u64 {
+    footer.last_chunk().map_or(0, |checksum| u64::from_le_bytes(*checksum))
+}
+
+impl Bytes for ValueSegment {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn end(&self) -> u64 {
+        self.footer.records_end
+    }
+
+    fn fetch(&self, offset: u64, bytes: usize) -> Result<Cow<'_, [u8]>> {
+        if let (Some(mapped), false) = (&self.bytes, self.may_be_evicted.load(Ordering::Relaxed)) {
+            let start = offset as usize;
+            if let Some(found) = mapped.get(start..start.saturating_add(bytes)) {
+                return Ok(Cow::Borrowed(found));
+            }
+        }
+        let mut out = vec![0; bytes];
+        self.file.read_at(offset, &mut out)?;
+        Ok(Cow::Owned(out))
+    }
+}
+
+impl fmt::Debug for ValueSegment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ValueSegment").field("name", &self.name).field("footer", &self.footer).finish()
+    }
+}

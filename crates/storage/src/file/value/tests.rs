@@ -1,0 +1,185 @@
+//! Value segments from the first byte to the last read, in memory.
+
+use std::sync::Arc;
+
+use firn_format::manifest::ValueSegmentMeta;
+use firn_format::table::Compression;
+use firn_format::value::record::{CHUNK_BYTES, ValueHead, padding, plain_chunks, plain_record_bytes};
+use firn_format::value::segment::{Origin, VALUE_HEADER_BYTES, ValueSegmentHeader};
+use firn_format::value::{Ordinals, Redirect, Reference, SegmentNumber};
+
+use super::{OpenValues, ValueBuilder, ValueSegment, Wanted};
+use crate::file::table::ReadMode;
+use crate::place::Memory;
+use crate::{ErrorKind, Result, Storage};
+
+const NUMBER: SegmentNumber = SegmentNumber(7);
+
+fn header(origin: Origin) -> ValueSegmentHeader {
+    ValueSegmentHeader { database: 1, number: NUMBER, origin, generation: 0 }
+}
+
+/// A record with its padding, and the reference to it at `offset`.
+fn record(ordinal: u32, offset: u64, key: &[u8], value: &[u8]) -> (Vec<u8>, Reference) {
+    let head = ValueHead {
+        segment: NUMBER,
+        ordinal,
+        value_bytes: value.len() as u32,
+        keyspace: 0,
+        key_bytes: key.len() as u16,
+        codec: Compression::None,
+    };
+    let mut out = Vec::new();
+    let checksum = head.encode(plain_chunks(value), key, &mut out);
+    out.extend_from_slice(value);
+    out.extend_from_slice(padding(out.len()));
+    (out, Reference { segment: NUMBER, ordinal, offset, value_bytes: head.value_bytes, checksum })
+}
+
+fn values() -> Vec<(Vec<u8>, Vec<u8>)> {
+    let text: Vec<u8> = (0..2 * CHUNK_BYTES as u32 + 10).map(|at| (at % 251) as u8).collect();
+    let lengths = [0, 1, 100, 4096, CHUNK_BYTES, CHUNK_BYTES + 1, text.len()];
+    lengths.into_iter().map(|bytes| (format!("key-{bytes}").into_bytes(), text[..bytes].to_vec())).collect()
+}
+
+fn whole<'r>(reference: &'r Reference, key: &[u8]) -> Wanted<'r> {
+    Wanted { reference, key_bytes: key.len(), range: 0..usize::MAX }
+}
+
+/// A collected segment of all [`values`], with a redirect.
+fn sealed(
+    storage: &dyn Storage,
+) -> (ValueSegmentMeta, Vec<Reference>, Redirect, firn_format::manifest::RedirectPlace) {
+    let file = storage.create("gc-1-000000.values").unwrap();
+    let mut builder = ValueBuilder::new("gc-1-000000.values", file, &header(Origin::Collected));
+    let mut references = Vec::new();
+    for (ordinal, (key, value)) in values().iter().enumerate() {
+        let (bytes, reference) = record(ordinal as u32, builder.bytes(), key, value);
+        builder.begin(reference.value_bytes).unwrap();
+        builder.put(&bytes).unwrap();
+        references.push(reference);
+    }
+    let survivors: Ordinals = [2, 5].into_iter().collect();
+    let redirect = Redirect::new(SegmentNumber(3), 9, &survivors, NUMBER, 4).unwrap();
+    let (meta, places) = builder.finish(std::slice::from_ref(&redirect)).unwrap();
+    (meta, references, redirect, places[0])
+}
+
+#[test]
+fn values_are_read_back_whole_and_in_part_while_they_are_written() {
+    let storage = Memory::new();
+    let open = OpenValues::create(&storage, "00000007.values", &header(Origin::Written), 1 << 20).unwrap();
+    let mut offset = VALUE_HEADER_BYTES as u64;
+    for (ordinal, (key, value)) in values().iter().enumerate() {
+        let (bytes, reference) = record(ordinal as u32, offset, key, value);
+        assert_eq!(bytes.len(), plain_record_bytes(key.len(), value.len()));
+        open.write_at(offset, &bytes).unwrap();
+        offset += bytes.len() as u64;
+        let mut out = b"before".to_vec();
+        open.read(&whole(&reference, key), &mut out).unwrap();
+        assert_eq!(out, [b"before", &value[..]].concat());
+        for range in [0..1, 10..20, CHUNK_BYTES - 1..CHUNK_BYTES + 1, CHUNK_BYTES..usize::MAX, 5..5] {
+            // Whoever does not know the key's length gets the value all the same.
+            for key_bytes in [key.len(), 0] {
+                let wanted = Wanted { reference: &reference, key_bytes, range: range.clone() };
+                let mut out = Vec::new();
+                open.read(&wanted, &mut out).unwrap();
+                let end = range.end.min(value.len());
+                assert_eq!(out, value[range.start.min(end)..end], "{range:?} of {}", value.len());
+            }
+        }
+    }
+    assert_eq!(open.bytes(), offset);
+    assert!(open.sync().unwrap());
+    assert!(!open.sync().unwrap(), "nothing was written since");
+    let again = OpenValues::reopen(&storage, "00000007.values", NUMBER).unwrap();
+    assert_eq!(again.bytes(), offset);
+}
+
+#[test]
+fn a_sealed_segment_is_read_by_place_and_by_ordinal() {
+    let storage: Arc<dyn Storage> = Arc::new(Memory::new());
+    let (meta, references, redirect, place) = sealed(&*storage);
+    for map in [true, false] {
+        let segment = ValueSegment::open(&*storage, &meta, map).unwrap();
+        assert_eq!((segment.number(), segment.ordinals().len()), (NUMBER, meta.ordinals));
+        for (reference, (key, value)) in references.iter().zip(values()) {
+            let mut out = Vec::new();
+            assert!(segment.read(&whole(reference, &key), ReadMode::Blocking, &mut out).unwrap());
+            assert_eq!(out, value);
+            out.clear();
+            // What moved here from elsewhere is found by its number, wherever it was before.
+            let moved = Reference { offset: 8, ..*reference };
+            let wanted = whole(&moved, &key);
+            assert!(segment.read_ordinal(reference.ordinal, &wanted, ReadMode::Blocking, &mut out).unwrap());
+            assert_eq!(out, value);
+            assert_eq!(
+                segment.read(&wanted, ReadMode::Blocking, &mut out).unwrap_err().kind,
+                ErrorKind::Corrupt
+            );
+            let resident = segment.read(&whole(reference, &key), ReadMode::ResidentOnly, &mut out).unwrap();
+            assert_eq!(resident, map, "what is not mapped may wait");
+        }
+        assert_eq!(segment.redirect(&place).unwrap(), redirect);
+        let beyond = firn_format::manifest::RedirectPlace { offset: place.offset + 1, ..place };
+        assert_eq!(segment.redirect(&beyond).unwrap_err().kind, ErrorKind::Corrupt);
+    }
+}
+
+#[test]
+fn every_flip_is_noticed_by_who_opens_or_reads_all() {
+    let storage = Memory::new();
+    let (meta, references, _, place) = sealed(&storage);
+    let bytes = content(&storage, &meta.file);
+    let read_all = |storage: &dyn Storage| -> Result<()> {
+        let segment = ValueSegment::open(storage, &meta, true)?;
+        segment.redirect(&place)?;
+        references.iter().zip(values()).try_for_each(|(reference, (key, _))| {
+            segment.read(&whole(reference, &key), ReadMode::Blocking, &mut Vec::new()).map(drop)
+        })
+    };
+    read_all(&storage).unwrap();
+    // Every byte of what is not a value, and some of the values'; padding, which nobody reads, apart.
+    let records_end = meta.bytes as usize - 64 - place.bytes as usize - 4 * meta.ordinals as usize;
+    let is_padding = |at: usize| {
+        references.iter().zip(values()).any(|(reference, (key, value))| {
+            let start = reference.offset as usize;
+            let end = start + plain_record_bytes(key.len(), value.len());
+            let unpadded =
+                start + 24 + 8 * value.len().div_ceil(CHUNK_BYTES).max(1) + key.len() + value.len();
+            (unpadded..end).contains(&at)
+        })
+    };
+    let some = (0..records_end).step_by(4099).chain(0..300).chain(records_end..bytes.len());
+    for at in some.filter(|at| !is_padding(*at)) {
+        let damaged = Memory::new();
+        let file = damaged.create(&meta.file).unwrap();
+        file.write_at(0, &bytes).unwrap();
+        file.write_at(at as u64, &[bytes[at] ^ 1]).unwrap();
+        let error = read_all(&damaged).expect_err(&format!("byte {at}"));
+        assert_eq!((error.kind, error.file.as_str()), (ErrorKind::Corrupt, meta.file.as_str()));
+    }
+}
+
+fn content(storage: &dyn Storage, name: &str) -> Vec<u8> {
+    let file = storage.open_read(name).unwrap();
+    let mut bytes = vec![0; file.len() as usize];
+    file.read_at(0, &mut bytes).unwrap();
+    bytes
+}
+
+#[test]
+fn another_file_is_not_taken_for_it() {
+    let storage = Memory::new();
+    let (meta, ..) = sealed(&storage);
+    for other in [
+        ValueSegmentMeta { number: SegmentNumber(8), ..meta.clone() },
+        ValueSegmentMeta { bytes: meta.bytes + 8, ..meta.clone() },
+        ValueSegmentMeta { ordinals: 1, ..meta.clone() },
+        ValueSegmentMeta { checksum: 1, ..meta.clone() },
+    ] {
+        assert_eq!(ValueSegment::open(&storage, &other, true).unwrap_err().kind, ErrorKind::Corrupt);
+    }
+    let missing = ValueSegmentMeta { file: "gc-2-000000.values".to_owned(), ..meta };
+    assert_eq!(ValueSegment::open(&storage, &missing, true).unwrap_err().kind, ErrorKind::NotFound);
+}

@@ -1,0 +1,100 @@
+//! A value segment that its process left before it was sealed.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::sync::Arc;
+
+use firn_format::value::segment::{VALUE_HEADER_BYTES, ValueSegmentHeader};
+use firn_format::value::{Reference, SegmentNumber};
+
+use super::corrupt;
+use super::read::{Bytes, Wanted, read_value};
+use crate::{Error, ReadFile, Result, Storage};
+
+/// A value segment without a footer, to which nobody writes any more. What it holds is told by the references to it alone.
+pub struct UnsealedValues {
+    name: String,
+    file: Arc<dyn ReadFile>,
+    header: ValueSegmentHeader,
+}
+
+impl UnsealedValues {
+    /// Opens the file `name` and reads its header.
+    ///
+    /// # Errors
+    /// `Corrupt` if that is none, as when the process died before it was written; what reading says.
+    pub fn open(storage: &dyn Storage, name: &str) -> Result<Self> {
+        let file = storage.open_read(name)?;
+        if file.len() < VALUE_HEADER_BYTES as u64 {
+            let message = format!("expected a header of {VALUE_HEADER_BYTES} bytes, found {}", file.len());
+            return Err(Error::corrupt(name, 0, message));
+        }
+        let mut head = [0; VALUE_HEADER_BYTES];
+        file.read_at(0, &mut head)?;
+        let header = ValueSegmentHeader::decode(&head).map_err(|error| corrupt(name, 0, &error))?;
+        Ok(Self { name: name.to_owned(), file, header })
+    }
+
+    /// Its number.
+    pub fn number(&self) -> SegmentNumber {
+        self.header.number
+    }
+
+    /// The file's name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// What it says at its beginning.
+    pub fn header(&self) -> &ValueSegmentHeader {
+        &self.header
+    }
+
+    /// Bytes of the file.
+    pub fn bytes(&self) -> u64 {
+        self.file.len()
+    }
+
+    /// Appends the wanted part of a value to `out`.
+    ///
+    /// # Errors
+    /// `Corrupt` with file and offset if another value, or none, lies there; what reading says.
+    pub fn read(&self, wanted: &Wanted<'_>, out: &mut Vec<u8>) -> Result<()> {
+        read_value(self, wanted.reference.offset, wanted, out)
+    }
+
+    /// Whether the whole value that `reference` names is here.
+    ///
+    /// # Errors
+    /// What reading says; a value that is not whole is no error.
+    pub fn holds(&self, reference: &Reference, key_bytes: usize) -> Result<bool> {
+        let wanted = Wanted { reference, key_bytes, range: 0..usize::MAX };
+        match self.read(&wanted, &mut Vec::new()) {
+            Ok(()) => Ok(true),
+            Err(error) if error.kind == crate::ErrorKind::Corrupt => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+impl Bytes for UnsealedValues {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn end(&self) -> u64 {
+        self.file.len()
+    }
+
+    fn fetch(&self, offset: u64, bytes: usize) -> Result<Cow<'_, [u8]>> {
+        let mut out = vec![0; bytes];
+        self.file.read_at(offset, &mut out)?;
+        Ok(Cow::Owned(out))
+    }
+}
+
+impl fmt::Debug for UnsealedValues {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("UnsealedValues").field("name", &self.name).field("header", &self.header).finish()
+    }
+}

@@ -1,0 +1,241 @@
+//! Collecting segments: what lives in them goes to a new one, and they go.
+//!
+//! ```text
+//!   pick ─► spec: victims, what is dead in them ─► a job ─► the new segment, redirects
+//!                    what died meanwhile, translated ──┐          │
+//!                                                      └──► one edit ◄┘ ─► the map: victims lead to the new segment
+//! ```
+//! Neither the tree nor a writer notices: records keep the names of their values.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, PoisonError};
+
+use firn_engine::{ErrorKind, Result};
+use firn_format::manifest::Change;
+use firn_format::value::segment::Origin;
+use firn_format::value::{Ordinals, Redirect, SegmentNumber};
+use firn_jobs::{CollectResult, CollectSpec, JobSpec, Redirects, Victim};
+use firn_storage::file::value::ValueSegment;
+
+use super::pick::{Candidate, PickRules, Space, pick};
+use super::{Home, Sealed};
+use crate::compact::run::from_job;
+use crate::database::Database;
+use crate::error::from_storage;
+use crate::stats::count;
+use crate::version::Version;
+use crate::version::values_state::ValuesState;
+
+impl Database {
+    /// Segments to collect, if none are `busy` with that; `None` if there is nothing to gain. Writers get their pace by what
+    /// there is to do.
+    pub(crate) fn choose_collection(
+        &self,
+        version: &Version,
+        busy: &BTreeSet<SegmentNumber>,
+    ) -> Option<Vec<SegmentNumber>> {
+        let (space, candidates, rules) = self.value_space(version, busy);
+        let picked = pick(space, &candidates, &rules);
+        self.pace_by_space(space, &rules, picked.is_some() || !busy.is_empty());
+        picked.filter(|_| busy.is_empty())
+    }
+
+    /// What value segments take, which of them nobody works on, and the limits.
+    fn value_space(
+        &self,
+        version: &Version,
+        busy: &BTreeSet<SegmentNumber>,
+    ) -> (Space, Vec<Candidate>, PickRules) {
+        let rules = PickRules {
+            space_max: self.settings.space_amplification_max,
+            output_bytes: self.settings.value_segment_bytes,
+            next: self.values.peek_number(),
+        };
+        let map = self.values.map();
+        let (mut space, mut candidates) = (Space::default(), Vec::new());
+        for (number, home) in map.homes() {
+            match home {
+                // What is being collected is as good as collected.
+                Home::Sealed(sealed) if busy.contains(&number) => {
+                    space.total_bytes += sealed.meta.bytes.saturating_sub(sealed.dead_bytes());
+                }
+                Home::Sealed(sealed) => {
+                    let (bytes, dead_bytes) = (sealed.meta.bytes, sealed.dead_bytes());
+                    space.total_bytes += bytes;
+                    space.dead_bytes += dead_bytes;
+                    let is_collected = sealed.segment.header().origin == Origin::Collected;
+                    candidates.push(Candidate { number, bytes, dead_bytes, is_collected });
+                }
+                Home::Open(_) | Home::Unsealed(_) | Home::Moved(..) => {}
+            }
+        }
+        if space.total_bytes > 0 {
+            space.hidden_bytes = self.hidden_bytes(version);
+        }
+        (space, candidates, rules)
+    }
+
+    /// Copies what lives in `victims` to a new segment and commits.
+    ///
+    /// # Errors
+    /// `Retry` when the disk is full: nothing changed, the output is removed.
+    pub(crate) fn collect(&self, victims: &[SegmentNumber]) -> Result<()> {
+        // Held so that their files stay.
+        let Some((spec, _inputs)) = self.collect_spec(victims) else { return Ok(()) };
+        let (stem, begun) = (spec.output_stem.clone(), self.clock.now());
+        let result = self.run_collection(&spec);
+        if result.is_err() {
+            self.bury_outputs(&[stem]);
+        }
+        let result = result.map_err(from_job)?;
+        let committed = self.commit_collection(&spec, &result);
+        // After a failure that is final the edit may be durable: then the output must stay.
+        let is_unused = committed.as_ref().is_ok_and(|done| !done)
+            || committed.as_ref().is_err_and(|error| error.kind() == ErrorKind::Retry);
+        if let (Some(segment), true) = (&result.segment, is_unused) {
+            self.remove_output(&segment.file);
+        }
+        if committed? {
+            count(&self.counters.collection_count, 1);
+            count(&self.counters.collection_read_bytes, spec.input_bytes());
+            let written = result.segment.as_ref().map_or(0, |segment| segment.bytes);
+            count(&self.counters.collection_write_bytes, written);
+            let took = self.clock.now().saturating_sub(begun);
+            self.values.pace.freed(spec.input_bytes().saturating_sub(written), took);
+        }
+        Ok(())
+    }
+
+    /// The job that collects `victims`, and the open files; `None` if one of them is gone.
+    fn collect_spec(&self, victims: &[SegmentNumber]) -> Option<(CollectSpec, Vec<Arc<Sealed>>)> {
+        let manifest = self.manifest.lock().unwrap_or_else(PoisonError::into_inner);
+        let (state, map) = (manifest.state(), self.values.map());
+        let mut spec = CollectSpec {
+            database: state.database,
+            number: self.values.next_number(),
+            victims: Vec::new(),
+            output_stem: self.next_stem(),
+        };
+        let mut inputs = Vec::new();
+        for number in victims {
+            let known = state.values.segments.get(number)?;
+            let Some(Home::Sealed(sealed)) = map.known(*number) else { return None };
+            let leading = state.values.redirects.iter().filter(|(_, place)| place.holder == *number);
+            spec.victims.push(Victim {
+                segment: (*known.meta).clone(),
+                origin: sealed.segment.header().origin,
+                dead: (*known.dead).clone(),
+                redirects: leading.map(|(from, place)| (*from, *place)).collect(),
+            });
+            inputs.push(Arc::clone(sealed));
+        }
+        Some((spec, inputs))
+    }
+
+    fn run_collection(&self, spec: &CollectSpec) -> firn_jobs::Result<CollectResult> {
+        let results = self.jobs.run(&[JobSpec::from(spec.clone())])?;
+        let missing = || firn_jobs::Error::new(firn_jobs::ErrorKind::Invalid, "a job without a result");
+        let result = results.into_iter().next().ok_or_else(missing)?.into_collect()?;
+        firn_jobs::verify_collect(spec, &result)?;
+        Ok(result)
+    }
+
+    /// Makes the collection durable, then visible; `false`, and nothing changed, if all of its values have died meanwhile.
+    fn commit_collection(&self, spec: &CollectSpec, result: &CollectResult) -> Result<bool> {
+        let Some(meta) = &result.segment else { return Ok(false) };
+        let segment = ValueSegment::open(&*self.storage, meta, true).map_err(from_storage)?;
+        let redirects = firn_jobs::redirects(spec, &*self.storage).map_err(from_job)?;
+        firn_jobs::read_redirects(&segment, result, &redirects).map_err(from_job)?;
+        // A loss of power that cut the log below could leave values that nothing refers to where nobody looks for them.
+        self.log.sync_through(meta.sealed_at)?;
+        let mut manifest = self.manifest.lock().unwrap_or_else(PoisonError::into_inner);
+        let edit = CollectionEdit::new(spec, result, &redirects, &manifest.state().values);
+        if edit.dead.len() == u64::from(meta.ordinals) {
+            return Ok(false);
+        }
+        // The name of the output must not be lost where the edit that uses it is not.
+        self.storage.sync_dir().map_err(from_storage)?;
+        manifest.commit(&edit.changes)?;
+        let sealed = Arc::new(Sealed::new(segment, meta.clone(), &edit.dead, Arc::clone(&self.graveyard)));
+        let map = self.values.change_map(|map, _| {
+            for victim in &spec.victims {
+                if let Some(Home::Sealed(sealed)) = map.known(victim.segment.number) {
+                    sealed.retire();
+                }
+            }
+            edit.gone.iter().for_each(|number| map.remove(*number));
+            map.insert(meta.number, Home::Sealed(Arc::clone(&sealed)));
+            for redirect in edit.redirects {
+                map.insert(redirect.victim, Home::Moved(Arc::new(redirect), Arc::clone(&sealed)));
+            }
+        });
+        self.change_version(|version| version.values = map);
+        Ok(true)
+    }
+}
+
+/// What a collection changes.
+struct CollectionEdit {
+    changes: Vec<Change>,
+    /// Values of the output that have died since the job was made.
+    dead: Ordinals,
+    /// Redirects that something refers through.
+    redirects: Vec<Redirect>,
+    /// Numbers that nothing refers to any more.
+    gone: Vec<SegmentNumber>,
+}
+
+impl CollectionEdit {
+    fn new(spec: &CollectSpec, result: &CollectResult, redirects: &Redirects, state: &ValuesState) -> Self {
+        let dead = died_since(spec, redirects, state);
+        let mut edit = Self { changes: Vec::new(), dead, redirects: Vec::new(), gone: Vec::new() };
+        if let Some(segment) = &result.segment {
+            edit.changes.push(Change::AddValueSegment { segment: segment.clone() });
+        }
+        let mut led: BTreeSet<SegmentNumber> = BTreeSet::new();
+        for (redirect, (victim, place)) in redirects.made.iter().zip(&result.redirects) {
+            let (base, survivors) = (redirect.base, redirect.survivor_count());
+            let dead = edit.dead.rank(base + survivors) - edit.dead.rank(base);
+            if dead < u64::from(survivors) {
+                edit.changes.push(Change::Redirect { victim: *victim, place: *place });
+                edit.redirects.push(redirect.clone());
+                led.insert(*victim);
+            }
+        }
+        for (victim, _) in spec.victims.iter().flat_map(|victim| &victim.redirects) {
+            if !led.contains(victim) && state.redirects.contains_key(victim) {
+                edit.changes.push(Change::DropRedirect { victim: *victim });
+                edit.gone.push(*victim);
+            }
+        }
+        for number in spec.victims.iter().map(|victim| victim.segment.number) {
+            if state.segments.contains_key(&number) {
+                edit.changes.push(Change::RemoveValueSegment { number });
+            }
+            if !led.contains(&number) {
+                edit.gone.push(number);
+            }
+        }
+        if let (Some(segment), false) = (&result.segment, edit.dead.is_empty()) {
+            edit.changes.push(Change::DeadMap { number: segment.number, dead: edit.dead.clone() });
+        }
+        edit
+    }
+}
+
+/// The output's ordinals of what died since the job was made.
+fn died_since(spec: &CollectSpec, redirects: &Redirects, state: &ValuesState) -> Ordinals {
+    let mut dead = Ordinals::new();
+    for (victim, own) in spec.victims.iter().zip(&redirects.own) {
+        let Some(own) = own else { continue };
+        let now = match state.segments.get(&victim.segment.number) {
+            Some(known) => known.dead.iter().filter(|ordinal| !victim.dead.contains(*ordinal)).collect(),
+            // Nothing of it lives.
+            None => victim.survivors().collect::<Vec<u32>>(),
+        };
+        for ordinal in now.into_iter().filter_map(|ordinal| own.translate(ordinal)) {
+            dead.insert(ordinal);
+        }
+    }
+    dead
+}

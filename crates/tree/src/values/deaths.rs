@@ -1,0 +1,234 @@
+//! What an edit does to values beside the tree: derived from what the files themselves say.
+//!
+//! ```text
+//!   references of what goes (tables, drained runs)  -  references of what comes (tables)  =  what dies
+//! ```
+//! What dies is known by the names that values were born with, and dies where those lead. Whoever made the files is not asked. Nothing may come that does not go: then something was made up, or lost.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, MutexGuard, PoisonError};
+
+use firn_engine::{Error, ErrorKind, Result};
+use firn_format::manifest::{Change, RedirectPlace};
+use firn_format::table::ReferenceSet;
+use firn_format::value::{Ordinals, SegmentNumber};
+
+use super::seal::NewlySealed;
+use super::{Home, ValueMap, Values};
+use crate::database::Database;
+use crate::error::from_storage;
+use crate::version::Table;
+use crate::version::values_state::ValuesState;
+
+/// What an edit is to do to values. Until it is dropped nobody else seals segments.
+#[derive(Debug, Default)]
+pub(crate) struct ValueEdit<'v> {
+    sealed: Vec<NewlySealed>,
+    dead: ReferenceSet,
+    _sealing: Option<MutexGuard<'v, ()>>,
+}
+
+impl Database {
+    /// What becomes of values when the tables `removed`, and runs whose records refer to `drained`, go and `added` come. Seals
+    /// the segments that are concerned, waiting for writers who still copy values to them.
+    ///
+    /// # Errors
+    /// `Corrupt` if a value comes that does not go; what reading and sealing say.
+    pub(crate) fn plan_values<'t>(
+        &self,
+        drained: &ReferenceSet,
+        removed: &[Arc<Table>],
+        added: impl Iterator<Item = &'t Arc<Table>>,
+    ) -> Result<ValueEdit<'_>> {
+        let mut going = drained.clone();
+        for table in removed {
+            let references = table.reader().references().map_err(from_storage)?;
+            if going.add_all(&references) > 0 {
+                return Err(not_conserved("values that go are referred to twice"));
+            }
+        }
+        let mut coming = ReferenceSet::default();
+        for table in added {
+            let references = table.reader().references().map_err(from_storage)?;
+            if coming.add_all(&references) > 0 {
+                return Err(not_conserved("values that come are referred to twice"));
+            }
+        }
+        if going.is_empty() && coming.is_empty() {
+            return Ok(ValueEdit::default());
+        }
+        let concerned: BTreeSet<SegmentNumber> = going.segments().map(|(segment, _)| segment).collect();
+        if going.remove_all(&coming) > 0 {
+            return Err(not_conserved("a value is referred to that was not before"));
+        }
+        let sealing = self.values.lock_sealing();
+        let sealed = self.values.seal(&concerned, &self.version.load())?;
+        Ok(ValueEdit { sealed, dead: going, _sealing: Some(sealing) })
+    }
+}
+
+impl Database {
+    /// What becomes of values when a keyspace goes with all that refers to them. Those in segments that are not sealed yet are
+    /// found dead when they are.
+    ///
+    /// # Errors
+    /// What reading tables and heads says.
+    pub(crate) fn plan_dropped_values(&self, keyspace: u32) -> Result<ValueEdit<'_>> {
+        let sealing = self.values.lock_sealing();
+        let version = self.version.load_full();
+        let state = version.keyspace(keyspace)?;
+        let mut dead = ReferenceSet::default();
+        for (_, table) in state.levels.tables() {
+            dead.add_all(&table.reader().references().map_err(from_storage)?);
+        }
+        // What the buffer holds is told by the heads of the segments that it may refer to.
+        let values = self.manifest.lock().unwrap_or_else(PoisonError::into_inner).state().values.clone();
+        for (number, segment) in &values.segments {
+            let Some(Home::Sealed(sealed)) = version.values.known(*number) else { continue };
+            if segment.meta.sealed_at <= state.drained_through {
+                continue;
+            }
+            for ordinal in (0..segment.meta.ordinals).filter(|ordinal| !segment.dead.contains(*ordinal)) {
+                let head = sealed.segment.head(ordinal).map_err(from_storage)?;
+                if let Some(head) = head.filter(|head| head.keyspace == keyspace) {
+                    dead.insert(head.segment, head.ordinal);
+                }
+            }
+        }
+        Ok(ValueEdit { sealed: Vec::new(), dead, _sealing: Some(sealing) })
+    }
+}
+
+fn not_conserved(what: &str) -> Error {
+    Error::new(ErrorKind::Corrupt, format!("a job's outputs do not hold what its inputs held: {what}"))
+}
+
+impl ValueEdit<'_> {
+    /// Seals of segments that take nothing more, and nothing else.
+    pub(super) fn of_seals<'v>(sealed: Vec<NewlySealed>, sealing: MutexGuard<'v, ()>) -> ValueEdit<'v> {
+        ValueEdit { sealed, dead: ReferenceSet::default(), _sealing: Some(sealing) }
+    }
+
+    /// Appends the changes to `changes`, by what `state` says and `map`, the newest, leads to; what they come to.
+    ///
+    /// # Errors
+    /// A value dies that is not there: a bug.
+    pub(crate) fn changes(
+        &self,
+        state: &ValuesState,
+        map: &ValueMap,
+        changes: &mut Vec<Change>,
+    ) -> Result<Deaths> {
+        let mut deaths = Deaths::default();
+        let mut dead = self.dead_by_holder(map)?;
+        for sealed in &self.sealed {
+            changes.push(Change::AddValueSegment { segment: sealed.meta.clone() });
+            dead.entry(sealed.meta.number).or_default().add_all(&sealed.dead);
+        }
+        for (number, dying) in dead {
+            let known = state.segments.get(&number);
+            let new = self.sealed.iter().find(|sealed| sealed.meta.number == number);
+            let ordinals = match (known, new) {
+                (Some(known), _) => known.meta.ordinals,
+                (None, Some(new)) => new.meta.ordinals,
+                (None, None) => return Err(Error::bug(format!("values of unknown segment {number} die"))),
+            };
+            let dead_before = known.map(|known| &*known.dead);
+            let idle = idle_redirects(state, map, number, |ordinal| {
+                dead_before.map_or(0, |dead| dead.rank(ordinal)) + dying.rank(ordinal)
+            });
+            changes.extend(idle.iter().map(|victim| Change::DropRedirect { victim: *victim }));
+            deaths.gone.extend(idle);
+            if dead_before.map_or(0, Ordinals::len) + dying.len() == u64::from(ordinals) {
+                changes.push(Change::RemoveValueSegment { number });
+                deaths.gone.push(number);
+            } else if !dying.is_empty() {
+                changes.push(Change::DeadMap { number, dead: dying.clone() });
+                deaths.died.push((number, dying));
+            }
+        }
+        Ok(deaths)
+    }
+
+    /// What dies, by where it is now.
+    fn dead_by_holder(&self, map: &ValueMap) -> Result<BTreeMap<SegmentNumber, Ordinals>> {
+        let mut by_holder: BTreeMap<SegmentNumber, Ordinals> = BTreeMap::new();
+        for (number, dying) in self.dead.segments() {
+            let Some(Home::Moved(redirect, _)) = map.known(number) else {
+                by_holder.entry(number).or_default().add_all(dying);
+                continue;
+            };
+            let holder = by_holder.entry(redirect.segment).or_default();
+            for ordinal in dying.iter() {
+                let Some(now) = redirect.translate(ordinal) else {
+                    return Err(Error::bug(format!("value {ordinal} of segment {number} dies twice")));
+                };
+                holder.insert(now);
+            }
+        }
+        Ok(by_holder)
+    }
+
+    fn is_nothing(&self) -> bool {
+        self.sealed.is_empty() && self.dead.is_empty()
+    }
+}
+
+/// What an edit's deaths come to.
+#[derive(Debug, Default)]
+pub(crate) struct Deaths {
+    /// Segments, and collected ones, to whose values nothing refers any more.
+    gone: Vec<SegmentNumber>,
+    /// Of the others, what died.
+    died: Vec<(SegmentNumber, Ordinals)>,
+}
+
+/// Segments whose redirects lead to `holder`, and of whose values there nothing lives; `dead_below` counts the dead ones below
+/// an ordinal.
+pub(super) fn idle_redirects(
+    state: &ValuesState,
+    map: &ValueMap,
+    holder: SegmentNumber,
+    dead_below: impl Fn(u32) -> u64,
+) -> Vec<SegmentNumber> {
+    let leads = |(_, place): &(&SegmentNumber, &RedirectPlace)| place.holder == holder;
+    let victims = state.redirects.iter().filter(leads).map(|(victim, _)| *victim);
+    let is_idle = |victim: &SegmentNumber| {
+        let Some(Home::Moved(redirect, _)) = map.known(*victim) else { return false };
+        let (base, count) = (redirect.base, redirect.survivor_count());
+        dead_below(base + count) - dead_below(base) == u64::from(count)
+    };
+    victims.filter(is_idle).collect()
+}
+
+impl Values {
+    /// `edit` is durable: what it sealed is read as sealed, and what is gone by `deaths` goes. The map for the next version, if
+    /// there is another one.
+    ///
+    /// # Errors
+    /// What was sealed cannot be opened.
+    pub(crate) fn install(&self, edit: &ValueEdit<'_>, deaths: &Deaths) -> Result<Option<Arc<ValueMap>>> {
+        if edit.is_nothing() {
+            return Ok(None);
+        }
+        let homes = self.open_sealed(&edit.sealed)?;
+        let map = self.change_map(|map, open| {
+            for (number, home) in homes {
+                map.insert(number, home);
+                open.retain(|active| active.number() != number);
+            }
+            for number in &deaths.gone {
+                if let Some(Home::Sealed(sealed)) = map.known(*number) {
+                    sealed.retire();
+                }
+                map.remove(*number);
+            }
+            for (number, ordinals) in &deaths.died {
+                if let Some(Home::Sealed(sealed)) = map.known(*number) {
+                    sealed.died(ordinals);
+                }
+            }
+        });
+        Ok(Some(map))
+    }
+}

@@ -1,0 +1,140 @@
+//! Values that newer records hide, and that nobody has found dead yet.
+//!
+//! A value dies when a compaction meets the record that refers to it beside a newer one. Until then the space it takes is
+//! neither live nor to be had. How much that is can only be estimated: newer records, in the buffer and in level 0, times the
+//! share of them that older tables hold the keys of, times what a value takes. Where it is too much it is brought to light:
+//! the buffer is drained although it is not full, and level 0 is compacted sooner. Tables are small beside the values that
+//! they refer to, so that this is the cheaper half of keeping space in its bounds.
+
+use firn_engine::Result;
+use firn_format::Position;
+
+use crate::background::Task;
+use crate::database::Database;
+use crate::version::{Keyspace, Version};
+use crate::write::roll::Freeze;
+
+/// What records of a keyspace refer to, on average, and hide.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Hidden {
+    /// Bytes of value that a record which supersedes another hides.
+    worth: f64,
+    /// Hidden by the runs of the buffer.
+    run_bytes: f64,
+    /// Hidden by the tables of level 0.
+    table_bytes: f64,
+    /// Bytes of tables for each byte of values that they refer to.
+    table_share: f64,
+}
+
+impl Hidden {
+    /// An estimate for `keyspace`, where a value takes `mean_bytes` with its record.
+    pub(crate) fn by(keyspace: &Keyspace, mean_bytes: f64) -> Self {
+        let (mut entries, mut references, mut bytes) = (0_u64, 0_u64, 0_u64);
+        let mut superseding = 0.0;
+        for (level, table) in keyspace.levels.tables() {
+            entries += table.meta().entry_count;
+            references += table.reader().properties().references.map_or(0, |summary| summary.count);
+            bytes += table.meta().bytes;
+            if level == 0 {
+                superseding += table.overwrites() * table.meta().entry_count as f64;
+            }
+        }
+        let dropped: u64 = keyspace.runs.iter().map(|run| run.dropped().references.len()).sum();
+        let worth = mean_bytes * references as f64 / entries.max(1) as f64;
+        let overwriting: f64 = keyspace.runs.iter().map(|run| run.overwrites() * run.len() as f64).sum();
+        Self {
+            worth,
+            run_bytes: overwriting * worth + dropped as f64 * mean_bytes,
+            table_bytes: superseding * worth,
+            table_share: bytes as f64 / (references as f64 * mean_bytes).max(1.0),
+        }
+    }
+
+    /// Superseded bytes for each live one at which level 0 is compacted away: the more its tables are worth in values, the
+    /// sooner; at most `most`.
+    ///
+    /// Rewriting tables of share t of the values each time a share s of them is hidden writes t/s; what is hidden is s/2 on
+    /// average, and collections have to write so much more for having that much less room (4.4 times the difference near a
+    /// space of 1.5, by the model of a value log with uniform overwrites). The sum is least at s = sqrt(t / 2.2).
+    pub(crate) fn share_max(&self, most: f64) -> f64 {
+        match self.worth > 0.0 {
+            true => (self.table_share / 2.2).sqrt().clamp(SHARE_MIN, SHARE_MIN.max(most)),
+            false => most,
+        }
+    }
+}
+
+/// Level 0 is not compacted for less.
+const SHARE_MIN: f64 = 0.03;
+
+/// Of what may be dead, the part that the buffer may hide.
+const BUFFER_PART: f64 = 0.2;
+
+/// Record bytes below which no memtable is frozen for what it may hide, nor below a sixteenth of what it may have.
+const FREEZE_BYTES_MIN: usize = 512 << 10;
+
+impl Database {
+    /// Bytes that a live value takes with its record, on average, and bytes of values that live or are hidden; `None` if
+    /// there are none.
+    fn mean_value(&self) -> Option<(f64, f64)> {
+        let (mut values, mut bytes) = (0_u64, 0_u64);
+        for (_, home) in self.values.map().homes() {
+            if let super::Home::Sealed(sealed) = home {
+                values += u64::from(sealed.meta.ordinals);
+                bytes += sealed.meta.bytes;
+            }
+        }
+        let dead: u64 = self.values.map().homes().map(|(_, home)| home.dead_bytes()).sum();
+        (values > 0).then(|| (bytes as f64 / values as f64, bytes.saturating_sub(dead) as f64))
+    }
+
+    /// Bytes of values that newer records hide, everywhere.
+    pub(crate) fn hidden_bytes(&self, version: &Version) -> u64 {
+        let Some((mean, _)) = self.mean_value() else { return 0 };
+        let hidden = version.live().map(|keyspace| Hidden::by(keyspace, mean));
+        hidden.map(|hidden| hidden.run_bytes + hidden.table_bytes).sum::<f64>() as u64
+    }
+
+    /// At which share of superseded bytes level 0 of `keyspace` is compacted.
+    pub(crate) fn garbage_share_max(&self, keyspace: &Keyspace) -> f64 {
+        let most = self.settings.garbage_share_max;
+        self.mean_value().map_or(most, |(mean, _)| Hidden::by(keyspace, mean).share_max(most))
+    }
+
+    /// A keyspace whose buffer hides so much that it is to be drained, or may, which shows once its memtable is frozen;
+    /// `drained_through` tells through where one is drained already.
+    pub(crate) fn choose_to_expose(
+        &self,
+        version: &Version,
+        drained_through: impl Fn(u32) -> Position,
+    ) -> Option<Task> {
+        let (mean, held) = self.mean_value()?;
+        let limit = held * (self.settings.space_amplification_max - 1.0).min(1.0) * BUFFER_PART;
+        version.live().find_map(|keyspace| {
+            let hidden = Hidden::by(keyspace, mean);
+            let id = keyspace.id();
+            let end = keyspace.runs.first().map_or(Position::default(), |run| run.span().end);
+            if hidden.run_bytes > limit && drained_through(id) < end {
+                return Some(Task::Expose { keyspace: id, through: end });
+            }
+            let memtable = &keyspace.memtable;
+            let may_hide = memtable.len() as f64 * hidden.worth > limit;
+            let least = FREEZE_BYTES_MIN.min(self.settings.memtable_bytes as usize / 16);
+            let is_worth_it = memtable.record_bytes() >= least && keyspace.frozen.is_empty();
+            (may_hide && is_worth_it).then_some(Task::Expose { keyspace: id, through: Position::default() })
+        })
+    }
+
+    /// Freezes the memtable of `keyspace`: what it hides shows then. Where that is known, has everything drained `through`
+    /// there instead.
+    pub(crate) fn expose(&self, keyspace: u32, through: Position) -> Result<()> {
+        if through > Position::default() {
+            self.wish_drained(keyspace, through);
+            return Ok(());
+        }
+        let base = self.log.active().base();
+        self.roll(base, Freeze::Keyspace(keyspace))?;
+        Ok(())
+    }
+}

@@ -1,0 +1,196 @@
+//! From the number of a value segment to where its values are now.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use firn_format::manifest::ValueSegmentMeta;
+use firn_format::value::{Ordinals, Redirect, SegmentNumber};
+use firn_storage::file::value::{UnsealedValues, ValueSegment};
+
+use super::active::Active;
+use crate::log::segment::Graveyard;
+
+/// Where the values of a segment are.
+#[derive(Clone, Debug)]
+pub(crate) enum Home {
+    /// Where they were written, and others still are.
+    Open(Arc<Active>),
+    /// Where an earlier process has written them, and nobody may seal that.
+    Unsealed(Arc<UnsealedValues>),
+    /// Where they were written.
+    Sealed(Arc<Sealed>),
+    /// The segment was collected, and the survivors are in another one.
+    Moved(Arc<Redirect>, Arc<Sealed>),
+}
+
+impl Home {
+    /// Bytes of records in it that nothing refers to.
+    pub(crate) fn dead_bytes(&self) -> u64 {
+        match self {
+            Home::Sealed(sealed) => sealed.dead_bytes(),
+            Home::Open(_) | Home::Unsealed(_) | Home::Moved(..) => 0,
+        }
+    }
+}
+
+/// A sealed segment.
+///
+/// Once it is [`retire`](Self::retire)d its file goes when its last holder does: maps, and so versions that readers hold.
+#[derive(Debug)]
+pub(crate) struct Sealed {
+    pub(crate) segment: ValueSegment,
+    pub(crate) meta: ValueSegmentMeta,
+    /// Bytes of records that nothing refers to.
+    dead_bytes: AtomicU64,
+    retired: AtomicBool,
+    graveyard: Arc<Graveyard>,
+}
+
+impl Sealed {
+    /// A segment in which `dead` is what nothing refers to.
+    pub(crate) fn new(
+        segment: ValueSegment,
+        meta: ValueSegmentMeta,
+        dead: &Ordinals,
+        graveyard: Arc<Graveyard>,
+    ) -> Self {
+        let (dead_bytes, retired) = (AtomicU64::new(0), AtomicBool::new(false));
+        let sealed = Self { segment, meta, dead_bytes, retired, graveyard };
+        sealed.died(dead);
+        sealed
+    }
+
+    /// Nothing refers to these values any more.
+    pub(crate) fn died(&self, ordinals: &Ordinals) {
+        let bytes = self.segment.record_bytes(ordinals.iter());
+        // No ordering: a number for choosing by.
+        self.dead_bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Bytes of records that nothing refers to.
+    pub(crate) fn dead_bytes(&self) -> u64 {
+        self.dead_bytes.load(Ordering::Relaxed)
+    }
+
+    /// No version from now on knows it.
+    pub(crate) fn retire(&self) {
+        self.retired.store(true, Ordering::Release);
+    }
+}
+
+impl Drop for Sealed {
+    fn drop(&mut self) {
+        if self.retired.load(Ordering::Acquire) {
+            self.graveyard.bury(self.segment.name().to_owned());
+        }
+    }
+}
+
+/// Every value segment that something may refer to; part of a version, and immutable but for the segments that are begun
+/// after it, which it knows too.
+///
+/// Whoever holds a map can read whatever records of its version refer to: sealed segments' files stay as long as a map has
+/// them, and segments begun later stay open as long as a map before them is held.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ValueMap {
+    first: u32,
+    homes: Vec<Option<Home>>,
+    /// The newest segment begun when the map was made.
+    newest: Arc<Birth>,
+}
+
+/// A segment that was begun, and those begun after it.
+#[derive(Debug, Default)]
+pub(crate) struct Birth {
+    /// `None` only before the first.
+    active: Option<Arc<Active>>,
+    next: OnceLock<Arc<Birth>>,
+}
+
+impl Birth {
+    /// `active` is begun after this one, which is the newest; the newest from then on.
+    pub(super) fn follow(&self, active: Arc<Active>) -> Arc<Birth> {
+        let active = Some(active);
+        Arc::clone(self.next.get_or_init(|| Arc::new(Birth { active, next: OnceLock::new() })))
+    }
+}
+
+impl Drop for Birth {
+    fn drop(&mut self) {
+        // One by one: who was held for long may be followed by more than a stack takes.
+        let mut next = self.next.take();
+        while let Some(mut birth) = next.and_then(Arc::into_inner) {
+            next = birth.next.take();
+        }
+    }
+}
+
+impl ValueMap {
+    /// Where the values of `number` are, unless it was begun after the map was made.
+    #[inline]
+    pub(crate) fn known(&self, number: SegmentNumber) -> Option<&Home> {
+        let index = number.0.checked_sub(self.first)?;
+        self.homes.get(index as usize)?.as_ref()
+    }
+
+    /// The segment `number` if it was begun after the map was made.
+    pub(crate) fn begun_since(&self, number: SegmentNumber) -> Option<&Arc<Active>> {
+        let mut birth = &self.newest;
+        while let Some(next) = birth.next.get() {
+            match &next.active {
+                Some(active) if active.number() == number => return Some(active),
+                _ => birth = next,
+            }
+        }
+        None
+    }
+
+    /// Each segment and each collected one that something refers to still.
+    pub(crate) fn homes(&self) -> impl Iterator<Item = (SegmentNumber, &Home)> {
+        let numbers = (self.first..).map(SegmentNumber);
+        numbers.zip(&self.homes).filter_map(|(number, home)| Some((number, home.as_ref()?)))
+    }
+
+    /// The newest segment begun when the map was made.
+    pub(super) fn newest(&self) -> &Arc<Birth> {
+        &self.newest
+    }
+
+    /// Takes in the segments that were begun since.
+    pub(super) fn catch_up(&mut self) {
+        while let Some(next) = self.newest.next.get().map(Arc::clone) {
+            if let Some(active) = &next.active {
+                self.insert(active.number(), Home::Open(Arc::clone(active)));
+            }
+            self.newest = next;
+        }
+    }
+
+    /// From now on the values of `number` are at `home`.
+    pub(crate) fn insert(&mut self, number: SegmentNumber, home: Home) {
+        if self.homes.is_empty() {
+            self.first = number.0;
+        }
+        if number.0 < self.first {
+            let more = (self.first - number.0) as usize;
+            self.homes.splice(0..0, std::iter::repeat_n(None, more));
+            self.first = number.0;
+        }
+        let index = (number.0 - self.first) as usize;
+        if self.homes.len() <= index {
+            self.homes.resize(index + 1, None);
+        }
+        self.homes[index] = Some(home);
+    }
+
+    /// Nothing refers to `number` any more.
+    pub(crate) fn remove(&mut self, number: SegmentNumber) {
+        let index = number.0.checked_sub(self.first);
+        if let Some(home) = index.and_then(|index| self.homes.get_mut(index as usize)) {
+            *home = None;
+        }
+        let dead = self.homes.iter().take_while(|home| home.is_none()).count();
+        self.homes.drain(..dead);
+        self.first += dead as u32;
+    }
+}

@@ -1,0 +1,206 @@
+//! Values beside the tree.
+//!
+//! ```text
+//!   put of a large value ─► write: a place in the active segment, one write ─► a reference goes into the frame
+//!                                     │ full: seal (background) ─► ordinal table, footer, sync, an edit
+//!   get ─► a reference ─► map: where its segment's values are now ─► the value
+//!   hidden: what newer records hide is brought to light ─► drains, compactions
+//!   compaction ─► deaths: what nothing refers to any more ─► pick: which segments hold too much of it
+//!                                     ─► collect: survivors to a new segment (a job), redirects, an edit
+//! ```
+//! A value is named by the segment it was first written to and its ordinal there, for ever; [`map`](ValueMap) says where that is
+//! now.
+
+mod active;
+mod map;
+mod write;
+mod read;
+mod seal;
+mod recover;
+mod deaths;
+mod pick;
+mod hidden;
+mod pace;
+mod collect;
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use arc_swap::ArcSwapOption;
+use firn_engine::Result;
+use firn_format::file_name;
+use firn_format::value::segment::Origin;
+use firn_format::value::{SegmentNumber, ValueSegmentHeader};
+use firn_storage::Storage;
+use firn_storage::file::value::OpenValues;
+
+use crate::error::from_storage;
+use crate::log::segment::Graveyard;
+
+pub(crate) use active::{Active, Places};
+pub(crate) use map::{Birth, Home, Sealed, ValueMap};
+pub(crate) use pace::SpacePace;
+pub(crate) use recover::{FoundValues, LoggedReferences, sealed_map};
+
+/// The value segments of one open database.
+///
+/// Lock order: `sealing`, then the manifest, then `rolling`, then the storage's own locks.
+#[derive(Debug)]
+pub(crate) struct Values {
+    storage: Arc<dyn Storage>,
+    database: u128,
+    generation: u64,
+    /// Bytes at which a segment takes no more values.
+    segment_bytes: u64,
+    graveyard: Arc<Graveyard>,
+    active: ArcSwapOption<Active>,
+    /// Whether any keyspace puts values beside the tree.
+    are_wanted: AtomicBool,
+    rolling: Mutex<Rolling>,
+    /// Bytes of records written as values came.
+    pub(crate) written_bytes: AtomicU64,
+    /// How fast writers may go.
+    pub(crate) pace: SpacePace,
+    /// Held while segments are sealed, until an edit says so.
+    sealing: Mutex<()>,
+}
+
+#[derive(Debug)]
+struct Rolling {
+    /// The number of the next segment.
+    next: SegmentNumber,
+    /// Segments that no edit names, oldest first: the active one, and those before it that are not sealed.
+    open: Vec<Arc<Active>>,
+    /// What the newest version has, or more.
+    map: Arc<ValueMap>,
+    /// The newest segment begun.
+    newest: Arc<Birth>,
+}
+
+/// How values begin their life in this process.
+pub(crate) struct ValuesStart {
+    pub(crate) storage: Arc<dyn Storage>,
+    pub(crate) database: u128,
+    pub(crate) generation: u64,
+    pub(crate) segment_bytes: u64,
+    /// What was found at opening.
+    pub(crate) map: Arc<ValueMap>,
+    /// Numbers from here on are new.
+    pub(crate) next: SegmentNumber,
+    pub(crate) graveyard: Arc<Graveyard>,
+}
+
+impl Values {
+    pub(crate) fn start(start: ValuesStart) -> Self {
+        Self {
+            storage: start.storage,
+            database: start.database,
+            generation: start.generation,
+            segment_bytes: start.segment_bytes,
+            graveyard: start.graveyard,
+            active: ArcSwapOption::empty(),
+            are_wanted: AtomicBool::new(false),
+            rolling: Mutex::new(Rolling {
+                next: start.next,
+                open: Vec::new(),
+                newest: Arc::clone(start.map.newest()),
+                map: start.map,
+            }),
+            written_bytes: AtomicU64::new(0),
+            pace: SpacePace::default(),
+            sealing: Mutex::default(),
+        }
+    }
+
+    /// Whether any keyspace puts values beside the tree.
+    #[inline]
+    pub(crate) fn are_wanted(&self) -> bool {
+        // A write that comes while a keyspace is being made is in no keyspace that is.
+        self.are_wanted.load(Ordering::Relaxed)
+    }
+
+    /// A keyspace puts values beside the tree.
+    pub(crate) fn want(&self) {
+        self.are_wanted.store(true, Ordering::Relaxed);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Rolling> {
+        self.rolling.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Segments whose values may not be on the device, oldest first.
+    pub(crate) fn unsynced(&self) -> Vec<Arc<Active>> {
+        self.lock().open.clone()
+    }
+
+    /// Makes every value that was written survive power loss. Blocks for a sync of each segment that was written to.
+    ///
+    /// # Errors
+    /// A failed sync: what was not synced before is unknown for good.
+    pub(crate) fn sync(&self) -> firn_storage::Result<()> {
+        self.unsynced().iter().try_for_each(|active| active.open.sync().map(drop))
+    }
+
+    /// The segment that takes values now; begins another one if it is `full`, or if there is none.
+    fn next_active(&self, full: Option<&Arc<Active>>) -> Result<Arc<Active>> {
+        let mut rolling = self.lock();
+        let active = self.active.load_full();
+        if let Some(active) = active.filter(|active| full.is_none_or(|full| !Arc::ptr_eq(full, active))) {
+            // Somebody else has begun it.
+            return Ok(active);
+        }
+        let header = ValueSegmentHeader {
+            database: self.database,
+            number: rolling.next,
+            origin: Origin::Written,
+            generation: self.generation,
+        };
+        let name = file_name::value_segment(header.number);
+        let open =
+            OpenValues::create(&*self.storage, &name, &header, self.segment_bytes).map_err(from_storage)?;
+        let next = Arc::new(Active::new(open, self.segment_bytes));
+        rolling.next = SegmentNumber(header.number.0 + 1);
+        rolling.open.push(Arc::clone(&next));
+        // Known to readers before the first frame can refer to it.
+        rolling.newest = rolling.newest.follow(Arc::clone(&next));
+        if let Some(full) = self.active.swap(Some(Arc::clone(&next))) {
+            full.seal();
+        }
+        Ok(next)
+    }
+
+    /// A number for a segment that a collection makes.
+    pub(crate) fn next_number(&self) -> SegmentNumber {
+        let mut rolling = self.lock();
+        let number = rolling.next;
+        rolling.next = SegmentNumber(number.0 + 1);
+        number
+    }
+
+    /// The number that the segment to be begun next has.
+    pub(crate) fn peek_number(&self) -> SegmentNumber {
+        self.lock().next
+    }
+
+    /// Every segment there is, those begun since the newest version included.
+    pub(crate) fn map(&self) -> Arc<ValueMap> {
+        let mut rolling = self.lock();
+        let is_behind = !Arc::ptr_eq(rolling.map.newest(), &rolling.newest);
+        if is_behind {
+            let mut map = (*rolling.map).clone();
+            map.catch_up();
+            rolling.map = Arc::new(map);
+        }
+        Arc::clone(&rolling.map)
+    }
+
+    /// Changes the map for the next version, and the list of open segments too; that map.
+    fn change_map(&self, change: impl FnOnce(&mut ValueMap, &mut Vec<Arc<Active>>)) -> Arc<ValueMap> {
+        let mut rolling = self.lock();
+        let mut map = (*rolling.map).clone();
+        map.catch_up();
+        change(&mut map, &mut rolling.open);
+        rolling.map = Arc::new(map);
+        Arc::clone(&rolling.map)
+    }
+}

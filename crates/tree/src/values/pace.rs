@@ -1,0 +1,131 @@
+//! Slowing writers where collections do not keep up with what they overwrite.
+//!
+//! Every value that overwrites another leaves as much for a collection to give back. Above the space that is allowed writers get
+//! a pace: what collections have given back a second of late, more of it while there is room to the next tenth, less beyond.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use super::pick::{PickRules, Space};
+use crate::database::Database;
+
+/// The pace of writers whose values lie beside the tree.
+#[derive(Debug, Default)]
+pub(crate) struct SpacePace {
+    /// Bytes a second that are admitted; 0 = no limit.
+    rate: AtomicU64,
+    /// When the bytes admitted so far are due, in nanoseconds of the engine's clock.
+    due_ns: AtomicU64,
+    /// Bytes a second that collections give back; 0 = none was measured.
+    freed_rate: Mutex<f64>,
+}
+
+/// What collections are taken to give back before one was measured, in bytes a second.
+const FREED_RATE_FIRST: f64 = (128 << 20) as f64;
+/// How much the collections before count beside a new one.
+const FADE: f64 = 0.75;
+/// Writers get a pace from here on above what is allowed.
+const OVER_MIN: f64 = 0.05;
+/// Here they get just what collections give back.
+const OVER_EVEN: f64 = 0.1;
+/// Slowest pace: a writer is never slowed below this many bytes a second.
+const RATE_MIN: f64 = (1 << 20) as f64;
+/// Debts shorter than this are not worth a sleep.
+const DEBT_NS_MIN: u64 = 2_000_000;
+/// The longest that any write is made to wait; by then the pace is another.
+const DEBT_NS_MAX: u64 = 200_000_000;
+
+impl SpacePace {
+    /// Whether writers go at their own pace.
+    #[inline]
+    pub(crate) fn is_off(&self) -> bool {
+        self.rate.load(Ordering::Relaxed) == 0
+    }
+
+    /// How long a write of `bytes` has to wait at the present pace.
+    pub(crate) fn delay(&self, bytes: u64, now: Duration) -> Duration {
+        let rate = self.rate.load(Ordering::Relaxed);
+        if rate == 0 {
+            return Duration::ZERO;
+        }
+        let now = now.as_nanos() as u64;
+        let cost = bytes.saturating_mul(1_000_000_000) / rate;
+        self.due_ns.fetch_max(now, Ordering::Relaxed);
+        let due = self.due_ns.fetch_add(cost, Ordering::Relaxed) + cost;
+        let latest = now + DEBT_NS_MAX;
+        if due > latest {
+            // One large write must not make everybody wait for longer than the pace it was charged at lasts.
+            self.due_ns.fetch_min(latest, Ordering::Relaxed);
+        }
+        let delay = due.min(latest).saturating_sub(now);
+        if delay < DEBT_NS_MIN { Duration::ZERO } else { Duration::from_nanos(delay) }
+    }
+
+    /// A collection that took `took` gave `bytes` back.
+    pub(crate) fn freed(&self, bytes: u64, took: Duration) {
+        let rate = bytes as f64 / took.as_secs_f64().max(0.001);
+        let mut known = self.freed_rate.lock().unwrap_or_else(PoisonError::into_inner);
+        *known = if *known > 0.0 { *known * FADE + rate * (1.0 - FADE) } else { rate };
+    }
+
+    fn set(&self, over: Option<f64>) {
+        let known = *self.freed_rate.lock().unwrap_or_else(PoisonError::into_inner);
+        let freed_rate = if known > 0.0 { known } else { FREED_RATE_FIRST };
+        let rate = over.map_or(0, |over| rate(over, freed_rate));
+        self.rate.store(rate, Ordering::Relaxed);
+    }
+}
+
+/// Bytes a second to admit where space is `over` what is allowed; 0 = no limit.
+fn rate(over: f64, freed_rate: f64) -> u64 {
+    if over <= OVER_MIN {
+        return 0;
+    }
+    let share = (2.0 - over / OVER_EVEN).clamp(0.25, 2.0);
+    (freed_rate * share).max(RATE_MIN) as u64
+}
+
+impl Database {
+    /// Sets the pace of writers from the `space` that value segments take now; none where collections have nothing to do.
+    pub(crate) fn pace_by_space(&self, space: Space, rules: &PickRules, is_collecting: bool) {
+        // What writers are at, and what is being copied, is more than its share of little data.
+        let over = Space { total_bytes: space.total_bytes.saturating_sub(2 * rules.output_bytes), ..space };
+        let over = over.total_bytes as f64 / space.live_bytes().max(1.0) - rules.space_max;
+        self.values.pace.set(is_collecting.then_some(over));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    #[test]
+    fn writers_get_what_collections_give_back_a_tenth_above_what_is_allowed() {
+        assert_eq!([rate(-1.0, 1e9), rate(0.05, 1e9)], [0, 0]);
+        assert_eq!(rate(0.1, 1e9), 1_000_000_000);
+        assert!(rate(0.06, 1e9) > 1_300_000_000 && rate(0.15, 1e9) < 600_000_000);
+        assert_eq!([rate(0.3, 1e9), rate(9.0, 1e9)], [250_000_000; 2]);
+        assert_eq!(rate(9.0, 0.0), 1 << 20);
+    }
+
+    #[test]
+    fn a_paced_writer_writes_as_fast_as_that() {
+        let pace = SpacePace::default();
+        assert!(pace.is_off() && pace.delay(1 << 40, MS).is_zero());
+        pace.freed(10 << 20, Duration::from_secs(1));
+        pace.set(Some(0.1));
+        let (mut now, mut bytes) = (MS, 0_u64);
+        while now < Duration::from_secs(2) {
+            now += pace.delay(16 << 10, now);
+            now += Duration::from_micros(10);
+            bytes += 16 << 10;
+        }
+        assert!((18 << 20..22 << 20).contains(&bytes), "{bytes} bytes in two seconds");
+        assert!(pace.delay(1 << 40, now) <= Duration::from_nanos(DEBT_NS_MAX));
+        pace.set(None);
+        assert!(pace.is_off());
+    }
+}

@@ -1,0 +1,57 @@
+//! From a reference to the value.
+
+use std::ops::Range;
+
+use firn_engine::{Error, Place, Result};
+use firn_format::file_name;
+use firn_format::value::Reference;
+use firn_storage::file::table::ReadMode;
+use firn_storage::file::value::Wanted;
+
+use super::{Home, ValueMap, Values};
+use crate::error::from_storage;
+
+impl Values {
+    /// Appends the part `range` of the value that `reference`, the value of a record whose key has `key_bytes`, names to
+    /// `out`. `false` if that would wait for the device and `mode` forbids it.
+    ///
+    /// `map` is that of the version in which the record was found.
+    ///
+    /// # Errors
+    /// `Corrupt` with file and offset if the value is not what was written, or is nowhere; what reading says.
+    pub(crate) fn read(
+        &self,
+        map: &ValueMap,
+        (reference, key_bytes): (&[u8], usize),
+        range: Range<usize>,
+        mode: ReadMode,
+        out: &mut Vec<u8>,
+    ) -> Result<bool> {
+        let reference = &Reference::decode(reference)
+            .map_err(|error| Error::bug(format!("a record's reference is none: {error}")))?;
+        let wanted = Wanted { reference, key_bytes, range };
+        match map.known(reference.segment) {
+            // What was written just now is in memory.
+            Some(Home::Open(active)) => active.open.read(&wanted, out).map(|()| true).map_err(from_storage),
+            Some(Home::Unsealed(unsealed)) => {
+                unsealed.read(&wanted, out).map(|()| true).map_err(from_storage)
+            }
+            Some(Home::Sealed(sealed)) => sealed.segment.read(&wanted, mode, out).map_err(from_storage),
+            Some(Home::Moved(redirect, sealed)) => match redirect.translate(reference.ordinal) {
+                Some(ordinal) => {
+                    sealed.segment.read_ordinal(ordinal, &wanted, mode, out).map_err(from_storage)
+                }
+                None => Err(nowhere(reference, "it was taken for dead when its segment was collected")),
+            },
+            None => match map.begun_since(reference.segment) {
+                Some(active) => active.open.read(&wanted, out).map(|()| true).map_err(from_storage),
+                None => Err(nowhere(reference, "there is no such segment")),
+            },
+        }
+    }
+}
+
+fn nowhere(reference: &Reference, why: &str) -> Error {
+    let place = Place { file: file_name::value_segment(reference.segment), offset: Some(reference.offset) };
+    Error::corrupt(place, format!("expected {reference}, but {why}"))
+}

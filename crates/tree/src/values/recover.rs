@@ -1,0 +1,241 @@
+//! Value segments as a process left them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use firn_engine::{Error, Place, Result};
+use firn_format::Position;
+use firn_format::file_name::{self, FileName};
+use firn_format::manifest::{Change, ValueSegmentMeta};
+use firn_format::value::segment::VALUE_OFFSET_END;
+use firn_format::value::{Ordinals, Redirect, Reference, SegmentNumber};
+use firn_storage::Storage;
+use firn_storage::file::value::{End, UnsealedValues, ValueSegment};
+
+use super::map::{Home, Sealed, ValueMap};
+use crate::error::from_storage;
+use crate::log::segment::Graveyard;
+use crate::version::Table;
+use crate::version::state::State;
+
+/// What was found beside the tree.
+#[derive(Debug, Default)]
+pub(crate) struct FoundValues {
+    /// Segments that no edit names, and no footer ends.
+    unsealed: BTreeMap<SegmentNumber, Arc<UnsealedValues>>,
+    /// Files that hold nothing any more.
+    pub(crate) stale: Vec<String>,
+    next: SegmentNumber,
+}
+
+/// References that log records hold to segments that are not sealed, by segment and ordinal.
+#[derive(Debug, Default)]
+pub(crate) struct LoggedReferences {
+    by_segment: BTreeMap<SegmentNumber, BTreeMap<u32, Reference>>,
+}
+
+impl LoggedReferences {
+    pub(crate) fn add(&mut self, reference: Reference) {
+        self.by_segment.entry(reference.segment).or_default().insert(reference.ordinal, reference);
+    }
+}
+
+impl FoundValues {
+    /// Looks which files are there.
+    ///
+    /// # Errors
+    /// `Corrupt` if a segment that an edit names is missing; what reading says.
+    pub(crate) fn survey(storage: &dyn Storage, state: &State) -> Result<Self> {
+        let mut found = Self { next: state.values.next, ..Self::default() };
+        let known: BTreeMap<&str, ()> =
+            state.values.segments.values().map(|segment| (segment.meta.file.as_str(), ())).collect();
+        for (name, _) in storage.list().map_err(from_storage)? {
+            let number = match file_name::parse(&name) {
+                _ if known.contains_key(name.as_str()) => continue,
+                Some(FileName::ValueSegment(number)) => number,
+                Some(FileName::CollectedValues { .. }) => {
+                    found.stale.push(name);
+                    continue;
+                }
+                _ => continue,
+            };
+            found.next = found.next.max(SegmentNumber(number.0.saturating_add(1)));
+            match UnsealedValues::open(storage, &name) {
+                Ok(unsealed) if unsealed.header().database == state.database => {
+                    found.unsealed.insert(number, Arc::new(unsealed));
+                }
+                Ok(_) => {
+                    let place = Place { file: name, offset: Some(16) };
+                    return Err(Error::corrupt(place, "the value segment belongs to another database"));
+                }
+                // Born in the moment of the crash: nothing refers to it.
+                Err(error) if error.kind == firn_storage::ErrorKind::Corrupt => found.stale.push(name),
+                Err(error) => return Err(from_storage(error)),
+            }
+        }
+        Ok(found)
+    }
+
+    /// Whether the value that a record of the log refers to is whole. Sealed ones were synced, and are.
+    ///
+    /// # Errors
+    /// What reading says.
+    pub(crate) fn holds(&self, state: &State, reference: &Reference, key_bytes: usize) -> Result<bool> {
+        let is_sealed = state.values.segments.contains_key(&reference.segment)
+            || state.values.redirects.contains_key(&reference.segment);
+        match self.unsealed.get(&reference.segment) {
+            Some(unsealed) => unsealed.holds(reference, key_bytes).map_err(from_storage),
+            None => Ok(is_sealed),
+        }
+    }
+
+    /// Where everything is, for somebody who may not change anything.
+    pub(crate) fn map(
+        &self,
+        storage: &dyn Storage,
+        state: &State,
+        graveyard: &Arc<Graveyard>,
+    ) -> Result<ValueMap> {
+        let mut map = sealed_map(storage, state, graveyard)?;
+        for (number, unsealed) in &self.unsealed {
+            map.insert(*number, Home::Unsealed(Arc::clone(unsealed)));
+        }
+        Ok(map)
+    }
+
+    /// Seals what log records refer to, up to `end`; what nothing refers to is stale. The changes that make it so.
+    ///
+    /// # Errors
+    /// What writing says.
+    pub(crate) fn seal(
+        &mut self,
+        storage: &dyn Storage,
+        logged: &LoggedReferences,
+        end: Position,
+    ) -> Result<Vec<Change>> {
+        let mut changes = Vec::new();
+        for (number, unsealed) in std::mem::take(&mut self.unsealed) {
+            let Some(references) = logged.by_segment.get(&number) else {
+                self.stale.push(unsealed.name().to_owned());
+                continue;
+            };
+            let (ending, dead) = ending(number, &unsealed, references);
+            let file = storage.open_write(unsealed.name()).map_err(from_storage)?;
+            let meta = ending.write(unsealed.name(), &*file).map_err(from_storage)?;
+            let segment = ValueSegmentMeta { sealed_at: end, ..meta };
+            changes.push(Change::AddValueSegment { segment });
+            if !dead.is_empty() {
+                changes.push(Change::DeadMap { number, dead });
+            }
+        }
+        Ok(changes)
+    }
+
+    /// What was lost with the log's tail: values of sealed segments whose records lay at or beyond `end`, and to which neither
+    /// the rest of the log nor one of `tables` refers. The changes that say that they are dead.
+    ///
+    /// # Errors
+    /// What reading tables says.
+    pub(crate) fn lost<'t>(
+        &mut self,
+        state: &State,
+        logged: &LoggedReferences,
+        tables: impl Iterator<Item = &'t Arc<Table>>,
+        end: Position,
+    ) -> Result<Vec<Change>> {
+        let segments = state.values.segments.iter();
+        let mut doubtful: BTreeMap<SegmentNumber, Ordinals> = segments
+            .filter(|(_, segment)| segment.meta.sealed_at > end)
+            .map(|(number, segment)| {
+                let all = (0..segment.meta.ordinals).filter(|ordinal| !segment.dead.contains(*ordinal));
+                (*number, all.collect())
+            })
+            .collect();
+        if doubtful.is_empty() {
+            return Ok(Vec::new());
+        }
+        for (number, references) in &logged.by_segment {
+            if let Some(doubtful) = doubtful.get_mut(number) {
+                doubtful.remove_all(&references.keys().copied().collect());
+            }
+        }
+        for table in tables {
+            let references = table.reader().references().map_err(from_storage)?;
+            for (number, ordinals) in references.segments() {
+                if let Some(doubtful) = doubtful.get_mut(&number) {
+                    doubtful.remove_all(ordinals);
+                }
+            }
+        }
+        let mut changes = Vec::new();
+        for (number, dead) in doubtful.into_iter().filter(|(_, dead)| !dead.is_empty()) {
+            let Some(segment) = state.values.segments.get(&number) else { continue };
+            if dead.len() + segment.dead.len() == u64::from(segment.meta.ordinals) {
+                changes.push(Change::RemoveValueSegment { number });
+                self.stale.push(segment.meta.file.clone());
+            } else {
+                changes.push(Change::DeadMap { number, dead });
+            }
+        }
+        Ok(changes)
+    }
+
+    /// The first number that was never given to a segment.
+    pub(crate) fn next(&self) -> SegmentNumber {
+        self.next
+    }
+}
+
+/// What ends a segment whose live values are `references`, and which of its ordinals nothing refers to.
+fn ending(
+    number: SegmentNumber,
+    unsealed: &UnsealedValues,
+    references: &BTreeMap<u32, Reference>,
+) -> (End, Ordinals) {
+    let mut offsets = Vec::new();
+    let (mut dead, mut value_bytes) = (Ordinals::new(), 0);
+    for (ordinal, reference) in references {
+        while (offsets.len() as u32) < *ordinal {
+            dead.insert(offsets.len() as u32);
+            offsets.push(None);
+        }
+        offsets.push(Some(reference.offset));
+        value_bytes += u64::from(reference.value_bytes);
+    }
+    // Behind everything that may be a value.
+    let records_end = unsealed.bytes().next_multiple_of(8).min(VALUE_OFFSET_END);
+    (End { number, offsets, records_end, value_bytes }, dead)
+}
+
+/// Where the values of sealed and of collected segments are.
+pub(crate) fn sealed_map(
+    storage: &dyn Storage,
+    state: &State,
+    graveyard: &Arc<Graveyard>,
+) -> Result<ValueMap> {
+    let mut map = ValueMap::default();
+    let mut sealed: BTreeMap<SegmentNumber, Arc<Sealed>> = BTreeMap::new();
+    for (number, known) in &state.values.segments {
+        let segment = match ValueSegment::open(storage, &known.meta, true) {
+            Ok(segment) => {
+                let (meta, dead) = ((*known.meta).clone(), &*known.dead);
+                Arc::new(Sealed::new(segment, meta, dead, Arc::clone(graveyard)))
+            }
+            Err(error) if error.kind == firn_storage::ErrorKind::NotFound => {
+                let place = Place { file: known.meta.file.clone(), offset: None };
+                let message =
+                    "the value segment is missing: the manifest names it, but there is no such file";
+                return Err(Error::corrupt(place, message));
+            }
+            Err(error) => return Err(from_storage(error)),
+        };
+        map.insert(*number, Home::Sealed(Arc::clone(&segment)));
+        sealed.insert(*number, segment);
+    }
+    for (victim, place) in &state.values.redirects {
+        let Some(holder) = sealed.get(&place.holder) else { continue };
+        let redirect: Redirect = holder.segment.redirect(place).map_err(from_storage)?;
+        map.insert(*victim, Home::Moved(Arc::new(redirect), Arc::clone(holder)));
+    }
+    Ok(map)
+}

@@ -1,0 +1,188 @@
+//! Values to their segment, before the frame that refers to them.
+
+use std::sync::Arc;
+
+use firn_engine::{Op, OpKind, Result};
+use firn_format::Kind;
+use firn_format::table::Compression;
+use firn_format::value::record::{ValueHead, padding, plain_chunks, plain_record_bytes};
+use firn_format::value::{REFERENCE_BYTES, Reference};
+
+use super::Values;
+use super::active::{Active, Given, Places};
+use crate::database::Database;
+use crate::error::from_storage;
+use crate::stats::count;
+use crate::write::append::Item;
+
+/// Bytes of records that are written at once, unless one is longer.
+const WRITE_BYTES: u64 = 1 << 20;
+/// Values up to this are copied next to their heads, to be written with them.
+const COPIED_BYTES_MAX: usize = 64 << 10;
+
+/// A value that is to lie beside the tree.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Large<'o> {
+    pub(crate) keyspace: u32,
+    pub(crate) key: &'o [u8],
+    pub(crate) value: &'o [u8],
+}
+
+impl Large<'_> {
+    fn record_bytes(&self) -> u64 {
+        plain_record_bytes(self.key.len(), self.value.len()) as u64
+    }
+}
+
+/// Operations some of whose values were written beside the tree.
+#[derive(Debug, Default)]
+pub(crate) struct Separated {
+    pub(crate) references: References,
+    /// Given up unless the frame with the references is published.
+    pub(crate) places: Places,
+}
+
+/// What stands in place of values, by the index of the operation; none beyond the last.
+#[derive(Debug, Default)]
+pub(crate) struct References {
+    by_op: Vec<Option<[u8; REFERENCE_BYTES]>>,
+}
+
+impl References {
+    /// The record that operation `index` becomes.
+    pub(crate) fn item<'o>(&'o self, index: usize, op: Op<'o>) -> Item<'o> {
+        match self.by_op.get(index) {
+            Some(Some(reference)) => Item { kind: Kind::PutReference, value: reference, ..Item::from(op) },
+            _ => Item::from(op),
+        }
+    }
+}
+
+impl Database {
+    /// Writes the values of those operations that are to lie beside the tree; `None` if there are none. The kernel has them
+    /// when this returns.
+    ///
+    /// # Errors
+    /// As [`Values::put`].
+    pub(crate) fn separate<'o>(&self, ops: impl Iterator<Item = Op<'o>>) -> Result<Option<Separated>> {
+        if !self.values.are_wanted() {
+            return Ok(None);
+        }
+        let version = self.version.load();
+        let separate_bytes = |op: &Op<'_>| {
+            let settings = &version.keyspace(op.keyspace.0).ok()?.definition.settings;
+            let is_filtered = settings.compaction_filter.is_some();
+            (!is_filtered).then(|| settings.separate_bytes.unwrap_or(self.settings.separate_bytes))
+        };
+        let mut large = Vec::new();
+        for (index, op) in ops.enumerate() {
+            let Op { keyspace, kind, key, value, .. } = op;
+            let is_large = separate_bytes(&op).is_some_and(|bytes| value.len() >= bytes as usize);
+            if kind == OpKind::Put && is_large {
+                large.push((index, Large { keyspace: keyspace.0, key, value }));
+            }
+        }
+        if large.is_empty() {
+            return Ok(None);
+        }
+        self.values.put(&large).map(Some)
+    }
+}
+
+impl Values {
+    /// Writes `values`, each with the index of its operation, to the active segment. May create a file.
+    ///
+    /// # Errors
+    /// `Retry` when the disk is full: what was written is given up. What else writing says.
+    fn put(&self, values: &[(usize, Large<'_>)]) -> Result<Separated> {
+        let mut separated = Separated::default();
+        let (mut start, mut bytes) = (0, 0);
+        for (at, (_, large)) in values.iter().enumerate() {
+            if bytes + large.record_bytes() > WRITE_BYTES && at > start {
+                self.put_group(&values[start..at], bytes, &mut separated)?;
+                (start, bytes) = (at, 0);
+            }
+            bytes += large.record_bytes();
+        }
+        self.put_group(&values[start..], bytes, &mut separated)?;
+        Ok(separated)
+    }
+
+    fn put_group(&self, group: &[(usize, Large<'_>)], bytes: u64, separated: &mut Separated) -> Result<()> {
+        let (active, given) = self.give(group.len() as u32, bytes)?;
+        separated.places.push(Arc::clone(&active), given);
+        count(&self.written_bytes, bytes);
+        let mut writer = Writer { active: &active, offset: given.offset, out: Vec::new() };
+        let (mut ordinal, mut offset) = (given.ordinal, given.offset);
+        for (index, large) in group {
+            let checksum = writer.add(ordinal, large)?;
+            let value_bytes = large.value.len() as u32;
+            let reference = Reference { segment: active.number(), ordinal, offset, value_bytes, checksum };
+            let by_op = &mut separated.references.by_op;
+            by_op.resize(*index, None);
+            by_op.push(Some(reference.encode()));
+            ordinal += 1;
+            offset += large.record_bytes();
+        }
+        writer.flush()
+    }
+
+    fn give(&self, count: u32, bytes: u64) -> Result<(Arc<Active>, Given)> {
+        let mut full = None;
+        loop {
+            let active = match self.active.load_full() {
+                Some(active) if full.as_ref().is_none_or(|full| !Arc::ptr_eq(full, &active)) => active,
+                _ => self.next_active(full.as_ref())?,
+            };
+            match active.give(count, bytes) {
+                Some(given) => return Ok((active, given)),
+                None => full = Some(active),
+            }
+        }
+    }
+}
+
+/// Writes records one behind the other.
+struct Writer<'a> {
+    active: &'a Active,
+    /// Where the first byte of `out` goes.
+    offset: u64,
+    out: Vec<u8>,
+}
+
+impl Writer<'_> {
+    /// Adds a record; its head's checksum.
+    fn add(&mut self, ordinal: u32, large: &Large<'_>) -> Result<u64> {
+        let Large { keyspace, key, value } = *large;
+        let head = ValueHead {
+            segment: self.active.number(),
+            ordinal,
+            value_bytes: value.len() as u32,
+            keyspace,
+            key_bytes: key.len() as u16,
+            codec: Compression::None,
+        };
+        let start = self.out.len();
+        let checksum = head.encode(plain_chunks(value), key, &mut self.out);
+        let unpadded = self.out.len() - start + value.len();
+        if value.len() <= COPIED_BYTES_MAX {
+            self.out.extend_from_slice(value);
+        } else {
+            self.flush()?;
+            self.active.open.write_at(self.offset, value).map_err(from_storage)?;
+            self.offset += value.len() as u64;
+        }
+        self.out.extend_from_slice(padding(unpadded));
+        Ok(checksum)
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        if self.out.is_empty() {
+            return Ok(());
+        }
+        self.active.open.write_at(self.offset, &self.out).map_err(from_storage)?;
+        self.offset += self.out.len() as u64;
+        self.out.clear();
+        Ok(())
+    }
+}

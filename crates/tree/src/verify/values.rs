@@ -1,0 +1,252 @@
+//! Values beside the tree: each is whole, and something refers to it once, or it is dead.
+//!
+//! ```text
+//!   references of tables, of log records ─► redirects ─► (segment, ordinal) ─┐
+//!                                              dead maps ────────────────────┴─► all ordinals of each segment, once
+//! ```
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use firn_format::file_name::FileName;
+use firn_format::value::{Ordinals, Redirect, SegmentNumber, ValueRecord};
+use firn_storage::file::cache::BlockCache;
+use firn_storage::file::table::{ReaderOptions, TableReader};
+use firn_storage::file::value::{RecordReader, UnsealedValues, ValueSegment};
+
+use super::Verifier;
+use super::log::{Logged, LoggedReference};
+use super::tables::CACHE_BYTES;
+use crate::version::state::State;
+use crate::version::values_state::SegmentState;
+
+/// What is known while values are checked.
+#[derive(Default)]
+struct Values {
+    /// Of collected segments.
+    redirects: BTreeMap<SegmentNumber, Redirect>,
+    /// What is referred to, by where it is.
+    live: BTreeMap<SegmentNumber, Ordinals>,
+}
+
+impl Values {
+    /// Where the value that was born as `ordinal` of `segment` is.
+    fn place(&self, segment: SegmentNumber, ordinal: u32) -> Option<(SegmentNumber, u32)> {
+        match self.redirects.get(&segment) {
+            Some(redirect) => Some((redirect.segment, redirect.translate(ordinal)?)),
+            None => Some((segment, ordinal)),
+        }
+    }
+}
+
+impl Verifier<'_> {
+    /// Checks every value segment and that its values are referred to or dead. With `are_tables_damaged` what they refer to is
+    /// not known.
+    pub(super) fn check_values(&mut self, state: &State, logged: &Logged, are_tables_damaged: bool) {
+        let mut values = Values { redirects: self.check_redirects(state), live: BTreeMap::new() };
+        for table in state.tables.values() {
+            self.add_table(&table.meta, state, &mut values);
+        }
+        for reference in &logged.references {
+            self.add_logged(reference, state, &mut values);
+        }
+        for (number, segment) in &state.values.segments {
+            self.report.totals.value_segments += 1;
+            if let Some(opened) = self.check_segment_file(segment) {
+                self.check_records_of(&opened, segment, &values);
+            }
+            let live = values.live.remove(number).unwrap_or_default();
+            self.report.totals.values += live.len();
+            if !are_tables_damaged {
+                self.check_conserved(segment, &live, logged);
+            }
+            self.advance(self.files.get(&segment.meta.file).copied().unwrap_or(0));
+        }
+        self.check_unsealed(state, logged);
+    }
+
+    fn check_redirects(&mut self, state: &State) -> BTreeMap<SegmentNumber, Redirect> {
+        let mut redirects = BTreeMap::new();
+        for (victim, place) in &state.values.redirects {
+            let Some(holder) = state.values.segments.get(&place.holder) else { continue };
+            let opened = ValueSegment::open(&*self.storage, &holder.meta, true);
+            let found = opened.and_then(|holder| holder.redirect(place));
+            match found {
+                Ok(redirect) if redirect.victim == *victim => drop(redirects.insert(*victim, redirect)),
+                Ok(redirect) => {
+                    let message =
+                        format!("expected the redirect of {victim}, found that of {}", redirect.victim);
+                    self.damage(&holder.meta.file, Some(place.offset), message);
+                }
+                Err(error) => self.refused(&holder.meta.file, &error),
+            }
+            if state.values.segments.contains_key(victim) {
+                let message = format!(
+                    "expected a redirect of a collected segment, found that of {victim}, which is there"
+                );
+                self.damage(&holder.meta.file, Some(place.offset), message);
+            }
+        }
+        redirects
+    }
+
+    /// Adds what a table refers to.
+    fn add_table(&mut self, meta: &firn_format::manifest::TableMeta, state: &State, values: &mut Values) {
+        let cache = Arc::new(BlockCache::new(CACHE_BYTES));
+        let options = ReaderOptions::default();
+        let read = TableReader::open(&*self.storage, meta, &cache, options).and_then(|it| it.references());
+        // Why a table cannot be read was said when it was checked.
+        let Ok(references) = read else { return };
+        for (segment, ordinals) in references.segments() {
+            for ordinal in ordinals.iter() {
+                self.add(&meta.file, None, (segment, ordinal), state, values);
+            }
+        }
+    }
+
+    fn add_logged(&mut self, logged: &LoggedReference, state: &State, values: &mut Values) {
+        let LoggedReference { file, offset, reference, .. } = logged;
+        let is_sealed = state.values.segments.contains_key(&reference.segment)
+            || state.values.redirects.contains_key(&reference.segment);
+        if is_sealed {
+            self.add(file, Some(*offset), (reference.segment, reference.ordinal), state, values);
+        }
+    }
+
+    fn add(
+        &mut self,
+        file: &str,
+        offset: Option<u64>,
+        (segment, ordinal): (SegmentNumber, u32),
+        state: &State,
+        values: &mut Values,
+    ) {
+        let place = values.place(segment, ordinal);
+        let place = place.filter(|(holder, now)| {
+            state.values.segments.get(holder).is_some_and(|segment| *now < segment.meta.ordinals)
+        });
+        let Some((holder, now)) = place else {
+            let message = format!("expected value {ordinal} of value segment {segment}, found none");
+            self.damage(file, offset, message);
+            return;
+        };
+        if !values.live.entry(holder).or_default().insert(now) {
+            let message = format!(
+                "expected the only reference to value {ordinal} of value segment {segment}, found another"
+            );
+            self.damage(file, offset, message);
+        }
+    }
+
+    /// The segment, if its file is what the manifest says it is.
+    fn check_segment_file(&mut self, segment: &SegmentState) -> Option<ValueSegment> {
+        let file = &segment.meta.file;
+        if !self.files.contains_key(file) {
+            self.damage(file, None, "expected a value segment that the manifest names, found no such file");
+            return None;
+        }
+        match ValueSegment::open(&*self.storage, &segment.meta, true) {
+            Ok(opened) => Some(opened),
+            Err(error) => {
+                self.refused(file, &error);
+                None
+            }
+        }
+    }
+
+    /// Each record that is not dead is whole, and is the one that references to it expect.
+    fn check_records_of(&mut self, opened: &ValueSegment, segment: &SegmentState, values: &Values) {
+        let number = segment.meta.number;
+        let mut reader = RecordReader::new(opened);
+        for ordinal in (0..segment.meta.ordinals).filter(|ordinal| !segment.dead.contains(*ordinal)) {
+            let mut place = None;
+            let look = |record: &ValueRecord<'_>| {
+                place = Some(values.place(record.head.segment, record.head.ordinal));
+                Ok(())
+            };
+            if let Err(error) = reader.read(ordinal, look, |_, _| Ok(())) {
+                self.refused(&segment.meta.file, &error);
+                continue;
+            }
+            if place != Some(Some((number, ordinal))) {
+                let message = format!("expected value {ordinal}, found another one");
+                self.damage(&segment.meta.file, opened.ordinals().offset(ordinal), message);
+            }
+        }
+    }
+
+    /// Live and dead values are all that there are, and no value is both.
+    fn check_conserved(&mut self, segment: &SegmentState, live: &Ordinals, logged: &Logged) {
+        let file = segment.meta.file.clone();
+        let both = live.common_count(&segment.dead);
+        if both > 0 {
+            self.damage(&file, None, format!("expected no references to dead values, found {both}"));
+        }
+        let neither = u64::from(segment.meta.ordinals) + both - live.len() - segment.dead.len();
+        if neither == 0 {
+            return;
+        }
+        let message =
+            format!("expected values that are referred to or dead, found {neither} that are neither");
+        match segment.meta.sealed_at > logged.end {
+            // Their records were lost with the log's tail: the next opening marks them dead.
+            true => self.leftover(&file, None, message),
+            false => self.damage(&file, None, message),
+        }
+    }
+
+    /// Segments that were written to when the process ended, and files that nothing names.
+    fn check_unsealed(&mut self, state: &State, logged: &Logged) {
+        let known: BTreeMap<&str, ()> =
+            state.values.segments.values().map(|segment| (segment.meta.file.as_str(), ())).collect();
+        let files = self.named(|name| match name {
+            FileName::ValueSegment(number) => Some(Some(number)),
+            FileName::CollectedValues { .. } => Some(None),
+            _ => None,
+        });
+        for (name, number) in files.into_iter().filter(|(name, _)| !known.contains_key(name.as_str())) {
+            let wanted: Vec<&LoggedReference> =
+                logged.references.iter().filter(|it| Some(it.reference.segment) == number).collect();
+            match wanted.is_empty() {
+                true => self.leftover(&name, None, "nothing refers to its values"),
+                false => self.check_wanted(&name, &wanted),
+            }
+            self.advance(self.files.get(&name).copied().unwrap_or(0));
+        }
+        let is_there = |number: SegmentNumber| {
+            state.values.segments.contains_key(&number)
+                || state.values.redirects.contains_key(&number)
+                || self.files.contains_key(&firn_format::file_name::value_segment(number))
+        };
+        let missing: Vec<&LoggedReference> =
+            logged.references.iter().filter(|it| !is_there(it.reference.segment)).collect();
+        missing.into_iter().for_each(|it| self.note_dangling(it, "there is no such segment"));
+    }
+
+    fn check_wanted(&mut self, name: &str, wanted: &[&LoggedReference]) {
+        let unsealed = match UnsealedValues::open(&*self.storage, name) {
+            Ok(unsealed) => unsealed,
+            Err(_) => {
+                // Its beginning never reached the device, as its values did not.
+                wanted.iter().for_each(|logged| self.note_dangling(logged, "the segment's header is none"));
+                return;
+            }
+        };
+        for logged in wanted {
+            match unsealed.holds(&logged.reference, logged.key_bytes) {
+                Ok(true) => {}
+                Ok(false) => self.note_dangling(logged, "it is not whole"),
+                Err(error) => self.refused(name, &error),
+            }
+        }
+    }
+
+    fn note_dangling(&mut self, logged: &LoggedReference, why: &str) {
+        let message = format!("expected {}, but {why}", logged.reference);
+        match logged.is_durable {
+            true => self.damage(&logged.file, Some(logged.offset), message),
+            // The next opening cuts the log there.
+            false => self.leftover(&logged.file, Some(logged.offset), message),
+        }
+    }
+}

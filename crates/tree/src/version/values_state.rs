@@ -1,0 +1,171 @@
+//! Value segments as the manifest's edits add up to them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use firn_format::manifest::{Change, RedirectPlace, ValueSegmentMeta};
+use firn_format::value::{Ordinals, SegmentNumber};
+
+/// What the manifest says of values beside the tree.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct ValuesState {
+    /// Sealed segments.
+    pub(crate) segments: BTreeMap<SegmentNumber, SegmentState>,
+    /// Of collected segments, by their numbers.
+    pub(crate) redirects: BTreeMap<SegmentNumber, RedirectPlace>,
+    /// Numbers below were given away.
+    pub(crate) next: SegmentNumber,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct SegmentState {
+    pub(crate) meta: Arc<ValueSegmentMeta>,
+    /// Values that nothing live refers to.
+    pub(crate) dead: Arc<Ordinals>,
+}
+
+impl ValuesState {
+    /// Adds one change that is about values; others do nothing.
+    ///
+    /// # Errors
+    /// Says what does not fit what went before.
+    pub(super) fn apply(&mut self, change: &Change) -> Result<(), String> {
+        match change {
+            Change::AddValueSegment { segment } => {
+                let number = segment.number;
+                if self.segments.contains_key(&number) {
+                    return Err(format!("value segment {number} is added twice"));
+                }
+                let state = SegmentState { meta: Arc::new(segment.clone()), dead: Arc::default() };
+                self.segments.insert(number, state);
+                self.next = self.next.max(SegmentNumber(number.0.saturating_add(1)));
+            }
+            Change::NextValueSegment(number) => self.next = self.next.max(*number),
+            Change::RemoveValueSegment { number } => {
+                if let Some((victim, _)) = self.redirects.iter().find(|(_, place)| place.holder == *number) {
+                    return Err(format!(
+                        "segment {number} is removed, but a redirect of {victim} leads there"
+                    ));
+                }
+                if self.segments.remove(number).is_none() {
+                    return Err(format!("unknown value segment {number} is removed"));
+                }
+            }
+            Change::DeadMap { number, dead } => {
+                let Some(segment) = self.segments.get_mut(number) else {
+                    return Err(format!("values of unknown segment {number} die"));
+                };
+                if segment.dead.common_count(dead) > 0 {
+                    return Err(format!("values of segment {number} die twice"));
+                }
+                if dead.last().is_some_and(|last| last >= segment.meta.ordinals) {
+                    return Err(format!("values die that segment {number} does not have"));
+                }
+                Arc::make_mut(&mut segment.dead).add_all(dead);
+            }
+            Change::Redirect { victim, place } => {
+                if !self.segments.contains_key(&place.holder) {
+                    let holder = place.holder;
+                    return Err(format!("the redirect of {victim} is in unknown segment {holder}"));
+                }
+                self.redirects.insert(*victim, *place);
+            }
+            Change::DropRedirect { victim } => match self.redirects.remove(victim) {
+                Some(_) => {}
+                None => return Err(format!("an unknown redirect of segment {victim} is dropped")),
+            },
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Appends changes that add up to this from nothing.
+    pub(super) fn restate(&self, changes: &mut Vec<Change>) {
+        if self.next > SegmentNumber(0) {
+            changes.push(Change::NextValueSegment(self.next));
+        }
+        for (number, segment) in &self.segments {
+            changes.push(Change::AddValueSegment { segment: (*segment.meta).clone() });
+            if !segment.dead.is_empty() {
+                changes.push(Change::DeadMap { number: *number, dead: (*segment.dead).clone() });
+            }
+        }
+        let redirects = self.redirects.iter();
+        changes.extend(redirects.map(|(victim, place)| Change::Redirect { victim: *victim, place: *place }));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use firn_format::Position;
+
+    use super::*;
+
+    const ONE: SegmentNumber = SegmentNumber(1);
+
+    fn add(number: u32) -> Change {
+        let segment = ValueSegmentMeta {
+            number: SegmentNumber(number),
+            file: format!("{number:08x}.values"),
+            ordinals: 10,
+            sealed_at: Position(8),
+            ..ValueSegmentMeta::default()
+        };
+        Change::AddValueSegment { segment }
+    }
+
+    fn die(number: u32, ordinals: &[u32]) -> Change {
+        Change::DeadMap { number: SegmentNumber(number), dead: ordinals.iter().copied().collect() }
+    }
+
+    fn redirect(victim: u32, holder: u32) -> Change {
+        let place = RedirectPlace { holder: SegmentNumber(holder), offset: 64, bytes: 8 };
+        Change::Redirect { victim: SegmentNumber(victim), place }
+    }
+
+    #[test]
+    fn what_is_restated_adds_up_to_the_same() {
+        let mut state = ValuesState::default();
+        let remove = Change::RemoveValueSegment { number: ONE };
+        let changes = [
+            add(1),
+            add(2),
+            die(1, &[0, 3]),
+            die(1, &[9]),
+            add(7),
+            redirect(1, 7),
+            remove,
+            redirect(3, 2),
+            Change::DropRedirect { victim: SegmentNumber(3) },
+            die(7, &[1]),
+        ];
+        changes.iter().try_for_each(|change| state.apply(change)).unwrap();
+        assert_eq!((state.next, state.segments.len(), state.redirects.len()), (SegmentNumber(8), 2, 1));
+        let mut restated = Vec::new();
+        state.restate(&mut restated);
+        let mut again = ValuesState::default();
+        restated.iter().try_for_each(|change| again.apply(change)).unwrap();
+        assert_eq!(again, state);
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused() {
+        let mut state = ValuesState::default();
+        [add(1), die(1, &[2]), add(3), redirect(9, 3)]
+            .iter()
+            .try_for_each(|change| state.apply(change))
+            .unwrap();
+        for (change, why) in [
+            (add(1), "twice"),
+            (die(1, &[2]), "twice"),
+            (die(1, &[10]), "does not have"),
+            (die(2, &[0]), "unknown"),
+            (redirect(5, 6), "unknown"),
+            (Change::DropRedirect { victim: ONE }, "unknown"),
+            (Change::RemoveValueSegment { number: SegmentNumber(3) }, "leads there"),
+            (Change::RemoveValueSegment { number: SegmentNumber(2) }, "unknown"),
+        ] {
+            assert!(state.apply(&change).unwrap_err().contains(why), "{change:?}");
+        }
+    }
+}
