@@ -188,17 +188,16 @@ fn decode_steps(input: &mut Reader<'_>, count: u64) -> Result<RoaringBitmap> {
 fn decode_bitmap(input: &mut Reader<'_>, count: u64) -> Result<RoaringBitmap> {
     let at = input.offset();
     let first = input.number()?;
+    let too_great = || Error::new(at, "an ordinal below 2^32", "a greater one");
     let mut set = RoaringBitmap::new();
     // As many bytes as the last ordinal needs, which is told by the count.
-    let mut byte_at = first;
+    let mut base = first.checked_mul(8).and_then(|base| u32::try_from(base).ok());
     while set.len() < count {
         let byte = input.u8()?;
-        for bit in (0..8).filter(|bit| byte & 1 << bit != 0) {
-            let ordinal = u32::try_from(byte_at * 8 + bit)
-                .map_err(|_| Error::new(at, "an ordinal below 2^32", format!("{}", byte_at)))?;
-            set.insert(ordinal);
-        }
-        byte_at = byte_at.checked_add(1).filter(|at| *at <= 1 << 29).unwrap_or(1 << 29);
+        let from = base.ok_or_else(too_great)?;
+        // Bytes begin at multiples of 8: the greatest has 2^32 - 1 as its last ordinal.
+        (0..8).filter(|bit| byte & 1 << bit != 0).for_each(|bit| drop(set.insert(from + bit)));
+        base = from.checked_add(8);
     }
     if set.len() != count || set.min().map(|ordinal| u64::from(ordinal / 8)) != Some(first) {
         return Err(Error::new(at, format!("a bitmap of {count} ordinals from byte {first}"), "another"));
@@ -259,6 +258,12 @@ mod tests {
         let too_many = [9, BITMAP, 0, 0xff, 0xff];
         for bytes in [&longer[..], &steps, &empty_begin, &too_many, &[1, 2, 0], &[2, STEPS, 0xff]] {
             assert!(decoded(bytes).is_err(), "{bytes:?}");
+        }
+        for first in [1_u64 << 29, 1 << 61, u64::MAX] {
+            let mut beyond = vec![9, BITMAP];
+            varint::encode(first, &mut beyond);
+            beyond.extend([0xff, 1]);
+            assert!(decoded(&beyond).is_err(), "{first}");
         }
         let mut beyond = vec![2, STEPS];
         varint::encode(u64::from(u32::MAX), &mut beyond);
