@@ -1,6 +1,6 @@
 #!/bin/bash
 # Firn and Redis, taking turns: measure.sh FIRN OUT SECONDS REPETITIONS
-# Servers on core 0, the client on core 1; nothing else may run. Each server is loaded, then read once through. Redis's log
+# Servers on core 0, the client on core 1; nothing else may run. Each server is loaded, rests, and is read once through. Redis's log
 # of SETs is not rewritten: some 13 GB a minute of 1 KiB each, which stays until all with these keys is measured.
 # KEYS_100 and KEYS_1024 in the environment make it smaller, for a look whether it runs; ONLY is a pattern for the names of
 # what is measured, where not all is.
@@ -31,10 +31,12 @@ compare() {
     for port in 7301 7302 7303; do
         client --target "resp://127.0.0.1:$port" --keys "$keys" --value-bytes "$bytes" --commands "$loads" --load \
             --pipeline 16 --requests 1000 >/dev/null
+    done
+    sleep 30 # What the load left to compact is not what is measured.
+    for port in 7301 7302 7303; do
         client --target "resp://127.0.0.1:$port" --keys "$keys" --value-bytes "$bytes" --commands get --pipeline 16 \
             --distribution sequential --requests "$keys" >/dev/null
     done
-    sleep 30 # What the load left to compact is not what is measured.
     for what in "$@"; do
         IFS=: read -r file commands options <<<"$what"
         [[ $name-$file =~ ${ONLY:-.} ]] || continue
