@@ -196,7 +196,9 @@ fn decode_bitmap(input: &mut Reader<'_>, count: u64) -> Result<RoaringBitmap> {
         let byte = input.u8()?;
         let from = base.ok_or_else(too_great)?;
         // Bytes begin at multiples of 8: the greatest has 2^32 - 1 as its last ordinal.
-        (0..8).filter(|bit| byte & 1 << bit != 0).for_each(|bit| drop(set.insert(from + bit)));
+        for bit in (0..8).filter(|bit| byte & 1 << bit != 0) {
+            set.insert(from + bit);
+        }
         base = from.checked_add(8);
     }
     if set.len() != count || set.min().map(|ordinal| u64::from(ordinal / 8)) != Some(first) {
