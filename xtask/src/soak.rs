@@ -83,6 +83,9 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
         if !options.without_flips && seed == options.first_seed {
             runs.push(call(&root, &FLIPS, &[])?);
         }
+        if seed == options.first_seed {
+            runs.push(call(&root, &WORKER, &[])?);
+        }
         seed += options.seeds.max(1);
         if start.elapsed().as_secs_f64() >= options.hours * 3600.0 {
             break;
@@ -94,6 +97,10 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
 
 /// Every bit of a database flipped: each answer is right, or an error that names the place.
 const FLIPS: [&str; 9] = ["test", "--release", "-p", "firn-tree", "--test", "it", "--", "--ignored", "flip"];
+
+/// A thousand random collections here and in a worker, byte for byte.
+const WORKER: [&str; 9] =
+    ["test", "--release", "-p", "firn-jobs", "--test", "it", "--", "--ignored", "worker"];
 
 /// Long tests of the server, of which the names follow.
 const SERVER: [&str; 11] = [

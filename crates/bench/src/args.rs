@@ -8,8 +8,10 @@ use firn_engine::{Durability, Error, Result};
 use crate::resp::ServerAddress;
 
 mod resp;
+mod space;
 
 pub use resp::{Contender, RespArgs};
+pub use space::SpaceArgs;
 
 /// Where and how stores are opened, and how they are driven.
 #[derive(Clone, Debug, Args)]
@@ -42,6 +44,9 @@ pub struct RunArgs {
     /// Bytes of files that Firn may take for each byte of values beside the tree that lives [default: the store's own]
     #[arg(long, value_name = "X")]
     pub space_amplification_max: Option<f64>,
+    /// Socket of a `firn worker` on this machine, which then does Firn's compactions and collections
+    #[arg(long, value_name = "PATH")]
+    pub worker: Option<PathBuf>,
     /// What an acknowledged write survives: process (kill -9) or disk (power loss)
     #[arg(long, value_name = "WORD", value_parser = parse_durability, default_value = "process")]
     pub durability: Durability,

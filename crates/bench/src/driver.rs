@@ -107,6 +107,8 @@ pub struct Measured {
     pub peak_is_of_phase: bool,
     /// Samples, every 100 ms.
     pub series: Vec<Sample>,
+    /// Bytes of disk that the store occupied, every second; none of a server.
+    pub disk: Vec<(Duration, u64)>,
 }
 
 /// A seed for stream `index` of a phase, far from its neighbours'.
@@ -174,15 +176,16 @@ pub fn run_phase(target: &dyn Target, phase: Phase, watcher: &mut dyn Watcher) -
         .map(|(index, stream)| Ok(Worker::new(index, counted, target.client()?, stream, interval)))
         .collect::<Result<Vec<_>>>()?;
 
-    let (base, series, recorders, peak_is_of_phase) = std::thread::scope(|scope| {
+    let (watched, recorders) = std::thread::scope(|scope| {
         let handles: Vec<_> = workers.into_iter().map(|worker| scope.spawn(|| worker.run(&shared))).collect();
-        let (base, series, peak_is_of_phase) = watch(target, &shared, time, warmup, watcher);
+        let watched = watch(target, &shared, time, warmup, watcher);
         let recorders: Vec<Recorder> = handles
             .into_iter()
             .map(|handle| handle.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
             .collect();
-        (base, series, recorders, peak_is_of_phase)
+        (watched, recorders)
     });
+    let Watched { base, series, disk, peak_is_of_phase } = watched;
     if let Some(error) = shared.failure.lock().unwrap_or_else(PoisonError::into_inner).take() {
         return Err(error);
     }
@@ -209,20 +212,33 @@ pub fn run_phase(target: &dyn Target, phase: Phase, watcher: &mut dyn Watcher) -
         peak_memory_bytes: peak_memory_bytes(),
         peak_is_of_phase,
         series,
+        disk,
     };
     measured.add(recorders);
     Ok(measured)
 }
 
-/// Lets the workers go and watches them until the counted ones are over; the totals when measuring began,
-/// the samples since, and whether the memory peak was reset.
+/// What was seen while workers worked.
+struct Watched {
+    /// The totals when measuring began.
+    base: Totals,
+    series: Vec<Sample>,
+    disk: Vec<(Duration, u64)>,
+    /// Whether the memory peak was reset.
+    peak_is_of_phase: bool,
+}
+
+/// Samples from one look at the disk to the next.
+const SAMPLES_PER_LOOK: usize = 10;
+
+/// Lets the workers go and watches them until the counted ones are over.
 fn watch(
     target: &dyn Target,
     shared: &Shared,
     time: Option<Duration>,
     warmup: Duration,
     watcher: &mut dyn Watcher,
-) -> (Totals, Vec<Sample>, bool) {
+) -> Watched {
     let mut peak_is_of_phase = reset_peak_memory();
     let mut base = Totals::of(target);
     *shared.begun.lock().unwrap_or_else(PoisonError::into_inner) = Some(base.at);
@@ -234,7 +250,7 @@ fn watch(
         shared.stage.store(MEASURING, Ordering::Release);
     }
     let stop_at = time.map(|time| base.at + time);
-    let (mut series, mut next) = (Vec::new(), base.at + SAMPLE_EVERY);
+    let (mut series, mut disk, mut next) = (Vec::new(), Vec::new(), base.at + SAMPLE_EVERY);
     while !shared.is_over() && stop_at.is_none_or(|stop| now() < stop) {
         shared.wait_until(stop_at.map_or(next, |stop| next.min(stop)));
         let at = now();
@@ -242,13 +258,16 @@ fn watch(
             let sample = Sample::take(at - base.at, &shared.gauges);
             watcher.sample(&sample);
             series.push(sample);
+            if !target.is_server() && series.len() % SAMPLES_PER_LOOK == 1 {
+                disk.push((at - base.at, target.disk_bytes()));
+            }
             while next <= at {
                 next += SAMPLE_EVERY;
             }
         }
     }
     shared.stage.store(STOPPED, Ordering::Release);
-    (base, series, peak_is_of_phase)
+    Watched { base, series, disk, peak_is_of_phase }
 }
 
 impl Shared {

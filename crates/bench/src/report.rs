@@ -12,6 +12,6 @@ pub use json::write_json;
 pub(crate) use json::write_text;
 pub(crate) use result::Holdings;
 pub use result::{Context, PhaseResult};
-pub use series::SeriesPoint;
+pub use series::{DiskPoint, SeriesPoint};
 pub use summary::{figure, summary_table, table_text};
 pub use ycsb_text::{final_block, status_line};

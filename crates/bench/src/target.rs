@@ -39,6 +39,8 @@ pub struct OpenOptions {
     pub separate_bytes: Option<u32>,
     /// Bytes of values' files for each one that lives; `None` = the store's own default. Only Firn follows it.
     pub space_amplification_max: Option<f64>,
+    /// Socket of the process that does background jobs; `None` = the store's own threads. Only Firn follows it.
+    pub worker: Option<PathBuf>,
     /// What an acknowledged write survives.
     pub durability: Durability,
     /// How many clients will be driven at once.

@@ -1,9 +1,9 @@
 //! `firn bench`: how fast this machine is with Firn.
 
 use clap::Subcommand;
-use firn_bench::args::{DbArgs, ReopenArgs, RespArgs, ServerArgs, YcsbArgs};
+use firn_bench::args::{DbArgs, ReopenArgs, RespArgs, ServerArgs, SpaceArgs, YcsbArgs};
 use firn_bench::target::{FirnFactory, RespFactory};
-use firn_bench::{run_db, run_reopen, run_resp, run_ycsb};
+use firn_bench::{run_db, run_reopen, run_resp, run_space, run_ycsb};
 use firn_engine::ErrorKind;
 
 use crate::ending::{Ending, Failure, Result};
@@ -37,6 +37,15 @@ enum Suite {
     Resp(RespArgs),
     /// Opening after kill -9 with everything in the log: seconds, GiB/s, records/s
     Reopen(ReopenArgs),
+    /// One question each, answered by several runs and beside what theory says
+    #[command(subcommand)]
+    Experiment(Experiment),
+}
+
+#[derive(Subcommand)]
+enum Experiment {
+    /// How much is written for how little space, values beside the tree: the curve from 1.15 to 2.0, and a model's
+    Space(SpaceArgs),
 }
 
 #[derive(clap::Args)]
@@ -60,6 +69,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
         Suite::Db(arguments) => run_db(arguments, &factory).map(drop),
         Suite::Resp(arguments) => run_resp(arguments).map(drop),
         Suite::Reopen(arguments) => run_reopen(arguments),
+        Suite::Experiment(Experiment::Space(arguments)) => run_space(arguments, &factory).map(drop),
     };
     match results {
         Ok(()) => Ok(Ending::Done),

@@ -21,7 +21,8 @@ pub trait Engine: Send + Sync {
     /// A new session.
     fn session(&self) -> Box<dyn Session>;
 
-    /// Creates a keyspace, durable on return; its id if one of that name exists with equal settings.
+    /// Creates a keyspace, durable on return; its id if one of that name exists with equal settings (but for `separate_bytes`, which
+    /// may have been changed).
     ///
     /// # Errors
     /// `Conflict` if the name exists with other settings; `Invalid` if a name in `settings` has no code.
@@ -35,6 +36,13 @@ pub trait Engine: Send + Sync {
 
     /// Drops a keyspace with all its data, durable on return; the default one cannot be dropped.
     fn drop_keyspace(&self, id: KeyspaceId) -> Result<()>;
+
+    /// Changes from how many bytes on values of a keyspace lie beside the tree, durably; `None`: as the engine's settings say. New
+    /// values follow at once, and older ones when they are rewritten. Changes no answer.
+    ///
+    /// # Errors
+    /// `Invalid` if there is no such keyspace.
+    fn set_separate_bytes(&self, id: KeyspaceId, bytes: Option<u32>) -> Result<()>;
 
     /// A snapshot of everything acknowledged so far.
     fn snapshot(&self) -> Result<Snapshot>;

@@ -58,6 +58,19 @@ pub struct KeyspaceSettings {
     /// Name of the prefix extractor whose prefixes also enter the filters. Default none.
     pub prefix_extractor: Option<String>,
     /// Bytes from which on values lie beside the tree: written once, and not again when the tree is compacted. Default: as the
-    /// engine's settings say.
+    /// engine's settings say. Changed by [`Engine::set_separate_bytes`](crate::Engine::set_separate_bytes). Where there is a
+    /// compaction filter, compactions read all values for it.
     pub separate_bytes: Option<u32>,
+}
+
+impl KeyspaceSettings {
+    /// Whether a keyspace that was created with `self` may be taken for one with `other`: they differ at most in what can be
+    /// changed later.
+    pub fn fits(&self, other: &Self) -> bool {
+        let Self { compression, merge_operator, compaction_filter, prefix_extractor, separate_bytes: _ } =
+            self;
+        let same_code = (merge_operator, compaction_filter, prefix_extractor)
+            == (&other.merge_operator, &other.compaction_filter, &other.prefix_extractor);
+        *compression == other.compression && same_code
+    }
 }

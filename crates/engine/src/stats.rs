@@ -77,6 +77,10 @@ pub struct ValueStats {
     pub segment_bytes: u64,
     /// Bytes of values in them that nothing refers to, as far as that is known.
     pub dead_bytes: u64,
+    /// Bytes of values that newer records hide, about: nothing refers to them once compactions have met both.
+    pub hidden_bytes: u64,
+    /// Bytes that collections have to free until the segments take no more than they may.
+    pub debt_bytes: u64,
     /// Collected segments through which values are still found.
     pub redirect_count: u64,
     /// Memory that takes.

@@ -150,6 +150,16 @@ impl Db {
         self.engine.create_keyspace(name, settings)
     }
 
+    /// Changes from how many bytes on values of a keyspace lie beside the tree, durably; `None`: as the database's settings say.
+    ///
+    /// New values follow at once, older ones when a compaction meets them; [`Keyspace::compact_range`] meets all. At least 32.
+    ///
+    /// # Errors
+    /// `Invalid` if there is no such keyspace, or for fewer than 32 bytes; `Closed` where writes are.
+    pub fn set_separate_bytes(&self, id: KeyspaceId, bytes: Option<u32>) -> Result<()> {
+        self.engine.set_separate_bytes(id, bytes)
+    }
+
     /// Names and ids of all keyspaces, by id; the default one is called `default`.
     pub fn keyspaces(&self) -> Vec<(String, KeyspaceId)> {
         self.engine.keyspaces()

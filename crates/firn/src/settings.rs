@@ -221,7 +221,8 @@ impl Settings {
             block_bytes: 4096,
             table_bytes: 64 * MIB,
             separate_bytes: 0,
-            value_segment_bytes: 64 * MIB,
+            // What is collected together: small data would be collected in few large pieces.
+            value_segment_bytes: (memory_bytes / 8).clamp(4 * MIB, 64 * MIB),
             space_amplification_max: 1.5,
             filter_bits_per_key: 10,
             level0_runs_max: 12,

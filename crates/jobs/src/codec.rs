@@ -21,7 +21,10 @@ use firn_format::{Error, FormatVersion, Result, Sequence, varint};
 
 use crate::collect::{CollectResult, CollectSpec, Victim};
 use crate::conservation::{Sums, Tally};
-use crate::spec::{CompactResult, CompactSpec, JobInput, JobResult, JobSpec, KeyRange, OutputForm, Rules};
+use crate::spec::{
+    CompactResult, CompactSpec, JobInput, JobResult, JobSpec, KeyRange, OutputForm, Rules, ValuePolicy,
+    ValueSource,
+};
 
 const SPEC_MAGIC: [u8; 8] = *b"FIRNJOB1";
 const RESULT_MAGIC: [u8; 8] = *b"FIRNRES1";
@@ -69,12 +72,12 @@ impl JobResult {
             Self::Compact(result) => {
                 out.push(COMPACT);
                 put_list(&result.tables, &mut out, |table, out| table.encode(out));
+                put_segment(result.values.as_ref(), &mut out);
                 put_sums(&result.sums, &mut out);
             }
             Self::Collect(result) => {
                 out.push(COLLECT);
-                out.push(u8::from(result.segment.is_some()));
-                result.segment.iter().for_each(|segment| segment.encode(&mut out));
+                put_segment(result.segment.as_ref(), &mut out);
                 put_places(&result.redirects, &mut out);
             }
         }
@@ -90,11 +93,11 @@ impl JobResult {
         let result = match take_kind(&mut input)? {
             COMPACT => {
                 let tables = take_list(&mut input, |input| TableMeta::decode(input))?;
-                Self::Compact(CompactResult { tables, sums: take_sums(&mut input)? })
+                let values = take_segment(&mut input)?;
+                Self::Compact(CompactResult { tables, values, sums: take_sums(&mut input)? })
             }
             _ => {
-                let is_any = take_flag(&mut input)?;
-                let segment = if is_any { Some(ValueSegmentMeta::decode(&mut input)?) } else { None };
+                let segment = take_segment(&mut input)?;
                 Self::Collect(CollectResult { segment, redirects: take_places(&mut input)? })
             }
         };
@@ -121,6 +124,8 @@ fn put_compact(spec: &CompactSpec, out: &mut Vec<u8>) {
     put_range(&spec.range, out);
     put_rules(&spec.rules, out);
     put_form(&spec.output, out);
+    out.push(u8::from(spec.values.is_some()));
+    spec.values.iter().for_each(|values| put_policy(values, out));
     put_bytes(spec.output_stem.as_bytes(), out);
 }
 
@@ -134,7 +139,34 @@ fn take_compact(input: &mut Reader<'_>) -> Result<CompactSpec> {
         range: take_range(input)?,
         rules: take_rules(input)?,
         output: take_form(input)?,
+        values: if take_flag(input)? { Some(take_policy(input)?) } else { None },
         output_stem: input.text()?.to_owned(),
+    })
+}
+
+fn put_policy(policy: &ValuePolicy, out: &mut Vec<u8>) {
+    varint::encode(u64::from(policy.separate_bytes), out);
+    put_list(&policy.sources, out, |source, out| {
+        varint::encode(source.born.0.into(), out);
+        source.segment.encode(out);
+        out.push(u8::from(source.redirect.is_some()));
+        source.redirect.iter().for_each(|place| place.encode(out));
+    });
+    out.push(u8::from(policy.output.is_some()));
+    policy.output.iter().for_each(|number| varint::encode(number.0.into(), out));
+    out.extend_from_slice(&policy.database.to_le_bytes());
+}
+
+fn take_policy(input: &mut Reader<'_>) -> Result<ValuePolicy> {
+    Ok(ValuePolicy {
+        separate_bytes: input.number32()?,
+        sources: take_list(input, |input| {
+            let (born, segment) = (SegmentNumber(input.number32()?), ValueSegmentMeta::decode(input)?);
+            let redirect = if take_flag(input)? { Some(RedirectPlace::decode(input)?) } else { None };
+            Ok(ValueSource { born, segment, redirect })
+        })?,
+        output: if take_flag(input)? { Some(SegmentNumber(input.number32()?)) } else { None },
+        database: input.u128()?,
     })
 }
 
@@ -167,6 +199,18 @@ fn take_collect(input: &mut Reader<'_>) -> Result<CollectSpec> {
     })
 }
 
+fn put_segment(segment: Option<&ValueSegmentMeta>, out: &mut Vec<u8>) {
+    out.push(u8::from(segment.is_some()));
+    segment.iter().for_each(|segment| segment.encode(out));
+}
+
+fn take_segment(input: &mut Reader<'_>) -> Result<Option<ValueSegmentMeta>> {
+    match take_flag(input)? {
+        true => ValueSegmentMeta::decode(input).map(Some),
+        false => Ok(None),
+    }
+}
+
 fn put_places(places: &[(SegmentNumber, RedirectPlace)], out: &mut Vec<u8>) {
     let put = |(from, place): &(SegmentNumber, RedirectPlace), out: &mut Vec<u8>| {
         varint::encode(from.0.into(), out);
@@ -189,7 +233,7 @@ fn put_sums(sums: &Sums, out: &mut Vec<u8>) {
 }
 
 fn take_sums(input: &mut Reader<'_>) -> Result<Sums> {
-    let mut classes = [Tally::default(); 9];
+    let mut classes = [Tally::default(); 10];
     for tally in &mut classes {
         *tally = Tally { count: input.number()?, bytes: input.number()?, hash: input.u128()? };
     }

@@ -12,13 +12,17 @@
 //! 4. Operands of one interval are combined with the put, delete or nothing below them, else into one operand if
 //!    the operator can. The result has the newest operand's sequence. Records that expire take no part in it
 //!    (each has a time of its own), and what the operator cannot apply stays, so that reads say so.
+//! 5. What is kept has its value in the tree or beside it, by its length. A value beside it is read only for that, for the
+//!    filter, and as what operands are combined with.
 //!
 //! Everything is counted in [`Sums`]. No allocation per entry, merge operators apart.
 
 mod operands;
 mod rules;
+mod values;
 
 pub use rules::CompactRules;
+pub use values::CompactValues;
 
 use firn_format::key::{Entry, Kind, Sequence};
 use firn_format::table::content::entry_hash;
@@ -49,7 +53,8 @@ impl Sink for crate::write::TableWriter<'_> {
 /// Runs the rules over all entries of `source` in `range` and gives what stays to `sink`.
 ///
 /// `tombstones` are all range tombstones of the inputs inside `range`; which of them stay is
-/// [`CompactRules::kept_tombstones`]' business. The sums have everything but the range tombstones. Blocks on
+/// [`CompactRules::kept_tombstones`]' business. Without `values` those beside the tree are not read and stay there: no
+/// operand is combined with one, and no filter sees one. The sums have everything but the range tombstones. Blocks on
 /// whatever the source reads; looks at `control` every thousand entries or so.
 ///
 /// # Errors
@@ -59,12 +64,14 @@ pub fn compact_entries<C: Cursor + ?Sized, S: Sink + ?Sized>(
     range: &KeyRange,
     tombstones: &FragmentList,
     rules: &CompactRules,
+    values: Option<&mut CompactValues<'_>>,
     sink: &mut S,
     control: &Control,
 ) -> Result<Sums> {
     let mut compaction = Compaction {
         rules,
         tombstones,
+        values,
         sink,
         sums: Sums::default(),
         key: Vec::new(),
@@ -95,9 +102,10 @@ pub fn compact_entries<C: Cursor + ?Sized, S: Sink + ?Sized>(
 /// Entries between two looks at the control.
 const CHECK_ENTRIES: u32 = 1024;
 
-struct Compaction<'r, S: ?Sized> {
+struct Compaction<'r, 'v, S: ?Sized> {
     rules: &'r CompactRules,
     tombstones: &'r FragmentList,
+    values: Option<&'r mut CompactValues<'v>>,
     sink: &'r mut S,
     sums: Sums,
     key: Vec<u8>,
@@ -112,7 +120,15 @@ struct Compaction<'r, S: ?Sized> {
     operands: Operands,
 }
 
-impl<S: Sink + ?Sized> Compaction<'_, S> {
+/// What operands are combined with: a put of their interval.
+struct Base<'e> {
+    entry: &'e Entry<'e>,
+    hash: u128,
+    /// Its value, wherever that lies.
+    value: &'e [u8],
+}
+
+impl<S: Sink + ?Sized> Compaction<'_, '_, S> {
     #[inline]
     fn take(&mut self, entry: &Entry<'_>) -> Result<()> {
         let hash = entry_hash(entry);
@@ -146,7 +162,7 @@ impl<S: Sink + ?Sized> Compaction<'_, S> {
     }
 
     /// Ends the interval's operands with `base` (a put without expiry), or with nothing; whether they were combined.
-    fn close(&mut self, interval: usize, base: Option<(&Entry<'_>, u128)>) -> Result<bool> {
+    fn close(&mut self, interval: usize, base: Option<Base<'_>>) -> Result<bool> {
         self.closed = Some(interval);
         match self.operands.is_empty() {
             true => Ok(false),
@@ -166,13 +182,14 @@ impl<S: Sink + ?Sized> Compaction<'_, S> {
                 self.sums.expired.add(bytes, hash);
                 self.leave_tombstone(entry, interval)
             }
-            Kind::Put if !self.operands.is_empty() => self.close(interval, Some((entry, hash))).map(drop),
-            Kind::Put => self.put(entry, interval, bytes, hash),
-            // What lies beside the tree is not read here: operands above it stay.
-            Kind::PutReference => {
-                self.flush_partly()?;
+            Kind::Put | Kind::PutReference if self.operands.is_empty() => {
                 self.put(entry, interval, bytes, hash)
             }
+            Kind::Put => {
+                let base = Base { entry, hash, value: entry.value };
+                self.close(interval, Some(base)).map(drop)
+            }
+            Kind::PutReference => self.close_with_reference(entry, interval, bytes, hash),
             Kind::Delete => {
                 if self.close(interval, None)? {
                     self.sums.merged.add(bytes, hash);
@@ -199,15 +216,57 @@ impl<S: Sink + ?Sized> Compaction<'_, S> {
         }
     }
 
+    /// Ends the interval's operands with a value that lies beside the tree.
+    fn close_with_reference(
+        &mut self,
+        entry: &Entry<'_>,
+        interval: usize,
+        bytes: usize,
+        hash: u128,
+    ) -> Result<()> {
+        let Some(values) = &mut self.values else {
+            // Not read here: operands above it stay.
+            self.flush_partly()?;
+            return self.put(entry, interval, bytes, hash);
+        };
+        let value = values.follow(entry)?.to_vec();
+        self.close(interval, Some(Base { entry, hash, value: &value })).map(drop)
+    }
+
     /// A put with nothing above it in its interval.
     #[inline]
     fn put(&mut self, entry: &Entry<'_>, interval: usize, bytes: usize, hash: u128) -> Result<()> {
         self.closed = Some(interval);
-        if entry.kind == Kind::Put && self.rules.filter_drops(entry, interval) {
+        if self.rules.is_filtered(interval) && self.filter_drops(entry)? {
             self.sums.filtered.add(bytes, hash);
             return self.leave_tombstone(entry, interval);
         }
-        self.sink.add(entry)
+        self.keep(entry)
+    }
+
+    /// Whether the filter drops this put, whose value is read for that where it may be.
+    fn filter_drops(&mut self, entry: &Entry<'_>) -> Result<bool> {
+        if entry.kind == Kind::Put {
+            return Ok(self.rules.filter_drops(entry.key, entry.value));
+        }
+        match &mut self.values {
+            Some(values) => Ok(self.rules.filter_drops(entry.key, values.follow(entry)?)),
+            None => Ok(false),
+        }
+    }
+
+    /// Gives a put to the sink, its value where that is to lie.
+    #[inline]
+    fn keep(&mut self, entry: &Entry<'_>) -> Result<()> {
+        let Self { values, sink, sums, .. } = self;
+        if let Some(values) = values
+            && let Some(moved) = values.moved(entry)?
+        {
+            sums.moved.add(entry.key.len() + entry.value.len(), entry_hash(entry));
+            sums.produced.add(moved.key.len() + moved.value.len(), entry_hash(&moved));
+            return sink.add(&moved);
+        }
+        sink.add(entry)
     }
 
     /// What stays of a put that counts as deleted.
@@ -252,25 +311,25 @@ impl<S: Sink + ?Sized> Compaction<'_, S> {
     }
 
     /// Writes the waiting operands combined with their base, or all as they are; whether they were combined.
-    fn flush_whole(&mut self, base: Option<(&Entry<'_>, u128)>) -> Result<bool> {
+    fn flush_whole(&mut self, base: Option<Base<'_>>) -> Result<bool> {
         let operands = std::mem::take(&mut self.operands);
         let operator = self.rules.merge_operator();
         let value = operator.and_then(|operator| {
-            operator.merge(&self.key, base.map(|(entry, _)| entry.value), &operands.oldest_first())
+            operator.merge(&self.key, base.as_ref().map(|base| base.value), &operands.oldest_first())
         });
         let combined = value.is_some();
         match value {
             Some(value) => {
                 self.sums.merged = self.sums.merged.plus(operands.tally(self.key.len()));
-                if let Some((entry, hash)) = base {
+                if let Some(Base { entry, hash, .. }) = base {
                     self.sums.merged.add(entry.key.len() + entry.value.len(), hash);
                 }
                 self.produce(&operands, Kind::Put, &value)?;
             }
             None => {
                 operands.write_all(&self.key, self.sink)?;
-                if let Some((entry, _)) = base {
-                    self.sink.add(entry)?;
+                if let Some(base) = base {
+                    self.keep(base.entry)?;
                 }
             }
         }
@@ -308,7 +367,10 @@ impl<S: Sink + ?Sized> Compaction<'_, S> {
         let bytes = made.key.len() + value.len();
         let hash = entry_hash(&made);
         self.sums.produced.add(bytes, hash);
-        if kind == Kind::Put && self.rules.filter_drops(&made, interval) {
+        if kind == Kind::Put
+            && self.rules.is_filtered(interval)
+            && self.rules.filter_drops(made.key, made.value)
+        {
             self.sums.filtered.add(bytes, hash);
             if self.rules.tombstone_is_idle(&self.key, interval) {
                 return Ok(());
@@ -317,6 +379,9 @@ impl<S: Sink + ?Sized> Compaction<'_, S> {
             self.sums.produced.add(tombstone.key.len(), entry_hash(&tombstone));
             return self.sink.add(&tombstone);
         }
-        self.sink.add(&made)
+        let key = std::mem::take(&mut self.key);
+        let kept = self.keep(&Entry { key: &key, sequence, kind, expires_at_ms: 0, value });
+        self.key = key;
+        kept
     }
 }

@@ -2,11 +2,11 @@
 //!
 //! Each entry has a 128-bit hash ([`firn_format::table::content`]); hashes are summed mod 2^128. A job adds the hash of
 //! every entry it reads to `input`, of every entry it leaves out to a class of dropped ones, and of every entry it
-//! makes (a combined value, a tombstone for an expired one) to `produced`. The outputs' own hashes are computed
+//! makes (a combined value, a tombstone for an expired one, a put whose value lies elsewhere now) to `produced`. The outputs' own hashes are computed
 //! by whoever writes them, from what they are given. Then
 //!
 //! ```text
-//!   input + produced = outputs + shadowed + duplicate + tombstones + range + expired + filtered + merged + ranges
+//!   input + produced = outputs + shadowed + duplicate + tombstones + range + expired + filtered + merged + moved + ranges
 //! ```
 //! holds, or something was lost, changed or made up. This proves no accident, not honesty. Range tombstones are
 //! hashed so that cutting one in two changes no sum ([`firn_format::tombstone`]).
@@ -52,7 +52,7 @@ impl Tally {
 pub struct Sums {
     /// Everything read. Range tombstones are in the hash, not in count and bytes (as in table descriptions).
     pub input: Tally,
-    /// Made by the job: combined operands, tombstones for expired and filtered puts.
+    /// Made by the job: combined operands, tombstones for expired and filtered puts, puts whose value was moved.
     pub produced: Tally,
     /// Versions that no reader can tell from a newer one.
     pub shadowed: Tally,
@@ -68,13 +68,15 @@ pub struct Sums {
     pub filtered: Tally,
     /// Operands and bases that were combined.
     pub merged: Tally,
+    /// Puts whose value came into the tree or left it.
+    pub moved: Tally,
     /// Range tombstones that no reader needs; the hash alone, since cutting changes their number.
     pub range_tombstones_hash: u128,
 }
 
 impl Sums {
     /// All classes with their names, `input` and `produced` first.
-    pub fn classes(&self) -> [(&'static str, Tally); 9] {
+    pub fn classes(&self) -> [(&'static str, Tally); 10] {
         [
             ("input", self.input),
             ("produced", self.produced),
@@ -85,12 +87,14 @@ impl Sums {
             ("expired", self.expired),
             ("filtered", self.filtered),
             ("merged", self.merged),
+            ("moved", self.moved),
         ]
     }
 
     /// Inverse of [`classes`](Self::classes), names left out.
-    pub(crate) fn from_classes(classes: [Tally; 9], range_tombstones_hash: u128) -> Self {
-        let [input, produced, shadowed, duplicate, tombstone, range, expired, filtered, merged] = classes;
+    pub(crate) fn from_classes(classes: [Tally; 10], range_tombstones_hash: u128) -> Self {
+        let [input, produced, shadowed, duplicate, tombstone, range, expired, filtered, merged, moved] =
+            classes;
         Self {
             input,
             produced,
@@ -101,6 +105,7 @@ impl Sums {
             expired,
             filtered,
             merged,
+            moved,
             range_tombstones_hash,
         }
     }

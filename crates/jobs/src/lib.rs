@@ -47,7 +47,7 @@ mod control; // stopping it
 mod error;
 
 pub use collect::{CollectResult, CollectSpec, Redirects, Victim, read_redirects, redirects};
-pub use compact::{CompactRules, Sink, compact_entries};
+pub use compact::{CompactRules, CompactValues, Sink, compact_entries};
 pub use conservation::{Sums, Tally};
 pub use control::Control;
 pub use cursor::Cursor;
@@ -55,8 +55,11 @@ pub use error::{Error, ErrorKind, Result};
 pub use executor::{Executor, Fallback, Fallbacks, Finisher, JobHandle, Local, Patience, new_job};
 pub use merge::MergeCursor;
 pub use range::partition;
-pub use run::{Output, compact_source, run, run_compact};
+pub use run::{Output, Scope, compact_source, run, run_compact};
 pub use run_cursor::{RunCursor, Tables};
-pub use spec::{CompactResult, CompactSpec, JobInput, JobResult, JobSpec, KeyRange, OutputForm, Rules};
+pub use spec::{
+    CompactResult, CompactSpec, JobInput, JobResult, JobSpec, KeyRange, OutputForm, Rules, ValuePolicy,
+    ValueSource,
+};
 pub use verify::{is_output_of, verify, verify_all, verify_collect, verify_compact, verify_files};
 pub use write::TableWriter;

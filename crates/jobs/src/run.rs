@@ -11,7 +11,7 @@ use firn_storage::file::table::{CursorOptions, ReaderOptions, TableReader};
 
 use crate::Cursor;
 use crate::collect::run_collect;
-use crate::compact::{CompactRules, compact_entries};
+use crate::compact::{CompactRules, CompactValues, compact_entries};
 use crate::control::Control;
 use crate::error::{Error, ErrorKind, Result};
 use crate::merge::MergeCursor;
@@ -70,11 +70,24 @@ pub fn run_compact(
     let cursors = runs.into_values().map(|tables| RunCursor::new(tables, CursorOptions::JOB)).collect();
     let mut source = MergeCursor::with_common_prefix(cursors, common_prefix(&spec.inputs));
     let output = Output { storage, semantics, form: &spec.output, stem: &spec.output_stem };
-    compact_source(&mut source, &tombstones, &spec.range, &spec.rules, &output, control)
+    let mut values = CompactValues::new(spec, storage)?;
+    let scope = Scope { range: &spec.range, rules: &spec.rules };
+    let result = compact_source(&mut source, &tombstones, scope, values.as_mut(), &output, control)?;
+    values.into_iter().for_each(CompactValues::keep);
+    Ok(result)
 }
 
-/// Runs `rules` over what `source` and `tombstones` hold in `range` and writes what stays: the common core of
-/// compactions and of drains, whose source is a merge of runs.
+/// Which keys and versions stay.
+#[derive(Clone, Copy, Debug)]
+pub struct Scope<'s> {
+    /// Only entries and tombstones of these keys are read.
+    pub range: &'s KeyRange,
+    /// By which rules versions are kept or dropped.
+    pub rules: &'s Rules,
+}
+
+/// Runs rules over what `source` and `tombstones` hold in a range and writes what stays: the common core of
+/// compactions and of drains, whose source is a merge of runs and who leave `values` where they are.
 ///
 /// The sums are checked against the outputs before this returns.
 ///
@@ -83,8 +96,8 @@ pub fn run_compact(
 pub fn compact_source<C: Cursor + ?Sized>(
     source: &mut C,
     tombstones: &FragmentList,
-    range: &KeyRange,
-    rules: &Rules,
+    Scope { range, rules }: Scope<'_>,
+    mut values: Option<&mut CompactValues<'_>>,
     output: &Output<'_>,
     control: &Control,
 ) -> Result<CompactResult> {
@@ -94,9 +107,12 @@ pub fn compact_source<C: Cursor + ?Sized>(
     let kept = rules.kept_tombstones(&tombstones);
     let (read_hash, kept_hash) = (tombstones.content_hash(), kept.content_hash());
     let mut writer = TableWriter::new(output.storage, output.stem, output.form, output.semantics, kept)?;
-    let mut sums = compact_entries(source, range, &tombstones, &rules, &mut writer, control)?;
+    let moved = values.as_deref_mut();
+    let mut sums = compact_entries(source, range, &tombstones, &rules, moved, &mut writer, control)?;
     sums.input.hash = sums.input.hash.wrapping_add(read_hash);
     sums.range_tombstones_hash = read_hash.wrapping_sub(kept_hash);
+    // Before the tables: they make the names durable.
+    let segment = values.map_or(Ok(None), CompactValues::finish)?;
     let tables = writer.finish()?;
     if let Err(error) = sums.check_outputs(&tables) {
         for table in &tables {
@@ -105,7 +121,7 @@ pub fn compact_source<C: Cursor + ?Sized>(
         }
         return Err(error);
     }
-    Ok(CompactResult { tables, sums })
+    Ok(CompactResult { tables, values: segment, sums })
 }
 
 /// Tables by (level, run).

@@ -1,8 +1,9 @@
 //! What a job is, and what comes of it: values that travel.
 
 use firn_format::Sequence;
-use firn_format::manifest::TableMeta;
+use firn_format::manifest::{RedirectPlace, TableMeta, ValueSegmentMeta};
 use firn_format::table::Compression;
+use firn_format::value::SegmentNumber;
 
 use crate::collect::{CollectResult, CollectSpec};
 use crate::conservation::Sums;
@@ -12,6 +13,7 @@ use crate::error::{Error, ErrorKind, Result};
 ///
 /// Self-contained: an executor opens the inputs, creates outputs under the stem, and needs nothing else.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(clippy::large_enum_variant, reason = "there is one for each job, and a job runs for long")]
 pub enum JobSpec {
     /// Tables are rewritten.
     Compact(CompactSpec),
@@ -114,6 +116,8 @@ pub struct CompactSpec {
     pub rules: Rules,
     /// Form of the outputs.
     pub output: OutputForm,
+    /// Where values are, and where they are to be. `None`: none is read, and each stays where it is.
+    pub values: Option<ValuePolicy>,
     /// Outputs are called `<stem>-<index>.table`, or `<stem>-<attempt>-<index>.table` where an executor makes several
     /// attempts; no other job may use the stem, nor one that begins with it and a `-`.
     pub output_stem: String,
@@ -202,11 +206,38 @@ impl Default for OutputForm {
     }
 }
 
+/// Values beside the tree, for a compaction that may read them, bring them into the tree or out of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ValuePolicy {
+    /// Puts of at least so many bytes of value lie beside the tree afterwards, and others in it.
+    pub separate_bytes: u32,
+    /// Where the values are that the inputs refer to, in rising order of the segments that they were born in.
+    pub sources: Vec<ValueSource>,
+    /// The number of the output for values that leave the tree, `<stem>-000000.values`; no other segment may ever have it.
+    /// `None`: they stay.
+    pub output: Option<SegmentNumber>,
+    /// Identity of the database, for that output's header.
+    pub database: u128,
+}
+
+/// Where the values of one segment are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ValueSource {
+    /// The segment that they were born in.
+    pub born: SegmentNumber,
+    /// The one that has them.
+    pub segment: ValueSegmentMeta,
+    /// What leads there, if that is another one.
+    pub redirect: Option<RedirectPlace>,
+}
+
 /// What came of a compaction.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CompactResult {
     /// The outputs in order of keys, durable with their names.
     pub tables: Vec<TableMeta>,
+    /// The segment of the values that left the tree, durable with its name; the tables refer to each of them once.
+    pub values: Option<ValueSegmentMeta>,
     /// What was read, dropped and produced.
     pub sums: Sums,
 }
@@ -214,7 +245,8 @@ pub struct CompactResult {
 impl CompactResult {
     /// Bytes of all outputs.
     pub fn written_bytes(&self) -> u64 {
-        self.tables.iter().map(|table| table.bytes).sum()
+        let values = self.values.as_ref().map_or(0, |segment| segment.bytes);
+        self.tables.iter().map(|table| table.bytes).sum::<u64>() + values
     }
 }
 

@@ -33,7 +33,9 @@ pub fn verify(spec: &JobSpec, result: &JobResult) -> Result<()> {
 /// `Storage`; `Invalid` with what is wrong.
 pub fn verify_files(storage: &dyn Storage, spec: &JobSpec, result: &JobResult) -> Result<()> {
     match (spec, result) {
-        (JobSpec::Compact(_), JobResult::Compact(result)) => compact::verify_tables(storage, result),
+        (JobSpec::Compact(spec), JobResult::Compact(result)) => {
+            compact::verify_outputs(storage, spec, result)
+        }
         (JobSpec::Collect(spec), JobResult::Collect(result)) => collect::verify_values(storage, spec, result),
         _ => Err(other_kind()),
     }
@@ -49,6 +51,14 @@ pub fn is_output_of(file: &str, stem: &str) -> bool {
         Some(FileName::Table { stem: found, .. } | FileName::CollectedValues { stem: found, .. }) => {
             is_stem_of(&found, stem)
         }
+        _ => false,
+    }
+}
+
+/// Whether `file` is called as the value segment of a job with this stem, or of an attempt at it.
+fn is_segment_of(file: &str, stem: &str) -> bool {
+    match file_name::parse(file) {
+        Some(FileName::CollectedValues { stem: found, index: 0 }) => is_stem_of(&found, stem),
         _ => false,
     }
 }

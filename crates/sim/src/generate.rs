@@ -62,7 +62,11 @@ impl Generator {
             738..775 => Op::Flush,
             775..800 => Op::Sync,
             800..805 => Op::Idle,
-            805..840 => self.compact(),
+            805..832 => self.compact(),
+            832..840 => {
+                let bytes = [0, 32, 100, 1000, u32::MAX][self.rng.usize(0..5)];
+                Op::Separate { space: self.space(), bytes }
+            }
             840..860 => Op::Reopen(self.rng.u64(0..1 << 20)),
             860..875 if is_long => Op::Kill,
             875..890 if is_long => Op::PowerLoss(self.rng.u64(0..1 << 20)),

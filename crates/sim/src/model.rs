@@ -71,7 +71,7 @@ impl Model {
     pub fn create_keyspace(&mut self, name: &str, settings: &KeyspaceSettings) -> Result<KeyspaceId> {
         self.check_settings(settings)?;
         if let Some(id) = self.keyspace(name) {
-            return match self.keyspaces[&id].settings == *settings {
+            return match self.keyspaces[&id].settings.fits(settings) {
                 true => Ok(id),
                 false => Err(Error::new(ErrorKind::Conflict, format!("keyspace {name} has other settings"))),
             };
@@ -80,6 +80,11 @@ impl Model {
         self.next_keyspace += 1;
         self.keyspaces.insert(id, Keyspace::new(name, settings.clone()));
         Ok(id)
+    }
+
+    /// Where values of a keyspace lie changes no answer.
+    pub fn set_separate_bytes(&self, id: KeyspaceId) -> Result<()> {
+        self.keyspaces.get(&id).map(|_| ()).ok_or_else(|| unknown(id))
     }
 
     /// Drops a keyspace with all its versions.

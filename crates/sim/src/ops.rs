@@ -149,6 +149,13 @@ pub enum Op {
         /// The key before which it ends, by number; `None` = to the last.
         end: Option<u16>,
     },
+    /// Changes from which length on values of one keyspace lie beside the tree.
+    Separate {
+        /// The keyspace, by number.
+        space: u8,
+        /// The length; 0 = as the knobs say.
+        bytes: u32,
+    },
     /// Closes and opens with the settings of this seed.
     Reopen(u64),
     /// The process dies.

@@ -164,6 +164,7 @@ impl<'w> Runner<'w> {
             Op::Sync => self.maintain("sync", |open| open.opened.engine.sync().map(|_| ()))?,
             Op::Idle => self.maintain("wait_idle", |open| open.opened.engine.wait_idle())?,
             Op::Compact { space, start, end } => self.compact(*space, *start, *end)?,
+            Op::Separate { space, bytes } => self.separate(*space, *bytes)?,
             Op::Reopen(seed) => self.reopen(*seed)?,
             Op::Kill => self.recover(Crash::Kill, self.knobs.clone())?,
             Op::PowerLoss(seed) => self.recover(Crash::PowerLoss { seed: *seed }, self.knobs.clone())?,
@@ -290,6 +291,13 @@ impl<'w> Runner<'w> {
             self.durable = self.acknowledged;
         }
         Ok(())
+    }
+
+    fn separate(&mut self, space: u8, bytes: u32) -> Result<(), Stop> {
+        let Some((id, _)) = self.space(space)? else { return Ok(()) };
+        let bytes = (bytes > 0).then_some(bytes);
+        let done = self.opened()?.opened.engine.set_separate_bytes(id, bytes);
+        done.map_err(|error| self.failed("set_separate_bytes", &error))
     }
 
     fn compact(&mut self, space: u8, start: Option<u16>, end: Option<u16>) -> Result<(), Stop> {

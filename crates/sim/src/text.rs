@@ -75,6 +75,7 @@ impl fmt::Display for Op {
             Op::Compact { space, start, end } => {
                 write!(f, "compact {space} {} {}", Slot(*start), Slot(*end))
             }
+            Op::Separate { space, bytes } => write!(f, "separate {space} {bytes}"),
             Op::Reopen(seed) => write!(f, "reopen {seed}"),
             Op::Kill => write!(f, "kill"),
             Op::PowerLoss(seed) => write!(f, "power_loss {seed}"),
@@ -181,6 +182,7 @@ impl FromStr for Op {
             "flush" => Op::Flush,
             "sync" => Op::Sync,
             "idle" => Op::Idle,
+            "separate" => Op::Separate { space: number(&mut words)?, bytes: number(&mut words)? },
             "compact" => {
                 let space = number(&mut words)?;
                 Op::Compact { space, start: slot(&mut words)?, end: slot(&mut words)? }

@@ -53,12 +53,14 @@ impl Database {
         spares + self.graveyard.live_bytes() + self.index_bytes()
     }
 
-    /// Gives the cache what the budget leaves, and tells tables whether they all fit beside it.
+    /// Gives the cache what the budget leaves, and tells tables and value segments whether they all fit beside it.
     pub(crate) fn balance_memory(&self) {
         let version = self.version.load();
         let tables = || version.live().flat_map(|keyspace| keyspace.levels.tables()).map(|(_, table)| table);
-        let may_be_evicted = version.table_bytes() > self.settings.page_cache_bytes;
+        let may_be_evicted =
+            version.table_bytes() + version.values.sealed_bytes() > self.settings.page_cache_bytes;
         tables().for_each(|table| table.reader().set_may_be_evicted(may_be_evicted));
+        version.values.set_may_be_evicted(may_be_evicted);
         self.balance.due.store(false, Ordering::Relaxed);
         let arriving = self.balance.lock();
         let reserve = if self.read_only { 0 } else { RESERVE_SEGMENTS * self.settings.segment_bytes };

@@ -248,6 +248,14 @@ impl Session for TreeSession {
                     let keys: Vec<Vec<u8>> = keys.iter().map(|key| key.to_vec()).collect();
                     let ticket = self.read_later(version, move |shared, version| {
                         let (mut values, mut value) = (Values::new(), Vec::new());
+                        if version.values.may_wait() {
+                            // The device fetches several values at once.
+                            for key in &keys {
+                                let lookup = Lookup::latest(keyspace, key, before);
+                                let ahead = Lookup { wants: Wants::Ahead, ..lookup };
+                                shared.lookup(version, &ahead, &mut value)?;
+                            }
+                        }
                         for key in &keys {
                             let found =
                                 shared.lookup(version, &Lookup::latest(keyspace, key, before), &mut value)?;

@@ -106,6 +106,7 @@ impl Database {
             stats.segment_count += segments;
             stats.segment_bytes += bytes;
         }
+        (stats.hidden_bytes, stats.debt_bytes) = self.value_debt(&self.version.load());
         stats
     }
 }

@@ -17,6 +17,7 @@ use crate::memtable::Memtable;
 use crate::open::open;
 use crate::session::TreeSession;
 use crate::settings::TreeOptions;
+use crate::values::check_separate_bytes;
 use crate::version::set::to_text;
 use crate::version::{Definition, Keyspace, Levels, Version};
 
@@ -101,10 +102,11 @@ impl Engine for Tree {
             let max = KEYSPACE_NAME_BYTES_MAX;
             return Err(Error::invalid(format!("a keyspace name has 1 to {max} bytes, not {}", name.len())));
         }
+        check_separate_bytes(settings.separate_bytes)?;
         let mut manifest = shared.manifest.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(existing) = shared.version.load().live().find(|keyspace| keyspace.definition.name == name)
         {
-            if existing.definition.settings == settings {
+            if existing.definition.settings.fits(&settings) {
                 let id = existing.id();
                 drop(manifest);
                 // Whoever made it may not have come that far yet.
@@ -149,6 +151,11 @@ impl Engine for Tree {
         // Records go to the memtables their segment was born with: begin one that knows the new keyspace.
         shared.roll_for_keyspace(id)?;
         Ok(KeyspaceId(id))
+    }
+
+    fn set_separate_bytes(&self, id: KeyspaceId, bytes: Option<u32>) -> Result<()> {
+        self.shared.check_open()?;
+        self.shared.set_separate_bytes(id, bytes)
     }
 
     fn keyspace(&self, name: &str) -> Option<KeyspaceId> {

@@ -23,6 +23,7 @@ fn open(name: &str, dir: &Path) -> Box<dyn Target> {
         dir: dir.to_owned(),
         memory_bytes: Some(64 << 20),
         separate_bytes: None,
+        worker: None,
         space_amplification_max: None,
         durability: firn_engine::Durability::Process,
         threads: 2,

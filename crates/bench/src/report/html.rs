@@ -15,6 +15,7 @@ mod cells;
 mod lines;
 mod ranges;
 mod scale;
+mod space;
 #[cfg(test)]
 mod tests;
 
@@ -189,6 +190,12 @@ fn sections(cells: &Cells<'_>) -> Vec<Section> {
             note: "Bytes on disk by bytes of live keys and values, after the phase.".to_owned(),
             wide: false,
             panels: bars::panels(cells, |result| result.space_amplification),
+        },
+        Section {
+            title: "Space over time",
+            note: "GiB on disk while operations ran, logs and what waits to be removed included.".to_owned(),
+            wide: true,
+            panels: space::panels(cells),
         },
     ];
     sections.retain(|section| !section.panels.is_empty());

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::series::{self, SeriesPoint};
+use super::series::{self, DiskPoint, SeriesPoint};
 use crate::driver::Measured;
 use crate::measure::Percentiles;
 use crate::target::{MemoryReport, Settings};
@@ -113,6 +113,12 @@ pub struct PhaseResult {
     pub memory: MemoryReport,
     /// Throughput over time.
     pub series: Vec<SeriesPoint>,
+    /// Bytes of disk over time; empty of a server.
+    #[serde(default)]
+    pub disk_series: Vec<DiskPoint>,
+    /// The most bytes of disk that it occupied while operations ran; 0 where nobody looked.
+    #[serde(default)]
+    pub disk_peak_bytes: u64,
     /// Latency distribution as (quantile, microseconds).
     pub curve: Vec<(f64, f64)>,
 }
@@ -178,6 +184,8 @@ impl PhaseResult {
             rss_peak_is_of_phase: measured.peak_is_of_phase,
             memory: holdings.memory,
             series: series::points(&measured.series),
+            disk_series: series::disk_points(&measured.disk),
+            disk_peak_bytes: measured.disk.iter().map(|(_, bytes)| *bytes).max().unwrap_or(0),
             curve: all.curve(),
         }
     }

@@ -20,6 +20,25 @@ pub struct SeriesPoint {
     pub max_us: f64,
 }
 
+/// What a store occupied at one moment.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct DiskPoint {
+    /// Seconds since measuring began.
+    pub at_s: f64,
+    /// Bytes of disk.
+    pub bytes: u64,
+}
+
+/// As many of `looks` as a plot needs, each the most of those that it stands for.
+pub(super) fn disk_points(looks: &[(Duration, u64)]) -> Vec<DiskPoint> {
+    let group = looks.len().div_ceil(POINTS_MAX).max(1);
+    let most = |looks: &[(Duration, u64)]| looks.iter().map(|(_, bytes)| *bytes).max().unwrap_or(0);
+    let point = |looks: &[(Duration, u64)]| {
+        Some(DiskPoint { at_s: looks.last()?.0.as_secs_f64(), bytes: most(looks) })
+    };
+    looks.chunks(group).filter_map(point).collect()
+}
+
 /// Points of equal stretches: 0.1 s, or as many times that as keeps their number below [`POINTS_MAX`].
 pub(super) fn points(samples: &[Sample]) -> Vec<SeriesPoint> {
     let group = samples.len().div_ceil(POINTS_MAX).max(1);
@@ -57,6 +76,15 @@ mod tests {
         let found = points(&[sample(1, 50), sample(2, 150)]);
         let rates: Vec<f64> = found.iter().map(|point| point.ops_per_s.round()).collect();
         assert_eq!(rates, [500.0, 1_000.0]);
+    }
+
+    #[test]
+    fn what_a_store_occupied_is_thinned_and_keeps_its_maxima() {
+        let looks: Vec<(Duration, u64)> = (1..=900).map(|at| (Duration::from_secs(at), at % 7)).collect();
+        let found = disk_points(&looks);
+        assert_eq!(found.len(), 300);
+        assert_eq!(found[1], DiskPoint { at_s: 6.0, bytes: 6 });
+        assert_eq!(disk_points(&looks[..2]).len(), 2);
     }
 
     #[test]

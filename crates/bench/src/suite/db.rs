@@ -110,6 +110,7 @@ impl Suite for DbSuite {
             memory_bytes: self.args.run.memory_bytes,
             separate_bytes: self.args.run.separate_bytes.map(|bytes| bytes.try_into().unwrap_or(u32::MAX)),
             space_amplification_max: self.args.run.space_amplification_max,
+            worker: self.args.run.worker.clone(),
             durability: self.args.run.durability,
             threads: self.threads + 1,
         }

@@ -1,6 +1,10 @@
 //! Firn itself, through its facade.
 
-use firn_engine::Result;
+use std::sync::Arc;
+
+use firn::jobs::socket::Socket;
+use firn::storage::ThreadSpawn;
+use firn_engine::{Error, Result};
 
 use super::{EngineTarget, OpenOptions, Settings, Target, TargetFactory};
 
@@ -45,7 +49,13 @@ impl TargetFactory for FirnFactory {
             settings.space_amplification_max = space_amplification_max;
         }
         settings.durability = options.durability;
-        let db = firn::Db::builder(&options.dir).settings(settings.clone()).open()?;
+        let mut builder = firn::Db::builder(&options.dir).settings(settings.clone());
+        if let Some(socket) = &options.worker {
+            let worker = Socket::new(socket, &options.dir, Arc::new(ThreadSpawn::new()));
+            let failed = |error| Error::invalid(format!("cannot use a worker: {error}"));
+            builder = builder.executor(Arc::new(worker.map_err(failed)?));
+        }
+        let db = builder.open()?;
         let target = EngineTarget::new(
             db.engine(),
             &self.name,

@@ -54,6 +54,11 @@ impl ReferenceSet {
         unknown
     }
 
+    /// Takes the values of `segment` out.
+    pub fn take(&mut self, segment: SegmentNumber) -> Ordinals {
+        self.segments.remove(&segment).unwrap_or_default()
+    }
+
     /// By segment, numbers rising; none of the sets is empty.
     pub fn segments(&self) -> impl Iterator<Item = (SegmentNumber, &Ordinals)> {
         self.segments.iter().map(|(segment, ordinals)| (*segment, ordinals))

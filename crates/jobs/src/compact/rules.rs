@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use firn_engine::{CompactionFilter, FilterVerdict, MergeOperator, Semantics};
-use firn_format::key::{Entry, Sequence};
+use firn_format::key::Sequence;
 use firn_format::tombstone::FragmentList;
 
 use crate::error::{Error, ErrorKind, Result};
@@ -87,15 +87,16 @@ impl CompactRules {
         interval == 0 && !self.may_be_older(key)
     }
 
-    /// Whether the filter drops this put.
+    /// Whether the filter is asked about puts of `interval`.
     #[inline]
-    pub(super) fn filter_drops(&self, entry: &Entry<'_>, interval: usize) -> bool {
-        match &self.compaction_filter {
-            Some(filter) if interval == self.snapshots.len() => {
-                filter.verdict(entry.key, entry.value) == FilterVerdict::Drop
-            }
-            _ => false,
-        }
+    pub(super) fn is_filtered(&self, interval: usize) -> bool {
+        self.compaction_filter.is_some() && interval == self.snapshots.len()
+    }
+
+    /// Whether the filter drops this put.
+    pub(super) fn filter_drops(&self, key: &[u8], value: &[u8]) -> bool {
+        let verdict = self.compaction_filter.as_ref().map(|filter| filter.verdict(key, value));
+        verdict == Some(FilterVerdict::Drop)
     }
 }
 

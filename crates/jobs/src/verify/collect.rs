@@ -1,11 +1,10 @@
 //! When a collection's result may be believed.
 
-use firn_format::file_name::{self, FileName};
 use firn_format::value::ValueRecord;
 use firn_storage::Storage;
 use firn_storage::file::value::{RecordReader, ValueSegment};
 
-use super::is_stem_of;
+use super::is_segment_of;
 use crate::collect::{CollectResult, CollectSpec, check_name, read_redirects, redirects};
 use crate::error::{Error, ErrorKind, Result};
 
@@ -23,11 +22,7 @@ pub fn verify_collect(spec: &CollectSpec, result: &CollectResult) -> Result<()> 
     }
     let Some(segment) = found else { return Ok(()) };
     let fault = |what: &str| Err(Error::new(ErrorKind::Invalid, format!("output {}: {what}", segment.file)));
-    let is_named = match file_name::parse(&segment.file) {
-        Some(FileName::CollectedValues { stem, index: 0 }) => is_stem_of(&stem, &spec.output_stem),
-        _ => false,
-    };
-    if !is_named {
+    if !is_segment_of(&segment.file, &spec.output_stem) {
         return fault("expected the spec's stem, or that of an attempt, and 0 as its name");
     }
     if segment.number != spec.number {

@@ -2,12 +2,17 @@
 
 use std::sync::Arc;
 
+use firn_format::Position;
 use firn_format::manifest::TableMeta;
+use firn_format::value::ValueRecord;
+use firn_format::value::segment::Origin;
 use firn_storage::Storage;
 use firn_storage::file::cache::BlockCache;
 use firn_storage::file::table::{ReaderOptions, TableReader};
+use firn_storage::file::value::{RecordReader, ValueSegment};
 
-use super::output_of_table;
+use super::{is_segment_of, output_of_table};
+use crate::collect::check_name;
 use crate::error::{Error, ErrorKind, Result};
 use crate::spec::{CompactResult, CompactSpec, KeyRange};
 
@@ -17,6 +22,7 @@ use crate::spec::{CompactResult, CompactSpec, KeyRange};
 /// `NotConserved`, or `Invalid` with what is wrong.
 pub fn verify_compact(spec: &CompactSpec, result: &CompactResult) -> Result<()> {
     result.sums.check_outputs(&result.tables)?;
+    check_segment(spec, result)?;
     let held = |input: &TableMeta| {
         let inside = spec.range.contains(&input.smallest);
         let ends = spec.range.end.as_ref().is_none_or(|end| input.largest < *end);
@@ -48,6 +54,22 @@ pub fn verify_compact(spec: &CompactSpec, result: &CompactResult) -> Result<()> 
         }
         _ => Ok(()),
     }
+}
+
+/// Whether the segment of values that left the tree is one that was asked for.
+fn check_segment(spec: &CompactSpec, result: &CompactResult) -> Result<()> {
+    let Some(segment) = &result.values else { return Ok(()) };
+    let wanted = spec.values.as_ref().and_then(|values| values.output);
+    let what = match segment {
+        _ if wanted.is_none() => "expected no values that leave the tree",
+        _ if !is_segment_of(&segment.file, &spec.output_stem) => {
+            "expected the spec's stem, or that of an attempt, and 0 as its name"
+        }
+        _ if Some(segment.number) != wanted => "expected the number that was asked for",
+        _ if segment.sealed_at != Position::default() => "expected a segment that no log record refers to",
+        _ => return Ok(()),
+    };
+    Err(Error::new(ErrorKind::Invalid, format!("output {}: {what}", segment.file)))
 }
 
 /// Whether the table keeps inside the range and between splits; its greatest key may be the (excluded) end of a
@@ -84,11 +106,28 @@ pub fn verify_all(jobs: &[(CompactSpec, CompactResult)]) -> Result<()> {
     sums.check_inputs(inputs)
 }
 
-/// Opens every output: footers, indexes and filters are what the result says.
-pub(super) fn verify_tables(storage: &dyn Storage, result: &CompactResult) -> Result<()> {
+/// Opens every output: footers, indexes and filters are what the result says, and so is the segment of values that left the
+/// tree, each of whose records is whole.
+pub(super) fn verify_outputs(
+    storage: &dyn Storage,
+    spec: &CompactSpec,
+    result: &CompactResult,
+) -> Result<()> {
     let cache = Arc::new(BlockCache::new(0));
     for table in &result.tables {
         TableReader::open(storage, table, &cache, ReaderOptions::default())?;
+    }
+    let (Some(meta), Some(values)) = (&result.values, &spec.values) else { return Ok(()) };
+    let segment = ValueSegment::open(storage, meta, false)?;
+    let header = segment.header();
+    if (header.database, header.origin) != (values.database, Origin::Written) {
+        let message = format!("output {}: expected the header that was asked for", meta.file);
+        return Err(Error::new(ErrorKind::Invalid, message));
+    }
+    let mut reader = RecordReader::new(&segment);
+    for ordinal in 0..meta.ordinals {
+        let look = |record: &ValueRecord<'_>| check_name(&segment, ordinal, &record.head, &[]);
+        reader.read(ordinal, look, |_, _| Ok(()))?;
     }
     Ok(())
 }

@@ -180,6 +180,11 @@ impl Values {
         }
     }
 
+    /// Makes room for others.
+    pub(crate) fn remove_all(self) {
+        self.segments.values().for_each(|(meta, ..)| self.storage.remove(&meta.file).unwrap());
+    }
+
     pub(crate) fn bytes(&self, name: &str) -> Vec<u8> {
         let file = self.storage.open_read(name).unwrap();
         let mut bytes = vec![0; file.len() as usize];

@@ -5,6 +5,7 @@
 mod world; // random histories in tables, and the model that reads them
 mod compaction; // what readers see before and after
 mod collect; // values that live, copied out of their segments
+mod values; // compactions of records whose values lie beside the tree
 #[cfg(unix)]
 mod socket; // jobs in another process
 mod promises; // purity, conservation, cancelling, executors

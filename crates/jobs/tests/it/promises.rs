@@ -169,8 +169,9 @@ fn a_planted_loss_is_caught() {
             Losing { kept: whole.clone(), countdown: 1 + seed as u32 % 5, expected: Default::default() };
         let mut source = source_of(&world);
         let list = world.inputs.list();
-        let sums = compact_entries(&mut source, &KeyRange::all(), &list, &rules, &mut sink, &Control::new())
-            .unwrap();
+        let sums =
+            compact_entries(&mut source, &KeyRange::all(), &list, &rules, None, &mut sink, &Control::new())
+                .unwrap();
         if let [table] = &mut sink.kept.tables[..] {
             planted += 1;
             (table.entry_count, table.data_bytes) = (sink.expected.count, sink.expected.bytes);
@@ -188,9 +189,16 @@ fn a_planted_loss_is_caught() {
             let mut lossy = Lossy { inner, countdown: 4, fault, value: Vec::new(), is_changed: false };
             let mut sink =
                 Losing { kept: CompactResult::default(), countdown: 0, expected: Default::default() };
-            let mut sums =
-                compact_entries(&mut lossy, &KeyRange::all(), &list, &rules, &mut sink, &Control::new())
-                    .unwrap();
+            let mut sums = compact_entries(
+                &mut lossy,
+                &KeyRange::all(),
+                &list,
+                &rules,
+                None,
+                &mut sink,
+                &Control::new(),
+            )
+            .unwrap();
             sums.input.hash = sums.input.hash.wrapping_add(list.content_hash());
             let inputs = || world.spec.inputs.iter().map(|input| &input.table);
             let changed = sums.input != whole.sums.input;

@@ -230,6 +230,7 @@ impl World {
                 splits: if random.below(2) == 0 { vec![b"ab".to_vec(), b"b".to_vec()] } else { Vec::new() },
                 ..OutputForm::default()
             },
+            values: None,
             output_stem: "out".into(),
         };
         World { storage, spec, inputs: part(cuts[0], u64::MAX), older }

@@ -146,7 +146,7 @@ fn keys(shared: &Shared, text: &mut Exposition) {
 fn engine(stats: &Stats, text: &mut Exposition) {
     let takes = u8::from(stats.write_failure.is_none());
     text.single("firn_engine_takes_writes", Gauge, "1, or 0 after a write to the log has failed.", takes);
-    let singles: [(&str, Kind, u64, &str); 24] = [
+    let singles: [(&str, Kind, u64, &str); 26] = [
         ("memory_bytes", Gauge, stats.memory_bytes, "Memory that the engine holds for data."),
         ("memory_bytes_max", Gauge, stats.memory_bytes_max, "Its limit."),
         ("buffer_bytes", Gauge, stats.buffer_bytes, "Log and indexes that are not in tables yet."),
@@ -180,6 +180,13 @@ fn engine(stats: &Stats, text: &mut Exposition) {
         ("value_segments", Gauge, stats.values.segment_count, "Value segments."),
         ("value_segment_bytes", Gauge, stats.values.segment_bytes, "Bytes of value segments."),
         ("value_dead_bytes", Gauge, stats.values.dead_bytes, "Bytes of values that nothing refers to."),
+        (
+            "value_hidden_bytes",
+            Gauge,
+            stats.values.hidden_bytes,
+            "Bytes of values that newer records hide, about.",
+        ),
+        ("value_debt_bytes", Gauge, stats.values.debt_bytes, "Bytes that collections have to free."),
         ("redirects", Gauge, stats.values.redirect_count, "Collected segments that lead to others."),
         ("redirect_bytes", Gauge, stats.values.redirect_bytes, "Memory of redirects."),
         ("collections_total", Counter, stats.values.collection_count, "Collections of value segments."),

@@ -198,6 +198,12 @@ impl Engine for Reference {
         Ok(id)
     }
 
+    fn set_separate_bytes(&self, id: KeyspaceId, _: Option<u32>) -> Result<()> {
+        let state = self.shared.lock();
+        state.check_open(&self.shared)?;
+        state.model.set_separate_bytes(id)
+    }
+
     fn keyspace(&self, name: &str) -> Option<KeyspaceId> {
         self.shared.lock().model.keyspace(name)
     }

@@ -81,6 +81,7 @@ impl Database {
             added: Vec::new(),
             overwrites: 0.0,
             moved: Vec::new(),
+            left: Vec::new(),
             drained: None,
             references: ReferenceSet::default(),
         })?;

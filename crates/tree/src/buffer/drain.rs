@@ -9,7 +9,7 @@ use firn_format::manifest::TableMeta;
 use firn_format::table::ReferenceSet;
 use firn_format::tombstone::FragmentList;
 use firn_format::{Kind, Position, Sequence};
-use firn_jobs::{Cursor, KeyRange, MergeCursor, Output, OutputForm, Rules, compact_source};
+use firn_jobs::{Cursor, KeyRange, MergeCursor, Output, OutputForm, Rules, Scope, compact_source};
 
 use super::Run;
 use super::freeze::runs_of;
@@ -72,8 +72,8 @@ impl Drain {
         let stem = format!("{}-{part}", self.stem);
         let output =
             Output { storage: &*database.outputs, semantics: &database.semantics, form: &form, stem: &stem };
-        let result =
-            compact_source(&mut source, &self.tombstones, range, &self.rules, &output, &database.control);
+        let scope = Scope { range, rules: &self.rules };
+        let result = compact_source(&mut source, &self.tombstones, scope, None, &output, &database.control);
         let tables = result.map_err(from_job)?.tables;
         Ok(Written { tables, references: source.references })
     }
@@ -209,6 +209,7 @@ impl Database {
             added: outputs.into_iter().map(|table| (0, run, table)).collect(),
             overwrites,
             moved: Vec::new(),
+            left: Vec::new(),
             drained: Some((starts.to_vec(), end)),
             references,
         })?;

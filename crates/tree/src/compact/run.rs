@@ -29,10 +29,11 @@ impl Database {
             false => self.rewrite(keyspace, choice)?,
         };
         let Some(edit) = edit else { return Ok(()) };
-        let written = edit.added.iter().map(|(_, _, table)| table.bytes).sum();
+        let written: u64 = edit.added.iter().map(|(_, _, table)| table.bytes).sum();
+        let left: u64 = edit.left.iter().map(|segment| segment.bytes).sum();
         let read = edit.removed.iter().map(|table| table.meta().bytes).sum();
         if self.commit_or_remove(edit)? {
-            count(&self.counters.compaction_write_bytes, written);
+            count(&self.counters.compaction_write_bytes, written + left);
             count(&self.counters.compaction_read_bytes, read);
             count(&self.counters.compaction_count, 1);
         }
@@ -61,16 +62,22 @@ impl Database {
         // No version is held while the jobs run: the arenas of segments that die meanwhile are wanted by writers.
         let version = self.version.load_full();
         let Ok(state) = version.keyspace(keyspace) else { return Ok(None) };
-        let spec = self.spec(state, choice);
+        let (values, _held) = self.value_policy(state, &choice.inputs)?;
+        let spec = CompactSpec { values, ..self.spec(state, choice) };
         drop(version);
         let jobs = self.run_jobs(spec)?;
-        let tables = jobs.into_iter().flat_map(|(_, result)| result.tables);
+        let (mut tables, mut left) = (Vec::new(), Vec::new());
+        for (_, result) in jobs {
+            tables.extend(result.tables);
+            left.extend(result.values);
+        }
         Ok(Some(Edit {
             keyspace,
             removed: choice.inputs.iter().map(|(_, _, table)| Arc::clone(table)).collect(),
-            added: tables.map(|table| (choice.output_level, choice.output_run, table)).collect(),
+            added: tables.into_iter().map(|table| (choice.output_level, choice.output_run, table)).collect(),
             overwrites: choice.overwrites(),
             moved: Vec::new(),
+            left,
             drained: None,
             references: ReferenceSet::default(),
         }))
@@ -101,7 +108,10 @@ impl Database {
         done.map_err(from_job)
     }
 
-    fn try_jobs(&self, specs: Vec<CompactSpec>) -> firn_jobs::Result<Vec<(CompactSpec, CompactResult)>> {
+    fn try_jobs(&self, mut specs: Vec<CompactSpec>) -> firn_jobs::Result<Vec<(CompactSpec, CompactResult)>> {
+        for values in specs.iter_mut().filter_map(|spec| spec.values.as_mut()) {
+            values.output = (values.separate_bytes < u32::MAX).then(|| self.values.next_number());
+        }
         let stems: Vec<String> = specs.iter().map(|spec| spec.output_stem.clone()).collect();
         let jobs: Vec<JobSpec> = specs.iter().cloned().map(JobSpec::from).collect();
         let done = self.jobs.run(&jobs).and_then(|results| {
@@ -155,6 +165,7 @@ impl Database {
             range: KeyRange::all(),
             rules: self.rules(state, older.map(|(_, table)| span_of(table)).collect()),
             output,
+            values: None,
             output_stem: self.next_stem(),
         }
     }
@@ -202,7 +213,9 @@ impl Database {
 
     /// Commits, and removes the outputs if that did not happen.
     pub(crate) fn commit_or_remove(&self, edit: Edit) -> Result<bool> {
-        let outputs: Vec<String> = edit.added.iter().map(|(_, _, table)| table.file.clone()).collect();
+        let tables = edit.added.iter().map(|(_, _, table)| &table.file);
+        let outputs: Vec<String> =
+            tables.chain(edit.left.iter().map(|segment| &segment.file)).cloned().collect();
         let committed = self.commit(edit);
         // After a failure that is final the edit may be durable: then its tables must stay.
         let known = committed.as_ref().is_ok_and(|done| !done)
@@ -224,6 +237,7 @@ fn moved(keyspace: u32, choice: &Choice) -> Option<Edit> {
         added: Vec::new(),
         overwrites: 0.0,
         moved,
+        left: Vec::new(),
         drained: None,
         references: ReferenceSet::default(),
     })

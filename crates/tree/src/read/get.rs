@@ -70,7 +70,7 @@ impl Database {
         let newest = resolution.newest();
         Ok(match resolved {
             None | Some(Resolved::Miss) => Found::Miss,
-            Some(Resolved::Value) => Found::Value { newest },
+            Some(Resolved::Value | Resolved::Asked) => Found::Value { newest },
             Some(_) => Found::Absent { newest },
         })
     }

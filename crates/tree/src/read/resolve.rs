@@ -28,6 +28,8 @@ pub(crate) enum Resolved {
     Older,
     /// The value lies beside the tree, and to read it would be to wait for the device.
     Miss,
+    /// The value lies beside the tree and was asked for; what refers to it is in `out`. Only for [`Wants::Ahead`].
+    Asked,
 }
 
 /// What is wanted of the value.
@@ -37,6 +39,8 @@ pub(crate) enum Wants {
     Presence,
     /// The bytes from `start` to `end`; what lies beyond the value's end is left out.
     Part { start: usize, end: usize },
+    /// That a value beside the tree is asked for and not waited for; others as a whole.
+    Ahead,
 }
 
 impl Wants {
@@ -143,11 +147,19 @@ impl<'a> Resolution<'a> {
     #[inline(never)]
     fn follow(&mut self, reference: &[u8], out: &mut Vec<u8>) -> Result<Resolved> {
         out.clear();
-        let Wants::Part { start, end } = self.wants else { return Ok(Resolved::Value) };
         let (values, found) = (&self.database.values, (reference, self.key.len()));
-        if self.operands.is_empty() {
-            let is_read = values.read(self.values, found, start..end, self.mode, out)?;
-            return Ok(if is_read { Resolved::Value } else { Resolved::Miss });
+        match self.wants {
+            Wants::Presence => return Ok(Resolved::Value),
+            Wants::Ahead if self.operands.is_empty() => {
+                values.ask(self.values, found)?;
+                out.extend_from_slice(reference);
+                return Ok(Resolved::Asked);
+            }
+            Wants::Part { start, end } if self.operands.is_empty() => {
+                let is_read = values.read(self.values, found, start..end, self.mode, out)?;
+                return Ok(if is_read { Resolved::Value } else { Resolved::Miss });
+            }
+            Wants::Part { .. } | Wants::Ahead => {}
         }
         let mut base = Vec::new();
         match values.read(self.values, found, 0..usize::MAX, self.mode, &mut base)? {
@@ -167,6 +179,7 @@ impl<'a> Resolution<'a> {
             (Some(value), Wants::Part { start, end }) => {
                 out.extend_from_slice(value.get(start..end.min(value.len())).unwrap_or_default());
             }
+            (Some(value), Wants::Ahead) => out.extend_from_slice(value),
             (Some(_), Wants::Presence) => {}
         }
         Ok(Resolved::Value)

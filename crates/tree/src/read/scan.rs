@@ -12,6 +12,7 @@ use firn_format::{Kind, Position, Sequence};
 use firn_jobs::{Cursor, MergeCursor};
 use firn_storage::file::table::ReadMode;
 
+use super::ahead::Ahead;
 use super::resolve::{Hit, Resolution, Resolved, Wants};
 use super::source::{Source, sources};
 use super::tombstones::Covers;
@@ -61,6 +62,7 @@ impl TreeScan {
     ) -> Result<Self> {
         let walk = Walk::open(Arc::clone(shared), version, before, keyspace, &range)?;
         let resident = walk.keyspace.levels.tables().all(|(_, table)| table.reader().reads_in_place())
+            && !walk.version.values.may_wait()
             && walk.keyspace.definition.settings.compression == firn_engine::Compression::None;
         let later = if resident { None } else { later };
         let pool = later.map(|(sender, tickets)| (Arc::clone(shared), sender, tickets));
@@ -114,6 +116,10 @@ struct Walk {
     /// The key being resolved, or the last one that was.
     key: Vec<u8>,
     value: Vec<u8>,
+    /// What is asked of the key's value.
+    wants: Wants,
+    /// Rows behind the last one given, whose values were asked for.
+    ahead: Ahead,
     /// Backward: versions of the key, oldest first.
     versions: Vec<Held>,
 }
@@ -138,6 +144,7 @@ impl Walk {
         let before = before.sequence();
         let (start, end) = range.bounds();
         let (sources, tombstones) = sources(&version, &keyspace, before, range);
+        let wants = if version.values.may_wait() { Wants::Ahead } else { Wants::ALL };
         Ok(Self {
             shared,
             cursor: MergeCursor::new(sources),
@@ -152,6 +159,8 @@ impl Walk {
             finished: false,
             key: Vec::new(),
             value: Vec::new(),
+            wants,
+            ahead: Ahead::default(),
             versions: Vec::new(),
         })
     }
@@ -162,16 +171,40 @@ impl Walk {
             self.positioned = true;
         }
         while !self.finished {
-            if out.len() >= limit.records.max(1) || (!out.is_empty() && out.data_bytes() >= limit.bytes) {
-                return Ok(());
+            let (records, bytes) = (out.len() + self.ahead.len(), out.data_bytes() + self.ahead.bytes());
+            if records >= limit.records.max(1) || (records > 0 && bytes >= limit.bytes) {
+                return self.catch_up(out);
             }
             match self.direction {
                 Direction::Forward => self.step_forward(out)?,
                 Direction::Backward => self.step_backward(out)?,
             }
         }
+        self.catch_up(out)?;
         out.finish();
         Ok(())
+    }
+
+    /// Gives the row of the key, whose value was found to be so.
+    fn give(&mut self, resolved: Resolved, out: &mut ScanBatch) -> Result<()> {
+        match resolved {
+            Resolved::Value if self.ahead.is_empty() => out.push(&self.key, &self.value),
+            Resolved::Value => self.ahead.push(&self.key, &self.value),
+            Resolved::Asked => self.ahead.push_asked(&self.key, &self.value),
+            Resolved::Absent | Resolved::Older | Resolved::Miss => {}
+        }
+        if self.ahead.is_full() {
+            return self.catch_up(out);
+        }
+        Ok(())
+    }
+
+    /// Reads the values that were asked for.
+    fn catch_up(&mut self, out: &mut ScanBatch) -> Result<()> {
+        let (values, map) = (&self.shared.values, &*self.version.values);
+        self.ahead.give_all(out, |reference, key_bytes, value| {
+            values.read(map, (reference, key_bytes), 0..usize::MAX, ReadMode::Blocking, value).map(drop)
+        })
     }
 
     fn position(&mut self) -> firn_storage::Result<()> {
@@ -192,7 +225,7 @@ impl Walk {
             return Ok(());
         };
         let plain = entry.kind == Kind::Put && entry.expires_at_ms == 0 && entry.sequence < self.before;
-        if plain && self.tombstones.is_empty() {
+        if plain && self.tombstones.is_empty() && self.ahead.is_empty() {
             // Nothing can hide this version: it goes to the batch from where it lies.
             out.push(entry.key, entry.value);
             let word = self.cursor.word();
@@ -210,7 +243,7 @@ impl Walk {
         let mut resolution = Resolution::new(
             &self.key,
             (&self.shared, &self.version),
-            (Wants::ALL, ReadMode::Blocking),
+            (self.wants, ReadMode::Blocking),
             operator,
         );
         resolution.cover(self.tombstones.newest(&self.key));
@@ -224,10 +257,7 @@ impl Walk {
         if resolved == Resolved::Older {
             resolved = resolution.end(&mut self.value)?;
         }
-        if resolved == Resolved::Value {
-            out.push(&self.key, &self.value);
-        }
-        Ok(())
+        self.give(resolved, out)
     }
 
     /// Resolves the key the cursor stands on, whose versions come oldest first, and moves before it.
@@ -253,7 +283,7 @@ impl Walk {
         let mut resolution = Resolution::new(
             &self.key,
             (&self.shared, &self.version),
-            (Wants::ALL, ReadMode::Blocking),
+            (self.wants, ReadMode::Blocking),
             operator,
         );
         resolution.cover(self.tombstones.newest(&self.key));
@@ -268,10 +298,7 @@ impl Walk {
         if resolved == Resolved::Older {
             resolved = resolution.end(&mut self.value)?;
         }
-        if resolved == Resolved::Value {
-            out.push(&self.key, &self.value);
-        }
-        Ok(())
+        self.give(resolved, out)
     }
 }
 

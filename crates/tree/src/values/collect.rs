@@ -26,6 +26,10 @@ use crate::stats::count;
 use crate::version::Version;
 use crate::version::values_state::ValuesState;
 
+/// Of the space that is allowed beside what lives, the part above which collections begin: the rest is for what comes while they
+/// run, and for logs and tables.
+const AIM: f64 = 0.9;
+
 impl Database {
     /// Segments to collect, if none are `busy` with that; `None` if there is nothing to gain. Writers get their pace by what
     /// there is to do.
@@ -40,6 +44,12 @@ impl Database {
         picked.filter(|_| busy.is_empty())
     }
 
+    /// Bytes of values that newer records hide, about, and by how many bytes segments take more than they may.
+    pub(crate) fn value_debt(&self, version: &Version) -> (u64, u64) {
+        let (space, _, rules) = self.value_space(version, &BTreeSet::new());
+        (space.hidden_bytes, space.over_bytes(&rules))
+    }
+
     /// What value segments take, which of them nobody works on, and the limits.
     fn value_space(
         &self,
@@ -47,7 +57,7 @@ impl Database {
         busy: &BTreeSet<SegmentNumber>,
     ) -> (Space, Vec<Candidate>, PickRules) {
         let rules = PickRules {
-            space_max: self.settings.space_amplification_max,
+            space_max: 1.0 + (self.settings.space_amplification_max - 1.0) * AIM,
             output_bytes: self.settings.value_segment_bytes,
             next: self.values.peek_number(),
         };
@@ -66,7 +76,8 @@ impl Database {
                     let is_collected = sealed.segment.header().origin == Origin::Collected;
                     candidates.push(Candidate { number, bytes, dead_bytes, is_collected });
                 }
-                Home::Open(_) | Home::Unsealed(_) | Home::Moved(..) => {}
+                Home::Open(active) => space.total_bytes += active.open.bytes(),
+                Home::Unsealed(_) | Home::Moved(..) => {}
             }
         }
         if space.total_bytes > 0 {
@@ -82,7 +93,7 @@ impl Database {
     pub(crate) fn collect(&self, victims: &[SegmentNumber]) -> Result<()> {
         // Held so that their files stay.
         let Some((spec, _inputs)) = self.collect_spec(victims) else { return Ok(()) };
-        let (stem, begun) = (spec.output_stem.clone(), self.clock.now());
+        let stem = spec.output_stem.clone();
         let result = self.run_collection(&spec);
         if result.is_err() {
             self.bury_outputs(&[stem]);
@@ -100,8 +111,7 @@ impl Database {
             count(&self.counters.collection_read_bytes, spec.input_bytes());
             let written = result.segment.as_ref().map_or(0, |segment| segment.bytes);
             count(&self.counters.collection_write_bytes, written);
-            let took = self.clock.now().saturating_sub(begun);
-            self.values.pace.freed(spec.input_bytes().saturating_sub(written), took);
+            self.values.pace.freed(spec.input_bytes().saturating_sub(written), self.clock.now());
         }
         Ok(())
     }
@@ -170,6 +180,8 @@ impl Database {
             }
         });
         self.change_version(|version| version.values = map);
+        drop(manifest);
+        self.balance_memory();
         Ok(true)
     }
 }

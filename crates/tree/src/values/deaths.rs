@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   references of what goes (tables, drained runs)  -  references of what comes (tables)  =  what dies
+//!                                           values that left the tree: all of them are referred to
 //! ```
 //! What dies is known by the names that values were born with, and dies where those lead. Whoever made the files is not asked. Nothing may come that does not go: then something was made up, or lost.
 
@@ -9,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, MutexGuard, PoisonError};
 
 use firn_engine::{Error, ErrorKind, Result};
-use firn_format::manifest::{Change, RedirectPlace};
+use firn_format::manifest::{Change, RedirectPlace, ValueSegmentMeta};
 use firn_format::table::ReferenceSet;
 use firn_format::value::{Ordinals, SegmentNumber};
 
@@ -29,16 +30,18 @@ pub(crate) struct ValueEdit<'v> {
 }
 
 impl Database {
-    /// What becomes of values when the tables `removed`, and runs whose records refer to `drained`, go and `added` come. Seals
-    /// the segments that are concerned, waiting for writers who still copy values to them.
+    /// What becomes of values when the tables `removed`, and runs whose records refer to `drained`, go and `added` come, with
+    /// the values that have `left` the tree. Seals the segments that are concerned, waiting for writers who still copy values to
+    /// them.
     ///
     /// # Errors
-    /// `Corrupt` if a value comes that does not go; what reading and sealing say.
+    /// `Corrupt` if a value comes that neither goes nor has left the tree; what reading and sealing say.
     pub(crate) fn plan_values<'t>(
         &self,
         drained: &ReferenceSet,
         removed: &[Arc<Table>],
         added: impl Iterator<Item = &'t Arc<Table>>,
+        left: &[ValueSegmentMeta],
     ) -> Result<ValueEdit<'_>> {
         let mut going = drained.clone();
         for table in removed {
@@ -57,12 +60,21 @@ impl Database {
         if going.is_empty() && coming.is_empty() {
             return Ok(ValueEdit::default());
         }
+        for segment in left {
+            let referred = coming.take(segment.number);
+            if referred.len() != u64::from(segment.ordinals) || referred.last() >= Some(segment.ordinals) {
+                return Err(not_conserved(
+                    "a value has left the tree that nothing refers to, or one that is none",
+                ));
+            }
+        }
         let concerned: BTreeSet<SegmentNumber> = going.segments().map(|(segment, _)| segment).collect();
         if going.remove_all(&coming) > 0 {
             return Err(not_conserved("a value is referred to that was not before"));
         }
         let sealing = self.values.lock_sealing();
-        let sealed = self.values.seal(&concerned, &self.version.load())?;
+        let mut sealed = self.values.seal(&concerned, &self.version.load())?;
+        sealed.extend(left.iter().map(|meta| NewlySealed { meta: meta.clone(), dead: Ordinals::new() }));
         Ok(ValueEdit { sealed, dead: going, _sealing: Some(sealing) })
     }
 }
@@ -219,6 +231,7 @@ impl Values {
             }
             for number in &deaths.gone {
                 if let Some(Home::Sealed(sealed)) = map.known(*number) {
+                    self.pace.gone(sealed.meta.bytes);
                     sealed.retire();
                 }
                 map.remove(*number);

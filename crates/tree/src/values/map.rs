@@ -93,8 +93,8 @@ impl Drop for Sealed {
 /// them, and segments begun later stay open as long as a map before them is held.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ValueMap {
-    first: u32,
-    homes: Vec<Option<Home>>,
+    /// By rising numbers. Not an array by number: jobs are given numbers that most of them do not use.
+    homes: Vec<(SegmentNumber, Home)>,
     /// The newest segment begun when the map was made.
     newest: Arc<Birth>,
 }
@@ -129,8 +129,14 @@ impl ValueMap {
     /// Where the values of `number` are, unless it was begun after the map was made.
     #[inline]
     pub(crate) fn known(&self, number: SegmentNumber) -> Option<&Home> {
-        let index = number.0.checked_sub(self.first)?;
-        self.homes.get(index as usize)?.as_ref()
+        let index = self.index(number).ok()?;
+        self.homes.get(index).map(|(_, home)| home)
+    }
+
+    /// Where `number` is among the homes, or would be.
+    #[inline]
+    fn index(&self, number: SegmentNumber) -> Result<usize, usize> {
+        self.homes.binary_search_by_key(&number, |(number, _)| *number)
     }
 
     /// The segment `number` if it was begun after the map was made.
@@ -147,8 +153,30 @@ impl ValueMap {
 
     /// Each segment and each collected one that something refers to still.
     pub(crate) fn homes(&self) -> impl Iterator<Item = (SegmentNumber, &Home)> {
-        let numbers = (self.first..).map(SegmentNumber);
-        numbers.zip(&self.homes).filter_map(|(number, home)| Some((number, home.as_ref()?)))
+        self.homes.iter().map(|(number, home)| (*number, home))
+    }
+
+    /// Each sealed segment once.
+    fn sealed(&self) -> impl Iterator<Item = &Arc<Sealed>> {
+        self.homes.iter().filter_map(|(_, home)| match home {
+            Home::Sealed(sealed) => Some(sealed),
+            Home::Open(_) | Home::Unsealed(_) | Home::Moved(..) => None,
+        })
+    }
+
+    /// Bytes of sealed segments.
+    pub(crate) fn sealed_bytes(&self) -> u64 {
+        self.sealed().map(|sealed| sealed.meta.bytes).sum()
+    }
+
+    /// Tells sealed segments whether pages of them must be expected to leave memory.
+    pub(crate) fn set_may_be_evicted(&self, may_be_evicted: bool) {
+        self.sealed().for_each(|sealed| sealed.segment.set_may_be_evicted(may_be_evicted));
+    }
+
+    /// Whether some value may have to be waited for.
+    pub(crate) fn may_wait(&self) -> bool {
+        self.sealed().any(|sealed| !sealed.segment.reads_in_place())
     }
 
     /// The newest segment begun when the map was made.
@@ -168,29 +196,16 @@ impl ValueMap {
 
     /// From now on the values of `number` are at `home`.
     pub(crate) fn insert(&mut self, number: SegmentNumber, home: Home) {
-        if self.homes.is_empty() {
-            self.first = number.0;
+        match self.index(number) {
+            Ok(index) => self.homes[index].1 = home,
+            Err(index) => self.homes.insert(index, (number, home)),
         }
-        if number.0 < self.first {
-            let more = (self.first - number.0) as usize;
-            self.homes.splice(0..0, std::iter::repeat_n(None, more));
-            self.first = number.0;
-        }
-        let index = (number.0 - self.first) as usize;
-        if self.homes.len() <= index {
-            self.homes.resize(index + 1, None);
-        }
-        self.homes[index] = Some(home);
     }
 
     /// Nothing refers to `number` any more.
     pub(crate) fn remove(&mut self, number: SegmentNumber) {
-        let index = number.0.checked_sub(self.first);
-        if let Some(home) = index.and_then(|index| self.homes.get_mut(index as usize)) {
-            *home = None;
+        if let Ok(index) = self.index(number) {
+            self.homes.remove(index);
         }
-        let dead = self.homes.iter().take_while(|home| home.is_none()).count();
-        self.homes.drain(..dead);
-        self.first += dead as u32;
     }
 }

@@ -13,6 +13,7 @@
 
 mod active;
 mod map;
+mod threshold;
 mod write;
 mod read;
 mod seal;
@@ -41,6 +42,7 @@ pub(crate) use active::{Active, Places};
 pub(crate) use map::{Birth, Home, Sealed, ValueMap};
 pub(crate) use pace::SpacePace;
 pub(crate) use recover::{FoundValues, LoggedReferences, sealed_map};
+pub(crate) use threshold::check_separate_bytes;
 
 /// The value segments of one open database.
 ///

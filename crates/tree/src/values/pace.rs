@@ -1,10 +1,11 @@
 //! Slowing writers where collections do not keep up with what they overwrite.
 //!
 //! Every value that overwrites another leaves as much for a collection to give back. Above the space that is allowed writers get
-//! a pace: what collections have given back a second of late, more of it while there is room to the next tenth, less beyond.
+//! a pace: what was given back a second of late, from one collection's end to the next one's, so that it counts what else keeps
+//! collections from running. They get more of it while space is little above what is allowed, and less beyond.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::pick::{PickRules, Space};
@@ -17,18 +18,28 @@ pub(crate) struct SpacePace {
     rate: AtomicU64,
     /// When the bytes admitted so far are due, in nanoseconds of the engine's clock.
     due_ns: AtomicU64,
-    /// Bytes a second that collections give back; 0 = none was measured.
-    freed_rate: Mutex<f64>,
+    freed: Mutex<Freed>,
+    /// Bytes of segments that went without a collection since the last one.
+    gone_bytes: AtomicU64,
+}
+
+/// What collections give back.
+#[derive(Debug, Default)]
+struct Freed {
+    /// Bytes a second; 0 = none was measured.
+    rate: f64,
+    /// When the last one ended, or when there was something to collect again.
+    since: Option<Duration>,
 }
 
 /// What collections are taken to give back before one was measured, in bytes a second.
 const FREED_RATE_FIRST: f64 = (128 << 20) as f64;
 /// How much the collections before count beside a new one.
 const FADE: f64 = 0.75;
-/// Writers get a pace from here on above what is allowed.
-const OVER_MIN: f64 = 0.05;
+/// Writers get a pace from here on, as close as that to what is allowed.
+const OVER_MIN: f64 = -0.03;
 /// Here they get just what collections give back.
-const OVER_EVEN: f64 = 0.1;
+const OVER_EVEN: f64 = 0.01;
 /// Slowest pace: a writer is never slowed below this many bytes a second.
 const RATE_MIN: f64 = (1 << 20) as f64;
 /// Debts shorter than this are not worth a sleep.
@@ -62,18 +73,34 @@ impl SpacePace {
         if delay < DEBT_NS_MIN { Duration::ZERO } else { Duration::from_nanos(delay) }
     }
 
-    /// A collection that took `took` gave `bytes` back.
-    pub(crate) fn freed(&self, bytes: u64, took: Duration) {
-        let rate = bytes as f64 / took.as_secs_f64().max(0.001);
-        let mut known = self.freed_rate.lock().unwrap_or_else(PoisonError::into_inner);
-        *known = if *known > 0.0 { *known * FADE + rate * (1.0 - FADE) } else { rate };
+    /// A collection that ended `now` gave `bytes` back.
+    pub(crate) fn freed(&self, bytes: u64, now: Duration) {
+        let bytes = bytes + self.gone_bytes.swap(0, Ordering::Relaxed);
+        let mut freed = self.lock();
+        let Some(since) = freed.since.replace(now) else { return };
+        let rate = bytes as f64 / now.saturating_sub(since).as_secs_f64().max(0.001);
+        freed.rate = if freed.rate > 0.0 { freed.rate * FADE + rate * (1.0 - FADE) } else { rate };
     }
 
-    fn set(&self, over: Option<f64>) {
-        let known = *self.freed_rate.lock().unwrap_or_else(PoisonError::into_inner);
-        let freed_rate = if known > 0.0 { known } else { FREED_RATE_FIRST };
+    /// Segments of `bytes` went without a collection: nothing of them lived.
+    pub(crate) fn gone(&self, bytes: u64) {
+        self.gone_bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Space is `over` what is allowed; `None` = there is nothing to collect.
+    fn set(&self, over: Option<f64>, now: Duration) {
+        let mut freed = self.lock();
+        match over {
+            Some(_) => drop(freed.since.get_or_insert(now)),
+            None => freed.since = None,
+        }
+        let freed_rate = if freed.rate > 0.0 { freed.rate } else { FREED_RATE_FIRST };
         let rate = over.map_or(0, |over| rate(over, freed_rate));
         self.rate.store(rate, Ordering::Relaxed);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Freed> {
+        self.freed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -82,17 +109,17 @@ fn rate(over: f64, freed_rate: f64) -> u64 {
     if over <= OVER_MIN {
         return 0;
     }
-    let share = (2.0 - over / OVER_EVEN).clamp(0.25, 2.0);
+    let share = (2.0 - (over - OVER_MIN) / (OVER_EVEN - OVER_MIN)).clamp(0.25, 2.0);
     (freed_rate * share).max(RATE_MIN) as u64
 }
 
 impl Database {
     /// Sets the pace of writers from the `space` that value segments take now; none where collections have nothing to do.
     pub(crate) fn pace_by_space(&self, space: Space, rules: &PickRules, is_collecting: bool) {
-        // What writers are at, and what is being copied, is more than its share of little data.
-        let over = Space { total_bytes: space.total_bytes.saturating_sub(2 * rules.output_bytes), ..space };
-        let over = over.total_bytes as f64 / space.live_bytes().max(1.0) - rules.space_max;
-        self.values.pace.set(is_collecting.then_some(over));
+        // What is being copied is more than its share of little data.
+        let held = space.total_bytes.saturating_sub(rules.output_bytes);
+        let over = held as f64 / space.live_bytes().max(1.0) - self.settings.space_amplification_max;
+        self.values.pace.set(is_collecting.then_some(over), self.clock.now());
     }
 }
 
@@ -103,10 +130,10 @@ mod tests {
     const MS: Duration = Duration::from_millis(1);
 
     #[test]
-    fn writers_get_what_collections_give_back_a_tenth_above_what_is_allowed() {
-        assert_eq!([rate(-1.0, 1e9), rate(0.05, 1e9)], [0, 0]);
-        assert_eq!(rate(0.1, 1e9), 1_000_000_000);
-        assert!(rate(0.06, 1e9) > 1_300_000_000 && rate(0.15, 1e9) < 600_000_000);
+    fn writers_get_what_collections_give_back_a_little_above_what_is_allowed() {
+        assert_eq!([rate(-1.0, 1e9), rate(OVER_MIN, 1e9)], [0, 0]);
+        assert_eq!(rate(OVER_EVEN, 1e9), 1_000_000_000);
+        assert!(rate(-0.01, 1e9) > 1_300_000_000 && rate(0.03, 1e9) < 600_000_000);
         assert_eq!([rate(0.3, 1e9), rate(9.0, 1e9)], [250_000_000; 2]);
         assert_eq!(rate(9.0, 0.0), 1 << 20);
     }
@@ -115,8 +142,12 @@ mod tests {
     fn a_paced_writer_writes_as_fast_as_that() {
         let pace = SpacePace::default();
         assert!(pace.is_off() && pace.delay(1 << 40, MS).is_zero());
-        pace.freed(10 << 20, Duration::from_secs(1));
-        pace.set(Some(0.1));
+        let second = Duration::from_secs(1);
+        // A quarter of a second's work, and then nothing for the rest of it.
+        pace.set(Some(1.0), Duration::ZERO);
+        pace.gone(4 << 20);
+        pace.freed(6 << 20, second);
+        pace.set(Some(OVER_EVEN), second);
         let (mut now, mut bytes) = (MS, 0_u64);
         while now < Duration::from_secs(2) {
             now += pace.delay(16 << 10, now);
@@ -125,7 +156,12 @@ mod tests {
         }
         assert!((18 << 20..22 << 20).contains(&bytes), "{bytes} bytes in two seconds");
         assert!(pace.delay(1 << 40, now) <= Duration::from_nanos(DEBT_NS_MAX));
-        pace.set(None);
+        pace.set(None, now);
         assert!(pace.is_off());
+        // Time without anything to collect says nothing of how fast that is.
+        pace.set(Some(OVER_EVEN), 100 * second);
+        pace.freed(10 << 20, 101 * second);
+        pace.set(Some(OVER_EVEN), 101 * second);
+        assert_eq!(pace.rate.load(Ordering::Relaxed), 10 << 20);
     }
 }

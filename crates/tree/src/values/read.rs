@@ -5,6 +5,7 @@ use std::ops::Range;
 use firn_engine::{Error, Place, Result};
 use firn_format::file_name;
 use firn_format::value::Reference;
+use firn_format::value::record::plain_record_bytes;
 use firn_storage::file::table::ReadMode;
 use firn_storage::file::value::Wanted;
 
@@ -27,8 +28,7 @@ impl Values {
         mode: ReadMode,
         out: &mut Vec<u8>,
     ) -> Result<bool> {
-        let reference = &Reference::decode(reference)
-            .map_err(|error| Error::bug(format!("a record's reference is none: {error}")))?;
+        let reference = &decoded(reference)?;
         let wanted = Wanted { reference, key_bytes, range };
         match map.known(reference.segment) {
             // What was written just now is in memory.
@@ -49,6 +49,32 @@ impl Values {
             },
         }
     }
+
+    /// Has the device fetch the value that `reference` names, if it may have to be waited for. Does not wait, but for the
+    /// reference of a value that was moved.
+    ///
+    /// # Errors
+    /// `Corrupt` if the reference is none. Of a value that is nowhere the read tells.
+    pub(crate) fn ask(&self, map: &ValueMap, (reference, key_bytes): (&[u8], usize)) -> Result<()> {
+        let reference = decoded(reference)?;
+        let (sealed, offset) = match map.known(reference.segment) {
+            Some(Home::Sealed(sealed)) => (sealed, Some(reference.offset)),
+            Some(Home::Moved(redirect, sealed)) => {
+                let ordinal = redirect.translate(reference.ordinal);
+                (sealed, ordinal.and_then(|ordinal| sealed.segment.ordinals().offset(ordinal)))
+            }
+            // What was written just now is in memory.
+            Some(Home::Open(_) | Home::Unsealed(_)) | None => return Ok(()),
+        };
+        if let Some(offset) = offset {
+            sealed.segment.ask(offset, plain_record_bytes(key_bytes, reference.value_bytes as usize));
+        }
+        Ok(())
+    }
+}
+
+fn decoded(reference: &[u8]) -> Result<Reference> {
+    Reference::decode(reference).map_err(|error| Error::bug(format!("a record's reference is none: {error}")))
 }
 
 fn nowhere(reference: &Reference, why: &str) -> Error {

@@ -128,6 +128,7 @@ impl Database {
         manifest.commit(&changes)?;
         if let Some(map) = self.values.install(&edit, &deaths)? {
             self.change_version(|version| version.values = map);
+            self.balance_memory();
         }
         Ok(())
     }

@@ -69,11 +69,7 @@ impl Database {
             return Ok(None);
         }
         let version = self.version.load();
-        let separate_bytes = |op: &Op<'_>| {
-            let settings = &version.keyspace(op.keyspace.0).ok()?.definition.settings;
-            let is_filtered = settings.compaction_filter.is_some();
-            (!is_filtered).then(|| settings.separate_bytes.unwrap_or(self.settings.separate_bytes))
-        };
+        let separate_bytes = |op: &Op<'_>| Some(self.separate_bytes(version.keyspace(op.keyspace.0).ok()?));
         let mut large = Vec::new();
         for (index, op) in ops.enumerate() {
             let Op { keyspace, kind, key, value, .. } = op;

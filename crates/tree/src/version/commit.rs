@@ -4,7 +4,7 @@ use std::sync::{Arc, PoisonError};
 
 use firn_engine::Result;
 use firn_format::Position;
-use firn_format::manifest::{Change, TableMeta};
+use firn_format::manifest::{Change, TableMeta, ValueSegmentMeta};
 use firn_format::table::ReferenceSet;
 
 use super::Table;
@@ -27,6 +27,8 @@ pub(crate) struct Edit {
     pub(crate) moved: Vec<(Arc<Table>, u32, u64)>,
     /// Runs that were drained, by the starts of their spans, and the end of the newest span.
     pub(crate) drained: Option<(Vec<Position>, Position)>,
+    /// Segments of values that have left the tree.
+    pub(crate) left: Vec<ValueSegmentMeta>,
     /// Values beside the tree that the records of those runs refer to, whether the new tables do or not.
     pub(crate) references: ReferenceSet,
 }
@@ -78,7 +80,7 @@ impl Database {
         let added: Vec<_> = added.collect::<Result<_>>()?;
         // Before the manifest is locked: writers are waited for, and devices.
         let tables = added.iter().map(|(_, _, table)| table);
-        let values = self.plan_values(&edit.references, &edit.removed, tables)?;
+        let values = self.plan_values(&edit.references, &edit.removed, tables, &edit.left)?;
         let mut manifest = self.manifest.lock().unwrap_or_else(PoisonError::into_inner);
         let version = self.version.load_full();
         if version.keyspace(edit.keyspace).is_err() {

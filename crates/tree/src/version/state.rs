@@ -53,14 +53,16 @@ impl State {
         match change {
             Change::Database { id } => self.database = *id,
             Change::Keyspace { id, name, settings } => {
-                let state = KeyspaceState {
-                    name: name.clone(),
-                    settings: settings.clone(),
-                    drained_through: Position::default(),
-                };
-                if self.keyspaces.insert(*id, state).is_some() {
-                    return Err(unfit(format!("keyspace {id} is created twice")));
+                let known = self.keyspaces.get(id);
+                if let Some(known) = known.filter(|known| known.name != *name) {
+                    let (old, new) = (&known.name, name);
+                    return Err(unfit(format!(
+                        "keyspace {id}, which is called {old:?}, is created as {new:?}"
+                    )));
                 }
+                let drained_through = known.map_or(Position::default(), |known| known.drained_through);
+                let (name, settings) = (name.clone(), settings.clone());
+                self.keyspaces.insert(*id, KeyspaceState { name, settings, drained_through });
                 self.next_number = self.next_number.max(u64::from(*id) + 1);
             }
             Change::DropKeyspace { id } => {

@@ -8,6 +8,8 @@ mod slow_writers;
 mod verify_sample;
 mod values;
 mod values_crash;
+mod values_move;
+mod values_holes;
 mod verify;
 mod verify_edits;
 mod flip;

@@ -33,6 +33,7 @@ fn options(threads: usize) -> OpenOptions {
         dir: std::path::PathBuf::new(),
         memory_bytes: None,
         separate_bytes: None,
+        worker: None,
         space_amplification_max: None,
         durability: firn_engine::Durability::Process,
         threads,

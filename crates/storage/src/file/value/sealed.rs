@@ -110,6 +110,20 @@ impl ValueSegment {
         self.may_be_evicted.store(may_be_evicted, Ordering::Relaxed);
     }
 
+    /// Has the device fetch `bytes` bytes at `offset`, unless values are read in place. Does not wait.
+    pub fn ask(&self, offset: u64, bytes: usize) {
+        if let (Some(mapped), false) = (&self.bytes, self.reads_in_place()) {
+            let start = usize::try_from(offset).unwrap_or(usize::MAX);
+            mapped.will_need(start..start.saturating_add(bytes));
+        }
+    }
+
+    /// Whether every value is read from memory, without waiting for the device.
+    pub fn reads_in_place(&self) -> bool {
+        // No ordering: a hint that decides only how a read is done.
+        self.bytes.is_some() && !self.may_be_evicted.load(Ordering::Relaxed)
+    }
+
     /// Appends the wanted part of a value to `out`; its record is where the reference says. `false` if that would wait for the
     /// device and `mode` forbids it.
     ///
@@ -146,9 +160,8 @@ impl ValueSegment {
     }
 
     fn would_wait(&self, offset: u64, wanted: &Wanted<'_>) -> bool {
-        // No ordering: a hint that decides only how a read is done.
-        if !self.may_be_evicted.load(Ordering::Relaxed) {
-            return self.bytes.is_none();
+        if self.reads_in_place() {
+            return false;
         }
         let start = usize::try_from(offset).unwrap_or(usize::MAX);
         let end = start.saturating_add(wanted.reference.value_bytes as usize);
@@ -235,7 +248,7 @@ impl Bytes for ValueSegment {
     }
 
     fn fetch(&self, offset: u64, bytes: usize) -> Result<Cow<'_, [u8]>> {
-        if let (Some(mapped), false) = (&self.bytes, self.may_be_evicted.load(Ordering::Relaxed)) {
+        if let (Some(mapped), true) = (&self.bytes, self.reads_in_place()) {
             let start = offset as usize;
             if let Some(found) = mapped.get(start..start.saturating_add(bytes)) {
                 return Ok(Cow::Borrowed(found));

@@ -32,6 +32,8 @@ pub(super) fn firn(worker: &Worker, lines: &mut Lines) {
     lines.line("compaction_count", stats.compaction_count);
     lines.line("value_segment_bytes", stats.values.segment_bytes);
     lines.line("value_dead_bytes", stats.values.dead_bytes);
+    lines.line("value_hidden_bytes", stats.values.hidden_bytes);
+    lines.line("value_debt_bytes", stats.values.debt_bytes);
     lines.line("collection_count", stats.values.collection_count);
     lines.line("compaction_fallback_count", stats.compaction_fallback_count);
     lines.line("slowdown_us_total", stats.slowdown_us_total);

@@ -1,0 +1,31 @@
+//! Command line of the experiment on space.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::{parse_bytes, parse_positive};
+use crate::experiment::Scale;
+
+/// `bench experiment space`: writing against space.
+#[derive(Clone, Debug, Args)]
+pub struct SpaceArgs {
+    /// How much is written
+    #[arg(long, value_name = "SCALE", default_value = "small")]
+    pub scale: Scale,
+    /// Bytes of a value
+    #[arg(long, value_name = "B", value_parser = parse_positive, default_value = "4096")]
+    pub value_bytes: u64,
+    /// Threads that overwrite
+    #[arg(long, value_name = "T", default_value_t = 1)]
+    pub threads: usize,
+    /// Memory for buffers and caches together [default: an eighth of the data]
+    #[arg(long, value_name = "B", value_parser = parse_bytes)]
+    pub memory_bytes: Option<u64>,
+    /// Seed of every random choice
+    #[arg(long, value_name = "SEED", default_value_t = 1)]
+    pub seed: u64,
+    /// Write the points as JSON
+    #[arg(long, value_name = "F")]
+    pub json: Option<PathBuf>,
+}

@@ -1,0 +1,242 @@
+//! Values beside the tree, as a compaction meets them.
+//!
+//! ```text
+//!   reference ─► source: where values born there are ─► value ─► filter, merge operator
+//!                                                         │ too small to lie there
+//!                                                         └─► the tree
+//!   put, too large for the tree ─► a record of the output ─► reference
+//! ```
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use firn_format::file_name;
+use firn_format::key::{Entry, Kind};
+use firn_format::manifest::ValueSegmentMeta;
+use firn_format::table::Compression;
+use firn_format::value::record::{plain_chunks, plain_record_bytes};
+use firn_format::value::segment::{Origin, VALUE_OFFSET_END};
+use firn_format::value::{
+    REFERENCE_BYTES, Redirect, Reference, SegmentNumber, ValueHead, ValueSegmentHeader,
+};
+use firn_storage::Storage;
+use firn_storage::file::table::ReadMode;
+use firn_storage::file::value::{ValueBuilder, ValueSegment, Wanted};
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::spec::{CompactSpec, ValuePolicy, ValueSource};
+
+/// Reads values for one compaction and moves those that are to lie elsewhere.
+///
+/// Dropped unfinished, or without [`keep`](Self::keep), it removes what it created.
+#[derive(Debug)]
+pub struct CompactValues<'s> {
+    storage: &'s dyn Storage,
+    policy: &'s ValuePolicy,
+    keyspace: u32,
+    /// Name of the output.
+    name: String,
+    /// By the segments that values were born in: opened when the first of their values is read.
+    sources: BTreeMap<SegmentNumber, Source>,
+    /// By their own numbers: several sources may be in one.
+    segments: BTreeMap<SegmentNumber, Arc<ValueSegment>>,
+    /// The reference that was followed last, and the value.
+    followed: Vec<u8>,
+    value: Vec<u8>,
+    builder: Option<ValueBuilder>,
+    /// What stands for the value that left the tree last.
+    reference: [u8; REFERENCE_BYTES],
+    /// Head and key of a record.
+    front: Vec<u8>,
+    is_created: bool,
+}
+
+#[derive(Debug)]
+struct Source {
+    segment: Arc<ValueSegment>,
+    redirect: Option<Redirect>,
+}
+
+impl<'s> CompactValues<'s> {
+    /// What `spec` says of values; `None` if it says nothing.
+    ///
+    /// # Errors
+    /// `Invalid` for sources out of order, or a stem that no file can be called by.
+    pub fn new(spec: &'s CompactSpec, storage: &'s dyn Storage) -> Result<Option<Self>> {
+        let Some(policy) = &spec.values else { return Ok(None) };
+        if !policy.sources.is_sorted_by(|a, b| a.born < b.born) {
+            return Err(Error::new(ErrorKind::Invalid, "expected sources of values in rising order"));
+        }
+        let name = file_name::collected_values(&spec.output_stem, 0);
+        if !file_name::is_valid(&name) {
+            return Err(Error::new(ErrorKind::Invalid, format!("{name:?} cannot be a file's name")));
+        }
+        Ok(Some(Self {
+            storage,
+            policy,
+            keyspace: spec.keyspace,
+            name,
+            sources: BTreeMap::new(),
+            segments: BTreeMap::new(),
+            followed: Vec::new(),
+            value: Vec::new(),
+            builder: None,
+            reference: [0; REFERENCE_BYTES],
+            front: Vec::new(),
+            is_created: false,
+        }))
+    }
+
+    /// The value that `entry`, a `PutReference`, refers to. Blocks on the device.
+    ///
+    /// # Errors
+    /// `Invalid` if there is no source of it; `Storage`: `Corrupt` if it is not what was written.
+    pub fn follow(&mut self, entry: &Entry<'_>) -> Result<&[u8]> {
+        // A filter may have asked for what is then brought into the tree.
+        if self.followed != entry.value {
+            self.followed.clear();
+            self.value.clear();
+            let reference = decoded(entry)?;
+            self.read(&reference, entry.key.len())?;
+            self.followed.extend_from_slice(entry.value);
+        }
+        Ok(&self.value)
+    }
+
+    /// `entry` with its value where the policy wants it; `None` if that is where it is. May write.
+    ///
+    /// # Errors
+    /// As [`follow`](Self::follow); what writing says.
+    pub fn moved<'e>(&'e mut self, entry: &Entry<'e>) -> Result<Option<Entry<'e>>> {
+        match entry.kind {
+            Kind::PutReference if decoded(entry)?.value_bytes < self.policy.separate_bytes => {
+                let value = self.follow(entry)?;
+                Ok(Some(Entry { kind: Kind::Put, value, ..*entry }))
+            }
+            Kind::Put if entry.value.len() >= self.policy.separate_bytes as usize => {
+                let Some(number) = self.policy.output else { return Ok(None) };
+                match self.write(number, entry)? {
+                    true => Ok(Some(Entry { kind: Kind::PutReference, value: &self.reference, ..*entry })),
+                    false => Ok(None),
+                }
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// Completes and syncs the output, if any value left the tree. Its name is durable after `Storage::sync_dir`.
+    ///
+    /// # Errors
+    /// `Storage`.
+    pub fn finish(&mut self) -> Result<Option<ValueSegmentMeta>> {
+        match self.builder.take() {
+            Some(builder) => Ok(Some(builder.finish(&[])?.0)),
+            None => Ok(None),
+        }
+    }
+
+    /// The job is done: the output stays.
+    pub fn keep(mut self) {
+        self.is_created = false;
+    }
+
+    fn read(&mut self, reference: &Reference, key_bytes: usize) -> Result<()> {
+        let born = reference.segment;
+        if !self.sources.contains_key(&born) {
+            let source = self.open(born)?;
+            self.sources.insert(born, source);
+        }
+        let Some(Source { segment, redirect }) = self.sources.get(&born) else { return Err(unknown(born)) };
+        let wanted = Wanted { reference, key_bytes, range: 0..usize::MAX };
+        match redirect {
+            None => segment.read(&wanted, ReadMode::Blocking, &mut self.value)?,
+            Some(redirect) => {
+                let Some(now) = redirect.translate(reference.ordinal) else {
+                    let message = format!("expected {reference}, which was taken for dead and collected");
+                    return Err(firn_storage::Error::corrupt(segment.name(), 0, message).into());
+                };
+                segment.read_ordinal(now, &wanted, ReadMode::Blocking, &mut self.value)?
+            }
+        };
+        Ok(())
+    }
+
+    fn open(&mut self, born: SegmentNumber) -> Result<Source> {
+        let sources = &self.policy.sources;
+        let found = sources.binary_search_by_key(&born, |source| source.born);
+        let ValueSource { segment: meta, redirect, .. } =
+            found.ok().and_then(|at| sources.get(at)).ok_or_else(|| unknown(born))?;
+        let segment = match self.segments.get(&meta.number) {
+            Some(segment) => Arc::clone(segment),
+            None => Arc::new(ValueSegment::open(self.storage, meta, false)?),
+        };
+        self.segments.insert(meta.number, Arc::clone(&segment));
+        let redirect = redirect.as_ref().map(|place| segment.redirect(place)).transpose()?;
+        let leads_here = redirect.as_ref().map_or(meta.number == born, |redirect| redirect.victim == born);
+        match leads_here {
+            true => Ok(Source { segment, redirect }),
+            false => Err(Error::new(
+                ErrorKind::Invalid,
+                format!("{}: expected the values of segment {born}, or a redirect of them", meta.file),
+            )),
+        }
+    }
+
+    /// Adds the value of `entry` to the output, and what refers to it is in `reference`; `false` if there is no room.
+    fn write(&mut self, number: SegmentNumber, entry: &Entry<'_>) -> Result<bool> {
+        let builder = match &mut self.builder {
+            Some(builder) => builder,
+            None => {
+                let file = self.storage.create(&self.name)?;
+                self.is_created = true;
+                let header = ValueSegmentHeader {
+                    database: self.policy.database,
+                    number,
+                    origin: Origin::Written,
+                    generation: 0,
+                };
+                self.builder.insert(ValueBuilder::new(&self.name, file, &header))
+            }
+        };
+        let bytes = plain_record_bytes(entry.key.len(), entry.value.len()) as u64;
+        if builder.bytes() + bytes + 8 > VALUE_OFFSET_END {
+            return Ok(false);
+        }
+        let (ordinal, value_bytes) = (builder.len(), entry.value.len() as u32);
+        builder.begin(value_bytes)?;
+        let offset = builder.bytes();
+        let head = ValueHead {
+            segment: number,
+            ordinal,
+            value_bytes,
+            keyspace: self.keyspace,
+            key_bytes: entry.key.len() as u16,
+            codec: Compression::None,
+        };
+        self.front.clear();
+        let checksum = head.encode(plain_chunks(entry.value), entry.key, &mut self.front);
+        builder.put(&self.front)?;
+        builder.put(entry.value)?;
+        self.reference = Reference { segment: number, ordinal, offset, value_bytes, checksum }.encode();
+        Ok(true)
+    }
+}
+
+impl Drop for CompactValues<'_> {
+    fn drop(&mut self) {
+        self.builder = None;
+        if self.is_created {
+            // Nobody knows the name yet: if it stays, the committer removes it with the dead attempt's stem.
+            let _ = self.storage.remove(&self.name);
+        }
+    }
+}
+
+fn decoded(entry: &Entry<'_>) -> Result<Reference> {
+    Reference::decode(entry.value)
+        .map_err(|error| Error::new(ErrorKind::Invalid, format!("a record's reference is none: {error}")))
+}
+
+fn unknown(born: SegmentNumber) -> Error {
+    Error::new(ErrorKind::Invalid, format!("expected where the values of segment {born} are, found nothing"))
+}

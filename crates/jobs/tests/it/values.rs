@@ -1,0 +1,196 @@
+//! Compactions of records whose values lie beside the tree, against the same of records that have them in it.
+
+use firn_engine::Semantics;
+use firn_format::file_name;
+use firn_format::key::{Kind, Sequence};
+use firn_format::manifest::{TableMeta, ValueSegmentMeta};
+use firn_format::value::segment::Origin;
+use firn_format::value::{Ordinals, Reference, SegmentNumber};
+use firn_jobs::{
+    CollectSpec, CompactResult, CompactSpec, Control, ErrorKind, JobInput, JobResult, JobSpec, KeyRange,
+    Rules, ValuePolicy, ValueSource, Victim, run, verify, verify_files,
+};
+use firn_storage::Storage;
+use firn_storage::file::table::ReadMode;
+use firn_storage::file::value::{ValueSegment, Wanted};
+use firn_storage::place::Memory;
+
+use crate::world::{Mix, Owned, Random, World, semantics};
+
+const DATABASE: u128 = 99;
+
+fn done(storage: &Memory, spec: CompactSpec) -> CompactResult {
+    let spec = JobSpec::from(spec);
+    assert_eq!(JobSpec::decode(&spec.encode()), Ok(spec.clone()));
+    let result = run(&spec, storage, &semantics(), &Control::new()).unwrap();
+    assert_eq!(JobResult::decode(&result.encode()), Ok(result.clone()));
+    verify(&spec, &result).unwrap();
+    verify_files(storage, &spec, &result).unwrap();
+    result.into_compact().unwrap()
+}
+
+fn inputs_of(tables: &[TableMeta]) -> Vec<JobInput> {
+    tables.iter().map(|table| JobInput { table: table.clone(), level: 1, run: 0 }).collect()
+}
+
+/// The inputs of `world` with values of `separate_bytes` and more beside the tables, and nothing else changed.
+fn separated(world: &World, separate_bytes: u32) -> (Vec<JobInput>, Vec<ValueSource>) {
+    let number = SegmentNumber(7);
+    let rules = Rules {
+        // Everything is seen by somebody: every version stays.
+        snapshots: (0..2000).map(Sequence).collect(),
+        older_overlap: vec![KeyRange::all()],
+        ..Rules::default()
+    };
+    let values =
+        ValuePolicy { separate_bytes, sources: Vec::new(), output: Some(number), database: DATABASE };
+    let spec =
+        CompactSpec { rules, values: Some(values), output_stem: "separated".into(), ..world.spec.clone() };
+    let result = done(&world.storage, spec);
+    let source = |segment| ValueSource { born: number, segment, redirect: None };
+    (inputs_of(&result.tables), result.values.map(source).into_iter().collect())
+}
+
+/// The same values after a collection.
+fn collected(storage: &Memory, sources: &[ValueSource]) -> Vec<ValueSource> {
+    let collect = |source: &ValueSource| {
+        let victim = Victim {
+            segment: source.segment.clone(),
+            origin: Origin::Written,
+            dead: Ordinals::new(),
+            redirects: Vec::new(),
+        };
+        let spec = CollectSpec {
+            database: DATABASE,
+            number: SegmentNumber(8),
+            victims: vec![victim],
+            output_stem: "collected".into(),
+        };
+        let result = run(&spec.into(), storage, &Semantics::new(), &Control::new()).unwrap();
+        let result = result.into_collect().unwrap();
+        let (born, place) = result.redirects[0];
+        ValueSource { born, segment: result.segment.unwrap(), redirect: Some(place) }
+    };
+    sources.iter().map(collect).collect()
+}
+
+/// What tables hold, each value in its place, and how many of them were references.
+fn whole(world: &World, tables: &[TableMeta], sources: &[ValueSource]) -> (Vec<Owned>, Vec<(u32, u32)>) {
+    let mut referred = Vec::new();
+    let mut entries = world.held(tables).entries;
+    for entry in entries.iter_mut().filter(|entry| entry.kind == Kind::PutReference) {
+        let reference = &Reference::decode(&entry.value).unwrap();
+        let source = sources.iter().find(|source| source.born == reference.segment).unwrap();
+        let segment = ValueSegment::open(&world.storage, &source.segment, false).unwrap();
+        let wanted = Wanted { reference, key_bytes: entry.key.len(), range: 0..usize::MAX };
+        let mut value = Vec::new();
+        let redirect = source.redirect.as_ref().map(|place| segment.redirect(place).unwrap());
+        let ordinal = redirect.map_or(reference.ordinal, |it| it.translate(reference.ordinal).unwrap());
+        assert!(segment.read_ordinal(ordinal, &wanted, ReadMode::Blocking, &mut value).unwrap());
+        referred.push((reference.segment.0, reference.ordinal));
+        *entry = Owned { kind: Kind::Put, value, ..entry.clone() };
+    }
+    referred.sort_unstable();
+    (entries, referred)
+}
+
+#[test]
+fn where_values_lie_changes_nothing_but_that() {
+    let mut classes = [0; 4];
+    for seed in 0..400 {
+        let random = &mut Random(seed ^ 0x7661_6c75);
+        let (merges, filter) = (random.below(2) == 0, random.below(2) == 0);
+        let mix = Mix { operations: 60, merges, filter, older: random.below(2) == 0 };
+        let world = World::new(seed, mix);
+        let plain = done(&world.storage, CompactSpec { output_stem: "plain".into(), ..world.spec.clone() });
+        let (expected, _) = whole(&world, &plain.tables, &[]);
+
+        let (before, after) = (random.below(7) as u32, random.below(7) as u32);
+        let (inputs, mut sources) = separated(&world, before);
+        if random.below(2) == 0 {
+            sources = collected(&world.storage, &sources);
+        }
+        let output = Some(SegmentNumber(9));
+        let policy =
+            ValuePolicy { separate_bytes: after, sources: sources.clone(), output, database: DATABASE };
+        let spec = CompactSpec { inputs, values: Some(policy), ..world.spec.clone() };
+        let result = done(&world.storage, spec);
+        sources.extend(result.values.clone().map(|segment| ValueSource {
+            born: SegmentNumber(9),
+            segment,
+            redirect: None,
+        }));
+        let (found, referred) = whole(&world, &result.tables, &sources);
+        assert_eq!(found, expected, "seed {seed} {mix:?} from {before} to {after}");
+        // Each value lies where it is to, and those that left the tree are referred to once.
+        let large = found.iter().filter(|it| it.kind == Kind::Put && it.value.len() >= after as usize);
+        assert_eq!(referred.len(), large.count(), "seed {seed} from {before} to {after}");
+        let new: Vec<u32> = referred.iter().filter(|it| it.0 == 9).map(|it| it.1).collect();
+        assert_eq!(new, (0..result.values.map_or(0, |it| it.ordinals)).collect::<Vec<_>>(), "seed {seed}");
+        let counts = [result.sums.moved, result.sums.merged, result.sums.filtered, plain.sums.filtered];
+        counts.iter().zip(&mut classes).for_each(|(tally, sum)| *sum += tally.count);
+    }
+    assert!(classes.iter().all(|count| *count > 200), "moved, merged, filtered: {classes:?}");
+    assert_eq!(classes[2], classes[3], "the filter sees values wherever they lie");
+}
+
+#[test]
+fn a_value_that_is_not_what_was_written_ends_the_job_and_leaves_nothing() {
+    // The filter looks at every value, and those that are shorter leave the tree meanwhile.
+    let mix = Mix { operations: 60, merges: false, filter: true, older: true };
+    let mut ended = 0;
+    for seed in 0..40 {
+        let world = World::new(seed, mix);
+        let (inputs, sources) = separated(&world, 3);
+        let Some(ValueSource { segment, .. }) = sources.first() else { continue };
+        let meta: &ValueSegmentMeta = segment;
+        let file = world.storage.open_write(&meta.file).unwrap();
+        // In the middle of a record: its value, or what tells where that is.
+        file.write_at(64 + Random(seed).below(meta.bytes / 4), &[0xa5; 200]).unwrap();
+        let output = Some(SegmentNumber(9));
+        let policy = ValuePolicy { separate_bytes: 2, sources, output, database: DATABASE };
+        let spec = CompactSpec { inputs, values: Some(policy), ..world.spec.clone() };
+        let before = world.storage.list().unwrap();
+        match run(&spec.into(), &world.storage, &semantics(), &Control::new()) {
+            Ok(_) => continue,
+            Err(error) => assert_eq!(error.kind, ErrorKind::Storage, "seed {seed}: {error}"),
+        }
+        ended += 1;
+        assert_eq!(world.storage.list().unwrap(), before, "seed {seed}");
+    }
+    assert!(ended > 8, "{ended} of 40 jobs ended");
+}
+
+#[test]
+fn a_value_without_a_source_ends_the_job_and_leaves_nothing() {
+    let mix = Mix { operations: 60, merges: false, filter: false, older: true };
+    let world = World::new(3, mix);
+    let (inputs, _) = separated(&world, 3);
+    let policy = ValuePolicy { separate_bytes: 100, database: DATABASE, ..ValuePolicy::default() };
+    let spec = CompactSpec { inputs, values: Some(policy), ..world.spec.clone() };
+    let before = world.storage.list().unwrap();
+    let error = run(&spec.into(), &world.storage, &semantics(), &Control::new()).unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Invalid);
+    assert!(error.message.contains("segment 7"), "{error}");
+    assert_eq!(world.storage.list().unwrap(), before);
+}
+
+#[test]
+fn a_segment_that_nobody_asked_for_is_refused() {
+    let mix = Mix { operations: 60, merges: false, filter: false, older: true };
+    let world = World::new(5, mix);
+    let values = |output| ValuePolicy { separate_bytes: 3, output, database: DATABASE, ..Default::default() };
+    let spec = |output| CompactSpec { values: Some(values(output)), ..world.spec.clone() };
+    let result = done(&world.storage, spec(Some(SegmentNumber(4))));
+    let refuses = |spec: CompactSpec, change: fn(&mut ValueSegmentMeta)| {
+        let mut result = result.clone();
+        change(result.values.as_mut().unwrap());
+        let error = verify(&spec.into(), &JobResult::Compact(result)).unwrap_err();
+        assert_eq!(error.kind, ErrorKind::Invalid, "{error}");
+    };
+    refuses(world.spec.clone(), |_| {});
+    refuses(spec(None), |_| {});
+    refuses(spec(Some(SegmentNumber(5))), |_| {});
+    refuses(spec(Some(SegmentNumber(4))), |meta| meta.file = file_name::collected_values("other", 0));
+    refuses(spec(Some(SegmentNumber(4))), |meta| meta.sealed_at.0 = 8);
+}

@@ -1,0 +1,49 @@
+//! What a compaction is told of values beside the tree.
+
+use std::sync::{Arc, PoisonError};
+
+use firn_engine::{Error, Result};
+use firn_format::table::ReferenceSet;
+use firn_jobs::{ValuePolicy, ValueSource};
+
+use crate::database::Database;
+use crate::error::from_storage;
+use crate::values::{Home, Sealed};
+use crate::version::{Keyspace, Table};
+
+impl Database {
+    /// Where values are that `inputs`, tables of `keyspace`, refer to, and where they are to be; `None` if no value lies beside
+    /// the tree or ever shall. The segments' files stay as long as what comes with it is held.
+    ///
+    /// # Errors
+    /// What reading tables says.
+    pub(crate) fn value_policy(
+        &self,
+        keyspace: &Keyspace,
+        inputs: &[(u32, u64, Arc<Table>)],
+    ) -> Result<(Option<ValuePolicy>, Vec<Arc<Sealed>>)> {
+        let mut references = ReferenceSet::default();
+        for (_, _, table) in inputs {
+            references.add_all(&table.reader().references().map_err(from_storage)?);
+        }
+        let separate_bytes = self.separate_bytes(keyspace);
+        if references.is_empty() && separate_bytes == u32::MAX {
+            return Ok((None, Vec::new()));
+        }
+        // Under the lock, so that the map and the manifest say the same.
+        let manifest = self.manifest.lock().unwrap_or_else(PoisonError::into_inner);
+        let (state, map) = (manifest.state(), self.values.map());
+        let (mut sources, mut held) = (Vec::new(), Vec::new());
+        for (born, _) in references.segments() {
+            let (sealed, redirect) = match map.known(born) {
+                Some(Home::Sealed(sealed)) => (sealed, None),
+                Some(Home::Moved(_, sealed)) => (sealed, state.values.redirects.get(&born).copied()),
+                _ => return Err(Error::bug(format!("tables refer to segment {born}, which is not sealed"))),
+            };
+            sources.push(ValueSource { born, segment: sealed.meta.clone(), redirect });
+            held.push(Arc::clone(sealed));
+        }
+        let policy = ValuePolicy { separate_bytes, sources, output: None, database: state.database };
+        Ok((Some(policy), held))
+    }
+}

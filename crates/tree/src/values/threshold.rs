@@ -1,0 +1,63 @@
+//! From which length on values lie beside the tree.
+
+use std::sync::{Arc, PoisonError};
+
+use firn_engine::{Error, KeyspaceId, KeyspaceSettings, Result};
+use firn_format::manifest::Change;
+
+use crate::database::Database;
+use crate::version::Keyspace;
+use crate::version::set::{Definition, to_text};
+
+/// Of smaller values a reference and a record's head take more than they do.
+const SEPARATE_BYTES_MIN: u32 = 32;
+
+/// Whether a keyspace may be told this.
+///
+/// # Errors
+/// `Invalid`: it is too little.
+pub(crate) fn check_separate_bytes(bytes: Option<u32>) -> Result<()> {
+    match bytes.filter(|bytes| *bytes < SEPARATE_BYTES_MIN) {
+        None => Ok(()),
+        Some(bytes) => {
+            let message = format!("separate_bytes is at least {SEPARATE_BYTES_MIN}, not {bytes}");
+            Err(Error::invalid(message))
+        }
+    }
+}
+
+impl Database {
+    /// Bytes of value from which on puts of `keyspace` lie beside the tree.
+    #[inline]
+    pub(crate) fn separate_bytes(&self, keyspace: &Keyspace) -> u32 {
+        keyspace.definition.settings.separate_bytes.unwrap_or(self.settings.separate_bytes)
+    }
+
+    /// Changes that of the keyspace `id`, durably. Values that are written from now on follow it, others when a compaction
+    /// meets them.
+    ///
+    /// # Errors
+    /// `Invalid` if there is no such keyspace, or the number is too small; what writing the edit says.
+    pub(crate) fn set_separate_bytes(&self, id: KeyspaceId, bytes: Option<u32>) -> Result<()> {
+        check_separate_bytes(bytes)?;
+        let mut manifest = self.manifest.lock().unwrap_or_else(PoisonError::into_inner);
+        let version = self.version.load_full();
+        let old = &version.keyspace(id.0)?.definition;
+        if old.settings.separate_bytes == bytes {
+            return Ok(());
+        }
+        let settings = KeyspaceSettings { separate_bytes: bytes, ..old.settings.clone() };
+        let definition = Arc::new(Definition::new(id.0, &old.name, settings, &self.semantics)?);
+        if bytes.is_some() {
+            self.values.want();
+        }
+        let settings = to_text(&definition.settings);
+        manifest.commit(&[Change::Keyspace { id: id.0, name: definition.name.clone(), settings }])?;
+        self.change_version(|version| {
+            if let Some(Some(keyspace)) = version.keyspaces.get_mut(id.0 as usize) {
+                Arc::make_mut(keyspace).definition = definition;
+            }
+        });
+        Ok(())
+    }
+}
