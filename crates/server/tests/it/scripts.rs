@@ -242,6 +242,51 @@ fn a_script_that_cannot_be_suspended_is_killed_by_another_worker() {
     assert_eq!(running.say("GET k"), Value::Null);
 }
 
+/// Whoever is told that a script was killed can rely on it, also if it was about to end or to begin again.
+#[test]
+fn a_script_that_was_killed_has_done_nothing() {
+    // Each is asked once, and then not for a while.
+    for (script, otherwise) in [
+        ("redis.call('set', KEYS[1], 'lost') for i = 1, 180000 do end return 1", Value::Integer(1)),
+        (
+            "for i = 1, 180000 do end redis.call('set', 'o' .. 'ther', 'lost') for i = 1, 180000 do end return 1",
+            Value::Integer(1),
+        ),
+    ] {
+        let served = Served::start(2);
+        // One at each worker.
+        let mut clients = [served.connect(), served.connect()];
+        clients.iter_mut().for_each(|client| drop(client.say("PING")));
+        let [running, killer] = &mut clients;
+        let (start, mut killed) = (Instant::now(), 0);
+        while killed < 20 {
+            assert!(start.elapsed() < Duration::from_secs(60), "{killed} killed: {script}");
+            let count = std::thread::scope(|scope| {
+                let running = scope.spawn(|| running.call(&["EVAL", script, "1", "k"]));
+                let mut count = 0;
+                while !running.is_finished() {
+                    count += usize::from(killer.say("SCRIPT KILL") == Value::Simple("OK".into()));
+                }
+                let expected = match count {
+                    0 => otherwise.clone(),
+                    _ => error("ERR Script killed by user with SCRIPT KILL..."),
+                };
+                assert_eq!(running.join().expect("it ends"), expected, "{script}");
+                count
+            });
+            if count > 0 {
+                assert_eq!(
+                    killer.call(&["MGET", "k", "other"]),
+                    Value::Array(vec![Value::Null; 2]),
+                    "{script}"
+                );
+            }
+            killer.call(&["DEL", "k", "other"]);
+            killed += count;
+        }
+    }
+}
+
 #[test]
 fn a_script_that_cannot_be_suspended_ends_with_the_server() {
     let settings = ServeSettings { script_in_place_ms_max: 600_000, ..ServeSettings::default() };

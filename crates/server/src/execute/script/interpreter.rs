@@ -230,11 +230,8 @@ impl Interpreter {
             Ok(thread) => self.go_on(&worker, source, &thread).await,
             Err(error) => Ended::Failed(format!("ERR {error}").into_bytes()),
         };
-        let ended = match self.stage.over() {
-            Some(demand) => Ended::Over(demand),
-            None => ended,
-        };
-        (self.stage.end(), ended)
+        let (actor, over) = self.stage.end();
+        (actor, over.map_or(ended, Ended::Over))
     }
 
     fn set_words(&self, words: [Vec<&[u8]>; 2]) -> mlua::Result<()> {

@@ -155,8 +155,11 @@ impl Scripts {
         run
     }
 
-    pub(super) fn end_long(&self, run: &Arc<LongRun>) {
-        self.long().retain(|other| !Arc::ptr_eq(other, run));
+    /// It is over: whether it was killed. Nobody can do so any more.
+    pub(super) fn end_long(&self, run: &Arc<LongRun>) -> bool {
+        let mut long = self.long();
+        long.retain(|other| !Arc::ptr_eq(other, run));
+        run.is_killed()
     }
 
     /// Kills the script that has run longest; `false` if none has run for a while.

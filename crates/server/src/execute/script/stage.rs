@@ -93,13 +93,14 @@ impl Stage {
         self.commands.set(0);
     }
 
-    /// It has ended: who acted, unless that is lost with a command that did not end.
-    pub(super) fn end(&self) -> Option<Actor> {
-        if let Some((worker, run)) = self.long.take() {
-            worker.shared.scripts.end_long(&run);
-        }
+    /// It has ended: who acted, unless that is lost with a command that did not end, and what [`over`](Self::over) says.
+    ///
+    /// Who killed it was told so, and it is neither written nor done again, even if it came to its end without noticing.
+    pub(super) fn end(&self) -> (Option<Actor>, Option<Demand>) {
+        let was_killed = self.long.take().is_some_and(|(worker, run)| worker.shared.scripts.end_long(&run));
+        let over = if was_killed { Some(Demand::End) } else { self.over() };
         self.suspension.replace(None);
-        self.actor.take()
+        (self.actor.take(), over)
     }
 
     /// What ends it, whatever it answers.
