@@ -36,7 +36,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
 }
 
 /// The figures that are one number, by name.
-fn figures(stats: &Stats) -> [(&'static str, u64); 33] {
+fn figures(stats: &Stats) -> [(&'static str, u64); 35] {
     [
         ("user_write_bytes_total", stats.user_write_bytes_total),
         ("log_write_bytes_total", stats.log_write_bytes_total),
@@ -65,6 +65,8 @@ fn figures(stats: &Stats) -> [(&'static str, u64); 33] {
         ("value_segment_count", stats.values.segment_count),
         ("value_segment_bytes", stats.values.segment_bytes),
         ("value_dead_bytes", stats.values.dead_bytes),
+        ("value_hidden_bytes", stats.values.hidden_bytes),
+        ("value_debt_bytes", stats.values.debt_bytes),
         ("redirect_count", stats.values.redirect_count),
         ("redirect_bytes", stats.values.redirect_bytes),
         ("value_write_bytes_total", stats.values.write_bytes_total),

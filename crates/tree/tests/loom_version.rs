@@ -38,10 +38,8 @@ mod version {
 #[path = "loom_version/mod.rs"]
 mod model;
 
-use loom::thread;
 use model::database::{Database, Mistake};
 use records::Records;
-use std::sync::Arc;
 
 /// What threads do to one database.
 struct Scene {
@@ -56,27 +54,16 @@ struct Scene {
 }
 
 impl Scene {
-    /// Runs it under every schedule with few preemptions: two, if nothing else is asked for, which is enough to find out
-    /// each mistake.
-    fn run(&'static self, mistake: Option<Mistake>) {
-        let mut builder = loom::model::Builder::new();
-        builder.preemption_bound = builder.preemption_bound.filter(|_| mistake.is_none()).or(Some(2));
-        builder.max_branches = 10_000;
-        builder.check(move || {
-            let database = Arc::new(Database::new(self.frames, mistake));
-            (self.first)(&database);
-            let threads = self.beside.iter().map(|work| {
-                let database = Arc::clone(&database);
-                thread::spawn(move || work(&database))
-            });
-            let threads: Vec<_> = threads.collect();
-            (self.reader)(&database);
-            threads.into_iter().for_each(|thread| thread.join().unwrap());
+    fn run(self, mistake: Option<Mistake>) {
+        let Self { frames, first, beside, reader } = self;
+        let last = |database: &Database| {
             // What was too early for somebody is done now.
             database.freeze();
             database.assert_finds_all(&database.latest());
             database.assert_nothing_is_left();
-        });
+        };
+        let scene = model::scene::Scene { first, beside, reader, last };
+        scene.run(mistake.is_some(), move || Database::new(frames, mistake));
     }
 }
 

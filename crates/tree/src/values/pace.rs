@@ -10,14 +10,14 @@ use std::time::Duration;
 
 use super::pick::{PickRules, Space};
 use crate::database::Database;
+use crate::write::due::Due;
 
 /// The pace of writers whose values lie beside the tree.
 #[derive(Debug, Default)]
 pub(crate) struct SpacePace {
     /// Bytes a second that are admitted; 0 = no limit.
     rate: AtomicU64,
-    /// When the bytes admitted so far are due, in nanoseconds of the engine's clock.
-    due_ns: AtomicU64,
+    due: Due,
     freed: Mutex<Freed>,
     /// Bytes of segments that went without a collection since the last one.
     gone_bytes: AtomicU64,
@@ -60,16 +60,7 @@ impl SpacePace {
         if rate == 0 {
             return Duration::ZERO;
         }
-        let now = now.as_nanos() as u64;
-        let cost = bytes.saturating_mul(1_000_000_000) / rate;
-        self.due_ns.fetch_max(now, Ordering::Relaxed);
-        let due = self.due_ns.fetch_add(cost, Ordering::Relaxed) + cost;
-        let latest = now + DEBT_NS_MAX;
-        if due > latest {
-            // One large write must not make everybody wait for longer than the pace it was charged at lasts.
-            self.due_ns.fetch_min(latest, Ordering::Relaxed);
-        }
-        let delay = due.min(latest).saturating_sub(now);
+        let delay = self.due.charge(bytes.saturating_mul(1_000_000_000) / rate, now, DEBT_NS_MAX);
         if delay < DEBT_NS_MIN { Duration::ZERO } else { Duration::from_nanos(delay) }
     }
 

@@ -13,14 +13,15 @@ use firn_engine::{CompletionSender, Result};
 
 use crate::buffer::pick::drain_bytes;
 use crate::database::Database;
+use crate::write::due::Due;
 
 /// Pace and stop of writers; counts what they cost.
 #[derive(Debug, Default)]
 pub(crate) struct Admission {
     /// Log bytes a second that are admitted; 0 = no limit.
     pace: AtomicU64,
-    /// When the bytes admitted so far are due, in nanoseconds of the engine's clock.
-    due_ns: AtomicU64,
+    /// When the bytes admitted so far are due.
+    due: Due,
     /// When the pace is worked out again, in nanoseconds of the engine's clock.
     look_ns: AtomicU64,
     flow: Mutex<Flow>,
@@ -154,20 +155,11 @@ impl Admission {
         if pace == 0 || pace == u64::MAX {
             return Duration::ZERO;
         }
-        let now = now.as_nanos() as u64;
         let cost = bytes.saturating_mul(1_000_000_000) / pace;
-        self.due_ns.fetch_max(now, Ordering::Relaxed);
-        let due = self.due_ns.fetch_add(cost, Ordering::Relaxed) + cost;
-        // One large write must not make everybody wait for longer than the pace it was charged at lasts.
-        let latest = now + DEBT_NS_MAX;
-        if due > latest {
-            self.due_ns.fetch_min(latest, Ordering::Relaxed);
-        }
-        let delay = due.min(latest).saturating_sub(now);
+        let delay = self.due.charge(cost, now, DEBT_NS_MAX);
         if delay < (cost * DUE_WRITES).clamp(DUE_SLACK_NS, DUE_NS_MAX) {
             return Duration::ZERO;
         }
-        self.slowdown_us.fetch_add(delay / 1000, Ordering::Relaxed);
         Duration::from_nanos(delay)
     }
 
@@ -296,9 +288,9 @@ impl Database {
         if self.admission.is_pace_old(now) {
             self.pace_by_debt();
         }
-        let by_space = self.values.pace.delay(bytes, now);
-        self.admission.slowed_for(by_space);
-        by_space.max(self.admission.delay(bytes, now))
+        let delay = self.values.pace.delay(bytes, now).max(self.admission.delay(bytes, now));
+        self.admission.slowed_for(delay);
+        delay
     }
 
     /// Blocks until a stopped writer should try again, and counts the time.

@@ -1,0 +1,39 @@
+//! What threads do to one model, under every schedule.
+
+use std::sync::Arc;
+
+use loom::thread;
+
+/// What is done to a model of a database.
+pub(crate) struct Scene<D: 'static> {
+    /// Alone, at the beginning.
+    pub(crate) first: fn(&D),
+    /// Each on a thread of its own.
+    pub(crate) beside: &'static [fn(&D)],
+    /// Meanwhile.
+    pub(crate) reader: fn(&D),
+    /// Alone, at the end.
+    pub(crate) last: fn(&D),
+}
+
+impl<D: Send + Sync + 'static> Scene<D> {
+    /// Runs it under every schedule of a model that `make` makes. One that is made with a mistake runs under those with
+    /// few preemptions: two, if nothing else is asked for, which is enough to find out each.
+    pub(crate) fn run(self, is_mistaken: bool, make: impl Fn() -> D + Send + Sync + 'static) {
+        let mut builder = loom::model::Builder::new();
+        builder.preemption_bound = builder.preemption_bound.filter(|_| !is_mistaken).or(Some(2));
+        builder.max_branches = 10_000;
+        builder.check(move || {
+            let model = Arc::new(make());
+            (self.first)(&model);
+            let threads = self.beside.iter().map(|work| {
+                let model = Arc::clone(&model);
+                thread::spawn(move || work(&model))
+            });
+            let threads: Vec<_> = threads.collect();
+            (self.reader)(&model);
+            threads.into_iter().for_each(|thread| thread.join().unwrap());
+            (self.last)(&model);
+        });
+    }
+}
