@@ -3,7 +3,7 @@
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
 
 use firn::Db;
 use firn::storage::{Clock, Priority, Spawn, SystemClock, ThreadSpawn};
@@ -105,10 +105,11 @@ impl Server {
             http,
             was_stopped: AtomicBool::new(false),
         };
-        let mut listener = Some(listener);
-        for index in 0..threads {
-            server.start_worker(index, listener.take())?;
+        // Nobody is let in before every worker has the descriptors that it needs.
+        for index in 1..threads {
+            server.start_worker(index, None)?;
         }
+        server.start_worker(0, Some(listener))?;
         server.note_start();
         Ok(server)
     }
@@ -132,8 +133,13 @@ impl Server {
         }
     }
 
+    /// Starts a worker, which listens if it is given something to listen at; waits until it is about to serve.
+    ///
+    /// # Errors
+    /// What the system says of its thread, its descriptors and its memory.
     fn start_worker(&self, index: usize, listener: Option<TcpListener>) -> io::Result<()> {
         let (shared, failure) = (Arc::clone(&self.shared), Arc::clone(&self.failure));
+        let (ready, is_ready) = mpsc::channel();
         let body = move || {
             let mut end = WorkerEnd { shared: Arc::clone(&shared), failure, index, is_regular: false };
             if let Err(error) = shared.processors.pin(index) {
@@ -144,6 +150,8 @@ impl Server {
                 if let Some(listener) = listener {
                     worker.listen(listener)?;
                 }
+                // Nobody waits any more only where nobody wants the server.
+                let _ = ready.send(());
                 worker.run()
             });
             match ran {
@@ -152,7 +160,16 @@ impl Server {
             }
         };
         let body = Box::new(body);
-        self.threads.spawn(format!("firn-worker-{index}"), Priority::Normal, body).map_err(io::Error::other)
+        self.threads
+            .spawn(format!("firn-worker-{index}"), Priority::Normal, body)
+            .map_err(io::Error::other)?;
+        if is_ready.recv().is_err() {
+            self.shared.end();
+            self.threads.join_all();
+            let failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner).take();
+            return Err(failure.unwrap_or_else(|| io::Error::other(format!("worker {index} has ended"))));
+        }
+        Ok(())
     }
 
     /// Where it listens.

@@ -254,6 +254,29 @@ fn without_descriptors_it_waits_for_some() {
     }
 }
 
+/// Nobody is let in by a server that lacks descriptors for its own workers.
+#[test]
+fn too_few_descriptors_for_the_workers_are_told_at_the_start() {
+    let mut refused = 0;
+    for limit in 8.. {
+        let dir = tempfile::tempdir().unwrap();
+        let limited = format!("ulimit -n {limit}; exec timeout 2 \"$0\" \"$@\"");
+        let mut command = Command::new("sh");
+        command
+            .args(["-c", &limited, PROGRAM, "serve", "--threads", "4", "--port", "0", "--dir"])
+            .arg(dir.path());
+        let output = command.output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        if said.contains("started") {
+            assert!(!said.contains("Too many open files"), "{limit}: {said}");
+            break;
+        }
+        refused += usize::from(said.contains("cannot serve") && said.contains("Too many open files"));
+        assert!(!output.status.success(), "{limit}: {said}");
+    }
+    assert!(refused > 0);
+}
+
 #[test]
 fn a_small_soft_limit_of_descriptors_is_raised() {
     let dir = tempfile::tempdir().unwrap();
