@@ -413,6 +413,13 @@ impl Database {
             if let Some(task) = self.choose_to_expose(&version, through) {
                 return Some(task);
             }
+            // What it brings to light lets collections choose better.
+            if busy.compacting == 0
+                && let Some((keyspace, choice)) = self.choose_compaction(busy, &version)
+                && self.is_hiding(&version, keyspace)
+            {
+                return Some(Task::Compact { keyspace, choice });
+            }
             if busy.held == 0
                 && let Some(victims) = self.choose_collection(&version, &busy.collecting)
             {
@@ -470,25 +477,10 @@ impl Database {
         }
         self.schedule.lock().drains.retain(|(known, _)| !Arc::ptr_eq(known, drain));
     }
-
-    pub(crate) fn pick_rules(&self) -> PickRules {
-        PickRules {
-            depth_max: self.settings.level0_runs_max.max(2),
-            depth_mean_max: self.settings.level0_runs_max.max(2) as f64 / 2.0,
-            share_max: self.settings.garbage_share_max,
-            stay_max: STAY_MAX,
-            table_bytes: self.settings.table_bytes,
-            level_bytes_min: (16 * self.settings.buffer_bytes).max(4 * self.settings.table_bytes),
-            level_ratio: 10,
-        }
-    }
 }
 
 /// Score of a compaction that drains have to wait for.
 const FAR_BEHIND: f64 = 2.0;
-
-/// See [`PickRules::stay_max`].
-const STAY_MAX: f64 = 1.0;
 
 /// How long a thread sleeps at most before it looks again.
 const POLL: Duration = Duration::from_millis(100);

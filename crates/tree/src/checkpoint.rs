@@ -42,6 +42,7 @@ impl Database {
             table.leave_no_file();
             names.push(table.meta().file.clone());
         }
+        self.values.map().leave_no_files();
         names.extend(manifest.state().values.segments.values().map(|segment| segment.meta.file.clone()));
         let place = self.storage.link_into(&names, path).map_err(from_storage)?;
         // The copy's log ends with the last linked segment, and is on the device through there.

@@ -12,7 +12,7 @@ use firn_jobs::{Executor, Fallback, Local, Patience};
 use firn_storage::file::cache::BlockCache;
 use firn_storage::file::table::{ReaderOptions, TableReader};
 use firn_storage::place::{ReadPool, Reusing};
-use firn_storage::{Storage, StorageLock};
+use firn_storage::{Spawn, Storage, StorageLock};
 
 use crate::background::Schedule;
 use crate::compact::jobs::Jobs;
@@ -48,23 +48,20 @@ pub(crate) fn open(options: &TreeOptions) -> Result<(Arc<Database>, Box<dyn Stor
     let cache = Arc::new(BlockCache::new(options.settings.memory_bytes));
     let mut manifest = start_manifest(options, loaded)?;
     let state = manifest.state().clone();
-    let spawn = match &options.background {
-        Background::Threads(spawn) => Some(spawn),
-        Background::Manual => None,
-    };
     let mut found = FoundValues::survey(&**storage, &state)?;
-    let recovered = recover_log(storage, &state, &found, &graveyard, spawn, !options.read_only)?;
+    let recovered = recover_log(storage, &state, &found, &graveyard, spawn_of(options), !options.read_only)?;
     // Whatever could still refuse the opening comes before the first change on disk.
     let mut version = tables_version(options, &state, &cache, &graveyard)?;
     let generation = state.generation + 1;
     let map = begin(options, &mut manifest, &mut found, (&version, &recovered), &graveyard)?;
     version.values = Arc::new(map);
-    let values = start_values(options, (&state, &version), (generation, found.next()), &graveyard);
+    let outputs = Arc::new(Reusing::new(Arc::clone(storage)));
+    let values = start_values(options, &outputs, (&state, &version), (generation, found.next()), &graveyard);
     let log = start_log(options, &state, generation, &recovered, &mut version, &graveyard)?;
     log.set_values(&values);
     let next_run = state.tables.values().map(|table| table.run).max().unwrap_or(0) + 1;
     let pool = read_pool(options)?;
-    let (outputs, jobs) = start_jobs(options)?;
+    let jobs = start_jobs(options, &outputs)?;
     let database = Arc::new(Database {
         storage: Arc::clone(storage),
         outputs,
@@ -103,6 +100,14 @@ pub(crate) fn open(options: &TreeOptions) -> Result<(Arc<Database>, Box<dyn Stor
     Ok((database, lock))
 }
 
+/// Who starts threads, where the owner does not do all work.
+fn spawn_of(options: &TreeOptions) -> Option<&Arc<dyn Spawn>> {
+    match &options.background {
+        Background::Threads(spawn) => Some(spawn),
+        Background::Manual => None,
+    }
+}
+
 /// The first changes on disk, unless the database is only read: a new generation of the log, value segments sealed, files removed
 /// that nothing needs. Where values are then.
 fn begin(
@@ -127,18 +132,22 @@ fn begin(
 /// Values beside the tree of `version`, those of this process from segment `next` on.
 fn start_values(
     options: &TreeOptions,
+    outputs: &Arc<Reusing>,
     (state, version): (&State, &Version),
     (generation, next): (u64, SegmentNumber),
     graveyard: &Arc<Graveyard>,
 ) -> Arc<Values> {
     let values = Values::start(ValuesStart {
         storage: Arc::clone(&options.storage),
+        outputs: Arc::clone(outputs),
         database: state.database,
         generation,
-        segment_bytes: options.settings.value_segment_bytes,
+        segment_bytes_max: options.settings.value_segment_bytes,
         map: Arc::clone(&version.values),
         next,
         graveyard: Arc::clone(graveyard),
+        // Whoever else works on segments may read one after it was given up here.
+        leaves_files: options.executor.is_none(),
     });
     let says = |keyspace: &Arc<Keyspace>| keyspace.definition.settings.separate_bytes.is_some();
     if options.settings.separate_bytes < u32::MAX || version.live().any(says) {
@@ -166,9 +175,8 @@ fn begin_generation(
 
 /// Where compactions run: on the executor given, and here what it does not do; or here alone, on threads of their own
 /// or the thread that chose them. And where what is done here is written to.
-fn start_jobs(options: &TreeOptions) -> Result<(Arc<Reusing>, Jobs)> {
-    let outputs = Arc::new(Reusing::new(Arc::clone(&options.storage)));
-    let storage: Arc<dyn Storage> = Arc::<Reusing>::clone(&outputs);
+fn start_jobs(options: &TreeOptions, outputs: &Arc<Reusing>) -> Result<Jobs> {
+    let storage: Arc<dyn Storage> = Arc::<Reusing>::clone(outputs);
     let semantics = Arc::new(options.semantics.clone());
     let spawn = match &options.background {
         Background::Threads(spawn) if !options.read_only => Some(&**spawn),
@@ -182,7 +190,7 @@ fn start_jobs(options: &TreeOptions) -> Result<(Arc<Reusing>, Jobs)> {
         None => Local::inline(storage, semantics),
     };
     let local: Arc<dyn Executor> = Arc::new(local);
-    let Some(given) = &options.executor else { return Ok((outputs, Jobs::new(local, None))) };
+    let Some(given) = &options.executor else { return Ok(Jobs::new(local, None)) };
     let both = [Arc::clone(given), local];
     let (storage, clock) = (Arc::clone(&options.storage), Arc::clone(&options.clock));
     let patience = Patience::default();
@@ -191,7 +199,7 @@ fn start_jobs(options: &TreeOptions) -> Result<(Arc<Reusing>, Jobs)> {
         None => Fallback::inline(both, storage, clock, patience),
     };
     let fallbacks = fallback.fallbacks();
-    Ok((outputs, Jobs::new(Arc::new(fallback), Some(fallbacks))))
+    Ok(Jobs::new(Arc::new(fallback), Some(fallbacks)))
 }
 
 /// Threads for reads that miss memory; `None` where the owner does all work.
@@ -315,6 +323,7 @@ fn tables_version(
             levels: Arc::new(levels),
             drained_through: keyspace.drained_through,
             seeks: Arc::default(),
+            overwriting: Arc::default(),
             looks: Arc::default(),
         };
         let index = *id as usize;

@@ -139,6 +139,7 @@ impl Engine for Tree {
                 levels: Arc::new(Levels::default()),
                 drained_through: start,
                 seeks: Arc::default(),
+                overwriting: Arc::default(),
                 looks: Arc::default(),
             };
             let index = id as usize;

@@ -37,6 +37,8 @@ pub const VALUE_FOOTER_MAGIC: [u8; 8] = *b"FIRNVALF";
 pub const VALUE_HEADER_BYTES: usize = 64;
 /// Bytes of the footer.
 pub const VALUE_FOOTER_BYTES: usize = 64;
+/// Bytes of the ordinal table for each ordinal.
+pub const ORDINAL_BYTES: usize = 4;
 /// In the ordinal table: there is no value of this ordinal.
 const NOWHERE: u32 = u32::MAX;
 /// Offsets of records are below this.
@@ -205,7 +207,7 @@ impl ValueFooter {
 
     /// Bytes of the ordinal table.
     pub fn table_bytes(&self) -> u64 {
-        u64::from(self.ordinals) * 4
+        u64::from(self.ordinals) * ORDINAL_BYTES as u64
     }
 
     /// Where the redirects begin.

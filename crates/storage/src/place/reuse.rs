@@ -7,6 +7,8 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use firn_format::file_name::{self, FileName};
+
 use crate::place::PAGE_BYTES;
 use crate::{ErrorKind, ReadFile, Result, Storage, StorageLock, WriteFile};
 
@@ -89,24 +91,46 @@ fn total(files: &[Spare]) -> u64 {
 #[derive(Debug)]
 pub struct Reusing {
     inner: Arc<dyn Storage>,
-    spares: SpareFiles,
+    tables: SpareFiles,
+    values: SpareFiles,
 }
 
 impl Reusing {
     /// `inner`, with no spares yet.
     pub fn new(inner: Arc<dyn Storage>) -> Self {
-        Self { inner, spares: SpareFiles::default() }
+        Self { inner, tables: SpareFiles::default(), values: SpareFiles::default() }
     }
 
-    /// The spares that new files are made of.
-    pub fn spares(&self) -> &SpareFiles {
-        &self.spares
+    /// The spares that new tables, and whatever else is created here, are made of.
+    pub fn tables(&self) -> &SpareFiles {
+        &self.tables
+    }
+
+    /// The spares that new value segments are made of.
+    pub fn values(&self) -> &SpareFiles {
+        &self.values
+    }
+
+    /// Bytes of all spares.
+    pub fn spare_bytes(&self) -> u64 {
+        self.tables.bytes() + self.values.bytes()
+    }
+
+    /// All spares, to be removed.
+    pub fn take_spares(&self) -> Vec<String> {
+        let mut names = self.tables.take();
+        names.append(&mut self.values.take());
+        names
     }
 }
 
 impl Storage for Reusing {
     fn create(&self, name: &str) -> Result<Arc<dyn WriteFile>> {
-        Ok(match self.spares.give(&*self.inner, name)? {
+        let spares = match file_name::parse(name) {
+            Some(FileName::ValueSegment(_) | FileName::CollectedValues { .. }) => &self.values,
+            _ => &self.tables,
+        };
+        Ok(match spares.give(&*self.inner, name)? {
             None => self.inner.create(name)?,
             Some(inner) => {
                 Arc::new(Overwritten { inner, bytes: AtomicU64::new(0), is_cut: AtomicBool::new(false) })

@@ -1,6 +1,5 @@
 //! What becomes of files that nothing refers to: they are removed, or kept a while for new ones.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -8,27 +7,30 @@ use firn_engine::Result;
 
 use super::Task;
 use crate::database::Database;
-use crate::log::segment::{Dead, DeadTable};
+use crate::log::segment::{Dead, DeadFile, DeadReader};
 
 impl Database {
     /// Removes files that nothing refers to, or keeps them for new ones.
     pub(crate) fn bury(&self) -> Result<()> {
         let dead = self.graveyard.take();
-        if !(dead.offered.is_empty() && dead.offered_tables.is_empty()) {
+        if !(dead.offered.is_empty() && dead.offered_files.is_empty()) {
             self.spares_offered_ms.store(self.clock.now().as_millis() as u64, Ordering::Relaxed);
         }
         let is_closed = self.closed.load(Ordering::Acquire);
         // Where the disk is full, work that waits for space does not know of spares.
         let keeps = !is_closed && self.schedule.refused().is_none();
-        let tables_max = self.spare_table_bytes_max();
+        let (tables_max, values_max) = (self.spare_table_bytes_max(), self.values.spare_bytes_max());
         let segments = dead.offered.into_iter().filter(|name| !(keeps && self.log.spares.keep(name)));
-        let tables = dead.offered_tables.into_iter().filter_map(|DeadTable { name, bytes, reader }| {
+        let files = dead.offered_files.into_iter().filter_map(|DeadFile { name, bytes, reader }| {
+            let (spares, most) = match &reader {
+                DeadReader::Table(_) => (self.outputs.tables(), tables_max),
+                DeadReader::Values(_) => (self.outputs.values(), values_max),
+            };
             // Who holds a reader should hold a version too, but what is mapped would change under whoever does not.
-            let is_unmapped = Arc::into_inner(reader).map(drop).is_some();
-            let is_kept = keeps && is_unmapped && self.outputs.spares().keep(&name, bytes, tables_max);
+            let is_kept = reader.lets_go() && keeps && spares.keep(&name, bytes, most);
             (!is_kept).then_some(name)
         });
-        let offered = segments.chain(tables);
+        let offered = segments.chain(files);
         let mut freed = false;
         for name in dead.buried.into_iter().chain(offered) {
             // What cannot be removed now is found and removed by the next opening.
@@ -61,7 +63,7 @@ impl Database {
     /// be.
     pub(crate) fn give_up_spares(&self) {
         self.log.spares.trim_arenas(0);
-        let files = [self.log.spares.take_files(), self.outputs.spares().take()];
+        let files = [self.log.spares.take_files(), self.outputs.take_spares()];
         files.into_iter().flatten().for_each(|name| self.graveyard.bury(name));
         self.graveyard.withdraw_offers();
         self.wake_background();
@@ -70,10 +72,10 @@ impl Database {
     /// Removes the files of tables that are kept for new ones, and all that waits for its removal, at once; whether there
     /// were any.
     pub(crate) fn remove_spare_tables(&self) -> bool {
-        let Dead { mut buried, mut offered, offered_tables } = self.graveyard.take();
+        let Dead { mut buried, mut offered, offered_files } = self.graveyard.take();
         buried.append(&mut offered);
-        buried.extend(offered_tables.into_iter().map(|table| table.name));
-        buried.extend(self.outputs.spares().take());
+        buried.extend(offered_files.into_iter().map(|file| file.name));
+        buried.extend(self.outputs.take_spares());
         // What cannot be removed now is found and removed by the next opening.
         buried.iter().for_each(|name| drop(self.storage.remove(name)));
         !buried.is_empty()
@@ -83,7 +85,7 @@ impl Database {
     pub(super) fn choose_to_give_up(&self) -> Option<Task> {
         let offered_at = Duration::from_millis(self.spares_offered_ms.load(Ordering::Relaxed));
         let rests = || self.clock.now().saturating_sub(offered_at) >= SPARES_REST;
-        let is_any = self.outputs.spares().bytes() + self.log.spares.bytes() > 0;
+        let is_any = self.outputs.spare_bytes() + self.log.spares.bytes() > 0;
         (is_any && rests()).then_some(Task::GiveUpSpares)
     }
 }

@@ -195,7 +195,7 @@ impl Database {
         let end =
             runs.iter().map(|run| run.span().end).max().ok_or_else(|| Error::bug("a drain of no runs"))?;
         let asked: Vec<&Run> = runs.iter().map(|run| &**run).collect();
-        let overwrites = overwrites(&asked, &version.segments, &state.levels);
+        let overwrites = overwrites(&asked, &version.segments, &[], &state.levels);
         let drain = Arc::new(self.plan_drain(state, runs, Arc::clone(&version.segments)));
         self.share_parts(&drain);
         let Written { tables: outputs, references } = drain.wait(|name| self.remove_output(&name))?;
@@ -267,14 +267,16 @@ fn key_ranges(runs: &[Arc<Run>], records: &SegmentMap, parts: usize) -> Vec<KeyR
 /// Entries of a run for each one that [`overwrites`] looks up.
 const SAMPLE_EVERY: usize = 61;
 
-/// Estimated share of the runs' keys that older tables hold too, by asking those tables' filters for a sample.
-pub(crate) fn overwrites(runs: &[&Run], records: &SegmentMap, levels: &Levels) -> f64 {
+/// Estimated share of the runs' keys that `older` runs or tables hold too, by asking those for a sample.
+pub(crate) fn overwrites(runs: &[&Run], records: &SegmentMap, older: &[Arc<Run>], levels: &Levels) -> f64 {
     let (mut asked, mut held) = (0_u64, 0_u64);
     for (position, hash) in runs.iter().flat_map(|run| run.sample(SAMPLE_EVERY)) {
         let Some(record) = records.record(position) else { continue };
         asked += 1;
         let mut tables = levels.sorted_runs().flat_map(|sorted| sorted.spanning(record.key));
-        held += u64::from(tables.any(|table| table.reader().may_contain(hash)));
+        let is_held = older.iter().any(|run| run.may_contain(hash))
+            || tables.any(|table| table.reader().may_contain(hash));
+        held += u64::from(is_held);
     }
     if asked == 0 { 0.0 } else { held as f64 / asked as f64 }
 }

@@ -36,7 +36,9 @@ impl Database {
             let mut run =
                 Run::build(entries, &self.filtering(state), &*version.segments).map_err(from_storage)?;
             if self.values.are_wanted() {
-                run.set_overwrites(overwrites(&[&run], &version.segments, &state.levels));
+                let share = overwrites(&[&run], &version.segments, &state.runs, &state.levels);
+                run.set_overwrites(share);
+                state.overwriting.set(share);
             }
             Some(Arc::new(run))
         };
@@ -72,10 +74,13 @@ impl Database {
                 return Ok(());
             }
         }
-        let weighed: f64 = inputs.iter().map(|run| run.overwrites() * run.len() as f64).sum();
-        let entries: usize = inputs.iter().map(|run| run.len()).sum();
         let mut run = task.finish().map_err(from_storage)?;
-        run.set_overwrites(weighed / entries.max(1) as f64);
+        if self.values.are_wanted() {
+            let oldest = starts.iter().min().copied().unwrap_or_default();
+            let older = state.runs.partition_point(|run| run.span().start >= oldest);
+            let older = state.runs.get(older..).unwrap_or_default();
+            run.set_overwrites(overwrites(&[&run], &version.segments, older, &state.levels));
+        }
         let run = Arc::new(run);
         count(&self.counters.merge_index_bytes, run.memory_bytes());
         count(&self.counters.merge_count, 1);

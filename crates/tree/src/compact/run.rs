@@ -10,7 +10,7 @@ use firn_jobs::{
     partition,
 };
 
-use super::pick::{Choice, pick_range, splits};
+use super::pick::{Choice, PickRules, pick_range, splits};
 use crate::database::Database;
 use crate::error::from_storage;
 use crate::stats::count;
@@ -18,7 +18,23 @@ use crate::version::commit::Edit;
 use crate::version::levels::LEVEL_MAX;
 use crate::version::{Keyspace, Levels, Table};
 
+/// See [`PickRules::stay_max`].
+const STAY_MAX: f64 = 1.0;
+
 impl Database {
+    /// What limits the choice of tables to compact.
+    pub(crate) fn pick_rules(&self) -> PickRules {
+        PickRules {
+            depth_max: self.settings.level0_runs_max.max(2),
+            depth_mean_max: self.settings.level0_runs_max.max(2) as f64 / 2.0,
+            share_max: self.settings.garbage_share_max,
+            stay_max: STAY_MAX,
+            table_bytes: self.settings.table_bytes,
+            level_bytes_min: (16 * self.settings.buffer_bytes).max(4 * self.settings.table_bytes),
+            level_ratio: 10,
+        }
+    }
+
     /// Rewrites or moves the tables of `choice` and commits.
     ///
     /// # Errors

@@ -8,6 +8,7 @@ use firn_format::log::{SEGMENT_HEADER_BYTES, SegmentHeader};
 use firn_pmem::Region;
 use firn_storage::WriteFile;
 use firn_storage::file::table::TableReader;
+use firn_storage::file::value::ValueSegment;
 
 use crate::memtable::Memtable;
 
@@ -170,17 +171,33 @@ pub(crate) struct Dead {
     pub(crate) buried: Vec<String>,
     /// Log segments whose files others may have.
     pub(crate) offered: Vec<String>,
-    /// Tables whose files others may have once nobody reads them.
-    pub(crate) offered_tables: Vec<DeadTable>,
+    /// Tables and value segments whose files others may have once nobody reads them.
+    pub(crate) offered_files: Vec<DeadFile>,
 }
 
-/// A table whose file others may have.
+/// A table or a value segment whose file others of its kind may have.
 #[derive(Debug)]
-pub(crate) struct DeadTable {
+pub(crate) struct DeadFile {
     pub(crate) name: String,
     pub(crate) bytes: u64,
-    /// The file is mapped as long as anybody holds this.
-    pub(crate) reader: Arc<TableReader>,
+    pub(crate) reader: DeadReader,
+}
+
+/// The file is mapped as long as anybody holds this.
+#[derive(Debug)]
+pub(crate) enum DeadReader {
+    Table(Arc<TableReader>),
+    Values(Arc<ValueSegment>),
+}
+
+impl DeadReader {
+    /// Lets go of it; whether nobody else had it.
+    pub(crate) fn lets_go(self) -> bool {
+        match self {
+            Self::Table(reader) => Arc::into_inner(reader).is_some(),
+            Self::Values(segment) => Arc::into_inner(segment).is_some(),
+        }
+    }
 }
 
 impl Graveyard {
@@ -195,13 +212,13 @@ impl Graveyard {
     /// What was offered is to be removed instead.
     pub(crate) fn withdraw_offers(&self) {
         let mut dead = self.lock();
-        let Dead { buried, offered, offered_tables } = &mut *dead;
+        let Dead { buried, offered, offered_files } = &mut *dead;
         buried.append(offered);
-        buried.extend(offered_tables.drain(..).map(|table| table.name));
+        buried.extend(offered_files.drain(..).map(|file| file.name));
     }
 
-    pub(crate) fn offer_table(&self, table: DeadTable) {
-        self.lock().offered_tables.push(table);
+    pub(crate) fn offer_file(&self, file: DeadFile) {
+        self.lock().offered_files.push(file);
     }
 
     /// Memory of segments' arenas and of tables' indexes and filters, whoever holds them.
@@ -221,7 +238,7 @@ impl Graveyard {
 
     pub(crate) fn is_empty(&self) -> bool {
         let dead = self.lock();
-        dead.buried.is_empty() && dead.offered.is_empty() && dead.offered_tables.is_empty()
+        dead.buried.is_empty() && dead.offered.is_empty() && dead.offered_files.is_empty()
     }
 
     pub(crate) fn take(&self) -> Dead {

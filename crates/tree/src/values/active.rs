@@ -184,7 +184,7 @@ impl Drop for Places {
 mod tests {
     use firn_format::value::ValueSegmentHeader;
     use firn_format::value::segment::Origin;
-    use firn_storage::place::Memory;
+    use firn_storage::place::{Memory, SpareFiles};
 
     use super::*;
 
@@ -195,7 +195,9 @@ mod tests {
             origin: Origin::Written,
             generation: 1,
         };
-        let open = OpenValues::create(&Memory::new(), "00000003.values", &header, capacity).unwrap();
+        let open =
+            OpenValues::create(&Memory::new(), &SpareFiles::default(), "00000003.values", &header, capacity)
+                .unwrap();
         Arc::new(Active::new(open, capacity))
     }
 

@@ -8,84 +8,22 @@
 //! Neither the tree nor a writer notices: records keep the names of their values.
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, PoisonError, Weak};
 
 use firn_engine::{ErrorKind, Result};
 use firn_format::manifest::Change;
-use firn_format::value::segment::Origin;
 use firn_format::value::{Ordinals, Redirect, SegmentNumber};
 use firn_jobs::{CollectResult, CollectSpec, JobSpec, Redirects, Victim};
 use firn_storage::file::value::ValueSegment;
 
-use super::pick::{Candidate, PickRules, Space, pick};
 use super::{Home, Sealed};
 use crate::compact::run::from_job;
 use crate::database::Database;
 use crate::error::from_storage;
 use crate::stats::count;
-use crate::version::Version;
 use crate::version::values_state::ValuesState;
 
-/// Of the space that is allowed beside what lives, the part above which collections begin: the rest is for what comes while they
-/// run, and for logs and tables.
-const AIM: f64 = 0.9;
-
 impl Database {
-    /// Segments to collect, if none are `busy` with that; `None` if there is nothing to gain. Writers get their pace by what
-    /// there is to do.
-    pub(crate) fn choose_collection(
-        &self,
-        version: &Version,
-        busy: &BTreeSet<SegmentNumber>,
-    ) -> Option<Vec<SegmentNumber>> {
-        let (space, candidates, rules) = self.value_space(version, busy);
-        let picked = pick(space, &candidates, &rules);
-        self.pace_by_space(space, &rules, picked.is_some() || !busy.is_empty());
-        picked.filter(|_| busy.is_empty())
-    }
-
-    /// Bytes of values that newer records hide, about, and by how many bytes segments take more than they may.
-    pub(crate) fn value_debt(&self, version: &Version) -> (u64, u64) {
-        let (space, _, rules) = self.value_space(version, &BTreeSet::new());
-        (space.hidden_bytes, space.over_bytes(&rules))
-    }
-
-    /// What value segments take, which of them nobody works on, and the limits.
-    fn value_space(
-        &self,
-        version: &Version,
-        busy: &BTreeSet<SegmentNumber>,
-    ) -> (Space, Vec<Candidate>, PickRules) {
-        let rules = PickRules {
-            space_max: 1.0 + (self.settings.space_amplification_max - 1.0) * AIM,
-            output_bytes: self.settings.value_segment_bytes,
-            next: self.values.peek_number(),
-        };
-        let map = self.values.map();
-        let (mut space, mut candidates) = (Space::default(), Vec::new());
-        for (number, home) in map.homes() {
-            match home {
-                // What is being collected is as good as collected.
-                Home::Sealed(sealed) if busy.contains(&number) => {
-                    space.total_bytes += sealed.meta.bytes.saturating_sub(sealed.dead_bytes());
-                }
-                Home::Sealed(sealed) => {
-                    let (bytes, dead_bytes) = (sealed.meta.bytes, sealed.dead_bytes());
-                    space.total_bytes += bytes;
-                    space.dead_bytes += dead_bytes;
-                    let is_collected = sealed.segment.header().origin == Origin::Collected;
-                    candidates.push(Candidate { number, bytes, dead_bytes, is_collected });
-                }
-                Home::Open(active) => space.total_bytes += active.open.bytes(),
-                Home::Unsealed(_) | Home::Moved(..) => {}
-            }
-        }
-        if space.total_bytes > 0 {
-            space.hidden_bytes = self.hidden_bytes(version);
-        }
-        (space, candidates, rules)
-    }
-
     /// Copies what lives in `victims` to a new segment and commits.
     ///
     /// # Errors
@@ -166,7 +104,7 @@ impl Database {
         // The name of the output must not be lost where the edit that uses it is not.
         self.storage.sync_dir().map_err(from_storage)?;
         manifest.commit(&edit.changes)?;
-        let sealed = Arc::new(Sealed::new(segment, meta.clone(), &edit.dead, Arc::clone(&self.graveyard)));
+        let sealed = self.values.sealed((segment, Weak::new()), meta.clone(), &edit.dead);
         let map = self.values.change_map(|map, _| {
             for victim in &spec.victims {
                 if let Some(Home::Sealed(sealed)) = map.known(victim.segment.number) {

@@ -7,7 +7,7 @@
 //! What dies is known by the names that values were born with, and dies where those lead. Whoever made the files is not asked. Nothing may come that does not go: then something was made up, or lost.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard, PoisonError, Weak};
 
 use firn_engine::{Error, ErrorKind, Result};
 use firn_format::manifest::{Change, RedirectPlace, ValueSegmentMeta};
@@ -74,7 +74,12 @@ impl Database {
         }
         let sealing = self.values.lock_sealing();
         let mut sealed = self.values.seal(&concerned, &self.version.load())?;
-        sealed.extend(left.iter().map(|meta| NewlySealed { meta: meta.clone(), dead: Ordinals::new() }));
+        let newly = |meta: &ValueSegmentMeta| NewlySealed {
+            meta: meta.clone(),
+            dead: Ordinals::new(),
+            active: Weak::new(),
+        };
+        sealed.extend(left.iter().map(newly));
         Ok(ValueEdit { sealed, dead: going, _sealing: Some(sealing) })
     }
 }

@@ -3,8 +3,10 @@
 //! A value dies when a compaction meets the record that refers to it beside a newer one. Until then the space it takes is
 //! neither live nor to be had. How much that is can only be estimated: newer records, in the buffer and in level 0, times the
 //! share of them that older tables hold the keys of, times what a value takes. Where it is too much it is brought to light:
-//! the buffer is drained although it is not full, and level 0 is compacted sooner. Tables are small beside the values that
+//! the buffer is drained although it is not full, and level 0 is compacted sooner, and before anything is collected. Tables are small beside the values that
 //! they refer to, so that this is the cheaper half of keeping space in its bounds.
+
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use firn_engine::Result;
 use firn_format::Position;
@@ -14,11 +16,29 @@ use crate::database::Database;
 use crate::version::{Keyspace, Version};
 use crate::write::roll::Freeze;
 
+/// The share of a keyspace's latest records whose keys older tables hold too.
+#[derive(Debug, Default)]
+pub(crate) struct Overwriting(AtomicU32);
+
+impl Overwriting {
+    /// A run of its records has so much of them.
+    pub(crate) fn set(&self, share: f64) {
+        // No ordering: an estimate.
+        self.0.store((share * f64::from(u16::MAX)) as u32, Ordering::Relaxed);
+    }
+
+    fn get(&self) -> f64 {
+        f64::from(self.0.load(Ordering::Relaxed)) / f64::from(u16::MAX)
+    }
+}
+
 /// What records of a keyspace refer to, on average, and hide.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Hidden {
     /// Bytes of value that a record which supersedes another hides.
     worth: f64,
+    /// Hidden by memtables, if they overwrite as much as the latest run.
+    memtable_bytes: f64,
     /// Hidden by the runs of the buffer.
     run_bytes: f64,
     /// Hidden by the tables of level 0.
@@ -28,8 +48,9 @@ pub(crate) struct Hidden {
 }
 
 impl Hidden {
-    /// An estimate for `keyspace`, where a value takes `mean_bytes` with its record.
-    pub(crate) fn by(keyspace: &Keyspace, mean_bytes: f64) -> Self {
+    /// An estimate for `keyspace`, where a value takes `mean_bytes` with its record; `separates` tells whether new ones lie
+    /// beside the tree.
+    fn by(keyspace: &Keyspace, mean_bytes: f64, separates: bool) -> Self {
         let (mut entries, mut references, mut bytes) = (0_u64, 0_u64, 0_u64);
         let mut superseding = 0.0;
         for (level, table) in keyspace.levels.tables() {
@@ -41,35 +62,48 @@ impl Hidden {
             }
         }
         let dropped: u64 = keyspace.runs.iter().map(|run| run.dropped().references.len()).sum();
-        let worth = mean_bytes * references as f64 / entries.max(1) as f64;
+        let worth = match entries {
+            // Nothing tells how many records have a value there.
+            0 => mean_bytes * f64::from(u8::from(separates)),
+            _ => mean_bytes * references as f64 / entries as f64,
+        };
+        let records: usize = keyspace.memtables().map(|memtable| memtable.len()).sum();
         let overwriting: f64 = keyspace.runs.iter().map(|run| run.overwrites() * run.len() as f64).sum();
         Self {
             worth,
+            memtable_bytes: keyspace.overwriting.get() * records as f64 * worth,
             run_bytes: overwriting * worth + dropped as f64 * mean_bytes,
             table_bytes: superseding * worth,
             table_share: bytes as f64 / (references as f64 * mean_bytes).max(1.0),
         }
     }
 
-    /// Superseded bytes for each live one at which level 0 is compacted away: the more its tables are worth in values, the
-    /// sooner; at most `most`.
+    /// Hidden bytes for each live one at which tables are rewritten: the more these are worth in values, the sooner; at most
+    /// `most`.
     ///
     /// Rewriting tables of share t of the values each time a share s of them is hidden writes t/s; what is hidden is s/2 on
     /// average, and collections have to write so much more for having that much less room (4.4 times the difference near a
     /// space of 1.5, by the model of a value log with uniform overwrites). The sum is least at s = sqrt(t / 2.2).
-    pub(crate) fn share_max(&self, most: f64) -> f64 {
-        match self.worth > 0.0 {
-            true => (self.table_share / 2.2).sqrt().clamp(SHARE_MIN, SHARE_MIN.max(most)),
-            false => most,
-        }
+    fn share_max(&self, most: f64) -> f64 {
+        (self.table_share / 2.2).sqrt().clamp(SHARE_MIN, SHARE_MIN.max(most))
+    }
+
+    /// The same for the tables of level 0 alone.
+    fn table_share_max(&self, most: f64) -> f64 {
+        if self.worth > 0.0 { self.share_max(most) * (1.0 - BUFFER_PART) } else { most }
+    }
+
+    /// Bytes that the buffer may hide where values of `held_bytes` live or are hidden.
+    fn buffer_bytes_max(&self, held_bytes: f64, most: f64) -> f64 {
+        held_bytes * self.share_max(most) * BUFFER_PART
     }
 }
 
-/// Level 0 is not compacted for less.
+/// Nothing is rewritten for less.
 const SHARE_MIN: f64 = 0.03;
 
-/// Of what may be dead, the part that the buffer may hide.
-const BUFFER_PART: f64 = 0.2;
+/// Of what may be hidden, the part that the buffer may hide.
+const BUFFER_PART: f64 = 0.5;
 
 /// Record bytes below which no memtable is frozen for what it may hide, nor below a sixteenth of what it may have.
 const FREEZE_BYTES_MIN: usize = 512 << 10;
@@ -89,17 +123,30 @@ impl Database {
         (values > 0).then(|| (bytes as f64 / values as f64, bytes.saturating_sub(dead) as f64))
     }
 
+    fn hidden(&self, keyspace: &Keyspace, mean_bytes: f64) -> Hidden {
+        Hidden::by(keyspace, mean_bytes, self.separate_bytes(keyspace) < u32::MAX)
+    }
+
     /// Bytes of values that newer records hide, everywhere.
     pub(crate) fn hidden_bytes(&self, version: &Version) -> u64 {
         let Some((mean, _)) = self.mean_value() else { return 0 };
-        let hidden = version.live().map(|keyspace| Hidden::by(keyspace, mean));
-        hidden.map(|hidden| hidden.run_bytes + hidden.table_bytes).sum::<f64>() as u64
+        let hidden = version.live().map(|keyspace| self.hidden(keyspace, mean));
+        hidden.map(|hidden| hidden.memtable_bytes + hidden.run_bytes + hidden.table_bytes).sum::<f64>() as u64
     }
 
     /// At which share of superseded bytes level 0 of `keyspace` is compacted.
     pub(crate) fn garbage_share_max(&self, keyspace: &Keyspace) -> f64 {
         let most = self.settings.garbage_share_max;
-        self.mean_value().map_or(most, |(mean, _)| Hidden::by(keyspace, mean).share_max(most))
+        self.mean_value().map_or(most, |(mean, _)| self.hidden(keyspace, mean).table_share_max(most))
+    }
+
+    /// Whether level 0 of `keyspace` hides more than it may.
+    pub(crate) fn is_hiding(&self, version: &Version, keyspace: u32) -> bool {
+        let (Ok(keyspace), Some((mean, held))) = (version.keyspace(keyspace), self.mean_value()) else {
+            return false;
+        };
+        let hidden = self.hidden(keyspace, mean);
+        hidden.table_bytes > held * hidden.table_share_max(self.settings.garbage_share_max)
     }
 
     /// A keyspace whose buffer hides so much that it is to be drained, or may, which shows once its memtable is frozen;
@@ -110,9 +157,9 @@ impl Database {
         drained_through: impl Fn(u32) -> Position,
     ) -> Option<Task> {
         let (mean, held) = self.mean_value()?;
-        let limit = held * (self.settings.space_amplification_max - 1.0).min(1.0) * BUFFER_PART;
         version.live().find_map(|keyspace| {
-            let hidden = Hidden::by(keyspace, mean);
+            let hidden = self.hidden(keyspace, mean);
+            let limit = hidden.buffer_bytes_max(held, self.settings.garbage_share_max);
             let id = keyspace.id();
             let end = keyspace.runs.first().map_or(Position::default(), |run| run.span().end);
             if hidden.run_bytes > limit && drained_through(id) < end {

@@ -1,14 +1,14 @@
 //! From the number of a value segment to where its values are now.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use firn_format::manifest::ValueSegmentMeta;
 use firn_format::value::{Ordinals, Redirect, SegmentNumber};
 use firn_storage::file::value::{UnsealedValues, ValueSegment};
 
 use super::active::Active;
-use crate::log::segment::Graveyard;
+use crate::log::segment::{DeadFile, DeadReader, Graveyard};
 
 /// Where the values of a segment are.
 #[derive(Clone, Debug)]
@@ -35,14 +35,17 @@ impl Home {
 
 /// A sealed segment.
 ///
-/// Once it is [`retire`](Self::retire)d its file goes when its last holder does: maps, and so versions that readers hold.
+/// Once it is [`retire`](Self::retire)d its file goes when its last holder does: maps, and so versions that readers hold. Only a
+/// file that this process wrote, that no checkpoint links and that nobody maps is given to a new segment.
 #[derive(Debug)]
 pub(crate) struct Sealed {
-    pub(crate) segment: ValueSegment,
+    pub(crate) segment: Arc<ValueSegment>,
     pub(crate) meta: ValueSegmentMeta,
     /// Bytes of records that nothing refers to.
     dead_bytes: AtomicU64,
     retired: AtomicBool,
+    /// Its file may become another segment's once nobody has this: it was who writes to the file.
+    leaves_file: Mutex<Option<Weak<Active>>>,
     graveyard: Arc<Graveyard>,
 }
 
@@ -54,8 +57,14 @@ impl Sealed {
         dead: &Ordinals,
         graveyard: Arc<Graveyard>,
     ) -> Self {
-        let (dead_bytes, retired) = (AtomicU64::new(0), AtomicBool::new(false));
-        let sealed = Self { segment, meta, dead_bytes, retired, graveyard };
+        let sealed = Self {
+            segment: Arc::new(segment),
+            meta,
+            dead_bytes: AtomicU64::new(0),
+            retired: AtomicBool::new(false),
+            leaves_file: Mutex::default(),
+            graveyard,
+        };
         sealed.died(dead);
         sealed
     }
@@ -72,6 +81,21 @@ impl Sealed {
         self.dead_bytes.load(Ordering::Relaxed)
     }
 
+    /// Its file may become another segment's: this process wrote it, and nobody else has a name for it. Not as long as somebody
+    /// has `active`, who reads it by that.
+    pub(crate) fn may_leave_file_of(&self, active: Weak<Active>) {
+        *self.lock_leaves_file() = Some(active);
+    }
+
+    /// Its file is no other segment's, ever: it is about to get a second name.
+    pub(crate) fn leave_no_file(&self) {
+        *self.lock_leaves_file() = None;
+    }
+
+    fn lock_leaves_file(&self) -> MutexGuard<'_, Option<Weak<Active>>> {
+        self.leaves_file.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// No version from now on knows it.
     pub(crate) fn retire(&self) {
         self.retired.store(true, Ordering::Release);
@@ -80,8 +104,17 @@ impl Sealed {
 
 impl Drop for Sealed {
     fn drop(&mut self) {
-        if self.retired.load(Ordering::Acquire) {
-            self.graveyard.bury(self.segment.name().to_owned());
+        if !self.retired.load(Ordering::Acquire) {
+            return;
+        }
+        let name = self.segment.name().to_owned();
+        let leaves_file = self.lock_leaves_file().take().is_some_and(|active| active.strong_count() == 0);
+        // A page that is written to in part must not have to be fetched first.
+        if leaves_file && self.segment.reads_in_place() {
+            let (bytes, segment) = (self.meta.bytes, Arc::clone(&self.segment));
+            self.graveyard.offer_file(DeadFile { name, bytes, reader: DeadReader::Values(segment) });
+        } else {
+            self.graveyard.bury(name);
         }
     }
 }
@@ -162,6 +195,11 @@ impl ValueMap {
             Home::Sealed(sealed) => Some(sealed),
             Home::Open(_) | Home::Unsealed(_) | Home::Moved(..) => None,
         })
+    }
+
+    /// No file of a sealed segment is given to another one: each is about to get a second name.
+    pub(crate) fn leave_no_files(&self) {
+        self.sealed().for_each(|sealed| sealed.leave_no_file());
     }
 
     /// Bytes of sealed segments.

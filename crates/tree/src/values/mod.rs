@@ -21,24 +21,28 @@ mod recover;
 mod deaths;
 mod pick;
 mod hidden;
+mod space;
 mod pace;
 mod collect;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use arc_swap::ArcSwapOption;
 use firn_engine::Result;
 use firn_format::file_name;
+use firn_format::manifest::ValueSegmentMeta;
 use firn_format::value::segment::Origin;
-use firn_format::value::{SegmentNumber, ValueSegmentHeader};
+use firn_format::value::{Ordinals, SegmentNumber, ValueSegmentHeader};
 use firn_storage::Storage;
-use firn_storage::file::value::OpenValues;
+use firn_storage::file::value::{OpenValues, ValueSegment};
+use firn_storage::place::Reusing;
 
 use crate::error::from_storage;
 use crate::log::segment::Graveyard;
 
 pub(crate) use active::{Active, Places};
+pub(crate) use hidden::Overwriting;
 pub(crate) use map::{Birth, Home, Sealed, ValueMap};
 pub(crate) use pace::SpacePace;
 pub(crate) use recover::{FoundValues, LoggedReferences, sealed_map};
@@ -50,11 +54,14 @@ pub(crate) use threshold::check_separate_bytes;
 #[derive(Debug)]
 pub(crate) struct Values {
     storage: Arc<dyn Storage>,
+    /// Has the files of segments that are gone.
+    outputs: Arc<Reusing>,
     database: u128,
     generation: u64,
-    /// Bytes at which a segment takes no more values.
-    segment_bytes: u64,
+    /// See [`segment_bytes`](Self::segment_bytes).
+    segment_bytes_max: u64,
     graveyard: Arc<Graveyard>,
+    leaves_files: bool,
     active: ArcSwapOption<Active>,
     /// Whether any keyspace puts values beside the tree.
     are_wanted: AtomicBool,
@@ -79,27 +86,41 @@ struct Rolling {
     newest: Arc<Birth>,
 }
 
+/// As many segments there are at least before any is larger than [`SEGMENT_BYTES_MIN`].
+const SEGMENTS_MIN: u64 = 64;
+
+/// Smaller segments are only made where that is asked for: each costs a sync and an edit.
+const SEGMENT_BYTES_MIN: u64 = 16 << 20;
+
+/// Segments that are gone and kept for new ones.
+const SPARES_MAX: u64 = 3;
+
 /// How values begin their life in this process.
 pub(crate) struct ValuesStart {
     pub(crate) storage: Arc<dyn Storage>,
+    pub(crate) outputs: Arc<Reusing>,
     pub(crate) database: u128,
     pub(crate) generation: u64,
-    pub(crate) segment_bytes: u64,
+    pub(crate) segment_bytes_max: u64,
     /// What was found at opening.
     pub(crate) map: Arc<ValueMap>,
     /// Numbers from here on are new.
     pub(crate) next: SegmentNumber,
     pub(crate) graveyard: Arc<Graveyard>,
+    /// Files of segments that are gone may be others'.
+    pub(crate) leaves_files: bool,
 }
 
 impl Values {
     pub(crate) fn start(start: ValuesStart) -> Self {
         Self {
             storage: start.storage,
+            outputs: start.outputs,
             database: start.database,
             generation: start.generation,
-            segment_bytes: start.segment_bytes,
+            segment_bytes_max: start.segment_bytes_max,
             graveyard: start.graveyard,
+            leaves_files: start.leaves_files,
             active: ArcSwapOption::empty(),
             are_wanted: AtomicBool::new(false),
             rolling: Mutex::new(Rolling {
@@ -158,9 +179,10 @@ impl Values {
             generation: self.generation,
         };
         let name = file_name::value_segment(header.number);
-        let open =
-            OpenValues::create(&*self.storage, &name, &header, self.segment_bytes).map_err(from_storage)?;
-        let next = Arc::new(Active::new(open, self.segment_bytes));
+        let bytes = self.segment_bytes(rolling.map.sealed_bytes());
+        let open = OpenValues::create(&*self.storage, self.outputs.values(), &name, &header, bytes)
+            .map_err(from_storage)?;
+        let next = Arc::new(Active::new(open, bytes));
         rolling.next = SegmentNumber(header.number.0 + 1);
         rolling.open.push(Arc::clone(&next));
         // Known to readers before the first frame can refer to it.
@@ -169,6 +191,37 @@ impl Values {
             full.seal();
         }
         Ok(next)
+    }
+
+    /// Bytes at which a segment takes no more values, where `held` bytes are in others: what is being copied is held twice, and
+    /// must be little beside the rest.
+    fn segment_bytes(&self, held: u64) -> u64 {
+        (held / SEGMENTS_MIN).max(SEGMENT_BYTES_MIN).min(self.segment_bytes_max)
+    }
+
+    /// A segment that this process has just sealed, in which `dead` is what nothing refers to; `active` is who it was as long as it
+    /// took values.
+    fn sealed(
+        &self,
+        (segment, active): (ValueSegment, Weak<Active>),
+        meta: ValueSegmentMeta,
+        dead: &Ordinals,
+    ) -> Arc<Sealed> {
+        let sealed = Sealed::new(segment, meta, dead, Arc::clone(&self.graveyard));
+        if self.leaves_files {
+            sealed.may_leave_file_of(active);
+        }
+        Arc::new(sealed)
+    }
+
+    /// Bytes of segments that are gone to keep for new ones: what a collection and writers meanwhile take.
+    pub(crate) fn spare_bytes_max(&self) -> u64 {
+        SPARES_MAX * self.segment_bytes(self.map().sealed_bytes())
+    }
+
+    /// Bytes of segments that are kept for new ones.
+    fn spare_bytes(&self) -> u64 {
+        self.outputs.values().bytes()
     }
 
     /// A number for a segment that a collection makes.

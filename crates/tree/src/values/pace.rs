@@ -8,8 +8,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use super::pick::{PickRules, Space};
-use crate::database::Database;
 use crate::write::due::Due;
 
 /// The pace of writers whose values lie beside the tree.
@@ -37,9 +35,9 @@ const FREED_RATE_FIRST: f64 = (128 << 20) as f64;
 /// How much the collections before count beside a new one.
 const FADE: f64 = 0.75;
 /// Writers get a pace from here on, as close as that to what is allowed.
-const OVER_MIN: f64 = -0.03;
+const OVER_MIN: f64 = -0.08;
 /// Here they get just what collections give back.
-const OVER_EVEN: f64 = 0.01;
+const OVER_EVEN: f64 = -0.04;
 /// Slowest pace: a writer is never slowed below this many bytes a second.
 const RATE_MIN: f64 = (1 << 20) as f64;
 /// Debts shorter than this are not worth a sleep.
@@ -79,7 +77,7 @@ impl SpacePace {
     }
 
     /// Space is `over` what is allowed; `None` = there is nothing to collect.
-    fn set(&self, over: Option<f64>, now: Duration) {
+    pub(crate) fn set(&self, over: Option<f64>, now: Duration) {
         let mut freed = self.lock();
         match over {
             Some(_) => drop(freed.since.get_or_insert(now)),
@@ -104,16 +102,6 @@ fn rate(over: f64, freed_rate: f64) -> u64 {
     (freed_rate * share).max(RATE_MIN) as u64
 }
 
-impl Database {
-    /// Sets the pace of writers from the `space` that value segments take now; none where collections have nothing to do.
-    pub(crate) fn pace_by_space(&self, space: Space, rules: &PickRules, is_collecting: bool) {
-        // What is being copied is more than its share of little data.
-        let held = space.total_bytes.saturating_sub(rules.output_bytes);
-        let over = held as f64 / space.live_bytes().max(1.0) - self.settings.space_amplification_max;
-        self.values.pace.set(is_collecting.then_some(over), self.clock.now());
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -124,7 +112,7 @@ mod tests {
     fn writers_get_what_collections_give_back_a_little_above_what_is_allowed() {
         assert_eq!([rate(-1.0, 1e9), rate(OVER_MIN, 1e9)], [0, 0]);
         assert_eq!(rate(OVER_EVEN, 1e9), 1_000_000_000);
-        assert!(rate(-0.01, 1e9) > 1_300_000_000 && rate(0.03, 1e9) < 600_000_000);
+        assert!(rate(-0.06, 1e9) > 1_300_000_000 && rate(-0.02, 1e9) < 600_000_000);
         assert_eq!([rate(0.3, 1e9), rate(9.0, 1e9)], [250_000_000; 2]);
         assert_eq!(rate(9.0, 0.0), 1 << 20);
     }

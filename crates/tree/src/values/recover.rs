@@ -62,7 +62,11 @@ impl FoundValues {
             found.next = found.next.max(SegmentNumber(number.0.saturating_add(1)));
             match UnsealedValues::open(storage, &name) {
                 Ok(unsealed) if unsealed.header().database == state.database => {
-                    found.unsealed.insert(number, Arc::new(unsealed));
+                    // A file that was about to become another segment holds nothing of this one's any more.
+                    match unsealed.number() == number {
+                        true => drop(found.unsealed.insert(number, Arc::new(unsealed))),
+                        false => found.stale.push(name),
+                    }
                 }
                 Ok(_) => {
                     let place = Place { file: name, offset: Some(16) };

@@ -7,7 +7,7 @@
 //! alone, which say where they are.
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard, PoisonError, Weak};
 
 use firn_engine::{Error, Result};
 use firn_format::manifest::ValueSegmentMeta;
@@ -18,7 +18,7 @@ use firn_storage::file::value::{End, OpenValues, ValueSegment};
 
 use super::active::{Active, Settled};
 use super::deaths::ValueEdit;
-use super::{Home, Sealed, Values};
+use super::{Home, Values};
 use crate::database::Database;
 use crate::error::{from_format, from_storage};
 use crate::version::Version;
@@ -30,6 +30,8 @@ pub(crate) struct NewlySealed {
     pub(crate) meta: ValueSegmentMeta,
     /// Places that were given up.
     pub(crate) dead: Ordinals,
+    /// Who it was as long as it took values; a reader of an older version may have it still.
+    pub(crate) active: Weak<Active>,
 }
 
 /// Bytes of a segment that are read at once while its heads are walked.
@@ -59,7 +61,8 @@ impl Values {
                         None => std::thread::yield_now(),
                     }
                 };
-                seal_one(&active, &settled, version)
+                let (meta, dead) = seal_one(&active, &settled, version)?;
+                Ok(NewlySealed { meta, dead, active: Arc::downgrade(&active) })
             })
             .collect()
     }
@@ -89,8 +92,8 @@ impl Values {
             let segment = ValueSegment::open(&*self.storage, &new.meta, true).map_err(from_storage)?;
             // What was given up is counted with what else died.
             let (meta, none) = (new.meta.clone(), Ordinals::new());
-            let sealed = Sealed::new(segment, meta, &none, Arc::clone(&self.graveyard));
-            Ok((new.meta.number, Home::Sealed(Arc::new(sealed))))
+            let sealed = self.sealed((segment, new.active.clone()), meta, &none);
+            Ok((new.meta.number, Home::Sealed(sealed)))
         };
         sealed.iter().map(open).collect()
     }
@@ -134,7 +137,8 @@ impl Database {
     }
 }
 
-fn seal_one(active: &Active, settled: &Settled, version: &Version) -> Result<NewlySealed> {
+/// What the manifest is to know of a segment, and the places that were given up.
+fn seal_one(active: &Active, settled: &Settled, version: &Version) -> Result<(ValueSegmentMeta, Ordinals)> {
     let mut walk = Walk { open: &active.open, window: Vec::new(), start: 0, end: settled.end };
     let mut offsets = Vec::with_capacity(settled.ordinals as usize);
     let mut dead = Ordinals::new();
@@ -168,7 +172,7 @@ fn seal_one(active: &Active, settled: &Settled, version: &Version) -> Result<New
     }
     let end = End { number: active.number(), offsets, records_end: settled.end, value_bytes };
     let meta = active.open.seal(&end).map_err(from_storage)?;
-    Ok(NewlySealed { meta: ValueSegmentMeta { sealed_at: settled.frames_end, ..meta }, dead })
+    Ok((ValueSegmentMeta { sealed_at: settled.frames_end, ..meta }, dead))
 }
 
 /// Reads the heads of a segment from front to back.

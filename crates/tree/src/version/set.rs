@@ -13,7 +13,7 @@ use crate::compact::reclaim::Looks;
 use crate::compact::seeks::Seeks;
 use crate::log::SegmentMap;
 use crate::memtable::Memtable;
-use crate::values::ValueMap;
+use crate::values::{Overwriting, ValueMap};
 
 /// Everything the database consists of at one moment. Readers hold it for one operation, scans for longer.
 ///
@@ -75,6 +75,8 @@ pub(crate) struct Keyspace {
     pub(crate) seeks: Arc<Seeks>,
     /// Shared by all versions.
     pub(crate) looks: Arc<Looks>,
+    /// Shared by all versions.
+    pub(crate) overwriting: Arc<Overwriting>,
 }
 
 /// A memtable that takes no more records and is about to become a run.

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use firn_format::manifest::TableMeta;
 use firn_storage::file::table::TableReader;
 
-use crate::log::segment::{DeadTable, Graveyard};
+use crate::log::segment::{DeadFile, DeadReader, Graveyard};
 
 /// A live table: what the manifest says of it, and the open file.
 ///
@@ -82,7 +82,7 @@ impl Drop for Table {
             match self.leaves_file.load(Ordering::Acquire) {
                 true => {
                     let (bytes, reader) = (self.meta.bytes, Arc::clone(&self.reader));
-                    self.graveyard.offer_table(DeadTable { name, bytes, reader });
+                    self.graveyard.offer_file(DeadFile { name, bytes, reader: DeadReader::Table(reader) });
                 }
                 false => self.graveyard.bury(name),
             }

@@ -9,6 +9,7 @@ mod verify_sample;
 mod values;
 mod values_crash;
 mod values_move;
+mod values_reuse;
 mod values_holes;
 mod verify;
 mod verify_edits;

@@ -10,6 +10,7 @@ use firn_format::value::segment::{VALUE_HEADER_BYTES, ValueSegmentHeader};
 
 use super::builder::End;
 use super::read::{Bytes, Wanted, read_value};
+use crate::place::SpareFiles;
 use crate::{Result, Storage, WriteFile};
 
 /// A value segment that is written to, by many threads at once, each in its own places.
@@ -26,19 +27,25 @@ pub struct OpenValues {
 }
 
 impl OpenValues {
-    /// A new segment in the file `name`, with its header; `bytes` are set aside for it where the place can do that.
+    /// A new segment in the file `name`, one of `spares` if there is any, with its header; `bytes` are set aside for it where the
+    /// place can do that.
     ///
-    /// The name survives power loss only after `Storage::sync_dir`.
+    /// The name survives power loss only after `Storage::sync_dir`. Until it is sealed a file that was a spare may hold records of
+    /// the segment that it was, behind those of this one or instead of them: each says whose it is.
     ///
     /// # Errors
     /// What creating and writing say.
     pub fn create(
         storage: &dyn Storage,
+        spares: &SpareFiles,
         name: &str,
         header: &ValueSegmentHeader,
         bytes: u64,
     ) -> Result<Self> {
-        let file = storage.create(name)?;
+        let file = match spares.give(storage, name)? {
+            Some(file) => file,
+            None => storage.create(name)?,
+        };
         let begun = file.allocate(bytes).and_then(|()| file.write_at(0, &header.encode()));
         if let Err(error) = begun {
             // The first error is the one worth reporting.

@@ -10,7 +10,7 @@ use firn_format::value::{Ordinals, Redirect, Reference, SegmentNumber};
 
 use super::{OpenValues, ValueBuilder, ValueSegment, Wanted};
 use crate::file::table::ReadMode;
-use crate::place::Memory;
+use crate::place::{Memory, SpareFiles};
 use crate::{ErrorKind, Result, Storage};
 
 const NUMBER: SegmentNumber = SegmentNumber(7);
@@ -68,7 +68,14 @@ fn sealed(
 #[test]
 fn values_are_read_back_whole_and_in_part_while_they_are_written() {
     let storage = Memory::new();
-    let open = OpenValues::create(&storage, "00000007.values", &header(Origin::Written), 1 << 20).unwrap();
+    let open = OpenValues::create(
+        &storage,
+        &SpareFiles::default(),
+        "00000007.values",
+        &header(Origin::Written),
+        1 << 20,
+    )
+    .unwrap();
     let mut offset = VALUE_HEADER_BYTES as u64;
     for (ordinal, (key, value)) in values().iter().enumerate() {
         let (bytes, reference) = record(ordinal as u32, offset, key, value);

@@ -7,7 +7,7 @@ fn failing(on: Operation, effect: Effect) -> (Arc<Faulty>, Reusing) {
     faulty.publish("old", &[7; 3 * PAGE_BYTES as usize]).unwrap();
     faulty.inject(Fault { on, file: "*".to_owned(), when: When::Once { after: 0 }, effect });
     let place = Reusing::new(Arc::clone(&faulty) as Arc<dyn Storage>);
-    assert!(place.spares().keep("old", 3 * PAGE_BYTES, 3 * PAGE_BYTES));
+    assert!(place.tables().keep("old", 3 * PAGE_BYTES, 3 * PAGE_BYTES));
     (faulty, place)
 }
 
@@ -58,7 +58,7 @@ fn without_spares_files_are_created() {
     drop(place.create("first").unwrap());
     drop(place.create("second").unwrap());
     assert_eq!(names(&*faulty), ["first", "second"]);
-    assert_eq!(place.spares().bytes(), 0);
+    assert_eq!(place.tables().bytes(), 0);
 }
 
 #[test]
@@ -107,5 +107,5 @@ fn a_name_that_is_taken_is_refused_and_costs_no_spare() {
     faulty.publish("new", b"taken").unwrap();
     assert_eq!(place.create("new").unwrap_err().kind, ErrorKind::Exists);
     assert_eq!(content(&place, "new"), b"taken");
-    assert_eq!(place.spares().take(), ["old"]);
+    assert_eq!(place.tables().take(), ["old"]);
 }

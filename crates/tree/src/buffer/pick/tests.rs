@@ -86,6 +86,7 @@ fn keyspace(id: u32, runs: Vec<Arc<Run>>) -> Arc<Keyspace> {
         drained_through: Position(0),
         seeks: Arc::default(),
         looks: Arc::default(),
+        overwriting: Arc::default(),
     })
 }
 

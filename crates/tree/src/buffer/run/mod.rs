@@ -150,7 +150,6 @@ impl Run {
 
     /// Whether a key of this hash may have a version here; `false` is certain. Range tombstones do not count.
     #[inline]
-    #[cfg(test)]
     pub(crate) fn may_contain(&self, hash: u32) -> bool {
         !self.entries.is_empty() && self.filter.contains(hash)
     }

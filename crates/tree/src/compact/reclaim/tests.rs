@@ -66,6 +66,7 @@ fn keyspace(levels: Levels) -> Keyspace {
         levels: Arc::new(levels),
         drained_through: Position(0),
         seeks: Arc::default(),
+        overwriting: Arc::default(),
         looks: Arc::default(),
     }
 }

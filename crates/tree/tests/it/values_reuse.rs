@@ -1,0 +1,141 @@
+//! Files of segments that are gone are written over by new ones: never one that somebody could still read.
+
+use firn_engine::{Engine, KeyspaceId, KeyspaceSettings, ReadAt, ScanRange, WriteOptions};
+use firn_storage::Storage;
+use firn_storage::place::Crash;
+use firn_tree::{Tree, TreeSettings};
+
+use crate::world::{self, World, get_in, settle, tiny};
+
+const KEYS: u32 = 400;
+
+fn world_of_values() -> (World, std::sync::Arc<Tree>, KeyspaceId) {
+    let settings = TreeSettings { value_segment_bytes: 64 << 10, space_amplification_max: 1.2, ..tiny() };
+    let machine = World::new(settings);
+    let tree = machine.open().unwrap();
+    let separated = KeyspaceSettings { separate_bytes: Some(1000), ..KeyspaceSettings::default() };
+    let keyspace = tree.create_keyspace("large", separated).unwrap();
+    (machine, tree, keyspace)
+}
+
+fn text(key: u32, round: u32) -> Vec<u8> {
+    vec![(key + 41 * round) as u8; 2900 + (key % 7) as usize * 40]
+}
+
+/// Every key gets another value, and all that was there is dead and collected.
+fn overwrite(tree: &Tree, keyspace: KeyspaceId, round: u32) {
+    let session = &mut world::session(tree);
+    for key in 0..KEYS {
+        session.put(keyspace, &key.to_be_bytes(), &text(key, round), WriteOptions::default()).unwrap();
+        if key % 50 == 0 {
+            settle(tree);
+        }
+    }
+    tree.flush().unwrap();
+    settle(tree);
+}
+
+fn check(tree: &Tree, keyspace: KeyspaceId, round: u32) {
+    let session = &mut world::session(tree);
+    for key in 0..KEYS {
+        assert_eq!(
+            get_in(session, keyspace, &key.to_be_bytes()),
+            Some(text(key, round)),
+            "key {key}, round {round}"
+        );
+    }
+}
+
+/// Files of value segments.
+fn files(machine: &World) -> Vec<String> {
+    let names = machine.storage.list().unwrap().into_iter().map(|(name, _)| name);
+    names.filter(|name| name.ends_with(".values")).collect()
+}
+
+#[test]
+fn a_few_files_are_kept_for_new_segments_until_somebody_waits() {
+    let (machine, tree, keyspace) = world_of_values();
+    for round in 0..6 {
+        overwrite(&tree, keyspace, round);
+        check(&tree, keyspace, round);
+    }
+    let stats = tree.stats().values;
+    let (kept, segments) = (files(&machine).len() as u64, stats.segment_count);
+    assert!((segments + 1..=segments + 6).contains(&kept), "{kept} files for {segments} segments");
+    tree.wait_idle().unwrap();
+    let (left, segments) = (files(&machine).len() as u64, tree.stats().values.segment_count);
+    assert!(left <= segments + 1, "{left} files for {segments} segments");
+    tree.close().unwrap();
+    let tree = machine.open().unwrap();
+    check(&tree, keyspace, 5);
+}
+
+/// Whoever began to read when a segment still took values reads by the file that writers had.
+#[test]
+fn a_scan_of_long_ago_finds_its_values() {
+    let (_machine, tree, keyspace) = world_of_values();
+    overwrite(&tree, keyspace, 0);
+    let writer = &mut world::session(&tree);
+    for key in 0..KEYS {
+        writer.put(keyspace, &key.to_be_bytes(), &text(key, 1), WriteOptions::default()).unwrap();
+    }
+    let mut session = world::session(&tree);
+    let mut rows = session.scan(ReadAt::Latest, keyspace, ScanRange::all()).unwrap();
+    let first = rows.next().unwrap().unwrap();
+    for round in 2..6 {
+        overwrite(&tree, keyspace, round);
+    }
+    let all: Vec<_> = std::iter::once(Ok(first)).chain(rows).collect::<Result<_, _>>().unwrap();
+    let expected = (0..KEYS).map(|key| (key.to_be_bytes().to_vec(), text(key, 1)));
+    assert!(all.into_iter().eq(expected), "the scan sees what was there when it began");
+    check(&tree, keyspace, 5);
+}
+
+#[test]
+fn what_a_checkpoint_links_is_not_written_over() {
+    let (machine, tree, keyspace) = world_of_values();
+    for round in 0..3 {
+        overwrite(&tree, keyspace, round);
+    }
+    // Some of it is in a segment that takes values.
+    let session = &mut world::session(&tree);
+    session.put(keyspace, &7_u32.to_be_bytes(), &text(7, 50), WriteOptions::default()).unwrap();
+    tree.checkpoint("copy".as_ref()).unwrap();
+    for round in 3..9 {
+        overwrite(&tree, keyspace, round);
+    }
+    let copy = World { storage: machine.storage.directory("copy".as_ref()).unwrap(), ..machine.clone() };
+    let opened = copy.open().unwrap();
+    let session = &mut world::session(&opened);
+    for key in 0..KEYS {
+        let round = if key == 7 { 50 } else { 2 };
+        assert_eq!(get_in(session, keyspace, &key.to_be_bytes()), Some(text(key, round)), "key {key}");
+    }
+    check(&tree, keyspace, 8);
+}
+
+/// A crash in the middle leaves files whose names tell of one segment and whose headers tell of another.
+#[test]
+fn a_file_with_another_segment_s_header_is_no_segment() {
+    let (machine, tree, keyspace) = world_of_values();
+    overwrite(&tree, keyspace, 0);
+    overwrite(&tree, keyspace, 1);
+    let session = &mut world::session(&tree);
+    session.put(keyspace, &7_u32.to_be_bytes(), &text(7, 50), WriteOptions::default()).unwrap();
+    let machine = machine.crash(Crash::Kill);
+    let storage = &machine.storage;
+    // As if the last segment's name were durable, and nothing of what was written to it.
+    let names = files(&machine);
+    let is_written = |name: &&String| name.len() == "00000000.values".len();
+    let last = names.iter().filter(is_written).max().unwrap();
+    let other = names.iter().find(|name| *name != last).unwrap();
+    let mut bytes = vec![0; storage.open_read(other).unwrap().len() as usize];
+    storage.open_read(other).unwrap().read_at(0, &mut bytes).unwrap();
+    let file = storage.open_write(last).unwrap();
+    // Its first record came to the device, and its header did not.
+    storage.open_read(last).unwrap().read_at(64, &mut bytes[64..3000]).unwrap();
+    file.write_at(0, &bytes).unwrap();
+    let tree = machine.open().unwrap();
+    assert!(!files(&machine).contains(last), "it is stale");
+    check(&tree, keyspace, 1);
+}
