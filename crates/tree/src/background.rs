@@ -193,6 +193,11 @@ impl Schedule {
         self.lock().refused = None;
     }
 
+    /// Value segments that are being collected.
+    pub(crate) fn collecting(&self) -> BTreeSet<SegmentNumber> {
+        self.lock().collecting.clone()
+    }
+
     /// Whether a task in progress should give up.
     pub(crate) fn is_stopping(&self) -> bool {
         self.lock().stop

@@ -183,6 +183,7 @@ impl Values {
         let open = OpenValues::create(&*self.storage, self.outputs.values(), &name, &header, bytes)
             .map_err(from_storage)?;
         let next = Arc::new(Active::new(open, bytes));
+        self.pace.doubt();
         rolling.next = SegmentNumber(header.number.0 + 1);
         rolling.open.push(Arc::clone(&next));
         // Known to readers before the first frame can refer to it.

@@ -13,7 +13,7 @@ use crate::write::due::Due;
 /// The pace of writers whose values lie beside the tree.
 #[derive(Debug, Default)]
 pub(crate) struct SpacePace {
-    /// Bytes a second that are admitted; 0 = no limit.
+    /// Bytes a second that are admitted; 0 = no limit, [`UNKNOWN`] = none until somebody has looked.
     rate: AtomicU64,
     due: Due,
     freed: Mutex<Freed>,
@@ -24,20 +24,23 @@ pub(crate) struct SpacePace {
 /// What collections give back.
 #[derive(Debug, Default)]
 struct Freed {
-    /// Bytes a second; 0 = none was measured.
-    rate: f64,
+    /// Bytes and the seconds they took, both of late: fading sums, so that short and long ones count as what they are.
+    bytes: f64,
+    seconds: f64,
     /// When the last one ended, or when there was something to collect again.
     since: Option<Duration>,
 }
 
+/// Much may have changed since the rate was set.
+const UNKNOWN: u64 = u64::MAX;
 /// What collections are taken to give back before one was measured, in bytes a second.
 const FREED_RATE_FIRST: f64 = (128 << 20) as f64;
 /// How much the collections before count beside a new one.
 const FADE: f64 = 0.75;
 /// Writers get a pace from here on, as close as that to what is allowed.
-const OVER_MIN: f64 = -0.08;
+const OVER_MIN: f64 = -0.06;
 /// Here they get just what collections give back.
-const OVER_EVEN: f64 = -0.04;
+const OVER_EVEN: f64 = -0.02;
 /// Slowest pace: a writer is never slowed below this many bytes a second.
 const RATE_MIN: f64 = (1 << 20) as f64;
 /// Debts shorter than this are not worth a sleep.
@@ -50,6 +53,16 @@ impl SpacePace {
     #[inline]
     pub(crate) fn is_off(&self) -> bool {
         self.rate.load(Ordering::Relaxed) == 0
+    }
+
+    /// Much was written: whoever writes next is to look, if nobody goes at a pace, who looks anyway.
+    pub(super) fn doubt(&self) {
+        let _ = self.rate.compare_exchange(0, UNKNOWN, Ordering::Relaxed, Ordering::Relaxed);
+    }
+
+    /// Whether somebody is to look.
+    pub(crate) fn is_in_doubt(&self) -> bool {
+        self.rate.load(Ordering::Relaxed) == UNKNOWN
     }
 
     /// How long a write of `bytes` has to wait at the present pace.
@@ -67,8 +80,8 @@ impl SpacePace {
         let bytes = bytes + self.gone_bytes.swap(0, Ordering::Relaxed);
         let mut freed = self.lock();
         let Some(since) = freed.since.replace(now) else { return };
-        let rate = bytes as f64 / now.saturating_sub(since).as_secs_f64().max(0.001);
-        freed.rate = if freed.rate > 0.0 { freed.rate * FADE + rate * (1.0 - FADE) } else { rate };
+        freed.bytes = freed.bytes * FADE + bytes as f64;
+        freed.seconds = freed.seconds * FADE + now.saturating_sub(since).as_secs_f64();
     }
 
     /// Segments of `bytes` went without a collection: nothing of them lived.
@@ -83,13 +96,20 @@ impl SpacePace {
             Some(_) => drop(freed.since.get_or_insert(now)),
             None => freed.since = None,
         }
-        let freed_rate = if freed.rate > 0.0 { freed.rate } else { FREED_RATE_FIRST };
+        let freed_rate = freed.rate();
         let rate = over.map_or(0, |over| rate(over, freed_rate));
         self.rate.store(rate, Ordering::Relaxed);
     }
 
     fn lock(&self) -> MutexGuard<'_, Freed> {
         self.freed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Freed {
+    /// Bytes a second.
+    fn rate(&self) -> f64 {
+        if self.seconds > 0.0 { self.bytes / self.seconds } else { FREED_RATE_FIRST }
     }
 }
 
@@ -112,9 +132,37 @@ mod tests {
     fn writers_get_what_collections_give_back_a_little_above_what_is_allowed() {
         assert_eq!([rate(-1.0, 1e9), rate(OVER_MIN, 1e9)], [0, 0]);
         assert_eq!(rate(OVER_EVEN, 1e9), 1_000_000_000);
-        assert!(rate(-0.06, 1e9) > 1_300_000_000 && rate(-0.02, 1e9) < 600_000_000);
+        assert!(rate(-0.04, 1e9) > 1_300_000_000 && rate(0.0, 1e9) < 600_000_000);
         assert_eq!([rate(0.3, 1e9), rate(9.0, 1e9)], [250_000_000; 2]);
         assert_eq!(rate(9.0, 0.0), 1 << 20);
+    }
+
+    #[test]
+    fn whoever_writes_after_much_was_written_is_to_look_once() {
+        let pace = SpacePace::default();
+        pace.doubt();
+        assert!(pace.is_in_doubt() && !pace.is_off() && pace.delay(1 << 30, MS).is_zero());
+        pace.set(None, MS);
+        assert!(!pace.is_in_doubt() && pace.is_off());
+        // Who goes at a pace looks anyway.
+        pace.set(Some(1.0), MS);
+        pace.doubt();
+        assert!(!pace.is_in_doubt());
+    }
+
+    /// One long and many short ones are as fast as all of them together.
+    #[test]
+    fn collections_that_end_together_do_not_count_as_fast_ones() {
+        let pace = SpacePace::default();
+        pace.set(Some(OVER_EVEN), Duration::ZERO);
+        for at in 1..=20 {
+            for later in [0, 1] {
+                pace.freed(10 << 20, Duration::from_secs(at) + later * MS);
+            }
+        }
+        pace.set(Some(OVER_EVEN), Duration::from_secs(21));
+        let rate = pace.rate.load(Ordering::Relaxed) >> 20;
+        assert!((18..25).contains(&rate), "{rate} MiB a second where 20 are given back");
     }
 
     #[test]

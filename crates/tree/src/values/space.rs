@@ -35,21 +35,31 @@ struct Look {
 const AROUND_BYTES: u64 = (RECORD_OVERHEAD_BYTES + ORDINAL_BYTES) as u64;
 
 impl Database {
-    /// Segments to collect, if none are `busy` with that; `None` if there is nothing to gain. Writers get their pace by what
-    /// there is to do.
+    /// Segments to collect beside those that are `busy`; `None` if there is nothing to gain. Writers get their pace by what there
+    /// is to do.
     pub(crate) fn choose_collection(
         &self,
         version: &Version,
         busy: &BTreeSet<SegmentNumber>,
     ) -> Option<Vec<SegmentNumber>> {
-        let Look { space, candidates, rules, space_max } = self.look_at_values(version, busy);
-        let picked = pick(space, &candidates, &rules);
-        let is_collecting = space.is_over(&rules) || !busy.is_empty();
+        let look = self.look_at_values(version, busy);
+        self.pace_by(&look, busy);
+        pick(look.space, &look.candidates, &look.rules)
+    }
+
+    /// Gives writers a pace by what value segments take now.
+    pub(crate) fn pace_by_space(&self) {
+        let busy = self.schedule.collecting();
+        self.pace_by(&self.look_at_values(&self.version.load(), &busy), &busy);
+    }
+
+    fn pace_by(&self, look: &Look, busy: &BTreeSet<SegmentNumber>) {
+        let Look { space, rules, space_max, .. } = look;
+        let is_collecting = space.is_over(rules) || !busy.is_empty();
         // What is being copied is more than its share of little data.
         let held = space.total_bytes.saturating_sub(rules.output_bytes);
         let over = held as f64 / space.live_bytes().max(1.0) - space_max;
         self.values.pace.set(is_collecting.then_some(over), self.clock.now());
-        picked.filter(|_| busy.is_empty())
     }
 
     /// Bytes of values that newer records hide, about, and by how many bytes segments take more than they may.

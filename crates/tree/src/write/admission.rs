@@ -285,8 +285,12 @@ impl Database {
     #[cold]
     fn admit_paced(&self, bytes: u64) -> Duration {
         let now = self.clock.now();
-        if self.admission.is_pace_old(now) {
+        let is_old = self.admission.is_pace_old(now);
+        if is_old {
             self.pace_by_debt();
+        }
+        if self.values.pace.is_in_doubt() || is_old && !self.values.pace.is_off() {
+            self.pace_by_space();
         }
         let delay = self.values.pace.delay(bytes, now).max(self.admission.delay(bytes, now));
         self.admission.slowed_for(delay);
