@@ -16,6 +16,8 @@ pub(crate) struct SpacePace {
     /// Bytes a second that are admitted; 0 = no limit, [`UNKNOWN`] = none until somebody has looked.
     rate: AtomicU64,
     due: Due,
+    /// When it is worked out again, in nanoseconds of the engine's clock.
+    look_ns: AtomicU64,
     freed: Mutex<Freed>,
     /// Bytes of segments that went without a collection since the last one.
     gone_bytes: AtomicU64,
@@ -33,14 +35,16 @@ struct Freed {
 
 /// Much may have changed since the rate was set.
 const UNKNOWN: u64 = u64::MAX;
+/// How long a rate holds: to find out another takes a look at every segment and every table.
+const LOOK_NS: u64 = 5_000_000;
 /// What collections are taken to give back before one was measured, in bytes a second.
 const FREED_RATE_FIRST: f64 = (128 << 20) as f64;
 /// How much the collections before count beside a new one.
 const FADE: f64 = 0.75;
 /// Writers get a pace from here on, as close as that to what is allowed.
-const OVER_MIN: f64 = -0.06;
+const OVER_MIN: f64 = -0.04;
 /// Here they get just what collections give back.
-const OVER_EVEN: f64 = -0.02;
+const OVER_EVEN: f64 = 0.0;
 /// Slowest pace: a writer is never slowed below this many bytes a second.
 const RATE_MIN: f64 = (1 << 20) as f64;
 /// Debts shorter than this are not worth a sleep.
@@ -60,9 +64,17 @@ impl SpacePace {
         let _ = self.rate.compare_exchange(0, UNKNOWN, Ordering::Relaxed, Ordering::Relaxed);
     }
 
-    /// Whether somebody is to look.
-    pub(crate) fn is_in_doubt(&self) -> bool {
-        self.rate.load(Ordering::Relaxed) == UNKNOWN
+    /// Whether the caller, and nobody else, is to look: much was written, or writers go at a pace that was found some time ago.
+    pub(crate) fn is_to_look(&self, now: Duration) -> bool {
+        let relaxed = Ordering::Relaxed;
+        match self.rate.load(relaxed) {
+            0 => false,
+            UNKNOWN => self.rate.compare_exchange(UNKNOWN, 0, relaxed, relaxed).is_ok(),
+            _ => {
+                let (now, look) = (now.as_nanos() as u64, self.look_ns.load(relaxed));
+                now >= look && self.look_ns.compare_exchange(look, now + LOOK_NS, relaxed, relaxed).is_ok()
+            }
+        }
     }
 
     /// How long a write of `bytes` has to wait at the present pace.
@@ -98,6 +110,7 @@ impl SpacePace {
         }
         let freed_rate = freed.rate();
         let rate = over.map_or(0, |over| rate(over, freed_rate));
+        self.look_ns.store(now.as_nanos() as u64 + LOOK_NS, Ordering::Relaxed);
         self.rate.store(rate, Ordering::Relaxed);
     }
 
@@ -132,7 +145,7 @@ mod tests {
     fn writers_get_what_collections_give_back_a_little_above_what_is_allowed() {
         assert_eq!([rate(-1.0, 1e9), rate(OVER_MIN, 1e9)], [0, 0]);
         assert_eq!(rate(OVER_EVEN, 1e9), 1_000_000_000);
-        assert!(rate(-0.04, 1e9) > 1_300_000_000 && rate(0.0, 1e9) < 600_000_000);
+        assert!(rate(-0.02, 1e9) > 1_300_000_000 && rate(0.02, 1e9) < 600_000_000);
         assert_eq!([rate(0.3, 1e9), rate(9.0, 1e9)], [250_000_000; 2]);
         assert_eq!(rate(9.0, 0.0), 1 << 20);
     }
@@ -141,13 +154,15 @@ mod tests {
     fn whoever_writes_after_much_was_written_is_to_look_once() {
         let pace = SpacePace::default();
         pace.doubt();
-        assert!(pace.is_in_doubt() && !pace.is_off() && pace.delay(1 << 30, MS).is_zero());
+        assert!(!pace.is_off() && pace.delay(1 << 30, MS).is_zero());
+        assert!(pace.is_to_look(MS) && !pace.is_to_look(MS));
         pace.set(None, MS);
-        assert!(!pace.is_in_doubt() && pace.is_off());
-        // Who goes at a pace looks anyway.
+        assert!(!pace.is_to_look(100 * MS) && pace.is_off());
+        // Who goes at a pace looks now and then.
         pace.set(Some(1.0), MS);
         pace.doubt();
-        assert!(!pace.is_in_doubt());
+        assert!(!pace.is_to_look(2 * MS));
+        assert!(pace.is_to_look(7 * MS) && !pace.is_to_look(7 * MS));
     }
 
     /// One long and many short ones are as fast as all of them together.

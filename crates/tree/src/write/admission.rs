@@ -285,11 +285,10 @@ impl Database {
     #[cold]
     fn admit_paced(&self, bytes: u64) -> Duration {
         let now = self.clock.now();
-        let is_old = self.admission.is_pace_old(now);
-        if is_old {
+        if self.admission.is_pace_old(now) {
             self.pace_by_debt();
         }
-        if self.values.pace.is_in_doubt() || is_old && !self.values.pace.is_off() {
+        if self.values.pace.is_to_look(now) {
             self.pace_by_space();
         }
         let delay = self.values.pace.delay(bytes, now).max(self.admission.delay(bytes, now));
