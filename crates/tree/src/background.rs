@@ -418,12 +418,8 @@ impl Database {
             if let Some(task) = self.choose_to_expose(&version, through) {
                 return Some(task);
             }
-            // What it brings to light lets collections choose better.
-            if busy.compacting == 0
-                && let Some((keyspace, choice)) = self.choose_compaction(busy, &version)
-                && self.is_hiding(&version, keyspace)
-            {
-                return Some(Task::Compact { keyspace, choice });
+            if let Some(task) = self.choose_revealing_compaction(busy, &version) {
+                return Some(task);
             }
             if busy.held == 0
                 && let Some(victims) = self.choose_collection(&version, &busy.collecting)
@@ -440,6 +436,15 @@ impl Database {
             }
         }
         self.choose_spare_compaction(busy, &version).or_else(|| self.choose_to_give_up())
+    }
+
+    /// A compaction where level 0 hides more values than it may: what it brings to light lets collections choose better.
+    fn choose_revealing_compaction(&self, busy: &Busy, version: &Version) -> Option<Task> {
+        if busy.compacting > 0 || !version.live().any(|keyspace| self.is_hiding(keyspace)) {
+            return None;
+        }
+        let (keyspace, choice) = self.choose_compaction(busy, version)?;
+        self.is_hiding(version.keyspace(keyspace).ok()?).then_some(Task::Compact { keyspace, choice })
     }
 
     /// A compaction, unless the threads are wanted for something else.

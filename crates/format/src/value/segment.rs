@@ -18,8 +18,10 @@
 //! ```
 //! The **ordinal table** follows the records: for each ordinal the offset of its record / 8, u32 LE; all ones for an
 //! ordinal that was given up before its value was whole. Then come the redirects (see `redirect`), one after another,
-//! and the footer. Every version keeps magics, versions and checksums where they are, so that a newer one is told from damage. A
-//! segment without a footer is being written to, or was when its process died.
+//! and the footer. Every version keeps magics, versions and checksums where they are, so that a newer one is told from damage. Only
+//! the manifest tells that a segment is sealed: one that is being written to, or was when its process died, has no footer, or, in
+//! a file that was another segment's, that one's. Records of others may lie there too: a record names its segment. A file whose
+//! header has another number than its name holds nothing.
 //! Since: FormatVersion::V1. Golden: golden/value-segment-v1-*.{bin,txt}.
 
 use crate::checksum::{crc32c, xxh3};

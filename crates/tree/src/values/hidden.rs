@@ -141,10 +141,8 @@ impl Database {
     }
 
     /// Whether level 0 of `keyspace` hides more than it may.
-    pub(crate) fn is_hiding(&self, version: &Version, keyspace: u32) -> bool {
-        let (Ok(keyspace), Some((mean, held))) = (version.keyspace(keyspace), self.mean_value()) else {
-            return false;
-        };
+    pub(crate) fn is_hiding(&self, keyspace: &Keyspace) -> bool {
+        let Some((mean, held)) = self.mean_value() else { return false };
         let hidden = self.hidden(keyspace, mean);
         hidden.table_bytes > held * hidden.table_share_max(self.settings.garbage_share_max)
     }

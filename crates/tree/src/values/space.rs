@@ -43,32 +43,35 @@ impl Database {
         busy: &BTreeSet<SegmentNumber>,
     ) -> Option<Vec<SegmentNumber>> {
         let look = self.look_at_values(version, busy);
-        self.pace_by(&look, busy);
+        self.pace_by(look.as_ref(), busy);
+        let look = look?;
         pick(look.space, &look.candidates, &look.rules)
     }
 
     /// Gives writers a pace by what value segments take now.
     pub(crate) fn pace_by_space(&self) {
         let busy = self.schedule.collecting();
-        self.pace_by(&self.look_at_values(&self.version.load(), &busy), &busy);
+        self.pace_by(self.look_at_values(&self.version.load(), &busy).as_ref(), &busy);
     }
 
-    fn pace_by(&self, look: &Look, busy: &BTreeSet<SegmentNumber>) {
-        let Look { space, rules, space_max, .. } = look;
-        let is_collecting = space.is_over(rules) || !busy.is_empty();
-        // What is being copied is more than its share of little data.
-        let held = space.total_bytes.saturating_sub(rules.output_bytes);
-        let over = held as f64 / space.live_bytes().max(1.0) - space_max;
-        self.values.pace.set(is_collecting.then_some(over), self.clock.now());
+    fn pace_by(&self, look: Option<&Look>, busy: &BTreeSet<SegmentNumber>) {
+        let collecting = look.filter(|look| look.space.is_over(&look.rules) || !busy.is_empty());
+        let over = collecting.map(|Look { space, rules, space_max, .. }| {
+            // What is being copied is more than its share of little data.
+            let held = space.total_bytes.saturating_sub(rules.output_bytes);
+            held as f64 / space.live_bytes().max(1.0) - space_max
+        });
+        self.values.pace.set(over, self.clock.now());
     }
 
     /// Bytes of values that newer records hide, about, and by how many bytes segments take more than they may.
     pub(crate) fn value_debt(&self, version: &Version) -> (u64, u64) {
-        let Look { space, rules, .. } = self.look_at_values(version, &BTreeSet::new());
-        (space.hidden_bytes, space.over_bytes(&rules))
+        let look = self.look_at_values(version, &BTreeSet::new());
+        look.map_or((0, 0), |look| (look.space.hidden_bytes, look.space.over_bytes(&look.rules)))
     }
 
-    fn look_at_values(&self, version: &Version, busy: &BTreeSet<SegmentNumber>) -> Look {
+    /// `None` where there are no values, as in every database without any: that costs nothing.
+    fn look_at_values(&self, version: &Version, busy: &BTreeSet<SegmentNumber>) -> Option<Look> {
         let map = self.values.map();
         let (mut space, mut candidates) = (Space::default(), Vec::new());
         let (mut sealed_bytes, mut around_bytes) = (0, 0);
@@ -92,12 +95,13 @@ impl Database {
                 Home::Unsealed(_) | Home::Moved(..) => {}
             }
         }
-        if space.total_bytes > 0 {
-            let spare_bytes = self.values.spare_bytes();
-            space.total_bytes += spare_bytes;
-            space.dead_bytes += spare_bytes;
-            space.hidden_bytes = self.hidden_bytes(version);
+        if space.total_bytes == 0 {
+            return None;
         }
+        let spare_bytes = self.values.spare_bytes();
+        space.total_bytes += spare_bytes;
+        space.dead_bytes += spare_bytes;
+        space.hidden_bytes = self.hidden_bytes(version);
         let around = around_bytes as f64 / sealed_bytes.max(1) as f64;
         let beside = beside_values(version) as f64 / space.live_bytes().max(1.0);
         let space_max = space_max(self.settings.space_amplification_max, around, beside);
@@ -106,7 +110,7 @@ impl Database {
             output_bytes: self.values.segment_bytes(sealed_bytes),
             next: self.values.peek_number(),
         };
-        Look { space, candidates, rules, space_max }
+        Some(Look { space, candidates, rules, space_max })
     }
 }
 
