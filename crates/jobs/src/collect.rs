@@ -81,8 +81,10 @@ impl Victim {
     }
 
     /// Its ordinals that live.
-    pub fn survivors(&self) -> impl Iterator<Item = u32> + '_ {
-        (0..self.segment.ordinals).filter(|ordinal| !self.dead.contains(*ordinal))
+    pub fn survivors(&self) -> Ordinals {
+        let mut survivors = Ordinals::first(self.segment.ordinals);
+        survivors.remove_all(&self.dead);
+        survivors
     }
 }
 
@@ -151,7 +153,7 @@ fn write(
     for (victim, leading) in spec.victims.iter().zip(&redirects.leading) {
         let segment = open(storage, victim)?;
         let mut reader = RecordReader::new(&segment);
-        for (index, ordinal) in victim.survivors().enumerate() {
+        for (index, ordinal) in victim.survivors().iter().enumerate() {
             if index.is_multiple_of(CHECK_VALUES) {
                 control.check()?;
             }

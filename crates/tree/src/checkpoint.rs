@@ -33,7 +33,8 @@ impl Database {
         self.log.sync_through(end)?;
         // What the linked records refer to is written to no more.
         let open = self.values.open_numbers();
-        self.seal_values_in(&mut manifest, sealing, &open)?;
+        let sealed = self.values.seal(&open, &version)?;
+        self.commit_seals(&mut manifest, sealing, sealed)?;
         let segments: Vec<_> =
             version.segments.segments().iter().filter(|segment| segment.base() < end).collect();
         segments.iter().for_each(|segment| segment.keep_file());

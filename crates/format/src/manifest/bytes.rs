@@ -39,6 +39,11 @@ impl<'a> Reader<'a> {
         self.offset
     }
 
+    /// What is left, without taking it.
+    pub fn peek(&self) -> &'a [u8] {
+        self.rest
+    }
+
     /// The next `count` bytes.
     ///
     /// # Errors

@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 use crate::filter::{self, filter_hash};
 use crate::key::{Entry, Kind, Sequence};
 use crate::tombstone::FragmentList;
-use crate::value::Reference;
+use crate::value::{Reference, SegmentNumber};
 
 /// The form of a table, as far as it is a choice.
 #[derive(Clone)]
@@ -73,7 +73,8 @@ pub struct TableEncoder {
     key_hashes: Vec<u32>,
     prefix_hashes: Vec<u32>,
     tombstones: FragmentList,
-    references: ReferenceSet,
+    /// Values that entries refer to, in the order of their keys.
+    references: Vec<(SegmentNumber, u32)>,
     properties: Properties,
     file_checksum: FileChecksum,
 }
@@ -113,7 +114,7 @@ impl TableEncoder {
             key_hashes: Vec::new(),
             prefix_hashes: Vec::new(),
             tombstones: FragmentList::new(),
-            references: ReferenceSet::default(),
+            references: Vec::new(),
             properties,
             file_checksum: FileChecksum::default(),
         }
@@ -122,8 +123,8 @@ impl TableEncoder {
     /// Adds the next entry: greater key, or the same key and a smaller sequence.
     ///
     /// # Errors
-    /// Out of order, beyond a limit of [`super::data`], not a put, delete or merge, or a reference that is none or was added
-    /// before. Or the codec fails.
+    /// Out of order, beyond a limit of [`super::data`], not a put, delete or merge, or a reference that is none. Or the codec
+    /// fails.
     pub fn add(&mut self, entry: &Entry<'_>) -> Result<()> {
         let block_bytes = self.form.block_bytes as usize;
         if entry.value.len() > block_bytes && !self.block.is_empty() {
@@ -207,7 +208,7 @@ impl TableEncoder {
     /// Completes the file; what is left of it is then [`completed`](Self::completed).
     ///
     /// # Errors
-    /// Nothing was added, or the codec fails.
+    /// Nothing was added, one value is referred to twice, or the codec fails.
     pub fn finish(&mut self) -> Result<Finished> {
         if self.is_empty() {
             return Err(Error::new(0, "entries or tombstones in a table", "none"));
@@ -232,7 +233,7 @@ impl TableEncoder {
             footer.tombstones = self.put_block(|out| tombstones.encode(out));
         }
         if let Some(mut summary) = self.properties.references {
-            let references = std::mem::take(&mut self.references);
+            let references = ReferenceSet::from_values(std::mem::take(&mut self.references))?;
             summary.block = self.put_block(|out| references.encode(out));
             self.properties.references = Some(summary);
         }
@@ -273,9 +274,7 @@ impl TableEncoder {
 
     fn add_reference(&mut self, reference: &[u8]) -> Result<()> {
         let reference = Reference::decode(reference)?;
-        if !self.references.insert(reference.segment, reference.ordinal) {
-            return Err(Error::new(0, "one reference to each value", format!("a second one to {reference}")));
-        }
+        self.references.push((reference.segment, reference.ordinal));
         let summary = self.properties.references.get_or_insert_default();
         summary.count += 1;
         summary.value_bytes += u64::from(reference.value_bytes);

@@ -21,6 +21,26 @@ pub struct ReferenceSet {
 }
 
 impl ReferenceSet {
+    /// The set of `values`, in any order.
+    ///
+    /// # Errors
+    /// One is there twice.
+    pub fn from_values(mut values: Vec<(SegmentNumber, u32)>) -> Result<Self> {
+        values.sort_unstable();
+        let mut set = Self::default();
+        for same in values.chunk_by(|a, b| a.0 == b.0) {
+            let Some((segment, _)) = same.first() else { continue };
+            let ordinals = set.segments.entry(*segment).or_default();
+            for (_, ordinal) in same {
+                if !ordinals.insert(*ordinal) {
+                    let found = format!("a second one to value {ordinal} of segment {segment}");
+                    return Err(Error::new(0, "one reference to each value", found));
+                }
+            }
+        }
+        Ok(set)
+    }
+
     /// Adds a value; whether it is new.
     pub fn insert(&mut self, segment: SegmentNumber, ordinal: u32) -> bool {
         self.segments.entry(segment).or_default().insert(ordinal)
@@ -145,6 +165,16 @@ mod tests {
         // A segment without values; a number beyond all.
         assert!(ReferenceSet::decode(&[1, 3, 0]).is_err());
         assert!(ReferenceSet::decode(&[2, 0xff, 0xff, 0xff, 0xff, 0x0f, 1, 0, 0, 0, 1, 0, 0]).is_err());
+    }
+
+    #[test]
+    fn values_are_gathered_in_any_order() {
+        let values =
+            [(7, 100), (0, 3), (7, 1), (0, 0)].map(|(segment, ordinal)| (SegmentNumber(segment), ordinal));
+        assert_eq!(ReferenceSet::from_values(values.to_vec()), Ok(of(&[(0, 0), (0, 3), (7, 1), (7, 100)])));
+        let twice = [values.to_vec(), vec![values[1]]].concat();
+        let error = ReferenceSet::from_values(twice).expect_err("one is there twice").to_string();
+        assert!(error.contains("a second one to value 3 of segment"), "{error}");
     }
 
     #[test]

@@ -26,7 +26,11 @@ impl Eq for Ordinals {}
 
 impl FromIterator<u32> for Ordinals {
     fn from_iter<I: IntoIterator<Item = u32>>(ordinals: I) -> Self {
-        Self { set: ordinals.into_iter().collect() }
+        let mut all = Self::new();
+        for ordinal in ordinals {
+            all.insert(ordinal);
+        }
+        all
     }
 }
 
@@ -40,8 +44,10 @@ impl Ordinals {
     }
 
     /// Adds one; whether it is new.
+    #[inline]
     pub fn insert(&mut self, ordinal: u32) -> bool {
-        self.set.insert(ordinal)
+        // Most sets are made in rising order, where nothing has to be searched.
+        self.set.try_push(ordinal).is_ok() || self.set.insert(ordinal)
     }
 
     /// Whether it has `ordinal`.
@@ -74,6 +80,14 @@ impl Ordinals {
         self.set.max()
     }
 
+    /// The first `count` ordinals.
+    #[must_use]
+    pub fn first(count: u32) -> Self {
+        let mut set = RoaringBitmap::new();
+        set.insert_range(0..count);
+        Self { set }
+    }
+
     /// Adds all of `other`.
     pub fn add_all(&mut self, other: &Ordinals) {
         self.set |= &other.set;
@@ -104,24 +118,31 @@ impl Ordinals {
     pub fn encode(&self, out: &mut Vec<u8>) {
         varint::encode(self.set.len(), out);
         let (Some(first), Some(last)) = (self.set.min(), self.set.max()) else { return };
-        let bitmap_bytes = varint::encoded_bytes(u64::from(first / 8)) + (last / 8 - first / 8) as usize + 1;
-        let mut next = 0_u64;
-        let steps_bytes: usize = self
-            .set
-            .iter()
-            .map(|ordinal| {
-                let step = u64::from(ordinal) - next;
-                next = u64::from(ordinal) + 1;
-                varint::encoded_bytes(step)
-            })
-            .sum();
-        if bitmap_bytes < steps_bytes {
+        if self.form() == (BITMAP, self.bitmap_bytes()) {
             out.push(BITMAP);
             self.encode_bitmap(first, last, out);
         } else {
             out.push(STEPS);
             self.encode_steps(out);
         }
+    }
+
+    /// The shorter form of a set that is not empty, and its bytes behind that of the form.
+    fn form(&self) -> (u8, usize) {
+        let bitmap_bytes = self.bitmap_bytes();
+        let mut next = 0_u64;
+        let steps = self.set.iter().map(|ordinal| {
+            let step = u64::from(ordinal) - next;
+            next = u64::from(ordinal) + 1;
+            varint::encoded_bytes(step)
+        });
+        let steps_bytes = steps.sum();
+        if bitmap_bytes < steps_bytes { (BITMAP, bitmap_bytes) } else { (STEPS, steps_bytes) }
+    }
+
+    fn bitmap_bytes(&self) -> usize {
+        let (first, last) = (self.set.min().unwrap_or_default(), self.set.max().unwrap_or_default());
+        varint::encoded_bytes(u64::from(first / 8)) + (last / 8 - first / 8) as usize + 1
     }
 
     fn encode_steps(&self, out: &mut Vec<u8>) {
@@ -160,10 +181,8 @@ impl Ordinals {
             other => return Err(Error::new(at, "form 0 or 1 of a set", format!("{other}"))),
         };
         let decoded = Self { set };
-        let mut again = Vec::new();
-        decoded.encode(&mut again);
-        let is_shorter_form = again.get(varint::encoded_bytes(count)) == Some(&form);
-        if !is_shorter_form || again.len() != input.offset() - at {
+        let bytes = input.offset() - at - varint::encoded_bytes(count) - 1;
+        if decoded.form() != (form, bytes) {
             return Err(Error::new(at, "the shorter form of a set", "the longer one"));
         }
         Ok(decoded)
@@ -171,7 +190,7 @@ impl Ordinals {
 }
 
 fn decode_steps(input: &mut Reader<'_>, count: u64) -> Result<RoaringBitmap> {
-    let mut set = RoaringBitmap::new();
+    let mut set = Ordinals::new();
     let mut next = 0_u64;
     for _ in 0..count {
         let at = input.offset();
@@ -182,27 +201,41 @@ fn decode_steps(input: &mut Reader<'_>, count: u64) -> Result<RoaringBitmap> {
         set.insert(ordinal);
         next = u64::from(ordinal) + 1;
     }
-    Ok(set)
+    Ok(set.set)
 }
+
+/// Bytes of a bitmap that are decoded at once.
+const PART_BYTES: usize = 1 << 20;
+const PART_BITS: u32 = 8 << 20;
 
 fn decode_bitmap(input: &mut Reader<'_>, count: u64) -> Result<RoaringBitmap> {
     let at = input.offset();
     let first = input.number()?;
-    let too_great = || Error::new(at, "an ordinal below 2^32", "a greater one");
-    let mut set = RoaringBitmap::new();
+    let start = first.checked_mul(8).and_then(|start| u32::try_from(start).ok());
+    let Some(start) = start else {
+        return Err(Error::new(at, "an ordinal below 2^32", "a greater one"));
+    };
     // As many bytes as the last ordinal needs, which is told by the count.
-    let mut base = first.checked_mul(8).and_then(|base| u32::try_from(base).ok());
-    while set.len() < count {
-        let byte = input.u8()?;
-        let from = base.ok_or_else(too_great)?;
-        // Bytes begin at multiples of 8: the greatest has 2^32 - 1 as its last ordinal.
-        for bit in (0..8).filter(|bit| byte & 1 << bit != 0) {
-            set.insert(from + bit);
+    let (mut found, mut bytes) = (0, 0);
+    for byte in input.peek() {
+        if found >= count {
+            break;
         }
-        base = from.checked_add(8);
+        found += u64::from(byte.count_ones());
+        bytes += 1;
     }
-    if set.len() != count || set.min().map(|ordinal| u64::from(ordinal / 8)) != Some(first) {
+    if found < count {
+        let missing = format!("{found} in the {bytes} bytes that are left");
+        return Err(Error::new(at, format!("a bitmap of {count} ordinals"), missing));
+    }
+    let bits = input.take(bytes)?;
+    if found != count || bits.first() == Some(&0) || u64::from(start) + 8 * bytes as u64 > 1 << 32 {
         return Err(Error::new(at, format!("a bitmap of {count} ordinals from byte {first}"), "another"));
+    }
+    let mut set = RoaringBitmap::new();
+    // In parts, as not all of 2^32 bits may come at once.
+    for (part, bits) in (0_u32..).zip(bits.chunks(PART_BYTES)) {
+        set |= RoaringBitmap::from_lsb0_bytes(start + part * PART_BITS, bits);
     }
     Ok(set)
 }
@@ -248,6 +281,17 @@ mod tests {
                 assert!(decoded(&bytes[..cut]).is_err(), "cut at {cut}");
             }
         }
+    }
+
+    #[test]
+    fn a_long_bitmap_comes_back() {
+        let mut set = Ordinals::first(PART_BITS + 100);
+        assert_eq!((set.len(), set.last()), (u64::from(PART_BITS) + 100, Some(PART_BITS + 99)));
+        set.remove_all(&of([0, 7, PART_BITS - 1, PART_BITS + 1]));
+        let bytes = encoded(&set);
+        assert_eq!(bytes.len(), varint::encoded_bytes(set.len()) + 2 + PART_BYTES + 13);
+        assert!(decoded(&bytes) == Ok(set));
+        assert!(Ordinals::first(0).is_empty());
     }
 
     #[test]

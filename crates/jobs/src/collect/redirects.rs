@@ -1,7 +1,7 @@
 //! From where values were born to where a collection puts them.
 
+use firn_format::value::Redirect;
 use firn_format::value::segment::Origin;
-use firn_format::value::{Ordinals, Redirect};
 use firn_storage::Storage;
 use firn_storage::file::value::ValueSegment;
 
@@ -39,9 +39,8 @@ fn own(spec: &CollectSpec, victim: &Victim, base: u32) -> Result<Option<Redirect
     if victim.survivor_count() == 0 {
         return Ok(None);
     }
-    let survivors: Ordinals = victim.survivors().collect();
     let segment = &victim.segment;
-    let own = Redirect::new(segment.number, segment.ordinals, &survivors, spec.number, base);
+    let own = Redirect::new(segment.number, segment.ordinals, &victim.survivors(), spec.number, base);
     own.map(Some).ok_or_else(too_many)
 }
 

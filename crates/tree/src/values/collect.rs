@@ -179,11 +179,15 @@ fn died_since(spec: &CollectSpec, redirects: &Redirects, state: &ValuesState) ->
     for (victim, own) in spec.victims.iter().zip(&redirects.own) {
         let Some(own) = own else { continue };
         let now = match state.segments.get(&victim.segment.number) {
-            Some(known) => known.dead.iter().filter(|ordinal| !victim.dead.contains(*ordinal)).collect(),
+            Some(known) => {
+                let mut now = (*known.dead).clone();
+                now.remove_all(&victim.dead);
+                now
+            }
             // Nothing of it lives.
-            None => victim.survivors().collect::<Vec<u32>>(),
+            None => victim.survivors(),
         };
-        for ordinal in now.into_iter().filter_map(|ordinal| own.translate(ordinal)) {
+        for ordinal in now.iter().filter_map(|ordinal| own.translate(ordinal)) {
             dead.insert(ordinal);
         }
     }

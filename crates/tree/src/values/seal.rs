@@ -105,23 +105,26 @@ impl Database {
     /// # Errors
     /// `Retry` when the disk is full: nothing changed that readers see.
     pub(crate) fn seal_values(&self) -> Result<()> {
+        // Nobody drops a keyspace either until this is over; see `plan_dropped_values`.
         let sealing = self.values.lock_sealing();
-        let wanted = self.values.to_be_sealed();
+        // Before the manifest is locked, so that other edits need not wait for the device.
+        let sealed = self.values.seal(&self.values.to_be_sealed(), &self.version.load())?;
         let mut manifest = self.manifest.lock().unwrap_or_else(PoisonError::into_inner);
-        self.seal_values_in(&mut manifest, sealing, &wanted)
+        self.commit_seals(&mut manifest, sealing, sealed)
     }
 
-    /// Seals segments and says so in an edit. Whoever copies values to them is waited for. Blocks for syncs.
+    /// Says that segments are sealed in an edit, with `sealing` as it was locked before they were. Blocks for the syncs of a
+    /// publication.
     ///
     /// # Errors
     /// As [`seal_values`](Self::seal_values).
-    pub(crate) fn seal_values_in(
+    pub(crate) fn commit_seals(
         &self,
         manifest: &mut Manifest,
         sealing: MutexGuard<'_, ()>,
-        wanted: &BTreeSet<SegmentNumber>,
+        sealed: Vec<NewlySealed>,
     ) -> Result<()> {
-        let edit = ValueEdit::of_seals(self.values.seal(wanted, &self.version.load())?, sealing);
+        let edit = ValueEdit::of_seals(sealed, sealing);
         let mut changes = Vec::new();
         let deaths = edit.changes(&manifest.state().values, &self.values.map(), &mut changes)?;
         if changes.is_empty() {

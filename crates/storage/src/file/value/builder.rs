@@ -12,9 +12,9 @@ use crate::place::PAGE_BYTES;
 use crate::{Error, ErrorKind, Result, WriteFile};
 
 /// Bytes are written once there are this many, in whole pages.
-const WRITE_BYTES: usize = 1 << 20;
+const WRITE_BYTES: usize = 256 << 10;
 /// The device is asked to begin writing every so many bytes.
-const WRITE_BACK_BYTES: u64 = 8 << 20;
+const WRITE_BACK_BYTES: u64 = 2 << 20;
 
 /// Writes one value segment to a new file, in large pieces.
 ///
@@ -34,11 +34,13 @@ pub struct ValueBuilder {
 impl ValueBuilder {
     /// A builder of the segment that `header` describes in the new empty `file`, which is called `name`.
     pub fn new(name: &str, file: Arc<dyn WriteFile>, header: &ValueSegmentHeader) -> Self {
+        let mut out = Vec::with_capacity(WRITE_BYTES + WRITE_BYTES / 4);
+        out.extend_from_slice(&header.encode());
         Self {
             name: name.to_owned(),
             number: header.number,
             file,
-            out: header.encode().to_vec(),
+            out,
             written_bytes: 0,
             hinted_bytes: 0,
             offsets: Vec::new(),
@@ -86,8 +88,13 @@ impl ValueBuilder {
     /// What writing says.
     pub fn put(&mut self, bytes: &[u8]) -> Result<()> {
         self.out.extend_from_slice(bytes);
-        if self.out.len() >= WRITE_BYTES {
-            self.write(self.out.len() % PAGE_BYTES as usize)?;
+        if self.out.len() < WRITE_BYTES {
+            return Ok(());
+        }
+        self.write(self.out.len() % PAGE_BYTES as usize)?;
+        if self.written_bytes - self.hinted_bytes >= WRITE_BACK_BYTES {
+            self.file.write_back(self.hinted_bytes, self.written_bytes - self.hinted_bytes)?;
+            self.hinted_bytes = self.written_bytes;
         }
         Ok(())
     }
@@ -119,10 +126,6 @@ impl ValueBuilder {
         self.file.write_at(self.written_bytes, self.out.get(..bytes).unwrap_or_default())?;
         self.written_bytes += bytes as u64;
         self.out.drain(..bytes);
-        if self.written_bytes - self.hinted_bytes >= WRITE_BACK_BYTES {
-            self.file.write_back(self.hinted_bytes, self.written_bytes - self.hinted_bytes)?;
-            self.hinted_bytes = self.written_bytes;
-        }
         Ok(())
     }
 }

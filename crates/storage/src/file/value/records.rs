@@ -8,7 +8,7 @@ use crate::{Error, Result};
 /// Reads records as they lie in their segment and checks them, chunks included.
 ///
 /// Fastest for rising ordinals: it keeps the bytes that it read last. At most about a megabyte of memory, whatever the
-/// values' lengths.
+/// values' lengths: the longest chunk.
 #[derive(Debug)]
 pub struct RecordReader<'s> {
     segment: &'s ValueSegment,
@@ -18,7 +18,7 @@ pub struct RecordReader<'s> {
 }
 
 /// Bytes that are read at once.
-const WINDOW_BYTES: usize = (1 << 20) + FRONT_BYTES;
+const WINDOW_BYTES: usize = (256 << 10) + FRONT_BYTES;
 /// More than the longest head and the longest key have.
 const FRONT_BYTES: usize = 128 << 10;
 
@@ -45,7 +45,9 @@ impl<'s> RecordReader<'s> {
             return Err(Error::corrupt(segment.name(), segment.footer().records_end, message));
         };
         let wrong = |at: u64, error: &firn_format::Error| corrupt(segment.name(), at, error);
-        let front = self.at(offset, FRONT_BYTES)?;
+        let next = segment.ordinals().offset(ordinal.saturating_add(1));
+        let all = next.unwrap_or(segment.footer().records_end).saturating_sub(offset);
+        let front = self.at(offset, FRONT_BYTES.min(usize::try_from(all).unwrap_or(usize::MAX)))?;
         let record = ValueRecord::decode(front).map_err(|error| wrong(offset, &error))?;
         look(&record)?;
         let bytes = record.chunk_span(record.chunk_count() - 1).end;
