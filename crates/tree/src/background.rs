@@ -5,13 +5,15 @@
 //! owner calls [`Database::step`].
 
 mod bury;
+mod busy;
 mod reclaim;
 mod wait;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use busy::Busy;
 use firn_engine::{Error, ErrorKind, Result};
 use firn_format::Position;
 use firn_format::value::SegmentNumber;
@@ -61,97 +63,6 @@ pub(crate) struct Schedule {
     work: Condvar,
     idle: Condvar,
     manual: bool,
-}
-
-/// What tasks in progress have claimed.
-#[derive(Debug, Default)]
-pub(crate) struct Busy {
-    freezing: BTreeSet<u32>,
-    /// (keyspace, start of the run's span)
-    pub(crate) runs: BTreeSet<(u32, Position)>,
-    draining: BTreeSet<u32>,
-    /// Drains in progress, with the number of the next part that nobody has taken.
-    drains: Vec<(Arc<Drain>, usize)>,
-    tables: BTreeSet<String>,
-    /// Keyspaces of which somebody finds out which tables are hidden.
-    reclaiming: BTreeSet<u32>,
-    compacting: usize,
-    is_sealing: bool,
-    /// Value segments that are being collected.
-    collecting: BTreeSet<SegmentNumber>,
-    running: usize,
-    /// Compactions that began are finished, none begins.
-    held: usize,
-    stop: bool,
-    /// Everything below is to be drained, however little it is.
-    drain_through: Position,
-    /// The same for single keyspaces.
-    drain_wishes: BTreeMap<u32, Position>,
-    /// Why the last unit that writes files failed, where it may work later (a full disk): nothing of the kind
-    /// is tried again until something is freed or asked for.
-    refused: Option<Error>,
-}
-
-impl Busy {
-    fn claim(&mut self, task: &Task) {
-        self.running += 1;
-        match task {
-            Task::Freeze { keyspace } => drop(self.freezing.insert(*keyspace)),
-            Task::Merge { keyspace, runs } => self.runs.extend(runs.iter().map(|run| (*keyspace, *run))),
-            Task::Drain { keyspace, runs } => {
-                self.draining.insert(*keyspace);
-                self.runs.extend(runs.iter().map(|run| (*keyspace, *run)));
-            }
-            Task::DrainPart { drain, .. } => drop(self.take_part(drain)),
-            Task::Compact { choice, .. } => {
-                self.compacting += 1;
-                self.tables.extend(choice.inputs.iter().map(|(_, _, table)| table.meta().file.clone()));
-            }
-            Task::Reclaim { keyspace } => drop(self.reclaiming.insert(*keyspace)),
-            Task::SealValues => self.is_sealing = true,
-            Task::Collect { victims } => self.collecting.extend(victims),
-            Task::Expose { .. } | Task::Bury | Task::Balance | Task::GiveUpSpares => {}
-        }
-    }
-
-    fn release(&mut self, task: &Task) {
-        match task {
-            Task::Freeze { keyspace } => drop(self.freezing.remove(keyspace)),
-            Task::Merge { keyspace, runs } => {
-                self.runs.retain(|(id, run)| id != keyspace || !runs.contains(run));
-            }
-            Task::Drain { keyspace, runs } => {
-                self.draining.remove(keyspace);
-                self.runs.retain(|(id, run)| id != keyspace || !runs.contains(run));
-            }
-            Task::Compact { choice, .. } => {
-                self.compacting -= 1;
-                for (_, _, table) in &choice.inputs {
-                    self.tables.remove(&table.meta().file);
-                }
-            }
-            Task::Reclaim { keyspace } => drop(self.reclaiming.remove(keyspace)),
-            Task::SealValues => self.is_sealing = false,
-            Task::Collect { victims } => self.collecting.retain(|number| !victims.contains(number)),
-            Task::DrainPart { .. }
-            | Task::Expose { .. }
-            | Task::Bury
-            | Task::Balance
-            | Task::GiveUpSpares => {}
-        }
-    }
-
-    /// The position below which everything of `keyspace` is to be drained.
-    fn drained_through(&self, keyspace: u32) -> Position {
-        self.drain_wishes.get(&keyspace).copied().unwrap_or_default().max(self.drain_through)
-    }
-
-    /// The next part of `drain`, no longer to be had by others; `None` when all are taken.
-    fn take_part(&mut self, drain: &Arc<Drain>) -> Option<usize> {
-        let (_, next) = self.drains.iter_mut().find(|(known, _)| Arc::ptr_eq(known, drain))?;
-        *next += 1;
-        Some(*next - 1).filter(|part| *part < drain.part_count())
-    }
 }
 
 impl Schedule {
@@ -262,7 +173,9 @@ impl Database {
     }
 
     fn start_threads(self: &Arc<Self>, spawn: &dyn Spawn) -> Result<()> {
-        for index in 0..self.settings.background_threads {
+        // Who waits for jobs elsewhere does nothing here: as many again.
+        let waiting = if self.jobs.fallbacks.is_some() { self.settings.background_threads } else { 0 };
+        for index in 0..self.settings.background_threads + waiting {
             let shared = Arc::clone(self);
             let body = Box::new(move || shared.work());
             spawn.spawn(format!("firn-work-{index}"), Priority::Background, body).map_err(from_storage)?;
@@ -421,7 +334,9 @@ impl Database {
             if let Some(task) = self.choose_revealing_compaction(busy, &version) {
                 return Some(task);
             }
+            // What is copied is held twice meanwhile: more of them would leave less room for what is dead.
             if busy.held == 0
+                && busy.collections < self.settings.background_threads
                 && let Some(victims) = self.choose_collection(&version, &busy.collecting)
             {
                 return Some(Task::Collect { victims });

@@ -13,11 +13,12 @@ use super::{EngineTarget, OpenOptions, Settings, Target, TargetFactory};
 pub struct FirnFactory {
     name: String,
     separate_bytes: Option<u32>,
+    space_amplification_max: Option<f64>,
 }
 
 impl Default for FirnFactory {
     fn default() -> Self {
-        Self { name: "firn".to_owned(), separate_bytes: None }
+        Self { name: "firn".to_owned(), separate_bytes: None, space_amplification_max: None }
     }
 }
 
@@ -30,7 +31,13 @@ impl FirnFactory {
     /// Databases whose values of at least `separate_bytes` lie beside the tree, under a `name` of their own. What the run
     /// says wins.
     pub fn separated(name: &str, separate_bytes: u32) -> Self {
-        Self { name: name.to_owned(), separate_bytes: Some(separate_bytes) }
+        Self { name: name.to_owned(), separate_bytes: Some(separate_bytes), space_amplification_max: None }
+    }
+
+    /// The same, which may take `max` bytes of disk for each byte that lives. What the run says wins.
+    #[must_use]
+    pub fn within(self, max: f64) -> Self {
+        Self { space_amplification_max: Some(max), ..self }
     }
 }
 
@@ -45,7 +52,9 @@ impl TargetFactory for FirnFactory {
         if let Some(separate_bytes) = options.separate_bytes.or(self.separate_bytes) {
             settings.separate_bytes = separate_bytes;
         }
-        if let Some(space_amplification_max) = options.space_amplification_max {
+        if let Some(space_amplification_max) =
+            options.space_amplification_max.or(self.space_amplification_max)
+        {
             settings.space_amplification_max = space_amplification_max;
         }
         settings.durability = options.durability;

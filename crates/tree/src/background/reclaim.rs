@@ -6,7 +6,8 @@ use firn_engine::Result;
 use firn_format::Position;
 use firn_format::table::ReferenceSet;
 
-use super::{Busy, Schedule};
+use super::Schedule;
+use super::busy::Busy;
 use crate::compact::reclaim::look;
 use crate::database::Database;
 use crate::memtable::Memtable;

@@ -61,7 +61,6 @@ pub(crate) struct Values {
     /// See [`segment_bytes`](Self::segment_bytes).
     segment_bytes_max: u64,
     graveyard: Arc<Graveyard>,
-    leaves_files: bool,
     active: ArcSwapOption<Active>,
     /// Whether any keyspace puts values beside the tree.
     are_wanted: AtomicBool,
@@ -107,8 +106,6 @@ pub(crate) struct ValuesStart {
     /// Numbers from here on are new.
     pub(crate) next: SegmentNumber,
     pub(crate) graveyard: Arc<Graveyard>,
-    /// Files of segments that are gone may be others'.
-    pub(crate) leaves_files: bool,
 }
 
 impl Values {
@@ -120,7 +117,6 @@ impl Values {
             generation: start.generation,
             segment_bytes_max: start.segment_bytes_max,
             graveyard: start.graveyard,
-            leaves_files: start.leaves_files,
             active: ArcSwapOption::empty(),
             are_wanted: AtomicBool::new(false),
             rolling: Mutex::new(Rolling {
@@ -209,9 +205,7 @@ impl Values {
         dead: &Ordinals,
     ) -> Arc<Sealed> {
         let sealed = Sealed::new(segment, meta, dead, Arc::clone(&self.graveyard));
-        if self.leaves_files {
-            sealed.may_leave_file_of(active);
-        }
+        sealed.may_leave_file_of(active);
         Arc::new(sealed)
     }
 

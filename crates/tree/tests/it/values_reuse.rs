@@ -1,21 +1,32 @@
 //! Files of segments that are gone are written over by new ones: never one that somebody could still read.
 
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
 use firn_engine::{Engine, KeyspaceId, KeyspaceSettings, ReadAt, ScanRange, WriteOptions};
-use firn_storage::Storage;
+use firn_jobs::{Executor, Finisher, JobHandle, JobSpec, Local, new_job};
 use firn_storage::place::Crash;
-use firn_tree::{Tree, TreeSettings};
+use firn_storage::{ManualClock, Storage};
+use firn_tree::{Tree, TreeOptions, TreeSettings};
 
 use crate::world::{self, World, get_in, settle, tiny};
 
 const KEYS: u32 = 400;
 
-fn world_of_values() -> (World, std::sync::Arc<Tree>, KeyspaceId) {
-    let settings = TreeSettings { value_segment_bytes: 64 << 10, space_amplification_max: 1.2, ..tiny() };
-    let machine = World::new(settings);
+fn machine() -> World {
+    World::new(TreeSettings { value_segment_bytes: 64 << 10, space_amplification_max: 1.2, ..tiny() })
+}
+
+fn world_of_values() -> (World, Arc<Tree>, KeyspaceId) {
+    let machine = machine();
     let tree = machine.open().unwrap();
-    let separated = KeyspaceSettings { separate_bytes: Some(1000), ..KeyspaceSettings::default() };
-    let keyspace = tree.create_keyspace("large", separated).unwrap();
+    let keyspace = keyspace_of(&tree);
     (machine, tree, keyspace)
+}
+
+fn keyspace_of(tree: &Tree) -> KeyspaceId {
+    let separated = KeyspaceSettings { separate_bytes: Some(1000), ..KeyspaceSettings::default() };
+    tree.create_keyspace("large", separated).unwrap()
 }
 
 fn text(key: u32, round: u32) -> Vec<u8> {
@@ -24,8 +35,13 @@ fn text(key: u32, round: u32) -> Vec<u8> {
 
 /// Every key gets another value, and all that was there is dead and collected.
 fn overwrite(tree: &Tree, keyspace: KeyspaceId, round: u32) {
+    overwrite_every(1, tree, keyspace, round);
+}
+
+/// The keys that leave as much of `step` as the round does get another value.
+fn overwrite_every(step: u32, tree: &Tree, keyspace: KeyspaceId, round: u32) {
     let session = &mut world::session(tree);
-    for key in 0..KEYS {
+    for key in (0..KEYS).filter(|key| key % step == round % step) {
         session.put(keyspace, &key.to_be_bytes(), &text(key, round), WriteOptions::default()).unwrap();
         if key % 50 == 0 {
             settle(tree);
@@ -138,4 +154,61 @@ fn a_file_with_another_segment_s_header_is_no_segment() {
     let tree = machine.open().unwrap();
     assert!(!files(&machine).contains(last), "it is stale");
     check(&tree, keyspace, 1);
+}
+
+/// Does jobs here, and one collection long after it was asked for.
+#[derive(Debug)]
+struct Late {
+    inner: Local,
+    clock: Arc<ManualClock>,
+    kept: Mutex<Option<(JobSpec, Finisher)>>,
+}
+
+impl Executor for Late {
+    fn submit(&self, spec: JobSpec) -> firn_jobs::Result<JobHandle> {
+        let mut kept = self.kept.lock().unwrap();
+        if kept.is_some() || !matches!(spec, JobSpec::Collect(_)) {
+            return self.inner.submit(spec);
+        }
+        let (handle, finisher) = new_job();
+        *kept = Some((spec, finisher));
+        // Nobody waits for so long.
+        self.clock.advance(Duration::from_secs(3600));
+        Ok(handle)
+    }
+}
+
+/// A worker that was given up reads files which are others' by then.
+#[test]
+fn a_collection_elsewhere_that_comes_late_changes_nothing() {
+    let machine = machine();
+    let options = machine.options();
+    let inner = Local::inline(Arc::clone(&options.storage), Arc::new(options.semantics.clone()));
+    let late = Arc::new(Late { inner, clock: Arc::clone(&machine.clock), kept: Mutex::default() });
+    let executor: Option<Arc<dyn Executor>> = Some(Arc::clone(&late) as _);
+    let tree = Tree::open(TreeOptions { executor, ..options }).unwrap();
+    let keyspace = keyspace_of(&tree);
+    overwrite(&tree, keyspace, 0);
+    for round in 1..30 {
+        // What is left of each segment has to be copied.
+        overwrite_every(3, &tree, keyspace, round);
+        machine.clock.advance(Duration::from_secs(3600));
+    }
+    let (kept, segments) = (files(&machine).len() as u64, tree.stats().values.segment_count);
+    assert!((segments + 1..=segments + 6).contains(&kept), "{kept} files for {segments} segments");
+    let (spec, finisher) = late.kept.lock().unwrap().take().expect("a collection that was kept");
+    // Its victims are gone, or others are called what they were.
+    finisher.finish(late.inner.submit(spec).unwrap().wait());
+    let session = &mut world::session(&tree);
+    for key in 0..KEYS {
+        let round = (27..30).find(|round| round % 3 == key % 3).unwrap();
+        assert_eq!(get_in(session, keyspace, &key.to_be_bytes()), Some(text(key, round)), "key {key}");
+    }
+    overwrite(&tree, keyspace, 30);
+    check(&tree, keyspace, 30);
+    tree.wait_idle().unwrap();
+    let (left, segments) = (files(&machine).len() as u64, tree.stats().values.segment_count);
+    assert!(left <= segments + 1, "{left} files for {segments} segments");
+    tree.close().unwrap();
+    check(&machine.open().unwrap(), keyspace, 30);
 }

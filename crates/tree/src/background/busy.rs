@@ -1,0 +1,109 @@
+//! What is being worked on: each piece by one task at a time.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use firn_engine::Error;
+use firn_format::Position;
+use firn_format::value::SegmentNumber;
+
+use super::Task;
+use crate::buffer::drain::Drain;
+
+/// What tasks in progress have claimed.
+#[derive(Debug, Default)]
+pub(crate) struct Busy {
+    pub(super) freezing: BTreeSet<u32>,
+    /// (keyspace, start of the run's span)
+    pub(crate) runs: BTreeSet<(u32, Position)>,
+    pub(super) draining: BTreeSet<u32>,
+    /// Drains in progress, with the number of the next part that nobody has taken.
+    pub(super) drains: Vec<(Arc<Drain>, usize)>,
+    pub(super) tables: BTreeSet<String>,
+    /// Keyspaces of which somebody finds out which tables are hidden.
+    pub(super) reclaiming: BTreeSet<u32>,
+    pub(super) compacting: usize,
+    pub(super) is_sealing: bool,
+    /// Value segments that are being collected, and by how many jobs.
+    pub(super) collecting: BTreeSet<SegmentNumber>,
+    pub(super) collections: usize,
+    pub(super) running: usize,
+    /// Compactions that began are finished, none begins.
+    pub(super) held: usize,
+    pub(super) stop: bool,
+    /// Everything below is to be drained, however little it is.
+    pub(super) drain_through: Position,
+    /// The same for single keyspaces.
+    pub(super) drain_wishes: BTreeMap<u32, Position>,
+    /// Why the last unit that writes files failed, where it may work later (a full disk): nothing of the kind
+    /// is tried again until something is freed or asked for.
+    pub(super) refused: Option<Error>,
+}
+
+impl Busy {
+    pub(super) fn claim(&mut self, task: &Task) {
+        self.running += 1;
+        match task {
+            Task::Freeze { keyspace } => drop(self.freezing.insert(*keyspace)),
+            Task::Merge { keyspace, runs } => self.runs.extend(runs.iter().map(|run| (*keyspace, *run))),
+            Task::Drain { keyspace, runs } => {
+                self.draining.insert(*keyspace);
+                self.runs.extend(runs.iter().map(|run| (*keyspace, *run)));
+            }
+            Task::DrainPart { drain, .. } => drop(self.take_part(drain)),
+            Task::Compact { choice, .. } => {
+                self.compacting += 1;
+                self.tables.extend(choice.inputs.iter().map(|(_, _, table)| table.meta().file.clone()));
+            }
+            Task::Reclaim { keyspace } => drop(self.reclaiming.insert(*keyspace)),
+            Task::SealValues => self.is_sealing = true,
+            Task::Collect { victims } => {
+                self.collections += 1;
+                self.collecting.extend(victims);
+            }
+            Task::Expose { .. } | Task::Bury | Task::Balance | Task::GiveUpSpares => {}
+        }
+    }
+
+    pub(super) fn release(&mut self, task: &Task) {
+        match task {
+            Task::Freeze { keyspace } => drop(self.freezing.remove(keyspace)),
+            Task::Merge { keyspace, runs } => {
+                self.runs.retain(|(id, run)| id != keyspace || !runs.contains(run));
+            }
+            Task::Drain { keyspace, runs } => {
+                self.draining.remove(keyspace);
+                self.runs.retain(|(id, run)| id != keyspace || !runs.contains(run));
+            }
+            Task::Compact { choice, .. } => {
+                self.compacting -= 1;
+                for (_, _, table) in &choice.inputs {
+                    self.tables.remove(&table.meta().file);
+                }
+            }
+            Task::Reclaim { keyspace } => drop(self.reclaiming.remove(keyspace)),
+            Task::SealValues => self.is_sealing = false,
+            Task::Collect { victims } => {
+                self.collections -= 1;
+                self.collecting.retain(|number| !victims.contains(number));
+            }
+            Task::DrainPart { .. }
+            | Task::Expose { .. }
+            | Task::Bury
+            | Task::Balance
+            | Task::GiveUpSpares => {}
+        }
+    }
+
+    /// The position below which everything of `keyspace` is to be drained.
+    pub(super) fn drained_through(&self, keyspace: u32) -> Position {
+        self.drain_wishes.get(&keyspace).copied().unwrap_or_default().max(self.drain_through)
+    }
+
+    /// The next part of `drain`, no longer to be had by others; `None` when all are taken.
+    pub(super) fn take_part(&mut self, drain: &Arc<Drain>) -> Option<usize> {
+        let (_, next) = self.drains.iter_mut().find(|(known, _)| Arc::ptr_eq(known, drain))?;
+        *next += 1;
+        Some(*next - 1).filter(|part| *part < drain.part_count())
+    }
+}
