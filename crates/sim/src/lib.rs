@@ -25,6 +25,7 @@
 pub mod model;
 pub mod reference;
 pub mod world;
+mod interleaved;
 pub mod lying;
 pub mod ops;
 pub mod text;

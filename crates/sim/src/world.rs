@@ -6,9 +6,11 @@ use std::sync::Arc;
 use fastrand::Rng;
 use firn_engine::conformance::semantics;
 use firn_engine::{Compression, Durability, Engine, ErrorKind, Result};
+use firn_jobs::Executor;
 use firn_storage::{Clock, Storage, ThreadSpawn};
 use firn_tree::{Background, Tree, TreeOptions, TreeSettings, VerifyOptions, verify};
 
+use crate::interleaved::Interleaved;
 use crate::reference::{Fault, Reference, ReferenceOptions};
 
 /// Settings that must not change a single answer. Sizes in bytes; an engine rounds them to what it can do.
@@ -52,6 +54,8 @@ pub struct Knobs {
     pub has_threads: bool,
     /// Steps of background work after each operation: 0 to this many, drawn anew each time.
     pub steps_max: u32,
+    /// Whether other background work goes on in the middle of a job, which an executor does that the owner gave.
+    pub interleaves: bool,
 }
 
 impl Knobs {
@@ -78,6 +82,7 @@ impl Knobs {
             manifest_edits_max: 8,
             has_threads: false,
             steps_max: 2,
+            interleaves: false,
         };
         if seed == 0 {
             return plain;
@@ -102,6 +107,7 @@ impl Knobs {
             separate_bytes: pick(&mut rng, &[32, 200, 5000, u32::MAX]),
             value_segment_bytes: pick(&mut rng, &[4 << 10, 16 << 10, 64 << 20]),
             space_amplification_max: pick(&mut rng, &[1.05, 1.5, 3.0]),
+            interleaves: rng.u8(..3) == 0,
             ..plain
         }
     }
@@ -194,18 +200,23 @@ impl World for TreeWorld {
             true => Background::Threads(Arc::new(ThreadSpawn::new())),
             false => Background::Manual,
         };
+        let is_interleaved = knobs.interleaves && !knobs.has_threads;
+        let interleaved = is_interleaved.then(|| Interleaved::new(Arc::clone(&storage), knobs.seed));
         let options = TreeOptions {
             storage,
             settings: tree_settings(knobs),
             semantics: semantics(),
             clock,
             background,
-            executor: None,
+            executor: interleaved.clone().map(|executor| executor as Arc<dyn Executor>),
             seed: 7,
             create: true,
             read_only: false,
         };
         let tree = Tree::open(options)?;
+        if let Some(interleaved) = interleaved {
+            interleaved.belong_to(&tree);
+        }
         let stepped = Arc::downgrade(&tree);
         let (is_eager, is_manual) = (knobs.memtable_bytes <= 16 << 10, !knobs.has_threads);
         let mut count = 0_u32;

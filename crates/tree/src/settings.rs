@@ -50,7 +50,8 @@ pub struct TreeSettings {
     pub garbage_share_max: f64,
     /// Compression of the last level's tables in keyspaces that do not say.
     pub compression: Compression,
-    /// Threads for background work.
+    /// Threads for background work, and the most collections of value segments at once. Beside an executor that the owner gives
+    /// there are as many again, which wait for it.
     pub background_threads: usize,
     /// Threads for reads that missed memory, for sessions that do not block.
     pub read_threads: usize,

@@ -13,6 +13,7 @@ use crate::measure::Machine;
 mod bars;
 mod cells;
 mod lines;
+mod over_time;
 mod ranges;
 mod scale;
 mod space;

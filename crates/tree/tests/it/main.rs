@@ -8,6 +8,7 @@ mod slow_writers;
 mod verify_sample;
 mod values;
 mod values_crash;
+mod values_interrupted;
 mod values_move;
 mod values_reuse;
 mod values_holes;

@@ -1,5 +1,5 @@
 use super::*;
-use crate::report::{Context, SeriesPoint};
+use crate::report::{Context, DiskPoint, SeriesPoint};
 
 fn result(engine: &str, workload: &str, repetition: u32, ops_per_s: f64) -> PhaseResult {
     let context = Context {
@@ -18,6 +18,7 @@ fn result(engine: &str, workload: &str, repetition: u32, ops_per_s: f64) -> Phas
         max_us: 5_000.0,
         write_amplification: (workload == "load").then_some(2.5),
         series,
+        disk_series: (1..5).map(|at| DiskPoint { at_s: f64::from(at), bytes: 1 << 30 }).collect(),
         ..PhaseResult::default()
     }
 }
@@ -47,7 +48,11 @@ fn engines_are_compared_by_workload_and_alone_by_themselves() {
     let many =
         page(&[result("one", "load", 1, 1e5), result("two", "load", 1, 2e5), result("one", "a", 1, 3e5)]);
     assert!(many.contains("class=\"legend\""));
-    assert_eq!(many.matches("<h3>load</h3>").count(), 5, "throughput, latency, time, processor, writes");
+    let panels = "throughput, latency, both over time, processor, writes, space over time";
+    assert_eq!(many.matches("<h3>load</h3>").count(), 6, "{panels}");
+    // Of the two engines, throughput and longest latency and space.
+    assert_eq!(many.matches(r#"class="line s"#).count(), 6);
+    assert_eq!(many.matches(r#"class="line thin s"#).count(), 3);
     let single = page(&[result("one", "load", 1, 1e5), result("one", "a", 1, 2e5)]);
     assert!(!single.contains("class=\"legend\""));
 }

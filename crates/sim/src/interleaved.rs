@@ -1,0 +1,64 @@
+//! An executor during whose jobs other work goes on: what threads do at the same time, in an order that a seed repeats.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+
+use fastrand::Rng;
+use firn_engine::conformance::semantics;
+use firn_jobs::{Executor, JobHandle, JobSpec, Local, Result};
+use firn_storage::Storage;
+use firn_tree::Tree;
+
+/// Runs jobs here; before and after each, but before its answer, the tree does some of whatever else there is to do.
+#[derive(Debug)]
+pub(crate) struct Interleaved {
+    inner: Local,
+    tree: OnceLock<Weak<Tree>>,
+    rng: Mutex<Rng>,
+    /// Jobs that are being done, each in the middle of the one before.
+    depth: AtomicUsize,
+}
+
+/// More jobs than that are not begun at once.
+const DEPTH_MAX: usize = 3;
+/// Most units of other work at a time.
+const STEPS_MAX: usize = 4;
+
+impl Interleaved {
+    /// An executor of jobs on `storage`; all that it draws is a function of `seed`.
+    pub(crate) fn new(storage: Arc<dyn Storage>, seed: u64) -> Arc<Self> {
+        let inner = Local::inline(storage, Arc::new(semantics()));
+        let rng = Mutex::new(Rng::with_seed(seed ^ 0x6d69_7865));
+        Arc::new(Self { inner, tree: OnceLock::new(), rng, depth: AtomicUsize::new(0) })
+    }
+
+    /// From now on `tree`, which has no threads, goes on with its work during jobs.
+    pub(crate) fn belong_to(&self, tree: &Arc<Tree>) {
+        let _first = self.tree.set(Arc::downgrade(tree));
+    }
+
+    fn go_on(&self) {
+        let Some(tree) = self.tree.get().and_then(Weak::upgrade) else { return };
+        if self.depth.load(Ordering::Relaxed) > DEPTH_MAX {
+            return;
+        }
+        let steps = self.rng.lock().unwrap_or_else(PoisonError::into_inner).usize(..=STEPS_MAX);
+        for _ in 0..steps {
+            // What fails is tried again, or has ended the tree, which whoever runs the script is told.
+            if !tree.step().unwrap_or(false) {
+                return;
+            }
+        }
+    }
+}
+
+impl Executor for Interleaved {
+    fn submit(&self, spec: JobSpec) -> Result<JobHandle> {
+        self.depth.fetch_add(1, Ordering::Relaxed);
+        self.go_on();
+        let done = self.inner.submit(spec);
+        self.go_on();
+        self.depth.fetch_sub(1, Ordering::Relaxed);
+        done
+    }
+}
