@@ -60,6 +60,11 @@ impl FoundValues {
                 _ => continue,
             };
             found.next = found.next.max(SegmentNumber(number.0.saturating_add(1)));
+            if state.values.redirects.contains_key(&number) {
+                // It was collected, and a crash came before its file went: records of the log that name it are led on.
+                found.stale.push(name);
+                continue;
+            }
             match UnsealedValues::open(storage, &name) {
                 Ok(unsealed) if unsealed.header().database == state.database => {
                     // A file that was about to become another segment holds nothing of this one's any more.
