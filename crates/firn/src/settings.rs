@@ -169,7 +169,7 @@ settings! {
         "none, lz4 or zstd", "choose one of the words",
         |_| true;
 
-    /// Threads for merges, drains and compactions.
+    /// Threads for merges, drains, compactions and collections; beside a worker as many again wait for it.
     background_threads: usize = "2",
         "1 to 256", "choose a number in that range",
         |s| (1..=256).contains(&s.background_threads);

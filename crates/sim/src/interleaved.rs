@@ -19,7 +19,7 @@ pub(crate) struct Interleaved {
     depth: AtomicUsize,
 }
 
-/// More jobs than that are not begun at once.
+/// In the middle of more jobs than that nothing else is begun.
 const DEPTH_MAX: usize = 3;
 /// Most units of other work at a time.
 const STEPS_MAX: usize = 4;

@@ -146,7 +146,6 @@ fn start_values(
         map: Arc::clone(&version.values),
         next,
         graveyard: Arc::clone(graveyard),
-        // Whoever else works on segments may read one after it was given up here.
     });
     let says = |keyspace: &Arc<Keyspace>| keyspace.definition.settings.separate_bytes.is_some();
     if options.settings.separate_bytes < u32::MAX || version.live().any(says) {

@@ -118,7 +118,7 @@ impl Ordinals {
     pub fn encode(&self, out: &mut Vec<u8>) {
         varint::encode(self.set.len(), out);
         let (Some(first), Some(last)) = (self.set.min(), self.set.max()) else { return };
-        if self.form() == (BITMAP, self.bitmap_bytes()) {
+        if matches!(self.form(), (BITMAP, _)) {
             out.push(BITMAP);
             self.encode_bitmap(first, last, out);
         } else {
