@@ -20,12 +20,19 @@ pub struct Pool {
 #[derive(Default)]
 struct Spares {
     clean: Vec<Memory>,
-    dirty: Vec<Memory>,
+    dirty: Vec<Used>,
+}
+
+/// Memory that is zero but for its first bytes.
+struct Used {
+    memory: Memory,
+    bytes: usize,
 }
 
 impl Spares {
     fn bytes(&self) -> usize {
-        self.clean.iter().chain(&self.dirty).map(Memory::capacity).sum()
+        let dirty = self.dirty.iter().map(|used| &used.memory);
+        self.clean.iter().chain(dirty).map(Memory::capacity).sum()
     }
 }
 
@@ -53,11 +60,11 @@ impl Pool {
         self.region_bytes
     }
 
-    /// Zeroes what came back, so that the next regions find it clean. Costs a store to every byte of it.
+    /// Zeroes what came back, so that the next regions find it clean. Costs a store to every byte that was in use.
     pub fn clean(&self) {
         loop {
-            let Some(mut memory) = self.lock().dirty.pop() else { return };
-            memory.clear();
+            let Some(Used { mut memory, bytes }) = self.lock().dirty.pop() else { return };
+            memory.clear(bytes);
             self.lock().clean.push(memory);
         }
     }
@@ -68,7 +75,10 @@ impl Pool {
         let mut spares = self.lock();
         let mut held = spares.bytes();
         while held > bytes_max {
-            let Some(memory) = spares.dirty.pop().or_else(|| spares.clean.pop()) else { break };
+            let Some(memory) = spares.dirty.pop().map(|used| used.memory).or_else(|| spares.clean.pop())
+            else {
+                break;
+            };
             held -= memory.capacity();
             unmapped.push(memory);
         }
@@ -81,11 +91,11 @@ impl Pool {
         self.lock().bytes()
     }
 
-    /// Takes the memory of a region that is gone.
-    pub(crate) fn take_back(&self, memory: Memory) {
+    /// Takes the memory of a region that is gone, and of which at most the first `bytes` bytes were ever in use.
+    pub(crate) fn take_back(&self, memory: Memory, bytes: usize) {
         let mut spares = self.lock();
         if spares.clean.len() + spares.dirty.len() < self.spares_max {
-            spares.dirty.push(memory);
+            spares.dirty.push(Used { memory, bytes });
         }
     }
 
@@ -105,69 +115,4 @@ impl fmt::Debug for Pool {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn fill(region: &Region) {
-        while let Ok(mut frame) = region.reserve(64) {
-            frame.bytes_mut().fill(0xa5);
-            frame.publish(64);
-        }
-        assert_eq!(region.advance(), region.capacity());
-    }
-
-    #[test]
-    fn a_reused_region_is_zeroed_and_empty() {
-        let pool = Pool::new(4096, 1);
-        let region = pool.region().unwrap();
-        fill(&region);
-        drop(region);
-        assert_eq!(pool.spare_bytes(), 4096);
-        pool.clean();
-        let region = pool.region().unwrap();
-        assert_eq!(pool.spare_bytes(), 0);
-        assert_eq!((region.published(), region.advance(), region.sealed_end()), (0, 0, None));
-        let mut frame = region.reserve(4096).unwrap();
-        assert!(frame.bytes_mut().iter().all(|byte| *byte == 0));
-        frame.publish(4096);
-        assert_eq!(region.advance(), 4096);
-    }
-
-    #[test]
-    fn what_is_not_cleaned_is_not_given_out() {
-        let pool = Pool::new(4096, 1);
-        let region = pool.region().unwrap();
-        fill(&region);
-        drop(region);
-        let fresh = pool.region().unwrap();
-        assert_eq!((fresh.advance(), pool.spare_bytes()), (0, 4096));
-    }
-
-    #[test]
-    fn holds_no_more_than_it_may() {
-        let pool = Pool::new(4096, 2);
-        let regions: Vec<_> = (0..3).map(|_| pool.region().unwrap()).collect();
-        drop(regions);
-        assert_eq!(pool.spare_bytes(), 2 * 4096);
-        pool.clean();
-        assert_eq!(pool.spare_bytes(), 2 * 4096);
-        pool.trim(2 * 4096);
-        assert_eq!(pool.spare_bytes(), 2 * 4096);
-        pool.trim(2 * 4096 - 1);
-        assert_eq!(pool.spare_bytes(), 4096);
-        pool.trim(0);
-        assert_eq!(pool.spare_bytes(), 0);
-    }
-
-    #[test]
-    fn keeps_what_is_clean_before_what_is_not() {
-        let pool = Pool::new(4096, 2);
-        let (clean, dirty) = (pool.region().unwrap(), pool.region().unwrap());
-        drop(clean);
-        pool.clean();
-        drop(dirty);
-        pool.trim(4096);
-        let _reused = pool.region().unwrap();
-        assert_eq!(pool.spare_bytes(), 0);
-    }
-}
+mod tests;

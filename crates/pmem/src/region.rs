@@ -323,7 +323,9 @@ impl Region {
 impl Drop for Region {
     fn drop(&mut self) {
         if let Some(home) = self.home.take() {
-            home.take_back(std::mem::replace(&mut self.memory, Memory::none()));
+            // Nothing behind a sealed end was ever stored to.
+            let used = self.sealed_end().unwrap_or(self.capacity());
+            home.take_back(std::mem::replace(&mut self.memory, Memory::none()), used);
         }
     }
 }

@@ -43,14 +43,12 @@ impl Memory {
         }
     }
 
-    /// Zeroes every byte again.
-    pub(crate) fn clear(&mut self) {
-        let words = self.words.len();
-        self.words = (0..words).map(|_| UnsafeCell::new(0)).collect();
+    /// Zeroes the first `bytes` bytes again.
+    pub(crate) fn clear(&mut self, bytes: usize) {
+        let words = bytes.div_ceil(8);
+        self.words.iter_mut().take(words).for_each(|word| *word = UnsafeCell::new(0));
         #[cfg(loom)]
-        {
-            self.firsts = (0..words).map(|_| loom::sync::atomic::AtomicU64::new(0)).collect();
-        }
+        self.firsts.iter_mut().take(words).for_each(|first| *first = loom::sync::atomic::AtomicU64::new(0));
     }
 
     pub(crate) fn capacity(&self) -> usize {

@@ -64,13 +64,13 @@ impl Memory {
         Self { base: none, capacity: 0, mapping: none, mapping_bytes: 0, advised: Ok(()) }
     }
 
-    /// Zeroes every byte again.
-    pub(crate) fn clear(&mut self) {
-        let bytes = self.capacity;
+    /// Zeroes the first `bytes` bytes again.
+    pub(crate) fn clear(&mut self, bytes: usize) {
+        let bytes = bytes.min(self.capacity);
         // SAFETY: `&mut self`: no region is over this memory and no slice of it lives, so all of it is ours.
         #[expect(unsafe_code, reason = "the slice over the arena")]
-        let all = unsafe { self.slice_mut(0, bytes) };
-        all.fill(0);
+        let front = unsafe { self.slice_mut(0, bytes) };
+        front.fill(0);
     }
 
     pub(crate) fn capacity(&self) -> usize {
