@@ -244,7 +244,7 @@ mod tests {
         let error = Record::decode(&bytes).unwrap_err();
         assert_eq!((error.offset, error.expected.as_str()), (20, "padding of zeros"));
         let bytes = encoded(Record { kind: Kind::PutReference, value: &[0; 23], ..RECORD });
-        assert_eq!(Record::decode(&bytes).unwrap_err().offset, 35, "a reference has a byte more");
+        assert_eq!(Record::decode(&bytes).unwrap_err().offset, 42, "a reference has a byte more");
         let mut bytes = encoded(Record { expires_at_ms: 1, ..RECORD });
         bytes[16] = 0;
         assert_eq!(Record::decode(&bytes).unwrap_err().offset, 16);

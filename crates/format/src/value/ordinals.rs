@@ -182,10 +182,16 @@ impl Ordinals {
         };
         let decoded = Self { set };
         let bytes = input.offset() - at - varint::encoded_bytes(count) - 1;
-        if decoded.form() != (form, bytes) {
-            return Err(Error::new(at, "the shorter form of a set", "the longer one"));
+        let bitmap_bytes = decoded.bitmap_bytes();
+        let is_shorter = match form {
+            STEPS => bytes <= bitmap_bytes,
+            // A step has a byte at least.
+            _ => bytes == bitmap_bytes && (bitmap_bytes as u64) < count || decoded.form() == (form, bytes),
+        };
+        match is_shorter {
+            true => Ok(decoded),
+            false => Err(Error::new(at, "the shorter form of a set", "the longer one")),
         }
-        Ok(decoded)
     }
 }
 

@@ -12,8 +12,7 @@
 
 use std::fmt;
 
-use crate::error::Result;
-use crate::manifest::bytes::Reader;
+use crate::error::{Error, Result};
 
 /// Bytes of a reference.
 pub const REFERENCE_BYTES: usize = 24;
@@ -65,11 +64,18 @@ impl Reference {
     /// Not [`REFERENCE_BYTES`] of them.
     #[inline]
     pub fn decode(bytes: &[u8]) -> Result<Self> {
-        let mut input = Reader::new(bytes, 0);
-        let (segment, ordinal) = (SegmentNumber(input.u32()?), input.u32()?);
-        let (place, value_bytes, checksum) = (input.u32()?, input.u32()?, input.u64()?);
-        input.end("a reference")?;
-        Ok(Self { segment, ordinal, offset: u64::from(place) << 3, value_bytes, checksum })
+        let ([name, place, checksum], []) = bytes.as_chunks::<8>() else {
+            let (at, expected) = (bytes.len().min(REFERENCE_BYTES), "a reference of 24 bytes");
+            return Err(Error::new(at, expected, format!("{} bytes", bytes.len())));
+        };
+        let (name, place) = (u64::from_le_bytes(*name), u64::from_le_bytes(*place));
+        Ok(Self {
+            segment: SegmentNumber(name as u32),
+            ordinal: (name >> 32) as u32,
+            offset: u64::from(place as u32) << 3,
+            value_bytes: (place >> 32) as u32,
+            checksum: u64::from_le_bytes(*checksum),
+        })
     }
 }
 
@@ -98,7 +104,7 @@ mod tests {
         };
         let bytes = reference.encode();
         assert_eq!(Reference::decode(&bytes), Ok(reference));
-        assert_eq!(Reference::decode(&bytes[..23]).map_err(|error| error.offset), Err(16));
+        assert_eq!(Reference::decode(&bytes[..23]).map_err(|error| error.offset), Err(23));
         assert!(Reference::decode(&[&bytes[..], &[0]].concat()).is_err());
     }
 }

@@ -115,7 +115,8 @@ fn begin(
     let _limited = stream.set_write_timeout(Some(SEND_MAX));
     let directory =
         LocalDirectory::open(Path::new(OsStr::from_bytes(directory)), LocalOptions { create: false })?;
-    let storage: Arc<dyn Storage> = Arc::new(directory);
+    // The database holds the lock, and gives files on that it no longer needs from here.
+    let storage: Arc<dyn Storage> = Arc::new(directory.without_mappings());
     Local::threads(storage, Arc::clone(semantics), spawn, threads)
 }
 

@@ -42,6 +42,7 @@ pub struct LocalOptions {
 pub struct Local {
     directory: Arc<File>,
     path: PathBuf,
+    maps: bool,
 }
 
 impl Local {
@@ -55,7 +56,7 @@ impl Local {
         if options.create {
             directory::create_all(path)?;
         }
-        let local = Self { directory: Arc::new(directory::open(path)?), path: path.to_owned() };
+        let local = Self { directory: Arc::new(directory::open(path)?), path: path.to_owned(), maps: true };
         if local.is_database()? {
             return Ok(local);
         }
@@ -71,6 +72,13 @@ impl Local {
         }
         lock::make_lock_file(&local.directory, path)?;
         Ok(local)
+    }
+
+    /// The same without mappings: every byte is read, at the cost of a copy. For whoever does not hold the directory's lock and
+    /// is given files that others may overwrite.
+    #[must_use]
+    pub fn without_mappings(self) -> Self {
+        Self { maps: false, ..self }
     }
 
     /// Where it is, as it was opened.
@@ -174,7 +182,7 @@ impl Storage for Local {
         let file = self.open_file(name, OFlags::RDONLY, "open")?;
         // Reads jump about, and whoever reads in order asks for large pieces. Advice only.
         let _ = rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::Random);
-        Ok(Arc::new(LocalReadFile::new(file, name)?))
+        Ok(Arc::new(LocalReadFile::new(file, name, self.maps)?))
     }
 
     /// Writes and syncs a temporary, renames it where no file may be replaced, and syncs the directory.
@@ -251,7 +259,7 @@ impl Storage for Local {
     fn link_into(&self, names: &[String], path: &Path) -> Result<Arc<dyn Storage>> {
         names.iter().try_for_each(|name| name::check(name))?;
         directory::create_all(path)?;
-        let target = Self { directory: Arc::new(directory::open(path)?), path: path.to_owned() };
+        let target = Self { directory: Arc::new(directory::open(path)?), path: path.to_owned(), maps: true };
         if directory::has_entries(&target.directory, path)? {
             return Err(target.refused("is not empty; name an empty or new directory"));
         }

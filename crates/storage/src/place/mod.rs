@@ -133,6 +133,12 @@ pub trait ReadFile: Send + Sync + fmt::Debug {
     /// Fills `out` from `offset`; `Corrupt` if the file ends before.
     fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<()>;
 
+    /// Asks for `bytes` bytes from `offset` to be read ahead; does not wait. Advice only: where it is not taken, reading them
+    /// waits.
+    fn will_need(&self, offset: u64, bytes: u64) {
+        let _ = (offset, bytes);
+    }
+
     /// The whole file as memory, if this place can give it without reading it (mapping, memory).
     fn bytes(&self) -> Result<Option<FileBytes>>;
 }

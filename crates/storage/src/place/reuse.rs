@@ -37,13 +37,14 @@ impl SpareFiles {
         keeps
     }
 
-    /// A spare that is called `name` from now on, with whatever it held; `None` if there is none.
+    /// The largest spare, so that as little as can be has to be allocated behind it: it is called `name` from now on, with
+    /// whatever it held. `None` if there is none.
     ///
     /// # Errors
     /// What `storage` says, `Exists` if the name is taken. A spare that has its name still is kept; one that cannot be
     /// opened is removed.
     pub fn give(&self, storage: &dyn Storage, name: &str) -> Result<Option<Arc<dyn WriteFile>>> {
-        let Some(spare) = self.lock().pop() else { return Ok(None) };
+        let Some(spare) = self.take_largest() else { return Ok(None) };
         match storage.rename(&spare.name, name) {
             Ok(()) => {}
             // An attempt that failed did rename it.
@@ -59,6 +60,12 @@ impl SpareFiles {
             let _removed = storage.remove(name);
         }
         opened.map(Some)
+    }
+
+    fn take_largest(&self) -> Option<Spare> {
+        let mut files = self.lock();
+        let (at, _) = files.iter().enumerate().max_by_key(|(_, spare)| spare.bytes)?;
+        Some(files.swap_remove(at))
     }
 
     /// All of them, to be removed.

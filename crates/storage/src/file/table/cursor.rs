@@ -322,10 +322,11 @@ impl TableCursor {
     /// Asks for more of a mapped file before it is needed; going backward asks for nothing.
     fn ask_ahead(&mut self, offset: u64, bytes: u64) {
         let Some(mapped) = &self.table.bytes else { return };
-        let ahead = u64::from(self.options.read_ahead_bytes);
-        if offset + bytes + ahead / 2 > self.asked_until || offset + 2 * ahead < self.asked_until {
+        let (ahead, end) = (u64::from(self.options.read_ahead_bytes), mapped.len() as u64);
+        let is_near = offset + bytes + ahead / 2 > self.asked_until && self.asked_until < end;
+        if is_near || offset + 2 * ahead < self.asked_until {
             let from = self.asked_until.clamp(offset, offset + bytes);
-            let until = (offset + bytes + ahead).min(mapped.len() as u64);
+            let until = (offset + bytes + ahead).min(end);
             if !is_likely_resident(mapped, from as usize..until as usize) {
                 mapped.will_need(from as usize..until as usize);
             }

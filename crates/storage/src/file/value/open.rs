@@ -102,14 +102,6 @@ impl OpenValues {
         Ok(())
     }
 
-    /// Fills `out` from `offset` on, as it was written.
-    ///
-    /// # Errors
-    /// `Corrupt` if nothing was written there; what reading says.
-    pub fn read_bytes(&self, offset: u64, out: &mut [u8]) -> Result<()> {
-        self.file.read_at(offset, out)
-    }
-
     /// Makes all that was written survive power loss, if it does not yet; whether that took a sync.
     ///
     /// # Errors

@@ -15,17 +15,22 @@ pub struct RecordReader<'s> {
     window: Vec<u8>,
     /// Where the window begins.
     start: u64,
+    /// How far the device was asked for what comes next.
+    asked_until: u64,
 }
 
 /// Bytes that are read at once.
-const WINDOW_BYTES: usize = (256 << 10) + FRONT_BYTES;
-/// More than the longest head and the longest key have.
-const FRONT_BYTES: usize = 128 << 10;
+///
+/// More than the longest head and the longest key have. Reading by a mapping costs more: faults, and their undoing.
+const WINDOW_BYTES: usize = 384 << 10;
+
+/// Bytes that the device is asked for ahead of those that are read.
+const AHEAD_BYTES: u64 = 2 << 20;
 
 impl<'s> RecordReader<'s> {
     /// A reader of `segment`.
     pub fn new(segment: &'s ValueSegment) -> Self {
-        Self { segment, window: Vec::new(), start: 0 }
+        Self { segment, window: Vec::new(), start: 0, asked_until: 0 }
     }
 
     /// Gives the record of `ordinal` to `put`, in one piece or, if it is long, in several: head and key, then each chunk; the
@@ -47,20 +52,18 @@ impl<'s> RecordReader<'s> {
         let wrong = |at: u64, error: &firn_format::Error| corrupt(segment.name(), at, error);
         let next = segment.ordinals().offset(ordinal.saturating_add(1));
         let all = next.unwrap_or(segment.footer().records_end).saturating_sub(offset);
-        let front = self.at(offset, FRONT_BYTES.min(usize::try_from(all).unwrap_or(usize::MAX)))?;
+        let front = self.at(offset, WINDOW_BYTES.min(usize::try_from(all).unwrap_or(usize::MAX)))?;
         let record = ValueRecord::decode(front).map_err(|error| wrong(offset, &error))?;
         look(&record)?;
         let bytes = record.chunk_span(record.chunk_count() - 1).end;
-        if bytes <= WINDOW_BYTES {
-            let whole = self.at(offset, bytes)?;
-            let record = ValueRecord::decode(whole).map_err(|error| wrong(offset, &error))?;
+        if let Some(whole) = front.get(..bytes) {
             for index in 0..record.chunk_count() {
                 let span = record.chunk_span(index);
                 let at = offset + span.start as u64;
                 let chunk = whole.get(span).unwrap_or_default();
                 record.check_chunk(index, chunk).map_err(|error| wrong(at, &error))?;
             }
-            return put(&record.head, whole.get(..bytes).unwrap_or_default());
+            return put(&record.head, whole);
         }
         let front = front.get(..record.chunk_span(0).start).unwrap_or_default().to_vec();
         let record = ValueRecord::decode(&front).map_err(|error| wrong(offset, &error))?;
@@ -84,9 +87,20 @@ impl<'s> RecordReader<'s> {
             let left = usize::try_from(records_end.saturating_sub(offset)).unwrap_or(usize::MAX);
             self.window.resize(WINDOW_BYTES.max(bytes).min(left), 0);
             self.start = offset;
+            self.ask_ahead(offset);
             self.segment.read_bytes(offset, &mut self.window)?;
         }
         let from = usize::try_from(offset - self.start).unwrap_or(usize::MAX);
         Ok(self.window.get(from..).unwrap_or_default())
+    }
+
+    /// The device works on what comes from `at` on while what was read is looked through.
+    fn ask_ahead(&mut self, at: u64) {
+        let records_end = self.segment.footer().records_end;
+        if at + AHEAD_BYTES / 2 > self.asked_until && self.asked_until < records_end {
+            let from = self.asked_until.max(at);
+            self.asked_until = (at + AHEAD_BYTES).min(records_end);
+            self.segment.will_read(from, self.asked_until.saturating_sub(from));
+        }
     }
 }

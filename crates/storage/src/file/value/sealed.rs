@@ -190,6 +190,11 @@ impl ValueSegment {
         self.file.read_at(offset, out)
     }
 
+    /// Has the device fetch `bytes` bytes from `offset` on, for [`read_bytes`](Self::read_bytes). Does not wait.
+    pub(super) fn will_read(&self, offset: u64, bytes: u64) {
+        self.file.will_need(offset, bytes);
+    }
+
     /// Bytes of the records of `ordinals`, and of what was given up right behind them.
     pub fn record_bytes(&self, ordinals: impl Iterator<Item = u32>) -> u64 {
         let (table, end) = (self.ordinals(), self.footer.records_end);

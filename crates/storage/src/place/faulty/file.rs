@@ -123,6 +123,10 @@ impl ReadFile for FaultyReadFile {
         Ok(())
     }
 
+    fn will_need(&self, offset: u64, bytes: u64) {
+        self.inner.will_need(offset, bytes);
+    }
+
     fn bytes(&self) -> Result<Option<FileBytes>> {
         self.ways.run(Operation::Bytes, &self.name, || self.inner.bytes())
     }

@@ -2,10 +2,11 @@
 
 use std::fs::File;
 use std::io::{self, IoSlice};
+use std::num::NonZeroU64;
 use std::os::unix::fs::FileExt;
 use std::sync::{Arc, OnceLock};
 
-use rustix::fs::FallocateFlags;
+use rustix::fs::{Advice, FallocateFlags};
 use rustix::io::Errno;
 
 use crate::place::mapped::{self, Mapping};
@@ -105,13 +106,14 @@ pub(super) struct LocalReadFile {
     file: File,
     name: String,
     len: u64,
+    maps: bool,
     mapping: OnceLock<Arc<Mapping>>,
 }
 
 impl LocalReadFile {
-    pub(super) fn new(file: File, name: &str) -> Result<Self> {
+    pub(super) fn new(file: File, name: &str, maps: bool) -> Result<Self> {
         let len = file.metadata().map_err(|error| Error::io(name, "look at", error))?.len();
-        Ok(Self { file, name: name.to_owned(), len, mapping: OnceLock::new() })
+        Ok(Self { file, name: name.to_owned(), len, maps, mapping: OnceLock::new() })
     }
 }
 
@@ -125,8 +127,18 @@ impl ReadFile for LocalReadFile {
         read_exact(&self.file, &self.name, offset, out, "the file was cut after it was opened")
     }
 
+    fn will_need(&self, offset: u64, bytes: u64) {
+        // A length of zero would mean "to the end".
+        if let Some(bytes) = NonZeroU64::new(bytes) {
+            let _ = rustix::fs::fadvise(&self.file, offset, Some(bytes), Advice::WillNeed);
+        }
+    }
+
     /// Maps the file once; every answer shares that mapping.
     fn bytes(&self) -> Result<Option<FileBytes>> {
+        if !self.maps {
+            return Ok(None);
+        }
         if self.len == 0 {
             return Ok(Some(FileBytes::new(Arc::new([]))));
         }

@@ -383,3 +383,18 @@ fn a_full_disk_is_full_until_something_is_removed() {
     place.publish("2.manifest", &part).unwrap();
     assert!(place.free_bytes().unwrap().unwrap() < 1 << 20);
 }
+
+#[test]
+fn what_is_not_mapped_is_read() {
+    let root = new_directory();
+    let local = Local::open(root.path().join("db"), CREATE).unwrap();
+    let file = local.create("000001.values").unwrap();
+    file.write_at(0, b"some bytes").unwrap();
+    assert_eq!(&*local.open_read("000001.values").unwrap().bytes().unwrap().unwrap(), b"some bytes");
+    let local = local.without_mappings();
+    let file = local.open_read("000001.values").unwrap();
+    assert!(file.bytes().unwrap().is_none());
+    let mut bytes = [0; 5];
+    file.read_at(5, &mut bytes).unwrap();
+    assert_eq!(&bytes, b"bytes");
+}

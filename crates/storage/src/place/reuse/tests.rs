@@ -109,3 +109,17 @@ fn a_name_that_is_taken_is_refused_and_costs_no_spare() {
     assert_eq!(content(&place, "new"), b"taken");
     assert_eq!(place.tables().take(), ["old"]);
 }
+
+#[test]
+fn the_largest_spare_goes_first() {
+    let place = Reusing::new(Arc::new(Memory::new()));
+    for (name, bytes) in [("small", 4096), ("large", 12_288), ("middle", 8192)] {
+        place.publish(name, &vec![7; bytes]).unwrap();
+        assert!(place.tables().keep(name, bytes as u64, 1 << 20));
+    }
+    for (name, bytes) in [("first", 12_288), ("second", 8192), ("third", 4096)] {
+        drop(place.create(name).unwrap());
+        assert_eq!(content(&place, name).len(), bytes, "{name}");
+    }
+    assert_eq!(place.spare_bytes(), 0);
+}
