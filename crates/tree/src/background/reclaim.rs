@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use firn_engine::Result;
 use firn_format::Position;
-use firn_format::table::ReferenceSet;
 
 use super::Schedule;
 use super::busy::Busy;
 use crate::compact::reclaim::look;
 use crate::database::Database;
 use crate::memtable::Memtable;
+use crate::values::references_of;
 use crate::version::commit::Edit;
 use crate::version::{Keyspace, Table, Version};
 use crate::write::roll::Freeze;
@@ -84,7 +84,7 @@ impl Database {
             moved: Vec::new(),
             left: Vec::new(),
             drained: None,
-            references: ReferenceSet::default(),
+            going: references_of(claimed.tables.iter())?,
         })?;
         self.admission.release();
         Ok(is_all)

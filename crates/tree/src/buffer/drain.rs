@@ -211,7 +211,7 @@ impl Database {
             moved: Vec::new(),
             left: Vec::new(),
             drained: Some((starts.to_vec(), end)),
-            references,
+            going: references,
         })?;
         if committed {
             count(&self.counters.drain_write_bytes, bytes);

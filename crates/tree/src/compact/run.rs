@@ -14,6 +14,7 @@ use super::pick::{Choice, PickRules, pick_range, splits};
 use crate::database::Database;
 use crate::error::from_storage;
 use crate::stats::count;
+use crate::values::references_of;
 use crate::version::commit::Edit;
 use crate::version::levels::LEVEL_MAX;
 use crate::version::{Keyspace, Levels, Table};
@@ -78,7 +79,8 @@ impl Database {
         // No version is held while the jobs run: the arenas of segments that die meanwhile are wanted by writers.
         let version = self.version.load_full();
         let Ok(state) = version.keyspace(keyspace) else { return Ok(None) };
-        let (values, _held) = self.value_policy(state, &choice.inputs)?;
+        let going = references_of(choice.inputs.iter().map(|(_, _, table)| table))?;
+        let (values, _held) = self.value_policy(state, &going)?;
         let spec = CompactSpec { values, ..self.spec(state, choice) };
         drop(version);
         let jobs = self.run_jobs(spec)?;
@@ -95,7 +97,7 @@ impl Database {
             moved: Vec::new(),
             left,
             drained: None,
-            references: ReferenceSet::default(),
+            going,
         }))
     }
 
@@ -255,7 +257,7 @@ fn moved(keyspace: u32, choice: &Choice) -> Option<Edit> {
         moved,
         left: Vec::new(),
         drained: None,
-        references: ReferenceSet::default(),
+        going: ReferenceSet::default(),
     })
 }
 

@@ -7,25 +7,20 @@ use firn_format::table::ReferenceSet;
 use firn_jobs::{ValuePolicy, ValueSource};
 
 use crate::database::Database;
-use crate::error::from_storage;
 use crate::values::{Home, Sealed};
-use crate::version::{Keyspace, Table};
+use crate::version::Keyspace;
 
 impl Database {
-    /// Where values are that `inputs`, tables of `keyspace`, refer to, and where they are to be; `None` if no value lies beside
-    /// the tree or ever shall. The segments' files stay as long as what comes with it is held.
+    /// Where values are that tables of `keyspace` refer to, by their `references`, and where they are to be; `None` if no value lies
+    /// beside the tree or ever shall. The segments' files stay as long as what comes with it is held.
     ///
     /// # Errors
-    /// What reading tables says.
+    /// A segment that is not there: a bug.
     pub(crate) fn value_policy(
         &self,
         keyspace: &Keyspace,
-        inputs: &[(u32, u64, Arc<Table>)],
+        references: &ReferenceSet,
     ) -> Result<(Option<ValuePolicy>, Vec<Arc<Sealed>>)> {
-        let mut references = ReferenceSet::default();
-        for (_, _, table) in inputs {
-            references.add_all(&table.reader().references().map_err(from_storage)?);
-        }
         let separate_bytes = self.separate_bytes(keyspace);
         if references.is_empty() && separate_bytes == u32::MAX {
             return Ok((None, Vec::new()));

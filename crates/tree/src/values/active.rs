@@ -1,7 +1,7 @@
 //! The value segment that writers share: who gets which place, and when all of them are done.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use firn_format::Position;
 use firn_format::value::SegmentNumber;
@@ -25,6 +25,18 @@ pub(crate) struct Active {
     /// Frames that refer to its values end at or before this log position.
     frames_end: AtomicU64,
     given_up: Mutex<Vec<Given>>,
+    /// What was written, as writers were done with it; some of it may be given up.
+    written: Mutex<Vec<Written>>,
+}
+
+/// A value that was written, as the seal of its segment tells of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Written {
+    pub(crate) ordinal: u32,
+    pub(crate) keyspace: u32,
+    /// Where its record lies.
+    pub(crate) offset: u64,
+    pub(crate) value_bytes: u32,
 }
 
 /// The state word: bit 63 = sealed, bits 40 to 62 = ordinals, bits 0 to 39 = where the next record goes, in units of 8
@@ -74,6 +86,7 @@ impl Active {
             settled: AtomicU64::new(0),
             frames_end: AtomicU64::new(0),
             given_up: Mutex::default(),
+            written: Mutex::default(),
         }
     }
 
@@ -102,6 +115,11 @@ impl Active {
         }
     }
 
+    /// `values`, all those of a place, are written.
+    pub(crate) fn wrote(&self, values: &[Written]) {
+        self.lock_written().extend_from_slice(values);
+    }
+
     /// A published frame that ends at `end` refers to all values of the place.
     pub(crate) fn published(&self, given: &Given, end: Position) {
         self.frames_end.fetch_max(end.0, Ordering::Relaxed);
@@ -119,24 +137,42 @@ impl Active {
         self.state.fetch_or(SEALED, Ordering::Relaxed);
     }
 
+    /// Whether it is sealed and every place is settled: it changes no more.
+    pub(crate) fn is_settled(&self) -> bool {
+        let state = State(self.state.load(Ordering::Relaxed));
+        state.is_sealed() && self.settled.load(Ordering::Acquire) == u64::from(state.ordinals())
+    }
+
     /// What a sealed segment holds, once every place is settled; `None` before.
     pub(crate) fn settled(&self) -> Option<Settled> {
         let state = State(self.state.load(Ordering::Relaxed));
-        let is_settled = self.settled.load(Ordering::Acquire) == u64::from(state.ordinals());
-        (state.is_sealed() && is_settled).then(|| {
+        self.is_settled().then(|| {
             let mut given_up = self.lock_given_up().clone();
             given_up.sort_unstable_by_key(|given| given.ordinal);
+            let is_given_up = |written: &Written| {
+                let before = given_up.partition_point(|given| given.ordinal <= written.ordinal);
+                let last = before.checked_sub(1).and_then(|last| given_up.get(last));
+                last.is_some_and(|given| written.ordinal - given.ordinal < given.count)
+            };
+            let mut values = self.lock_written().clone();
+            values.retain(|written| !is_given_up(written));
+            values.sort_unstable_by_key(|written| written.ordinal);
             Settled {
                 ordinals: state.ordinals(),
                 end: state.offset(),
                 frames_end: Position(self.frames_end.load(Ordering::Relaxed)),
-                given_up,
+                values,
+                given_up: given_up.iter().map(|given| given.count).sum(),
             }
         })
     }
 
-    fn lock_given_up(&self) -> std::sync::MutexGuard<'_, Vec<Given>> {
+    fn lock_given_up(&self) -> MutexGuard<'_, Vec<Given>> {
         self.given_up.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn lock_written(&self) -> MutexGuard<'_, Vec<Written>> {
+        self.written.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -149,8 +185,10 @@ pub(crate) struct Settled {
     pub(crate) end: u64,
     /// Frames that refer to its values end at or before this log position.
     pub(crate) frames_end: Position,
-    /// Places that hold no value, by their ordinals.
-    pub(crate) given_up: Vec<Given>,
+    /// Its values, by their ordinals; there are none for ordinals that were given up.
+    pub(crate) values: Vec<Written>,
+    /// How many ordinals were given up.
+    pub(crate) given_up: u32,
 }
 
 /// Places that a writer has got, given up unless it says that their frame is published.
@@ -181,77 +219,4 @@ impl Drop for Places {
 }
 
 #[cfg(test)]
-mod tests {
-    use firn_format::value::ValueSegmentHeader;
-    use firn_format::value::segment::Origin;
-    use firn_storage::place::{Memory, SpareFiles};
-
-    use super::*;
-
-    fn active(capacity: u64) -> Arc<Active> {
-        let header = ValueSegmentHeader {
-            database: 1,
-            number: SegmentNumber(3),
-            origin: Origin::Written,
-            generation: 1,
-        };
-        let open =
-            OpenValues::create(&Memory::new(), &SpareFiles::default(), "00000003.values", &header, capacity)
-                .unwrap();
-        Arc::new(Active::new(open, capacity))
-    }
-
-    #[test]
-    fn places_follow_one_another_until_there_is_no_room() {
-        let active = active(1000);
-        let first = active.give(1, 400).unwrap();
-        let second = active.give(3, 800).unwrap();
-        assert_eq!(first, Given { ordinal: 0, offset: 64, count: 1, bytes: 400 });
-        assert_eq!(second, Given { ordinal: 1, offset: 464, count: 3, bytes: 800 });
-        assert_eq!(active.give(1, 8), None, "the last one reached over the capacity");
-    }
-
-    #[test]
-    fn a_sealed_segment_is_settled_when_all_places_are() {
-        let active = active(1 << 20);
-        let mut published = Places::default();
-        published.push(Arc::clone(&active), active.give(2, 80).unwrap());
-        let mut lost = Places::default();
-        let given = active.give(1, 40).unwrap();
-        lost.push(Arc::clone(&active), given);
-        assert_eq!(active.settled(), None);
-        active.seal();
-        assert_eq!(active.give(1, 8), None);
-        published.published(Position(800));
-        assert_eq!(active.settled(), None, "a writer is not done");
-        drop(lost);
-        let settled =
-            Settled { ordinals: 3, end: 64 + 120, frames_end: Position(800), given_up: vec![given] };
-        assert_eq!(active.settled(), Some(settled));
-    }
-
-    #[test]
-    fn nobody_gets_the_place_of_another() {
-        let active = active(1 << 20);
-        let places = std::thread::scope(|scope| {
-            let threads: Vec<_> = (0..4)
-                .map(|writer| {
-                    let active = &active;
-                    scope.spawn(move || {
-                        (0..2000).map_while(|_| active.give(1 + writer, 48)).collect::<Vec<_>>()
-                    })
-                })
-                .collect();
-            let mut places: Vec<Given> =
-                threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect();
-            places.sort_unstable_by_key(|given| given.offset);
-            places
-        });
-        assert_eq!(places.len(), 8000);
-        let follow = |pair: &[Given]| {
-            pair[0].offset + pair[0].bytes == pair[1].offset
-                && pair[0].ordinal + pair[0].count == pair[1].ordinal
-        };
-        assert!(places.windows(2).all(follow));
-    }
-}
+mod tests;

@@ -30,33 +30,18 @@ pub(crate) struct ValueEdit<'v> {
 }
 
 impl Database {
-    /// What becomes of values when the tables `removed`, and runs whose records refer to `drained`, go and `added` come, with
-    /// the values that have `left` the tree. Seals the segments that are concerned, waiting for writers who still copy values to
-    /// them.
+    /// What becomes of values when what refers to those that are `going` goes and the tables `added` come, with the values that
+    /// have `left` the tree. Seals the segments that are concerned, waiting for writers who still copy values to them.
     ///
     /// # Errors
     /// `Corrupt` if a value comes that neither goes nor has left the tree; what reading and sealing say.
     pub(crate) fn plan_values<'t>(
         &self,
-        drained: &ReferenceSet,
-        removed: &[Arc<Table>],
+        mut going: ReferenceSet,
         added: impl Iterator<Item = &'t Arc<Table>>,
         left: &[ValueSegmentMeta],
     ) -> Result<ValueEdit<'_>> {
-        let mut going = drained.clone();
-        for table in removed {
-            let references = table.reader().references().map_err(from_storage)?;
-            if going.add_all(&references) > 0 {
-                return Err(not_conserved("values that go are referred to twice"));
-            }
-        }
-        let mut coming = ReferenceSet::default();
-        for table in added {
-            let references = table.reader().references().map_err(from_storage)?;
-            if coming.add_all(&references) > 0 {
-                return Err(not_conserved("values that come are referred to twice"));
-            }
-        }
+        let mut coming = references_of(added)?;
         if going.is_empty() && coming.is_empty() {
             return Ok(ValueEdit::default());
         }
@@ -94,10 +79,7 @@ impl Database {
         let sealing = self.values.lock_sealing();
         let version = self.version.load_full();
         let state = version.keyspace(keyspace)?;
-        let mut dead = ReferenceSet::default();
-        for (_, table) in state.levels.tables() {
-            dead.add_all(&table.reader().references().map_err(from_storage)?);
-        }
+        let mut dead = references_of(state.levels.tables().map(|(_, table)| table))?;
         // What the buffer holds is told by the heads of the segments that it may refer to.
         let values = self.manifest.lock().unwrap_or_else(PoisonError::into_inner).state().values.clone();
         for (number, segment) in &values.segments {
@@ -114,6 +96,23 @@ impl Database {
         }
         Ok(ValueEdit { sealed: Vec::new(), dead, _sealing: Some(sealing) })
     }
+}
+
+/// Values that `tables` refer to. Reads a byte or two for each.
+///
+/// # Errors
+/// `Corrupt` if two of them refer to the same value; what reading says.
+pub(crate) fn references_of<'t>(tables: impl Iterator<Item = &'t Arc<Table>>) -> Result<ReferenceSet> {
+    let mut all = ReferenceSet::default();
+    for table in tables {
+        let references = table.reader().references().map_err(from_storage)?;
+        if all.is_empty() {
+            all = references;
+        } else if all.add_all(&references) > 0 {
+            return Err(not_conserved("two tables refer to the same value"));
+        }
+    }
+    Ok(all)
 }
 
 fn not_conserved(what: &str) -> Error {

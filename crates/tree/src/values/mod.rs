@@ -42,6 +42,7 @@ use crate::error::from_storage;
 use crate::log::segment::Graveyard;
 
 pub(crate) use active::{Active, Places};
+pub(crate) use deaths::references_of;
 pub(crate) use hidden::Overwriting;
 pub(crate) use map::{Birth, Home, Sealed, ValueMap};
 pub(crate) use pace::SpacePace;

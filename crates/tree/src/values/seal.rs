@@ -1,7 +1,7 @@
 //! Segments that take no more values become sealed ones.
 //!
 //! ```text
-//!   full, or a drain's tables will refer to it ─► every place settled ─► heads walked ─► ordinal table, footer, sync ─► an edit
+//!   full, or a drain's tables will refer to it ─► every place settled ─► ordinal table, footer, sync ─► an edit
 //! ```
 //! No table refers to a segment that is not sealed: after a crash the values of those that are not are told by log records
 //! alone, which say where they are.
@@ -11,16 +11,14 @@ use std::sync::{Arc, MutexGuard, PoisonError, Weak};
 
 use firn_engine::{Error, Result};
 use firn_format::manifest::ValueSegmentMeta;
-use firn_format::value::record::{HEAD_BYTES_MIN, ValueRecord};
-use firn_format::value::segment::VALUE_HEADER_BYTES;
-use firn_format::value::{Ordinals, SegmentNumber, ValueHead};
-use firn_storage::file::value::{End, OpenValues, ValueSegment};
+use firn_format::value::{Ordinals, SegmentNumber};
+use firn_storage::file::value::{End, ValueSegment};
 
 use super::active::{Active, Settled};
 use super::deaths::ValueEdit;
 use super::{Home, Values};
 use crate::database::Database;
-use crate::error::{from_format, from_storage};
+use crate::error::from_storage;
 use crate::version::Version;
 use crate::version::manifest::Manifest;
 
@@ -33,11 +31,6 @@ pub(crate) struct NewlySealed {
     /// Who it was as long as it took values; a reader of an older version may have it still.
     pub(crate) active: Weak<Active>,
 }
-
-/// Bytes of a segment that are read at once while its heads are walked.
-const WINDOW_BYTES: usize = 1 << 20;
-/// Bytes that a head and its key have at most, of a value with few chunks.
-const FRONT_BYTES: usize = 128 << 10;
 
 impl Values {
     /// Seals all segments of `wanted`, waiting for writers who still copy values to them. Blocks for syncs.
@@ -75,7 +68,7 @@ impl Values {
     /// Segments that take no more values, and whose places are all settled.
     pub(crate) fn to_be_sealed(&self) -> BTreeSet<SegmentNumber> {
         let open = self.unsynced();
-        open.iter().filter(|active| active.settled().is_some()).map(|active| active.number()).collect()
+        open.iter().filter(|active| active.is_settled()).map(|active| active.number()).collect()
     }
 
     /// Nobody else seals segments until the answer is dropped.
@@ -140,90 +133,32 @@ impl Database {
     }
 }
 
-/// What the manifest is to know of a segment, and the places that were given up.
+/// What the manifest is to know of a segment, and which of its values are dead: places that were given up, and values of keyspaces
+/// that `version` has not.
 fn seal_one(active: &Active, settled: &Settled, version: &Version) -> Result<(ValueSegmentMeta, Ordinals)> {
-    let mut walk = Walk { open: &active.open, window: Vec::new(), start: 0, end: settled.end };
-    let mut offsets = Vec::with_capacity(settled.ordinals as usize);
+    if settled.values.len() as u64 + u64::from(settled.given_up) != u64::from(settled.ordinals) {
+        let Settled { ordinals, given_up, values, .. } = settled;
+        let message = format!("of {ordinals} values {} are written and {given_up} given up", values.len());
+        return Err(Error::bug(message));
+    }
+    let mut offsets = vec![None; settled.ordinals as usize];
     let mut dead = Ordinals::new();
     let mut value_bytes = 0;
-    let mut given_up = settled.given_up.iter().peekable();
-    let mut offset = VALUE_HEADER_BYTES as u64;
-    while (offsets.len() as u32) < settled.ordinals {
-        let ordinal = offsets.len() as u32;
-        if let Some(given) = given_up.next_if(|given| given.ordinal == ordinal) {
-            (ordinal..ordinal + given.count).for_each(|ordinal| {
-                dead.insert(ordinal);
-                offsets.push(None);
-            });
-            offset += given.bytes;
-            continue;
+    for written in &settled.values {
+        if let Some(offset) = offsets.get_mut(written.ordinal as usize) {
+            *offset = Some(written.offset);
         }
-        let (head, record_bytes) = walk.record(offset, active.number(), ordinal)?;
-        if version.keyspace(head.keyspace).is_err() {
+        value_bytes += u64::from(written.value_bytes);
+        if version.keyspace(written.keyspace).is_err() {
             // Its keyspace was dropped before a drain could tell that it died.
-            dead.insert(ordinal);
+            dead.insert(written.ordinal);
         }
-        offsets.push(Some(offset));
-        value_bytes += u64::from(head.value_bytes);
-        offset += record_bytes;
     }
-    if offset != settled.end {
-        return Err(Error::bug(format!(
-            "values end at {offset}, but places were given up to {}",
-            settled.end
-        )));
+    let given_up = offsets.iter().zip(0..).filter(|(offset, _)| offset.is_none());
+    for (_, ordinal) in given_up {
+        dead.insert(ordinal);
     }
     let end = End { number: active.number(), offsets, records_end: settled.end, value_bytes };
     let meta = active.open.seal(&end).map_err(from_storage)?;
     Ok((ValueSegmentMeta { sealed_at: settled.frames_end, ..meta }, dead))
 }
-
-/// Reads the heads of a segment from front to back.
-struct Walk<'a> {
-    open: &'a OpenValues,
-    window: Vec<u8>,
-    /// Where the window begins.
-    start: u64,
-    /// Where the records end.
-    end: u64,
-}
-
-impl Walk<'_> {
-    /// The head of the record at `offset`, which must be that of `ordinal` of `segment`, and the record's bytes.
-    fn record(&mut self, offset: u64, segment: SegmentNumber, ordinal: u32) -> Result<(ValueHead, u64)> {
-        let mut front = FRONT_BYTES;
-        loop {
-            let bytes = self.at(offset, front)?;
-            match ValueRecord::decode(bytes) {
-                Ok(record) if (record.head.segment, record.head.ordinal) == (segment, ordinal) => {
-                    return Ok((record.head, record.bytes() as u64));
-                }
-                Ok(record) => {
-                    let (found, of) = (record.head.ordinal, record.head.segment);
-                    let expected = format!("value {ordinal} of segment {segment}");
-                    let error = firn_format::Error::new(4, expected, format!("value {found} of {of}"));
-                    return Err(from_format(self.open.name(), offset, &error));
-                }
-                // The head of a very long value is longer than was read.
-                Err(_) if front < HEAD_MAX => front = HEAD_MAX,
-                Err(error) => return Err(from_format(self.open.name(), offset, &error)),
-            }
-        }
-    }
-
-    /// Up to `bytes` bytes from `offset` on.
-    fn at(&mut self, offset: u64, bytes: usize) -> Result<&[u8]> {
-        let wanted_end = (offset + bytes as u64).min(self.end);
-        if offset < self.start || wanted_end > self.start + self.window.len() as u64 {
-            let window_end = (offset + WINDOW_BYTES.max(bytes) as u64).min(self.end);
-            self.window.resize(window_end.saturating_sub(offset) as usize, 0);
-            self.start = offset;
-            self.open.read_bytes(offset, &mut self.window).map_err(from_storage)?;
-        }
-        let from = (offset - self.start) as usize;
-        Ok(self.window.get(from..).unwrap_or_default())
-    }
-}
-
-/// The longest head with the longest key.
-const HEAD_MAX: usize = HEAD_BYTES_MIN + 8 * (4 << 10) + (64 << 10) + WINDOW_BYTES;

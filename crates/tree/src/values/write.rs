@@ -9,7 +9,7 @@ use firn_format::value::record::{ValueHead, padding, plain_chunks, plain_record_
 use firn_format::value::{REFERENCE_BYTES, Reference};
 
 use super::Values;
-use super::active::{Active, Given, Places};
+use super::active::{Active, Given, Places, Written};
 use crate::database::Database;
 use crate::error::from_storage;
 use crate::stats::count;
@@ -109,6 +109,7 @@ impl Values {
         separated.places.push(Arc::clone(&active), given);
         count(&self.written_bytes, bytes);
         let mut writer = Writer { active: &active, offset: given.offset, out: Vec::new() };
+        let mut written = Vec::with_capacity(group.len());
         let (mut ordinal, mut offset) = (given.ordinal, given.offset);
         for (index, large) in group {
             let checksum = writer.add(ordinal, large)?;
@@ -117,10 +118,13 @@ impl Values {
             let by_op = &mut separated.references.by_op;
             by_op.resize(*index, None);
             by_op.push(Some(reference.encode()));
+            written.push(Written { ordinal, keyspace: large.keyspace, offset, value_bytes });
             ordinal += 1;
             offset += large.record_bytes();
         }
-        writer.flush()
+        writer.flush()?;
+        active.wrote(&written);
+        Ok(())
     }
 
     fn give(&self, count: u32, bytes: u64) -> Result<(Arc<Active>, Given)> {

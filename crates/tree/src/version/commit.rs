@@ -29,8 +29,8 @@ pub(crate) struct Edit {
     pub(crate) drained: Option<(Vec<Position>, Position)>,
     /// Segments of values that have left the tree.
     pub(crate) left: Vec<ValueSegmentMeta>,
-    /// Values beside the tree that the records of those runs refer to, whether the new tables do or not.
-    pub(crate) references: ReferenceSet,
+    /// Values beside the tree that the tables and runs which go refer to, whether the new tables do or not.
+    pub(crate) going: ReferenceSet,
 }
 
 impl Edit {
@@ -67,7 +67,7 @@ impl Database {
     /// # Errors
     /// `Retry` when nothing was changed: the disk is full, or the edit turns out not to have been published. Any other
     /// failure leaves the outcome unknown and is final.
-    pub(crate) fn commit(&self, edit: Edit) -> Result<bool> {
+    pub(crate) fn commit(&self, mut edit: Edit) -> Result<bool> {
         let added = edit.added.iter().map(|(level, run, meta)| {
             let reader = open_table(&self.storage, meta, &self.cache)?;
             let table = Table::new(meta.clone(), reader, edit.overwrites, Arc::clone(&self.graveyard));
@@ -80,7 +80,7 @@ impl Database {
         let added: Vec<_> = added.collect::<Result<_>>()?;
         // Before the manifest is locked: writers are waited for, and devices.
         let tables = added.iter().map(|(_, _, table)| table);
-        let values = self.plan_values(&edit.references, &edit.removed, tables, &edit.left)?;
+        let values = self.plan_values(std::mem::take(&mut edit.going), tables, &edit.left)?;
         let mut manifest = self.manifest.lock().unwrap_or_else(PoisonError::into_inner);
         let version = self.version.load_full();
         if version.keyspace(edit.keyspace).is_err() {
