@@ -15,10 +15,10 @@ impl fmt::Display for KeyspaceId {
     }
 }
 
-/// How table blocks are compressed.
+/// How table blocks, and values beside the tree, are compressed; what that shrinks by less than an eighth is stored as it is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Compression {
-    /// Blocks as they are; such tables on a local disk are read through a mapping.
+    /// As they are; such tables and values on a local disk are read through a mapping.
     #[default]
     None,
     /// LZ4 block format: about 0.8 of the size at several GB/s.
@@ -49,7 +49,7 @@ impl Compression {
 /// when the database is opened, and opening fails when a name has no code.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KeyspaceSettings {
-    /// Compression of the tables of the last level. Default none.
+    /// Compression of the tables of the last level, and of values beside the tree, which their writers compress. Default none.
     pub compression: Compression,
     /// Name of the merge operator that gives `merge` records their meaning. Default none: `merge` is refused.
     pub merge_operator: Option<String>,

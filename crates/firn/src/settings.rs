@@ -163,8 +163,8 @@ settings! {
         "0.0 to 1.0", "choose a number in that range",
         |s| (0.0..=1.0).contains(&s.garbage_share_max);
 
-    /// Compression of the last level's tables in keyspaces that do not say: "none" (read through a mapping),
-    /// "lz4" or "zstd".
+    /// Compression in keyspaces that do not say, of the last level's tables and of values beside the tree, each by
+    /// itself and by its writer: "none" (read through a mapping), "lz4" or "zstd".
     compression: Compression = "none",
         "none, lz4 or zstd", "choose one of the words",
         |_| true;

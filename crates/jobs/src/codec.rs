@@ -154,6 +154,7 @@ fn put_policy(policy: &ValuePolicy, out: &mut Vec<u8>) {
     });
     out.push(u8::from(policy.output.is_some()));
     policy.output.iter().for_each(|number| varint::encode(number.0.into(), out));
+    out.push(policy.compression as u8);
     out.extend_from_slice(&policy.database.to_le_bytes());
 }
 
@@ -166,6 +167,7 @@ fn take_policy(input: &mut Reader<'_>) -> Result<ValuePolicy> {
             Ok(ValueSource { born, segment, redirect })
         })?,
         output: if take_flag(input)? { Some(SegmentNumber(input.number32()?)) } else { None },
+        compression: take_compression(input)?,
         database: input.u128()?,
     })
 }
@@ -258,6 +260,11 @@ fn take_rules(input: &mut Reader<'_>) -> Result<Rules> {
     })
 }
 
+fn take_compression(input: &mut Reader<'_>) -> Result<Compression> {
+    let (at, number) = (input.offset(), input.u8()?);
+    Compression::from_u8(number).ok_or_else(|| Error::new(at, "compression 0, 1 or 2", format!("{number}")))
+}
+
 fn put_form(form: &OutputForm, out: &mut Vec<u8>) {
     varint::encode(u64::from(form.block_bytes), out);
     out.push(form.compression as u8);
@@ -269,12 +276,9 @@ fn put_form(form: &OutputForm, out: &mut Vec<u8>) {
 
 fn take_form(input: &mut Reader<'_>) -> Result<OutputForm> {
     let block_bytes = input.number32()?;
-    let (at, number) = (input.offset(), input.u8()?);
-    let compression = Compression::from_u8(number)
-        .ok_or_else(|| Error::new(at, "compression 0, 1 or 2", format!("{number}")))?;
     Ok(OutputForm {
         block_bytes,
-        compression,
+        compression: take_compression(input)?,
         filter_bits_per_key: input.number32()?,
         prefix_extractor: take_option(input)?,
         table_bytes_target: input.number()?,

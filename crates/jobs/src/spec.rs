@@ -216,6 +216,8 @@ pub struct ValuePolicy {
     /// The number of the output for values that leave the tree, `<stem>-000000.values`; no other segment may ever have it.
     /// `None`: they stay.
     pub output: Option<SegmentNumber>,
+    /// How those are compressed.
+    pub compression: Compression,
     /// Identity of the database, for that output's header.
     pub database: u128,
 }

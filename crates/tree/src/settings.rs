@@ -48,7 +48,7 @@ pub struct TreeSettings {
     pub level0_runs_max: usize,
     /// Bytes superseded by level 0 for each live byte, above which they are compacted away.
     pub garbage_share_max: f64,
-    /// Compression of the last level's tables in keyspaces that do not say.
+    /// Compression in keyspaces that do not say: of the last level's tables, and of values beside the tree.
     pub compression: Compression,
     /// Threads for background work, and the most collections of value segments at once. Beside an executor that the owner gives
     /// there are as many again, which wait for it.

@@ -12,6 +12,7 @@
 
 use std::fmt;
 
+use super::compressor::Compressor;
 use crate::checksum::xxh3;
 use crate::error::{Error, Result};
 
@@ -19,8 +20,6 @@ use crate::error::{Error, Result};
 pub const BLOCK_TRAILER_BYTES: usize = 9;
 /// Most bytes of payload for one stored byte.
 pub const RATIO_MAX: u64 = 1024;
-/// Zstd's level: the fastest.
-const ZSTD_LEVEL: i32 = 1;
 
 /// How blocks are compressed. Numbers are frozen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -51,8 +50,7 @@ impl Compression {
 #[derive(Default)]
 pub struct Sealer {
     compression: Compression,
-    scratch: Vec<u8>,
-    zstd: Option<zstd::bulk::Compressor<'static>>,
+    compressor: Compressor,
 }
 
 impl Sealer {
@@ -66,40 +64,17 @@ impl Sealer {
     /// # Errors
     /// Zstd cannot be set up or refuses the payload.
     pub fn seal(&mut self, out: &mut Vec<u8>, start: usize) -> Result<()> {
-        let codec = if self.compress(out, start)? { self.compression } else { Compression::None };
-        if codec != Compression::None {
-            let raw_bytes = (out.len() - start) as u64;
+        let payload = out.get(start..).unwrap_or_default();
+        let raw_bytes = payload.len() as u64;
+        let stored = self.compressor.compress(self.compression, payload, size_of::<u64>())?;
+        let codec = if stored.is_some() { self.compression } else { Compression::None };
+        if let Some(stored) = stored {
             out.truncate(start);
-            out.extend_from_slice(&self.scratch);
+            out.extend_from_slice(stored);
             out.extend_from_slice(&raw_bytes.to_le_bytes());
         }
         close(out, start, codec);
         Ok(())
-    }
-
-    /// Compresses into the scratch; whether that is worth storing.
-    fn compress(&mut self, out: &[u8], start: usize) -> Result<bool> {
-        let payload = out.get(start..).unwrap_or_default();
-        let bytes = match self.compression {
-            Compression::None => return Ok(false),
-            Compression::Lz4 => {
-                self.scratch.resize(lz4_flex::block::get_maximum_output_size(payload.len()), 0);
-                lz4_flex::block::compress_into(payload, &mut self.scratch).map_err(|error| failed(&error))?
-            }
-            Compression::Zstd => {
-                self.scratch.resize(zstd::zstd_safe::compress_bound(payload.len()), 0);
-                if self.zstd.is_none() {
-                    self.zstd =
-                        Some(zstd::bulk::Compressor::new(ZSTD_LEVEL).map_err(|error| failed(&error))?);
-                }
-                let Some(zstd) = &mut self.zstd else { return Ok(false) };
-                zstd.compress_to_buffer(payload, &mut self.scratch[..]).map_err(|error| failed(&error))?
-            }
-        };
-        self.scratch.truncate(bytes);
-        let stored = bytes as u64 + size_of::<u64>() as u64;
-        let raw = payload.len() as u64;
-        Ok(stored <= raw - raw / 8 && raw <= stored.saturating_mul(RATIO_MAX))
     }
 }
 
@@ -220,7 +195,7 @@ pub fn decompress(codec: Compression, stored: &[u8], raw_bytes: usize, out: &mut
     Ok(())
 }
 
-fn failed(error: &dyn fmt::Display) -> Error {
+pub(super) fn failed(error: &dyn fmt::Display) -> Error {
     Error::new(0, "a block the codec takes", error.to_string())
 }
 

@@ -21,6 +21,7 @@
 
 pub mod encoder;
 pub mod block;
+pub mod compressor;
 pub mod data;
 pub mod index;
 pub mod properties;
@@ -32,6 +33,7 @@ pub mod content;
 mod tests;
 
 pub use block::Compression;
+pub use compressor::Compressor;
 pub use content::FileChecksum;
 pub use encoder::{Finished, TableEncoder, TableForm};
 pub use footer::{FOOTER_BYTES, Footer, Handle, TABLE_MAGIC};

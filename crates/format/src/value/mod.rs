@@ -18,11 +18,13 @@
 
 pub mod reference;
 pub mod record;
+pub mod packed;
 pub mod segment;
 pub mod redirect;
 pub mod ordinals;
 
 pub use ordinals::Ordinals;
+pub use packed::Packed;
 pub use record::{CHUNK_BYTES, ValueHead, ValueRecord};
 pub use redirect::Redirect;
 pub use reference::{REFERENCE_BYTES, Reference, SegmentNumber};

@@ -13,11 +13,11 @@ use std::sync::Arc;
 use firn_format::file_name;
 use firn_format::key::{Entry, Kind};
 use firn_format::manifest::ValueSegmentMeta;
-use firn_format::table::Compression;
+use firn_format::table::{Compression, Compressor};
 use firn_format::value::record::{plain_chunks, plain_record_bytes};
 use firn_format::value::segment::{Origin, VALUE_OFFSET_END};
 use firn_format::value::{
-    REFERENCE_BYTES, Redirect, Reference, SegmentNumber, ValueHead, ValueSegmentHeader,
+    Packed, REFERENCE_BYTES, Redirect, Reference, SegmentNumber, ValueHead, ValueSegmentHeader,
 };
 use firn_storage::Storage;
 use firn_storage::file::table::ReadMode;
@@ -48,6 +48,7 @@ pub struct CompactValues<'s> {
     reference: [u8; REFERENCE_BYTES],
     /// Head and key of a record.
     front: Vec<u8>,
+    compressor: Compressor,
     is_created: bool,
 }
 
@@ -83,6 +84,7 @@ impl<'s> CompactValues<'s> {
             builder: None,
             reference: [0; REFERENCE_BYTES],
             front: Vec::new(),
+            compressor: Compressor::default(),
             is_created: false,
         }))
     }
@@ -198,8 +200,14 @@ impl<'s> CompactValues<'s> {
                 self.builder.insert(ValueBuilder::new(&self.name, file, &header))
             }
         };
-        let bytes = plain_record_bytes(entry.key.len(), entry.value.len()) as u64;
-        if builder.bytes() + bytes + 8 > VALUE_OFFSET_END {
+        let wrong = |error: firn_format::Error| Error::new(ErrorKind::Invalid, error.to_string());
+        let packed = Packed::of(entry.value, self.policy.compression, &mut self.compressor).map_err(wrong)?;
+        let (key_bytes, raw_bytes) = (entry.key.len(), entry.value.len());
+        let bytes = match &packed {
+            Some(packed) => packed.record_bytes(key_bytes, raw_bytes),
+            None => plain_record_bytes(key_bytes, raw_bytes),
+        };
+        if builder.bytes() + bytes as u64 + 8 > VALUE_OFFSET_END {
             return Ok(false);
         }
         let (ordinal, value_bytes) = (builder.len(), entry.value.len() as u32);
@@ -211,12 +219,15 @@ impl<'s> CompactValues<'s> {
             value_bytes,
             keyspace: self.keyspace,
             key_bytes: entry.key.len() as u16,
-            codec: Compression::None,
+            codec: packed.as_ref().map_or(Compression::None, |packed| packed.codec),
         };
         self.front.clear();
-        let checksum = head.encode(plain_chunks(entry.value), entry.key, &mut self.front);
+        let checksum = match &packed {
+            Some(packed) => head.encode(packed.chunks.iter().copied(), entry.key, &mut self.front),
+            None => head.encode(plain_chunks(entry.value), entry.key, &mut self.front),
+        };
         builder.put(&self.front)?;
-        builder.put(entry.value)?;
+        builder.put(packed.as_ref().map_or(entry.value, |packed| &packed.stored))?;
         self.reference = Reference { segment: number, ordinal, offset, value_bytes, checksum }.encode();
         Ok(true)
     }

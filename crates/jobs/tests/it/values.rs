@@ -4,6 +4,7 @@ use firn_engine::Semantics;
 use firn_format::file_name;
 use firn_format::key::{Kind, Sequence};
 use firn_format::manifest::{TableMeta, ValueSegmentMeta};
+use firn_format::table::Compression;
 use firn_format::value::segment::Origin;
 use firn_format::value::{Ordinals, Reference, SegmentNumber};
 use firn_jobs::{
@@ -43,7 +44,7 @@ fn separated(world: &World, separate_bytes: u32) -> (Vec<JobInput>, Vec<ValueSou
         ..Rules::default()
     };
     let values =
-        ValuePolicy { separate_bytes, sources: Vec::new(), output: Some(number), database: DATABASE };
+        ValuePolicy { separate_bytes, output: Some(number), database: DATABASE, ..ValuePolicy::default() };
     let spec =
         CompactSpec { rules, values: Some(values), output_stem: "separated".into(), ..world.spec.clone() };
     let result = done(&world.storage, spec);
@@ -111,8 +112,14 @@ fn where_values_lie_changes_nothing_but_that() {
             sources = collected(&world.storage, &sources);
         }
         let output = Some(SegmentNumber(9));
-        let policy =
-            ValuePolicy { separate_bytes: after, sources: sources.clone(), output, database: DATABASE };
+        let compression = [Compression::None, Compression::Lz4, Compression::Zstd][random.below(3) as usize];
+        let policy = ValuePolicy {
+            separate_bytes: after,
+            sources: sources.clone(),
+            output,
+            compression,
+            database: DATABASE,
+        };
         let spec = CompactSpec { inputs, values: Some(policy), ..world.spec.clone() };
         let result = done(&world.storage, spec);
         sources.extend(result.values.clone().map(|segment| ValueSource {
@@ -148,7 +155,8 @@ fn a_value_that_is_not_what_was_written_ends_the_job_and_leaves_nothing() {
         // In the middle of a record: its value, or what tells where that is.
         file.write_at(64 + Random(seed).below(meta.bytes / 4), &[0xa5; 200]).unwrap();
         let output = Some(SegmentNumber(9));
-        let policy = ValuePolicy { separate_bytes: 2, sources, output, database: DATABASE };
+        let policy =
+            ValuePolicy { separate_bytes: 2, sources, output, database: DATABASE, ..Default::default() };
         let spec = CompactSpec { inputs, values: Some(policy), ..world.spec.clone() };
         let before = world.storage.list().unwrap();
         match run(&spec.into(), &world.storage, &semantics(), &Control::new()) {

@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
-use firn_engine::{Compression, Error, ErrorKind, Result};
+use firn_engine::{Error, ErrorKind, Result};
 use firn_format::table::{Compression as Codec, ReferenceSet};
 use firn_jobs::{
     CompactResult, CompactSpec, JobInput, JobResult, JobSpec, KeyRange, OutputForm, Rules, is_output_of,
@@ -203,12 +203,8 @@ impl Database {
     /// What tables of `level` look like; only the last level is compressed.
     pub(crate) fn output_form(&self, state: &Keyspace, level: u32, splits: Vec<Vec<u8>>) -> OutputForm {
         let settings = &state.definition.settings;
-        let compression = match settings.compression {
-            _ if (level as usize) < LEVEL_MAX => Codec::None,
-            Compression::None => Codec::None,
-            Compression::Lz4 => Codec::Lz4,
-            Compression::Zstd => Codec::Zstd,
-        };
+        let is_last = level as usize >= LEVEL_MAX;
+        let compression = if is_last { state.codec() } else { Codec::None };
         OutputForm {
             block_bytes: self.settings.block_bytes,
             compression,

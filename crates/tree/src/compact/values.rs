@@ -38,7 +38,8 @@ impl Database {
             sources.push(ValueSource { born, segment: sealed.meta.clone(), redirect });
             held.push(Arc::clone(sealed));
         }
-        let policy = ValuePolicy { separate_bytes, sources, output: None, database: state.database };
+        let (compression, database) = (keyspace.codec(), state.database);
+        let policy = ValuePolicy { separate_bytes, sources, output: None, compression, database };
         Ok((Some(policy), held))
     }
 }

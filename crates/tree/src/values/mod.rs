@@ -32,6 +32,7 @@ use arc_swap::ArcSwapOption;
 use firn_engine::Result;
 use firn_format::file_name;
 use firn_format::manifest::ValueSegmentMeta;
+use firn_format::table::Compressor;
 use firn_format::value::segment::Origin;
 use firn_format::value::{Ordinals, SegmentNumber, ValueSegmentHeader};
 use firn_storage::Storage;
@@ -68,6 +69,10 @@ pub(crate) struct Values {
     rolling: Mutex<Rolling>,
     /// Bytes of records written as values came.
     pub(crate) written_bytes: AtomicU64,
+    /// Bytes of their keys and values, before they were compressed.
+    taken_bytes: AtomicU64,
+    /// For writers, who take one out each.
+    compressors: Mutex<Vec<Compressor>>,
     /// How fast writers may go.
     pub(crate) pace: SpacePace,
     /// Held while segments are sealed, until an edit says so.
@@ -127,6 +132,8 @@ impl Values {
                 map: start.map,
             }),
             written_bytes: AtomicU64::new(0),
+            taken_bytes: AtomicU64::new(0),
+            compressors: Mutex::default(),
             pace: SpacePace::default(),
             sealing: Mutex::default(),
         }
@@ -213,6 +220,13 @@ impl Values {
     /// Bytes of segments that are gone to keep for new ones: what a collection and writers meanwhile take.
     pub(crate) fn spare_bytes_max(&self) -> u64 {
         SPARES_MAX * self.segment_bytes(self.map().sealed_bytes())
+    }
+
+    /// Bytes that writers bring for each that is written.
+    fn taken_for_each_written(&self) -> f64 {
+        // No ordering: an estimate.
+        let [taken, written] = [&self.taken_bytes, &self.written_bytes].map(|it| it.load(Ordering::Relaxed));
+        if written == 0 { 1.0 } else { taken as f64 / written as f64 }
     }
 
     /// Bytes of segments that are kept for new ones.

@@ -101,15 +101,16 @@ impl SpacePace {
         self.gone_bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// Space is `over` what is allowed; `None` = there is nothing to collect.
-    pub(crate) fn set(&self, over: Option<f64>, now: Duration) {
+    /// Space is `over` what is allowed; `None` = there is nothing to collect. Writers bring `taken` bytes for each that is written
+    /// of them: they are charged for the former, and collections give back the latter.
+    pub(crate) fn set(&self, over: Option<f64>, taken: f64, now: Duration) {
         let mut freed = self.lock();
         match over {
             Some(_) => drop(freed.since.get_or_insert(now)),
             None => freed.since = None,
         }
         let freed_rate = freed.rate();
-        let rate = over.map_or(0, |over| rate(over, freed_rate));
+        let rate = over.map_or(0, |over| rate(over, freed_rate * taken));
         self.look_ns.store(now.as_nanos() as u64 + LOOK_NS, Ordering::Relaxed);
         self.rate.store(rate, Ordering::Relaxed);
     }
@@ -156,10 +157,10 @@ mod tests {
         pace.doubt();
         assert!(!pace.is_off() && pace.delay(1 << 30, MS).is_zero());
         assert!(pace.is_to_look(MS) && !pace.is_to_look(MS));
-        pace.set(None, MS);
+        pace.set(None, 1.0, MS);
         assert!(!pace.is_to_look(100 * MS) && pace.is_off());
         // Who goes at a pace looks now and then.
-        pace.set(Some(1.0), MS);
+        pace.set(Some(1.0), 1.0, MS);
         pace.doubt();
         assert!(!pace.is_to_look(2 * MS));
         assert!(pace.is_to_look(7 * MS) && !pace.is_to_look(7 * MS));
@@ -169,13 +170,13 @@ mod tests {
     #[test]
     fn collections_that_end_together_do_not_count_as_fast_ones() {
         let pace = SpacePace::default();
-        pace.set(Some(OVER_EVEN), Duration::ZERO);
+        pace.set(Some(OVER_EVEN), 1.0, Duration::ZERO);
         for at in 1..=20 {
             for later in [0, 1] {
                 pace.freed(10 << 20, Duration::from_secs(at) + later * MS);
             }
         }
-        pace.set(Some(OVER_EVEN), Duration::from_secs(21));
+        pace.set(Some(OVER_EVEN), 1.0, Duration::from_secs(21));
         let rate = pace.rate.load(Ordering::Relaxed) >> 20;
         assert!((18..25).contains(&rate), "{rate} MiB a second where 20 are given back");
     }
@@ -186,10 +187,10 @@ mod tests {
         assert!(pace.is_off() && pace.delay(1 << 40, MS).is_zero());
         let second = Duration::from_secs(1);
         // A quarter of a second's work, and then nothing for the rest of it.
-        pace.set(Some(1.0), Duration::ZERO);
+        pace.set(Some(1.0), 1.0, Duration::ZERO);
         pace.gone(4 << 20);
         pace.freed(6 << 20, second);
-        pace.set(Some(OVER_EVEN), second);
+        pace.set(Some(OVER_EVEN), 1.0, second);
         let (mut now, mut bytes) = (MS, 0_u64);
         while now < Duration::from_secs(2) {
             now += pace.delay(16 << 10, now);
@@ -198,12 +199,12 @@ mod tests {
         }
         assert!((18 << 20..22 << 20).contains(&bytes), "{bytes} bytes in two seconds");
         assert!(pace.delay(1 << 40, now) <= Duration::from_nanos(DEBT_NS_MAX));
-        pace.set(None, now);
+        pace.set(None, 1.0, now);
         assert!(pace.is_off());
         // Time without anything to collect says nothing of how fast that is.
-        pace.set(Some(OVER_EVEN), 100 * second);
+        pace.set(Some(OVER_EVEN), 1.0, 100 * second);
         pace.freed(10 << 20, 101 * second);
-        pace.set(Some(OVER_EVEN), 101 * second);
+        pace.set(Some(OVER_EVEN), 1.0, 101 * second);
         assert_eq!(pace.rate.load(Ordering::Relaxed), 10 << 20);
     }
 }

@@ -1,12 +1,12 @@
 //! Values to their segment, before the frame that refers to them.
 
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
-use firn_engine::{Op, OpKind, Result};
+use firn_engine::{Error, KeyspaceId, Op, OpKind, Result};
 use firn_format::Kind;
 use firn_format::table::Compression;
 use firn_format::value::record::{ValueHead, padding, plain_chunks, plain_record_bytes};
-use firn_format::value::{REFERENCE_BYTES, Reference};
+use firn_format::value::{Packed, REFERENCE_BYTES, Reference};
 
 use super::Values;
 use super::active::{Active, Given, Places, Written};
@@ -21,16 +21,28 @@ const WRITE_BYTES: u64 = 1 << 20;
 const COPIED_BYTES_MAX: usize = 64 << 10;
 
 /// A value that is to lie beside the tree.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Large<'o> {
-    pub(crate) keyspace: u32,
-    pub(crate) key: &'o [u8],
-    pub(crate) value: &'o [u8],
+#[derive(Debug)]
+struct Large<'o> {
+    keyspace: u32,
+    key: &'o [u8],
+    value: &'o [u8],
+    /// What is written of it, where that is shorter.
+    packed: Option<Packed>,
 }
 
 impl Large<'_> {
+    /// What the writer is charged for.
+    fn taken_bytes(&self) -> u64 {
+        (self.key.len() + self.value.len()) as u64
+    }
+
     fn record_bytes(&self) -> u64 {
-        plain_record_bytes(self.key.len(), self.value.len()) as u64
+        let (key_bytes, value_bytes) = (self.key.len(), self.value.len());
+        let bytes = match &self.packed {
+            Some(packed) => packed.record_bytes(key_bytes, value_bytes),
+            None => plain_record_bytes(key_bytes, value_bytes),
+        };
+        bytes as u64
     }
 }
 
@@ -69,13 +81,13 @@ impl Database {
             return Ok(None);
         }
         let version = self.version.load();
-        let separate_bytes = |op: &Op<'_>| Some(self.separate_bytes(version.keyspace(op.keyspace.0).ok()?));
         let mut large = Vec::new();
         for (index, op) in ops.enumerate() {
-            let Op { keyspace, kind, key, value, .. } = op;
-            let is_large = separate_bytes(&op).is_some_and(|bytes| value.len() >= bytes as usize);
-            if kind == OpKind::Put && is_large {
-                large.push((index, Large { keyspace: keyspace.0, key, value }));
+            let Op { keyspace: KeyspaceId(keyspace), kind, key, value, .. } = op;
+            let Ok(state) = version.keyspace(keyspace) else { continue };
+            if kind == OpKind::Put && value.len() >= self.separate_bytes(state) as usize {
+                let packed = self.values.pack(value, state.codec())?;
+                large.push((index, Large { keyspace, key, value, packed }));
             }
         }
         if large.is_empty() {
@@ -86,6 +98,18 @@ impl Database {
 }
 
 impl Values {
+    /// `value` by `codec`, if that is shorter.
+    fn pack(&self, value: &[u8], codec: Compression) -> Result<Option<Packed>> {
+        if codec == Compression::None {
+            return Ok(None);
+        }
+        let lock = || self.compressors.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut compressor = lock().pop().unwrap_or_default();
+        let packed = Packed::of(value, codec, &mut compressor);
+        lock().push(compressor);
+        packed.map_err(|error| Error::bug(format!("a value cannot be compressed: {error}")))
+    }
+
     /// Writes `values`, each with the index of its operation, to the active segment. May create a file.
     ///
     /// # Errors
@@ -108,6 +132,7 @@ impl Values {
         let (active, given) = self.give(group.len() as u32, bytes)?;
         separated.places.push(Arc::clone(&active), given);
         count(&self.written_bytes, bytes);
+        count(&self.taken_bytes, group.iter().map(|(_, large)| large.taken_bytes()).sum());
         let mut writer = Writer { active: &active, offset: given.offset, out: Vec::new() };
         let mut written = Vec::with_capacity(group.len());
         let (mut ordinal, mut offset) = (given.ordinal, given.offset);
@@ -153,24 +178,27 @@ struct Writer<'a> {
 impl Writer<'_> {
     /// Adds a record; its head's checksum.
     fn add(&mut self, ordinal: u32, large: &Large<'_>) -> Result<u64> {
-        let Large { keyspace, key, value } = *large;
+        let Large { keyspace, key, value, packed } = large;
         let head = ValueHead {
             segment: self.active.number(),
             ordinal,
             value_bytes: value.len() as u32,
-            keyspace,
+            keyspace: *keyspace,
             key_bytes: key.len() as u16,
-            codec: Compression::None,
+            codec: packed.as_ref().map_or(Compression::None, |packed| packed.codec),
         };
         let start = self.out.len();
-        let checksum = head.encode(plain_chunks(value), key, &mut self.out);
-        let unpadded = self.out.len() - start + value.len();
-        if value.len() <= COPIED_BYTES_MAX {
-            self.out.extend_from_slice(value);
+        let (checksum, stored) = match packed {
+            Some(packed) => (head.encode(packed.chunks.iter().copied(), key, &mut self.out), &*packed.stored),
+            None => (head.encode(plain_chunks(value), key, &mut self.out), *value),
+        };
+        let unpadded = self.out.len() - start + stored.len();
+        if stored.len() <= COPIED_BYTES_MAX {
+            self.out.extend_from_slice(stored);
         } else {
             self.flush()?;
-            self.active.open.write_at(self.offset, value).map_err(from_storage)?;
-            self.offset += value.len() as u64;
+            self.active.open.write_at(self.offset, stored).map_err(from_storage)?;
+            self.offset += stored.len() as u64;
         }
         self.out.extend_from_slice(padding(unpadded));
         Ok(checksum)

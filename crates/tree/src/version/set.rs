@@ -6,6 +6,7 @@ use std::sync::Arc;
 use firn_engine::{Compression, Error, KeyspaceSettings, MergeOperator, PrefixExtractor, Result, Semantics};
 use firn_format::Position;
 use firn_format::manifest::KeyspaceText;
+use firn_format::table::Compression as Codec;
 
 use super::Levels;
 use crate::buffer::Run;
@@ -90,6 +91,15 @@ pub(crate) struct Frozen {
 impl Keyspace {
     pub(crate) fn id(&self) -> u32 {
         self.definition.id
+    }
+
+    /// How its tables of the last level, and its values beside the tree, are compressed.
+    pub(crate) fn codec(&self) -> Codec {
+        match self.definition.settings.compression {
+            Compression::None => Codec::None,
+            Compression::Lz4 => Codec::Lz4,
+            Compression::Zstd => Codec::Zstd,
+        }
     }
 
     /// The memtables that its newest records are in, newest first.

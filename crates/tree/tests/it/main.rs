@@ -7,6 +7,7 @@ mod smoke;
 mod slow_writers;
 mod verify_sample;
 mod values;
+mod values_compressed;
 mod values_crash;
 mod values_interrupted;
 mod values_move;
