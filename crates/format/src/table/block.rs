@@ -12,7 +12,7 @@
 
 use std::fmt;
 
-use super::compressor::Compressor;
+use super::compressor::{Compressor, Shrunk};
 use crate::checksum::xxh3;
 use crate::error::{Error, Result};
 
@@ -66,9 +66,10 @@ impl Sealer {
     pub fn seal(&mut self, out: &mut Vec<u8>, start: usize) -> Result<()> {
         let payload = out.get(start..).unwrap_or_default();
         let raw_bytes = payload.len() as u64;
-        let stored = self.compressor.compress(self.compression, payload, size_of::<u64>())?;
-        let codec = if stored.is_some() { self.compression } else { Compression::None };
-        if let Some(stored) = stored {
+        let shrunk = self.compressor.compress(self.compression, payload, size_of::<u64>())?;
+        let mut codec = Compression::None;
+        if let Shrunk::To(stored) = shrunk {
+            codec = self.compression;
             out.truncate(start);
             out.extend_from_slice(stored);
             out.extend_from_slice(&raw_bytes.to_le_bytes());

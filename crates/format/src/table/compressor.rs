@@ -16,19 +16,13 @@ pub struct Compressor {
 }
 
 impl Compressor {
-    /// What `payload` is to be stored as; `None`: as it is. It is, without a codec, and where that with `more_bytes` would be
-    /// shorter by less than an eighth, or by more than [`RATIO_MAX`] times.
+    /// `payload` as `codec` has it, which has `more_bytes` beside it where it is stored.
     ///
     /// # Errors
     /// Zstd cannot be set up or refuses the payload.
-    pub fn compress(
-        &mut self,
-        codec: Compression,
-        payload: &[u8],
-        more_bytes: usize,
-    ) -> Result<Option<&[u8]>> {
+    pub fn compress(&mut self, codec: Compression, payload: &[u8], more_bytes: usize) -> Result<Shrunk<'_>> {
         let bytes = match codec {
-            Compression::None => return Ok(None),
+            Compression::None => return Ok(Shrunk::TooLittle),
             Compression::Lz4 => {
                 self.scratch.resize(lz4_flex::block::get_maximum_output_size(payload.len()), 0);
                 lz4_flex::block::compress_into(payload, &mut self.scratch).map_err(|error| failed(&error))?
@@ -39,16 +33,29 @@ impl Compressor {
                     self.zstd =
                         Some(zstd::bulk::Compressor::new(ZSTD_LEVEL).map_err(|error| failed(&error))?);
                 }
-                let Some(zstd) = &mut self.zstd else { return Ok(None) };
+                let Some(zstd) = &mut self.zstd else { return Ok(Shrunk::TooLittle) };
                 zstd.compress_to_buffer(payload, &mut self.scratch[..]).map_err(|error| failed(&error))?
             }
         };
         self.scratch.truncate(bytes);
-        let raw = payload.len();
-        let is_shorter = bytes + more_bytes <= raw - raw / 8;
-        let is_in_proportion = raw as u64 <= (bytes as u64).saturating_mul(RATIO_MAX);
-        Ok((is_shorter && is_in_proportion).then_some(&*self.scratch))
+        let (stored, raw) = (bytes + more_bytes, payload.len());
+        Ok(match () {
+            () if raw as u64 > (stored as u64).saturating_mul(RATIO_MAX) => Shrunk::TooMuch,
+            () if stored > raw - raw / 8 => Shrunk::TooLittle,
+            () => Shrunk::To(&self.scratch),
+        })
     }
+}
+
+/// What compressing came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shrunk<'a> {
+    /// These bytes.
+    To(&'a [u8]),
+    /// By less than an eighth: stored as it is.
+    TooLittle,
+    /// By more than [`RATIO_MAX`]: a reader would have to trust a length, and is given it as it is.
+    TooMuch,
 }
 
 impl fmt::Debug for Compressor {

@@ -33,7 +33,7 @@ pub mod content;
 mod tests;
 
 pub use block::Compression;
-pub use compressor::Compressor;
+pub use compressor::{Compressor, Shrunk};
 pub use content::FileChecksum;
 pub use encoder::{Finished, TableEncoder, TableForm};
 pub use footer::{FOOTER_BYTES, Footer, Handle, TABLE_MAGIC};

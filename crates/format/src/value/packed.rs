@@ -1,9 +1,9 @@
 //! A value, compressed.
 
-use super::record::{CHUNK_BYTES, Chunk, head_bytes};
+use super::record::{CHUNK_BYTES, Chunk, head_bytes, plain_record_bytes};
 use crate::checksum::xxh3;
 use crate::error::Result;
-use crate::table::{Compression, Compressor};
+use crate::table::{Compression, Compressor, Shrunk};
 
 /// A value's chunks as a record stores them, at least one of them compressed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,20 +17,29 @@ pub struct Packed {
 }
 
 impl Packed {
-    /// `value`, compressed by `codec`; `None` if that shrinks none of its chunks.
+    /// `value`, compressed by `codec`; `None` if its record is no shorter then. What Zstd shrinks more than a reader allows is
+    /// compressed by LZ4, which does not.
     ///
     /// # Errors
     /// The codec's own.
     pub fn of(value: &[u8], codec: Compression, compressor: &mut Compressor) -> Result<Option<Self>> {
+        if codec == Compression::None {
+            return Ok(None);
+        }
         let mut packed = Self { codec, chunks: Vec::new(), stored: Vec::new() };
-        let mut is_shorter = false;
         for raw in value.chunks(CHUNK_BYTES) {
-            let compressed = compressor.compress(codec, raw, size_of::<u32>())?;
-            is_shorter |= compressed.is_some();
-            let stored = compressed.unwrap_or(raw);
+            let stored = match compressor.compress(codec, raw, 0)? {
+                Shrunk::To(stored) => stored,
+                Shrunk::TooMuch if codec != Compression::Lz4 => {
+                    return Self::of(value, Compression::Lz4, compressor);
+                }
+                Shrunk::TooLittle | Shrunk::TooMuch => raw,
+            };
             packed.chunks.push(Chunk { checksum: xxh3(stored), stored_bytes: stored.len() as u32 });
             packed.stored.extend_from_slice(stored);
         }
+        // Without a key: it takes as much either way.
+        let is_shorter = packed.record_bytes(0, value.len()) < plain_record_bytes(0, value.len());
         Ok(is_shorter.then_some(packed))
     }
 
@@ -85,11 +94,9 @@ mod tests {
         let (long, mixed) = (text(3 * CHUNK_BYTES + 5), [text(CHUNK_BYTES), noise(CHUNK_BYTES)].concat());
         for codec in [Compression::Lz4, Compression::Zstd] {
             for value in [&long[..100], &long[..CHUNK_BYTES], &long, &mixed, &vec![0; CHUNK_BYTES]] {
-                // A codec that shrinks too well is as good as none: readers would have to trust a length.
-                let Some(packed) = Packed::of(value, codec, compressor).unwrap() else {
-                    assert!(value.iter().all(|byte| *byte == 0));
-                    continue;
-                };
+                let packed = Packed::of(value, codec, compressor).unwrap().unwrap();
+                let is_constant = value.iter().all(|byte| *byte == 0);
+                assert_eq!(packed.codec, if is_constant { Compression::Lz4 } else { codec });
                 assert!(packed.stored.len() < value.len() - value.len() / 16);
                 there_and_back(value, &packed);
             }
@@ -103,7 +110,8 @@ mod tests {
     fn what_does_not_shrink_is_not() {
         let compressor = &mut Compressor::default();
         for codec in [Compression::None, Compression::Lz4, Compression::Zstd] {
-            for value in [&noise(5000)[..], b"", b"short"] {
+            let end = [noise(4 * CHUNK_BYTES), vec![7; 24]].concat();
+            for value in [&noise(5000)[..], b"", b"short", &end] {
                 assert_eq!(Packed::of(value, codec, compressor), Ok(None), "{codec:?}");
             }
         }

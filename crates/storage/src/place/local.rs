@@ -259,7 +259,8 @@ impl Storage for Local {
     fn link_into(&self, names: &[String], path: &Path) -> Result<Arc<dyn Storage>> {
         names.iter().try_for_each(|name| name::check(name))?;
         directory::create_all(path)?;
-        let target = Self { directory: Arc::new(directory::open(path)?), path: path.to_owned(), maps: true };
+        let target =
+            Self { directory: Arc::new(directory::open(path)?), path: path.to_owned(), maps: self.maps };
         if directory::has_entries(&target.directory, path)? {
             return Err(target.refused("is not empty; name an empty or new directory"));
         }

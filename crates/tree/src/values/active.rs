@@ -139,14 +139,23 @@ impl Active {
 
     /// Whether it is sealed and every place is settled: it changes no more.
     pub(crate) fn is_settled(&self) -> bool {
+        self.settled_state().is_some()
+    }
+
+    fn settled_state(&self) -> Option<State> {
         let state = State(self.state.load(Ordering::Relaxed));
-        state.is_sealed() && self.settled.load(Ordering::Acquire) == u64::from(state.ordinals())
+        let is_settled = self.settled.load(Ordering::Acquire) == u64::from(state.ordinals());
+        (state.is_sealed() && is_settled).then_some(state)
+    }
+
+    /// An edit says what it holds.
+    pub(crate) fn forget(&self) {
+        *self.lock_written() = Vec::new();
     }
 
     /// What a sealed segment holds, once every place is settled; `None` before.
     pub(crate) fn settled(&self) -> Option<Settled> {
-        let state = State(self.state.load(Ordering::Relaxed));
-        self.is_settled().then(|| {
+        self.settled_state().map(|state| {
             let mut given_up = self.lock_given_up().clone();
             given_up.sort_unstable_by_key(|given| given.ordinal);
             let is_given_up = |written: &Written| {

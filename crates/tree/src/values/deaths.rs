@@ -79,7 +79,11 @@ impl Database {
         let sealing = self.values.lock_sealing();
         let version = self.version.load_full();
         let state = version.keyspace(keyspace)?;
-        let mut dead = references_of(state.levels.tables().map(|(_, table)| table))?;
+        // All that there are, also where a damaged database refers to one twice: dropping the keyspace is what helps.
+        let mut dead = ReferenceSet::default();
+        for (_, table) in state.levels.tables() {
+            dead.add_all(&table.reader().references().map_err(from_storage)?);
+        }
         // What the buffer holds is told by the heads of the segments that it may refer to.
         let values = self.manifest.lock().unwrap_or_else(PoisonError::into_inner).state().values.clone();
         for (number, segment) in &values.segments {
@@ -109,7 +113,9 @@ pub(crate) fn references_of<'t>(tables: impl Iterator<Item = &'t Arc<Table>>) ->
         if all.is_empty() {
             all = references;
         } else if all.add_all(&references) > 0 {
-            return Err(not_conserved("two tables refer to the same value"));
+            let message =
+                format!("{}: refers to a value that another table refers to too", table.meta().file);
+            return Err(Error::new(ErrorKind::Corrupt, message));
         }
     }
     Ok(all)
@@ -231,6 +237,7 @@ impl Values {
         let map = self.change_map(|map, open| {
             for (number, home) in homes {
                 map.insert(number, home);
+                open.iter().filter(|active| active.number() == number).for_each(|active| active.forget());
                 open.retain(|active| active.number() != number);
             }
             for number in &deaths.gone {

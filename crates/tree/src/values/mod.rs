@@ -46,7 +46,7 @@ pub(crate) use active::{Active, Places};
 pub(crate) use deaths::references_of;
 pub(crate) use hidden::Overwriting;
 pub(crate) use map::{Birth, Home, Sealed, ValueMap};
-pub(crate) use pace::SpacePace;
+pub(crate) use pace::{Brought, SpacePace};
 pub(crate) use recover::{FoundValues, LoggedReferences, sealed_map};
 pub(crate) use threshold::check_separate_bytes;
 
@@ -69,8 +69,8 @@ pub(crate) struct Values {
     rolling: Mutex<Rolling>,
     /// Bytes of records written as values came.
     pub(crate) written_bytes: AtomicU64,
-    /// Bytes of their keys and values, before they were compressed.
-    taken_bytes: AtomicU64,
+    /// What writers bring for what is written of it.
+    brought: Brought,
     /// For writers, who take one out each.
     compressors: Mutex<Vec<Compressor>>,
     /// How fast writers may go.
@@ -132,7 +132,7 @@ impl Values {
                 map: start.map,
             }),
             written_bytes: AtomicU64::new(0),
-            taken_bytes: AtomicU64::new(0),
+            brought: Brought::default(),
             compressors: Mutex::default(),
             pace: SpacePace::default(),
             sealing: Mutex::default(),
@@ -188,6 +188,7 @@ impl Values {
             .map_err(from_storage)?;
         let next = Arc::new(Active::new(open, bytes));
         self.pace.doubt();
+        self.brought.fade();
         rolling.next = SegmentNumber(header.number.0 + 1);
         rolling.open.push(Arc::clone(&next));
         // Known to readers before the first frame can refer to it.
@@ -220,13 +221,6 @@ impl Values {
     /// Bytes of segments that are gone to keep for new ones: what a collection and writers meanwhile take.
     pub(crate) fn spare_bytes_max(&self) -> u64 {
         SPARES_MAX * self.segment_bytes(self.map().sealed_bytes())
-    }
-
-    /// Bytes that writers bring for each that is written.
-    fn taken_for_each_written(&self) -> f64 {
-        // No ordering: an estimate.
-        let [taken, written] = [&self.taken_bytes, &self.written_bytes].map(|it| it.load(Ordering::Relaxed));
-        if written == 0 { 1.0 } else { taken as f64 / written as f64 }
     }
 
     /// Bytes of segments that are kept for new ones.

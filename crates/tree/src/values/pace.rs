@@ -101,22 +101,51 @@ impl SpacePace {
         self.gone_bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// Space is `over` what is allowed; `None` = there is nothing to collect. Writers bring `taken` bytes for each that is written
+    /// Space is `over` what is allowed; `None` = there is nothing to collect. Writers bring `brought` bytes for each that is written
     /// of them: they are charged for the former, and collections give back the latter.
-    pub(crate) fn set(&self, over: Option<f64>, taken: f64, now: Duration) {
+    pub(crate) fn set(&self, over: Option<f64>, brought: f64, now: Duration) {
         let mut freed = self.lock();
         match over {
             Some(_) => drop(freed.since.get_or_insert(now)),
             None => freed.since = None,
         }
         let freed_rate = freed.rate();
-        let rate = over.map_or(0, |over| rate(over, freed_rate * taken));
+        let rate = over.map_or(0, |over| rate(over, freed_rate * brought));
         self.look_ns.store(now.as_nanos() as u64 + LOOK_NS, Ordering::Relaxed);
         self.rate.store(rate, Ordering::Relaxed);
     }
 
     fn lock(&self) -> MutexGuard<'_, Freed> {
         self.freed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Bytes that writers bring and bytes that are written of them, more where they are not compressed: both of late, halved with each
+/// segment.
+#[derive(Debug, Default)]
+pub(crate) struct Brought {
+    brought: AtomicU64,
+    written: AtomicU64,
+}
+
+impl Brought {
+    /// Of `brought` bytes `written` are written.
+    pub(super) fn add(&self, brought: u64, written: u64) {
+        self.brought.fetch_add(brought, Ordering::Relaxed);
+        self.written.fetch_add(written, Ordering::Relaxed);
+    }
+
+    /// What was before counts half from now on. What is added meanwhile may not count: an estimate.
+    pub(super) fn fade(&self) {
+        for sum in [&self.brought, &self.written] {
+            sum.store(sum.load(Ordering::Relaxed) / 2, Ordering::Relaxed);
+        }
+    }
+
+    /// Bytes that are brought for each that is written.
+    pub(super) fn for_each_written(&self) -> f64 {
+        let [brought, written] = [&self.brought, &self.written].map(|sum| sum.load(Ordering::Relaxed));
+        if brought == 0 || written == 0 { 1.0 } else { brought as f64 / written as f64 }
     }
 }
 
@@ -137,74 +166,4 @@ fn rate(over: f64, freed_rate: f64) -> u64 {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const MS: Duration = Duration::from_millis(1);
-
-    #[test]
-    fn writers_get_what_collections_give_back_a_little_above_what_is_allowed() {
-        assert_eq!([rate(-1.0, 1e9), rate(OVER_MIN, 1e9)], [0, 0]);
-        assert_eq!(rate(OVER_EVEN, 1e9), 1_000_000_000);
-        assert!(rate(-0.02, 1e9) > 1_300_000_000 && rate(0.02, 1e9) < 600_000_000);
-        assert_eq!([rate(0.3, 1e9), rate(9.0, 1e9)], [250_000_000; 2]);
-        assert_eq!(rate(9.0, 0.0), 1 << 20);
-    }
-
-    #[test]
-    fn whoever_writes_after_much_was_written_is_to_look_once() {
-        let pace = SpacePace::default();
-        pace.doubt();
-        assert!(!pace.is_off() && pace.delay(1 << 30, MS).is_zero());
-        assert!(pace.is_to_look(MS) && !pace.is_to_look(MS));
-        pace.set(None, 1.0, MS);
-        assert!(!pace.is_to_look(100 * MS) && pace.is_off());
-        // Who goes at a pace looks now and then.
-        pace.set(Some(1.0), 1.0, MS);
-        pace.doubt();
-        assert!(!pace.is_to_look(2 * MS));
-        assert!(pace.is_to_look(7 * MS) && !pace.is_to_look(7 * MS));
-    }
-
-    /// One long and many short ones are as fast as all of them together.
-    #[test]
-    fn collections_that_end_together_do_not_count_as_fast_ones() {
-        let pace = SpacePace::default();
-        pace.set(Some(OVER_EVEN), 1.0, Duration::ZERO);
-        for at in 1..=20 {
-            for later in [0, 1] {
-                pace.freed(10 << 20, Duration::from_secs(at) + later * MS);
-            }
-        }
-        pace.set(Some(OVER_EVEN), 1.0, Duration::from_secs(21));
-        let rate = pace.rate.load(Ordering::Relaxed) >> 20;
-        assert!((18..25).contains(&rate), "{rate} MiB a second where 20 are given back");
-    }
-
-    #[test]
-    fn a_paced_writer_writes_as_fast_as_that() {
-        let pace = SpacePace::default();
-        assert!(pace.is_off() && pace.delay(1 << 40, MS).is_zero());
-        let second = Duration::from_secs(1);
-        // A quarter of a second's work, and then nothing for the rest of it.
-        pace.set(Some(1.0), 1.0, Duration::ZERO);
-        pace.gone(4 << 20);
-        pace.freed(6 << 20, second);
-        pace.set(Some(OVER_EVEN), 1.0, second);
-        let (mut now, mut bytes) = (MS, 0_u64);
-        while now < Duration::from_secs(2) {
-            now += pace.delay(16 << 10, now);
-            now += Duration::from_micros(10);
-            bytes += 16 << 10;
-        }
-        assert!((18 << 20..22 << 20).contains(&bytes), "{bytes} bytes in two seconds");
-        assert!(pace.delay(1 << 40, now) <= Duration::from_nanos(DEBT_NS_MAX));
-        pace.set(None, 1.0, now);
-        assert!(pace.is_off());
-        // Time without anything to collect says nothing of how fast that is.
-        pace.set(Some(OVER_EVEN), 1.0, 100 * second);
-        pace.freed(10 << 20, 101 * second);
-        pace.set(Some(OVER_EVEN), 1.0, 101 * second);
-        assert_eq!(pace.rate.load(Ordering::Relaxed), 10 << 20);
-    }
-}
+mod tests;

@@ -26,7 +26,7 @@ use crate::version::manifest::Manifest;
 #[derive(Debug)]
 pub(crate) struct NewlySealed {
     pub(crate) meta: ValueSegmentMeta,
-    /// Places that were given up.
+    /// Places that were given up, and values of keyspaces that are gone.
     pub(crate) dead: Ordinals,
     /// Who it was as long as it took values; a reader of an older version may have it still.
     pub(crate) active: Weak<Active>,

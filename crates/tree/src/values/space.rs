@@ -61,7 +61,7 @@ impl Database {
             let held = space.total_bytes.saturating_sub(rules.output_bytes);
             held as f64 / space.live_bytes().max(1.0) - space_max
         });
-        self.values.pace.set(over, self.values.taken_for_each_written(), self.clock.now());
+        self.values.pace.set(over, self.values.brought.for_each_written(), self.clock.now());
     }
 
     /// Bytes of values that newer records hide, about, and by how many bytes segments take more than they may.

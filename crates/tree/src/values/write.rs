@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, PoisonError};
 
-use firn_engine::{Error, KeyspaceId, Op, OpKind, Result};
+use firn_engine::{Error, Op, OpKind, Result};
 use firn_format::Kind;
 use firn_format::table::Compression;
 use firn_format::value::record::{ValueHead, padding, plain_chunks, plain_record_bytes};
@@ -15,6 +15,8 @@ use crate::error::from_storage;
 use crate::stats::count;
 use crate::write::append::Item;
 
+/// Compressors that are kept for the next writers: a megabyte each, or two.
+const COMPRESSORS_MAX: usize = 8;
 /// Bytes of records that are written at once, unless one is longer.
 const WRITE_BYTES: u64 = 1 << 20;
 /// Values up to this are copied next to their heads, to be written with them.
@@ -32,7 +34,7 @@ struct Large<'o> {
 
 impl Large<'_> {
     /// What the writer is charged for.
-    fn taken_bytes(&self) -> u64 {
+    fn brought_bytes(&self) -> u64 {
         (self.key.len() + self.value.len()) as u64
     }
 
@@ -83,13 +85,13 @@ impl Database {
         let version = self.version.load();
         let mut large = Vec::new();
         for (index, op) in ops.enumerate() {
-            let Op { keyspace: KeyspaceId(keyspace), kind, key, value, .. } = op;
-            let Ok(state) = version.keyspace(keyspace) else { continue };
-            if kind == OpKind::Put && value.len() >= self.separate_bytes(state) as usize {
-                let packed = self.values.pack(value, state.codec())?;
-                large.push((index, Large { keyspace, key, value, packed }));
+            let Ok(state) = version.keyspace(op.keyspace.0) else { continue };
+            if op.kind == OpKind::Put && op.value.len() >= self.separate_bytes(state) as usize {
+                large.push((index, op, state.codec()));
             }
         }
+        // What follows may take long, and arenas that the version holds are wanted by others.
+        drop(version);
         if large.is_empty() {
             return Ok(None);
         }
@@ -106,25 +108,34 @@ impl Values {
         let lock = || self.compressors.lock().unwrap_or_else(PoisonError::into_inner);
         let mut compressor = lock().pop().unwrap_or_default();
         let packed = Packed::of(value, codec, &mut compressor);
-        lock().push(compressor);
+        let mut compressors = lock();
+        if compressors.len() < COMPRESSORS_MAX {
+            compressors.push(compressor);
+        }
+        drop(compressors);
         packed.map_err(|error| Error::bug(format!("a value cannot be compressed: {error}")))
     }
 
-    /// Writes `values`, each with the index of its operation, to the active segment. May create a file.
+    /// Writes the values of `ops`, each with its index and its codec, to the active segment. May create a file. At most a group
+    /// of them is in memory compressed.
     ///
     /// # Errors
     /// `Retry` when the disk is full: what was written is given up. What else writing says.
-    fn put(&self, values: &[(usize, Large<'_>)]) -> Result<Separated> {
+    fn put(&self, ops: &[(usize, Op<'_>, Compression)]) -> Result<Separated> {
         let mut separated = Separated::default();
-        let (mut start, mut bytes) = (0, 0);
-        for (at, (_, large)) in values.iter().enumerate() {
-            if bytes + large.record_bytes() > WRITE_BYTES && at > start {
-                self.put_group(&values[start..at], bytes, &mut separated)?;
-                (start, bytes) = (at, 0);
+        let (mut group, mut bytes) = (Vec::new(), 0);
+        for (index, op, codec) in ops {
+            let packed = self.pack(op.value, *codec)?;
+            let large = Large { keyspace: op.keyspace.0, key: op.key, value: op.value, packed };
+            if bytes + large.record_bytes() > WRITE_BYTES && !group.is_empty() {
+                self.put_group(&group, bytes, &mut separated)?;
+                group.clear();
+                bytes = 0;
             }
             bytes += large.record_bytes();
+            group.push((*index, large));
         }
-        self.put_group(&values[start..], bytes, &mut separated)?;
+        self.put_group(&group, bytes, &mut separated)?;
         Ok(separated)
     }
 
@@ -132,7 +143,7 @@ impl Values {
         let (active, given) = self.give(group.len() as u32, bytes)?;
         separated.places.push(Arc::clone(&active), given);
         count(&self.written_bytes, bytes);
-        count(&self.taken_bytes, group.iter().map(|(_, large)| large.taken_bytes()).sum());
+        self.brought.add(group.iter().map(|(_, large)| large.brought_bytes()).sum(), bytes);
         let mut writer = Writer { active: &active, offset: given.offset, out: Vec::new() };
         let mut written = Vec::with_capacity(group.len());
         let (mut ordinal, mut offset) = (given.ordinal, given.offset);

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, PoisonError};
 
-use firn_engine::Result;
+use firn_engine::{Error, Result};
 use firn_format::Position;
 use firn_format::manifest::{Change, TableMeta, ValueSegmentMeta};
 use firn_format::table::ReferenceSet;
@@ -34,6 +34,18 @@ pub(crate) struct Edit {
 }
 
 impl Edit {
+    /// Whether the values that go are as many as its tables refer to, by what those say of themselves.
+    ///
+    /// # Errors
+    /// They are fewer: a bug, by which they would never be found dead.
+    fn check_going(&self) -> Result<()> {
+        let references = |table: &Arc<Table>| table.reader().properties().references.map_or(0, |it| it.count);
+        match self.removed.iter().map(references).sum::<u64>() > self.going.len() {
+            true => Err(Error::bug("tables go, and not what they refer to")),
+            false => Ok(()),
+        }
+    }
+
     /// What it does to tables.
     fn table_changes(&self) -> Vec<Change> {
         let mut changes = Vec::new();
@@ -78,6 +90,7 @@ impl Database {
             Ok((*level, *run, Arc::new(table)))
         });
         let added: Vec<_> = added.collect::<Result<_>>()?;
+        edit.check_going()?;
         // Before the manifest is locked: writers are waited for, and devices.
         let tables = added.iter().map(|(_, _, table)| table);
         let values = self.plan_values(std::mem::take(&mut edit.going), tables, &edit.left)?;

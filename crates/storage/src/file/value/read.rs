@@ -52,13 +52,14 @@ pub(super) fn read_value<B: Bytes + ?Sized>(
 ) -> Result<()> {
     let value_bytes = wanted.reference.value_bytes as usize;
     let part = wanted.part();
-    let front = head_bytes(value_bytes, false) + wanted.key_bytes;
+    // As long as the head may be: few bytes more.
+    let front = head_bytes(value_bytes, true) + wanted.key_bytes;
     // Small values come with their head, by one read; of others the head tells where the chunks are.
     let is_small = value_bytes <= CHUNK_BYTES;
     let mut stored = fetch(bytes, offset, front + if is_small { value_bytes } else { 0 })?;
     let mut decoded = ValueRecord::decode(&stored);
     if decoded.is_err() {
-        // The key is longer than it was said to be, or there is a length for each chunk as well.
+        // The key is longer than it was said to be.
         let longer = head_bytes(value_bytes, true) + usize::from(u16::MAX);
         stored = fetch(bytes, offset, longer + if is_small { value_bytes } else { 0 })?;
         decoded = ValueRecord::decode(&stored);

@@ -26,6 +26,7 @@ const WINDOW_BYTES: usize = 384 << 10;
 
 /// Bytes that the device is asked for ahead of those that are read.
 const AHEAD_BYTES: u64 = 2 << 20;
+const ASK_BYTES: u64 = 128 << 10;
 
 impl<'s> RecordReader<'s> {
     /// A reader of `segment`.
@@ -100,7 +101,10 @@ impl<'s> RecordReader<'s> {
         if at + AHEAD_BYTES / 2 > self.asked_until && self.asked_until < records_end {
             let from = self.asked_until.max(at);
             self.asked_until = (at + AHEAD_BYTES).min(records_end);
-            self.segment.will_read(from, self.asked_until.saturating_sub(from));
+            // Of more at once the system may forget the rest.
+            for piece in (from..self.asked_until).step_by(ASK_BYTES as usize) {
+                self.segment.will_read(piece, ASK_BYTES.min(self.asked_until - piece));
+            }
         }
     }
 }
