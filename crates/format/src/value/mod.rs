@@ -18,14 +18,14 @@
 
 pub mod reference;
 pub mod record;
-pub mod packed;
+pub mod stored;
 pub mod segment;
 pub mod redirect;
 pub mod ordinals;
 
 pub use ordinals::Ordinals;
-pub use packed::Packed;
 pub use record::{CHUNK_BYTES, ValueHead, ValueRecord};
 pub use redirect::Redirect;
 pub use reference::{REFERENCE_BYTES, Reference, SegmentNumber};
 pub use segment::{ValueFooter, ValueSegmentHeader};
+pub use stored::Stored;

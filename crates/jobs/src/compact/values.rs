@@ -13,12 +13,9 @@ use std::sync::Arc;
 use firn_format::file_name;
 use firn_format::key::{Entry, Kind};
 use firn_format::manifest::ValueSegmentMeta;
-use firn_format::table::{Compression, Compressor};
-use firn_format::value::record::{plain_chunks, plain_record_bytes};
+use firn_format::table::Compressor;
 use firn_format::value::segment::{Origin, VALUE_OFFSET_END};
-use firn_format::value::{
-    Packed, REFERENCE_BYTES, Redirect, Reference, SegmentNumber, ValueHead, ValueSegmentHeader,
-};
+use firn_format::value::{REFERENCE_BYTES, Redirect, Reference, SegmentNumber, Stored, ValueSegmentHeader};
 use firn_storage::Storage;
 use firn_storage::file::table::ReadMode;
 use firn_storage::file::value::{ValueBuilder, ValueSegment, Wanted};
@@ -201,33 +198,18 @@ impl<'s> CompactValues<'s> {
             }
         };
         let wrong = |error: firn_format::Error| Error::new(ErrorKind::Invalid, error.to_string());
-        let packed = Packed::of(entry.value, self.policy.compression, &mut self.compressor).map_err(wrong)?;
-        let (key_bytes, raw_bytes) = (entry.key.len(), entry.value.len());
-        let bytes = match &packed {
-            Some(packed) => packed.record_bytes(key_bytes, raw_bytes),
-            None => plain_record_bytes(key_bytes, raw_bytes),
-        };
-        if builder.bytes() + bytes as u64 + 8 > VALUE_OFFSET_END {
+        let stored =
+            Stored::new(entry.value, self.policy.compression, &mut self.compressor).map_err(wrong)?;
+        if builder.bytes() + stored.record_bytes(entry.key.len()) as u64 + 8 > VALUE_OFFSET_END {
             return Ok(false);
         }
-        let (ordinal, value_bytes) = (builder.len(), entry.value.len() as u32);
+        let (ordinal, value_bytes) = (builder.len(), stored.value_bytes());
         builder.begin(value_bytes)?;
         let offset = builder.bytes();
-        let head = ValueHead {
-            segment: number,
-            ordinal,
-            value_bytes,
-            keyspace: self.keyspace,
-            key_bytes: entry.key.len() as u16,
-            codec: packed.as_ref().map_or(Compression::None, |packed| packed.codec),
-        };
         self.front.clear();
-        let checksum = match &packed {
-            Some(packed) => head.encode(packed.chunks.iter().copied(), entry.key, &mut self.front),
-            None => head.encode(plain_chunks(entry.value), entry.key, &mut self.front),
-        };
+        let checksum = stored.encode_head((number, ordinal), (self.keyspace, entry.key), &mut self.front);
         builder.put(&self.front)?;
-        builder.put(packed.as_ref().map_or(entry.value, |packed| &packed.stored))?;
+        builder.put(stored.bytes())?;
         self.reference = Reference { segment: number, ordinal, offset, value_bytes, checksum }.encode();
         Ok(true)
     }

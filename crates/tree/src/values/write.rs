@@ -5,8 +5,8 @@ use std::sync::{Arc, PoisonError};
 use firn_engine::{Error, Op, OpKind, Result};
 use firn_format::Kind;
 use firn_format::table::Compression;
-use firn_format::value::record::{ValueHead, padding, plain_chunks, plain_record_bytes};
-use firn_format::value::{Packed, REFERENCE_BYTES, Reference};
+use firn_format::value::record::padding;
+use firn_format::value::{REFERENCE_BYTES, Reference, Stored};
 
 use super::Values;
 use super::active::{Active, Given, Places, Written};
@@ -27,24 +27,17 @@ const COPIED_BYTES_MAX: usize = 64 << 10;
 struct Large<'o> {
     keyspace: u32,
     key: &'o [u8],
-    value: &'o [u8],
-    /// What is written of it, where that is shorter.
-    packed: Option<Packed>,
+    value: Stored<'o>,
 }
 
 impl Large<'_> {
     /// What the writer is charged for.
     fn brought_bytes(&self) -> u64 {
-        (self.key.len() + self.value.len()) as u64
+        self.key.len() as u64 + u64::from(self.value.value_bytes())
     }
 
     fn record_bytes(&self) -> u64 {
-        let (key_bytes, value_bytes) = (self.key.len(), self.value.len());
-        let bytes = match &self.packed {
-            Some(packed) => packed.record_bytes(key_bytes, value_bytes),
-            None => plain_record_bytes(key_bytes, value_bytes),
-        };
-        bytes as u64
+        self.value.record_bytes(self.key.len()) as u64
     }
 }
 
@@ -100,20 +93,20 @@ impl Database {
 }
 
 impl Values {
-    /// `value` by `codec`, if that is shorter.
-    fn pack(&self, value: &[u8], codec: Compression) -> Result<Option<Packed>> {
+    /// `value` by `codec`, where that is shorter.
+    fn stored<'o>(&self, value: &'o [u8], codec: Compression) -> Result<Stored<'o>> {
         if codec == Compression::None {
-            return Ok(None);
+            return Ok(Stored::plain(value));
         }
         let lock = || self.compressors.lock().unwrap_or_else(PoisonError::into_inner);
         let mut compressor = lock().pop().unwrap_or_default();
-        let packed = Packed::of(value, codec, &mut compressor);
+        let stored = Stored::new(value, codec, &mut compressor);
         let mut compressors = lock();
         if compressors.len() < COMPRESSORS_MAX {
             compressors.push(compressor);
         }
         drop(compressors);
-        packed.map_err(|error| Error::bug(format!("a value cannot be compressed: {error}")))
+        stored.map_err(|error| Error::bug(format!("a value cannot be compressed: {error}")))
     }
 
     /// Writes the values of `ops`, each with its index and its codec, to the active segment. May create a file. At most a group
@@ -125,8 +118,8 @@ impl Values {
         let mut separated = Separated::default();
         let (mut group, mut bytes) = (Vec::new(), 0);
         for (index, op, codec) in ops {
-            let packed = self.pack(op.value, *codec)?;
-            let large = Large { keyspace: op.keyspace.0, key: op.key, value: op.value, packed };
+            let value = self.stored(op.value, *codec)?;
+            let large = Large { keyspace: op.keyspace.0, key: op.key, value };
             if bytes + large.record_bytes() > WRITE_BYTES && !group.is_empty() {
                 self.put_group(&group, bytes, &mut separated)?;
                 group.clear();
@@ -149,7 +142,7 @@ impl Values {
         let (mut ordinal, mut offset) = (given.ordinal, given.offset);
         for (index, large) in group {
             let checksum = writer.add(ordinal, large)?;
-            let value_bytes = large.value.len() as u32;
+            let value_bytes = large.value.value_bytes();
             let reference = Reference { segment: active.number(), ordinal, offset, value_bytes, checksum };
             let by_op = &mut separated.references.by_op;
             by_op.resize(*index, None);
@@ -189,20 +182,10 @@ struct Writer<'a> {
 impl Writer<'_> {
     /// Adds a record; its head's checksum.
     fn add(&mut self, ordinal: u32, large: &Large<'_>) -> Result<u64> {
-        let Large { keyspace, key, value, packed } = large;
-        let head = ValueHead {
-            segment: self.active.number(),
-            ordinal,
-            value_bytes: value.len() as u32,
-            keyspace: *keyspace,
-            key_bytes: key.len() as u16,
-            codec: packed.as_ref().map_or(Compression::None, |packed| packed.codec),
-        };
+        let Large { keyspace, key, value } = large;
         let start = self.out.len();
-        let (checksum, stored) = match packed {
-            Some(packed) => (head.encode(packed.chunks.iter().copied(), key, &mut self.out), &*packed.stored),
-            None => (head.encode(plain_chunks(value), key, &mut self.out), *value),
-        };
+        let checksum = value.encode_head((self.active.number(), ordinal), (*keyspace, key), &mut self.out);
+        let stored = value.bytes();
         let unpadded = self.out.len() - start + stored.len();
         if stored.len() <= COPIED_BYTES_MAX {
             self.out.extend_from_slice(stored);
