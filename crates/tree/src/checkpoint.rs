@@ -34,6 +34,7 @@ impl Database {
         // What the linked records refer to is written to no more.
         let open = self.values.open_numbers();
         let sealed = self.values.seal(&open, &version)?;
+        self.storage.sync_dir().map_err(from_storage)?;
         self.commit_seals(&mut manifest, sealing, sealed)?;
         let segments: Vec<_> =
             version.segments.segments().iter().filter(|segment| segment.base() < end).collect();

@@ -96,13 +96,13 @@ impl Database {
         firn_jobs::read_redirects(&segment, result, &redirects).map_err(from_job)?;
         // A loss of power that cut the log below could leave values that nothing refers to where nobody looks for them.
         self.log.sync_through(meta.sealed_at)?;
+        // The name of the output must not be lost where the edit that uses it is not.
+        self.storage.sync_dir().map_err(from_storage)?;
         let mut manifest = self.manifest.lock().unwrap_or_else(PoisonError::into_inner);
         let edit = CollectionEdit::new(spec, result, &redirects, &manifest.state().values);
         if edit.dead.len() == u64::from(meta.ordinals) {
             return Ok(false);
         }
-        // The name of the output must not be lost where the edit that uses it is not.
-        self.storage.sync_dir().map_err(from_storage)?;
         manifest.commit(&edit.changes)?;
         let sealed = self.values.sealed((segment, Weak::new()), meta.clone(), &edit.dead);
         let map = self.values.change_map(|map, _| {

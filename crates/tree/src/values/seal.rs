@@ -102,12 +102,13 @@ impl Database {
         let sealing = self.values.lock_sealing();
         // Before the manifest is locked, so that other edits need not wait for the device.
         let sealed = self.values.seal(&self.values.to_be_sealed(), &self.version.load())?;
+        self.storage.sync_dir().map_err(from_storage)?;
         let mut manifest = self.manifest.lock().unwrap_or_else(PoisonError::into_inner);
         self.commit_seals(&mut manifest, sealing, sealed)
     }
 
-    /// Says that segments are sealed in an edit, with `sealing` as it was locked before they were. Blocks for the syncs of a
-    /// publication.
+    /// Says that segments are sealed in an edit, with `sealing` as it was locked before they were: since then the directory was
+    /// synced, so that no name is lost where the edit is not. Blocks for the syncs of a publication.
     ///
     /// # Errors
     /// As [`seal_values`](Self::seal_values).
@@ -123,7 +124,6 @@ impl Database {
         if changes.is_empty() {
             return Ok(());
         }
-        self.storage.sync_dir().map_err(from_storage)?;
         manifest.commit(&changes)?;
         if let Some(map) = self.values.install(&edit, &deaths)? {
             self.change_version(|version| version.values = map);

@@ -94,6 +94,8 @@ impl Database {
         // Before the manifest is locked: writers are waited for, and devices.
         let tables = added.iter().map(|(_, _, table)| table);
         let values = self.plan_values(std::mem::take(&mut edit.going), tables, &edit.left)?;
+        // Names of new tables must not be lost where the edit that uses them is not.
+        self.storage.sync_dir().map_err(from_storage)?;
         let mut manifest = self.manifest.lock().unwrap_or_else(PoisonError::into_inner);
         let version = self.version.load_full();
         if version.keyspace(edit.keyspace).is_err() {
@@ -108,8 +110,6 @@ impl Database {
             changes.push(Change::DurableThrough { position: self.log.durable_through() });
             changes.push(Change::Tick { ms: self.now_ms() });
         }
-        // Names of new tables must not be lost where the edit that uses them is not.
-        self.storage.sync_dir().map_err(from_storage)?;
         manifest.commit(&changes)?;
         let map = self.values.install(&values, &deaths)?;
         if let (Some((_, end)), true) = (&edit.drained, drained.len() == version.live().count()) {
