@@ -182,6 +182,7 @@ fn put_collect(spec: &CollectSpec, out: &mut Vec<u8>) {
         put_places(&victim.redirects, out);
     });
     put_bytes(spec.output_stem.as_bytes(), out);
+    put_option(spec.spare.as_deref(), out);
 }
 
 fn take_collect(input: &mut Reader<'_>) -> Result<CollectSpec> {
@@ -198,6 +199,7 @@ fn take_collect(input: &mut Reader<'_>) -> Result<CollectSpec> {
             Ok(Victim { segment, origin, dead, redirects: take_places(input)? })
         })?,
         output_stem: input.text()?.to_owned(),
+        spare: take_option(input)?,
     })
 }
 

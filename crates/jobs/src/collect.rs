@@ -15,11 +15,12 @@ pub use redirects::{read_redirects, redirects};
 
 use std::sync::Arc;
 
-use firn_format::file_name;
+use firn_format::file_name::{self, FileName};
 use firn_format::manifest::{RedirectPlace, ValueSegmentMeta};
 use firn_format::value::segment::Origin;
 use firn_format::value::{Ordinals, Redirect, SegmentNumber, ValueHead, ValueSegmentHeader};
 use firn_storage::file::value::{RecordReader, ValueBuilder, ValueSegment};
+use firn_storage::place::write_over;
 use firn_storage::{Storage, WriteFile};
 
 use crate::control::Control;
@@ -37,6 +38,9 @@ pub struct CollectSpec {
     /// The output is called `<stem>-000000.values`, or `<stem>-<attempt>-000000.values`; see
     /// [`CompactSpec::output_stem`](crate::CompactSpec::output_stem).
     pub output_stem: String,
+    /// A value segment's file that nobody needs, for the output to be written over: its blocks need not be allocated, nor
+    /// others be given up. It stays as it is where the job does not come so far; where there is no such file, another is created.
+    pub spare: Option<String>,
 }
 
 /// A segment to collect.
@@ -107,7 +111,8 @@ pub(crate) fn run_collect(
         return Ok(CollectResult::default());
     }
     let name = file_name::collected_values(&spec.output_stem, 0);
-    let file = storage.create(&name)?;
+    let reused = spec.spare.as_ref().map(|spare| write_over(storage, spare, &name)).transpose()?.flatten();
+    let file = reused.map_or_else(|| storage.create(&name), Ok)?;
     let done = write(spec, storage, control, &redirects, (&name, file));
     if done.is_err() {
         // The error is worth more than a file that stays.
@@ -133,7 +138,16 @@ fn check_spec(spec: &CollectSpec) -> Result<()> {
     if !file_name::is_valid(&format!("{}-000000.values", spec.output_stem)) {
         return invalid("expected a stem that files can be called by");
     }
+    if !spec.spare.as_ref().is_none_or(|spare| is_spare(spec, spare)) {
+        return invalid("expected the file of a value segment that is no victim as the spare");
+    }
     Ok(())
+}
+
+fn is_spare(spec: &CollectSpec, name: &str) -> bool {
+    let is_values =
+        matches!(file_name::parse(name), Some(FileName::ValueSegment(_) | FileName::CollectedValues { .. }));
+    is_values && spec.victims.iter().all(|victim| victim.segment.file != *name)
 }
 
 fn write(

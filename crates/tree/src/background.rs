@@ -173,9 +173,7 @@ impl Database {
     }
 
     fn start_threads(self: &Arc<Self>, spawn: &dyn Spawn) -> Result<()> {
-        // Who waits for jobs elsewhere does nothing here: as many again.
-        let waiting = if self.jobs.fallbacks.is_some() { self.settings.background_threads } else { 0 };
-        for index in 0..self.settings.background_threads + waiting {
+        for index in 0..self.thread_count() {
             let shared = Arc::clone(self);
             let body = Box::new(move || shared.work());
             spawn.spawn(format!("firn-work-{index}"), Priority::Background, body).map_err(from_storage)?;
@@ -183,6 +181,12 @@ impl Database {
         let shared = Arc::clone(self);
         let body = Box::new(move || shared.admission.nudge());
         spawn.spawn("firn-pace".to_owned(), Priority::Normal, body).map_err(from_storage)
+    }
+
+    /// Background threads. Who waits for jobs elsewhere does nothing here: as many again as are allowed.
+    fn thread_count(&self) -> usize {
+        let waiting = if self.jobs.fallbacks.is_some() { self.settings.background_threads } else { 0 };
+        self.settings.background_threads + waiting
     }
 
     /// There may be something to do.
@@ -336,7 +340,7 @@ impl Database {
             }
             // What is copied is held twice meanwhile: more of them would leave less room for what is dead.
             if busy.held == 0
-                && busy.collections < self.settings.background_threads
+                && busy.collections < self.thread_count()
                 && let Some(victims) = self.choose_collection(&version, &busy.collecting)
             {
                 return Some(Task::Collect { victims });

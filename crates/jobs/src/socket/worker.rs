@@ -22,8 +22,8 @@ const SEND_MAX: Duration = Duration::from_secs(5);
 
 /// Serves whoever connects to `listener`, each on `threads` threads of `spawn`'s, for ever.
 ///
-/// Each connection names a database's directory on this machine; jobs read named files there and create others under names that
-/// no file has. It takes no lock: the database that asks holds it. When a connection ends, its jobs are cancelled.
+/// Each connection names a database's directory on this machine; jobs read named files there and make others under names that
+/// no file has, new ones or of value segments that they were given to be written over. It takes no lock: the database that asks holds it. When a connection ends, its jobs are cancelled.
 ///
 /// # Errors
 /// The listener fails.

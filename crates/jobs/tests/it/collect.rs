@@ -38,6 +38,8 @@ pub(crate) struct Values {
     redirects: BTreeMap<SegmentNumber, RedirectPlace>,
     /// What lives.
     live: BTreeMap<Name, Known>,
+    /// Files of victims.
+    spares: Vec<String>,
     next: u32,
 }
 
@@ -48,8 +50,8 @@ impl Values {
 
     /// None yet; numbers begin behind `next`.
     pub(crate) fn on(storage: Arc<dyn Storage>, next: u64) -> Self {
-        let (segments, redirects, live) = Default::default();
-        Self { storage, segments, redirects, live, next: next as u32 }
+        let (segments, redirects, live, spares) = Default::default();
+        Self { storage, segments, redirects, live, spares, next: next as u32 }
     }
 
     fn number(&mut self) -> SegmentNumber {
@@ -136,7 +138,10 @@ impl Values {
             }
         });
         let victims = victims.collect();
-        CollectSpec { database: DATABASE, number: self.number(), victims, output_stem: stem.into() }
+        let number = self.number();
+        // Some are gone: nobody counts on them.
+        let spare = if random.below(3) == 0 { None } else { self.spares.pop() };
+        CollectSpec { database: DATABASE, number, victims, output_stem: stem.into(), spare }
     }
 
     fn collect(&self, spec: &CollectSpec) -> CollectResult {
@@ -150,7 +155,7 @@ impl Values {
     pub(crate) fn commit(&mut self, spec: &CollectSpec, result: CollectResult) {
         for victim in &spec.victims {
             self.segments.remove(&victim.segment.number);
-            self.storage.remove(&victim.segment.file).unwrap();
+            self.spares.push(victim.segment.file.clone());
             victim.redirects.iter().for_each(|(from, _)| {
                 self.redirects.remove(from);
             });
@@ -183,6 +188,7 @@ impl Values {
     /// Makes room for others.
     pub(crate) fn remove_all(self) {
         self.segments.values().for_each(|(meta, ..)| self.storage.remove(&meta.file).unwrap());
+        self.spares.iter().for_each(|spare| drop(self.storage.remove(spare)));
     }
 
     pub(crate) fn bytes(&self, name: &str) -> Vec<u8> {
@@ -215,6 +221,9 @@ fn what_lives_is_found_after_collections_of_collections() {
                 values.collect(&spec),
                 values.collect(&CollectSpec { output_stem: format!("again{round}"), ..spec.clone() }),
             );
+            if let (Some(spare), Some(_)) = (&spec.spare, &one.segment) {
+                assert!(values.names(spare).is_empty(), "{what}: {spare} was not written over");
+            }
             assert_eq!(one.redirects, two.redirects, "{what}");
             assert_eq!(one.segment.is_some(), two.segment.is_some(), "{what}");
             if let (Some(one), Some(two)) = (&one.segment, &two.segment) {
@@ -394,7 +403,7 @@ fn a_collection_that_ends_early_leaves_nothing_behind() {
 #[test]
 fn impossible_collections_are_refused() {
     type Change = fn(&mut CollectSpec);
-    let changes: [(&str, Change); 5] = [
+    let changes: [(&str, Change); 8] = [
         ("no victims", |spec| spec.victims.clear()),
         ("victims in disorder", |spec| spec.victims.reverse()),
         ("dead values that are not there", |spec| {
@@ -403,6 +412,9 @@ fn impossible_collections_are_refused() {
         }),
         ("another origin", |spec| spec.victims[0].origin = Origin::Collected),
         ("a stem that leads elsewhere", |spec| spec.output_stem = "../c".into()),
+        ("a victim to be written over", |spec| spec.spare = Some(spec.victims[1].segment.file.clone())),
+        ("a table to be written over", |spec| spec.spare = Some("t-000000.table".into())),
+        ("a file elsewhere to be written over", |spec| spec.spare = Some("../00000001.values".into())),
     ];
     let (mut values, mut random) = Values::new(9);
     (0..6).for_each(|_| values.write(&mut random));

@@ -14,7 +14,7 @@ pub use faulty::{Count, Counters, Effect, Fault, Faulty, Operation, When};
 pub use local::{Local, LocalOptions};
 pub use memory::{Crash, Memory};
 pub use pool::{ReadBody, ReadPool, Rejected};
-pub use reuse::{Reusing, SpareFiles};
+pub use reuse::{Reusing, SpareFiles, write_over};
 
 use std::fmt;
 use std::ops::Range;

@@ -38,28 +38,26 @@ impl SpareFiles {
     }
 
     /// The largest spare, so that as little as can be has to be allocated behind it: it is called `name` from now on, with
-    /// whatever it held. `None` if there is none.
+    /// whatever it held: nothing of that is ever cut off. `None` if there is none.
     ///
     /// # Errors
     /// What `storage` says, `Exists` if the name is taken. A spare that has its name still is kept; one that cannot be
     /// opened is removed.
     pub fn give(&self, storage: &dyn Storage, name: &str) -> Result<Option<Arc<dyn WriteFile>>> {
         let Some(spare) = self.take_largest() else { return Ok(None) };
-        match storage.rename(&spare.name, name) {
-            Ok(()) => {}
-            // An attempt that failed did rename it.
-            Err(error) if error.kind == ErrorKind::NotFound => return Ok(None),
+        match rename(storage, &spare.name, name) {
+            Ok(false) => Ok(None),
+            Ok(true) => open(storage, name).map(Some),
             Err(error) => {
                 self.lock().push(spare);
-                return Err(error);
+                Err(error)
             }
         }
-        let opened = storage.open_write(name);
-        if opened.is_err() {
-            // What cannot be removed now is for whoever cleans up after the name's owner.
-            let _removed = storage.remove(name);
-        }
-        opened.map(Some)
+    }
+
+    /// The name of the largest spare, which is the caller's from now on, for [`write_over`]; `None` if there is none.
+    pub fn take_one(&self) -> Option<String> {
+        self.take_largest().map(|spare| spare.name)
     }
 
     fn take_largest(&self) -> Option<Spare> {
@@ -81,6 +79,41 @@ impl SpareFiles {
     fn lock(&self) -> MutexGuard<'_, Vec<Spare>> {
         self.files.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// The file `spare` of which nobody needs what it holds: it is called `name` from now on, and is as [`Reusing`] says of its files.
+/// `None` if there is no such file.
+///
+/// # Errors
+/// What `storage` says, `Exists` if the name is taken. A spare that has its name still stays; one that cannot be opened is removed.
+pub fn write_over(storage: &dyn Storage, spare: &str, name: &str) -> Result<Option<Arc<dyn WriteFile>>> {
+    match rename(storage, spare, name)? {
+        true => open(storage, name).map(|inner| Some(overwritten(inner))),
+        false => Ok(None),
+    }
+}
+
+fn overwritten(inner: Arc<dyn WriteFile>) -> Arc<dyn WriteFile> {
+    Arc::new(Overwritten { inner, bytes: AtomicU64::new(0), is_cut: AtomicBool::new(false) })
+}
+
+/// Whether there was such a spare: an attempt that failed may have renamed it.
+fn rename(storage: &dyn Storage, spare: &str, name: &str) -> Result<bool> {
+    match storage.rename(spare, name) {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind == ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// The spare that is called `name` by now.
+fn open(storage: &dyn Storage, name: &str) -> Result<Arc<dyn WriteFile>> {
+    let opened = storage.open_write(name);
+    if opened.is_err() {
+        // What cannot be removed now is for whoever cleans up after the name's owner.
+        let _removed = storage.remove(name);
+    }
+    opened
 }
 
 fn total(files: &[Spare]) -> u64 {
@@ -139,9 +172,7 @@ impl Storage for Reusing {
         };
         Ok(match spares.give(&*self.inner, name)? {
             None => self.inner.create(name)?,
-            Some(inner) => {
-                Arc::new(Overwritten { inner, bytes: AtomicU64::new(0), is_cut: AtomicBool::new(false) })
-            }
+            Some(inner) => overwritten(inner),
         })
     }
 

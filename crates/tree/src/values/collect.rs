@@ -33,6 +33,8 @@ impl Database {
         let Some((spec, _inputs)) = self.collect_spec(victims) else { return Ok(()) };
         let stem = spec.output_stem.clone();
         let result = self.run_collection(&spec);
+        // There only if nobody wrote over it.
+        spec.spare.iter().for_each(|spare| self.graveyard.bury(spare.clone()));
         if result.is_err() {
             self.bury_outputs(&[stem]);
         }
@@ -63,6 +65,7 @@ impl Database {
             number: self.values.next_number(),
             victims: Vec::new(),
             output_stem: self.next_stem(),
+            spare: None,
         };
         let mut inputs = Vec::new();
         for number in victims {
@@ -77,6 +80,7 @@ impl Database {
             });
             inputs.push(Arc::clone(sealed));
         }
+        spec.spare = self.outputs.values().take_one();
         Some((spec, inputs))
     }
 

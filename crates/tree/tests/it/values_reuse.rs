@@ -3,11 +3,11 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use firn_engine::{Engine, KeyspaceId, KeyspaceSettings, ReadAt, ScanRange, WriteOptions};
+use firn_engine::{Engine, ErrorKind, KeyspaceId, KeyspaceSettings, ReadAt, ScanRange, WriteOptions};
 use firn_jobs::{Executor, Finisher, JobHandle, JobSpec, Local, new_job};
-use firn_storage::place::Crash;
+use firn_storage::place::{Crash, Effect, Fault, Faulty, Operation, When};
 use firn_storage::{ManualClock, Storage};
-use firn_tree::{Tree, TreeOptions, TreeSettings};
+use firn_tree::{Background, Tree, TreeOptions, TreeSettings};
 
 use crate::world::{self, World, get_in, settle, tiny};
 
@@ -211,4 +211,48 @@ fn a_collection_elsewhere_that_comes_late_changes_nothing() {
     assert!(left <= segments + 1, "{left} files for {segments} segments");
     tree.close().unwrap();
     check(&machine.open().unwrap(), keyspace, 30);
+}
+
+#[test]
+fn a_spare_that_a_collection_cannot_have_is_not_left() {
+    let machine = machine();
+    let faulty = Faulty::new(Arc::new(machine.storage.clone()));
+    let tree = machine.open_on(Arc::new(faulty.clone()), Background::Manual);
+    let keyspace = keyspace_of(&tree);
+    // No segment dies as a whole.
+    let random = &mut fastrand::Rng::with_seed(world::seed(7));
+    let session = &mut world::session(&tree);
+    let mut rounds = vec![0; KEYS as usize];
+    let effect = Effect::Fail(firn_storage::ErrorKind::Full);
+    let mut refused = Vec::new();
+    for round in 0..4000 {
+        let key = random.u32(0..KEYS);
+        session.put(keyspace, &key.to_be_bytes(), &text(key, round), WriteOptions::default()).unwrap();
+        rounds[key as usize] = round;
+        if round % 50 != 0 {
+            continue;
+        }
+        tree.flush().unwrap();
+        if round >= 2000 && refused.is_empty() {
+            let (file, when) = ("*.values".to_owned(), When::Once { after: 0 });
+            faulty.inject(Fault { on: Operation::Rename, file, when, effect });
+        }
+        while tree.step().unwrap_or_else(|error| {
+            refused.push(error);
+            true
+        }) {}
+        // Writers are spared.
+        faulty.clear_faults();
+    }
+    assert!(matches!(&refused[..], [error] if error.kind() == ErrorKind::Retry), "{refused:?}");
+    let renamed = faulty.counters().of_extension(Operation::Rename, "values").operations;
+    assert!(renamed > 20, "{renamed} files were written over");
+    tree.wait_idle().unwrap();
+    let left = files(&machine);
+    for (key, round) in (0..).zip(rounds).filter(|(_, round)| *round > 0) {
+        assert_eq!(get_in(session, keyspace, &u32::to_be_bytes(key)), Some(text(key, round)), "key {key}");
+    }
+    tree.close().unwrap();
+    drop(machine.open().unwrap());
+    assert_eq!(left, files(&machine), "an opening removes what nothing refers to");
 }

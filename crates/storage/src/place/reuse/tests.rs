@@ -123,3 +123,45 @@ fn the_largest_spare_goes_first() {
     }
     assert_eq!(place.spare_bytes(), 0);
 }
+
+/// Several threads write to it, and sync it, in any order.
+#[test]
+fn nothing_is_cut_off_a_spare_that_is_given_as_it_is() {
+    let (faulty, place) = failing(Operation::Lock, Effect::Fail(ErrorKind::Io));
+    let file = place.tables().give(&*faulty, "new").unwrap().unwrap();
+    file.sync().unwrap();
+    file.write_at(0, &[1; 100]).unwrap();
+    file.sync().unwrap();
+    let expected = [vec![1; 100], vec![7; 3 * PAGE_BYTES as usize - 100]].concat();
+    assert_eq!(content(&place, "new"), expected);
+}
+
+#[test]
+fn a_spare_that_was_taken_is_written_over_elsewhere() {
+    for bytes in [100, 2 * PAGE_BYTES, 5 * PAGE_BYTES] {
+        let (faulty, place) = failing(Operation::Lock, Effect::Fail(ErrorKind::Io));
+        let spare = place.tables().take_one().unwrap();
+        assert_eq!((place.tables().take_one(), place.tables().bytes()), (None, 0));
+        // By who knows its name alone.
+        let file = write_over(&*faulty, &spare, "new").unwrap().unwrap();
+        assert_eq!(names(&*faulty), ["new"]);
+        let expected = vec![1; bytes as usize];
+        file.write_at(0, &expected).unwrap();
+        file.sync().unwrap();
+        assert_eq!(content(&*faulty, "new"), expected);
+        assert!(write_over(&*faulty, &spare, "newer").unwrap().is_none(), "there is no such file any more");
+        assert_eq!(names(&*faulty), ["new"]);
+    }
+}
+
+#[test]
+fn a_spare_is_written_over_under_no_name_that_is_taken() {
+    let (faulty, place) = failing(Operation::Lock, Effect::Fail(ErrorKind::Io));
+    faulty.publish("taken", b"kept").unwrap();
+    let spare = place.tables().take_one().unwrap();
+    assert_eq!(write_over(&*faulty, &spare, "taken").unwrap_err().kind, ErrorKind::Exists);
+    assert_eq!(
+        (names(&*faulty), content(&*faulty, "taken")),
+        (vec![spare, "taken".into()], b"kept".to_vec())
+    );
+}
