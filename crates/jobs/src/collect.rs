@@ -38,8 +38,9 @@ pub struct CollectSpec {
     /// The output is called `<stem>-000000.values`, or `<stem>-<attempt>-000000.values`; see
     /// [`CompactSpec::output_stem`](crate::CompactSpec::output_stem).
     pub output_stem: String,
-    /// A value segment's file that nobody needs, for the output to be written over: its blocks need not be allocated, nor
-    /// others be given up. It stays as it is where the job does not come so far; where there is no such file, another is created.
+    /// A value segment's file that nobody needs, which gets the output's name and is written over: no blocks need be allocated,
+    /// nor others given up. It stays as it is where the job does not come so far; where there is no such file, as when another
+    /// attempt has it, one is created. Its name MUST never be that of a file which somebody needs.
     pub spare: Option<String>,
 }
 
@@ -110,6 +111,8 @@ pub(crate) fn run_collect(
     if spec.survivor_count() == 0 {
         return Ok(CollectResult::default());
     }
+    // Whoever was given up before it began leaves the spare to whoever does its work.
+    control.check()?;
     let name = file_name::collected_values(&spec.output_stem, 0);
     let reused = spec.spare.as_ref().map(|spare| write_over(storage, spare, &name)).transpose()?.flatten();
     let file = reused.map_or_else(|| storage.create(&name), Ok)?;

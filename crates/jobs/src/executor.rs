@@ -18,7 +18,7 @@ use crate::spec::JobSpec;
 /// Runs jobs somewhere.
 ///
 /// Implementers MUST finish every accepted job's handle exactly once, whatever happens to the executor, and soon after it
-/// is cancelled (the submitter waits for it before it closes), write nothing for it afterwards, and MUST reject a spec that names an operator, filter or extractor they do not have (never run it without).
+/// is cancelled (the submitter waits for it before it closes), write nothing for it afterwards, touch no file but the outputs and the spec's spare, and MUST reject a spec that names an operator, filter or extractor they do not have (never run it without).
 pub trait Executor: Send + Sync + fmt::Debug {
     /// Takes `spec` and returns at once; the handle tells when it is done. An inline executor runs it first.
     ///

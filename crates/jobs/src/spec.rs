@@ -11,7 +11,7 @@ use crate::error::{Error, ErrorKind, Result};
 
 /// What to do.
 ///
-/// Self-contained: an executor opens the inputs, creates outputs under the stem, and needs nothing else.
+/// Self-contained: an executor opens the inputs, creates outputs under the stem (of a spare file if there is one), and needs nothing else.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(clippy::large_enum_variant, reason = "there is one for each job, and a job runs for long")]
 pub enum JobSpec {

@@ -189,6 +189,12 @@ impl Database {
         self.settings.background_threads + waiting
     }
 
+    /// Whether another thread may wait for a job elsewhere: one is left for what is done here, or an executor that hangs would hold
+    /// that up too.
+    fn is_thread_left(&self, busy: &Busy) -> bool {
+        self.jobs.fallbacks.is_none() || busy.collections + busy.compacting + 1 < self.thread_count()
+    }
+
     /// There may be something to do.
     pub(crate) fn wake_background(&self) {
         self.schedule.work.notify_all();
@@ -338,9 +344,10 @@ impl Database {
             if let Some(task) = self.choose_revealing_compaction(busy, &version) {
                 return Some(task);
             }
-            // What is copied is held twice meanwhile: more of them would leave less room for what is dead.
+            // What is copied is held twice meanwhile: many of them would leave less room for what is dead.
             if busy.held == 0
                 && busy.collections < self.thread_count()
+                && self.is_thread_left(busy)
                 && let Some(victims) = self.choose_collection(&version, &busy.collecting)
             {
                 return Some(Task::Collect { victims });
@@ -377,7 +384,7 @@ impl Database {
 
     /// The most urgent compaction that may begin now, with its keyspace.
     fn choose_compaction(&self, busy: &Busy, version: &Version) -> Option<(u32, Choice)> {
-        if busy.refused.is_some() || busy.held > 0 {
+        if busy.refused.is_some() || busy.held > 0 || !self.is_thread_left(busy) {
             return None;
         }
         let rules = self.pick_rules();

@@ -287,7 +287,11 @@ fn remove_leftovers(
             _ => false,
         };
         if leftover {
-            storage.remove(&name).map_err(from_storage)?;
+            match storage.remove(&name) {
+                // A worker that the process before asked has removed it, or written over it.
+                Err(error) if error.kind == firn_storage::ErrorKind::NotFound => {}
+                removed => removed.map_err(from_storage)?,
+            }
         }
     }
     Ok(())

@@ -20,7 +20,7 @@ use crate::verify::{is_output_of, verify, verify_files};
 /// 1. What the first executor answers is checked, files included as far as [`verify_files`] goes, before it is anybody's
 ///    result.
 /// 2. An attempt there writes under a stem of its own (`<stem>-e`), so that one which comes back late meets
-///    nothing of the attempt here. What it leaves is removed.
+///    nothing of the attempt here. What it leaves is removed. A spare file that the spec names goes to whichever renames it first.
 /// 3. After a failure the first executor is left alone for a while, for twice as long after each that follows.
 ///
 /// Only the first executor may be unreliable: the answer of the second is the job's, and it MUST NOT run jobs inside

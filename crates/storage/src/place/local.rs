@@ -113,9 +113,10 @@ impl Local {
             // File systems that lack it have hard links, which refuse a taken name as well.
             Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {
                 rustix::fs::linkat(directory, from, directory, to, AtFlags::empty())?;
-                // It has its new name; that it has the old one too is for whoever cleans up.
-                let _ = rustix::fs::unlinkat(directory, from, AtFlags::empty());
-                Ok(())
+                rustix::fs::unlinkat(directory, from, AtFlags::empty()).inspect_err(|_| {
+                    // Somebody else has renamed it, and would have the same file; or it cannot be told who has it.
+                    let _ = rustix::fs::unlinkat(directory, to, AtFlags::empty());
+                })
             }
             answer => answer,
         }

@@ -79,6 +79,8 @@ impl FoundValues {
                 }
                 // Born in the moment of the crash: nothing refers to it.
                 Err(error) if error.kind == firn_storage::ErrorKind::Corrupt => found.stale.push(name),
+                // A worker that the process before asked has written over it: it was nobody's.
+                Err(error) if error.kind == firn_storage::ErrorKind::NotFound => {}
                 Err(error) => return Err(from_storage(error)),
             }
         }

@@ -1,18 +1,19 @@
 //! Compactions on an executor that the owner gives: one that refuses, waits, vanishes, or lies.
 
+use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use firn_engine::{Completion, Engine, KEYSPACE_DEFAULT, Ordered, Outcome, WriteOptions};
+use firn_engine::{Completion, Engine, KEYSPACE_DEFAULT, KeyspaceSettings, Ordered, Outcome, WriteOptions};
 use firn_jobs::{CompactResult, Error, Executor, Finisher, JobHandle, JobResult, JobSpec, Local, new_job};
 use firn_storage::{Clock, Storage, SystemClock};
 use firn_tree::{Background, Tree, TreeOptions, TreeSettings};
 
 use crate::bounds::{in_time, until};
-use crate::world::{World, get, put, session, settle, threads, tiny};
+use crate::world::{World, get, get_in, put, seed, session, settle, threads, tiny};
 
 /// Changes a right result into a wrong one.
 type Lie = fn(&mut CompactResult);
@@ -259,6 +260,49 @@ fn a_slow_executor_delays_nothing_but_its_compaction() {
     assert!(stats.compaction_write_bytes_total > 0);
     assert_eq!((stats.compaction_fallback_count, stats.compaction_fallback_reason), (0, None));
     holds(&tree, 3);
+}
+
+#[test]
+fn an_executor_that_hangs_holds_up_no_drain() {
+    let settings = TreeSettings { value_segment_bytes: 64 << 10, space_amplification_max: 1.2, ..tiny() };
+    let threads_waiting = 2 * settings.background_threads - 1;
+    let world = World::new(settings);
+    let executor = Wayward::new(&world, &[Act::Hold; 1000]);
+    let tree = open(&world, &executor, threads());
+    let separated = KeyspaceSettings { separate_bytes: Some(1000), ..KeyspaceSettings::default() };
+    let keyspace = tree.create_keyspace("large", separated).unwrap();
+    let state = RefCell::new((fastrand::Rng::with_seed(seed(11)), [0; 100]));
+    let write = |count| {
+        let (random, values) = &mut *state.borrow_mut();
+        let mut session = session(&tree);
+        for round in (0_u8..=250).cycle().take(count) {
+            let key = random.usize(0..values.len());
+            session.put(keyspace, &key.to_be_bytes(), &[round; 2900], WriteOptions::default()).unwrap();
+            values[key] = round;
+        }
+    };
+    let held = || executor.held.lock().unwrap().len();
+    write(200);
+    let ended = catch_unwind(AssertUnwindSafe(|| {
+        until("as many held jobs as may be", || {
+            write(20);
+            held() >= threads_waiting
+        });
+        write(500);
+        let flushed = Arc::clone(&tree);
+        in_time("drains beside held jobs", move || flushed.flush().unwrap());
+        assert_eq!(held(), threads_waiting, "one thread is left");
+    }));
+    executor.acts.lock().unwrap().clear();
+    executor.release();
+    ended.unwrap_or_else(|panic| resume_unwind(panic));
+    tree.wait_idle().unwrap();
+    assert!(tree.stats().values.collection_count > 0);
+    let mut session = session(&tree);
+    for (key, value) in state.into_inner().1.into_iter().enumerate() {
+        let found = get_in(&mut session, keyspace, &key.to_be_bytes());
+        assert_eq!(found, Some(vec![value; 2900]), "key {key}");
+    }
 }
 
 /// What a compaction in progress does not need, it does not hold: neither arenas nor files of dead segments.

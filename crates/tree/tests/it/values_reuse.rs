@@ -167,7 +167,8 @@ struct Late {
 impl Executor for Late {
     fn submit(&self, spec: JobSpec) -> firn_jobs::Result<JobHandle> {
         let mut kept = self.kept.lock().unwrap();
-        if kept.is_some() || !matches!(spec, JobSpec::Collect(_)) {
+        let has_spare = matches!(&spec, JobSpec::Collect(spec) if spec.spare.is_some());
+        if kept.is_some() || !has_spare {
             return self.inner.submit(spec);
         }
         let (handle, finisher) = new_job();
@@ -197,7 +198,7 @@ fn a_collection_elsewhere_that_comes_late_changes_nothing() {
     let (kept, segments) = (files(&machine).len() as u64, tree.stats().values.segment_count);
     assert!((segments + 1..=segments + 6).contains(&kept), "{kept} files for {segments} segments");
     let (spec, finisher) = late.kept.lock().unwrap().take().expect("a collection that was kept");
-    // Its victims are gone, or others are called what they were.
+    // Its victims are gone, or others are called what they were, and so is its spare.
     finisher.finish(late.inner.submit(spec).unwrap().wait());
     let session = &mut world::session(&tree);
     for key in 0..KEYS {
