@@ -183,10 +183,16 @@ impl Database {
         spawn.spawn("firn-pace".to_owned(), Priority::Normal, body).map_err(from_storage)
     }
 
-    /// Background threads. Who waits for jobs elsewhere does nothing here: as many again as are allowed.
+    /// Background threads. Who waits for jobs elsewhere does nothing here: beside an executor there are as many again as were asked for,
+    /// and the one that never waits.
     fn thread_count(&self) -> usize {
-        let waiting = if self.jobs.fallbacks.is_some() { self.settings.background_threads } else { 0 };
+        let waiting = if self.jobs.fallbacks.is_some() { self.settings.background_threads + 1 } else { 0 };
         self.settings.background_threads + waiting
+    }
+
+    /// Collections at a time.
+    fn collections_max(&self) -> usize {
+        self.settings.background_threads * if self.jobs.fallbacks.is_some() { 2 } else { 1 }
     }
 
     /// Whether another thread may wait for a job elsewhere: one is left for what is done here, or an executor that hangs would hold
@@ -346,7 +352,7 @@ impl Database {
             }
             // What is copied is held twice meanwhile: many of them would leave less room for what is dead.
             if busy.held == 0
-                && busy.collections < self.thread_count()
+                && busy.collections < self.collections_max()
                 && self.is_thread_left(busy)
                 && let Some(victims) = self.choose_collection(&version, &busy.collecting)
             {

@@ -265,7 +265,7 @@ fn a_slow_executor_delays_nothing_but_its_compaction() {
 #[test]
 fn an_executor_that_hangs_holds_up_no_drain() {
     let settings = TreeSettings { value_segment_bytes: 64 << 10, space_amplification_max: 1.2, ..tiny() };
-    let threads_waiting = 2 * settings.background_threads - 1;
+    let threads_waiting = 2 * settings.background_threads;
     let world = World::new(settings);
     let executor = Wayward::new(&world, &[Act::Hold; 1000]);
     let tree = open(&world, &executor, threads());
