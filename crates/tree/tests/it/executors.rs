@@ -339,7 +339,7 @@ fn a_delayed_write_is_told_in_time_though_all_background_threads_are_busy() {
         background_threads: 1,
         buffer_bytes: 8 << 20,
         memory_bytes: 128 << 20,
-        buffer_bytes_max: 64 << 20,
+        buffer_bytes_max: 16 << 20,
         log_bytes_max: 128 << 20,
         ..tiny()
     };
