@@ -305,6 +305,36 @@ fn what_dies_before_any_table_refers_to_it_is_collected_too() {
     scene.check("settled");
 }
 
+/// Runs that refer to few values are merged before they are drained; what the merge drops, no table has ever referred to.
+#[test]
+fn what_a_merge_in_the_buffer_drops_is_dead() {
+    let mut scene = Scene::new();
+    for round in 0..2_u8 {
+        scene.put(KEY, &text(KEY, 40 + round));
+        // Enough new keys with values in the tree for the memtable to be frozen.
+        for filler in 0..400_u16 {
+            let [high, low] = filler.to_be_bytes();
+            // All before KEY, which is therefore no key of the sample that estimates how much a run overwrites.
+            let key = [0, 0, 0, 0, high, low, round];
+            scene.session.put(scene.keyspace, &key, &[round; 900], WriteOptions::default()).unwrap();
+        }
+        settle(&scene.tree);
+    }
+    let stats = scene.tree.stats();
+    assert_eq!((stats.merge_count, stats.keyspaces[1].runs.len()), (1, 1), "{stats:?}");
+    assert!(stats.values.hidden_bytes >= 3000, "the merge dropped one: {stats:?}");
+    // The segment ends, so that what is dead in it counts.
+    for key in KEYS..KEYS + 30 {
+        scene.put(key, &text(key, 1));
+    }
+    scene.compact();
+    let stats = scene.tree.stats().values;
+    assert!(stats.dead_bytes > 6000, "two values of one key: {stats:?}");
+    scene.check("compacted");
+    scene.tree.close().unwrap();
+    scene.check_files();
+}
+
 #[test]
 fn lengths_have_no_limit_but_the_engine_s() {
     let mut scene = Scene::with_segments(16 << 20);
