@@ -24,6 +24,7 @@ pub(crate) fn tools(full: bool) -> Vec<Tool> {
     let mut tools = vec![
         tool("git", "lists the files that tidy checks", Install::Apt(&["git"])),
         tool("cc", "compiles Zstd and the program's allocator", Install::Apt(&["gcc", "libc6-dev"])),
+        tool("redis-server", "is what answers are compared with", Install::Apt(&["redis-server"])),
     ];
     if full {
         tools.extend([
