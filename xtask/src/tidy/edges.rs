@@ -10,6 +10,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("firn-format", &[]),
     ("firn-pmem", &[]),
     ("firn-storage", &["firn-format", "firn-pmem"]),
+    ("firn-objects", &["firn-storage"]),
     ("firn-engine", &[]),
     ("firn-protocol", &[]),
     ("firn-lua", &[]),
@@ -20,17 +21,23 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("firn-bench", &["firn", "firn-engine", "firn-protocol"]),
     ("firn-cli", &["*"]),
     ("firn-sim", &["*"]),
+    ("firn-s3-server", &[]),
     ("xtask", &[]),
 ];
 
 /// Edges of tests alone to a crate that nothing else may depend on.
-const TESTED_WITH: &[(&str, &str)] = &[("firn-cli", "firn-sim")];
+const TESTED_WITH: &[(&str, &str)] =
+    &[("firn-cli", "firn-sim"), ("firn-cli", "firn-s3-server"), ("firn-objects", "firn-s3-server")];
 
 /// Crates nothing may depend on.
-const LEAVES: &[&str] = &["firn-sim", "firn-cli", "xtask"];
+const LEAVES: &[&str] = &["firn-sim", "firn-s3-server", "firn-cli", "xtask"];
 
 /// Crates that engine crates must not pull in: no async runtime, no C but Zstd.
-const BANNED_BELOW_FACADE: &[&str] = &["tokio", "async-std", "smol", "lz4-sys", "openssl-sys", "aws-lc-sys"];
+const BANNED_BELOW_FACADE: &[&str] =
+    &["tokio", "object_store", "reqwest", "async-std", "smol", "lz4-sys", "openssl-sys", "aws-lc-sys"];
+
+/// Crates with an async runtime, which exist to keep it from the others.
+const ASYNC: &[&str] = &["firn-objects", "firn-s3-server"];
 
 pub(super) fn check(repository: &Repository) -> Vec<Finding> {
     let mut findings = Vec::new();
@@ -82,7 +89,7 @@ fn objection(from: &str, allowed: &[&str], section: &str, to: &str) -> Option<St
     let is_ours = to == "firn" || to == "xtask" || to.starts_with("firn-");
     let is_dev = section == "dev-dependencies";
     if !is_ours {
-        let is_banned = BANNED_BELOW_FACADE.contains(&to) && !is_dev;
+        let is_banned = BANNED_BELOW_FACADE.contains(&to) && !is_dev && !ASYNC.contains(&from);
         return is_banned
             .then(|| format!("`{to}` is banned: no async runtime and no C but Zstd in engine crates"));
     }

@@ -1,11 +1,15 @@
 //! What every place must do, as a suite that panics at the first difference.
 
+mod objects;
+
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::PAGE_BYTES;
 use crate::{ErrorKind, ReadFile, Result, Storage};
+
+pub use objects::check_objects;
 
 const PAGE: usize = PAGE_BYTES as usize;
 
@@ -77,7 +81,8 @@ fn files_are_created_once_and_read_back(place: &dyn Storage) {
     );
 }
 
-fn names_are_checked(place: &dyn Storage) {
+/// Names are checked whatever is done with them.
+fn names_are_checked_for(place: &dyn Storage) {
     let long = "x".repeat(101);
     for name in ["", ".", "..", ".a", "a/b", "../a", "a b", "ä", "LOCK", "a\0", long.as_str()] {
         fails(place.create(name), ErrorKind::Invalid, &format!("creating {name:?}"));
@@ -87,8 +92,16 @@ fn names_are_checked(place: &dyn Storage) {
         fails(place.remove(name), ErrorKind::Invalid, &format!("removing {name:?}"));
     }
     put(place, &long[1..], b"x");
+    assert_eq!(content(place, &long[1..]), b"x");
+    place.remove(&long[1..]).expect("remove");
+}
+
+fn names_are_checked(place: &dyn Storage) {
+    names_are_checked_for(place);
+    let long = "x".repeat(100);
+    put(place, &long, b"x");
     for name in ["", "LOCK", "a/b"] {
-        fails(place.rename(&long[1..], name), ErrorKind::Invalid, &format!("renaming to {name:?}"));
+        fails(place.rename(&long, name), ErrorKind::Invalid, &format!("renaming to {name:?}"));
     }
     put(place, "A-z_0.9", b"y");
     assert_eq!(place.list().expect("list").len(), 2);
@@ -158,18 +171,24 @@ fn reads_beyond_the_end_are_corrupt(place: &dyn Storage) {
     read.read_at(10, &mut []).expect("read nothing at the end");
 }
 
-fn publications_are_whole_and_first_wins(place: &dyn Storage) {
+/// Publications are whole, and the first one wins.
+fn publications(place: &dyn Storage) {
     let bytes: Vec<u8> = (0..300_000u32).map(|at| (at % 249) as u8).collect();
     place.publish("1.manifest", &bytes).expect("publish");
     fails(place.publish("1.manifest", b"other"), ErrorKind::Exists, "publishing twice");
-    fails(place.create("1.manifest"), ErrorKind::Exists, "creating what is published");
     assert_eq!(content(place, "1.manifest"), bytes);
     put(place, "2.manifest", b"created");
     fails(place.publish("2.manifest", b"other"), ErrorKind::Exists, "publishing what is created");
     assert_eq!(content(place, "2.manifest"), b"created");
     place.publish("3.manifest", b"").expect("publish nothing");
+    assert_eq!(content(place, "3.manifest"), b"");
     let names: Vec<String> = place.list().expect("list").into_iter().map(|(name, _)| name).collect();
     assert_eq!(names, ["1.manifest", "2.manifest", "3.manifest"], "leftovers are not listed");
+}
+
+fn publications_are_whole_and_first_wins(place: &dyn Storage) {
+    publications(place);
+    fails(place.create("1.manifest"), ErrorKind::Exists, "creating what is published");
 }
 
 fn of_two_publishers_one_wins(place: &dyn Storage) {

@@ -13,6 +13,7 @@ pub mod conformance; // what all of them must do
 pub use faulty::{Count, Counters, Effect, Fault, Faulty, Operation, When};
 pub use local::{Local, LocalOptions};
 pub use memory::{Crash, Memory};
+pub use name::check as check_name;
 pub use pool::{ReadBody, ReadPool, Rejected};
 pub use reuse::{Reusing, SpareFiles, write_over};
 

@@ -7,8 +7,8 @@ pub(crate) const LOCK_FILE: &str = "LOCK";
 
 const NAME_BYTES_MAX: usize = 100;
 
-/// `Invalid` unless `name` is one that every place can hold.
-pub(crate) fn check(name: &str) -> Result<()> {
+/// `Invalid` unless `name` is one that every place can hold; for whoever makes a place.
+pub fn check(name: &str) -> Result<()> {
     if is_allowed(name) {
         return Ok(());
     }

@@ -1,0 +1,68 @@
+//! What an object store can fail with, in the words of storage.
+
+use std::error::Error as _;
+
+use firn_storage::{Error, ErrorKind};
+
+/// What went wrong when `file` was asked for at the place `url`, which nobody knows the effect of.
+pub(crate) fn from_store(url: &str, file: &str, action: &str, error: &object_store::Error) -> Error {
+    use object_store::Error as Store;
+    let text = chain(error);
+    // Stores say it in the body of an answer; the client has no kind for it.
+    let says = |words: &[&str]| words.iter().any(|word| text.contains(word));
+    let (kind, advice) = match error {
+        _ if says(&["NoSuchBucket", "ContainerNotFound", "The specified bucket does not exist"]) => {
+            (ErrorKind::Invalid, "the bucket does not exist; create it, or check the URL")
+        }
+        Store::NotFound { .. } => {
+            return Error::new(ErrorKind::NotFound, file, format!("no such object in {url}"));
+        }
+        Store::AlreadyExists { .. } | Store::Precondition { .. } => {
+            return Error::new(ErrorKind::Exists, file, format!("there is such an object in {url}"));
+        }
+        Store::PermissionDenied { .. } | Store::Unauthenticated { .. } => {
+            (ErrorKind::Refused, "check the credentials and what they allow")
+        }
+        Store::NotSupported { .. } | Store::NotImplemented { .. } => {
+            (ErrorKind::Invalid, "the store cannot do that; it must have conditional writes")
+        }
+        Store::InvalidPath { .. } | Store::UnknownConfigurationKey { .. } => {
+            (ErrorKind::Invalid, "check the URL")
+        }
+        _ if says(&["StorageFull", "QuotaExceeded", "507 Insufficient"]) => {
+            (ErrorKind::Full, "the store is full; make room there, or raise the quota")
+        }
+        _ => (ErrorKind::Refused, "it may pass; check the network and the store"),
+    };
+    Error::new(kind, file, format!("cannot {action} in {url} ({advice}): {text}"))
+}
+
+/// Whether the store has said no, so that nothing was done.
+pub(crate) fn is_refusal(error: &object_store::Error) -> bool {
+    use object_store::Error as Store;
+    matches!(
+        error,
+        Store::NotFound { .. }
+            | Store::PermissionDenied { .. }
+            | Store::Unauthenticated { .. }
+            | Store::NotSupported { .. }
+            | Store::NotImplemented { .. }
+            | Store::InvalidPath { .. }
+            | Store::UnknownConfigurationKey { .. }
+    )
+}
+
+/// The error and its causes on one line.
+fn chain(error: &object_store::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let more = error.to_string();
+        if !text.contains(&more) {
+            text.push_str(": ");
+            text.push_str(&more);
+        }
+        cause = error.source();
+    }
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}

@@ -1,0 +1,41 @@
+//! Places in object stores: S3 and what speaks its language, Google Cloud Storage, Azure.
+//!
+//! An [`ObjectPlace`] is a [`Storage`](firn_storage::Storage) of which each file is one object: written from its beginning to its end,
+//! there as a whole once it is synced, never changed. What a database keeps of that kind (tables, sealed value segments, edits of
+//! the manifest) lives here as it does in a directory; a log does not.
+//!
+//! ```text
+//!   tree, jobs ─► ObjectPlace ─┬─ write: parts, several at once ─► object, whole or not at all
+//!                 (blocking)   ├─ read: ranges, and ahead of whoever reads in order
+//!                              ├─ limits: requests and bytes a second, by class
+//!                              └─ Runtime: one thread that talks with the store
+//! ```
+//!
+//! Start at [`ObjectPlace::open`].
+//!
+//! # Not here
+//! - Directories of a local or shared file system: `firn_storage::place::Local`.
+//! - Who may write: an object store has no locks. A database is fenced by its manifest, whose edits are created once each.
+//! - Caching beyond what is read ahead.
+//!
+//! # Invariants
+//! 1. An object is created once and never overwritten: by a condition that the store checks where it is written in one
+//!    request, and by names that no two writers share where it is written in parts.
+//! 2. An answer that did not arrive is neither yes nor no: what is there is read, and compared.
+//! 3. No name is believed to be free because a list does not have it.
+//! 4. Secrets are in no error and in nothing that `Debug` writes.
+
+#![forbid(unsafe_code)]
+
+mod options; // where objects are, and how they are asked for
+mod runtime; // the thread that talks with the store
+mod limits; // how often it is asked
+mod error; // what it can fail with
+mod place; // the directory
+mod write; // one object being written
+mod read; // one object being read
+
+pub use limits::{Limits, RequestClass};
+pub use options::ObjectOptions;
+pub use place::ObjectPlace;
+pub use runtime::Runtime;

@@ -1,0 +1,189 @@
+//! Where objects are, and how they are asked for.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use firn_storage::{Error, ErrorKind, Result};
+use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
+use object_store::azure::{AzureConfigKey, MicrosoftAzureBuilder};
+use object_store::gcp::{GoogleCloudStorageBuilder, GoogleConfigKey};
+use object_store::path::Path;
+use object_store::{
+    BackoffConfig, ClientConfigKey, ClientOptions, ObjectStore, ObjectStoreScheme, RetryConfig,
+};
+use url::Url;
+
+use crate::limits::Limits;
+
+/// What [`ObjectPlace::open`](crate::ObjectPlace::open) is told.
+#[derive(Clone)]
+pub struct ObjectOptions {
+    /// `s3://BUCKET/PREFIX`, `gs://BUCKET/PREFIX` or `az://CONTAINER/PREFIX`.
+    pub url: String,
+    /// Endpoint, region, credentials: by the names that the stores' own tools read from the environment, in either case
+    /// (`AWS_ACCESS_KEY_ID`, `AWS_ENDPOINT`, `GOOGLE_SERVICE_ACCOUNT`, `AZURE_STORAGE_ACCOUNT_NAME`, ...). Names that the store does
+    /// not know are left out.
+    pub settings: BTreeMap<String, String>,
+    /// How long one request may take. Default 30 s.
+    pub request_timeout: Duration,
+    /// How long a request that fails in a way that may pass is tried again, with pauses that grow and differ. Default 20 s.
+    pub retry_timeout: Duration,
+    /// How often such a request is tried again at most. Default 8.
+    pub retries_max: usize,
+    /// How often the store is asked. Default: no limits.
+    pub limits: Limits,
+    /// Bytes of one part of a large object, and below which an object is written in one request; S3 wants at least 5 MiB. Default
+    /// 8 MiB.
+    pub part_bytes: usize,
+}
+
+impl ObjectOptions {
+    /// Defaults for what is at `url`.
+    pub fn new(url: impl Into<String>) -> Self {
+        Self {
+            url: url.into(),
+            settings: BTreeMap::new(),
+            request_timeout: Duration::from_secs(30),
+            retry_timeout: Duration::from_secs(20),
+            retries_max: 8,
+            limits: Limits::default(),
+            part_bytes: 8 << 20,
+        }
+    }
+
+    /// Whether `text` begins as the URL of an object store does, whether that can be used or not.
+    pub fn is_url(text: &str) -> bool {
+        text.split_once("://").is_some_and(|(scheme, _)| SCHEMES.contains(&scheme))
+    }
+
+    /// The store, and what the names of this place's objects begin with.
+    pub(crate) fn store(&self) -> Result<(Arc<dyn ObjectStore>, Path)> {
+        let wrong = |why: String| Error::new(ErrorKind::Invalid, "", format!("{}: {why}", self.url));
+        let expected = "expected s3://BUCKET/PREFIX, gs://BUCKET/PREFIX or az://CONTAINER/PREFIX";
+        let url = Url::parse(&self.url).map_err(|error| wrong(format!("{expected} ({error})")))?;
+        let (scheme, prefix) =
+            ObjectStoreScheme::parse(&url).map_err(|error| wrong(format!("{expected} ({error})")))?;
+        let store = match scheme {
+            ObjectStoreScheme::AmazonS3 => self.s3(),
+            ObjectStoreScheme::GoogleCloudStorage => self.google(),
+            ObjectStoreScheme::MicrosoftAzure => self.azure(),
+            _ => return Err(wrong(expected.to_owned())),
+        };
+        Ok((store.map_err(|error| wrong(error.to_string()))?, prefix))
+    }
+
+    fn s3(&self) -> object_store::Result<Arc<dyn ObjectStore>> {
+        let mut builder = AmazonS3Builder::new()
+            .with_url(&self.url)
+            .with_client_options(self.client())
+            .with_retry(self.retry());
+        for (key, value) in self.known::<AmazonS3ConfigKey>() {
+            builder = builder.with_config(key, value);
+        }
+        Ok(Arc::new(builder.build()?))
+    }
+
+    fn google(&self) -> object_store::Result<Arc<dyn ObjectStore>> {
+        let mut builder = GoogleCloudStorageBuilder::new()
+            .with_url(&self.url)
+            .with_client_options(self.client())
+            .with_retry(self.retry());
+        for (key, value) in self.known::<GoogleConfigKey>() {
+            builder = builder.with_config(key, value);
+        }
+        Ok(Arc::new(builder.build()?))
+    }
+
+    fn azure(&self) -> object_store::Result<Arc<dyn ObjectStore>> {
+        let mut builder = MicrosoftAzureBuilder::new()
+            .with_url(&self.url)
+            .with_client_options(self.client())
+            .with_retry(self.retry());
+        for (key, value) in self.known::<AzureConfigKey>() {
+            builder = builder.with_config(key, value);
+        }
+        Ok(Arc::new(builder.build()?))
+    }
+
+    /// Settings that the store knows.
+    fn known<K: std::str::FromStr>(&self) -> impl Iterator<Item = (K, String)> + '_ {
+        let parse = |key: &str| key.to_ascii_lowercase().parse().ok();
+        self.settings.iter().filter_map(move |(key, value)| Some((parse(key)?, value.clone())))
+    }
+
+    fn client(&self) -> ClientOptions {
+        // The process has one, which the client asks for; whoever was first is as good.
+        let _installed = rustls::crypto::ring::default_provider().install_default();
+        let mut client = ClientOptions::new().with_timeout(self.request_timeout);
+        // Where an endpoint is named, whoever named it knows whether it is encrypted.
+        let is_plain = |(key, value): (&String, &String)| {
+            key.to_ascii_lowercase().contains("endpoint") && value.starts_with("http://")
+        };
+        if self.settings.iter().any(is_plain) {
+            client = client.with_allow_http(true);
+        }
+        for (key, value) in self.known::<ClientConfigKey>() {
+            client = client.with_config(key, value);
+        }
+        client
+    }
+
+    fn retry(&self) -> RetryConfig {
+        RetryConfig {
+            backoff: BackoffConfig {
+                init_backoff: Duration::from_millis(50),
+                max_backoff: Duration::from_secs(5),
+                base: 2.0,
+            },
+            max_retries: self.retries_max,
+            retry_timeout: self.retry_timeout,
+        }
+    }
+}
+
+/// What URLs of object stores begin with.
+const SCHEMES: [&str; 8] = ["s3", "s3a", "gs", "az", "azure", "adl", "abfs", "abfss"];
+
+impl fmt::Debug for ObjectOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<&String> = self.settings.keys().collect();
+        f.debug_struct("ObjectOptions")
+            .field("url", &self.url)
+            .field("settings", &names)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn urls_of_stores_are_known_and_others_are_refused_by_name() {
+        for url in ["s3://bucket/a/b", "gs://bucket", "az://container/x", "abfs://c/x"] {
+            assert!(ObjectOptions::is_url(url), "{url}");
+        }
+        for text in ["/tmp/data", "data", "c:/x", "http://example/x", "s3:/bucket"] {
+            assert!(!ObjectOptions::is_url(text), "{text}");
+        }
+        let error = ObjectOptions::new("ftp://host/x").store().unwrap_err();
+        assert_eq!(error.kind, ErrorKind::Invalid);
+        assert!(error.to_string().contains("ftp://host/x: expected s3://BUCKET/PREFIX"), "{error}");
+    }
+
+    #[test]
+    fn secrets_are_not_written() {
+        let mut options = ObjectOptions::new("s3://bucket/p");
+        options.settings.insert("AWS_SECRET_ACCESS_KEY".to_owned(), "hidden".to_owned());
+        let error = options.store().unwrap_err().to_string();
+        assert!(error.contains("Missing AccessKeyId") && !error.contains("hidden"), "{error}");
+        options.settings.insert("aws_access_key_id".to_owned(), "known".to_owned());
+        let (store, prefix) = options.store().unwrap();
+        assert_eq!(prefix.as_ref(), "p");
+        for text in [format!("{options:?}"), store.to_string()] {
+            assert!(!text.contains("hidden"), "{text}");
+        }
+    }
+}

@@ -1,0 +1,250 @@
+//! The directory: names below one prefix of a bucket.
+
+use std::future::Future;
+use std::path::Path as FilePath;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use firn_storage::place::check_name;
+use firn_storage::{Clock, Error, ErrorKind, ReadFile, Result, Storage, StorageLock, WriteFile};
+use futures_util::TryStreamExt;
+use object_store::path::Path;
+use object_store::{ObjectStore, ObjectStoreExt, PutMode, PutOptions};
+
+use crate::error::{from_store, is_refusal};
+use crate::limits::{RequestClass, Throttle};
+use crate::options::ObjectOptions;
+use crate::read::ObjectReadFile;
+use crate::runtime::Runtime;
+use crate::write::ObjectWriteFile;
+
+/// The objects below one prefix, as a flat directory of files.
+///
+/// As [`Storage`] says, but:
+/// 1. A file is written in order, and is there once it is synced: as a whole, durable with its name, and never changed. Until then it has no
+///    name, and [`create`](Storage::create) does not tell whether the name is free; the first sync does.
+/// 2. What is published MUST differ from what anybody else publishes under that name, since bytes that are there already
+///    are taken for the publisher's own, whose confirmation was lost.
+/// 3. There is no renaming, no linking, no writing to what exists (`Invalid`), and locking excludes nobody.
+/// 4. Removing what is not there may succeed.
+/// 5. A request that fails in a way that may pass is made again, as its options say; then it is `Refused`, or `Undecided` where it published.
+///
+/// Every call blocks on the network. MUST NOT be called by an asynchronous task.
+#[derive(Debug)]
+pub struct ObjectPlace {
+    store: Arc<Store>,
+}
+
+/// What files and directory have in common.
+#[derive(Debug)]
+pub(crate) struct Store {
+    objects: Arc<dyn ObjectStore>,
+    prefix: Path,
+    url: String,
+    throttle: Throttle,
+    pub(crate) runtime: Runtime,
+    pub(crate) part_bytes: usize,
+}
+
+impl ObjectPlace {
+    /// The place of `options`. Asks nobody: whether it is there shows with the first request.
+    ///
+    /// # Errors
+    /// `Invalid`: the URL, or a setting, with what is expected.
+    pub fn open(options: &ObjectOptions, runtime: &Runtime, clock: Arc<dyn Clock>) -> Result<Self> {
+        let (objects, prefix) = options.store()?;
+        Ok(Self::over(objects, prefix, options, runtime, clock))
+    }
+
+    /// The place below `prefix` of `objects`, which may be any store that has conditional writes. The URL of `options` is what
+    /// people are told.
+    pub fn over(
+        objects: Arc<dyn ObjectStore>,
+        prefix: Path,
+        options: &ObjectOptions,
+        runtime: &Runtime,
+        clock: Arc<dyn Clock>,
+    ) -> Self {
+        let store = Store {
+            objects,
+            prefix,
+            url: options.url.clone(),
+            throttle: Throttle::new(&options.limits, clock),
+            runtime: runtime.clone(),
+            part_bytes: options.part_bytes.max(1),
+        };
+        Self { store: Arc::new(store) }
+    }
+}
+
+impl Storage for ObjectPlace {
+    fn create(&self, name: &str) -> Result<Arc<dyn WriteFile>> {
+        check_name(name)?;
+        Ok(Arc::new(ObjectWriteFile::new(Arc::clone(&self.store), name)))
+    }
+
+    fn open_write(&self, name: &str) -> Result<Arc<dyn WriteFile>> {
+        check_name(name)?;
+        Err(cannot(name, "an object is never changed"))
+    }
+
+    fn open_read(&self, name: &str) -> Result<Arc<dyn ReadFile>> {
+        check_name(name)?;
+        let len = self.store.len(name)?;
+        Ok(Arc::new(ObjectReadFile::new(Arc::clone(&self.store), name, len)))
+    }
+
+    fn publish(&self, name: &str, bytes: &[u8]) -> Result<()> {
+        check_name(name)?;
+        self.store.put(name, Bytes::copy_from_slice(bytes), "publish")
+    }
+
+    fn rename(&self, from: &str, to: &str) -> Result<()> {
+        check_name(from)?;
+        check_name(to)?;
+        Err(cannot(from, "an object is never renamed"))
+    }
+
+    fn remove(&self, name: &str) -> Result<()> {
+        check_name(name)?;
+        let path = self.store.path(name);
+        self.store
+            .ask(RequestClass::Remove, 0, self.store.objects.delete(&path))
+            .map_err(|error| self.store.error(name, "remove", &error))
+    }
+
+    fn list(&self) -> Result<Vec<(String, u64)>> {
+        let prefix = &self.store.prefix;
+        let found = self.store.objects.list(Some(prefix)).try_collect::<Vec<_>>();
+        let found = self
+            .store
+            .ask(RequestClass::List, 0, found)
+            .map_err(|error| self.store.error("", "list the objects", &error))?;
+        let mut names: Vec<(String, u64)> = found
+            .into_iter()
+            .filter_map(|object| {
+                let mut parts = object.location.prefix_match(prefix)?;
+                let name = parts.next()?.as_ref().to_owned();
+                (parts.next().is_none() && check_name(&name).is_ok()).then_some((name, object.size))
+            })
+            .collect();
+        names.sort_unstable();
+        Ok(names)
+    }
+
+    fn sync_dir(&self) -> Result<()> {
+        // Names are durable with what they name.
+        Ok(())
+    }
+
+    fn lock(&self, _exclusive: bool) -> Result<Box<dyn StorageLock>> {
+        Ok(Box::new(Unlocked))
+    }
+
+    fn link_into(&self, _names: &[String], _path: &FilePath) -> Result<Arc<dyn Storage>> {
+        Err(cannot("", "objects cannot be linked into a directory"))
+    }
+
+    fn free_bytes(&self) -> Result<Option<u64>> {
+        Ok(None)
+    }
+
+    fn describe(&self) -> String {
+        self.store.url.clone()
+    }
+}
+
+/// A lock that excludes nobody.
+#[derive(Debug)]
+struct Unlocked;
+
+impl StorageLock for Unlocked {}
+
+pub(crate) fn cannot(name: &str, why: &str) -> Error {
+    Error::new(ErrorKind::Invalid, name, why)
+}
+
+impl Store {
+    pub(crate) fn path(&self, name: &str) -> Path {
+        self.prefix.clone().join(name)
+    }
+
+    pub(crate) fn objects(&self) -> &Arc<dyn ObjectStore> {
+        &self.objects
+    }
+
+    /// Waits until a request of `class` that moves `bytes` may be made.
+    pub(crate) fn pass(&self, class: RequestClass, bytes: u64) {
+        self.throttle.pass(class, bytes);
+    }
+
+    /// Makes the request, of `class`, that moves `bytes`.
+    pub(crate) fn ask<T>(
+        &self,
+        class: RequestClass,
+        bytes: u64,
+        request: impl Future<Output = object_store::Result<T>>,
+    ) -> object_store::Result<T> {
+        self.pass(class, bytes);
+        self.runtime.wait(request)
+    }
+
+    pub(crate) fn error(&self, name: &str, action: &str, error: &object_store::Error) -> Error {
+        from_store(&self.url, name, action, error)
+    }
+
+    /// The object's length; `NotFound`.
+    pub(crate) fn len(&self, name: &str) -> Result<u64> {
+        let path = self.path(name);
+        let head = self.ask(RequestClass::Read, 0, self.objects.head(&path));
+        head.map(|meta| meta.size).map_err(|error| self.error(name, "open", &error))
+    }
+
+    /// Bytes `start..end` of the object.
+    pub(crate) fn read(&self, name: &str, start: u64, end: u64) -> Result<Bytes> {
+        let path = self.path(name);
+        let request = self.objects.get_range(&path, start..end);
+        self.ask(RequestClass::Read, end - start, request).map_err(|error| self.error(name, "read", &error))
+    }
+
+    /// Creates the object, whole, if there is none of the name or it has these very bytes.
+    ///
+    /// # Errors
+    /// `Exists`; `Undecided` where neither the store's answer nor a look tells.
+    pub(crate) fn put(&self, name: &str, bytes: Bytes, action: &str) -> Result<()> {
+        let path = self.path(name);
+        let options = PutOptions { mode: PutMode::Create, ..PutOptions::default() };
+        let request = self.objects.put_opts(&path, bytes.clone().into(), options);
+        match self.ask(RequestClass::Write, bytes.len() as u64, request) {
+            Ok(_) => Ok(()),
+            Err(error) if is_refusal(&error) => Err(self.error(name, action, &error)),
+            Err(error) => self.settle(name, &bytes, self.error(name, action, &error)),
+        }
+    }
+
+    /// What became of a creation that the store answered with `error`: that may be about a second try whose first one came through.
+    fn settle(&self, name: &str, bytes: &[u8], error: Error) -> Result<()> {
+        match self.read_all(name) {
+            Ok(found) if found == bytes => Ok(()),
+            Ok(_) => Err(Error::new(ErrorKind::Exists, name, error.message)),
+            // Removed since; or the store has said no.
+            Err(look)
+                if look.kind == ErrorKind::NotFound
+                    && matches!(error.kind, ErrorKind::Exists | ErrorKind::Full) =>
+            {
+                Err(error)
+            }
+            Err(look) => {
+                let message =
+                    format!("{}; and it is not known whether that was done ({look})", error.message);
+                Err(Error::new(ErrorKind::Undecided, name, message))
+            }
+        }
+    }
+
+    fn read_all(&self, name: &str) -> Result<Bytes> {
+        let path = self.path(name);
+        let request = async { self.objects.get(&path).await?.bytes().await };
+        self.ask(RequestClass::Read, 0, request).map_err(|error| self.error(name, "read", &error))
+    }
+}

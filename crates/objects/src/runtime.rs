@@ -1,0 +1,54 @@
+//! The thread that talks with object stores.
+
+use std::future::Future;
+use std::sync::Arc;
+
+use firn_storage::{Error, ErrorKind, Priority, Result, Spawn};
+use tokio::runtime::{Builder, Handle};
+use tokio::sync::oneshot;
+
+/// One thread on which requests are sent and answers come in, for any number of places; who asks waits on a thread of
+/// its own. Cheap to clone; the thread ends with the last clone.
+#[derive(Clone, Debug)]
+pub struct Runtime {
+    handle: Handle,
+    _end: Arc<oneshot::Sender<()>>,
+}
+
+impl Runtime {
+    /// Starts the thread. The system's resolver of names may start a few more while it is asked.
+    ///
+    /// # Errors
+    /// `Io` if the system gives no thread, or nothing to wait for sockets with.
+    pub fn start(spawn: &dyn Spawn) -> Result<Self> {
+        let runtime = Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(|error| Error::new(ErrorKind::Io, "", format!("cannot wait for sockets: {error}")))?;
+        let handle = runtime.handle().clone();
+        let (end, ended) = oneshot::channel::<()>();
+        let body = Box::new(move || {
+            // Either way nobody is left who asks.
+            let _dropped = runtime.block_on(ended);
+            runtime.shutdown_background();
+        });
+        spawn.spawn("firn-objects".to_owned(), Priority::Normal, body)?;
+        Ok(Self { handle, _end: Arc::new(end) })
+    }
+
+    /// Blocks the calling thread until `future` is done.
+    ///
+    /// # Panics
+    /// On a thread that runs asynchronous tasks: those must not be blocked.
+    pub(crate) fn wait<T>(&self, future: impl Future<Output = T>) -> T {
+        self.handle.block_on(future)
+    }
+
+    /// Does `future` while the caller goes on.
+    pub(crate) fn begin<T: Send + 'static>(
+        &self,
+        future: impl Future<Output = T> + Send + 'static,
+    ) -> tokio::task::JoinHandle<T> {
+        self.handle.spawn(future)
+    }
+}

@@ -1,0 +1,80 @@
+//! Answers that do not arrive, or that are about an earlier try.
+
+use std::sync::Arc;
+
+use firn_objects::{ObjectOptions, ObjectPlace};
+use firn_storage::{ErrorKind, Storage};
+use object_store::path::Path;
+
+use crate::lying::{Answer, Lying};
+use crate::world::{clock, runtime};
+
+fn place(store: &Arc<Lying>) -> ObjectPlace {
+    let options = ObjectOptions::new("lying");
+    ObjectPlace::over(Arc::clone(store) as _, Path::from("db"), &options, &runtime(), clock())
+}
+
+fn content(place: &ObjectPlace, name: &str) -> Vec<u8> {
+    let file = place.open_read(name).unwrap();
+    let mut out = vec![0; file.len() as usize];
+    file.read_at(0, &mut out).unwrap();
+    out
+}
+
+#[test]
+fn what_is_there_decides_where_an_answer_does_not() {
+    for answer in [Answer::DoneAndLost, Answer::DoneTwice] {
+        let store = Lying::new(&[answer]);
+        let place = place(&store);
+        place.publish("1.manifest", b"mine").unwrap();
+        assert_eq!(content(&place, "1.manifest"), b"mine", "{answer:?}");
+        let error = place.publish("1.manifest", b"yours").unwrap_err();
+        assert_eq!(error.kind, ErrorKind::Exists, "{answer:?}: {error}");
+    }
+    // Somebody else's is there, and the answer to ours is lost.
+    let store = Lying::new(&[]);
+    let place = place(&store);
+    place.publish("1.manifest", b"theirs").unwrap();
+    store.answer_next(Answer::Lost);
+    let error = place.publish("1.manifest", b"mine").unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Exists, "{error}");
+    // Nothing is there, but it may still arrive.
+    store.answer_next(Answer::Lost);
+    let error = place.publish("2.manifest", b"mine").unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Undecided, "{error}");
+    assert!(error.to_string().contains("not known whether that was done"), "{error}");
+}
+
+#[test]
+fn what_cannot_be_looked_at_is_undecided_and_what_is_refused_is_not() {
+    for answer in [Answer::DoneAndLost, Answer::DoneTwice, Answer::Lost] {
+        let store = Lying::new(&[answer]);
+        let place = place(&store);
+        store.set_unreadable(true);
+        let error = place.publish("1.manifest", b"mine").unwrap_err();
+        assert_eq!(error.kind, ErrorKind::Undecided, "{answer:?}: {error}");
+        store.set_unreadable(false);
+        assert_eq!(place.list().unwrap().len(), usize::from(answer != Answer::Lost));
+    }
+    let store = Lying::new(&[Answer::Denied]);
+    let place = place(&store);
+    let error = place.publish("1.manifest", b"mine").unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Refused, "{error}");
+    assert!(error.to_string().contains("check the credentials"), "{error}");
+}
+
+#[test]
+fn a_file_whose_answer_is_lost_is_there_once() {
+    for (answer, is_there) in [(Answer::DoneAndLost, true), (Answer::DoneTwice, true), (Answer::Lost, false)]
+    {
+        let store = Lying::new(&[answer]);
+        let place = place(&store);
+        let file = place.create("a.table").unwrap();
+        file.write_at(0, b"bytes").unwrap();
+        let synced = file.sync();
+        assert_eq!(synced.is_ok(), is_there, "{answer:?}: {synced:?}");
+        let expected: &[(String, u64)] = if is_there { &[("a.table".to_owned(), 5)] } else { &[] };
+        assert_eq!(place.list().unwrap(), expected, "{answer:?}");
+        assert_eq!(file.sync().is_ok(), is_there, "what failed is final");
+    }
+}

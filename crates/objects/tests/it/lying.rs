@@ -1,0 +1,118 @@
+//! A store whose answers say what a test wants.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::ops::Range;
+use std::sync::{Arc, Mutex};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use futures_util::stream::BoxStream;
+use object_store::memory::InMemory;
+use object_store::path::Path;
+use object_store::{
+    CopyOptions, Error, GetOptions, GetResult, ListResult, MultipartUpload, ObjectMeta, ObjectStore,
+    PutMultipartOptions, PutOptions, PutPayload, PutResult, Result,
+};
+
+/// What a store does with one creation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Answer {
+    /// It is done, and nobody is told.
+    DoneAndLost,
+    /// It is done twice, as when a client tries again what came through: the second time the name is taken.
+    DoneTwice,
+    /// It is not done, and nobody is told.
+    Lost,
+    /// It is refused.
+    Denied,
+}
+
+/// Objects in memory, created as the next answers say.
+#[derive(Debug, Default)]
+pub(crate) struct Lying {
+    inner: InMemory,
+    answers: Mutex<VecDeque<Answer>>,
+    /// Whether reads fail.
+    is_unreadable: Mutex<bool>,
+}
+
+impl Lying {
+    pub(crate) fn new(answers: &[Answer]) -> Arc<Self> {
+        let answers = Mutex::new(answers.iter().copied().collect());
+        Arc::new(Self { answers, ..Self::default() })
+    }
+
+    pub(crate) fn answer_next(&self, answer: Answer) {
+        self.answers.lock().unwrap().push_back(answer);
+    }
+
+    pub(crate) fn set_unreadable(&self, is_unreadable: bool) {
+        *self.is_unreadable.lock().unwrap() = is_unreadable;
+    }
+}
+
+fn lost() -> Error {
+    Error::Generic { store: "lying", source: "the connection broke".into() }
+}
+
+impl fmt::Display for Lying {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("lying")
+    }
+}
+
+#[async_trait]
+impl ObjectStore for Lying {
+    async fn put_opts(&self, path: &Path, payload: PutPayload, options: PutOptions) -> Result<PutResult> {
+        let answer = self.answers.lock().unwrap().pop_front();
+        match answer {
+            None => self.inner.put_opts(path, payload, options).await,
+            Some(Answer::DoneAndLost) => {
+                self.inner.put_opts(path, payload, options).await?;
+                Err(lost())
+            }
+            Some(Answer::DoneTwice) => {
+                self.inner.put_opts(path, payload.clone(), options.clone()).await?;
+                self.inner.put_opts(path, payload, options).await
+            }
+            Some(Answer::Lost) => Err(lost()),
+            Some(Answer::Denied) => {
+                Err(Error::PermissionDenied { path: path.to_string(), source: "no".into() })
+            }
+        }
+    }
+
+    async fn put_multipart_opts(
+        &self,
+        path: &Path,
+        options: PutMultipartOptions,
+    ) -> Result<Box<dyn MultipartUpload>> {
+        self.inner.put_multipart_opts(path, options).await
+    }
+
+    async fn get_opts(&self, path: &Path, options: GetOptions) -> Result<GetResult> {
+        let is_unreadable = *self.is_unreadable.lock().unwrap();
+        if is_unreadable { Err(lost()) } else { self.inner.get_opts(path, options).await }
+    }
+
+    async fn get_ranges(&self, path: &Path, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
+        self.inner.get_ranges(path, ranges).await
+    }
+
+    fn delete_stream(&self, paths: BoxStream<'static, Result<Path>>) -> BoxStream<'static, Result<Path>> {
+        self.inner.delete_stream(paths)
+    }
+
+    fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, Result<ObjectMeta>> {
+        self.inner.list(prefix)
+    }
+
+    async fn list_with_delimiter(&self, prefix: Option<&Path>) -> Result<ListResult> {
+        self.inner.list_with_delimiter(prefix).await
+    }
+
+    async fn copy_opts(&self, from: &Path, to: &Path, options: CopyOptions) -> Result<()> {
+        self.inner.copy_opts(from, to, options).await
+    }
+}

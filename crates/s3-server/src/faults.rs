@@ -1,0 +1,105 @@
+//! What goes wrong, and what was asked.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// How a server treats requests from now on.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Faults {
+    /// Of a thousand requests, how many are refused with `503 SlowDown` before anything is done.
+    pub refused_per_mille: u32,
+    /// Of a thousand requests, how many are done without an answer: the connection is closed.
+    pub lost_per_mille: u32,
+    /// Whether writes are refused as by a store that may be read only.
+    pub is_read_only: bool,
+    /// Whether writes are refused as by a store without room.
+    pub is_full: bool,
+    /// How long every answer is held back.
+    pub delay: Duration,
+}
+
+/// Requests so far, those that failed included.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// `GET` and `HEAD` of objects.
+    pub reads: u64,
+    /// `PUT` and `POST`.
+    pub writes: u64,
+    /// `GET` of a bucket.
+    pub lists: u64,
+    /// `DELETE`.
+    pub removals: u64,
+    /// Refused on purpose.
+    pub refused: u64,
+    /// Answers kept back for good on purpose.
+    pub lost: u64,
+}
+
+/// What is to happen to one request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fate {
+    Answered,
+    Lost,
+    SlowDown,
+    Denied,
+    Full,
+}
+
+#[derive(Debug)]
+pub(crate) struct Plan {
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    faults: Faults,
+    counts: Counts,
+    random: fastrand::Rng,
+}
+
+impl Plan {
+    pub(crate) fn new(seed: u64) -> Self {
+        let random = fastrand::Rng::with_seed(seed);
+        Self { state: Mutex::new(State { faults: Faults::default(), counts: Counts::default(), random }) }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn set(&self, faults: Faults) {
+        self.lock().faults = faults;
+    }
+
+    pub(crate) fn counts(&self) -> Counts {
+        self.lock().counts
+    }
+
+    /// Counts a request; what is to happen to it, and how long its answer is held back.
+    pub(crate) fn next(&self, method: &str, is_list: bool) -> (Fate, Duration) {
+        let mut state = self.lock();
+        let State { faults, counts, random } = &mut *state;
+        let is_write = matches!(method, "PUT" | "POST" | "DELETE");
+        match method {
+            "PUT" | "POST" => counts.writes += 1,
+            "DELETE" => counts.removals += 1,
+            _ if is_list => counts.lists += 1,
+            _ => counts.reads += 1,
+        }
+        let die = random.u32(0..1000);
+        let fate = if faults.is_read_only && is_write {
+            Fate::Denied
+        } else if faults.is_full && is_write && method != "DELETE" {
+            Fate::Full
+        } else if die < faults.refused_per_mille {
+            counts.refused += 1;
+            Fate::SlowDown
+        } else if die < faults.refused_per_mille + faults.lost_per_mille {
+            counts.lost += 1;
+            Fate::Lost
+        } else {
+            Fate::Answered
+        };
+        (fate, faults.delay)
+    }
+}

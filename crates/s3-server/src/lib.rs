@@ -1,0 +1,21 @@
+//! An S3 server for tests, in the process of the test, that fails on command.
+//!
+//! The language is spoken by the crates `s3s` and `s3s-fs`, which keep objects in a directory; what is here makes their conditional
+//! writes atomic, counts requests, and lets some of them fail as real stores and networks do: refused before anything was
+//! done, or done without an answer.
+//!
+//! ```text
+//!   client ─► accept ─► Faults: refuse? ─► s3s ─► directory
+//!                            lose the answer? ◄────┘
+//! ```
+//!
+//! # Not here
+//! - A store for production: nothing is synced.
+
+#![forbid(unsafe_code)]
+
+mod faults; // what goes wrong, and what was asked
+mod server; // listening
+
+pub use faults::{Counts, Faults};
+pub use server::{S3Server, ServerOptions};

@@ -1,0 +1,206 @@
+//! Listening, and passing requests on.
+
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use http_body_util::BodyExt;
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper::{Request, Response};
+use hyper_util::rt::TokioIo;
+use s3s::auth::SimpleAuth;
+use s3s::service::{S3Service, S3ServiceBuilder};
+use tokio::sync::{Mutex, oneshot};
+
+use crate::faults::{Counts, Fate, Faults, Plan};
+
+/// Where a server listens, and who may ask it.
+#[derive(Clone, Debug)]
+pub struct ServerOptions {
+    /// `None`: any port that is free.
+    pub port: Option<u16>,
+    /// What clients sign with.
+    pub access_key: String,
+    /// The secret of that key.
+    pub secret_key: String,
+    /// Chooses the requests that fail.
+    pub seed: u64,
+}
+
+impl Default for ServerOptions {
+    fn default() -> Self {
+        Self { port: None, access_key: "firn".to_owned(), secret_key: "firn-secret".to_owned(), seed: 1 }
+    }
+}
+
+/// A server on the loopback interface, on a thread of its own; it ends when this is dropped. The objects stay in their directory, for the
+/// next one.
+#[derive(Debug)]
+pub struct S3Server {
+    address: SocketAddr,
+    options: ServerOptions,
+    plan: Arc<Plan>,
+    end: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl S3Server {
+    /// Serves the objects in `directory`; each directory in there is a bucket.
+    ///
+    /// # Errors
+    /// What the system says: no such directory, or the port is taken.
+    pub fn start(directory: &Path, options: ServerOptions) -> io::Result<Self> {
+        let listener = TcpListener::bind(("127.0.0.1", options.port.unwrap_or(0)))?;
+        listener.set_nonblocking(true)?;
+        let address = listener.local_addr()?;
+        let plan = Arc::new(Plan::new(options.seed));
+        let backend = Backend {
+            service: service(directory, &options)?,
+            directory: directory.to_owned(),
+            plan: Arc::clone(&plan),
+            writing: Arc::default(),
+        };
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let (end, ended) = oneshot::channel::<()>();
+        let thread = std::thread::Builder::new().name("s3-server".to_owned()).spawn(move || {
+            runtime.block_on(async move {
+                let Ok(listener) = tokio::net::TcpListener::from_std(listener) else { return };
+                tokio::spawn(accept(listener, backend));
+                // Nothing is sent: it ends when the other half is dropped.
+                let _dropped = ended.await;
+            });
+            // Ends connections too.
+            runtime.shutdown_background();
+        })?;
+        Ok(Self { address, options, plan, end: Some(end), thread: Some(thread) })
+    }
+
+    /// Makes the bucket `name` in `directory`, which is made too.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn make_bucket(directory: &Path, name: &str) -> io::Result<PathBuf> {
+        let path = directory.join(name);
+        std::fs::create_dir_all(&path)?;
+        Ok(path)
+    }
+
+    /// The port, for a server that takes this one's place.
+    pub fn port(&self) -> u16 {
+        self.address.port()
+    }
+
+    /// What clients have to be told, by the names of S3's own tools.
+    pub fn settings(&self) -> [(&'static str, String); 4] {
+        [
+            ("AWS_ENDPOINT", format!("http://{}", self.address)),
+            ("AWS_REGION", "us-east-1".to_owned()),
+            ("AWS_ACCESS_KEY_ID", self.options.access_key.clone()),
+            ("AWS_SECRET_ACCESS_KEY", self.options.secret_key.clone()),
+        ]
+    }
+
+    /// Treats requests so from now on.
+    pub fn set_faults(&self, faults: Faults) {
+        self.plan.set(faults);
+    }
+
+    /// What was asked so far.
+    pub fn counts(&self) -> Counts {
+        self.plan.counts()
+    }
+}
+
+impl Drop for S3Server {
+    fn drop(&mut self) {
+        drop(self.end.take());
+        if let Some(thread) = self.thread.take() {
+            // A server that panicked has failed requests, which the test has seen.
+            let _ended = thread.join();
+        }
+    }
+}
+
+fn service(directory: &Path, options: &ServerOptions) -> io::Result<S3Service> {
+    let files = s3s_fs::FileSystem::new(directory)
+        .map_err(|error| io::Error::other(format!("{}: {error:?}", directory.display())))?;
+    let mut builder = S3ServiceBuilder::new(files);
+    builder.set_auth(SimpleAuth::from_single(options.access_key.clone(), options.secret_key.clone()));
+    Ok(builder.build())
+}
+
+/// What answers requests.
+#[derive(Clone)]
+struct Backend {
+    service: S3Service,
+    directory: PathBuf,
+    plan: Arc<Plan>,
+    /// Held by the request that changes something.
+    writing: Arc<Mutex<()>>,
+}
+
+async fn accept(listener: tokio::net::TcpListener, backend: Backend) {
+    loop {
+        let Ok((socket, _)) = listener.accept().await else { continue };
+        // Small answers would wait for the client's acknowledgement of the one before.
+        let _set = socket.set_nodelay(true);
+        let backend = backend.clone();
+        let answer = service_fn(move |request| answer(backend.clone(), request));
+        let connection =
+            hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(socket), answer);
+        tokio::spawn(async move {
+            // Clients go as they like, and lost answers end here.
+            let _ended = connection.await;
+        });
+    }
+}
+
+/// Answers one request. An error closes the connection.
+async fn answer(
+    Backend { service, directory, plan, writing }: Backend,
+    request: Request<Incoming>,
+) -> io::Result<Response<s3s::Body>> {
+    let method = request.method().as_str().to_owned();
+    let is_list = method == "GET" && request.uri().query().is_some_and(|query| query.contains("list-type"));
+    let (fate, delay) = plan.next(&method, is_list);
+    let bucket = request.uri().path().split('/').nth(1).unwrap_or_default().to_owned();
+    let refusal = match fate {
+        // The crate would make it.
+        _ if !directory.join(bucket).is_dir() => {
+            Some((404, "NoSuchBucket", "The specified bucket does not exist"))
+        }
+        Fate::SlowDown => Some((503, "SlowDown", "Please reduce your request rate.")),
+        Fate::Denied => Some((403, "AccessDenied", "Access Denied")),
+        Fate::Full => {
+            Some((507, "XMinioStorageFull", "Storage backend has reached its minimum free drive threshold."))
+        }
+        Fate::Answered | Fate::Lost => None,
+    };
+    let answered = match refusal {
+        Some((status, code, message)) => {
+            // Whoever is refused after sending half of it would see a broken connection instead.
+            let _body = request.into_body().collect().await;
+            let xml = format!(
+                "<?xml version=\"1.0\" encoding=\"UTF-8\"?><Error><Code>{code}</Code><Message>{message}</Message></Error>"
+            );
+            Response::builder().status(status).body(s3s::Body::from(xml)).map_err(io::Error::other)
+        }
+        None => {
+            // The crate checks a condition first and writes then: one at a time.
+            let _alone =
+                if method == "GET" || method == "HEAD" { None } else { Some(writing.lock_owned().await) };
+            service
+                .call(request.map(s3s::Body::from))
+                .await
+                .map_err(|error| io::Error::other(format!("{error:?}")))
+        }
+    };
+    tokio::time::sleep(delay).await;
+    match fate {
+        Fate::Lost => Err(io::Error::other("this answer is lost")),
+        _ => answered,
+    }
+}

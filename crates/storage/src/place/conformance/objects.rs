@@ -1,0 +1,129 @@
+//! What a place must do whose files are objects: written once, there as a whole or not at all, never changed.
+
+use std::sync::Arc;
+
+use super::{content, fails, names_are_checked_for, of_two_publishers_one_wins, open, publications, put};
+use crate::{ErrorKind, Storage};
+
+/// Holds places of objects to what is left of the contract of [`Storage`] for them, one fresh and empty place from `make` for each
+/// rule. An object of `large_bytes` is one that the place writes in parts.
+///
+/// # Panics
+/// Where a place differs, saying how.
+pub fn check_objects(make: &dyn Fn() -> Arc<dyn Storage>, large_bytes: usize) {
+    files_are_whole_or_missing(&*make(), large_bytes);
+    files_are_written_once_and_in_order(&*make());
+    what_is_dropped_unfinished_leaves_nothing(&*make(), large_bytes);
+    names_are_checked_for(&*make());
+    ranges_are_read(&*make(), large_bytes);
+    publications(&*make());
+    what_is_published_again_is_the_publishers_own(&*make());
+    of_two_publishers_one_wins(&*make());
+    removed_files_are_gone(&*make());
+    what_objects_cannot_do_is_refused(&*make());
+}
+
+fn pattern(bytes: usize) -> Vec<u8> {
+    (0..bytes).map(|at| (at % 251) as u8).collect()
+}
+
+fn files_are_whole_or_missing(place: &dyn Storage, large_bytes: usize) {
+    assert_eq!(place.list().expect("list"), [], "a new place is empty");
+    for (name, bytes) in [("1.table", 0), ("2.table", 5), ("3.table", large_bytes)] {
+        let file = place.create(name).expect("create");
+        let expected = pattern(bytes);
+        for (index, piece) in expected.chunks(100_000).enumerate() {
+            file.write_at(index as u64 * 100_000, piece).expect("write");
+        }
+        fails(place.open_read(name), ErrorKind::NotFound, "reading what is not whole yet");
+        file.sync().expect("sync");
+        file.sync().expect("sync again");
+        assert_eq!(content(place, name), expected, "{name}");
+    }
+    let expected = [("1.table", 0), ("2.table", 5), ("3.table", large_bytes as u64)];
+    assert_eq!(place.list().expect("list"), expected.map(|(name, bytes)| (name.to_owned(), bytes)));
+    for (bytes, what) in [(3, "a small one"), (large_bytes, "a large one")] {
+        let file = place.create("2.table").expect("create");
+        file.write_at(0, &vec![9; bytes]).expect("write");
+        fails(file.sync(), ErrorKind::Exists, &format!("{what} whose name is taken"));
+        fails(file.sync(), ErrorKind::Exists, "what failed is final");
+    }
+    assert_eq!(content(place, "2.table"), pattern(5), "nothing is overwritten");
+}
+
+fn files_are_written_once_and_in_order(place: &dyn Storage) {
+    let file = place.create("a").expect("create");
+    file.allocate(1 << 20).expect("allocate");
+    file.write_at(0, b"one").expect("write");
+    file.write_back(0, 3).expect("write back");
+    file.set_len(3).expect("the length it has");
+    fails(file.set_len(2), ErrorKind::Invalid, "another length");
+    fails(file.write_at(4, b"gap"), ErrorKind::Invalid, "a gap");
+    let file = place.create("b").expect("create");
+    file.write_at(0, b"one").expect("write");
+    file.sync().expect("sync");
+    fails(file.write_at(3, b"two"), ErrorKind::Invalid, "writing after the sync");
+    assert_eq!(content(place, "b"), b"one");
+}
+
+fn what_is_dropped_unfinished_leaves_nothing(place: &dyn Storage, large_bytes: usize) {
+    for bytes in [10, large_bytes] {
+        let file = place.create("a").expect("create");
+        file.write_at(0, &vec![1; bytes]).expect("write");
+        drop(file);
+        assert_eq!(place.list().expect("list"), []);
+    }
+    put(place, "a", b"now");
+    assert_eq!(content(place, "a"), b"now", "the name is free");
+}
+
+fn ranges_are_read(place: &dyn Storage, bytes: usize) {
+    let expected = pattern(bytes);
+    put(place, "a.table", &expected);
+    let file = open(place, "a.table");
+    assert_eq!(file.len(), bytes as u64);
+    let asked = [(0, 1), (1, 70_000), (bytes / 2, bytes / 2), (bytes - 1, 1), (bytes, 0)];
+    for ahead in [false, true] {
+        for (offset, len) in asked {
+            if ahead {
+                file.will_need(offset as u64, len as u64 + 10);
+            }
+            let mut out = vec![0; len];
+            file.read_at(offset as u64, &mut out).expect("read");
+            assert_eq!(out, expected[offset..offset + len], "{len} bytes from {offset}");
+        }
+    }
+    for (offset, len) in [(0, bytes + 1), (bytes, 1), (usize::MAX, 2)] {
+        let error = file.read_at(offset as u64, &mut vec![0; len]).expect_err("a read beyond the end");
+        assert_eq!((error.kind, error.file.as_str()), (ErrorKind::Corrupt, "a.table"), "{error}");
+    }
+}
+
+fn what_is_published_again_is_the_publishers_own(place: &dyn Storage) {
+    place.publish("1.manifest", b"mine").expect("publish");
+    place.publish("1.manifest", b"mine").expect("an answer that was lost");
+    fails(place.publish("1.manifest", b"yours"), ErrorKind::Exists, "another one");
+}
+
+fn removed_files_are_gone(place: &dyn Storage) {
+    put(place, "a", b"bytes");
+    let file = open(place, "a");
+    place.remove("a").expect("remove");
+    assert_eq!(place.list().expect("list"), []);
+    fails(place.open_read("a"), ErrorKind::NotFound, "reading a removed file");
+    assert!(file.read_at(0, &mut [0; 5]).is_err(), "what is open is gone too");
+}
+
+fn what_objects_cannot_do_is_refused(place: &dyn Storage) {
+    put(place, "a", b"bytes");
+    fails(place.open_write("a"), ErrorKind::Invalid, "writing to an object");
+    fails(place.rename("a", "b"), ErrorKind::Invalid, "renaming an object");
+    let nowhere = std::path::Path::new("nowhere");
+    fails(place.link_into(&["a".to_owned()], nowhere), ErrorKind::Invalid, "linking an object");
+    let lock = place.lock(true).expect("lock");
+    drop(place.lock(true).expect("a lock that excludes nobody"));
+    drop(lock);
+    place.sync_dir().expect("sync the directory");
+    assert_eq!(place.free_bytes().expect("ask for free space"), None);
+    assert!(!place.describe().is_empty());
+}
