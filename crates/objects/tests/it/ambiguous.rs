@@ -10,7 +10,7 @@ use crate::lying::{Answer, Lying};
 use crate::world::{clock, runtime};
 
 fn place(store: &Arc<Lying>) -> ObjectPlace {
-    let options = ObjectOptions::new("lying");
+    let options = ObjectOptions { part_bytes: 10, ..ObjectOptions::new("lying") };
     ObjectPlace::over(Arc::clone(store) as _, Path::from("db"), &options, &runtime(), clock())
 }
 

@@ -12,7 +12,7 @@ use object_store::memory::InMemory;
 use object_store::path::Path;
 use object_store::{
     CopyOptions, Error, GetOptions, GetResult, ListResult, MultipartUpload, ObjectMeta, ObjectStore,
-    PutMultipartOptions, PutOptions, PutPayload, PutResult, Result,
+    PutMultipartOptions, PutOptions, PutPayload, PutResult, Result, UploadPart,
 };
 
 /// What a store does with one creation.
@@ -52,6 +52,35 @@ impl Lying {
     }
 }
 
+/// Parts that are put together as the answer says.
+#[derive(Debug)]
+struct LyingUpload {
+    inner: Box<dyn MultipartUpload>,
+    answer: Option<Answer>,
+}
+
+#[async_trait]
+impl MultipartUpload for LyingUpload {
+    fn put_part(&mut self, part: PutPayload) -> UploadPart {
+        self.inner.put_part(part)
+    }
+
+    async fn complete(&mut self) -> Result<PutResult> {
+        match self.answer {
+            None => self.inner.complete().await,
+            Some(Answer::DoneAndLost) => {
+                self.inner.complete().await?;
+                Err(lost())
+            }
+            Some(_) => Err(lost()),
+        }
+    }
+
+    async fn abort(&mut self) -> Result<()> {
+        self.inner.abort().await
+    }
+}
+
 fn lost() -> Error {
     Error::Generic { store: "lying", source: "the connection broke".into() }
 }
@@ -88,7 +117,9 @@ impl ObjectStore for Lying {
         path: &Path,
         options: PutMultipartOptions,
     ) -> Result<Box<dyn MultipartUpload>> {
-        self.inner.put_multipart_opts(path, options).await
+        let inner = self.inner.put_multipart_opts(path, options).await?;
+        let answer = self.answers.lock().unwrap().pop_front();
+        Ok(Box::new(LyingUpload { inner, answer }))
     }
 
     async fn get_opts(&self, path: &Path, options: GetOptions) -> Result<GetResult> {
