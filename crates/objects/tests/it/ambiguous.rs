@@ -65,16 +65,20 @@ fn what_cannot_be_looked_at_is_undecided_and_what_is_refused_is_not() {
 
 #[test]
 fn a_file_whose_answer_is_lost_is_there_once() {
-    for (answer, is_there) in [(Answer::DoneAndLost, true), (Answer::DoneTwice, true), (Answer::Lost, false)]
-    {
-        let store = Lying::new(&[answer]);
-        let place = place(&store);
-        let file = place.create("a.table").unwrap();
-        file.write_at(0, b"bytes").unwrap();
-        let synced = file.sync();
-        assert_eq!(synced.is_ok(), is_there, "{answer:?}: {synced:?}");
-        let expected: &[(String, u64)] = if is_there { &[("a.table".to_owned(), 5)] } else { &[] };
-        assert_eq!(place.list().unwrap(), expected, "{answer:?}");
-        assert_eq!(file.sync().is_ok(), is_there, "what failed is final");
+    let answers = [(Answer::DoneAndLost, true), (Answer::DoneTwice, true), (Answer::Lost, false)];
+    // In one request, and in parts.
+    for (bytes, answers) in [(5, &answers[..]), (20, &[answers[0], answers[2]])] {
+        for (answer, is_there) in answers {
+            let store = Lying::new(&[*answer]);
+            let place = place(&store);
+            let file = place.create("a.table").unwrap();
+            file.write_at(0, &vec![1; bytes]).unwrap();
+            let synced = file.sync();
+            assert_eq!(synced.is_ok(), *is_there, "{bytes} bytes, {answer:?}: {synced:?}");
+            let expected: &[(String, u64)] =
+                if *is_there { &[("a.table".to_owned(), bytes as u64)] } else { &[] };
+            assert_eq!(place.list().unwrap(), expected, "{bytes} bytes, {answer:?}");
+            assert_eq!(file.sync().is_ok(), *is_there, "what failed is final");
+        }
     }
 }
