@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use firn_engine::{CompactionFilter, MergeOperator, PrefixExtractor, Result, Semantics};
 use firn_jobs::Executor;
-use firn_storage::place::{Local, LocalOptions};
+use firn_storage::place::{Divided, Local, LocalOptions};
 use firn_storage::{Clock, Spawn, Storage, SystemClock, ThreadSpawn};
 use firn_tree::{Background, Tree, TreeOptions};
 
+use crate::identity::fresh_id;
 use crate::{Db, Settings, machine};
 
 /// How a database is opened: settings are data, everything else is a component.
@@ -18,10 +19,12 @@ pub struct Builder {
     settings: Settings,
     semantics: Semantics,
     storage: Option<Arc<dyn Storage>>,
+    shared: Option<Arc<dyn Storage>>,
     clock: Arc<dyn Clock>,
     executor: Option<Arc<dyn Executor>>,
     create: bool,
     read_only: bool,
+    take_over: bool,
 }
 
 impl Builder {
@@ -32,10 +35,12 @@ impl Builder {
             settings: Settings::default(),
             semantics: Semantics::new(),
             storage: None,
+            shared: None,
             clock: Arc::new(SystemClock::new()),
             executor: None,
             create: true,
             read_only: false,
+            take_over: false,
         }
     }
 
@@ -88,6 +93,25 @@ impl Builder {
         self
     }
 
+    /// Puts what is finished (tables, sealed value segments) and the manifest at `place`, which other machines reach; the log and what grows
+    /// stay in the local directory.
+    ///
+    /// The database can then be opened on another machine, and compactions can run wherever that place is reached. At
+    /// most one process writes to it, whichever opened it last; checkpoints are refused.
+    #[must_use]
+    pub fn shared(mut self, place: Arc<dyn Storage>) -> Self {
+        self.shared = Some(place);
+        self
+    }
+
+    /// Opens a database on shared storage whose log lies on another machine, which is else a `Conflict`: what was written there and is
+    /// in no table yet is given up, and whoever has it open there writes nothing any more. Default no.
+    #[must_use]
+    pub fn take_over(mut self, take_over: bool) -> Self {
+        self.take_over = take_over;
+        self
+    }
+
     /// Takes time from `clock`.
     #[must_use]
     pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
@@ -122,6 +146,13 @@ impl Builder {
                 Arc::new(local)
             }
         };
+        let storage = match self.shared {
+            Some(shared) => {
+                let divided = Divided::open(storage, shared, fresh_id());
+                Arc::new(divided.map_err(firn_tree::storage_error)?) as Arc<dyn Storage>
+            }
+            None => storage,
+        };
         let spawn = Arc::new(ThreadSpawn::with_background_nice(self.settings.background_nice));
         let tree = Tree::open(TreeOptions {
             storage,
@@ -133,6 +164,7 @@ impl Builder {
             seed: u64::from(std::process::id()),
             create: self.create,
             read_only: self.read_only,
+            take_over: self.take_over,
         })?;
         Ok(Db::new(tree, spawn))
     }

@@ -17,6 +17,7 @@
 #![forbid(unsafe_code)]
 
 mod settings;
+mod identity; // numbers that nobody else draws
 mod machine;
 mod builder;
 mod db;

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! LOCK                          taken by the process that has the database open
+//! home                          identity of the directory, where only the log and what belongs to it lies there
 //! manifest-<number>             a manifest edit; number in 16 hex digits
 //! <base>.log                    a log segment; the log position of its byte 0 in 16 hex digits
 //! <stem>-<index>.table          a table; stem chosen by its writer, index in 6 decimal digits or more
@@ -30,6 +31,8 @@ pub const STEM_BYTES_MAX: usize = NAME_BYTES_MAX - "-.table".len() - 10;
 pub enum FileName {
     /// The lock file.
     Lock,
+    /// Identity of the directory.
+    Home,
     /// Manifest edit with this number.
     ManifestEdit(u64),
     /// Log segment whose byte 0 has this log position.
@@ -54,6 +57,9 @@ pub enum FileName {
 
 /// Name of the lock file.
 pub const LOCK: &str = "LOCK";
+
+/// Name of the file with the directory's identity.
+pub const HOME: &str = "home";
 
 /// Name of the log segment whose byte 0 has position `base`.
 pub fn log_segment(base: Position) -> String {
@@ -108,6 +114,9 @@ pub fn parse(name: &str) -> Option<FileName> {
     if name == LOCK {
         return Some(FileName::Lock);
     }
+    if name == HOME {
+        return Some(FileName::Home);
+    }
     if let Some(number) = name.strip_prefix("manifest-") {
         return hex16(number).map(FileName::ManifestEdit);
     }
@@ -149,6 +158,7 @@ impl fmt::Display for FileName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             FileName::Lock => f.write_str(LOCK),
+            FileName::Home => f.write_str(HOME),
             FileName::ManifestEdit(number) => write!(f, "manifest-{number:016x}"),
             FileName::LogSegment(base) => write!(f, "{:016x}.log", base.0),
             FileName::Table { stem, index } => write!(f, "{stem}-{index:06}.table"),
@@ -166,6 +176,7 @@ mod tests {
     fn names_are_frozen_and_parse_back() {
         let names = [
             (FileName::Lock, "LOCK"),
+            (FileName::Home, "home"),
             (FileName::ManifestEdit(1), "manifest-0000000000000001"),
             (FileName::ManifestEdit(u64::MAX), "manifest-ffffffffffffffff"),
             (FileName::LogSegment(Position(0)), "0000000000000000.log"),

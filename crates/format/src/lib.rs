@@ -46,6 +46,7 @@ pub mod filter;
 pub mod table;
 pub mod value;
 pub mod manifest;
+pub mod home;
 pub mod datatype;
 pub mod dump;
 

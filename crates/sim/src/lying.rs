@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use firn_engine::Result as EngineResult;
+use firn_storage::place::SharedPart;
 use firn_storage::{Clock, ReadFile, Result, Storage, StorageLock, WriteFile};
 
 use crate::world::{Knobs, Opened, World};
@@ -102,6 +103,10 @@ impl Storage for Lying {
 
     fn describe(&self) -> String {
         self.inner.describe()
+    }
+
+    fn shared_part(&self) -> Option<&dyn SharedPart> {
+        self.inner.shared_part()
     }
 }
 

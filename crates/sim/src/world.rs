@@ -212,6 +212,7 @@ impl World for TreeWorld {
             seed: 7,
             create: true,
             read_only: false,
+            take_over: false,
         };
         let tree = Tree::open(options)?;
         if let Some(interleaved) = interleaved {

@@ -4,14 +4,14 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use arc_swap::ArcSwap;
-use firn_engine::{Error, KEYSPACE_DEFAULT, KeyspaceSettings, LockTable, Place, Result};
+use firn_engine::{Error, ErrorKind, KEYSPACE_DEFAULT, KeyspaceSettings, LockTable, Place, Result};
 use firn_format::Position;
 use firn_format::manifest::Change;
 use firn_format::value::SegmentNumber;
 use firn_jobs::{Executor, Fallback, Local, Patience};
 use firn_storage::file::cache::BlockCache;
 use firn_storage::file::table::{ReaderOptions, TableReader};
-use firn_storage::place::{ReadPool, Reusing};
+use firn_storage::place::{ReadPool, Reusing, SharedPart};
 use firn_storage::{Spawn, Storage, StorageLock};
 
 use crate::background::Schedule;
@@ -22,10 +22,10 @@ use crate::error::from_storage;
 use crate::log::segment::{Graveyard, MemtableSet, Segment};
 use crate::log::{Log, LogStart, SegmentMap};
 use crate::memtable::Memtable;
-use crate::recovery::{RecoveredLog, recover_log};
+use crate::recovery::{RecoveredLog, log_elsewhere, recover_log};
 use crate::settings::{Background, TreeOptions, TreeSettings};
 use crate::values::{FoundValues, ValueMap, Values, ValuesStart, sealed_map};
-use crate::version::manifest::{Loaded, Manifest, load};
+use crate::version::manifest::{Manifest, load};
 use crate::version::set::from_text;
 use crate::version::state::State;
 use crate::version::{Definition, Frozen, Keyspace, Levels, Snapshots, Table, Version};
@@ -34,8 +34,30 @@ use crate::write::admission::Admission;
 /// Opens the database of `options`; the lock is held as long as the answer's second half.
 pub(crate) fn open(options: &TreeOptions) -> Result<(Arc<Database>, Box<dyn StorageLock>)> {
     options.settings.validate()?;
+    let lock = options.storage.lock(!options.read_only).map_err(from_storage)?;
+    for _ in 0..RACES_MAX {
+        match open_once(options) {
+            Ok(Opened::Database(database)) => return Ok((database, lock)),
+            Ok(Opened::Overtaken) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    let place = options.storage.describe();
+    Err(Error::new(ErrorKind::Conflict, format!("{place} is being opened on other machines all the time")))
+}
+
+/// How often an opening begins again because another machine was faster.
+const RACES_MAX: usize = 10;
+
+/// What came of an attempt.
+enum Opened {
+    Database(Arc<Database>),
+    /// Another machine has written to the manifest since it was read.
+    Overtaken,
+}
+
+fn open_once(options: &TreeOptions) -> Result<Opened> {
     let storage = &options.storage;
-    let lock = storage.lock(!options.read_only).map_err(from_storage)?;
     let loaded = load(&**storage)?;
     if loaded.is_none() && (options.read_only || !options.create) {
         let place = storage.describe();
@@ -46,14 +68,26 @@ pub(crate) fn open(options: &TreeOptions) -> Result<(Arc<Database>, Box<dyn Stor
     let graveyard = Arc::new(Graveyard::default());
     // It may become that large, and gets its capacity once what else is held is known.
     let cache = Arc::new(BlockCache::new(options.settings.memory_bytes));
-    let mut manifest = start_manifest(options, loaded)?;
+    let mut manifest = Manifest::new(Arc::clone(storage), loaded, options.settings.manifest_edits_max);
+    if let Err(error) = start_manifest(options, &mut manifest) {
+        return if manifest.is_taken_over() { Ok(Opened::Overtaken) } else { Err(error) };
+    }
     let state = manifest.state().clone();
     let mut found = FoundValues::survey(&**storage, &state)?;
-    let recovered = recover_log(storage, &state, &found, &graveyard, spawn_of(options), !options.read_only)?;
+    let recovered = match is_log_here(options, &state)? {
+        true => recover_log(storage, &state, &found, &graveyard, spawn_of(options), !options.read_only)?,
+        false => {
+            found.forsake();
+            log_elsewhere(&**storage, &state)?
+        }
+    };
     // Whatever could still refuse the opening comes before the first change on disk.
     let mut version = tables_version(options, &state, &cache, &graveyard)?;
     let generation = state.generation + 1;
-    let map = begin(options, &mut manifest, &mut found, (&version, &recovered), &graveyard)?;
+    let map = match begin(options, &mut manifest, &mut found, (&version, &recovered), &graveyard) {
+        Err(_) if manifest.is_taken_over() => return Ok(Opened::Overtaken),
+        begun => begun?,
+    };
     version.values = Arc::new(map);
     let outputs = Arc::new(Reusing::new(Arc::clone(storage)));
     let values = start_values(options, &outputs, (&state, &version), (generation, found.next()), &graveyard);
@@ -97,7 +131,30 @@ pub(crate) fn open(options: &TreeOptions) -> Result<(Arc<Database>, Box<dyn Stor
     if let (Background::Threads(spawn), false) = (&options.background, options.read_only) {
         database.start_background(&**spawn)?;
     }
-    Ok((database, lock))
+    Ok(Opened::Database(database))
+}
+
+/// Whether the newest log of the database of `state` lies here.
+///
+/// # Errors
+/// `Conflict` if it does not, unless that is to be so.
+fn is_log_here(options: &TreeOptions, state: &State) -> Result<bool> {
+    let home = options.storage.shared_part().map_or(0, SharedPart::home);
+    if state.log_home == home || state.log_home == 0 {
+        return Ok(true);
+    }
+    if home != 0 && options.take_over && !options.read_only {
+        return Ok(false);
+    }
+    let place = options.storage.describe();
+    Err(Error::new(
+        ErrorKind::Conflict,
+        format!(
+            "the log of {place} lies in another directory (identity {:032x}): open it there, or take it over, which \
+             gives up what was written there and is in no table yet, and ends whoever has it open",
+            state.log_home
+        ),
+    ))
 }
 
 /// Who starts threads, where the owner does not do all work.
@@ -122,10 +179,11 @@ fn begin(
         return found.map(&**storage, &state, graveyard);
     }
     let tables = version.live().flat_map(|keyspace| keyspace.levels.tables()).map(|(_, table)| table);
-    let mut values = found.lost(&state, &recovered.references, tables, recovered.end)?;
-    values.extend(found.seal(&**storage, &recovered.references, recovered.end)?);
-    begin_generation(options, manifest, state.generation + 1, recovered, values)?;
-    remove_leftovers(storage, &state, recovered, &found.stale)?;
+    let generation = state.generation + 1;
+    let mut values = found.lost(&state, &recovered.references, tables, recovered.lost_from)?;
+    values.extend(found.seal(&**storage, &recovered.references, (recovered.end, generation))?);
+    begin_generation(options, manifest, generation, recovered, values)?;
+    remove_leftovers(storage, manifest, recovered, &found.stale)?;
     sealed_map(&**storage, manifest.state(), graveyard)
 }
 
@@ -167,6 +225,14 @@ fn begin_generation(
         Change::DurableThrough { position: recovered.durable_through },
         Change::Tick { ms: options.clock.unix_ms() },
     ];
+    if let Some(shared) = options.storage.shared_part() {
+        changes.push(Change::LogHome { id: shared.home() });
+    }
+    if recovered.lost_from < recovered.end {
+        // Nobody looks for it again.
+        let keyspaces = manifest.state().keyspaces.keys();
+        changes.extend(keyspaces.map(|id| Change::DrainedThrough { keyspace: *id, position: recovered.end }));
+    }
     changes.extend(sealed);
     manifest.commit(&changes)
 }
@@ -251,12 +317,9 @@ const OVERWRITES_UNKNOWN: f64 = 0.5;
 /// Reads waiting for a pool thread before the next one waits to be queued.
 const READ_QUEUE_MAX: usize = 4096;
 
-/// The manifest of an existing database, or of a new one with its default keyspace.
-fn start_manifest(options: &TreeOptions, loaded: Option<Loaded>) -> Result<Manifest> {
-    let new = loaded.is_none();
-    let mut manifest =
-        Manifest::new(Arc::clone(&options.storage), loaded, options.settings.manifest_edits_max);
-    if new {
+/// Begins the manifest of a new database, which has its default keyspace.
+fn start_manifest(options: &TreeOptions, manifest: &mut Manifest) -> Result<()> {
+    if manifest.is_new() {
         let id = u128::from(options.seed) << 64 | u128::from(options.clock.unix_ms());
         let settings =
             KeyspaceSettings { compression: options.settings.compression, ..KeyspaceSettings::default() };
@@ -266,18 +329,24 @@ fn start_manifest(options: &TreeOptions, loaded: Option<Loaded>) -> Result<Manif
             Change::Keyspace { id: KEYSPACE_DEFAULT.0, name: "default".to_owned(), settings },
         ])?;
     }
-    Ok(manifest)
+    Ok(())
 }
 
 /// Removes files that no edit names: outputs of jobs that never committed, segments beyond the cut.
 fn remove_leftovers(
     storage: &Arc<dyn Storage>,
-    state: &State,
+    manifest: &mut Manifest,
     recovered: &RecoveredLog,
     stale_values: &[String],
 ) -> Result<()> {
     use firn_format::file_name::{FileName, parse};
-    for (name, _) in storage.list().map_err(from_storage)? {
+    let files = storage.list().map_err(from_storage)?;
+    // Who takes the database over writes an edit first: what was listed before that is not his.
+    if storage.shared_part().is_some() && !manifest.is_current() {
+        return Ok(());
+    }
+    let state = manifest.state();
+    for (name, _) in files {
         let leftover = match parse(&name) {
             Some(FileName::Table { .. }) => !state.tables.contains_key(&name),
             Some(FileName::LogSegment { .. }) => recovered.stale.contains(&name),

@@ -35,6 +35,8 @@ pub(crate) struct RecoveredLog {
     pub(crate) segments: Vec<Arc<Segment>>,
     /// Everything below is recovered, nothing at or above.
     pub(crate) end: Position,
+    /// Records from here on may be lost.
+    pub(crate) lost_from: Position,
     /// Base for the next segment: after every span ever used.
     pub(crate) next_base: Position,
     /// Known synced.
@@ -90,7 +92,30 @@ pub(crate) fn recover_log(
     }
     stale.extend(candidates.drain(chained..).map(|candidate| candidate.name));
     let (segments, references) = load_all(storage, state, candidates, graveyard, spawn, writable)?;
-    Ok(RecoveredLog { segments, end, next_base, durable_through, stale, references })
+    Ok(RecoveredLog { segments, end, lost_from: end, next_base, durable_through, stale, references })
+}
+
+/// The log of a database whose last one lies on another machine: nothing of it is recovered, and this one goes on behind all that the
+/// manifest knows of. What lies here is of an earlier time.
+///
+/// # Errors
+/// What listing says.
+pub(crate) fn log_elsewhere(storage: &dyn Storage, state: &State) -> Result<RecoveredLog> {
+    let files = storage.list().map_err(from_storage)?.into_iter().map(|(name, _)| name);
+    let is_log = |name: &String| matches!(file_name::parse(name), Some(FileName::LogSegment(_)));
+    let stale: Vec<String> = files.filter(is_log).collect();
+    let end = Position(
+        base_after(state, &[], &stale).0.max(state.durable_through.0).next_multiple_of(GRANULE_BYTES),
+    );
+    Ok(RecoveredLog {
+        segments: Vec::new(),
+        end,
+        lost_from: state.log_start(),
+        next_base: end,
+        durable_through: end,
+        stale,
+        references: LoggedReferences::default(),
+    })
 }
 
 /// A frame that refers to a value which is not whole.

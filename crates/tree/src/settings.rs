@@ -218,6 +218,9 @@ pub struct TreeOptions {
     pub create: bool,
     /// Opens without writing anything, beside other readers; excludes a writer.
     pub read_only: bool,
+    /// Opens a database on shared storage whose log lies on another machine (otherwise `Conflict`): what was written there and is in no table
+    /// is given up, and the process that has it open there writes nothing any more.
+    pub take_over: bool,
 }
 
 /// `Invalid`, naming the setting, its value and its range, unless it is `good`.

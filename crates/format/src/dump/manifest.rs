@@ -57,6 +57,7 @@ fn dump_change(change: &Change, offset: usize, size: usize, lines: &mut Lines<'_
     let mut line = |field: &str, meaning: fmt::Arguments<'_>| lines.line(offset, size, field, meaning);
     match change {
         Change::Database { id } => line("Database", format_args!("id {id:032x}")),
+        Change::LogHome { id } => line("LogHome", format_args!("id {id:032x}")),
         Change::Keyspace { id, name, settings } => {
             let settings = Settings(settings);
             line("Keyspace", format_args!("id {id}, name {name:?}, {settings}"))

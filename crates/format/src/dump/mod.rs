@@ -5,6 +5,7 @@
 //! Each kind of file has a module with a function `dump(bytes, lines)`; [`describe`] chooses among them. Records of a
 //! served database are described one by one, by [`datatype::dump_record`].
 
+pub mod home;
 pub mod log;
 pub mod manifest;
 pub mod table;
@@ -15,6 +16,7 @@ use std::fmt::{self, Write};
 
 use crate::error::Error;
 use crate::file_name::{self, FileName};
+use crate::home::HOME_MAGIC;
 use crate::log::SEGMENT_MAGIC;
 use crate::manifest::EDIT_MAGIC;
 use crate::value::segment::VALUE_SEGMENT_MAGIC;
@@ -36,6 +38,7 @@ pub fn describe(file_name: &str, bytes: &[u8], out: &mut dyn Write) -> Dumped {
     let error = match file_name::parse(name) {
         Some(FileName::LogSegment(_)) => log::dump(bytes, &mut lines)?,
         Some(FileName::ManifestEdit(_)) => manifest::dump(bytes, &mut lines)?,
+        Some(FileName::Home) => home::dump(bytes, &mut lines)?,
         Some(FileName::Lock) => {
             lines.line(
                 0,
@@ -51,6 +54,7 @@ pub fn describe(file_name: &str, bytes: &[u8], out: &mut dyn Write) -> Dumped {
         None => match bytes.first_chunk::<8>() {
             Some(&SEGMENT_MAGIC) => log::dump(bytes, &mut lines)?,
             Some(&EDIT_MAGIC) => manifest::dump(bytes, &mut lines)?,
+            Some(&HOME_MAGIC) => home::dump(bytes, &mut lines)?,
             Some(&VALUE_SEGMENT_MAGIC) => value::dump(bytes, &mut lines)?,
             _ => {
                 let expected = "a log segment, a manifest edit, a table or a value segment";

@@ -23,6 +23,7 @@
 //!  11  Tick             ms number
 //!  12  CleanEnd         position number
 //!  13  Superseded       file text, thousandths number of at most 1000
+//!  14  LogHome          id u128
 //!  64  AddValueSegment  number number, file text, bytes number, ordinals number, value_bytes number, checksum u64,
 //!                       sealed_at number
 //!  65  NextValueSegment number number
@@ -139,6 +140,11 @@ pub enum Change {
         /// Share of the table's bytes, 0 to 1000.
         thousandths: u32,
     },
+    /// The log of this generation lies in the directory of this identity (see `home`). Without it the database is all in one place.
+    LogHome {
+        /// The directory's.
+        id: u128,
+    },
     /// Makes a sealed value segment live: all its values, but those that are said to be dead.
     AddValueSegment {
         /// What is known about the file.
@@ -192,6 +198,7 @@ impl Change {
             Change::Tick { .. } => 11,
             Change::CleanEnd { .. } => 12,
             Change::Superseded { .. } => 13,
+            Change::LogHome { .. } => 14,
             Change::AddValueSegment { .. } => 64,
             Change::NextValueSegment(_) => 65,
             Change::RemoveValueSegment { .. } => 66,
@@ -211,7 +218,7 @@ impl Change {
 
     fn encode_body(&self, out: &mut Vec<u8>) {
         match self {
-            Change::Database { id } => out.extend_from_slice(&id.to_le_bytes()),
+            Change::Database { id } | Change::LogHome { id } => out.extend_from_slice(&id.to_le_bytes()),
             Change::Keyspace { id, name, settings } => {
                 varint::encode((*id).into(), out);
                 put_bytes(name.as_bytes(), out);
@@ -300,6 +307,7 @@ impl Change {
             11 => Change::Tick { ms: fields.number()? },
             12 => Change::CleanEnd { position: position(fields)? },
             13 => Change::Superseded { file: file(fields)?, thousandths: thousandths(fields)? },
+            14 => Change::LogHome { id: fields.u128()? },
             64 => Change::AddValueSegment { segment: ValueSegmentMeta::decode(fields)? },
             65 => Change::NextValueSegment(segment_number(fields)?),
             66 => Change::RemoveValueSegment { number: segment_number(fields)? },
@@ -309,7 +317,7 @@ impl Change {
             _ => {
                 let what = reserved(tag).unwrap_or("unknown");
                 let found = format!("tag {tag} ({what}; written by a newer Firn: upgrade to read it)");
-                return Err(Error::new(offset, "a change of tag 1 to 13 or 64 to 69", found));
+                return Err(Error::new(offset, "a change of tag 1 to 14 or 64 to 69", found));
             }
         })
     }

@@ -1,6 +1,7 @@
 //! The values behind the golden files.
 
 use firn_format::dump::{self, Dumped, Lines};
+use firn_format::home::Home;
 use firn_format::key::GRANULE_BYTES;
 use firn_format::log::{
     EndReason, FRAME_HEADER_BYTES, Frame, FrameKind, FrameWriter, LARGE_BATCH_BYTES, LargeBatch, Record,
@@ -44,6 +45,8 @@ pub(crate) fn samples() -> Vec<Sample> {
     samples.push(edit("manifest-edit-v1-every-change", true, every_change()));
     samples.push(edit("manifest-edit-v1-superseded", false, superseded()));
     samples.push(edit("manifest-edit-v1-values", false, values()));
+    samples.push(edit("manifest-edit-v1-home", false, vec![Change::LogHome { id: 0x1234 << 100 }]));
+    samples.push(home());
     samples.extend(crate::tables::samples());
     samples.extend(crate::values::samples());
     samples.extend(crate::datatypes::samples());
@@ -211,6 +214,14 @@ fn edit(name: &'static str, base: bool, changes: Vec<Change>) -> Sample {
     let dump: fn(&[u8], &mut String) -> Dumped =
         |bytes, out| dump::describe("some/where/manifest-0000000000001234", bytes, out);
     Sample { name, bytes: edit.encode(), value, decode, dump }
+}
+
+/// The identity of a directory.
+fn home() -> Sample {
+    let home = Home { id: 0x0123_4567_89ab_cdef_0011_2233_4455_6677 };
+    let decode: fn(&[u8]) -> Result<String> = |bytes| Ok(format!("{:?}", Home::decode(bytes)?));
+    let dump: fn(&[u8], &mut String) -> Dumped = |bytes, out| dump::describe("data/home", bytes, out);
+    Sample { name: "home-v1-id", bytes: home.encode(), value: format!("{home:?}"), decode, dump }
 }
 
 /// Changes that came after the sample of every change.

@@ -11,6 +11,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use crate::place::SharedPart;
 use crate::{Clock, Error, ErrorKind, ManualClock, ReadFile, Result, Storage, StorageLock, WriteFile};
 
 use self::file::{FaultyReadFile, FaultyWriteFile};
@@ -218,5 +219,10 @@ impl Storage for Faulty {
 
     fn describe(&self) -> String {
         format!("faulty {}", self.inner.describe())
+    }
+
+    /// What is shared is shared without faults: for those the parts are to be faulty, not the whole.
+    fn shared_part(&self) -> Option<&dyn SharedPart> {
+        self.inner.shared_part()
     }
 }

@@ -7,9 +7,11 @@ mod local; // a directory on disk
 mod memory; // a directory in memory, with a crash model
 mod faulty; // any place, failing on command
 mod reuse; // any place, dead files becoming new ones
+mod divided; // two places as one: here, and where all machines reach it
 mod pool; // threads for reads that missed memory
 pub mod conformance; // what all of them must do
 
+pub use divided::{Divided, SharedPart};
 pub use faulty::{Count, Counters, Effect, Fault, Faulty, Operation, When};
 pub use local::{Local, LocalOptions};
 pub use memory::{Crash, Memory};
@@ -76,6 +78,13 @@ pub trait Storage: Send + Sync + fmt::Debug {
 
     /// What people call this place (a path, `memory`).
     fn describe(&self) -> String;
+
+    /// The part that other machines reach, of a place in two parts. `None`: everything lies in one, which belongs to whoever holds its lock.
+    ///
+    /// Of a place in two parts files of the shared one are never renamed nor written over, and may be objects, which are there once they are synced.
+    fn shared_part(&self) -> Option<&dyn SharedPart> {
+        None
+    }
 }
 
 /// A file being written. Offsets are absolute; one writer per byte.

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use firn_format::file_name::{self, FileName};
 
-use crate::place::PAGE_BYTES;
+use crate::place::{PAGE_BYTES, SharedPart};
 use crate::{ErrorKind, ReadFile, Result, Storage, StorageLock, WriteFile};
 
 /// Names of files with whatever they hold, for whoever wants one to write over.
@@ -218,6 +218,10 @@ impl Storage for Reusing {
 
     fn describe(&self) -> String {
         self.inner.describe()
+    }
+
+    fn shared_part(&self) -> Option<&dyn SharedPart> {
+        self.inner.shared_part()
     }
 }
 

@@ -19,7 +19,11 @@ impl Database {
         let is_closed = self.closed.load(Ordering::Acquire);
         // Where the disk is full, work that waits for space does not know of spares.
         let keeps = !is_closed && self.schedule.refused().is_none();
-        let (tables_max, values_max) = (self.spare_table_bytes_max(), self.values.spare_bytes_max());
+        let (tables_max, values_max) = match self.storage.shared_part() {
+            None => (self.spare_table_bytes_max(), self.values.spare_bytes_max()),
+            // Those are never written over.
+            Some(_) => (0, 0),
+        };
         let segments = dead.offered.into_iter().filter(|name| !(keeps && self.log.spares.keep(name)));
         let files = dead.offered_files.into_iter().filter_map(|DeadFile { name, bytes, reader }| {
             let (spares, most) = match &reader {

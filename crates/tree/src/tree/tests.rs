@@ -30,6 +30,7 @@ fn open(storage: &Memory) -> Arc<Tree> {
         seed: 7,
         create: true,
         read_only: false,
+        take_over: false,
     };
     Tree::open(options).expect("opens")
 }

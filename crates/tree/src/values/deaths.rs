@@ -235,6 +235,7 @@ impl Values {
         }
         let homes = self.open_sealed(&edit.sealed)?;
         let map = self.change_map(|map, open| {
+            self.bury_shared(&edit.sealed, open);
             for (number, home) in homes {
                 map.insert(number, home);
                 open.iter().filter(|active| active.number() == number).for_each(|active| active.forget());

@@ -13,6 +13,7 @@ use firn_storage::Storage;
 use firn_storage::file::value::{End, UnsealedValues, ValueSegment};
 
 use super::map::{Home, Sealed, ValueMap};
+use super::seal::share_sealed;
 use crate::error::from_storage;
 use crate::log::segment::Graveyard;
 use crate::version::Table;
@@ -60,6 +61,11 @@ impl FoundValues {
                 _ => continue,
             };
             found.next = found.next.max(SegmentNumber(number.0.saturating_add(1)));
+            if state.values.segments.contains_key(&number) {
+                // It was sealed, and lies where all machines reach it.
+                found.stale.push(name);
+                continue;
+            }
             if state.values.redirects.contains_key(&number) {
                 // It was collected, and a crash came before its file went: records of the log that name it are led on.
                 found.stale.push(name);
@@ -114,7 +120,14 @@ impl FoundValues {
         Ok(map)
     }
 
-    /// Seals what log records refer to, up to `end`; what nothing refers to is stale. The changes that make it so.
+    /// Knows nothing of segments that are not sealed: they go with a log that is not the database's last.
+    pub(crate) fn forsake(&mut self) {
+        let unsealed = std::mem::take(&mut self.unsealed);
+        self.stale.extend(unsealed.into_values().map(|unsealed| unsealed.name().to_owned()));
+    }
+
+    /// Seals what log records refer to, up to `end`; what nothing refers to is stale. The changes that make it so, for the
+    /// generation of the log that begins now.
     ///
     /// # Errors
     /// What writing says.
@@ -122,7 +135,7 @@ impl FoundValues {
         &mut self,
         storage: &dyn Storage,
         logged: &LoggedReferences,
-        end: Position,
+        (end, generation): (Position, u64),
     ) -> Result<Vec<Change>> {
         let mut changes = Vec::new();
         for (number, unsealed) in std::mem::take(&mut self.unsealed) {
@@ -132,7 +145,11 @@ impl FoundValues {
             };
             let (ending, dead) = ending(number, &unsealed, references);
             let file = storage.open_write(unsealed.name()).map_err(from_storage)?;
-            let meta = ending.write(unsealed.name(), &*file).map_err(from_storage)?;
+            let mut meta = ending.write(unsealed.name(), &*file).map_err(from_storage)?;
+            share_sealed(storage, generation, &mut meta)?;
+            if meta.file != unsealed.name() {
+                self.stale.push(unsealed.name().to_owned());
+            }
             let segment = ValueSegmentMeta { sealed_at: end, ..meta };
             changes.push(Change::AddValueSegment { segment });
             if !dead.is_empty() {

@@ -10,8 +10,10 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, MutexGuard, PoisonError, Weak};
 
 use firn_engine::{Error, Result};
+use firn_format::file_name;
 use firn_format::manifest::ValueSegmentMeta;
 use firn_format::value::{Ordinals, SegmentNumber};
+use firn_storage::Storage;
 use firn_storage::file::value::{End, ValueSegment};
 
 use super::active::{Active, Settled};
@@ -54,10 +56,16 @@ impl Values {
                         None => std::thread::yield_now(),
                     }
                 };
-                let (meta, dead) = seal_one(&active, &settled, version)?;
+                let (mut meta, dead) = seal_one(&active, &settled, version)?;
+                self.share(&mut meta)?;
                 Ok(NewlySealed { meta, dead, active: Arc::downgrade(&active) })
             })
             .collect()
+    }
+
+    /// Puts the file of a sealed segment where all machines reach it, where there is such a place; `meta` names it there then.
+    fn share(&self, meta: &mut ValueSegmentMeta) -> Result<()> {
+        share_sealed(&*self.storage, self.generation, meta)
     }
 
     /// Segments that no edit names.
@@ -74,6 +82,17 @@ impl Values {
     /// Nobody else seals segments until the answer is dropped.
     pub(crate) fn lock_sealing(&self) -> MutexGuard<'_, ()> {
         self.sealing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Has the files of `open` segments removed that were sealed, and lie where all machines reach them.
+    pub(super) fn bury_shared(&self, sealed: &[NewlySealed], open: &[Arc<Active>]) {
+        for active in open {
+            let is_shared =
+                |new: &NewlySealed| new.meta.number == active.number() && new.meta.file != active.open.name();
+            if sealed.iter().any(is_shared) {
+                self.graveyard.bury(active.open.name().to_owned());
+            }
+        }
     }
 
     /// What was sealed, for readers.
@@ -131,6 +150,36 @@ impl Database {
         }
         Ok(())
     }
+}
+
+/// Puts the file of a sealed segment where all machines reach it, where there is such a place; `meta` names it there then. The log's
+/// `generation` is this process's.
+///
+/// # Errors
+/// What reading and writing say.
+pub(super) fn share_sealed(
+    storage: &dyn Storage,
+    generation: u64,
+    meta: &mut ValueSegmentMeta,
+) -> Result<()> {
+    let Some(shared) = storage.shared_part() else { return Ok(()) };
+    // Two machines may take the next generation at once, until one of them has said so in the manifest.
+    let stem = format!("{generation:08x}-{:032x}-{:08x}", shared.home(), meta.number.0);
+    let name = file_name::collected_values(&stem, 0);
+    let taken = match shared.share(&meta.file, &name) {
+        Err(error) if error.kind == firn_storage::ErrorKind::Exists => true,
+        done => {
+            done.map_err(from_storage)?;
+            false
+        }
+    };
+    if taken {
+        // This machine's, from an attempt that no edit tells of.
+        storage.remove(&name).map_err(from_storage)?;
+        shared.share(&meta.file, &name).map_err(from_storage)?;
+    }
+    meta.file = name;
+    Ok(())
 }
 
 /// What the manifest is to know of a segment, and which of its values are dead: places that were given up, and values of keyspaces

@@ -19,10 +19,14 @@ pub(crate) struct Manifest {
     next: u64,
     /// Number of the oldest edit that still exists.
     oldest: u64,
+    /// Number of the last edit that restates the state.
+    base: u64,
     edits_since_base: u64,
     edits_max: u64,
     /// Why no further edit is believed, once one failed.
     failed: Option<Error>,
+    /// Whether that is because somebody else has written an edit.
+    is_taken_over: bool,
     pub(crate) written_bytes: u64,
 }
 
@@ -41,6 +45,23 @@ pub(crate) struct Loaded {
 /// # Errors
 /// `Corrupt` for an edit that does not decode or a missing number; `Invalid` for a newer format.
 pub(crate) fn load(storage: &dyn Storage) -> Result<Option<Loaded>> {
+    let is_shared = storage.shared_part().is_some();
+    for _ in 0..LOADS_MAX {
+        let numbers = numbers(storage)?;
+        match load_edits(storage, numbers) {
+            // Whoever has the database open on another machine has restated the state meanwhile.
+            Err(error) if is_shared && error.kind() == ErrorKind::Corrupt => {}
+            loaded => return loaded,
+        }
+    }
+    load_edits(storage, numbers(storage)?)
+}
+
+/// How often a manifest is read that somebody else seems to change.
+const LOADS_MAX: usize = 4;
+
+/// Numbers of all edits, rising.
+fn numbers(storage: &dyn Storage) -> Result<Vec<u64>> {
     let mut numbers: Vec<u64> = storage
         .list()
         .map_err(from_storage)?
@@ -51,6 +72,17 @@ pub(crate) fn load(storage: &dyn Storage) -> Result<Option<Loaded>> {
         })
         .collect();
     numbers.sort_unstable();
+    // What a list does not have may be there all the same.
+    while storage.shared_part().is_some()
+        && let Some(next) = numbers.last().map(|last| last + 1)
+        && storage.open_read(&file_name::manifest_edit(next)).is_ok()
+    {
+        numbers.push(next);
+    }
+    Ok(numbers)
+}
+
+fn load_edits(storage: &dyn Storage, numbers: Vec<u64>) -> Result<Option<Loaded>> {
     let Some(last) = numbers.last().copied() else { return none_beside_data(storage) };
     let mut edits = Vec::new();
     for number in numbers.iter().rev().copied() {
@@ -93,9 +125,17 @@ fn none_beside_data(storage: &dyn Storage) -> Result<Option<Loaded>> {
 
 fn read_edit(storage: &dyn Storage, number: u64) -> Result<ManifestEdit> {
     let name = file_name::manifest_edit(number);
-    let file = storage.open_read(&name).map_err(from_storage)?;
-    let mut bytes = vec![0; file.len() as usize];
-    file.read_at(0, &mut bytes).map_err(from_storage)?;
+    let read = storage.open_read(&name).and_then(|file| {
+        let mut bytes = vec![0; file.len() as usize];
+        file.read_at(0, &mut bytes).map(|()| bytes)
+    });
+    let bytes = read.map_err(|error| match error.kind {
+        firn_storage::ErrorKind::NotFound => {
+            let place = Place { file: name.clone(), offset: None };
+            Error::corrupt(place, format!("manifest edit number {number} is missing"))
+        }
+        _ => from_storage(error),
+    })?;
     let edit = ManifestEdit::decode(&bytes).map_err(|error| from_format(&name, 0, &error))?;
     if edit.number != number {
         let error = firn_format::Error::new(0, format!("edit number {number}"), format!("{}", edit.number));
@@ -110,6 +150,8 @@ enum Seen {
     Edit,
     /// It was not.
     Nothing,
+    /// Somebody else's edit is there.
+    Another,
     /// Something else is there, or nobody can tell.
     Unclear,
 }
@@ -123,10 +165,12 @@ impl Manifest {
                 state: State::default(),
                 next: 1,
                 oldest: 1,
+                base: 1,
                 // The first edit restates (nothing), so that reading finds a base.
                 edits_since_base: edits_max,
                 edits_max,
                 failed: None,
+                is_taken_over: false,
                 written_bytes: 0,
             },
             Some(loaded) => Self {
@@ -134,12 +178,82 @@ impl Manifest {
                 state: loaded.state,
                 next: loaded.last + 1,
                 oldest: loaded.oldest,
+                base: loaded.last - loaded.edits_since_base,
                 edits_since_base: loaded.edits_since_base,
                 edits_max,
                 failed: None,
+                is_taken_over: false,
                 written_bytes: 0,
             },
         }
+    }
+
+    /// Whether nothing was ever committed.
+    pub(crate) fn is_new(&self) -> bool {
+        self.next == 1
+    }
+
+    /// Whether an edit was not written because somebody else, on another machine, has written one.
+    pub(crate) fn is_taken_over(&self) -> bool {
+        self.is_taken_over
+    }
+
+    /// Whether nobody else has written an edit since this one's last; who cannot tell says no. Blocks for a request.
+    ///
+    /// Whoever finds that somebody has commits nothing any more.
+    pub(crate) fn is_current(&mut self) -> bool {
+        let name = file_name::manifest_edit(self.next);
+        let is_there = match self.storage.open_read(&name) {
+            Ok(_) => Ok(true),
+            Err(error) if error.kind == firn_storage::ErrorKind::NotFound => {
+                self.follows_on().map(|follows| !follows)
+            }
+            Err(error) => Err(from_storage(error)),
+        };
+        if let Ok(true) = is_there {
+            let taken = self.taken_over(&name);
+            self.failed.get_or_insert(taken);
+        }
+        matches!(is_there, Ok(false)) && self.failed.is_none()
+    }
+
+    /// Whether the edit before the next one is still there, or none is needed.
+    ///
+    /// Edits are removed from old to new. Where that one is gone, somebody else has written the next one too, has restated both since, and
+    /// has removed them: its number only looks free.
+    fn follows_on(&self) -> Result<bool> {
+        if self.storage.shared_part().is_none() || self.next == 1 {
+            return Ok(true);
+        }
+        match self.storage.open_read(&file_name::manifest_edit(self.next - 1)) {
+            Ok(_) => Ok(true),
+            Err(error) if error.kind == firn_storage::ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(from_storage(error)),
+        }
+    }
+
+    /// An edit that was written counts if the one before it is still there.
+    fn check_follows_on(&mut self, name: &str) -> Result<()> {
+        match self.follows_on() {
+            Ok(true) => Ok(()),
+            Ok(false) => {
+                // Nobody reads it: it lies below what was restated.
+                let _removed = self.storage.remove(name);
+                Err(self.taken_over(name))
+            }
+            Err(cause) => {
+                let told = format!("whether {name} follows on the edit before it cannot be told");
+                Err(Error::new(ErrorKind::Closed, told).because(cause))
+            }
+        }
+    }
+
+    fn taken_over(&mut self, name: &str) -> Error {
+        self.is_taken_over = true;
+        let message = format!(
+            "the database was opened on another machine ({name} is not this one's edit): nothing is written here any more"
+        );
+        Error::new(ErrorKind::Closed, message)
     }
 
     pub(crate) fn state(&self) -> &State {
@@ -172,6 +286,11 @@ impl Manifest {
             match self.look(&name, &bytes, error.kind) {
                 Seen::Edit => {}
                 Seen::Nothing => return Err(from_storage(error)),
+                Seen::Another => {
+                    let failed = self.taken_over(&name);
+                    self.failed = Some(failed.clone());
+                    return Err(failed);
+                }
                 Seen::Unclear => {
                     let cause = from_storage(error);
                     let failed = match cause.kind() {
@@ -186,13 +305,20 @@ impl Manifest {
                 }
             }
         }
+        if let Err(failed) = self.check_follows_on(&name) {
+            self.failed = Some(failed.clone());
+            return Err(failed);
+        }
         self.written_bytes += bytes.len() as u64;
         self.state = state;
         self.edits_since_base = if base { 0 } else { self.edits_since_base + 1 };
         let written = self.next;
         self.next += 1;
         if base {
-            self.remove_older(written);
+            // Who reads the manifest on another machine, or has an old list of it, finds what was restated last.
+            let needed = if self.storage.shared_part().is_some() { self.base } else { written };
+            self.base = written;
+            self.remove_older(needed);
         }
         Ok(())
     }
@@ -214,6 +340,7 @@ impl Manifest {
         });
         match read {
             Ok(found) if found == bytes && self.storage.sync_dir().is_ok() => Seen::Edit,
+            Ok(found) if found != bytes && self.storage.shared_part().is_some() => Seen::Another,
             Err(error) if error.kind == Kind::NotFound && kind != Kind::Exists => Seen::Nothing,
             _ => Seen::Unclear,
         }

@@ -22,6 +22,8 @@ pub(crate) struct State {
     pub(crate) tick_ms: u64,
     /// Keyspace ids below were given away.
     pub(crate) next_number: u64,
+    /// Directory that the log of this generation lies in; 0 = there is one place for everything.
+    pub(crate) log_home: u128,
     /// Value segments and redirects.
     pub(crate) values: ValuesState,
 }
@@ -85,6 +87,7 @@ impl State {
             Change::DurableThrough { position } | Change::CleanEnd { position } => {
                 self.durable_through = self.durable_through.max(*position);
             }
+            Change::LogHome { id } => self.log_home = *id,
             Change::NextNumber(number) => self.next_number = self.next_number.max(*number),
             Change::Tick { ms } => self.tick_ms = self.tick_ms.max(*ms),
             Change::AddValueSegment { .. }
@@ -143,6 +146,7 @@ impl State {
             Change::NextNumber(self.next_number),
             Change::Tick { ms: self.tick_ms },
         ];
+        changes.extend((self.log_home != 0).then_some(Change::LogHome { id: self.log_home }));
         for (id, keyspace) in &self.keyspaces {
             let (name, settings) = (keyspace.name.clone(), keyspace.settings.clone());
             changes.push(Change::Keyspace { id: *id, name, settings });

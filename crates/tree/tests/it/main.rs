@@ -4,6 +4,8 @@
 
 mod world;
 mod smoke;
+mod shared;
+mod shared_race;
 mod slow_writers;
 mod verify_sample;
 mod values;

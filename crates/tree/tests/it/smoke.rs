@@ -31,6 +31,7 @@ pub(crate) fn options(storage: &Memory, settings: TreeSettings) -> TreeOptions {
         seed: 7,
         create: true,
         read_only: false,
+        take_over: false,
     }
 }
 

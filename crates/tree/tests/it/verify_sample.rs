@@ -74,6 +74,7 @@ pub(crate) fn options_on(storage: Arc<dyn Storage>, now_ms: u64) -> TreeOptions 
         seed: 7,
         create: true,
         read_only: false,
+        take_over: false,
     }
 }
 

@@ -57,6 +57,7 @@ impl World {
             seed: 7,
             create: true,
             read_only: false,
+            take_over: false,
         }
     }
 

@@ -31,6 +31,7 @@ fn hidden_tables() -> (Arc<Database>, Arc<ManualClock>) {
         seed: 7,
         create: true,
         read_only: false,
+        take_over: false,
     };
     let (database, _lock) = crate::open::open(&options).expect("opens");
     let mut session = TreeSession::new(Arc::clone(&database));

@@ -1,0 +1,238 @@
+//! A directory in two parts: what grows lies on this machine, what is finished where all machines reach it.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use firn_format::file_name::{self, FileName};
+use firn_format::home::Home;
+
+use crate::{Error, ErrorKind, ReadFile, Result, Storage, StorageLock, WriteFile};
+
+/// The part of a database that other machines reach.
+pub trait SharedPart {
+    /// Identity of the part that is this machine's alone; not zero.
+    fn home(&self) -> u128;
+
+    /// Puts the file `name` of this machine, finished and synced, where all machines reach it, as `to`; durable on return. The file stays.
+    ///
+    /// `Exists` if the name `to` is taken, unless by these very bytes where the place says so.
+    fn share(&self, name: &str, to: &str) -> Result<()>;
+}
+
+/// A place in two parts.
+///
+/// 1. The log, value segments that take values, and the directory's identity lie in the local part. Manifest, tables and value segments under a
+///    stem lie in the shared one. Names tell which.
+/// 2. The lock is the local part's: it excludes this machine's processes. Other machines are excluded by the manifest, whose edits
+///    are created once.
+/// 3. A file is never renamed from one part to the other, and the place as a whole cannot be linked.
+#[derive(Debug)]
+pub struct Divided {
+    local: Arc<dyn Storage>,
+    shared: Arc<dyn Storage>,
+    home: u128,
+}
+
+impl Divided {
+    /// Both parts together. The local one's identity is read; where it has none, it gets `fresh`, which MUST be drawn for it and not be zero.
+    ///
+    /// # Errors
+    /// What reading and publishing say; `Corrupt` where the identity is none.
+    pub fn open(local: Arc<dyn Storage>, shared: Arc<dyn Storage>, fresh: u128) -> Result<Self> {
+        let home = match read_home(&*local) {
+            Err(error) if error.kind == ErrorKind::NotFound => {
+                match local.publish(file_name::HOME, &Home { id: fresh }.encode()) {
+                    Err(error) if error.kind != ErrorKind::Exists => return Err(error),
+                    // Whoever was first has said it.
+                    _ => read_home(&*local)?,
+                }
+            }
+            read => read?,
+        };
+        Ok(Self { local, shared, home: home.id })
+    }
+
+    fn part(&self, name: &str) -> &Arc<dyn Storage> {
+        if is_local(name) { &self.local } else { &self.shared }
+    }
+}
+
+/// Whether a file of this name lies on this machine.
+fn is_local(name: &str) -> bool {
+    matches!(
+        file_name::parse(name),
+        Some(FileName::Lock | FileName::Home | FileName::LogSegment(_) | FileName::ValueSegment(_))
+    )
+}
+
+fn read_home(local: &dyn Storage) -> Result<Home> {
+    let file = local.open_read(file_name::HOME)?;
+    let mut bytes = vec![0; file.len() as usize];
+    file.read_at(0, &mut bytes)?;
+    Home::decode(&bytes)
+        .map_err(|error| Error::corrupt(file_name::HOME, error.offset as u64, error.to_string()))
+}
+
+/// Bytes copied at a time.
+const PIECE_BYTES: usize = 1 << 20;
+
+impl SharedPart for Divided {
+    fn home(&self) -> u128 {
+        self.home
+    }
+
+    fn share(&self, name: &str, to: &str) -> Result<()> {
+        let from = self.local.open_read(name)?;
+        let file = self.shared.create(to)?;
+        let copied = (0..from.len()).step_by(PIECE_BYTES).try_for_each(|offset| {
+            let mut piece = vec![0; PIECE_BYTES.min((from.len() - offset) as usize)];
+            from.read_at(offset, &mut piece)?;
+            file.write_at(offset, &piece)
+        });
+        let synced = copied.and_then(|()| file.sync()).and_then(|()| self.shared.sync_dir());
+        if let Err(error) = synced {
+            drop(file);
+            if error.kind != ErrorKind::Exists {
+                // Nobody knows the name; if it stays, the next opening removes it.
+                let _removed = self.shared.remove(to);
+            }
+            return Err(error);
+        }
+        Ok(())
+    }
+}
+
+impl Storage for Divided {
+    fn create(&self, name: &str) -> Result<Arc<dyn WriteFile>> {
+        self.part(name).create(name)
+    }
+
+    fn open_write(&self, name: &str) -> Result<Arc<dyn WriteFile>> {
+        self.part(name).open_write(name)
+    }
+
+    fn open_read(&self, name: &str) -> Result<Arc<dyn ReadFile>> {
+        self.part(name).open_read(name)
+    }
+
+    fn publish(&self, name: &str, bytes: &[u8]) -> Result<()> {
+        self.part(name).publish(name, bytes)
+    }
+
+    fn rename(&self, from: &str, to: &str) -> Result<()> {
+        match is_local(from) == is_local(to) {
+            true => self.part(from).rename(from, to),
+            false => {
+                Err(Error::new(ErrorKind::Invalid, from, format!("{to} lies in another part of the place")))
+            }
+        }
+    }
+
+    fn remove(&self, name: &str) -> Result<()> {
+        self.part(name).remove(name)
+    }
+
+    fn list(&self) -> Result<Vec<(String, u64)>> {
+        let mut files = self.local.list()?;
+        files.retain(|(name, _)| is_local(name));
+        files.extend(self.shared.list()?.into_iter().filter(|(name, _)| !is_local(name)));
+        files.sort_unstable();
+        Ok(files)
+    }
+
+    fn sync_dir(&self) -> Result<()> {
+        self.local.sync_dir()?;
+        self.shared.sync_dir()
+    }
+
+    fn lock(&self, exclusive: bool) -> Result<Box<dyn StorageLock>> {
+        self.local.lock(exclusive)
+    }
+
+    fn link_into(&self, _names: &[String], _path: &Path) -> Result<Arc<dyn Storage>> {
+        let message = "a database on shared storage cannot be linked into a directory; copy it instead";
+        Err(Error::new(ErrorKind::Invalid, "", message))
+    }
+
+    fn free_bytes(&self) -> Result<Option<u64>> {
+        self.local.free_bytes()
+    }
+
+    fn describe(&self) -> String {
+        format!("{} (log in {})", self.shared.describe(), self.local.describe())
+    }
+
+    fn shared_part(&self) -> Option<&dyn SharedPart> {
+        Some(self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::place::Memory;
+
+    fn names(place: &dyn Storage) -> Vec<String> {
+        place.list().unwrap().into_iter().map(|(name, _)| name).collect()
+    }
+
+    fn put(place: &dyn Storage, name: &str, bytes: &[u8]) {
+        let file = place.create(name).unwrap();
+        file.write_at(0, bytes).unwrap();
+        file.sync().unwrap();
+    }
+
+    #[test]
+    fn names_tell_where_files_lie() {
+        let (local, shared) = (Memory::new(), Memory::new());
+        let place = Divided::open(Arc::new(local.clone()), Arc::new(shared.clone()), 7).unwrap();
+        let (on_this, on_all) = (
+            ["0000000000001000.log", "00000001.values"],
+            ["1-000000.table", "1-000000.values", "manifest-0000000000000001"],
+        );
+        for name in on_this.iter().chain(&on_all) {
+            put(&place, name, b"bytes");
+            assert_eq!(place.open_read(name).unwrap().len(), 5);
+        }
+        assert_eq!(names(&local), [&on_this[..], &["home"]].concat());
+        assert_eq!(names(&shared), on_all);
+        assert_eq!(place.list().unwrap().len(), 6, "all of both");
+        place.rename(on_this[0], "0000000000002000.log").unwrap();
+        assert_eq!(place.rename(on_this[1], "2-000000.values").unwrap_err().kind, ErrorKind::Invalid);
+        // What is of no concern there is not seen.
+        put(&local, "9-000000.table", b"");
+        put(&shared, "0000000000009000.log", b"");
+        assert_eq!(place.list().unwrap().len(), 6);
+        let lock = place.lock(true).unwrap();
+        assert_eq!(local.lock(true).unwrap_err().kind, ErrorKind::Locked);
+        drop(shared.lock(true).unwrap());
+        drop(lock);
+    }
+
+    #[test]
+    fn a_directory_keeps_its_identity() {
+        let (local, shared) = (Memory::new(), Memory::new());
+        let open = |fresh| Divided::open(Arc::new(local.clone()), Arc::new(shared.clone()), fresh);
+        assert_eq!(open(7).unwrap().home(), 7);
+        assert_eq!(open(8).unwrap().home(), 7);
+        local.remove("home").unwrap();
+        put(&local, "home", b"something else");
+        assert_eq!(open(9).unwrap_err().kind, ErrorKind::Corrupt);
+    }
+
+    #[test]
+    fn what_is_shared_is_the_same_and_stays_here() {
+        let (local, shared) = (Memory::new(), Memory::new());
+        let place = Divided::open(Arc::new(local.clone()), Arc::new(shared.clone()), 7).unwrap();
+        let bytes: Vec<u8> = (0..2 * PIECE_BYTES + 5).map(|at| (at % 251) as u8).collect();
+        put(&place, "00000001.values", &bytes);
+        place.share("00000001.values", "a-000000.values").unwrap();
+        let mut found = vec![0; bytes.len()];
+        place.open_read("a-000000.values").unwrap().read_at(0, &mut found).unwrap();
+        assert!(found == bytes);
+        assert_eq!(names(&local), ["00000001.values", "home"]);
+        let again = place.share("00000001.values", "a-000000.values").unwrap_err();
+        assert_eq!(again.kind, ErrorKind::Exists);
+        assert_eq!(place.share("00000002.values", "b-000000.values").unwrap_err().kind, ErrorKind::NotFound);
+    }
+}

@@ -1,0 +1,242 @@
+//! Databases of which the log lies on one machine, and the rest where others reach it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use firn_engine::conformance::semantics;
+use firn_engine::{
+    Engine, ErrorKind, KeyspaceId, KeyspaceSettings, Ordered, ReadAt, ScanRange, WriteOptions,
+};
+use firn_format::file_name::{self, FileName};
+use firn_storage::Storage;
+use firn_storage::place::{Crash, Divided, Memory};
+use firn_tree::{Tree, TreeOptions, TreeSettings, VerifyOptions, verify};
+
+use crate::world::{World, describe, get_in, put, rows, session, settle, tiny};
+
+type Model = BTreeMap<Vec<u8>, Vec<u8>>;
+
+/// A machine with its own disk, and what all machines share.
+struct Machine {
+    world: World,
+    local: Memory,
+    shared: Memory,
+    home: u128,
+}
+
+impl Machine {
+    fn new(settings: TreeSettings, shared: &Memory, home: u128) -> Self {
+        Self { world: World::new(settings), local: Memory::new(), shared: shared.clone(), home }
+    }
+
+    /// Its place, over the disk `local`.
+    fn place_on(&self, local: &Memory, shared: &Memory) -> Arc<dyn Storage> {
+        let (local, shared) = (Arc::new(local.clone()), Arc::new(shared.clone()));
+        Arc::new(Divided::open(local, shared, self.home).unwrap())
+    }
+
+    fn options(&self) -> TreeOptions {
+        TreeOptions { storage: self.place_on(&self.local, &self.shared), ..self.world.options() }
+    }
+
+    fn open(&self) -> Arc<Tree> {
+        Tree::open(self.options()).unwrap()
+    }
+
+    fn take_over(&self) -> firn_engine::Result<Arc<Tree>> {
+        Tree::open(TreeOptions { take_over: true, ..self.options() })
+    }
+
+    fn check_files(&self, what: &str) {
+        let storage = self.place_on(&self.local, &self.shared);
+        let report = verify(VerifyOptions { storage, semantics: semantics() }, &mut |_| {}).unwrap();
+        assert!(report.is_sound(), "{what}: {:?}", report.findings);
+    }
+}
+
+fn names(place: &Memory) -> Vec<FileName> {
+    place.list().unwrap().iter().filter_map(|(name, _)| file_name::parse(name)).collect()
+}
+
+fn is_local(name: &FileName) -> bool {
+    matches!(name, FileName::Lock | FileName::Home | FileName::LogSegment(_) | FileName::ValueSegment(_))
+}
+
+fn lazy() -> TreeSettings {
+    TreeSettings { value_segment_bytes: 32 << 10, space_amplification_max: 100.0, ..tiny() }
+}
+
+fn eager() -> TreeSettings {
+    TreeSettings { space_amplification_max: 1.05, ..lazy() }
+}
+
+fn large() -> KeyspaceSettings {
+    KeyspaceSettings { separate_bytes: Some(100), ..KeyspaceSettings::default() }
+}
+
+/// Writes each of `keys` keys, most of them several times, and has all of it in tables.
+fn fill(tree: &Tree, keyspace: KeyspaceId, keys: u32, model: &mut Model) {
+    let mut session = session(tree);
+    for round in 0..3_u8 {
+        for key in (0..keys).filter(|key| round == 0 || (key + u32::from(round)) % 3 != 0) {
+            let bytes = 1500 + (key as usize * 37 + round as usize * 11) % 3000;
+            let (key, value) = (key.to_be_bytes(), vec![key as u8 ^ round.wrapping_mul(31); bytes]);
+            session.put(keyspace, &key, &value, WriteOptions::default()).unwrap();
+            model.insert(key.to_vec(), value);
+        }
+        tree.flush().unwrap();
+    }
+}
+
+fn compare(tree: &Tree, keyspace: KeyspaceId, model: &Model, what: &str) {
+    let mut session = session(tree);
+    let found = rows(&mut session, ReadAt::Latest, keyspace, ScanRange::all());
+    assert!(found.into_iter().eq(model.clone()), "{what}: a scan");
+    for (key, value) in model {
+        assert_eq!(get_in(&mut session, keyspace, key).as_ref(), Some(value), "{what}");
+    }
+}
+
+#[test]
+fn what_is_finished_lies_where_others_reach_it_and_the_rest_does_not() {
+    let shared = Memory::new();
+    let mut machine = Machine::new(lazy(), &shared, 7);
+    let tree = machine.open();
+    let keyspace = tree.create_keyspace("large", large()).unwrap();
+    let mut model = Model::new();
+    fill(&tree, keyspace, 80, &mut model);
+    tree.compact_range(keyspace, b"", None).unwrap();
+    tree.close().unwrap();
+    machine.world.settings = eager();
+    let tree = machine.open();
+    settle(&tree);
+    let stats = tree.stats();
+    assert!(stats.values.collection_count > 0, "{stats:?}");
+    compare(&tree, keyspace, &model, "collected");
+    // Something in the log alone.
+    let mut writer = session(&tree);
+    writer.put(keyspace, b"new", &[1; 5000], WriteOptions::default()).unwrap();
+    model.insert(b"new".to_vec(), vec![1; 5000]);
+    drop(writer);
+    drop(tree);
+    let (here, there) = (names(&machine.local), names(&shared));
+    assert!(here.iter().all(is_local) && !there.iter().any(is_local), "{here:?} {there:?}");
+    let logs = here.iter().filter(|name| matches!(name, FileName::LogSegment(_))).count();
+    let values = here.iter().filter(|name| matches!(name, FileName::ValueSegment(_))).count();
+    assert!(logs > 0 && values <= 2, "what was sealed is not kept here: {here:?}");
+    assert!(there.iter().any(|name| matches!(name, FileName::CollectedValues { .. })), "{there:?}");
+    machine.local = machine.local.crash(Crash::Kill);
+    let tree = machine.open();
+    compare(&tree, keyspace, &model, "after a kill");
+    tree.close().unwrap();
+    machine.check_files("after a kill");
+}
+
+#[test]
+fn another_machine_takes_over_what_is_in_tables_and_the_first_one_stops() {
+    let shared = Memory::new();
+    let (first, second) = (Machine::new(lazy(), &shared, 7), Machine::new(lazy(), &shared, 8));
+    let old = first.open();
+    let keyspace = old.create_keyspace("large", large()).unwrap();
+    let mut model = Model::new();
+    fill(&old, keyspace, 60, &mut model);
+    let mut writer = session(&old);
+    writer.put(keyspace, b"lost", &[1; 5000], WriteOptions::default()).unwrap();
+    let refused = Tree::open(second.options()).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Conflict, "{}", describe(&refused));
+    let message = refused.to_string();
+    assert!(message.contains("lies in another directory") && message.contains("take it over"), "{message}");
+    let new = second.take_over().unwrap();
+    compare(&new, keyspace, &model, "taken over");
+    assert_eq!(get_in(&mut session(&new), keyspace, b"lost"), None);
+    // The first one finds out with its next edit, harms nothing, and goes on answering.
+    let refused = old.flush().unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Closed, "{}", describe(&refused));
+    assert!(refused.to_string().contains("opened on another machine"), "{}", describe(&refused));
+    let refused = writer.put(keyspace, b"more", b"", WriteOptions::default()).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Closed, "{}", describe(&refused));
+    assert_eq!(get_in(&mut writer, keyspace, b"lost"), Some(vec![1; 5000]));
+    drop(writer);
+    // Neither closes nor removes what is the second one's.
+    let _refused = old.close();
+    drop(old);
+    fill(&new, keyspace, 70, &mut model);
+    settle(&new);
+    compare(&new, keyspace, &model, "written");
+    new.close().unwrap();
+    second.check_files("written");
+    // Back again: what the first one had by itself is not the database's.
+    let back = first.take_over().unwrap();
+    compare(&back, keyspace, &model, "back");
+    assert_eq!(get_in(&mut session(&back), keyspace, b"lost"), None);
+    back.close().unwrap();
+    first.check_files("back");
+}
+
+#[test]
+fn of_two_machines_that_create_a_database_one_does() {
+    let shared = Memory::new();
+    let first = Machine::new(lazy(), &shared, 7).open();
+    let mut session = session(&first);
+    put(&mut session, b"key", b"value");
+    first.flush().unwrap();
+    let second = Machine::new(lazy(), &shared, 8);
+    assert_eq!(Tree::open(second.options()).unwrap_err().kind(), ErrorKind::Conflict);
+    // A log without its manifest is no new database.
+    let elsewhere = Machine { shared: Memory::new(), ..second };
+    let machine = Machine { local: elsewhere.local.clone(), ..Machine::new(lazy(), &Memory::new(), 8) };
+    drop(machine.open());
+    let emptied = Machine { shared: Memory::new(), ..machine };
+    assert_eq!(Tree::open(emptied.options()).unwrap_err().kind(), ErrorKind::Corrupt);
+}
+
+/// A machine that is cut at every operation of collections and compactions, then comes back; and another one that takes over instead.
+#[test]
+fn a_machine_that_goes_at_any_step_loses_nothing_that_is_in_tables() {
+    let mut cuts = 0;
+    for step in 0.. {
+        // One disk for both parts, so that both stop at once.
+        let shared = Memory::new();
+        let mut machine = Machine::new(lazy(), &shared, 7);
+        machine.local = shared.clone();
+        let tree = machine.open();
+        let keyspace = tree.create_keyspace("large", large()).unwrap();
+        let mut model = Model::new();
+        fill(&tree, keyspace, 50, &mut model);
+        tree.compact_range(keyspace, b"", None).unwrap();
+        tree.close().unwrap();
+        machine.world.settings = eager();
+        let first = shared.operations();
+        shared.cut_write_at(first + step, (step as usize * 4001) % 9000);
+        // What fails after the cut has not happened.
+        if let Ok(tree) = Tree::open(machine.options()) {
+            let mut writer = session(&tree);
+            let _late = writer.put(keyspace, b"z", &[9; 2000], WriteOptions::default());
+            while tree.step().unwrap_or(false) {}
+            let _late = tree.flush().and_then(|()| tree.compact_range(keyspace, b"", None));
+        }
+        let cut = shared.cut_operation();
+        let what = format!("step {step}, {cut:?}");
+        let left = shared.crash(Crash::Kill);
+        for is_taken in [false, true] {
+            let after = left.crash(Crash::Kill);
+            let mut machine =
+                Machine { local: after.clone(), shared: after, ..Machine::new(eager(), &shared, 7) };
+            if is_taken {
+                (machine.local, machine.home) = (Memory::new(), 8);
+            }
+            let tree = machine.take_over().unwrap_or_else(|error| panic!("{what}: {}", describe(&error)));
+            let mut late = model.clone();
+            late.extend(get_in(&mut session(&tree), keyspace, b"z").map(|value| (b"z".to_vec(), value)));
+            settle(&tree);
+            compare(&tree, keyspace, &late, &what);
+            tree.close().unwrap();
+            machine.check_files(&what);
+        }
+        if cut.is_none() {
+            break;
+        }
+        cuts += 1;
+    }
+    assert!(cuts > 60, "{cuts} cuts");
+}

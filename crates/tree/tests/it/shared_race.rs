@@ -1,0 +1,188 @@
+//! Two machines that write to one database: whoever opened it last has it, and nothing of his is lost.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::Path;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+
+use firn_engine::conformance::semantics;
+use firn_engine::{Engine, KEYSPACE_DEFAULT, Ordered, ReadAt, ScanRange, WriteOptions};
+use firn_storage::place::{Divided, Memory};
+use firn_storage::{ReadFile, Result, Storage, StorageLock, WriteFile};
+use firn_tree::{Tree, TreeOptions, TreeSettings, VerifyOptions, verify};
+
+use crate::world::{World, describe, rows, session, settle, tiny};
+
+/// A place at which something happens before one of its operations.
+struct Interrupted {
+    inner: Memory,
+    operations: AtomicU32,
+    at: u32,
+    event: Mutex<Option<Box<dyn FnOnce() + Send>>>,
+}
+
+impl Interrupted {
+    fn step(&self) -> &Memory {
+        if self.operations.fetch_add(1, Ordering::SeqCst) == self.at {
+            let event = self.event.lock().unwrap().take();
+            event.into_iter().for_each(|event| event());
+        }
+        &self.inner
+    }
+}
+
+impl fmt::Debug for Interrupted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Interrupted")
+    }
+}
+
+impl Storage for Interrupted {
+    fn create(&self, name: &str) -> Result<Arc<dyn WriteFile>> {
+        self.step().create(name)
+    }
+
+    fn open_write(&self, name: &str) -> Result<Arc<dyn WriteFile>> {
+        self.step().open_write(name)
+    }
+
+    fn open_read(&self, name: &str) -> Result<Arc<dyn ReadFile>> {
+        self.step().open_read(name)
+    }
+
+    fn publish(&self, name: &str, bytes: &[u8]) -> Result<()> {
+        self.step().publish(name, bytes)
+    }
+
+    fn rename(&self, from: &str, to: &str) -> Result<()> {
+        self.step().rename(from, to)
+    }
+
+    fn remove(&self, name: &str) -> Result<()> {
+        self.step().remove(name)
+    }
+
+    fn list(&self) -> Result<Vec<(String, u64)>> {
+        self.step().list()
+    }
+
+    fn sync_dir(&self) -> Result<()> {
+        self.step().sync_dir()
+    }
+
+    fn lock(&self, _exclusive: bool) -> Result<Box<dyn StorageLock>> {
+        panic!("a shared place is never locked");
+    }
+
+    fn link_into(&self, names: &[String], path: &Path) -> Result<Arc<dyn Storage>> {
+        self.inner.link_into(names, path)
+    }
+
+    fn free_bytes(&self) -> Result<Option<u64>> {
+        self.inner.free_bytes()
+    }
+
+    fn describe(&self) -> String {
+        "a shared place".to_owned()
+    }
+}
+
+fn settings() -> TreeSettings {
+    TreeSettings {
+        value_segment_bytes: 32 << 10,
+        space_amplification_max: 1.2,
+        manifest_edits_max: 6,
+        ..tiny()
+    }
+}
+
+/// Opens the database of which `shared` is one part, and takes it over where it is another's.
+fn open(local: &Memory, shared: Arc<dyn Storage>, home: u128) -> firn_engine::Result<Arc<Tree>> {
+    let storage = Arc::new(Divided::open(Arc::new(local.clone()), shared, home).unwrap());
+    Tree::open(TreeOptions { storage, take_over: true, ..World::new(settings()).options() })
+}
+
+type Model = BTreeMap<Vec<u8>, Vec<u8>>;
+
+/// Writes under `prefix` and has it in tables; what failed is not in the model.
+fn work(tree: &Tree, prefix: u8, model: &mut Model) -> firn_engine::Result<()> {
+    let mut session = session(tree);
+    for round in 0..3_u8 {
+        let mut written = Model::new();
+        for key in 0..30_u8 {
+            let (key, value) = (vec![prefix, key], vec![key ^ round; 1200 + usize::from(key) * 50]);
+            session.put(KEYSPACE_DEFAULT, &key, &value, WriteOptions::default())?;
+            written.insert(key, value);
+        }
+        tree.flush()?;
+        model.extend(written);
+        while tree.step()? {}
+    }
+    tree.compact_range(KEYSPACE_DEFAULT, b"", None)
+}
+
+#[test]
+fn whoever_opens_last_has_it_at_whatever_moment_that_is() {
+    for at in 0.. {
+        let (shared, locals) = (Memory::new(), [Memory::new(), Memory::new()]);
+        let mut model = Model::new();
+        let tree = open(&locals[0], Arc::new(shared.clone()), 7).unwrap();
+        tree.set_separate_bytes(KEYSPACE_DEFAULT, Some(100)).unwrap();
+        work(&tree, 0, &mut model).unwrap();
+        tree.close().unwrap();
+        // What the second machine writes when it takes the database from the first one, in the middle of something.
+        let taken = Arc::new(Mutex::new(None));
+        let event = {
+            let (taken, local, shared) = (Arc::clone(&taken), locals[1].clone(), shared.clone());
+            Box::new(move || {
+                let mut written = Model::new();
+                let tree = open(&local, Arc::new(shared), 8).unwrap();
+                work(&tree, 2, &mut written).unwrap();
+                *taken.lock().unwrap() = Some((tree, written));
+            })
+        };
+        let first = Arc::new(Interrupted {
+            inner: shared.clone(),
+            operations: AtomicU32::new(0),
+            at,
+            event: Mutex::new(Some(event)),
+        });
+        let mut written = Model::new();
+        let worked = open(&locals[0], Arc::clone(&first) as _, 7).and_then(|tree| {
+            let worked = work(&tree, 1, &mut written);
+            let closed = tree.close();
+            worked.and(closed)
+        });
+        let Some((second, theirs)) = taken.lock().unwrap().take() else {
+            worked.unwrap();
+            assert!(at > 50, "{at} operations");
+            return;
+        };
+        let what = format!("before operation {at}");
+        // Either the first one lost it, or it was not open yet and took it back.
+        let mut third = Memory::new();
+        if worked.is_err() {
+            settle(&second);
+            second.close().unwrap_or_else(|error| panic!("{what}: {}", describe(&error)));
+            third = locals[1].clone();
+        }
+        drop(second);
+        let last = open(&third, Arc::new(shared.clone()), 8)
+            .unwrap_or_else(|error| panic!("{what}: {}", describe(&error)));
+        let mut reader = session(&last);
+        let found: Model =
+            rows(&mut reader, ReadAt::Latest, KEYSPACE_DEFAULT, ScanRange::all()).into_iter().collect();
+        for (key, value) in model.iter().chain(&theirs) {
+            assert_eq!(found.get(key), Some(value), "{what}, {worked:?}: {key:?}");
+        }
+        if worked.is_ok() {
+            assert!(written.iter().all(|(key, value)| found.get(key) == Some(value)), "{what}");
+        }
+        drop(reader);
+        last.close().unwrap();
+        let storage = Arc::new(Divided::open(Arc::new(third), Arc::new(shared), 8).unwrap());
+        let report = verify(VerifyOptions { storage, semantics: semantics() }, &mut |_| {}).unwrap();
+        assert!(report.is_sound(), "{what}: {:?}", report.findings);
+    }
+}
