@@ -1,19 +1,21 @@
 //! Opening: lock, manifest, tables, log, and the first segment of this process.
 
+mod begin; // reading what is there, and the first changes on disk
+
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use arc_swap::ArcSwap;
-use firn_engine::{Error, ErrorKind, KEYSPACE_DEFAULT, KeyspaceSettings, LockTable, Place, Result};
+use firn_engine::{Error, ErrorKind, LockTable, Place, Result};
 use firn_format::Position;
-use firn_format::manifest::Change;
 use firn_format::value::SegmentNumber;
 use firn_jobs::{Executor, Fallback, Local, Patience};
 use firn_storage::file::cache::BlockCache;
 use firn_storage::file::table::{ReaderOptions, TableReader};
-use firn_storage::place::{ReadPool, Reusing, SharedPart};
+use firn_storage::place::{ReadPool, Reusing};
 use firn_storage::{Spawn, Storage, StorageLock};
 
+use self::begin::begin;
 use crate::background::Schedule;
 use crate::compact::jobs::Jobs;
 use crate::compact::run::from_job;
@@ -22,9 +24,9 @@ use crate::error::from_storage;
 use crate::log::segment::{Graveyard, MemtableSet, Segment};
 use crate::log::{Log, LogStart, SegmentMap};
 use crate::memtable::Memtable;
-use crate::recovery::{RecoveredLog, log_elsewhere, recover_log};
+use crate::recovery::RecoveredLog;
 use crate::settings::{Background, TreeOptions, TreeSettings};
-use crate::values::{FoundValues, ValueMap, Values, ValuesStart, sealed_map};
+use crate::values::{Values, ValuesStart};
 use crate::version::manifest::{Manifest, load};
 use crate::version::set::from_text;
 use crate::version::state::State;
@@ -36,9 +38,19 @@ pub(crate) fn open(options: &TreeOptions) -> Result<(Arc<Database>, Box<dyn Stor
     options.settings.validate()?;
     let lock = options.storage.lock(!options.read_only).map_err(from_storage)?;
     for _ in 0..RACES_MAX {
-        match open_once(options) {
-            Ok(Opened::Database(database)) => return Ok((database, lock)),
-            Ok(Opened::Overtaken) => {}
+        let loaded = load(&*options.storage)?;
+        if loaded.is_none() && (options.read_only || !options.create) {
+            let place = options.storage.describe();
+            return Err(Error::invalid(format!(
+                "{place} holds no database; create one by opening it for writing"
+            )));
+        }
+        let edits_max = options.settings.manifest_edits_max;
+        let mut manifest = Manifest::new(Arc::clone(&options.storage), loaded, edits_max);
+        match begin(options, &mut manifest) {
+            Ok(begun) => return Ok((start(options, manifest, begun)?, lock)),
+            // What was read may be gone since.
+            Err(_) if manifest.is_overtaken() => {}
             Err(error) => return Err(error),
         }
     }
@@ -49,48 +61,25 @@ pub(crate) fn open(options: &TreeOptions) -> Result<(Arc<Database>, Box<dyn Stor
 /// How often an opening begins again because another machine was faster.
 const RACES_MAX: usize = 10;
 
-/// What came of an attempt.
-enum Opened {
-    Database(Arc<Database>),
-    /// Another machine has written to the manifest since it was read.
-    Overtaken,
+/// What was found, with the first changes on disk made.
+struct Begun {
+    /// What the manifest said before those changes.
+    state: State,
+    version: Version,
+    recovered: RecoveredLog,
+    graveyard: Arc<Graveyard>,
+    cache: Arc<BlockCache>,
+    /// The first number that was never given to a value segment.
+    next_values: SegmentNumber,
 }
 
-fn open_once(options: &TreeOptions) -> Result<Opened> {
+/// Makes a database of what was found.
+fn start(options: &TreeOptions, manifest: Manifest, begun: Begun) -> Result<Arc<Database>> {
+    let Begun { state, mut version, recovered, graveyard, cache, next_values } = begun;
     let storage = &options.storage;
-    let loaded = load(&**storage)?;
-    if loaded.is_none() && (options.read_only || !options.create) {
-        let place = storage.describe();
-        return Err(Error::invalid(format!(
-            "{place} holds no database; create one by opening it for writing"
-        )));
-    }
-    let graveyard = Arc::new(Graveyard::default());
-    // It may become that large, and gets its capacity once what else is held is known.
-    let cache = Arc::new(BlockCache::new(options.settings.memory_bytes));
-    let mut manifest = Manifest::new(Arc::clone(storage), loaded, options.settings.manifest_edits_max);
-    if let Err(error) = start_manifest(options, &mut manifest) {
-        return if manifest.is_taken_over() { Ok(Opened::Overtaken) } else { Err(error) };
-    }
-    let state = manifest.state().clone();
-    let mut found = FoundValues::survey(&**storage, &state)?;
-    let recovered = match is_log_here(options, &state)? {
-        true => recover_log(storage, &state, &found, &graveyard, spawn_of(options), !options.read_only)?,
-        false => {
-            found.forsake();
-            log_elsewhere(&**storage, &state)?
-        }
-    };
-    // Whatever could still refuse the opening comes before the first change on disk.
-    let mut version = tables_version(options, &state, &cache, &graveyard)?;
     let generation = state.generation + 1;
-    let map = match begin(options, &mut manifest, &mut found, (&version, &recovered), &graveyard) {
-        Err(_) if manifest.is_taken_over() => return Ok(Opened::Overtaken),
-        begun => begun?,
-    };
-    version.values = Arc::new(map);
     let outputs = Arc::new(Reusing::new(Arc::clone(storage)));
-    let values = start_values(options, &outputs, (&state, &version), (generation, found.next()), &graveyard);
+    let values = start_values(options, &outputs, (&state, &version), (generation, next_values), &graveyard);
     let log = start_log(options, &state, generation, &recovered, &mut version, &graveyard)?;
     log.set_values(&values);
     let next_run = state.tables.values().map(|table| table.run).max().unwrap_or(0) + 1;
@@ -131,30 +120,7 @@ fn open_once(options: &TreeOptions) -> Result<Opened> {
     if let (Background::Threads(spawn), false) = (&options.background, options.read_only) {
         database.start_background(&**spawn)?;
     }
-    Ok(Opened::Database(database))
-}
-
-/// Whether the newest log of the database of `state` lies here.
-///
-/// # Errors
-/// `Conflict` if it does not, unless that is to be so.
-fn is_log_here(options: &TreeOptions, state: &State) -> Result<bool> {
-    let home = options.storage.shared_part().map_or(0, SharedPart::home);
-    if state.log_home == home || state.log_home == 0 {
-        return Ok(true);
-    }
-    if home != 0 && options.take_over && !options.read_only {
-        return Ok(false);
-    }
-    let place = options.storage.describe();
-    Err(Error::new(
-        ErrorKind::Conflict,
-        format!(
-            "the log of {place} lies in another directory (identity {:032x}): open it there, or take it over, which \
-             gives up what was written there and is in no table yet, and ends whoever has it open",
-            state.log_home
-        ),
-    ))
+    Ok(database)
 }
 
 /// Who starts threads, where the owner does not do all work.
@@ -163,28 +129,6 @@ fn spawn_of(options: &TreeOptions) -> Option<&Arc<dyn Spawn>> {
         Background::Threads(spawn) => Some(spawn),
         Background::Manual => None,
     }
-}
-
-/// The first changes on disk, unless the database is only read: a new generation of the log, value segments sealed, files removed
-/// that nothing needs. Where values are then.
-fn begin(
-    options: &TreeOptions,
-    manifest: &mut Manifest,
-    found: &mut FoundValues,
-    (version, recovered): (&Version, &RecoveredLog),
-    graveyard: &Arc<Graveyard>,
-) -> Result<ValueMap> {
-    let (storage, state) = (&options.storage, manifest.state().clone());
-    if options.read_only {
-        return found.map(&**storage, &state, graveyard);
-    }
-    let tables = version.live().flat_map(|keyspace| keyspace.levels.tables()).map(|(_, table)| table);
-    let generation = state.generation + 1;
-    let mut values = found.lost(&state, &recovered.references, tables, recovered.lost_from)?;
-    values.extend(found.seal(&**storage, &recovered.references, (recovered.end, generation))?);
-    begin_generation(options, manifest, generation, recovered, values)?;
-    remove_leftovers(storage, manifest, recovered, &found.stale)?;
-    sealed_map(&**storage, manifest.state(), graveyard)
 }
 
 /// Values beside the tree of `version`, those of this process from segment `next` on.
@@ -210,31 +154,6 @@ fn start_values(
         values.want();
     }
     Arc::new(values)
-}
-
-/// Makes what lies beyond the cut void; before the first new frame.
-fn begin_generation(
-    options: &TreeOptions,
-    manifest: &mut Manifest,
-    generation: u64,
-    recovered: &RecoveredLog,
-    sealed: Vec<Change>,
-) -> Result<()> {
-    let mut changes = vec![
-        Change::LogCut { position: recovered.end, generation },
-        Change::DurableThrough { position: recovered.durable_through },
-        Change::Tick { ms: options.clock.unix_ms() },
-    ];
-    if let Some(shared) = options.storage.shared_part() {
-        changes.push(Change::LogHome { id: shared.home() });
-    }
-    if recovered.lost_from < recovered.end {
-        // Nobody looks for it again.
-        let keyspaces = manifest.state().keyspaces.keys();
-        changes.extend(keyspaces.map(|id| Change::DrainedThrough { keyspace: *id, position: recovered.end }));
-    }
-    changes.extend(sealed);
-    manifest.commit(&changes)
 }
 
 /// Where compactions run: on the executor given, and here what it does not do; or here alone, on threads of their own
@@ -316,55 +235,6 @@ const OVERWRITES_UNKNOWN: f64 = 0.5;
 
 /// Reads waiting for a pool thread before the next one waits to be queued.
 const READ_QUEUE_MAX: usize = 4096;
-
-/// Begins the manifest of a new database, which has its default keyspace.
-fn start_manifest(options: &TreeOptions, manifest: &mut Manifest) -> Result<()> {
-    if manifest.is_new() {
-        let id = u128::from(options.seed) << 64 | u128::from(options.clock.unix_ms());
-        let settings =
-            KeyspaceSettings { compression: options.settings.compression, ..KeyspaceSettings::default() };
-        let settings = crate::version::set::to_text(&settings);
-        manifest.commit(&[
-            Change::Database { id },
-            Change::Keyspace { id: KEYSPACE_DEFAULT.0, name: "default".to_owned(), settings },
-        ])?;
-    }
-    Ok(())
-}
-
-/// Removes files that no edit names: outputs of jobs that never committed, segments beyond the cut.
-fn remove_leftovers(
-    storage: &Arc<dyn Storage>,
-    manifest: &mut Manifest,
-    recovered: &RecoveredLog,
-    stale_values: &[String],
-) -> Result<()> {
-    use firn_format::file_name::{FileName, parse};
-    let files = storage.list().map_err(from_storage)?;
-    // Who takes the database over writes an edit first: what was listed before that is not his.
-    if storage.shared_part().is_some() && !manifest.is_current() {
-        return Ok(());
-    }
-    let state = manifest.state();
-    for (name, _) in files {
-        let leftover = match parse(&name) {
-            Some(FileName::Table { .. }) => !state.tables.contains_key(&name),
-            Some(FileName::LogSegment { .. }) => recovered.stale.contains(&name),
-            Some(FileName::ValueSegment(_) | FileName::CollectedValues { .. }) => {
-                stale_values.contains(&name)
-            }
-            _ => false,
-        };
-        if leftover {
-            match storage.remove(&name) {
-                // A worker that the process before asked has removed it, or written over it.
-                Err(error) if error.kind == firn_storage::ErrorKind::NotFound => {}
-                removed => removed.map_err(from_storage)?,
-            }
-        }
-    }
-    Ok(())
-}
 
 /// Keyspaces with their tables open and nothing else.
 fn tables_version(

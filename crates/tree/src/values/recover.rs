@@ -120,12 +120,6 @@ impl FoundValues {
         Ok(map)
     }
 
-    /// Knows nothing of segments that are not sealed: they go with a log that is not the database's last.
-    pub(crate) fn forsake(&mut self) {
-        let unsealed = std::mem::take(&mut self.unsealed);
-        self.stale.extend(unsealed.into_values().map(|unsealed| unsealed.name().to_owned()));
-    }
-
     /// Seals what log records refer to, up to `end`; what nothing refers to is stale. The changes that make it so, for the
     /// generation of the log that begins now.
     ///

@@ -19,8 +19,6 @@ pub(crate) struct Manifest {
     next: u64,
     /// Number of the oldest edit that still exists.
     oldest: u64,
-    /// Number of the last edit that restates the state.
-    base: u64,
     edits_since_base: u64,
     edits_max: u64,
     /// Why no further edit is believed, once one failed.
@@ -57,28 +55,27 @@ pub(crate) fn load(storage: &dyn Storage) -> Result<Option<Loaded>> {
     load_edits(storage, numbers(storage)?)
 }
 
+/// Number of an edit that is never removed: it says that there has been a first one, since when that may be gone. Only where others can
+/// write to the manifest at any moment.
+const CREATED: u64 = 0;
+
 /// How often a manifest is read that somebody else seems to change.
 const LOADS_MAX: usize = 4;
 
-/// Numbers of all edits, rising.
+/// Numbers of the edits that a list has, rising; without that of [`CREATED`].
+///
+/// The list may be older than what it lists: whoever writes the next edit finds out.
 fn numbers(storage: &dyn Storage) -> Result<Vec<u64>> {
     let mut numbers: Vec<u64> = storage
         .list()
         .map_err(from_storage)?
         .iter()
         .filter_map(|(name, _)| match file_name::parse(name) {
-            Some(FileName::ManifestEdit(number)) => Some(number),
+            Some(FileName::ManifestEdit(number)) => Some(number).filter(|number| *number != CREATED),
             _ => None,
         })
         .collect();
     numbers.sort_unstable();
-    // What a list does not have may be there all the same.
-    while storage.shared_part().is_some()
-        && let Some(next) = numbers.last().map(|last| last + 1)
-        && storage.open_read(&file_name::manifest_edit(next)).is_ok()
-    {
-        numbers.push(next);
-    }
     Ok(numbers)
 }
 
@@ -165,7 +162,6 @@ impl Manifest {
                 state: State::default(),
                 next: 1,
                 oldest: 1,
-                base: 1,
                 // The first edit restates (nothing), so that reading finds a base.
                 edits_since_base: edits_max,
                 edits_max,
@@ -178,7 +174,6 @@ impl Manifest {
                 state: loaded.state,
                 next: loaded.last + 1,
                 oldest: loaded.oldest,
-                base: loaded.last - loaded.edits_since_base,
                 edits_since_base: loaded.edits_since_base,
                 edits_max,
                 failed: None,
@@ -193,9 +188,9 @@ impl Manifest {
         self.next == 1
     }
 
-    /// Whether an edit was not written because somebody else, on another machine, has written one.
-    pub(crate) fn is_taken_over(&self) -> bool {
-        self.is_taken_over
+    /// Whether somebody else, on another machine, has written an edit since this one's last. Blocks for requests where that is possible.
+    pub(crate) fn is_overtaken(&mut self) -> bool {
+        self.storage.shared_part().is_some() && !self.is_current() && self.is_taken_over
     }
 
     /// Whether nobody else has written an edit since this one's last; who cannot tell says no. Blocks for a request.
@@ -217,17 +212,17 @@ impl Manifest {
         matches!(is_there, Ok(false)) && self.failed.is_none()
     }
 
-    /// Whether the edit before the next one is still there, or none is needed.
+    /// Whether the number of the next edit was never given to another one.
     ///
-    /// Edits are removed from old to new. Where that one is gone, somebody else has written the next one too, has restated both since, and
-    /// has removed them: its number only looks free.
+    /// Edits are removed from old to new. Where the one before is gone, somebody else has written the next one too, has restated both since,
+    /// and has removed them: its number only looks free. Before the first one is removed it is said that there was one.
     fn follows_on(&self) -> Result<bool> {
-        if self.storage.shared_part().is_none() || self.next == 1 {
+        if self.storage.shared_part().is_none() {
             return Ok(true);
         }
         match self.storage.open_read(&file_name::manifest_edit(self.next - 1)) {
-            Ok(_) => Ok(true),
-            Err(error) if error.kind == firn_storage::ErrorKind::NotFound => Ok(false),
+            Ok(_) => Ok(self.next > 1),
+            Err(error) if error.kind == firn_storage::ErrorKind::NotFound => Ok(self.next == 1),
             Err(error) => Err(from_storage(error)),
         }
     }
@@ -315,10 +310,7 @@ impl Manifest {
         let written = self.next;
         self.next += 1;
         if base {
-            // Who reads the manifest on another machine, or has an old list of it, finds what was restated last.
-            let needed = if self.storage.shared_part().is_some() { self.base } else { written };
-            self.base = written;
-            self.remove_older(needed);
+            self.remove_older(written);
         }
         Ok(())
     }
@@ -353,6 +345,14 @@ impl Manifest {
 
     /// Removes edits that `base` restates. What cannot be removed now is removed by a later base.
     fn remove_older(&mut self, base: u64) {
+        if self.storage.shared_part().is_some() && self.oldest == 1 {
+            let changes = vec![Change::Database { id: self.state.database }];
+            let edit = ManifestEdit { number: CREATED, base: false, epoch: self.state.generation, changes };
+            match self.storage.publish(&file_name::manifest_edit(CREATED), &edit.encode()) {
+                Err(error) if error.kind != firn_storage::ErrorKind::Exists => return,
+                _ => {}
+            }
+        }
         while self.oldest < base {
             match self.storage.remove(&file_name::manifest_edit(self.oldest)) {
                 Ok(()) => self.oldest += 1,

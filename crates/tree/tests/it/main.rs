@@ -4,8 +4,8 @@
 
 mod world;
 mod smoke;
-mod shared;
-mod shared_race;
+mod two_machines;
+mod two_machines_race;
 mod slow_writers;
 mod verify_sample;
 mod values;

@@ -1,0 +1,164 @@
+//! Reading what is there, and the first changes on disk.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use firn_engine::{Error, ErrorKind, KEYSPACE_DEFAULT, KeyspaceSettings, Result};
+use firn_format::manifest::Change;
+use firn_storage::Storage;
+use firn_storage::file::cache::BlockCache;
+use firn_storage::place::SharedPart;
+
+use super::{Begun, spawn_of, tables_version};
+use crate::error::from_storage;
+use crate::log::segment::Graveyard;
+use crate::recovery::{RecoveredLog, log_elsewhere, recover_log};
+use crate::settings::TreeOptions;
+use crate::values::{FoundValues, ValueMap, sealed_map};
+use crate::version::Version;
+use crate::version::manifest::Manifest;
+use crate::version::state::State;
+
+/// Reads what `manifest` names, and takes the database: nobody who opened it before writes to it afterwards.
+///
+/// # Errors
+/// Whatever is wrong with it. Where another machine has written to it meanwhile, the manifest can tell.
+pub(super) fn begin(options: &TreeOptions, manifest: &mut Manifest) -> Result<Begun> {
+    let storage = &options.storage;
+    start_manifest(options, manifest)?;
+    let graveyard = Arc::new(Graveyard::default());
+    // It may become that large, and gets its capacity once what else is held is known.
+    let cache = Arc::new(BlockCache::new(options.settings.memory_bytes));
+    let state = manifest.state().clone();
+    let mut found = FoundValues::survey(&**storage, &state)?;
+    let recovered = match is_log_here(options, &state)? {
+        true => recover_log(storage, &state, &found, &graveyard, spawn_of(options), !options.read_only)?,
+        false => log_elsewhere(&**storage, &state)?,
+    };
+    // Whatever could still refuse the opening comes before the first change on disk.
+    let mut version = tables_version(options, &state, &cache, &graveyard)?;
+    let map = change(options, manifest, &mut found, (&version, &recovered), &graveyard)?;
+    version.values = Arc::new(map);
+    Ok(Begun { state, version, recovered, graveyard, cache, next_values: found.next() })
+}
+
+/// Begins the manifest of a new database, which has its default keyspace.
+fn start_manifest(options: &TreeOptions, manifest: &mut Manifest) -> Result<()> {
+    if manifest.is_new() {
+        let id = u128::from(options.seed) << 64 | u128::from(options.clock.unix_ms());
+        let settings =
+            KeyspaceSettings { compression: options.settings.compression, ..KeyspaceSettings::default() };
+        let settings = crate::version::set::to_text(&settings);
+        manifest.commit(&[
+            Change::Database { id },
+            Change::Keyspace { id: KEYSPACE_DEFAULT.0, name: "default".to_owned(), settings },
+        ])?;
+    }
+    Ok(())
+}
+
+/// Whether the newest log of the database of `state` lies here.
+///
+/// # Errors
+/// `Conflict` if it does not, unless that is to be so.
+fn is_log_here(options: &TreeOptions, state: &State) -> Result<bool> {
+    let home = options.storage.shared_part().map_or(0, SharedPart::home);
+    if state.log_home == home || state.log_home == 0 {
+        return Ok(true);
+    }
+    if home != 0 && options.take_over && !options.read_only {
+        return Ok(false);
+    }
+    let place = options.storage.describe();
+    Err(Error::new(
+        ErrorKind::Conflict,
+        format!(
+            "the log of {place} lies in another directory (identity {:032x}): open it there, or take it over, which \
+             gives up what was written there and is in no table yet, and ends whoever has it open",
+            state.log_home
+        ),
+    ))
+}
+
+/// The first changes on disk, unless the database is only read: a new generation of the log, value segments sealed, files removed
+/// that nothing needs. Where values are then.
+fn change(
+    options: &TreeOptions,
+    manifest: &mut Manifest,
+    found: &mut FoundValues,
+    (version, recovered): (&Version, &RecoveredLog),
+    graveyard: &Arc<Graveyard>,
+) -> Result<ValueMap> {
+    let (storage, state) = (&options.storage, manifest.state().clone());
+    if options.read_only {
+        return found.map(&**storage, &state, graveyard);
+    }
+    let tables = version.live().flat_map(|keyspace| keyspace.levels.tables()).map(|(_, table)| table);
+    let generation = state.generation + 1;
+    let mut values = found.lost(&state, &recovered.references, tables, recovered.lost_from)?;
+    values.extend(found.seal(&**storage, &recovered.references, (recovered.end, generation))?);
+    begin_generation(options, manifest, generation, recovered, values)?;
+    remove_leftovers(storage, manifest, recovered, &found.stale)?;
+    sealed_map(&**storage, manifest.state(), graveyard)
+}
+
+/// Makes what lies beyond the cut void; before the first new frame.
+fn begin_generation(
+    options: &TreeOptions,
+    manifest: &mut Manifest,
+    generation: u64,
+    recovered: &RecoveredLog,
+    sealed: Vec<Change>,
+) -> Result<()> {
+    let mut changes = vec![
+        Change::LogCut { position: recovered.end, generation },
+        Change::DurableThrough { position: recovered.durable_through },
+        Change::Tick { ms: options.clock.unix_ms() },
+    ];
+    if let Some(shared) = options.storage.shared_part() {
+        changes.push(Change::LogHome { id: shared.home() });
+    }
+    if recovered.lost_from < recovered.end {
+        // Nobody looks for it again.
+        let keyspaces = manifest.state().keyspaces.keys();
+        changes.extend(keyspaces.map(|id| Change::DrainedThrough { keyspace: *id, position: recovered.end }));
+    }
+    changes.extend(sealed);
+    manifest.commit(&changes)
+}
+
+/// Removes files that no edit names: outputs of jobs that never committed, segments beyond the cut.
+fn remove_leftovers(
+    storage: &Arc<dyn Storage>,
+    manifest: &mut Manifest,
+    recovered: &RecoveredLog,
+    stale_values: &[String],
+) -> Result<()> {
+    use firn_format::file_name::{FileName, parse};
+    let files = storage.list().map_err(from_storage)?;
+    // Who takes the database over writes an edit first: what was listed before that is not his.
+    if storage.shared_part().is_some() && !manifest.is_current() {
+        return Ok(());
+    }
+    let state = manifest.state();
+    // One that an opening before left behind may have been made again since it was found.
+    let live: BTreeSet<&str> = state.values.segments.values().map(|known| known.meta.file.as_str()).collect();
+    for (name, _) in files {
+        let leftover = match parse(&name) {
+            Some(FileName::Table { .. }) => !state.tables.contains_key(&name),
+            Some(FileName::LogSegment { .. }) => recovered.stale.contains(&name),
+            Some(FileName::ValueSegment(_) | FileName::CollectedValues { .. }) => {
+                stale_values.contains(&name) && !live.contains(name.as_str())
+            }
+            _ => false,
+        };
+        if leftover {
+            match storage.remove(&name) {
+                // A worker that the process before asked has removed it, or written over it.
+                Err(error) if error.kind == firn_storage::ErrorKind::NotFound => {}
+                removed => removed.map_err(from_storage)?,
+            }
+        }
+    }
+    Ok(())
+}
