@@ -253,6 +253,15 @@ impl Database {
         self.perform(task).map(|()| true)
     }
 
+    /// Why work failed with `error`: where another machine has taken the database over, it has removed files too.
+    pub(crate) fn explained(&self, error: Error) -> Error {
+        if error.kind() == ErrorKind::Retry || self.storage.shared_part().is_none() {
+            return error;
+        }
+        let mut manifest = self.manifest.lock().unwrap_or_else(PoisonError::into_inner);
+        if manifest.is_overtaken() { manifest.failure().unwrap_or(error) } else { error }
+    }
+
     fn perform(&self, task: Task) -> Result<()> {
         let claim = Claim { shared: self, task: Some(task) };
         let Some(task) = &claim.task else { return Ok(()) };
@@ -279,6 +288,7 @@ impl Database {
                 Ok(())
             }
         };
+        let result = result.map_err(|error| self.explained(error));
         let refused = result.as_ref().err().filter(|error| error.kind() == ErrorKind::Retry).cloned();
         let is_refused = refused.is_some();
         if let Task::Drain { .. } | Task::Compact { .. } | Task::SealValues | Task::Collect { .. } = task {

@@ -71,7 +71,8 @@ impl Database {
         let version = self.version.load_full();
         let choice = pick_range(&version.keyspace(keyspace)?.levels, start, end, &self.pick_rules());
         drop(version);
-        choice.map_or(Ok(()), |choice| self.compact(keyspace, &choice))
+        let compacted = choice.map_or(Ok(()), |choice| self.compact(keyspace, &choice));
+        compacted.map_err(|error| self.explained(error))
     }
 
     /// The edit of a choice whose tables are rewritten; `None` if the keyspace is gone.

@@ -193,6 +193,11 @@ impl Manifest {
         self.storage.shared_part().is_some() && !self.is_current() && self.is_taken_over
     }
 
+    /// Why nothing is committed any more.
+    pub(crate) fn failure(&self) -> Option<Error> {
+        self.failed.clone()
+    }
+
     /// Whether nobody else has written an edit since this one's last; who cannot tell says no. Blocks for a request.
     ///
     /// Whoever finds that somebody has commits nothing any more.

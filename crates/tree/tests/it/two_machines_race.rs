@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
 use firn_engine::conformance::semantics;
-use firn_engine::{Engine, KEYSPACE_DEFAULT, Ordered, ReadAt, ScanRange, WriteOptions};
+use firn_engine::{Engine, ErrorKind, KEYSPACE_DEFAULT, Ordered, ReadAt, ScanRange, WriteOptions};
 use firn_storage::place::{Divided, Memory};
 use firn_storage::{ReadFile, Result, Storage, StorageLock, WriteFile};
 use firn_tree::{Tree, TreeOptions, TreeSettings, VerifyOptions, verify};
@@ -124,13 +124,26 @@ fn work(tree: &Tree, prefix: u8, model: &mut Model) -> firn_engine::Result<()> {
 
 #[test]
 fn whoever_opens_last_has_it_at_whatever_moment_that_is() {
+    race(false);
+}
+
+#[test]
+fn of_two_that_create_it_at_whatever_moment_one_does() {
+    race(true);
+}
+
+/// Has a second machine open and use the database before each of the operations on shared files with which the first one opens, uses and
+/// closes it: one that is there, or a new one.
+fn race(is_new: bool) {
     for at in 0.. {
         let (shared, locals) = (Memory::new(), [Memory::new(), Memory::new()]);
         let mut model = Model::new();
-        let tree = open(&locals[0], Arc::new(shared.clone()), 7).unwrap();
-        tree.set_separate_bytes(KEYSPACE_DEFAULT, Some(100)).unwrap();
-        work(&tree, 0, &mut model).unwrap();
-        tree.close().unwrap();
+        if !is_new {
+            let tree = open(&locals[0], Arc::new(shared.clone()), 7).unwrap();
+            tree.set_separate_bytes(KEYSPACE_DEFAULT, Some(100)).unwrap();
+            work(&tree, 0, &mut model).unwrap();
+            tree.close().unwrap();
+        }
         // What the second machine writes when it takes the database from the first one, in the middle of something.
         let taken = Arc::new(Mutex::new(None));
         let event = {
@@ -162,7 +175,8 @@ fn whoever_opens_last_has_it_at_whatever_moment_that_is() {
         let what = format!("before operation {at}");
         // Either the first one lost it, or it was not open yet and took it back.
         let mut third = Memory::new();
-        if worked.is_err() {
+        if let Err(error) = &worked {
+            assert_eq!(error.kind(), ErrorKind::Closed, "{what}: {}", describe(error));
             settle(&second);
             second.close().unwrap_or_else(|error| panic!("{what}: {}", describe(&error)));
             third = locals[1].clone();
