@@ -162,11 +162,13 @@ fn race(is_new: bool) {
             event: Mutex::new(Some(event)),
         });
         let mut written = Model::new();
-        let worked = open(&locals[0], Arc::clone(&first) as _, 7).and_then(|tree| {
-            let worked = work(&tree, 1, &mut written);
-            let closed = tree.close();
-            worked.and(closed)
-        });
+        // Whoever opens it has it: the second one then finds that out, if it was there before.
+        let tree = open(&locals[0], Arc::clone(&first) as _, 7)
+            .unwrap_or_else(|error| panic!("before operation {at}: {}", describe(&error)));
+        let worked = work(&tree, 1, &mut written);
+        let closed = tree.close();
+        let worked = worked.and(closed);
+        drop(tree);
         let Some((second, theirs)) = taken.lock().unwrap().take() else {
             worked.unwrap();
             assert!(at > 50, "{at} operations");
