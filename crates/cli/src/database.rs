@@ -9,6 +9,7 @@ use firn_format::file_name::{self, FileName};
 
 use crate::ending::{Ending, Failure, Result};
 use crate::progress;
+use crate::shared_place::SharedPlace;
 
 /// Which database, and which part of it.
 #[derive(clap::Args, Clone, Debug)]
@@ -19,6 +20,8 @@ pub(crate) struct Place {
     /// The keyspace within it.
     #[arg(long, default_value = "default", value_name = "NAME")]
     keyspace: String,
+    #[command(flatten)]
+    shared: SharedPlace,
     /// A settings file (see `firn config`); without one the defaults hold.
     #[arg(long, value_name = "FILE")]
     settings: Option<PathBuf>,
@@ -27,7 +30,12 @@ pub(crate) struct Place {
 impl Place {
     /// The default keyspace of the database in `dir`, with default settings.
     pub(crate) fn of(dir: &Path) -> Self {
-        Self { dir: dir.to_owned(), keyspace: "default".to_owned(), settings: None }
+        Self {
+            dir: dir.to_owned(),
+            keyspace: "default".to_owned(),
+            shared: SharedPlace::default(),
+            settings: None,
+        }
     }
 }
 
@@ -36,6 +44,8 @@ impl Place {
 pub(crate) enum Access {
     /// Changes nothing on disk.
     Read,
+    /// The same, of a directory that has only the log.
+    ReadLog,
     /// Writes to a database that exists.
     Write,
     /// Writes, and creates what does not exist.
@@ -58,11 +68,12 @@ impl Database {
     pub(crate) fn open(place: &Place, access: Access) -> Result<Self> {
         let dir = place.dir.clone();
         let settings = place.settings.as_deref().map_or_else(|| Ok(Settings::default()), read_settings)?;
-        check_directory(&dir, access)?;
+        check_directory(&dir, place.shared.access_to_directory(access))?;
         let what = format!("opening {}", dir.display());
         let db = progress::during(&what, |_| {
             let builder = Db::builder(&dir).settings(settings);
             let builder = builder.create(access == Access::Create).read_only(access == Access::Read);
+            let builder = place.shared.set(builder, access)?;
             builder.open().map_err(|error| Failure::database(&dir, &error))
         })?;
         let keyspace = find_keyspace(&db, place, access)?;
@@ -126,6 +137,7 @@ pub(crate) fn check_directory(dir: &Path, access: Access) -> Result<()> {
         names.iter().any(|name| matches!(file_name::parse(name), Some(FileName::ManifestEdit(_))));
     match access {
         _ if has_manifest => Ok(()),
+        Access::ReadLog if names.iter().all(is_ours) => Ok(()),
         Access::Create if names.iter().all(is_ours) => Ok(()),
         Access::Create => refuse("holds other files and no database; name an empty or new directory"),
         _ => refuse("holds no database; check the path, or create one with `firn put --create`"),

@@ -10,6 +10,7 @@ mod escape;
 mod output;
 mod progress;
 mod database;
+mod shared_place;
 mod get;
 mod put;
 mod delete;

@@ -15,6 +15,7 @@ use signal_hook::iterator::Signals;
 use crate::database::{Access, check_directory};
 use crate::ending::{Ending, Failure, Result};
 use crate::progress;
+use crate::shared_place::SharedPlace;
 pub(crate) use layers::Effective;
 pub(crate) use options::Options;
 
@@ -47,8 +48,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
     let (dir, serve) = serve_settings(&options, password);
     let dir = &dir;
     check_directory(dir, Access::Create)?;
+    let shared =
+        SharedPlace { shared: options.shared.clone(), take_over: options.take_over.unwrap_or_default() };
     let db = Arc::new(progress::during(&format!("opening {}", dir.display()), |_| {
-        let mut builder = firn::Db::builder(dir).settings(settings);
+        let mut builder = shared.set(firn::Db::builder(dir).settings(settings), Access::Create)?;
         if let Some(socket) = &options.worker {
             let spawn = Arc::new(firn_storage::ThreadSpawn::new());
             let worker = firn::jobs::socket::Socket::new(socket, dir, spawn);

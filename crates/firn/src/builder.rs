@@ -140,7 +140,8 @@ impl Builder {
         let storage = match self.storage {
             Some(storage) => storage,
             None => {
-                let create = self.create && !self.read_only;
+                // Of a database on shared storage a machine that has never seen it has nothing yet.
+                let create = (self.create || self.shared.is_some()) && !self.read_only;
                 let local =
                     Local::open(&self.path, LocalOptions { create }).map_err(firn_tree::storage_error)?;
                 Arc::new(local)

@@ -11,10 +11,10 @@
 //!                              └─ Runtime: one thread that talks with the store
 //! ```
 //!
-//! Start at [`ObjectPlace::open`].
+//! Start at [`open`], which takes whatever people name, or [`ObjectPlace::open`].
 //!
 //! # Not here
-//! - Directories of a local or shared file system: `firn_storage::place::Local`.
+//! - How files of a directory are written and read: `firn_storage::place::Local`.
 //! - Who may write: an object store has no locks. A database is fenced by its manifest, whose edits are created once each.
 //! - Caching beyond what is read ahead.
 //!
@@ -34,8 +34,10 @@ mod error; // what it can fail with
 mod place; // the directory
 mod write; // one object being written
 mod read; // one object being read
+mod named; // places by name, directories too
 
 pub use limits::{Limits, RequestClass};
+pub use named::{Access, open};
 pub use options::ObjectOptions;
 pub use place::ObjectPlace;
 pub use runtime::Runtime;

@@ -38,6 +38,15 @@ options! {
     /// The database's directory; made if it is not there. Default firn-data.
     #[arg(long, value_name = "D")]
     dir: PathBuf;
+    /// Where tables, sealed value segments and the manifest lie, if that is not the directory too: a directory that several machines mount,
+    /// s3://BUCKET/PREFIX, gs://BUCKET/PREFIX or az://CONTAINER/PREFIX. The directory keeps the log. Endpoint, region and credentials
+    /// are the environment's, by the names that the stores' own tools use (AWS_ENDPOINT, AWS_REGION, AWS_ACCESS_KEY_ID, ...).
+    #[arg(long, value_name = "PLACE")]
+    shared: String;
+    /// Whether a database on shared storage is opened although its log lies in another directory: what was written there and is
+    /// in no table is given up, and whoever has it open there writes nothing any more. Default no.
+    #[arg(long, value_name = "yes|no", value_parser = parse_yes)]
+    take_over: bool;
     /// Port to listen on; 0 takes one that is free and says which. Default 6379.
     #[arg(long, value_name = "P")]
     port: u16;
@@ -125,6 +134,8 @@ impl Options {
         let defaults = ServeSettings::default();
         Self {
             dir: Some("firn-data".into()),
+            shared: None,
+            take_over: Some(false),
             port: Some(defaults.port),
             bind: Some(defaults.bind),
             http_bind: Some(IpAddr::V4(Ipv4Addr::LOCALHOST)),
@@ -170,6 +181,7 @@ macro_rules! shown {
 
 shown! {
     PathBuf: |it| it.display().to_string();
+    String: |it| it.as_str();
     IpAddr: |it| it.to_string();
     u16: |it| i64::from(*it);
     u32: |it| i64::from(*it);

@@ -21,3 +21,4 @@ mod linearizability;
 mod kill_serve;
 mod crowds;
 mod space;
+mod object_store;

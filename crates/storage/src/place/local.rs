@@ -20,6 +20,10 @@ use crate::{Error, ErrorKind, ReadFile, Result, Storage, StorageLock, WriteFile}
 
 use self::file::{LocalReadFile, LocalWriteFile};
 
+/// Numbers, as the system tells them, of file systems that one machine has for itself: ext2 to ext4, XFS, Btrfs, F2FS, ZFS, tmpfs, overlays.
+const OWN_FILE_SYSTEMS: [u64; 7] =
+    [0xef53, 0x5846_5342, 0x9123_683e, 0xf2f5_2010, 0x2fc1_2fc1, 0x0102_1994, 0x794c_7630];
+
 /// How a directory is opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LocalOptions {
@@ -79,6 +83,17 @@ impl Local {
     #[must_use]
     pub fn without_mappings(self) -> Self {
         Self { maps: false, ..self }
+    }
+
+    /// Whether it lies on a file system of this machine, which nobody else changes: one that is known to be such.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn is_on_this_machine(&self) -> Result<bool> {
+        let told = rustix::fs::fstatfs(&*self.directory);
+        let told =
+            told.map_err(|error| directory::error(&self.path, "ask for the file system of", error.into()))?;
+        Ok(OWN_FILE_SYSTEMS.contains(&(told.f_type as u64 & 0xffff_ffff)))
     }
 
     /// Where it is, as it was opened.

@@ -141,6 +141,10 @@ fn read_edit(storage: &dyn Storage, number: u64) -> Result<ManifestEdit> {
     Ok(edit)
 }
 
+/// How often a shared place is asked again that does not say what became of an edit: each time takes as long as the place itself is
+/// patient.
+const TRIES_MAX: usize = 32;
+
 /// What there is of an edit whose publication failed.
 enum Seen {
     /// It was published after all.
@@ -225,7 +229,15 @@ impl Manifest {
         if self.storage.shared_part().is_none() {
             return Ok(true);
         }
-        match self.storage.open_read(&file_name::manifest_edit(self.next - 1)) {
+        let name = file_name::manifest_edit(self.next - 1);
+        let mut opened = self.storage.open_read(&name);
+        for _ in 0..TRIES_MAX {
+            if !opened.as_ref().is_err_and(|error| error.kind == firn_storage::ErrorKind::Refused) {
+                break;
+            }
+            opened = self.storage.open_read(&name);
+        }
+        match opened {
             Ok(_) => Ok(self.next > 1),
             Err(error) if error.kind == firn_storage::ErrorKind::NotFound => Ok(self.next == 1),
             Err(error) => Err(from_storage(error)),
@@ -246,6 +258,29 @@ impl Manifest {
                 Err(Error::new(ErrorKind::Closed, told).because(cause))
             }
         }
+    }
+
+    /// Publishes the edit `name`; where other machines may write one too, again and again until the place says whether it did.
+    ///
+    /// A publication that nobody heard of may happen later still: what is undone meanwhile would be named by it.
+    fn publish(&self, name: &str, bytes: &[u8]) -> firn_storage::Result<()> {
+        use firn_storage::ErrorKind as Kind;
+        let mut published = self.storage.publish(name, bytes);
+        if self.storage.shared_part().is_none() {
+            return published;
+        }
+        for _ in 0..TRIES_MAX {
+            let Err(error) = &published else { break };
+            if error.kind != Kind::Undecided {
+                break;
+            }
+            published = self.storage.publish(name, bytes).map_err(|error| match error.kind {
+                Kind::Exists => error,
+                // That is about this try, not about the one before.
+                _ => firn_storage::Error { kind: Kind::Undecided, ..error },
+            });
+        }
+        published
     }
 
     fn taken_over(&mut self, name: &str) -> Error {
@@ -282,7 +317,7 @@ impl Manifest {
         let edit = ManifestEdit { number: self.next, base, epoch: state.generation, changes };
         let bytes = edit.encode();
         let name = file_name::manifest_edit(self.next);
-        if let Err(error) = self.storage.publish(&name, &bytes) {
+        if let Err(error) = self.publish(&name, &bytes) {
             match self.look(&name, &bytes, error.kind) {
                 Seen::Edit => {}
                 Seen::Nothing => return Err(from_storage(error)),
@@ -338,6 +373,8 @@ impl Manifest {
         match read {
             Ok(found) if found == bytes && self.storage.sync_dir().is_ok() => Seen::Edit,
             Ok(found) if found != bytes && self.storage.shared_part().is_some() => Seen::Another,
+            // It may be there a moment later.
+            _ if kind == Kind::Undecided && self.storage.shared_part().is_some() => Seen::Unclear,
             Err(error) if error.kind == Kind::NotFound && kind != Kind::Exists => Seen::Nothing,
             _ => Seen::Unclear,
         }

@@ -6,7 +6,7 @@ use firn_engine::ErrorKind;
 use firn_format::file_name::manifest_edit;
 use firn_format::manifest::Change;
 use firn_storage::Storage;
-use firn_storage::place::{Effect, Fault, Faulty, Local, LocalOptions, Memory, Operation, When};
+use firn_storage::place::{Divided, Effect, Fault, Faulty, Local, LocalOptions, Memory, Operation, When};
 
 use super::{Manifest, load};
 
@@ -121,4 +121,63 @@ fn a_failed_sync_ends_the_manifest_although_the_edit_is_there() {
         assert_eq!(manifest.commit(&tick(6)).unwrap_err().kind(), ErrorKind::Closed);
         assert_eq!(manifest.state().tick_ms, 0);
     });
+}
+
+/// A manifest of one edit in the shared part of a place, and that part.
+fn begun_shared() -> (Faulty, Manifest) {
+    let faulty = Faulty::new(Arc::new(Memory::new()));
+    let place = Divided::open(Arc::new(Memory::new()), Arc::new(faulty.clone()), 7).unwrap();
+    let mut manifest = Manifest::new(Arc::new(place), None, 100);
+    manifest.commit(&[Change::Database { id: 7 }]).unwrap();
+    (faulty, manifest)
+}
+
+#[test]
+fn a_shared_place_that_does_not_say_is_asked_until_it_does() {
+    let undecided = firn_storage::ErrorKind::Undecided;
+    for effect in [Effect::Fail(undecided), Effect::FailAfter(undecided)] {
+        let (faulty, mut manifest) = begun_shared();
+        for after in 0..5 {
+            let when = When::Once { after };
+            faulty.inject(Fault { on: Operation::Publish, file: "*".to_owned(), when, effect });
+        }
+        manifest.commit(&tick(5)).unwrap();
+        assert_eq!((manifest.state().tick_ms, read_tick(&faulty)), (5, 5), "{effect:?}");
+        manifest.commit(&tick(6)).unwrap();
+    }
+    // What was not heard of may happen later: nothing is taken back, and nothing else is written under that number.
+    let (faulty, mut manifest) = begun_shared();
+    let when = When::Always { after: 0 };
+    faulty.inject(Fault {
+        on: Operation::Publish,
+        file: "*".to_owned(),
+        when,
+        effect: Effect::Fail(undecided),
+    });
+    assert_ended(&mut manifest, &faulty, 0);
+    // A refusal is one, unless there was doubt before.
+    let refused = Effect::Fail(firn_storage::ErrorKind::Refused);
+    let (faulty, mut manifest) = begun_shared();
+    strike(&faulty, Operation::Publish, refused);
+    assert_eq!(manifest.commit(&tick(5)).unwrap_err().kind(), ErrorKind::Retry);
+    manifest.commit(&tick(6)).unwrap();
+    let (faulty, mut manifest) = begun_shared();
+    strike(&faulty, Operation::Publish, Effect::Fail(undecided));
+    let when = When::Always { after: 1 };
+    faulty.inject(Fault { on: Operation::Publish, file: "*".to_owned(), when, effect: refused });
+    assert_ended(&mut manifest, &faulty, 0);
+}
+
+#[test]
+fn whether_an_edit_follows_on_is_asked_until_it_is_said() {
+    let refused = Effect::Fail(firn_storage::ErrorKind::Refused);
+    let (faulty, mut manifest) = begun_shared();
+    strike(&faulty, Operation::OpenRead, refused);
+    manifest.commit(&tick(5)).unwrap();
+    let when = When::Always { after: 0 };
+    faulty.inject(Fault { on: Operation::OpenRead, file: "*".to_owned(), when, effect: refused });
+    for _ in 0..2 {
+        assert_eq!(manifest.commit(&tick(6)).unwrap_err().kind(), ErrorKind::Closed);
+    }
+    assert!(!manifest.is_overtaken(), "nobody can tell");
 }

@@ -1,0 +1,65 @@
+//! Where the part of a database lies that other machines reach.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use firn::Builder;
+use firn_storage::{SystemClock, ThreadSpawn};
+
+use crate::database::Access;
+use crate::ending::{Ending, Failure, Result};
+
+/// A shared place, if there is one.
+#[derive(clap::Args, Clone, Debug, Default)]
+pub(crate) struct SharedPlace {
+    /// Where tables, sealed value segments and the manifest lie, if that is not the directory too: a directory that several machines
+    /// mount, s3://BUCKET/PREFIX, gs://BUCKET/PREFIX or az://CONTAINER/PREFIX. The directory keeps the log. Endpoint, region and
+    /// credentials are the environment's, by the names that the stores' own tools use (AWS_ENDPOINT, AWS_REGION, AWS_ACCESS_KEY_ID, ...).
+    #[arg(long, value_name = "PLACE")]
+    pub(crate) shared: Option<String>,
+    /// Open it although its log lies in another directory: what was written there and is in no table is given up, and
+    /// whoever has it open there writes nothing any more.
+    #[arg(long, requires = "shared")]
+    pub(crate) take_over: bool,
+}
+
+impl SharedPlace {
+    /// What a command that wants `access` to the database does to the directory: where the manifest lies elsewhere, a machine may see it for the
+    /// first time.
+    pub(crate) fn access_to_directory(&self, access: Access) -> Access {
+        match self.shared {
+            Some(_) if access != Access::Read => Access::Create,
+            Some(_) => Access::ReadLog,
+            None => access,
+        }
+    }
+
+    /// Tells `builder`.
+    ///
+    /// # Errors
+    /// The place cannot be opened, with what is expected.
+    pub(crate) fn set(&self, builder: Builder, access: Access) -> Result<Builder> {
+        let Some(name) = &self.shared else { return Ok(builder) };
+        let access = firn_objects::Access {
+            settings: store_settings(std::env::vars_os()),
+            spawn: &ThreadSpawn::new(),
+            clock: Arc::new(SystemClock::new()),
+            create: access == Access::Create,
+        };
+        let place = firn_objects::open(name, access);
+        let place =
+            place.map_err(|error| Failure::new(Ending::Failed, format!("cannot use {name}: {error}")))?;
+        Ok(builder.shared(place).take_over(self.take_over))
+    }
+}
+
+/// What of the environment is for object stores.
+fn store_settings(
+    variables: impl Iterator<Item = (std::ffi::OsString, std::ffi::OsString)>,
+) -> BTreeMap<String, String> {
+    let texts =
+        variables.filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
+    texts
+        .filter(|(name, _)| ["AWS_", "GOOGLE_", "AZURE_"].iter().any(|family| name.starts_with(family)))
+        .collect()
+}

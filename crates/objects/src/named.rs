@@ -1,0 +1,86 @@
+//! Shared places by the names that people give them.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use firn_storage::place::{Local, LocalOptions};
+use firn_storage::{Clock, Error, ErrorKind, Result, Spawn, Storage};
+
+use crate::{ObjectOptions, ObjectPlace, Runtime};
+
+/// What a place that machines share is opened with.
+#[derive(Debug)]
+pub struct Access<'a> {
+    /// What object stores are told: see [`ObjectOptions::settings`].
+    pub settings: BTreeMap<String, String>,
+    /// Starts the thread that talks with an object store.
+    pub spawn: &'a dyn Spawn,
+    /// Time, for limits of requests.
+    pub clock: Arc<dyn Clock>,
+    /// Whether a directory that is missing is made.
+    pub create: bool,
+}
+
+/// The place called `name`: the URL of an object store (see [`ObjectOptions::url`]), `file:///DIRECTORY`, or a directory that all machines mount.
+///
+/// Files of a directory on a file system of this machine are mapped; those on others (NFS and the like) are read, since what another
+/// machine removes there would end whoever has it mapped.
+///
+/// # Errors
+/// `Invalid`, with what is expected, for a name that is none; what opening a directory says. Object stores are not asked yet.
+pub fn open(name: &str, access: Access<'_>) -> Result<Arc<dyn Storage>> {
+    if ObjectOptions::is_url(name) {
+        let mut options = ObjectOptions::new(name);
+        options.settings = access.settings;
+        let runtime = Runtime::start(access.spawn)?;
+        return Ok(Arc::new(ObjectPlace::open(&options, &runtime, access.clock)?));
+    }
+    let local = Local::open(directory(name)?, LocalOptions { create: access.create })?;
+    let is_ours = local.is_on_this_machine()?;
+    Ok(Arc::new(if is_ours { local } else { local.without_mappings() }))
+}
+
+fn directory(name: &str) -> Result<PathBuf> {
+    match name.split_once("://") {
+        None if !name.is_empty() => Ok(PathBuf::from(name)),
+        Some(("file", path)) if path.starts_with('/') => Ok(PathBuf::from(path)),
+        _ => {
+            let expected = "expected a directory, file:///DIRECTORY, s3://BUCKET/PREFIX, gs://BUCKET/PREFIX or az://CONTAINER/PREFIX";
+            Err(Error::new(ErrorKind::Invalid, "", format!("{expected}, found {name:?}")))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use firn_storage::{SystemClock, ThreadSpawn};
+
+    use super::*;
+
+    fn open_named(name: &str, create: bool) -> Result<Arc<dyn Storage>> {
+        let spawn = ThreadSpawn::new();
+        let settings = [("AWS_ACCESS_KEY_ID", "a"), ("AWS_SECRET_ACCESS_KEY", "b")];
+        let settings = settings.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
+        open(name, Access { settings, spawn: &spawn, clock: Arc::new(SystemClock::new()), create })
+    }
+
+    #[test]
+    fn directories_and_stores_are_told_apart_by_name() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("shared");
+        let path = path.to_str().unwrap();
+        assert_eq!(open_named(path, false).unwrap_err().kind, ErrorKind::NotFound);
+        open_named(path, true).unwrap().publish("1.manifest", b"edit").unwrap();
+        let again = open_named(&format!("file://{path}"), false).unwrap();
+        assert_eq!(again.list().unwrap(), [("1.manifest".to_owned(), 4)]);
+        let file = again.open_read("1.manifest").unwrap();
+        assert!(file.bytes().unwrap().is_some(), "this machine's own files are mapped");
+        assert_eq!(open_named("s3://bucket/prefix", false).unwrap().describe(), "s3://bucket/prefix");
+        for wrong in ["", "http://host/x", "file://host/x", "s3:/bucket"] {
+            let error = open_named(wrong, false).unwrap_err();
+            assert!(matches!(error.kind, ErrorKind::Invalid | ErrorKind::NotFound), "{wrong:?}: {error}");
+        }
+        assert!(open_named("ftp://host/x", true).unwrap_err().to_string().contains("expected a directory"));
+    }
+}
