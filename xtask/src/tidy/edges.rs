@@ -15,6 +15,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("firn-protocol", &[]),
     ("firn-lua", &[]),
     ("firn-jobs", &["firn-format", "firn-storage", "firn-engine"]),
+    ("firn-job-service", &["firn-jobs", "firn-format", "firn-storage"]),
     ("firn-tree", &["firn-engine", "firn-format", "firn-storage", "firn-pmem", "firn-jobs"]),
     ("firn", &["firn-engine", "firn-tree", "firn-jobs", "firn-storage"]),
     ("firn-server", &["firn", "firn-engine", "firn-format", "firn-lua", "firn-protocol"]),

@@ -1,0 +1,104 @@
+//! What tenants were given, hence what they are owed.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::view::TenantId;
+
+/// Of what a tenant would get by weights alone, the part that it gets whatever is urgent elsewhere.
+const FLOOR: f64 = 0.25;
+
+/// Bytes for each unit of weight that a tenant may be behind before it counts.
+const GRACE_BYTES: f64 = (256_u64 << 20) as f64;
+
+/// Accounts of tenants, in bytes for each unit of weight.
+///
+/// While a tenant has work waiting, what is given to all, divided by the weights of all who wait, adds up; of that it is promised a part. Who has
+/// nothing waiting saves nothing.
+#[derive(Clone, Debug, Default)]
+pub struct Ledger {
+    accounts: BTreeMap<TenantId, Account>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Account {
+    weight: f64,
+    is_waiting: bool,
+    promised: f64,
+    given: f64,
+}
+
+impl Default for Account {
+    fn default() -> Self {
+        Self { weight: 1.0, is_waiting: false, promised: 0.0, given: 0.0 }
+    }
+}
+
+impl Ledger {
+    /// Gives `tenant` a weight, above 0; without one it is 1.
+    pub fn set_weight(&mut self, tenant: TenantId, weight: f64) {
+        self.accounts.entry(tenant).or_default().weight = weight.max(f64::MIN_POSITIVE);
+    }
+
+    /// Says who has work waiting now.
+    pub fn set_waiting(&mut self, waiting: &BTreeSet<TenantId>) {
+        for tenant in waiting {
+            self.accounts.entry(*tenant).or_default();
+        }
+        for (tenant, account) in &mut self.accounts {
+            let is_waiting = waiting.contains(tenant);
+            if !is_waiting {
+                (account.promised, account.given) = (0.0, 0.0);
+            }
+            account.is_waiting = is_waiting;
+        }
+    }
+
+    /// Counts a lease of a job of `bytes` of `tenant`.
+    pub fn lease(&mut self, tenant: TenantId, bytes: u64) {
+        let waiting: f64 = self.accounts.values().filter(|one| one.is_waiting).map(|one| one.weight).sum();
+        for account in self.accounts.values_mut().filter(|account| account.is_waiting) {
+            account.promised += FLOOR * bytes as f64 / waiting;
+        }
+        if let Some(account) = self.accounts.get_mut(&tenant) {
+            account.given += bytes as f64 / account.weight;
+        }
+    }
+
+    /// What each tenant with work waiting is behind its promise, where that is more than can be let pass.
+    pub fn owed(&self) -> BTreeMap<TenantId, f64> {
+        let behind = self.accounts.iter().map(|(tenant, one)| (*tenant, one.promised - one.given));
+        behind.filter(|(_, behind)| *behind > GRACE_BYTES).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const A: TenantId = TenantId(1);
+    const B: TenantId = TenantId(2);
+    const C: TenantId = TenantId(3);
+
+    #[test]
+    fn who_waits_is_owed_a_part_of_his_share_and_who_rests_saves_nothing() {
+        let mut ledger = Ledger::default();
+        ledger.set_weight(B, 3.0);
+        ledger.set_waiting(&[A, B].into());
+        for _ in 0..40 {
+            ledger.lease(A, 256 << 20);
+        }
+        // Of 10 GiB in all, for 4 units of weight, a quarter of 2.5 GiB for each.
+        let owed = ledger.owed();
+        assert_eq!(owed.keys().collect::<Vec<_>>(), [&B]);
+        assert!((owed[&B] - 0.25 * 2.5 * f64::from(1 << 30)).abs() < 1.0, "{owed:?}");
+        ledger.lease(B, 3 << 30);
+        assert_eq!(ledger.owed(), BTreeMap::new());
+        // C comes late and has saved nothing; B rests and loses what it was promised.
+        ledger.set_waiting(&[A, C].into());
+        assert_eq!(ledger.owed(), BTreeMap::new());
+        for _ in 0..16 {
+            ledger.lease(A, 256 << 20);
+        }
+        assert_eq!(ledger.owed().keys().collect::<Vec<_>>(), [&C]);
+    }
+}

@@ -1,0 +1,131 @@
+//! What a decision is made of, and what it is.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+/// A job, as whoever schedules counts them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct JobId(pub u64);
+
+/// A worker process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct WorkerId(pub u64);
+
+/// Whose jobs share one weight: a database, or several of one owner.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TenantId(pub u32);
+
+/// Where files or a worker are: within a zone bytes are near.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Zone(pub u32);
+
+/// Two kinds of work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Lane {
+    /// It takes runs out of level 0, which writers wait for: some slots are kept for it, and it may stop bulk.
+    Relief,
+    /// Everything else; may be stopped.
+    Bulk,
+}
+
+/// A job that nobody has.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Waiting {
+    /// Which one.
+    pub id: JobId,
+    /// Whose.
+    pub tenant: TenantId,
+    /// What kind.
+    pub lane: Lane,
+    /// Bytes of inputs.
+    pub bytes: u64,
+    /// Where they are.
+    pub zone: Zone,
+    /// Since it was submitted.
+    pub waited: Duration,
+    /// Until its database stops writers, if nothing is done; `None` if that is not in sight. See [`Pressure`](super::Pressure).
+    pub stalls_in: Option<Duration>,
+    /// Workers that cannot do it, or failed at it.
+    pub refused_by: BTreeSet<WorkerId>,
+}
+
+/// A job that a worker has.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Running {
+    /// Which one.
+    pub id: JobId,
+    /// What kind.
+    pub lane: Lane,
+    /// Bytes of inputs.
+    pub bytes: u64,
+    /// How many of them are done, as its last heartbeat said.
+    pub bytes_done: u64,
+}
+
+/// How fast one job is read, merged and written.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Speed {
+    /// Bytes of inputs a second.
+    pub bytes_per_second: f64,
+    /// Before the first byte.
+    pub open: Duration,
+}
+
+/// A worker that beats.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Worker {
+    /// Which one.
+    pub id: WorkerId,
+    /// Where it is.
+    pub zone: Zone,
+    /// Jobs at a time.
+    pub slots: u32,
+    /// What it has.
+    pub running: Vec<Running>,
+    /// With files of its own zone, as measured.
+    pub near: Speed,
+    /// With files of others.
+    pub far: Speed,
+}
+
+/// Everything at one moment.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct View {
+    /// In the order in which they were submitted.
+    pub waiting: Vec<Waiting>,
+    /// By number.
+    pub workers: Vec<Worker>,
+    /// Bytes that tenants were promised and not given, for each unit of their weights; who is not here is owed nothing. See [`Ledger`](super::Ledger).
+    pub owed: BTreeMap<TenantId, f64>,
+}
+
+/// What to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Decision {
+    /// The worker gets the job.
+    Lease {
+        /// Which.
+        job: JobId,
+        /// To whom.
+        worker: WorkerId,
+    },
+    /// The worker stops the job, which waits again.
+    Preempt {
+        /// Which.
+        job: JobId,
+        /// Whose it was.
+        worker: WorkerId,
+    },
+}
+
+impl Worker {
+    /// Slots that are free.
+    pub fn free(&self) -> u32 {
+        self.slots.saturating_sub(self.running.len() as u32)
+    }
+
+    /// How fast it is with files in `zone`.
+    pub fn speed(&self, zone: Zone) -> Speed {
+        if zone == self.zone { self.near } else { self.far }
+    }
+}
