@@ -10,6 +10,7 @@
 //!                             └───────────► model ──────────────────────────────────────────────▲
 //!   metamorphic: one script, many settings      crash: one script, cut at every operation
 //!   batches: all or nothing, prefix always      kill: real processes, kill -9
+//!   fleet: many databases on a few workers, by who decides
 //!   linear: what clients of a server saw at the same time, put into an order
 //! ```
 //!
@@ -38,3 +39,4 @@ pub mod corpus;
 pub mod batches;
 pub mod kill;
 pub mod linear;
+pub mod fleet;

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use clap::{Args, Parser, Subcommand};
+use firn_sim::fleet::{self, Plan};
 use firn_sim::generate::{self, Profile};
 use firn_sim::metamorphic::Failure;
 use firn_sim::world::World;
@@ -55,6 +56,8 @@ enum Mode {
         #[arg(long)]
         dir: Option<PathBuf>,
     },
+    /// Many databases on a few workers: how long writers stand still, by who decides which job goes where.
+    Fleet(Fleet),
     /// Runs files of the corpus again.
     Replay {
         /// The files.
@@ -71,6 +74,31 @@ enum Mode {
     /// Writes until it is killed (started by `kill`).
     #[command(hide = true)]
     KillChild { folder: PathBuf, knobs: u64, next: String },
+}
+
+#[derive(Args)]
+struct Fleet {
+    /// Databases.
+    #[arg(long, default_value_t = 100)]
+    databases: u32,
+    /// Workers.
+    #[arg(long, default_value_t = 20)]
+    workers: u32,
+    /// Jobs of a worker at a time.
+    #[arg(long, default_value_t = 2)]
+    slots: u32,
+    /// Zones that both are spread over.
+    #[arg(long, default_value_t = 2)]
+    zones: u32,
+    /// Simulated seconds.
+    #[arg(long, default_value_t = 1200)]
+    seconds: u32,
+    /// Scales what users write.
+    #[arg(long, default_value_t = 1.0)]
+    load: f64,
+    /// Decides everything else.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
 }
 
 #[derive(Args)]
@@ -136,6 +164,11 @@ fn main() -> Result<ExitCode> {
         Mode::Crash(options) => run_crash(&*world, &options, &corpus),
         Mode::Batches { count, seed } => run_batches(&*world, seed, count),
         Mode::Kill { rounds, seed, dir } => run_kill(&*world, seed, rounds, dir)?,
+        Mode::Fleet(Fleet { databases, workers, slots, zones, seconds, load, seed }) => {
+            let plan = Plan { databases, workers, slots, zones, seconds, load, seed };
+            print!("{}", fleet::compare(&plan));
+            true
+        }
         Mode::Replay { files } => replay(&files)?,
         Mode::Script { seed, profile } => {
             let profiles =

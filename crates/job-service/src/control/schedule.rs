@@ -1,12 +1,18 @@
-//! The decision: what is owed first, then what stalls soonest, each where it is done first.
+//! The decision: what is owed first, then what stalls soonest for its length, each where it is done first.
 
 use std::time::Duration;
 
-use super::placement::{best, estimate};
-use super::view::{Decision, JobId, Lane, View, Waiting, Worker, WorkerId};
+use super::placement::{Slots, estimate};
+use super::view::{Decision, Lane, View, Waiting, Worker};
 
 /// How long bulk work may wait as if nothing stalled meanwhile; jobs of relief whose databases nobody writes to, too.
 const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What bulk work is worth beside relief once it has waited for that long: what is left undone makes relief longer.
+const BULK_WORTH: f64 = 0.1;
+
+/// Jobs of mean length that a stall may be away before the job begins to matter less.
+const LOOK_AHEAD: f64 = 1.0;
 
 /// Whoever has waited so long goes before everybody who has not, whatever stalls.
 const WAIT_MAX: Duration = Duration::from_secs(300);
@@ -14,99 +20,80 @@ const WAIT_MAX: Duration = Duration::from_secs(300);
 /// Of all slots one in so many is kept for relief.
 const RESERVED_OF: u32 = 8;
 
+/// Seconds that stopping a bulk job must save beyond what it wastes.
+const GAIN_MIN: f64 = 1.0;
+
 /// What to do in `view`: leases, and bulk work to be stopped for relief that would come too late.
 ///
 /// 1. A tenant that is behind what it is promised goes first, as does a job that has waited for [`WAIT_MAX`]; of these whoever is owed most.
-/// 2. Then comes what has least slack: the time until its database stalls, less what it takes where it is done fastest; for others what is left of
-///    [`PATIENCE`].
-/// 3. Bulk work leaves an eighth of the slots, at least one of several, to relief. Where no slot is free for relief that has no slack left, the bulk
-///    job with least done is stopped.
-/// 4. Each job goes to the worker that has a free slot and is done with it first, by measured speeds.
+/// 2. Then comes what is worth most: a job is worth less by a factor for each mean job's length that its database's stall is away (after the rule of
+///    apparent tardiness costs, Vepsalainen and Morton 1987), and no less than bulk work or relief is that has waited as long.
+/// 3. In this order each job gets the slot on which it is done first, by measured speeds, be that free or not; those whose slots are free are
+///    leased. So nobody takes a far or slow slot for long who would be done sooner by waiting for another one.
+/// 4. Bulk work leaves an eighth of the slots, at least one of several, to relief; and a bulk job is stopped where relief that would come too late is
+///    brought forward by more than what the job has done.
 ///
-/// Pure; n log n in jobs, times workers for each lease.
+/// Pure; jobs times slots.
 pub fn schedule(view: &View) -> Vec<Decision> {
-    let mut order: Vec<(Rank, &Waiting)> = view.waiting.iter().map(|job| (rank(job, view), job)).collect();
-    order.sort_by(|(a, job), (b, other)| a.total_cmp(b).then(job.id.cmp(&other.id)));
-    let mut workers = view.workers.clone();
-    let slots: u32 = workers.iter().map(|worker| worker.slots).sum();
-    let bulk_max = slots - if slots > 1 { slots.div_ceil(RESERVED_OF) } else { 0 };
-    let mut bulk = count(&workers, Lane::Bulk);
+    let mut slots = Slots::new(&view.workers);
+    let bulk_max = slots.len() - if slots.len() > 1 { slots.len().div_ceil(RESERVED_OF) } else { 0 };
+    let mut bulk =
+        view.workers.iter().flat_map(|worker| &worker.running).filter(|one| one.lane == Lane::Bulk).count();
     let mut decisions = Vec::new();
-    for (rank, job) in order {
-        if job.lane == Lane::Bulk && bulk >= bulk_max {
+    for job in order(view) {
+        let Some(best) = slots.best(job) else { continue };
+        if best.is_free {
+            if job.lane == Lane::Bulk && bulk >= bulk_max as usize {
+                continue;
+            }
+            bulk += usize::from(job.lane == Lane::Bulk);
+            decisions.push(Decision::Lease { job: job.id, worker: best.worker });
+        } else if let Some(stopped) =
+            slots.to_stop(job, best.done_at, GAIN_MIN).filter(|_| is_late(job, best.done_at))
+        {
+            decisions.push(Decision::Preempt { job: stopped.job, worker: stopped.worker });
+            bulk -= 1;
+            slots.take(stopped.slot, stopped.done_at);
             continue;
         }
-        if let Some(worker) = best(job, &workers).map(|worker| worker.id) {
-            decisions.push(Decision::Lease { job: job.id, worker });
-            bulk += u32::from(job.lane == Lane::Bulk);
-            occupy(&mut workers, worker, job);
-        } else if job.lane == Lane::Relief && rank.slack_seconds <= 0.0 {
-            let Some((job, worker)) = to_stop(job, &workers) else { continue };
-            decisions.push(Decision::Preempt { job, worker });
-            // The slot is the relief's, which gets it once the worker has let go.
-            release(&mut workers, worker, job);
-            workers.iter_mut().filter(|one| one.id == worker).for_each(|one| one.slots -= 1);
-            bulk -= 1;
-        }
+        slots.take(best.slot, best.done_at);
     }
     decisions
 }
 
-/// Where a job stands; what is less goes first.
-#[derive(Clone, Copy, Debug)]
-struct Rank {
-    /// Below 0: it is owed, the more the sooner.
-    owed: f64,
-    slack_seconds: f64,
+/// Whether `job` is relief whose database stops its writers before it is done.
+fn is_late(job: &Waiting, done_at: f64) -> bool {
+    job.lane == Lane::Relief && job.stalls_in.is_some_and(|stalls_in| stalls_in.as_secs_f64() < done_at)
 }
 
-impl Rank {
-    fn total_cmp(&self, other: &Self) -> std::cmp::Ordering {
-        self.owed.total_cmp(&other.owed).then(self.slack_seconds.total_cmp(&other.slack_seconds))
-    }
+/// Whoever is to be served, in order.
+fn order(view: &View) -> Vec<&Waiting> {
+    let fastest = |job: &Waiting| {
+        let times = view.workers.iter().map(|worker: &Worker| estimate(job, worker));
+        times.min().unwrap_or_default().as_secs_f64()
+    };
+    let lengths: Vec<f64> = view.waiting.iter().map(fastest).collect();
+    let mean = (lengths.iter().sum::<f64>() / lengths.len().max(1) as f64).max(1e-3);
+    let ranks = view.waiting.iter().zip(&lengths).map(|(job, length)| (rank(job, *length, mean, view), job));
+    let mut ranked: Vec<((f64, f64), &Waiting)> = ranks.collect();
+    ranked.sort_by(|((owed, worth), job), ((other_owed, other_worth), other)| {
+        other_owed.total_cmp(owed).then(other_worth.total_cmp(worth)).then(job.id.cmp(&other.id))
+    });
+    ranked.into_iter().map(|(_, job)| job).collect()
 }
 
-fn rank(job: &Waiting, view: &View) -> Rank {
+/// What `job`, of `length` seconds where the mean is `mean`, is owed, and what doing it now is worth.
+fn rank(job: &Waiting, length: f64, mean: f64, view: &View) -> (f64, f64) {
     let owed = view.owed.get(&job.tenant).copied().unwrap_or(0.0);
     // A second beyond what may be waited counts as much as a MiB that is owed.
     let late = job.waited.saturating_sub(WAIT_MAX).as_secs_f64() * f64::from(1 << 20);
-    let fastest = view.workers.iter().map(|worker| estimate(job, worker)).min().unwrap_or_default();
-    let slack_seconds = match job.stalls_in.filter(|_| job.lane == Lane::Relief) {
-        Some(stalls_in) => stalls_in.as_secs_f64() - fastest.as_secs_f64(),
-        None => PATIENCE.as_secs_f64() - job.waited.as_secs_f64(),
-    };
-    Rank { owed: -(owed + late), slack_seconds }
-}
-
-fn count(workers: &[Worker], lane: Lane) -> u32 {
-    workers.iter().flat_map(|worker| &worker.running).filter(|running| running.lane == lane).count() as u32
-}
-
-fn occupy(workers: &mut [Worker], id: WorkerId, job: &Waiting) {
-    let running = super::Running { id: job.id, lane: job.lane, bytes: job.bytes, bytes_done: 0 };
-    workers
-        .iter_mut()
-        .filter(|worker| worker.id == id)
-        .for_each(|worker| worker.running.push(running.clone()));
-}
-
-fn release(workers: &mut [Worker], id: WorkerId, job: JobId) {
-    let mine = workers.iter_mut().filter(|worker| worker.id == id);
-    mine.for_each(|worker| worker.running.retain(|running| running.id != job));
-}
-
-/// The bulk job to stop for `job`: the one with least done, where `job` can be done.
-fn to_stop(job: &Waiting, workers: &[Worker]) -> Option<(JobId, WorkerId)> {
-    let can = workers.iter().filter(|worker| !job.refused_by.contains(&worker.id));
-    let bulk = can.flat_map(|worker| {
-        worker
-            .running
-            .iter()
-            .filter(|one| one.lane == Lane::Bulk && one.bytes > 0)
-            .map(move |one| (worker, one))
-    });
-    bulk.min_by_key(|(worker, one)| (one.bytes_done, worker.id, one.id))
-        .map(|(worker, one)| (one.id, worker.id))
+    let patience = PATIENCE.as_secs_f64() - job.waited.as_secs_f64();
+    let stalls_in = job.stalls_in.filter(|_| job.lane == Lane::Relief);
+    // A database that nobody writes to now may be written to any moment.
+    let due = stalls_in.map_or(patience, |stalls_in| stalls_in.as_secs_f64().min(patience));
+    let slack = (due - length).max(0.0);
+    let weight = if job.lane == Lane::Bulk { BULK_WORTH } else { 1.0 };
+    (owed + late, weight * (-slack / (LOOK_AHEAD * mean)).exp())
 }
 
 #[cfg(test)]

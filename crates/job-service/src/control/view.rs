@@ -56,6 +56,8 @@ pub struct Running {
     pub id: JobId,
     /// What kind.
     pub lane: Lane,
+    /// Where its files are.
+    pub zone: Zone,
     /// Bytes of inputs.
     pub bytes: u64,
     /// How many of them are done, as its last heartbeat said.

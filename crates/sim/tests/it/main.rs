@@ -1,4 +1,5 @@
 //! What `cargo test` runs of the proof: a short version of every mode, on the ordered engine.
 
 mod conformance;
+mod fleet;
 mod gate;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::super::{Running, Speed, TenantId, Zone, fifo, least_loaded, random};
+use super::super::{JobId, Running, Speed, TenantId, WorkerId, Zone, fifo, least_loaded, random};
 use super::*;
 
 const MIB: u64 = 1 << 20;
@@ -38,7 +38,7 @@ fn worker(id: u64, zone: u32, slots: u32) -> Worker {
 }
 
 fn running(id: u64, lane: Lane, done: u64) -> Running {
-    Running { id: JobId(id), lane, bytes: 1000 * MIB, bytes_done: done * MIB }
+    Running { id: JobId(id), lane, zone: Zone(0), bytes: 1000 * MIB, bytes_done: done * MIB }
 }
 
 fn lease(job: u64, worker: u64) -> Decision {
@@ -52,7 +52,7 @@ fn what_stalls_soonest_for_its_length_goes_first() {
     let view = View { waiting, workers: vec![worker(1, 0, 1)], ..View::default() };
     assert_eq!(schedule(&view), [lease(2, 1)]);
     let view = View { workers: vec![worker(1, 0, 4)], ..view };
-    assert_eq!(schedule(&view), [lease(2, 1), lease(1, 1), lease(3, 1), lease(4, 1)]);
+    assert_eq!(schedule(&view), [lease(2, 1), lease(1, 1), lease(4, 1), lease(3, 1)]);
 }
 
 #[test]
@@ -62,7 +62,21 @@ fn a_job_goes_where_it_is_done_first_and_never_where_it_was_refused() {
     first.refused_by.insert(WorkerId(2));
     let waiting = vec![first, relief(2, 100, 30), relief(3, 100, 40), relief(4, 100, 50)];
     let view = View { waiting, workers, ..View::default() };
-    assert_eq!(schedule(&view), [lease(1, 3), lease(2, 2), lease(3, 3), lease(4, 1)]);
+    assert_eq!(
+        schedule(&view),
+        [lease(1, 3), lease(2, 2), lease(3, 3)],
+        "the last is done sooner by waiting"
+    );
+    // Where what is near is busy for long, what is far is better than that.
+    let mut busy = worker(2, 0, 1);
+    busy.running.push(running(91, Lane::Relief, 0));
+    let workers = vec![worker(1, 7, 1), busy.clone()];
+    let waiting = vec![relief(4, 50, 50), relief(5, 200, 60)];
+    let far = View { waiting: waiting.clone(), workers, ..View::default() };
+    assert_eq!(schedule(&far), [lease(4, 1)]);
+    busy.running = vec![running(91, Lane::Relief, 900)];
+    let soon = View { waiting, workers: vec![worker(1, 7, 1), busy], ..View::default() };
+    assert_eq!(schedule(&soon), []);
     let mut nowhere = relief(9, 100, 1);
     nowhere.refused_by = [1, 2, 3].map(WorkerId).into();
     assert_eq!(schedule(&View { waiting: vec![nowhere], ..view }), []);
@@ -77,13 +91,22 @@ fn bulk_leaves_slots_to_relief_and_is_stopped_where_it_would_come_too_late() {
     assert_eq!(schedule(&one).len(), 1, "the only slot is for everybody");
     let mut busy = worker(1, 0, 3);
     busy.running =
-        vec![running(91, Lane::Bulk, 500), running(92, Lane::Bulk, 20), running(93, Lane::Relief, 1)];
+        vec![running(91, Lane::Bulk, 300), running(92, Lane::Bulk, 20), running(93, Lane::Relief, 1)];
     let late = View { waiting: vec![relief(1, 1000, 2)], workers: vec![busy.clone()], ..View::default() };
     assert_eq!(schedule(&late), [Decision::Preempt { job: JobId(92), worker: WorkerId(1) }]);
     let in_time = View { waiting: vec![relief(1, 1000, 60)], ..late.clone() };
     assert_eq!(schedule(&in_time), [], "it can wait");
     let several = View { waiting: vec![relief(1, 1000, 2), relief(2, 1000, 1), relief(3, 1000, 3)], ..late };
-    assert_eq!(schedule(&several).len(), 2, "relief is not stopped for relief");
+    let stopped = schedule(&several);
+    let expected = [92, 91].map(|job| Decision::Preempt { job: JobId(job), worker: WorkerId(1) });
+    assert_eq!(stopped, expected, "relief is not stopped for relief");
+    // What is nearly done is waited for.
+    let mut ending = worker(1, 0, 1);
+    ending.running.push(running(91, Lane::Bulk, 950));
+    assert_eq!(
+        schedule(&View { waiting: vec![relief(1, 1000, 2)], workers: vec![ending], ..View::default() }),
+        []
+    );
 }
 
 #[test]

@@ -1,0 +1,17 @@
+//! Many databases on a few workers: how long writers stand still, by who decides which job goes where.
+//!
+//! ```text
+//!   databases: bursts of writes ─► level 0 fills ─► jobs ─┐
+//!   workers: near and far, fast and slow ◄── decisions ◄──┴─ schedule | random | fifo | least loaded | ideal
+//! ```
+//! Time goes in steps. The ideal decides with every step anew, moves jobs between workers without losing anything, opens nothing and
+//! finds every file near: no scheduler of jobs that stay where they are can be expected to do better. What is simulated is the placement; the
+//! decisions are the ones that the control plane makes.
+
+mod database; // what fills up
+mod workers; // who works
+mod run; // one run
+mod report; // several runs, side by side
+
+pub use report::{Report, Row, compare};
+pub use run::{Decider, Outcome, Plan, run};

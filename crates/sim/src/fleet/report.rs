@@ -1,0 +1,81 @@
+//! Several deciders, side by side.
+
+use std::fmt;
+
+use super::run::{Decider, Outcome, Plan, run};
+
+/// One decider's outcome.
+#[derive(Clone, Debug)]
+pub struct Row {
+    /// Who decided.
+    pub decider: Decider,
+    /// What came of it.
+    pub outcome: Outcome,
+}
+
+/// All deciders with one plan.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// What was simulated.
+    pub plan: Plan,
+    /// The ideal first.
+    pub rows: Vec<Row>,
+}
+
+/// Runs `plan` with every decider.
+pub fn compare(plan: &Plan) -> Report {
+    let deciders = [Decider::Ideal, Decider::Schedule, Decider::LeastLoaded, Decider::Fifo, Decider::Random];
+    let rows = deciders.map(|decider| Row { decider, outcome: run(plan, decider) });
+    Report { plan: *plan, rows: rows.to_vec() }
+}
+
+impl Report {
+    /// What came of `decider`'s decisions.
+    ///
+    /// # Panics
+    /// If there is no such row.
+    pub fn of(&self, decider: Decider) -> &Outcome {
+        let row = self.rows.iter().find(|row| row.decider == decider);
+        row.map_or_else(|| panic!("no row of {decider:?}"), |row| &row.outcome)
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Plan { databases, workers, slots, zones, seconds, load, seed } = self.plan;
+        writeln!(
+            f,
+            "{databases} databases, {workers} workers of {slots} slots, {zones} zones, {seconds} s, load {load}, seed {seed}"
+        )?;
+        writeln!(
+            f,
+            "{:<12} {:>10} {:>8} {:>10} {:>8} {:>10} {:>6} {:>10} {:>10}",
+            "decider",
+            "stalled s",
+            "x ideal",
+            "worst s",
+            "jobs",
+            "waited s",
+            "busy",
+            "wasted GiB",
+            "taken min"
+        )?;
+        let ideal = self.of(Decider::Ideal).stalled_seconds.max(1.0);
+        for Row { decider, outcome } in &self.rows {
+            writeln!(
+                f,
+                "{:<12} {:>10.0} {:>8.2} {:>10.1} {:>8} {:>10.1} {:>6.2} {:>10.1} {:>10.3}",
+                format!("{decider:?}"),
+                outcome.stalled_seconds,
+                outcome.stalled_seconds / ideal,
+                outcome.stalled_seconds_max,
+                outcome.jobs,
+                outcome.waited_seconds_max,
+                outcome.busy,
+                outcome.wasted_bytes / f64::from(1 << 30),
+                outcome.taken_min,
+            )?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,283 @@
+//! One run: databases fill up, somebody decides, workers work.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use firn_job_service::control::{
+    Decision, JobId, Lane, Ledger, Running, TenantId, View, Waiting, Worker, WorkerId, Zone, fifo,
+    least_loaded, random, schedule,
+};
+
+use super::database::{Database, Wanted};
+use super::workers::workers;
+
+/// Who decides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Decider {
+    /// Every step anew, with nothing lost by moving; a bound.
+    Ideal,
+    /// The control plane.
+    Schedule,
+    /// Random.
+    Random,
+    /// First come, first served.
+    Fifo,
+    /// Level 0 first, then as above, to the least loaded.
+    LeastLoaded,
+}
+
+/// What is simulated.
+#[derive(Clone, Copy, Debug)]
+pub struct Plan {
+    /// Databases, each a tenant.
+    pub databases: u32,
+    /// Workers.
+    pub workers: u32,
+    /// Jobs of a worker at a time.
+    pub slots: u32,
+    /// Zones that databases and workers are spread over.
+    pub zones: u32,
+    /// Simulated seconds.
+    pub seconds: u32,
+    /// Scales what users write.
+    pub load: f64,
+    /// Decides everything else.
+    pub seed: u64,
+}
+
+/// What came of it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Outcome {
+    /// Seconds that writers of all databases together stood still.
+    pub stalled_seconds: f64,
+    /// The same, of the database that it was worst for.
+    pub stalled_seconds_max: f64,
+    /// Jobs done.
+    pub jobs: u64,
+    /// Longest time that a job waited for a worker, over all its attempts, those that never got one included.
+    pub waited_seconds_max: f64,
+    /// Bytes of inputs that were read in vain.
+    pub wasted_bytes: f64,
+    /// Share of all slots that were busy.
+    pub busy: f64,
+    /// Bytes of its users that a database has taken, of those they wanted it to take; the least of all databases.
+    pub taken_min: f64,
+}
+
+const STEP: f64 = 0.1;
+
+struct Job {
+    database: usize,
+    wanted: Wanted,
+    submitted: f64,
+    /// Since when nobody has it; what it waited before.
+    waits_since: Option<f64>,
+    waited: f64,
+    /// Bytes that are read, and the worker that has it, with the time until its first byte.
+    done: f64,
+    on: Option<(WorkerId, f64)>,
+}
+
+struct Fleet {
+    plan: Plan,
+    databases: Vec<Database>,
+    workers: Vec<Worker>,
+    jobs: BTreeMap<JobId, Job>,
+    next: u64,
+    now: f64,
+    ledger: Ledger,
+    outcome: Outcome,
+}
+
+/// Runs `plan` with `decider`; a function of both.
+pub fn run(plan: &Plan, decider: Decider) -> Outcome {
+    let zone = |index: u32| Zone(index % plan.zones);
+    let database =
+        |index: u32| Database::new(plan.seed.wrapping_mul(1000).wrapping_add(u64::from(index)), zone(index));
+    let mut fleet = Fleet {
+        plan: *plan,
+        databases: (0..plan.databases).map(database).collect(),
+        workers: workers(plan.workers, plan.slots, plan.zones, plan.seed),
+        jobs: BTreeMap::new(),
+        next: 0,
+        now: 0.0,
+        ledger: Ledger::default(),
+        outcome: Outcome::default(),
+    };
+    let steps = (f64::from(plan.seconds) / STEP) as u64;
+    for step in 0..steps {
+        fleet.now = step as f64 * STEP;
+        fleet.databases.iter_mut().for_each(|database| database.pass(STEP, plan.load));
+        fleet.submit();
+        match decider {
+            Decider::Ideal => fleet.work_ideally(),
+            _ => {
+                fleet.decide(decider, step);
+                fleet.work();
+            }
+        }
+    }
+    fleet.finish(steps)
+}
+
+impl Fleet {
+    fn submit(&mut self) {
+        for (index, database) in self.databases.iter_mut().enumerate() {
+            while let Some(wanted) = database.want() {
+                let job = Job {
+                    database: index,
+                    wanted,
+                    submitted: self.now,
+                    waits_since: Some(self.now),
+                    waited: 0.0,
+                    done: 0.0,
+                    on: None,
+                };
+                self.jobs.insert(JobId(self.next), job);
+                self.next += 1;
+            }
+        }
+    }
+
+    fn view(&self) -> View {
+        let waiting = self.jobs.iter().filter(|(_, job)| job.on.is_none()).map(|(id, job)| {
+            let database = &self.databases[job.database];
+            Waiting {
+                id: *id,
+                tenant: TenantId(job.database as u32),
+                lane: job.wanted.lane,
+                bytes: job.wanted.bytes as u64,
+                zone: database.zone,
+                waited: Duration::from_secs_f64(self.now - job.submitted),
+                stalls_in: database.stalls_in(self.plan.load),
+                refused_by: BTreeSet::new(),
+            }
+        });
+        View { waiting: waiting.collect(), workers: self.workers.clone(), owed: self.ledger.owed() }
+    }
+
+    fn decide(&mut self, decider: Decider, step: u64) {
+        let is_free = self.workers.iter().any(|worker| worker.free() > 0);
+        if self.jobs.values().all(|job| job.on.is_some()) || (!is_free && decider != Decider::Schedule) {
+            return;
+        }
+        let view = self.view();
+        self.ledger.set_waiting(&view.waiting.iter().map(|job| job.tenant).collect());
+        let decisions = match decider {
+            Decider::Random => random(&view, self.plan.seed ^ step),
+            Decider::Fifo => fifo(&view),
+            Decider::LeastLoaded => least_loaded(&view),
+            Decider::Schedule | Decider::Ideal => schedule(&view),
+        };
+        for decision in decisions {
+            match decision {
+                Decision::Lease { job, worker } => self.lease(job, worker),
+                Decision::Preempt { job, worker } => self.preempt(job, worker),
+            }
+        }
+    }
+
+    fn lease(&mut self, id: JobId, worker: WorkerId) {
+        let (Some(job), Some(worker)) =
+            (self.jobs.get_mut(&id), self.workers.iter_mut().find(|one| one.id == worker))
+        else {
+            return;
+        };
+        let (lane, bytes) = (job.wanted.lane, job.wanted.bytes as u64);
+        let zone = self.databases[job.database].zone;
+        worker.running.push(Running { id, lane, zone, bytes, bytes_done: 0 });
+        job.on = Some((worker.id, worker.speed(zone).open.as_secs_f64()));
+        job.waited += job.waits_since.take().map_or(0.0, |since| self.now - since);
+        self.ledger.lease(TenantId(job.database as u32), bytes);
+    }
+
+    fn preempt(&mut self, id: JobId, worker: WorkerId) {
+        if let Some(job) = self.jobs.get_mut(&id) {
+            self.outcome.wasted_bytes += job.done;
+            (job.on, job.done, job.waits_since) = (None, 0.0, Some(self.now));
+        }
+        let mine = self.workers.iter_mut().filter(|one| one.id == worker);
+        mine.for_each(|worker| worker.running.retain(|running| running.id != id));
+    }
+
+    fn work(&mut self) {
+        let mut finished = Vec::new();
+        for worker in &mut self.workers {
+            for running in &mut worker.running {
+                self.outcome.busy += STEP;
+                let Some(job) = self.jobs.get_mut(&running.id) else { continue };
+                let Some((_, opens_in)) = &mut job.on else { continue };
+                if *opens_in > 0.0 {
+                    *opens_in -= STEP;
+                    continue;
+                }
+                let zone = self.databases[job.database].zone;
+                let speed = if zone == worker.zone { worker.near } else { worker.far };
+                job.done += speed.bytes_per_second * STEP;
+                running.bytes_done = job.done as u64;
+                if job.done >= job.wanted.bytes {
+                    finished.push(running.id);
+                }
+            }
+            worker.running.retain(|running| !finished.contains(&running.id));
+        }
+        finished.into_iter().for_each(|id| self.done(id));
+    }
+
+    /// Slots, the fastest first, each for a step with the job that has least slack.
+    fn work_ideally(&mut self) {
+        let mut speeds: Vec<f64> = self
+            .workers
+            .iter()
+            .flat_map(|worker| (0..worker.slots).map(|_| worker.near.bytes_per_second))
+            .collect();
+        speeds.sort_by(|a, b| b.total_cmp(a));
+        let fastest = speeds.first().copied().unwrap_or(1.0);
+        let load = self.plan.load;
+        let slack = |job: &Job| {
+            let left = (job.wanted.bytes - job.done) / fastest;
+            match (job.wanted.lane, self.databases[job.database].stalls_in(load)) {
+                (Lane::Relief, Some(stalls_in)) => stalls_in.as_secs_f64() - left,
+                _ => 1e6 + job.submitted,
+            }
+        };
+        let mut order: Vec<(f64, JobId)> = self.jobs.iter().map(|(id, job)| (slack(job), *id)).collect();
+        order.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+        let mut finished = Vec::new();
+        for ((_, id), speed) in order.into_iter().zip(speeds) {
+            self.outcome.busy += STEP;
+            if let Some(job) = self.jobs.get_mut(&id) {
+                job.waited += job.waits_since.take().map_or(0.0, |since| self.now - since);
+                job.done += speed * STEP;
+                if job.done >= job.wanted.bytes {
+                    finished.push(id);
+                }
+            }
+        }
+        finished.into_iter().for_each(|id| self.done(id));
+    }
+
+    fn done(&mut self, id: JobId) {
+        let Some(job) = self.jobs.remove(&id) else { return };
+        self.databases[job.database].done(job.wanted);
+        self.outcome.jobs += 1;
+        self.outcome.waited_seconds_max = self.outcome.waited_seconds_max.max(job.waited);
+    }
+
+    fn finish(mut self, steps: u64) -> Outcome {
+        for job in self.jobs.values() {
+            let waited = job.waited + job.waits_since.map_or(0.0, |since| self.now - since);
+            self.outcome.waited_seconds_max = self.outcome.waited_seconds_max.max(waited);
+        }
+        let stalled = self.databases.iter().map(|database| database.stalled_seconds);
+        let taken = self.databases.iter().map(|one| one.written / (one.written + one.refused).max(1.0));
+        let slots: u32 = self.workers.iter().map(|worker| worker.slots).sum();
+        Outcome {
+            stalled_seconds: stalled.clone().sum(),
+            stalled_seconds_max: stalled.fold(0.0, f64::max),
+            taken_min: taken.fold(1.0, f64::min),
+            busy: self.outcome.busy / (f64::from(slots) * steps as f64 * STEP),
+            ..self.outcome
+        }
+    }
+}

@@ -1,0 +1,39 @@
+//! Many databases on a few workers, and what the control plane's decisions are worth.
+
+use firn_sim::fleet::{Decider, Plan, compare, run};
+
+const PLAN: Plan =
+    Plan { databases: 100, workers: 20, slots: 2, zones: 2, seconds: 1200, load: 1.4, seed: 1 };
+
+#[test]
+fn decisions_save_stalls_and_starve_nobody() {
+    let report = compare(&PLAN);
+    println!("{report}");
+    let [ideal, ours, random, fifo, least_loaded] =
+        [Decider::Ideal, Decider::Schedule, Decider::Random, Decider::Fifo, Decider::LeastLoaded]
+            .map(|decider| report.of(decider).clone());
+    assert!(ideal.stalled_seconds > 100.0, "otherwise it is too easy");
+    for other in [&random, &fifo, &least_loaded] {
+        assert!(ours.stalled_seconds * 5.0 < other.stalled_seconds, "{ours:?} {other:?}");
+        assert!(ours.taken_min > other.taken_min, "{ours:?} {other:?}");
+    }
+    assert!(ours.stalled_seconds < ideal.stalled_seconds * 1.3, "{ours:?} {ideal:?}");
+    assert!(ours.waited_seconds_max < 310.0, "waiting has an end: {ours:?}");
+    assert!(ours.busy > 0.9, "{ours:?}");
+}
+
+#[test]
+fn nobody_waits_where_there_is_enough_for_all() {
+    let outcome = run(&Plan { load: 0.6, ..PLAN }, Decider::Schedule);
+    assert_eq!(outcome.stalled_seconds, 0.0, "{outcome:?}");
+    assert!(outcome.waited_seconds_max < 15.0 && outcome.wasted_bytes == 0.0, "{outcome:?}");
+}
+
+#[test]
+fn a_run_is_a_function_of_its_seed() {
+    let plan = Plan { seconds: 60, ..PLAN };
+    for decider in [Decider::Schedule, Decider::Random] {
+        assert_eq!(run(&plan, decider), run(&plan, decider));
+        assert_ne!(run(&plan, decider), run(&Plan { seed: 2, ..plan }, decider));
+    }
+}
