@@ -25,7 +25,7 @@ const GAIN_MIN: f64 = 1.0;
 
 /// What to do in `view`: leases, and bulk work to be stopped for relief that would come too late.
 ///
-/// 1. A tenant that is behind what it is promised goes first, as does a job that has waited for [`WAIT_MAX`]; of these whoever is owed most.
+/// 1. A tenant that is behind what it is promised goes first, as does a job that has waited for 300 s; of these whoever is owed most.
 /// 2. Then comes what is worth most: a job is worth less by a factor for each mean job's length that its database's stall is away (after the rule of
 ///    apparent tardiness costs, Vepsalainen and Morton 1987), and no less than bulk work or relief is that has waited as long.
 /// 3. In this order each job gets the slot on which it is done first, by measured speeds, be that free or not; those whose slots are free are

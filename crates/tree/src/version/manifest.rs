@@ -112,6 +112,12 @@ fn load_edits(storage: &dyn Storage, numbers: Vec<u64>) -> Result<Option<Loaded>
 /// No database, unless something is there that only a manifest can have named.
 fn none_beside_data(storage: &dyn Storage) -> Result<Option<Loaded>> {
     let files = storage.list().map_err(from_storage)?;
+    if storage.shared_part().is_none() && files.iter().any(|(name, _)| name == file_name::HOME) {
+        let place = storage.describe();
+        return Err(Error::invalid(format!(
+            "{place} has only the log of a database on shared storage: name the shared place too"
+        )));
+    }
     let data = files.iter().find(|(name, _)| {
         matches!(file_name::parse(name), Some(FileName::LogSegment(_) | FileName::Table { .. }))
     });

@@ -188,6 +188,13 @@ fn of_two_machines_that_create_a_database_one_does() {
     first.flush().unwrap();
     let second = Machine::new(lazy(), &shared, 8);
     assert_eq!(Tree::open(second.options()).unwrap_err().kind(), ErrorKind::Conflict);
+    // Nor is a part of a database one.
+    let part = Arc::new(Memory::clone(&second.local)) as Arc<dyn Storage>;
+    let error = Tree::open(TreeOptions { storage: part, ..second.world.options() }).unwrap_err();
+    assert!(
+        error.kind() == ErrorKind::Invalid && error.to_string().contains("name the shared place too"),
+        "{error}"
+    );
     // A log without its manifest is no new database.
     let elsewhere = Machine { shared: Memory::new(), ..second };
     let machine = Machine { local: elsewhere.local.clone(), ..Machine::new(lazy(), &Memory::new(), 8) };
