@@ -34,6 +34,10 @@ pub(crate) struct Arguments {
     config: Option<PathBuf>,
     #[command(flatten)]
     options: Options,
+    /// Open a database on shared storage although its log lies in another directory: what was written there and is in no table is given
+    /// up, and whoever has it open there writes nothing any more. For this start alone: neither file nor environment can say it.
+    #[arg(long)]
+    take_over: bool,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
@@ -48,8 +52,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
     let (dir, serve) = serve_settings(&options, password);
     let dir = &dir;
     check_directory(dir, Access::Create)?;
-    let shared =
-        SharedPlace { shared: options.shared.clone(), take_over: options.take_over.unwrap_or_default() };
+    let shared = SharedPlace { shared: options.shared.clone(), take_over: arguments.take_over };
     let db = Arc::new(progress::during(&format!("opening {}", dir.display()), |_| {
         let mut builder = shared.set(firn::Db::builder(dir).settings(settings), Access::Create)?;
         if let Some(socket) = &options.worker {

@@ -40,16 +40,19 @@ pub(crate) fn from_store(url: &str, file: &str, action: &str, error: &object_sto
 /// Whether the store has said no, so that nothing was done.
 pub(crate) fn is_refusal(error: &object_store::Error) -> bool {
     use object_store::Error as Store;
-    matches!(
-        error,
-        Store::NotFound { .. }
-            | Store::PermissionDenied { .. }
-            | Store::Unauthenticated { .. }
-            | Store::NotSupported { .. }
-            | Store::NotImplemented { .. }
-            | Store::InvalidPath { .. }
-            | Store::UnknownConfigurationKey { .. }
-    )
+    // The client has tried before, and that try may have come through: it says so in words alone.
+    let is_first = !chain(error).contains(" retries, max_retries");
+    is_first
+        && matches!(
+            error,
+            Store::NotFound { .. }
+                | Store::PermissionDenied { .. }
+                | Store::Unauthenticated { .. }
+                | Store::NotSupported { .. }
+                | Store::NotImplemented { .. }
+                | Store::InvalidPath { .. }
+                | Store::UnknownConfigurationKey { .. }
+        )
 }
 
 /// The error and its causes on one line.

@@ -72,7 +72,7 @@ pub(crate) fn recover_log(
     writable: bool,
 ) -> Result<RecoveredLog> {
     let start = state.log_start();
-    let Surveyed { mut candidates, mut stale, headless } = survey(storage, state)?;
+    let Surveyed { mut candidates, mut stale, headless, .. } = survey(storage, state)?;
     candidates.sort_by_key(|candidate| candidate.header.base);
     let next_base = base_after(state, &candidates, &stale);
     let durable = candidates.iter().map(|found| found.durable_through).max().unwrap_or_default();
@@ -100,13 +100,14 @@ pub(crate) fn recover_log(
 ///
 /// # Errors
 /// What listing says.
-pub(crate) fn log_elsewhere(storage: &dyn Storage, state: &State) -> Result<RecoveredLog> {
-    let files = storage.list().map_err(from_storage)?.into_iter().map(|(name, _)| name);
-    let is_log = |name: &String| matches!(file_name::parse(name), Some(FileName::LogSegment(_)));
-    let stale: Vec<String> = files.filter(is_log).collect();
-    let end = Position(
-        base_after(state, &[], &stale).0.max(state.durable_through.0).next_multiple_of(GRANULE_BYTES),
-    );
+pub(crate) fn log_elsewhere(storage: &Arc<dyn Storage>, state: &State) -> Result<RecoveredLog> {
+    // Behind every segment that lies here, however long, so that none is ever taken for a part of what follows.
+    let Surveyed { candidates, mut stale, stale_end, .. } = survey(storage, state)?;
+    let sealed = state.values.segments.values().map(|segment| segment.meta.sealed_at.0).max().unwrap_or(0);
+    let known =
+        base_after(state, &candidates, &stale).0.max(state.durable_through.0).max(sealed).max(stale_end);
+    let end = Position(known.next_multiple_of(GRANULE_BYTES));
+    stale.extend(candidates.into_iter().map(|candidate| candidate.name));
     Ok(RecoveredLog {
         segments: Vec::new(),
         end,
@@ -190,6 +191,8 @@ struct Surveyed {
     candidates: Vec<Candidate>,
     /// Names of those that cannot.
     stale: Vec<String>,
+    /// Behind all that those with good headers had room for.
+    stale_end: u64,
     /// Of the stale ones, by the base their name says: what is wrong with their headers.
     headless: BTreeMap<Position, Error>,
 }
@@ -230,7 +233,10 @@ fn survey(storage: &Arc<dyn Storage>, state: &State) -> Result<Surveyed> {
                 // Written before the recovery that recorded the cut, and beyond it: discarded then.
                 let is_cut = header.base > state.cut && header.generation < state.generation;
                 match is_drained || is_cut {
-                    true => found.stale.push(name),
+                    true => {
+                        found.stale_end = found.stale_end.max(header.base.0 + header.capacity);
+                        found.stale.push(name);
+                    }
                     false => found.candidates.push(examine(name, header, bytes)),
                 }
             }

@@ -43,10 +43,6 @@ options! {
     /// are the environment's, by the names that the stores' own tools use (AWS_ENDPOINT, AWS_REGION, AWS_ACCESS_KEY_ID, ...).
     #[arg(long, value_name = "PLACE")]
     shared: String;
-    /// Whether a database on shared storage is opened although its log lies in another directory: what was written there and is
-    /// in no table is given up, and whoever has it open there writes nothing any more. Default no.
-    #[arg(long, value_name = "yes|no", value_parser = parse_yes)]
-    take_over: bool;
     /// Port to listen on; 0 takes one that is free and says which. Default 6379.
     #[arg(long, value_name = "P")]
     port: u16;
@@ -135,7 +131,6 @@ impl Options {
         Self {
             dir: Some("firn-data".into()),
             shared: None,
-            take_over: Some(false),
             port: Some(defaults.port),
             bind: Some(defaults.bind),
             http_bind: Some(IpAddr::V4(Ipv4Addr::LOCALHOST)),

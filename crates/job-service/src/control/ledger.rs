@@ -64,6 +64,13 @@ impl Ledger {
         }
     }
 
+    /// Counts a leased job of `bytes` of `tenant` that was stopped: nothing was given.
+    pub fn stop(&mut self, tenant: TenantId, bytes: u64) {
+        if let Some(account) = self.accounts.get_mut(&tenant) {
+            account.given = (account.given - bytes as f64 / account.weight).max(0.0);
+        }
+    }
+
     /// What each tenant with work waiting is behind its promise, where that is more than can be let pass.
     pub fn owed(&self) -> BTreeMap<TenantId, f64> {
         let behind = self.accounts.iter().map(|(tenant, one)| (*tenant, one.promised - one.given));
@@ -93,6 +100,9 @@ mod tests {
         assert!((owed[&B] - 0.25 * 2.5 * f64::from(1 << 30)).abs() < 1.0, "{owed:?}");
         ledger.lease(B, 3 << 30);
         assert_eq!(ledger.owed(), BTreeMap::new());
+        ledger.stop(B, 3 << 30);
+        assert_eq!(ledger.owed().keys().collect::<Vec<_>>(), [&B], "what was stopped was not given");
+        ledger.lease(B, 3 << 30);
         // C comes late and has saved nothing; B rests and loses what it was promised.
         ledger.set_waiting(&[A, C].into());
         assert_eq!(ledger.owed(), BTreeMap::new());

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::view::{JobId, Lane, Waiting, Worker, WorkerId};
+use super::view::{JobId, Lane, Running, Waiting, Worker, WorkerId};
 
 /// From the lease until `job` is done on `worker`, if a slot is free there.
 pub fn estimate(job: &Waiting, worker: &Worker) -> Duration {
@@ -48,12 +48,14 @@ pub(super) struct Stopped {
 }
 
 impl<'w> Slots<'w> {
-    pub(super) fn new(workers: &'w [Worker]) -> Self {
+    /// All of `workers`; `gives_way` tells which bulk jobs may be stopped.
+    pub(super) fn new(workers: &'w [Worker], gives_way: impl Fn(&Running) -> bool) -> Self {
+        let gives_way = &gives_way;
         let slots = workers.iter().flat_map(|worker| {
             let running = worker.running.iter().map(move |running| {
                 let speed = worker.speed(running.zone).bytes_per_second.max(1.0);
                 let left = running.bytes.saturating_sub(running.bytes_done) as f64 / speed;
-                let is_bulk = running.lane == Lane::Bulk;
+                let is_bulk = running.lane == Lane::Bulk && gives_way(running);
                 let stoppable = is_bulk.then(|| (running.id, running.bytes_done as f64 / speed));
                 // What should be done any moment is not free before that is said.
                 Slot { worker, free_in: left.max(1e-3), stoppable }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::placement::{Slots, estimate};
-use super::view::{Decision, Lane, View, Waiting, Worker};
+use super::view::{Decision, Lane, Running, View, Waiting, Worker};
 
 /// How long bulk work may wait as if nothing stalled meanwhile; jobs of relief whose databases nobody writes to, too.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -31,11 +31,14 @@ const GAIN_MIN: f64 = 1.0;
 /// 3. In this order each job gets the slot on which it is done first, by measured speeds, be that free or not; those whose slots are free are
 ///    leased. So nobody takes a far or slow slot for long who would be done sooner by waiting for another one.
 /// 4. Bulk work leaves an eighth of the slots, at least one of several, to relief; and a bulk job is stopped where relief that would come too late is
-///    brought forward by more than what the job has done.
+///    brought forward by more than what the job has done; but none of a tenant that is owed, or that was submitted 150 s ago.
 ///
 /// Pure; jobs times slots.
 pub fn schedule(view: &View) -> Vec<Decision> {
-    let mut slots = Slots::new(&view.workers);
+    // Whoever would come first again is not stopped.
+    let gives_way =
+        |running: &Running| running.waited < WAIT_MAX / 2 && !view.owed.contains_key(&running.tenant);
+    let mut slots = Slots::new(&view.workers, gives_way);
     let bulk_max = slots.len() - if slots.len() > 1 { slots.len().div_ceil(RESERVED_OF) } else { 0 };
     let mut bulk =
         view.workers.iter().flat_map(|worker| &worker.running).filter(|one| one.lane == Lane::Bulk).count();

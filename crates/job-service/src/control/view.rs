@@ -54,6 +54,10 @@ pub struct Waiting {
 pub struct Running {
     /// Which one.
     pub id: JobId,
+    /// Whose.
+    pub tenant: TenantId,
+    /// Since it was submitted.
+    pub waited: Duration,
     /// What kind.
     pub lane: Lane,
     /// Where its files are.

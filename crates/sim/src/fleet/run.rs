@@ -185,7 +185,9 @@ impl Fleet {
         };
         let (lane, bytes) = (job.wanted.lane, job.wanted.bytes as u64);
         let zone = self.databases[job.database].zone;
-        worker.running.push(Running { id, lane, zone, bytes, bytes_done: 0 });
+        let (tenant, waited) =
+            (TenantId(job.database as u32), Duration::from_secs_f64(self.now - job.submitted));
+        worker.running.push(Running { id, tenant, waited, lane, zone, bytes, bytes_done: 0 });
         job.on = Some((worker.id, worker.speed(zone).open.as_secs_f64()));
         job.waited += job.waits_since.take().map_or(0.0, |since| self.now - since);
         self.ledger.lease(TenantId(job.database as u32), bytes);
@@ -194,6 +196,7 @@ impl Fleet {
     fn preempt(&mut self, id: JobId, worker: WorkerId) {
         if let Some(job) = self.jobs.get_mut(&id) {
             self.outcome.wasted_bytes += job.done;
+            self.ledger.stop(TenantId(job.database as u32), job.wanted.bytes as u64);
             (job.on, job.done, job.waits_since) = (None, 0.0, Some(self.now));
         }
         let mine = self.workers.iter_mut().filter(|one| one.id == worker);

@@ -15,7 +15,8 @@ pub trait SharedPart {
 
     /// Puts the file `name` of this machine, finished and synced, where all machines reach it, as `to`; durable on return. The file stays.
     ///
-    /// `Exists` if the name `to` is taken, unless by these very bytes where the place says so.
+    /// `Exists` if the name `to` is taken, unless by these very bytes where the place says so. After another error something may be there, or come
+    /// to be: the name MUST not be used again.
     fn share(&self, name: &str, to: &str) -> Result<()>;
 }
 
@@ -89,16 +90,8 @@ impl SharedPart for Divided {
             from.read_at(offset, &mut piece)?;
             file.write_at(offset, &piece)
         });
-        let synced = copied.and_then(|()| file.sync()).and_then(|()| self.shared.sync_dir());
-        if let Err(error) = synced {
-            drop(file);
-            if error.kind != ErrorKind::Exists {
-                // Nobody knows the name; if it stays, the next opening removes it.
-                let _removed = self.shared.remove(to);
-            }
-            return Err(error);
-        }
-        Ok(())
+        // Nobody knows the name of what fails; if it is there, the next opening removes it.
+        copied.and_then(|()| file.sync()).and_then(|()| self.shared.sync_dir())
     }
 }
 

@@ -24,6 +24,15 @@ use self::file::{LocalReadFile, LocalWriteFile};
 const OWN_FILE_SYSTEMS: [u64; 7] =
     [0xef53, 0x5846_5342, 0x9123_683e, 0xf2f5_2010, 0x2fc1_2fc1, 0x0102_1994, 0x794c_7630];
 
+/// What becomes of the old name where a file is renamed in two steps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Source {
+    /// It goes, or nothing is renamed.
+    Goes,
+    /// It may stay: the new name is what counts, and is never taken back.
+    MayStay,
+}
+
 /// How a directory is opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LocalOptions {
@@ -122,13 +131,17 @@ impl Local {
     }
 
     /// Gives the file called `from` the name `to` unless there is one of that name.
-    fn rename_new(&self, from: &str, to: &str) -> rustix::io::Result<()> {
+    fn rename_new(&self, from: &str, to: &str, source: Source) -> rustix::io::Result<()> {
         let directory = &*self.directory;
         match rustix::fs::renameat_with(directory, from, directory, to, RenameFlags::NOREPLACE) {
             // File systems that lack it have hard links, which refuse a taken name as well.
             Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {
                 rustix::fs::linkat(directory, from, directory, to, AtFlags::empty())?;
-                rustix::fs::unlinkat(directory, from, AtFlags::empty()).inspect_err(|_| {
+                let removed = rustix::fs::unlinkat(directory, from, AtFlags::empty());
+                if source == Source::MayStay {
+                    return Ok(());
+                }
+                removed.inspect_err(|_| {
                     // Somebody else has renamed it, and would have the same file; or it cannot be told who has it.
                     let _ = rustix::fs::unlinkat(directory, to, AtFlags::empty());
                 })
@@ -213,7 +226,7 @@ impl Storage for Local {
         let renamed = write_synced(file, name, bytes).and_then(|()| {
             let told =
                 |error: Errno| Error::io(name, "publish", error.into()).or_rather(ErrorKind::Undecided);
-            self.rename_new(&temporary, name).map_err(told)
+            self.rename_new(&temporary, name, Source::MayStay).map_err(told)
         });
         if let Err(error) = renamed {
             // Best effort: what cannot be removed now is removed under the next exclusive lock.
@@ -227,7 +240,7 @@ impl Storage for Local {
     fn rename(&self, from: &str, to: &str) -> Result<()> {
         name::check(from)?;
         name::check(to)?;
-        self.rename_new(from, to).map_err(|error| match error {
+        self.rename_new(from, to, Source::Goes).map_err(|error| match error {
             Errno::EXIST => Error::io(to, &format!("rename {from} to it"), error.into()),
             _ => Error::io(from, &format!("rename it to {to}"), error.into()),
         })

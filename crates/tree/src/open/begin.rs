@@ -33,7 +33,7 @@ pub(super) fn begin(options: &TreeOptions, manifest: &mut Manifest) -> Result<Be
     let mut found = FoundValues::survey(&**storage, &state)?;
     let recovered = match is_log_here(options, &state)? {
         true => recover_log(storage, &state, &found, &graveyard, spawn_of(options), !options.read_only)?,
-        false => log_elsewhere(&**storage, &state)?,
+        false => log_elsewhere(storage, &state)?,
     };
     // Whatever could still refuse the opening comes before the first change on disk.
     let mut version = tables_version(options, &state, &cache, &graveyard)?;
@@ -63,8 +63,16 @@ fn start_manifest(options: &TreeOptions, manifest: &mut Manifest) -> Result<()> 
 /// `Conflict` if it does not, unless that is to be so.
 fn is_log_here(options: &TreeOptions, state: &State) -> Result<bool> {
     let home = options.storage.shared_part().map_or(0, SharedPart::home);
-    if state.log_home == home || state.log_home == 0 {
+    // A new one has no log anywhere.
+    if state.log_home == home || state.generation == 0 {
         return Ok(true);
+    }
+    if state.log_home == 0 {
+        let place = options.storage.describe();
+        let told = format!(
+            "{place} is a database that lies in one directory, with its log: open it without a shared place"
+        );
+        return Err(Error::new(ErrorKind::Conflict, told));
     }
     if home != 0 && options.take_over && !options.read_only {
         return Ok(false);
@@ -95,7 +103,7 @@ fn change(
     }
     let tables = version.live().flat_map(|keyspace| keyspace.levels.tables()).map(|(_, table)| table);
     let generation = state.generation + 1;
-    let mut values = found.lost(&state, &recovered.references, tables, recovered.lost_from)?;
+    let mut values = found.lost((&**storage, &state), &recovered.references, tables, recovered.lost_from)?;
     values.extend(found.seal(&**storage, &recovered.references, (recovered.end, generation))?);
     begin_generation(options, manifest, generation, recovered, values)?;
     remove_leftovers(storage, manifest, recovered, &found.stale)?;

@@ -228,12 +228,15 @@ impl Values {
     /// there is another one.
     ///
     /// # Errors
-    /// What was sealed cannot be opened.
+    /// `Closed`: what was sealed cannot be opened. The edit stays, and so does what it names.
     pub(crate) fn install(&self, edit: &ValueEdit<'_>, deaths: &Deaths) -> Result<Option<Arc<ValueMap>>> {
         if edit.is_nothing() {
             return Ok(None);
         }
-        let homes = self.open_sealed(&edit.sealed)?;
+        let homes = self.open_sealed(&edit.sealed).map_err(|cause| {
+            let told = "an edit was written, and a value segment that it names cannot be opened: open the database again";
+            Error::new(ErrorKind::Closed, told).because(cause)
+        })?;
         let map = self.change_map(|map, open| {
             self.bury_shared(&edit.sealed, open);
             for (number, home) in homes {

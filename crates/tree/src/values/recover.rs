@@ -1,5 +1,6 @@
 //! Value segments as a process left them.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -160,7 +161,7 @@ impl FoundValues {
     /// What reading tables says.
     pub(crate) fn lost<'t>(
         &mut self,
-        state: &State,
+        (storage, state): (&dyn Storage, &State),
         logged: &LoggedReferences,
         tables: impl Iterator<Item = &'t Arc<Table>>,
         end: Position,
@@ -176,23 +177,32 @@ impl FoundValues {
         if doubtful.is_empty() {
             return Ok(Vec::new());
         }
-        for (number, references) in &logged.by_segment {
-            if let Some(doubtful) = doubtful.get_mut(number) {
-                doubtful.remove_all(&references.keys().copied().collect());
+        let redirects = redirects_to(storage, state, |holder| doubtful.contains_key(&holder))?;
+        let mut clear = |number: SegmentNumber, ordinals: &Ordinals| {
+            let (holder, ordinals) = match redirects.get(&number) {
+                Some(redirect) => {
+                    let now = ordinals.iter().filter_map(|ordinal| redirect.translate(ordinal)).collect();
+                    (redirect.segment, Cow::Owned(now))
+                }
+                None => (number, Cow::Borrowed(ordinals)),
+            };
+            if let Some(doubtful) = doubtful.get_mut(&holder) {
+                doubtful.remove_all(&ordinals);
             }
+        };
+        for (number, references) in &logged.by_segment {
+            clear(*number, &references.keys().copied().collect());
         }
         for table in tables {
             let references = table.reader().references().map_err(from_storage)?;
-            for (number, ordinals) in references.segments() {
-                if let Some(doubtful) = doubtful.get_mut(&number) {
-                    doubtful.remove_all(ordinals);
-                }
-            }
+            references.segments().for_each(|(number, ordinals)| clear(number, ordinals));
         }
         let mut changes = Vec::new();
         for (number, dead) in doubtful.into_iter().filter(|(_, dead)| !dead.is_empty()) {
             let Some(segment) = state.values.segments.get(&number) else { continue };
             if dead.len() + segment.dead.len() == u64::from(segment.meta.ordinals) {
+                let led = state.values.redirects.iter().filter(|(_, place)| place.holder == number);
+                changes.extend(led.map(|(victim, _)| Change::DropRedirect { victim: *victim }));
                 changes.push(Change::RemoveValueSegment { number });
                 self.stale.push(segment.meta.file.clone());
             } else {
@@ -206,6 +216,21 @@ impl FoundValues {
     pub(crate) fn next(&self) -> SegmentNumber {
         self.next
     }
+}
+
+/// What leads from collected segments to holders that are `wanted`.
+fn redirects_to(
+    storage: &dyn Storage,
+    state: &State,
+    wanted: impl Fn(SegmentNumber) -> bool,
+) -> Result<BTreeMap<SegmentNumber, Redirect>> {
+    let mut found = BTreeMap::new();
+    for (victim, place) in state.values.redirects.iter().filter(|(_, place)| wanted(place.holder)) {
+        let Some(holder) = state.values.segments.get(&place.holder) else { continue };
+        let holder = ValueSegment::open(storage, &holder.meta, true).map_err(from_storage)?;
+        found.insert(*victim, holder.redirect(place).map_err(from_storage)?);
+    }
+    Ok(found)
 }
 
 /// What ends a segment whose live values are `references`, and which of its ordinals nothing refers to.

@@ -9,7 +9,7 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, MutexGuard, PoisonError, Weak};
 
-use firn_engine::{Error, Result};
+use firn_engine::{Error, ErrorKind, Result};
 use firn_format::file_name;
 use firn_format::manifest::ValueSegmentMeta;
 use firn_format::value::{Ordinals, SegmentNumber};
@@ -165,22 +165,26 @@ pub(super) fn share_sealed(
     let Some(shared) = storage.shared_part() else { return Ok(()) };
     // Two machines may take the next generation at once, until one of them has said so in the manifest.
     let stem = format!("{generation:08x}-{:032x}-{:08x}", shared.home(), meta.number.0);
-    let name = file_name::collected_values(&stem, 0);
-    let taken = match shared.share(&meta.file, &name) {
-        Err(error) if error.kind == firn_storage::ErrorKind::Exists => true,
-        done => {
-            done.map_err(from_storage)?;
-            false
+    // A name is never made again: what was begun under it may still be written, or removed.
+    for attempt in 0..ATTEMPTS_MAX {
+        let name = file_name::collected_values(&stem, attempt);
+        match shared.share(&meta.file, &name) {
+            Err(error) if error.kind == firn_storage::ErrorKind::Exists => {}
+            Err(error) => return Err(from_storage(error)),
+            Ok(()) => {
+                meta.file = name;
+                return Ok(());
+            }
         }
-    };
-    if taken {
-        // This machine's, from an attempt that no edit tells of.
-        storage.remove(&name).map_err(from_storage)?;
-        shared.share(&meta.file, &name).map_err(from_storage)?;
     }
-    meta.file = name;
-    Ok(())
+    Err(Error::new(
+        ErrorKind::Retry,
+        format!("{} was shared too often without an edit that says so", meta.file),
+    ))
 }
+
+/// How often a segment is shared in one generation at most.
+const ATTEMPTS_MAX: u32 = 1000;
 
 /// What the manifest is to know of a segment, and which of its values are dead: places that were given up, and values of keyspaces
 /// that `version` has not.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use firn_engine::{Error, ErrorKind, Place, Result};
+use firn_format::checksum::xxh3;
 use firn_format::file_name::{self, FileName};
 use firn_format::manifest::{Change, ManifestEdit};
 use firn_storage::Storage;
@@ -21,6 +22,8 @@ pub(crate) struct Manifest {
     oldest: u64,
     edits_since_base: u64,
     edits_max: u64,
+    /// Checksum of the last edit's bytes.
+    last_checksum: u64,
     /// Why no further edit is believed, once one failed.
     failed: Option<Error>,
     /// Whether that is because somebody else has written an edit.
@@ -36,6 +39,8 @@ pub(crate) struct Loaded {
     last: u64,
     oldest: u64,
     edits_since_base: u64,
+    /// Checksum of the last edit's bytes.
+    last_checksum: u64,
 }
 
 /// Reads the manifest; `None` if the directory has none.
@@ -82,8 +87,12 @@ fn numbers(storage: &dyn Storage) -> Result<Vec<u64>> {
 fn load_edits(storage: &dyn Storage, numbers: Vec<u64>) -> Result<Option<Loaded>> {
     let Some(last) = numbers.last().copied() else { return none_beside_data(storage) };
     let mut edits = Vec::new();
+    let mut last_checksum = 0;
     for number in numbers.iter().rev().copied() {
-        let edit = read_edit(storage, number)?;
+        let (edit, checksum) = read_edit(storage, number)?;
+        if number == last {
+            last_checksum = checksum;
+        }
         let base = edit.base;
         edits.push(edit);
         if base {
@@ -106,7 +115,7 @@ fn load_edits(storage: &dyn Storage, numbers: Vec<u64>) -> Result<Option<Loaded>
         }
     }
     let oldest = numbers.first().copied().unwrap_or(last);
-    Ok(Some(Loaded { state, last, oldest, edits_since_base: edits.len() as u64 - 1 }))
+    Ok(Some(Loaded { state, last, oldest, edits_since_base: edits.len() as u64 - 1, last_checksum }))
 }
 
 /// No database, unless something is there that only a manifest can have named.
@@ -126,7 +135,8 @@ fn none_beside_data(storage: &dyn Storage) -> Result<Option<Loaded>> {
     Err(Error::corrupt(place, format!("the manifest is missing, but {name} is there")))
 }
 
-fn read_edit(storage: &dyn Storage, number: u64) -> Result<ManifestEdit> {
+/// The edit `number`, and a checksum of its bytes.
+fn read_edit(storage: &dyn Storage, number: u64) -> Result<(ManifestEdit, u64)> {
     let name = file_name::manifest_edit(number);
     let read = storage.open_read(&name).and_then(|file| {
         let mut bytes = vec![0; file.len() as usize];
@@ -144,7 +154,7 @@ fn read_edit(storage: &dyn Storage, number: u64) -> Result<ManifestEdit> {
         let error = firn_format::Error::new(0, format!("edit number {number}"), format!("{}", edit.number));
         return Err(from_format(&name, 0, &error));
     }
-    Ok(edit)
+    Ok((edit, xxh3(&bytes)))
 }
 
 /// How often a shared place is asked again that does not say what became of an edit: each time takes as long as the place itself is
@@ -175,6 +185,7 @@ impl Manifest {
                 // The first edit restates (nothing), so that reading finds a base.
                 edits_since_base: edits_max,
                 edits_max,
+                last_checksum: 0,
                 failed: None,
                 is_taken_over: false,
                 written_bytes: 0,
@@ -186,6 +197,7 @@ impl Manifest {
                 oldest: loaded.oldest,
                 edits_since_base: loaded.edits_since_base,
                 edits_max,
+                last_checksum: loaded.last_checksum,
                 failed: None,
                 is_taken_over: false,
                 written_bytes: 0,
@@ -236,15 +248,21 @@ impl Manifest {
             return Ok(true);
         }
         let name = file_name::manifest_edit(self.next - 1);
-        let mut opened = self.storage.open_read(&name);
+        let read = || {
+            let file = self.storage.open_read(&name)?;
+            let mut bytes = vec![0; file.len() as usize];
+            file.read_at(0, &mut bytes).map(|()| xxh3(&bytes))
+        };
+        let mut opened = read();
         for _ in 0..TRIES_MAX {
             if !opened.as_ref().is_err_and(|error| error.kind == firn_storage::ErrorKind::Refused) {
                 break;
             }
-            opened = self.storage.open_read(&name);
+            opened = read();
         }
         match opened {
-            Ok(_) => Ok(self.next > 1),
+            // Another one of that number was written where this one was removed.
+            Ok(checksum) => Ok(self.next > 1 && checksum == self.last_checksum),
             Err(error) if error.kind == firn_storage::ErrorKind::NotFound => Ok(self.next == 1),
             Err(error) => Err(from_storage(error)),
         }
@@ -351,6 +369,7 @@ impl Manifest {
             return Err(failed);
         }
         self.written_bytes += bytes.len() as u64;
+        self.last_checksum = xxh3(&bytes);
         self.state = state;
         self.edits_since_base = if base { 0 } else { self.edits_since_base + 1 };
         let written = self.next;

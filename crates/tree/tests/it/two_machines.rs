@@ -9,7 +9,7 @@ use firn_engine::{
 };
 use firn_format::file_name::{self, FileName};
 use firn_storage::Storage;
-use firn_storage::place::{Crash, Divided, Memory};
+use firn_storage::place::{Crash, Divided, Effect, Fault, Faulty, Memory, Operation, When};
 use firn_tree::{Tree, TreeOptions, TreeSettings, VerifyOptions, verify};
 
 use crate::world::{World, describe, get_in, put, rows, session, settle, tiny};
@@ -266,4 +266,100 @@ fn a_machine_that_goes_at_any_step_loses_nothing_that_is_in_tables() {
         cuts += 1;
     }
     assert!(cuts > 60, "{cuts} cuts");
+}
+
+#[test]
+fn a_database_in_one_place_is_not_taken_for_one_in_two() {
+    let all = Memory::new();
+    let alone = World { storage: all.clone(), ..World::new(lazy()) };
+    let tree = alone.open().unwrap();
+    put(&mut session(&tree), b"key", b"value");
+    drop(tree);
+    let machine = Machine::new(lazy(), &all, 7);
+    for opened in [Tree::open(machine.options()), machine.take_over()] {
+        let error = opened.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Conflict, "{}", describe(&error));
+        assert!(error.to_string().contains("open it without a shared place"), "{}", describe(&error));
+    }
+    let tree = alone.open().unwrap();
+    assert_eq!(crate::world::get(&mut session(&tree), b"key"), Some(b"value".to_vec()));
+}
+
+/// What an earlier time left in a directory is longer than what the manifest knows of, and cannot be removed.
+#[test]
+fn a_log_of_an_earlier_time_is_not_taken_for_the_new_one() {
+    let shared = Memory::new();
+    let settings = TreeSettings { segment_bytes: 16 << 20, ..lazy() };
+    let (first, second) = (Machine::new(settings.clone(), &shared, 7), Machine::new(settings, &shared, 8));
+    let old = first.open();
+    put(&mut session(&old), b"old", b"given up");
+    drop(old);
+    let tree = second.take_over().unwrap();
+    put(&mut session(&tree), b"key", b"value");
+    tree.flush().unwrap();
+    tree.close().unwrap();
+    let faulty = Faulty::new(Arc::new(first.local.clone()));
+    let (on, when) = (Operation::Remove, When::Always { after: 0 });
+    let effect = Effect::Fail(firn_storage::ErrorKind::NotFound);
+    faulty.inject(Fault { on, file: "*.log".to_owned(), when, effect });
+    let place = Divided::open(Arc::new(faulty), Arc::new(shared.clone()), 7).unwrap();
+    let back =
+        Tree::open(TreeOptions { storage: Arc::new(place), take_over: true, ..first.options() }).unwrap();
+    put(&mut session(&back), b"new", b"acknowledged");
+    drop(back);
+    let after = Machine { local: first.local.crash(Crash::Kill), ..first };
+    let tree = after.open();
+    let found: Vec<Option<Vec<u8>>> =
+        [b"key", b"new", b"old"].iter().map(|key| crate::world::get(&mut session(&tree), *key)).collect();
+    assert_eq!(found, [Some(b"value".to_vec()), Some(b"acknowledged".to_vec()), None]);
+}
+
+/// Values of a keyspace that drains were collected; another one holds the log.
+#[test]
+fn what_was_collected_stays_when_a_log_that_is_needed_is_lost() {
+    let shared = Memory::new();
+    let first = Machine::new(eager(), &shared, 7);
+    let tree = first.open();
+    let large = tree.create_keyspace("large", large()).unwrap();
+    put(&mut session(&tree), b"small", b"in the log");
+    let mut model = Model::new();
+    for round in 0..6_u8 {
+        let mut writer = session(&tree);
+        for key in (0..60_u32).filter(|key| round == 0 || (key + u32::from(round)) % 3 != 0) {
+            let (key, value) = (key.to_be_bytes(), vec![key as u8 ^ round; 3000]);
+            writer.put(large, &key, &value, WriteOptions::default()).unwrap();
+            model.insert(key.to_vec(), value);
+        }
+        for filler in 0..4000_u32 {
+            let key = [&[round][..], &filler.to_be_bytes(), &[7; 60]].concat();
+            writer.put(large, &key, &[round; 60], WriteOptions::default()).unwrap();
+            model.insert(key, vec![round; 60]);
+        }
+        drop(writer);
+        settle(&tree);
+    }
+    let stats = tree.stats();
+    assert!(stats.values.collection_count > 0 && stats.keyspaces[0].memtable_records == 1, "{stats:?}");
+    let second = Machine::new(eager(), &shared, 8);
+    let taken = second.take_over().unwrap();
+    let mut reader = session(&taken);
+    let mut found: Model = rows(&mut reader, ReadAt::Latest, large, ScanRange::all()).into_iter().collect();
+    found.retain(|key, value| model.get(key) == Some(value));
+    assert!(found.len() > model.len() / 2, "{} of {}", found.len(), model.len());
+    drop(reader);
+    settle(&taken);
+    // Its log is shorter than where those segments were sealed.
+    let disk = WriteOptions { durability: Some(firn_engine::Durability::Disk), ..WriteOptions::default() };
+    session(&taken).put(large, b"durable", b"yes", disk).unwrap();
+    compare_some(&taken, large, &found);
+    taken.close().unwrap();
+    second.check_files("taken over");
+}
+
+/// All of `model` is there, whatever else is.
+fn compare_some(tree: &Tree, keyspace: KeyspaceId, model: &Model) {
+    let mut session = session(tree);
+    for (key, value) in model {
+        assert_eq!(get_in(&mut session, keyspace, key).as_ref(), Some(value));
+    }
 }

@@ -38,7 +38,15 @@ fn worker(id: u64, zone: u32, slots: u32) -> Worker {
 }
 
 fn running(id: u64, lane: Lane, done: u64) -> Running {
-    Running { id: JobId(id), lane, zone: Zone(0), bytes: 1000 * MIB, bytes_done: done * MIB }
+    Running {
+        id: JobId(id),
+        tenant: TenantId(id as u32),
+        waited: Duration::ZERO,
+        lane,
+        zone: Zone(0),
+        bytes: 1000 * MIB,
+        bytes_done: done * MIB,
+    }
 }
 
 fn lease(job: u64, worker: u64) -> Decision {
@@ -94,6 +102,15 @@ fn bulk_leaves_slots_to_relief_and_is_stopped_where_it_would_come_too_late() {
         vec![running(91, Lane::Bulk, 300), running(92, Lane::Bulk, 20), running(93, Lane::Relief, 1)];
     let late = View { waiting: vec![relief(1, 1000, 2)], workers: vec![busy.clone()], ..View::default() };
     assert_eq!(schedule(&late), [Decision::Preempt { job: JobId(92), worker: WorkerId(1) }]);
+    let mut old = late.clone();
+    old.workers[0].running[1].waited = WAIT_MAX;
+    assert_eq!(
+        schedule(&old),
+        [Decision::Preempt { job: JobId(91), worker: WorkerId(1) }],
+        "it would come first again"
+    );
+    old.owed.insert(TenantId(91), 1.0);
+    assert_eq!(schedule(&old), []);
     let in_time = View { waiting: vec![relief(1, 1000, 60)], ..late.clone() };
     assert_eq!(schedule(&in_time), [], "it can wait");
     let several = View { waiting: vec![relief(1, 1000, 2), relief(2, 1000, 1), relief(3, 1000, 3)], ..late };
