@@ -135,6 +135,13 @@ pub(crate) fn check_directory(dir: &Path, access: Access) -> Result<()> {
     let is_ours = |name: &String| file_name::parse(name).is_some();
     let has_manifest =
         names.iter().any(|name| matches!(file_name::parse(name), Some(FileName::ManifestEdit(_))));
+    if !has_manifest
+        && access != Access::ReadLog
+        && access != Access::Create
+        && names.iter().any(|name| name == file_name::HOME)
+    {
+        return refuse("has only the log of a database on shared storage; name that place with --shared");
+    }
     match access {
         _ if has_manifest => Ok(()),
         Access::ReadLog if names.iter().all(is_ours) => Ok(()),

@@ -20,6 +20,11 @@ pub(crate) fn from_store(url: &str, file: &str, action: &str, error: &object_sto
         Store::AlreadyExists { .. } | Store::Precondition { .. } => {
             return Error::new(ErrorKind::Exists, file, format!("there is such an object in {url}"));
         }
+        // Without any the client asks the machine that it runs on, which is none of the store's.
+        _ if says(&["latest/api/token", "security-credentials", "computeMetadata"]) => (
+            ErrorKind::Refused,
+            "no credentials are given; put them into the environment, as AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY for S3",
+        ),
         Store::PermissionDenied { .. } | Store::Unauthenticated { .. } => {
             (ErrorKind::Refused, "check the credentials and what they allow")
         }

@@ -79,6 +79,8 @@ fn a_database_in_a_bucket_belongs_to_the_directory_that_has_its_log() {
     assert_eq!(scene.firn(&second, "get", &["n"]).ended(0), "w\n");
     scene.firn(&first, "put", &["k", "v"]).complained(5, &["lies in another directory"]);
     scene.firn(&first, "get", &["k"]).complained(5, &["lies in another directory"]);
+    let alone = crate::program::firn(&["get", "--dir", text(&first), "k"]);
+    alone.complained(1, &["has only the log", "--shared"]);
     let mut elsewhere = scene.command();
     let elsewhere = elsewhere.args(["put", "--create", "--shared", "s3://no-such-bucket/db", "--dir"]);
     let output = elsewhere.arg(scene.path("third")).args(["k", "v"]).output().expect("the program runs");

@@ -78,6 +78,12 @@ fn is_log_here(options: &TreeOptions, state: &State) -> Result<bool> {
         return Ok(false);
     }
     let place = options.storage.describe();
+    if home == 0 {
+        let told = format!(
+            "{place} is the shared part of a database: open it as such, from the directory that has the log"
+        );
+        return Err(Error::new(ErrorKind::Conflict, told));
+    }
     Err(Error::new(
         ErrorKind::Conflict,
         format!(

@@ -195,6 +195,9 @@ fn of_two_machines_that_create_a_database_one_does() {
         error.kind() == ErrorKind::Invalid && error.to_string().contains("name the shared place too"),
         "{error}"
     );
+    let part = Arc::new(shared.clone()) as Arc<dyn Storage>;
+    let error = Tree::open(TreeOptions { storage: part, ..second.world.options() }).unwrap_err();
+    assert!(error.to_string().contains("is the shared part of a database"), "{error}");
     // A log without its manifest is no new database.
     let elsewhere = Machine { shared: Memory::new(), ..second };
     let machine = Machine { local: elsewhere.local.clone(), ..Machine::new(lazy(), &Memory::new(), 8) };
