@@ -60,6 +60,15 @@ pub(crate) fn is_refusal(error: &object_store::Error) -> bool {
         )
 }
 
+/// Whether a range was asked for that begins where there is no object any more.
+pub(crate) fn is_beyond_end(error: &object_store::Error) -> bool {
+    let text = chain(error);
+    // The first two are what stores say, the third is the client's own.
+    ["InvalidRange", "416 Range Not Satisfiable", "but object was only"]
+        .iter()
+        .any(|words| text.contains(words))
+}
+
 /// The error and its causes on one line.
 fn chain(error: &object_store::Error) -> String {
     let mut text = error.to_string();

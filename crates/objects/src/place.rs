@@ -1,6 +1,7 @@
 //! The directory: names below one prefix of a bucket.
 
 use std::future::Future;
+use std::ops::Range;
 use std::path::Path as FilePath;
 use std::sync::Arc;
 
@@ -9,9 +10,9 @@ use firn_storage::place::check_name;
 use firn_storage::{Clock, Error, ErrorKind, ReadFile, Result, Storage, StorageLock, WriteFile};
 use futures_util::TryStreamExt;
 use object_store::path::Path;
-use object_store::{ObjectStore, ObjectStoreExt, PutMode, PutOptions};
+use object_store::{GetOptions, ObjectStore, ObjectStoreExt, PutMode, PutOptions};
 
-use crate::error::{from_store, is_refusal};
+use crate::error::{from_store, is_beyond_end, is_refusal};
 use crate::limits::{RequestClass, Throttle};
 use crate::options::ObjectOptions;
 use crate::read::ObjectReadFile;
@@ -94,6 +95,11 @@ impl Storage for ObjectPlace {
         Ok(Arc::new(ObjectReadFile::new(Arc::clone(&self.store), name, len)))
     }
 
+    fn open_read_known(&self, name: &str, bytes: u64) -> Result<Arc<dyn ReadFile>> {
+        check_name(name)?;
+        Ok(Arc::new(ObjectReadFile::new(Arc::clone(&self.store), name, bytes)))
+    }
+
     fn publish(&self, name: &str, bytes: &[u8]) -> Result<()> {
         check_name(name)?;
         self.store.put(name, Bytes::copy_from_slice(bytes), "publish")
@@ -164,6 +170,26 @@ pub(crate) fn cannot(name: &str, why: &str) -> Error {
     Error::new(ErrorKind::Invalid, name, why)
 }
 
+/// A range of an object.
+#[derive(Debug)]
+pub(crate) struct Fetched {
+    pub(crate) bytes: Bytes,
+    /// How long the whole object is.
+    pub(crate) object_bytes: u64,
+}
+
+/// Asks for `range` of the object at `path`.
+pub(crate) async fn fetch(
+    objects: Arc<dyn ObjectStore>,
+    path: Path,
+    range: Range<u64>,
+) -> object_store::Result<Fetched> {
+    let options = GetOptions { range: Some(range.into()), ..GetOptions::default() };
+    let answer = objects.get_opts(&path, options).await?;
+    let object_bytes = answer.meta.size;
+    Ok(Fetched { bytes: answer.bytes().await?, object_bytes })
+}
+
 impl Store {
     pub(crate) fn path(&self, name: &str) -> Path {
         self.prefix.clone().join(name)
@@ -200,11 +226,26 @@ impl Store {
         head.map(|meta| meta.size).map_err(|error| self.error(name, "open", &error))
     }
 
-    /// Bytes `start..end` of the object.
-    pub(crate) fn read(&self, name: &str, start: u64, end: u64) -> Result<Bytes> {
-        let path = self.path(name);
-        let request = self.objects.get_range(&path, start..end);
-        self.ask(RequestClass::Read, end - start, request).map_err(|error| self.error(name, "read", &error))
+    /// Bytes `range` of the object, which has `len` bytes.
+    ///
+    /// # Errors
+    /// `Corrupt` if it has more or fewer, which every answer says; `NotFound`; what the store says.
+    pub(crate) fn read(&self, name: &str, range: Range<u64>, len: u64) -> Result<Bytes> {
+        let bytes = range.end - range.start;
+        let request = fetch(Arc::clone(&self.objects), self.path(name), range);
+        match self.ask(RequestClass::Read, bytes, request) {
+            Ok(Fetched { object_bytes, .. }) if object_bytes != len => {
+                Err(Error::wrong_length(name, len, object_bytes))
+            }
+            Ok(Fetched { bytes, .. }) => Ok(bytes),
+            // The object ends before the range, which the store does not say in numbers.
+            Err(error) if is_beyond_end(&error) => match self.len(name) {
+                Ok(found) if found != len => Err(Error::wrong_length(name, len, found)),
+                Ok(_) => Err(self.error(name, "read", &error)),
+                Err(error) => Err(error),
+            },
+            Err(error) => Err(self.error(name, "read", &error)),
+        }
     }
 
     /// Creates the object, whole, if there is none of the name or it has these very bytes.

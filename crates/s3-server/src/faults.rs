@@ -23,6 +23,8 @@ pub struct Faults {
 pub struct Counts {
     /// `GET` and `HEAD` of objects.
     pub reads: u64,
+    /// Of these the ones that ask for no bytes: `HEAD`.
+    pub heads: u64,
     /// `PUT` and `POST`.
     pub writes: u64,
     /// `GET` of a bucket.
@@ -84,7 +86,10 @@ impl Plan {
             "PUT" | "POST" => counts.writes += 1,
             "DELETE" => counts.removals += 1,
             _ if is_list => counts.lists += 1,
-            _ => counts.reads += 1,
+            _ => {
+                counts.reads += 1;
+                counts.heads += u64::from(method == "HEAD");
+            }
         }
         let die = random.u32(0..1000);
         let fate = if faults.is_read_only && is_write {

@@ -69,6 +69,10 @@ impl Storage for Lying {
         self.inner.open_read(name)
     }
 
+    fn open_read_known(&self, name: &str, bytes: u64) -> Result<Arc<dyn ReadFile>> {
+        self.inner.open_read_known(name, bytes)
+    }
+
     fn publish(&self, name: &str, bytes: &[u8]) -> Result<()> {
         self.inner.publish(name, bytes)
     }

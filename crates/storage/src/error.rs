@@ -56,6 +56,11 @@ impl Error {
         Self { offset: Some(offset), ..Self::new(ErrorKind::Corrupt, file, message) }
     }
 
+    /// A `file` of `found` bytes that should have `expected`.
+    pub fn wrong_length(file: impl Into<String>, expected: u64, found: u64) -> Self {
+        Self::corrupt(file, found.min(expected), format!("expected {expected} bytes, found {found}"))
+    }
+
     /// The same, but of `kind` where it was `Io`: no sync has failed.
     pub(crate) fn or_rather(mut self, kind: ErrorKind) -> Self {
         if self.kind == ErrorKind::Io {

@@ -4,6 +4,8 @@
 
 mod ambiguous;
 mod conformance;
+mod content;
 mod lying;
+mod opening;
 mod refusals;
 mod world;

@@ -3,3 +3,4 @@
 pub mod table;
 pub mod value;
 pub mod cache;
+mod tail;

@@ -24,6 +24,7 @@ pub fn check(make: &dyn Fn() -> Arc<dyn Storage>) {
     a_zeroing_write_touches_no_other_page(&*make());
     lengths_are_set_both_ways(&*make());
     reads_beyond_the_end_are_corrupt(&*make());
+    lengths_that_are_known_are_checked(&*make());
     publications_are_whole_and_first_wins(&*make());
     of_two_publishers_one_wins(&*make());
     renames_replace_nothing(&*make());
@@ -306,6 +307,25 @@ fn put(place: &dyn Storage, name: &str, bytes: &[u8]) {
 
 fn open(place: &dyn Storage, name: &str) -> Arc<dyn ReadFile> {
     place.open_read(name).expect("open for reading")
+}
+
+/// A file whose length is known is opened, and another length is noticed at the latest when it is read.
+fn lengths_that_are_known_are_checked(place: &dyn Storage) {
+    put(place, "a.table", b"0123456789");
+    let read = |name: &str, bytes: u64, offset: u64| {
+        let file = place.open_read_known(name, bytes)?;
+        assert_eq!(file.len(), bytes);
+        let mut out = [0; 2];
+        file.read_at(offset, &mut out).map(|()| out)
+    };
+    assert_eq!(read("a.table", 10, 8).expect("read the end"), *b"89");
+    for (bytes, offset) in [(9, 0), (9, 7), (11, 0), (11, 9), (40, 30)] {
+        let error = read("a.table", bytes, offset).expect_err("another length");
+        assert_eq!((error.kind, error.file.as_str()), (ErrorKind::Corrupt, "a.table"), "{error}");
+        assert!(error.message.contains(&format!("expected {bytes} bytes, found 10")), "{error}");
+    }
+    fails(read("b.table", 10, 0), ErrorKind::NotFound, "reading a missing file");
+    fails(place.open_read_known("x/y", 10), ErrorKind::Invalid, "a name that is none");
 }
 
 /// The file's bytes, the same by reading and as memory.

@@ -108,6 +108,10 @@ impl Storage for Divided {
         self.part(name).open_read(name)
     }
 
+    fn open_read_known(&self, name: &str, bytes: u64) -> Result<Arc<dyn ReadFile>> {
+        self.part(name).open_read_known(name, bytes)
+    }
+
     fn publish(&self, name: &str, bytes: &[u8]) -> Result<()> {
         self.part(name).publish(name, bytes)
     }

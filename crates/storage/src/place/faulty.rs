@@ -146,6 +146,10 @@ impl Faulty {
         let number = self.ways.ledger().file(name);
         Arc::new(FaultyWriteFile { inner, ways: self.ways.clone(), name: name.to_owned(), number })
     }
+
+    fn read_handle(&self, inner: Arc<dyn ReadFile>, name: &str) -> Arc<dyn ReadFile> {
+        Arc::new(FaultyReadFile { inner, ways: self.ways.clone(), name: name.to_owned() })
+    }
 }
 
 impl Storage for Faulty {
@@ -161,7 +165,12 @@ impl Storage for Faulty {
 
     fn open_read(&self, name: &str) -> Result<Arc<dyn ReadFile>> {
         let inner = self.ways.run(Operation::OpenRead, name, || self.inner.open_read(name))?;
-        Ok(Arc::new(FaultyReadFile { inner, ways: self.ways.clone(), name: name.to_owned() }))
+        Ok(self.read_handle(inner, name))
+    }
+
+    fn open_read_known(&self, name: &str, bytes: u64) -> Result<Arc<dyn ReadFile>> {
+        let inner = self.ways.run(Operation::OpenRead, name, || self.inner.open_read_known(name, bytes))?;
+        Ok(self.read_handle(inner, name))
     }
 
     fn publish(&self, name: &str, bytes: &[u8]) -> Result<()> {

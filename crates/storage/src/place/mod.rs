@@ -45,6 +45,19 @@ pub trait Storage: Send + Sync + fmt::Debug {
     /// A file to be read; its length is fixed at this moment.
     fn open_read(&self, name: &str) -> Result<Arc<dyn ReadFile>>;
 
+    /// As [`open_read`](Self::open_read), for a file of which a manifest or a job says that it has `bytes` bytes; `Corrupt` if it has
+    /// more or fewer.
+    ///
+    /// A place that would have to ask somebody for the length asks nobody: that there is no such file, or that it has another length, shows
+    /// with the first read then.
+    fn open_read_known(&self, name: &str, bytes: u64) -> Result<Arc<dyn ReadFile>> {
+        let file = self.open_read(name)?;
+        match file.len() {
+            found if found == bytes => Ok(file),
+            found => Err(Error::wrong_length(name, bytes, found)),
+        }
+    }
+
     /// Creates `name` with `bytes`, whole and durable on return, or fails and leaves nothing under that name.
     ///
     /// `Exists` if the name is taken: of two publishers one wins. `Undecided` if it may be there or not, no sync having

@@ -51,6 +51,10 @@ impl Storage for Interrupted {
         self.step().open_read(name)
     }
 
+    fn open_read_known(&self, name: &str, bytes: u64) -> Result<Arc<dyn ReadFile>> {
+        self.step().open_read_known(name, bytes)
+    }
+
     fn publish(&self, name: &str, bytes: &[u8]) -> Result<()> {
         self.step().publish(name, bytes)
     }

@@ -35,6 +35,10 @@ impl<S: Storage> Storage for Slow<S> {
         Ok(Arc::new(SlowFile { inner: self.inner.open_read(name)? }))
     }
 
+    fn open_read_known(&self, name: &str, bytes: u64) -> Result<Arc<dyn ReadFile>> {
+        Ok(Arc::new(SlowFile { inner: self.inner.open_read_known(name, bytes)? }))
+    }
+
     fn publish(&self, name: &str, bytes: &[u8]) -> Result<()> {
         self.inner.publish(name, bytes)
     }

@@ -16,6 +16,7 @@
 //! again later is not compared again by point reads and scans; jobs compare every block every time.
 
 mod builder;
+mod parts;
 mod reader;
 mod point;
 mod prefetch;

@@ -1,6 +1,5 @@
 //! An open table.
 
-use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -10,11 +9,12 @@ use firn_format::manifest::TableMeta;
 use firn_format::table::block::{self, Checked};
 use firn_format::table::data::Shape;
 use firn_format::table::index::Index;
-use firn_format::table::{FOOTER_BYTES, Footer, Handle, Properties};
+use firn_format::table::{Footer, Properties};
 use firn_format::tombstone::FragmentList;
 
+use super::parts::{LineAligned, Parts, corrupt};
 use crate::file::cache::{BlockCache, CachedBlock, FileNumber};
-use crate::{Error, ErrorKind, FileBytes, ReadFile, Result, Storage};
+use crate::{Error, FileBytes, ReadFile, Result, Storage};
 
 /// How a table is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,7 +59,7 @@ pub(super) enum BlockRef<'t> {
 impl TableReader {
     /// Opens the file `meta` names and checks that it is that file: length, counts, bounds, content hash.
     ///
-    /// Reads footer, properties, index, filters and tombstones; blocks on the device.
+    /// Reads footer, properties, index, filters and tombstones, of a file that is not mapped by one or two reads; blocks on the device.
     ///
     /// # Errors
     /// `NotFound`; `Corrupt` with file and offset; what reading says.
@@ -69,11 +69,7 @@ impl TableReader {
         cache: &Arc<BlockCache>,
         options: ReaderOptions,
     ) -> Result<Self> {
-        let file = storage.open_read(&meta.file)?;
-        if file.len() != meta.bytes {
-            let message = format!("expected {} bytes, found {}", meta.bytes, file.len());
-            return Err(Error::corrupt(&meta.file, file.len().min(meta.bytes), message));
-        }
+        let file = storage.open_read_known(&meta.file, meta.bytes)?;
         let table = Self::open_file(&meta.file, file, cache, options)?;
         table.check_meta(meta)?;
         Ok(table)
@@ -93,7 +89,7 @@ impl TableReader {
         if let Some(bytes) = &bytes {
             bytes.expect_random();
         }
-        let parts = Parts { name, file: &*file, bytes: bytes.as_deref() };
+        let mut parts = Parts::new(name, &*file, bytes.as_deref());
         let footer = parts.footer()?;
         let properties_at = footer.properties.offset;
         let properties = Properties::decode(&parts.payload(footer.properties)?)
@@ -233,8 +229,8 @@ impl TableReader {
     /// Heap bytes held: index, filters, tombstones, bits. Not the mapping, not the cache.
     pub fn memory_bytes(&self) -> usize {
         self.index.memory_bytes()
-            + self.filter.bytes.capacity()
-            + self.prefixes.bytes.capacity()
+            + self.filter.memory_bytes()
+            + self.prefixes.memory_bytes()
             + self.tombstones.memory_bytes()
             + self.verified.capacity() * size_of::<AtomicU64>()
             + size_of::<Self>()
@@ -385,97 +381,5 @@ impl fmt::Debug for TableReader {
     }
 }
 
-/// Fetches parts of a file that is being opened.
-pub(super) struct Parts<'f> {
-    pub(super) name: &'f str,
-    pub(super) file: &'f dyn ReadFile,
-    pub(super) bytes: Option<&'f [u8]>,
-}
-
-impl<'f> Parts<'f> {
-    fn fetch(&self, handle: Handle) -> Result<Cow<'f, [u8]>> {
-        let past_end = || Error::corrupt(self.name, handle.offset, "expected a part inside the file");
-        let bytes = usize::try_from(handle.bytes).map_err(|_| past_end())?;
-        if let Some(all) = self.bytes {
-            let start = usize::try_from(handle.offset).map_err(|_| past_end())?;
-            return all
-                .get(start..)
-                .and_then(|rest| rest.get(..bytes))
-                .map(Cow::Borrowed)
-                .ok_or_else(past_end);
-        }
-        let mut out = vec![0; bytes];
-        self.file.read_at(handle.offset, &mut out)?;
-        Ok(Cow::Owned(out))
-    }
-
-    fn footer(&self) -> Result<Footer> {
-        let Some(offset) = self.file.len().checked_sub(FOOTER_BYTES as u64) else {
-            let message =
-                format!("expected a table of at least {FOOTER_BYTES} bytes, found {}", self.file.len());
-            return Err(Error::corrupt(self.name, 0, message));
-        };
-        let bytes = self.fetch(Handle { offset, bytes: FOOTER_BYTES as u64 })?;
-        Footer::decode(&bytes, self.file.len()).map_err(|error| corrupt(self.name, offset, &error))
-    }
-
-    pub(super) fn payload(&self, handle: Handle) -> Result<Cow<'f, [u8]>> {
-        let wrap = |error| corrupt(self.name, handle.offset, &error);
-        let (payload_bytes, mut block) = {
-            let block = self.fetch(handle)?;
-            match block::check(&block).map_err(wrap)? {
-                Checked::Raw(payload) => (payload.len(), block),
-                Checked::Compressed { codec, stored, raw_bytes } => {
-                    let mut out = Vec::new();
-                    block::decompress(codec, stored, raw_bytes, &mut out).map_err(wrap)?;
-                    (out.len(), Cow::Owned(out))
-                }
-            }
-        };
-        match &mut block {
-            Cow::Borrowed(bytes) => *bytes = bytes.get(..payload_bytes).unwrap_or_default(),
-            Cow::Owned(bytes) => bytes.truncate(payload_bytes),
-        }
-        Ok(block)
-    }
-
-    fn filter(&self, handle: Handle) -> Result<LineAligned> {
-        match handle.bytes {
-            0 => Ok(LineAligned::default()),
-            _ => Ok(LineAligned::copy_of(&self.payload(handle)?)),
-        }
-    }
-}
-
 /// Where a block's tail and keys are: bytes from its end, one in each cache line.
 const LINES_FROM_END: [usize; 3] = [16, 80, 144];
-
-/// Bytes that do not decode; `Invalid` if a newer release wrote them.
-fn corrupt(name: &str, offset: u64, error: &firn_format::Error) -> Error {
-    let corrupt = Error::corrupt(name, offset + error.offset as u64, error.to_string());
-    if error.is_newer { Error { kind: ErrorKind::Invalid, ..corrupt } } else { corrupt }
-}
-
-/// Bytes that begin on a cache line, so that a look into a filter touches one line.
-#[derive(Debug, Default)]
-pub(super) struct LineAligned {
-    bytes: Vec<u8>,
-    start: usize,
-}
-
-impl LineAligned {
-    fn copy_of(bytes: &[u8]) -> Self {
-        let mut all = vec![0; bytes.len() + 63];
-        let start = all.as_ptr().align_offset(64).min(63);
-        if let Some(to) = all.get_mut(start..start + bytes.len()) {
-            to.copy_from_slice(bytes);
-        }
-        all.truncate(start + bytes.len());
-        Self { bytes: all, start }
-    }
-
-    #[inline]
-    pub(super) fn get(&self) -> &[u8] {
-        self.bytes.get(self.start..).unwrap_or_default()
-    }
-}

@@ -15,6 +15,7 @@ use firn_format::value::{Redirect, Reference, SegmentNumber, ValueHead};
 use super::corrupt;
 use super::read::{Bytes, Wanted, read_value};
 use crate::file::table::ReadMode;
+use crate::file::tail::Tail;
 use crate::{Error, FileBytes, ReadFile, Result, Storage};
 
 /// A sealed value segment. Immutable and shared between threads.
@@ -32,28 +33,40 @@ pub struct ValueSegment {
 impl ValueSegment {
     /// Opens the file `meta` names and checks that it is that file: length, footer, ordinal table.
     ///
-    /// Reads header, footer and table; the values are not read. Blocks on the device.
+    /// Reads header, footer and table, of a file that is not mapped by two or three reads; the values are not read. Blocks on the device.
     ///
     /// # Errors
     /// `NotFound`; `Corrupt` with file and offset; what reading says.
     pub fn open(storage: &dyn Storage, meta: &ValueSegmentMeta, map: bool) -> Result<Self> {
-        let file = storage.open_read(&meta.file)?;
-        let len = file.len();
+        let (file, len) = (storage.open_read_known(&meta.file, meta.bytes)?, meta.bytes);
         let wrong = |offset, expected: String, found: String| {
             Error::corrupt(&meta.file, offset, format!("expected {expected}, found {found}"))
         };
-        if len != meta.bytes {
-            return Err(wrong(len.min(meta.bytes), format!("{} bytes", meta.bytes), format!("{len}")));
-        }
         let Some(footer_at) = len.checked_sub((VALUE_FOOTER_BYTES + VALUE_HEADER_BYTES) as u64) else {
             return Err(wrong(0, "a value segment".to_owned(), format!("{len} bytes")));
         };
         let footer_at = footer_at + VALUE_HEADER_BYTES as u64;
+        let bytes = if map { file.bytes()? } else { None };
+        let mut tail = Tail::default();
+        if bytes.is_none() {
+            if !Tail::is_all_of(len) {
+                // The beginning comes while the end is read.
+                file.will_need(0, VALUE_HEADER_BYTES as u64);
+            }
+            tail = Tail::read(&*file)?;
+        }
+        let fetch = |offset: u64, out: &mut [u8]| match tail.get(offset, out.len()) {
+            Some(found) => {
+                out.copy_from_slice(found);
+                Ok(())
+            }
+            None => file.read_at(offset, out),
+        };
         let mut head = [0; VALUE_HEADER_BYTES];
-        file.read_at(0, &mut head)?;
+        fetch(0, &mut head)?;
         let header = ValueSegmentHeader::decode(&head).map_err(|error| corrupt(&meta.file, 0, &error))?;
         let mut foot = [0; VALUE_FOOTER_BYTES];
-        file.read_at(footer_at, &mut foot)?;
+        fetch(footer_at, &mut foot)?;
         let footer =
             ValueFooter::decode(&foot, len).map_err(|error| corrupt(&meta.file, footer_at, &error))?;
         let found = (header.number, footer.number, footer.ordinals, footer.value_bytes, checksum_of(&foot));
@@ -62,10 +75,9 @@ impl ValueSegment {
             return Err(wrong(footer_at, format!("the segment {expected:?}"), format!("{found:?}")));
         }
         let mut table = vec![0; footer.table_bytes() as usize];
-        file.read_at(footer.records_end, &mut table)?;
+        fetch(footer.records_end, &mut table)?;
         OrdinalTable::check(&table, &footer)
             .map_err(|error| corrupt(&meta.file, footer.records_end, &error))?;
-        let bytes = if map { file.bytes()? } else { None };
         if let Some(bytes) = &bytes {
             bytes.expect_random();
             table = Vec::new();

@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use super::{content, fails, names_are_checked_for, of_two_publishers_one_wins, open, publications, put};
+use super::{
+    content, fails, lengths_that_are_known_are_checked, names_are_checked_for, of_two_publishers_one_wins,
+    open, publications, put,
+};
 use crate::{ErrorKind, Storage};
 
 /// Holds places of objects to what is left of the contract of [`Storage`] for them, one fresh and empty place from `make` for each
@@ -16,6 +19,7 @@ pub fn check_objects(make: &dyn Fn() -> Arc<dyn Storage>, large_bytes: usize) {
     what_is_dropped_unfinished_leaves_nothing(&*make(), large_bytes);
     names_are_checked_for(&*make());
     ranges_are_read(&*make(), large_bytes);
+    lengths_that_are_known_are_checked(&*make());
     publications(&*make());
     what_is_published_again_is_the_publishers_own(&*make());
     of_two_publishers_one_wins(&*make());

@@ -1,0 +1,68 @@
+//! How many requests it takes to open a file of which the manifest knows the length.
+
+use std::sync::Arc;
+
+use firn_format::manifest::TableMeta;
+use firn_storage::ErrorKind;
+use firn_storage::file::cache::BlockCache;
+use firn_storage::file::table::{ReaderOptions, TableReader};
+use firn_storage::file::value::ValueSegment;
+
+use crate::content::{table, values};
+use crate::world::World;
+
+#[test]
+fn a_table_is_opened_by_as_many_requests_as_its_parts_need() {
+    let world = World::new();
+    let place = world.place("a");
+    let cache = Arc::new(BlockCache::new(1 << 20));
+    // Of the second one filter and index are more than what is asked for at first.
+    for (name, records, requests) in [("1.table", 1000, 1), ("2.table", 100_000, 2)] {
+        let meta = table(&place, name, 1, 0..records, 20);
+        let before = world.server.counts();
+        TableReader::open(&place, &meta, &cache, ReaderOptions::default()).unwrap();
+        let after = world.server.counts();
+        let asked = (after.heads - before.heads, after.reads - before.reads);
+        assert_eq!(asked, (0, requests), "{records} records, {} bytes", meta.bytes);
+    }
+}
+
+#[test]
+fn a_value_segment_is_opened_by_as_many_requests_as_its_parts_need() {
+    let world = World::new();
+    let place = world.place("a");
+    for (name, count, value_bytes, requests) in
+        [("1.values", 10, 100, 1), ("2.values", 100, 10_000, 2), ("3.values", 40_000, 20, 3)]
+    {
+        let (meta, _) = values(&place, name, count, value_bytes);
+        let before = world.server.counts();
+        ValueSegment::open(&place, &meta, true).unwrap();
+        let after = world.server.counts();
+        let asked = (after.heads - before.heads, after.reads - before.reads);
+        assert_eq!(asked, (0, requests), "{count} values, {} bytes", meta.bytes);
+    }
+}
+
+#[test]
+fn a_file_that_is_gone_or_has_another_length_is_not_opened() {
+    let world = World::new();
+    let place = world.place("a");
+    let meta = table(&place, "1.table", 1, 0..5000, 50);
+    let (value_meta, _) = values(&place, "2.values", 100, 2000);
+    let cache = Arc::new(BlockCache::new(1 << 20));
+    let open = |meta: &TableMeta| TableReader::open(&place, meta, &cache, ReaderOptions::default());
+    for bytes in [meta.bytes - 1, meta.bytes + 1, 10 * meta.bytes, meta.bytes / 10] {
+        let error = open(&TableMeta { bytes, ..meta.clone() }).unwrap_err();
+        assert_eq!((error.kind, error.file.as_str()), (ErrorKind::Corrupt, "1.table"), "{error}");
+        let text = format!("expected {bytes} bytes, found {}", meta.bytes);
+        assert!(error.to_string().contains(&text), "{error}");
+    }
+    let mut other = value_meta.clone();
+    other.bytes += 8;
+    let error = ValueSegment::open(&place, &other, true).unwrap_err();
+    assert_eq!((error.kind, error.file.as_str()), (ErrorKind::Corrupt, "2.values"), "{error}");
+    let missing = TableMeta { file: "3.table".to_owned(), ..meta };
+    assert_eq!(open(&missing).unwrap_err().kind, ErrorKind::NotFound);
+    other.file = "4.values".to_owned();
+    assert_eq!(ValueSegment::open(&place, &other, true).unwrap_err().kind, ErrorKind::NotFound);
+}

@@ -1,0 +1,46 @@
+//! The end of a file, where files that are opened say where the rest is.
+
+use crate::{ReadFile, Result};
+
+/// The last bytes of a file that is not mapped, read at once: where each read is a request, an opening is one or two of them.
+#[derive(Debug, Default)]
+pub(super) struct Tail {
+    bytes: Vec<u8>,
+    start: u64,
+}
+
+/// What is read before it is known how much is needed: the parts of most small tables, and less than a request's own time.
+const TAIL_BYTES: u64 = 64 << 10;
+
+impl Tail {
+    /// Whether all of a file of `bytes` bytes is its tail.
+    pub(super) fn is_all_of(bytes: u64) -> bool {
+        bytes <= TAIL_BYTES
+    }
+
+    /// The last 64 KiB of `file`, or what it has.
+    pub(super) fn read(file: &dyn ReadFile) -> Result<Self> {
+        let start = file.len().saturating_sub(TAIL_BYTES);
+        let mut bytes = vec![0; (file.len() - start) as usize];
+        file.read_at(start, &mut bytes)?;
+        Ok(Self { bytes, start })
+    }
+
+    /// Goes back to `start`, by one read if it is not there yet.
+    pub(super) fn reach(&mut self, file: &dyn ReadFile, start: u64) -> Result<()> {
+        let Some(missing) = self.start.checked_sub(start).filter(|missing| *missing > 0) else {
+            return Ok(());
+        };
+        let mut bytes = vec![0; missing as usize];
+        file.read_at(start, &mut bytes)?;
+        bytes.append(&mut self.bytes);
+        *self = Self { bytes, start };
+        Ok(())
+    }
+
+    /// `bytes` bytes from `offset` on; `None` unless all of them are here.
+    pub(super) fn get(&self, offset: u64, bytes: usize) -> Option<&[u8]> {
+        let start = usize::try_from(offset.checked_sub(self.start)?).ok()?;
+        self.bytes.get(start..start.checked_add(bytes)?)
+    }
+}
