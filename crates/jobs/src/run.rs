@@ -67,7 +67,9 @@ pub fn run_compact(
     let runs = open_inputs(&spec.inputs, storage)?;
     let lists: Vec<&FragmentList> = runs.values().flatten().map(|table| table.tombstones()).collect();
     let tombstones = FragmentList::merge(&lists);
-    let cursors = runs.into_values().map(|tables| RunCursor::new(tables, CursorOptions::JOB)).collect();
+    let cursors: Vec<RunCursor> =
+        runs.into_values().map(|tables| RunCursor::new(tables, CursorOptions::JOB)).collect();
+    cursors.iter().for_each(|cursor| cursor.ask(&spec.range.start));
     let mut source = MergeCursor::with_common_prefix(cursors, common_prefix(&spec.inputs));
     let output = Output { storage, semantics, form: &spec.output, stem: &spec.output_stem };
     let mut values = CompactValues::new(spec, storage)?;

@@ -58,12 +58,26 @@ impl<T: Tables> RunCursor<T> {
         Self { tables, options, index: 0, cursor: None }
     }
 
+    /// Asks for what [`seek`](Cursor::seek) to `key` will read, if the options say that files are read ahead, so that several cursors wait for
+    /// their files at once. Does not wait.
+    pub fn ask(&self, key: &[u8]) {
+        let index =
+            Tables::partition_point(&self.tables, |table| table.properties().largest.as_slice() < key);
+        if let Some(table) = self.tables.get(index) {
+            self.options.ask(table, key);
+        }
+    }
+
     /// Makes the table at `index` the open one.
     fn open(&mut self, index: usize) -> Option<&mut TableCursor> {
         let table = self.tables.get(index)?;
         if self.index != index || self.cursor.is_none() {
             self.cursor = Some(TableCursor::new(Arc::clone(table), self.options));
             self.index = index;
+            // A walk goes on there.
+            if let Some(next) = self.tables.get(index + 1) {
+                self.options.ask(next, b"");
+            }
         }
         self.cursor.as_mut()
     }

@@ -5,6 +5,7 @@
 mod ambiguous;
 mod conformance;
 mod content;
+mod latency;
 mod lying;
 mod opening;
 mod refusals;

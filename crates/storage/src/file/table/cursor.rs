@@ -18,7 +18,8 @@ pub struct CursorOptions {
     pub fill_cache: bool,
     /// Every block's checksum is compared, also where it was compared before.
     pub verify_always: bool,
-    /// Bytes asked for ahead of the blocks being read, in file order; 0 = none.
+    /// Bytes read at once of a file that is not mapped, with the blocks being read, while the file is asked for as many again twice; bytes
+    /// asked for ahead of a mapped one. In file order; 0 = none.
     pub read_ahead_bytes: u32,
     /// Where data is larger than memory: bytes of the first read of cached blocks; each further one takes twice as
     /// many, up to 256 KiB. At least a block is read.
@@ -32,6 +33,34 @@ impl CursorOptions {
     /// For jobs, which read whole tables front to back.
     pub const JOB: Self =
         Self { fill_cache: false, verify_always: true, read_ahead_bytes: 1 << 20, first_read_bytes: 0 };
+}
+
+impl CursorOptions {
+    /// Asks for what a walk of `table` from `key` on reads first, if it reads ahead and the file is not mapped. Does not wait.
+    pub fn ask(&self, table: &TableReader, key: &[u8]) {
+        if self.read_ahead_bytes == 0 || table.is_mapped() {
+            return;
+        }
+        if let Some(first) = windows(table, table.index.find(key), self.read_ahead_bytes).next() {
+            table.file.will_need(first.start, first.end - first.start);
+        }
+    }
+}
+
+/// Whole blocks of `table` from block `number` on, in pieces of up to `bytes`, or of one block.
+fn windows(table: &TableReader, mut number: usize, bytes: u32) -> impl Iterator<Item = Range<u64>> {
+    std::iter::from_fn(move || {
+        let (start, first_bytes) = table.index.block(number)?;
+        let mut end = start + first_bytes;
+        number += 1;
+        while let Some((offset, more)) = table.index.block(number)
+            && offset + more <= start + u64::from(bytes)
+        {
+            end = offset + more;
+            number += 1;
+        }
+        Some(start..end)
+    })
 }
 
 /// A place in a table: entries of all versions, by key up, and of one key newest first.
@@ -50,9 +79,13 @@ pub struct TableCursor {
     ahead_offset: u64,
     /// How much the next read takes, where data is larger than memory: a scan that goes on reads more at once.
     ahead_next: u64,
-    /// How far a mapped file has been asked for.
+    /// How far the file has been asked for.
     asked_until: u64,
 }
+
+/// Pieces that a file which is not mapped is asked for beyond the one being read: what two hold takes longer to merge than most stores to
+/// answer.
+const WINDOWS_AHEAD: usize = 2;
 
 /// What a scan of data larger than memory comes to read at once.
 const AHEAD_BYTES_MAX: u64 = 256 << 10;
@@ -246,7 +279,7 @@ impl TableCursor {
     fn fetch(&mut self, number: usize) -> Result<Held> {
         let Some((offset, bytes)) = self.table.index.block(number) else { return Ok(Held::None) };
         if self.options.read_ahead_bytes > 0 {
-            self.ask_ahead(offset, bytes);
+            self.ask_mapped(offset, bytes);
         }
         if self.options.fill_cache && self.table.may_be_evicted() {
             return self.fetch_ahead(offset, bytes);
@@ -305,9 +338,10 @@ impl TableCursor {
             return Ok(Held::Loaded(table.decode(checked, offset, room)?));
         }
         let room = self.take_room();
-        let ahead = u64::from(self.options.read_ahead_bytes);
-        let stored = self.read(offset, bytes, ahead)?;
-        let checked = block::check(stored).map_err(wrap)?;
+        if !self.is_ahead(offset, bytes) {
+            self.fill_window(number)?;
+        }
+        let checked = block::check(self.ahead_at(offset, bytes)).map_err(wrap)?;
         Ok(Held::Loaded(table.decode(checked, offset, room)?))
     }
 
@@ -319,8 +353,28 @@ impl TableCursor {
         }
     }
 
+    /// Reads block `number` and what comes behind it of a file that is not mapped, and asks for the next pieces, which are what is read next if
+    /// the walk goes on.
+    fn fill_window(&mut self, number: usize) -> Result<()> {
+        let table = Arc::clone(&self.table);
+        let mut windows = windows(&table, number, self.options.read_ahead_bytes);
+        let Some(window) = windows.next() else { return Ok(()) };
+        let goes_on = window.start == self.ahead_offset + self.ahead.len() as u64;
+        let goes_back = !self.ahead.is_empty() && window.start < self.ahead_offset;
+        let asked_until = if goes_on { self.asked_until } else { 0 };
+        let mut until = asked_until.max(window.end);
+        if self.options.read_ahead_bytes > 0 && !goes_back {
+            for next in windows.take(WINDOWS_AHEAD).filter(|next| next.end > asked_until) {
+                self.table.file.will_need(next.start, next.end - next.start);
+                until = next.end;
+            }
+        }
+        self.asked_until = until;
+        self.fill_ahead(window.start, window.end - window.start)
+    }
+
     /// Asks for more of a mapped file before it is needed; going backward asks for nothing.
-    fn ask_ahead(&mut self, offset: u64, bytes: u64) {
+    fn ask_mapped(&mut self, offset: u64, bytes: u64) {
         let Some(mapped) = &self.table.bytes else { return };
         let (ahead, end) = (u64::from(self.options.read_ahead_bytes), mapped.len() as u64);
         let is_near = offset + bytes + ahead / 2 > self.asked_until && self.asked_until < end;

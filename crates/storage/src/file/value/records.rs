@@ -26,7 +26,8 @@ const WINDOW_BYTES: usize = 384 << 10;
 
 /// Bytes that the device is asked for ahead of those that are read.
 const AHEAD_BYTES: u64 = 2 << 20;
-const ASK_BYTES: u64 = 128 << 10;
+/// As much of it at once.
+const ASK_BYTES: u64 = 1 << 20;
 
 impl<'s> RecordReader<'s> {
     /// A reader of `segment`.
@@ -84,27 +85,33 @@ impl<'s> RecordReader<'s> {
     fn at(&mut self, offset: u64, bytes: usize) -> Result<&[u8]> {
         let records_end = self.segment.footer().records_end;
         let wanted_end = offset.saturating_add(bytes as u64).min(records_end);
-        if offset < self.start || wanted_end > self.start + self.window.len() as u64 {
+        let end = self.start + self.window.len() as u64;
+        if offset < self.start || wanted_end > end {
             let left = usize::try_from(records_end.saturating_sub(offset)).unwrap_or(usize::MAX);
+            // What is here of it is not read again: what was asked for ahead begins behind.
+            let kept = if (self.start..end).contains(&offset) { (end - offset) as usize } else { 0 };
+            self.window.drain(..self.window.len() - kept);
             self.window.resize(WINDOW_BYTES.max(bytes).min(left), 0);
             self.start = offset;
-            self.ask_ahead(offset);
-            self.segment.read_bytes(offset, &mut self.window)?;
+            self.ask_ahead(offset + self.window.len() as u64);
+            let missing = self.window.get_mut(kept..).unwrap_or_default();
+            if let Err(error) = self.segment.read_bytes(offset + kept as u64, missing) {
+                self.window.clear();
+                return Err(error);
+            }
         }
         let from = usize::try_from(offset - self.start).unwrap_or(usize::MAX);
         Ok(self.window.get(from..).unwrap_or_default())
     }
 
-    /// The device works on what comes from `at` on while what was read is looked through.
+    /// The device works on what comes from `at` on while what is before it is read and looked through.
     fn ask_ahead(&mut self, at: u64) {
         let records_end = self.segment.footer().records_end;
-        if at + AHEAD_BYTES / 2 > self.asked_until && self.asked_until < records_end {
-            let from = self.asked_until.max(at);
-            self.asked_until = (at + AHEAD_BYTES).min(records_end);
-            // Of more at once the system may forget the rest.
-            for piece in (from..self.asked_until).step_by(ASK_BYTES as usize) {
-                self.segment.will_read(piece, ASK_BYTES.min(self.asked_until - piece));
-            }
+        self.asked_until = self.asked_until.max(at);
+        while self.asked_until < (at + AHEAD_BYTES).min(records_end) {
+            let bytes = ASK_BYTES.min(records_end - self.asked_until);
+            self.segment.will_read(self.asked_until, bytes);
+            self.asked_until += bytes;
         }
     }
 }

@@ -100,6 +100,9 @@ impl WriteFile for LocalWriteFile {
     }
 }
 
+/// Bytes that the system is asked for ahead at once.
+const ASK_BYTES: usize = 128 << 10;
+
 /// A file being read.
 #[derive(Debug)]
 pub(super) struct LocalReadFile {
@@ -128,9 +131,13 @@ impl ReadFile for LocalReadFile {
     }
 
     fn will_need(&self, offset: u64, bytes: u64) {
-        // A length of zero would mean "to the end".
-        if let Some(bytes) = NonZeroU64::new(bytes) {
-            let _ = rustix::fs::fadvise(&self.file, offset, Some(bytes), Advice::WillNeed);
+        let end = offset.saturating_add(bytes).min(self.len);
+        // Of more at once the system may forget the rest.
+        for piece in (offset..end).step_by(ASK_BYTES) {
+            // A length of zero would mean "to the end".
+            if let Some(bytes) = NonZeroU64::new((end - piece).min(ASK_BYTES as u64)) {
+                let _ = rustix::fs::fadvise(&self.file, piece, Some(bytes), Advice::WillNeed);
+            }
         }
     }
 

@@ -1,0 +1,112 @@
+//! How long jobs take on a store that takes its time: figures, and what must hold whatever the machine.
+
+use std::time::Duration;
+
+use firn_engine::Semantics;
+use firn_format::value::segment::Origin;
+use firn_format::value::{Ordinals, SegmentNumber};
+use firn_jobs::{
+    CollectSpec, CompactSpec, Control, JobInput, JobResult, JobSpec, OutputForm, Victim, run, run_compact,
+};
+use firn_s3_server::Faults;
+use firn_storage::Storage;
+use firn_storage::place::{Local, LocalOptions};
+
+use crate::content::{SEGMENT, table, values};
+use crate::world::{World, clock};
+
+const VALUE_BYTES: usize = 1000;
+const RUNS: u64 = 4;
+
+/// What a job cost: its time, and requests for bytes.
+type Cost = (Duration, u64);
+
+fn gets(world: &World) -> u64 {
+    let counts = world.server.counts();
+    counts.reads - counts.heads
+}
+
+/// Merges four runs of one table each, all of `records`, on a store that holds every answer back for `delay`.
+fn compact(records: u64, delay: Duration) -> Cost {
+    let world = World::new();
+    let place = world.place("a");
+    let spec = compaction(&place, records);
+    world.server.set_faults(Faults { delay, ..Faults::default() });
+    let (clock, before) = (clock(), gets(&world));
+    let begin = clock.now();
+    let result = run_compact(&spec, &place, &Semantics::new(), &Control::new()).unwrap();
+    assert_eq!(result.tables.iter().map(|table| table.entry_count).sum::<u64>(), records);
+    (clock.now() - begin, gets(&world) - before)
+}
+
+fn compaction(place: &dyn Storage, records: u64) -> CompactSpec {
+    let input = |run: u64| {
+        let numbers = (0..records).filter(|number| number % RUNS == run);
+        let table = table(place, &format!("in-{run}.table"), run + 1, numbers, VALUE_BYTES);
+        JobInput { table, level: 0, run }
+    };
+    let inputs = (0..RUNS).map(input).collect();
+    let output = OutputForm { table_bytes_target: 64 << 20, ..OutputForm::default() };
+    CompactSpec { inputs, output, output_stem: "out".to_owned(), ..CompactSpec::default() }
+}
+
+/// Collects one segment of `count` values, of which every fourth is dead.
+fn collect(count: u32, delay: Duration) -> Cost {
+    let world = World::new();
+    let place = world.place("a");
+    let spec = collection(&place, count);
+    world.server.set_faults(Faults { delay, ..Faults::default() });
+    let (clock, before) = (clock(), gets(&world));
+    let begin = clock.now();
+    let result = run(&spec, &place, &Semantics::new(), &Control::new()).unwrap();
+    let JobResult::Collect(result) = result else { panic!("expected a collection's result") };
+    assert_eq!(result.segment.unwrap().ordinals, count - count.div_ceil(4));
+    (clock.now() - begin, gets(&world) - before)
+}
+
+fn collection(place: &dyn Storage, count: u32) -> JobSpec {
+    let (segment, _) = values(place, "in.values", count, VALUE_BYTES);
+    let dead: Ordinals = (0..count).step_by(4).collect();
+    let victim = Victim { segment, origin: Origin::Collected, dead, redirects: Vec::new() };
+    JobSpec::Collect(CollectSpec {
+        database: 1,
+        number: SegmentNumber(SEGMENT.0 + 1),
+        victims: vec![victim],
+        output_stem: "out".to_owned(),
+        spare: None,
+    })
+}
+
+#[test]
+fn jobs_ask_for_each_piece_once() {
+    // Four tables of 2 MB: a request opens each, and two read it.
+    let (_, reads) = compact(8000, Duration::ZERO);
+    assert_eq!(reads, 4 * (1 + 2));
+    // A segment of 8 MB, which is opened twice by two requests: one reads its beginning, eight the rest.
+    let (_, reads) = collect(8000, Duration::ZERO);
+    assert_eq!(reads, 2 * 2 + 1 + 8);
+}
+
+#[test]
+#[ignore = "figures: `cargo test -p firn-objects --test it -- --ignored --nocapture latency`"]
+fn figures_of_jobs() {
+    for delay in [0, 5, 20, 50].map(Duration::from_millis) {
+        let (time, reads) = compact(64_000, delay);
+        println!("compaction of 64 MB, answers after {delay:?}: {time:?}, {reads} reads");
+        let (time, reads) = collect(64_000, delay);
+        println!("collection of 64 MB, answers after {delay:?}: {time:?}, {reads} reads");
+    }
+    for maps in [true, false] {
+        let directory = tempfile::tempdir().unwrap();
+        let local = Local::open(directory.path(), LocalOptions { create: true }).unwrap();
+        let local = if maps { local } else { local.without_mappings() };
+        let compaction = JobSpec::Compact(compaction(&local, 256_000));
+        let collection = collection(&local, 256_000);
+        for (what, spec) in [("compaction", compaction), ("collection", collection)] {
+            let clock = clock();
+            let begin = clock.now();
+            run(&spec, &local, &Semantics::new(), &Control::new()).unwrap();
+            println!("{what} of 256 MB in a directory, mapped: {maps}: {:?}", clock.now() - begin);
+        }
+    }
+}
