@@ -11,12 +11,13 @@
 //!                              └─ Runtime: one thread that talks with the store
 //! ```
 //!
+//! A [`Cached`] place around any of them keeps what is read in small pieces in a directory of this machine.
+//!
 //! Start at [`open`], which takes whatever people name, or [`ObjectPlace::open`].
 //!
 //! # Not here
 //! - How files of a directory are written and read: `firn_storage::place::Local`.
 //! - Who may write: an object store has no locks. A database is fenced by its manifest, whose edits are created once each.
-//! - Caching beyond what is read ahead.
 //!
 //! # Invariants
 //! 1. An object is created once and never overwritten: by a condition that the store checks where it is written in one
@@ -34,8 +35,10 @@ mod error; // what it can fail with
 mod place; // the directory
 mod write; // one object being written
 mod read; // one object being read
+mod cache; // ranges kept in a directory of this machine
 mod named; // places by name, directories too
 
+pub use cache::{CacheCounters, Cached};
 pub use limits::{Limits, RequestClass};
 pub use named::{Access, open};
 pub use options::ObjectOptions;

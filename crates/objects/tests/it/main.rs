@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails where it cannot go on")]
 
 mod ambiguous;
+mod cache;
 mod conformance;
 mod content;
 mod latency;

@@ -21,9 +21,7 @@ impl Tail {
     /// The last 64 KiB of `file`, or what it has.
     pub(super) fn read(file: &dyn ReadFile) -> Result<Self> {
         let start = file.len().saturating_sub(TAIL_BYTES);
-        let mut bytes = vec![0; (file.len() - start) as usize];
-        file.read_at(start, &mut bytes)?;
-        Ok(Self { bytes, start })
+        Ok(Self { bytes: read(file, start, file.len() - start)?, start })
     }
 
     /// Goes back to `start`, by one read if it is not there yet.
@@ -31,8 +29,7 @@ impl Tail {
         let Some(missing) = self.start.checked_sub(start).filter(|missing| *missing > 0) else {
             return Ok(());
         };
-        let mut bytes = vec![0; missing as usize];
-        file.read_at(start, &mut bytes)?;
+        let mut bytes = read(file, start, missing)?;
         bytes.append(&mut self.bytes);
         *self = Self { bytes, start };
         Ok(())
@@ -43,4 +40,12 @@ impl Tail {
         let start = usize::try_from(offset.checked_sub(self.start)?).ok()?;
         self.bytes.get(start..start.checked_add(bytes)?)
     }
+}
+
+fn read(file: &dyn ReadFile, offset: u64, bytes: u64) -> Result<Vec<u8>> {
+    // Whoever keeps what is read is told so that it is read once.
+    file.will_need(offset, bytes);
+    let mut out = vec![0; bytes as usize];
+    file.read_at(offset, &mut out)?;
+    Ok(out)
 }

@@ -355,6 +355,7 @@ impl TableCursor {
 
     /// Reads block `number` and what comes behind it of a file that is not mapped, and asks for the next pieces, which are what is read next if
     /// the walk goes on.
+    #[inline(never)]
     fn fill_window(&mut self, number: usize) -> Result<()> {
         let table = Arc::clone(&self.table);
         let mut windows = windows(&table, number, self.options.read_ahead_bytes);

@@ -1,0 +1,159 @@
+//! Ranges of files that lie far away, kept in a directory of this machine.
+//!
+//! ```text
+//!   small read ─► block here? ─► piece of the file, checksum ─► bytes
+//!                      └ no: one request, however many ask ─► bytes, and the block takes a slot
+//!   large read, or what was asked for ahead ─► the store
+//! ```
+//! Point reads, scans and values go through it: what they ask for again is here. Jobs read everything once, ahead or in large pieces, and
+//! so do openings: that goes past, so that it drives nothing out.
+//!
+//! # Invariants
+//! 1. Files never change, so a block is right for as long as its file has its name; what is removed here is forgotten here. A file that another
+//!    machine removes may be read from here until its blocks go, as what it was.
+//! 2. Only files of known length are kept, which are tables and value segments: whether an edit of the manifest is there is always
+//!    asked of the store.
+//! 3. No byte is given out whose checksum, which is in memory, is wrong. That is why the cache begins empty.
+//! 4. Whatever happens to the directory, a read ends as it would without the cache.
+
+mod ranges; // blocks that are here or on their way
+mod read; // one file
+mod slots; // which block lies where
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use firn_storage::place::SharedPart;
+use firn_storage::{Error, ReadFile, Result, Storage, StorageLock, WriteFile};
+
+use self::ranges::{BLOCK_BYTES, Ranges};
+use self::read::CachedReadFile;
+
+/// What a cache has done so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CacheCounters {
+    /// Blocks of 256 KiB that a read found here, or on their way.
+    pub hits: u64,
+    /// Blocks that the place was asked for.
+    pub misses: u64,
+    /// Bytes that went past: large reads, and those asked for ahead.
+    pub passed_bytes: u64,
+    /// Bytes of the directory that blocks take now, a file's last one as much as others.
+    pub held_bytes: u64,
+    /// Blocks that went for others.
+    pub evictions: u64,
+    /// How often the directory failed: it could not be used, a block could not be written, or was not what had been written.
+    pub failures: u64,
+}
+
+/// A place whose files, opened with [`Storage::open_read_known`], are kept in parts in a directory of this machine.
+///
+/// Everything else goes to the place as it is. MUST be the only way by which this process removes files of the place.
+#[derive(Debug)]
+pub struct Cached {
+    inner: Arc<dyn Storage>,
+    ranges: Arc<Ranges>,
+    failure: Option<Error>,
+}
+
+impl Cached {
+    /// `inner`, of which up to `bytes` bytes are kept in `directory`, which no other process uses: its file `ranges.cache` is removed first, and
+    /// when the last file of the place is closed. About a thousandth of `bytes` is taken in memory.
+    ///
+    /// Where the directory cannot be used, or `bytes` is less than a block of 256 KiB, nothing is kept, and
+    /// [`failure`](Self::failure) says why.
+    pub fn new(inner: Arc<dyn Storage>, directory: Arc<dyn Storage>, bytes: u64) -> Self {
+        let (ranges, failure) = Ranges::open(directory, bytes);
+        Self { inner, ranges: Arc::new(ranges), failure }
+    }
+
+    /// Why nothing is kept, if so.
+    pub fn failure(&self) -> Option<&Error> {
+        self.failure.as_ref()
+    }
+
+    /// What it has done so far.
+    pub fn counters(&self) -> CacheCounters {
+        let (held, evictions) = self.ranges.held();
+        // Each counter for itself: together they may be of different moments.
+        let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let counts = &self.ranges.counts;
+        CacheCounters {
+            hits: get(&counts.hits),
+            misses: get(&counts.misses),
+            passed_bytes: get(&counts.passed_bytes),
+            held_bytes: held * BLOCK_BYTES,
+            evictions,
+            failures: get(&counts.failures),
+        }
+    }
+}
+
+impl Storage for Cached {
+    fn create(&self, name: &str) -> Result<Arc<dyn WriteFile>> {
+        self.inner.create(name)
+    }
+
+    fn open_write(&self, name: &str) -> Result<Arc<dyn WriteFile>> {
+        self.inner.open_write(name)
+    }
+
+    fn open_read(&self, name: &str) -> Result<Arc<dyn ReadFile>> {
+        self.inner.open_read(name)
+    }
+
+    fn open_read_known(&self, name: &str, bytes: u64) -> Result<Arc<dyn ReadFile>> {
+        let inner = self.inner.open_read_known(name, bytes)?;
+        let Some(file) = self.ranges.file(name, bytes) else { return Ok(inner) };
+        let (ranges, asked) = (Arc::clone(&self.ranges), Default::default());
+        Ok(Arc::new(CachedReadFile { inner, ranges, file, asked }))
+    }
+
+    fn publish(&self, name: &str, bytes: &[u8]) -> Result<()> {
+        self.inner.publish(name, bytes)
+    }
+
+    fn rename(&self, from: &str, to: &str) -> Result<()> {
+        let renamed = self.inner.rename(from, to);
+        self.ranges.forget(from);
+        self.ranges.forget(to);
+        renamed
+    }
+
+    fn remove(&self, name: &str) -> Result<()> {
+        self.ranges.forget(name);
+        let removed = self.inner.remove(name);
+        // Who opened it meanwhile has it no longer than the store.
+        self.ranges.forget(name);
+        removed
+    }
+
+    fn list(&self) -> Result<Vec<(String, u64)>> {
+        self.inner.list()
+    }
+
+    fn sync_dir(&self) -> Result<()> {
+        self.inner.sync_dir()
+    }
+
+    fn lock(&self, exclusive: bool) -> Result<Box<dyn StorageLock>> {
+        self.inner.lock(exclusive)
+    }
+
+    fn link_into(&self, names: &[String], path: &Path) -> Result<Arc<dyn Storage>> {
+        self.inner.link_into(names, path)
+    }
+
+    fn free_bytes(&self) -> Result<Option<u64>> {
+        self.inner.free_bytes()
+    }
+
+    fn describe(&self) -> String {
+        self.inner.describe()
+    }
+
+    fn shared_part(&self) -> Option<&dyn SharedPart> {
+        self.inner.shared_part()
+    }
+}

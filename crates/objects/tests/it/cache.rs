@@ -1,0 +1,306 @@
+//! Ranges kept in a directory of this machine: right whatever happens, and fewer requests.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use firn_engine::Semantics;
+use firn_jobs::{CompactSpec, Control, JobInput, run_compact};
+use firn_s3_server::Faults;
+use firn_storage::file::cache::BlockCache;
+use firn_storage::file::table::{ReaderOptions, TableReader};
+use firn_storage::place::conformance::check_objects;
+use firn_storage::place::{Effect, Fault, Faulty, Local, LocalOptions, Memory, Operation, When};
+use firn_storage::{ErrorKind, ReadFile, Storage};
+
+use firn_objects::Cached;
+
+use crate::content::table;
+use crate::world::{PART_BYTES, World, clock};
+
+const BLOCK: u64 = 256 << 10;
+const KEPT: &str = "ranges.cache";
+
+fn put(place: &dyn Storage, name: &str, bytes: &[u8]) {
+    let file = place.create(name).unwrap();
+    file.write_at(0, bytes).unwrap();
+    file.sync().unwrap();
+}
+
+fn content(seed: u64, bytes: usize) -> Vec<u8> {
+    let mut random = fastrand::Rng::with_seed(seed);
+    (0..bytes).map(|_| random.u8(..)).collect()
+}
+
+fn read(file: &dyn ReadFile, offset: u64, bytes: usize) -> firn_storage::Result<Vec<u8>> {
+    let mut out = vec![0; bytes];
+    file.read_at(offset, &mut out).map(|()| out)
+}
+
+fn always(on: Operation, kind: ErrorKind) -> Fault {
+    Fault { on, file: "*".to_owned(), when: When::Always { after: 0 }, effect: Effect::Fail(kind) }
+}
+
+#[test]
+fn a_place_behind_a_cache_keeps_the_contract() {
+    let world = World::new();
+    for faults in
+        [Faults::default(), Faults { refused_per_mille: 50, lost_per_mille: 50, ..Faults::default() }]
+    {
+        world.server.set_faults(faults);
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let make = || {
+            let inner = world.place(&format!("c/{}", NEXT.fetch_add(1, Ordering::Relaxed)));
+            Arc::new(Cached::new(Arc::new(inner), Arc::new(Memory::new()), 8 * BLOCK)) as Arc<dyn Storage>
+        };
+        check_objects(&make, 2 * PART_BYTES + 1);
+    }
+}
+
+#[test]
+fn what_was_read_is_not_asked_for_again_and_readers_share_a_request() {
+    let world = World::new();
+    let directory = Memory::new();
+    let cached = Cached::new(Arc::new(world.place("a")), Arc::new(directory), 8 * BLOCK);
+    let bytes = content(1, 3 * BLOCK as usize + 100);
+    put(&cached, "a.table", &bytes);
+    let file = cached.open_read_known("a.table", bytes.len() as u64).unwrap();
+    world.server.set_faults(Faults { delay: Duration::from_millis(100), ..Faults::default() });
+    let before = world.server.counts();
+    let gets = || world.server.counts().reads - before.reads;
+    std::thread::scope(|scope| {
+        for reader in 0..8_usize {
+            let (file, bytes) = (&file, &bytes);
+            // All of two blocks, of which each reader wants others.
+            scope.spawn(move || {
+                let (offset, count) = (200_000 + 1000 * reader, 100_000);
+                let found = read(&**file, offset as u64, count).unwrap();
+                assert!(found == bytes[offset..offset + count], "reader {reader}");
+            });
+        }
+    });
+    assert_eq!(gets(), 1);
+    for (offset, count) in
+        [(0, 10), (BLOCK as usize - 5, 10), (2 * BLOCK as usize - 1, 1), (100_000, 200_000)]
+    {
+        assert!(read(&*file, offset as u64, count).unwrap() == bytes[offset..offset + count]);
+    }
+    assert_eq!(gets(), 1, "it is here");
+    let again = cached.open_read_known("a.table", bytes.len() as u64).unwrap();
+    assert!(read(&*again, 77, 1000).unwrap() == bytes[77..1077]);
+    assert_eq!(gets(), 1, "whoever opens it again finds it");
+    assert!(read(&*file, 3 * BLOCK, 100).unwrap() == bytes[3 * BLOCK as usize..]);
+    assert_eq!(gets(), 2, "the end, shorter than others");
+    let counters = cached.counters();
+    assert_eq!((counters.misses, counters.held_bytes, counters.failures), (3, 3 * BLOCK, 0), "{counters:?}");
+    // What is removed is gone, though it be here.
+    cached.remove("a.table").unwrap();
+    assert_eq!(cached.counters().held_bytes, 0);
+    assert_eq!(read(&*file, 0, 10).unwrap_err().kind, ErrorKind::NotFound);
+    let other = cached.open_read_known("a.table", bytes.len() as u64).unwrap();
+    assert_eq!(read(&*other, 0, 10).unwrap_err().kind, ErrorKind::NotFound);
+}
+
+#[test]
+fn large_reads_and_what_is_asked_for_ahead_go_past() {
+    let world = World::new();
+    let cached = Cached::new(Arc::new(world.place("a")), Arc::new(Memory::new()), 64 * BLOCK);
+    let inputs = (0..2).map(|run| {
+        let table =
+            table(&cached, &format!("in-{run}.table"), run + 1, (0..3000).filter(|n| n % 2 == run), 1000);
+        JobInput { table, level: 0, run }
+    });
+    let spec =
+        CompactSpec { inputs: inputs.collect(), output_stem: "out".to_owned(), ..CompactSpec::default() };
+    let result = run_compact(&spec, &cached, &Semantics::new(), &Control::new()).unwrap();
+    let cache = Arc::new(BlockCache::new(0));
+    for table in &result.tables {
+        TableReader::open(&cached, table, &cache, ReaderOptions::default()).unwrap();
+    }
+    let counters = cached.counters();
+    assert_eq!((counters.held_bytes, counters.misses), (0, 0), "{counters:?}");
+    let all: u64 = spec.inputs.iter().map(|input| input.table.bytes).sum();
+    assert!((all..2 * all).contains(&counters.passed_bytes), "{all}: {counters:?}");
+}
+
+/// Random reads and removals of a store that fails at times, through a cache too small for all, in a directory that fails and flips bits.
+#[test]
+fn every_read_is_right_or_the_stores_own_error() {
+    let (mut failures, mut evictions) = (0, 0);
+    for seed in 0..40 {
+        let mut random = fastrand::Rng::with_seed(seed);
+        let (store, memory) = (Faulty::new(Arc::new(Memory::new())), Memory::new());
+        let directory = Faulty::new(Arc::new(memory.clone()));
+        let slots = random.u64(1..6);
+        let cached = Cached::new(Arc::new(store.clone()), Arc::new(directory.clone()), slots * BLOCK + 1000);
+        let mut files = Vec::new();
+        for step in 0..300 {
+            let what = format!("seed {seed}, step {step}");
+            store.clear_faults();
+            match random.u32(0..100) {
+                0..10 if files.len() < 4 => {
+                    let bytes = content(random.u64(..), random.usize(1..3 * BLOCK as usize));
+                    let name = format!("{step}.table");
+                    put(&cached, &name, &bytes);
+                    let open = cached.open_read_known(&name, bytes.len() as u64).unwrap();
+                    files.push((name, bytes, open));
+                }
+                10..13 if !files.is_empty() => {
+                    let (name, _, open) = files.swap_remove(random.usize(..files.len()));
+                    cached.remove(&name).unwrap();
+                    let again = cached.open_read_known(&name, open.len());
+                    assert_eq!(again.unwrap_err().kind, ErrorKind::NotFound, "{what}");
+                }
+                13..20 => directory.inject(always(Operation::Write, ErrorKind::Full)),
+                20..24 => directory.inject(always(Operation::Read, ErrorKind::Io)),
+                24..40 => directory.clear_faults(),
+                40..50 => flip(&memory, &mut random),
+                _ if !files.is_empty() => {
+                    let (_, bytes, open) = &files[random.usize(..files.len())];
+                    if random.u32(0..10) == 0 {
+                        store.inject(always(Operation::Read, ErrorKind::Refused));
+                    }
+                    let offset = random.usize(..bytes.len());
+                    let count = random.usize(..=(bytes.len() - offset).min(300_000));
+                    if random.u32(0..8) == 0 {
+                        open.will_need(offset as u64, random.u64(..2 * BLOCK));
+                    }
+                    match read(&**open, offset as u64, count) {
+                        Ok(found) => assert!(found == bytes[offset..offset + count], "{what}"),
+                        Err(error) => {
+                            assert_eq!(error.kind, ErrorKind::Refused, "{what}: {error}");
+                            assert!(store.struck_count() > 0, "{what}: {error}");
+                        }
+                    }
+                }
+                _ => {}
+            }
+            let held = cached.counters().held_bytes;
+            let len = memory.open_read(KEPT).unwrap().len();
+            assert!(held <= slots * BLOCK && len <= slots * BLOCK, "{what}: {held}, {len}");
+        }
+        let counters = cached.counters();
+        (failures, evictions) = (failures + counters.failures, evictions + counters.evictions);
+    }
+    assert!(failures > 100 && evictions > 100, "the script meets what it is about: {failures}, {evictions}");
+}
+
+fn flip(memory: &Memory, random: &mut fastrand::Rng) {
+    let len = memory.open_read(KEPT).unwrap().len();
+    if len > 0 {
+        let (at, mut byte) = (random.u64(..len), [0]);
+        let file = memory.open_write(KEPT).unwrap();
+        file.read_at(at, &mut byte).unwrap();
+        file.write_at(at, &[byte[0] ^ 1 << random.u32(0..8)]).unwrap();
+    }
+}
+
+#[test]
+fn a_flipped_bit_is_noticed_and_the_block_asked_for_again() {
+    let (store, memory) = (Faulty::new(Arc::new(Memory::new())), Memory::new());
+    let cached = Cached::new(Arc::new(store.clone()), Arc::new(memory.clone()), BLOCK);
+    let bytes = content(3, 100_000);
+    put(&cached, "a.table", &bytes);
+    let file = cached.open_read_known("a.table", 100_000).unwrap();
+    let reads = || store.counters().of(Operation::Read).operations;
+    let check = |expected: u64, what: &str| {
+        assert!(read(&*file, 50_000, 100).unwrap() == bytes[50_000..50_100], "{what}");
+        assert_eq!(reads(), expected, "{what}");
+    };
+    check(1, "the first time");
+    check(1, "it is here");
+    memory.open_write(KEPT).unwrap().write_at(50_050, &[!bytes[50_050]]).unwrap();
+    check(2, "what is here is wrong");
+    memory.open_write(KEPT).unwrap().set_len(50_060).unwrap();
+    check(3, "what is here is not whole");
+    check(3, "it is here again");
+    assert_eq!(cached.counters().failures, 2);
+}
+
+/// What is done to a directory.
+type Spoil<'s> = &'s dyn Fn(&Faulty);
+
+#[test]
+fn a_directory_that_cannot_be_used_is_no_error() {
+    let bytes = content(4, 600_000);
+    let full = |place: &Faulty| place.limit_space(Some(100_000)).unwrap();
+    let cases: [(&str, Spoil<'_>, bool); 5] = [
+        ("cannot be locked", &|place| place.inject(always(Operation::Lock, ErrorKind::Locked)), false),
+        ("cannot be written to", &|place| place.inject(always(Operation::Create, ErrorKind::Io)), false),
+        ("has no room", &full, true),
+        ("fails to write", &|place| place.inject(always(Operation::Write, ErrorKind::Io)), true),
+        ("fails to read", &|place| place.inject(always(Operation::Read, ErrorKind::Io)), true),
+    ];
+    for (what, spoil, is_used) in cases {
+        let (store, directory) = (Memory::new(), Faulty::new(Arc::new(Memory::new())));
+        spoil(&directory);
+        let cached = Cached::new(Arc::new(store), Arc::new(directory), 8 * BLOCK);
+        assert_eq!(cached.failure().is_none(), is_used, "a directory that {what}");
+        put(&cached, "a.table", &bytes);
+        let file = cached.open_read_known("a.table", 600_000).unwrap();
+        for offset in [0, 100, 300_000, 300_000, 599_000] {
+            let found = read(&*file, offset, 1000).unwrap();
+            assert!(found == bytes[offset as usize..offset as usize + 1000], "a directory that {what}");
+        }
+        assert!(cached.counters().failures > 0, "a directory that {what}: {:?}", cached.counters());
+    }
+    let cached = Cached::new(Arc::new(Memory::new()), Arc::new(Memory::new()), BLOCK - 1);
+    assert_eq!(cached.failure().unwrap().kind, ErrorKind::Invalid, "no room for one block");
+}
+
+#[test]
+fn a_cache_begins_empty_and_leaves_nothing() {
+    let (store, directory) = (Memory::new(), tempfile::tempdir().unwrap());
+    let bytes = content(5, 300_000);
+    put(&store, "a.table", &bytes);
+    let local = || Arc::new(Local::open(directory.path(), LocalOptions { create: true }).unwrap());
+    put(&*local(), KEPT, b"what a process left that was killed");
+    for round in 0..2 {
+        let cached = Cached::new(Arc::new(store.clone()), local(), 8 * BLOCK);
+        let file = cached.open_read_known("a.table", 300_000).unwrap();
+        assert!(read(&*file, 1000, 1000).unwrap() == bytes[1000..2000]);
+        assert!(read(&*file, 1000, 1000).unwrap() == bytes[1000..2000]);
+        let counters = cached.counters();
+        assert_eq!((counters.misses, counters.hits, counters.failures), (1, 1, 0), "round {round}");
+        let second = Cached::new(Arc::new(store.clone()), local(), 8 * BLOCK);
+        assert_eq!(second.failure().unwrap().kind, ErrorKind::Locked, "one process at a time");
+        // The directory goes while it is used.
+        std::fs::remove_file(directory.path().join(KEPT)).unwrap();
+        assert!(read(&*file, 0, 300).unwrap() == bytes[..300]);
+        assert!(read(&*file, BLOCK, 300).unwrap() == bytes[BLOCK as usize..][..300]);
+    }
+    assert_eq!(local().list().unwrap(), []);
+}
+
+#[test]
+#[ignore = "figures: `cargo test -p firn-objects --test it -- --ignored --nocapture cache`"]
+fn figures_of_point_reads() {
+    let (world, directory) = (World::new(), tempfile::tempdir().unwrap());
+    let place = Arc::new(world.place("a"));
+    let bytes = content(6, 16 << 20);
+    put(&*place, "a.table", &bytes);
+    let local = Local::open(directory.path(), LocalOptions { create: true }).unwrap();
+    let cached = Arc::new(Cached::new(Arc::clone(&place) as _, Arc::new(local), 32 << 20));
+    for delay in [0, 5, 20].map(Duration::from_millis) {
+        world.server.set_faults(Faults { delay, ..Faults::default() });
+        for (what, place) in
+            [("uncached", Arc::clone(&place) as Arc<dyn Storage>), ("cached", Arc::clone(&cached) as _)]
+        {
+            let file = place.open_read_known("a.table", bytes.len() as u64).unwrap();
+            for round in ["first", "again"] {
+                let mut random = fastrand::Rng::with_seed(7);
+                let (clock, before) = (clock(), world.server.counts().reads);
+                let begin = clock.now();
+                for _ in 0..500 {
+                    let offset = random.usize(..bytes.len() - 16_384);
+                    assert!(read(&*file, offset as u64, 16_384).unwrap() == bytes[offset..offset + 16_384]);
+                }
+                let (each, requests) = ((clock.now() - begin) / 500, world.server.counts().reads - before);
+                println!(
+                    "reads of 16 KiB, answers after {delay:?}, {what}, {round}: {each:?} each, {requests} requests"
+                );
+            }
+        }
+    }
+    println!("{:?}", cached.counters());
+}
