@@ -15,9 +15,10 @@ use signal_hook::iterator::Signals;
 use crate::database::{Access, check_directory};
 use crate::ending::{Ending, Failure, Result};
 use crate::progress;
-use crate::shared_place::SharedPlace;
+use crate::shared_place::{RangeCache, SharedPlace};
 pub(crate) use layers::Effective;
 pub(crate) use options::Options;
+use options::SHARED_CACHE_BYTES;
 
 /// Files that a large database has open beside its clients' connections.
 const DESCRIPTORS_OF_A_DATABASE: u64 = 2_000;
@@ -52,7 +53,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
     let (dir, serve) = serve_settings(&options, password);
     let dir = &dir;
     check_directory(dir, Access::Create)?;
-    let shared = SharedPlace { shared: options.shared.clone(), take_over: arguments.take_over };
+    let shared = shared_place(&options, arguments.take_over);
     let db = Arc::new(progress::during(&format!("opening {}", dir.display()), |_| {
         let mut builder = shared.set(firn::Db::builder(dir).settings(settings), Access::Create)?;
         if let Some(socket) = &options.worker {
@@ -90,6 +91,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
     db.close().map_err(|error| Failure::database(dir, &error))?;
     println!("closed {}", dir.display());
     Ok(Ending::Done)
+}
+
+fn shared_place(options: &Options, take_over: bool) -> SharedPlace {
+    let bytes = options.shared_cache_bytes.unwrap_or(SHARED_CACHE_BYTES);
+    let cache = options.shared_cache.clone().map(|dir| RangeCache { dir, bytes });
+    SharedPlace { shared: options.shared.clone(), take_over, cache }
 }
 
 /// The database's directory, and what the server is told.

@@ -1,10 +1,12 @@
 //! Where the part of a database lies that other machines reach.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use firn::Builder;
-use firn_storage::{SystemClock, ThreadSpawn};
+use firn_objects::Cached;
+use firn_storage::{Storage, SystemClock, ThreadSpawn};
 
 use crate::database::Access;
 use crate::ending::{Ending, Failure, Result};
@@ -21,6 +23,17 @@ pub(crate) struct SharedPlace {
     /// whoever has it open there writes nothing any more.
     #[arg(long, requires = "shared")]
     pub(crate) take_over: bool,
+    /// Where ranges that were read are kept, by who reads for long enough.
+    #[arg(skip)]
+    pub(crate) cache: Option<RangeCache>,
+}
+
+/// A directory for ranges of files that lie in the shared place.
+#[derive(Clone, Debug)]
+pub(crate) struct RangeCache {
+    pub(crate) dir: PathBuf,
+    /// What it may take.
+    pub(crate) bytes: u64,
 }
 
 impl SharedPlace {
@@ -49,7 +62,22 @@ impl SharedPlace {
         let place = firn_objects::open(name, access);
         let place =
             place.map_err(|error| Failure::new(Ending::Failed, format!("cannot use {name}: {error}")))?;
+        let place = match &self.cache {
+            Some(cache) => cache.before(place),
+            None => place,
+        };
         Ok(builder.shared(place).take_over(self.take_over))
+    }
+}
+
+impl RangeCache {
+    /// `place`, whose ranges are kept here; without that, and people are told, if the directory cannot be used.
+    fn before(&self, place: Arc<dyn Storage>) -> Arc<dyn Storage> {
+        let cached = Cached::in_directory(place, &self.dir, self.bytes);
+        if let Some(error) = cached.failure() {
+            eprintln!("firn: nothing is cached in {}: {error}", self.dir.display());
+        }
+        Arc::new(cached)
     }
 }
 

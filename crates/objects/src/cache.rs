@@ -24,7 +24,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use firn_storage::place::SharedPart;
+use firn_storage::place::{Local, LocalOptions, SharedPart};
 use firn_storage::{Error, ReadFile, Result, Storage, StorageLock, WriteFile};
 
 use self::ranges::{BLOCK_BYTES, Ranges};
@@ -66,6 +66,14 @@ impl Cached {
     pub fn new(inner: Arc<dyn Storage>, directory: Arc<dyn Storage>, bytes: u64) -> Self {
         let (ranges, failure) = Ranges::open(directory, bytes);
         Self { inner, ranges: Arc::new(ranges), failure }
+    }
+
+    /// As [`new`](Self::new) with the directory `path`, which is made, or was made for this.
+    pub fn in_directory(inner: Arc<dyn Storage>, path: &Path, bytes: u64) -> Self {
+        match Local::open(path, LocalOptions { create: true }) {
+            Ok(directory) => Self::new(inner, Arc::new(directory), bytes),
+            Err(error) => Self { inner, ranges: Arc::new(Ranges::without_directory()), failure: Some(error) },
+        }
     }
 
     /// Why nothing is kept, if so.

@@ -7,6 +7,9 @@ use firn_bench::args::{parse_bytes, parse_durability};
 use firn_engine::Durability;
 use firn_server::{LogFormat, LogLevel, Network, ServeSettings};
 
+/// What a cache of shared storage may take if nobody says.
+pub(super) const SHARED_CACHE_BYTES: u64 = 4 << 30;
+
 /// More the system does not take.
 const KEEPALIVE_S_MAX: i64 = 32_767;
 
@@ -43,6 +46,13 @@ options! {
     /// are the environment's, by the names that the stores' own tools use (AWS_ENDPOINT, AWS_REGION, AWS_ACCESS_KEY_ID, ...).
     #[arg(long, value_name = "PLACE")]
     shared: String;
+    /// A directory of this machine for parts of what lies there, so that what is read again is not asked for again; it begins empty. Of files
+    /// that are mapped nothing is kept. Without it none is.
+    #[arg(long, value_name = "D")]
+    shared_cache: PathBuf;
+    /// Bytes that it may take: 512M, 40G. Default 4 GiB.
+    #[arg(long, value_name = "B", value_parser = parse_limit)]
+    shared_cache_bytes: u64;
     /// Port to listen on; 0 takes one that is free and says which. Default 6379.
     #[arg(long, value_name = "P")]
     port: u16;
@@ -131,6 +141,8 @@ impl Options {
         Self {
             dir: Some("firn-data".into()),
             shared: None,
+            shared_cache: None,
+            shared_cache_bytes: Some(SHARED_CACHE_BYTES),
             port: Some(defaults.port),
             bind: Some(defaults.bind),
             http_bind: Some(IpAddr::V4(Ipv4Addr::LOCALHOST)),

@@ -102,15 +102,20 @@ fn a_server_on_a_failing_store_loses_nothing_when_it_is_killed() {
     let mut scene = Scene::new();
     let (dir, settings) = (scene.path("data"), scene.path("settings.toml"));
     std::fs::write(&settings, SETTINGS).expect("written");
-    let start = |scene: &Scene| {
+    // One too small for all, of which a killed process leaves what it had.
+    let cache = scene.path("cache");
+    let start = |scene: &Scene, is_cached: bool| {
         let mut command = scene.command();
         command.args(["serve", "--shared", PLACE, "--config", text(&settings)]);
+        if is_cached {
+            command.args(["--shared-cache", text(&cache), "--shared-cache-bytes", "1M"]);
+        }
         Serving::start_as(&mut command, &dir).expect("it serves")
     };
     let mut model: BTreeMap<u32, u32> = BTreeMap::new();
     for round in 0..3_u32 {
         scene.server().set_faults(Faults { refused_per_mille: 25, lost_per_mille: 25, ..Faults::default() });
-        let mut serving = start(&scene);
+        let mut serving = start(&scene, round > 0);
         let client = redis::Client::open(format!("redis://{}", serving.address)).expect("an address");
         let mut client = client.get_connection().expect("it answers");
         for (key, written) in &model {
@@ -143,5 +148,5 @@ fn a_server_on_a_failing_store_loses_nothing_when_it_is_killed() {
     assert!(count(".table") > 3 && count(".values") > 3, "{names:?}");
     // Another machine, as its log says, has all that was drained; this one has everything.
     scene.server().set_faults(Faults::default());
-    start(&scene).end();
+    start(&scene, true).end();
 }

@@ -148,13 +148,20 @@ impl Ranges {
             0 => Err(Error::new(ErrorKind::Invalid, "", format!("expected room for {BLOCK_BYTES} bytes"))),
             _ => Disk::open(directory),
         };
-        let (disk, failure) = match opened {
-            Ok(disk) => (Some(disk), None),
-            Err(error) => (None, Some(error)),
-        };
-        let counts = Counts { failures: AtomicU64::new(u64::from(failure.is_some())), ..Counts::default() };
-        let state = State { slots: Slots::new(slots_max), flights: HashMap::new() };
-        (Self { disk, state: Mutex::new(state), counts }, failure)
+        match opened {
+            Ok(disk) => {
+                let state = Mutex::new(State { slots: Slots::new(slots_max), flights: HashMap::new() });
+                (Self { disk: Some(disk), state, counts: Counts::default() }, None)
+            }
+            Err(error) => (Self::without_directory(), Some(error)),
+        }
+    }
+
+    /// Nothing is kept.
+    pub(super) fn without_directory() -> Self {
+        let counts = Counts { failures: AtomicU64::new(1), ..Counts::default() };
+        let state = Mutex::new(State { slots: Slots::new(0), flights: HashMap::new() });
+        Self { disk: None, state, counts }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

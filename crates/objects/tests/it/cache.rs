@@ -270,6 +270,12 @@ fn a_cache_begins_empty_and_leaves_nothing() {
         assert!(read(&*file, BLOCK, 300).unwrap() == bytes[BLOCK as usize..][..300]);
     }
     assert_eq!(local().list().unwrap(), []);
+    let other = tempfile::tempdir().unwrap();
+    std::fs::write(other.path().join("letters"), b"somebody's").unwrap();
+    let cached = Cached::in_directory(Arc::new(store), other.path(), 8 * BLOCK);
+    assert_eq!(cached.failure().unwrap().kind, ErrorKind::Invalid, "a directory that has other things");
+    let file = cached.open_read_known("a.table", 300_000).unwrap();
+    assert!(read(&*file, 1000, 1000).unwrap() == bytes[1000..2000]);
 }
 
 #[test]
