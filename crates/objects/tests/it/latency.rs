@@ -88,6 +88,15 @@ fn jobs_ask_for_each_piece_once() {
 }
 
 #[test]
+fn a_job_waits_for_its_inputs_together() {
+    let delay = Duration::from_millis(400);
+    // Each of four tables is opened and read at the same time as the others; the output and its name are two more.
+    let (time, reads) = compact(100, delay);
+    assert_eq!(reads, 2 * 4);
+    assert!(time < 7 * delay, "{time:?}");
+}
+
+#[test]
 #[ignore = "figures: `cargo test -p firn-objects --test it -- --ignored --nocapture latency`"]
 fn figures_of_jobs() {
     for delay in [0, 5, 20, 50].map(Duration::from_millis) {

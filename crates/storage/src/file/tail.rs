@@ -18,6 +18,12 @@ impl Tail {
         bytes <= TAIL_BYTES
     }
 
+    /// Asks for what [`read`](Self::read) reads. Does not wait.
+    pub(super) fn ask(file: &dyn ReadFile) {
+        let start = file.len().saturating_sub(TAIL_BYTES);
+        file.will_need(start, file.len() - start);
+    }
+
     /// The last 64 KiB of `file`, or what it has.
     pub(super) fn read(file: &dyn ReadFile) -> Result<Self> {
         let start = file.len().saturating_sub(TAIL_BYTES);

@@ -30,4 +30,4 @@ mod tests;
 pub use builder::{TableBuilder, Unsynced};
 pub use cursor::{CursorOptions, TableCursor};
 pub use point::{Hit, Lookup, ReadMode};
-pub use reader::{ReaderOptions, TableReader};
+pub use reader::{Opening, ReaderOptions, TableReader};

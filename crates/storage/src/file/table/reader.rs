@@ -14,6 +14,7 @@ use firn_format::tombstone::FragmentList;
 
 use super::parts::{LineAligned, Parts, corrupt};
 use crate::file::cache::{BlockCache, CachedBlock, FileNumber};
+use crate::file::tail::Tail;
 use crate::{Error, FileBytes, ReadFile, Result, Storage};
 
 /// How a table is read.
@@ -48,6 +49,26 @@ pub struct TableReader {
     pub(super) may_be_evicted: AtomicBool,
 }
 
+/// A table that is being opened.
+#[derive(Debug)]
+pub struct Opening<'m> {
+    meta: &'m TableMeta,
+    file: Arc<dyn ReadFile>,
+    bytes: Option<FileBytes>,
+}
+
+impl Opening<'_> {
+    /// The table. Blocks on the device.
+    ///
+    /// # Errors
+    /// As for [`TableReader::open`].
+    pub fn finish(self, cache: &Arc<BlockCache>) -> Result<TableReader> {
+        let table = TableReader::of(&self.meta.file, self.file, self.bytes, cache)?;
+        table.check_meta(self.meta)?;
+        Ok(table)
+    }
+}
+
 /// A data block ready to be read.
 pub(super) enum BlockRef<'t> {
     /// Where it lies: its payload.
@@ -69,10 +90,24 @@ impl TableReader {
         cache: &Arc<BlockCache>,
         options: ReaderOptions,
     ) -> Result<Self> {
+        Self::begin(storage, meta, options)?.finish(cache)
+    }
+
+    /// Begins to open the file `meta` names: asks for what is read first, so that who opens several waits for all of them at once.
+    ///
+    /// # Errors
+    /// As for [`open`](Self::open).
+    pub fn begin<'m>(
+        storage: &dyn Storage,
+        meta: &'m TableMeta,
+        options: ReaderOptions,
+    ) -> Result<Opening<'m>> {
         let file = storage.open_read_known(&meta.file, meta.bytes)?;
-        let table = Self::open_file(&meta.file, file, cache, options)?;
-        table.check_meta(meta)?;
-        Ok(table)
+        let bytes = if options.map { file.bytes()? } else { None };
+        if bytes.is_none() {
+            Tail::ask(&*file);
+        }
+        Ok(Opening { meta, file, bytes })
     }
 
     /// Opens any table file, as [`open`](Self::open) but with nothing to compare it to.
@@ -86,6 +121,15 @@ impl TableReader {
         options: ReaderOptions,
     ) -> Result<Self> {
         let bytes = if options.map { file.bytes()? } else { None };
+        Self::of(name, file, bytes, cache)
+    }
+
+    fn of(
+        name: &str,
+        file: Arc<dyn ReadFile>,
+        bytes: Option<FileBytes>,
+        cache: &Arc<BlockCache>,
+    ) -> Result<Self> {
         if let Some(bytes) = &bytes {
             bytes.expect_random();
         }
