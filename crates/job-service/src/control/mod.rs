@@ -4,6 +4,7 @@
 //!   pressure ─► stalls_in: when a database stops its writers if nothing is done
 //!   View ─► order: owed first, then least slack ─► placement: earliest estimated finish ─► Decision
 //!   Ledger: what each tenant was given, hence what it is owed
+//!   Pool: jobs, workers, who has what ─► View;  Decision ─► leases, stops
 //! ```
 
 mod view; // what a decision is made of
@@ -11,6 +12,7 @@ mod urgency; // when a database stalls
 mod placement; // how long a job takes where
 mod ledger; // what tenants were given
 mod schedule; // the decision
+pub mod pool; // everything that a control plane knows, and what becomes of decisions
 mod baseline; // other decisions, to compare with
 
 pub use baseline::{fifo, least_loaded, random};

@@ -1,0 +1,140 @@
+//! Everything that a control plane knows: jobs, who has them, who is there. No sockets, no clock, no threads.
+//!
+//! ```text
+//!   submit, cancel, follow ─► jobs ─┐
+//!                                   ├─► view ─► schedule ─► leases, stops
+//!   pull, beat, finish ─► members ──┘
+//! ```
+//! All of it is soft: a pool that forgets everything is told again, by clients what they want and by workers what they have.
+
+mod job; // one job
+mod member; // one worker
+mod clients; // what databases ask
+mod workers; // what workers ask
+mod decide; // who gets what
+mod rows; // what people see
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+pub use job::{Ended, Failure, FailureKind, JobKey, Order, Outcome, Timings, Token};
+pub use member::Profile;
+pub use rows::{JobRow, JobState, Rows, WorkerRow};
+pub use workers::{Held, Lease, Pulled};
+
+use super::ledger::Ledger;
+use super::view::{JobId, TenantId, WorkerId, Zone};
+use job::Job;
+use member::Member;
+
+/// Times and numbers that a pool goes by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// A job that its worker has not named for so long is given to somebody else. Default 10 s.
+    pub lease: Duration,
+    /// A client that has not asked for so long is gone, and so are its jobs. Default 30 s.
+    pub client: Duration,
+    /// A job that has read nothing more for so long is taken from its worker. Default 60 s.
+    pub progress: Duration,
+    /// A job that nobody who is there can do waits so long for somebody who can. Default 5 s.
+    pub nobody: Duration,
+    /// So many attempts fail for reasons that may pass before the job has failed. Default 3.
+    pub attempts_max: u32,
+    /// After an attempt that failed so, the next waits so long, and twice as long each time. Default 500 ms.
+    pub pause: Duration,
+    /// Jobs at a time; those beyond are refused. Default 100 000.
+    pub jobs_max: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            lease: Duration::from_secs(10),
+            client: Duration::from_secs(30),
+            progress: Duration::from_secs(60),
+            nobody: Duration::from_secs(5),
+            attempts_max: 3,
+            pause: Duration::from_millis(500),
+            jobs_max: 100_000,
+        }
+    }
+}
+
+/// Jobs of many clients and the workers that do them.
+///
+/// 1. A job has at most one attempt that counts. Whoever has lost it is told to stop when he is next heard of, and what he says of it is not
+///    taken.
+/// 2. A job ends once, and its end is kept until its client says that it has it, or is gone.
+/// 3. Times are the caller's, and MUST NOT go back.
+#[derive(Debug)]
+pub struct Pool {
+    limits: Limits,
+    /// Draws tokens.
+    random: fastrand::Rng,
+    jobs: BTreeMap<JobId, Job>,
+    ids: BTreeMap<JobKey, JobId>,
+    members: BTreeMap<WorkerId, Member>,
+    member_ids: BTreeMap<u128, WorkerId>,
+    /// When each client was last heard of.
+    clients: BTreeMap<u128, Duration>,
+    tenants: BTreeMap<String, TenantId>,
+    zones: BTreeMap<String, Zone>,
+    ledger: Ledger,
+    /// The last jobs whose ends were taken.
+    history: VecDeque<JobRow>,
+    next: u64,
+}
+
+/// Jobs that are remembered after their end.
+const HISTORY_MAX: usize = 1000;
+
+impl Pool {
+    /// Knows nothing yet. Tokens are drawn from `seed`, which no two control planes may share.
+    pub fn new(limits: Limits, seed: u64) -> Self {
+        Self {
+            limits,
+            random: fastrand::Rng::with_seed(seed),
+            jobs: BTreeMap::new(),
+            ids: BTreeMap::new(),
+            members: BTreeMap::new(),
+            member_ids: BTreeMap::new(),
+            clients: BTreeMap::new(),
+            tenants: BTreeMap::new(),
+            zones: BTreeMap::new(),
+            ledger: Ledger::default(),
+            history: VecDeque::new(),
+            next: 0,
+        }
+    }
+
+    /// Gives up whoever is not heard of, and decides what is to be done now. To be called a few times a second.
+    pub fn tick(&mut self, now: Duration) {
+        self.drop_clients(now);
+        self.expire_attempts(now);
+        self.drop_members(now);
+        self.decide(now);
+        self.fail_what_nobody_can(now);
+    }
+
+    fn draw_id(&mut self) -> u64 {
+        self.next += 1;
+        self.next
+    }
+
+    /// The number of the zone called `name`; 0 is everywhere.
+    fn zone(&mut self, name: &str) -> Zone {
+        if name.is_empty() {
+            return Zone(0);
+        }
+        let fresh = Zone(self.zones.len() as u32 + 1);
+        *self.zones.entry(name.to_owned()).or_insert(fresh)
+    }
+
+    fn tenant(&mut self, name: &str) -> TenantId {
+        let fresh = TenantId(self.tenants.len() as u32 + 1);
+        *self.tenants.entry(name.to_owned()).or_insert(fresh)
+    }
+}
+
+#[cfg(test)]
+mod tests;

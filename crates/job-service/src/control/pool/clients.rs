@@ -1,0 +1,141 @@
+//! What databases ask.
+
+use std::time::Duration;
+
+use super::job::{Ended, Failure, FailureKind, Job, JobKey, Order, Outcome, State, Timings, Wanted};
+use super::rows::row;
+use super::{HISTORY_MAX, Pool};
+use crate::control::view::JobId;
+
+impl Pool {
+    /// Takes a job; one that is known already is left as it is.
+    ///
+    /// # Errors
+    /// There are too many.
+    pub fn submit(&mut self, now: Duration, key: JobKey, order: Order) -> Result<(), Failure> {
+        self.clients.insert(key.client, now);
+        let known = self.ids.get(&key).copied();
+        if known.is_none() && self.jobs.len() >= self.limits.jobs_max {
+            let message = format!("{} jobs are here already, which is the limit", self.limits.jobs_max);
+            return Err(Failure { kind: FailureKind::Rejected, message });
+        }
+        let (tenant, zone) = (self.tenant(&order.tenant), self.zone(&order.zone));
+        self.ledger.set_weight(tenant, order.weight);
+        let wanted = Wanted { order, tenant, zone };
+        match known.and_then(|id| self.jobs.get_mut(&id)) {
+            Some(job) => {
+                // A worker had it before its client was heard of.
+                job.wanted.get_or_insert(wanted);
+            }
+            None => {
+                let id = JobId(self.draw_id());
+                self.jobs.insert(id, Job::new(key, Some(wanted), now, State::Waiting));
+                self.ids.insert(key, id);
+            }
+        }
+        self.decide(now);
+        Ok(())
+    }
+
+    /// What has ended of `waiting`, jobs that `client` believes are here, and which of them are not. Those of `taken` are forgotten.
+    pub fn follow(
+        &mut self,
+        now: Duration,
+        client: u128,
+        waiting: &[u64],
+        taken: &[u64],
+    ) -> (Vec<(u64, Ended)>, Vec<u64>) {
+        self.clients.insert(client, now);
+        for number in taken {
+            let key = JobKey { client, number: *number };
+            let is_over =
+                |id: &JobId| matches!(self.jobs.get(id), Some(Job { state: State::Ended { .. }, .. }));
+            if let Some(id) = self.ids.get(&key).copied().filter(is_over) {
+                self.forget(now, id);
+            }
+        }
+        let (mut ended, mut unknown) = (Vec::new(), Vec::new());
+        for number in waiting.iter().filter(|number| !taken.contains(number)) {
+            let id = self.ids.get(&JobKey { client, number: *number });
+            match id.and_then(|id| self.jobs.get(id)) {
+                None => unknown.push(*number),
+                // Without its order nobody could go on where its worker ends.
+                Some(job) if job.wanted.is_none() => unknown.push(*number),
+                Some(Job { state: State::Ended { ended: end, .. }, .. }) => {
+                    ended.push((*number, end.clone()));
+                }
+                Some(_) => {}
+            }
+        }
+        (ended, unknown)
+    }
+
+    /// Ends a job; whether it was there and had not ended.
+    pub fn cancel(&mut self, now: Duration, key: JobKey) -> bool {
+        let Some(id) = self.ids.get(&key).copied() else { return false };
+        let is_over = self.jobs.get(&id).is_none_or(|job| matches!(job.state, State::Ended { .. }));
+        if is_over {
+            return false;
+        }
+        self.stop_attempt(id);
+        let failure = Failure { kind: FailureKind::Cancelled, message: "the job was cancelled".to_owned() };
+        self.end(now, id, Outcome::Failed(failure), Timings::default());
+        self.decide(now);
+        true
+    }
+
+    /// Has the worker of a job told to stop it.
+    pub(super) fn stop_attempt(&mut self, id: JobId) {
+        let Some(attempt) = self.jobs.get(&id).and_then(Job::attempt) else { return };
+        if let Some(member) = self.members.get_mut(&attempt.worker)
+            && attempt.is_handed
+        {
+            member.stop.insert(attempt.token);
+        }
+    }
+
+    /// The job has ended.
+    pub(super) fn end(&mut self, now: Duration, id: JobId, outcome: Outcome, timings: Timings) {
+        let Some(job) = self.jobs.get_mut(&id) else { return };
+        if let Outcome::Failed(failure) = &outcome {
+            job.failure = Some(failure.clone());
+        }
+        let attempt = job.attempt();
+        let worker = attempt.and_then(|attempt| self.members.get(&attempt.worker));
+        let ended = Ended {
+            outcome,
+            worker: worker.map(|member| member.profile.name.clone()).unwrap_or_default(),
+            queued: attempt.map_or(now, |attempt| attempt.since).saturating_sub(job.submitted),
+            timings,
+        };
+        job.state = State::Ended { at: now, ended };
+    }
+
+    /// Nobody asks for the job any more.
+    fn forget(&mut self, now: Duration, id: JobId) {
+        let Some(job) = self.jobs.remove(&id) else { return };
+        self.ids.remove(&job.key);
+        if matches!(job.state, State::Ended { .. }) {
+            if self.history.len() >= HISTORY_MAX {
+                self.history.pop_front();
+            }
+            self.history.push_back(row(&job, &self.members, now));
+        }
+    }
+
+    /// Clients that are gone, with their jobs.
+    pub(super) fn drop_clients(&mut self, now: Duration) {
+        let limit = self.limits.client;
+        let is_gone = |heard: &Duration| now.saturating_sub(*heard) > limit;
+        let gone: Vec<u128> =
+            self.clients.extract_if(.., |_, heard| is_gone(heard)).map(|(id, _)| id).collect();
+        for client in gone {
+            let keys = JobKey { client, number: 0 }..=JobKey { client, number: u64::MAX };
+            let ids: Vec<JobId> = self.ids.range(keys).map(|(_, id)| *id).collect();
+            for id in ids {
+                self.stop_attempt(id);
+                self.forget(now, id);
+            }
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! Who gets what: the pool as the scheduler sees it, and what becomes of the scheduler's decisions.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use super::Pool;
+use super::job::{Attempt, Failure, FailureKind, Job, Outcome, State, Timings, Token, Wanted};
+use super::member::{Member, may_have};
+use crate::control::schedule;
+use crate::control::view::{Decision, JobId, Lane, Running, TenantId, View, Waiting, Worker, WorkerId, Zone};
+
+impl Pool {
+    /// Has the scheduler decide, and does what it says.
+    pub(super) fn decide(&mut self, now: Duration) {
+        let waiting: Vec<Waiting> =
+            self.jobs.iter().filter_map(|(id, job)| self.waiting(now, *id, job)).collect();
+        let tenants: BTreeSet<TenantId> = waiting.iter().map(|job| job.tenant).collect();
+        self.ledger.set_waiting(&tenants);
+        if waiting.is_empty() {
+            return;
+        }
+        let workers = self.members.iter().filter(|(_, member)| self.is_there(now, member));
+        let workers = workers.map(|(id, member)| self.worker(now, *id, member)).collect();
+        let view = View { waiting, workers, owed: self.ledger.owed() };
+        for decision in schedule(&view) {
+            match decision {
+                Decision::Lease { job, worker } => self.lease(now, job, worker),
+                Decision::Preempt { job, .. } => {
+                    self.stop_attempt(job);
+                    self.release(job);
+                }
+            }
+        }
+    }
+
+    fn lease(&mut self, now: Duration, id: JobId, worker: WorkerId) {
+        let token = Token(self.random.u64(..));
+        let Some(job) = self.jobs.get_mut(&id) else { return };
+        job.attempts += 1;
+        job.nobody_since = None;
+        job.state = State::Leased(Attempt {
+            worker,
+            token,
+            since: now,
+            is_handed: false,
+            seen: now,
+            done_bytes: 0,
+            progressed: now,
+        });
+        if let Some(wanted) = &job.wanted {
+            self.ledger.lease(wanted.tenant, wanted.order.bytes);
+        }
+    }
+
+    /// Whether a worker can be given work.
+    fn is_there(&self, now: Duration, member: &Member) -> bool {
+        !member.profile.is_draining && now.saturating_sub(member.heard) <= self.limits.lease
+    }
+
+    /// `job`, if somebody could have it now.
+    fn waiting(&self, now: Duration, id: JobId, job: &Job) -> Option<Waiting> {
+        let (State::Waiting, Some(wanted)) = (&job.state, &job.wanted) else { return None };
+        if job.not_before > now {
+            return None;
+        }
+        let waited = now.saturating_sub(job.submitted);
+        let cannot = self.members.iter().filter(|(id, member)| !may_have(**id, member, job));
+        Some(Waiting {
+            id,
+            tenant: wanted.tenant,
+            lane: wanted.order.lane,
+            bytes: wanted.order.bytes,
+            zone: wanted.zone,
+            waited,
+            stalls_in: wanted.order.stalls_in.map(|stalls_in| stalls_in.saturating_sub(waited)),
+            refused_by: cannot.map(|(id, _)| *id).collect(),
+        })
+    }
+
+    fn worker(&self, now: Duration, id: WorkerId, member: &Member) -> Worker {
+        let jobs = self.jobs.iter().filter_map(|(job_id, job)| Some((*job_id, job, job.attempt()?)));
+        let running = jobs.filter(|(_, _, attempt)| attempt.worker == id).map(|(job_id, job, attempt)| {
+            let wanted = job.wanted.as_ref();
+            Running {
+                id: job_id,
+                tenant: wanted.map_or(TenantId(0), |wanted| wanted.tenant),
+                waited: now.saturating_sub(job.submitted),
+                // What nobody has asked for yet cannot be given to others, and is not stopped for them.
+                lane: wanted.map_or(Lane::Relief, |wanted| wanted.order.lane),
+                zone: wanted.map_or(Zone(0), |wanted| wanted.zone),
+                bytes: job.bytes(),
+                bytes_done: attempt.done_bytes,
+            }
+        });
+        Worker {
+            id,
+            zone: member.zone,
+            slots: member.profile.slots,
+            running: running.collect(),
+            near: member.near,
+            far: member.far,
+        }
+    }
+
+    /// Jobs that nobody who is there can do fail once that has been so for a while; at once if all have said so.
+    pub(super) fn fail_what_nobody_can(&mut self, now: Duration) {
+        let there: Vec<WorkerId> =
+            self.members.iter().filter(|(_, member)| self.is_there(now, member)).map(|(id, _)| *id).collect();
+        let mut failed = Vec::new();
+        for (id, job) in &mut self.jobs {
+            let (State::Waiting, Some(_)) = (&job.state, &job.wanted) else { continue };
+            let can = |id: &&WorkerId| self.members.get(id).is_some_and(|member| may_have(**id, member, job));
+            if there.iter().any(|id| can(&id)) {
+                job.nobody_since = None;
+                continue;
+            }
+            let since = *job.nobody_since.get_or_insert(now);
+            let all_refused = !there.is_empty() && there.iter().all(|id| job.refused_by.contains(id));
+            if all_refused || now.saturating_sub(since) >= self.limits.nobody {
+                failed.push((*id, nobody(job, there.len())));
+            }
+        }
+        for (id, failure) in failed {
+            self.end(now, id, Outcome::Failed(failure), Timings::default());
+        }
+    }
+}
+
+/// Why nobody can do `job`, where so many workers are there.
+fn nobody(job: &Job, there: usize) -> Failure {
+    let needs = |wanted: &Wanted| wanted.order.needs.iter().cloned().collect::<Vec<_>>().join(", ");
+    let message = match (&job.failure, &job.wanted) {
+        (Some(failure), _) if !job.refused_by.is_empty() => {
+            format!("no other worker is there that could do it, and one refused: {}", failure.message)
+        }
+        (_, Some(wanted)) if there > 0 => format!(
+            "none of {there} workers reads specs of version {} and has all that it needs ({})",
+            wanted.order.spec_version,
+            needs(wanted)
+        ),
+        _ => "no worker is there".to_owned(),
+    };
+    Failure { kind: FailureKind::Rejected, message }
+}

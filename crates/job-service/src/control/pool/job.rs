@@ -1,0 +1,181 @@
+//! One job: what was asked for, who has it, what came of it.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use crate::control::view::{Lane, TenantId, WorkerId, Zone};
+
+/// A job's name, the same everywhere and for ever.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct JobKey {
+    /// Who asks: drawn whenever a database is opened.
+    pub client: u128,
+    /// Its number there.
+    pub number: u64,
+}
+
+/// One attempt at one job; no other ever has the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Token(pub u64);
+
+/// What a client wants done.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Order {
+    /// Whose share it counts to.
+    pub tenant: String,
+    /// Of that share; above 0.
+    pub weight: f64,
+    /// Where the files are.
+    pub place: String,
+    /// Where that is; empty = everywhere.
+    pub zone: String,
+    /// The encoded spec.
+    pub spec: Vec<u8>,
+    /// Version of that encoding.
+    pub spec_version: u32,
+    /// What its worker must have.
+    pub needs: BTreeSet<String>,
+    /// What kind of work.
+    pub lane: Lane,
+    /// Bytes of inputs.
+    pub bytes: u64,
+    /// Until its database stops writers, from the submission on.
+    pub stalls_in: Option<Duration>,
+}
+
+/// What came of an attempt, or of a job.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// The encoded result.
+    Done(Vec<u8>),
+    /// There is none.
+    Failed(Failure),
+}
+
+/// Why there is no result.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// What can be done about it.
+    pub kind: FailureKind,
+    /// For people.
+    pub message: String,
+}
+
+/// What can be done about a failure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FailureKind {
+    /// That worker cannot; another may.
+    Rejected,
+    /// Somebody stopped it.
+    Cancelled,
+    /// It is impossible everywhere.
+    Invalid,
+    /// Files could not be read or written; later or elsewhere they may be.
+    Storage,
+    /// Entries were lost on the way: what the inputs say does not hold, or the worker is wrong.
+    NotConserved,
+}
+
+/// How long an attempt took.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Timings {
+    /// From its begin until its first input was open.
+    pub opened: Duration,
+    /// From its begin until its end.
+    pub ran: Duration,
+}
+
+/// The end of a job.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ended {
+    /// What came of it.
+    pub outcome: Outcome,
+    /// Who did it; empty = nobody.
+    pub worker: String,
+    /// From its submission until it was leased.
+    pub queued: Duration,
+    /// What its worker measured.
+    pub timings: Timings,
+}
+
+#[derive(Debug)]
+pub(super) struct Job {
+    pub(super) key: JobKey,
+    /// `None`: a worker says that it has the job, whose client was not heard of yet.
+    pub(super) wanted: Option<Wanted>,
+    pub(super) submitted: Duration,
+    pub(super) state: State,
+    pub(super) attempts: u32,
+    /// Attempts that failed for reasons that may pass.
+    pub(super) failures: u32,
+    /// It is left alone until then.
+    pub(super) not_before: Duration,
+    pub(super) refused_by: BTreeSet<WorkerId>,
+    /// Why the last attempt failed.
+    pub(super) failure: Option<Failure>,
+    /// Since when nobody who is there can do it.
+    pub(super) nobody_since: Option<Duration>,
+}
+
+/// An order with the numbers of its names.
+#[derive(Debug)]
+pub(super) struct Wanted {
+    pub(super) order: Order,
+    pub(super) tenant: TenantId,
+    pub(super) zone: Zone,
+}
+
+#[derive(Debug)]
+pub(super) enum State {
+    Waiting,
+    Leased(Attempt),
+    Ended { at: Duration, ended: Ended },
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Attempt {
+    pub(super) worker: WorkerId,
+    pub(super) token: Token,
+    pub(super) since: Duration,
+    /// Whether the worker was told.
+    pub(super) is_handed: bool,
+    /// When the worker last named it.
+    pub(super) seen: Duration,
+    pub(super) done_bytes: u64,
+    /// When that last rose.
+    pub(super) progressed: Duration,
+}
+
+impl Job {
+    pub(super) fn new(key: JobKey, wanted: Option<Wanted>, now: Duration, state: State) -> Self {
+        Self {
+            key,
+            wanted,
+            submitted: now,
+            state,
+            attempts: 0,
+            failures: 0,
+            not_before: Duration::ZERO,
+            refused_by: BTreeSet::new(),
+            failure: None,
+            nobody_since: None,
+        }
+    }
+
+    pub(super) fn bytes(&self) -> u64 {
+        self.wanted.as_ref().map_or(0, |wanted| wanted.order.bytes)
+    }
+
+    pub(super) fn attempt(&self) -> Option<&Attempt> {
+        match &self.state {
+            State::Leased(attempt) => Some(attempt),
+            State::Waiting | State::Ended { .. } => None,
+        }
+    }
+
+    /// It waits again.
+    pub(super) fn release(&mut self) {
+        self.state = State::Waiting;
+        self.nobody_since = None;
+    }
+}

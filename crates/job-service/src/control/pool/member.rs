@@ -1,0 +1,88 @@
+//! One worker.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use super::job::{Job, Order, Timings, Token};
+use crate::control::view::{Speed, WorkerId, Zone};
+
+/// What a worker says of itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Profile {
+    /// Drawn whenever a worker is started.
+    pub id: u128,
+    /// For people.
+    pub name: String,
+    /// Where it is; empty = everywhere.
+    pub zone: String,
+    /// Jobs at a time.
+    pub slots: u32,
+    /// Operators, filters and extractors, as orders need them.
+    pub has: BTreeSet<String>,
+    /// The greatest version of a spec that it reads.
+    pub spec_version_max: u32,
+    /// Its program, for people.
+    pub build: String,
+    /// It takes no work any more.
+    pub is_draining: bool,
+}
+
+#[derive(Debug)]
+pub(super) struct Member {
+    pub(super) profile: Profile,
+    pub(super) zone: Zone,
+    pub(super) heard: Duration,
+    /// What it is to be told to stop.
+    pub(super) stop: BTreeSet<Token>,
+    pub(super) near: Speed,
+    pub(super) far: Speed,
+    pub(super) jobs_done: u64,
+}
+
+/// What a worker is believed to do before anything is measured.
+const SPEED_AT_FIRST: Speed = Speed { bytes_per_second: (64 << 20) as f64, open: Duration::from_millis(50) };
+
+/// What the latest job counts for in a measured speed.
+const NEW_SHARE: f64 = 0.3;
+
+/// Jobs of fewer bytes tell nothing about bytes a second.
+const MEASURED_BYTES_MIN: u64 = 1 << 20;
+
+impl Member {
+    pub(super) fn new(profile: Profile, zone: Zone, now: Duration) -> Self {
+        Self {
+            profile,
+            zone,
+            heard: now,
+            stop: BTreeSet::new(),
+            near: SPEED_AT_FIRST,
+            far: SPEED_AT_FIRST,
+            jobs_done: 0,
+        }
+    }
+
+    /// Whether it has what `order` needs.
+    pub(super) fn can(&self, order: &Order) -> bool {
+        order.spec_version <= self.profile.spec_version_max && order.needs.is_subset(&self.profile.has)
+    }
+
+    /// Learns from a job of `bytes` in `zone` that is done.
+    pub(super) fn learn(&mut self, zone: Zone, bytes: u64, timings: &Timings) {
+        self.jobs_done += 1;
+        let is_near = zone == self.zone;
+        let speed = if is_near { &mut self.near } else { &mut self.far };
+        let mixed = |old: f64, new: f64| old + NEW_SHARE * (new - old);
+        let open = mixed(speed.open.as_secs_f64(), timings.opened.as_secs_f64());
+        speed.open = Duration::from_secs_f64(open);
+        let worked = timings.ran.saturating_sub(timings.opened).as_secs_f64();
+        if bytes >= MEASURED_BYTES_MIN && worked > 0.0 {
+            speed.bytes_per_second = mixed(speed.bytes_per_second, bytes as f64 / worked);
+        }
+    }
+}
+
+/// Whether `member` may have `job` at all.
+pub(super) fn may_have(id: WorkerId, member: &Member, job: &Job) -> bool {
+    let can = job.wanted.as_ref().is_some_and(|wanted| member.can(&wanted.order));
+    can && !member.profile.is_draining && !job.refused_by.contains(&id)
+}

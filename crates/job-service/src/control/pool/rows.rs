@@ -1,0 +1,134 @@
+//! What people see.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::Pool;
+use super::job::{Job, JobKey, Outcome, State};
+use super::member::Member;
+use crate::control::view::{Lane, WorkerId};
+
+/// Where a job is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum JobState {
+    /// Nobody has it.
+    Waiting,
+    /// A worker has it.
+    Running,
+    /// It has a result.
+    Done,
+    /// It has none and gets none.
+    Failed,
+}
+
+/// One job.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JobRow {
+    /// Which.
+    pub key: JobKey,
+    /// Whose; empty where only its worker has told of it.
+    pub tenant: String,
+    /// What kind.
+    pub lane: Lane,
+    /// Bytes of inputs.
+    pub bytes: u64,
+    /// Those that are read.
+    pub done_bytes: u64,
+    /// Where it is.
+    pub state: JobState,
+    /// Who has it, or had it.
+    pub worker: String,
+    /// So many times it was given to a worker.
+    pub attempts: u32,
+    /// Since it was submitted, or from then on until its end.
+    pub age: Duration,
+    /// Why the last attempt failed, if one has.
+    pub failure: String,
+    /// Where its files are.
+    pub place: String,
+}
+
+/// One worker.
+#[derive(Clone, Debug, PartialEq)]
+pub struct WorkerRow {
+    /// As it calls itself.
+    pub name: String,
+    /// Where it is.
+    pub zone: String,
+    /// Jobs at a time.
+    pub slots: u32,
+    /// Jobs now.
+    pub running: u32,
+    /// Since it was heard of.
+    pub quiet: Duration,
+    /// Bytes of inputs a second with files of its own zone, as measured.
+    pub near_bytes_per_second: f64,
+    /// With files of others.
+    pub far_bytes_per_second: f64,
+    /// It takes no work any more.
+    pub is_draining: bool,
+    /// Jobs done.
+    pub jobs_done: u64,
+    /// Its program.
+    pub build: String,
+}
+
+/// Everything that there is to see.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Rows {
+    /// Those that ended lately first, then the others as they came.
+    pub jobs: Vec<JobRow>,
+    /// In the order in which they came.
+    pub workers: Vec<WorkerRow>,
+}
+
+impl Pool {
+    /// What is here now.
+    pub fn rows(&self, now: Duration) -> Rows {
+        let present = self.jobs.values().map(|job| row(job, &self.members, now));
+        let running = |id: &WorkerId| {
+            let attempts = self.jobs.values().filter_map(Job::attempt);
+            attempts.filter(|attempt| attempt.worker == *id).count() as u32
+        };
+        let workers = self.members.iter().map(|(id, member)| WorkerRow {
+            name: member.profile.name.clone(),
+            zone: member.profile.zone.clone(),
+            slots: member.profile.slots,
+            running: running(id),
+            quiet: now.saturating_sub(member.heard),
+            near_bytes_per_second: member.near.bytes_per_second,
+            far_bytes_per_second: member.far.bytes_per_second,
+            is_draining: member.profile.is_draining,
+            jobs_done: member.jobs_done,
+            build: member.profile.build.clone(),
+        });
+        Rows { jobs: self.history.iter().cloned().chain(present).collect(), workers: workers.collect() }
+    }
+}
+
+/// `job` as people see it.
+pub(super) fn row(job: &Job, members: &BTreeMap<WorkerId, Member>, now: Duration) -> JobRow {
+    let order = job.wanted.as_ref().map(|wanted| &wanted.order);
+    let name = |id: &WorkerId| members.get(id).map(|member| member.profile.name.clone()).unwrap_or_default();
+    let (state, worker, done_bytes, until) = match &job.state {
+        State::Waiting => (JobState::Waiting, String::new(), 0, now),
+        State::Leased(attempt) => (JobState::Running, name(&attempt.worker), attempt.done_bytes, now),
+        State::Ended { at, ended } => match &ended.outcome {
+            Outcome::Done(_) => (JobState::Done, ended.worker.clone(), job.bytes(), *at),
+            Outcome::Failed(_) => (JobState::Failed, ended.worker.clone(), 0, *at),
+        },
+    };
+    JobRow {
+        key: job.key,
+        tenant: order.map(|order| order.tenant.clone()).unwrap_or_default(),
+        lane: order.map_or(Lane::Bulk, |order| order.lane),
+        bytes: job.bytes(),
+        done_bytes,
+        state,
+        worker,
+        attempts: job.attempts,
+        age: until.saturating_sub(job.submitted),
+        failure: job.failure.as_ref().map(|failure| failure.message.clone()).unwrap_or_default(),
+        place: order.map(|order| order.place.clone()).unwrap_or_default(),
+    }
+}

@@ -1,0 +1,422 @@
+use std::collections::BTreeMap;
+
+use super::*;
+use crate::control::view::Lane;
+
+const A: u128 = 1;
+const B: u128 = 2;
+const CLIENT: u128 = 77;
+
+fn seconds(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+fn profile(id: u128, slots: u32) -> Profile {
+    Profile {
+        id,
+        name: format!("w{id}"),
+        zone: String::new(),
+        slots,
+        has: ["merge:sum".to_owned()].into(),
+        spec_version_max: 1,
+        build: "test".to_owned(),
+        is_draining: false,
+    }
+}
+
+fn order() -> Order {
+    Order {
+        tenant: "db".to_owned(),
+        weight: 1.0,
+        place: "/shared".to_owned(),
+        zone: String::new(),
+        spec: b"spec".to_vec(),
+        spec_version: 1,
+        needs: ["merge:sum".to_owned()].into(),
+        lane: Lane::Relief,
+        bytes: 1 << 20,
+        stalls_in: None,
+    }
+}
+
+fn key(number: u64) -> JobKey {
+    JobKey { client: CLIENT, number }
+}
+
+fn pool() -> Pool {
+    Pool::new(Limits::default(), 1)
+}
+
+/// `worker` pulls and has nothing.
+fn pull(pool: &mut Pool, now: Duration, worker: u128) -> Pulled {
+    pool.hear(now, profile(worker, 1), &[]);
+    pool.take(now, worker)
+}
+
+fn held(lease: &Lease) -> Held {
+    Held { key: lease.key, token: lease.token, done_bytes: 0 }
+}
+
+fn only(pulled: Pulled) -> Lease {
+    assert_eq!((pulled.leases.len(), pulled.stop.len()), (1, 0), "{pulled:?}");
+    pulled.leases.into_iter().next().unwrap()
+}
+
+fn done() -> Outcome {
+    Outcome::Done(b"result".to_vec())
+}
+
+fn failed(kind: FailureKind) -> Outcome {
+    Outcome::Failed(Failure { kind, message: "no luck".to_owned() })
+}
+
+fn finish(pool: &mut Pool, now: Duration, worker: u128, lease: &Lease, outcome: Outcome) -> bool {
+    let timings = Timings { opened: Duration::from_millis(10), ran: Duration::from_millis(110) };
+    pool.finish(now, worker, held(lease), outcome, timings)
+}
+
+/// The end of job `number`, if it has ended.
+fn end_of(pool: &mut Pool, now: Duration, number: u64) -> Option<Ended> {
+    let (ended, unknown) = pool.follow(now, CLIENT, &[number], &[]);
+    assert_eq!(unknown, [0; 0]);
+    ended.into_iter().next().map(|(_, ended)| ended)
+}
+
+#[test]
+fn a_job_goes_to_a_worker_and_its_end_to_the_client_until_it_is_taken() {
+    let mut pool = pool();
+    assert_eq!(pull(&mut pool, seconds(0), A), Pulled::default());
+    pool.submit(seconds(1), key(5), order()).unwrap();
+    pool.submit(seconds(1), key(5), order()).unwrap();
+    let lease = only(pool.take(seconds(1), A));
+    assert_eq!((lease.key, lease.place.as_str(), &lease.spec[..]), (key(5), "/shared", &b"spec"[..]));
+    assert_eq!(pool.take(seconds(1), A), Pulled::default(), "it is handed out once");
+    assert_eq!(end_of(&mut pool, seconds(2), 5), None);
+    let running = pool.rows(seconds(2));
+    assert_eq!((running.jobs[0].state, running.workers[0].running), (JobState::Running, 1));
+    assert!(finish(&mut pool, seconds(3), A, &lease, done()));
+    assert!(!finish(&mut pool, seconds(3), A, &lease, done()), "it ends once");
+    for _ in 0..2 {
+        let ended = end_of(&mut pool, seconds(4), 5).unwrap();
+        assert_eq!((ended.outcome, ended.worker.as_str(), ended.queued), (done(), "w1", Duration::ZERO));
+    }
+    assert_eq!(pool.follow(seconds(5), CLIENT, &[5], &[5]), (vec![], vec![]));
+    assert_eq!(pool.follow(seconds(5), CLIENT, &[5], &[]), (vec![], vec![5]), "it is forgotten");
+    let rows = pool.rows(seconds(5));
+    assert_eq!((rows.jobs.len(), rows.jobs[0].state), (1, JobState::Done), "but for people");
+    let measured = rows.workers[0].near_bytes_per_second;
+    let (believed, found) = (f64::from(64 << 20), f64::from(10 << 20));
+    assert!((measured - (believed + 0.3 * (found - believed))).abs() < 1.0, "{measured}");
+}
+
+#[test]
+fn a_silent_worker_loses_its_job_and_what_it_says_later_does_not_count() {
+    let mut pool = pool();
+    let _nothing = pull(&mut pool, seconds(0), A);
+    pool.submit(seconds(0), key(1), order()).unwrap();
+    let first = only(pool.take(seconds(0), A));
+    assert_eq!(pool.beat(seconds(8), A, &[held(&first)]), Some(vec![]));
+    pool.follow(seconds(17), CLIENT, &[1], &[]);
+    pool.tick(seconds(17));
+    let _nothing = pull(&mut pool, seconds(17), B);
+    assert_eq!(pool.take(seconds(18), B), Pulled::default(), "it was heard of 9 s ago");
+    pool.tick(seconds(19));
+    pool.beat(seconds(20), B, &[]);
+    pool.tick(seconds(20));
+    let second = only(pool.take(seconds(20), B));
+    assert_ne!(first.token, second.token);
+    assert!(!finish(&mut pool, seconds(21), A, &first, done()));
+    assert_eq!(pool.beat(seconds(21), A, &[held(&first)]), Some(vec![first.token]));
+    assert!(finish(&mut pool, seconds(22), B, &second, done()));
+    assert_eq!(end_of(&mut pool, seconds(22), 1).unwrap().worker, "w2");
+}
+
+#[test]
+fn a_pool_that_forgot_everything_learns_it_again_from_both_sides() {
+    for client_first in [false, true] {
+        let mut before = pool();
+        let _nothing = pull(&mut before, seconds(0), A);
+        before.submit(seconds(0), key(1), order()).unwrap();
+        let lease = only(before.take(seconds(0), A));
+        let mut pool = Pool::new(Limits::default(), 2);
+        if client_first {
+            assert_eq!(pool.follow(seconds(1), CLIENT, &[1], &[]), (vec![], vec![1]));
+            pool.submit(seconds(1), key(1), order()).unwrap();
+        }
+        assert_eq!(pool.beat(seconds(1), A, &[held(&lease)]), None, "it has to pull first");
+        pool.hear(seconds(1), profile(A, 1), &[held(&lease)]);
+        assert_eq!(pool.take(seconds(1), A), Pulled::default(), "it has the job already");
+        if !client_first {
+            assert_eq!(pool.follow(seconds(2), CLIENT, &[1], &[]), (vec![], vec![1]));
+            pool.submit(seconds(2), key(1), order()).unwrap();
+        }
+        pool.tick(seconds(2));
+        assert!(finish(&mut pool, seconds(3), A, &lease, done()));
+        assert_eq!(end_of(&mut pool, seconds(3), 1).unwrap().outcome, done());
+    }
+}
+
+#[test]
+fn an_end_may_be_the_first_that_a_pool_hears_of_a_job() {
+    let mut pool = pool();
+    pool.hear(seconds(0), profile(A, 1), &[]);
+    let lease = Lease { key: key(1), token: Token(9), place: String::new(), spec: Vec::new() };
+    assert!(finish(&mut pool, seconds(0), A, &lease, done()));
+    pool.submit(seconds(1), key(1), order()).unwrap();
+    assert_eq!(end_of(&mut pool, seconds(1), 1).unwrap().outcome, done());
+    let stranger = Lease { key: key(2), ..lease };
+    assert!(!finish(&mut pool, seconds(1), B, &stranger, done()), "nobody knows B");
+    // Nobody ever asks for this one.
+    let mut all = vec![Held { key: JobKey { client: CLIENT + 1, number: 1 }, ..held(&stranger) }];
+    pool.hear(seconds(2), profile(A, 1), &all);
+    for now in 2..40 {
+        pool.follow(seconds(now), CLIENT, &[], &[]);
+        pool.tick(seconds(now));
+        if !pool.beat(seconds(now), A, &all).unwrap().is_empty() {
+            assert_eq!(now, 33, "30 s are over");
+            all.clear();
+        }
+    }
+    let running = pool.rows(seconds(40)).jobs.iter().filter(|row| row.state == JobState::Running).count();
+    assert_eq!((running, all.len()), (0, 0));
+}
+
+#[test]
+fn what_one_cannot_another_may_and_what_nobody_can_fails_with_the_reason() {
+    let mut pool = pool();
+    let _nothing = (pull(&mut pool, seconds(0), A), pull(&mut pool, seconds(0), B));
+    pool.submit(seconds(0), key(1), order()).unwrap();
+    let first = only(pool.take(seconds(0), A));
+    assert!(finish(&mut pool, seconds(0), A, &first, failed(FailureKind::Rejected)));
+    let second = only(pool.take(seconds(0), B));
+    assert!(finish(&mut pool, seconds(0), B, &second, failed(FailureKind::Rejected)));
+    pool.tick(seconds(0));
+    let Some(Ended { outcome: Outcome::Failed(failure), .. }) = end_of(&mut pool, seconds(0), 1) else {
+        panic!()
+    };
+    assert_eq!(failure.kind, FailureKind::Rejected);
+    assert!(failure.message.contains("no luck"), "{failure:?}");
+    // What they have not is not even tried.
+    let lacking = [
+        Order { needs: ["merge:sum".to_owned(), "filter:old".to_owned()].into(), ..order() },
+        Order { spec_version: 2, ..order() },
+    ];
+    for (number, order) in (2..).zip(lacking) {
+        pool.submit(seconds(1), key(number), order).unwrap();
+        assert_eq!((pool.take(seconds(1), A), pool.take(seconds(1), B)), Default::default());
+        pool.tick(seconds(1));
+        assert_eq!(end_of(&mut pool, seconds(1), number), None, "somebody may come who can");
+    }
+    pool.tick(seconds(6));
+    for (number, reason) in [(2, "filter:old"), (3, "version 2")] {
+        let Some(Ended { outcome: Outcome::Failed(failure), .. }) = end_of(&mut pool, seconds(6), number)
+        else {
+            panic!("job {number} has no end");
+        };
+        assert!(failure.message.contains(reason), "{failure:?}");
+    }
+}
+
+#[test]
+fn failures_that_may_pass_are_tried_again_and_others_are_not() {
+    let mut pool = pool();
+    let _nothing = pull(&mut pool, seconds(0), A);
+    let mut tried = Vec::new();
+    for (number, kind) in
+        [(1, FailureKind::Storage), (2, FailureKind::Invalid), (3, FailureKind::NotConserved)]
+    {
+        pool.submit(seconds(0), key(number), order()).unwrap();
+        let mut attempts = 0;
+        let mut now = seconds(0);
+        while end_of(&mut pool, now, number).is_none() {
+            pool.hear(now, profile(A, 1), &[]);
+            for lease in pool.take(now, A).leases {
+                attempts += 1;
+                assert!(finish(&mut pool, now, A, &lease, failed(kind)));
+                assert_eq!(pool.take(now, A), Pulled::default(), "not at once");
+            }
+            now += Duration::from_millis(100);
+            pool.tick(now);
+        }
+        tried.push((attempts, now.as_millis()));
+    }
+    // 500 ms and 1 s of pause.
+    assert_eq!(tried, [(3, 1600), (1, 100), (1, 100)]);
+}
+
+#[test]
+fn whoever_cancels_or_goes_ends_the_work_and_whoever_drains_gives_it_back() {
+    let mut pool = pool();
+    let _nothing = pull(&mut pool, seconds(0), A);
+    pool.submit(seconds(0), key(1), order()).unwrap();
+    let lease = only(pool.take(seconds(0), A));
+    assert!(pool.cancel(seconds(1), key(1)));
+    assert!(!pool.cancel(seconds(1), key(1)) && !pool.cancel(seconds(1), key(9)));
+    assert_eq!(pool.take(seconds(1), A).stop, [lease.token], "at once, not with the next beat");
+    let Some(Ended { outcome: Outcome::Failed(failure), .. }) = end_of(&mut pool, seconds(1), 1) else {
+        panic!()
+    };
+    assert_eq!(failure.kind, FailureKind::Cancelled);
+    // A worker that takes nothing any more.
+    pool.submit(seconds(2), key(2), order()).unwrap();
+    let lease = only(pool.take(seconds(2), A));
+    let drains = Profile { is_draining: true, ..profile(A, 1) };
+    pool.hear(seconds(3), drains, &[held(&lease)]);
+    assert!(finish(&mut pool, seconds(3), A, &lease, failed(FailureKind::Cancelled)));
+    assert_eq!(pool.take(seconds(3), A), Pulled::default());
+    let lease = only(pull(&mut pool, seconds(3), B));
+    // The client goes.
+    for now in 4..40 {
+        let stop = pool.beat(seconds(now), B, &[held(&lease)]).unwrap();
+        assert_eq!(stop.is_empty(), now < 34, "{now}");
+        pool.tick(seconds(now));
+        if !stop.is_empty() {
+            break;
+        }
+    }
+}
+
+#[test]
+fn a_worker_that_lives_and_gets_nowhere_loses_its_job() {
+    let mut pool = pool();
+    let _nothing = pull(&mut pool, seconds(0), A);
+    pool.submit(seconds(0), key(1), order()).unwrap();
+    let lease = only(pool.take(seconds(0), A));
+    let mut lost_at = None;
+    for now in 1..200 {
+        let at = Held { done_bytes: now.min(50), ..held(&lease) };
+        pool.follow(seconds(now), CLIENT, &[1], &[]);
+        if !pool.beat(seconds(now), A, &[at]).unwrap().is_empty() {
+            lost_at = Some(now);
+            break;
+        }
+        pool.tick(seconds(now));
+    }
+    assert_eq!(lost_at, Some(112), "60 s after it read the last byte at 50 s");
+}
+
+#[test]
+fn there_is_a_limit_to_jobs() {
+    let mut pool = Pool::new(Limits { jobs_max: 2, ..Limits::default() }, 1);
+    for number in 0..2 {
+        pool.submit(seconds(0), key(number), order()).unwrap();
+    }
+    let refusal = pool.submit(seconds(0), key(2), order()).unwrap_err();
+    assert!(refusal.message.contains("2 jobs are here already"), "{refusal:?}");
+    pool.submit(seconds(0), key(1), order()).unwrap();
+}
+
+/// Attempts whose workers sleep do not use up what may fail.
+const PATIENT: Limits = Limits {
+    lease: Duration::from_secs(10),
+    client: Duration::from_secs(30),
+    progress: Duration::from_secs(60),
+    nobody: Duration::from_secs(5),
+    attempts_max: 100,
+    pause: Duration::from_millis(500),
+    jobs_max: 1000,
+};
+
+/// Workers that come, go, sleep, lie about nothing and lose messages; clients that repeat themselves; a pool that is replaced.
+struct Storm {
+    random: fastrand::Rng,
+    pool: Pool,
+    now: Duration,
+    /// What each worker has, with the time at which it is done.
+    workers: BTreeMap<u128, BTreeMap<Token, (Lease, Duration)>>,
+    asleep: BTreeMap<u128, Duration>,
+    waiting: Vec<u64>,
+    taken: Vec<u64>,
+    tokens: BTreeMap<Token, u64>,
+    ends: BTreeMap<u64, Outcome>,
+}
+
+impl Storm {
+    fn step(&mut self, number: u64) {
+        self.now += Duration::from_millis(self.random.u64(50..1500));
+        if number < 60 && self.random.u32(0..3) == 0 {
+            self.pool.submit(self.now, key(number), order()).unwrap();
+            self.waiting.push(number);
+        }
+        if self.random.u32(0..100) == 0 {
+            self.pool = Pool::new(PATIENT, self.random.u64(..));
+        }
+        let ids: Vec<u128> = self.workers.keys().copied().collect();
+        ids.into_iter().for_each(|id| self.work(id));
+        let (ended, unknown) = self.pool.follow(self.now, CLIENT, &self.waiting, &self.taken);
+        if self.random.bool() {
+            self.taken.clear();
+        }
+        for (number, end) in ended {
+            // An answer that is lost comes again.
+            if self.random.bool() {
+                self.waiting.retain(|waiting| *waiting != number);
+                self.taken.push(number);
+                assert!(self.ends.insert(number, end.outcome).is_none(), "job {number} ended twice");
+            }
+        }
+        for number in unknown {
+            self.pool.submit(self.now, key(number), order()).unwrap();
+        }
+        self.pool.tick(self.now);
+    }
+
+    fn work(&mut self, id: u128) {
+        if self.asleep.get(&id).is_some_and(|until| *until > self.now) {
+            return;
+        }
+        if self.random.u32(0..40) == 0 {
+            self.asleep.insert(id, self.now + seconds(self.random.u64(1..40)));
+            return;
+        }
+        let mine = self.workers.get_mut(&id).unwrap();
+        let all: Vec<Held> = mine.values().map(|(lease, _)| Held { done_bytes: 1, ..held(lease) }).collect();
+        self.pool.hear(self.now, profile(id, 2), &all);
+        let pulled = self.pool.take(self.now, id);
+        // An answer may be lost.
+        if self.random.u32(0..20) > 0 {
+            pulled.stop.iter().for_each(|token| drop(mine.remove(token)));
+            for lease in pulled.leases {
+                assert_eq!(*self.tokens.entry(lease.token).or_insert(lease.key.number), lease.key.number);
+                mine.insert(lease.token, (lease, self.now + seconds(self.random.u64(0..5))));
+            }
+        }
+        let done: Vec<Token> =
+            mine.iter().filter(|(_, (_, at))| *at <= self.now).map(|(token, _)| *token).collect();
+        for token in done {
+            let (lease, _) = mine.remove(&token).unwrap();
+            let outcome = Outcome::Done(lease.key.number.to_le_bytes().to_vec());
+            self.pool.finish(self.now, id, held(&lease), outcome, Timings::default());
+        }
+    }
+}
+
+#[test]
+fn in_any_storm_every_job_ends_once_with_its_own_result() {
+    for seed in 0..200 {
+        let mut storm = Storm {
+            random: fastrand::Rng::with_seed(seed),
+            pool: Pool::new(PATIENT, seed + 1000),
+            now: Duration::ZERO,
+            workers: (1..=3).map(|id| (id, BTreeMap::new())).collect(),
+            asleep: BTreeMap::new(),
+            waiting: Vec::new(),
+            taken: Vec::new(),
+            tokens: BTreeMap::new(),
+            ends: BTreeMap::new(),
+        };
+        let mut steps = 0;
+        while steps < 60 || !storm.waiting.is_empty() {
+            storm.step(steps);
+            steps += 1;
+            assert!(steps < 5000, "seed {seed}: {:?} never end", storm.waiting);
+        }
+        for (number, outcome) in &storm.ends {
+            match outcome {
+                Outcome::Done(bytes) => assert_eq!(bytes[..], number.to_le_bytes(), "seed {seed}"),
+                // All workers slept.
+                Outcome::Failed(failure) => assert_eq!(failure.kind, FailureKind::Rejected, "seed {seed}"),
+            }
+        }
+    }
+}

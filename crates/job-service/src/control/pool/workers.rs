@@ -1,0 +1,258 @@
+//! What workers ask.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use super::job::{Attempt, Failure, FailureKind, Job, JobKey, Outcome, State, Timings, Token};
+use super::member::{Member, Profile};
+use super::{Limits, Pool};
+use crate::control::view::{JobId, WorkerId};
+
+/// A job that a worker says it has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Held {
+    /// Which.
+    pub key: JobKey,
+    /// Which attempt.
+    pub token: Token,
+    /// Bytes of inputs that are read.
+    pub done_bytes: u64,
+}
+
+/// A job for a worker.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lease {
+    /// Which.
+    pub key: JobKey,
+    /// Which attempt.
+    pub token: Token,
+    /// Where the files are.
+    pub place: String,
+    /// The encoded spec.
+    pub spec: Vec<u8>,
+}
+
+/// What a worker is told.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Pulled {
+    /// Work.
+    pub leases: Vec<Lease>,
+    /// Attempts that do not count any more.
+    pub stop: Vec<Token>,
+}
+
+/// Workers that have not been heard of for so many leases are forgotten.
+const FORGET_LEASES: u32 = 6;
+
+impl Pool {
+    /// A worker is there and has `held`.
+    pub fn hear(&mut self, now: Duration, profile: Profile, held: &[Held]) {
+        let zone = self.zone(&profile.zone);
+        let id = match self.member_ids.get(&profile.id) {
+            Some(id) => *id,
+            None => WorkerId(self.draw_id()),
+        };
+        self.member_ids.insert(profile.id, id);
+        let member = self.members.entry(id).or_insert_with(|| Member::new(profile.clone(), zone, now));
+        (member.profile, member.zone, member.heard) = (profile, zone, now);
+        self.see(now, id, held);
+        self.decide(now);
+    }
+
+    /// What there is for the worker `id`, each once.
+    pub fn take(&mut self, now: Duration, id: u128) -> Pulled {
+        let Some(id) = self.member_ids.get(&id).copied() else { return Pulled::default() };
+        let stop = self.members.get_mut(&id).map(|member| std::mem::take(&mut member.stop));
+        let mut leases = Vec::new();
+        for job in self.jobs.values_mut() {
+            let (State::Leased(attempt), Some(wanted)) = (&mut job.state, &job.wanted) else { continue };
+            if attempt.worker == id && !attempt.is_handed {
+                (attempt.is_handed, attempt.seen, attempt.progressed) = (true, now, now);
+                let (place, spec) = (wanted.order.place.clone(), wanted.order.spec.clone());
+                leases.push(Lease { key: job.key, token: attempt.token, place, spec });
+            }
+        }
+        Pulled { leases, stop: stop.unwrap_or_default().into_iter().collect() }
+    }
+
+    /// The worker `id` lives and has `held`: what it is to stop, or `None` if it is not known here.
+    pub fn beat(&mut self, now: Duration, id: u128, held: &[Held]) -> Option<Vec<Token>> {
+        let id = self.member_ids.get(&id).copied()?;
+        let member = self.members.get_mut(&id)?;
+        member.heard = now;
+        self.see(now, id, held);
+        let member = self.members.get_mut(&id)?;
+        Some(std::mem::take(&mut member.stop).into_iter().collect())
+    }
+
+    /// An attempt of the worker `id` has ended; whether that counts.
+    pub fn finish(
+        &mut self,
+        now: Duration,
+        id: u128,
+        held: Held,
+        outcome: Outcome,
+        timings: Timings,
+    ) -> bool {
+        let Some(worker) = self.member_ids.get(&id).copied() else { return false };
+        // One that was restarted since may hear of the attempt by its end.
+        self.see(now, worker, &[held]);
+        let Some(id) = self.ids.get(&held.key).copied() else { return false };
+        let Some(job) = self.jobs.get_mut(&id) else { return false };
+        let is_current =
+            job.attempt().is_some_and(|attempt| (attempt.worker, attempt.token) == (worker, held.token));
+        if !is_current {
+            return false;
+        }
+        let (zone, bytes) = (job.wanted.as_ref().map(|wanted| wanted.zone), job.bytes());
+        match outcome {
+            Outcome::Done(_) => {
+                if let (Some(member), Some(zone)) = (self.members.get_mut(&worker), zone) {
+                    member.learn(zone, bytes, &timings);
+                }
+                self.end(now, id, outcome, timings);
+            }
+            Outcome::Failed(failure) => self.attempt_failed(now, id, worker, failure, timings),
+        }
+        self.decide(now);
+        true
+    }
+
+    fn attempt_failed(
+        &mut self,
+        now: Duration,
+        id: JobId,
+        worker: WorkerId,
+        failure: Failure,
+        timings: Timings,
+    ) {
+        let limits = self.limits;
+        let Some(job) = self.jobs.get_mut(&id) else { return };
+        job.failure = Some(failure.clone());
+        match failure.kind {
+            FailureKind::Invalid | FailureKind::NotConserved => {
+                return self.end(now, id, Outcome::Failed(failure), timings);
+            }
+            // Whoever takes no work any more gives it back so.
+            FailureKind::Cancelled => {}
+            FailureKind::Rejected => {
+                job.refused_by.insert(worker);
+            }
+            FailureKind::Storage => {
+                job.failures += 1;
+                job.not_before = now + limits.pause.saturating_mul(1 << (job.failures - 1).min(6));
+                if job.failures >= limits.attempts_max {
+                    return self.end(now, id, Outcome::Failed(failure), timings);
+                }
+            }
+        }
+        self.release(id);
+    }
+
+    /// The job waits again, as far as anybody wants it.
+    pub(super) fn release(&mut self, id: JobId) {
+        let Some(job) = self.jobs.get_mut(&id) else { return };
+        match &job.wanted {
+            Some(wanted) => {
+                self.ledger.stop(wanted.tenant, wanted.order.bytes);
+                job.release();
+            }
+            None => {
+                let key = job.key;
+                self.jobs.remove(&id);
+                self.ids.remove(&key);
+            }
+        }
+    }
+
+    /// Notes that `worker` has `held`, and what of it it should stop.
+    fn see(&mut self, now: Duration, worker: WorkerId, held: &[Held]) {
+        let mut stop = BTreeSet::new();
+        let is_told = |members: &BTreeMap<WorkerId, Member>, token| {
+            members.get(&worker).is_some_and(|member| member.stop.contains(&token))
+        };
+        for one in held {
+            let id = match self.ids.get(&one.key) {
+                Some(id) => *id,
+                // With this answer it hears that nobody wants it.
+                None if is_told(&self.members, one.token) => continue,
+                None => self.adopt(now, worker, one),
+            };
+            let Some(job) = self.jobs.get_mut(&id) else { continue };
+            match &mut job.state {
+                State::Leased(attempt) if (attempt.worker, attempt.token) == (worker, one.token) => {
+                    attempt.seen = now;
+                    if one.done_bytes > attempt.done_bytes {
+                        (attempt.done_bytes, attempt.progressed) = (one.done_bytes, now);
+                    }
+                }
+                // Nobody has it but this worker, who was thought to be gone, or whom a control plane before had given it to.
+                State::Waiting => {
+                    job.attempts += 1;
+                    job.state = State::Leased(held_attempt(now, worker, one));
+                }
+                State::Leased(_) | State::Ended { .. } => {
+                    stop.insert(one.token);
+                }
+            }
+        }
+        if let Some(member) = self.members.get_mut(&worker) {
+            member.stop.extend(stop);
+        }
+    }
+
+    /// A job that only its worker has told of.
+    fn adopt(&mut self, now: Duration, worker: WorkerId, held: &Held) -> JobId {
+        let id = JobId(self.draw_id());
+        let state = State::Leased(held_attempt(now, worker, held));
+        self.jobs.insert(id, Job { attempts: 1, ..Job::new(held.key, None, now, state) });
+        self.ids.insert(held.key, id);
+        // Its client has as long as any other to be heard of.
+        self.clients.entry(held.key.client).or_insert(now);
+        id
+    }
+
+    /// Attempts of workers that do not name them, or get nowhere.
+    pub(super) fn expire_attempts(&mut self, now: Duration) {
+        let Limits { lease, progress, .. } = self.limits;
+        let silent = |attempt: &Attempt| now.saturating_sub(attempt.seen) > lease;
+        let stuck = |attempt: &Attempt| now.saturating_sub(attempt.progressed) > progress;
+        let lost: Vec<(JobId, WorkerId, bool)> = self
+            .jobs
+            .iter()
+            .filter_map(|(id, job)| Some((*id, job.attempt()?)))
+            .filter(|(_, attempt)| silent(attempt) || stuck(attempt))
+            .map(|(id, attempt)| (id, attempt.worker, silent(attempt)))
+            .collect();
+        for (id, worker, is_silent) in lost {
+            self.stop_attempt(id);
+            let message = match is_silent {
+                true => format!("its worker was not heard of for {} s", lease.as_secs()),
+                false => format!("its worker got no further for {} s", progress.as_secs()),
+            };
+            let failure = Failure { kind: FailureKind::Storage, message };
+            self.attempt_failed(now, id, worker, failure, Timings::default());
+        }
+    }
+
+    /// Workers that were not heard of for long.
+    pub(super) fn drop_members(&mut self, now: Duration) {
+        let limit = self.limits.lease * FORGET_LEASES;
+        let gone = self.members.extract_if(.., |_, member| now.saturating_sub(member.heard) > limit);
+        for (_, member) in gone {
+            self.member_ids.remove(&member.profile.id);
+        }
+    }
+}
+
+fn held_attempt(now: Duration, worker: WorkerId, held: &Held) -> Attempt {
+    Attempt {
+        worker,
+        token: held.token,
+        since: now,
+        is_handed: true,
+        seen: now,
+        done_bytes: held.done_bytes,
+        progressed: now,
+    }
+}
