@@ -89,6 +89,21 @@ impl Semantics {
         self
     }
 
+    /// Names of all merge operators.
+    pub fn merge_operator_names(&self) -> impl Iterator<Item = &str> {
+        self.merge_operators.keys().map(String::as_str)
+    }
+
+    /// Names of all compaction filters.
+    pub fn compaction_filter_names(&self) -> impl Iterator<Item = &str> {
+        self.compaction_filters.keys().map(String::as_str)
+    }
+
+    /// Names of all prefix extractors.
+    pub fn prefix_extractor_names(&self) -> impl Iterator<Item = &str> {
+        self.prefix_extractors.keys().map(String::as_str)
+    }
+
     /// The merge operator called `name`.
     pub fn merge_operator(&self, name: &str) -> Option<Arc<dyn MergeOperator>> {
         self.merge_operators.get(name).cloned()

@@ -1,18 +1,42 @@
 //! Jobs of many databases on a pool of workers.
 //!
-//! What is here decides which job goes to which worker, and when one is stopped for another: [`control`], functions of what waits,
-//! of who works and of the time, without sockets, clocks or threads of their own.
-//!
 //! ```text
-//!   jobs that wait ──┐
-//!   workers ─────────┼─► schedule ─► leases, pre-emptions
-//!   what is owed ────┘
+//!   database: Remote (an Executor) ──submit, follow──► ControlPlane ◄──pull, beat, finish── Worker ─► jobs::run
+//!        │                                                 │                                   │
+//!        │                                        control::Pool ─► schedule                    ▼
+//!        └────────────── reads the outputs ◄── shared storage ◄── inputs by name, outputs under the attempt's stem
 //! ```
+//!
+//! A [`ControlPlane`] knows what databases want and what workers have. It may be lost, doubled or wrong: a database believes a
+//! result because of what is in it, and each attempt writes under names of its own.
 //!
 //! # Not here
 //! - What a job is, and whether its result may be believed: crate `firn-jobs`.
+//! - Where files are: workers are given something that opens places by name.
 //! - Correctness: a decision may be late, doubled or wrong. It costs time, never data.
+//!
+//! # Invariants
+//! 1. [`control`] has no I/O and no clock.
+//! 2. Files do not travel through messages.
+//! 3. A worker reads what the spec names and creates files under its attempt's stem; it removes, renames and lists nothing.
 
 #![forbid(unsafe_code)]
 
-pub mod control;
+pub mod control; // who does what, as functions
+mod wire; // what travels
+mod token; // who may ask
+mod runtime; // the thread that talks
+mod channel; // ways to control planes
+mod control_plane; // the pool behind sockets
+mod scoped; // what a worker may touch
+mod worker; // whoever does the work
+mod remote; // the database's side
+mod look; // what people ask
+
+pub use control_plane::{ControlPlane, ControlPlaneOptions};
+pub use look::Look;
+pub use remote::{Remote, RemoteOptions};
+pub use scoped::Scoped;
+pub use token::SharedToken;
+pub use wire::proto;
+pub use worker::{Places, Worker, WorkerOptions};

@@ -1,9 +1,11 @@
 //! What a job is, and what comes of it: values that travel.
 
-use firn_format::Sequence;
+use std::collections::BTreeMap;
+
 use firn_format::manifest::{RedirectPlace, TableMeta, ValueSegmentMeta};
 use firn_format::table::Compression;
 use firn_format::value::SegmentNumber;
+use firn_format::{FormatVersion, Sequence};
 
 use crate::collect::{CollectResult, CollectSpec};
 use crate::conservation::Sums;
@@ -59,6 +61,34 @@ impl JobSpec {
             Self::Collect(spec) => spec.input_bytes(),
         }
     }
+}
+
+impl JobSpec {
+    /// The files that the job reads, with their bytes.
+    pub fn input_files(&self) -> BTreeMap<&str, u64> {
+        match self {
+            Self::Compact(spec) => {
+                let tables = spec.inputs.iter().map(|input| (input.table.file.as_str(), input.table.bytes));
+                let sources = spec.values.iter().flat_map(|values| &values.sources);
+                tables.chain(sources.map(|one| (one.segment.file.as_str(), one.segment.bytes))).collect()
+            }
+            Self::Collect(spec) => {
+                spec.victims.iter().map(|one| (one.segment.file.as_str(), one.segment.bytes)).collect()
+            }
+        }
+    }
+
+    /// The same job without a file to write over: whoever runs it creates what it writes.
+    #[must_use]
+    pub fn without_spare(self) -> Self {
+        match self {
+            Self::Compact(spec) => Self::Compact(spec),
+            Self::Collect(spec) => Self::Collect(CollectSpec { spare: None, ..spec }),
+        }
+    }
+
+    /// Version of a spec's bytes that this build writes, and the greatest that it reads.
+    pub const VERSION: u32 = FormatVersion::CURRENT as u32;
 }
 
 impl From<CompactSpec> for JobSpec {

@@ -15,7 +15,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("firn-protocol", &[]),
     ("firn-lua", &[]),
     ("firn-jobs", &["firn-format", "firn-storage", "firn-engine"]),
-    ("firn-job-service", &["firn-jobs", "firn-format", "firn-storage"]),
+    ("firn-job-service", &["firn-engine", "firn-jobs", "firn-format", "firn-storage"]),
     ("firn-tree", &["firn-engine", "firn-format", "firn-storage", "firn-pmem", "firn-jobs"]),
     ("firn", &["firn-engine", "firn-tree", "firn-jobs", "firn-storage"]),
     ("firn-server", &["firn", "firn-engine", "firn-format", "firn-lua", "firn-protocol"]),
@@ -38,7 +38,7 @@ const BANNED_BELOW_FACADE: &[&str] =
     &["tokio", "object_store", "reqwest", "async-std", "smol", "lz4-sys", "openssl-sys", "aws-lc-sys"];
 
 /// Crates with an async runtime, which exist to keep it from the others.
-const ASYNC: &[&str] = &["firn-objects", "firn-s3-server"];
+const ASYNC: &[&str] = &["firn-objects", "firn-job-service", "firn-s3-server"];
 
 pub(super) fn check(repository: &Repository) -> Vec<Finding> {
     let mut findings = Vec::new();

@@ -39,8 +39,8 @@ pub(super) struct Member {
     pub(super) jobs_done: u64,
 }
 
-/// What a worker is believed to do before anything is measured.
-const SPEED_AT_FIRST: Speed = Speed { bytes_per_second: (64 << 20) as f64, open: Duration::from_millis(50) };
+/// What a worker is believed to do before anything is measured: more than any does, so that each is tried.
+const SPEED_AT_FIRST: Speed = Speed { bytes_per_second: (1_u64 << 30) as f64, open: Duration::ZERO };
 
 /// What the latest job counts for in a measured speed.
 const NEW_SHARE: f64 = 0.3;

@@ -1,0 +1,265 @@
+//! A control plane: the pool behind sockets.
+
+use std::future::Future;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use firn_storage::{Clock, Error, ErrorKind, Result as StorageResult, Spawn};
+use tokio::net::TcpListener;
+use tokio::sync::Notify;
+use tonic::service::interceptor::InterceptedService;
+use tonic::transport::Server;
+use tonic::transport::server::TcpIncoming;
+use tonic::{Request, Response, Status};
+
+use crate::control::pool::{Held, Limits, Pool};
+use crate::runtime::Runtime;
+use crate::token::SharedToken;
+use crate::wire::proto::jobs_server::{Jobs, JobsServer};
+use crate::wire::proto::workers_server::{Workers, WorkersServer};
+use crate::wire::{
+    self, MESSAGE_BYTES_MAX, agree, held_of, id_of, key_of, micros, order_of, outcome_of, profile_of, proto,
+    timings_of,
+};
+
+/// What a control plane is told.
+#[derive(Clone, Debug)]
+pub struct ControlPlaneOptions {
+    /// Where to listen; port 0 = any.
+    pub address: SocketAddr,
+    /// Who may ask.
+    pub token: SharedToken,
+    /// Times and numbers.
+    pub limits: Limits,
+    /// No two control planes may have the same: tokens of attempts are drawn from it.
+    pub seed: u64,
+}
+
+/// A control plane that runs until it is dropped. What it knows is soft: another one in its place is told again.
+#[derive(Debug)]
+pub struct ControlPlane {
+    address: SocketAddr,
+    _runtime: Runtime,
+}
+
+impl ControlPlane {
+    /// Listens. One thread of `spawn`'s does everything.
+    ///
+    /// # Errors
+    /// Nobody can listen at the address.
+    pub fn start(
+        options: &ControlPlaneOptions,
+        clock: Arc<dyn Clock>,
+        spawn: &dyn Spawn,
+    ) -> StorageResult<Self> {
+        let runtime = Runtime::start("firn-control", spawn)?;
+        let failed = |error: std::io::Error| {
+            Error::new(ErrorKind::Io, "", format!("cannot listen on {}: {error}", options.address))
+        };
+        let listener = runtime.wait(TcpListener::bind(options.address)).map_err(failed)?;
+        let address = listener.local_addr().map_err(failed)?;
+        let plane = Arc::new(Plane {
+            pool: Mutex::new(Pool::new(options.limits, options.seed)),
+            changed: Notify::new(),
+            clock,
+        });
+        runtime.begin(tick(Arc::clone(&plane)));
+        runtime.begin(serve(plane, options.token.clone(), listener));
+        Ok(Self { address, _runtime: runtime })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+}
+
+/// How often whoever is silent is looked for.
+const TICK: Duration = Duration::from_millis(250);
+
+/// No question is held longer.
+const HOLD_MAX: Duration = Duration::from_secs(60);
+
+async fn tick(plane: Arc<Plane>) {
+    loop {
+        tokio::time::sleep(TICK).await;
+        plane.with(|pool, now| pool.tick(now));
+    }
+}
+
+async fn serve(plane: Arc<Plane>, token: SharedToken, listener: TcpListener) {
+    let (health, health_service) = tonic_health::server::health_reporter();
+    let jobs = JobsServer::from_arc(Arc::clone(&plane)).max_decoding_message_size(MESSAGE_BYTES_MAX);
+    let workers = WorkersServer::from_arc(plane).max_decoding_message_size(MESSAGE_BYTES_MAX);
+    health.set_serving::<JobsServer<Plane>>().await;
+    health.set_serving::<WorkersServer<Plane>>().await;
+    let reflection = tonic_reflection::server::Builder::configure()
+        .register_encoded_file_descriptor_set(proto::DESCRIPTORS)
+        .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
+        .build_v1();
+    let router = Server::builder()
+        .http2_keepalive_interval(Some(Duration::from_secs(10)))
+        .add_service(health_service)
+        .add_service(InterceptedService::new(jobs, token.demand()))
+        .add_service(InterceptedService::new(workers, token.demand()));
+    let router = match reflection {
+        Ok(reflection) => router.add_service(reflection),
+        Err(_) => router,
+    };
+    // It ends with the runtime; a connection that fails is its own affair.
+    let _ended = router.serve_with_incoming(TcpIncoming::from(listener).with_nodelay(Some(true))).await;
+}
+
+#[derive(Debug)]
+struct Plane {
+    pool: Mutex<Pool>,
+    /// Whoever waits looks again.
+    changed: Notify,
+    clock: Arc<dyn Clock>,
+}
+
+impl Plane {
+    fn lock(&self) -> MutexGuard<'_, Pool> {
+        self.pool.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Changes the pool, and wakes who waits for that.
+    fn with<T>(&self, change: impl FnOnce(&mut Pool, Duration) -> T) -> T {
+        let now = self.clock.now();
+        let done = change(&mut self.lock(), now);
+        self.changed.notify_waiters();
+        done
+    }
+
+    /// Looks until `look` finds something, for at most `hold_ms`, and answers what the last look found.
+    fn held<T>(
+        &self,
+        hold_ms: u32,
+        mut look: impl FnMut(&mut Pool, Duration) -> (T, bool) + Send,
+    ) -> impl Future<Output = T> + Send
+    where
+        T: Send,
+    {
+        async move {
+            let hold = Duration::from_millis(u64::from(hold_ms)).min(HOLD_MAX);
+            let mut until = std::pin::pin!(tokio::time::sleep(hold));
+            loop {
+                // Before the look, so that no change after it is missed.
+                let changed = self.changed.notified();
+                let (found, is_enough) = look(&mut self.lock(), self.clock.now());
+                if is_enough {
+                    return found;
+                }
+                tokio::select! {
+                    () = changed => {}
+                    () = &mut until => return found,
+                }
+            }
+        }
+    }
+}
+
+#[tonic::async_trait]
+impl Jobs for Plane {
+    async fn submit(
+        &self,
+        request: Request<proto::SubmitRequest>,
+    ) -> Result<Response<proto::SubmitReply>, Status> {
+        let request = request.into_inner();
+        let version = agree(request.versions)?;
+        let key = key_of(request.key.clone())?;
+        let order = order_of(request)?;
+        self.with(|pool, now| pool.submit(now, key, order))
+            .map_err(|refusal| Status::resource_exhausted(refusal.message))?;
+        Ok(Response::new(proto::SubmitReply { version }))
+    }
+
+    async fn follow(
+        &self,
+        request: Request<proto::FollowRequest>,
+    ) -> Result<Response<proto::FollowReply>, Status> {
+        let proto::FollowRequest { client, waiting, taken, hold_ms } = request.into_inner();
+        let client = id_of(&client)?;
+        let (ended, unknown) = self
+            .held(hold_ms, |pool, now| {
+                let found = pool.follow(now, client, &waiting, &taken);
+                let is_enough = !(found.0.is_empty() && found.1.is_empty());
+                (found, is_enough)
+            })
+            .await;
+        let ended = ended.into_iter().map(|(number, ended)| proto::Ended {
+            number,
+            outcome: wire::put_outcome(ended.outcome),
+            worker: ended.worker,
+            queued_us: micros(ended.queued),
+            opened_us: micros(ended.timings.opened),
+            ran_us: micros(ended.timings.ran),
+        });
+        Ok(Response::new(proto::FollowReply { ended: ended.collect(), unknown }))
+    }
+
+    async fn cancel(
+        &self,
+        request: Request<proto::CancelRequest>,
+    ) -> Result<Response<proto::CancelReply>, Status> {
+        let key = key_of(request.into_inner().key)?;
+        let found = self.with(|pool, now| pool.cancel(now, key));
+        Ok(Response::new(proto::CancelReply { found }))
+    }
+
+    async fn list(
+        &self,
+        _request: Request<proto::ListRequest>,
+    ) -> Result<Response<proto::ListReply>, Status> {
+        let rows = self.lock().rows(self.clock.now());
+        Ok(Response::new(proto::ListReply {
+            jobs: rows.jobs.into_iter().map(wire::put_job_row).collect(),
+            workers: rows.workers.into_iter().map(wire::put_worker_row).collect(),
+        }))
+    }
+}
+
+#[tonic::async_trait]
+impl Workers for Plane {
+    async fn pull(&self, request: Request<proto::PullRequest>) -> Result<Response<proto::PullReply>, Status> {
+        let proto::PullRequest { versions, worker, held, hold_ms } = request.into_inner();
+        let version = agree(versions)?;
+        let (profile, held) = (profile_of(worker)?, held_of(held)?);
+        let id = profile.id;
+        self.with(|pool, now| pool.hear(now, profile, &held));
+        let pulled = self
+            .held(hold_ms, |pool, now| {
+                let pulled = pool.take(now, id);
+                let is_enough = !(pulled.leases.is_empty() && pulled.stop.is_empty());
+                (pulled, is_enough)
+            })
+            .await;
+        Ok(Response::new(proto::PullReply {
+            version,
+            leases: pulled.leases.into_iter().map(wire::put_lease).collect(),
+            stop: pulled.stop.iter().map(|token| token.0).collect(),
+        }))
+    }
+
+    async fn beat(&self, request: Request<proto::BeatRequest>) -> Result<Response<proto::BeatReply>, Status> {
+        let proto::BeatRequest { worker, held } = request.into_inner();
+        let (worker, held) = (id_of(&worker)?, held_of(held)?);
+        let stop = self.with(|pool, now| pool.beat(now, worker, &held));
+        let known = stop.is_some();
+        let stop = stop.unwrap_or_default().iter().map(|token| token.0).collect();
+        Ok(Response::new(proto::BeatReply { known, stop }))
+    }
+
+    async fn finish(
+        &self,
+        request: Request<proto::FinishRequest>,
+    ) -> Result<Response<proto::FinishReply>, Status> {
+        let proto::FinishRequest { worker, key, token, outcome, opened_us, ran_us } = request.into_inner();
+        let (worker, key, outcome) = (id_of(&worker)?, key_of(key)?, outcome_of(outcome)?);
+        let held = Held { key, token: crate::control::pool::Token(token), done_bytes: 0 };
+        let timings = timings_of(opened_us, ran_us);
+        let taken = self.with(|pool, now| pool.finish(now, worker, held, outcome, timings));
+        Ok(Response::new(proto::FinishReply { taken }))
+    }
+}

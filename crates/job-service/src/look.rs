@@ -1,0 +1,68 @@
+//! What people ask a control plane.
+
+use std::time::Duration;
+
+use firn_jobs::{Error, ErrorKind, Result};
+use firn_storage::Spawn;
+use tonic::{Request, Status};
+
+use crate::channel::{Planes, explain};
+use crate::control::pool::JobKey;
+use crate::runtime::Runtime;
+use crate::token::SharedToken;
+use crate::wire::{proto, put_key};
+
+const ANSWER_MAX: Duration = Duration::from_secs(10);
+
+/// A look at one control plane; its calls block.
+pub struct Look {
+    planes: Planes,
+    runtime: Runtime,
+}
+
+impl std::fmt::Debug for Look {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Look").field("at", &self.planes.name(0)).finish_non_exhaustive()
+    }
+}
+
+impl Look {
+    /// At the control plane called `name` (`http://HOST:PORT`); connects with the first question.
+    ///
+    /// # Errors
+    /// `Storage`: the name is none, or the system gives no thread.
+    pub fn at(name: &str, token: &SharedToken, spawn: &dyn Spawn) -> Result<Self> {
+        let runtime = Runtime::start("firn-look", spawn)?;
+        let planes = Planes::new(&[name.to_owned()], token, &runtime)?;
+        Ok(Self { planes, runtime })
+    }
+
+    /// Its jobs and workers.
+    ///
+    /// # Errors
+    /// `Rejected`: it does not answer, or refuses, with what was said.
+    pub fn list(&self) -> Result<proto::ListReply> {
+        let Some(mut client) = self.planes.jobs(0) else { return Ok(proto::ListReply::default()) };
+        let mut request = Request::new(proto::ListRequest {});
+        request.set_timeout(ANSWER_MAX);
+        let answer = self.runtime.wait(async move { client.list(request).await });
+        answer.map(tonic::Response::into_inner).map_err(|status| self.refused(&status))
+    }
+
+    /// Ends a job; whether it was there and had not ended. Its database does it itself then, or hands it in again.
+    ///
+    /// # Errors
+    /// As for [`list`](Self::list).
+    pub fn cancel(&self, key: JobKey) -> Result<bool> {
+        let Some(mut client) = self.planes.jobs(0) else { return Ok(false) };
+        let mut request = Request::new(proto::CancelRequest { key: put_key(key) });
+        request.set_timeout(ANSWER_MAX);
+        let answer = self.runtime.wait(async move { client.cancel(request).await });
+        answer.map(|answer| answer.into_inner().found).map_err(|status| self.refused(&status))
+    }
+
+    fn refused(&self, status: &Status) -> Error {
+        let message = format!("control plane {}: {}", self.planes.name(0), explain(status));
+        Error::new(ErrorKind::Rejected, message)
+    }
+}

@@ -1,0 +1,175 @@
+//! The database's side: an executor whose jobs go to a control plane.
+
+mod follow; // the task that talks
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use firn_format::file_name::STEM_BYTES_MAX;
+use firn_jobs::{Error, ErrorKind, Executor, Finisher, JobHandle, JobSpec, Result, new_job};
+use firn_storage::{Clock, Spawn};
+use tokio::sync::Notify;
+
+use crate::channel::Planes;
+use crate::control::pool::JobKey;
+use crate::runtime::Runtime;
+use crate::token::SharedToken;
+use crate::wire::{VERSIONS, lane, needs, proto, put_key, put_lane};
+use crate::worker::ATTEMPT_BYTES;
+
+/// What an executor elsewhere is told.
+#[derive(Clone, Debug)]
+pub struct RemoteOptions {
+    /// `http://HOST:PORT` of each control plane. One is asked at a time, another one when it does not answer.
+    pub control_planes: Vec<String>,
+    /// What it shows them.
+    pub token: SharedToken,
+    /// Where the database's files are, as workers name it.
+    pub place: String,
+    /// Where that is near to; empty = everywhere.
+    pub zone: String,
+    /// Whose share of the workers its jobs count to.
+    pub tenant: String,
+    /// Of that share.
+    pub weight: f64,
+    /// Drawn for this opening of the database, and never again.
+    pub client: u128,
+    /// Without an answer of any control plane for so long, jobs come back as `Rejected`. Default 3 s.
+    pub away_max: Duration,
+}
+
+impl RemoteOptions {
+    /// Jobs on files of `place`, for those at `control_planes`.
+    pub fn new(control_planes: Vec<String>, place: &str, client: u128) -> Self {
+        Self {
+            control_planes,
+            token: SharedToken::none(),
+            place: place.to_owned(),
+            zone: String::new(),
+            tenant: place.to_owned(),
+            weight: 1.0,
+            client,
+            away_max: Duration::from_secs(3),
+        }
+    }
+}
+
+/// Runs jobs on the workers of a control plane.
+///
+/// 1. `submit` never blocks on the network. A job that no worker can do, that no control plane takes, or that comes back without a result fails
+///    with what was said; whoever stands behind ([`Fallback`](firn_jobs::Fallback)) does it then.
+/// 2. A control plane that does not know a job any more is told again; so is another one.
+/// 3. The outputs' names are the spec's stem, a `-`, 16 hex digits and what follows. Attempts that did not count may leave files so
+///    named, at any later time.
+/// 4. While it has no jobs it asks nobody anything.
+#[derive(Debug)]
+pub struct Remote {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    options: RemoteOptions,
+    planes: Planes,
+    clock: Arc<dyn Clock>,
+    state: Mutex<State>,
+    /// There is something new to say.
+    wake: Notify,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    jobs: BTreeMap<u64, Away>,
+    /// Ends that are here, and may be forgotten there.
+    taken: Vec<u64>,
+    next: u64,
+    is_closed: bool,
+}
+
+/// A job that is elsewhere.
+#[derive(Debug)]
+struct Away {
+    finisher: Finisher,
+    request: proto::SubmitRequest,
+    is_submitted: bool,
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shared").field("options", &self.options).finish_non_exhaustive()
+    }
+}
+
+impl Remote {
+    /// Connects to nobody yet. One thread of `spawn`'s talks.
+    ///
+    /// # Errors
+    /// `Storage`: a name of a control plane is none, with what is expected; or the system gives no thread.
+    pub fn new(options: RemoteOptions, clock: Arc<dyn Clock>, spawn: &dyn Spawn) -> Result<Self> {
+        let runtime = Runtime::start("firn-remote", spawn)?;
+        let planes = Planes::new(&options.control_planes, &options.token, &runtime)?;
+        let (state, wake) = Default::default();
+        let shared = Arc::new(Shared { options, planes, clock, state, wake });
+        // The task keeps its thread until it has said good-bye.
+        runtime.begin(follow::talk(Arc::clone(&shared), runtime.clone()));
+        Ok(Self { shared })
+    }
+}
+
+impl Executor for Remote {
+    fn submit(&self, spec: JobSpec) -> Result<JobHandle> {
+        if spec.output_stem().len() + ATTEMPT_BYTES > STEM_BYTES_MAX {
+            return Err(Error::new(ErrorKind::Rejected, "the stem has no room for an attempt's"));
+        }
+        let spec = spec.without_spare();
+        let options = &self.shared.options;
+        let mut state = self.shared.lock();
+        let number = state.next;
+        state.next += 1;
+        let request = proto::SubmitRequest {
+            versions: Some(VERSIONS),
+            key: put_key(JobKey { client: options.client, number }),
+            tenant: options.tenant.clone(),
+            weight: options.weight,
+            place: options.place.clone(),
+            zone: options.zone.clone(),
+            spec: spec.encode().into(),
+            spec_version: JobSpec::VERSION,
+            needs: needs(&spec).into_iter().collect(),
+            lane: put_lane(lane(&spec)).into(),
+            input_bytes: spec.input_bytes(),
+            stalls_in_ms: None,
+        };
+        let (handle, finisher) = new_job();
+        state.jobs.insert(number, Away { finisher, request, is_submitted: false });
+        drop(state);
+        self.shared.wake.notify_one();
+        Ok(handle)
+    }
+}
+
+impl Drop for Remote {
+    fn drop(&mut self) {
+        self.shared.lock().is_closed = true;
+        self.shared.wake.notify_one();
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Gives a job its result; its end may be forgotten elsewhere.
+    fn finish(&self, number: u64, result: Result<firn_jobs::JobResult>) {
+        let mut state = self.lock();
+        let away = state.jobs.remove(&number);
+        state.taken.push(number);
+        drop(state);
+        // Callbacks may submit the next job.
+        if let Some(away) = away {
+            away.finisher.finish(result);
+        }
+    }
+}

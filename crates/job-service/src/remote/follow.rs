@@ -1,0 +1,209 @@
+//! The task that talks with control planes, one at a time.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use firn_jobs::{Error, ErrorKind, JobResult};
+use tonic::{Request, Status};
+
+use super::Shared;
+use crate::channel::{explain, is_answer};
+use crate::control::pool::{JobKey, Outcome};
+use crate::runtime::Runtime;
+use crate::wire::{error_of, outcome_of, proto, put_key};
+
+/// How long a control plane holds the question what has ended.
+const HOLD_MS: u32 = 20_000;
+const FOLLOW_MAX: Duration = Duration::from_secs(30);
+const ANSWER_MAX: Duration = Duration::from_secs(5);
+/// How often cancellations are looked at while there are jobs.
+const LOOK: Duration = Duration::from_millis(50);
+const PAUSE_MIN: Duration = Duration::from_millis(50);
+const PAUSE_MAX: Duration = Duration::from_secs(1);
+/// A control plane that is told good-bye has so long to answer.
+const BYE_MAX: Duration = Duration::from_secs(1);
+
+/// Talks until the executor is dropped; keeps the thread that it runs on until then.
+pub(super) async fn talk(shared: Arc<Shared>, _runtime: Runtime) {
+    let mut talk = Talk { shared, plane: 0, silent_since: None, pause: PAUSE_MIN };
+    loop {
+        let (is_closed, is_idle) = {
+            let state = talk.shared.lock();
+            (state.is_closed, state.jobs.is_empty() && state.taken.is_empty())
+        };
+        if is_closed {
+            return talk.bye().await;
+        }
+        if is_idle {
+            talk.shared.wake.notified().await;
+            continue;
+        }
+        match talk.round().await {
+            Ok(()) => (talk.silent_since, talk.pause) = (None, PAUSE_MIN),
+            Err(status) => talk.failed(&status).await,
+        }
+    }
+}
+
+struct Talk {
+    shared: Arc<Shared>,
+    /// Which control plane is asked.
+    plane: usize,
+    /// Since when nobody answers.
+    silent_since: Option<Duration>,
+    pause: Duration,
+}
+
+impl Talk {
+    /// Says everything that is new, and hears what has ended.
+    ///
+    /// # Errors
+    /// The control plane does not answer.
+    async fn round(&mut self) -> Result<(), Status> {
+        self.cancel().await?;
+        self.submit().await?;
+        self.follow().await
+    }
+
+    async fn submit(&mut self) -> Result<(), Status> {
+        let fresh: Vec<(u64, proto::SubmitRequest)> = {
+            let state = self.shared.lock();
+            let fresh = state.jobs.iter().filter(|(_, away)| !away.is_submitted);
+            fresh.map(|(number, away)| (*number, away.request.clone())).collect()
+        };
+        let Some(mut client) = self.shared.planes.jobs(self.plane) else { return Ok(()) };
+        for (number, request) in fresh {
+            let mut request = Request::new(request);
+            request.set_timeout(ANSWER_MAX);
+            match client.submit(request).await {
+                Ok(_) => {
+                    if let Some(away) = self.shared.lock().jobs.get_mut(&number) {
+                        away.is_submitted = true;
+                    }
+                }
+                Err(status) if is_answer(&status) => self.reject(number, &status),
+                Err(status) => return Err(status),
+            }
+        }
+        Ok(())
+    }
+
+    /// The control plane does not take the job, and says why.
+    fn reject(&self, number: u64, status: &Status) {
+        let name = self.shared.planes.name(self.plane);
+        let message = format!("control plane {name} refuses the job: {}", explain(status));
+        self.shared.finish(number, Err(Error::new(ErrorKind::Rejected, message)));
+    }
+
+    /// Passes cancellations on. Nobody waits longer for a job that nobody wants.
+    async fn cancel(&mut self) -> Result<(), Status> {
+        let cancelled: Vec<(u64, bool)> = {
+            let state = self.shared.lock();
+            let asked = state.jobs.iter().filter(|(_, away)| away.finisher.control().is_cancelled());
+            asked.map(|(number, away)| (*number, away.is_submitted)).collect()
+        };
+        for (number, is_submitted) in cancelled {
+            let told = if is_submitted { self.tell_cancelled(number).await } else { Ok(()) };
+            self.shared.finish(number, Err(Error::new(ErrorKind::Cancelled, "the job was cancelled")));
+            told?;
+        }
+        Ok(())
+    }
+
+    async fn tell_cancelled(&self, number: u64) -> Result<(), Status> {
+        let Some(mut client) = self.shared.planes.jobs(self.plane) else { return Ok(()) };
+        let key = JobKey { client: self.shared.options.client, number };
+        let mut request = Request::new(proto::CancelRequest { key: put_key(key) });
+        request.set_timeout(BYE_MAX);
+        client.cancel(request).await.map(drop)
+    }
+
+    /// Waits for ends; returns when there is something new to say, too.
+    async fn follow(&mut self) -> Result<(), Status> {
+        let (waiting, taken) = {
+            let state = self.shared.lock();
+            (state.jobs.keys().copied().collect::<Vec<_>>(), state.taken.clone())
+        };
+        let Some(mut client) = self.shared.planes.jobs(self.plane) else { return Ok(()) };
+        let hold_ms = if waiting.is_empty() { 0 } else { HOLD_MS };
+        let client_id = self.shared.options.client.to_be_bytes().to_vec().into();
+        let request = proto::FollowRequest { client: client_id, waiting, taken: taken.clone(), hold_ms };
+        let mut request = Request::new(request);
+        request.set_timeout(FOLLOW_MAX);
+        let mut answer = std::pin::pin!(client.follow(request));
+        let answer = loop {
+            tokio::select! {
+                answer = &mut answer => break answer?,
+                () = self.shared.wake.notified() => return Ok(()),
+                () = tokio::time::sleep(LOOK) => {
+                    let state = self.shared.lock();
+                    if state.jobs.values().any(|away| away.finisher.control().is_cancelled()) {
+                        return Ok(());
+                    }
+                }
+            }
+        };
+        let proto::FollowReply { ended, unknown } = answer.into_inner();
+        self.shared.lock().taken.retain(|number| !taken.contains(number));
+        for ended in ended {
+            self.end(ended);
+        }
+        let mut state = self.shared.lock();
+        for number in unknown {
+            if let Some(away) = state.jobs.get_mut(&number) {
+                away.is_submitted = false;
+            }
+        }
+        Ok(())
+    }
+
+    fn end(&self, ended: proto::Ended) {
+        let wrong = |what: String| Error::new(ErrorKind::Invalid, format!("the answer is no result: {what}"));
+        let result = match outcome_of(ended.outcome) {
+            Ok(Outcome::Done(result)) => JobResult::decode(&result).map_err(|error| wrong(error.to_string())),
+            Ok(Outcome::Failed(failure)) => Err(error_of(failure)),
+            Err(status) => Err(wrong(status.message().to_owned())),
+        };
+        self.shared.finish(ended.number, result);
+    }
+
+    /// Nobody answered: another one is asked, and told everything.
+    async fn failed(&mut self, status: &Status) {
+        let now = self.shared.clock.now();
+        let since = *self.silent_since.get_or_insert(now);
+        // What it was told may be lost; where it is not, it knows the job by its key.
+        self.shared.lock().jobs.values_mut().for_each(|away| away.is_submitted = false);
+        if now.saturating_sub(since) >= self.shared.options.away_max {
+            let numbers: Vec<u64> = self.shared.lock().jobs.keys().copied().collect();
+            let message = format!(
+                "no control plane answers, the last asked was {}: {}",
+                self.shared.planes.name(self.plane),
+                explain(status)
+            );
+            for number in numbers {
+                self.shared.finish(number, Err(Error::new(ErrorKind::Rejected, message.clone())));
+            }
+            // Nobody is there who remembers anything.
+            self.shared.lock().taken.clear();
+        }
+        self.plane = (self.plane + 1) % self.shared.planes.count();
+        tokio::time::sleep(self.pause).await;
+        self.pause = (self.pause * 2).min(PAUSE_MAX);
+    }
+
+    /// Nobody waits for anything any more; workers may stop.
+    async fn bye(&mut self) {
+        let left = {
+            let mut state = self.shared.lock();
+            std::mem::take(&mut state.jobs)
+        };
+        for (number, away) in left {
+            let told = self.tell_cancelled(number).await;
+            drop(away);
+            if told.is_err() {
+                // The control plane notices by itself that nobody asks; the rest are dropped, which answers them.
+                return;
+            }
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! What a worker may touch.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use firn_jobs::{JobSpec, is_output_of};
+use firn_storage::{Clock, Error, ErrorKind, FileBytes, ReadFile, Result, Storage, StorageLock, WriteFile};
+
+/// A place as one attempt at one job may use it: it reads the files that the spec names, creates files under the attempt's stem and
+/// reads those. It removes, renames, lists, publishes and locks nothing, whatever the code that runs the job does.
+///
+/// Counts what is read, for whoever asks how far the attempt is.
+#[derive(Debug)]
+pub struct Scoped {
+    inner: Arc<dyn Storage>,
+    inputs: BTreeMap<String, u64>,
+    stem: String,
+    progress: Arc<Progress>,
+}
+
+/// How far an attempt is.
+#[derive(Debug)]
+pub(crate) struct Progress {
+    clock: Arc<dyn Clock>,
+    read_bytes: AtomicU64,
+    first_read: OnceLock<Duration>,
+}
+
+impl Progress {
+    /// Bytes that were read so far.
+    pub(crate) fn read_bytes(&self) -> u64 {
+        self.read_bytes.load(Ordering::Relaxed)
+    }
+
+    /// When the first byte was there.
+    pub(crate) fn first_read(&self) -> Option<Duration> {
+        self.first_read.get().copied()
+    }
+}
+
+impl Scoped {
+    /// `place` for an attempt at `spec`, whose stem is the attempt's.
+    pub fn new(place: Arc<dyn Storage>, spec: &JobSpec, clock: Arc<dyn Clock>) -> Self {
+        let inputs = spec.input_files().into_iter().map(|(name, bytes)| (name.to_owned(), bytes)).collect();
+        let progress = Progress { clock, read_bytes: AtomicU64::new(0), first_read: OnceLock::new() };
+        Self { inner: place, inputs, stem: spec.output_stem().to_owned(), progress: Arc::new(progress) }
+    }
+
+    pub(crate) fn progress(&self) -> Arc<Progress> {
+        Arc::clone(&self.progress)
+    }
+
+    fn check_read(&self, name: &str) -> Result<()> {
+        let may = self.inputs.contains_key(name) || is_output_of(name, &self.stem);
+        if may { Ok(()) } else { Err(denied(name, "read what its job does not name")) }
+    }
+
+    fn counted(&self, file: Arc<dyn ReadFile>) -> Arc<dyn ReadFile> {
+        Arc::new(Counted { inner: file, progress: Arc::clone(&self.progress) })
+    }
+}
+
+fn denied(name: &str, what: &str) -> Error {
+    Error::new(ErrorKind::Invalid, name, format!("a worker may not {what}"))
+}
+
+impl Storage for Scoped {
+    fn create(&self, name: &str) -> Result<Arc<dyn WriteFile>> {
+        if !is_output_of(name, &self.stem) {
+            return Err(denied(name, "create what is not under its attempt's stem"));
+        }
+        self.inner.create(name)
+    }
+
+    fn open_write(&self, name: &str) -> Result<Arc<dyn WriteFile>> {
+        Err(denied(name, "write over a file"))
+    }
+
+    fn open_read(&self, name: &str) -> Result<Arc<dyn ReadFile>> {
+        self.check_read(name)?;
+        self.inner.open_read(name).map(|file| self.counted(file))
+    }
+
+    fn open_read_known(&self, name: &str, bytes: u64) -> Result<Arc<dyn ReadFile>> {
+        self.check_read(name)?;
+        self.inner.open_read_known(name, bytes).map(|file| self.counted(file))
+    }
+
+    fn publish(&self, name: &str, _bytes: &[u8]) -> Result<()> {
+        Err(denied(name, "publish"))
+    }
+
+    fn rename(&self, from: &str, _to: &str) -> Result<()> {
+        Err(denied(from, "rename a file"))
+    }
+
+    fn remove(&self, name: &str) -> Result<()> {
+        Err(denied(name, "remove a file"))
+    }
+
+    fn list(&self) -> Result<Vec<(String, u64)>> {
+        Err(denied("", "list files"))
+    }
+
+    fn sync_dir(&self) -> Result<()> {
+        self.inner.sync_dir()
+    }
+
+    fn lock(&self, _exclusive: bool) -> Result<Box<dyn StorageLock>> {
+        Err(denied("", "take a database"))
+    }
+
+    fn link_into(&self, _names: &[String], _path: &Path) -> Result<Arc<dyn Storage>> {
+        Err(denied("", "link files"))
+    }
+
+    fn free_bytes(&self) -> Result<Option<u64>> {
+        self.inner.free_bytes()
+    }
+
+    fn describe(&self) -> String {
+        self.inner.describe()
+    }
+}
+
+/// A file that is read, and how much of it.
+#[derive(Debug)]
+struct Counted {
+    inner: Arc<dyn ReadFile>,
+    progress: Arc<Progress>,
+}
+
+impl ReadFile for Counted {
+    fn len(&self) -> u64 {
+        self.inner.len()
+    }
+
+    fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<()> {
+        self.inner.read_at(offset, out)?;
+        // Two numbers for people; nothing is ordered by them.
+        self.progress.read_bytes.fetch_add(out.len() as u64, Ordering::Relaxed);
+        self.progress.first_read.get_or_init(|| self.progress.clock.now());
+        Ok(())
+    }
+
+    fn will_need(&self, offset: u64, bytes: u64) {
+        self.inner.will_need(offset, bytes);
+    }
+
+    /// Never: what another machine removes would end whoever has it mapped, and nobody could count.
+    fn bytes(&self) -> Result<Option<FileBytes>> {
+        Ok(None)
+    }
+}

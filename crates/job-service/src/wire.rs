@@ -1,0 +1,272 @@
+//! Messages, as `proto/service.proto` says, and what they mean here.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use firn_jobs::{ErrorKind, JobSpec};
+use tonic::Status;
+
+use crate::control::Lane;
+use crate::control::pool::{
+    Failure, FailureKind, Held, JobKey, JobRow, JobState, Lease, Order, Outcome, Profile, Timings, Token,
+    WorkerRow,
+};
+
+/// Made from `proto/service.proto`.
+#[expect(missing_docs, clippy::allow_attributes, reason = "they are in the file that this is made from")]
+pub mod proto {
+    tonic::include_proto!("firn.jobs.v1");
+
+    /// The file that this is made from, for clients that ask.
+    pub const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/service.descriptors"));
+}
+
+/// Versions of the messages that this build speaks.
+pub(crate) const VERSIONS: proto::Versions = proto::Versions { min: 1, max: 1 };
+
+/// Longest message: a spec names each of its inputs, and values that are dead.
+pub(crate) const MESSAGE_BYTES_MAX: usize = 256 << 20;
+
+/// The version that both sides speak.
+///
+/// # Errors
+/// There is none.
+pub(crate) fn agree(theirs: Option<proto::Versions>) -> Result<u32, Status> {
+    let theirs = theirs.ok_or_else(|| invalid("versions"))?;
+    let (least, most) = (theirs.min.max(VERSIONS.min), theirs.max.min(VERSIONS.max));
+    if least > most || theirs.min == 0 {
+        return Err(Status::failed_precondition(format!(
+            "expected a client that speaks a version from {} to {}, this one speaks {} to {}: update the older of the two",
+            VERSIONS.min, VERSIONS.max, theirs.min, theirs.max
+        )));
+    }
+    Ok(most)
+}
+
+/// What `spec` needs of its worker.
+pub(crate) fn needs(spec: &JobSpec) -> BTreeSet<String> {
+    let JobSpec::Compact(spec) = spec else { return BTreeSet::new() };
+    let name = |kind: &str, name: &Option<String>| name.as_ref().map(|name| format!("{kind}:{name}"));
+    let all = [
+        name("merge", &spec.rules.merge_operator),
+        name("filter", &spec.rules.compaction_filter),
+        name("prefix", &spec.output.prefix_extractor),
+    ];
+    all.into_iter().flatten().collect()
+}
+
+/// Whether `spec` takes runs out of level 0, which writers wait for.
+pub(crate) fn lane(spec: &JobSpec) -> Lane {
+    match spec {
+        JobSpec::Compact(spec) if spec.inputs.iter().any(|input| input.level == 0) => Lane::Relief,
+        _ => Lane::Bulk,
+    }
+}
+
+fn invalid(what: &str) -> Status {
+    Status::invalid_argument(format!("expected a message with {what}"))
+}
+
+pub(crate) fn id_of(bytes: &[u8]) -> Result<u128, Status> {
+    let bytes = bytes.try_into().map_err(|_| invalid("an identity of 16 bytes"))?;
+    Ok(u128::from_be_bytes(bytes))
+}
+
+pub(crate) fn put_key(key: JobKey) -> Option<proto::JobKey> {
+    Some(proto::JobKey { client: key.client.to_be_bytes().to_vec().into(), number: key.number })
+}
+
+pub(crate) fn key_of(key: Option<proto::JobKey>) -> Result<JobKey, Status> {
+    let key = key.ok_or_else(|| invalid("a job's key"))?;
+    Ok(JobKey { client: id_of(&key.client)?, number: key.number })
+}
+
+pub(crate) fn order_of(request: proto::SubmitRequest) -> Result<Order, Status> {
+    let lane = match request.lane() {
+        proto::Lane::Relief => Lane::Relief,
+        // A lane that is not known here is none that somebody waits in.
+        proto::Lane::Bulk | proto::Lane::Unspecified => Lane::Bulk,
+    };
+    let is_weight = request.weight.is_finite() && request.weight > 0.0;
+    Ok(Order {
+        tenant: request.tenant,
+        weight: if is_weight { request.weight } else { 1.0 },
+        place: request.place,
+        zone: request.zone,
+        spec: request.spec.into(),
+        spec_version: request.spec_version,
+        needs: request.needs.into_iter().collect(),
+        lane,
+        bytes: request.input_bytes,
+        stalls_in: request.stalls_in_ms.map(Duration::from_millis),
+    })
+}
+
+pub(crate) fn put_held(held: &Held) -> proto::Held {
+    proto::Held { key: put_key(held.key), token: held.token.0, done_bytes: held.done_bytes }
+}
+
+pub(crate) fn held_of(held: Vec<proto::Held>) -> Result<Vec<Held>, Status> {
+    let one = |held: proto::Held| {
+        Ok(Held { key: key_of(held.key)?, token: Token(held.token), done_bytes: held.done_bytes })
+    };
+    held.into_iter().map(one).collect()
+}
+
+pub(crate) fn put_lease(lease: Lease) -> proto::Lease {
+    let Lease { key, token, place, spec } = lease;
+    proto::Lease { key: put_key(key), token: token.0, place, spec: spec.into() }
+}
+
+pub(crate) fn lease_of(lease: proto::Lease) -> Result<Lease, Status> {
+    let (key, token) = (key_of(lease.key)?, Token(lease.token));
+    Ok(Lease { key, token, place: lease.place, spec: lease.spec.into() })
+}
+
+pub(crate) fn put_profile(profile: Profile) -> proto::Worker {
+    proto::Worker {
+        id: profile.id.to_be_bytes().to_vec().into(),
+        name: profile.name,
+        zone: profile.zone,
+        slots: profile.slots,
+        has: profile.has.into_iter().collect(),
+        spec_version_max: profile.spec_version_max,
+        build: profile.build,
+        is_draining: profile.is_draining,
+    }
+}
+
+pub(crate) fn profile_of(worker: Option<proto::Worker>) -> Result<Profile, Status> {
+    let worker = worker.ok_or_else(|| invalid("a worker"))?;
+    Ok(Profile {
+        id: id_of(&worker.id)?,
+        name: worker.name,
+        zone: worker.zone,
+        slots: worker.slots,
+        has: worker.has.into_iter().collect(),
+        spec_version_max: worker.spec_version_max,
+        build: worker.build,
+        is_draining: worker.is_draining,
+    })
+}
+
+pub(crate) fn put_outcome(outcome: Outcome) -> Option<proto::Outcome> {
+    use proto::failure::Kind;
+    use proto::outcome::Is;
+    let is = match outcome {
+        Outcome::Done(result) => Is::Result(result.into()),
+        Outcome::Failed(failure) => {
+            let kind = match failure.kind {
+                FailureKind::Rejected => Kind::Rejected,
+                FailureKind::Cancelled => Kind::Cancelled,
+                FailureKind::Invalid => Kind::Invalid,
+                FailureKind::Storage => Kind::Storage,
+                FailureKind::NotConserved => Kind::NotConserved,
+            };
+            Is::Failure(proto::Failure { kind: kind.into(), message: failure.message })
+        }
+    };
+    Some(proto::Outcome { is: Some(is) })
+}
+
+pub(crate) fn outcome_of(outcome: Option<proto::Outcome>) -> Result<Outcome, Status> {
+    use proto::failure::Kind;
+    use proto::outcome::Is;
+    match outcome.and_then(|outcome| outcome.is) {
+        None => Err(invalid("an outcome")),
+        Some(Is::Result(result)) => Ok(Outcome::Done(result.into())),
+        Some(Is::Failure(failure)) => {
+            let kind = match failure.kind() {
+                Kind::Rejected => FailureKind::Rejected,
+                Kind::Cancelled => FailureKind::Cancelled,
+                Kind::Storage => FailureKind::Storage,
+                Kind::NotConserved => FailureKind::NotConserved,
+                // What is not known here is not tried again.
+                Kind::Invalid | Kind::Unspecified => FailureKind::Invalid,
+            };
+            Ok(Outcome::Failed(Failure { kind, message: failure.message }))
+        }
+    }
+}
+
+/// What a job failed with, as it travels.
+pub(crate) fn failure_of(error: &firn_jobs::Error) -> Failure {
+    let kind = match error.kind {
+        ErrorKind::Rejected => FailureKind::Rejected,
+        ErrorKind::Cancelled => FailureKind::Cancelled,
+        ErrorKind::Invalid => FailureKind::Invalid,
+        ErrorKind::Storage => FailureKind::Storage,
+        ErrorKind::NotConserved => FailureKind::NotConserved,
+    };
+    Failure { kind, message: error.to_string() }
+}
+
+/// What travelled as `failure`.
+pub(crate) fn error_of(failure: Failure) -> firn_jobs::Error {
+    let kind = match failure.kind {
+        FailureKind::Rejected => ErrorKind::Rejected,
+        FailureKind::Cancelled => ErrorKind::Cancelled,
+        FailureKind::Invalid => ErrorKind::Invalid,
+        FailureKind::Storage => ErrorKind::Storage,
+        FailureKind::NotConserved => ErrorKind::NotConserved,
+    };
+    firn_jobs::Error::new(kind, failure.message)
+}
+
+pub(crate) fn timings_of(opened_us: u64, ran_us: u64) -> Timings {
+    Timings { opened: Duration::from_micros(opened_us), ran: Duration::from_micros(ran_us) }
+}
+
+/// Microseconds, as far as they can be counted.
+pub(crate) fn micros(time: Duration) -> u64 {
+    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+pub(crate) fn put_lane(lane: Lane) -> proto::Lane {
+    match lane {
+        Lane::Relief => proto::Lane::Relief,
+        Lane::Bulk => proto::Lane::Bulk,
+    }
+}
+
+pub(crate) fn put_job_row(row: JobRow) -> proto::JobRow {
+    use proto::job_row::State;
+    let state = match row.state {
+        JobState::Waiting => State::Waiting,
+        JobState::Running => State::Running,
+        JobState::Done => State::Done,
+        JobState::Failed => State::Failed,
+    };
+    proto::JobRow {
+        key: put_key(row.key),
+        tenant: row.tenant,
+        lane: put_lane(row.lane).into(),
+        input_bytes: row.bytes,
+        done_bytes: row.done_bytes,
+        state: state.into(),
+        worker: row.worker,
+        attempts: row.attempts,
+        age_ms: millis(row.age),
+        failure: row.failure,
+        place: row.place,
+    }
+}
+
+pub(crate) fn put_worker_row(row: WorkerRow) -> proto::WorkerRow {
+    proto::WorkerRow {
+        name: row.name,
+        zone: row.zone,
+        slots: row.slots,
+        running: row.running,
+        quiet_ms: millis(row.quiet),
+        near_bytes_per_second: row.near_bytes_per_second,
+        far_bytes_per_second: row.far_bytes_per_second,
+        is_draining: row.is_draining,
+        jobs_done: row.jobs_done,
+        build: row.build,
+    }
+}

@@ -1,0 +1,207 @@
+//! A worker: takes jobs from control planes, runs them, says what came of it.
+
+mod held; // what it has
+mod talk; // what it says to one control plane
+mod work; // its threads
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use firn_engine::Semantics;
+use firn_jobs::JobSpec;
+use firn_storage::{Clock, Priority, Result, Spawn, Storage};
+use tokio::sync::Notify;
+
+use crate::channel::Planes;
+use crate::control::pool::Profile;
+use crate::runtime::Runtime;
+use crate::token::SharedToken;
+use held::Holdings;
+pub(crate) use work::ATTEMPT_BYTES;
+use work::Queue;
+
+/// Opens places by the names that jobs give them.
+pub trait Places: Send + Sync + fmt::Debug {
+    /// The place called `name`. A worker asks once for each name while it runs.
+    ///
+    /// # Errors
+    /// It cannot be opened, or this worker may not touch it.
+    fn open(&self, name: &str) -> Result<Arc<dyn Storage>>;
+}
+
+/// What a worker is told.
+#[derive(Clone, Debug)]
+pub struct WorkerOptions {
+    /// `http://HOST:PORT` of each control plane; it works for all of them.
+    pub control_planes: Vec<String>,
+    /// What it shows them.
+    pub token: SharedToken,
+    /// What people call it.
+    pub name: String,
+    /// Where it is: places of the same zone are near. Empty = near to everything.
+    pub zone: String,
+    /// Jobs at a time.
+    pub slots: u32,
+    /// Its program, for people.
+    pub build: String,
+    /// Drawn for this start.
+    pub id: u128,
+    /// Without an answer for so long it stops what a control plane gave it, who has given it to somebody else by then. Default 10 s.
+    pub lease: Duration,
+    /// How often it says that it lives. Default 2 s.
+    pub beat: Duration,
+}
+
+impl WorkerOptions {
+    /// Two jobs at a time for those who are at `control_planes`.
+    pub fn new(control_planes: Vec<String>, name: &str, id: u128) -> Self {
+        Self {
+            control_planes,
+            token: SharedToken::none(),
+            name: name.to_owned(),
+            zone: String::new(),
+            slots: 2,
+            build: format!("firn {}", env!("CARGO_PKG_VERSION")),
+            id,
+            lease: Duration::from_secs(10),
+            beat: Duration::from_secs(2),
+        }
+    }
+}
+
+/// A worker that runs until it is dropped, whereupon it stops what it does and does not say so.
+///
+/// It serves any number of databases, one place for each, and any number of control planes.
+#[derive(Debug)]
+pub struct Worker {
+    shared: Arc<Shared>,
+    _runtime: Runtime,
+}
+
+#[derive(Debug)]
+struct Shared {
+    options: WorkerOptions,
+    semantics: Arc<Semantics>,
+    clock: Arc<dyn Clock>,
+    places: Arc<dyn Places>,
+    /// By name.
+    opened: Mutex<BTreeMap<String, Arc<dyn Storage>>>,
+    holdings: Holdings,
+    queue: Queue,
+    is_draining: AtomicBool,
+    drains: Notify,
+    /// What goes wrong with each control plane, now.
+    troubles: Mutex<BTreeMap<String, String>>,
+}
+
+impl Worker {
+    /// Starts `slots` threads for jobs and one that talks.
+    ///
+    /// # Errors
+    /// A name of a control plane is none, with what is expected; or the system gives no threads.
+    pub fn start(
+        options: WorkerOptions,
+        places: Arc<dyn Places>,
+        semantics: Arc<Semantics>,
+        clock: Arc<dyn Clock>,
+        spawn: &dyn Spawn,
+    ) -> Result<Self> {
+        let runtime = Runtime::start("firn-worker", spawn)?;
+        let planes = Planes::new(&options.control_planes, &options.token, &runtime)?;
+        let shared = Arc::new(Shared {
+            semantics,
+            clock,
+            places,
+            opened: Mutex::default(),
+            holdings: Holdings::default(),
+            queue: Queue::default(),
+            is_draining: AtomicBool::new(false),
+            drains: Notify::new(),
+            troubles: Mutex::default(),
+            options,
+        });
+        for slot in 0..shared.options.slots {
+            let works = Arc::clone(&shared);
+            let work = Box::new(move || works.work());
+            spawn.spawn(format!("firn-job-{slot}"), Priority::Background, work)?;
+        }
+        for (plane, name) in shared.options.control_planes.clone().into_iter().enumerate() {
+            talk::begin(&shared, plane, &name, &planes, &runtime);
+        }
+        Ok(Self { shared, _runtime: runtime })
+    }
+
+    /// Takes no more jobs. Those that run go on.
+    pub fn drain(&self) {
+        self.shared.is_draining.store(true, Ordering::SeqCst);
+        self.shared.drains.notify_waiters();
+    }
+
+    /// Stops all jobs; control planes give them to others at once.
+    pub fn stop(&self) {
+        self.shared.holdings.cancel_all();
+    }
+
+    /// Jobs that it has, those included whose ends are not told yet.
+    pub fn job_count(&self) -> usize {
+        self.shared.holdings.count()
+    }
+
+    /// What goes wrong with each control plane that it cannot talk with now, by name.
+    pub fn troubles(&self) -> BTreeMap<String, String> {
+        self.shared.troubles.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        self.shared.queue.close();
+        self.shared.holdings.cancel_all();
+    }
+}
+
+impl Shared {
+    fn profile(&self) -> Profile {
+        let named = |kind: &'static str| move |name: &str| format!("{kind}:{name}");
+        let merges = self.semantics.merge_operator_names().map(named("merge"));
+        let filters = self.semantics.compaction_filter_names().map(named("filter"));
+        let prefixes = self.semantics.prefix_extractor_names().map(named("prefix"));
+        let options = &self.options;
+        Profile {
+            id: options.id,
+            name: options.name.clone(),
+            zone: options.zone.clone(),
+            slots: options.slots,
+            has: merges.chain(filters).chain(prefixes).collect(),
+            spec_version_max: JobSpec::VERSION,
+            build: options.build.clone(),
+            is_draining: self.is_draining.load(Ordering::SeqCst),
+        }
+    }
+
+    /// The place called `name`.
+    fn place(&self, name: &str) -> Result<Arc<dyn Storage>> {
+        let known = self.opened.lock().unwrap_or_else(PoisonError::into_inner).get(name).cloned();
+        if let Some(place) = known {
+            return Ok(place);
+        }
+        // Not under the lock: a store may take its time to answer.
+        let place = self.places.open(name)?;
+        self.opened
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(name.to_owned(), Arc::clone(&place));
+        Ok(place)
+    }
+
+    fn set_trouble(&self, plane: &str, trouble: Option<String>) {
+        let mut troubles = self.troubles.lock().unwrap_or_else(PoisonError::into_inner);
+        match trouble {
+            Some(trouble) => drop(troubles.insert(plane.to_owned(), trouble)),
+            None => drop(troubles.remove(plane)),
+        }
+    }
+}

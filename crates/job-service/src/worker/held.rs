@@ -1,0 +1,91 @@
+//! What a worker has.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use firn_jobs::Control;
+
+use crate::control::pool::{Held, JobKey, Token};
+use crate::scoped::Progress;
+
+/// Attempts by token, from their lease until their end is told.
+#[derive(Debug, Default)]
+pub(super) struct Holdings {
+    attempts: Mutex<BTreeMap<Token, Holding>>,
+}
+
+#[derive(Debug)]
+struct Holding {
+    /// Which control plane gave it.
+    plane: usize,
+    key: JobKey,
+    control: Control,
+    progress: Option<Arc<Progress>>,
+    /// Nobody wants it any more.
+    is_stopped: bool,
+}
+
+impl Holdings {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<Token, Holding>> {
+        self.attempts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn count(&self) -> usize {
+        self.lock().len()
+    }
+
+    /// A new attempt, and what stops it.
+    pub(super) fn begin(&self, plane: usize, key: JobKey, token: Token) -> Control {
+        let control = Control::new();
+        let holding = Holding { plane, key, control: control.clone(), progress: None, is_stopped: false };
+        self.lock().insert(token, holding);
+        control
+    }
+
+    /// The attempt runs, and this far is it.
+    pub(super) fn runs(&self, token: Token, progress: Arc<Progress>) {
+        if let Some(holding) = self.lock().get_mut(&token) {
+            holding.progress = Some(progress);
+        }
+    }
+
+    /// What the control plane `plane` is told that it has.
+    pub(super) fn named(&self, plane: usize) -> Vec<Held> {
+        let attempts = self.lock();
+        let mine = attempts.iter().filter(|(_, one)| one.plane == plane && !one.is_stopped);
+        let read = |one: &Holding| one.progress.as_ref().map_or(0, |progress| progress.read_bytes());
+        mine.map(|(token, one)| Held { key: one.key, token: *token, done_bytes: read(one) }).collect()
+    }
+
+    /// Stops what nobody wants any more.
+    pub(super) fn stop(&self, tokens: impl IntoIterator<Item = Token>) {
+        let mut attempts = self.lock();
+        for token in tokens {
+            if let Some(one) = attempts.get_mut(&token) {
+                one.is_stopped = true;
+                one.control.cancel();
+            }
+        }
+    }
+
+    /// Stops everything that `plane` gave: it counts on none of it any more.
+    pub(super) fn stop_plane(&self, plane: usize) {
+        let tokens: Vec<Token> =
+            self.lock().iter().filter(|(_, one)| one.plane == plane).map(|(token, _)| *token).collect();
+        self.stop(tokens);
+    }
+
+    /// Cancels everything; ends are told.
+    pub(super) fn cancel_all(&self) {
+        self.lock().values().for_each(|one| one.control.cancel());
+    }
+
+    /// Whether anybody wants to hear how the attempt ended.
+    pub(super) fn is_wanted(&self, token: Token) -> bool {
+        self.lock().get(&token).is_some_and(|one| !one.is_stopped)
+    }
+
+    pub(super) fn end(&self, token: Token) {
+        self.lock().remove(&token);
+    }
+}

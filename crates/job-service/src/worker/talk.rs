@@ -1,0 +1,184 @@
+//! What a worker says to one control plane, and hears from it.
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
+
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tonic::{Code, Request, Status};
+
+use super::Shared;
+use super::work::{Task, Told};
+use crate::channel::{Planes, explain};
+use crate::control::pool::Token;
+use crate::runtime::Runtime;
+use crate::wire::{VERSIONS, lease_of, micros, proto, put_held, put_key, put_outcome, put_profile};
+
+/// How long a control plane holds a question for work.
+const HOLD_MS: u32 = 20_000;
+/// And how long the answer may take then.
+const PULL_MAX: Duration = Duration::from_secs(30);
+/// How long a beat, or an end, may take to be answered.
+const ANSWER_MAX: Duration = Duration::from_secs(5);
+/// An end that nobody takes for so long is given up: its database has asked somebody else.
+const TELL_MAX: Duration = Duration::from_secs(600);
+const PAUSE_MIN: Duration = Duration::from_millis(100);
+const PAUSE_MAX: Duration = Duration::from_secs(2);
+
+/// One control plane as all that talks with it sees it.
+#[derive(Clone)]
+struct Plane {
+    /// Gone when the worker is.
+    shared: Weak<Shared>,
+    index: usize,
+    name: String,
+    planes: Planes,
+    /// When it last answered.
+    heard: Arc<Mutex<Duration>>,
+}
+
+/// Begins to pull, to beat and to tell.
+pub(super) fn begin(shared: &Arc<Shared>, index: usize, name: &str, planes: &Planes, runtime: &Runtime) {
+    let plane = Plane {
+        shared: Arc::downgrade(shared),
+        index,
+        name: name.to_owned(),
+        planes: planes.clone(),
+        heard: Arc::new(Mutex::new(shared.clock.now())),
+    };
+    let (tell, told) = unbounded_channel();
+    runtime.begin(plane.clone().pull(tell));
+    runtime.begin(plane.clone().beat());
+    runtime.begin(plane.tell(told));
+}
+
+impl Plane {
+    fn heard_now(&self, shared: &Shared) {
+        *self.heard.lock().unwrap_or_else(PoisonError::into_inner) = shared.clock.now();
+        shared.set_trouble(&self.name, None);
+    }
+
+    fn is_silent(&self, shared: &Shared) -> bool {
+        let heard = *self.heard.lock().unwrap_or_else(PoisonError::into_inner);
+        shared.clock.now().saturating_sub(heard) > shared.options.lease
+    }
+
+    /// Asks for work for ever.
+    async fn pull(self, tell: UnboundedSender<Told>) {
+        let Some(mut client) = self.planes.workers(self.index) else { return };
+        let mut pause = PAUSE_MIN;
+        loop {
+            let Some(shared) = self.shared.upgrade() else { return };
+            // Before the profile is made, so that the beginning of a drain is not missed.
+            let drains = shared.drains.notified();
+            let is_draining = shared.is_draining.load(Ordering::SeqCst);
+            let request = proto::PullRequest {
+                versions: Some(VERSIONS),
+                worker: Some(put_profile(shared.profile())),
+                held: shared.holdings.named(self.index).iter().map(put_held).collect(),
+                hold_ms: HOLD_MS,
+            };
+            let mut request = Request::new(request);
+            request.set_timeout(PULL_MAX);
+            let answer = tokio::select! {
+                answer = client.pull(request) => answer,
+                () = drains, if !is_draining => continue,
+            };
+            match answer {
+                Ok(answer) => {
+                    pause = PAUSE_MIN;
+                    self.heard_now(&shared);
+                    let proto::PullReply { leases, stop, .. } = answer.into_inner();
+                    shared.holdings.stop(stop.into_iter().map(Token));
+                    leases.into_iter().for_each(|lease| self.accept(&shared, lease, &tell));
+                }
+                Err(status) => {
+                    shared.set_trouble(&self.name, Some(explain(&status)));
+                    drop(shared);
+                    tokio::time::sleep(pause).await;
+                    pause = (pause * 2).min(PAUSE_MAX);
+                }
+            }
+        }
+    }
+
+    fn accept(&self, shared: &Shared, lease: proto::Lease, tell: &UnboundedSender<Told>) {
+        // What has no key cannot be answered; its lease ends by itself.
+        let Ok(lease) = lease_of(lease) else { return };
+        let control = shared.holdings.begin(self.index, lease.key, lease.token);
+        shared.queue.push(Task { lease, control, tell: tell.clone() });
+    }
+
+    /// Says for ever that the worker lives, and how far it is.
+    async fn beat(self) {
+        let Some(mut client) = self.planes.workers(self.index) else { return };
+        loop {
+            let Some(shared) = self.shared.upgrade() else { return };
+            let every = shared.options.beat;
+            let worker = shared.options.id.to_be_bytes().to_vec().into();
+            let held = shared.holdings.named(self.index).iter().map(put_held).collect();
+            let mut request = Request::new(proto::BeatRequest { worker, held });
+            request.set_timeout(ANSWER_MAX);
+            if let Ok(answer) = client.beat(request).await {
+                let answer = answer.into_inner();
+                // One that does not know the worker counts on nothing that it has, until it has asked for work.
+                if answer.known {
+                    self.heard_now(&shared);
+                }
+                shared.holdings.stop(answer.stop.into_iter().map(Token));
+            }
+            if self.is_silent(&shared) {
+                shared.holdings.stop_plane(self.index);
+            }
+            drop(shared);
+            tokio::time::sleep(every).await;
+        }
+    }
+
+    /// Tells how attempts ended, until it is known.
+    async fn tell(self, mut told: UnboundedReceiver<Told>) {
+        while let Some(one) = told.recv().await {
+            // One end that is not taken must not keep the others.
+            drop(tokio::spawn(self.clone().tell_one(one)));
+        }
+    }
+
+    async fn tell_one(self, told: Told) {
+        let Told { key, token, outcome, timings } = told;
+        let Some(mut client) = self.planes.workers(self.index) else { return };
+        let Some(shared) = self.shared.upgrade() else { return };
+        let (begun, worker) = (shared.clock.now(), shared.options.id.to_be_bytes().to_vec());
+        drop(shared);
+        let message = proto::FinishRequest {
+            worker: worker.into(),
+            key: put_key(key),
+            token: token.0,
+            outcome: put_outcome(outcome),
+            opened_us: micros(timings.opened),
+            ran_us: micros(timings.ran),
+        };
+        let mut pause = PAUSE_MIN;
+        loop {
+            let Some(shared) = self.shared.upgrade() else { return };
+            let is_late = shared.clock.now().saturating_sub(begun) > TELL_MAX;
+            if is_late || !shared.holdings.is_wanted(token) {
+                return shared.holdings.end(token);
+            }
+            drop(shared);
+            let mut request = Request::new(message.clone());
+            request.set_timeout(ANSWER_MAX);
+            let answer: Result<_, Status> = client.finish(request).await;
+            let Some(shared) = self.shared.upgrade() else { return };
+            match answer {
+                // One that was restarted does not know the worker yet, and asks for the end again once it does.
+                Ok(answer) if !answer.get_ref().taken && pause < PAUSE_MAX => {}
+                Ok(_) => return shared.holdings.end(token),
+                Err(status) if status.code() == Code::InvalidArgument => return shared.holdings.end(token),
+                Err(_) => {}
+            }
+            drop(shared);
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(PAUSE_MAX);
+        }
+    }
+}

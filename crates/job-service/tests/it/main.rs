@@ -1,0 +1,9 @@
+//! Databases whose jobs go to control planes and workers of this process.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on says so by ending")]
+
+mod scene; // a database, a control plane, workers
+mod runs; // jobs go there and come back
+mod storms; // everybody comes and goes
+mod refusals; // wrong tokens, other versions, operators that nobody has
+mod scoped; // what a worker may touch

@@ -1,0 +1,157 @@
+//! What is refused, and that nothing is lost by it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use firn_engine::{KeyspaceSettings, MergeOperator, Semantics};
+use firn_job_service::{SharedToken, proto};
+use firn_jobs::{ErrorKind, Executor, JobSpec};
+
+use crate::scene::{Scene, any_port, check, done_by, url, write};
+
+/// A job that no worker is ever given.
+fn some_job() -> JobSpec {
+    firn_jobs::CompactSpec { output_stem: "s".to_owned(), ..Default::default() }.into()
+}
+
+#[test]
+fn a_wrong_token_is_refused_with_what_to_do_and_the_database_serves_on() {
+    let mut scene = Scene::new();
+    scene.token = SharedToken::new("right").unwrap();
+    let plane = scene.plane(any_port());
+    let at = [plane.address()];
+    for (token, expected) in
+        [(SharedToken::new("wrong").unwrap(), "is not this"), (SharedToken::none(), "wants a token")]
+    {
+        scene.token = token;
+        let error = scene.remote(&at).submit(some_job()).unwrap().wait().unwrap_err();
+        assert_eq!(error.kind, ErrorKind::Rejected);
+        assert!(error.message.contains(expected) && error.message.contains("--token-file"), "{error}");
+        let worker = scene.worker("stranger", &at, Semantics::new());
+        while worker.troubles().is_empty() {
+            scene.clock.sleep(std::time::Duration::from_millis(10));
+        }
+        assert!(worker.troubles()[&url(at[0])].contains(expected), "{:?}", worker.troubles());
+        let db = scene.open(&at);
+        let mut model = vec![None; 500];
+        write(&db, &mut model, &mut fastrand::Rng::with_seed(1), 3000);
+        db.wait_idle().unwrap();
+        check(&db, &model);
+        assert!(db.stats().compaction_fallback_count > 0);
+        db.close().unwrap();
+        drop(db);
+        std::fs::remove_dir_all(scene.place.path().join("db")).unwrap();
+        std::fs::remove_dir_all(scene.place.path().join("shared")).unwrap();
+    }
+    assert!(SharedToken::new("").is_none() && SharedToken::new("with blank").is_none());
+    assert_eq!(format!("{:?}", SharedToken::new("secret").unwrap()), "SharedToken(..)");
+}
+
+#[test]
+fn who_speaks_another_version_is_told_which_one_is_expected() {
+    let mut scene = Scene::new();
+    let plane = scene.plane(any_port());
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let ask = |versions: Option<proto::Versions>| {
+        let at = url(plane.address());
+        runtime.block_on(async move {
+            let mut client = {
+                let channel = tonic::transport::Endpoint::from_shared(at).unwrap().connect().await.unwrap();
+                proto::jobs_client::JobsClient::new(channel)
+            };
+            let key = Some(proto::JobKey { client: vec![7; 16].into(), number: 1 });
+            client.submit(proto::SubmitRequest { versions, key, ..Default::default() }).await
+        })
+    };
+    let of = |min, max| Some(proto::Versions { min, max });
+    assert_eq!(ask(of(1, 1)).unwrap().into_inner().version, 1);
+    assert_eq!(ask(of(1, 7)).unwrap().into_inner().version, 1, "an old one with a new one");
+    let refused = ask(of(2, 7)).unwrap_err();
+    assert_eq!(refused.code(), tonic::Code::FailedPrecondition);
+    assert!(refused.message().contains("from 1 to 1, this one speaks 2 to 7"), "{refused:?}");
+    for wrong in [None, of(0, 0)] {
+        assert!(ask(wrong).is_err(), "{wrong:?}");
+    }
+}
+
+#[test]
+fn nobody_there_is_said_soon_and_jobs_are_done_here() {
+    let mut scene = Scene::new();
+    let plane = scene.plane(any_port());
+    let at = [plane.address()];
+    let error = scene.remote(&at).submit(some_job()).unwrap().wait().unwrap_err();
+    assert_eq!((error.kind, error.message.as_str()), (ErrorKind::Rejected, "no worker is there"));
+    drop(plane);
+    let error = scene.remote(&at).submit(some_job()).unwrap().wait().unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Rejected);
+    assert!(
+        error.message.contains("no control plane answers") && error.message.contains("refused"),
+        "{error}"
+    );
+    let db = scene.open(&at);
+    let mut model = vec![None; 500];
+    write(&db, &mut model, &mut fastrand::Rng::with_seed(1), 2000);
+    check(&db, &model);
+}
+
+/// Adds numbers in decimal.
+#[derive(Debug)]
+struct Sum;
+
+impl MergeOperator for Sum {
+    fn name(&self) -> &str {
+        "sum"
+    }
+
+    fn merge(&self, _key: &[u8], base: Option<&[u8]>, operands: &[&[u8]]) -> Option<Vec<u8>> {
+        let number = |bytes: &[u8]| std::str::from_utf8(bytes).ok()?.parse::<u64>().ok();
+        let all = base.into_iter().chain(operands.iter().copied()).map(number);
+        all.sum::<Option<u64>>().map(|sum| sum.to_string().into_bytes())
+    }
+}
+
+#[test]
+fn a_worker_without_the_operator_gets_no_such_job_and_one_with_it_does_them() {
+    let mut scene = Scene::new();
+    let plane = scene.plane(any_port());
+    let at = [plane.address()];
+    let lacking = scene.worker("lacking", &at, Semantics::new());
+    let db = scene.builder(&at).merge_operator(Arc::new(Sum)).open().unwrap();
+    let settings = KeyspaceSettings { merge_operator: Some("sum".to_owned()), ..KeyspaceSettings::default() };
+    let sums = db.create_keyspace("sums", settings).unwrap();
+    let mut model = vec![0_u64; 500];
+    let random = &mut fastrand::Rng::with_seed(1);
+    let mut add = |count: usize| {
+        for step in 0..count {
+            let key = random.usize(0..model.len());
+            model[key] += step as u64;
+            db.in_keyspace(sums).merge(key.to_be_bytes(), step.to_string()).unwrap();
+            if step % 500 == 499 {
+                db.flush().unwrap();
+            }
+        }
+        db.wait_idle().unwrap();
+        for (key, sum) in model.iter().enumerate() {
+            let found = db.in_keyspace(sums).get(key.to_be_bytes()).unwrap();
+            let found = found.map_or(0, |bytes| String::from_utf8(bytes).unwrap().parse().unwrap());
+            assert_eq!(found, *sum, "key {key}");
+        }
+    };
+    add(5000);
+    let stats = db.stats();
+    assert!(stats.compaction_fallback_count > 0, "{stats:?}");
+    let reason = stats.compaction_fallback_reason.unwrap();
+    assert!(reason.contains("merge:sum"), "{reason}");
+    assert_eq!(done_by(&scene.look(at[0])), BTreeMap::new());
+    let having = scene.worker("having", &at, Semantics::new().with_merge_operator(Arc::new(Sum)));
+    // An executor that refused is left alone for a while.
+    let mut rounds = 0;
+    while done_by(&scene.look(at[0])).is_empty() {
+        add(1000);
+        rounds += 1;
+        scene.clock.sleep(std::time::Duration::from_millis(100));
+        assert!(rounds < 600, "{:?}", db.stats().compaction_fallback_reason);
+    }
+    assert_eq!(done_by(&scene.look(at[0])).keys().collect::<Vec<_>>(), ["having"]);
+    drop((lacking, having));
+}

@@ -1,0 +1,152 @@
+//! A database on a divided place, with whatever does its jobs.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use firn::{Builder, Db, Settings};
+use firn_engine::Semantics;
+use firn_job_service::control::pool::Limits;
+use firn_job_service::{
+    ControlPlane, ControlPlaneOptions, Look, Places, Remote, RemoteOptions, SharedToken, Worker,
+    WorkerOptions, proto,
+};
+use firn_storage::place::{Local, LocalOptions};
+use firn_storage::{Clock, Storage, SystemClock, ThreadSpawn};
+
+/// Directories of this machine by their paths.
+#[derive(Debug)]
+pub(crate) struct Directories;
+
+impl Places for Directories {
+    fn open(&self, name: &str) -> firn_storage::Result<Arc<dyn Storage>> {
+        Ok(Arc::new(Local::open(std::path::Path::new(name), LocalOptions { create: false })?))
+    }
+}
+
+pub(crate) struct Scene {
+    pub(crate) place: tempfile::TempDir,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) spawn: ThreadSpawn,
+    pub(crate) token: SharedToken,
+    next: u128,
+}
+
+impl Scene {
+    pub(crate) fn new() -> Self {
+        let (place, clock) = (tempfile::tempdir().unwrap(), Arc::new(SystemClock::new()));
+        Self { place, clock, spawn: ThreadSpawn::new(), token: SharedToken::none(), next: 1 }
+    }
+
+    pub(crate) fn draw(&mut self) -> u128 {
+        self.next += 1;
+        self.next << 64 | u128::from(self.clock.unix_ms())
+    }
+
+    pub(crate) fn shared_name(&self) -> String {
+        self.place.path().join("shared").to_str().unwrap().to_owned()
+    }
+
+    /// A control plane at `address`, which a former one may just have left.
+    pub(crate) fn plane(&mut self, address: SocketAddr) -> ControlPlane {
+        // Whoever is killed is noticed soon.
+        let limits =
+            Limits { lease: Duration::from_secs(2), nobody: Duration::from_secs(1), ..Limits::default() };
+        let seed = self.draw() as u64 ^ (self.draw() >> 64) as u64;
+        let options = ControlPlaneOptions { address, token: self.token.clone(), limits, seed };
+        for _ in 0..100 {
+            match ControlPlane::start(&options, Arc::clone(&self.clock), &self.spawn) {
+                Ok(plane) => return plane,
+                Err(error) => assert!(error.to_string().contains("in use"), "{error}"),
+            }
+            self.clock.sleep(Duration::from_millis(50));
+        }
+        panic!("{address} is never free");
+    }
+
+    pub(crate) fn worker(&mut self, name: &str, planes: &[SocketAddr], semantics: Semantics) -> Worker {
+        let mut options = WorkerOptions::new(urls(planes), name, self.draw());
+        options.token = self.token.clone();
+        (options.beat, options.lease) = (Duration::from_millis(200), Duration::from_secs(2));
+        let (places, clock) = (Arc::new(Directories), Arc::clone(&self.clock));
+        Worker::start(options, places, Arc::new(semantics), clock, &self.spawn).unwrap()
+    }
+
+    pub(crate) fn remote(&mut self, planes: &[SocketAddr]) -> Remote {
+        let mut options = RemoteOptions::new(urls(planes), &self.shared_name(), self.draw());
+        options.token = self.token.clone();
+        Remote::new(options, Arc::clone(&self.clock), &self.spawn).unwrap()
+    }
+
+    /// A database that hands its jobs to `planes`.
+    pub(crate) fn open(&mut self, planes: &[SocketAddr]) -> Db {
+        self.builder(planes).open().unwrap()
+    }
+
+    pub(crate) fn builder(&mut self, planes: &[SocketAddr]) -> Builder {
+        let settings = Settings {
+            separate_bytes: 500,
+            value_segment_bytes: 1 << 20,
+            space_amplification_max: 1.2,
+            memtable_bytes: 1 << 20,
+            table_bytes: 256 << 10,
+            ..Settings::for_memory(64 << 20)
+        };
+        let shared =
+            Local::open(std::path::Path::new(&self.shared_name()), LocalOptions { create: true }).unwrap();
+        let remote = Arc::new(self.remote(planes));
+        let builder = Db::builder(self.place.path().join("db")).settings(settings);
+        builder.shared(Arc::new(shared)).executor(remote)
+    }
+
+    pub(crate) fn look(&self, plane: SocketAddr) -> proto::ListReply {
+        Look::at(&url(plane), &self.token, &self.spawn).unwrap().list().unwrap()
+    }
+}
+
+pub(crate) fn any_port() -> SocketAddr {
+    ([127, 0, 0, 1], 0).into()
+}
+
+pub(crate) fn url(plane: SocketAddr) -> String {
+    format!("http://{plane}")
+}
+
+fn urls(planes: &[SocketAddr]) -> Vec<String> {
+    planes.iter().map(|plane| url(*plane)).collect()
+}
+
+/// How many jobs each worker has done, by what the control plane remembers.
+pub(crate) fn done_by(list: &proto::ListReply) -> BTreeMap<String, u32> {
+    let mut counts = BTreeMap::new();
+    for row in list.jobs.iter().filter(|row| row.state() == proto::job_row::State::Done) {
+        *counts.entry(row.worker.clone()).or_default() += 1;
+    }
+    counts
+}
+
+/// What a database should hold.
+pub(crate) type Model = Vec<Option<Vec<u8>>>;
+
+/// Writes `count` random changes to `db` and `model`.
+pub(crate) fn write(db: &Db, model: &mut Model, random: &mut fastrand::Rng, count: usize) {
+    for step in 0..count {
+        let key = random.usize(0..model.len());
+        model[key] = (random.u32(0..10) > 0).then(|| vec![random.u8(..); random.usize(10..3000)]);
+        match &model[key] {
+            Some(value) => db.put(key.to_be_bytes(), value),
+            None => db.delete(key.to_be_bytes()),
+        }
+        .unwrap();
+        if step % 500 == 499 {
+            db.flush().unwrap();
+        }
+    }
+}
+
+pub(crate) fn check(db: &Db, model: &Model) {
+    for (key, value) in model.iter().enumerate() {
+        assert_eq!(&db.get(key.to_be_bytes()).unwrap(), value, "key {key}");
+    }
+}
