@@ -21,7 +21,10 @@ mod inspect;
 mod config;
 mod bench;
 mod serve;
+mod service;
+mod control_plane;
 mod worker;
+mod jobs;
 mod backup;
 mod restore;
 
@@ -56,7 +59,9 @@ enum Command {
     Config(config::Arguments),
     Bench(bench::Arguments),
     Serve(serve::Arguments),
+    ControlPlane(control_plane::Arguments),
     Worker(worker::Arguments),
+    Jobs(jobs::Arguments),
     Backup(backup::Arguments),
     Restore(restore::Arguments),
 }
@@ -90,7 +95,9 @@ fn run(command: Command) -> Result<Ending> {
         Command::Config(arguments) => config::run(&arguments),
         Command::Bench(arguments) => bench::run(&arguments),
         Command::Serve(arguments) => serve::run(&arguments),
+        Command::ControlPlane(arguments) => control_plane::run(&arguments),
         Command::Worker(arguments) => worker::run(&arguments),
+        Command::Jobs(arguments) => jobs::run(&arguments),
         Command::Backup(arguments) => backup::run(&arguments),
         Command::Restore(arguments) => restore::run(&arguments),
     }

@@ -15,6 +15,7 @@ use signal_hook::iterator::Signals;
 use crate::database::{Access, check_directory};
 use crate::ending::{Ending, Failure, Result};
 use crate::progress;
+use crate::service::remote;
 use crate::shared_place::{RangeCache, SharedPlace};
 pub(crate) use layers::Effective;
 pub(crate) use options::Options;
@@ -53,6 +54,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
     let (dir, serve) = serve_settings(&options, password);
     let dir = &dir;
     check_directory(dir, Access::Create)?;
+    if options.worker.is_some() && options.control_plane.is_some() {
+        let what = "jobs go to a worker or to a control plane: say one of --worker and --control-plane";
+        return Err(Failure::new(Ending::Usage, what));
+    }
     let shared = shared_place(&options, arguments.take_over);
     let db = Arc::new(progress::during(&format!("opening {}", dir.display()), |_| {
         let mut builder = shared.set(firn::Db::builder(dir).settings(settings), Access::Create)?;
@@ -61,6 +66,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
             let worker = firn::jobs::socket::Socket::new(socket, dir, spawn);
             let worker = worker.map_err(|error| failed(format!("cannot use a worker: {error}")))?;
             builder = builder.executor(Arc::new(worker));
+        }
+        if let Some(control_planes) = &options.control_plane {
+            let place = options.shared.clone().unwrap_or_else(|| dir.display().to_string());
+            let token = options.control_plane_token_file.as_deref();
+            let remote = remote(control_planes, &place, options.zone.as_deref(), token)?;
+            builder = builder.executor(Arc::new(remote));
         }
         builder.open().map_err(|error| Failure::database(dir, &error))
     })?);

@@ -53,13 +53,7 @@ impl SharedPlace {
     /// The place cannot be opened, with what is expected.
     pub(crate) fn set(&self, builder: Builder, access: Access) -> Result<Builder> {
         let Some(name) = &self.shared else { return Ok(builder) };
-        let access = firn_objects::Access {
-            settings: store_settings(std::env::vars_os()),
-            spawn: &ThreadSpawn::new(),
-            clock: Arc::new(SystemClock::new()),
-            create: access == Access::Create,
-        };
-        let place = firn_objects::open(name, access);
+        let place = open_place(name, access == Access::Create);
         let place =
             place.map_err(|error| Failure::new(Ending::Failed, format!("cannot use {name}: {error}")))?;
         let place = match &self.cache {
@@ -79,6 +73,20 @@ impl RangeCache {
         }
         Arc::new(cached)
     }
+}
+
+/// The place called `name`, with what the environment says of stores; `create`: a directory that is missing is made.
+///
+/// # Errors
+/// The name is none, with what is expected; what opening a directory says.
+pub(crate) fn open_place(name: &str, create: bool) -> firn_storage::Result<Arc<dyn Storage>> {
+    let access = firn_objects::Access {
+        settings: store_settings(std::env::vars_os()),
+        spawn: &ThreadSpawn::new(),
+        clock: Arc::new(SystemClock::new()),
+        create,
+    };
+    firn_objects::open(name, access)
 }
 
 /// What of the environment is for object stores.

@@ -1,36 +1,115 @@
-//! `firn worker`: jobs of databases on this machine, in a process of its own.
+//! `firn worker`: jobs of databases, in a process of its own.
 
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use firn::jobs::socket::serve;
 use firn_engine::Semantics;
-use firn_storage::{Spawn, ThreadSpawn};
+use firn_job_service::{Worker, WorkerOptions};
+use firn_storage::{Clock, Spawn, SystemClock, ThreadSpawn};
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
 
 use crate::ending::{Ending, Failure, Result};
+use crate::service::{Allowed, draw, read_token, urls};
 
-/// Work for databases on this machine: compact their tables and collect their value segments in this process. Runs until it is
-/// ended.
+/// Work for databases: compact their tables and collect their value segments in this process. Runs until it is ended.
 ///
-/// A database that was started with the socket (`firn serve --worker`) sends jobs and does itself what this process does not:
-/// it may come, go and be killed at any time. It serves any number of databases, and reads and writes their directories as
-/// they say; the socket is for the user who started it alone. Give it processors of its own (`taskset`) or a lower priority
-/// (`nice`) to keep that work away from a database's clients.
+/// With --control-plane it takes the jobs of any number of databases whose files it reaches, on any machine. It reads the files that a job names
+/// and creates others beside them; it removes and changes nothing. SIGTERM or Ctrl-C: it takes no more jobs and ends with the last one it has; said
+/// twice, it ends at once. It may be killed at any time.
+///
+/// With --socket it works for databases on this machine that were started with the socket (`firn serve --worker`), and do themselves what this
+/// process does not. It reads and writes their directories as they say; the socket is for the user who started it alone.
+///
+/// Give it processors of its own (`taskset`) or a lower priority (`nice`) to keep that work away from a database's clients.
 #[derive(clap::Args)]
+#[command(group = clap::ArgGroup::new("for").required(true))]
 pub(crate) struct Arguments {
+    /// http://HOST:PORT of a `firn control-plane`; of several, with commas between them.
+    #[arg(long, value_name = "URLS", group = "for", requires = "within")]
+    control_plane: Option<String>,
+    /// A place that it may touch, and what lies in it: a directory, s3://BUCKET/PREFIX, ... May be said several times.
+    #[arg(long, value_name = "PLACE")]
+    within: Vec<String>,
+    /// The file with the control planes' token.
+    #[arg(long, value_name = "FILE", requires = "control_plane")]
+    token_file: Option<PathBuf>,
+    /// What people call it. Default: the process's number.
+    #[arg(long, value_name = "NAME", requires = "control_plane")]
+    name: Option<String>,
+    /// Where it is: jobs on places of the same zone are near.
+    #[arg(long, value_name = "ZONE", requires = "control_plane")]
+    zone: Option<String>,
     /// The socket to listen on; made if it is missing, taken over if nobody listens.
-    #[arg(long, value_name = "PATH")]
-    socket: PathBuf,
-    /// Jobs at a time, for each database.
+    #[arg(long, value_name = "PATH", group = "for")]
+    socket: Option<PathBuf>,
+    /// Jobs at a time; with a socket, for each database.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=256))]
     threads: u16,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
-    let path = &arguments.socket;
+    match (&arguments.control_plane, &arguments.socket) {
+        (Some(urls), _) => pull(arguments, urls),
+        (None, Some(path)) => listen_at(path, arguments.threads),
+        // The command line asks for one of them.
+        (None, None) => Err(Failure::new(Ending::Usage, "expected --control-plane or --socket")),
+    }
+}
+
+/// How often signals and troubles are looked at.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// Takes jobs of control planes.
+fn pull(arguments: &Arguments, control_planes: &str) -> Result<Ending> {
+    let failed = |what: String| Failure::new(Ending::Failed, what);
+    let mut signals =
+        Signals::new([SIGINT, SIGTERM]).map_err(|error| failed(format!("cannot await signals: {error}")))?;
+    let name = arguments.name.clone().unwrap_or_else(|| format!("worker-{}", std::process::id()));
+    let mut options = WorkerOptions::new(urls(control_planes), &name, draw());
+    options.token = read_token(arguments.token_file.as_deref())?;
+    options.zone = arguments.zone.clone().unwrap_or_default();
+    options.slots = u32::from(arguments.threads);
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+    let places = Arc::new(Allowed::new(&arguments.within));
+    // Operators, filters and extractors are code of programs that own databases: what needs them goes to others.
+    let semantics = Arc::new(Semantics::new());
+    let worker = Worker::start(options, places, semantics, Arc::clone(&clock), &ThreadSpawn::new())
+        .map_err(|error| Failure::new(Ending::Usage, error.to_string()))?;
+    println!("{name} works for {control_planes}; SIGTERM or Ctrl-C ends it once its jobs are done");
+    // Whoever started us may read this through a pipe.
+    let _ = std::io::stdout().flush();
+    let (mut told, mut is_draining) = (BTreeMap::new(), false);
+    loop {
+        clock.sleep(LOOK);
+        let troubles = worker.troubles();
+        for (plane, trouble) in troubles.iter().filter(|(plane, trouble)| told.get(*plane) != Some(*trouble))
+        {
+            eprintln!("firn: {plane}: {trouble}");
+        }
+        told = troubles;
+        for _signal in signals.pending() {
+            if is_draining {
+                return Ok(Ending::Done);
+            }
+            is_draining = true;
+            worker.drain();
+            eprintln!("firn: {name} takes no more jobs and ends with the last of {}", worker.job_count());
+        }
+        if is_draining && worker.job_count() == 0 {
+            return Ok(Ending::Done);
+        }
+    }
+}
+
+/// Works for databases of this machine.
+fn listen_at(path: &Path, threads: u16) -> Result<Ending> {
     let listener = listen(path)?;
     println!("working for whoever connects to {}; SIGTERM or Ctrl-C ends it", path.display());
     // Whoever started us may read this through a pipe.
@@ -38,7 +117,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
     let spawn: Arc<dyn Spawn> = Arc::new(ThreadSpawn::new());
     // Operators, filters and extractors are code of programs that own databases: what needs them is refused.
     let semantics = Arc::new(Semantics::new());
-    let error = match serve(&listener, &semantics, usize::from(arguments.threads), &spawn) {
+    let error = match serve(&listener, &semantics, usize::from(threads), &spawn) {
         Ok(()) => return Ok(Ending::Done),
         Err(error) => error,
     };

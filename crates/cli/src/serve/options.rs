@@ -75,6 +75,16 @@ options! {
     /// while it is not there, is done here. Without it all is.
     #[arg(long, value_name = "PATH")]
     worker: PathBuf;
+    /// http://HOST:PORT of a `firn control-plane`, of several with commas between them: its workers compact tables and collect value segments; what they
+    /// do not do is done here. They must reach the files: those of `--shared`, or else the directory. Without it all is done here.
+    #[arg(long, value_name = "URLS")]
+    control_plane: String;
+    /// The file with the control planes' token.
+    #[arg(long, value_name = "FILE")]
+    control_plane_token_file: PathBuf;
+    /// Where those files are near to: workers of the same zone are preferred as far as they are faster.
+    #[arg(long, value_name = "ZONE")]
+    zone: String;
     /// A folder for backups that `firn backup --http` asks for, on the database's file system. Without it none are made.
     #[arg(long, value_name = "D")]
     backup_dir: PathBuf;
@@ -164,6 +174,9 @@ impl Options {
             http_port: None,
             backup_dir: None,
             worker: None,
+            control_plane: None,
+            control_plane_token_file: None,
+            zone: None,
             memory_bytes: None,
             durability: None,
         }

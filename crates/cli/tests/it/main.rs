@@ -21,4 +21,5 @@ mod linearizability;
 mod kill_serve;
 mod crowds;
 mod space;
+mod job_service; // control plane, workers and database, killed
 mod object_store;

@@ -1,0 +1,52 @@
+//! `firn control-plane`: which job goes to which worker.
+
+use std::io::Write;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use firn_job_service::control::pool::Limits;
+use firn_job_service::{ControlPlane, ControlPlaneOptions};
+use firn_storage::{SystemClock, ThreadSpawn};
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+
+use crate::ending::{Ending, Failure, Result};
+use crate::service::{draw, read_token};
+
+/// Hand the jobs of databases to workers. Runs until it is ended.
+///
+/// Databases (`firn serve --control-plane`) hand in compactions and collections, workers (`firn worker --control-plane`) take them. It keeps
+/// nothing on disk: killed and started again, it is told everything by both sides. Several may run, each of which is named to all databases
+/// and workers. `firn jobs` shows what it knows.
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// Where to listen; port 0 takes one that is free and says which.
+    #[arg(long, value_name = "A:P", default_value = "127.0.0.1:7380")]
+    listen: SocketAddr,
+    /// A file whose first line databases and workers must show. Without it whoever reaches the port may ask.
+    #[arg(long, value_name = "FILE")]
+    token_file: Option<PathBuf>,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
+    let failed = |what: String| Failure::new(Ending::Failed, what);
+    let mut signals =
+        Signals::new([SIGINT, SIGTERM]).map_err(|error| failed(format!("cannot await signals: {error}")))?;
+    let token = read_token(arguments.token_file.as_deref())?;
+    if arguments.token_file.is_none() && !arguments.listen.ip().is_loopback() {
+        let what = format!("other machines can reach {}: give a token with --token-file", arguments.listen);
+        return Err(Failure::new(Ending::Usage, what));
+    }
+    // The half that is cut off is as random as the other.
+    let seed = draw() as u64;
+    let options = ControlPlaneOptions { address: arguments.listen, token, limits: Limits::default(), seed };
+    let plane = ControlPlane::start(&options, Arc::new(SystemClock::new()), &ThreadSpawn::new())
+        .map_err(|error| failed(error.to_string()))?;
+    println!("control plane at http://{}; SIGTERM or Ctrl-C ends it", plane.address());
+    // Whoever started us may read this through a pipe.
+    let _ = std::io::stdout().flush();
+    // Nothing is to be saved: both sides know what it knows.
+    let _signal = signals.forever().next();
+    Ok(Ending::Done)
+}

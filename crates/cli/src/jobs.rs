@@ -1,0 +1,133 @@
+//! `firn jobs`: what a control plane knows.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use firn_job_service::control::pool::JobKey;
+use firn_job_service::{Look, proto};
+use firn_storage::{Clock, SystemClock, ThreadSpawn};
+
+use crate::ending::{Ending, Failure, Result};
+use crate::output::Output;
+use crate::service::read_token;
+
+/// Show the jobs and workers of a control plane, or end a job.
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// The control plane.
+    #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:7380")]
+    control_plane: String,
+    /// The file with its token.
+    #[arg(long, value_name = "FILE")]
+    token_file: Option<PathBuf>,
+    #[command(subcommand)]
+    action: Option<Action>,
+}
+
+#[derive(clap::Subcommand)]
+enum Action {
+    /// Workers, and jobs that wait, run or ended lately. This is what is done where nothing is said.
+    List,
+    /// The same again and again, until it is ended.
+    Watch {
+        /// Seconds between two looks.
+        #[arg(long, value_name = "S", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=3600))]
+        every: u64,
+    },
+    /// End a job; its database does it itself then.
+    Cancel {
+        /// As `firn jobs list` shows it.
+        job: String,
+    },
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
+    let failed = |error: firn_jobs::Error| Failure::new(Ending::Failed, error.to_string());
+    let token = read_token(arguments.token_file.as_deref())?;
+    let look = Look::at(arguments.control_plane.trim_end_matches('/'), &token, &ThreadSpawn::new());
+    let look = look.map_err(|error| Failure::new(Ending::Usage, error.to_string()))?;
+    match arguments.action.as_ref().unwrap_or(&Action::List) {
+        Action::List => print(&shown(&look.list().map_err(failed)?)),
+        Action::Watch { every } => loop {
+            print(&shown(&look.list().map_err(failed)?))?;
+            SystemClock::new().sleep(Duration::from_secs(*every));
+        },
+        Action::Cancel { job } => {
+            let key = parse_key(job).ok_or_else(|| {
+                let what = format!("expected a job as `firn jobs list` shows it, found {job:?}");
+                Failure::new(Ending::Usage, what)
+            })?;
+            match look.cancel(key).map_err(failed)? {
+                true => print(&format!("{job} is cancelled")),
+                false => Err(Failure::new(Ending::NotFound, format!("{job} is not there, or has ended"))),
+            }
+        }
+    }
+}
+
+fn print(text: &str) -> Result<Ending> {
+    let mut out = Output::new();
+    out.line(text);
+    out.finish()?;
+    Ok(Ending::Done)
+}
+
+/// A job as people name it.
+fn show_key(key: Option<&proto::JobKey>) -> String {
+    let Some(key) = key else { return String::new() };
+    let client: String = key.client.iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("{client}.{}", key.number)
+}
+
+fn parse_key(text: &str) -> Option<JobKey> {
+    let (client, number) = text.split_once('.')?;
+    Some(JobKey { client: u128::from_str_radix(client, 16).ok()?, number: number.parse().ok()? })
+}
+
+fn shown(list: &proto::ListReply) -> String {
+    let mut out = format!(
+        "{:<20} {:<10} {:>9} {:>9} {:>9} {:>9}  {}\n",
+        "WORKER", "ZONE", "RUNNING", "DONE", "MB/S", "QUIET", "BUILD"
+    );
+    for row in &list.workers {
+        let running = format!("{}/{}", row.running, row.slots);
+        let speed = match row.jobs_done {
+            0 => "-".to_owned(),
+            _ => format!("{:.0}", row.near_bytes_per_second / 1e6),
+        };
+        let quiet = format!("{:.1} s", row.quiet_ms as f64 / 1e3);
+        let drains = if row.is_draining { "; takes no more jobs" } else { "" };
+        out += &format!(
+            "{:<20} {:<10} {running:>9} {:>9} {speed:>9} {quiet:>9}  {}{drains}\n",
+            row.name, row.zone, row.jobs_done, row.build
+        );
+    }
+    out += &format!(
+        "\n{:<8} {:<7} {:>9} {:>6} {:>9} {:>5} {:<20} {:<34} {}\n",
+        "STATE", "LANE", "MB", "READ", "AGE", "TRIES", "WORKER", "JOB", "TENANT"
+    );
+    for row in &list.jobs {
+        let state = match row.state() {
+            proto::job_row::State::Waiting => "waiting",
+            proto::job_row::State::Running => "running",
+            proto::job_row::State::Done => "done",
+            proto::job_row::State::Failed => "failed",
+            proto::job_row::State::Unspecified => "?",
+        };
+        let lane = if row.lane() == proto::Lane::Relief { "relief" } else { "bulk" };
+        let share = 100.0 * row.done_bytes as f64 / (row.input_bytes.max(1)) as f64;
+        let (read, age) = (format!("{:.0} %", share.min(100.0)), format!("{:.2} s", row.age_ms as f64 / 1e3));
+        out += &format!(
+            "{state:<8} {lane:<7} {:>9.2} {read:>6} {age:>9} {:>5} {:<20} {:<34} {}\n",
+            row.input_bytes as f64 / 1e6,
+            row.attempts,
+            row.worker,
+            show_key(row.key.as_ref()),
+            row.tenant
+        );
+        if !row.failure.is_empty() {
+            out += &format!("         {}\n", row.failure);
+        }
+    }
+    out
+}

@@ -1,0 +1,145 @@
+//! What the commands of the service have in common: tokens, places, numbers drawn for a start.
+
+use std::collections::hash_map::RandomState;
+use std::hash::BuildHasher;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use firn_job_service::{Places, Remote, RemoteOptions, SharedToken};
+use firn_storage::{Error, ErrorKind, SystemClock, ThreadSpawn};
+
+use crate::ending::{Ending, Failure, Result};
+use crate::shared_place::open_place;
+
+/// The first line of `file`; without one none.
+pub(crate) fn read_token(file: Option<&Path>) -> Result<SharedToken> {
+    let Some(file) = file else { return Ok(SharedToken::none()) };
+    let invalid = |what: String| Failure::new(Ending::Usage, what);
+    let text = std::fs::read_to_string(file)
+        .map_err(|error| invalid(format!("cannot read {}: {error}", file.display())))?;
+    SharedToken::new(text.lines().next().unwrap_or_default()).ok_or_else(|| {
+        let expected = "expected a first line of 1 to 4096 visible ASCII characters, which is the token";
+        invalid(format!("{}: {expected}", file.display()))
+    })
+}
+
+/// A number that no other start has.
+pub(crate) fn draw() -> u128 {
+    // The hasher's keys are the system's randomness.
+    let half = |salt: u8| u128::from(RandomState::new().hash_one((salt, std::process::id())));
+    half(0) << 64 | half(1)
+}
+
+/// How workers name the place that is called `name` here.
+pub(crate) fn place_name(name: &str) -> String {
+    if name.contains("://") {
+        return name.to_owned();
+    }
+    let path = std::path::absolute(name).unwrap_or_else(|_| PathBuf::from(name));
+    path.display().to_string()
+}
+
+/// The executor of a database whose files are at `place`.
+pub(crate) fn remote(
+    control_planes: &str,
+    place: &str,
+    zone: Option<&str>,
+    token_file: Option<&Path>,
+) -> Result<Remote> {
+    let mut options = RemoteOptions::new(urls(control_planes), &place_name(place), draw());
+    options.token = read_token(token_file)?;
+    options.zone = zone.unwrap_or_default().to_owned();
+    let remote = Remote::new(options, Arc::new(SystemClock::new()), &ThreadSpawn::new());
+    remote.map_err(|error| Failure::new(Ending::Usage, format!("cannot use a control plane: {error}")))
+}
+
+/// Several names in one text, a comma between each two.
+pub(crate) fn urls(text: &str) -> Vec<String> {
+    text.split(',').map(|url| url.trim().trim_end_matches('/').to_owned()).collect()
+}
+
+/// Places that a worker may touch.
+#[derive(Debug)]
+pub(crate) struct Allowed {
+    within: Vec<String>,
+}
+
+impl Allowed {
+    /// Those that are, or lie in, one of `within`.
+    pub(crate) fn new(within: &[String]) -> Self {
+        Self { within: within.iter().map(|name| real_name(name)).collect() }
+    }
+
+    fn has(&self, name: &str) -> bool {
+        let real = real_name(name);
+        let lies_in = |place: &String| {
+            let rest = real.strip_prefix(place.trim_end_matches('/'));
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        };
+        // Nothing that is there is called so, and what a store makes of it is its own affair.
+        !real.split('/').any(|part| part == "..") && self.within.iter().any(lies_in)
+    }
+}
+
+/// A directory without links on the way; the URL of a store as it is.
+fn real_name(name: &str) -> String {
+    let path = name.strip_prefix("file://").unwrap_or(name);
+    if path.contains("://") {
+        return path.to_owned();
+    }
+    std::fs::canonicalize(path).map_or_else(|_| place_name(path), |path| path.display().to_string())
+}
+
+impl Places for Allowed {
+    fn open(&self, name: &str) -> firn_storage::Result<Arc<dyn firn_storage::Storage>> {
+        if !self.has(name) {
+            let message = format!("it may not touch {name}: start it with --within for that place");
+            return Err(Error::new(ErrorKind::Invalid, "", message));
+        }
+        open_place(name, false)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_worker_touches_what_lies_in_its_places_and_no_neighbour() {
+        let place = tempfile::tempdir().expect("a directory");
+        let inside = place.path().join("in");
+        std::fs::create_dir_all(inside.join("db")).expect("made");
+        std::fs::create_dir_all(place.path().join("inner")).expect("made");
+        std::os::unix::fs::symlink(place.path().join("inner"), inside.join("way")).expect("made");
+        let text = |path: &Path| path.to_str().expect("text").to_owned();
+        let allowed = Allowed::new(&[text(&inside), "s3://bucket/a/".to_owned()]);
+        let may = [
+            text(&inside),
+            text(&inside.join("db")),
+            format!("file://{}", text(&inside)),
+            "s3://bucket/a".to_owned(),
+        ];
+        for name in may.iter().chain([&"s3://bucket/a/b".to_owned()]) {
+            assert!(allowed.has(name), "{name}");
+        }
+        let neighbours = [
+            place.path().to_owned(),
+            place.path().join("inner"),
+            inside.join("way"),
+            inside.join("../inner"),
+        ];
+        for name in neighbours.iter().map(|path| text(path)).chain(
+            ["s3://bucket/ab", "s3://bucket", "s3://bucket/a/../b", "gs://bucket/a"].map(str::to_owned),
+        ) {
+            assert!(!allowed.has(&name), "{name}");
+        }
+        let error = allowed.open("s3://other/db").expect_err("refused");
+        assert!(error.to_string().contains("--within"), "{error}");
+    }
+
+    #[test]
+    fn no_two_starts_draw_the_same() {
+        let drawn: std::collections::BTreeSet<u128> = (0..1000).map(|_| draw()).collect();
+        assert_eq!(drawn.len(), 1000);
+    }
+}

@@ -1,0 +1,226 @@
+//! The program as control plane, workers and database: killed, started again, on a directory and on a store that fails.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use firn_s3_server::{Faults, S3Server, ServerOptions};
+use tempfile::TempDir;
+
+use crate::program::{firn, text};
+use crate::serve::Serving;
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_firn");
+const BUCKET: &str = "firn-test";
+
+/// A process, killed when it is dropped.
+struct Process(Child);
+
+impl Process {
+    /// Starts `command` and waits for its first line.
+    fn start(command: &mut Command) -> (Self, String) {
+        let mut process = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("it starts");
+        let mut line = String::new();
+        BufReader::new(process.stdout.as_mut().expect("piped")).read_line(&mut line).expect("it is read");
+        (Self(process), line)
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.0.kill().expect("it is killed");
+        self.0.wait().expect("it ends");
+    }
+}
+
+struct Scene {
+    directory: TempDir,
+    store: Option<S3Server>,
+    place: String,
+    /// Where the control plane is.
+    url: String,
+}
+
+impl Scene {
+    fn new(in_store: bool) -> Self {
+        let directory = TempDir::new().expect("a directory");
+        let shared = directory.path().join("shared");
+        let (store, place) = match in_store {
+            true => {
+                S3Server::make_bucket(&shared, BUCKET).expect("a bucket");
+                let store = S3Server::start(&shared, ServerOptions::default()).expect("it listens");
+                (Some(store), format!("s3://{BUCKET}/db"))
+            }
+            false => (None, text(&shared).to_owned()),
+        };
+        std::fs::write(directory.path().join("settings.toml"), SETTINGS).expect("written");
+        std::fs::write(directory.path().join("token"), "a-secret\nmore\n").expect("written");
+        Self { directory, store, place, url: String::new() }
+    }
+
+    fn command(&self, name: &str) -> Command {
+        let mut command = Command::new(PROGRAM);
+        command.arg(name).envs(self.store.iter().flat_map(S3Server::settings));
+        command
+    }
+
+    fn path(&self, name: &str) -> String {
+        text(&self.directory.path().join(name)).to_owned()
+    }
+
+    /// A control plane, where one was before if there was one.
+    fn plane(&mut self) -> Process {
+        let at = if self.url.is_empty() { "127.0.0.1:0" } else { self.url.trim_start_matches("http://") }
+            .to_owned();
+        let (process, line) = Process::start(self.command("control-plane").args([
+            "--listen",
+            &at,
+            "--token-file",
+            &self.path("token"),
+        ]));
+        let url = line.split_whitespace().find_map(|word| word.strip_suffix(';')).unwrap_or_default();
+        self.url = url.to_owned();
+        assert!(self.url.starts_with("http://127.0.0.1:"), "{line:?}");
+        process
+    }
+
+    fn worker(&self, name: &str) -> Process {
+        let mut command = self.command("worker");
+        command.args([
+            "--control-plane",
+            &self.url,
+            "--token-file",
+            &self.path("token"),
+            "--within",
+            &self.place,
+        ]);
+        let (process, line) = Process::start(command.args(["--threads", "2", "--name", name]));
+        assert!(line.starts_with(&format!("{name} works for http://")), "{line:?}");
+        process
+    }
+
+    fn serve(&self) -> Serving {
+        let mut command = self.command("serve");
+        command.args(["--shared", &self.place, "--config", &self.path("settings.toml")]);
+        command.args(["--control-plane", &self.url, "--control-plane-token-file", &self.path("token")]);
+        Serving::start_as(&mut command, &self.directory.path().join("data")).expect("it serves")
+    }
+
+    /// Workers that have done jobs, as people see it.
+    fn doers(&self) -> BTreeSet<String> {
+        let answer =
+            firn(&["jobs", "--control-plane", &self.url, "--token-file", &self.path("token"), "list"]);
+        let out = answer.ended(0);
+        let done = out.lines().filter(|line| line.starts_with("done "));
+        done.filter_map(|line| line.split_whitespace().nth(8)).map(str::to_owned).collect()
+    }
+}
+
+/// Settings under which a few MiB make many tables and value segments.
+const SETTINGS: &str = "memtable_bytes = 1048576\ntable_bytes = 262144\nlog_segment_bytes = 4194304\n\
+    buffer_bytes = 4194304\nbuffer_bytes_max = 16777216\nseparate_bytes = 1000\nvalue_segment_bytes = 1048576\n";
+
+fn value(key: u32, round: u32) -> Vec<u8> {
+    let bytes = 200 + (key as usize * 389 + round as usize * 71) % 2500;
+    format!("{key}.{round}.").into_bytes().into_iter().cycle().take(bytes).collect()
+}
+
+/// Writes until both workers have done something, while they, the control plane and the database are killed.
+fn storm(scene: &mut Scene) {
+    let mut plane = scene.plane();
+    let mut workers = [Some(scene.worker("one")), Some(scene.worker("two"))];
+    let mut model: BTreeMap<u32, u32> = BTreeMap::new();
+    let mut doers = BTreeSet::new();
+    let mut round = 0;
+    while round < 4 || !doers.is_superset(&["one".to_owned(), "two".to_owned()].into()) {
+        let mut serving = scene.serve();
+        let client = redis::Client::open(format!("redis://{}", serving.address)).expect("an address");
+        let mut client = client.get_connection().expect("it answers");
+        for (key, written) in &model {
+            let found: Vec<u8> = redis::cmd("GET").arg(key).query(&mut client).expect("a reply");
+            assert!(found == value(*key, *written), "round {round}: key {key} of round {written}");
+        }
+        for batch in 0..100_u32 {
+            let mut pipe = redis::pipe();
+            let keys: Vec<u32> = (0..100).map(|at| (batch * 7919 + at * 31 + round * 13) % 2000).collect();
+            for key in &keys {
+                pipe.cmd("SET").arg(key).arg(value(*key, round)).ignore();
+            }
+            pipe.query::<()>(&mut client).expect("replies");
+            model.extend(keys.into_iter().map(|key| (key, round)));
+            match (round, batch) {
+                (1, 30) => workers[0] = None,
+                (1, 60) => workers[0] = Some(scene.worker("one")),
+                (2, 30) => {
+                    doers.extend(scene.doers());
+                    drop(plane);
+                    plane = scene.plane();
+                }
+                (3, 50) => workers[1] = None,
+                (3, 70) => workers[1] = Some(scene.worker("two")),
+                _ => {}
+            }
+        }
+        doers.extend(scene.doers());
+        if round % 2 == 0 {
+            serving.process.kill().expect("it is killed");
+            serving.process.wait().expect("it ends");
+        } else {
+            serving.end();
+        }
+        round += 1;
+        assert!(round < 30, "only {doers:?} have done anything");
+    }
+    drop(workers);
+    drop(plane);
+}
+
+#[test]
+fn a_database_on_a_directory_keeps_everything_whoever_of_its_helpers_is_killed() {
+    storm(&mut Scene::new(false));
+}
+
+#[test]
+fn a_database_on_a_failing_store_keeps_everything_whoever_of_its_helpers_is_killed() {
+    let mut scene = Scene::new(true);
+    let store = scene.store.as_ref().expect("it runs");
+    store.set_faults(Faults { refused_per_mille: 25, lost_per_mille: 25, ..Faults::default() });
+    storm(&mut scene);
+}
+
+#[test]
+fn a_worker_that_is_asked_to_end_does_and_what_is_said_wrongly_is_explained() {
+    let mut scene = Scene::new(false);
+    let nobody = firn(&["jobs", "--control-plane", "http://127.0.0.1:9"]);
+    nobody.complained(1, &["control plane http://127.0.0.1:9", "refused"]);
+    let _plane = scene.plane();
+    let within = scene.directory.path().display().to_string();
+    let ask = |arguments: &[&str]| firn(&[&["jobs", "--control-plane", &scene.url], arguments].concat());
+    ask(&[]).complained(1, &["wants a token", "--token-file"]);
+    let token = scene.path("token");
+    let key = "00000000000000000000000000000001.7";
+    ask(&["--token-file", &token, "cancel", key]).complained(4, &["is not there"]);
+    ask(&["--token-file", &token, "cancel", "seven"]).complained(2, &["expected a job"]);
+    ask(&["--token-file", "/nowhere"]).complained(2, &["cannot read /nowhere"]);
+    firn(&["control-plane", "--listen", "0.0.0.0:0"]).complained(2, &["give a token"]);
+    let taken = scene.url.trim_start_matches("http://");
+    firn(&["control-plane", "--listen", taken]).complained(1, &["cannot listen on", "in use"]);
+    let worker = firn(&["worker"]);
+    assert!(worker.code == 2 && worker.complaint.contains("--control-plane"), "{worker:?}");
+    let nowhere = firn(&["worker", "--control-plane", &scene.url]);
+    assert!(nowhere.code == 2 && nowhere.complaint.contains("--within"), "{nowhere:?}");
+    let wrong = firn(&["worker", "--control-plane", "127.0.0.1:1", "--within", &within]);
+    wrong.complained(2, &["expected http://HOST:PORT"]);
+    let both = firn(&["serve", "--dir", &scene.path("db"), "--worker", "x", "--control-plane", &scene.url]);
+    both.complained(2, &["say one of --worker and --control-plane"]);
+    let mut worker = scene.worker("one");
+    let id = worker.0.id().cast_signed();
+    std::thread::sleep(Duration::from_millis(200));
+    rustix::process::kill_process(
+        rustix::process::Pid::from_raw(id).expect("a process"),
+        rustix::process::Signal::TERM,
+    )
+    .expect("told");
+    assert!(worker.0.wait().expect("it ends").success());
+}
