@@ -1,6 +1,5 @@
 //! A control plane: the pool behind sockets.
 
-use std::future::Future;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -133,28 +132,20 @@ impl Plane {
     }
 
     /// Looks until `look` finds something, for at most `hold_ms`, and answers what the last look found.
-    fn held<T>(
-        &self,
-        hold_ms: u32,
-        mut look: impl FnMut(&mut Pool, Duration) -> (T, bool) + Send,
-    ) -> impl Future<Output = T> + Send
-    where
-        T: Send,
-    {
-        async move {
-            let hold = Duration::from_millis(u64::from(hold_ms)).min(HOLD_MAX);
-            let mut until = std::pin::pin!(tokio::time::sleep(hold));
-            loop {
-                // Before the look, so that no change after it is missed.
-                let changed = self.changed.notified();
-                let (found, is_enough) = look(&mut self.lock(), self.clock.now());
-                if is_enough {
-                    return found;
-                }
-                tokio::select! {
-                    () = changed => {}
-                    () = &mut until => return found,
-                }
+    async fn held<T>(&self, hold_ms: u32, mut look: impl FnMut(&mut Pool, Duration) -> (T, bool)) -> T {
+        let hold = Duration::from_millis(u64::from(hold_ms)).min(HOLD_MAX);
+        let mut until = std::pin::pin!(tokio::time::sleep(hold));
+        loop {
+            // Before the look, so that no change after it is missed.
+            let mut changed = std::pin::pin!(self.changed.notified());
+            changed.as_mut().enable();
+            let (found, is_enough) = look(&mut self.lock(), self.clock.now());
+            if is_enough {
+                return found;
+            }
+            tokio::select! {
+                () = changed => {}
+                () = &mut until => return found,
             }
         }
     }

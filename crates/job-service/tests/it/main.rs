@@ -1,6 +1,7 @@
 //! Databases whose jobs go to control planes and workers of this process.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on says so by ending")]
+#![expect(clippy::disallowed_methods, reason = "tests say their seeds, and take others from the environment")]
 
 mod scene; // a database, a control plane, workers
 mod runs; // jobs go there and come back
