@@ -80,6 +80,8 @@ pub struct Pool {
     tenants: BTreeMap<String, TenantId>,
     zones: BTreeMap<String, Zone>,
     ledger: Ledger,
+    /// Jobs that nobody asks for any more, and since when: what workers say of them meanwhile was said before they heard.
+    forgotten: BTreeMap<JobKey, Duration>,
     /// The last jobs whose ends were taken.
     history: VecDeque<JobRow>,
     next: u64,
@@ -102,6 +104,7 @@ impl Pool {
             tenants: BTreeMap::new(),
             zones: BTreeMap::new(),
             ledger: Ledger::default(),
+            forgotten: BTreeMap::new(),
             history: VecDeque::new(),
             next: 0,
         }
@@ -112,6 +115,8 @@ impl Pool {
         self.drop_clients(now);
         self.expire_attempts(now);
         self.drop_members(now);
+        let limit = self.limits.lease;
+        self.forgotten.retain(|_, since| now.saturating_sub(*since) <= limit);
         self.decide(now);
         self.fail_what_nobody_can(now);
     }

@@ -29,6 +29,7 @@ impl Pool {
             }
             None => {
                 let id = JobId(self.draw_id());
+                self.forgotten.remove(&key);
                 self.jobs.insert(id, Job::new(key, Some(wanted), now, State::Waiting));
                 self.ids.insert(key, id);
             }
@@ -115,6 +116,7 @@ impl Pool {
     fn forget(&mut self, now: Duration, id: JobId) {
         let Some(job) = self.jobs.remove(&id) else { return };
         self.ids.remove(&job.key);
+        self.forgotten.insert(job.key, now);
         if matches!(job.state, State::Ended { .. }) {
             if self.history.len() >= HISTORY_MAX {
                 self.history.pop_front();

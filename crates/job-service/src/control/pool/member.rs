@@ -84,5 +84,5 @@ impl Member {
 /// Whether `member` may have `job` at all.
 pub(super) fn may_have(id: WorkerId, member: &Member, job: &Job) -> bool {
     let can = job.wanted.as_ref().is_some_and(|wanted| member.can(&wanted.order));
-    can && !member.profile.is_draining && !job.refused_by.contains(&id)
+    can && !job.refused_by.contains(&id)
 }

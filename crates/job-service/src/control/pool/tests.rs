@@ -157,6 +157,22 @@ fn a_pool_that_forgot_everything_learns_it_again_from_both_sides() {
 }
 
 #[test]
+fn what_a_worker_said_before_a_job_was_forgotten_does_not_bring_it_back() {
+    let mut pool = pool();
+    let _nothing = pull(&mut pool, seconds(0), A);
+    pool.submit(seconds(0), key(1), order()).unwrap();
+    let lease = only(pool.take(seconds(0), A));
+    assert!(finish(&mut pool, seconds(1), A, &lease, done()));
+    pool.follow(seconds(1), CLIENT, &[], &[1]);
+    assert_eq!(pool.beat(seconds(1), A, &[held(&lease)]), Some(vec![lease.token]));
+    let rows = pool.rows(seconds(1));
+    assert_eq!((rows.jobs.len(), rows.workers[0].running), (1, 0), "{rows:?}");
+    // Who asks for it again gets it done again.
+    pool.submit(seconds(2), key(1), order()).unwrap();
+    assert_ne!(only(pool.take(seconds(2), A)).token, lease.token);
+}
+
+#[test]
 fn an_end_may_be_the_first_that_a_pool_hears_of_a_job() {
     let mut pool = pool();
     pool.hear(seconds(0), profile(A, 1), &[]);

@@ -176,6 +176,10 @@ impl Pool {
                 Some(id) => *id,
                 // With this answer it hears that nobody wants it.
                 None if is_told(&self.members, one.token) => continue,
+                None if self.forgotten.contains_key(&one.key) => {
+                    stop.insert(one.token);
+                    continue;
+                }
                 None => self.adopt(now, worker, one),
             };
             let Some(job) = self.jobs.get_mut(&id) else { continue };
