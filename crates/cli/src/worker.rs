@@ -102,7 +102,7 @@ fn pull(arguments: &Arguments, control_planes: &str) -> Result<Ending> {
             worker.drain();
             eprintln!("firn: {name} takes no more jobs and ends with the last of {}", worker.job_count());
         }
-        if is_draining && worker.job_count() == 0 {
+        if is_draining && worker.is_drained() {
             return Ok(Ending::Done);
         }
     }

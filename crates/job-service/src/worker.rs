@@ -4,7 +4,7 @@ mod held; // what it has
 mod talk; // what it says to one control plane
 mod work; // its threads
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -93,6 +93,8 @@ struct Shared {
     queue: Queue,
     is_draining: AtomicBool,
     drains: Notify,
+    /// Control planes that have heard so.
+    told_draining: Mutex<BTreeSet<usize>>,
     /// What goes wrong with each control plane, now.
     troubles: Mutex<BTreeMap<String, String>>,
 }
@@ -120,6 +122,7 @@ impl Worker {
             queue: Queue::default(),
             is_draining: AtomicBool::new(false),
             drains: Notify::new(),
+            told_draining: Mutex::default(),
             troubles: Mutex::default(),
             options,
         });
@@ -148,6 +151,13 @@ impl Worker {
     /// Jobs that it has, those included whose ends are not told yet.
     pub fn job_count(&self) -> usize {
         self.shared.holdings.count()
+    }
+
+    /// Whether it may end: it has no jobs, and each control plane that can be talked with knows that it takes none.
+    pub fn is_drained(&self) -> bool {
+        let told = self.shared.told_draining.lock().unwrap_or_else(PoisonError::into_inner).len();
+        let silent = self.troubles().len();
+        self.job_count() == 0 && told + silent >= self.shared.options.control_planes.len()
     }
 
     /// What goes wrong with each control plane that it cannot talk with now, by name.

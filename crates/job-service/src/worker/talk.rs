@@ -1,7 +1,8 @@
 //! What a worker says to one control plane, and hears from it.
 
+use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
@@ -58,6 +59,15 @@ impl Plane {
         shared.set_trouble(&self.name, None);
     }
 
+    /// Control planes that know that the worker takes no more jobs.
+    fn told<'s>(&self, shared: &'s Shared) -> MutexGuard<'s, BTreeSet<usize>> {
+        shared.told_draining.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn is_told(&self, shared: &Shared) -> bool {
+        self.told(shared).contains(&self.index)
+    }
+
     fn is_silent(&self, shared: &Shared) -> bool {
         let heard = *self.heard.lock().unwrap_or_else(PoisonError::into_inner);
         shared.clock.now().saturating_sub(heard) > shared.options.lease
@@ -76,7 +86,8 @@ impl Plane {
                 versions: Some(VERSIONS),
                 worker: Some(put_profile(shared.profile())),
                 held: shared.holdings.named(self.index).iter().map(put_held).collect(),
-                hold_ms: HOLD_MS,
+                // Whoever ends soon wants to know that it was heard.
+                hold_ms: if is_draining && !self.is_told(&shared) { 0 } else { HOLD_MS },
             };
             let mut request = Request::new(request);
             request.set_timeout(PULL_MAX);
@@ -88,6 +99,9 @@ impl Plane {
                 Ok(answer) => {
                     pause = PAUSE_MIN;
                     self.heard_now(&shared);
+                    if is_draining {
+                        self.told(&shared).insert(self.index);
+                    }
                     let proto::PullReply { leases, stop, .. } = answer.into_inner();
                     shared.holdings.stop(stop.into_iter().map(Token));
                     leases.into_iter().for_each(|lease| self.accept(&shared, lease, &tell));

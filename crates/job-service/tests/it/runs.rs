@@ -50,10 +50,11 @@ fn a_worker_that_drains_ends_what_it_has_and_takes_nothing_more() {
     write(&db, &mut model, random, 4000);
     first.drain();
     let second = scene.worker("second", &at, Semantics::new());
-    while first.job_count() > 0 {
-        scene.clock.sleep(Duration::from_millis(10));
+    while !first.is_drained() {
+        scene.clock.sleep(Duration::from_millis(1));
     }
-    scene.clock.sleep(Duration::from_millis(300));
+    let rows = scene.look(at[0]).workers;
+    assert!(rows.iter().any(|row| row.name == "first" && row.is_draining), "it is known: {rows:?}");
     let before = done_by(&scene.look(at[0]));
     write(&db, &mut model, random, 6000);
     db.wait_idle().unwrap();
