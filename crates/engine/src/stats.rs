@@ -40,6 +40,9 @@ pub struct Stats {
     pub compaction_fallback_count: u64,
     /// Why the last of them that was asked for elsewhere was not done there, in words; `None` = none.
     pub compaction_fallback_reason: Option<String>,
+    /// Files removed that attempts at jobs had left which nobody waited for any more: the database looks for them a minute after an attempt
+    /// elsewhere came to nothing, and about once an hour while jobs run there.
+    pub orphan_remove_count: u64,
     /// Microseconds by which admission delayed acknowledgements.
     pub slowdown_us_total: u64,
     /// Microseconds writers stood still because nothing could be admitted.

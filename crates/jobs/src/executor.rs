@@ -18,11 +18,17 @@ use crate::spec::JobSpec;
 /// Runs jobs somewhere.
 ///
 /// Implementers MUST finish every accepted job's handle exactly once, whatever happens to the executor, and soon after it
-/// is cancelled (the submitter waits for it before it closes), write nothing for it afterwards, touch no file but the outputs and the spec's spare, and MUST reject a spec that names an operator, filter or extractor they do not have (never run it without).
+/// is cancelled (the submitter waits for it before it closes), write nothing for it afterwards except for attempts that [`given_up_count`](Self::given_up_count) tells, touch no file but the outputs and the spec's spare, and MUST reject a spec that names an operator, filter or extractor they do not have (never run it without).
 pub trait Executor: Send + Sync + fmt::Debug {
     /// Takes `spec` and returns at once; the handle tells when it is done. An inline executor runs it first.
     ///
     /// # Errors
     /// `Rejected`: the executor lacks a name of the spec, or is shutting down. Nothing was done.
     fn submit(&self, spec: JobSpec) -> Result<JobHandle>;
+
+    /// Attempts since this executor was made that were given up, or done again elsewhere, while whoever ran them may not have known: their
+    /// outputs may come to be long after the job's end. Whoever submits jobs looks for such files in a while. Only grows.
+    fn given_up_count(&self) -> u64 {
+        0
+    }
 }

@@ -7,6 +7,7 @@
 mod bury;
 mod busy;
 mod reclaim;
+mod sweep;
 mod wait;
 
 use std::collections::BTreeSet;
@@ -18,6 +19,7 @@ use firn_engine::{Error, ErrorKind, Result};
 use firn_format::Position;
 use firn_format::value::SegmentNumber;
 use firn_storage::{Priority, Spawn};
+pub(crate) use sweep::Sweeps;
 
 use crate::buffer::drain::Drain;
 use crate::buffer::pick::{pick_drain, pick_merge};
@@ -50,6 +52,8 @@ pub(crate) enum Task {
     Collect { victims: Vec<SegmentNumber> },
     /// Files that nothing refers to are removed.
     Bury,
+    /// Outputs that nobody waits for are looked for and removed.
+    Sweep,
     /// The cache makes room for what will be written next.
     Balance,
     /// What dead segments and tables left, and nobody has asked for in a while, goes back to the system.
@@ -195,10 +199,11 @@ impl Database {
         self.settings.background_threads * if self.jobs.fallbacks.is_some() { 2 } else { 1 }
     }
 
-    /// Whether another thread may wait for a job elsewhere: one is left for what is done here, or an executor that hangs would hold
+    /// Whether another thread may wait for a job elsewhere, or for a list of a place that may be far away: one is left for what is done here, or an executor that hangs would hold
     /// that up too.
     fn is_thread_left(&self, busy: &Busy) -> bool {
-        self.jobs.fallbacks.is_none() || busy.collections + busy.compacting + 1 < self.thread_count()
+        let waiting = busy.collections + busy.compacting + usize::from(busy.is_sweeping);
+        self.jobs.fallbacks.is_none() || waiting + 1 < self.thread_count()
     }
 
     /// There may be something to do.
@@ -279,6 +284,7 @@ impl Database {
             Task::Expose { keyspace, through } => self.expose(*keyspace, *through),
             Task::Collect { victims } => self.collect(victims),
             Task::Bury => self.bury(),
+            Task::Sweep => self.sweep(),
             Task::Balance => {
                 self.balance_memory();
                 Ok(())
@@ -328,11 +334,8 @@ impl Database {
                 return Some(Task::Freeze { keyspace: id });
             }
         }
-        if !self.graveyard.is_empty() {
-            return Some(Task::Bury);
-        }
-        if !busy.is_sealing && busy.refused.is_none() && !self.values.to_be_sealed().is_empty() {
-            return Some(Task::SealValues);
+        if let Some(task) = self.choose_for_files(busy) {
+            return Some(task);
         }
         if let Some(keyspace) = self.choose_look(busy, &version) {
             return Some(Task::Reclaim { keyspace });
@@ -378,6 +381,17 @@ impl Database {
             }
         }
         self.choose_spare_compaction(busy, &version).or_else(|| self.choose_to_give_up())
+    }
+
+    /// What is to be done about files, whatever is in them.
+    fn choose_for_files(&self, busy: &Busy) -> Option<Task> {
+        if !self.graveyard.is_empty() {
+            return Some(Task::Bury);
+        }
+        if !busy.is_sealing && busy.refused.is_none() && !self.values.to_be_sealed().is_empty() {
+            return Some(Task::SealValues);
+        }
+        self.is_sweep_due(busy).then_some(Task::Sweep)
     }
 
     /// A compaction where level 0 hides more values than it may: what it brings to light lets collections choose better.

@@ -9,8 +9,9 @@ use firn_storage::file::cache::BlockCache;
 use firn_storage::place::{ReadPool, Rejected, Reusing};
 use firn_storage::{Clock, Storage};
 
-use crate::background::Schedule;
+use crate::background::{Schedule, Sweeps};
 use crate::compact::jobs::Jobs;
+use crate::compact::stems::Stems;
 use crate::log::Log;
 use crate::log::segment::Graveyard;
 use crate::memory::Balance;
@@ -58,8 +59,10 @@ pub(crate) struct Database {
     pub(crate) counters: Counters,
     pub(crate) pool: Option<ReadPool>,
     pub(crate) tick_ms: AtomicU64,
-    /// Number of the next output of a drain or compaction; names hold the log generation too.
-    pub(crate) next_output: AtomicU64,
+    /// What outputs of drains, compactions and collections are called.
+    pub(crate) stems: Stems,
+    /// When outputs that nobody waits for are looked for.
+    pub(crate) sweeps: Sweeps,
     /// When the last segment or table died whose file could be kept, in ms of the clock.
     pub(crate) spares_offered_ms: AtomicU64,
     /// Number of the next sorted run of level 0.

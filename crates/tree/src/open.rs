@@ -16,9 +16,10 @@ use firn_storage::place::{ReadPool, Reusing};
 use firn_storage::{Spawn, Storage, StorageLock};
 
 use self::begin::begin;
-use crate::background::Schedule;
+use crate::background::{Schedule, Sweeps};
 use crate::compact::jobs::Jobs;
 use crate::compact::run::from_job;
+use crate::compact::stems::Stems;
 use crate::database::Database;
 use crate::error::from_storage;
 use crate::log::segment::{Graveyard, MemtableSet, Segment};
@@ -109,7 +110,8 @@ fn start(options: &TreeOptions, manifest: Manifest, begun: Begun) -> Result<Arc<
         counters: Default::default(),
         pool,
         tick_ms: AtomicU64::new(state.tick_ms),
-        next_output: AtomicU64::new(0),
+        stems: Stems::new(generation),
+        sweeps: Sweeps::new(options.clock.now()),
         spares_offered_ms: AtomicU64::new(0),
         next_run: AtomicU64::new(next_run),
         read_only: options.read_only,

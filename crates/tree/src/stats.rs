@@ -23,6 +23,7 @@ pub(crate) struct Counters {
     pub(crate) collection_read_bytes: AtomicU64,
     pub(crate) collection_write_bytes: AtomicU64,
     pub(crate) collection_count: AtomicU64,
+    pub(crate) orphan_remove_count: AtomicU64,
 }
 
 /// Adds to a counter.
@@ -57,6 +58,7 @@ impl Database {
             merge_count: read(&self.counters.merge_count),
             compaction_fallback_count: self.jobs.fallbacks.as_ref().map_or(0, |fallbacks| fallbacks.count()),
             compaction_fallback_reason: self.jobs.fallbacks.as_ref().and_then(|fallbacks| fallbacks.reason()),
+            orphan_remove_count: read(&self.counters.orphan_remove_count),
             slowdown_us_total: self.admission.slowdown_us(),
             stop_us_total: self.admission.stop_us(),
             memory_bytes: held + self.cache.memory_bytes(),

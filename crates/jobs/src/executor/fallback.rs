@@ -1,6 +1,7 @@
 //! Jobs somewhere else, and here where that does not come off.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
@@ -39,6 +40,8 @@ struct Shared {
     clock: Arc<dyn Clock>,
     patience: Patience,
     fallbacks: Arc<Fallbacks>,
+    /// Attempts at the first executor that came to nothing.
+    given_up: AtomicU64,
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -104,8 +107,8 @@ impl Fallback {
         clock: Arc<dyn Clock>,
         patience: Patience,
     ) -> Self {
-        let (fallbacks, state, changed) = Default::default();
-        let shared = Shared { first, second, storage, clock, patience, fallbacks, state, changed };
+        let (fallbacks, given_up, state, changed) = Default::default();
+        let shared = Shared { first, second, storage, clock, patience, fallbacks, given_up, state, changed };
         Self { shared: Arc::new(shared), is_inline: true }
     }
 
@@ -124,6 +127,11 @@ impl Executor for Fallback {
             ready.into_iter().flatten().for_each(|job| self.shared.settle(job));
         }
         Ok(handle)
+    }
+
+    fn given_up_count(&self) -> u64 {
+        let elsewhere = self.shared.first.given_up_count() + self.shared.second.given_up_count();
+        self.shared.given_up.load(Ordering::Relaxed) + elsewhere
     }
 }
 
@@ -241,6 +249,7 @@ impl Shared {
             None => format!("there was no answer in {:.1} s", waited.as_secs_f64()),
         };
         job.handle.cancel();
+        self.given_up.fetch_add(1, Ordering::Relaxed);
         self.remove_outputs(&away.stem);
         if job.handle.poll().is_none() {
             self.lock().dead.push((job.handle, away.stem));

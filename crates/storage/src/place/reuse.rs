@@ -71,6 +71,11 @@ impl SpareFiles {
         std::mem::take(&mut *self.lock()).into_iter().map(|spare| spare.name).collect()
     }
 
+    /// Their names.
+    fn names(&self) -> Vec<String> {
+        self.lock().iter().map(|spare| spare.name.clone()).collect()
+    }
+
     /// Bytes of all of them together.
     pub fn bytes(&self) -> u64 {
         total(&self.lock())
@@ -154,6 +159,13 @@ impl Reusing {
     /// Bytes of all spares.
     pub fn spare_bytes(&self) -> u64 {
         self.tables.bytes() + self.values.bytes()
+    }
+
+    /// Names of all spares.
+    pub fn spare_names(&self) -> Vec<String> {
+        let mut names = self.tables.names();
+        names.append(&mut self.values.names());
+        names
     }
 
     /// All spares, to be removed.

@@ -24,6 +24,7 @@ pub(crate) struct Busy {
     pub(super) reclaiming: BTreeSet<u32>,
     pub(super) compacting: usize,
     pub(super) is_sealing: bool,
+    pub(super) is_sweeping: bool,
     /// Value segments that are being collected, and by how many jobs.
     pub(super) collecting: BTreeSet<SegmentNumber>,
     pub(super) collections: usize,
@@ -57,6 +58,7 @@ impl Busy {
             }
             Task::Reclaim { keyspace } => drop(self.reclaiming.insert(*keyspace)),
             Task::SealValues => self.is_sealing = true,
+            Task::Sweep => self.is_sweeping = true,
             Task::Collect { victims } => {
                 self.collections += 1;
                 self.collecting.extend(victims);
@@ -83,6 +85,7 @@ impl Busy {
             }
             Task::Reclaim { keyspace } => drop(self.reclaiming.remove(keyspace)),
             Task::SealValues => self.is_sealing = false,
+            Task::Sweep => self.is_sweeping = false,
             Task::Collect { victims } => {
                 self.collections -= 1;
                 self.collecting.retain(|number| !victims.contains(number));

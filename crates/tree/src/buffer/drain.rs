@@ -196,7 +196,8 @@ impl Database {
             runs.iter().map(|run| run.span().end).max().ok_or_else(|| Error::bug("a drain of no runs"))?;
         let asked: Vec<&Run> = runs.iter().map(|run| &**run).collect();
         let overwrites = overwrites(&asked, &version.segments, &[], &state.levels);
-        let drain = Arc::new(self.plan_drain(state, runs, Arc::clone(&version.segments)));
+        let mut stems = self.stems.hold();
+        let drain = Arc::new(self.plan_drain(state, runs, &version.segments, stems.draw()));
         self.share_parts(&drain);
         let Written { tables: outputs, references } = drain.wait(|name| self.remove_output(&name))?;
         let bytes: u64 = outputs.iter().map(|table| table.bytes).sum();
@@ -224,25 +225,31 @@ impl Database {
         Ok(())
     }
 
-    fn plan_drain(&self, state: &Keyspace, runs: Vec<Arc<Run>>, segments: Arc<SegmentMap>) -> Drain {
+    fn plan_drain(
+        &self,
+        state: &Keyspace,
+        runs: Vec<Arc<Run>>,
+        segments: &Arc<SegmentMap>,
+        stem: String,
+    ) -> Drain {
         let tombstones: Vec<&FragmentList> = runs.iter().map(|run| &**run.range_tombstones()).collect();
         let tombstones = FragmentList::merge(&tombstones);
         let older = state.levels.tables().map(|(_, table)| span_of(table)).collect();
         let bytes: u64 = runs.iter().map(|run| run.live_bytes()).sum();
         let parts = (bytes / self.settings.table_bytes).clamp(1, self.settings.background_threads as u64);
-        let ranges = key_ranges(&runs, &segments, parts as usize);
+        let ranges = key_ranges(&runs, segments, parts as usize);
         let mut form = self.output_form(state, 0, self.splits(&state.levels));
         form.table_bytes_target = drain_table_bytes(&state.levels, bytes, &self.pick_rules());
         Drain {
             tombstones,
             rules: self.rules(state, older),
             form,
-            stem: self.next_stem(),
+            stem,
             results: Mutex::new(ranges.iter().map(|_| None).collect()),
             finished: Condvar::new(),
             ranges,
             runs,
-            segments,
+            segments: Arc::clone(segments),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Where compactions run, and those that run there now.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use firn_jobs::{Error, ErrorKind, Executor, Fallbacks, JobHandle, JobResult, JobSpec, Result};
@@ -13,6 +14,10 @@ use firn_jobs::{Error, ErrorKind, Executor, Fallbacks, JobHandle, JobResult, Job
 pub(crate) struct Jobs {
     /// What an executor that the owner gave did not do; `None` = there is none.
     pub(crate) fallbacks: Option<Arc<Fallbacks>>,
+    /// Jobs that have ended, well or not.
+    ended: AtomicU64,
+    /// How often something was left, or may be, that nobody waits for.
+    left: AtomicU64,
     state: Mutex<State>,
 }
 
@@ -27,7 +32,7 @@ struct State {
 impl Jobs {
     pub(crate) fn new(executor: Arc<dyn Executor>, fallbacks: Option<Arc<Fallbacks>>) -> Self {
         let state = State { executor: Some(executor), running: BTreeMap::new() };
-        Self { fallbacks, state: Mutex::new(state) }
+        Self { fallbacks, ended: AtomicU64::new(0), left: AtomicU64::new(0), state: Mutex::new(state) }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -51,6 +56,7 @@ impl Jobs {
             state.running.remove(spec.output_stem());
         }
         drop(state);
+        self.ended.fetch_add(handles.len() as u64, Ordering::Relaxed);
         submitted?;
         results.into_iter().collect()
     }
@@ -65,6 +71,23 @@ impl Jobs {
         }
         state.running.insert(spec.output_stem().to_owned(), handle.clone());
         Ok(handle)
+    }
+
+    /// Jobs that have ended.
+    pub(crate) fn ended_count(&self) -> u64 {
+        self.ended.load(Ordering::Relaxed)
+    }
+
+    /// Something may be left behind that nobody waits for: outputs of a job that failed, a file that could not be removed.
+    pub(crate) fn leave_something(&self) {
+        self.left.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How often that was so, attempts included that the executor gave up. Only grows until the close.
+    pub(crate) fn left_count(&self) -> u64 {
+        let executor = self.lock().executor.clone();
+        let given_up = executor.map_or(0, |executor| executor.given_up_count());
+        self.left.load(Ordering::Relaxed) + given_up
     }
 
     /// Asks running jobs to stop and lets go of the executor. Does not wait.

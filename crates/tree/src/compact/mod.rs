@@ -3,11 +3,12 @@
 //! [`pick`] is a pure function from levels to a choice, [`seeks`] another for what reads have lost; [`run`](mod@run) turns a choice into jobs, which [`jobs`] gives to
 //! the executor, checks their results and commits them in one edit. [`values`] says where
 //! values beside the tree are that a job may need. [`reclaim`] finds the tables that need no rewriting:
-//! range tombstones hide all of them.
+//! range tombstones hide all of them. [`stems`] are what outputs are called.
 
 pub(crate) mod pick;
 pub(crate) mod seeks;
 pub(crate) mod reclaim;
 mod values;
+pub(crate) mod stems;
 pub(crate) mod jobs;
 pub(crate) mod run;

@@ -1,6 +1,5 @@
 //! Jobs of one choice, and what becomes of their outputs.
 
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
 use firn_engine::{Error, ErrorKind, Result};
@@ -11,6 +10,7 @@ use firn_jobs::{
 };
 
 use super::pick::{Choice, PickRules, pick_range, splits};
+use super::stems::HeldStems;
 use crate::database::Database;
 use crate::error::from_storage;
 use crate::stats::count;
@@ -41,9 +41,10 @@ impl Database {
     /// # Errors
     /// `Retry` when the disk is full: nothing changed, outputs are removed.
     pub(crate) fn compact(&self, keyspace: u32, choice: &Choice) -> Result<()> {
+        let mut stems = self.stems.hold();
         let edit = match choice.moves {
             true => moved(keyspace, choice),
-            false => self.rewrite(keyspace, choice)?,
+            false => self.rewrite(keyspace, choice, &mut stems)?,
         };
         let Some(edit) = edit else { return Ok(()) };
         let written: u64 = edit.added.iter().map(|(_, _, table)| table.bytes).sum();
@@ -75,16 +76,16 @@ impl Database {
         compacted.map_err(|error| self.explained(error))
     }
 
-    /// The edit of a choice whose tables are rewritten; `None` if the keyspace is gone.
-    fn rewrite(&self, keyspace: u32, choice: &Choice) -> Result<Option<Edit>> {
+    /// The edit of a choice whose tables are rewritten, to outputs called by `stems`; `None` if the keyspace is gone.
+    fn rewrite(&self, keyspace: u32, choice: &Choice, stems: &mut HeldStems<'_>) -> Result<Option<Edit>> {
         // No version is held while the jobs run: the arenas of segments that die meanwhile are wanted by writers.
         let version = self.version.load_full();
         let Ok(state) = version.keyspace(keyspace) else { return Ok(None) };
         let going = references_of(choice.inputs.iter().map(|(_, _, table)| table))?;
         let (values, _held) = self.value_policy(state, &going)?;
-        let spec = CompactSpec { values, ..self.spec(state, choice) };
+        let spec = CompactSpec { values, ..self.spec(state, choice, stems.draw()) };
         drop(version);
-        let jobs = self.run_jobs(spec)?;
+        let jobs = self.run_jobs(spec, stems)?;
         let (mut tables, mut left) = (Vec::new(), Vec::new());
         for (_, result) in jobs {
             tables.extend(result.tables);
@@ -106,7 +107,11 @@ impl Database {
     ///
     /// # Errors
     /// What a job failed with; no output is left then.
-    fn run_jobs(&self, spec: CompactSpec) -> Result<Vec<(CompactSpec, CompactResult)>> {
+    fn run_jobs(
+        &self,
+        spec: CompactSpec,
+        stems: &mut HeldStems<'_>,
+    ) -> Result<Vec<(CompactSpec, CompactResult)>> {
         // Parts are cut where tables begin; those of level 0 may all begin at the same place.
         let below = spec.inputs.iter().filter(|input| input.level > 0).count() as u64;
         let parts = (spec.input_bytes() / self.settings.table_bytes.max(1))
@@ -122,7 +127,7 @@ impl Database {
             // Whether one part read all that it should shows in the sum of all only, and not which one lied. The whole
             // can be checked, and done here, by whoever stands between this database and the executor given.
             fallbacks.explain(format!("the answers were wrong together: {error}"));
-            done = self.try_jobs(vec![CompactSpec { output_stem: self.next_stem(), ..spec }]);
+            done = self.try_jobs(vec![CompactSpec { output_stem: stems.draw(), ..spec }]);
         }
         done.map_err(from_job)
     }
@@ -147,7 +152,8 @@ impl Database {
 
     /// Removes what was written under `stems`. The results do not tell: there may be none, or a wrong one.
     pub(crate) fn bury_outputs(&self, stems: &[String]) {
-        // What cannot be listed now is found and removed by the next opening.
+        // What cannot be listed now, or comes later, is found and removed by a sweep, or by the next opening.
+        self.jobs.leave_something();
         for (name, _) in self.storage.list().unwrap_or_default() {
             if stems.iter().any(|stem| is_output_of(&name, stem)) {
                 self.remove_output(&name);
@@ -158,11 +164,13 @@ impl Database {
     /// Removes an output that no edit names. At once: a graveyard's burials count as space that was freed, and the
     /// job that failed for want of space would be tried again for ever.
     pub(crate) fn remove_output(&self, name: &str) {
-        // What cannot be removed now is found and removed by the next opening.
-        let _removed = self.storage.remove(name);
+        // What cannot be removed now is found and removed by a sweep, or by the next opening.
+        if self.storage.remove(name).is_err_and(|error| error.kind != firn_storage::ErrorKind::NotFound) {
+            self.jobs.leave_something();
+        }
     }
 
-    fn spec(&self, state: &Keyspace, choice: &Choice) -> CompactSpec {
+    fn spec(&self, state: &Keyspace, choice: &Choice, output_stem: String) -> CompactSpec {
         let input = |(level, run, table): &(u32, u64, Arc<Table>)| JobInput {
             table: table.meta().clone(),
             level: *level,
@@ -185,7 +193,7 @@ impl Database {
             rules: self.rules(state, older.map(|(_, table)| span_of(table)).collect()),
             output,
             values: None,
-            output_stem: self.next_stem(),
+            output_stem,
         }
     }
 
@@ -219,11 +227,6 @@ impl Database {
     /// Keys at which tables of level 0 are cut.
     pub(crate) fn splits(&self, levels: &Levels) -> Vec<Vec<u8>> {
         splits(levels, &self.pick_rules())
-    }
-
-    /// What the outputs of one attempt are called; no other attempt of any process ever is.
-    pub(crate) fn next_stem(&self) -> String {
-        format!("{:08x}-{:08x}", self.log.generation(), self.next_output.fetch_add(1, Ordering::Relaxed))
     }
 
     /// Commits, and removes the outputs if that did not happen.

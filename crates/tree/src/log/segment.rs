@@ -1,5 +1,6 @@
 //! One log segment: an arena in memory and a file with the same bytes.
 
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -161,6 +162,8 @@ impl MemtableSet {
 #[derive(Debug, Default)]
 pub(crate) struct Graveyard {
     names: Mutex<Dead>,
+    /// Names of tables and sealed value segments that have holders; `None` where nobody asks for them.
+    held: Option<Mutex<BTreeSet<String>>>,
     live_bytes: AtomicU64,
 }
 
@@ -201,6 +204,34 @@ impl DeadReader {
 }
 
 impl Graveyard {
+    /// An empty one, that is asked for the names of what has holders if `tells_held`.
+    pub(crate) fn new(tells_held: bool) -> Self {
+        Self { held: tells_held.then(Mutex::default), ..Self::default() }
+    }
+
+    /// The file `name` of a table or a sealed value segment has a holder from now on.
+    pub(crate) fn hold(&self, name: &str) {
+        if let Some(held) = &self.held {
+            held.lock().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned());
+        }
+    }
+
+    /// Nobody holds the file `name` any more, nor will; what waits for its removal is told before.
+    pub(crate) fn let_go(&self, name: &str) {
+        if let Some(held) = &self.held {
+            held.lock().unwrap_or_else(PoisonError::into_inner).remove(name);
+        }
+    }
+
+    /// Files that have holders, and those that wait for their removal; `None` where that is not kept.
+    pub(crate) fn held(&self) -> Option<BTreeSet<String>> {
+        let mut held = self.held.as_ref()?.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let dead = self.lock();
+        held.extend(dead.buried.iter().cloned());
+        held.extend(dead.offered_files.iter().map(|file| file.name.clone()));
+        Some(held)
+    }
+
     pub(crate) fn bury(&self, name: String) {
         self.lock().buried.push(name);
     }

@@ -26,7 +26,7 @@ use crate::version::state::State;
 pub(super) fn begin(options: &TreeOptions, manifest: &mut Manifest) -> Result<Begun> {
     let storage = &options.storage;
     start_manifest(options, manifest)?;
-    let graveyard = Arc::new(Graveyard::default());
+    let graveyard = Arc::new(Graveyard::new(options.executor.is_some() && !options.read_only));
     // It may become that large, and gets its capacity once what else is held is known.
     let cache = Arc::new(BlockCache::new(options.settings.memory_bytes));
     let state = manifest.state().clone();

@@ -29,8 +29,9 @@ impl Database {
     /// # Errors
     /// `Retry` when the disk is full: nothing changed, the output is removed.
     pub(crate) fn collect(&self, victims: &[SegmentNumber]) -> Result<()> {
+        let mut stems = self.stems.hold();
         // Held so that their files stay.
-        let Some((spec, _inputs)) = self.collect_spec(victims) else { return Ok(()) };
+        let Some((spec, _inputs)) = self.collect_spec(victims, stems.draw()) else { return Ok(()) };
         let stem = spec.output_stem.clone();
         let result = self.run_collection(&spec);
         // There only if nobody wrote over it.
@@ -57,14 +58,18 @@ impl Database {
     }
 
     /// The job that collects `victims`, and the open files; `None` if one of them is gone.
-    fn collect_spec(&self, victims: &[SegmentNumber]) -> Option<(CollectSpec, Vec<Arc<Sealed>>)> {
+    fn collect_spec(
+        &self,
+        victims: &[SegmentNumber],
+        output_stem: String,
+    ) -> Option<(CollectSpec, Vec<Arc<Sealed>>)> {
         let manifest = self.manifest.lock().unwrap_or_else(PoisonError::into_inner);
         let (state, map) = (manifest.state(), self.values.map());
         let mut spec = CollectSpec {
             database: state.database,
             number: self.values.next_number(),
             victims: Vec::new(),
-            output_stem: self.next_stem(),
+            output_stem,
             spare: None,
         };
         let mut inputs = Vec::new();

@@ -57,6 +57,7 @@ impl Sealed {
         dead: &Ordinals,
         graveyard: Arc<Graveyard>,
     ) -> Self {
+        graveyard.hold(&meta.file);
         let sealed = Self {
             segment: Arc::new(segment),
             meta,
@@ -104,9 +105,16 @@ impl Sealed {
 
 impl Drop for Sealed {
     fn drop(&mut self) {
-        if !self.retired.load(Ordering::Acquire) {
-            return;
+        if self.retired.load(Ordering::Acquire) {
+            self.leave_file();
         }
+        self.graveyard.let_go(&self.meta.file);
+    }
+}
+
+impl Sealed {
+    /// Its file goes, or becomes another segment's.
+    fn leave_file(&self) {
         let name = self.segment.name().to_owned();
         let leaves_file = self.lock_leaves_file().take().is_some_and(|active| active.strong_count() == 0);
         // A page that is written to in part must not have to be fetched first.

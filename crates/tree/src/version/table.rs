@@ -31,6 +31,7 @@ impl Table {
         graveyard: Arc<Graveyard>,
     ) -> Self {
         graveyard.count(reader.memory_bytes() as u64);
+        graveyard.hold(&meta.file);
         let (retired, leaves_file) = (AtomicBool::new(false), AtomicBool::new(false));
         Self { meta, reader, overwrites, retired, leaves_file, graveyard }
     }
@@ -78,7 +79,7 @@ impl Drop for Table {
     fn drop(&mut self) {
         self.graveyard.discount(self.reader.memory_bytes() as u64);
         if self.retired.load(Ordering::Acquire) {
-            let name = std::mem::take(&mut self.meta.file);
+            let name = self.meta.file.clone();
             match self.leaves_file.load(Ordering::Acquire) {
                 true => {
                     let (bytes, reader) = (self.meta.bytes, Arc::clone(&self.reader));
@@ -87,5 +88,6 @@ impl Drop for Table {
                 false => self.graveyard.bury(name),
             }
         }
+        self.graveyard.let_go(&self.meta.file);
     }
 }

@@ -6,6 +6,7 @@ mod world;
 mod smoke;
 mod two_machines;
 mod two_machines_race;
+mod sweeps;
 mod slow_writers;
 mod verify_sample;
 mod values;

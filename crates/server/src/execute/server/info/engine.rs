@@ -36,6 +36,7 @@ pub(super) fn firn(worker: &Worker, lines: &mut Lines) {
     lines.line("value_debt_bytes", stats.values.debt_bytes);
     lines.line("collection_count", stats.values.collection_count);
     lines.line("compaction_fallback_count", stats.compaction_fallback_count);
+    lines.line("orphan_remove_count", stats.orphan_remove_count);
     lines.line("slowdown_us_total", stats.slowdown_us_total);
     lines.line("stop_us_total", stats.stop_us_total);
     for keyspace in &stats.keyspaces {

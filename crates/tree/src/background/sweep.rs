@@ -1,0 +1,195 @@
+//! Removing outputs of attempts at jobs that nobody waits for any more, while the database is open.
+//!
+//! A worker elsewhere that stood still for long goes on without knowing that its attempt was given up, and that its job was done by somebody
+//! else meanwhile. What it creates then is called as no edit will ever call a file, and only a list finds it. The next opening would; a
+//! database that stays open looks for it by itself.
+//!
+//! ```text
+//!   list ─► stems that nobody waits for ─► files that have holders ─► still the last writer? ─► what the manifest names ─► remove
+//! ```
+//! In this order. What was listed and is called by a stem that is let go by then is named by an edit by then, or never will be; if it is, either
+//! the manifest still names it, or whoever reads it held it before and does still, or it is dead. Who takes the database over writes an edit
+//! first: what was listed before that is not his.
+
+use std::collections::BTreeSet;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use firn_engine::Result;
+use firn_format::file_name::{FileName, parse};
+
+use super::busy::Busy;
+use crate::database::Database;
+use crate::stats::count;
+
+/// When there may be something to remove.
+///
+/// 1. [`GRACE`] after an attempt came to nothing, or something could not be removed: whoever runs it may write for a while still.
+/// 2. Once in [`REST`] while jobs end, and once more after: an attempt that nobody missed, or that stood still for longer.
+/// 3. Never else, so that a database at which nothing happens asks nothing of its place.
+#[derive(Debug)]
+pub(crate) struct Sweeps {
+    due: Mutex<Due>,
+}
+
+/// Moments of the engine's clock.
+#[derive(Debug, Default)]
+struct Due {
+    /// How often something was left, and when that was first and last noticed since the last sweep.
+    left: u64,
+    first_left_at: Option<Duration>,
+    last_left_at: Option<Duration>,
+    /// How many jobs have ended, and when that was noticed last.
+    ended: u64,
+    ended_at: Option<Duration>,
+    /// The last sweep, or the opening.
+    swept_at: Duration,
+}
+
+/// How long what was left by an attempt that came to nothing stays at least: the attempt may write more, and others may come to nothing soon.
+const GRACE: Duration = Duration::from_secs(60);
+
+/// How long a sweep that nothing else asks for comes after the one before.
+const REST: Duration = Duration::from_secs(3600);
+
+impl Sweeps {
+    /// None was needed until `now`: the opening has removed what there was.
+    pub(crate) fn new(now: Duration) -> Self {
+        Self { due: Mutex::new(Due { swept_at: now, ..Due::default() }) }
+    }
+
+    /// Whether a sweep is due at the moment `now`, where `ended` jobs have ended and something was left `left` times.
+    fn is_due(&self, now: Duration, ended: u64, left: u64) -> bool {
+        let mut due = self.lock();
+        if left > due.left {
+            due.left = left;
+            due.first_left_at.get_or_insert(now);
+            due.last_left_at = Some(now);
+        }
+        if ended > due.ended {
+            due.ended = ended;
+            due.ended_at = Some(now);
+        }
+        let was_left = due.first_left_at.is_some_and(|at| now.saturating_sub(at) >= GRACE);
+        let was_used = due.ended_at.is_some_and(|at| at.saturating_add(REST) > due.swept_at);
+        was_left || was_used && now.saturating_sub(due.swept_at) >= REST
+    }
+
+    /// A sweep begins, which finds what was left [`GRACE`] ago, and not all of what was since.
+    fn begin(&self, now: Duration) {
+        let mut due = self.lock();
+        due.swept_at = now;
+        due.first_left_at = due.last_left_at.filter(|at| now.saturating_sub(*at) < GRACE);
+    }
+
+    /// The last sweep did not come to its end: it is repeated in a while.
+    fn repeat(&self, now: Duration) {
+        let mut due = self.lock();
+        due.last_left_at = Some(now);
+        due.first_left_at.get_or_insert(now);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Due> {
+        self.due.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Database {
+    /// Whether somebody is to look for outputs that nobody waits for. Only workers that the owner gave leave any.
+    pub(super) fn is_sweep_due(&self, busy: &Busy) -> bool {
+        self.jobs.fallbacks.is_some()
+            && !busy.is_sweeping
+            && self.is_thread_left(busy)
+            && self.sweeps.is_due(self.clock.now(), self.jobs.ended_count(), self.jobs.left_count())
+    }
+
+    /// Looks for outputs that nobody waits for and removes them. Blocks for a list, and for a request or two under the manifest's lock.
+    ///
+    /// # Errors
+    /// `Closed`: another machine has taken the database over. What the place says is none: it is asked again in a while.
+    pub(super) fn sweep(&self) -> Result<()> {
+        self.sweeps.begin(self.clock.now());
+        let mut is_all = false;
+        if let Some(orphans) = self.orphans()? {
+            is_all = true;
+            for name in orphans {
+                if self.schedule.is_stopping() {
+                    break;
+                }
+                match self.storage.remove(&name) {
+                    Ok(()) => count(&self.counters.orphan_remove_count, 1),
+                    Err(error) => is_all &= error.kind == firn_storage::ErrorKind::NotFound,
+                }
+            }
+        }
+        if !is_all {
+            self.sweeps.repeat(self.clock.now());
+        }
+        Ok(())
+    }
+
+    /// Files that no edit names and none ever will; `None` if that cannot be told now.
+    fn orphans(&self) -> Result<Option<Vec<String>>> {
+        let Ok(files) = self.storage.list() else { return Ok(None) };
+        let given_up = self.stems.given_up();
+        let Some(held) = self.graveyard.held() else { return Ok(None) };
+        let spares = self.outputs.spare_names();
+        let mut manifest = self.manifest.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(failure) = manifest.failure() {
+            return Err(failure);
+        }
+        if self.storage.shared_part().is_some() && !manifest.is_current() {
+            return manifest.failure().map_or(Ok(None), Err);
+        }
+        let state = manifest.state();
+        let segments = state.values.segments.values();
+        let segments: BTreeSet<&str> = segments.map(|known| known.meta.file.as_str()).collect();
+        let is_orphan = |name: &String| match parse(name) {
+            Some(FileName::Table { stem, .. }) => {
+                given_up.contains(&stem) && !state.tables.contains_key(name)
+            }
+            Some(FileName::CollectedValues { stem, .. }) => {
+                given_up.contains(&stem) && !segments.contains(name.as_str())
+            }
+            _ => false,
+        };
+        let unheld = |name: &String| !held.contains(name) && !spares.contains(name);
+        let names = files.into_iter().map(|(name, _)| name);
+        Ok(Some(names.filter(is_orphan).filter(unheld).collect()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Seconds at which a sweep is found to be due, where it is looked for each second.
+    fn sweeps(seconds: u64, left: impl Fn(u64) -> u64, ended: impl Fn(u64) -> u64) -> Vec<u64> {
+        let sweeps = Sweeps::new(Duration::ZERO);
+        let is_due = |second: &u64| {
+            let now = Duration::from_secs(*second);
+            let is_due = sweeps.is_due(now, ended(*second), left(*second));
+            if is_due {
+                sweeps.begin(now);
+            }
+            is_due
+        };
+        (0..seconds).filter(is_due).collect()
+    }
+
+    #[test]
+    fn a_sweep_comes_some_time_after_something_was_left_and_not_else() {
+        assert_eq!(sweeps(20_000, |_| 0, |_| 0), []);
+        assert_eq!(sweeps(20_000, |now| u64::from(now >= 100), |_| 0), [160]);
+        // What came shortly before a sweep has another one.
+        assert_eq!(sweeps(20_000, |now| u64::from(now >= 100) + u64::from(now >= 130), |_| 0), [160, 190]);
+        assert_eq!(sweeps(300, |now| now, |_| 0), [61, 121, 181, 241]);
+    }
+
+    #[test]
+    fn a_sweep_comes_each_hour_while_jobs_end_and_once_more() {
+        assert_eq!(sweeps(20_000, |_| 0, |now| u64::from(now >= 100)), [3600, 7200]);
+        assert_eq!(sweeps(20_000, |_| 0, |now| u64::from(now >= 3700)), [3700, 7300]);
+        assert_eq!(sweeps(14_000, |_| 0, |now| now), [3600, 7200, 10_800]);
+    }
+}
