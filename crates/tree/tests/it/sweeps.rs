@@ -1,6 +1,5 @@
 //! Workers elsewhere that create outputs when nobody waits for them any more, at a database that stays open.
 
-use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -14,7 +13,7 @@ use firn_storage::{Clock, Storage, SystemClock};
 use firn_tree::{Background, Tree, TreeOptions, TreeSettings, VerifyOptions, verify};
 
 use crate::bounds::until;
-use crate::world::{World, describe, put, session, settle, threads, tiny};
+use crate::world::{Hook, World, describe, put, session, settle, threads, tiny};
 
 /// Runs jobs here and remembers what their outputs were to be called.
 #[derive(Debug)]
@@ -46,39 +45,6 @@ impl Executor for Late {
 
     fn given_up_count(&self) -> u64 {
         self.given_up.load(Ordering::Relaxed)
-    }
-}
-
-/// Something that happens where a place is slow.
-#[derive(Default)]
-struct Hook(Mutex<Option<Box<dyn FnMut() + Send>>>);
-
-impl fmt::Debug for Hook {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Hook")
-    }
-}
-
-impl Clock for Hook {
-    fn now(&self) -> Duration {
-        Duration::ZERO
-    }
-
-    fn unix_ms(&self) -> u64 {
-        0
-    }
-
-    fn sleep(&self, _time: Duration) {
-        // What has failed has been told.
-        if std::thread::panicking() {
-            return;
-        }
-        // Not again while it happens.
-        let taken = self.0.lock().unwrap().take();
-        if let Some(mut happens) = taken {
-            happens();
-            *self.0.lock().unwrap() = Some(happens);
-        }
     }
 }
 
@@ -363,7 +329,7 @@ fn what_waits_for_its_edit_stays() {
             !shared.list().unwrap().iter().any(|(name, _)| *name == orphan)
         });
     };
-    *site.hook.0.lock().unwrap() = Some(Box::new(sweep));
+    site.hook.set(sweep);
     for (on, file) in [(Operation::SyncDir, "*"), (Operation::OpenRead, "*.table")] {
         let (effect, when) = (Effect::Delay(Duration::from_millis(1)), When::Always { after: 0 });
         site.faulty.inject(Fault { on, file: file.to_owned(), when, effect });
@@ -421,7 +387,7 @@ fn whoever_has_lost_the_database_removes_nothing() {
             *taken.lock().unwrap() = Some(second);
         }
     };
-    *site.hook.0.lock().unwrap() = Some(Box::new(take_over));
+    site.hook.set(take_over);
     let (effect, when) = (Effect::Delay(Duration::from_millis(1)), When::Once { after: 0 });
     site.faulty.inject(Fault { on: Operation::List, file: "*".to_owned(), when, effect });
     // What the second one has left alone is the second one's to remove.

@@ -12,7 +12,8 @@ use firn_storage::Storage;
 use firn_storage::place::{Crash, Divided, Effect, Fault, Faulty, Memory, Operation, When};
 use firn_tree::{Tree, TreeOptions, TreeSettings, VerifyOptions, verify};
 
-use crate::world::{World, describe, get_in, put, rows, session, settle, tiny};
+use crate::bounds::in_time;
+use crate::world::{Hook, World, describe, get_in, put, rows, session, settle, tiny};
 
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
@@ -364,4 +365,44 @@ fn compare_some(tree: &Tree, keyspace: KeyspaceId, model: &Model) {
     for (key, value) in model {
         assert_eq!(get_in(&mut session, keyspace, key).as_ref(), Some(value));
     }
+}
+
+/// A value segment of which a drain needs the first half ends behind frames that no other machine will ever see.
+#[test]
+fn taking_over_goes_on_behind_where_values_were_sealed() {
+    let shared = Memory::new();
+    let first = Machine::new(lazy(), &shared, 7);
+    let hook = Arc::<Hook>::default();
+    let place = hook.before(&shared, Operation::Create, "*.table");
+    let storage = Arc::new(Divided::open(Arc::new(first.local.clone()), Arc::new(place), 7).unwrap());
+    let tree = Tree::open(TreeOptions { storage, ..first.options() }).unwrap();
+    let keyspace = tree.create_keyspace("large", large()).unwrap();
+    let mut model = Model::new();
+    let mut writer = session(&tree);
+    for key in 0..4_u8 {
+        writer.put(keyspace, &[key], &[key; 3000], WriteOptions::default()).unwrap();
+        model.insert(vec![key], vec![key; 3000]);
+    }
+    let later = Arc::clone(&tree);
+    let mut keys = 100..104_u8;
+    hook.set(move || {
+        let mut writer = session(&later);
+        for key in keys.by_ref() {
+            writer.put(keyspace, &[key], &[key; 3000], WriteOptions::default()).unwrap();
+        }
+    });
+    tree.flush().unwrap();
+    hook.set(|| {});
+    // An end in order would say how far the log goes.
+    let second = Machine::new(eager(), &shared.crash(Crash::Kill), 8);
+    drop((writer, tree));
+    let tree = second.take_over().unwrap();
+    compare(&tree, keyspace, &model, "taken over");
+    let settling = Arc::clone(&tree);
+    in_time("collections", move || settle(&settling));
+    let stats = tree.stats();
+    assert!(stats.values.collection_count > 0, "{stats:?}");
+    compare(&tree, keyspace, &model, "collected");
+    tree.close().unwrap();
+    second.check_files("collected");
 }

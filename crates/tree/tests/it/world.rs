@@ -1,6 +1,8 @@
 //! A database whose machine the test owns: its storage, its clock, its crashes.
 
-use std::sync::Arc;
+use std::fmt;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use firn_engine::blocking::Blocking;
 use firn_engine::conformance::{ADD, APPEND, PREFIX_4, semantics};
@@ -8,7 +10,7 @@ use firn_engine::{
     Durability, Engine, Error, KEYSPACE_DEFAULT, KeyspaceId, KeyspaceSettings, Position, ReadAt, Result,
     ScanRange, WriteOptions,
 };
-use firn_storage::place::{Crash, Memory};
+use firn_storage::place::{Crash, Effect, Fault, Faulty, Memory, Operation, When};
 use firn_storage::{Clock, ManualClock, Storage, SystemClock, ThreadSpawn};
 use firn_tree::{Background, Tree, TreeOptions, TreeSettings};
 
@@ -139,6 +141,53 @@ pub(crate) fn rows(
 /// Does background work until there is none.
 pub(crate) fn settle(tree: &Tree) {
     while tree.step().unwrap() {}
+}
+
+/// Something that happens where a place is slow: the clock of a faulty place's delays.
+#[derive(Default)]
+pub(crate) struct Hook(Mutex<Option<Box<dyn FnMut() + Send>>>);
+
+impl Hook {
+    pub(crate) fn set(&self, happens: impl FnMut() + Send + 'static) {
+        *self.0.lock().unwrap() = Some(Box::new(happens));
+    }
+
+    /// A place where it happens before each such operation on the files.
+    pub(crate) fn before(self: &Arc<Self>, inner: &Memory, on: Operation, file: &str) -> Faulty {
+        let faulty = Faulty::with_clock(Arc::new(inner.clone()), Arc::clone(self) as _);
+        let (effect, when) = (Effect::Delay(Duration::from_millis(1)), When::Always { after: 0 });
+        faulty.inject(Fault { on, file: file.to_owned(), when, effect });
+        faulty
+    }
+}
+
+impl fmt::Debug for Hook {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Hook")
+    }
+}
+
+impl Clock for Hook {
+    fn now(&self) -> Duration {
+        Duration::ZERO
+    }
+
+    fn unix_ms(&self) -> u64 {
+        0
+    }
+
+    fn sleep(&self, _time: Duration) {
+        // What has failed has been told.
+        if std::thread::panicking() {
+            return;
+        }
+        // Not again while it happens.
+        let taken = self.0.lock().unwrap().take();
+        if let Some(mut happens) = taken {
+            happens();
+            *self.0.lock().unwrap() = Some(happens);
+        }
+    }
 }
 
 /// The seed of a random test: from `FIRN_SEED` if it is there, else `seed`. Printed, so that a failure can be repeated.
