@@ -14,6 +14,7 @@ use firn_format::datatype::{
 };
 use firn_format::dump::datatype::{Part, dump_record};
 use firn_format::file_name;
+use firn_format::group::{GROUP_HEADER_BYTES, Group, Piece};
 use firn_format::log::{
     FRAME_HEADER_BYTES, Frame, FrameKind, FrameWriter, LARGE_BATCH_BYTES, Record, SEGMENT_HEADER_BYTES,
     SegmentHeader, record_span, scan_frames,
@@ -41,6 +42,7 @@ pub(crate) const ALL: &[Check] = &[
     ("frame", frame),
     ("record", record),
     ("manifest", manifest),
+    ("group", group),
     ("varint", number),
     ("file_name", name),
     ("dump", text),
@@ -147,6 +149,27 @@ fn manifest(bytes: &[u8]) {
     let mut sealed = bytes.to_vec();
     seal_edit(&mut sealed);
     check(&sealed);
+}
+
+/// A group, as it stands and with length and checksum made right.
+fn group(bytes: &[u8]) {
+    let check = |bytes: &[u8]| {
+        let Ok(Group { id, pieces }) = Group::decode(bytes) else { return };
+        let again = pieces.map(|pieces| {
+            let mut out = Vec::new();
+            pieces.iter().for_each(|piece: &Piece<'_>| piece.encode(&mut out));
+            id.encode(&out)
+        });
+        assert_eq!(again.unwrap_or_else(|| id.encode_end()), bytes);
+    };
+    check(bytes);
+    let mut sealed = bytes.to_vec();
+    if let Some((header, pieces)) = sealed.split_at_mut_checked(GROUP_HEADER_BYTES) {
+        header[48..56].copy_from_slice(&(pieces.len() as u64).to_le_bytes());
+        let (signed, checksum) = header.split_at_mut(56);
+        checksum.copy_from_slice(&checksum::xxh3_of_two(signed, pieces).to_le_bytes());
+        check(&sealed);
+    }
 }
 
 /// A varint.

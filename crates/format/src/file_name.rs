@@ -8,6 +8,7 @@
 //! <stem>-<index>.table          a table; stem chosen by its writer, index in 6 decimal digits or more
 //! <number>.values               a value segment that was written to; its number in 8 hex digits
 //! <stem>-<index>.values         a value segment that a collection made, named as tables are
+//! <generation>-<number>.group   a group; generation of its log and number in 16 hex digits each
 //! ```
 //! Hex digits are lower case, so names of one kind sort as their numbers do. Nothing in a file depends on its
 //! name. Names are ASCII letters, digits, `.`, `-` and `_`, 1 to [`NAME_BYTES_MAX`] bytes, no leading dot.
@@ -53,6 +54,13 @@ pub enum FileName {
         /// From 0.
         index: u32,
     },
+    /// A group of the log.
+    Group {
+        /// Of the log.
+        generation: u64,
+        /// From 0.
+        number: u64,
+    },
 }
 
 /// Name of the lock file.
@@ -94,6 +102,11 @@ pub fn collected_values(stem: &str, index: u32) -> String {
     FileName::CollectedValues { stem: stem.to_owned(), index }.to_string()
 }
 
+/// Name of group `number` of the log's `generation`.
+pub fn group(generation: u64, number: u64) -> String {
+    FileName::Group { generation, number }.to_string()
+}
+
 /// Whether `name` can be the name of a file of a database, known or not; a name that passes leads out of no
 /// directory.
 pub fn is_valid(name: &str) -> bool {
@@ -122,6 +135,10 @@ pub fn parse(name: &str) -> Option<FileName> {
     }
     if let Some(base) = name.strip_suffix(".log") {
         return hex16(base).map(|base| FileName::LogSegment(Position(base)));
+    }
+    if let Some(name) = name.strip_suffix(".group") {
+        let (generation, number) = name.split_once('-')?;
+        return Some(FileName::Group { generation: hex16(generation)?, number: hex16(number)? });
     }
     let parsed = if let Some(name) = name.strip_suffix(".table") {
         let (stem, index) = numbered(name)?;
@@ -164,6 +181,7 @@ impl fmt::Display for FileName {
             FileName::Table { stem, index } => write!(f, "{stem}-{index:06}.table"),
             FileName::ValueSegment(number) => write!(f, "{:08x}.values", number.0),
             FileName::CollectedValues { stem, index } => write!(f, "{stem}-{index:06}.values"),
+            FileName::Group { generation, number } => write!(f, "{generation:016x}-{number:016x}.group"),
         }
     }
 }
@@ -186,6 +204,7 @@ mod tests {
             (FileName::ValueSegment(SegmentNumber(0x2a)), "0000002a.values"),
             (FileName::ValueSegment(SegmentNumber(u32::MAX)), "ffffffff.values"),
             (FileName::CollectedValues { stem: "gc-7".into(), index: 3 }, "gc-7-000003.values"),
+            (FileName::Group { generation: 1, number: 0xab }, "0000000000000001-00000000000000ab.group"),
         ];
         for (parsed, name) in &names {
             assert_eq!(parsed.to_string(), *name);
@@ -224,6 +243,9 @@ mod tests {
             "000000002a.values",
             "a-1.values",
             ".values",
+            "1-00000000000000ab.group",
+            "0000000000000001-00000000000000AB.group",
+            "0000000000000001.group",
         ] {
             assert_eq!(parse(name), None, "{name}");
         }

@@ -47,6 +47,7 @@ pub mod table;
 pub mod value;
 pub mod manifest;
 pub mod home;
+pub mod group;
 pub mod datatype;
 pub mod dump;
 

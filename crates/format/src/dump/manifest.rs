@@ -58,6 +58,9 @@ fn dump_change(change: &Change, offset: usize, size: usize, lines: &mut Lines<'_
     match change {
         Change::Database { id } => line("Database", format_args!("id {id:032x}")),
         Change::LogHome { id } => line("LogHome", format_args!("id {id:032x}")),
+        Change::Groups { generation, first } => {
+            line("Groups", format_args!("of generation {generation}, from number {first} on"))
+        }
         Change::Keyspace { id, name, settings } => {
             let settings = Settings(settings);
             line("Keyspace", format_args!("id {id}, name {name:?}, {settings}"))

@@ -6,6 +6,7 @@
 //! served database are described one by one, by [`datatype::dump_record`].
 
 pub mod home;
+pub mod group;
 pub mod log;
 pub mod manifest;
 pub mod table;
@@ -16,6 +17,7 @@ use std::fmt::{self, Write};
 
 use crate::error::Error;
 use crate::file_name::{self, FileName};
+use crate::group::GROUP_MAGIC;
 use crate::home::HOME_MAGIC;
 use crate::log::SEGMENT_MAGIC;
 use crate::manifest::EDIT_MAGIC;
@@ -39,6 +41,7 @@ pub fn describe(file_name: &str, bytes: &[u8], out: &mut dyn Write) -> Dumped {
         Some(FileName::LogSegment(_)) => log::dump(bytes, &mut lines)?,
         Some(FileName::ManifestEdit(_)) => manifest::dump(bytes, &mut lines)?,
         Some(FileName::Home) => home::dump(bytes, &mut lines)?,
+        Some(FileName::Group { .. }) => group::dump(bytes, &mut lines)?,
         Some(FileName::Lock) => {
             lines.line(
                 0,
@@ -55,6 +58,7 @@ pub fn describe(file_name: &str, bytes: &[u8], out: &mut dyn Write) -> Dumped {
             Some(&SEGMENT_MAGIC) => log::dump(bytes, &mut lines)?,
             Some(&EDIT_MAGIC) => manifest::dump(bytes, &mut lines)?,
             Some(&HOME_MAGIC) => home::dump(bytes, &mut lines)?,
+            Some(&GROUP_MAGIC) => group::dump(bytes, &mut lines)?,
             Some(&VALUE_SEGMENT_MAGIC) => value::dump(bytes, &mut lines)?,
             _ => {
                 let expected = "a log segment, a manifest edit, a table or a value segment";

@@ -24,6 +24,7 @@
 //!  12  CleanEnd         position number
 //!  13  Superseded       file text, thousandths number of at most 1000
 //!  14  LogHome          id u128
+//!  15  Groups           generation number, first number
 //!  64  AddValueSegment  number number, file text, bytes number, ordinals number, value_bytes number, checksum u64,
 //!                       sealed_at number
 //!  65  NextValueSegment number number
@@ -145,6 +146,13 @@ pub enum Change {
         /// The directory's.
         id: u128,
     },
+    /// What is needed of the log lies in groups, too (see `group`): those of a generation from a number on. Instead of what was said before.
+    Groups {
+        /// Of the log.
+        generation: u64,
+        /// Groups before are not needed any more.
+        first: u64,
+    },
     /// Makes a sealed value segment live: all its values, but those that are said to be dead.
     AddValueSegment {
         /// What is known about the file.
@@ -199,6 +207,7 @@ impl Change {
             Change::CleanEnd { .. } => 12,
             Change::Superseded { .. } => 13,
             Change::LogHome { .. } => 14,
+            Change::Groups { .. } => 15,
             Change::AddValueSegment { .. } => 64,
             Change::NextValueSegment(_) => 65,
             Change::RemoveValueSegment { .. } => 66,
@@ -240,6 +249,10 @@ impl Change {
             Change::DrainedThrough { keyspace, position } => {
                 varint::encode((*keyspace).into(), out);
                 varint::encode(position.0, out);
+            }
+            Change::Groups { generation, first } => {
+                varint::encode(*generation, out);
+                varint::encode(*first, out);
             }
             Change::LogCut { position, generation } => {
                 varint::encode(position.0, out);
@@ -308,6 +321,7 @@ impl Change {
             12 => Change::CleanEnd { position: position(fields)? },
             13 => Change::Superseded { file: file(fields)?, thousandths: thousandths(fields)? },
             14 => Change::LogHome { id: fields.u128()? },
+            15 => Change::Groups { generation: fields.number()?, first: fields.number()? },
             64 => Change::AddValueSegment { segment: ValueSegmentMeta::decode(fields)? },
             65 => Change::NextValueSegment(segment_number(fields)?),
             66 => Change::RemoveValueSegment { number: segment_number(fields)? },
@@ -317,7 +331,7 @@ impl Change {
             _ => {
                 let what = reserved(tag).unwrap_or("unknown");
                 let found = format!("tag {tag} ({what}; written by a newer Firn: upgrade to read it)");
-                return Err(Error::new(offset, "a change of tag 1 to 14 or 64 to 69", found));
+                return Err(Error::new(offset, "a change of tag 1 to 15 or 64 to 69", found));
             }
         })
     }

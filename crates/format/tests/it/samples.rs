@@ -1,6 +1,7 @@
 //! The values behind the golden files.
 
 use firn_format::dump::{self, Dumped, Lines};
+use firn_format::group::{Group, GroupId, Piece, PieceOf};
 use firn_format::home::Home;
 use firn_format::key::GRANULE_BYTES;
 use firn_format::log::{
@@ -8,7 +9,8 @@ use firn_format::log::{
     SEGMENT_HEADER_BYTES, SegmentHeader, encode_single, frame_bytes, scan_frames, single_frame_bytes,
 };
 use firn_format::manifest::{Change, KeyspaceText, ManifestEdit, RedirectPlace, TableMeta, ValueSegmentMeta};
-use firn_format::value::{Ordinals, SegmentNumber};
+use firn_format::value::segment::Origin;
+use firn_format::value::{Ordinals, SegmentNumber, ValueSegmentHeader};
 use firn_format::{Error, FormatVersion, Kind, Position, Result, Sequence};
 
 /// A golden file: what is in it and how to read it.
@@ -46,7 +48,10 @@ pub(crate) fn samples() -> Vec<Sample> {
     samples.push(edit("manifest-edit-v1-superseded", false, superseded()));
     samples.push(edit("manifest-edit-v1-values", false, values()));
     samples.push(edit("manifest-edit-v1-home", false, vec![Change::LogHome { id: 0x1234 << 100 }]));
+    samples.push(edit("manifest-edit-v1-groups", false, vec![Change::Groups { generation: 300, first: 7 }]));
     samples.push(home());
+    samples.push(group("group-v1-pieces", &group_id().encode(&pieces())));
+    samples.push(group("group-v1-end", &group_id().encode_end()));
     samples.extend(crate::tables::samples());
     samples.extend(crate::values::samples());
     samples.extend(crate::datatypes::samples());
@@ -222,6 +227,42 @@ fn home() -> Sample {
     let decode: fn(&[u8]) -> Result<String> = |bytes| Ok(format!("{:?}", Home::decode(bytes)?));
     let dump: fn(&[u8], &mut String) -> Dumped = |bytes, out| dump::describe("data/home", bytes, out);
     Sample { name: "home-v1-id", bytes: home.encode(), value: format!("{home:?}"), decode, dump }
+}
+
+fn group_id() -> GroupId {
+    GroupId { database: 0x0011_2233_4455_6677_8899_aabb_ccdd_eeff, generation: GENERATION, number: 0x1234 }
+}
+
+/// A frame, and the value that it could refer to.
+fn pieces() -> Vec<u8> {
+    let database = group_id().database;
+    let log = SegmentHeader {
+        version: FormatVersion::CURRENT,
+        database,
+        base: BASE,
+        previous_end: BASE,
+        generation: GENERATION,
+        capacity: GRANULE_BYTES,
+    };
+    let values = ValueSegmentHeader {
+        database,
+        number: SegmentNumber(7),
+        origin: Origin::Written,
+        generation: GENERATION,
+    };
+    let frame = put().bytes(FRAME_AT);
+    let mut out = Vec::new();
+    Piece { segment: PieceOf::Values(values), offset: 4096, bytes: b"a record" }.encode(&mut out);
+    Piece { segment: PieceOf::Log(log), offset: 64, bytes: &frame }.encode(&mut out);
+    out
+}
+
+fn group(name: &'static str, bytes: &[u8]) -> Sample {
+    let decode: fn(&[u8]) -> Result<String> = |bytes| Ok(format!("{:?}", Group::decode(bytes)?));
+    let dump: fn(&[u8], &mut String) -> Dumped =
+        |bytes, out| dump::describe("0000000000000002-0000000000001234.group", bytes, out);
+    let value = format!("{:?}", Group::decode(bytes).unwrap());
+    Sample { name, bytes: bytes.to_vec(), value, decode, dump }
 }
 
 /// Changes that came after the sample of every change.
