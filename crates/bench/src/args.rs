@@ -242,7 +242,8 @@ fn parse_rate(text: &str) -> Result<f64> {
 /// # Errors
 /// `Invalid` if it is none.
 pub fn parse_durability(text: &str) -> Result<Durability> {
-    Durability::from_name(text).ok_or_else(|| Error::invalid(format!("`{text}` is not process or disk")))
+    Durability::from_name(text)
+        .ok_or_else(|| Error::invalid(format!("`{text}` is not process, disk or shared")))
 }
 
 #[cfg(test)]

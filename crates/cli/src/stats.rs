@@ -36,7 +36,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
 }
 
 /// The figures that are one number, by name.
-fn figures(stats: &Stats) -> [(&'static str, u64); 36] {
+fn figures(stats: &Stats) -> [(&'static str, u64); 38] {
     [
         ("user_write_bytes_total", stats.user_write_bytes_total),
         ("log_write_bytes_total", stats.log_write_bytes_total),
@@ -53,6 +53,8 @@ fn figures(stats: &Stats) -> [(&'static str, u64); 36] {
         ("merge_count", stats.merge_count),
         ("compaction_fallback_count", stats.compaction_fallback_count),
         ("orphan_remove_count", stats.orphan_remove_count),
+        ("group_count", stats.group_count),
+        ("group_write_bytes_total", stats.group_write_bytes_total),
         ("slowdown_us_total", stats.slowdown_us_total),
         ("stop_us_total", stats.stop_us_total),
         ("memory_bytes", stats.memory_bytes),

@@ -8,6 +8,9 @@ pub enum Durability {
     Process,
     /// Loss of power: the bytes are synced to the device; concurrent writers share one sync.
     Disk,
+    /// Loss of the machine: other machines find the bytes on shared storage; concurrent writers share one object. Only where the database
+    /// lies on such storage.
+    Shared,
 }
 
 impl Durability {
@@ -16,11 +19,12 @@ impl Durability {
         match self {
             Durability::Process => "process",
             Durability::Disk => "disk",
+            Durability::Shared => "shared",
         }
     }
 
     /// Inverse of [`name`](Self::name).
     pub fn from_name(name: &str) -> Option<Self> {
-        [Durability::Process, Durability::Disk].into_iter().find(|d| d.name() == name)
+        [Durability::Process, Durability::Disk, Durability::Shared].into_iter().find(|d| d.name() == name)
     }
 }

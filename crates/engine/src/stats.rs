@@ -43,6 +43,10 @@ pub struct Stats {
     /// Files removed that attempts at jobs had left which nobody waited for any more: the database looks for them a minute after an attempt
     /// elsewhere came to nothing, and about once an hour while jobs run there.
     pub orphan_remove_count: u64,
+    /// Groups of writes put on shared storage.
+    pub group_count: u64,
+    /// Their bytes.
+    pub group_write_bytes_total: u64,
     /// Microseconds by which admission delayed acknowledgements.
     pub slowdown_us_total: u64,
     /// Microseconds writers stood still because nothing could be admitted.

@@ -111,10 +111,10 @@ settings! {
         "2 to 16", "choose a number in that range",
         |s| (2..=16).contains(&s.merge_fan_in);
 
-    /// What an acknowledged write survives where the write does not say: "process" (the death of the process) or
-    /// "disk" (loss of power; concurrent writers share a sync).
+    /// What an acknowledged write survives where the write does not say: "process" (the death of the process), "disk" (loss of
+    /// power; concurrent writers share a sync) or "shared" (loss of the machine, for databases on shared storage; concurrent writers share an object).
     durability: Durability = "process",
-        "process or disk", "choose one of the words",
+        "process, disk or shared", "choose one of the words",
         |_| true;
 
     /// Bytes of a table's data block before compression. Larger blocks compress better and cost more for a read

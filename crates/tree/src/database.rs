@@ -12,6 +12,7 @@ use firn_storage::{Clock, Storage};
 use crate::background::{Schedule, Sweeps};
 use crate::compact::jobs::Jobs;
 use crate::compact::stems::Stems;
+use crate::groups::Groups;
 use crate::log::Log;
 use crate::log::segment::Graveyard;
 use crate::memory::Balance;
@@ -51,6 +52,8 @@ pub(crate) struct Database {
     pub(crate) cache: Arc<BlockCache>,
     pub(crate) balance: Balance,
     pub(crate) graveyard: Arc<Graveyard>,
+    /// What the log says, where other machines find it.
+    pub(crate) groups: Groups,
     pub(crate) schedule: Schedule,
     /// Where compactions run.
     pub(crate) jobs: Jobs,
@@ -124,6 +127,7 @@ impl Database {
         match durability {
             Durability::Process => self.log.write_through(end),
             Durability::Disk => self.log.sync_through(end),
+            Durability::Shared => self.share_through(end),
         }
     }
 

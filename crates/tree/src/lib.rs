@@ -4,8 +4,8 @@
 //!  put ─► log/ (frames in an arena) ─► memtable/ (index over the arena)
 //!            │ group write, sync           │ freeze: the index becomes a sorted run; no record moves
 //!            ▼                             ▼
-//!          files                        buffer/ (runs, merged by reference)
-//!                                          │ drain: the oldest runs are written out
+//!          files ─► groups/ (where       buffer/ (runs, merged by reference)
+//!                   others find them)      │ drain: the oldest runs are written out
 //!                                          ▼
 //!                                       version/ (tables in levels) ◄─ compact/ (jobs)
 //!  get, scan ◄─ read/ : memtable, runs newest first, level 0, deeper levels
@@ -30,6 +30,7 @@ mod error;
 mod records;
 mod sync;
 mod log;
+mod groups;
 mod memtable;
 mod values;
 mod write;

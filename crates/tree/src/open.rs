@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use arc_swap::ArcSwap;
-use firn_engine::{Error, ErrorKind, LockTable, Place, Result};
+use firn_engine::{Durability, Error, ErrorKind, LockTable, Place, Result};
 use firn_format::Position;
 use firn_format::value::SegmentNumber;
 use firn_jobs::{Executor, Fallback, Local, Patience};
@@ -22,6 +22,7 @@ use crate::compact::run::from_job;
 use crate::compact::stems::Stems;
 use crate::database::Database;
 use crate::error::from_storage;
+use crate::groups::{Groups, Older, not_shared};
 use crate::log::segment::{Graveyard, MemtableSet, Segment};
 use crate::log::{Log, LogStart, SegmentMap};
 use crate::memtable::Memtable;
@@ -37,6 +38,9 @@ use crate::write::admission::Admission;
 /// Opens the database of `options`; the lock is held as long as the answer's second half.
 pub(crate) fn open(options: &TreeOptions) -> Result<(Arc<Database>, Box<dyn StorageLock>)> {
     options.settings.validate()?;
+    if options.settings.durability == Durability::Shared && options.storage.shared_part().is_none() {
+        return Err(not_shared(&options.storage.describe()));
+    }
     let lock = options.storage.lock(!options.read_only).map_err(from_storage)?;
     for _ in 0..RACES_MAX {
         let loaded = load(&*options.storage)?;
@@ -72,11 +76,13 @@ struct Begun {
     cache: Arc<BlockCache>,
     /// The first number that was never given to a value segment.
     next_values: SegmentNumber,
+    /// Groups that the manifest named.
+    older: Option<Older>,
 }
 
 /// Makes a database of what was found.
 fn start(options: &TreeOptions, manifest: Manifest, begun: Begun) -> Result<Arc<Database>> {
-    let Begun { state, mut version, recovered, graveyard, cache, next_values } = begun;
+    let Begun { state, mut version, recovered, graveyard, cache, next_values, older } = begun;
     let storage = &options.storage;
     let generation = state.generation + 1;
     let outputs = Arc::new(Reusing::new(Arc::clone(storage)));
@@ -104,6 +110,7 @@ fn start(options: &TreeOptions, manifest: Manifest, begun: Begun) -> Result<Arc<
         cache,
         balance: Default::default(),
         graveyard,
+        groups: Groups::new((state.database, generation), older),
         schedule: Schedule::new(matches!(options.background, Background::Manual) || options.read_only),
         jobs,
         control: firn_jobs::Control::new(),

@@ -103,9 +103,7 @@ pub(crate) fn recover_log(
 pub(crate) fn log_elsewhere(storage: &Arc<dyn Storage>, state: &State) -> Result<RecoveredLog> {
     // Behind every segment that lies here, however long, so that none is ever taken for a part of what follows.
     let Surveyed { candidates, mut stale, stale_end, .. } = survey(storage, state)?;
-    let sealed = state.values.segments.values().map(|segment| segment.meta.sealed_at.0).max().unwrap_or(0);
-    let known =
-        base_after(state, &candidates, &stale).0.max(state.durable_through.0).max(sealed).max(stale_end);
+    let known = base_after(state, &candidates, &stale).0.max(known_end(state).0).max(stale_end);
     let end = Position(known.next_multiple_of(GRANULE_BYTES));
     stale.extend(candidates.into_iter().map(|candidate| candidate.name));
     Ok(RecoveredLog {
@@ -117,6 +115,13 @@ pub(crate) fn log_elsewhere(storage: &Arc<dyn Storage>, state: &State) -> Result
         stale,
         references: LoggedReferences::default(),
     })
+}
+
+/// Behind every position that the manifest says was durable, or has values of.
+pub(crate) fn known_end(state: &State) -> Position {
+    let sealed =
+        state.values.segments.values().map(|segment| segment.meta.sealed_at).max().unwrap_or_default();
+    state.durable_through.max(sealed)
 }
 
 /// A frame that refers to a value which is not whole.

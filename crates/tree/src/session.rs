@@ -62,7 +62,7 @@ impl TreeSession {
     /// One operation as a batch of one, without a copy of it.
     fn write_one(&mut self, op: Op<'_>, options: WriteOptions) -> Result<Outcome<Position>> {
         let op = Op { expires_at_ms: if op.kind == OpKind::Put { options.expires_at_ms } else { 0 }, ..op };
-        self.shared.check_open()?;
+        self.check_write(options)?;
         self.shared.validate(std::iter::once(op))?;
         if self.inline {
             let bytes = op.key.len() + op.value.len();
@@ -106,6 +106,15 @@ impl TreeSession {
         self.uncounted_bytes += bytes as u64;
         if self.uncounted_bytes >= COUNT_STEP_BYTES {
             count(&self.shared.counters.user_write_bytes, std::mem::take(&mut self.uncounted_bytes));
+        }
+    }
+
+    /// Refuses what cannot be written, or not as is asked for.
+    fn check_write(&self, options: WriteOptions) -> Result<()> {
+        self.shared.check_open()?;
+        match self.durability(options) {
+            Durability::Shared => self.shared.check_shared(),
+            Durability::Process | Durability::Disk => Ok(()),
         }
     }
 
@@ -279,7 +288,7 @@ impl Session for TreeSession {
     }
 
     fn write(&mut self, batch: &Batch, options: WriteOptions) -> Result<Outcome<Position>> {
-        self.shared.check_open()?;
+        self.check_write(options)?;
         self.shared.validate(batch.ops())?;
         if self.inline {
             return self.write_inline(batch.data_bytes(), options, |shared| shared.try_append(batch.ops()));
@@ -329,7 +338,7 @@ impl Session for TreeSession {
         mut f: UpdateFn,
         options: WriteOptions,
     ) -> Result<Outcome<Position>> {
-        self.shared.check_open()?;
+        self.check_write(options)?;
         self.shared.validate(std::iter::once(Op {
             keyspace,
             kind: OpKind::Put,

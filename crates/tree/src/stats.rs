@@ -59,6 +59,8 @@ impl Database {
             compaction_fallback_count: self.jobs.fallbacks.as_ref().map_or(0, |fallbacks| fallbacks.count()),
             compaction_fallback_reason: self.jobs.fallbacks.as_ref().and_then(|fallbacks| fallbacks.reason()),
             orphan_remove_count: read(&self.counters.orphan_remove_count),
+            group_count: read(&self.groups.count),
+            group_write_bytes_total: read(&self.groups.bytes),
             slowdown_us_total: self.admission.slowdown_us(),
             stop_us_total: self.admission.stop_us(),
             memory_bytes: held + self.cache.memory_bytes(),

@@ -4,11 +4,13 @@
 //!   manifest edits ─► state ─┬─► log: segments, frames, records, one chain to the durable end
 //!     (manifest.rs)          ├─► tables: file, blocks, entries, bounds, levels          (tables.rs)
 //!        (log.rs)            ├─► places: each (keyspace, key, sequence) in one of them  (places.rs)
-//!                            └─► values: segments, records, one reference each or dead  (values.rs)
+//!                            ├─► values: segments, records, one reference each or dead  (values.rs)
+//!                            └─► groups: files, none missing                            (groups.rs)
 //! ```
 //! Nothing is opened for writing. A fault is noted and the rest is checked as far as it can be without what is
 //! damaged. This walk shares decoders with recovery, but not its decisions: two opinions are worth more than one.
 
+mod groups;
 mod log;
 mod manifest;
 mod places;
@@ -164,6 +166,7 @@ pub fn verify(options: VerifyOptions, progress: &mut dyn FnMut(VerifyProgress)) 
             let damaged = verifier.check_tables(&known.state);
             verifier.check_places(&crossing, &damaged);
             verifier.check_values(&known.state, &logged, !damaged.is_empty());
+            verifier.check_groups(&known.state);
         }
         None => verifier.check_alone(),
     }

@@ -209,7 +209,7 @@ shown! {
     u64: |it| i64::try_from(*it).unwrap_or(i64::MAX);
     bool: |it| if *it { "yes" } else { "no" };
     Network: |it| match it { Network::Auto => "auto", Network::Ring => "ring", Network::Epoll => "epoll" };
-    Durability: |it| match it { Durability::Process => "process", Durability::Disk => "disk" };
+    Durability: |it| it.name();
     LogFormat: |it| match it { LogFormat::Text => "text", LogFormat::Json => "json" };
     LogLevel: |it| match it {
         LogLevel::Off => "off", LogLevel::Error => "error", LogLevel::Warn => "warn", LogLevel::Info => "info",

@@ -23,3 +23,4 @@ mod crowds;
 mod space;
 mod job_service; // control plane, workers and database, killed
 mod object_store;
+mod shared_writes;

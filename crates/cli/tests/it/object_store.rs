@@ -11,16 +11,16 @@ use crate::program::{Answer, text};
 use crate::serve::Serving;
 
 const BUCKET: &str = "firn-test";
-const PLACE: &str = "s3://firn-test/some/db";
+pub(crate) const PLACE: &str = "s3://firn-test/some/db";
 
 /// A store with a bucket, and room for directories.
-struct Scene {
+pub(crate) struct Scene {
     directory: TempDir,
     server: Option<S3Server>,
 }
 
 impl Scene {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let directory = TempDir::new().expect("a directory");
         S3Server::make_bucket(&directory.path().join("s3"), BUCKET).expect("a bucket");
         let mut scene = Self { directory, server: None };
@@ -35,16 +35,16 @@ impl Scene {
         self.server = Some(server);
     }
 
-    fn server(&self) -> &S3Server {
+    pub(crate) fn server(&self) -> &S3Server {
         self.server.as_ref().expect("it runs")
     }
 
-    fn path(&self, name: &str) -> std::path::PathBuf {
+    pub(crate) fn path(&self, name: &str) -> std::path::PathBuf {
         self.directory.path().join(name)
     }
 
     /// The program, told where the store is.
-    fn command(&self) -> Command {
+    pub(crate) fn command(&self) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_firn"));
         command.envs(self.server().settings());
         command
@@ -89,10 +89,10 @@ fn a_database_in_a_bucket_belongs_to_the_directory_that_has_its_log() {
 }
 
 /// Settings under which a few MiB make many tables and value segments.
-const SETTINGS: &str = "memtable_bytes = 1048576\ntable_bytes = 262144\nlog_segment_bytes = 4194304\n\
+pub(crate) const SETTINGS: &str = "memtable_bytes = 1048576\ntable_bytes = 262144\nlog_segment_bytes = 4194304\n\
     buffer_bytes = 4194304\nbuffer_bytes_max = 16777216\nseparate_bytes = 1000\nvalue_segment_bytes = 1048576\n";
 
-fn value(key: u32, round: u32) -> Vec<u8> {
+pub(crate) fn value(key: u32, round: u32) -> Vec<u8> {
     let bytes = 200 + (key as usize * 389 + round as usize * 71) % 2500;
     format!("{key}.{round}.").into_bytes().into_iter().cycle().take(bytes).collect()
 }

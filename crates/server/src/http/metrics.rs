@@ -146,7 +146,7 @@ fn keys(shared: &Shared, text: &mut Exposition) {
 fn engine(stats: &Stats, text: &mut Exposition) {
     let takes = u8::from(stats.write_failure.is_none());
     text.single("firn_engine_takes_writes", Gauge, "1, or 0 after a write to the log has failed.", takes);
-    let singles: [(&str, Kind, u64, &str); 27] = [
+    let singles: [(&str, Kind, u64, &str); 29] = [
         ("memory_bytes", Gauge, stats.memory_bytes, "Memory that the engine holds for data."),
         ("memory_bytes_max", Gauge, stats.memory_bytes_max, "Its limit."),
         ("buffer_bytes", Gauge, stats.buffer_bytes, "Log and indexes that are not in tables yet."),
@@ -204,6 +204,8 @@ fn engine(stats: &Stats, text: &mut Exposition) {
             "Jobs done here, not elsewhere.",
         ),
         ("orphans_removed_total", Counter, stats.orphan_remove_count, "Outputs of dead attempts, removed."),
+        ("groups_total", Counter, stats.group_count, "Groups of writes put on shared storage."),
+        ("group_write_bytes_total", Counter, stats.group_write_bytes_total, "Their bytes."),
     ];
     for (name, kind, value, help) in singles {
         text.single(&format!("firn_engine_{name}"), kind, help, value);

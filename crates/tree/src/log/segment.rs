@@ -52,6 +52,11 @@ impl Segment {
         segment
     }
 
+    /// Whose it is, and where it lies.
+    pub(crate) fn header(&self) -> &SegmentHeader {
+        &self.header
+    }
+
     /// First position of the segment's span (its header's).
     pub(crate) fn base(&self) -> Position {
         self.header.base

@@ -11,6 +11,7 @@ use firn_storage::place::SharedPart;
 
 use super::{Begun, spawn_of, tables_version};
 use crate::error::from_storage;
+use crate::groups::{Older, recover_restored, restore, stale};
 use crate::log::segment::Graveyard;
 use crate::recovery::{RecoveredLog, log_elsewhere, recover_log};
 use crate::settings::TreeOptions;
@@ -30,16 +31,26 @@ pub(super) fn begin(options: &TreeOptions, manifest: &mut Manifest) -> Result<Be
     // It may become that large, and gets its capacity once what else is held is known.
     let cache = Arc::new(BlockCache::new(options.settings.memory_bytes));
     let state = manifest.state().clone();
+    let is_here = is_log_here(options, &state)?;
+    let restored = match state.groups.filter(|_| !is_here) {
+        Some(named) => Some(restore(&**storage, manifest, named)?),
+        None => None,
+    };
     let mut found = FoundValues::survey(&**storage, &state)?;
-    let recovered = match is_log_here(options, &state)? {
-        true => recover_log(storage, &state, &found, &graveyard, spawn_of(options), !options.read_only)?,
-        false => log_elsewhere(storage, &state)?,
+    let recovered = match restored {
+        Some(restored) => {
+            recover_restored(storage, &state, &found, &graveyard, spawn_of(options), &restored)?
+        }
+        None if is_here => {
+            recover_log(storage, &state, &found, &graveyard, spawn_of(options), !options.read_only)?
+        }
+        None => log_elsewhere(storage, &state)?,
     };
     // Whatever could still refuse the opening comes before the first change on disk.
     let mut version = tables_version(options, &state, &cache, &graveyard)?;
-    let map = change(options, manifest, &mut found, (&version, &recovered), &graveyard)?;
+    let (map, older) = change(options, manifest, &mut found, (&version, &recovered), &graveyard)?;
     version.values = Arc::new(map);
-    Ok(Begun { state, version, recovered, graveyard, cache, next_values: found.next() })
+    Ok(Begun { state, version, recovered, graveyard, cache, next_values: found.next(), older })
 }
 
 /// Begins the manifest of a new database, which has its default keyspace.
@@ -88,32 +99,32 @@ fn is_log_here(options: &TreeOptions, state: &State) -> Result<bool> {
         ErrorKind::Conflict,
         format!(
             "the log of {place} lies in another directory (identity {:032x}): open it there, or take it over, which \
-             gives up what was written there and is in no table yet, and ends whoever has it open",
+             gives up what was written there and is neither in a table nor acknowledged as `shared`, and ends whoever has it open",
             state.log_home
         ),
     ))
 }
 
 /// The first changes on disk, unless the database is only read: a new generation of the log, value segments sealed, files removed
-/// that nothing needs. Where values are then.
+/// that nothing needs. Where values are then, and which groups there are.
 fn change(
     options: &TreeOptions,
     manifest: &mut Manifest,
     found: &mut FoundValues,
     (version, recovered): (&Version, &RecoveredLog),
     graveyard: &Arc<Graveyard>,
-) -> Result<ValueMap> {
+) -> Result<(ValueMap, Option<Older>)> {
     let (storage, state) = (&options.storage, manifest.state().clone());
     if options.read_only {
-        return found.map(&**storage, &state, graveyard);
+        return Ok((found.map(&**storage, &state, graveyard)?, None));
     }
     let tables = version.live().flat_map(|keyspace| keyspace.levels.tables()).map(|(_, table)| table);
     let generation = state.generation + 1;
     let mut values = found.lost((&**storage, &state), &recovered.references, tables, recovered.lost_from)?;
     values.extend(found.seal(&**storage, &recovered.references, (recovered.end, generation))?);
     begin_generation(options, manifest, generation, recovered, values)?;
-    remove_leftovers(storage, manifest, recovered, &found.stale)?;
-    sealed_map(&**storage, manifest.state(), graveyard)
+    let older = remove_leftovers(storage, manifest, recovered, &found.stale)?;
+    Ok((sealed_map(&**storage, manifest.state(), graveyard)?, older))
 }
 
 /// Makes what lies beyond the cut void; before the first new frame.
@@ -126,12 +137,12 @@ fn begin_generation(
 ) -> Result<()> {
     let mut changes = vec![
         Change::LogCut { position: recovered.end, generation },
-        Change::DurableThrough { position: recovered.durable_through },
         Change::Tick { ms: options.clock.unix_ms() },
     ];
     if let Some(shared) = options.storage.shared_part() {
         changes.push(Change::LogHome { id: shared.home() });
     }
+    changes.push(Change::DurableThrough { position: recovered.durable_through });
     if recovered.lost_from < recovered.end {
         // Nobody looks for it again.
         let keyspaces = manifest.state().keyspaces.keys();
@@ -141,20 +152,25 @@ fn begin_generation(
     manifest.commit(&changes)
 }
 
-/// Removes files that no edit names: outputs of jobs that never committed, segments beyond the cut.
+/// Removes files that no edit names: outputs of jobs that never committed, segments beyond the cut, groups that nobody needs. The groups that the
+/// manifest names.
 fn remove_leftovers(
     storage: &Arc<dyn Storage>,
     manifest: &mut Manifest,
     recovered: &RecoveredLog,
     stale_values: &[String],
-) -> Result<()> {
+) -> Result<Option<Older>> {
     use firn_format::file_name::{FileName, parse};
     let files = storage.list().map_err(from_storage)?;
     // Who takes the database over writes an edit first: what was listed before that is not his.
     if storage.shared_part().is_some() && !manifest.is_current() {
-        return Ok(());
+        return Ok(None);
     }
     let state = manifest.state();
+    let names = files.iter().map(|(name, _)| name.as_str());
+    let older = state.groups.and_then(|named| Older::among(names.clone(), named, recovered.next_base));
+    let stale_groups: BTreeSet<String> =
+        stale(names, state.groups, state.generation).into_iter().map(str::to_owned).collect();
     // One that an opening before left behind may have been made again since it was found.
     let live: BTreeSet<&str> = state.values.segments.values().map(|known| known.meta.file.as_str()).collect();
     for (name, _) in files {
@@ -164,6 +180,7 @@ fn remove_leftovers(
             Some(FileName::ValueSegment(_) | FileName::CollectedValues { .. }) => {
                 stale_values.contains(&name) && !live.contains(name.as_str())
             }
+            Some(FileName::Group { .. }) => stale_groups.contains(&name),
             _ => false,
         };
         if leftover {
@@ -174,5 +191,5 @@ fn remove_leftovers(
             }
         }
     }
-    Ok(())
+    Ok(older)
 }

@@ -176,12 +176,7 @@ impl Values {
             // Somebody else has begun it.
             return Ok(active);
         }
-        let header = ValueSegmentHeader {
-            database: self.database,
-            number: rolling.next,
-            origin: Origin::Written,
-            generation: self.generation,
-        };
+        let header = self.written_header(rolling.next);
         let name = file_name::value_segment(header.number);
         let bytes = self.segment_bytes(rolling.map.sealed_bytes());
         let open = OpenValues::create(&*self.storage, self.outputs.values(), &name, &header, bytes)
@@ -197,6 +192,12 @@ impl Values {
             full.seal();
         }
         Ok(next)
+    }
+
+    /// What a segment that this process writes values to begins with.
+    pub(crate) fn written_header(&self, number: SegmentNumber) -> ValueSegmentHeader {
+        let (database, generation) = (self.database, self.generation);
+        ValueSegmentHeader { database, number, origin: Origin::Written, generation }
     }
 
     /// Bytes at which a segment takes no more values, where `held` bytes are in others: what is being copied is held twice, and

@@ -80,16 +80,7 @@ impl Database {
     /// `Retry` when nothing was changed: the disk is full, or the edit turns out not to have been published. Any other
     /// failure leaves the outcome unknown and is final.
     pub(crate) fn commit(&self, mut edit: Edit) -> Result<bool> {
-        let added = edit.added.iter().map(|(level, run, meta)| {
-            let reader = open_table(&self.storage, meta, &self.cache)?;
-            let table = Table::new(meta.clone(), reader, edit.overwrites, Arc::clone(&self.graveyard));
-            // Whoever else works on tables may read one after it was given up here.
-            if self.jobs.fallbacks.is_none() {
-                table.may_leave_file();
-            }
-            Ok((*level, *run, Arc::new(table)))
-        });
-        let added: Vec<_> = added.collect::<Result<_>>()?;
+        let added = self.open_added(&edit)?;
         edit.check_going()?;
         // Before the manifest is locked: writers are waited for, and devices.
         let tables = added.iter().map(|(_, _, table)| table);
@@ -110,7 +101,11 @@ impl Database {
             changes.push(Change::DurableThrough { position: self.log.durable_through() });
             changes.push(Change::Tick { ms: self.now_ms() });
         }
+        let unneeded = edit.drained.as_ref().and_then(|_| self.groups.unneeded(manifest.state().log_start()));
+        changes.extend(unneeded.as_ref().map(|unneeded| unneeded.change.clone()));
         manifest.commit(&changes)?;
+        let names = unneeded.map(|unneeded| self.groups.forget(unneeded)).unwrap_or_default();
+        names.into_iter().for_each(|name| self.graveyard.bury(name));
         let map = self.values.install(&values, &deaths)?;
         if let (Some((_, end)), true) = (&edit.drained, drained.len() == version.live().count()) {
             self.log.forget_below(*end);
@@ -149,11 +144,25 @@ impl Database {
         Ok(true)
     }
 
+    /// The tables that come, open.
+    fn open_added(&self, edit: &Edit) -> Result<Vec<(u32, u64, Arc<Table>)>> {
+        let added = edit.added.iter().map(|(level, run, meta)| {
+            let reader = open_table(&self.storage, meta, &self.cache)?;
+            let table = Table::new(meta.clone(), reader, edit.overwrites, Arc::clone(&self.graveyard));
+            // Whoever else works on tables may read one after it was given up here.
+            if self.jobs.fallbacks.is_none() {
+                table.may_leave_file();
+            }
+            Ok((*level, *run, Arc::new(table)))
+        });
+        added.collect()
+    }
+
     /// The ordering rule: nothing below `end` may be lost where this edit is not. Answers the keyspaces that have
     /// nothing undrained below `end`.
     ///
     /// If that is all of them, replay will begin at `end`, and what lies below needs no sync. Otherwise a record of
-    /// another keyspace below `end` is in the log alone, and the log is synced.
+    /// another keyspace below `end` is in the log alone, and the log is synced, or what another machine recovers would be no prefix of it.
     fn order_before_log(&self, version: &super::Version, draining: u32, end: Position) -> Result<Vec<u32>> {
         let drained: Vec<u32> = version
             .live()
@@ -164,6 +173,9 @@ impl Database {
             self.log.covered_through(end);
         } else {
             self.log.sync_through(end)?;
+            if self.groups.are_begun() {
+                self.send_through(end)?;
+            }
         }
         Ok(drained)
     }

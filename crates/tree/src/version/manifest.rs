@@ -157,6 +157,33 @@ fn read_edit(storage: &dyn Storage, number: u64) -> Result<(ManifestEdit, u64)> 
     Ok((edit, xxh3(&bytes)))
 }
 
+/// Publishes `name`; where other machines may do that too, again and again until the place says whether it did.
+///
+/// A publication that nobody heard of may happen later still: what is undone meanwhile would be named by it.
+pub(crate) fn publish_until_told(
+    storage: &dyn Storage,
+    name: &str,
+    bytes: &[u8],
+) -> firn_storage::Result<()> {
+    use firn_storage::ErrorKind as Kind;
+    let mut published = storage.publish(name, bytes);
+    if storage.shared_part().is_none() {
+        return published;
+    }
+    for _ in 0..TRIES_MAX {
+        let Err(error) = &published else { break };
+        if error.kind != Kind::Undecided {
+            break;
+        }
+        published = storage.publish(name, bytes).map_err(|error| match error.kind {
+            Kind::Exists => error,
+            // That is about this try, not about the one before.
+            _ => firn_storage::Error { kind: Kind::Undecided, ..error },
+        });
+    }
+    published
+}
+
 /// How often a shared place is asked again that does not say what became of an edit: each time takes as long as the place itself is
 /// patient.
 const TRIES_MAX: usize = 32;
@@ -284,29 +311,6 @@ impl Manifest {
         }
     }
 
-    /// Publishes the edit `name`; where other machines may write one too, again and again until the place says whether it did.
-    ///
-    /// A publication that nobody heard of may happen later still: what is undone meanwhile would be named by it.
-    fn publish(&self, name: &str, bytes: &[u8]) -> firn_storage::Result<()> {
-        use firn_storage::ErrorKind as Kind;
-        let mut published = self.storage.publish(name, bytes);
-        if self.storage.shared_part().is_none() {
-            return published;
-        }
-        for _ in 0..TRIES_MAX {
-            let Err(error) = &published else { break };
-            if error.kind != Kind::Undecided {
-                break;
-            }
-            published = self.storage.publish(name, bytes).map_err(|error| match error.kind {
-                Kind::Exists => error,
-                // That is about this try, not about the one before.
-                _ => firn_storage::Error { kind: Kind::Undecided, ..error },
-            });
-        }
-        published
-    }
-
     fn taken_over(&mut self, name: &str) -> Error {
         self.is_taken_over = true;
         let message = format!(
@@ -341,7 +345,7 @@ impl Manifest {
         let edit = ManifestEdit { number: self.next, base, epoch: state.generation, changes };
         let bytes = edit.encode();
         let name = file_name::manifest_edit(self.next);
-        if let Err(error) = self.publish(&name, &bytes) {
+        if let Err(error) = publish_until_told(&*self.storage, &name, &bytes) {
             match self.look(&name, &bytes, error.kind) {
                 Seen::Edit => {}
                 Seen::Nothing => return Err(from_storage(error)),

@@ -24,6 +24,8 @@ pub(crate) struct State {
     pub(crate) next_number: u64,
     /// Directory that the log of this generation lies in; 0 = there is one place for everything.
     pub(crate) log_home: u128,
+    /// Groups that have what is needed of the log: their generation, and the number of the first.
+    pub(crate) groups: Option<(u64, u64)>,
     /// Value segments and redirects.
     pub(crate) values: ValuesState,
 }
@@ -87,7 +89,14 @@ impl State {
             Change::DurableThrough { position } | Change::CleanEnd { position } => {
                 self.durable_through = self.durable_through.max(*position);
             }
-            Change::LogHome { id } => self.log_home = *id,
+            Change::LogHome { id } => {
+                // What another machine's device had is not to be looked for on this one's.
+                if self.log_home != *id {
+                    self.durable_through = Position::default();
+                }
+                self.log_home = *id;
+            }
+            Change::Groups { generation, first } => self.groups = Some((*generation, *first)),
             Change::NextNumber(number) => self.next_number = self.next_number.max(*number),
             Change::Tick { ms } => self.tick_ms = self.tick_ms.max(*ms),
             Change::AddValueSegment { .. }
@@ -142,11 +151,13 @@ impl State {
         let mut changes = vec![
             Change::Database { id: self.database },
             Change::LogCut { position: self.cut, generation: self.generation },
-            Change::DurableThrough { position: self.durable_through },
             Change::NextNumber(self.next_number),
             Change::Tick { ms: self.tick_ms },
         ];
+        // Before what its device has.
         changes.extend((self.log_home != 0).then_some(Change::LogHome { id: self.log_home }));
+        changes.push(Change::DurableThrough { position: self.durable_through });
+        changes.extend(self.groups.map(|(generation, first)| Change::Groups { generation, first }));
         for (id, keyspace) in &self.keyspaces {
             let (name, settings) = (keyspace.name.clone(), keyspace.settings.clone());
             changes.push(Change::Keyspace { id: *id, name, settings });

@@ -25,6 +25,11 @@ pub(crate) struct SegmentState {
 }
 
 impl ValuesState {
+    /// Whether an edit says where the values of `number` are.
+    pub(crate) fn knows(&self, number: SegmentNumber) -> bool {
+        self.segments.contains_key(&number) || self.redirects.contains_key(&number)
+    }
+
     /// Adds one change that is about values; others do nothing.
     ///
     /// # Errors

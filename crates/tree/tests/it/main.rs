@@ -6,6 +6,8 @@ mod world;
 mod smoke;
 mod two_machines;
 mod two_machines_race;
+mod shared_durability;
+mod shared_race;
 mod sweeps;
 mod slow_writers;
 mod verify_sample;

@@ -5,57 +5,61 @@ use std::sync::Arc;
 
 use firn_engine::conformance::semantics;
 use firn_engine::{
-    Engine, ErrorKind, KeyspaceId, KeyspaceSettings, Ordered, ReadAt, ScanRange, WriteOptions,
+    Durability, Engine, ErrorKind, KeyspaceId, KeyspaceSettings, Ordered, ReadAt, ScanRange, WriteOptions,
 };
 use firn_format::file_name::{self, FileName};
 use firn_storage::Storage;
 use firn_storage::place::{Crash, Divided, Effect, Fault, Faulty, Memory, Operation, When};
-use firn_tree::{Tree, TreeOptions, TreeSettings, VerifyOptions, verify};
+use firn_tree::{Tree, TreeOptions, TreeSettings, VerifyOptions, VerifyReport, verify};
 
 use crate::bounds::in_time;
 use crate::world::{Hook, World, describe, get_in, put, rows, session, settle, tiny};
 
-type Model = BTreeMap<Vec<u8>, Vec<u8>>;
+pub(crate) type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
 /// A machine with its own disk, and what all machines share.
-struct Machine {
-    world: World,
-    local: Memory,
-    shared: Memory,
-    home: u128,
+pub(crate) struct Machine {
+    pub(crate) world: World,
+    pub(crate) local: Memory,
+    pub(crate) shared: Memory,
+    pub(crate) home: u128,
 }
 
 impl Machine {
-    fn new(settings: TreeSettings, shared: &Memory, home: u128) -> Self {
+    pub(crate) fn new(settings: TreeSettings, shared: &Memory, home: u128) -> Self {
         Self { world: World::new(settings), local: Memory::new(), shared: shared.clone(), home }
     }
 
     /// Its place, over the disk `local`.
-    fn place_on(&self, local: &Memory, shared: &Memory) -> Arc<dyn Storage> {
+    pub(crate) fn place_on(&self, local: &Memory, shared: &Memory) -> Arc<dyn Storage> {
         let (local, shared) = (Arc::new(local.clone()), Arc::new(shared.clone()));
         Arc::new(Divided::open(local, shared, self.home).unwrap())
     }
 
-    fn options(&self) -> TreeOptions {
+    pub(crate) fn options(&self) -> TreeOptions {
         TreeOptions { storage: self.place_on(&self.local, &self.shared), ..self.world.options() }
     }
 
-    fn open(&self) -> Arc<Tree> {
+    pub(crate) fn open(&self) -> Arc<Tree> {
         Tree::open(self.options()).unwrap()
     }
 
-    fn take_over(&self) -> firn_engine::Result<Arc<Tree>> {
+    pub(crate) fn take_over(&self) -> firn_engine::Result<Arc<Tree>> {
         Tree::open(TreeOptions { take_over: true, ..self.options() })
     }
 
-    fn check_files(&self, what: &str) {
+    pub(crate) fn verify(&self) -> VerifyReport {
         let storage = self.place_on(&self.local, &self.shared);
-        let report = verify(VerifyOptions { storage, semantics: semantics() }, &mut |_| {}).unwrap();
+        verify(VerifyOptions { storage, semantics: semantics() }, &mut |_| {}).unwrap()
+    }
+
+    pub(crate) fn check_files(&self, what: &str) {
+        let report = self.verify();
         assert!(report.is_sound(), "{what}: {:?}", report.findings);
     }
 }
 
-fn names(place: &Memory) -> Vec<FileName> {
+pub(crate) fn names(place: &Memory) -> Vec<FileName> {
     place.list().unwrap().iter().filter_map(|(name, _)| file_name::parse(name)).collect()
 }
 
@@ -352,7 +356,7 @@ fn what_was_collected_stays_when_a_log_that_is_needed_is_lost() {
     drop(reader);
     settle(&taken);
     // Its log is shorter than where those segments were sealed.
-    let disk = WriteOptions { durability: Some(firn_engine::Durability::Disk), ..WriteOptions::default() };
+    let disk = WriteOptions { durability: Some(Durability::Disk), ..WriteOptions::default() };
     session(&taken).put(large, b"durable", b"yes", disk).unwrap();
     compare_some(&taken, large, &found);
     taken.close().unwrap();
@@ -370,6 +374,12 @@ fn compare_some(tree: &Tree, keyspace: KeyspaceId, model: &Model) {
 /// A value segment of which a drain needs the first half ends behind frames that no other machine will ever see.
 #[test]
 fn taking_over_goes_on_behind_where_values_were_sealed() {
+    for durability in [Durability::Process, Durability::Shared] {
+        goes_on_behind_where_values_were_sealed(durability);
+    }
+}
+
+fn goes_on_behind_where_values_were_sealed(durability: Durability) {
     let shared = Memory::new();
     let first = Machine::new(lazy(), &shared, 7);
     let hook = Arc::<Hook>::default();
@@ -380,7 +390,8 @@ fn taking_over_goes_on_behind_where_values_were_sealed() {
     let mut model = Model::new();
     let mut writer = session(&tree);
     for key in 0..4_u8 {
-        writer.put(keyspace, &[key], &[key; 3000], WriteOptions::default()).unwrap();
+        let options = WriteOptions { durability: Some(durability), ..WriteOptions::default() };
+        writer.put(keyspace, &[key], &[key; 3000], options).unwrap();
         model.insert(vec![key], vec![key; 3000]);
     }
     let later = Arc::clone(&tree);

@@ -15,11 +15,11 @@ use firn_tree::{Tree, TreeOptions, TreeSettings, VerifyOptions, verify};
 use crate::world::{World, describe, rows, session, settle, tiny};
 
 /// A place at which something happens before one of its operations.
-struct Interrupted {
-    inner: Memory,
-    operations: AtomicU32,
-    at: u32,
-    event: Mutex<Option<Box<dyn FnOnce() + Send>>>,
+pub(crate) struct Interrupted {
+    pub(crate) inner: Memory,
+    pub(crate) operations: AtomicU32,
+    pub(crate) at: u32,
+    pub(crate) event: Mutex<Option<Box<dyn FnOnce() + Send>>>,
 }
 
 impl Interrupted {

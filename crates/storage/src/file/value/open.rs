@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use firn_format::manifest::ValueSegmentMeta;
-use firn_format::value::SegmentNumber;
 use firn_format::value::segment::{VALUE_HEADER_BYTES, ValueSegmentHeader};
+use firn_format::value::{Reference, SegmentNumber};
 
 use super::builder::End;
-use super::read::{Bytes, Wanted, read_value};
+use super::read::{Bytes, Wanted, read_record, read_value};
 use crate::place::SpareFiles;
 use crate::{Result, Storage, WriteFile};
 
@@ -140,6 +140,14 @@ impl OpenValues {
     /// `Corrupt` with file and offset if another value, or none, lies there; what reading says.
     pub fn read(&self, wanted: &Wanted<'_>, out: &mut Vec<u8>) -> Result<()> {
         read_value(self, wanted.reference.offset, wanted, out)
+    }
+
+    /// Appends the record of the value that `reference` names, which was written for a key of `key_bytes`, to `out`, as it lies in the file.
+    ///
+    /// # Errors
+    /// `Corrupt` with file and offset if another value, or none, lies there; what reading says.
+    pub fn read_record(&self, reference: &Reference, key_bytes: usize, out: &mut Vec<u8>) -> Result<()> {
+        read_record(self, reference, key_bytes, out)
     }
 }
 

@@ -93,6 +93,35 @@ pub(super) fn read_value<B: Bytes + ?Sized>(
     Ok(())
 }
 
+/// Appends the record at `reference`'s offset, as it lies there, padding included; chunks are not checked.
+///
+/// # Errors
+/// As [`read_value`].
+pub(super) fn read_record<B: Bytes + ?Sized>(
+    bytes: &B,
+    reference: &Reference,
+    key_bytes: usize,
+    out: &mut Vec<u8>,
+) -> Result<()> {
+    let offset = reference.offset;
+    let front = head_bytes(reference.value_bytes as usize, true) + key_bytes;
+    let stored = fetch(bytes, offset, front + reference.value_bytes as usize + PADDING_BYTES_MAX)?;
+    let wrong = |error: &firn_format::Error| corrupt(bytes.name(), offset, error);
+    let record = ValueRecord::decode(&stored).map_err(|error| wrong(&error))?;
+    record.check(reference).map_err(|error| wrong(&error))?;
+    match stored.get(..record.bytes()) {
+        Some(record) => out.extend_from_slice(record),
+        None => {
+            let message = format!("expected {} bytes of {reference}, found {}", record.bytes(), stored.len());
+            return Err(Error::corrupt(bytes.name(), offset, message));
+        }
+    }
+    Ok(())
+}
+
+/// Bytes that a record has at most behind its last chunk.
+const PADDING_BYTES_MAX: usize = 7;
+
 fn fetch<B: Bytes + ?Sized>(bytes: &B, offset: u64, wanted: usize) -> Result<Cow<'_, [u8]>> {
     if offset >= bytes.end() {
         let message = format!("expected a value, but the segment's values end at {}", bytes.end());

@@ -37,6 +37,8 @@ pub(super) fn firn(worker: &Worker, lines: &mut Lines) {
     lines.line("collection_count", stats.values.collection_count);
     lines.line("compaction_fallback_count", stats.compaction_fallback_count);
     lines.line("orphan_remove_count", stats.orphan_remove_count);
+    lines.line("group_count", stats.group_count);
+    lines.line("group_write_bytes_total", stats.group_write_bytes_total);
     lines.line("slowdown_us_total", stats.slowdown_us_total);
     lines.line("stop_us_total", stats.stop_us_total);
     for keyspace in &stats.keyspaces {

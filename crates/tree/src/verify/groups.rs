@@ -1,0 +1,46 @@
+//! Groups: each is what was written, and none of those that are needed is missing.
+
+use firn_format::file_name::{self, FileName};
+use firn_format::group::{Group, GroupId};
+
+use super::Verifier;
+use crate::version::state::State;
+
+impl Verifier<'_> {
+    pub(super) fn check_groups(&mut self, state: &State) {
+        let named = self.named(|name| match name {
+            FileName::Group { generation, number } => Some((generation, number)),
+            _ => None,
+        });
+        let mut expected = state.groups;
+        for (file, (generation, number)) in named {
+            let is_needed = state.groups.is_some_and(|(of, first)| of == generation && number >= first);
+            self.check_group(&file, GroupId { database: state.database, generation, number }, is_needed);
+            if let Some((of, next)) = expected.filter(|_| is_needed) {
+                for missing in next..number {
+                    let why = "the group is missing: the manifest names the first, and a later one is there";
+                    self.damage(&file_name::group(of, missing), None, why);
+                }
+                expected = Some((of, number + 1));
+            }
+        }
+    }
+
+    fn check_group(&mut self, file: &str, id: GroupId, is_needed: bool) {
+        let Some(bytes) = self.read(file) else { return };
+        match Group::decode(&bytes) {
+            Err(error) => {
+                let message = format!("expected {}, found {}", error.expected, error.found);
+                match is_needed {
+                    true => self.damage(file, Some(error.offset as u64), message),
+                    false => self.leftover(file, Some(error.offset as u64), message),
+                }
+            }
+            Ok(group) if group.id != id => {
+                self.damage(file, Some(16), format!("expected {id:?}, found {:?}", group.id));
+            }
+            Ok(_) => {}
+        }
+        self.advance(bytes.len() as u64);
+    }
+}
