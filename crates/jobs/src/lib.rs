@@ -38,6 +38,7 @@ mod conservation; // the sums that show nothing was lost
 mod write; // the outputs
 mod run; // all of it on one thread
 mod range; // one choice as several jobs
+mod pressure; // how urgent
 mod executor; // where
 #[cfg(unix)]
 pub mod socket; // in another process
@@ -54,6 +55,7 @@ pub use cursor::Cursor;
 pub use error::{Error, ErrorKind, Result};
 pub use executor::{Executor, Fallback, Fallbacks, Finisher, JobHandle, Local, Patience, new_job};
 pub use merge::MergeCursor;
+pub use pressure::Pressure;
 pub use range::partition;
 pub use run::{Output, Scope, compact_source, run, run_compact};
 pub use run_cursor::{RunCursor, Tables};

@@ -1,14 +1,13 @@
 //! Who does what, as functions without I/O.
 //!
 //! ```text
-//!   pressure ─► stalls_in: when a database stops its writers if nothing is done
+//!   Pressure (crate firn-jobs) ─► stalls_in: when a database stops its writers if nothing is done
 //!   View ─► order: owed first, then least slack ─► placement: earliest estimated finish ─► Decision
 //!   Ledger: what each tenant was given, hence what it is owed
 //!   Pool: jobs, workers, who has what ─► View;  Decision ─► leases, stops
 //! ```
 
 mod view; // what a decision is made of
-mod urgency; // when a database stalls
 mod placement; // how long a job takes where
 mod ledger; // what tenants were given
 mod schedule; // the decision
@@ -16,8 +15,8 @@ pub mod pool; // everything that a control plane knows, and what becomes of deci
 mod baseline; // other decisions, to compare with
 
 pub use baseline::{fifo, least_loaded, random};
+pub use firn_jobs::Pressure;
 pub use ledger::Ledger;
 pub use placement::estimate;
 pub use schedule::schedule;
-pub use urgency::Pressure;
 pub use view::{Decision, JobId, Lane, Running, Speed, TenantId, View, Waiting, Worker, WorkerId, Zone};
