@@ -170,8 +170,13 @@ impl Jobs for Plane {
         &self,
         request: Request<proto::FollowRequest>,
     ) -> Result<Response<proto::FollowReply>, Status> {
-        let proto::FollowRequest { client, waiting, taken, hold_ms } = request.into_inner();
+        let proto::FollowRequest { client, waiting, taken, hold_ms, urgency } = request.into_inner();
         let client = id_of(&client)?;
+        if let Some(urgency) = urgency {
+            let stalls_in = urgency.stalls_in_ms.map(Duration::from_millis);
+            // Nobody who waits has to look: it changes what comes first, and neither what has ended nor what is leased.
+            self.lock().urge(self.clock.now(), client, stalls_in);
+        }
         let (ended, unknown) = self
             .held(hold_ms, |pool, now| {
                 let found = pool.follow(now, client, &waiting, &taken);

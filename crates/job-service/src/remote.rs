@@ -1,5 +1,6 @@
 //! The database's side: an executor whose jobs go to a control plane.
 
+mod urgency; // when writers will stop
 mod follow; // the task that talks
 
 use std::collections::BTreeMap;
@@ -16,8 +17,9 @@ use crate::channel::Planes;
 use crate::control::pool::JobKey;
 use crate::runtime::Runtime;
 use crate::token::SharedToken;
-use crate::wire::{VERSIONS, lane, needs, proto, put_key, put_lane};
+use crate::wire::{VERSIONS, lane, proto, put_key, put_lane};
 use crate::worker::ATTEMPT_BYTES;
+use urgency::Urgency;
 
 /// What an executor elsewhere is told.
 #[derive(Clone, Debug)]
@@ -64,6 +66,8 @@ impl RemoteOptions {
 /// 3. The outputs' names are the spec's stem, a `-`, 16 hex digits and what follows. Attempts that did not count may leave files so
 ///    named, at any later time.
 /// 4. While it has no jobs it asks nobody anything.
+/// 5. How soon writers stop is said with each job and with each question; while jobs wait, anew when that has changed by a quarter, at most once
+///    in a second.
 #[derive(Debug)]
 pub struct Remote {
     shared: Arc<Shared>,
@@ -84,6 +88,7 @@ struct State {
     /// Ends that are here, and may be forgotten there.
     taken: Vec<u64>,
     next: u64,
+    urgency: Urgency,
     is_closed: bool,
 }
 
@@ -136,9 +141,10 @@ impl Executor for Remote {
             zone: options.zone.clone(),
             spec: spec.encode().into(),
             spec_version: JobSpec::VERSION,
-            needs: needs(&spec).into_iter().collect(),
+            needs: spec.needs().into_iter().collect(),
             lane: put_lane(lane(&spec)).into(),
             input_bytes: spec.input_bytes(),
+            // As it is when this is sent.
             stalls_in_ms: None,
         };
         let (handle, finisher) = new_job();
@@ -146,6 +152,17 @@ impl Executor for Remote {
         drop(state);
         self.shared.wake.notify_one();
         Ok(handle)
+    }
+
+    fn urge(&self, stalls_in: Option<Duration>) {
+        let now = self.shared.clock.now();
+        let mut state = self.shared.lock();
+        state.urgency.set(now, stalls_in);
+        let is_news = !state.jobs.is_empty() && state.urgency.is_news(now);
+        drop(state);
+        if is_news {
+            self.shared.wake.notify_one();
+        }
     }
 }
 

@@ -1,6 +1,5 @@
 //! Messages, as `proto/service.proto` says, and what they mean here.
 
-use std::collections::BTreeSet;
 use std::time::Duration;
 
 use firn_jobs::{ErrorKind, JobSpec};
@@ -43,24 +42,9 @@ pub(crate) fn agree(theirs: Option<proto::Versions>) -> Result<u32, Status> {
     Ok(most)
 }
 
-/// What `spec` needs of its worker.
-pub(crate) fn needs(spec: &JobSpec) -> BTreeSet<String> {
-    let JobSpec::Compact(spec) = spec else { return BTreeSet::new() };
-    let name = |kind: &str, name: &Option<String>| name.as_ref().map(|name| format!("{kind}:{name}"));
-    let all = [
-        name("merge", &spec.rules.merge_operator),
-        name("filter", &spec.rules.compaction_filter),
-        name("prefix", &spec.output.prefix_extractor),
-    ];
-    all.into_iter().flatten().collect()
-}
-
-/// Whether `spec` takes runs out of level 0, which writers wait for.
+/// The lane that `spec` waits in.
 pub(crate) fn lane(spec: &JobSpec) -> Lane {
-    match spec {
-        JobSpec::Compact(spec) if spec.inputs.iter().any(|input| input.level == 0) => Lane::Relief,
-        _ => Lane::Bulk,
-    }
+    if spec.is_relief() { Lane::Relief } else { Lane::Bulk }
 }
 
 fn invalid(what: &str) -> Status {
@@ -222,7 +206,8 @@ pub(crate) fn micros(time: Duration) -> u64 {
     u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }
 
-fn millis(time: Duration) -> u64 {
+/// Milliseconds, as far as they can be counted.
+pub(crate) fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 

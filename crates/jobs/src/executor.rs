@@ -11,6 +11,7 @@ pub use local::Local;
 pub use trust::{Fallbacks, Patience};
 
 use std::fmt;
+use std::time::Duration;
 
 use crate::error::Result;
 use crate::spec::JobSpec;
@@ -31,4 +32,11 @@ pub trait Executor: Send + Sync + fmt::Debug {
     fn given_up_count(&self) -> u64 {
         0
     }
+
+    /// Says that writers of the database whose jobs these are will stop in `stalls_in` if none of them is done; `None` = that is not in sight.
+    /// It holds until it is said again, for jobs that wait as well as for those to come. MUST NOT block.
+    ///
+    /// Of the executor and not of a job: which database comes first is told by how soon it stalls, and within one by the kind of its jobs. Who
+    /// runs jobs as they come has no use for it.
+    fn urge(&self, _stalls_in: Option<Duration>) {}
 }

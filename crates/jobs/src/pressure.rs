@@ -15,11 +15,17 @@ pub struct Pressure {
     pub buffer_headroom_bytes: u64,
     /// Bytes a second that are written, lately.
     pub fill_bytes_per_second: f64,
+    /// Writers are held up now, whatever else is said here.
+    pub is_stalled: bool,
 }
 
 impl Pressure {
     /// Until writers stop if nothing is compacted; zero if they have; `None` if nobody writes.
     pub fn stalls_in(&self) -> Option<Duration> {
+        if self.is_stalled {
+            // Who stands still writes nothing, which would look like rest.
+            return Some(Duration::ZERO);
+        }
         let runs = self.level0_runs_max.saturating_sub(self.level0_runs);
         let room = u64::from(runs).saturating_mul(self.run_bytes).saturating_add(self.buffer_headroom_bytes);
         let seconds = room as f64 / self.fill_bytes_per_second;
@@ -40,6 +46,7 @@ mod tests {
             run_bytes: 50,
             buffer_headroom_bytes: 100,
             fill_bytes_per_second: 10.0,
+            is_stalled: false,
         };
         assert_eq!(pressure.stalls_in(), Some(Duration::from_secs(50)));
         let full = Pressure { level0_runs: 13, buffer_headroom_bytes: 0, ..pressure };
@@ -47,5 +54,7 @@ mod tests {
         for rate in [0.0, -1.0, f64::NAN, 1e-9] {
             assert_eq!(Pressure { fill_bytes_per_second: rate, ..pressure }.stalls_in(), None, "{rate}");
         }
+        let stalled = Pressure { fill_bytes_per_second: 0.0, is_stalled: true, ..pressure };
+        assert_eq!(stalled.stalls_in(), Some(Duration::ZERO), "they would write if they could");
     }
 }

@@ -1,6 +1,6 @@
 //! What a job is, and what comes of it: values that travel.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use firn_format::manifest::{RedirectPlace, TableMeta, ValueSegmentMeta};
 use firn_format::table::Compression;
@@ -64,6 +64,23 @@ impl JobSpec {
 }
 
 impl JobSpec {
+    /// Whether it takes runs out of level 0, which writers wait for. Everything else is bulk: it can wait for a while.
+    pub fn is_relief(&self) -> bool {
+        matches!(self, Self::Compact(spec) if spec.inputs.iter().any(|input| input.level == 0))
+    }
+
+    /// What an executor must have, by kind and name: `merge:NAME`, `filter:NAME`, `prefix:NAME`.
+    pub fn needs(&self) -> BTreeSet<String> {
+        let Self::Compact(spec) = self else { return BTreeSet::new() };
+        let name = |kind: &str, name: &Option<String>| name.as_ref().map(|name| format!("{kind}:{name}"));
+        let all = [
+            name("merge", &spec.rules.merge_operator),
+            name("filter", &spec.rules.compaction_filter),
+            name("prefix", &spec.output.prefix_extractor),
+        ];
+        all.into_iter().flatten().collect()
+    }
+
     /// The files that the job reads, with their bytes.
     pub fn input_files(&self) -> BTreeMap<&str, u64> {
         match self {

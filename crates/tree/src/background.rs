@@ -220,6 +220,7 @@ impl Database {
                     if busy.stop {
                         return;
                     }
+                    self.tell_urgency();
                     if let Some(task) = self.choose(&busy) {
                         self.claim(&mut busy, &task);
                         break task;
@@ -249,6 +250,7 @@ impl Database {
     /// # Errors
     /// Whatever the unit failed with; it is chosen again by a later call unless the failure is final.
     pub(crate) fn step(&self) -> Result<bool> {
+        self.tell_urgency();
         let task = {
             let mut busy = self.schedule.lock();
             let Some(task) = self.choose(&busy) else { return Ok(false) };
@@ -446,7 +448,7 @@ impl Database {
 }
 
 /// Score of a compaction that drains have to wait for.
-const FAR_BEHIND: f64 = 2.0;
+pub(crate) const FAR_BEHIND: f64 = 2.0;
 
 /// How long a thread sleeps at most before it looks again.
 const POLL: Duration = Duration::from_millis(100);

@@ -22,6 +22,7 @@ use crate::values::Values;
 use crate::version::manifest::Manifest;
 use crate::version::{Snapshots, Version};
 use crate::write::admission::Admission;
+use crate::write::foresight::Foresight;
 
 /// One open database. Sessions and background threads hold it by `Arc`.
 ///
@@ -47,6 +48,8 @@ pub(crate) struct Database {
     pub(crate) compacting_range: Mutex<()>,
     pub(crate) snapshots: Arc<Snapshots>,
     pub(crate) admission: Admission,
+    /// When writers will stop.
+    pub(crate) foresight: Foresight,
     /// Locks on keys, of who asks for them.
     pub(crate) locks: Arc<LockTable>,
     pub(crate) cache: Arc<BlockCache>,

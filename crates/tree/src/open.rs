@@ -106,6 +106,7 @@ fn start(options: &TreeOptions, manifest: Manifest, begun: Begun) -> Result<Arc<
         compacting_range: Mutex::new(()),
         snapshots: Arc::new(Snapshots::default()),
         admission: Admission::default(),
+        foresight: Default::default(),
         locks: LockTable::new(),
         cache,
         balance: Default::default(),

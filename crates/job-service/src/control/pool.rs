@@ -75,8 +75,7 @@ pub struct Pool {
     ids: BTreeMap<JobKey, JobId>,
     members: BTreeMap<WorkerId, Member>,
     member_ids: BTreeMap<u128, WorkerId>,
-    /// When each client was last heard of.
-    clients: BTreeMap<u128, Duration>,
+    clients: BTreeMap<u128, Client>,
     tenants: BTreeMap<String, TenantId>,
     zones: BTreeMap<String, Zone>,
     ledger: Ledger,
@@ -85,6 +84,15 @@ pub struct Pool {
     /// The last jobs whose ends were taken.
     history: VecDeque<JobRow>,
     next: u64,
+}
+
+/// A database, by what it says of itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Client {
+    /// When it was last heard of.
+    heard: Duration,
+    /// When its writers stop if nothing is done, by what it said last; `None` = that is not in sight.
+    stalls_at: Option<Duration>,
 }
 
 /// Jobs that are remembered after their end.

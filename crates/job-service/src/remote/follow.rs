@@ -6,7 +6,7 @@ use std::time::Duration;
 use firn_jobs::{Error, ErrorKind, JobResult};
 use tonic::{Request, Status};
 
-use super::Shared;
+use super::{Away, Shared};
 use crate::channel::{explain, is_answer};
 use crate::control::pool::{JobKey, Outcome};
 use crate::runtime::Runtime;
@@ -68,8 +68,10 @@ impl Talk {
     async fn submit(&mut self) -> Result<(), Status> {
         let fresh: Vec<(u64, proto::SubmitRequest)> = {
             let state = self.shared.lock();
+            let stalls_in_ms = state.urgency.left_ms(self.shared.clock.now());
             let fresh = state.jobs.iter().filter(|(_, away)| !away.is_submitted);
-            fresh.map(|(number, away)| (*number, away.request.clone())).collect()
+            let request = |away: &Away| proto::SubmitRequest { stalls_in_ms, ..away.request.clone() };
+            fresh.map(|(number, away)| (*number, request(away))).collect()
         };
         let Some(mut client) = self.shared.planes.jobs(self.plane) else { return Ok(()) };
         for (number, request) in fresh {
@@ -120,14 +122,16 @@ impl Talk {
 
     /// Waits for ends; returns when there is something new to say, too.
     async fn follow(&mut self) -> Result<(), Status> {
-        let (waiting, taken) = {
-            let state = self.shared.lock();
-            (state.jobs.keys().copied().collect::<Vec<_>>(), state.taken.clone())
+        let (waiting, taken, urgency) = {
+            let mut state = self.shared.lock();
+            let urgency = state.urgency.tell(self.shared.clock.now());
+            (state.jobs.keys().copied().collect::<Vec<_>>(), state.taken.clone(), Some(urgency))
         };
         let Some(mut client) = self.shared.planes.jobs(self.plane) else { return Ok(()) };
         let hold_ms = if waiting.is_empty() { 0 } else { HOLD_MS };
         let client_id = self.shared.options.client.to_be_bytes().to_vec().into();
-        let request = proto::FollowRequest { client: client_id, waiting, taken: taken.clone(), hold_ms };
+        let request =
+            proto::FollowRequest { client: client_id, waiting, taken: taken.clone(), hold_ms, urgency };
         let mut request = Request::new(request);
         request.set_timeout(FOLLOW_MAX);
         let mut answer = std::pin::pin!(client.follow(request));
@@ -172,7 +176,11 @@ impl Talk {
         let now = self.shared.clock.now();
         let since = *self.silent_since.get_or_insert(now);
         // What it was told may be lost; where it is not, it knows the job by its key.
-        self.shared.lock().jobs.values_mut().for_each(|away| away.is_submitted = false);
+        {
+            let mut state = self.shared.lock();
+            state.jobs.values_mut().for_each(|away| away.is_submitted = false);
+            state.urgency.forget_told();
+        }
         if now.saturating_sub(since) >= self.shared.options.away_max {
             let numbers: Vec<u64> = self.shared.lock().jobs.keys().copied().collect();
             let message = format!(

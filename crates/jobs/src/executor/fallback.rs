@@ -133,6 +133,11 @@ impl Executor for Fallback {
         let elsewhere = self.shared.first.given_up_count() + self.shared.second.given_up_count();
         self.shared.given_up.load(Ordering::Relaxed) + elsewhere
     }
+
+    fn urge(&self, stalls_in: Option<Duration>) {
+        self.shared.first.urge(stalls_in);
+        self.shared.second.urge(stalls_in);
+    }
 }
 
 impl Shared {

@@ -130,6 +130,7 @@ impl Database {
             run_bytes: RUN_BYTES as u64,
             buffer_headroom_bytes: 0,
             fill_bytes_per_second: self.rate * load,
+            is_stalled: false,
         };
         pressure.stalls_in()
     }

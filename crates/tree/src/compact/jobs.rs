@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use firn_jobs::{Error, ErrorKind, Executor, Fallbacks, JobHandle, JobResult, JobSpec, Result};
 
@@ -71,6 +72,14 @@ impl Jobs {
         }
         state.running.insert(spec.output_stem().to_owned(), handle.clone());
         Ok(handle)
+    }
+
+    /// Says when writers will stop; see [`Executor::urge`].
+    pub(crate) fn urge(&self, stalls_in: Option<Duration>) {
+        let executor = self.lock().executor.clone();
+        if let Some(executor) = executor {
+            executor.urge(stalls_in);
+        }
     }
 
     /// Jobs that have ended.

@@ -367,6 +367,11 @@ pub(crate) fn splits(levels: &Levels, rules: &PickRules) -> Vec<Vec<u8>> {
     splits
 }
 
+/// Sorted runs of level 0 over one key, at most: those of the deepest group.
+pub(crate) fn deepest(levels: &Levels, rules: &PickRules) -> usize {
+    groups(levels, base_level(levels, rules)).iter().map(Group::depth).max().unwrap_or(0)
+}
+
 /// The groups of level 0 with what they overlap in the base level, by key.
 pub(super) fn groups(levels: &Levels, base: u32) -> Vec<Group> {
     let mut tables: Vec<_> = placed(levels).filter(|(level, ..)| *level == 0 || *level == base).collect();

@@ -174,6 +174,11 @@ impl Admission {
         sessions.iter().for_each(CompletionSender::nudge);
     }
 
+    /// Whether a writer stands still for want of room.
+    pub(crate) fn is_somebody_stopped(&self) -> bool {
+        self.wanted.load(Ordering::Relaxed) > 0
+    }
+
     /// Asks for a nudge at the next [`release`](Self::release) or within [`NUDGE`]; once is enough.
     pub(crate) fn wait_in(&self, session: &CompletionSender) {
         let mut waiting = self.lock();

@@ -36,6 +36,7 @@ mod recovery_cuts;
 mod bounds;
 mod checkpoint_load;
 mod executors;
+mod urgency;
 mod unmapped;
 mod scans;
 mod session_order;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::job::{Ended, Failure, FailureKind, Job, JobKey, Order, Outcome, State, Timings, Wanted};
 use super::rows::row;
-use super::{HISTORY_MAX, Pool};
+use super::{Client, HISTORY_MAX, Pool};
 use crate::control::view::JobId;
 
 impl Pool {
@@ -13,7 +13,8 @@ impl Pool {
     /// # Errors
     /// There are too many.
     pub fn submit(&mut self, now: Duration, key: JobKey, order: Order) -> Result<(), Failure> {
-        self.clients.insert(key.client, now);
+        let stalls_at = order.stalls_in.map(|stalls_in| now.saturating_add(stalls_in));
+        self.clients.insert(key.client, Client { heard: now, stalls_at });
         let known = self.ids.get(&key).copied();
         if known.is_none() && self.jobs.len() >= self.limits.jobs_max {
             let message = format!("{} jobs are here already, which is the limit", self.limits.jobs_max);
@@ -38,6 +39,18 @@ impl Pool {
         Ok(())
     }
 
+    /// Writers of `client` stop in `stalls_in` if nothing is done. Its jobs go by that from the next decision on.
+    pub fn urge(&mut self, now: Duration, client: u128, stalls_in: Option<Duration>) {
+        self.heard(now, client).stalls_at = stalls_in.map(|stalls_in| now.saturating_add(stalls_in));
+    }
+
+    /// `client` is there.
+    pub(super) fn heard(&mut self, now: Duration, client: u128) -> &mut Client {
+        let client = self.clients.entry(client).or_insert(Client { heard: now, stalls_at: None });
+        client.heard = now;
+        client
+    }
+
     /// What has ended of `waiting`, jobs that `client` believes are here, and which of them are not. Those of `taken` are forgotten.
     pub fn follow(
         &mut self,
@@ -46,7 +59,7 @@ impl Pool {
         waiting: &[u64],
         taken: &[u64],
     ) -> (Vec<(u64, Ended)>, Vec<u64>) {
-        self.clients.insert(client, now);
+        self.heard(now, client);
         for number in taken {
             let key = JobKey { client, number: *number };
             let is_over =
@@ -128,9 +141,9 @@ impl Pool {
     /// Clients that are gone, with their jobs.
     pub(super) fn drop_clients(&mut self, now: Duration) {
         let limit = self.limits.client;
-        let is_gone = |heard: &Duration| now.saturating_sub(*heard) > limit;
+        let is_gone = |client: &Client| now.saturating_sub(client.heard) > limit;
         let gone: Vec<u128> =
-            self.clients.extract_if(.., |_, heard| is_gone(heard)).map(|(id, _)| id).collect();
+            self.clients.extract_if(.., |_, client| is_gone(client)).map(|(id, _)| id).collect();
         for client in gone {
             let keys = JobKey { client, number: 0 }..=JobKey { client, number: u64::MAX };
             let ids: Vec<JobId> = self.ids.range(keys).map(|(_, id)| *id).collect();

@@ -64,6 +64,7 @@ impl Pool {
             return None;
         }
         let waited = now.saturating_sub(job.submitted);
+        let stalls_at = self.clients.get(&job.key.client).and_then(|client| client.stalls_at);
         let cannot = self.members.iter().filter(|(id, member)| !may_have(**id, member, job));
         Some(Waiting {
             id,
@@ -72,7 +73,7 @@ impl Pool {
             bytes: wanted.order.bytes,
             zone: wanted.zone,
             waited,
-            stalls_in: wanted.order.stalls_in.map(|stalls_in| stalls_in.saturating_sub(waited)),
+            stalls_in: stalls_at.map(|at| at.saturating_sub(now)),
             refused_by: cannot.map(|(id, _)| *id).collect(),
         })
     }

@@ -39,7 +39,7 @@ pub struct Order {
     pub lane: Lane,
     /// Bytes of inputs.
     pub bytes: u64,
-    /// Until its database stops writers, from the submission on.
+    /// Until its database stops writers, from the submission on; all jobs of the client go by what it said last.
     pub stalls_in: Option<Duration>,
 }
 

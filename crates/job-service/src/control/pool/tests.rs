@@ -3,6 +3,8 @@ use std::collections::BTreeMap;
 use super::*;
 use crate::control::view::Lane;
 
+mod urgency;
+
 const A: u128 = 1;
 const B: u128 = 2;
 const CLIENT: u128 = 77;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::job::{Attempt, Failure, FailureKind, Job, JobKey, Outcome, State, Timings, Token};
 use super::member::{Member, Profile};
-use super::{Limits, Pool};
+use super::{Client, Limits, Pool};
 use crate::control::view::{JobId, WorkerId};
 
 /// A job that a worker says it has.
@@ -212,7 +212,7 @@ impl Pool {
         self.jobs.insert(id, Job { attempts: 1, ..Job::new(held.key, None, now, state) });
         self.ids.insert(held.key, id);
         // Its client has as long as any other to be heard of.
-        self.clients.entry(held.key.client).or_insert(now);
+        self.clients.entry(held.key.client).or_insert(Client { heard: now, stalls_at: None });
         id
     }
 

@@ -1,0 +1,46 @@
+use super::*;
+
+fn sample(at_ms: u64, log_bytes: u64, held_up_us: u64) -> Sample {
+    Sample { at: Duration::from_millis(at_ms), log_bytes, held_up_us }
+}
+
+#[test]
+fn a_window_shows_what_was_written_of_late() {
+    let mut window = Window::default();
+    assert_eq!(window.pace(), Pace::default());
+    window.add(sample(0, 1 << 40, 0));
+    assert_eq!(window.pace(), Pace::default(), "one look shows nothing");
+    assert!(!window.is_due(Duration::from_millis(249)) && window.is_due(Duration::from_millis(250)));
+    for step in 1..=40 {
+        window.add(sample(250 * step, (1 << 40) + 100 * step, 25_000 * step));
+    }
+    assert_eq!(window.pace(), Pace { bytes_per_second: 400.0, held_up: 0.1 });
+    // They rest: half of the span later half of it is left.
+    window.add(sample(15_000, (1 << 40) + 4000, 1_000_000));
+    assert_eq!(window.pace(), Pace { bytes_per_second: 200.0, held_up: 0.05 });
+    assert!(window.samples.len() <= 22, "{}", window.samples.len());
+    window.add(sample(60_000, (1 << 40) + 4000, 1_000_000));
+    window.add(sample(61_000, (1 << 40) + 4000, 1_000_000));
+    assert_eq!(window.pace(), Pace::default());
+}
+
+#[test]
+fn the_keyspace_that_is_full_first_says_when_writers_stop() {
+    let pace = Pace { bytes_per_second: 100.0, held_up: 0.0 };
+    let seconds = |keyspaces: &[Filling], room| {
+        stalls_in(keyspaces, 24, room, pace).map(|stalls_in| stalls_in.as_millis())
+    };
+    let one = Filling { depth: 4, run_bytes: 50, records: 7 };
+    assert_eq!(seconds(&[one], 1000), Some(20_000), "20 runs of 50 bytes, and the buffer's room");
+    // A quarter of what is written is this one's; the buffer is filled by both.
+    let other = Filling { depth: 23, run_bytes: 500, records: 21 };
+    assert_eq!(seconds(&[one, other], 1000), Some(16_666));
+    assert_eq!(seconds(&[one, Filling { depth: 0, ..other }], 1000), Some(50_000));
+    let rests = Filling { depth: 24, records: 0, ..other };
+    assert_eq!(seconds(&[one, rests], 0), Some(10_000), "nobody writes there");
+    assert_eq!(seconds(&[Filling { depth: 30, ..one }], 0), Some(0));
+    assert_eq!(seconds(&[rests], 0), None);
+    assert_eq!(stalls_in(&[one], 24, 0, Pace::default()), None);
+    assert_eq!(stalls_in(&[one], 24, 0, Pace { held_up: 0.5, ..pace }), Some(Duration::ZERO));
+    assert_eq!(stalls_in(&[one], 24, 0, Pace { held_up: 0.4, ..pace }), Some(Duration::from_secs(10)));
+}
