@@ -238,6 +238,7 @@ pub(crate) fn put_job_row(row: JobRow) -> proto::JobRow {
         age_ms: millis(row.age),
         failure: row.failure,
         place: row.place,
+        stalls_in_ms: row.stalls_in.map(millis),
     }
 }
 

@@ -7,4 +7,5 @@ mod scene; // a database, a control plane, workers
 mod runs; // jobs go there and come back
 mod storms; // everybody comes and goes
 mod refusals; // wrong tokens, other versions, operators that nobody has
+mod urgency; // how soon writers stop
 mod scoped; // what a worker may touch

@@ -46,6 +46,8 @@ pub struct JobRow {
     pub failure: String,
     /// Where its files are.
     pub place: String,
+    /// Until its database stops its writers, by what it said last, if the job has not ended; `None` = that is not in sight.
+    pub stalls_in: Option<Duration>,
 }
 
 /// One worker.
@@ -85,7 +87,13 @@ pub struct Rows {
 impl Pool {
     /// What is here now.
     pub fn rows(&self, now: Duration) -> Rows {
-        let present = self.jobs.values().map(|job| row(job, &self.members, now));
+        let present = self.jobs.values().map(|job| {
+            let row = row(job, &self.members, now);
+            let is_over = matches!(job.state, State::Ended { .. });
+            let client = self.clients.get(&job.key.client).filter(|_| !is_over);
+            let stalls_at = client.and_then(|client| client.stalls_at);
+            JobRow { stalls_in: stalls_at.map(|at| at.saturating_sub(now)), ..row }
+        });
         let running = |id: &WorkerId| {
             let attempts = self.jobs.values().filter_map(Job::attempt);
             attempts.filter(|attempt| attempt.worker == *id).count() as u32
@@ -130,5 +138,6 @@ pub(super) fn row(job: &Job, members: &BTreeMap<WorkerId, Member>, now: Duration
         age: until.saturating_sub(job.submitted),
         failure: job.failure.as_ref().map(|failure| failure.message.clone()).unwrap_or_default(),
         place: order.map(|order| order.place.clone()).unwrap_or_default(),
+        stalls_in: None,
     }
 }
