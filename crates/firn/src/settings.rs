@@ -174,6 +174,12 @@ settings! {
         "1 to 256", "choose a number in that range",
         |s| (1..=256).contains(&s.background_threads);
 
+    /// Bytes that bulk jobs begun here read in a second while the workers that were to do them are away. What takes tables out of level 0 goes
+    /// at once; the rest waits for workers or its turn, a minute at most. More means more of this machine's time for it.
+    fallback_bytes_per_second: u64 = "16 MiB",
+        "1 MiB to 1 TiB", "choose a size in that range",
+        |s| (MIB..=1024 * 1024 * MIB).contains(&s.fallback_bytes_per_second);
+
     /// How much nicer threads for merges, drains and compactions are than others, where processors are short. Each
     /// step takes a fifth of their share: less keeps writers from being stopped, more keeps readers from waiting.
     background_nice: u32 = "0",
@@ -229,6 +235,7 @@ impl Settings {
             garbage_share_max: 0.25,
             compression: Compression::None,
             background_threads: 2,
+            fallback_bytes_per_second: 16 * MIB,
             background_nice: 0,
             read_threads: 4,
             key_bytes_max: usize::from(u16::MAX),

@@ -38,7 +38,7 @@ pub struct RemoteOptions {
     pub weight: f64,
     /// Drawn for this opening of the database, and never again.
     pub client: u128,
-    /// Without an answer of any control plane for so long, jobs come back as `Rejected`. Default 3 s.
+    /// Without an answer of any control plane for so long, jobs come back as `Unavailable`. Default 3 s.
     pub away_max: Duration,
 }
 

@@ -146,6 +146,7 @@ pub(crate) fn put_outcome(outcome: Outcome) -> Option<proto::Outcome> {
                 FailureKind::Invalid => Kind::Invalid,
                 FailureKind::Storage => Kind::Storage,
                 FailureKind::NotConserved => Kind::NotConserved,
+                FailureKind::Unavailable => Kind::Unavailable,
             };
             Is::Failure(proto::Failure { kind: kind.into(), message: failure.message })
         }
@@ -165,6 +166,7 @@ pub(crate) fn outcome_of(outcome: Option<proto::Outcome>) -> Result<Outcome, Sta
                 Kind::Cancelled => FailureKind::Cancelled,
                 Kind::Storage => FailureKind::Storage,
                 Kind::NotConserved => FailureKind::NotConserved,
+                Kind::Unavailable => FailureKind::Unavailable,
                 // What is not known here is not tried again.
                 Kind::Invalid | Kind::Unspecified => FailureKind::Invalid,
             };
@@ -181,6 +183,7 @@ pub(crate) fn failure_of(error: &firn_jobs::Error) -> Failure {
         ErrorKind::Invalid => FailureKind::Invalid,
         ErrorKind::Storage => FailureKind::Storage,
         ErrorKind::NotConserved => FailureKind::NotConserved,
+        ErrorKind::Unavailable => FailureKind::Unavailable,
     };
     Failure { kind, message: error.to_string() }
 }
@@ -193,6 +196,7 @@ pub(crate) fn error_of(failure: Failure) -> firn_jobs::Error {
         FailureKind::Invalid => ErrorKind::Invalid,
         FailureKind::Storage => ErrorKind::Storage,
         FailureKind::NotConserved => ErrorKind::NotConserved,
+        FailureKind::Unavailable => ErrorKind::Unavailable,
     };
     firn_jobs::Error::new(kind, failure.message)
 }

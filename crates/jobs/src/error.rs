@@ -8,7 +8,7 @@ pub type Result<T> = std::result::Result<T, Error>;
 /// What the submitter can do about an [`Error`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorKind {
-    /// This executor cannot run the job (it lacks an operator, or it is shutting down); another may.
+    /// This executor cannot run the job (it lacks an operator, or does not read what the job says); another may.
     Rejected,
     /// The job was cancelled; its outputs are removed as far as that was possible.
     Cancelled,
@@ -18,6 +18,8 @@ pub enum ErrorKind {
     Storage,
     /// Entries went missing or came from nowhere: the result must not be committed.
     NotConserved,
+    /// Whoever is to run it is not there, or takes no job from this submitter now, whatever it is; later it may.
+    Unavailable,
 }
 
 /// Why a job has no result.

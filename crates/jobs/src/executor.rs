@@ -3,12 +3,15 @@
 mod handle;
 mod local;
 mod trust;
+mod held;
+mod fallbacks;
 mod fallback;
 
 pub use fallback::Fallback;
+pub use fallbacks::Fallbacks;
 pub use handle::{Finisher, JobHandle, new_job};
 pub use local::Local;
-pub use trust::{Fallbacks, Patience};
+pub use trust::Patience;
 
 use std::fmt;
 use std::time::Duration;
@@ -24,7 +27,7 @@ pub trait Executor: Send + Sync + fmt::Debug {
     /// Takes `spec` and returns at once; the handle tells when it is done. An inline executor runs it first.
     ///
     /// # Errors
-    /// `Rejected`: the executor lacks a name of the spec, or is shutting down. Nothing was done.
+    /// `Rejected`: the executor lacks a name of the spec. `Unavailable`: it takes no job at all now. Nothing was done.
     fn submit(&self, spec: JobSpec) -> Result<JobHandle>;
 
     /// Attempts since this executor was made that were given up, or done again elsewhere, while whoever ran them may not have known: their

@@ -188,9 +188,9 @@ impl Database {
     }
 
     /// Background threads. Who waits for jobs elsewhere does nothing here: beside an executor there are as many again as were asked for,
-    /// and the one that never waits.
+    /// the one that never waits, and the one that waits for relief alone.
     fn thread_count(&self) -> usize {
-        let waiting = if self.jobs.fallbacks.is_some() { self.settings.background_threads + 1 } else { 0 };
+        let waiting = if self.jobs.fallbacks.is_some() { self.settings.background_threads + 2 } else { 0 };
         self.settings.background_threads + waiting
     }
 
@@ -199,11 +199,12 @@ impl Database {
         self.settings.background_threads * if self.jobs.fallbacks.is_some() { 2 } else { 1 }
     }
 
-    /// Whether another thread may wait for a job elsewhere, or for a list of a place that may be far away: one is left for what is done here, or an executor that hangs would hold
-    /// that up too.
-    fn is_thread_left(&self, busy: &Busy) -> bool {
+    /// Whether another thread may wait for a job elsewhere that takes runs out of level 0 (`is_relief`), or for anything else that may take long: a bulk
+    /// job, or a list of a place that may be far away. One is left for what is done here, or an executor that hangs would hold that up too;
+    /// and one for relief, which writers wait for, while bulk jobs may be held for a minute.
+    fn is_thread_left(&self, busy: &Busy, is_relief: bool) -> bool {
         let waiting = busy.collections + busy.compacting + usize::from(busy.is_sweeping);
-        self.jobs.fallbacks.is_none() || waiting + 1 < self.thread_count()
+        self.jobs.fallbacks.is_none() || waiting + 2 - usize::from(is_relief) < self.thread_count()
     }
 
     /// There may be something to do.
@@ -368,7 +369,7 @@ impl Database {
             // What is copied is held twice meanwhile: many of them would leave less room for what is dead.
             if busy.held == 0
                 && busy.collections < self.collections_max()
-                && self.is_thread_left(busy)
+                && self.is_thread_left(busy, false)
                 && let Some(victims) = self.choose_collection(&version, &busy.collecting)
             {
                 return Some(Task::Collect { victims });
@@ -416,10 +417,10 @@ impl Database {
 
     /// The most urgent compaction that may begin now, with its keyspace.
     fn choose_compaction(&self, busy: &Busy, version: &Version) -> Option<(u32, Choice)> {
-        if busy.refused.is_some() || busy.held > 0 || !self.is_thread_left(busy) {
+        if busy.refused.is_some() || busy.held > 0 || !self.is_thread_left(busy, true) {
             return None;
         }
-        let rules = self.pick_rules();
+        let rules = PickRules { relief_only: !self.is_thread_left(busy, false), ..self.pick_rules() };
         // What a look is about to find need not be rewritten.
         let known = version.live().filter(|keyspace| !busy.reclaiming.contains(&keyspace.id()));
         let choices = known.filter_map(|keyspace| {
@@ -427,7 +428,7 @@ impl Database {
             let rules = PickRules { share_max: self.garbage_share_max(keyspace), ..rules };
             let choice = pick(levels, &rules, &busy.tables)
                 .or_else(|| pick_for_reads(levels, &rules, &busy.tables, &keyspace.seeks))?;
-            Some((keyspace.id(), choice))
+            (!rules.relief_only || choice.is_relief()).then_some((keyspace.id(), choice))
         });
         choices.max_by(|a, b| a.1.score.total_cmp(&b.1.score))
     }

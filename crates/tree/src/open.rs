@@ -186,7 +186,8 @@ fn start_jobs(options: &TreeOptions, outputs: &Arc<Reusing>) -> Result<Jobs> {
     let Some(given) = &options.executor else { return Ok(Jobs::new(local, None)) };
     let both = [Arc::clone(given), local];
     let (storage, clock) = (Arc::clone(&options.storage), Arc::clone(&options.clock));
-    let patience = Patience::default();
+    let bulk_bytes_per_second = options.settings.fallback_bytes_per_second;
+    let patience = Patience { bulk_bytes_per_second, ..Patience::default() };
     let fallback = match spawn {
         Some(spawn) => Fallback::threads(both, storage, clock, patience, spawn).map_err(from_job)?,
         None => Fallback::inline(both, storage, clock, patience),

@@ -53,6 +53,8 @@ pub struct TreeSettings {
     /// Threads for background work, and the most collections of value segments at once. Beside an executor that the owner gives
     /// there are as many again, which wait for it.
     pub background_threads: usize,
+    /// Bytes of inputs of bulk jobs that are begun here in a second while an executor that the owner gave is away.
+    pub fallback_bytes_per_second: u64,
     /// Threads for reads that missed memory, for sessions that do not block.
     pub read_threads: usize,
     /// Longest key.
@@ -86,6 +88,7 @@ impl Default for TreeSettings {
             garbage_share_max: 0.25,
             compression: Compression::None,
             background_threads: 2,
+            fallback_bytes_per_second: 16 << 20,
             read_threads: 4,
             key_bytes_max: u16::MAX as usize,
             value_bytes_max: 1 << 30,
@@ -167,6 +170,12 @@ impl TreeSettings {
             self.background_threads >= 1,
             "background_threads",
             self.background_threads as u64,
+            "at least 1",
+        )?;
+        check(
+            self.fallback_bytes_per_second >= 1,
+            "fallback_bytes_per_second",
+            self.fallback_bytes_per_second,
             "at least 1",
         )?;
         check(self.read_threads >= 1, "read_threads", self.read_threads as u64, "at least 1")?;

@@ -34,6 +34,7 @@ impl Settings {
             garbage_share_max: self.garbage_share_max,
             compression: self.compression,
             background_threads: self.background_threads,
+            fallback_bytes_per_second: self.fallback_bytes_per_second,
             read_threads: self.read_threads,
             key_bytes_max: self.key_bytes_max,
             value_bytes_max: self.value_bytes_max,

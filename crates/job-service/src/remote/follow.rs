@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use firn_jobs::{Error, ErrorKind, JobResult};
-use tonic::{Request, Status};
+use tonic::{Code, Request, Status};
 
 use super::{Away, Shared};
 use crate::channel::{explain, is_answer};
@@ -94,7 +94,12 @@ impl Talk {
     fn reject(&self, number: u64, status: &Status) {
         let name = self.shared.planes.name(self.plane);
         let message = format!("control plane {name} refuses the job: {}", explain(status));
-        self.shared.finish(number, Err(Error::new(ErrorKind::Rejected, message)));
+        // What it cannot make sense of is this job; everything else it would say to any.
+        let kind = match status.code() {
+            Code::InvalidArgument | Code::OutOfRange => ErrorKind::Rejected,
+            _ => ErrorKind::Unavailable,
+        };
+        self.shared.finish(number, Err(Error::new(kind, message)));
     }
 
     /// Passes cancellations on. Nobody waits longer for a job that nobody wants.
@@ -189,7 +194,7 @@ impl Talk {
                 explain(status)
             );
             for number in numbers {
-                self.shared.finish(number, Err(Error::new(ErrorKind::Rejected, message.clone())));
+                self.shared.finish(number, Err(Error::new(ErrorKind::Unavailable, message.clone())));
             }
             // Nobody is there who remembers anything.
             self.shared.lock().taken.clear();

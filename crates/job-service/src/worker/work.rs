@@ -117,8 +117,8 @@ impl Shared {
         }
         let spec = spec.with_stem(&stem).without_spare();
         let place = self.place(&lease.place).map_err(|error| {
-            // Another worker may reach it.
-            Error::new(ErrorKind::Rejected, format!("worker {}: {error}", self.options.name))
+            // Another worker may reach it, and this one later.
+            Error::new(ErrorKind::Unavailable, format!("worker {}: {error}", self.options.name))
         })?;
         let scoped = Scoped::new(place, &spec, Arc::clone(&self.clock));
         Ok((spec, scoped))

@@ -25,7 +25,7 @@ fn a_wrong_token_is_refused_with_what_to_do_and_the_database_serves_on() {
     {
         scene.token = token;
         let error = scene.remote(&at).submit(some_job()).unwrap().wait().unwrap_err();
-        assert_eq!(error.kind, ErrorKind::Rejected);
+        assert_eq!(error.kind, ErrorKind::Unavailable);
         assert!(error.message.contains(expected) && error.message.contains("--token-file"), "{error}");
         let worker = scene.worker("stranger", &at, Semantics::new());
         while worker.troubles().is_empty() {
@@ -80,10 +80,10 @@ fn nobody_there_is_said_soon_and_jobs_are_done_here() {
     let plane = scene.plane(any_port());
     let at = [plane.address()];
     let error = scene.remote(&at).submit(some_job()).unwrap().wait().unwrap_err();
-    assert_eq!((error.kind, error.message.as_str()), (ErrorKind::Rejected, "no worker is there"));
+    assert_eq!((error.kind, error.message.as_str()), (ErrorKind::Unavailable, "no worker is there"));
     drop(plane);
     let error = scene.remote(&at).submit(some_job()).unwrap().wait().unwrap_err();
-    assert_eq!(error.kind, ErrorKind::Rejected);
+    assert_eq!(error.kind, ErrorKind::Unavailable);
     assert!(
         error.message.contains("no control plane answers") && error.message.contains("refused"),
         "{error}"

@@ -1,6 +1,16 @@
 //! Jobs somewhere else, and here where that does not come off.
+//!
+//! ```text
+//!   submit ─► Trust: ask? ─┬─ yes ─► the first executor ─┬─ well ─► the job's result
+//!                          │             ▲               └─ not ──┐
+//!                          │             │ it is back             ▼
+//!                          └─ no ────► relief, or what it cannot do ─────────────► the second executor
+//!                                        │ no                                              ▲
+//!                                        └─► held ── its turn, too long, writers will stop ┘
+//! ```
 
-use std::collections::BTreeMap;
+mod state; // its jobs, and which of them are to be gone on with
+
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
@@ -9,27 +19,33 @@ use firn_format::file_name::STEM_BYTES_MAX;
 use firn_storage::{Clock, Priority, Spawn, Storage};
 
 use super::Executor;
-use super::handle::{Finisher, JobHandle, new_job};
-use super::trust::{Fallbacks, Patience, Trust};
+use super::fallbacks::Fallbacks;
+use super::handle::{JobHandle, new_job};
+use super::trust::{Advice, Concern, Patience};
 use crate::error::{Error, ErrorKind, Result};
 use crate::spec::{JobResult, JobSpec};
 use crate::verify::{is_output_of, verify, verify_files};
+pub(super) use state::Job;
+use state::{Away, Ready, Running, State};
 
 /// Asks one executor first and runs here, on another, what that one refuses, fails at, answers wrongly, or keeps for
 /// longer than [`Patience`] allows.
 ///
 /// 1. What the first executor answers is checked, files included as far as [`verify_files`] goes, before it is anybody's
 ///    result.
-/// 2. An attempt there writes under a stem of its own (`<stem>-e`), so that one which comes back late meets
-///    nothing of the attempt here. What it leaves is removed. A spare file that the spec names goes to whichever renames it first.
-/// 3. After a failure the first executor is left alone for a while, for twice as long after each that follows.
+/// 2. An attempt there writes under a stem of its own (`<stem>-e`, then `<stem>-e1` and so on), so that one which comes back late meets
+///    nothing of another attempt. What it leaves is removed. A spare file that the spec names goes to whichever renames it first.
+/// 3. After a failure that concerns every job the first executor is left alone for a while, for twice as long after each that follows, and relied on
+///    again once several jobs, one after another, went well. What it lacks for one job keeps no other from it.
+/// 4. While it is left alone relief is done here at once, and bulk jobs are held: begun here at [`Patience::bulk_bytes_per_second`], offered
+///    to the first executor once it is back, and held no longer than [`Patience::wait_max`], or than until writers are about to
+///    stop. Whoever has no thread of its own to wait ([`inline`](Self::inline)) does them here at once.
 ///
 /// Only the first executor may be unreliable: the answer of the second is the job's, and it MUST NOT run jobs inside
-/// `submit` where [`threads`](Self::threads) made this one. Dropped, it cancels what runs and does not wait for it.
+/// `submit` where [`threads`](Self::threads) made this one. Dropped, it cancels what runs and what is held, and does not wait for it.
 #[derive(Debug)]
 pub struct Fallback {
     shared: Arc<Shared>,
-    is_inline: bool,
 }
 
 #[derive(Debug)]
@@ -40,43 +56,12 @@ struct Shared {
     clock: Arc<dyn Clock>,
     patience: Patience,
     fallbacks: Arc<Fallbacks>,
+    is_inline: bool,
     /// Attempts at the first executor that came to nothing.
     given_up: AtomicU64,
     state: Mutex<State>,
     changed: Condvar,
 }
-
-#[derive(Debug, Default)]
-struct State {
-    jobs: BTreeMap<u64, Job>,
-    next: u64,
-    trust: Trust,
-    /// Attempts that were given up and may still write, with their stems.
-    dead: Vec<(JobHandle, String)>,
-    is_closed: bool,
-}
-
-/// A job in progress.
-#[derive(Debug)]
-struct Job {
-    /// As it was submitted.
-    spec: JobSpec,
-    finisher: Finisher,
-    handle: JobHandle,
-    /// The attempt at the first executor; `None` = it runs here.
-    away: Option<Away>,
-    is_cancelled: bool,
-}
-
-#[derive(Debug)]
-struct Away {
-    stem: String,
-    begun: Duration,
-    deadline: Duration,
-}
-
-/// How long a cancelled attempt has to end.
-const CANCEL_MAX: Duration = Duration::from_secs(1);
 
 /// How often cancellations and deadlines are looked at while jobs run.
 const LOOK: Duration = Duration::from_millis(20);
@@ -93,8 +78,7 @@ impl Fallback {
         patience: Patience,
         spawn: &dyn Spawn,
     ) -> Result<Self> {
-        let mut fallback = Self::inline([first, second], storage, clock, patience);
-        fallback.is_inline = false;
+        let fallback = Self::new([first, second], storage, clock, patience, false);
         let shared = Arc::clone(&fallback.shared);
         spawn.spawn("firn-fallback".to_owned(), Priority::Normal, Box::new(move || shared.watch()))?;
         Ok(fallback)
@@ -107,9 +91,30 @@ impl Fallback {
         clock: Arc<dyn Clock>,
         patience: Patience,
     ) -> Self {
+        Self::new([first, second], storage, clock, patience, true)
+    }
+
+    fn new(
+        [first, second]: [Arc<dyn Executor>; 2],
+        storage: Arc<dyn Storage>,
+        clock: Arc<dyn Clock>,
+        patience: Patience,
+        is_inline: bool,
+    ) -> Self {
         let (fallbacks, given_up, state, changed) = Default::default();
-        let shared = Shared { first, second, storage, clock, patience, fallbacks, given_up, state, changed };
-        Self { shared: Arc::new(shared), is_inline: true }
+        let shared = Shared {
+            first,
+            second,
+            storage,
+            clock,
+            patience,
+            fallbacks,
+            is_inline,
+            given_up,
+            state,
+            changed,
+        };
+        Self { shared: Arc::new(shared) }
     }
 
     /// What was not done elsewhere, and why; stays true when this executor is gone.
@@ -121,10 +126,11 @@ impl Fallback {
 impl Executor for Fallback {
     fn submit(&self, spec: JobSpec) -> Result<JobHandle> {
         let (handle, finisher) = new_job();
-        self.shared.begin(spec, finisher);
-        while self.is_inline && handle.poll().is_none() {
+        let number = self.shared.lock().draw();
+        self.shared.go_on(Job { number, spec, finisher, attempts: 0, held_since: None }, false);
+        while self.shared.is_inline && handle.poll().is_none() {
             let ready = self.shared.ready(Some(&handle));
-            ready.into_iter().flatten().for_each(|job| self.shared.settle(job));
+            ready.into_iter().flatten().for_each(|ready| self.shared.handle(ready));
         }
         Ok(handle)
     }
@@ -135,6 +141,7 @@ impl Executor for Fallback {
     }
 
     fn urge(&self, stalls_in: Option<Duration>) {
+        self.shared.lock().turn.urge(self.shared.clock.now(), stalls_in);
         self.shared.first.urge(stalls_in);
         self.shared.second.urge(stalls_in);
     }
@@ -145,48 +152,99 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Gives the job to whoever should have it now.
-    fn begin(self: &Arc<Self>, spec: JobSpec, finisher: Finisher) {
+    /// Gives the job to whoever should have it now; to the second executor if it is its `turn` there and the first is not asked.
+    fn go_on(self: &Arc<Self>, job: Job, is_turn: bool) {
         let now = self.clock.now();
-        if self.lock().trust.is_paused(now) {
-            return self.run_here(spec, finisher);
+        let (advice, is_over) = {
+            let mut state = self.lock();
+            let advice = state.trust.advise(&job.spec, now);
+            if advice == Advice::Probe {
+                state.trust.begin_probe();
+            }
+            (advice, state.is_closed || job.finisher.control().is_cancelled())
+        };
+        match advice {
+            _ if is_over => {
+                if advice == Advice::Probe {
+                    self.lock().trust.end_probe();
+                }
+                job.finisher.finish(Err(closed()));
+            }
+            Advice::Ask => self.ask(job, false),
+            Advice::Probe => self.ask(job, true),
+            Advice::Lacking => self.run_here(job),
+            Advice::Wait if is_turn => self.run_here(job),
+            Advice::Wait => self.relieve_or_hold(job),
         }
-        let stem = format!("{}-e", spec.output_stem());
+    }
+
+    /// Gives the job to the first executor.
+    fn ask(self: &Arc<Self>, mut job: Job, is_probe: bool) {
+        let now = self.clock.now();
+        let stem = match job.attempts {
+            0 => format!("{}-e", job.spec.output_stem()),
+            attempts => format!("{}-e{attempts}", job.spec.output_stem()),
+        };
+        let end_probe = || {
+            if is_probe {
+                self.lock().trust.end_probe();
+            }
+        };
         if stem.len() > STEM_BYTES_MAX {
-            return self.run_here(spec, finisher);
+            end_probe();
+            return self.run_here(job);
         }
-        match self.first.submit(spec.with_stem(&stem)) {
+        job.attempts += 1;
+        match self.first.submit(job.spec.with_stem(&stem)) {
             Err(error) => {
-                self.refused(format!("it was refused: {error}"), Duration::ZERO);
-                self.run_here(spec, finisher);
+                end_probe();
+                let concern = Concern::of(error.kind);
+                self.refused(&job.spec, concern, format!("it was refused: {error}"), Duration::ZERO);
+                self.do_without(job, concern);
             }
             Ok(handle) => {
-                let deadline = now.saturating_add(self.patience.with(spec.input_bytes()));
-                let away = Some(Away { stem, begun: now, deadline });
-                self.follow(Job { spec, finisher, handle, away, is_cancelled: false });
+                let deadline = now.saturating_add(self.patience.with(job.spec.input_bytes()));
+                let away = Some(Away { stem, begun: now, deadline, is_probe });
+                self.follow(Running { job, handle, away, is_cancelled: false });
             }
         }
     }
 
-    fn run_here(self: &Arc<Self>, spec: JobSpec, finisher: Finisher) {
+    /// Goes on with a job that the first executor did not do.
+    fn do_without(self: &Arc<Self>, job: Job, concern: Concern) {
+        match concern {
+            // Nobody there ever will.
+            Concern::Need | Concern::Job => self.run_here(job),
+            Concern::Service => self.relieve_or_hold(job),
+        }
+    }
+
+    /// What writers wait for is done here at once; everything else waits.
+    fn relieve_or_hold(self: &Arc<Self>, mut job: Job) {
+        if self.is_inline || job.spec.is_relief() {
+            return self.run_here(job);
+        }
+        job.held_since.get_or_insert(self.clock.now());
+        self.fallbacks.hold(job.spec.input_bytes());
+        self.lock().held.insert(job.number, job);
+        self.changed.notify_all();
+    }
+
+    fn run_here(self: &Arc<Self>, job: Job) {
         if self.lock().is_closed {
-            return finisher.finish(Err(closed()));
+            return job.finisher.finish(Err(closed()));
         }
         self.fallbacks.count_one();
-        match self.second.submit(spec.clone()) {
-            Err(error) => finisher.finish(Err(error)),
-            Ok(handle) => self.follow(Job { spec, finisher, handle, away: None, is_cancelled: false }),
+        match self.second.submit(job.spec.clone()) {
+            Err(error) => job.finisher.finish(Err(error)),
+            Ok(handle) => self.follow(Running { job, handle, away: None, is_cancelled: false }),
         }
     }
 
     /// Watches over `job` from now on.
-    fn follow(self: &Arc<Self>, job: Job) {
-        let handle = job.handle.clone();
-        let mut state = self.lock();
-        let number = state.next;
-        state.next += 1;
-        state.jobs.insert(number, job);
-        drop(state);
+    fn follow(self: &Arc<Self>, running: Running) {
+        let handle = running.handle.clone();
+        self.lock().jobs.insert(running.job.number, running);
         self.changed.notify_all();
         // An executor that keeps the job for ever must not keep this one, and through it itself.
         let shared: Weak<Self> = Arc::downgrade(self);
@@ -202,13 +260,23 @@ impl Shared {
     /// The watching thread's life.
     fn watch(self: Arc<Self>) {
         while let Some(ready) = self.ready(None) {
-            ready.into_iter().for_each(|job| self.settle(job));
+            ready.into_iter().for_each(|ready| self.handle(ready));
+        }
+    }
+
+    fn handle(self: &Arc<Self>, ready: Ready) {
+        match ready {
+            Ready::Settle(running) => self.settle(running),
+            Ready::Go(job, is_turn) => {
+                self.fallbacks.let_go(job.spec.input_bytes());
+                self.go_on(job, is_turn);
+            }
         }
     }
 
     /// Waits for jobs that have ended or are late, or for the result of `own`, which another thread may have taken and
     /// given its result meanwhile; `None` once nothing runs and nothing will.
-    fn ready(&self, own: Option<&JobHandle>) -> Option<Vec<Job>> {
+    fn ready(&self, own: Option<&JobHandle>) -> Option<Vec<Ready>> {
         let mut state = self.lock();
         loop {
             if own.is_some_and(|own| own.poll().is_some()) {
@@ -221,49 +289,54 @@ impl Shared {
                 state = self.lock();
                 continue;
             }
-            let ready = state.take_ready(self.clock.now());
+            let ready = state.take_ready(self.clock.now(), &self.patience);
             if !ready.is_empty() {
                 return Some(ready);
             }
-            if state.is_closed && state.jobs.is_empty() {
+            let is_idle = state.jobs.is_empty() && state.held.is_empty();
+            if state.is_closed && is_idle {
                 return None;
             }
-            state = match state.jobs.is_empty() && own.is_none() {
+            state = match is_idle && own.is_none() {
                 true => self.changed.wait(state).unwrap_or_else(PoisonError::into_inner),
                 false => self.changed.wait_timeout(state, LOOK).unwrap_or_else(PoisonError::into_inner).0,
             };
         }
     }
 
-    /// Gives a job that has ended or is late its result, or to the second executor.
-    fn settle(self: &Arc<Self>, job: Job) {
-        let result = job.handle.poll();
-        let Some(away) = job.away else {
+    /// Gives a job that has ended or is late its result, or to whoever is to do it then.
+    fn settle(self: &Arc<Self>, running: Running) {
+        let Running { job, handle, away, is_cancelled } = running;
+        let result = handle.poll();
+        let Some(away) = away else {
             return job.finisher.finish(result.unwrap_or_else(|| Err(closed())));
         };
+        if away.is_probe {
+            self.lock().trust.end_probe();
+        }
         let waited = self.clock.now().saturating_sub(away.begun);
-        let refusal = match result {
+        let (concern, refusal) = match result {
             Some(Ok(result)) => match self.believe(&job.spec, &away.stem, &result) {
                 Ok(()) => {
-                    self.lock().trust.went_well();
+                    self.went_well(&job.spec);
                     return job.finisher.finish(Ok(result));
                 }
-                Err(error) => format!("the answer was wrong: {error}"),
+                Err(error) => (Concern::Service, format!("the answer was wrong: {error}")),
             },
-            Some(Err(error)) => format!("it failed: {error}"),
-            None => format!("there was no answer in {:.1} s", waited.as_secs_f64()),
+            Some(Err(error)) => (Concern::of(error.kind), format!("it failed: {error}")),
+            None => (Concern::Service, format!("there was no answer in {:.1} s", waited.as_secs_f64())),
         };
-        job.handle.cancel();
+        handle.cancel();
         self.given_up.fetch_add(1, Ordering::Relaxed);
         self.remove_outputs(&away.stem);
-        if job.handle.poll().is_none() {
-            self.lock().dead.push((job.handle, away.stem));
+        if handle.poll().is_none() {
+            self.lock().dead.push((handle, away.stem));
         }
-        if job.is_cancelled {
+        if is_cancelled {
             return job.finisher.finish(Err(closed()));
         }
-        self.refused(refusal, waited);
-        self.run_here(job.spec, job.finisher);
+        self.refused(&job.spec, concern, refusal, waited);
+        self.do_without(job, concern);
     }
 
     fn believe(&self, spec: &JobSpec, stem: &str, result: &JobResult) -> Result<()> {
@@ -271,8 +344,17 @@ impl Shared {
         verify_files(&*self.storage, spec, result)
     }
 
-    fn refused(&self, reason: String, waited: Duration) {
-        self.lock().trust.refused(self.clock.now(), waited);
+    fn went_well(&self, spec: &JobSpec) {
+        let mut state = self.lock();
+        state.trust.went_well(spec);
+        self.fallbacks.set_away(state.trust.is_doubted());
+    }
+
+    fn refused(&self, spec: &JobSpec, concern: Concern, reason: String, waited: Duration) {
+        let mut state = self.lock();
+        state.trust.failed(spec, concern, self.clock.now(), waited);
+        self.fallbacks.set_away(state.trust.is_doubted());
+        drop(state);
         self.fallbacks.explain(reason);
     }
 
@@ -284,31 +366,6 @@ impl Shared {
                 let _removed = self.storage.remove(&name);
             }
         }
-    }
-}
-
-impl State {
-    /// Stems of attempts that were given up and have ended since.
-    fn take_dead(&mut self) -> Vec<String> {
-        let ended = self.dead.extract_if(.., |(handle, _)| handle.poll().is_some());
-        ended.map(|(_, stem)| stem).collect()
-    }
-
-    /// Jobs that have a result or are late; passes cancellations on.
-    fn take_ready(&mut self, now: Duration) -> Vec<Job> {
-        for job in self.jobs.values_mut() {
-            let is_asked = self.is_closed || job.finisher.control().is_cancelled();
-            if is_asked && !job.is_cancelled {
-                job.is_cancelled = true;
-                job.handle.cancel();
-                if let Some(away) = &mut job.away {
-                    away.deadline = away.deadline.min(now.saturating_add(CANCEL_MAX));
-                }
-            }
-        }
-        let is_late = |job: &Job| job.away.as_ref().is_some_and(|away| now >= away.deadline);
-        let is_ready = |_: &u64, job: &mut Job| job.handle.poll().is_some() || is_late(job);
-        self.jobs.extract_if(.., is_ready).map(|(_, job)| job).collect()
     }
 }
 

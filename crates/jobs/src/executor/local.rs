@@ -14,7 +14,7 @@ use crate::run::run;
 use crate::spec::JobSpec;
 use crate::write::table_form;
 
-/// Runs jobs with [`run`], oldest first, on its own threads or on the submitter's.
+/// Runs jobs with [`run`], those first that writers wait for and then the oldest, on its own threads or on the submitter's.
 ///
 /// Dropped, it lets running jobs end as cancelled and answers `Cancelled` for waiting ones; it does not wait for
 /// its threads.
@@ -87,7 +87,7 @@ impl Executor for Local {
         }
         let mut queue = self.shared.lock();
         if queue.is_closed {
-            return Err(Error::new(ErrorKind::Rejected, "the executor is shutting down"));
+            return Err(Error::new(ErrorKind::Unavailable, "the executor is shutting down"));
         }
         queue.waiting.push_back((spec, finisher));
         drop(queue);
@@ -112,7 +112,7 @@ impl Shared {
                 if queue.is_closed {
                     return;
                 }
-                match queue.waiting.pop_front() {
+                match queue.take_next() {
                     Some(job) => break job,
                     None => queue = self.arrived.wait(queue).unwrap_or_else(PoisonError::into_inner),
                 }
@@ -131,6 +131,14 @@ impl Shared {
     }
 }
 
+impl Queue {
+    /// The oldest job that writers wait for, or the oldest of all.
+    fn take_next(&mut self) -> Option<(JobSpec, Finisher)> {
+        let relief = self.waiting.iter().position(|(spec, _)| spec.is_relief());
+        self.waiting.remove(relief.unwrap_or(0))
+    }
+}
+
 impl Drop for Local {
     fn drop(&mut self) {
         let mut queue = self.shared.lock();
@@ -141,5 +149,47 @@ impl Drop for Local {
         self.shared.arrived.notify_all();
         // Finishers answer for jobs that never ran; their callbacks must not find the queue locked.
         drop(waiting);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use firn_format::manifest::TableMeta;
+
+    use super::*;
+    use crate::collect::CollectSpec;
+    use crate::spec::{CompactSpec, JobInput};
+
+    fn input(level: u32) -> JobInput {
+        let table = TableMeta {
+            file: "a.table".to_owned(),
+            bytes: 1,
+            file_checksum: 0,
+            smallest: vec![],
+            largest: vec![],
+            sequence_min: Default::default(),
+            sequence_max: Default::default(),
+            entry_count: 1,
+            tombstone_count: 0,
+            range_tombstone_count: 0,
+            data_bytes: 1,
+            content_hash: 0,
+        };
+        JobInput { table, level, run: 1 }
+    }
+
+    #[test]
+    fn what_writers_wait_for_goes_first() {
+        let stem = |stem: &str| stem.to_owned();
+        let compact = |name: &str, level| {
+            CompactSpec { inputs: vec![input(level)], output_stem: stem(name), ..Default::default() }.into()
+        };
+        let collect = JobSpec::from(CollectSpec { output_stem: stem("c"), ..Default::default() });
+        let specs = [compact("a", 1), collect, compact("b", 0), compact("d", 2), compact("e", 0)];
+        let waiting = specs.into_iter().map(|spec: JobSpec| (spec, new_job().1)).collect();
+        let mut queue = Queue { waiting, ..Queue::default() };
+        let order: Vec<String> =
+            std::iter::from_fn(|| queue.take_next()).map(|(spec, _)| stem(spec.output_stem())).collect();
+        assert_eq!(order, ["b", "e", "a", "c", "d"]);
     }
 }

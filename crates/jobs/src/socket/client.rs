@@ -76,7 +76,7 @@ impl Socket {
     fn connect(&self) -> Result<Connection> {
         let path = self.shared.path.display();
         let refused = |error: std::io::Error| {
-            Error::new(ErrorKind::Rejected, format!("no worker can be had at {path}: {error}"))
+            Error::new(ErrorKind::Unavailable, format!("no worker can be had at {path}: {error}"))
         };
         let stream = UnixStream::connect(&self.shared.path).map_err(refused)?;
         stream.set_read_timeout(Some(LOOK)).map_err(refused)?;
@@ -105,7 +105,10 @@ impl Executor for Socket {
             let lost = state.connection.take();
             drop(state);
             end(lost);
-            return Err(Error::new(ErrorKind::Rejected, format!("the worker does not take jobs: {error}")));
+            return Err(Error::new(
+                ErrorKind::Unavailable,
+                format!("the worker does not take jobs: {error}"),
+            ));
         }
         let (handle, finisher) = new_job();
         connection.jobs.insert(number, Away { finisher, is_cancelled: false });
@@ -191,5 +194,5 @@ fn end(connection: Option<Connection>) {
 }
 
 fn gone() -> Error {
-    Error::new(ErrorKind::Rejected, "the worker went away")
+    Error::new(ErrorKind::Unavailable, "the worker went away")
 }

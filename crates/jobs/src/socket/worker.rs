@@ -128,6 +128,7 @@ pub(super) fn kind_of(byte: u8) -> ErrorKind {
         ErrorKind::Invalid,
         ErrorKind::Storage,
         ErrorKind::NotConserved,
+        ErrorKind::Unavailable,
     ];
     kinds.into_iter().find(|kind| *kind as u8 == byte).unwrap_or(ErrorKind::Invalid)
 }

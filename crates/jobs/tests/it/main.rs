@@ -9,5 +9,7 @@ mod values; // compactions of records whose values lie beside the tree
 #[cfg(unix)]
 mod socket; // jobs in another process
 mod promises; // purity, conservation, cancelling, executors
+mod elsewhere; // executors that go their own ways
 mod fallback; // what is done elsewhere, or here
+mod fallback_away; // what waits while nobody else is there
 mod merging; // the merge cursor against a sorted array

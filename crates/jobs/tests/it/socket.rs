@@ -109,7 +109,7 @@ fn a_worker_that_is_missing_or_goes_refuses_and_one_that_comes_is_asked() {
     values.write(&mut random);
     let spec = JobSpec::from(values.spec(&mut random, "c"));
     let error = executor.submit(spec.clone()).unwrap_err();
-    assert_eq!(error.kind, ErrorKind::Rejected);
+    assert_eq!(error.kind, ErrorKind::Unavailable);
     assert!(error.to_string().contains("worker.socket"), "{error}");
     // One that takes the job and goes.
     let listener = scene.listen();
@@ -118,12 +118,12 @@ fn a_worker_that_is_missing_or_goes_refuses_and_one_that_comes_is_asked() {
     stream.read_exact(&mut [0; 40]).unwrap();
     assert!(handle.poll().is_none());
     drop(stream);
-    assert_eq!(answer(&handle).unwrap_err().kind, ErrorKind::Rejected);
+    assert_eq!(answer(&handle).unwrap_err().kind, ErrorKind::Unavailable);
     // One that says what no worker says.
     let handle = executor.submit(spec.clone()).unwrap();
     let (stream, _) = listener.accept().unwrap();
     std::io::Write::write_all(&mut &stream, b"HTTP/1.1 400 Bad Request\r\n\r\n").unwrap();
-    assert_eq!(answer(&handle).unwrap_err().kind, ErrorKind::Rejected);
+    assert_eq!(answer(&handle).unwrap_err().kind, ErrorKind::Unavailable);
     drop((listener, stream));
     std::fs::remove_file(&scene.socket).unwrap();
     scene.worker(1);

@@ -99,7 +99,7 @@ impl Database {
     pub(super) fn is_sweep_due(&self, busy: &Busy) -> bool {
         self.jobs.fallbacks.is_some()
             && !busy.is_sweeping
-            && self.is_thread_left(busy)
+            && self.is_thread_left(busy, false)
             && self.sweeps.is_due(self.clock.now(), self.jobs.ended_count(), self.jobs.left_count())
     }
 

@@ -36,6 +36,8 @@ pub(crate) struct PickRules {
     pub(crate) level_bytes_min: u64,
     /// How much larger each level is than the one above it.
     pub(crate) level_ratio: u64,
+    /// Nothing but what takes tables out of level 0 is wanted.
+    pub(crate) relief_only: bool,
 }
 
 /// Tables to rewrite together.
@@ -59,6 +61,11 @@ impl Choice {
             return 0.0;
         }
         self.superseded_bytes() as f64 / self.input_bytes().max(1) as f64
+    }
+
+    /// Whether it takes tables out of level 0, or only changes what the version says: nobody waits for either for long.
+    pub(crate) fn is_relief(&self) -> bool {
+        self.moves || self.inputs.iter().any(|(level, ..)| *level == 0)
     }
 
     /// Size at which output tables are cut, where they are to have about `target` bytes and are cut at `splits`
@@ -96,7 +103,7 @@ impl Choice {
 pub(crate) fn pick(levels: &Levels, rules: &PickRules, busy: &BTreeSet<String>) -> Option<Choice> {
     let base = base_level(levels, rules);
     let best = pick_move(levels, base, busy).or_else(|| pick_group(levels, rules, base, busy));
-    let deeper = pick_deeper(levels, rules, base, busy);
+    let deeper = if rules.relief_only { None } else { pick_deeper(levels, rules, base, busy) };
     match (best, deeper) {
         (Some(best), Some(deeper)) => Some(if deeper.score > best.score { deeper } else { best }),
         (best, deeper) => best.or(deeper),

@@ -265,7 +265,7 @@ fn a_slow_executor_delays_nothing_but_its_compaction() {
 #[test]
 fn an_executor_that_hangs_holds_up_no_drain() {
     let settings = TreeSettings { value_segment_bytes: 64 << 10, space_amplification_max: 1.2, ..tiny() };
-    let threads_waiting = 2 * settings.background_threads;
+    let threads_waiting = 2 * settings.background_threads + 1;
     let world = World::new(settings);
     let executor = Wayward::new(&world, &[Act::Hold; 1000]);
     let tree = open(&world, &executor, threads());
@@ -292,6 +292,9 @@ fn an_executor_that_hangs_holds_up_no_drain() {
         let flushed = Arc::clone(&tree);
         in_time("drains beside held jobs", move || flushed.flush().unwrap());
         assert_eq!(held(), threads_waiting, "one thread is left");
+        let is_relief = |result: &JobResult| matches!(result, JobResult::Compact(_));
+        let relief = executor.held.lock().unwrap().iter().filter(|(_, result)| is_relief(result)).count();
+        assert!(relief > 0, "one waits for nothing else");
     }));
     executor.acts.lock().unwrap().clear();
     executor.release();

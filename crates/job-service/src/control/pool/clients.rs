@@ -18,7 +18,7 @@ impl Pool {
         let known = self.ids.get(&key).copied();
         if known.is_none() && self.jobs.len() >= self.limits.jobs_max {
             let message = format!("{} jobs are here already, which is the limit", self.limits.jobs_max);
-            return Err(Failure { kind: FailureKind::Rejected, message });
+            return Err(Failure { kind: FailureKind::Unavailable, message });
         }
         let (tenant, zone) = (self.tenant(&order.tenant), self.zone(&order.zone));
         self.ledger.set_weight(tenant, order.weight);

@@ -130,16 +130,22 @@ impl Pool {
 /// Why nobody can do `job`, where so many workers are there.
 fn nobody(job: &Job, there: usize) -> Failure {
     let needs = |wanted: &Wanted| wanted.order.needs.iter().cloned().collect::<Vec<_>>().join(", ");
-    let message = match (&job.failure, &job.wanted) {
+    let (kind, message) = match (&job.failure, &job.wanted) {
         (Some(failure), _) if !job.refused_by.is_empty() => {
-            format!("no other worker is there that could do it, and one refused: {}", failure.message)
+            let message = &failure.message;
+            let message = format!("no other worker is there that could do it, and one refused: {message}");
+            // Places that workers do not reach are no fault of the job.
+            let is_away = failure.kind == FailureKind::Unavailable;
+            (if is_away { FailureKind::Unavailable } else { FailureKind::Rejected }, message)
         }
-        (_, Some(wanted)) if there > 0 => format!(
-            "none of {there} workers reads specs of version {} and has all that it needs ({})",
-            wanted.order.spec_version,
-            needs(wanted)
-        ),
-        _ => "no worker is there".to_owned(),
+        (_, Some(wanted)) if there > 0 => {
+            let (version, needs) = (wanted.order.spec_version, needs(wanted));
+            let message = format!(
+                "none of {there} workers reads specs of version {version} and has all that it needs ({needs})"
+            );
+            (FailureKind::Rejected, message)
+        }
+        _ => (FailureKind::Unavailable, "no worker is there".to_owned()),
     };
-    Failure { kind: FailureKind::Rejected, message }
+    Failure { kind, message }
 }

@@ -74,6 +74,8 @@ pub enum FailureKind {
     Storage,
     /// Entries were lost on the way: what the inputs say does not hold, or the worker is wrong.
     NotConserved,
+    /// Nobody is there, the files cannot be reached from there, or no job is taken; another one may, and later this one.
+    Unavailable,
 }
 
 /// How long an attempt took.

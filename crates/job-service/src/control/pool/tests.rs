@@ -214,6 +214,15 @@ fn what_one_cannot_another_may_and_what_nobody_can_fails_with_the_reason() {
     };
     assert_eq!(failure.kind, FailureKind::Rejected);
     assert!(failure.message.contains("no luck"), "{failure:?}");
+    // Files that neither reaches say nothing of the job.
+    pool.submit(seconds(0), key(9), order()).unwrap();
+    for worker in [A, B] {
+        let lease = only(pool.take(seconds(0), worker));
+        assert!(finish(&mut pool, seconds(0), worker, &lease, failed(FailureKind::Unavailable)));
+    }
+    pool.tick(seconds(0));
+    let ended = end_of(&mut pool, seconds(0), 9).unwrap().outcome;
+    assert!(matches!(ended, Outcome::Failed(Failure { kind: FailureKind::Unavailable, .. })), "{ended:?}");
     // What they have not is not even tried.
     let lacking = [
         Order { needs: ["merge:sum".to_owned(), "filter:old".to_owned()].into(), ..order() },
@@ -433,7 +442,7 @@ fn in_any_storm_every_job_ends_once_with_its_own_result() {
             match outcome {
                 Outcome::Done(bytes) => assert_eq!(bytes[..], number.to_le_bytes(), "seed {seed}"),
                 // All workers slept.
-                Outcome::Failed(failure) => assert_eq!(failure.kind, FailureKind::Rejected, "seed {seed}"),
+                Outcome::Failed(failure) => assert_eq!(failure.kind, FailureKind::Unavailable, "seed {seed}"),
             }
         }
     }

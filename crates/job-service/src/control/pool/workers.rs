@@ -135,7 +135,7 @@ impl Pool {
             }
             // Whoever takes no work any more gives it back so.
             FailureKind::Cancelled => {}
-            FailureKind::Rejected => {
+            FailureKind::Rejected | FailureKind::Unavailable => {
                 job.refused_by.insert(worker);
             }
             FailureKind::Storage => {

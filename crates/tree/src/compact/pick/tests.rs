@@ -27,6 +27,7 @@ const RULES: PickRules = PickRules {
     table_bytes: 100,
     level_bytes_min: 1000,
     level_ratio: 10,
+    relief_only: false,
 };
 
 /// Any file: picking looks at what the manifest says of tables, never into them.
@@ -234,6 +235,20 @@ fn what_holds_groups_together_is_cut() {
     joined.push("0.4 a-z 2000");
     let choice = pick(&levels(&joined), &rules, &busy(&[])).unwrap();
     assert_eq!((choice.inputs.len(), choice.output_level), (joined.len(), 6));
+}
+
+#[test]
+fn where_only_relief_is_wanted_nothing_deeper_is_rewritten() {
+    let rules = PickRules { level_bytes_min: 100, depth_max: 2, ..RULES };
+    // Level 5 is over its target, by more than level 0 is over its depth.
+    let full = ["0.2 a-z", "0.1 a-z", "5 a-f 100000", "5 g-m 100000", "6 a-f 100", "6 g-m 100"];
+    let first = |lines: &[&str], rules: &PickRules| {
+        pick(&levels(lines), rules, &busy(&[])).map(|choice| choice.inputs[0].0)
+    };
+    assert_eq!(first(&full, &rules), Some(5));
+    let relief = PickRules { relief_only: true, ..rules };
+    assert_eq!(first(&full, &relief), Some(0));
+    assert_eq!(first(&full[2..], &relief), None);
 }
 
 #[test]

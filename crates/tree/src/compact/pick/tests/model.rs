@@ -236,6 +236,7 @@ fn lives(ratio: u32, tables_per_buffer: f64) -> [(Cost, f64); 3] {
         table_bytes: (buffer as f64 / tables_per_buffer) as u64,
         level_bytes_min: 16 * buffer,
         level_ratio: 10,
+        relief_only: false,
     };
     let mut model = Model::new(keys, ratio, rules);
     [Writes::Load, Writes::Uniform, Writes::Zipfian].map(|writes| {

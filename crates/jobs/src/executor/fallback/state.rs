@@ -1,0 +1,115 @@
+//! Jobs of a fallback, and which of them are to be gone on with.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::super::handle::{Finisher, JobHandle};
+use super::super::held::Turn;
+use super::super::trust::{Advice, Patience, Trust};
+use crate::spec::JobSpec;
+
+#[derive(Debug, Default)]
+pub(super) struct State {
+    pub(super) jobs: BTreeMap<u64, Running>,
+    next: u64,
+    pub(super) trust: Trust,
+    /// Jobs that nobody has been given, by the numbers that they were drawn as they came.
+    pub(super) held: BTreeMap<u64, Job>,
+    pub(super) turn: Turn,
+    /// Attempts that were given up and may still write, with their stems.
+    pub(super) dead: Vec<(JobHandle, String)>,
+    pub(super) is_closed: bool,
+}
+
+/// A job that has no result yet.
+#[derive(Debug)]
+pub(in crate::executor) struct Job {
+    /// Of the jobs of this executor; the older one has the smaller.
+    pub(super) number: u64,
+    /// As it was submitted.
+    pub(in crate::executor) spec: JobSpec,
+    pub(super) finisher: Finisher,
+    /// Attempts at the first executor.
+    pub(super) attempts: u32,
+    /// When it was held first.
+    pub(in crate::executor) held_since: Option<Duration>,
+}
+
+/// A job that somebody was given.
+#[derive(Debug)]
+pub(super) struct Running {
+    pub(super) job: Job,
+    pub(super) handle: JobHandle,
+    /// The attempt at the first executor; `None` = it runs here.
+    pub(super) away: Option<Away>,
+    pub(super) is_cancelled: bool,
+}
+
+#[derive(Debug)]
+pub(super) struct Away {
+    pub(super) stem: String,
+    pub(super) begun: Duration,
+    pub(super) deadline: Duration,
+    /// It is to find out whether the executor can be relied on.
+    pub(super) is_probe: bool,
+}
+
+/// What is to be gone on with.
+#[derive(Debug)]
+pub(super) enum Ready {
+    /// It has ended, or is late.
+    Settle(Running),
+    /// It was held and is no longer; whether it is to be done here.
+    Go(Job, bool),
+}
+
+/// How long a cancelled attempt has to end.
+const CANCEL_MAX: Duration = Duration::from_secs(1);
+
+impl State {
+    /// Stems of attempts that were given up and have ended since.
+    pub(super) fn take_dead(&mut self) -> Vec<String> {
+        let ended = self.dead.extract_if(.., |(handle, _)| handle.poll().is_some());
+        ended.map(|(_, stem)| stem).collect()
+    }
+
+    /// Jobs that have a result or are late, and the one that need not be held any longer; passes cancellations on.
+    pub(super) fn take_ready(&mut self, now: Duration, patience: &Patience) -> Vec<Ready> {
+        for running in self.jobs.values_mut() {
+            let is_asked = self.is_closed || running.job.finisher.control().is_cancelled();
+            if is_asked && !running.is_cancelled {
+                running.is_cancelled = true;
+                running.handle.cancel();
+                if let Some(away) = &mut running.away {
+                    away.deadline = away.deadline.min(now.saturating_add(CANCEL_MAX));
+                }
+            }
+        }
+        let is_late = |job: &Running| job.away.as_ref().is_some_and(|away| now >= away.deadline);
+        let is_ready = |_: &u64, job: &mut Running| job.handle.poll().is_some() || is_late(job);
+        let ready = self.jobs.extract_if(.., is_ready).map(|(_, running)| Ready::Settle(running));
+        let mut ready: Vec<Ready> = ready.collect();
+        ready.extend(self.take_held(now, patience));
+        ready
+    }
+
+    /// The first of the jobs that are held which is wanted somewhere, or nowhere any more. One at a time: what becomes of it may change what becomes
+    /// of the next.
+    fn take_held(&mut self, now: Duration, patience: &Patience) -> Option<Ready> {
+        let is_over = |job: &Job| self.is_closed || job.finisher.control().is_cancelled();
+        let is_wanted = |job: &Job| is_over(job) || self.trust.advise(&job.spec, now) != Advice::Wait;
+        let free = self.held.iter().find(|(_, job)| is_wanted(job)).map(|(number, _)| *number);
+        if let Some(job) = free.and_then(|number| self.held.remove(&number)) {
+            return Some(Ready::Go(job, false));
+        }
+        let due = self.held.iter().find(|(_, job)| self.turn.is_come(job, now, patience));
+        let job = due.map(|(number, _)| *number).and_then(|number| self.held.remove(&number))?;
+        self.turn.begin(&job, now, patience);
+        Some(Ready::Go(job, true))
+    }
+
+    pub(super) fn draw(&mut self) -> u64 {
+        self.next += 1;
+        self.next
+    }
+}

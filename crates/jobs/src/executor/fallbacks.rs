@@ -1,0 +1,59 @@
+//! What is told of jobs that were not done where they should have been.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+/// Jobs that were not done where they should have been, and those that wait.
+#[derive(Debug, Default)]
+pub struct Fallbacks {
+    count: AtomicU64,
+    held_count: AtomicU64,
+    held_bytes: AtomicU64,
+    is_away: AtomicBool,
+    reason: Mutex<Option<String>>,
+}
+
+impl Fallbacks {
+    /// Jobs done here instead, those included for which nobody else was asked so shortly after a failure.
+    pub fn count(&self) -> u64 {
+        self.count.load(Ordering::Relaxed)
+    }
+
+    /// Why the latest job that was asked of the first executor was not done there; `None` = that never happened.
+    pub fn reason(&self) -> Option<String> {
+        self.reason.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Bulk jobs that wait now, for the first executor to come back or for their turn here, and bytes of their inputs.
+    pub fn held(&self) -> (u64, u64) {
+        (self.held_count.load(Ordering::Relaxed), self.held_bytes.load(Ordering::Relaxed))
+    }
+
+    /// Whether the first executor is asked no more than to find out whether it can be relied on again; see [`reason`](Self::reason).
+    pub fn is_away(&self) -> bool {
+        self.is_away.load(Ordering::Relaxed)
+    }
+
+    /// Says why; for a committer too that finds in several answers what no single one shows.
+    pub fn explain(&self, reason: String) {
+        *self.reason.lock().unwrap_or_else(PoisonError::into_inner) = Some(reason);
+    }
+
+    pub(super) fn count_one(&self) {
+        self.count.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn set_away(&self, is_away: bool) {
+        self.is_away.store(is_away, Ordering::Relaxed);
+    }
+
+    pub(super) fn hold(&self, bytes: u64) {
+        self.held_count.fetch_add(1, Ordering::Relaxed);
+        self.held_bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    pub(super) fn let_go(&self, bytes: u64) {
+        self.held_count.fetch_sub(1, Ordering::Relaxed);
+        self.held_bytes.fetch_sub(bytes, Ordering::Relaxed);
+    }
+}

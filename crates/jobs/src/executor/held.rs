@@ -1,0 +1,35 @@
+//! Whose turn it is of the bulk jobs that are held while nobody else does them.
+
+use std::time::Duration;
+
+use super::fallback::Job;
+use super::trust::{Patience, time_of};
+
+/// A bucket of bytes that fills with time and holds one job: it may be overdrawn by any, and the next one waits until that is made up for.
+#[derive(Debug, Default)]
+pub(super) struct Turn {
+    /// When the next job may begin.
+    free_at: Duration,
+    /// When writers will stop; `None` = that is not in sight.
+    stalls_at: Option<Duration>,
+}
+
+impl Turn {
+    /// Writers will stop in `stalls_in`.
+    pub(super) fn urge(&mut self, now: Duration, stalls_in: Option<Duration>) {
+        self.stalls_at = stalls_in.map(|stalls_in| now.saturating_add(stalls_in));
+    }
+
+    /// Whether `job` is to be held no longer: there is room in the bucket, it has waited for too long, or writers are about to stop.
+    pub(super) fn is_come(&self, job: &Job, now: Duration, patience: &Patience) -> bool {
+        let is_late = job.held_since.is_some_and(|since| now.saturating_sub(since) >= patience.wait_max);
+        let is_near = self.stalls_at.is_some_and(|at| at.saturating_sub(now) <= patience.stall_near);
+        now >= self.free_at || is_late || is_near
+    }
+
+    /// `job` begins here.
+    pub(super) fn begin(&mut self, job: &Job, now: Duration, patience: &Patience) {
+        let taken = time_of(job.spec.input_bytes(), patience.bulk_bytes_per_second);
+        self.free_at = self.free_at.max(now).saturating_add(taken);
+    }
+}

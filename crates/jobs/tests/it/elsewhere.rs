@@ -1,0 +1,181 @@
+//! Executors that refuse, fail, vanish, are slow, or lie, and a fallback around them.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use firn_format::manifest::TableMeta;
+use firn_jobs::{
+    Error, ErrorKind, Executor, Fallback, Finisher, JobHandle, JobResult, JobSpec, Local, Patience,
+    is_output_of, new_job, verify, verify_files,
+};
+use firn_storage::{Clock, ManualClock, Storage, SystemClock, ThreadSpawn};
+
+use crate::world::{Mix, World, semantics};
+
+pub(crate) const MIX: Mix = Mix { operations: 200, merges: true, filter: true, older: true };
+
+pub(crate) const PATIENCE: Patience = Patience {
+    least: Duration::from_secs(5),
+    bytes_per_second: 1 << 40,
+    bulk_bytes_per_second: 1 << 40,
+    wait_max: Duration::from_secs(60),
+    stall_near: Duration::from_secs(10),
+};
+
+/// What becomes of a job.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Way {
+    Serve,
+    Refuse,
+    /// Nobody is there.
+    Away,
+    /// Filters of compactions are lacking.
+    Lack,
+    Fail,
+    /// Done, and said to be something else.
+    Lie,
+    /// Half of it is written and the answer says so.
+    Half,
+    /// Done, and never answered; dropped with the executor.
+    Vanish,
+}
+
+#[derive(Debug)]
+pub(crate) struct Elsewhere {
+    inner: Local,
+    way: Mutex<Way>,
+    count: AtomicUsize,
+    pub(crate) kept: Mutex<Vec<(Finisher, JobResult)>>,
+}
+
+impl Executor for Elsewhere {
+    fn submit(&self, spec: JobSpec) -> firn_jobs::Result<JobHandle> {
+        self.count.fetch_add(1, Ordering::SeqCst);
+        let way = *self.way.lock().unwrap();
+        match way {
+            Way::Refuse => return Err(Error::new(ErrorKind::Rejected, "closed on sundays")),
+            Way::Away => return Err(Error::new(ErrorKind::Unavailable, "nobody is there")),
+            Way::Lack if !spec.needs().is_empty() => {
+                return Err(Error::new(ErrorKind::Rejected, "no such filter"));
+            }
+            _ => {}
+        }
+        let (handle, finisher) = new_job();
+        let mut result = self.inner.submit(spec)?.wait()?;
+        match way {
+            Way::Fail => {
+                finisher.finish(Err(Error::new(ErrorKind::Invalid, "the worker is confused")));
+                return Ok(handle);
+            }
+            Way::Vanish => {
+                self.kept.lock().unwrap().push((finisher, result));
+                return Ok(handle);
+            }
+            Way::Lie => tables_mut(&mut result)[0].content_hash ^= 1,
+            Way::Half => drop(tables_mut(&mut result).pop()),
+            Way::Serve | Way::Refuse | Way::Away | Way::Lack => {}
+        }
+        finisher.finish(Ok(result));
+        Ok(handle)
+    }
+}
+
+pub(crate) fn tables(result: &JobResult) -> &[TableMeta] {
+    match result {
+        JobResult::Compact(result) => &result.tables,
+        JobResult::Collect(_) => panic!("a compaction"),
+    }
+}
+
+pub(crate) fn tables_mut(result: &mut JobResult) -> &mut Vec<TableMeta> {
+    match result {
+        JobResult::Compact(result) => &mut result.tables,
+        JobResult::Collect(_) => panic!("a compaction"),
+    }
+}
+
+/// Waits for `done`; fails if that takes half a minute.
+pub(crate) fn until(what: &str, done: impl Fn() -> bool) {
+    let clock = SystemClock::new();
+    while !done() {
+        assert!(clock.now() < Duration::from_secs(30), "{what}: not in half a minute");
+        std::thread::yield_now();
+    }
+}
+
+/// What `handle` says in the end.
+pub(crate) fn answer(handle: &JobHandle) -> firn_jobs::Result<JobResult> {
+    until("an answer", || handle.poll().is_some());
+    handle.wait()
+}
+
+/// A world, an executor that goes its way, and a fallback around it to one that does what it should.
+pub(crate) struct Scene {
+    pub(crate) world: World,
+    pub(crate) storage: Arc<dyn Storage>,
+    pub(crate) clock: Arc<ManualClock>,
+    pub(crate) elsewhere: Arc<Elsewhere>,
+    pub(crate) spawn: ThreadSpawn,
+}
+
+impl Scene {
+    pub(crate) fn new(way: Way) -> Self {
+        let world = World::new(11, MIX);
+        let storage: Arc<dyn Storage> = Arc::new(world.storage.clone());
+        let inner = Local::inline(Arc::clone(&storage), Arc::new(semantics()));
+        let elsewhere = Arc::new(Elsewhere {
+            inner,
+            way: Mutex::new(way),
+            count: AtomicUsize::new(0),
+            kept: Mutex::default(),
+        });
+        Self { world, storage, clock: Arc::new(ManualClock::new(0)), elsewhere, spawn: ThreadSpawn::new() }
+    }
+
+    pub(crate) fn fallback(&self, is_inline: bool) -> Fallback {
+        self.fallback_with(is_inline, PATIENCE)
+    }
+
+    pub(crate) fn fallback_with(&self, is_inline: bool, patience: Patience) -> Fallback {
+        let (storage, semantics) = (Arc::clone(&self.storage), Arc::new(semantics()));
+        let first: Arc<dyn Executor> = Arc::clone(&self.elsewhere) as _;
+        let clock = Arc::clone(&self.clock) as _;
+        if is_inline {
+            let second: Arc<dyn Executor> = Arc::new(Local::inline(Arc::clone(&storage), semantics));
+            return Fallback::inline([first, second], storage, clock, patience);
+        }
+        let second = Local::threads(Arc::clone(&storage), semantics, &self.spawn, 1).unwrap();
+        Fallback::threads([first, Arc::new(second)], storage, clock, patience, &self.spawn).unwrap()
+    }
+
+    pub(crate) fn spec(&self, stem: &str) -> JobSpec {
+        self.world.job(stem)
+    }
+
+    /// The result is right, and nothing but it was left by the job called `stem`.
+    pub(crate) fn accept(&self, stem: &str, result: &JobResult) {
+        verify(&self.spec(stem), result).unwrap();
+        verify_files(&*self.storage, &self.spec(stem), result).unwrap();
+        let names: Vec<_> = tables(result).iter().map(|table| table.file.clone()).collect();
+        assert_eq!(self.files(stem), names);
+    }
+
+    pub(crate) fn files(&self, stem: &str) -> Vec<String> {
+        let names = self.storage.list().unwrap().into_iter().map(|(name, _)| name);
+        names.filter(|name| is_output_of(name, stem)).collect()
+    }
+
+    /// Whether the job with this number that was kept was asked to stop.
+    pub(crate) fn is_cancelled(&self, number: usize) -> bool {
+        self.elsewhere.kept.lock().unwrap()[number].0.control().is_cancelled()
+    }
+
+    pub(crate) fn go(&self, way: Way) {
+        *self.elsewhere.way.lock().unwrap() = way;
+    }
+
+    pub(crate) fn asked(&self) -> usize {
+        self.elsewhere.count.load(Ordering::SeqCst)
+    }
+}

@@ -1,0 +1,175 @@
+//! A fallback while nobody else is there, and when they come back.
+
+use std::time::Duration;
+
+use firn_jobs::{ErrorKind, Executor, Fallback, JobHandle, JobSpec, Patience};
+use firn_storage::{Clock, SystemClock};
+
+use crate::elsewhere::{PATIENCE, Scene, Way, answer, tables, until};
+
+/// The job called `stem` of `scene`, below level 0 and without a filter.
+fn bulk(scene: &Scene, stem: &str) -> JobSpec {
+    let JobSpec::Compact(mut spec) = scene.spec(stem) else { panic!("a compaction") };
+    spec.inputs.iter_mut().for_each(|input| input.level += 1);
+    spec.rules.compaction_filter = None;
+    spec.into()
+}
+
+fn submit(scene: &Scene, fallback: &Fallback, stem: &str) -> JobHandle {
+    fallback.submit(bulk(scene, stem)).unwrap()
+}
+
+/// Bulk jobs take ten seconds each, if they are done here.
+fn slowly(scene: &Scene) -> Patience {
+    Patience { bulk_bytes_per_second: bulk(scene, "job").input_bytes() / 10, ..PATIENCE }
+}
+
+/// Whether the job was done here, and not elsewhere.
+fn is_done_here(handle: &JobHandle) -> bool {
+    !tables(&answer(handle).unwrap())[0].file.contains("-e")
+}
+
+/// So long the thread that watches over jobs has looked several times.
+fn let_it_look() {
+    SystemClock::new().sleep(Duration::from_millis(100));
+}
+
+#[test]
+fn while_others_are_away_relief_is_done_at_once_and_bulk_at_a_rate() {
+    let scene = Scene::new(Way::Away);
+    let fallback = scene.fallback_with(false, slowly(&scene));
+    let fallbacks = fallback.fallbacks();
+    assert!(bulk(&scene, "bulk").input_bytes() > 1000 && !bulk(&scene, "bulk").is_relief());
+    let jobs: Vec<JobHandle> = (0..4).map(|job| submit(&scene, &fallback, &format!("bulk{job}"))).collect();
+    assert!(is_done_here(&jobs[0]));
+    let bytes = bulk(&scene, "bulk").input_bytes();
+    until("three wait", || fallbacks.held() == (3, 3 * bytes));
+    assert!(fallbacks.is_away() && fallbacks.reason().unwrap().contains("nobody is there"));
+    let relief = fallback.submit(scene.spec("relief")).unwrap();
+    scene.accept("relief", &answer(&relief).unwrap());
+    for done in 1..4 {
+        scene.clock.advance(Duration::from_millis(9_900));
+        let_it_look();
+        assert!(jobs[done].poll().is_none(), "bulk{done} before its turn");
+        // The division of bytes by ten leaves some over.
+        scene.clock.advance(Duration::from_millis(300));
+        assert!(is_done_here(&jobs[done]));
+        until("one less waits", || fallbacks.held().0 == 3 - done as u64);
+    }
+    assert_eq!((fallbacks.count(), fallbacks.held()), (5, (0, 0)));
+    drop(fallback);
+    assert!(scene.spawn.join_all().is_empty());
+}
+
+#[test]
+fn who_is_back_gets_what_was_held_after_two_jobs_one_by_one_went_well() {
+    let scene = Scene::new(Way::Away);
+    let patience = Patience { bulk_bytes_per_second: 1, ..PATIENCE };
+    let fallback = scene.fallback_with(false, patience);
+    let fallbacks = fallback.fallbacks();
+    assert!(is_done_here(&submit(&scene, &fallback, "first")));
+    let jobs: Vec<JobHandle> = (0..5).map(|job| submit(&scene, &fallback, &format!("bulk{job}"))).collect();
+    until("five wait", || fallbacks.held().0 == 5);
+    let asked = scene.asked();
+    // They take jobs, and do not answer yet.
+    scene.go(Way::Vanish);
+    scene.clock.advance(Duration::from_millis(200));
+    let kept = || scene.elsewhere.kept.lock().unwrap().len();
+    for done in 0..2 {
+        until("one finds out", || kept() == 1 && fallbacks.held().0 == 4 - done);
+        let_it_look();
+        assert_eq!((kept(), fallbacks.is_away()), (1, true), "nobody else is sent before it is known");
+        let (finisher, result) = scene.elsewhere.kept.lock().unwrap().remove(0);
+        if done == 1 {
+            scene.go(Way::Serve);
+        }
+        finisher.finish(Ok(result));
+    }
+    for job in &jobs {
+        assert!(!is_done_here(job));
+    }
+    assert_eq!((fallbacks.is_away(), fallbacks.count(), scene.asked()), (false, 1, asked + 5));
+    let next = submit(&scene, &fallback, "next");
+    assert!(!is_done_here(&next));
+    assert_eq!(fallbacks.held(), (0, 0));
+}
+
+#[test]
+fn nobody_is_held_for_long_nor_while_writers_are_about_to_stop() {
+    let scene = Scene::new(Way::Away);
+    let patience = Patience { bulk_bytes_per_second: 1, ..PATIENCE };
+    let fallback = scene.fallback_with(false, patience);
+    assert!(is_done_here(&submit(&scene, &fallback, "first")));
+    let late = submit(&scene, &fallback, "late");
+    until("it waits", || fallback.fallbacks().held().0 == 1);
+    scene.clock.advance(Duration::from_secs(30));
+    let soon = submit(&scene, &fallback, "soon");
+    fallback.urge(Some(Duration::from_secs(60)));
+    scene.clock.advance(Duration::from_millis(29_900));
+    let_it_look();
+    assert!(late.poll().is_none() && soon.poll().is_none());
+    scene.clock.advance(Duration::from_millis(100));
+    assert!(is_done_here(&late), "after a minute");
+    let_it_look();
+    assert!(soon.poll().is_none());
+    // What was said goes on: 30 of the 60 seconds are over.
+    fallback.urge(Some(Duration::from_secs(11)));
+    let_it_look();
+    assert!(soon.poll().is_none());
+    scene.clock.advance(Duration::from_secs(1));
+    assert!(is_done_here(&soon), "writers stop in ten seconds");
+    fallback.urge(None);
+    let other = submit(&scene, &fallback, "other");
+    let_it_look();
+    assert!(other.poll().is_none(), "that is over");
+}
+
+#[test]
+fn what_is_held_is_cancelled_at_once_and_ends_with_its_executor() {
+    let scene = Scene::new(Way::Away);
+    let fallback = scene.fallback_with(false, Patience { bulk_bytes_per_second: 1, ..PATIENCE });
+    let fallbacks = fallback.fallbacks();
+    assert!(is_done_here(&submit(&scene, &fallback, "first")));
+    let jobs: Vec<JobHandle> = (0..3).map(|job| submit(&scene, &fallback, &format!("bulk{job}"))).collect();
+    until("they wait", || fallbacks.held().0 == 3);
+    jobs[1].cancel();
+    assert_eq!(answer(&jobs[1]).unwrap_err().kind, ErrorKind::Cancelled);
+    until("two wait", || fallbacks.held().0 == 2);
+    assert!(jobs[0].poll().is_none() && jobs[2].poll().is_none());
+    drop(fallback);
+    for job in [&jobs[0], &jobs[2]] {
+        assert_eq!(answer(job).unwrap_err().kind, ErrorKind::Cancelled);
+    }
+    assert!(scene.spawn.join_all().is_empty());
+    assert_eq!((fallbacks.count(), fallbacks.held()), (1, (0, 0)));
+    for stem in ["bulk0", "bulk1", "bulk2"] {
+        assert_eq!(scene.files(stem), [""; 0]);
+    }
+}
+
+#[test]
+fn what_concerns_one_job_keeps_no_other_from_those_elsewhere() {
+    let scene = Scene::new(Way::Lack);
+    let fallback = scene.fallback(false);
+    assert!(!scene.spec("job").needs().is_empty());
+    let filtered = |stem: &str| answer(&fallback.submit(scene.spec(stem)).unwrap()).unwrap();
+    scene.accept("lacking", &filtered("lacking"));
+    assert_eq!((scene.asked(), fallback.fallbacks().count()), (1, 1));
+    scene.accept("lacking1", &filtered("lacking1"));
+    assert_eq!((scene.asked(), fallback.fallbacks().count()), (1, 2), "nobody there has it, for a while");
+    let merges =
+        |spec: &JobSpec| matches!(spec, JobSpec::Compact(spec) if spec.rules.merge_operator.is_some());
+    let mut plain = bulk(&scene, "plain");
+    assert!(merges(&plain), "it needs something else");
+    scene.go(Way::Serve);
+    assert!(!is_done_here(&fallback.submit(plain).unwrap()));
+    // One that fails by itself is done here at once, bulk as it is, and the next is asked for there.
+    scene.go(Way::Fail);
+    plain = bulk(&scene, "odd");
+    assert!(is_done_here(&fallback.submit(plain).unwrap()));
+    scene.go(Way::Serve);
+    assert!(!is_done_here(&submit(&scene, &fallback, "next")));
+    assert!(!fallback.fallbacks().is_away());
+    scene.clock.advance(Duration::from_millis(100));
+    assert!(tables(&filtered("again"))[0].file.starts_with("again-e-"), "somebody has it by now");
+}
