@@ -37,6 +37,7 @@ mod semantics;
 mod scan;
 mod session;
 mod snapshot;
+mod job_stats;
 mod stats;
 #[path = "engine.rs"]
 mod contract;
@@ -50,6 +51,7 @@ pub use completion::{Completion, CompletionQueue, CompletionSender, Notifier};
 pub use contract::{Checkpoint, Engine, Ordered};
 pub use durability::Durability;
 pub use error::{Error, ErrorKind, Place, Result};
+pub use job_stats::{JobKindStats, JobRow, JobStage, JobStats};
 pub use keyspace::{Compression, KEYSPACE_DEFAULT, KeyspaceId, KeyspaceSettings};
 pub use locks::{KeyLocks, LockTable};
 pub use outcome::{Outcome, Ticket};

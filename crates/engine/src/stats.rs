@@ -1,6 +1,6 @@
 //! What an engine counts.
 
-use crate::KeyspaceId;
+use crate::{JobStats, KeyspaceId};
 
 /// Counters since the database was opened, and sizes as they are now.
 ///
@@ -71,6 +71,8 @@ pub struct Stats {
     pub write_failure: Option<String>,
     /// Values beside the tree.
     pub values: ValueStats,
+    /// Where background jobs ran.
+    pub jobs: JobStats,
     /// Per keyspace.
     pub keyspaces: Vec<KeyspaceStats>,
 }

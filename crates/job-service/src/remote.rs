@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use firn_format::file_name::STEM_BYTES_MAX;
-use firn_jobs::{Error, ErrorKind, Executor, Finisher, JobHandle, JobSpec, Result, new_job};
+use firn_jobs::{Error, ErrorKind, Executor, Finisher, JobHandle, JobSpec, Ran, Result, new_job};
 use firn_storage::{Clock, Spawn};
 use tokio::sync::Notify;
 
@@ -178,15 +178,15 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Gives a job its result; its end may be forgotten elsewhere.
-    fn finish(&self, number: u64, result: Result<firn_jobs::JobResult>) {
+    /// Gives a job its result, which `ran` tells about; its end may be forgotten elsewhere.
+    fn finish(&self, number: u64, result: Result<firn_jobs::JobResult>, ran: Ran) {
         let mut state = self.lock();
         let away = state.jobs.remove(&number);
         state.taken.push(number);
         drop(state);
         // Callbacks may submit the next job.
         if let Some(away) = away {
-            away.finisher.finish(result);
+            away.finisher.finish_ran(result, ran);
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Where jobs run.
 
+mod ran;
 mod handle;
 mod local;
 mod trust;
@@ -11,6 +12,7 @@ pub use fallback::Fallback;
 pub use fallbacks::Fallbacks;
 pub use handle::{Finisher, JobHandle, new_job};
 pub use local::Local;
+pub use ran::Ran;
 pub use trust::Patience;
 
 use std::fmt;

@@ -183,17 +183,20 @@ fn start_jobs(options: &TreeOptions, outputs: &Arc<Reusing>) -> Result<Jobs> {
         None => Local::inline(storage, semantics),
     };
     let local: Arc<dyn Executor> = Arc::new(local);
-    let Some(given) = &options.executor else { return Ok(Jobs::new(local, None)) };
+    let clock = Arc::clone(&options.clock);
+    let Some(given) = &options.executor else { return Ok(Jobs::new(local, None, clock)) };
     let both = [Arc::clone(given), local];
-    let (storage, clock) = (Arc::clone(&options.storage), Arc::clone(&options.clock));
+    let storage = Arc::clone(&options.storage);
     let bulk_bytes_per_second = options.settings.fallback_bytes_per_second;
     let patience = Patience { bulk_bytes_per_second, ..Patience::default() };
     let fallback = match spawn {
-        Some(spawn) => Fallback::threads(both, storage, clock, patience, spawn).map_err(from_job)?,
-        None => Fallback::inline(both, storage, clock, patience),
+        Some(spawn) => {
+            Fallback::threads(both, storage, Arc::clone(&clock), patience, spawn).map_err(from_job)?
+        }
+        None => Fallback::inline(both, storage, Arc::clone(&clock), patience),
     };
     let fallbacks = fallback.fallbacks();
-    Ok(Jobs::new(Arc::new(fallback), Some(fallbacks)))
+    Ok(Jobs::new(Arc::new(fallback), Some(fallbacks), clock))
 }
 
 /// Threads for reads that miss memory; `None` where the owner does all work.

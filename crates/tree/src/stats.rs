@@ -78,6 +78,7 @@ impl Database {
             snapshot_count: self.snapshots.count(),
             write_failure: self.log.poison().map(ToString::to_string),
             values: self.value_stats(),
+            jobs: self.jobs.stats(),
             keyspaces: version.live().map(|keyspace| keyspace_stats(keyspace)).collect(),
         }
     }

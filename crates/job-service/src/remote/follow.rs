@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use firn_jobs::{Error, ErrorKind, JobResult};
+use firn_jobs::{Error, ErrorKind, JobResult, Ran};
 use tonic::{Code, Request, Status};
 
 use super::{Away, Shared};
@@ -99,7 +99,7 @@ impl Talk {
             Code::InvalidArgument | Code::OutOfRange => ErrorKind::Rejected,
             _ => ErrorKind::Unavailable,
         };
-        self.shared.finish(number, Err(Error::new(kind, message)));
+        self.shared.finish(number, Err(Error::new(kind, message)), Ran::default());
     }
 
     /// Passes cancellations on. Nobody waits longer for a job that nobody wants.
@@ -111,7 +111,8 @@ impl Talk {
         };
         for (number, is_submitted) in cancelled {
             let told = if is_submitted { self.tell_cancelled(number).await } else { Ok(()) };
-            self.shared.finish(number, Err(Error::new(ErrorKind::Cancelled, "the job was cancelled")));
+            let cancelled = Error::new(ErrorKind::Cancelled, "the job was cancelled");
+            self.shared.finish(number, Err(cancelled), Ran::default());
             told?;
         }
         Ok(())
@@ -173,7 +174,13 @@ impl Talk {
             Ok(Outcome::Failed(failure)) => Err(error_of(failure)),
             Err(status) => Err(wrong(status.message().to_owned())),
         };
-        self.shared.finish(ended.number, result);
+        let ran = Ran {
+            queued: Duration::from_micros(ended.queued_us),
+            opened: Duration::from_micros(ended.opened_us),
+            ran: Duration::from_micros(ended.ran_us),
+            ..Ran::by(&ended.worker)
+        };
+        self.shared.finish(ended.number, result, ran);
     }
 
     /// Nobody answered: another one is asked, and told everything.
@@ -194,7 +201,8 @@ impl Talk {
                 explain(status)
             );
             for number in numbers {
-                self.shared.finish(number, Err(Error::new(ErrorKind::Unavailable, message.clone())));
+                let away = Error::new(ErrorKind::Unavailable, message.clone());
+                self.shared.finish(number, Err(away), Ran::default());
             }
             // Nobody is there who remembers anything.
             self.shared.lock().taken.clear();

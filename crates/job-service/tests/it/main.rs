@@ -8,4 +8,5 @@ mod runs; // jobs go there and come back
 mod storms; // everybody comes and goes
 mod refusals; // wrong tokens, other versions, operators that nobody has
 mod urgency; // how soon writers stop
+mod told; // what a database tells of its jobs
 mod scoped; // what a worker may touch

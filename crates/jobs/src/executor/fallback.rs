@@ -21,6 +21,7 @@ use firn_storage::{Clock, Priority, Spawn, Storage};
 use super::Executor;
 use super::fallbacks::Fallbacks;
 use super::handle::{JobHandle, new_job};
+use super::ran::Ran;
 use super::trust::{Advice, Concern, Patience};
 use crate::error::{Error, ErrorKind, Result};
 use crate::spec::{JobResult, JobSpec};
@@ -62,6 +63,9 @@ struct Shared {
     state: Mutex<State>,
     changed: Condvar,
 }
+
+/// Who runs jobs for an executor that does not say.
+const ELSEWHERE: &str = "elsewhere";
 
 /// How often cancellations and deadlines are looked at while jobs run.
 const LOOK: Duration = Duration::from_millis(20);
@@ -127,7 +131,8 @@ impl Executor for Fallback {
     fn submit(&self, spec: JobSpec) -> Result<JobHandle> {
         let (handle, finisher) = new_job();
         let number = self.shared.lock().draw();
-        self.shared.go_on(Job { number, spec, finisher, attempts: 0, held_since: None }, false);
+        let submitted = self.shared.clock.now();
+        self.shared.go_on(Job { number, submitted, spec, finisher, attempts: 0, held_since: None }, false);
         while self.shared.is_inline && handle.poll().is_none() {
             let ready = self.shared.ready(Some(&handle));
             ready.into_iter().flatten().for_each(|ready| self.shared.handle(ready));
@@ -204,8 +209,8 @@ impl Shared {
             }
             Ok(handle) => {
                 let deadline = now.saturating_add(self.patience.with(job.spec.input_bytes()));
-                let away = Some(Away { stem, begun: now, deadline, is_probe });
-                self.follow(Running { job, handle, away, is_cancelled: false });
+                let away = Some(Away { stem, deadline, is_probe });
+                self.follow(Running { job, handle, begun: now, away, is_cancelled: false });
             }
         }
     }
@@ -235,9 +240,10 @@ impl Shared {
             return job.finisher.finish(Err(closed()));
         }
         self.fallbacks.count_one();
+        let begun = self.clock.now();
         match self.second.submit(job.spec.clone()) {
             Err(error) => job.finisher.finish(Err(error)),
-            Ok(handle) => self.follow(Running { job, handle, away: None, is_cancelled: false }),
+            Ok(handle) => self.follow(Running { job, handle, begun, away: None, is_cancelled: false }),
         }
     }
 
@@ -306,20 +312,25 @@ impl Shared {
 
     /// Gives a job that has ended or is late its result, or to whoever is to do it then.
     fn settle(self: &Arc<Self>, running: Running) {
-        let Running { job, handle, away, is_cancelled } = running;
+        let Running { job, handle, begun, away, is_cancelled } = running;
         let result = handle.poll();
+        let ended = self.clock.now();
+        let waited = ended.saturating_sub(begun);
         let Some(away) = away else {
-            return job.finisher.finish(result.unwrap_or_else(|| Err(closed())));
+            let queued = begun.saturating_sub(job.submitted);
+            let ran = Ran { queued, ran: waited, ..Ran::default() };
+            return job.finisher.finish_ran(result.unwrap_or_else(|| Err(closed())), ran);
         };
         if away.is_probe {
             self.lock().trust.end_probe();
         }
-        let waited = self.clock.now().saturating_sub(away.begun);
         let (concern, refusal) = match result {
             Some(Ok(result)) => match self.believe(&job.spec, &away.stem, &result) {
                 Ok(()) => {
                     self.went_well(&job.spec);
-                    return job.finisher.finish(Ok(result));
+                    let checked = self.clock.now().saturating_sub(ended);
+                    let ran = handle.ran().unwrap_or_else(|| Ran { ran: waited, ..Ran::by(ELSEWHERE) });
+                    return job.finisher.finish_ran(Ok(result), Ran { checked, ..ran });
                 }
                 Err(error) => (Concern::Service, format!("the answer was wrong: {error}")),
             },

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
+use super::ran::Ran;
 use crate::control::Control;
 use crate::error::{Error, ErrorKind, Result};
 use crate::spec::JobResult;
@@ -29,6 +30,7 @@ struct Shared {
 #[derive(Default)]
 struct State {
     result: Option<Result<JobResult>>,
+    ran: Option<Ran>,
     callbacks: Vec<Box<dyn FnOnce() + Send>>,
 }
 
@@ -70,6 +72,11 @@ impl JobHandle {
         }
     }
 
+    /// Where it ran, once there is a result; `None` too where its executor does not say.
+    pub fn ran(&self) -> Option<Ran> {
+        self.shared.lock().ran.clone()
+    }
+
     /// Asks the job to stop; its result is then `Cancelled`, unless it is done already. Does not wait.
     pub fn cancel(&self) {
         self.shared.control.cancel();
@@ -96,15 +103,20 @@ impl Finisher {
 
     /// Gives the job its result: wakes who waits and calls the callbacks, on this thread.
     pub fn finish(self, result: Result<JobResult>) {
-        self.answer(result);
+        self.answer(result, None);
     }
 
-    fn answer(&self, result: Result<JobResult>) {
+    /// As [`finish`](Self::finish), and says where the job ran.
+    pub fn finish_ran(self, result: Result<JobResult>, ran: Ran) {
+        self.answer(result, Some(ran));
+    }
+
+    fn answer(&self, result: Result<JobResult>, ran: Option<Ran>) {
         let mut state = self.shared.lock();
         if state.result.is_some() {
             return;
         }
-        state.result = Some(result);
+        (state.result, state.ran) = (Some(result), ran);
         let callbacks = std::mem::take(&mut state.callbacks);
         drop(state);
         self.shared.finished.notify_all();
@@ -116,6 +128,6 @@ impl Finisher {
 
 impl Drop for Finisher {
     fn drop(&mut self) {
-        self.answer(Err(Error::new(ErrorKind::Cancelled, "the executor ended before the job did")));
+        self.answer(Err(Error::new(ErrorKind::Cancelled, "the executor ended before the job did")), None);
     }
 }

@@ -83,12 +83,13 @@ fn found(shared: &Shared, request: &Request) -> Answer {
         "/" => Answer::ok("text/html; charset=utf-8", PAGE),
         "/metrics" => Answer::ok("text/plain; version=0.0.4; charset=utf-8", metrics::text(shared)),
         "/slow" => Answer::ok("application/json", slow(shared)),
+        "/jobs" => Answer::ok("application/json", jobs(shared)),
         "/healthz" => Answer::text(200, "alive\n"),
         "/readyz" => match unready(shared) {
             None => Answer::text(200, "ready\n"),
             Some(why) => Answer::text(503, format!("{why}\n")),
         },
-        _ => Answer::text(404, "there are /, /metrics, /slow, /healthz, /readyz and POST /backup\n"),
+        _ => Answer::text(404, "there are /, /metrics, /slow, /jobs, /healthz, /readyz and POST /backup\n"),
     };
     Answer { is_head, ..answer }
 }
@@ -115,6 +116,36 @@ fn slow(shared: &Shared) -> String {
         let _ = write!(
             text,
             "{comma}{{\"number\":{number},\"unix_s\":{unix_s},\"us\":{us},\"command\":\"{name}\"}}"
+        );
+    }
+    text.push_str("]\n");
+    text
+}
+
+/// The last background jobs as JSON, newest first: where each ran, and what its stages took.
+fn jobs(shared: &Shared) -> String {
+    let mut text = String::from("[");
+    for (index, job) in shared.store.db.stats().jobs.last.iter().enumerate() {
+        // Workers call themselves as they like: nothing that would have to be escaped.
+        let place: String = job
+            .place()
+            .chars()
+            .map(|letter| if is_plain(&letter) || ". _:".contains(letter) { letter } else { '?' })
+            .collect();
+        let comma = if index == 0 { "" } else { "," };
+        // Writing to a string cannot fail.
+        let _ = write!(
+            text,
+            "{comma}{{\"ended_unix_ms\":{},\"kind\":\"{}\",\"place\":\"{place}\",\"read_bytes\":{},\"write_bytes\":{},\
+             \"queued_us\":{},\"opened_us\":{},\"ran_us\":{},\"checked_us\":{}}}",
+            job.ended_unix_ms,
+            job.kind,
+            job.read_bytes,
+            job.write_bytes,
+            job.queued_us,
+            job.opened_us,
+            job.ran_us,
+            job.checked_us
         );
     }
     text.push_str("]\n");

@@ -3,6 +3,8 @@
 //! Counters here are since the start of the server: `CONFIG RESETSTAT` does not set them back. What the engine counts is since
 //! its opening, which is the same.
 
+mod jobs; // where background jobs ran
+
 use std::sync::atomic::Ordering;
 
 use firn_engine::Stats;
@@ -28,6 +30,7 @@ pub(super) fn text(shared: &Shared) -> String {
     let stats = shared.store.db.stats();
     engine(&stats, &mut text);
     writes(&stats, &mut text);
+    jobs::text(&stats.jobs, &mut text);
     keyspaces(&stats, &mut text);
     text.into_text()
 }

@@ -5,7 +5,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use firn_jobs::{Error, ErrorKind, Executor, Fallbacks, JobHandle, JobResult, JobSpec, Result};
+use firn_engine::JobStats;
+use firn_jobs::{Error, ErrorKind, Executor, Fallbacks, JobHandle, JobResult, JobSpec, Ran, Result};
+use firn_storage::Clock;
+
+use super::job_log::JobLog;
 
 /// The executor of a database, from its opening to its close.
 ///
@@ -15,6 +19,9 @@ use firn_jobs::{Error, ErrorKind, Executor, Fallbacks, JobHandle, JobResult, Job
 pub(crate) struct Jobs {
     /// What an executor that the owner gave did not do; `None` = there is none.
     pub(crate) fallbacks: Option<Arc<Fallbacks>>,
+    /// Those that came off.
+    pub(crate) log: JobLog,
+    clock: Arc<dyn Clock>,
     /// Jobs that have ended, well or not.
     ended: AtomicU64,
     /// How often something was left, or may be, that nobody waits for.
@@ -31,9 +38,14 @@ struct State {
 }
 
 impl Jobs {
-    pub(crate) fn new(executor: Arc<dyn Executor>, fallbacks: Option<Arc<Fallbacks>>) -> Self {
-        let state = State { executor: Some(executor), running: BTreeMap::new() };
-        Self { fallbacks, ended: AtomicU64::new(0), left: AtomicU64::new(0), state: Mutex::new(state) }
+    pub(crate) fn new(
+        executor: Arc<dyn Executor>,
+        fallbacks: Option<Arc<Fallbacks>>,
+        clock: Arc<dyn Clock>,
+    ) -> Self {
+        let state = Mutex::new(State { executor: Some(executor), running: BTreeMap::new() });
+        let (log, ended, left) = Default::default();
+        Self { fallbacks, log, clock, ended, left, state }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -45,13 +57,23 @@ impl Jobs {
     /// # Errors
     /// The first failure; nothing runs any more then. `Cancelled` when the database is being closed.
     pub(crate) fn run(&self, specs: &[JobSpec]) -> Result<Vec<JobResult>> {
+        let begun = self.clock.now();
         let mut handles = Vec::with_capacity(specs.len());
         let submitted: Result<()> =
             specs.iter().try_for_each(|spec| self.submit(spec).map(|handle| handles.push(handle)));
         if submitted.is_err() {
             handles.iter().for_each(JobHandle::cancel);
         }
-        let results: Vec<_> = handles.iter().map(JobHandle::wait).collect();
+        let wait = |(spec, handle): (&JobSpec, &JobHandle)| {
+            let result = handle.wait();
+            if let Ok(result) = &result {
+                // Who does not say is here, and tells nothing of its stages.
+                let here = || Ran { ran: self.clock.now().saturating_sub(begun), ..Ran::default() };
+                self.log.came_off(spec, result, &handle.ran().unwrap_or_else(here), self.clock.unix_ms());
+            }
+            result
+        };
+        let results: Vec<_> = specs.iter().zip(&handles).map(wait).collect();
         let mut state = self.lock();
         for spec in &specs[..handles.len()] {
             state.running.remove(spec.output_stem());
@@ -80,6 +102,13 @@ impl Jobs {
         if let Some(executor) = executor {
             executor.urge(stalls_in);
         }
+    }
+
+    /// What is told of them.
+    pub(crate) fn stats(&self) -> JobStats {
+        let (held_count, held_bytes) = self.fallbacks.as_ref().map_or((0, 0), |fallbacks| fallbacks.held());
+        let is_executor_away = self.fallbacks.as_ref().is_some_and(|fallbacks| fallbacks.is_away());
+        JobStats { held_count, held_bytes, is_executor_away, ..self.log.stats() }
     }
 
     /// Jobs that have ended.

@@ -1,7 +1,7 @@
 //! Which tables are rewritten, and the commit of what a job made of them.
 //!
 //! [`pick`] is a pure function from levels to a choice, [`seeks`] another for what reads have lost; [`run`](mod@run) turns a choice into jobs, which [`jobs`] gives to
-//! the executor, checks their results and commits them in one edit. [`values`] says where
+//! the executor and [`job_log`] tells people of, checks their results and commits them in one edit. [`values`] says where
 //! values beside the tree are that a job may need. [`reclaim`] finds the tables that need no rewriting:
 //! range tombstones hide all of them. [`stems`] are what outputs are called.
 
@@ -10,5 +10,6 @@ pub(crate) mod seeks;
 pub(crate) mod reclaim;
 mod values;
 pub(crate) mod stems;
+pub(crate) mod job_log;
 pub(crate) mod jobs;
 pub(crate) mod run;

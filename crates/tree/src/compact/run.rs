@@ -51,7 +51,12 @@ impl Database {
         let written: u64 = edit.added.iter().map(|(_, _, table)| table.bytes).sum();
         let left: u64 = edit.left.iter().map(|segment| segment.bytes).sum();
         let read = edit.removed.iter().map(|table| table.meta().bytes).sum();
-        if self.commit_or_remove(edit)? {
+        let begun = self.clock.now();
+        let is_committed = self.commit_or_remove(edit)?;
+        if is_committed && !choice.moves {
+            self.jobs.log.committed(self.clock.now().saturating_sub(begun));
+        }
+        if is_committed {
             count(&self.counters.compaction_write_bytes, written + left);
             count(&self.counters.compaction_read_bytes, read);
             count(&self.counters.compaction_count, 1);

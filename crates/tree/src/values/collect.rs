@@ -40,6 +40,7 @@ impl Database {
             self.bury_outputs(&[stem]);
         }
         let result = result.map_err(from_job)?;
+        let begun = self.clock.now();
         let committed = self.commit_collection(&spec, &result);
         // After a failure that is final the edit may be durable: then the output must stay.
         let is_unused = committed.as_ref().is_ok_and(|done| !done)
@@ -48,6 +49,7 @@ impl Database {
             self.remove_output(&segment.file);
         }
         if committed? {
+            self.jobs.log.committed(self.clock.now().saturating_sub(begun));
             count(&self.counters.collection_count, 1);
             count(&self.counters.collection_read_bytes, spec.input_bytes());
             let written = result.segment.as_ref().map_or(0, |segment| segment.bytes);

@@ -26,6 +26,7 @@ pub(super) struct State {
 pub(in crate::executor) struct Job {
     /// Of the jobs of this executor; the older one has the smaller.
     pub(super) number: u64,
+    pub(super) submitted: Duration,
     /// As it was submitted.
     pub(in crate::executor) spec: JobSpec,
     pub(super) finisher: Finisher,
@@ -40,6 +41,7 @@ pub(in crate::executor) struct Job {
 pub(super) struct Running {
     pub(super) job: Job,
     pub(super) handle: JobHandle,
+    pub(super) begun: Duration,
     /// The attempt at the first executor; `None` = it runs here.
     pub(super) away: Option<Away>,
     pub(super) is_cancelled: bool,
@@ -48,7 +50,6 @@ pub(super) struct Running {
 #[derive(Debug)]
 pub(super) struct Away {
     pub(super) stem: String,
-    pub(super) begun: Duration,
     pub(super) deadline: Duration,
     /// It is to find out whether the executor can be relied on.
     pub(super) is_probe: bool,

@@ -1,5 +1,7 @@
 //! What INFO tells of the engine.
 
+use firn_engine::{JobStats, Stats};
+
 use super::Lines;
 use crate::worker::Worker;
 
@@ -36,6 +38,8 @@ pub(super) fn firn(worker: &Worker, lines: &mut Lines) {
     lines.line("value_debt_bytes", stats.values.debt_bytes);
     lines.line("collection_count", stats.values.collection_count);
     lines.line("compaction_fallback_count", stats.compaction_fallback_count);
+    lines.line("compaction_fallback_reason", reason(&stats));
+    jobs(&stats.jobs, lines);
     lines.line("orphan_remove_count", stats.orphan_remove_count);
     lines.line("group_count", stats.group_count);
     lines.line("group_write_bytes_total", stats.group_write_bytes_total);
@@ -52,5 +56,30 @@ pub(super) fn firn(worker: &Worker, lines: &mut Lines) {
             levels.join(" ")
         );
         lines.line(&format!("keyspace_{}", keyspace.name), text);
+    }
+}
+
+/// Why jobs are not done elsewhere, in one line; empty = none ever was.
+fn reason(stats: &Stats) -> String {
+    let reason = stats.compaction_fallback_reason.as_deref().unwrap_or_default();
+    reason.chars().map(|letter| if letter.is_control() { ' ' } else { letter }).collect()
+}
+
+fn jobs(jobs: &JobStats, lines: &mut Lines) {
+    lines.line("jobs_executor_away", u8::from(jobs.is_executor_away));
+    lines.line("jobs_held_count", jobs.held_count);
+    lines.line("jobs_held_bytes", jobs.held_bytes);
+    for kind in &jobs.kinds {
+        let text = format!(
+            "elsewhere_count={},elsewhere_bytes={},here_count={},here_bytes={}",
+            kind.elsewhere_count, kind.elsewhere_bytes, kind.here_count, kind.here_bytes
+        );
+        lines.line(&format!("jobs_{}", kind.kind), text);
+    }
+    for stage in &jobs.stages {
+        lines.line(
+            &format!("jobs_stage_{}", stage.stage),
+            format!("count={},us_total={}", stage.count, stage.us_total),
+        );
     }
 }

@@ -1,0 +1,78 @@
+//! What an engine tells of its background jobs: where they ran, how long that took, and what waits.
+
+/// Jobs of compactions and collections since the database was opened.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct JobStats {
+    /// Jobs by what they do.
+    pub kinds: Vec<JobKindStats>,
+    /// Stages of jobs done elsewhere.
+    pub stages: Vec<JobStage>,
+    /// The last jobs that came off, newest first; bounded.
+    pub last: Vec<JobRow>,
+    /// Bulk jobs that wait now, for whoever is to do them to come back or for their turn here.
+    pub held_count: u64,
+    /// Bytes of their inputs.
+    pub held_bytes: u64,
+    /// Whether whoever is to do jobs elsewhere is asked no more than to find out whether it can be relied on again; the statistics say why
+    /// ([`compaction_fallback_reason`](crate::Stats::compaction_fallback_reason)).
+    pub is_executor_away: bool,
+}
+
+/// Jobs of one kind that came off.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct JobKindStats {
+    /// `relief`: compactions out of level 0; `compaction`: all others; `collection`: of value segments.
+    pub kind: &'static str,
+    /// Done by somebody else.
+    pub elsewhere_count: u64,
+    /// Bytes of their inputs.
+    pub elsewhere_bytes: u64,
+    /// Done in this process.
+    pub here_count: u64,
+    /// Bytes of their inputs.
+    pub here_bytes: u64,
+}
+
+/// How long one stage took.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct JobStage {
+    /// `queue`: until a worker was given the job; `open`: until it read the first byte; `run`: until it was done; `check`: of its answer, files
+    /// included; `commit`: of compactions and collections, wherever their jobs ran.
+    pub stage: &'static str,
+    /// How often.
+    pub count: u64,
+    /// Microseconds in all.
+    pub us_total: u64,
+    /// How often it took no longer than so many microseconds: bounds and counts, both rising. The last bound is no longest time.
+    pub within_us: Vec<(u64, u64)>,
+}
+
+/// One job that came off.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct JobRow {
+    /// When it was checked, in milliseconds since the Unix epoch.
+    pub ended_unix_ms: u64,
+    /// See [`JobKindStats::kind`].
+    pub kind: &'static str,
+    /// Who did it; empty = this process.
+    pub worker: String,
+    /// Bytes of its inputs.
+    pub read_bytes: u64,
+    /// Bytes of its outputs.
+    pub write_bytes: u64,
+    /// Microseconds until somebody was given it.
+    pub queued_us: u64,
+    /// From then on until the first byte was read, where that is known.
+    pub opened_us: u64,
+    /// From the same moment until it was done.
+    pub ran_us: u64,
+    /// Of checking the answer.
+    pub checked_us: u64,
+}
+
+impl JobRow {
+    /// Who did it as people read it: `here` for this process.
+    pub fn place(&self) -> &str {
+        if self.worker.is_empty() { "here" } else { &self.worker }
+    }
+}

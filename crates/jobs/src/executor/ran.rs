@@ -1,0 +1,29 @@
+//! Where a job ran, and what that took.
+
+use std::time::Duration;
+
+/// Where a job ran, and how long its stages took: told for people, nothing depends on it. An executor elsewhere may say anything.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Ran {
+    /// Who ran it; empty = whoever submitted it, in his own process.
+    pub worker: String,
+    /// From its submission until somebody was given it.
+    pub queued: Duration,
+    /// From the begin of the attempt that counts until the first byte of its inputs was read; zero where nobody looked.
+    pub opened: Duration,
+    /// From that begin until its end.
+    pub ran: Duration,
+    /// Checking what was answered, files included.
+    pub checked: Duration,
+}
+
+impl Ran {
+    /// Longest name of a worker that is believed; of a longer one the beginning is kept.
+    const WORKER_BYTES_MAX: usize = 64;
+
+    /// Somewhere else: by `worker`, of whom nothing else is known. Names come from afar, so that they are cut.
+    pub fn by(worker: &str) -> Self {
+        let end = worker.floor_char_boundary(Self::WORKER_BYTES_MAX);
+        Self { worker: worker.get(..end).unwrap_or_default().to_owned(), ..Self::default() }
+    }
+}

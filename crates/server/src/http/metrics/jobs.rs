@@ -1,0 +1,49 @@
+//! Background jobs as metrics: where they ran, what their stages took, what waits.
+
+use firn_engine::{JobKindStats, JobStats};
+
+use super::super::exposition::Exposition;
+use super::super::exposition::Kind::{Counter, Gauge, Histogram};
+
+pub(super) fn text(jobs: &JobStats, text: &mut Exposition) {
+    type Tell = fn(&JobKindStats) -> [u64; 2];
+    let families: [(&str, &str, Tell); 2] = [
+        ("firn_engine_jobs_total", "Jobs that came off, by where they ran.", |kind| {
+            [kind.elsewhere_count, kind.here_count]
+        }),
+        ("firn_engine_job_read_bytes_total", "Bytes of their inputs.", |kind| {
+            [kind.elsewhere_bytes, kind.here_bytes]
+        }),
+    ];
+    for (name, help, tell) in families {
+        text.family(name, Counter, help);
+        for kind in &jobs.kinds {
+            for (place, value) in ["elsewhere", "here"].into_iter().zip(tell(kind)) {
+                text.sample(name, &[("kind", &kind.kind), ("place", &place)], value);
+            }
+        }
+    }
+    let name = "firn_engine_job_stage_seconds";
+    let help = "How long stages of jobs done elsewhere took; commits of all compactions and collections.";
+    text.family(name, Histogram, help);
+    for stage in &jobs.stages {
+        let bucket = format!("{name}_bucket");
+        for (us, count) in &stage.within_us {
+            let le = *us as f64 / 1e6;
+            text.sample(&bucket, &[("stage", &stage.stage), ("le", &le)], count);
+        }
+        text.sample(&bucket, &[("stage", &stage.stage), ("le", &"+Inf")], stage.count);
+        text.sample(&format!("{name}_sum"), &[("stage", &stage.stage)], stage.us_total as f64 / 1e6);
+        text.sample(&format!("{name}_count"), &[("stage", &stage.stage)], stage.count);
+    }
+    text.single(
+        "firn_engine_jobs_held",
+        Gauge,
+        "Bulk jobs that wait for workers or their turn.",
+        jobs.held_count,
+    );
+    text.single("firn_engine_jobs_held_bytes", Gauge, "Bytes of their inputs.", jobs.held_bytes);
+    let is_away = u8::from(jobs.is_executor_away);
+    let help = "1 while workers are asked for no more than to find out whether they are back; INFO says why.";
+    text.single("firn_engine_executor_away", Gauge, help, is_away);
+}

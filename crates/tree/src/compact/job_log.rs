@@ -1,0 +1,177 @@
+//! What is told of jobs that came off.
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use firn_engine::{JobKindStats, JobRow, JobStage, JobStats};
+use firn_jobs::{JobResult, JobSpec, Ran};
+
+/// Counts of jobs and of their stages, and the last of them.
+#[derive(Debug)]
+pub(crate) struct JobLog {
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    kinds: [JobKindStats; 3],
+    stages: [Times; 5],
+    /// Oldest first.
+    last: VecDeque<JobRow>,
+}
+
+/// What [`JobStage`] tells.
+#[derive(Clone, Copy, Debug, Default)]
+struct Times {
+    count: u64,
+    us_total: u64,
+    /// Of [`BOUNDS_MS`].
+    within: [u64; BOUNDS_MS.len()],
+}
+
+/// Jobs that are remembered.
+pub(crate) const LAST_MAX: usize = 64;
+
+/// Bounds of the buckets of stages, in milliseconds: a worker that is near opens its inputs in one, a large job takes minutes.
+const BOUNDS_MS: [u64; 10] = [1, 4, 16, 64, 256, 1024, 4096, 16_384, 65_536, 262_144];
+
+const KINDS: [&str; 3] = ["relief", "compaction", "collection"];
+const STAGES: [&str; 5] = ["queue", "open", "run", "check", "commit"];
+const COMMIT: usize = 4;
+
+impl Default for JobLog {
+    fn default() -> Self {
+        let kinds = KINDS.map(|kind| JobKindStats { kind, ..JobKindStats::default() });
+        let state = State { kinds, stages: Default::default(), last: VecDeque::new() };
+        Self { state: Mutex::new(state) }
+    }
+}
+
+impl Times {
+    fn add(&mut self, time: Duration) {
+        self.count += 1;
+        self.us_total = self.us_total.saturating_add(micros(time));
+        for (within, bound) in self.within.iter_mut().zip(BOUNDS_MS) {
+            *within += u64::from(time <= Duration::from_millis(bound));
+        }
+    }
+
+    fn stats(&self, stage: &'static str) -> JobStage {
+        let within_us = BOUNDS_MS.iter().map(|ms| ms * 1000).zip(self.within).collect();
+        JobStage { stage, count: self.count, us_total: self.us_total, within_us }
+    }
+}
+
+impl JobLog {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// `spec` came to `result` at the moment `ended_unix_ms`, as `ran` tells.
+    pub(crate) fn came_off(&self, spec: &JobSpec, result: &JobResult, ran: &Ran, ended_unix_ms: u64) {
+        let kind = match spec {
+            JobSpec::Compact(_) if spec.is_relief() => 0,
+            JobSpec::Compact(_) => 1,
+            JobSpec::Collect(_) => 2,
+        };
+        let write_bytes = match result {
+            JobResult::Compact(result) => result.written_bytes(),
+            JobResult::Collect(result) => result.segment.as_ref().map_or(0, |segment| segment.bytes),
+        };
+        let read_bytes = spec.input_bytes();
+        let mut state = self.lock();
+        let counts = &mut state.kinds[kind];
+        let is_elsewhere = !ran.worker.is_empty();
+        let (count, bytes) = match is_elsewhere {
+            true => (&mut counts.elsewhere_count, &mut counts.elsewhere_bytes),
+            false => (&mut counts.here_count, &mut counts.here_bytes),
+        };
+        *count += 1;
+        *bytes += read_bytes;
+        if is_elsewhere {
+            let times = [ran.queued, ran.opened, ran.ran.saturating_sub(ran.opened), ran.checked];
+            state.stages.iter_mut().zip(times).for_each(|(stage, time)| stage.add(time));
+        }
+        if state.last.len() >= LAST_MAX {
+            state.last.pop_front();
+        }
+        state.last.push_back(JobRow {
+            ended_unix_ms,
+            kind: KINDS[kind],
+            worker: ran.worker.clone(),
+            read_bytes,
+            write_bytes,
+            queued_us: micros(ran.queued),
+            opened_us: micros(ran.opened),
+            ran_us: micros(ran.ran),
+            checked_us: micros(ran.checked),
+        });
+    }
+
+    /// What jobs made became part of the database, which took `time`.
+    pub(crate) fn committed(&self, time: Duration) {
+        self.lock().stages[COMMIT].add(time);
+    }
+
+    /// All of it; what waits is not known here.
+    pub(crate) fn stats(&self) -> JobStats {
+        let state = self.lock();
+        JobStats {
+            kinds: state.kinds.to_vec(),
+            stages: STAGES.iter().zip(&state.stages).map(|(stage, times)| times.stats(stage)).collect(),
+            last: state.last.iter().rev().cloned().collect(),
+            ..JobStats::default()
+        }
+    }
+}
+
+fn micros(time: Duration) -> u64 {
+    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use firn_jobs::{CollectResult, CollectSpec, CompactResult, CompactSpec};
+
+    use super::*;
+
+    #[test]
+    fn jobs_and_their_stages_are_counted_and_the_last_are_told() {
+        let (log, ms) = (JobLog::default(), Duration::from_millis);
+        let compact = (CompactSpec::default().into(), JobResult::Compact(CompactResult::default()));
+        let collect = (CollectSpec::default().into(), JobResult::Collect(CollectResult::default()));
+        let ran = Ran { queued: ms(3), opened: ms(1), ran: ms(20), checked: ms(400_000), ..Ran::by("w") };
+        log.came_off(&collect.0, &collect.1, &ran, 5);
+        for at in 0..LAST_MAX as u64 {
+            log.came_off(&compact.0, &compact.1, &Ran::default(), 6 + at);
+        }
+        log.came_off(&collect.0, &collect.1, &Ran { queued: ms(5), ..ran }, 99);
+        log.committed(ms(4));
+        let stats = log.stats();
+        let counts = |kind: &JobKindStats| (kind.kind, kind.elsewhere_count, kind.here_count);
+        let found: Vec<_> = stats.kinds.iter().map(counts).collect();
+        assert_eq!(found, [("relief", 0, 0), ("compaction", 0, 64), ("collection", 2, 0)]);
+        let stage = |stage: &JobStage| {
+            let within: Vec<u64> = stage.within_us.iter().map(|(_, count)| *count).collect();
+            (stage.stage, stage.count, stage.us_total, within)
+        };
+        let found: Vec<_> = stats.stages.iter().map(stage).collect();
+        let from = |first: usize, counts: &[u64]| {
+            let mut within = vec![0; first];
+            within.extend(counts);
+            within.resize(BOUNDS_MS.len(), counts.last().copied().unwrap());
+            within
+        };
+        assert_eq!(found[0], ("queue", 2, 8000, from(1, &[1, 2])));
+        assert_eq!(found[1], ("open", 2, 2000, from(0, &[2])));
+        assert_eq!(found[2], ("run", 2, 38_000, from(3, &[2])));
+        assert_eq!(found[3], ("check", 2, 800_000_000, vec![0; BOUNDS_MS.len()]));
+        assert_eq!(found[4], ("commit", 1, 4000, from(1, &[1])));
+        assert_eq!(
+            (stats.last.len(), stats.last[0].ended_unix_ms, stats.last[63].ended_unix_ms),
+            (64, 99, 7)
+        );
+        assert_eq!((stats.last[0].place(), stats.last[1].place()), ("w", "here"));
+    }
+}
