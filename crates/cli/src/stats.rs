@@ -52,6 +52,8 @@ fn figures(stats: &Stats) -> [(&'static str, u64); 38] {
         ("compaction_count", stats.compaction_count),
         ("merge_count", stats.merge_count),
         ("compaction_fallback_count", stats.compaction_fallback_count),
+        ("job_elsewhere_count", stats.jobs.kinds.iter().map(|kind| kind.elsewhere_count).sum()),
+        ("job_here_count", stats.jobs.kinds.iter().map(|kind| kind.here_count).sum()),
         ("orphan_remove_count", stats.orphan_remove_count),
         ("group_count", stats.group_count),
         ("group_write_bytes_total", stats.group_write_bytes_total),

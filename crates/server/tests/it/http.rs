@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use firn::storage::ErrorKind;
 use firn::storage::place::{Effect, Fault, Faulty, Memory, Operation, When};
+use firn_protocol::resp::Value;
 use firn_server::{ServeSettings, Server};
 
 use super::client::{Client, Served, ok};
@@ -176,5 +177,53 @@ fn it_says_why_it_is_not_ready() {
         "{why}"
     );
     assert_eq!(samples(&get(address, "/metrics").1)["firn_engine_takes_writes"], 0.0);
+    server.stop().unwrap();
+}
+
+#[test]
+fn background_jobs_are_told_with_where_they_ran() {
+    let settings = firn::Settings { level0_runs_max: 4, ..firn::Settings::for_memory(64 << 20) };
+    let db = firn::Db::builder("served").storage(Arc::new(Memory::new())).settings(settings);
+    let db = Arc::new(db.open().unwrap());
+    let serve = ServeSettings { port: 0, http: Some(ANYWHERE), ..ServeSettings::default() };
+    let server = Server::start(Arc::clone(&db), serve).unwrap();
+    let (address, client) = (server.http_address().unwrap(), &mut Client::connect(server.address()));
+    assert_eq!(get(address, "/jobs"), (200, "[]\n".to_owned()));
+    for round in 0..6 {
+        for key in 0..200 {
+            client.say(&format!("SET key:{key} {}", "x".repeat(500 + round)));
+        }
+        db.flush().unwrap();
+    }
+    db.wait_idle().unwrap();
+    let (_, text) = get(address, "/metrics");
+    let found = samples(&text);
+    let sum = |start: &str| {
+        let of = found.iter().filter(|(name, _)| name.starts_with(start));
+        of.map(|(_, value)| value).sum::<f64>()
+    };
+    let stats = db.stats().jobs;
+    let counts: u64 = stats.kinds.iter().map(|kind| kind.here_count).sum();
+    let bytes: u64 = stats.kinds.iter().map(|kind| kind.here_bytes).sum();
+    assert!(counts > 0 && bytes > 10_000, "{stats:?}");
+    assert_eq!(sum("firn_engine_jobs_total{"), counts as f64, "{text}");
+    assert_eq!(sum("firn_engine_job_read_bytes_total{"), bytes as f64, "{text}");
+    assert_eq!(found["firn_engine_jobs_total{kind=\"relief\",place=\"here\"}"], counts as f64);
+    let commits = found["firn_engine_job_stage_seconds_count{stage=\"commit\"}"];
+    assert_eq!(commits, counts as f64, "one commit each: {text}");
+    assert_eq!(found["firn_engine_job_stage_seconds_bucket{stage=\"commit\",le=\"+Inf\"}"], commits);
+    assert!(found["firn_engine_job_stage_seconds_sum{stage=\"commit\"}"] > 0.0);
+    assert_eq!((found["firn_engine_jobs_held"], found["firn_engine_executor_away"]), (0.0, 0.0));
+    let (status, jobs) = get(address, "/jobs");
+    assert_eq!(
+        (status, jobs.matches("\"kind\":\"relief\",\"place\":\"here\"").count() as u64),
+        (200, counts)
+    );
+    assert!(jobs.starts_with("[{\"ended_unix_ms\":") && jobs.ends_with("}]\n"), "{jobs}");
+    let Value::Bulk(info) = client.say("INFO firn") else { panic!("a text") };
+    let info = String::from_utf8(info).unwrap();
+    let line =
+        format!("jobs_relief:elsewhere_count=0,elsewhere_bytes=0,here_count={counts},here_bytes={bytes}");
+    assert!(info.contains(&line) && info.contains("jobs_held_count:0"), "{info}");
     server.stop().unwrap();
 }
