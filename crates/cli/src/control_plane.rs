@@ -13,6 +13,7 @@ use signal_hook::iterator::Signals;
 
 use crate::ending::{Ending, Failure, Result};
 use crate::service::{draw, read_token};
+use crate::tls::ServerFiles;
 
 /// Hand the jobs of databases to workers. Runs until it is ended.
 ///
@@ -27,6 +28,8 @@ pub(crate) struct Arguments {
     /// A file whose first line databases and workers must show. Without it whoever reaches the port may ask.
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
+    #[command(flatten)]
+    tls: ServerFiles,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
@@ -34,19 +37,39 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
     let mut signals =
         Signals::new([SIGINT, SIGTERM]).map_err(|error| failed(format!("cannot await signals: {error}")))?;
     let token = read_token(arguments.token_file.as_deref())?;
-    if arguments.token_file.is_none() && !arguments.listen.ip().is_loopback() {
-        let what = format!("other machines can reach {}: give a token with --token-file", arguments.listen);
-        return Err(Failure::new(Ending::Usage, what));
-    }
+    let tls = arguments.tls.read()?;
+    check_reach(arguments, tls.is_some())?;
     // The half that is cut off is as random as the other.
     let seed = draw() as u64;
-    let options = ControlPlaneOptions { address: arguments.listen, token, limits: Limits::default(), seed };
+    let options =
+        ControlPlaneOptions { address: arguments.listen, token, tls, limits: Limits::default(), seed };
     let plane = ControlPlane::start(&options, Arc::new(SystemClock::new()), &ThreadSpawn::new())
         .map_err(|error| failed(error.to_string()))?;
-    println!("control plane at http://{}; SIGTERM or Ctrl-C ends it", plane.address());
+    let scheme = if options.tls.is_some() { "https" } else { "http" };
+    println!("control plane at {scheme}://{}; SIGTERM or Ctrl-C ends it", plane.address());
     // Whoever started us may read this through a pipe.
     let _ = std::io::stdout().flush();
     // Nothing is to be saved: both sides know what it knows.
     let _signal = signals.forever().next();
     Ok(Ending::Done)
+}
+
+/// Refuses what lets everybody in, and tells people what others can read.
+fn check_reach(arguments: &Arguments, is_encrypted: bool) -> Result<()> {
+    let listen = arguments.listen;
+    if listen.ip().is_loopback() {
+        return Ok(());
+    }
+    if arguments.token_file.is_none() && !arguments.tls.asks_for_certificates() {
+        let what = format!(
+            "other machines can reach {listen}: give a token with --token-file, or ask for certificates with --tls-client-ca"
+        );
+        return Err(Failure::new(Ending::Usage, what));
+    }
+    if !is_encrypted {
+        eprintln!(
+            "firn: other machines can reach {listen}, and the token goes there unencrypted: give a certificate with --tls-cert and --tls-key"
+        );
+    }
+    Ok(())
 }

@@ -10,16 +10,19 @@ use firn_storage::{Clock, SystemClock, ThreadSpawn};
 use crate::ending::{Ending, Failure, Result};
 use crate::output::Output;
 use crate::service::read_token;
+use crate::tls::{ClientFiles, warn_of_plain_token};
 
 /// Show the jobs and workers of a control plane, or end a job.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// The control plane.
+    /// The control plane: http://HOST:PORT or https://HOST:PORT.
     #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:7380")]
     control_plane: String,
     /// The file with its token.
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
+    #[command(flatten)]
+    tls: ClientFiles,
     #[command(subcommand)]
     action: Option<Action>,
 }
@@ -44,7 +47,11 @@ enum Action {
 pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
     let failed = |error: firn_jobs::Error| Failure::new(Ending::Failed, error.to_string());
     let token = read_token(arguments.token_file.as_deref())?;
-    let look = Look::at(arguments.control_plane.trim_end_matches('/'), &token, &ThreadSpawn::new());
+    if arguments.token_file.is_some() {
+        warn_of_plain_token(&arguments.control_plane);
+    }
+    let (url, tls) = (arguments.control_plane.trim_end_matches('/'), arguments.tls.read()?);
+    let look = Look::at(url, &token, &tls, &ThreadSpawn::new());
     let look = look.map_err(|error| Failure::new(Ending::Usage, error.to_string()))?;
     match arguments.action.as_ref().unwrap_or(&Action::List) {
         Action::List => print(&shown(&look.list().map_err(failed)?)),

@@ -22,6 +22,7 @@ mod config;
 mod bench;
 mod serve;
 mod service;
+mod tls;
 mod control_plane;
 mod worker;
 mod jobs;

@@ -15,8 +15,9 @@ use signal_hook::iterator::Signals;
 use crate::database::{Access, check_directory};
 use crate::ending::{Ending, Failure, Result};
 use crate::progress;
-use crate::service::remote;
+use crate::service::{Reach, remote};
 use crate::shared_place::{RangeCache, SharedPlace};
+use crate::tls::ClientFiles;
 pub(crate) use layers::Effective;
 pub(crate) use options::Options;
 use options::SHARED_CACHE_BYTES;
@@ -69,9 +70,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
         }
         if let Some(control_planes) = &options.control_plane {
             let place = options.shared.clone().unwrap_or_else(|| dir.display().to_string());
-            let token = options.control_plane_token_file.as_deref();
-            let remote = remote(control_planes, &place, options.zone.as_deref(), token)?;
-            builder = builder.executor(Arc::new(remote));
+            builder = builder.executor(Arc::new(remote(&place, &reach(&options, control_planes))?));
         }
         builder.open().map_err(|error| Failure::database(dir, &error))
     })?);
@@ -102,6 +101,18 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
     db.close().map_err(|error| Failure::database(dir, &error))?;
     println!("closed {}", dir.display());
     Ok(Ending::Done)
+}
+
+/// How the control planes are reached.
+fn reach<'o>(options: &'o Options, control_planes: &'o str) -> Reach<'o> {
+    let ca = options.control_plane_ca.clone();
+    let (cert, key) = (options.control_plane_cert.clone(), options.control_plane_key.clone());
+    Reach {
+        control_planes,
+        token_file: options.control_plane_token_file.as_deref(),
+        tls: ClientFiles { ca, cert, key },
+        zone: options.zone.as_deref(),
+    }
 }
 
 fn shared_place(options: &Options, take_over: bool) -> SharedPlace {

@@ -10,6 +10,7 @@ use firn_storage::{Error, ErrorKind, SystemClock, ThreadSpawn};
 
 use crate::ending::{Ending, Failure, Result};
 use crate::shared_place::open_place;
+use crate::tls::{ClientFiles, warn_of_plain_token};
 
 /// The first line of `file`; without one none.
 pub(crate) fn read_token(file: Option<&Path>) -> Result<SharedToken> {
@@ -39,16 +40,25 @@ pub(crate) fn place_name(name: &str) -> String {
     path.display().to_string()
 }
 
+/// How a database reaches control planes.
+#[derive(Debug)]
+pub(crate) struct Reach<'o> {
+    pub(crate) control_planes: &'o str,
+    pub(crate) token_file: Option<&'o Path>,
+    pub(crate) tls: ClientFiles,
+    /// Where its files are near to.
+    pub(crate) zone: Option<&'o str>,
+}
+
 /// The executor of a database whose files are at `place`.
-pub(crate) fn remote(
-    control_planes: &str,
-    place: &str,
-    zone: Option<&str>,
-    token_file: Option<&Path>,
-) -> Result<Remote> {
-    let mut options = RemoteOptions::new(urls(control_planes), &place_name(place), draw());
-    options.token = read_token(token_file)?;
-    options.zone = zone.unwrap_or_default().to_owned();
+pub(crate) fn remote(place: &str, reach: &Reach<'_>) -> Result<Remote> {
+    let mut options = RemoteOptions::new(urls(reach.control_planes), &place_name(place), draw());
+    options.token = read_token(reach.token_file)?;
+    options.tls = reach.tls.read()?;
+    if reach.token_file.is_some() {
+        warn_of_plain_token(reach.control_planes);
+    }
+    options.zone = reach.zone.unwrap_or_default().to_owned();
     let remote = Remote::new(options, Arc::new(SystemClock::new()), &ThreadSpawn::new());
     remote.map_err(|error| Failure::new(Ending::Usage, format!("cannot use a control plane: {error}")))
 }

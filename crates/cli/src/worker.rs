@@ -17,6 +17,7 @@ use signal_hook::iterator::Signals;
 
 use crate::ending::{Ending, Failure, Result};
 use crate::service::{Allowed, draw, read_token, urls};
+use crate::tls::{ClientFiles, warn_of_plain_token};
 
 /// Work for databases: compact their tables and collect their value segments in this process. Runs until it is ended.
 ///
@@ -31,7 +32,7 @@ use crate::service::{Allowed, draw, read_token, urls};
 #[derive(clap::Args)]
 #[command(group = clap::ArgGroup::new("for").required(true))]
 pub(crate) struct Arguments {
-    /// http://HOST:PORT of a `firn control-plane`; of several, with commas between them.
+    /// http://HOST:PORT or https://HOST:PORT of a `firn control-plane`; of several, with commas between them.
     #[arg(long, value_name = "URLS", group = "for", requires = "within")]
     control_plane: Option<String>,
     /// A place that it may touch, and what lies in it: a directory, s3://BUCKET/PREFIX, ... May be said several times.
@@ -40,6 +41,8 @@ pub(crate) struct Arguments {
     /// The file with the control planes' token.
     #[arg(long, value_name = "FILE", requires = "control_plane")]
     token_file: Option<PathBuf>,
+    #[command(flatten)]
+    tls: ClientFiles,
     /// What people call it. Default: the process's number.
     #[arg(long, value_name = "NAME", requires = "control_plane")]
     name: Option<String>,
@@ -57,6 +60,10 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
     match (&arguments.control_plane, &arguments.socket) {
         (Some(urls), _) => pull(arguments, urls),
+        (None, Some(_)) if arguments.tls.is_said() => {
+            let what = "a socket of this machine needs no certificates: they go with --control-plane";
+            Err(Failure::new(Ending::Usage, what))
+        }
         (None, Some(path)) => listen_at(path, arguments.threads),
         // The command line asks for one of them.
         (None, None) => Err(Failure::new(Ending::Usage, "expected --control-plane or --socket")),
@@ -74,6 +81,10 @@ fn pull(arguments: &Arguments, control_planes: &str) -> Result<Ending> {
     let name = arguments.name.clone().unwrap_or_else(|| format!("worker-{}", std::process::id()));
     let mut options = WorkerOptions::new(urls(control_planes), &name, draw());
     options.token = read_token(arguments.token_file.as_deref())?;
+    options.tls = arguments.tls.read()?;
+    if arguments.token_file.is_some() {
+        warn_of_plain_token(control_planes);
+    }
     options.zone = arguments.zone.clone().unwrap_or_default();
     options.slots = u32::from(arguments.threads);
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());

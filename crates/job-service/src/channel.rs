@@ -1,6 +1,7 @@
 //! Ways to control planes.
 
-use std::error::Error as _;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use firn_storage::{Error, ErrorKind, Result};
@@ -9,17 +10,27 @@ use tonic::service::interceptor::InterceptedService;
 use tonic::transport::{Channel, Endpoint};
 
 use crate::runtime::Runtime;
+use crate::tls::ClientTls;
 use crate::token::{Attach, SharedToken};
+use crate::trouble::{Asked, causes, explain};
 use crate::wire::MESSAGE_BYTES_MAX;
 use crate::wire::proto::jobs_client::JobsClient;
 use crate::wire::proto::workers_client::WorkersClient;
 
 type Way = InterceptedService<Channel, Attach>;
 
+#[derive(Clone)]
+struct Plane {
+    name: String,
+    way: Way,
+    has_identity: bool,
+    has_answered: Arc<AtomicBool>,
+}
+
 /// Control planes by the names that people give them.
 #[derive(Clone)]
 pub(crate) struct Planes {
-    ways: Vec<(String, Way)>,
+    planes: Vec<Plane>,
 }
 
 /// How long a connection may take to come about.
@@ -29,43 +40,58 @@ impl Planes {
     /// Those at `names`, talked with on the thread of `runtime`; connects when they are asked first.
     ///
     /// # Errors
-    /// A name is none, or there are none.
-    pub(crate) fn new(names: &[String], token: &SharedToken, runtime: &Runtime) -> Result<Self> {
+    /// A name is none, there are none, or one says `http://` where certificates are given.
+    pub(crate) fn new(
+        names: &[String],
+        token: &SharedToken,
+        tls: &ClientTls,
+        runtime: &Runtime,
+    ) -> Result<Self> {
         let _inside = runtime.enter();
-        let wrong = |name: &str| {
-            let message = format!("expected http://HOST:PORT of a control plane, found {name:?}");
-            Error::new(ErrorKind::Invalid, "", message)
-        };
         if names.is_empty() {
-            return Err(wrong(""));
+            return Err(no_name(""));
         }
-        let way = |name: &String| {
-            let endpoint = Endpoint::from_shared(name.clone()).ok();
-            // Without a scheme the connection would fail, and not say why.
-            let endpoint =
-                endpoint.filter(|one| one.uri().scheme_str() == Some("http")).ok_or_else(|| wrong(name))?;
-            let endpoint = endpoint
-                .connect_timeout(CONNECT_MAX)
-                .tcp_nodelay(true)
-                .http2_keep_alive_interval(Duration::from_secs(10))
-                .keep_alive_timeout(Duration::from_secs(5))
-                .keep_alive_while_idle(false);
-            Ok((name.clone(), InterceptedService::new(endpoint.connect_lazy(), token.attach())))
+        let plane = |name: &String| {
+            let channel = endpoint(name, tls)?.connect_lazy();
+            Ok(Plane {
+                name: name.clone(),
+                way: InterceptedService::new(channel, token.attach()),
+                has_identity: tls.identity.is_some(),
+                has_answered: Arc::default(),
+            })
         };
-        Ok(Self { ways: names.iter().map(way).collect::<Result<_>>()? })
+        Ok(Self { planes: names.iter().map(plane).collect::<Result<_>>()? })
     }
 
     /// How many there are; at least one.
     pub(crate) fn count(&self) -> usize {
-        self.ways.len()
+        self.planes.len()
     }
 
     pub(crate) fn name(&self, index: usize) -> &str {
-        self.ways.get(index).map_or("", |(name, _)| name)
+        self.planes.get(index).map_or("", |plane| &plane.name)
+    }
+
+    /// It has answered.
+    pub(crate) fn heard(&self, index: usize) {
+        if let Some(plane) = self.planes.get(index) {
+            plane.has_answered.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// What went wrong with it, and what can be done.
+    pub(crate) fn explain(&self, index: usize, status: &Status) -> String {
+        let plane = self.planes.get(index);
+        let asked = Asked {
+            is_encrypted: self.name(index).starts_with("https:"),
+            has_identity: plane.is_some_and(|plane| plane.has_identity),
+            has_answered: plane.is_some_and(|plane| plane.has_answered.load(Ordering::Relaxed)),
+        };
+        explain(asked, status)
     }
 
     fn way(&self, index: usize) -> Option<Way> {
-        self.ways.get(index).map(|(_, way)| way.clone())
+        self.planes.get(index).map(|plane| plane.way.clone())
     }
 
     /// As a database.
@@ -79,18 +105,37 @@ impl Planes {
     }
 }
 
-/// What went wrong, with its causes.
-pub(crate) fn explain(status: &Status) -> String {
-    let mut text = status.message().to_owned();
-    let mut cause = status.source();
-    while let Some(error) = cause {
-        let said = error.to_string();
-        if !text.contains(&said) {
-            text = format!("{text}: {said}");
+fn invalid(message: String) -> Error {
+    Error::new(ErrorKind::Invalid, "", message)
+}
+
+fn no_name(name: &str) -> Error {
+    invalid(format!("expected http://HOST:PORT or https://HOST:PORT of a control plane, found {name:?}"))
+}
+
+/// How the control plane called `name` is talked with.
+fn endpoint(name: &str, tls: &ClientTls) -> Result<Endpoint> {
+    let endpoint = Endpoint::from_shared(name.to_owned()).map_err(|_| no_name(name))?;
+    let endpoint = match endpoint.uri().scheme_str() {
+        Some("http") if tls.is_said() => {
+            let what = format!("{name} is talked with unencrypted, and certificates are given: say https://");
+            return Err(invalid(what));
         }
-        cause = error.source();
-    }
-    text
+        Some("http") => endpoint,
+        Some("https") => endpoint.tls_config(tls.config()).map_err(|error| {
+            let why = causes(&error);
+            // What was given has been looked at: it is the system that has none.
+            invalid(format!("cannot use {name}: {why}: name the control plane's CA with --control-plane-ca"))
+        })?,
+        // Without a scheme the connection would fail, and not say why.
+        _ => return Err(no_name(name)),
+    };
+    Ok(endpoint
+        .connect_timeout(CONNECT_MAX)
+        .tcp_nodelay(true)
+        .http2_keep_alive_interval(Duration::from_secs(10))
+        .keep_alive_timeout(Duration::from_secs(5))
+        .keep_alive_while_idle(false))
 }
 
 /// Whether the control plane has answered, and will answer the same again.

@@ -14,7 +14,9 @@ use tonic::{Request, Response, Status};
 
 use crate::control::pool::{Held, Limits, Pool};
 use crate::runtime::Runtime;
+use crate::tls::ServerTls;
 use crate::token::SharedToken;
+use crate::trouble::causes;
 use crate::wire::proto::jobs_server::{Jobs, JobsServer};
 use crate::wire::proto::workers_server::{Workers, WorkersServer};
 use crate::wire::{
@@ -29,6 +31,8 @@ pub struct ControlPlaneOptions {
     pub address: SocketAddr,
     /// Who may ask.
     pub token: SharedToken,
+    /// Its certificate; `None` = requests and answers travel unencrypted.
+    pub tls: Option<ServerTls>,
     /// Times and numbers.
     pub limits: Limits,
     /// No two control planes may have the same: tokens of attempts are drawn from it.
@@ -46,12 +50,13 @@ impl ControlPlane {
     /// Listens. One thread of `spawn`'s does everything.
     ///
     /// # Errors
-    /// Nobody can listen at the address.
+    /// Nobody can listen at the address, or the certificate cannot be used.
     pub fn start(
         options: &ControlPlaneOptions,
         clock: Arc<dyn Clock>,
         spawn: &dyn Spawn,
     ) -> StorageResult<Self> {
+        let server = server(options.tls.as_ref())?;
         let runtime = Runtime::start("firn-control", spawn)?;
         let failed = |error: std::io::Error| {
             Error::new(ErrorKind::Io, "", format!("cannot listen on {}: {error}", options.address))
@@ -64,7 +69,7 @@ impl ControlPlane {
             clock,
         });
         runtime.begin(tick(Arc::clone(&plane)));
-        runtime.begin(serve(plane, options.token.clone(), listener));
+        runtime.begin(serve(server, plane, options.token.clone(), listener));
         Ok(Self { address, _runtime: runtime })
     }
 
@@ -87,7 +92,17 @@ async fn tick(plane: Arc<Plane>) {
     }
 }
 
-async fn serve(plane: Arc<Plane>, token: SharedToken, listener: TcpListener) {
+/// A server of nothing yet, which shows the certificate of `tls`.
+fn server(tls: Option<&ServerTls>) -> StorageResult<Server> {
+    let server = Server::builder().http2_keepalive_interval(Some(Duration::from_secs(10)));
+    let Some(tls) = tls else { return Ok(server) };
+    server.tls_config(tls.config()).map_err(|error| {
+        let what = format!("cannot use the certificate: {}", causes(&error));
+        Error::new(ErrorKind::Invalid, "", what)
+    })
+}
+
+async fn serve(mut server: Server, plane: Arc<Plane>, token: SharedToken, listener: TcpListener) {
     let (health, health_service) = tonic_health::server::health_reporter();
     let jobs = JobsServer::from_arc(Arc::clone(&plane)).max_decoding_message_size(MESSAGE_BYTES_MAX);
     let workers = WorkersServer::from_arc(plane).max_decoding_message_size(MESSAGE_BYTES_MAX);
@@ -97,8 +112,7 @@ async fn serve(plane: Arc<Plane>, token: SharedToken, listener: TcpListener) {
         .register_encoded_file_descriptor_set(proto::DESCRIPTORS)
         .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
         .build_v1();
-    let router = Server::builder()
-        .http2_keepalive_interval(Some(Duration::from_secs(10)))
+    let router = server
         .add_service(health_service)
         .add_service(InterceptedService::new(jobs, token.demand()))
         .add_service(InterceptedService::new(workers, token.demand()));

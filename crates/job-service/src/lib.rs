@@ -25,7 +25,9 @@
 pub mod control; // who does what, as functions
 mod wire; // what travels
 mod token; // who may ask
+mod tls; // who is who
 mod runtime; // the thread that talks
+mod trouble; // why nothing is heard
 mod channel; // ways to control planes
 mod control_plane; // the pool behind sockets
 mod scoped; // what a worker may touch
@@ -37,6 +39,7 @@ pub use control_plane::{ControlPlane, ControlPlaneOptions};
 pub use look::Look;
 pub use remote::{Remote, RemoteOptions};
 pub use scoped::Scoped;
+pub use tls::{Authorities, ClientTls, Identity, Pem, ServerTls};
 pub use token::SharedToken;
 pub use wire::proto;
 pub use worker::{Places, Worker, WorkerOptions};

@@ -6,9 +6,10 @@ use firn_jobs::{Error, ErrorKind, Result};
 use firn_storage::Spawn;
 use tonic::{Request, Status};
 
-use crate::channel::{Planes, explain};
+use crate::channel::Planes;
 use crate::control::pool::JobKey;
 use crate::runtime::Runtime;
+use crate::tls::ClientTls;
 use crate::token::SharedToken;
 use crate::wire::{proto, put_key};
 
@@ -27,13 +28,14 @@ impl std::fmt::Debug for Look {
 }
 
 impl Look {
-    /// At the control plane called `name` (`http://HOST:PORT`); connects with the first question.
+    /// At the control plane called `name` (`http://HOST:PORT` or `https://HOST:PORT`); connects with the first question.
     ///
     /// # Errors
-    /// `Storage`: the name is none, or the system gives no thread.
-    pub fn at(name: &str, token: &SharedToken, spawn: &dyn Spawn) -> Result<Self> {
+    /// `Invalid`: the name is none, or does not fit what was said of certificates. `Storage`: the system gives no thread.
+    pub fn at(name: &str, token: &SharedToken, tls: &ClientTls, spawn: &dyn Spawn) -> Result<Self> {
         let runtime = Runtime::start("firn-look", spawn)?;
-        let planes = Planes::new(&[name.to_owned()], token, &runtime)?;
+        let planes = Planes::new(&[name.to_owned()], token, tls, &runtime)
+            .map_err(|error| Error::new(ErrorKind::Invalid, error.to_string()))?;
         Ok(Self { planes, runtime })
     }
 
@@ -62,7 +64,7 @@ impl Look {
     }
 
     fn refused(&self, status: &Status) -> Error {
-        let message = format!("control plane {}: {}", self.planes.name(0), explain(status));
+        let message = format!("control plane {}: {}", self.planes.name(0), self.planes.explain(0, status));
         Error::new(ErrorKind::Rejected, message)
     }
 }

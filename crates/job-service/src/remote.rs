@@ -16,6 +16,7 @@ use tokio::sync::Notify;
 use crate::channel::Planes;
 use crate::control::pool::JobKey;
 use crate::runtime::Runtime;
+use crate::tls::ClientTls;
 use crate::token::SharedToken;
 use crate::wire::{VERSIONS, lane, proto, put_key, put_lane};
 use crate::worker::ATTEMPT_BYTES;
@@ -24,10 +25,12 @@ use urgency::Urgency;
 /// What an executor elsewhere is told.
 #[derive(Clone, Debug)]
 pub struct RemoteOptions {
-    /// `http://HOST:PORT` of each control plane. One is asked at a time, another one when it does not answer.
+    /// `http://HOST:PORT` or `https://HOST:PORT` of each control plane. One is asked at a time, another one when it does not answer.
     pub control_planes: Vec<String>,
     /// What it shows them.
     pub token: SharedToken,
+    /// Whom it believes, and what it shows, where they are at `https://`.
+    pub tls: ClientTls,
     /// Where the database's files are, as workers name it.
     pub place: String,
     /// Where that is near to; empty = everywhere.
@@ -48,6 +51,7 @@ impl RemoteOptions {
         Self {
             control_planes,
             token: SharedToken::none(),
+            tls: ClientTls::default(),
             place: place.to_owned(),
             zone: String::new(),
             tenant: place.to_owned(),
@@ -110,10 +114,11 @@ impl Remote {
     /// Connects to nobody yet. One thread of `spawn`'s talks.
     ///
     /// # Errors
-    /// `Storage`: a name of a control plane is none, with what is expected; or the system gives no thread.
+    /// `Invalid`: a name of a control plane is none, or does not fit what was said of certificates. `Storage`: the system gives no thread.
     pub fn new(options: RemoteOptions, clock: Arc<dyn Clock>, spawn: &dyn Spawn) -> Result<Self> {
         let runtime = Runtime::start("firn-remote", spawn)?;
-        let planes = Planes::new(&options.control_planes, &options.token, &runtime)?;
+        let planes = Planes::new(&options.control_planes, &options.token, &options.tls, &runtime)
+            .map_err(|error| Error::new(ErrorKind::Invalid, error.to_string()))?;
         let (state, wake) = Default::default();
         let shared = Arc::new(Shared { options, planes, clock, state, wake });
         // The task keeps its thread until it has said good-bye.

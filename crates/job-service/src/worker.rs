@@ -18,6 +18,7 @@ use tokio::sync::Notify;
 use crate::channel::Planes;
 use crate::control::pool::Profile;
 use crate::runtime::Runtime;
+use crate::tls::ClientTls;
 use crate::token::SharedToken;
 use held::Holdings;
 pub(crate) use work::ATTEMPT_BYTES;
@@ -35,10 +36,12 @@ pub trait Places: Send + Sync + fmt::Debug {
 /// What a worker is told.
 #[derive(Clone, Debug)]
 pub struct WorkerOptions {
-    /// `http://HOST:PORT` of each control plane; it works for all of them.
+    /// `http://HOST:PORT` or `https://HOST:PORT` of each control plane; it works for all of them.
     pub control_planes: Vec<String>,
     /// What it shows them.
     pub token: SharedToken,
+    /// Whom it believes, and what it shows, where they are at `https://`.
+    pub tls: ClientTls,
     /// What people call it.
     pub name: String,
     /// Where it is: places of the same zone are near. Empty = near to everything.
@@ -61,6 +64,7 @@ impl WorkerOptions {
         Self {
             control_planes,
             token: SharedToken::none(),
+            tls: ClientTls::default(),
             name: name.to_owned(),
             zone: String::new(),
             slots: 2,
@@ -112,7 +116,7 @@ impl Worker {
         spawn: &dyn Spawn,
     ) -> Result<Self> {
         let runtime = Runtime::start("firn-worker", spawn)?;
-        let planes = Planes::new(&options.control_planes, &options.token, &runtime)?;
+        let planes = Planes::new(&options.control_planes, &options.token, &options.tls, &runtime)?;
         let shared = Arc::new(Shared {
             semantics,
             clock,

@@ -75,13 +75,24 @@ options! {
     /// while it is not there, is done here. Without it all is.
     #[arg(long, value_name = "PATH")]
     worker: PathBuf;
-    /// http://HOST:PORT of a `firn control-plane`, of several with commas between them: its workers compact tables and collect value segments; what they
+    /// http://HOST:PORT or https://HOST:PORT of a `firn control-plane`, of several with commas between them: its workers compact tables and collect value segments; what they
     /// do not do is done here. They must reach the files: those of `--shared`, or else the directory. Without it all is done here.
     #[arg(long, value_name = "URLS")]
     control_plane: String;
     /// The file with the control planes' token.
     #[arg(long, value_name = "FILE")]
     control_plane_token_file: PathBuf;
+    /// For https://: the certificate, in PEM, of the CA that has signed the control planes'; of several, one behind the other in the file. The
+    /// system's are not believed then. Without it they are.
+    #[arg(long, value_name = "FILE")]
+    control_plane_ca: PathBuf;
+    /// The certificate, in PEM, to show to control planes that ask for one; then those that lead from it to its CA. Goes with
+    /// --control-plane-key.
+    #[arg(long, value_name = "FILE")]
+    control_plane_cert: PathBuf;
+    /// Its key, in PEM.
+    #[arg(long, value_name = "FILE")]
+    control_plane_key: PathBuf;
     /// Where those files are near to: workers of the same zone are preferred as far as they are faster.
     #[arg(long, value_name = "ZONE")]
     zone: String;
@@ -176,6 +187,9 @@ impl Options {
             worker: None,
             control_plane: None,
             control_plane_token_file: None,
+            control_plane_ca: None,
+            control_plane_cert: None,
+            control_plane_key: None,
             zone: None,
             memory_bytes: None,
             durability: None,

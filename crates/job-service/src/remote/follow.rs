@@ -7,7 +7,7 @@ use firn_jobs::{Error, ErrorKind, JobResult, Ran};
 use tonic::{Code, Request, Status};
 
 use super::{Away, Shared};
-use crate::channel::{explain, is_answer};
+use crate::channel::is_answer;
 use crate::control::pool::{JobKey, Outcome};
 use crate::runtime::Runtime;
 use crate::wire::{error_of, outcome_of, proto, put_key};
@@ -39,7 +39,10 @@ pub(super) async fn talk(shared: Arc<Shared>, _runtime: Runtime) {
             continue;
         }
         match talk.round().await {
-            Ok(()) => (talk.silent_since, talk.pause) = (None, PAUSE_MIN),
+            Ok(()) => {
+                talk.shared.planes.heard(talk.plane);
+                (talk.silent_since, talk.pause) = (None, PAUSE_MIN);
+            }
             Err(status) => talk.failed(&status).await,
         }
     }
@@ -93,7 +96,8 @@ impl Talk {
     /// The control plane does not take the job, and says why.
     fn reject(&self, number: u64, status: &Status) {
         let name = self.shared.planes.name(self.plane);
-        let message = format!("control plane {name} refuses the job: {}", explain(status));
+        let why = self.shared.planes.explain(self.plane, status);
+        let message = format!("control plane {name} refuses the job: {why}");
         // What it cannot make sense of is this job; everything else it would say to any.
         let kind = match status.code() {
             Code::InvalidArgument | Code::OutOfRange => ErrorKind::Rejected,
@@ -198,7 +202,7 @@ impl Talk {
             let message = format!(
                 "no control plane answers, the last asked was {}: {}",
                 self.shared.planes.name(self.plane),
-                explain(status)
+                self.shared.planes.explain(self.plane, status)
             );
             for number in numbers {
                 let away = Error::new(ErrorKind::Unavailable, message.clone());

@@ -10,7 +10,7 @@ use tonic::{Code, Request, Status};
 
 use super::Shared;
 use super::work::{Task, Told};
-use crate::channel::{Planes, explain};
+use crate::channel::Planes;
 use crate::control::pool::Token;
 use crate::runtime::Runtime;
 use crate::wire::{VERSIONS, lease_of, micros, proto, put_held, put_key, put_outcome, put_profile};
@@ -56,6 +56,7 @@ pub(super) fn begin(shared: &Arc<Shared>, index: usize, name: &str, planes: &Pla
 impl Plane {
     fn heard_now(&self, shared: &Shared) {
         *self.heard.lock().unwrap_or_else(PoisonError::into_inner) = shared.clock.now();
+        self.planes.heard(self.index);
         shared.set_trouble(&self.name, None);
     }
 
@@ -107,7 +108,7 @@ impl Plane {
                     leases.into_iter().for_each(|lease| self.accept(&shared, lease, &tell));
                 }
                 Err(status) => {
-                    shared.set_trouble(&self.name, Some(explain(&status)));
+                    shared.set_trouble(&self.name, Some(self.planes.explain(self.index, &status)));
                     drop(shared);
                     tokio::time::sleep(pause).await;
                     pause = (pause * 2).min(PAUSE_MAX);

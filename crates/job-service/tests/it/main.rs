@@ -9,4 +9,6 @@ mod storms; // everybody comes and goes
 mod refusals; // wrong tokens, other versions, operators that nobody has
 mod urgency; // how soon writers stop
 mod told; // what a database tells of its jobs
+mod authority; // certificates
+mod tls; // encrypted connections
 mod scoped; // what a worker may touch

@@ -9,8 +9,8 @@ use firn::{Builder, Db, Settings};
 use firn_engine::Semantics;
 use firn_job_service::control::pool::Limits;
 use firn_job_service::{
-    ControlPlane, ControlPlaneOptions, Look, Places, Remote, RemoteOptions, SharedToken, Worker,
-    WorkerOptions, proto,
+    ClientTls, ControlPlane, ControlPlaneOptions, Look, Places, Remote, RemoteOptions, ServerTls,
+    SharedToken, Worker, WorkerOptions, proto,
 };
 use firn_storage::place::{Local, LocalOptions};
 use firn_storage::{Clock, Storage, SystemClock, ThreadSpawn};
@@ -30,13 +30,17 @@ pub(crate) struct Scene {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) spawn: ThreadSpawn,
     pub(crate) token: SharedToken,
+    pub(crate) server_tls: Option<ServerTls>,
+    /// Of everybody who asks.
+    pub(crate) tls: ClientTls,
     next: u128,
 }
 
 impl Scene {
     pub(crate) fn new() -> Self {
         let (place, clock) = (tempfile::tempdir().unwrap(), Arc::new(SystemClock::new()));
-        Self { place, clock, spawn: ThreadSpawn::new(), token: SharedToken::none(), next: 1 }
+        let (token, spawn) = (SharedToken::none(), ThreadSpawn::new());
+        Self { place, clock, spawn, token, server_tls: None, tls: ClientTls::default(), next: 1 }
     }
 
     pub(crate) fn draw(&mut self) -> u128 {
@@ -54,7 +58,13 @@ impl Scene {
         let limits =
             Limits { lease: Duration::from_secs(2), nobody: Duration::from_secs(1), ..Limits::default() };
         let seed = self.draw() as u64 ^ (self.draw() >> 64) as u64;
-        let options = ControlPlaneOptions { address, token: self.token.clone(), limits, seed };
+        let options = ControlPlaneOptions {
+            address,
+            token: self.token.clone(),
+            tls: self.server_tls.clone(),
+            limits,
+            seed,
+        };
         for _ in 0..100 {
             match ControlPlane::start(&options, Arc::clone(&self.clock), &self.spawn) {
                 Ok(plane) => return plane,
@@ -66,16 +76,16 @@ impl Scene {
     }
 
     pub(crate) fn worker(&mut self, name: &str, planes: &[SocketAddr], semantics: Semantics) -> Worker {
-        let mut options = WorkerOptions::new(urls(planes), name, self.draw());
-        options.token = self.token.clone();
+        let mut options = WorkerOptions::new(self.urls(planes), name, self.draw());
+        (options.token, options.tls) = (self.token.clone(), self.tls.clone());
         (options.beat, options.lease) = (Duration::from_millis(200), Duration::from_secs(2));
         let (places, clock) = (Arc::new(Directories), Arc::clone(&self.clock));
         Worker::start(options, places, Arc::new(semantics), clock, &self.spawn).unwrap()
     }
 
     pub(crate) fn remote(&mut self, planes: &[SocketAddr]) -> Remote {
-        let mut options = RemoteOptions::new(urls(planes), &self.shared_name(), self.draw());
-        options.token = self.token.clone();
+        let mut options = RemoteOptions::new(self.urls(planes), &self.shared_name(), self.draw());
+        (options.token, options.tls) = (self.token.clone(), self.tls.clone());
         Remote::new(options, Arc::clone(&self.clock), &self.spawn).unwrap()
     }
 
@@ -100,8 +110,19 @@ impl Scene {
         builder.shared(Arc::new(shared)).executor(remote)
     }
 
+    pub(crate) fn url(&self, plane: SocketAddr) -> String {
+        match self.server_tls {
+            Some(_) => format!("https://{plane}"),
+            None => url(plane),
+        }
+    }
+
+    fn urls(&self, planes: &[SocketAddr]) -> Vec<String> {
+        planes.iter().map(|plane| self.url(*plane)).collect()
+    }
+
     pub(crate) fn look(&self, plane: SocketAddr) -> proto::ListReply {
-        Look::at(&url(plane), &self.token, &self.spawn).unwrap().list().unwrap()
+        Look::at(&self.url(plane), &self.token, &self.tls, &self.spawn).unwrap().list().unwrap()
     }
 }
 
@@ -111,10 +132,6 @@ pub(crate) fn any_port() -> SocketAddr {
 
 pub(crate) fn url(plane: SocketAddr) -> String {
     format!("http://{plane}")
-}
-
-fn urls(planes: &[SocketAddr]) -> Vec<String> {
-    planes.iter().map(|plane| url(*plane)).collect()
 }
 
 /// How many jobs each worker has done, by what the control plane remembers.

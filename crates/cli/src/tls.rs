@@ -1,0 +1,140 @@
+//! Certificates of the service, from files.
+
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+
+use firn_job_service::{Authorities, ClientTls, Identity, Pem, ServerTls};
+
+use crate::ending::{Ending, Failure, Result};
+use crate::service::urls;
+
+/// What a client of control planes at https:// believes and shows.
+#[derive(clap::Args, Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ClientFiles {
+    /// For https://: the certificate, in PEM, of the CA that has signed the control planes'; of several, one behind the other in the file. The
+    /// system's are not believed then. Without it they are.
+    #[arg(long = "control-plane-ca", value_name = "FILE")]
+    pub(crate) ca: Option<PathBuf>,
+    /// The certificate, in PEM, to show to control planes that ask for one; then those that lead from it to its CA. Goes with
+    /// --control-plane-key.
+    #[arg(long = "control-plane-cert", value_name = "FILE")]
+    pub(crate) cert: Option<PathBuf>,
+    /// Its key, in PEM.
+    #[arg(long = "control-plane-key", value_name = "FILE")]
+    pub(crate) key: Option<PathBuf>,
+}
+
+/// What a control plane shows, and asks for.
+#[derive(clap::Args)]
+pub(crate) struct ServerFiles {
+    /// Be reached by https:// alone: the certificate, in PEM, then those that lead from it to its CA. To renew it, start again with
+    /// another one: nothing is lost by that.
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    tls_cert: Option<PathBuf>,
+    /// The certificate's key, in PEM.
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    tls_key: Option<PathBuf>,
+    /// Let in nobody but who shows a certificate that this CA has signed: its certificate, in PEM; of several CAs, one behind the other.
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    tls_client_ca: Option<PathBuf>,
+}
+
+impl ClientFiles {
+    pub(crate) fn is_said(&self) -> bool {
+        *self != Self::default()
+    }
+
+    /// Reads them.
+    ///
+    /// # Errors
+    /// One cannot be read, is not what it should be, or has no other one that it goes with.
+    pub(crate) fn read(&self) -> Result<ClientTls> {
+        let authorities = self.ca.as_deref().map(authorities).transpose()?;
+        let identity = match (&self.cert, &self.key) {
+            (None, None) => None,
+            (Some(cert), Some(key)) => Some(identity(cert, key)?),
+            _ => {
+                let what = "a certificate and its key go together: give both --control-plane-cert and --control-plane-key";
+                return Err(Failure::new(Ending::Usage, what));
+            }
+        };
+        Ok(ClientTls { authorities, identity })
+    }
+}
+
+impl ServerFiles {
+    /// Whether nobody is let in but who shows a certificate.
+    pub(crate) fn asks_for_certificates(&self) -> bool {
+        self.tls_client_ca.is_some()
+    }
+
+    /// Reads them; `None` = requests and answers travel unencrypted.
+    ///
+    /// # Errors
+    /// One cannot be read, or is not what it should be.
+    pub(crate) fn read(&self) -> Result<Option<ServerTls>> {
+        // The command line asks for both or neither.
+        let (Some(cert), Some(key)) = (&self.tls_cert, &self.tls_key) else { return Ok(None) };
+        let clients = self.tls_client_ca.as_deref().map(authorities).transpose()?;
+        Ok(Some(ServerTls { identity: identity(cert, key)?, clients }))
+    }
+}
+
+fn authorities(path: &Path) -> Result<Authorities> {
+    Authorities::new(&read(path)?).map_err(wrong)
+}
+
+fn identity(cert: &Path, key: &Path) -> Result<Identity> {
+    Identity::new(&read(cert)?, &read(key)?).map_err(wrong)
+}
+
+fn read(path: &Path) -> Result<Pem> {
+    let name = path.display().to_string();
+    match std::fs::read(path) {
+        Ok(text) => Ok(Pem { name, text }),
+        Err(error) => Err(Failure::new(Ending::Usage, format!("cannot read {name}: {error}"))),
+    }
+}
+
+fn wrong(error: firn_storage::Error) -> Failure {
+    Failure::new(Ending::Usage, error.to_string())
+}
+
+/// Tells people that a token goes over a network as it is.
+pub(crate) fn warn_of_plain_token(control_planes: &str) {
+    for url in urls(control_planes).iter().filter(|url| is_plain_and_far(url)) {
+        eprintln!(
+            "firn: the token goes to {url} unencrypted, and whoever reads it on the way may use it: start the control plane with --tls-cert, \
+             and say https://"
+        );
+    }
+}
+
+/// Whether what is said to `url` leaves the machine, and others can read it.
+fn is_plain_and_far(url: &str) -> bool {
+    let Some(host) = url.strip_prefix("http://") else { return false };
+    let host = host.rsplit_once(':').map_or(host, |(host, _)| host).trim_matches(['[', ']']);
+    host != "localhost" && !host.parse().is_ok_and(|ip: IpAddr| ip.is_loopback())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_stays_on_the_machine_or_is_encrypted_is_no_reason_to_warn() {
+        for near in
+            ["http://127.0.0.1:7380", "http://[::1]:7380", "http://localhost:1", "https://10.0.0.5:7380"]
+        {
+            assert!(!is_plain_and_far(near), "{near}");
+        }
+        for far in [
+            "http://10.0.0.5:7380",
+            "http://[fd00::1]:7380",
+            "http://planes.example",
+            "http://localhost.example:1",
+        ] {
+            assert!(is_plain_and_far(far), "{far}");
+        }
+    }
+}
