@@ -8,18 +8,18 @@ use std::time::Duration;
 use firn_s3_server::{Faults, S3Server, ServerOptions};
 use tempfile::TempDir;
 
-use crate::program::{firn, text};
+use crate::program::{Answer, firn, text};
 use crate::serve::Serving;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_firn");
 const BUCKET: &str = "firn-test";
 
 /// A process, killed when it is dropped.
-struct Process(Child);
+pub(crate) struct Process(pub(crate) Child);
 
 impl Process {
     /// Starts `command` and waits for its first line.
-    fn start(command: &mut Command) -> (Self, String) {
+    pub(crate) fn start(command: &mut Command) -> (Self, String) {
         let mut process = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("it starts");
         let mut line = String::new();
         BufReader::new(process.stdout.as_mut().expect("piped")).read_line(&mut line).expect("it is read");
@@ -34,16 +34,20 @@ impl Drop for Process {
     }
 }
 
-struct Scene {
-    directory: TempDir,
+pub(crate) struct Scene {
+    pub(crate) directory: TempDir,
     store: Option<S3Server>,
     place: String,
     /// Where the control plane is.
-    url: String,
+    pub(crate) url: String,
+    /// What control planes are told beside that.
+    pub(crate) of_planes: Vec<String>,
+    /// What whoever asks them is told beside that.
+    pub(crate) of_clients: Vec<String>,
 }
 
 impl Scene {
-    fn new(in_store: bool) -> Self {
+    pub(crate) fn new(in_store: bool) -> Self {
         let directory = TempDir::new().expect("a directory");
         let shared = directory.path().join("shared");
         let (store, place) = match in_store {
@@ -56,7 +60,7 @@ impl Scene {
         };
         std::fs::write(directory.path().join("settings.toml"), SETTINGS).expect("written");
         std::fs::write(directory.path().join("token"), "a-secret\nmore\n").expect("written");
-        Self { directory, store, place, url: String::new() }
+        Self { directory, store, place, url: String::new(), of_planes: Vec::new(), of_clients: Vec::new() }
     }
 
     fn command(&self, name: &str) -> Command {
@@ -65,27 +69,24 @@ impl Scene {
         command
     }
 
-    fn path(&self, name: &str) -> String {
+    pub(crate) fn path(&self, name: &str) -> String {
         text(&self.directory.path().join(name)).to_owned()
     }
 
     /// A control plane, where one was before if there was one.
-    fn plane(&mut self) -> Process {
-        let at = if self.url.is_empty() { "127.0.0.1:0" } else { self.url.trim_start_matches("http://") }
-            .to_owned();
-        let (process, line) = Process::start(self.command("control-plane").args([
-            "--listen",
-            &at,
-            "--token-file",
-            &self.path("token"),
-        ]));
+    pub(crate) fn plane(&mut self) -> Process {
+        let at = self.url.split_once("://").map_or("127.0.0.1:0", |(_, at)| at).to_owned();
+        let mut command = self.command("control-plane");
+        command.args(["--listen", &at, "--token-file", &self.path("token")]).args(&self.of_planes);
+        let (process, line) = Process::start(&mut command);
         let url = line.split_whitespace().find_map(|word| word.strip_suffix(';')).unwrap_or_default();
         self.url = url.to_owned();
-        assert!(self.url.starts_with("http://127.0.0.1:"), "{line:?}");
+        let scheme = if self.of_planes.iter().any(|word| word == "--tls-cert") { "https" } else { "http" };
+        assert!(self.url.starts_with(&format!("{scheme}://127.0.0.1:")), "{line:?}");
         process
     }
 
-    fn worker(&self, name: &str) -> Process {
+    pub(crate) fn worker(&self, name: &str) -> Process {
         let mut command = self.command("worker");
         command.args([
             "--control-plane",
@@ -95,23 +96,32 @@ impl Scene {
             "--within",
             &self.place,
         ]);
+        command.args(&self.of_clients);
         let (process, line) = Process::start(command.args(["--threads", "2", "--name", name]));
-        assert!(line.starts_with(&format!("{name} works for http://")), "{line:?}");
+        assert!(line.starts_with(&format!("{name} works for {}", self.url)), "{line:?}");
         process
     }
 
-    fn serve(&self) -> Serving {
+    pub(crate) fn serve(&self) -> Serving {
         let mut command = self.command("serve");
         command.args(["--shared", &self.place, "--config", &self.path("settings.toml")]);
         command.args(["--control-plane", &self.url, "--control-plane-token-file", &self.path("token")]);
+        command.args(&self.of_clients);
         Serving::start_as(&mut command, &self.directory.path().join("data")).expect("it serves")
     }
 
+    /// `firn jobs` of the control plane.
+    pub(crate) fn jobs(&self, arguments: &[&str]) -> Answer {
+        let token = self.path("token");
+        let mut all = vec!["jobs", "--control-plane", &self.url, "--token-file", &token];
+        all.extend(self.of_clients.iter().map(String::as_str));
+        all.extend(arguments);
+        firn(&all)
+    }
+
     /// Workers that have done jobs, as people see it.
-    fn doers(&self) -> BTreeSet<String> {
-        let answer =
-            firn(&["jobs", "--control-plane", &self.url, "--token-file", &self.path("token"), "list"]);
-        let out = answer.ended(0);
+    pub(crate) fn doers(&self) -> BTreeSet<String> {
+        let out = self.jobs(&["list"]).ended(0);
         let done = out.lines().filter(|line| line.starts_with("done "));
         done.filter_map(|line| line.split_whitespace().nth(8)).map(str::to_owned).collect()
     }
@@ -121,7 +131,7 @@ impl Scene {
 const SETTINGS: &str = "memtable_bytes = 1048576\ntable_bytes = 262144\nlog_segment_bytes = 4194304\n\
     buffer_bytes = 4194304\nbuffer_bytes_max = 16777216\nseparate_bytes = 1000\nvalue_segment_bytes = 1048576\n";
 
-fn value(key: u32, round: u32) -> Vec<u8> {
+pub(crate) fn value(key: u32, round: u32) -> Vec<u8> {
     let bytes = 200 + (key as usize * 389 + round as usize * 71) % 2500;
     format!("{key}.{round}.").into_bytes().into_iter().cycle().take(bytes).collect()
 }

@@ -22,5 +22,6 @@ mod kill_serve;
 mod crowds;
 mod space;
 mod job_service; // control plane, workers and database, killed
+mod tls; // the same, encrypted
 mod object_store;
 mod shared_writes;

@@ -1,0 +1,190 @@
+//! Control plane, workers and database that talk encrypted, and what is said where that cannot be.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
+
+use crate::job_service::{Scene, value};
+use crate::program::{firn, text};
+
+type Authority = Issuer<'static, KeyPair>;
+
+/// Puts NAME-ca.pem of a new CA into `directory`.
+fn authority(directory: &Path, name: &str) -> Authority {
+    let mut params = CertificateParams::new(Vec::new()).expect("no names");
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    params.distinguished_name.push(DnType::CommonName, name);
+    let key = KeyPair::generate().expect("a key");
+    let certificate = params.self_signed(&key).expect("signed").pem();
+    std::fs::write(directory.join(format!("{name}-ca.pem")), certificate).expect("written");
+    Issuer::new(params, key)
+}
+
+/// Puts NAME.pem and NAME.key into `directory`: a new certificate for this machine.
+fn sign(authority: &Authority, directory: &Path, name: &str) {
+    let key = KeyPair::generate().expect("a key");
+    let params = CertificateParams::new(vec!["127.0.0.1".to_owned()]).expect("a name");
+    let certificate = params.signed_by(&key, authority).expect("signed").pem();
+    std::fs::write(directory.join(format!("{name}.pem")), certificate).expect("written");
+    std::fs::write(directory.join(format!("{name}.key")), key.serialize_pem()).expect("written");
+}
+
+/// A scene with certificates of the CAs `ours`, which comes too, and `others`; nobody is told anything of them yet.
+fn scene() -> (Scene, Authority) {
+    let scene = Scene::new(false);
+    let directory = scene.directory.path();
+    let [ours, others] = ["ours", "others"].map(|name| authority(directory, name));
+    sign(&ours, directory, "ours");
+    sign(&others, directory, "others");
+    (scene, ours)
+}
+
+/// Options and files of the scene, one after the other.
+fn told(scene: &Scene, pairs: &[(&str, &str)]) -> Vec<String> {
+    pairs.iter().flat_map(|(option, file)| [(*option).to_owned(), scene.path(file)]).collect()
+}
+
+const OF_PLANES: [(&str, &str); 3] =
+    [("--tls-cert", "ours.pem"), ("--tls-key", "ours.key"), ("--tls-client-ca", "ours-ca.pem")];
+const OF_CLIENTS: [(&str, &str); 3] = [
+    ("--control-plane-ca", "ours-ca.pem"),
+    ("--control-plane-cert", "ours.pem"),
+    ("--control-plane-key", "ours.key"),
+];
+
+/// Writes to a server until `is_enough`, and reads everything back.
+fn write_until(address: &str, mut is_enough: impl FnMut(&mut redis::Connection) -> bool) {
+    let client = redis::Client::open(format!("redis://{address}")).expect("an address");
+    let mut client = client.get_connection().expect("it answers");
+    for round in 0..200 {
+        for batch in 0..20 {
+            let mut pipe = redis::pipe();
+            for key in batch * 100..(batch + 1) * 100 {
+                pipe.cmd("SET").arg(key).arg(value(key, round)).ignore();
+            }
+            pipe.query::<()>(&mut client).expect("replies");
+        }
+        for key in 0..2000 {
+            let found: Vec<u8> = redis::cmd("GET").arg(key).query(&mut client).expect("a reply");
+            assert!(found == value(key, round), "key {key} of round {round}");
+        }
+        if is_enough(&mut client) {
+            return;
+        }
+    }
+    panic!("it is never enough");
+}
+
+#[test]
+fn a_database_has_its_jobs_done_by_who_shows_a_certificate() {
+    let (mut scene, ours) = scene();
+    scene.of_planes = told(&scene, &OF_PLANES);
+    scene.of_clients = told(&scene, &OF_CLIENTS);
+    let plane = scene.plane();
+    let _worker = scene.worker("one");
+    let serving = scene.serve();
+    write_until(&serving.address, |_| scene.doers().contains("one"));
+    // A certificate is renewed by another start.
+    drop(plane);
+    sign(&ours, scene.directory.path(), "ours");
+    let _plane = scene.plane();
+    assert!(scene.doers().is_empty(), "it has forgotten");
+    write_until(&serving.address, |_| scene.doers().contains("one"));
+    serving.end();
+    let bare = scene.url.replace("https", "http");
+    firn(&["jobs", "--control-plane", &bare])
+        .complained(1, &["if it was started with --tls-cert, say https://"]);
+    let ca = scene.path("ours-ca.pem");
+    let nobody = firn(&["jobs", "--control-plane", &scene.url, "--control-plane-ca", &ca]);
+    nobody.complained(1, &["--control-plane-cert", "--tls-client-ca"]);
+    scene.of_clients = told(&scene, &[("--control-plane-ca", "others-ca.pem")]);
+    scene.jobs(&[]).complained(1, &["UnknownIssuer", "--control-plane-ca"]);
+}
+
+#[test]
+fn a_database_that_does_not_believe_its_control_plane_serves_and_says_why() {
+    let (mut scene, _) = scene();
+    scene.of_planes = told(&scene, &OF_PLANES[..2]);
+    scene.of_clients = told(&scene, &[("--control-plane-ca", "others-ca.pem")]);
+    let _plane = scene.plane();
+    let serving = scene.serve();
+    write_until(&serving.address, |client| {
+        let told: String = redis::cmd("INFO").arg("firn").query(client).expect("a reply");
+        let reason = told.lines().find_map(|line| line.strip_prefix("compaction_fallback_reason:"));
+        if let Some(reason) = reason {
+            assert!(reason.contains("UnknownIssuer") && reason.contains("--control-plane-ca"), "{reason}");
+        }
+        reason.is_some()
+    });
+    serving.end();
+}
+
+#[test]
+fn what_cannot_be_meant_is_refused_before_anything_is_done() {
+    let (scene, _) = scene();
+    let file = |name: &str| scene.path(name);
+    let plane =
+        |arguments: &[&str]| firn(&[&["control-plane", "--listen", "127.0.0.1:0"], arguments].concat());
+    let half = plane(&["--tls-cert", &file("ours.pem")]);
+    assert!(half.code == 2 && half.complaint.contains("--tls-key"), "{half:?}");
+    let alone = plane(&["--tls-client-ca", &file("ours-ca.pem")]);
+    assert!(alone.code == 2 && alone.complaint.contains("--tls-cert"), "{alone:?}");
+    plane(&["--tls-cert", "/nowhere", "--tls-key", &file("ours.key")])
+        .complained(2, &["cannot read /nowhere"]);
+    let mixed = plane(&["--tls-cert", &file("ours.pem"), "--tls-key", &file("others.key")]);
+    mixed.complained(2, &["others.key: is not the key of the first certificate in", "ours.pem"]);
+    let swapped = plane(&["--tls-cert", &file("ours.key"), "--tls-key", &file("ours.pem")]);
+    swapped.complained(2, &["ours.key: expected a certificate in PEM"]);
+    let within = text(scene.directory.path());
+    let ca = ["--control-plane-ca", &file("ours-ca.pem")];
+    for command in [
+        &["worker", "--within", within, "--control-plane"][..],
+        &["jobs", "--control-plane"],
+        &["serve", "--port", "0", "--dir", &file("db"), "--control-plane"],
+    ] {
+        let ask = |url: &str, more: &[&str]| firn(&[command, &[url], more].concat());
+        ask("http://127.0.0.1:9", &ca).complained(2, &["certificates are given: say https://"]);
+        let half = ["--control-plane-cert", &file("ours.pem")];
+        ask("https://127.0.0.1:9", &half).complained(2, &["give both", "--control-plane-key"]);
+        let none = ["--control-plane-ca", &file("token")];
+        ask("https://127.0.0.1:9", &none).complained(2, &["token: expected a certificate in PEM"]);
+        ask("127.0.0.1:9", &[]).complained(2, &["expected http://HOST:PORT or https://HOST:PORT"]);
+    }
+    let socket = firn(&[&["worker", "--socket", &file("socket")], &ca[..]].concat());
+    socket.complained(2, &["needs no certificates", "--control-plane"]);
+}
+
+#[test]
+fn a_token_that_others_can_read_is_warned_of() {
+    let (scene, _) = scene();
+    let token = scene.path("token");
+    // Nobody has this address, so that nobody is asked.
+    let far =
+        firn(&["jobs", "--control-plane", "http://192.0.2.1:9", "--token-file", &token, "cancel", "seven"]);
+    assert_eq!(far.code, 2);
+    assert!(
+        far.complaint.contains("goes to http://192.0.2.1:9 unencrypted")
+            && far.complaint.contains("https://"),
+        "{far:?}"
+    );
+    let near =
+        firn(&["jobs", "--control-plane", "http://127.0.0.1:9", "--token-file", &token, "cancel", "seven"]);
+    near.complained(2, &["expected a job"]);
+    let listen = |more: &[String]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_firn"));
+        command.args(["control-plane", "--listen", "0.0.0.0:0"]).args(more);
+        let mut process = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("it starts");
+        std::thread::sleep(Duration::from_millis(500));
+        process.kill().expect("it is killed");
+        let output = process.wait_with_output().expect("it ends");
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    let said = listen(&told(&scene, &[("--token-file", "token")]));
+    assert!(said.contains("the token goes there unencrypted") && said.contains("--tls-cert"), "{said}");
+    assert_eq!(listen(&told(&scene, &[&OF_PLANES[..2], &[("--token-file", "token")]].concat())), "");
+    assert_eq!(listen(&told(&scene, &OF_PLANES)), "", "a certificate lets in as a token does");
+    let open = listen(&told(&scene, &OF_PLANES[..2]));
+    assert!(open.contains("--token-file") && open.contains("--tls-client-ca"), "{open}");
+}
