@@ -122,6 +122,31 @@ fn a_database_that_does_not_believe_its_control_plane_serves_and_says_why() {
 }
 
 #[test]
+fn without_a_ca_the_system_s_are_believed_and_with_one_they_are_not() {
+    let (mut scene, _) = scene();
+    scene.of_planes = told(&scene, &OF_PLANES[..2]);
+    let _plane = scene.plane();
+    let (ours, others) = (scene.path("ours-ca.pem"), scene.path("others-ca.pem"));
+    let ask = |system: &str, more: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_firn"));
+        command.env("SSL_CERT_FILE", system).args(["jobs", "--control-plane", &scene.url]);
+        let output =
+            command.args(["--token-file", &scene.path("token")]).args(more).output().expect("it runs");
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    assert_eq!(ask(&ours, &[]).0, Some(0));
+    let (code, said) = ask(&others, &[]);
+    assert!(code == Some(1) && said.contains("UnknownIssuer"), "{said}");
+    let (code, said) = ask(&ours, &["--control-plane-ca", &others]);
+    assert!(code == Some(1) && said.contains("UnknownIssuer"), "{said}");
+    let (code, said) = ask("/nowhere", &[]);
+    assert!(
+        code == Some(2) && said.contains("no native certs") && said.contains("--control-plane-ca"),
+        "{said}"
+    );
+}
+
+#[test]
 fn what_cannot_be_meant_is_refused_before_anything_is_done() {
     let (scene, _) = scene();
     let file = |name: &str| scene.path(name);
