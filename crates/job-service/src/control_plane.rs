@@ -108,20 +108,24 @@ async fn serve(mut server: Server, plane: Arc<Plane>, token: SharedToken, listen
     let workers = WorkersServer::from_arc(plane).max_decoding_message_size(MESSAGE_BYTES_MAX);
     health.set_serving::<JobsServer<Plane>>().await;
     health.set_serving::<WorkersServer<Plane>>().await;
-    let reflection = tonic_reflection::server::Builder::configure()
-        .register_encoded_file_descriptor_set(proto::DESCRIPTORS)
-        .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
-        .build_v1();
     let router = server
         .add_service(health_service)
         .add_service(InterceptedService::new(jobs, token.demand()))
         .add_service(InterceptedService::new(workers, token.demand()));
-    let router = match reflection {
-        Ok(reflection) => router.add_service(reflection),
-        Err(_) => router,
+    // Both versions: many clients in other languages ask by the older one alone.
+    let router = match (described().build_v1(), described().build_v1alpha()) {
+        (Ok(new), Ok(old)) => router.add_service(new).add_service(old),
+        _ => router,
     };
     // It ends with the runtime; a connection that fails is its own affair.
     let _ended = router.serve_with_incoming(TcpIncoming::from(listener).with_nodelay(Some(true))).await;
+}
+
+/// What is said to who asks what there is.
+fn described() -> tonic_reflection::server::Builder<'static> {
+    tonic_reflection::server::Builder::configure()
+        .register_encoded_file_descriptor_set(proto::DESCRIPTORS)
+        .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
 }
 
 #[derive(Debug)]

@@ -39,7 +39,7 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
     }
     if !options.full {
         println!(
-            "  leave out client libraries, the page in a browser, crowds, fuzzing, sanitizers, licences, advisories, spelling and longer seeds: cargo x test --full runs them"
+            "  leave out client libraries for Redis, the page in a browser, crowds, fuzzing, sanitizers, licences, advisories, spelling and longer seeds: cargo x test --full runs them"
         );
     }
     println!(
@@ -60,6 +60,7 @@ fn steps(root: &Path, full: bool) -> Vec<Step> {
         Step::cargo("lints", &["clippy", "--workspace", "--all-targets", "--", "-Dwarnings"]),
         Step::cargo("tests", &["test", "--workspace", "--no-fail-fast"]),
     ];
+    steps.push(step::grpc());
     steps.extend(step::loom(root, full));
     steps.push(step::documentation());
     steps.extend(step::simulations(full));

@@ -1,11 +1,13 @@
 //! What the tests need from the machine, and how it is had.
 
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 
 /// A program the tests call.
 pub(crate) struct Tool {
     pub(crate) command: &'static str,
     pub(crate) purpose: &'static str,
+    /// What it must do without complaint to be of use; empty = it need only be there.
+    probe: &'static [&'static str],
     install: Install,
 }
 
@@ -20,15 +22,21 @@ enum Install {
 
 /// What the gate needs; with `full`, what the longer tier needs too.
 pub(crate) fn tools(full: bool) -> Vec<Tool> {
-    let tool = |command, purpose, install| Tool { command, purpose, install };
+    let tool = |command, purpose, install| Tool { command, purpose, probe: &[], install };
     let mut tools = vec![
         tool("git", "lists the files that tidy checks", Install::Apt(&["git"])),
         tool("cc", "compiles Zstd and the program's allocator", Install::Apt(&["gcc", "libc6-dev"])),
         tool("redis-server", "is what answers are compared with", Install::Apt(&["redis-server"])),
+        Tool {
+            command: "python3",
+            purpose: "asks control planes as people do who have gRPC and nothing else, and runs the suite of redis-py",
+            // Debian has what makes environments in a package of its own.
+            probe: &["-c", "import venv, ensurepip"],
+            install: Install::Apt(&["python3", "python3-venv"]),
+        },
     ];
     if full {
         tools.extend([
-            tool("python3", "runs the suite of redis-py", Install::Apt(&["python3", "python3-venv"])),
             tool("npm", "runs the suite of ioredis", Install::Apt(&["nodejs", "npm"])),
             tool("go", "runs the suite of go-redis", Install::Apt(&["golang-go"])),
             tool("mvn", "runs the suite of Jedis", Install::Apt(&["maven", "default-jdk-headless"])),
@@ -46,10 +54,10 @@ pub(crate) fn tools(full: bool) -> Vec<Tool> {
 /// Installs what is missing where that is possible; returns what is still missing, after saying so.
 pub(crate) fn provide<'t>(tools: &[Tool]) -> Vec<&'t str> {
     let mut lacking = Vec::new();
-    for tool in tools.iter().filter(|tool| !is_present(tool.command)) {
+    for tool in tools.iter().filter(|tool| !is_of_use(tool)) {
         println!("installing {}", tool.command);
         let problem = install(&tool.install).err();
-        if !is_present(tool.command) {
+        if !is_of_use(tool) {
             let problem = problem.unwrap_or_else(|| "installed, yet not on the search path".to_owned());
             println!("{} is missing ({problem}): steps that need it are left out", tool.command);
             lacking.push(tool.command);
@@ -88,9 +96,17 @@ fn call(program: &str, arguments: &[&str]) -> Result<(), String> {
     }
 }
 
+fn is_of_use(tool: &Tool) -> bool {
+    let does = |probe: &[&str]| silent(tool.command, probe).is_ok_and(|status| status.success());
+    is_present(tool.command) && (tool.probe.is_empty() || does(tool.probe))
+}
+
 fn is_present(command: &str) -> bool {
-    let version = Command::new(command).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
-    version.is_ok()
+    silent(command, &["--version"]).is_ok()
+}
+
+fn silent(program: &str, arguments: &[&str]) -> std::io::Result<ExitStatus> {
+    Command::new(program).args(arguments).stdout(Stdio::null()).stderr(Stdio::null()).status()
 }
 
 fn is_root() -> bool {
@@ -104,7 +120,11 @@ mod tests {
 
     #[test]
     fn missing_tools_are_named_and_present_ones_are_not() {
-        let tool = |command| Tool { command, purpose: "", install: Install::Cargo(&["--list"]) };
-        assert_eq!(provide(&[tool("cargo"), tool("firn-no-such-program")]), ["firn-no-such-program"]);
+        let tool =
+            |command, probe| Tool { command, purpose: "", probe, install: Install::Cargo(&["--list"]) };
+        let there = [tool("cargo", &[][..]), tool("cargo", &["--list"])];
+        assert_eq!(provide(&there), [""; 0]);
+        let lacking = [tool("firn-no-such-program", &[][..]), tool("cargo", &["firn-no-such-command"])];
+        assert_eq!(provide(&lacking), ["firn-no-such-program", "cargo"]);
     }
 }

@@ -165,6 +165,13 @@ pub(super) fn simulations(full: bool) -> Vec<Step> {
     ]
 }
 
+/// A control plane as clients in another language find it. In the profile of the tests, which have built the program.
+pub(super) fn grpc() -> Step {
+    let arguments = ["test", "-p", "firn-cli", "--test", "it", "--", "--ignored", "--nocapture"];
+    Step::cargo("grpcio", &[&arguments[..], &["--test-threads", "1", "suite_of_grpcio"]].concat())
+        .needing("python3")
+}
+
 /// The server as a real process: client libraries in their own languages, crowds, the largest values, and what takes
 /// minutes. In release, since sizes are what they are about; one after the other, since times are too.
 pub(super) fn server() -> Vec<Step> {

@@ -1,12 +1,15 @@
 //! Suites of the client libraries that people use, each in its own language: `tests/clients`.
 //!
 //! Each test installs a library into a folder of its own, which takes the network: they are ignored, and
-//! `cargo x test --full` runs them.
+//! `cargo x test --full` runs them; that of gRPC `cargo x test` too.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
+use crate::job_service::Scene;
 use crate::serve::Serving;
+use crate::tls;
 
 /// A copy of the suite in `language`, so that nothing is installed among the sources.
 fn copy_of(language: &str, folder: &Path) -> PathBuf {
@@ -38,14 +41,19 @@ fn pass(language: &str, lines: usize, suite: impl Fn(&Path, &str, &str) -> Comma
     assert!(serving.process.wait().expect("it ends").success());
 }
 
+/// Python with what the suite in `folder` asks for.
+fn python(folder: &Path) -> Command {
+    succeed(Command::new("python3").args(["-m", "venv", "venv"]).current_dir(folder));
+    let install = ["install", "-q", "-r", "requirements.txt"];
+    succeed(Command::new(folder.join("venv/bin/pip")).args(install).current_dir(folder));
+    Command::new(folder.join("venv/bin/python"))
+}
+
 #[test]
 #[ignore = "installs redis-py"]
 fn the_suite_of_redis_py_passes() {
     pass("python", 12, |folder, host, port| {
-        succeed(Command::new("python3").args(["-m", "venv", "venv"]).current_dir(folder));
-        let install = ["install", "-q", "-r", "requirements.txt"];
-        succeed(Command::new(folder.join("venv/bin/pip")).args(install).current_dir(folder));
-        let mut command = Command::new(folder.join("venv/bin/python"));
+        let mut command = python(folder);
         command.args(["suite.py", host, port]);
         command
     });
@@ -80,6 +88,33 @@ fn the_suite_of_jedis_passes() {
         command.args(["-q", "compile", "exec:java"]).arg(format!("-Dexec.args={host} {port}"));
         command
     });
+}
+
+/// A control plane is asked by somebody who has none of its messages and learns them from it; in the gate, unlike the others here.
+#[test]
+#[ignore = "installs grpcio"]
+fn the_suite_of_grpcio_passes() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let copy = copy_of("grpc-python", folder.path());
+    let python = python(&copy).get_program().to_owned();
+    for is_encrypted in [false, true] {
+        let (mut scene, of_client) = match is_encrypted {
+            true => tls::encrypted(),
+            false => (Scene::new(false), Vec::new()),
+        };
+        let _plane = scene.plane();
+        let _worker = scene.worker("one");
+        while !scene.jobs(&[]).ended(0).contains("one ") {
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        let (_, target) = scene.url.split_once("://").expect("an address");
+        let mut command = Command::new(&python);
+        command.args(["suite.py", target, "a-secret", "one"]).args(of_client);
+        let said = succeed(command.current_dir(&copy));
+        eprint!("{said}");
+        let passed = said.lines().filter(|line| line.ends_with("as expected")).count();
+        assert_eq!(passed, 4, "parts were left out:\n{said}");
+    }
 }
 
 /// All tests that redis-benchmark does unasked.

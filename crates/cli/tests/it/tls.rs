@@ -54,6 +54,15 @@ const OF_CLIENTS: [(&str, &str); 3] = [
     ("--control-plane-key", "ours.key"),
 ];
 
+/// A scene where everybody shows a certificate; and the files of a client: the CA, a certificate, its key.
+pub(crate) fn encrypted() -> (Scene, Vec<String>) {
+    let (mut scene, _) = scene();
+    scene.of_planes = told(&scene, &OF_PLANES);
+    scene.of_clients = told(&scene, &OF_CLIENTS);
+    let files = OF_CLIENTS.iter().map(|(_, file)| scene.path(file)).collect();
+    (scene, files)
+}
+
 /// Writes to a server until `is_enough`, and reads everything back.
 fn write_until(address: &str, mut is_enough: impl FnMut(&mut redis::Connection) -> bool) {
     let client = redis::Client::open(format!("redis://{address}")).expect("an address");

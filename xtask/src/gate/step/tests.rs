@@ -57,6 +57,11 @@ fn ignored_in(source: &str) -> impl Iterator<Item = &str> {
     })
 }
 
+/// The steps that ask for tests by their names.
+fn all() -> Vec<Step> {
+    server().into_iter().chain([grpc()]).collect()
+}
+
 /// What the arguments of a step ask for.
 fn filters(step: &Step) -> Vec<&str> {
     let Action::Call { arguments, .. } = &step.action else { panic!("{}", step.name) };
@@ -66,7 +71,7 @@ fn filters(step: &Step) -> Vec<&str> {
 /// A step whose names filter every test out would say that all is well.
 #[test]
 fn tests_of_the_server_have_the_names_that_are_asked_for() {
-    let (steps, tests) = (server(), ignored());
+    let (steps, tests) = (all(), ignored());
     for step in &steps {
         assert!(!filters(step).is_empty(), "{}", step.name);
         for filter in filters(step) {
@@ -78,7 +83,7 @@ fn tests_of_the_server_have_the_names_that_are_asked_for() {
 /// A test that is ignored and that nobody asks for never runs.
 #[test]
 fn whatever_test_of_the_server_is_ignored_is_asked_for() {
-    let steps = server();
+    let steps = all();
     let asked: Vec<&str> = steps.iter().flat_map(filters).chain(soak::server_tests()).collect();
     let tests = ignored();
     assert!(tests.len() > 10, "{tests:?}");
