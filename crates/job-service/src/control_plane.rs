@@ -12,7 +12,7 @@ use tonic::transport::Server;
 use tonic::transport::server::TcpIncoming;
 use tonic::{Request, Response, Status};
 
-use crate::control::pool::{Held, Limits, Pool};
+use crate::control::pool::{Figures, Held, Limits, Pool};
 use crate::runtime::Runtime;
 use crate::tls::ServerTls;
 use crate::token::SharedToken;
@@ -43,6 +43,7 @@ pub struct ControlPlaneOptions {
 #[derive(Debug)]
 pub struct ControlPlane {
     address: SocketAddr,
+    plane: Arc<Plane>,
     _runtime: Runtime,
 }
 
@@ -69,13 +70,31 @@ impl ControlPlane {
             clock,
         });
         runtime.begin(tick(Arc::clone(&plane)));
-        runtime.begin(serve(server, plane, options.token.clone(), listener));
-        Ok(Self { address, _runtime: runtime })
+        runtime.begin(serve(server, Arc::clone(&plane), options.token.clone(), listener));
+        Ok(Self { address, plane, _runtime: runtime })
     }
 
     /// Where it listens.
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// What it does, in numbers.
+    pub fn watch(&self) -> ControlPlaneWatch {
+        ControlPlaneWatch { plane: Arc::clone(&self.plane) }
+    }
+}
+
+/// A look at a control plane from another thread, for as long as anybody wants one.
+#[derive(Clone, Debug)]
+pub struct ControlPlaneWatch {
+    plane: Arc<Plane>,
+}
+
+impl ControlPlaneWatch {
+    /// What is there now, and has been since the start.
+    pub fn figures(&self) -> Figures {
+        self.plane.lock().figures(self.plane.clock.now())
     }
 }
 

@@ -35,11 +35,13 @@ mod worker; // whoever does the work
 mod remote; // the database's side
 mod look; // what people ask
 
-pub use control_plane::{ControlPlane, ControlPlaneOptions};
+pub use control_plane::{ControlPlane, ControlPlaneOptions, ControlPlaneWatch};
 pub use look::Look;
 pub use remote::{Remote, RemoteOptions};
 pub use scoped::Scoped;
 pub use tls::{Authorities, ClientTls, Identity, Pem, ServerTls};
 pub use token::SharedToken;
 pub use wire::proto;
-pub use worker::{Places, Worker, WorkerOptions};
+pub use worker::{
+    Attempts, Places, STAGE_BOUNDS_MS, Times, Worker, WorkerFigures, WorkerOptions, WorkerWatch,
+};

@@ -12,7 +12,7 @@ use firn_storage::{Clock, Error, ErrorKind, FileBytes, ReadFile, Result, Storage
 /// A place as one attempt at one job may use it: it reads the files that the spec names, creates files under the attempt's stem and
 /// reads those. It removes, renames, lists, publishes and locks nothing, whatever the code that runs the job does.
 ///
-/// Counts what is read, for whoever asks how far the attempt is.
+/// Counts what is read and written, for whoever asks how far the attempt is.
 #[derive(Debug)]
 pub struct Scoped {
     inner: Arc<dyn Storage>,
@@ -26,6 +26,7 @@ pub struct Scoped {
 pub(crate) struct Progress {
     clock: Arc<dyn Clock>,
     read_bytes: AtomicU64,
+    write_bytes: AtomicU64,
     first_read: OnceLock<Duration>,
 }
 
@@ -33,6 +34,11 @@ impl Progress {
     /// Bytes that were read so far.
     pub(crate) fn read_bytes(&self) -> u64 {
         self.read_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Bytes that were written so far.
+    pub(crate) fn write_bytes(&self) -> u64 {
+        self.write_bytes.load(Ordering::Relaxed)
     }
 
     /// When the first byte was there.
@@ -45,7 +51,8 @@ impl Scoped {
     /// `place` for an attempt at `spec`, whose stem is the attempt's.
     pub fn new(place: Arc<dyn Storage>, spec: &JobSpec, clock: Arc<dyn Clock>) -> Self {
         let inputs = spec.input_files().into_iter().map(|(name, bytes)| (name.to_owned(), bytes)).collect();
-        let progress = Progress { clock, read_bytes: AtomicU64::new(0), first_read: OnceLock::new() };
+        let (read_bytes, write_bytes) = Default::default();
+        let progress = Progress { clock, read_bytes, write_bytes, first_read: OnceLock::new() };
         Self { inner: place, inputs, stem: spec.output_stem().to_owned(), progress: Arc::new(progress) }
     }
 
@@ -72,7 +79,8 @@ impl Storage for Scoped {
         if !is_output_of(name, &self.stem) {
             return Err(denied(name, "create what is not under its attempt's stem"));
         }
-        self.inner.create(name)
+        let (inner, progress) = (self.inner.create(name)?, Arc::clone(&self.progress));
+        Ok(Arc::new(Written { inner, progress }))
     }
 
     fn open_write(&self, name: &str) -> Result<Arc<dyn WriteFile>> {
@@ -153,5 +161,52 @@ impl ReadFile for Counted {
     /// Never: what another machine removes would end whoever has it mapped, and nobody could count.
     fn bytes(&self) -> Result<Option<FileBytes>> {
         Ok(None)
+    }
+}
+
+/// A file that is written, and how much of it.
+#[derive(Debug)]
+struct Written {
+    inner: Arc<dyn WriteFile>,
+    progress: Arc<Progress>,
+}
+
+impl Written {
+    fn count(&self, bytes: &[u8]) {
+        self.progress.write_bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+    }
+}
+
+impl WriteFile for Written {
+    fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<()> {
+        self.inner.write_at(offset, bytes)?;
+        self.count(bytes);
+        Ok(())
+    }
+
+    fn write_zeroing(&self, offset: u64, bytes: &[u8]) -> Result<()> {
+        self.inner.write_zeroing(offset, bytes)?;
+        self.count(bytes);
+        Ok(())
+    }
+
+    fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<()> {
+        self.inner.read_at(offset, out)
+    }
+
+    fn sync(&self) -> Result<()> {
+        self.inner.sync()
+    }
+
+    fn write_back(&self, offset: u64, bytes: u64) -> Result<()> {
+        self.inner.write_back(offset, bytes)
+    }
+
+    fn allocate(&self, bytes: u64) -> Result<()> {
+        self.inner.allocate(bytes)
+    }
+
+    fn set_len(&self, bytes: u64) -> Result<()> {
+        self.inner.set_len(bytes)
     }
 }

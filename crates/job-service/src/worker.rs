@@ -3,11 +3,12 @@
 mod held; // what it has
 mod talk; // what it says to one control plane
 mod work; // its threads
+mod tally; // what it has done
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use firn_engine::Semantics;
@@ -21,6 +22,8 @@ use crate::runtime::Runtime;
 use crate::tls::ClientTls;
 use crate::token::SharedToken;
 use held::Holdings;
+use tally::Tally;
+pub use tally::{Attempts, STAGE_BOUNDS_MS, Times, WorkerFigures};
 pub(crate) use work::ATTEMPT_BYTES;
 use work::Queue;
 
@@ -95,6 +98,7 @@ struct Shared {
     opened: Mutex<BTreeMap<String, Arc<dyn Storage>>>,
     holdings: Holdings,
     queue: Queue,
+    tally: Tally,
     is_draining: AtomicBool,
     drains: Notify,
     /// Control planes that have heard so.
@@ -124,6 +128,7 @@ impl Worker {
             opened: Mutex::default(),
             holdings: Holdings::default(),
             queue: Queue::default(),
+            tally: Tally::default(),
             is_draining: AtomicBool::new(false),
             drains: Notify::new(),
             told_draining: Mutex::default(),
@@ -164,9 +169,37 @@ impl Worker {
         self.job_count() == 0 && told + silent >= self.shared.options.control_planes.len()
     }
 
+    /// What it does, in numbers.
+    pub fn watch(&self) -> WorkerWatch {
+        WorkerWatch { shared: Arc::downgrade(&self.shared) }
+    }
+
     /// What goes wrong with each control plane that it cannot talk with now, by name.
     pub fn troubles(&self) -> BTreeMap<String, String> {
         self.shared.troubles.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// A look at a worker from another thread.
+#[derive(Clone, Debug)]
+pub struct WorkerWatch {
+    /// The worker ends by itself, whoever looks.
+    shared: Weak<Shared>,
+}
+
+impl WorkerWatch {
+    /// What it does, and has done; `None` = it has ended.
+    pub fn figures(&self) -> Option<WorkerFigures> {
+        let shared = self.shared.upgrade()?;
+        let silent = shared.troubles.lock().unwrap_or_else(PoisonError::into_inner).len();
+        Some(WorkerFigures {
+            slots: shared.options.slots,
+            held: shared.holdings.count(),
+            is_draining: shared.is_draining.load(Ordering::SeqCst),
+            control_planes_heard: shared.options.control_planes.len().saturating_sub(silent),
+            control_planes_silent: silent,
+            ..shared.tally.figures()
+        })
     }
 }
 

@@ -12,7 +12,7 @@
 //! operation runs where its connection is. Commands are `async` functions that wait for the engine in few places; who runs
 //! them is forty lines in `task`: there is no runtime, no waker and no allocation for a command that does not wait.
 //!
-//! Beside all that, `http` tells operators what is counted, on a thread and a port of its own.
+//! Beside all that, [`http`] tells operators what is counted, on a thread and a port of its own; other programs tell by it what they count.
 //!
 //! # Not here
 //! - What the bytes mean: crate `firn-protocol`. How types lie on keys: `firn_format::datatype`.
@@ -62,7 +62,7 @@ mod failure;
 mod transaction;
 mod execute;
 mod duty;
-mod http;
+pub mod http;
 mod listen;
 
 pub use listen::Server;

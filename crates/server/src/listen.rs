@@ -9,7 +9,7 @@ use firn::Db;
 use firn::storage::{Clock, Priority, Spawn, SystemClock, ThreadSpawn};
 
 use crate::execute::Scripts;
-use crate::http::HttpServer;
+use crate::http::{DatabaseSite, HttpServer};
 use crate::key_counts::KeyCounts;
 use crate::latency::Latency;
 use crate::log::{Field, Log, LogLevel};
@@ -96,7 +96,11 @@ impl Server {
             is_ending: AtomicBool::new(false),
             log,
         });
-        let http = shared.settings.http.map(|at| HttpServer::start(Arc::clone(&shared), at)).transpose()?;
+        let http = shared.settings.http.map(|at| {
+            let (clock, shared) = (Arc::clone(&shared.store.clock), Arc::clone(&shared));
+            HttpServer::start_with(at, clock, |alarm| Box::new(DatabaseSite::new(shared, alarm)))
+        });
+        let http = http.transpose()?;
         let server = Self {
             address,
             shared,

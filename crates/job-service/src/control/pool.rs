@@ -13,10 +13,14 @@ mod clients; // what databases ask
 mod workers; // what workers ask
 mod decide; // who gets what
 mod rows; // what people see
+mod counts; // what has happened
+mod figures; // all of it in numbers
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
+pub use counts::{ByFailure, ByLane, Counts, TENANTS_MAX};
+pub use figures::{Figures, Workers};
 pub use job::{Ended, Failure, FailureKind, JobKey, Order, Outcome, Timings, Token};
 pub use member::Profile;
 pub use rows::{JobRow, JobState, Rows, WorkerRow};
@@ -84,6 +88,7 @@ pub struct Pool {
     /// The last jobs whose ends were taken.
     history: VecDeque<JobRow>,
     next: u64,
+    counts: Counts,
 }
 
 /// A database, by what it says of itself.
@@ -115,6 +120,7 @@ impl Pool {
             forgotten: BTreeMap::new(),
             history: VecDeque::new(),
             next: 0,
+            counts: Counts::default(),
         }
     }
 

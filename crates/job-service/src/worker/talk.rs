@@ -121,7 +121,7 @@ impl Plane {
         // What has no key cannot be answered; its lease ends by itself.
         let Ok(lease) = lease_of(lease) else { return };
         let control = shared.holdings.begin(self.index, lease.key, lease.token);
-        shared.queue.push(Task { lease, control, tell: tell.clone() });
+        shared.queue.push(Task { lease, control, claimed: shared.clock.now(), tell: tell.clone() });
     }
 
     /// Says for ever that the worker lives, and how far it is.
@@ -159,7 +159,7 @@ impl Plane {
     }
 
     async fn tell_one(self, told: Told) {
-        let Told { key, token, outcome, timings } = told;
+        let Told { key, token, outcome, timings, ended } = told;
         let Some(mut client) = self.planes.workers(self.index) else { return };
         let Some(shared) = self.shared.upgrade() else { return };
         let (begun, worker) = (shared.clock.now(), shared.options.id.to_be_bytes().to_vec());
@@ -187,7 +187,10 @@ impl Plane {
             match answer {
                 // One that was restarted does not know the worker yet, and asks for the end again once it does.
                 Ok(answer) if !answer.get_ref().taken && pause < PAUSE_MAX => {}
-                Ok(_) => return shared.holdings.end(token),
+                Ok(_) => {
+                    shared.tally.told(shared.clock.now().saturating_sub(ended));
+                    return shared.holdings.end(token);
+                }
                 Err(status) if status.code() == Code::InvalidArgument => return shared.holdings.end(token),
                 Err(_) => {}
             }

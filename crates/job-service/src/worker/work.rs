@@ -9,8 +9,9 @@ use firn_jobs::{Control, Error, ErrorKind, JobSpec, Result, run};
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::Shared;
+use super::tally::Attempted;
 use crate::control::pool::{JobKey, Lease, Outcome, Timings, Token};
-use crate::scoped::Scoped;
+use crate::scoped::{Progress, Scoped};
 use crate::wire::failure_of;
 
 /// A job that waits for a thread.
@@ -18,6 +19,8 @@ use crate::wire::failure_of;
 pub(super) struct Task {
     pub(super) lease: Lease,
     pub(super) control: Control,
+    /// When it was leased.
+    pub(super) claimed: Duration,
     /// Who tells how it ended.
     pub(super) tell: UnboundedSender<Told>,
 }
@@ -29,6 +32,8 @@ pub(super) struct Told {
     pub(super) token: Token,
     pub(super) outcome: Outcome,
     pub(super) timings: Timings,
+    /// When that was.
+    pub(super) ended: Duration,
 }
 
 /// Jobs that wait for a thread, oldest first.
@@ -74,43 +79,67 @@ impl Queue {
     }
 }
 
+/// What came of running a job.
+struct Attempt {
+    kind: &'static str,
+    /// The encoded result.
+    result: Result<Vec<u8>>,
+    /// What it has read and written; `None` = it did not begin.
+    progress: Option<Arc<Progress>>,
+}
+
 impl Shared {
     /// A thread's life.
     pub(super) fn work(&self) {
-        while let Some(Task { lease, control, tell }) = self.queue.pop() {
+        while let Some(Task { lease, control, claimed, tell }) = self.queue.pop() {
             let begun = self.clock.now();
-            let (result, opened) = self.attempt(&lease, &control);
+            let Attempt { kind, result, progress } = self.attempt(&lease, &control);
+            let ended = self.clock.now();
+            let opened = progress.as_ref().and_then(|progress| progress.first_read());
+            let bytes = |of: fn(&Progress) -> u64| progress.as_ref().map_or(0, |progress| of(progress));
+            self.tally.attempted(&Attempted {
+                kind,
+                failure: result.as_ref().err().map(|error| failure_of(error).kind),
+                read_bytes: bytes(Progress::read_bytes),
+                write_bytes: bytes(Progress::write_bytes),
+                open: opened.map(|opened| opened.saturating_sub(claimed)),
+                run: ended.saturating_sub(opened.unwrap_or(claimed)),
+            });
             let outcome = match result {
                 Ok(result) => Outcome::Done(result),
                 Err(error) => Outcome::Failed(failure_of(&error)),
             };
             let since = |at: Duration| at.saturating_sub(begun);
-            let ran = since(self.clock.now());
+            let ran = since(ended);
             let timings = Timings { opened: opened.map_or(ran, since), ran };
             // Whoever tells is gone only when the worker is.
-            let _told = tell.send(Told { key: lease.key, token: lease.token, outcome, timings });
+            let _told = tell.send(Told { key: lease.key, token: lease.token, outcome, timings, ended });
         }
     }
 
-    /// Runs one attempt: its encoded result, and when its first byte was read.
-    fn attempt(&self, lease: &Lease, control: &Control) -> (Result<Vec<u8>>, Option<Duration>) {
-        let scoped = match self.scope(lease) {
-            Ok(scoped) => scoped,
-            Err(error) => return (Err(error), None),
-        };
-        let (spec, place) = scoped;
-        let progress = place.progress();
-        self.holdings.runs(lease.token, Arc::clone(&progress));
-        let result = run(&spec, &place, &self.semantics, control);
-        (result.map(|result| result.encode()), progress.first_read())
-    }
-
-    /// What the attempt does, and where.
-    fn scope(&self, lease: &Lease) -> Result<(JobSpec, Scoped)> {
+    /// Runs one attempt.
+    fn attempt(&self, lease: &Lease, control: &Control) -> Attempt {
         // A spec of a version that came later is for others.
         let spec = JobSpec::decode(&lease.spec).map_err(|error| {
             Error::new(ErrorKind::Rejected, format!("this worker cannot read the job: {error}"))
-        })?;
+        });
+        let kind = match &spec {
+            Ok(JobSpec::Compact(_)) => "compact",
+            Ok(JobSpec::Collect(_)) => "collect",
+            Err(_) => "unknown",
+        };
+        let (spec, place) = match spec.and_then(|spec| self.scope(lease, spec)) {
+            Ok(scoped) => scoped,
+            Err(error) => return Attempt { kind, result: Err(error), progress: None },
+        };
+        let progress = place.progress();
+        self.holdings.runs(lease.token, Arc::clone(&progress));
+        let result = run(&spec, &place, &self.semantics, control);
+        Attempt { kind, result: result.map(|result| result.encode()), progress: Some(progress) }
+    }
+
+    /// What the attempt does, and where.
+    fn scope(&self, lease: &Lease, spec: JobSpec) -> Result<(JobSpec, Scoped)> {
         let stem = attempt_stem(spec.output_stem(), lease.token);
         if stem.len() > STEM_BYTES_MAX {
             return Err(Error::new(ErrorKind::Invalid, "expected a stem with room for an attempt's"));

@@ -7,12 +7,12 @@
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Component, Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError};
 
 use firn::ErrorKind;
 use firn::storage::{Priority, Spawn, ThreadSpawn};
 
-use super::answer::Answer;
+use super::answer::{Answer, Pending};
 use super::request::Request;
 use crate::log::{Field, LogLevel};
 use crate::net::Alarm;
@@ -20,9 +20,6 @@ use crate::worker::Shared;
 
 /// The header that a request must have; its value says nothing.
 const HEADER: &str = "x-firn";
-
-/// An answer that comes later.
-pub(super) type Pending = Arc<Mutex<Option<Answer>>>;
 
 /// Backups of a server: one at a time, on a thread of its own. Ends with the one that goes on.
 #[derive(Debug)]

@@ -5,9 +5,7 @@ use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::sync::PoisonError;
 use std::time::Duration;
 
-use super::Site;
-use super::answer::{self, Answer, Reply};
-use super::backup::Pending;
+use super::answer::{Answer, Pending, Site, When};
 use super::request::{HEAD_BYTES_MAX, Head};
 
 /// How long a request may take to come.
@@ -61,7 +59,7 @@ impl Connection {
     }
 
     /// Does what can be done without waiting; `false` when it is over.
-    pub(super) fn go_on(&mut self, site: &Site, now: Duration) -> bool {
+    pub(super) fn go_on(&mut self, site: &dyn Site, now: Duration) -> bool {
         now < self.deadline && self.step(site, now).is_ok()
     }
 
@@ -71,16 +69,16 @@ impl Connection {
     }
 
     /// As far as it goes; `Err` is the end.
-    fn step(&mut self, site: &Site, now: Duration) -> io::Result<()> {
+    fn step(&mut self, site: &dyn Site, now: Duration) -> io::Result<()> {
         if let Stage::Head(bytes) = &mut self.stage {
             let head = receive_head(&mut self.stream, bytes)?;
             let answer = match head {
                 Head::Incomplete => return Ok(()),
                 Head::TooLong => Answer::text(431, "the head is too long\n"),
                 Head::Malformed => Answer::text(400, "this is no request\n"),
-                Head::Complete(request) => match answer::of(site, self.peer, &request) {
-                    Reply::Now(answer) => answer,
-                    Reply::Later(pending) => {
+                Head::Complete(request) => match site.answer(self.peer, &request).0 {
+                    When::Now(answer) => answer,
+                    When::Later(pending) => {
                         self.stage = Stage::Waiting(pending);
                         // However long it takes.
                         self.deadline = Duration::MAX;

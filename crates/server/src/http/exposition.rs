@@ -4,7 +4,7 @@ use std::fmt::{Display, Write as _};
 
 /// What kind of number a family has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub enum Kind {
     /// Only rises, but for a new start.
     Counter,
     /// Rises and falls.
@@ -15,11 +15,11 @@ pub(super) enum Kind {
 
 /// Text that grows family by family.
 #[derive(Debug, Default)]
-pub(super) struct Exposition(String);
+pub struct Exposition(String);
 
 impl Exposition {
     /// Begins a family, whose samples follow.
-    pub(super) fn family(&mut self, name: &str, kind: Kind, help: &str) {
+    pub fn family(&mut self, name: &str, kind: Kind, help: &str) {
         let kind = match kind {
             Kind::Counter => "counter",
             Kind::Gauge => "gauge",
@@ -29,7 +29,7 @@ impl Exposition {
     }
 
     /// One number, told from others of its family by labels: names and values.
-    pub(super) fn sample(&mut self, name: &str, labels: &[(&str, &dyn Display)], value: impl Display) {
+    pub fn sample(&mut self, name: &str, labels: &[(&str, &dyn Display)], value: impl Display) {
         self.0.push_str(name);
         for (index, (label, text)) in labels.iter().enumerate() {
             let text = text.to_string().replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
@@ -42,7 +42,7 @@ impl Exposition {
     }
 
     /// A family of one number.
-    pub(super) fn single(&mut self, name: &str, kind: Kind, help: &str, value: impl Display) {
+    pub fn single(&mut self, name: &str, kind: Kind, help: &str, value: impl Display) {
         self.family(name, kind, help);
         self.sample(name, &[], value);
     }

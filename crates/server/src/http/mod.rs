@@ -1,8 +1,10 @@
 //! A small HTTP server beside the Redis protocol: metrics, health and a page for people.
 //!
 //! ```text
-//!   knock ─► connection (head, answer, linger) ─► request (what is asked for) ─► answer (by path) ─► metrics, page
+//!   knock ─► connection (head, answer, linger) ─► request (what is asked for) ─► a site (by path) ─► answer: metrics, page
 //! ```
+//! What is answered is a [`Site`]'s: `database_site` is that of a server, and programs of other kinds have their own.
+//!
 //! One thread waits for all its sockets and answers at once: nothing here waits for the engine. Everything is bounded: a
 //! head has 8 KiB, there are 64 connections, and each is over after some seconds. A connection has one request.
 //!
@@ -12,9 +14,15 @@
 mod request;
 mod connection;
 mod answer;
-mod backup;
-mod metrics;
 mod exposition;
+mod database_site;
+mod database_metrics;
+mod backup;
+
+pub use answer::{Answer, Reply, Site};
+pub(crate) use database_site::DatabaseSite;
+pub use exposition::{Exposition, Kind};
+pub use request::Request;
 
 use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, TcpListener};
@@ -22,12 +30,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use firn::storage::{Priority, Spawn, ThreadSpawn};
+use firn::storage::{Clock, Priority, Spawn, ThreadSpawn};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::net::Alarm;
-use crate::worker::Shared;
-use backup::Backups;
 use connection::Connection;
 
 /// Connections at a time; more wait in the system's queue.
@@ -39,9 +45,9 @@ const ROUND: Timespec = Timespec { tv_sec: 0, tv_nsec: 500_000_000 };
 /// How long nobody is accepted after that failed: descriptors were short.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(500);
 
-/// The HTTP server of a server. Ends when it is dropped.
+/// Answers by HTTP what a [`Site`] says. Ends when it is dropped.
 #[derive(Debug)]
-pub(crate) struct HttpServer {
+pub struct HttpServer {
     address: SocketAddr,
     end: Arc<End>,
     threads: ThreadSpawn,
@@ -55,19 +61,28 @@ struct End {
 }
 
 impl HttpServer {
-    /// Listens on `address` from now on.
+    /// Listens on `address` from now on; port 0 = any. One thread of its own answers what `site` says.
     ///
     /// # Errors
     /// What the system says of the address or of threads.
-    pub(crate) fn start(shared: Arc<Shared>, address: SocketAddr) -> io::Result<Self> {
+    pub fn start(address: SocketAddr, clock: Arc<dyn Clock>, site: Box<dyn Site>) -> io::Result<Self> {
+        Self::start_with(address, clock, |_| site)
+    }
+
+    /// As `start`, with a site that may promise answers: the alarm is to be rung when one is there.
+    pub(crate) fn start_with(
+        address: SocketAddr,
+        clock: Arc<dyn Clock>,
+        site: impl FnOnce(Arc<Alarm>) -> Box<dyn Site>,
+    ) -> io::Result<Self> {
         let listener = TcpListener::bind(address)?;
         listener.set_nonblocking(true)?;
         let address = listener.local_addr()?;
         let end = Arc::new(End { is_wanted: AtomicBool::new(false), alarm: Alarm::new()? });
         let threads = ThreadSpawn::new();
-        let backups = Backups::new(Arc::clone(&end.alarm));
         let mut rounds = Rounds {
-            site: Site { shared, backups },
+            site: site(Arc::clone(&end.alarm)),
+            clock,
             end: Arc::clone(&end),
             listener,
             connections: Vec::new(),
@@ -79,12 +94,12 @@ impl HttpServer {
     }
 
     /// Where it listens.
-    pub(crate) fn address(&self) -> SocketAddr {
+    pub fn address(&self) -> SocketAddr {
         self.address
     }
 
     /// Closes every connection, and waits for that.
-    pub(crate) fn stop(&self) {
+    pub fn stop(&self) {
         self.end.is_wanted.store(true, Ordering::Release);
         self.end.alarm.ring();
         self.threads.join_all();
@@ -97,15 +112,10 @@ impl Drop for HttpServer {
     }
 }
 
-/// What requests are answered from.
-struct Site {
-    shared: Arc<Shared>,
-    backups: Backups,
-}
-
 /// What the thread has.
 struct Rounds {
-    site: Site,
+    site: Box<dyn Site>,
+    clock: Arc<dyn Clock>,
     end: Arc<End>,
     listener: TcpListener,
     connections: Vec<Connection>,
@@ -118,19 +128,18 @@ impl Rounds {
         while !self.end.is_wanted.load(Ordering::Acquire) {
             let is_open = self.wait();
             self.end.alarm.silence();
-            let now = self.site.shared.store.clock.now();
+            let now = self.clock.now();
             if is_open {
                 self.accept(now);
             }
-            let site = &self.site;
+            let site = &*self.site;
             self.connections.retain_mut(|connection| connection.go_on(site, now));
         }
     }
 
     /// Until there is something to do; whether somebody may be accepted.
     fn wait(&self) -> bool {
-        let is_open = self.connections.len() < CONNECTIONS_MAX
-            && self.site.shared.store.clock.now() >= self.accept_from;
+        let is_open = self.connections.len() < CONNECTIONS_MAX && self.clock.now() >= self.accept_from;
         let mut wanted = vec![PollFd::new(&*self.end.alarm, PollFlags::IN)];
         if is_open {
             wanted.push(PollFd::new(&self.listener, PollFlags::IN));

@@ -5,7 +5,7 @@ pub(super) const HEAD_BYTES_MAX: usize = 8 << 10;
 
 /// A request without its body, of which nobody here has any use.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Request {
+pub struct Request {
     pub(super) method: String,
     /// Without what follows `?`.
     pub(super) path: String,

@@ -17,6 +17,7 @@ impl Pool {
         self.clients.insert(key.client, Client { heard: now, stalls_at });
         let known = self.ids.get(&key).copied();
         if known.is_none() && self.jobs.len() >= self.limits.jobs_max {
+            self.counts.refused += 1;
             let message = format!("{} jobs are here already, which is the limit", self.limits.jobs_max);
             return Err(Failure { kind: FailureKind::Unavailable, message });
         }
@@ -26,12 +27,17 @@ impl Pool {
         match known.and_then(|id| self.jobs.get_mut(&id)) {
             Some(job) => {
                 // A worker had it before its client was heard of.
-                job.wanted.get_or_insert(wanted);
+                if job.wanted.is_none() {
+                    job.wanted = Some(wanted);
+                    self.counts.submit(job);
+                }
             }
             None => {
                 let id = JobId(self.draw_id());
                 self.forgotten.remove(&key);
-                self.jobs.insert(id, Job::new(key, Some(wanted), now, State::Waiting));
+                let job = Job::new(key, Some(wanted), now, State::Waiting);
+                self.counts.submit(&job);
+                self.jobs.insert(id, job);
                 self.ids.insert(key, id);
             }
         }
@@ -123,11 +129,13 @@ impl Pool {
             timings,
         };
         job.state = State::Ended { at: now, ended };
+        self.counts.end(job);
     }
 
     /// Nobody asks for the job any more.
     fn forget(&mut self, now: Duration, id: JobId) {
         let Some(job) = self.jobs.remove(&id) else { return };
+        self.counts.forget(&job);
         self.ids.remove(&job.key);
         self.forgotten.insert(job.key, now);
         if matches!(job.state, State::Ended { .. }) {

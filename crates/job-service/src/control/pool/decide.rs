@@ -26,6 +26,7 @@ impl Pool {
             match decision {
                 Decision::Lease { job, worker } => self.lease(now, job, worker),
                 Decision::Preempt { job, .. } => {
+                    self.counts.preempted += 1;
                     self.stop_attempt(job);
                     self.release(job);
                 }
@@ -49,6 +50,7 @@ impl Pool {
         });
         if let Some(wanted) = &job.wanted {
             self.ledger.lease(wanted.tenant, wanted.order.bytes);
+            self.counts.lease(&wanted.order.tenant, wanted.order.bytes);
         }
     }
 

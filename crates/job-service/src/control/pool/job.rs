@@ -168,6 +168,11 @@ impl Job {
         self.wanted.as_ref().map_or(0, |wanted| wanted.order.bytes)
     }
 
+    /// What nobody has asked for yet is bulk work.
+    pub(super) fn lane(&self) -> Lane {
+        self.wanted.as_ref().map_or(Lane::Bulk, |wanted| wanted.order.lane)
+    }
+
     pub(super) fn attempt(&self) -> Option<&Attempt> {
         match &self.state {
             State::Leased(attempt) => Some(attempt),

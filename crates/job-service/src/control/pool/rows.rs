@@ -129,7 +129,7 @@ pub(super) fn row(job: &Job, members: &BTreeMap<WorkerId, Member>, now: Duration
     JobRow {
         key: job.key,
         tenant: order.map(|order| order.tenant.clone()).unwrap_or_default(),
-        lane: order.map_or(Lane::Bulk, |order| order.lane),
+        lane: job.lane(),
         bytes: job.bytes(),
         done_bytes,
         state,

@@ -1,3 +1,5 @@
+mod figures; // what is counted
+
 use std::collections::BTreeMap;
 
 use super::*;
@@ -359,7 +361,17 @@ struct Storm {
 }
 
 impl Storm {
+    /// Every job that was handed in has ended, is there, or was left behind.
+    fn check_counts(&self) {
+        let Figures { waiting, running, counts, .. } = self.pool.figures(self.now);
+        // What only a worker has told of counts as bulk work until its client is heard of.
+        let there = waiting.relief + running.relief;
+        let over = counts.done.relief + counts.failed.relief + counts.abandoned.relief;
+        assert_eq!((counts.submitted.relief, counts.submitted.bulk), (over + there, 0), "{counts:?}");
+    }
+
     fn step(&mut self, number: u64) {
+        self.check_counts();
         self.now += Duration::from_millis(self.random.u64(50..1500));
         if number < 60 && self.random.u32(0..3) == 0 {
             self.pool.submit(self.now, key(number), order()).unwrap();

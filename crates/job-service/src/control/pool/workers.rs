@@ -112,7 +112,10 @@ impl Pool {
                 }
                 self.end(now, id, outcome, timings);
             }
-            Outcome::Failed(failure) => self.attempt_failed(now, id, worker, failure, timings),
+            Outcome::Failed(failure) => {
+                self.counts.given_up.add(failure.kind);
+                self.attempt_failed(now, id, worker, failure, timings);
+            }
         }
         self.decide(now);
         true
@@ -230,10 +233,17 @@ impl Pool {
             .collect();
         for (id, worker, is_silent) in lost {
             self.stop_attempt(id);
-            let message = match is_silent {
-                true => format!("its worker was not heard of for {} s", lease.as_secs()),
-                false => format!("its worker got no further for {} s", progress.as_secs()),
+            let (count, message) = match is_silent {
+                true => (
+                    &mut self.counts.expired_silent,
+                    format!("its worker was not heard of for {} s", lease.as_secs()),
+                ),
+                false => (
+                    &mut self.counts.expired_stuck,
+                    format!("its worker got no further for {} s", progress.as_secs()),
+                ),
             };
+            *count += 1;
             let failure = Failure { kind: FailureKind::Storage, message };
             self.attempt_failed(now, id, worker, failure, Timings::default());
         }

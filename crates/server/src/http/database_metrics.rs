@@ -1,4 +1,4 @@
-//! Everything that is counted, as metrics.
+//! Everything that a server counts, as metrics.
 //!
 //! Counters here are since the start of the server: `CONFIG RESETSTAT` does not set them back. What the engine counts is since
 //! its opening, which is the same.
@@ -19,8 +19,8 @@ use crate::worker::Shared;
 /// The bounds of buckets: 1.024 microseconds, and from there by powers of two until 17 seconds.
 const BUCKET_POWERS: std::ops::Range<u32> = 0..25;
 
-/// All metrics in Prometheus' text format.
-pub(super) fn text(shared: &Shared) -> String {
+/// All metrics.
+pub(super) fn of(shared: &Shared) -> Exposition {
     let mut text = Exposition::default();
     server(shared, &mut text);
     let sums = shared.statistics.all();
@@ -32,7 +32,7 @@ pub(super) fn text(shared: &Shared) -> String {
     writes(&stats, &mut text);
     jobs::text(&stats.jobs, &mut text);
     keyspaces(&stats, &mut text);
-    text.into_text()
+    text
 }
 
 fn server(shared: &Shared, text: &mut Exposition) {
