@@ -1,5 +1,7 @@
 //! `firn control-plane`: which job goes to which worker.
 
+mod metrics; // what it counts
+
 use std::io::Write;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -13,6 +15,7 @@ use signal_hook::iterator::Signals;
 
 use crate::ending::{Ending, Failure, Result};
 use crate::service::{draw, read_token};
+use crate::service_http::{self, Said};
 use crate::tls::ServerFiles;
 
 /// Hand the jobs of databases to workers. Runs until it is ended.
@@ -30,6 +33,10 @@ pub(crate) struct Arguments {
     token_file: Option<PathBuf>,
     #[command(flatten)]
     tls: ServerFiles,
+    /// Where to answer by HTTP: metrics for Prometheus (/metrics) and health (/health); port 0 takes one that is free and says which. Who
+    /// reaches it sees counters and names of tenants. Without it there is no HTTP.
+    #[arg(long, value_name = "A:P")]
+    http: Option<SocketAddr>,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
@@ -46,7 +53,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
     let plane = ControlPlane::start(&options, Arc::new(SystemClock::new()), &ThreadSpawn::new())
         .map_err(|error| failed(error.to_string()))?;
     let scheme = if options.tls.is_some() { "https" } else { "http" };
-    println!("control plane at {scheme}://{}; SIGTERM or Ctrl-C ends it", plane.address());
+    let watch = plane.watch();
+    let look = move || Said { metrics: metrics::of(&watch.figures()), is_draining: false };
+    let http = service_http::start(arguments.http, look)?;
+    let shown = service_http::shown(http.as_ref());
+    println!("control plane at {scheme}://{};{shown} SIGTERM or Ctrl-C ends it", plane.address());
     // Whoever started us may read this through a pipe.
     let _ = std::io::stdout().flush();
     // Nothing is to be saved: both sides know what it knows.

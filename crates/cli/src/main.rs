@@ -23,6 +23,7 @@ mod bench;
 mod serve;
 mod service;
 mod tls;
+mod service_http;
 mod control_plane;
 mod worker;
 mod jobs;

@@ -1,7 +1,10 @@
 //! `firn worker`: jobs of databases, in a process of its own.
 
+mod metrics; // what it counts
+
 use std::collections::BTreeMap;
 use std::io::Write;
+use std::net::SocketAddr;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
@@ -17,6 +20,7 @@ use signal_hook::iterator::Signals;
 
 use crate::ending::{Ending, Failure, Result};
 use crate::service::{Allowed, draw, read_token, urls};
+use crate::service_http::{self, Said};
 use crate::tls::{ClientFiles, warn_of_plain_token};
 
 /// Work for databases: compact their tables and collect their value segments in this process. Runs until it is ended.
@@ -49,6 +53,10 @@ pub(crate) struct Arguments {
     /// Where it is: jobs on places of the same zone are near.
     #[arg(long, value_name = "ZONE", requires = "control_plane")]
     zone: Option<String>,
+    /// Where to answer by HTTP: metrics for Prometheus (/metrics) and health (/health: ready or draining); port 0 takes one that is free and
+    /// says which. Without it there is no HTTP.
+    #[arg(long, value_name = "A:P", requires = "control_plane")]
+    http: Option<SocketAddr>,
     /// The socket to listen on; made if it is missing, taken over if nobody listens.
     #[arg(long, value_name = "PATH", group = "for")]
     socket: Option<PathBuf>,
@@ -93,9 +101,21 @@ fn pull(arguments: &Arguments, control_planes: &str) -> Result<Ending> {
     let semantics = Arc::new(Semantics::new());
     let worker = Worker::start(options, places, semantics, Arc::clone(&clock), &ThreadSpawn::new())
         .map_err(|error| Failure::new(Ending::Usage, error.to_string()))?;
-    println!("{name} works for {control_planes}; SIGTERM or Ctrl-C ends it once its jobs are done");
+    let watch = worker.watch();
+    let look = move || {
+        let figures = watch.figures().unwrap_or_default();
+        Said { metrics: metrics::of(&figures), is_draining: figures.is_draining }
+    };
+    let http = service_http::start(arguments.http, look)?;
+    let shown = service_http::shown(http.as_ref());
+    println!("{name} works for {control_planes};{shown} SIGTERM or Ctrl-C ends it once its jobs are done");
     // Whoever started us may read this through a pipe.
     let _ = std::io::stdout().flush();
+    Ok(attend(&worker, &name, &*clock, &mut signals))
+}
+
+/// Tells people what goes wrong, until the worker has ended as signals say.
+fn attend(worker: &Worker, name: &str, clock: &dyn Clock, signals: &mut Signals) -> Ending {
     let (mut told, mut is_draining) = (BTreeMap::new(), false);
     loop {
         clock.sleep(LOOK);
@@ -107,14 +127,14 @@ fn pull(arguments: &Arguments, control_planes: &str) -> Result<Ending> {
         told = troubles;
         for _signal in signals.pending() {
             if is_draining {
-                return Ok(Ending::Done);
+                return Ending::Done;
             }
             is_draining = true;
             worker.drain();
             eprintln!("firn: {name} takes no more jobs and ends with the last of {}", worker.job_count());
         }
         if is_draining && worker.is_drained() {
-            return Ok(Ending::Done);
+            return Ending::Done;
         }
     }
 }

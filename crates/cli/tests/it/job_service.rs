@@ -14,16 +14,16 @@ use crate::serve::Serving;
 const PROGRAM: &str = env!("CARGO_BIN_EXE_firn");
 const BUCKET: &str = "firn-test";
 
-/// A process, killed when it is dropped.
-pub(crate) struct Process(pub(crate) Child);
+/// A process and its first line, killed when it is dropped.
+pub(crate) struct Process(pub(crate) Child, pub(crate) String);
 
 impl Process {
     /// Starts `command` and waits for its first line.
-    pub(crate) fn start(command: &mut Command) -> (Self, String) {
+    pub(crate) fn start(command: &mut Command) -> Self {
         let mut process = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("it starts");
         let mut line = String::new();
         BufReader::new(process.stdout.as_mut().expect("piped")).read_line(&mut line).expect("it is read");
-        (Self(process), line)
+        Self(process, line)
     }
 }
 
@@ -44,6 +44,8 @@ pub(crate) struct Scene {
     pub(crate) of_planes: Vec<String>,
     /// What whoever asks them is told beside that.
     pub(crate) of_clients: Vec<String>,
+    /// What workers are told beside all that.
+    pub(crate) of_workers: Vec<String>,
 }
 
 impl Scene {
@@ -60,7 +62,15 @@ impl Scene {
         };
         std::fs::write(directory.path().join("settings.toml"), SETTINGS).expect("written");
         std::fs::write(directory.path().join("token"), "a-secret\nmore\n").expect("written");
-        Self { directory, store, place, url: String::new(), of_planes: Vec::new(), of_clients: Vec::new() }
+        Self {
+            directory,
+            store,
+            place,
+            url: String::new(),
+            of_planes: Vec::new(),
+            of_clients: Vec::new(),
+            of_workers: Vec::new(),
+        }
     }
 
     fn command(&self, name: &str) -> Command {
@@ -78,7 +88,8 @@ impl Scene {
         let at = self.url.split_once("://").map_or("127.0.0.1:0", |(_, at)| at).to_owned();
         let mut command = self.command("control-plane");
         command.args(["--listen", &at, "--token-file", &self.path("token")]).args(&self.of_planes);
-        let (process, line) = Process::start(&mut command);
+        let process = Process::start(&mut command);
+        let line = &process.1;
         let url = line.split_whitespace().find_map(|word| word.strip_suffix(';')).unwrap_or_default();
         self.url = url.to_owned();
         let scheme = if self.of_planes.iter().any(|word| word == "--tls-cert") { "https" } else { "http" };
@@ -97,7 +108,9 @@ impl Scene {
             &self.place,
         ]);
         command.args(&self.of_clients);
-        let (process, line) = Process::start(command.args(["--threads", "2", "--name", name]));
+        command.args(&self.of_workers);
+        let process = Process::start(command.args(["--threads", "2", "--name", name]));
+        let line = &process.1;
         assert!(line.starts_with(&format!("{name} works for {}", self.url)), "{line:?}");
         process
     }

@@ -23,5 +23,6 @@ mod crowds;
 mod space;
 mod job_service; // control plane, workers and database, killed
 mod tls; // the same, encrypted
+mod service_http; // what they say of themselves
 mod object_store;
 mod shared_writes;

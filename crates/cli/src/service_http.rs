@@ -1,0 +1,64 @@
+//! What processes of the service answer by HTTP: their numbers, and whether they take work.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use firn_server::http::{Answer, Exposition, HttpServer, Kind, Reply, Request, Site};
+use firn_storage::SystemClock;
+
+use crate::ending::{Ending, Failure, Result};
+
+/// What a process says of itself.
+#[derive(Debug)]
+pub(crate) struct Said {
+    pub(crate) metrics: Exposition,
+    /// It takes no more work.
+    pub(crate) is_draining: bool,
+}
+
+/// Answers at `address`, if there is one, what `look` says.
+///
+/// # Errors
+/// Nobody can listen there.
+pub(crate) fn start(
+    address: Option<SocketAddr>,
+    look: impl Fn() -> Said + Send + 'static,
+) -> Result<Option<HttpServer>> {
+    let Some(address) = address else { return Ok(None) };
+    let server = HttpServer::start(address, Arc::new(SystemClock::new()), Box::new(ServiceSite { look }));
+    let failed = |error| Failure::new(Ending::Failed, format!("cannot answer by HTTP on {address}: {error}"));
+    server.map(Some).map_err(failed)
+}
+
+/// Where it answers, as a part of a process's first line.
+pub(crate) fn shown(http: Option<&HttpServer>) -> String {
+    http.map_or_else(String::new, |http| format!(" HTTP at http://{};", http.address()))
+}
+
+/// Text that begins with what every process says.
+pub(crate) fn begin() -> Exposition {
+    let mut text = Exposition::default();
+    text.family("firn_build_info", Kind::Gauge, "The release, as a label; always 1.");
+    text.sample("firn_build_info", &[("version", &env!("CARGO_PKG_VERSION"))], 1);
+    text
+}
+
+struct ServiceSite<F> {
+    look: F,
+}
+
+impl<F: Fn() -> Said + Send> Site for ServiceSite<F> {
+    fn answer(&self, _peer: SocketAddr, request: &Request) -> Reply {
+        let find = |path: &str| match path {
+            "/metrics" => Answer::metrics((self.look)().metrics),
+            "/healthz" => Answer::text(200, "alive\n"),
+            "/health" | "/readyz" if (self.look)().is_draining => Answer::text(503, "draining\n"),
+            "/health" | "/readyz" => Answer::text(200, "ready\n"),
+            _ => Answer::text(
+                404,
+                "there are /metrics, /health (and /readyz, which is the same) and /healthz\n",
+            ),
+        };
+        Answer::to_get(request, find).into()
+    }
+}
