@@ -59,6 +59,8 @@ pub struct ByFailure {
     pub storage: u64,
     /// Entries were lost.
     pub not_conserved: u64,
+    /// Its files could not be reached from there.
+    pub unavailable: u64,
 }
 
 impl ByLane {
@@ -78,17 +80,19 @@ impl ByFailure {
             FailureKind::Invalid => &mut self.invalid,
             FailureKind::Storage => &mut self.storage,
             FailureKind::NotConserved => &mut self.not_conserved,
+            FailureKind::Unavailable => &mut self.unavailable,
         } += 1;
     }
 
     /// Each with its name.
-    pub fn named(&self) -> [(&'static str, u64); 5] {
+    pub fn named(&self) -> [(&'static str, u64); 6] {
         [
             ("rejected", self.rejected),
             ("cancelled", self.cancelled),
             ("invalid", self.invalid),
             ("storage", self.storage),
             ("not_conserved", self.not_conserved),
+            ("unavailable", self.unavailable),
         ]
     }
 }
