@@ -7,6 +7,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use firn_job_service::control::Scheduler;
 use firn_job_service::control::pool::Limits;
 use firn_job_service::{ControlPlane, ControlPlaneOptions};
 use firn_storage::{SystemClock, ThreadSpawn};
@@ -37,6 +38,15 @@ pub(crate) struct Arguments {
     /// reaches it sees counters and names of tenants. Without it there is no HTTP.
     #[arg(long, value_name = "A:P")]
     http: Option<SocketAddr>,
+    /// Which job goes to which worker: urgency (what stalls soonest for its length, where it is done first), or, to compare with, least-loaded, fifo
+    /// or random.
+    #[arg(long, value_name = "NAME", value_parser = parse_scheduler, default_value = "urgency")]
+    scheduler: Scheduler,
+}
+
+fn parse_scheduler(name: &str) -> std::result::Result<Scheduler, String> {
+    let names = || Scheduler::ALL.map(Scheduler::name).join(", ");
+    Scheduler::from_name(name).ok_or_else(|| format!("expected one of {}", names()))
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
@@ -48,8 +58,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
     check_reach(arguments, tls.is_some())?;
     // The half that is cut off is as random as the other.
     let seed = draw() as u64;
-    let options =
-        ControlPlaneOptions { address: arguments.listen, token, tls, limits: Limits::default(), seed };
+    let limits = Limits { scheduler: arguments.scheduler, ..Limits::default() };
+    let options = ControlPlaneOptions { address: arguments.listen, token, tls, limits, seed };
     let plane = ControlPlane::start(&options, Arc::new(SystemClock::new()), &ThreadSpawn::new())
         .map_err(|error| failed(error.to_string()))?;
     let scheme = if options.tls.is_some() { "https" } else { "http" };

@@ -243,6 +243,9 @@ pub(crate) fn put_job_row(row: JobRow) -> proto::JobRow {
         failure: row.failure,
         place: row.place,
         stalls_in_ms: row.stalls_in.map(millis),
+        queued_us: micros(row.queued),
+        opened_us: micros(row.timings.opened),
+        ran_us: micros(row.timings.ran),
     }
 }
 

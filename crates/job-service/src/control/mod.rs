@@ -11,12 +11,14 @@ mod view; // what a decision is made of
 mod placement; // how long a job takes where
 mod ledger; // what tenants were given
 mod schedule; // the decision
-pub mod pool; // everything that a control plane knows, and what becomes of decisions
 mod baseline; // other decisions, to compare with
+mod scheduler; // one of these
+pub mod pool; // everything that a control plane knows, and what becomes of decisions
 
 pub use baseline::{fifo, least_loaded, random};
 pub use firn_jobs::Pressure;
 pub use ledger::Ledger;
 pub use placement::estimate;
 pub use schedule::schedule;
+pub use scheduler::Scheduler;
 pub use view::{Decision, JobId, Lane, Running, Speed, TenantId, View, Waiting, Worker, WorkerId, Zone};

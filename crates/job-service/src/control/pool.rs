@@ -27,11 +27,12 @@ pub use rows::{JobRow, JobState, Rows, WorkerRow};
 pub use workers::{Held, Lease, Pulled};
 
 use super::ledger::Ledger;
+use super::scheduler::Scheduler;
 use super::view::{JobId, TenantId, WorkerId, Zone};
 use job::Job;
 use member::Member;
 
-/// Times and numbers that a pool goes by.
+/// Times, numbers and the rule that a pool goes by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// A job that its worker has not named for so long is given to somebody else. Default 10 s.
@@ -48,6 +49,8 @@ pub struct Limits {
     pub pause: Duration,
     /// Jobs at a time; those beyond are refused. Default 100 000.
     pub jobs_max: usize,
+    /// Which job goes to which worker. Default: what stalls soonest.
+    pub scheduler: Scheduler,
 }
 
 impl Default for Limits {
@@ -60,6 +63,7 @@ impl Default for Limits {
             attempts_max: 3,
             pause: Duration::from_millis(500),
             jobs_max: 100_000,
+            scheduler: Scheduler::default(),
         }
     }
 }

@@ -6,7 +6,6 @@ use std::time::Duration;
 use super::Pool;
 use super::job::{Attempt, Failure, FailureKind, Job, Outcome, State, Timings, Token, Wanted};
 use super::member::{Member, may_have};
-use crate::control::schedule;
 use crate::control::view::{Decision, JobId, Lane, Running, TenantId, View, Waiting, Worker, WorkerId, Zone};
 
 impl Pool {
@@ -22,7 +21,8 @@ impl Pool {
         let workers = self.members.iter().filter(|(_, member)| self.is_there(now, member));
         let workers = workers.map(|(id, member)| self.worker(now, *id, member)).collect();
         let view = View { waiting, workers, owed: self.ledger.owed() };
-        for decision in schedule(&view) {
+        let seed = self.random.u64(..);
+        for decision in self.limits.scheduler.decide(&view, seed) {
             match decision {
                 Decision::Lease { job, worker } => self.lease(now, job, worker),
                 Decision::Preempt { job, .. } => {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::Pool;
-use super::job::{Job, JobKey, Outcome, State};
+use super::job::{Job, JobKey, Outcome, State, Timings};
 use super::member::Member;
 use crate::control::view::{Lane, WorkerId};
 
@@ -48,6 +48,10 @@ pub struct JobRow {
     pub place: String,
     /// Until its database stops its writers, by what it said last, if the job has not ended; `None` = that is not in sight.
     pub stalls_in: Option<Duration>,
+    /// From its submission until the attempt that counts was leased, or until now.
+    pub queued: Duration,
+    /// How long that attempt took, or has taken until now. When its first input was open is known once it has ended.
+    pub timings: Timings,
 }
 
 /// One worker.
@@ -126,6 +130,14 @@ pub(super) fn row(job: &Job, members: &BTreeMap<WorkerId, Member>, now: Duration
             Outcome::Failed(_) => (JobState::Failed, ended.worker.clone(), 0, *at),
         },
     };
+    let (queued, timings) = match &job.state {
+        State::Waiting => (now.saturating_sub(job.submitted), Timings::default()),
+        State::Leased(attempt) => {
+            let ran = now.saturating_sub(attempt.since);
+            (attempt.since.saturating_sub(job.submitted), Timings { ran, ..Timings::default() })
+        }
+        State::Ended { ended, .. } => (ended.queued, ended.timings),
+    };
     JobRow {
         key: job.key,
         tenant: order.map(|order| order.tenant.clone()).unwrap_or_default(),
@@ -139,5 +151,7 @@ pub(super) fn row(job: &Job, members: &BTreeMap<WorkerId, Member>, now: Duration
         failure: job.failure.as_ref().map(|failure| failure.message.clone()).unwrap_or_default(),
         place: order.map(|order| order.place.clone()).unwrap_or_default(),
         stalls_in: None,
+        queued,
+        timings,
     }
 }

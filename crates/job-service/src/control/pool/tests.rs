@@ -98,6 +98,7 @@ fn a_job_goes_to_a_worker_and_its_end_to_the_client_until_it_is_taken() {
     assert_eq!(end_of(&mut pool, seconds(2), 5), None);
     let running = pool.rows(seconds(2));
     assert_eq!((running.jobs[0].state, running.workers[0].running), (JobState::Running, 1));
+    assert_eq!((running.jobs[0].queued, running.jobs[0].timings.ran), (Duration::ZERO, seconds(1)));
     assert!(finish(&mut pool, seconds(3), A, &lease, done()));
     assert!(!finish(&mut pool, seconds(3), A, &lease, done()), "it ends once");
     for _ in 0..2 {
@@ -108,6 +109,7 @@ fn a_job_goes_to_a_worker_and_its_end_to_the_client_until_it_is_taken() {
     assert_eq!(pool.follow(seconds(5), CLIENT, &[5], &[]), (vec![], vec![5]), "it is forgotten");
     let rows = pool.rows(seconds(5));
     assert_eq!((rows.jobs.len(), rows.jobs[0].state), (1, JobState::Done), "but for people");
+    assert_eq!((rows.jobs[0].queued, rows.jobs[0].timings.ran), (Duration::ZERO, Duration::from_millis(110)));
     let measured = rows.workers[0].near_bytes_per_second;
     let (believed, found) = (f64::from(1 << 30), f64::from(10 << 20));
     assert!((measured - (believed + 0.3 * (found - believed))).abs() < 1.0, "{measured}");
@@ -344,6 +346,7 @@ const PATIENT: Limits = Limits {
     attempts_max: 100,
     pause: Duration::from_millis(500),
     jobs_max: 1000,
+    scheduler: Scheduler::Urgency,
 };
 
 /// Workers that come, go, sleep, lie about nothing and lose messages; clients that repeat themselves; a pool that is replaced.
@@ -458,4 +461,27 @@ fn in_any_storm_every_job_ends_once_with_its_own_result() {
             }
         }
     }
+}
+
+#[test]
+fn each_scheduler_decides_what_the_pool_does() {
+    for scheduler in Scheduler::ALL {
+        assert_eq!(Scheduler::from_name(scheduler.name()), Some(scheduler));
+        let mut pool = Pool::new(Limits { scheduler, ..Limits::default() }, 1);
+        for worker in [A, B] {
+            pool.hear(seconds(0), profile(worker, 8), &[]);
+        }
+        for number in 0..8 {
+            pool.submit(seconds(number), key(number), order()).unwrap();
+        }
+        let leases = [A, B].map(|worker| pool.take(seconds(8), worker).leases.len());
+        match scheduler {
+            Scheduler::Fifo => assert_eq!(leases, [8, 0]),
+            Scheduler::LeastLoaded => assert_eq!(leases, [4, 4]),
+            Scheduler::Random | Scheduler::Urgency => {
+                assert!(leases[0] + leases[1] == 8 && leases.iter().all(|count| *count > 0), "{leases:?}");
+            }
+        }
+    }
+    assert_eq!(Scheduler::from_name("best"), None);
 }
