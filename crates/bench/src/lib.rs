@@ -38,6 +38,7 @@ pub mod resp;
 pub mod measure;
 pub mod report;
 pub mod progress;
+pub mod process;
 
 pub use experiment::run_space;
 pub use reopen::{ReopenResult, run_reopen};

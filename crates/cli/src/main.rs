@@ -9,6 +9,7 @@ mod ending;
 mod escape;
 mod output;
 mod progress;
+mod until_stdin_closes;
 mod database;
 mod shared_place;
 mod get;
@@ -27,6 +28,7 @@ mod service_http;
 mod control_plane;
 mod worker;
 mod jobs;
+mod demo;
 mod backup;
 mod restore;
 
@@ -36,6 +38,7 @@ use std::sync::LazyLock;
 use clap::{Parser, Subcommand};
 use ending::{Ending, Result};
 use firn_format::FormatVersion;
+use firn_storage::ThreadSpawn;
 
 /// Fewer faults and less waste than the system's allocator under many threads.
 #[global_allocator]
@@ -45,6 +48,9 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 #[derive(Parser)]
 #[command(name = "firn", version = VERSION.as_str(), after_help = ending::EXIT_CODES, arg_required_else_help = true)]
 struct Arguments {
+    /// End when standard input does, as SIGTERM would have it: for a process that starts this one and may be killed. Said before the command
+    #[arg(long)]
+    until_stdin_closes: bool,
     #[command(subcommand)]
     command: Command,
 }
@@ -64,6 +70,7 @@ enum Command {
     ControlPlane(control_plane::Arguments),
     Worker(worker::Arguments),
     Jobs(jobs::Arguments),
+    Demo(demo::Arguments),
     Backup(backup::Arguments),
     Restore(restore::Arguments),
 }
@@ -76,6 +83,12 @@ static VERSION: LazyLock<String> = LazyLock::new(|| {
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
+    if arguments.until_stdin_closes
+        && let Err(failure) = until_stdin_closes::watch(&ThreadSpawn::new())
+    {
+        eprintln!("firn: {failure}");
+        return failure.ending.code();
+    }
     match run(arguments.command) {
         Ok(ending) => ending.code(),
         Err(failure) => {
@@ -100,6 +113,7 @@ fn run(command: Command) -> Result<Ending> {
         Command::ControlPlane(arguments) => control_plane::run(&arguments),
         Command::Worker(arguments) => worker::run(&arguments),
         Command::Jobs(arguments) => jobs::run(&arguments),
+        Command::Demo(arguments) => demo::run(&arguments),
         Command::Backup(arguments) => backup::run(&arguments),
         Command::Restore(arguments) => restore::run(&arguments),
     }

@@ -26,3 +26,4 @@ mod tls; // the same, encrypted
 mod service_http; // what they say of themselves
 mod object_store;
 mod shared_writes;
+mod demo; // everything at once, by one command

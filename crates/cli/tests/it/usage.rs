@@ -26,6 +26,8 @@ fn help_explains_every_command_and_exit_code() {
         "config",
         "backup",
         "restore",
+        "demo",
+        "--until-stdin-closes",
         "Exit codes",
         "  3  stored bytes are corrupt",
     ] {
