@@ -7,9 +7,11 @@ use firn_engine::{Durability, Error, Result};
 
 use crate::resp::ServerAddress;
 
+mod caas;
 mod resp;
 mod space;
 
+pub use caas::CaasArgs;
 pub use resp::{Contender, RespArgs};
 pub use space::SpaceArgs;
 

@@ -2,5 +2,7 @@
 
 mod space;
 mod value_log;
+mod caas;
 
+pub use caas::{CaasPart, CaasReport, CaasScale, Finding, RunCost, Verdict, run_caas};
 pub use space::{Scale, SpacePoint, run_space};

@@ -40,7 +40,7 @@ pub mod report;
 pub mod progress;
 pub mod process;
 
-pub use experiment::run_space;
+pub use experiment::{run_caas, run_space};
 pub use reopen::{ReopenResult, run_reopen};
 pub use resp::run_resp;
 pub use run::{command_line, run_db, run_ycsb};

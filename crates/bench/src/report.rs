@@ -7,6 +7,7 @@ mod ycsb_text;
 mod json;
 mod html;
 
+pub(crate) use html::html_with_findings;
 pub use html::{Cells, Report, Spread, html, write_html};
 pub use json::write_json;
 pub(crate) use json::write_text;

@@ -1,12 +1,18 @@
 //! `firn bench`: how fast this machine is with Firn.
 
-use clap::Subcommand;
-use firn_bench::args::{DbArgs, ReopenArgs, RespArgs, ServerArgs, SpaceArgs, YcsbArgs};
-use firn_bench::target::{FirnFactory, RespFactory};
-use firn_bench::{run_db, run_reopen, run_resp, run_space, run_ycsb};
-use firn_engine::ErrorKind;
+use std::sync::Arc;
 
+use clap::Subcommand;
+use firn_bench::args::{CaasArgs, DbArgs, ReopenArgs, RespArgs, ServerArgs, SpaceArgs, YcsbArgs};
+use firn_bench::target::{FirnFactory, RespFactory};
+use firn_bench::{run_caas, run_db, run_reopen, run_resp, run_space, run_ycsb};
+use firn_engine::{Error, ErrorKind};
+
+use crate::database::Access;
 use crate::ending::{Ending, Failure, Result};
+use crate::service::{Reach, remote};
+use crate::shared_place::SharedPlace;
+use crate::tls::ClientFiles;
 
 /// Measure Firn on this machine, with progress, a summary and an HTML report.
 ///
@@ -31,7 +37,7 @@ enum Suite {
     /// YCSB: load, then workloads A to F; on a database of its own, or on a server (--target)
     Ycsb(Ycsb),
     /// The db_bench family: fillseq, fillrandom, overwrite, readrandom, seekrandom, readwhilewriting…
-    Db(DbArgs),
+    Db(Db),
     /// A server that speaks RESP under load: throughput, latency, processor time of both sides; comparisons
     #[command(after_help = RESP_EXAMPLES)]
     Resp(RespArgs),
@@ -46,6 +52,8 @@ enum Suite {
 enum Experiment {
     /// How much is written for how little space, values beside the tree: the curve from 1.15 to 2.0, and a model's
     Space(SpaceArgs),
+    /// Compactions by the database, by one worker, by a service: throughput, latency, processor time; schedulers, zones, equal processors
+    Caas(CaasArgs),
 }
 
 #[derive(clap::Args)]
@@ -54,22 +62,63 @@ struct Ycsb {
     ycsb: YcsbArgs,
     #[command(flatten)]
     server: ServerArgs,
+    #[command(flatten)]
+    service: ServiceArgs,
+}
+
+#[derive(clap::Args)]
+struct Db {
+    #[command(flatten)]
+    db: DbArgs,
+    #[command(flatten)]
+    service: ServiceArgs,
+}
+
+/// Where the tables of a database that is measured lie, and who compacts them.
+#[derive(clap::Args, Clone)]
+struct ServiceArgs {
+    /// http://HOST:PORT of a `firn control-plane`, whose workers then do Firn's compactions and collections
+    #[arg(long, value_name = "URLS", conflicts_with = "worker")]
+    control_plane: Option<String>,
+    /// Where Firn's tables, sealed value segments and manifest lie, if that is not the directory: another one, s3://BUCKET/PREFIX, ...
+    #[arg(long, value_name = "PLACE")]
+    shared: Option<String>,
+}
+
+impl ServiceArgs {
+    /// Databases that are told of both.
+    fn factory(&self) -> FirnFactory {
+        let service = self.clone();
+        FirnFactory::new().prepared_by(move |builder, options| {
+            let failed = |failure: Failure| Error::invalid(failure.to_string());
+            let shared = SharedPlace { shared: service.shared.clone(), ..SharedPlace::default() };
+            let builder = shared.set(builder, Access::Create).map_err(failed)?;
+            let Some(control_planes) = &service.control_plane else { return Ok(builder) };
+            let place = service.shared.clone().unwrap_or_else(|| options.dir.display().to_string());
+            let tls = ClientFiles::default();
+            let reach = Reach { control_planes, token_file: None, tls, zone: None };
+            let remote = remote(&place, &reach).map_err(failed)?;
+            Ok(builder.executor(Arc::new(remote)))
+        })
+    }
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
-    let factory = FirnFactory::new();
     let results = match &arguments.suite {
-        Suite::Ycsb(Ycsb { ycsb, server }) => match &server.target {
-            None => run_ycsb(ycsb, &factory).map(drop),
+        Suite::Ycsb(Ycsb { ycsb, server, service }) => match &server.target {
+            None => run_ycsb(ycsb, &service.factory()).map(drop),
             Some(address) => {
                 let server = RespFactory::new(address.clone(), server.connections, server.pipeline);
                 run_ycsb(ycsb, &server).map(drop)
             }
         },
-        Suite::Db(arguments) => run_db(arguments, &factory).map(drop),
+        Suite::Db(Db { db, service }) => run_db(db, &service.factory()).map(drop),
         Suite::Resp(arguments) => run_resp(arguments).map(drop),
         Suite::Reopen(arguments) => run_reopen(arguments),
-        Suite::Experiment(Experiment::Space(arguments)) => run_space(arguments, &factory).map(drop),
+        Suite::Experiment(Experiment::Space(arguments)) => {
+            run_space(arguments, &FirnFactory::new()).map(drop)
+        }
+        Suite::Experiment(Experiment::Caas(arguments)) => run_caas(arguments).map(drop),
     };
     match results {
         Ok(()) => Ok(Ending::Done),

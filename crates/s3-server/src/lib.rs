@@ -9,6 +9,8 @@
 //!                            lose the answer? ◄────┘
 //! ```
 //!
+//! The program `firn-s3-server` is the same in a process of its own.
+//!
 //! # Not here
 //! - A store for production: nothing is synced.
 

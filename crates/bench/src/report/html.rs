@@ -8,6 +8,7 @@ use firn_engine::{Error, Result};
 use super::PhaseResult;
 use super::json::write_text;
 use super::summary::figure;
+use crate::experiment::Finding;
 use crate::measure::Machine;
 
 mod bars;
@@ -48,9 +49,22 @@ pub fn write_html(path: &Path, report: &Report, results: &[PhaseResult]) -> Resu
 /// # Errors
 /// `Bug` if the page's template fails.
 pub fn html(report: &Report, results: &[PhaseResult]) -> Result<String> {
+    html_with_findings(report, &[], results)
+}
+
+/// The same, with claims and what was found of them above the plots.
+///
+/// # Errors
+/// As [`html`].
+pub(crate) fn html_with_findings(
+    report: &Report,
+    findings: &[Finding],
+    results: &[PhaseResult],
+) -> Result<String> {
     let cells = Cells::new(results);
     let page = Page {
         report,
+        findings,
         machine: report.machine.line(),
         legend: legend(&cells),
         sections: sections(&cells),
@@ -65,6 +79,7 @@ pub fn html(report: &Report, results: &[PhaseResult]) -> Result<String> {
 #[template(path = "report.html")]
 struct Page<'r> {
     report: &'r Report,
+    findings: &'r [Finding],
     machine: String,
     legend: Vec<Mark>,
     sections: Vec<Section>,

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use firn::Builder;
 use firn::jobs::socket::Socket;
 use firn::storage::ThreadSpawn;
 use firn_engine::{Error, Result};
@@ -9,16 +10,26 @@ use firn_engine::{Error, Result};
 use super::{EngineTarget, OpenOptions, Settings, Target, TargetFactory};
 
 /// Opens Firn databases.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct FirnFactory {
     name: String,
     separate_bytes: Option<u32>,
     space_amplification_max: Option<f64>,
+    prepare: Option<Arc<Prepare>>,
+}
+
+/// Says more to a builder than this crate knows of.
+type Prepare = dyn Fn(Builder, &OpenOptions) -> Result<Builder> + Send + Sync;
+
+impl std::fmt::Debug for FirnFactory {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("FirnFactory").field("name", &self.name).finish_non_exhaustive()
+    }
 }
 
 impl Default for FirnFactory {
     fn default() -> Self {
-        Self { name: "firn".to_owned(), separate_bytes: None, space_amplification_max: None }
+        Self { name: "firn".to_owned(), separate_bytes: None, space_amplification_max: None, prepare: None }
     }
 }
 
@@ -31,13 +42,22 @@ impl FirnFactory {
     /// Databases whose values of at least `separate_bytes` lie beside the tree, under a `name` of their own. What the run
     /// says wins.
     pub fn separated(name: &str, separate_bytes: u32) -> Self {
-        Self { name: name.to_owned(), separate_bytes: Some(separate_bytes), space_amplification_max: None }
+        Self { name: name.to_owned(), separate_bytes: Some(separate_bytes), ..Self::default() }
     }
 
     /// The same, which may take `max` bytes of disk for each byte that lives. What the run says wins.
     #[must_use]
     pub fn within(self, max: f64) -> Self {
         Self { space_amplification_max: Some(max), ..self }
+    }
+
+    /// The same, whose builders `prepare` says something to: executors and places that this crate does not link.
+    #[must_use]
+    pub fn prepared_by(
+        self,
+        prepare: impl Fn(Builder, &OpenOptions) -> Result<Builder> + Send + Sync + 'static,
+    ) -> Self {
+        Self { prepare: Some(Arc::new(prepare)), ..self }
     }
 }
 
@@ -63,6 +83,9 @@ impl TargetFactory for FirnFactory {
             let worker = Socket::new(socket, &options.dir, Arc::new(ThreadSpawn::new()));
             let failed = |error| Error::invalid(format!("cannot use a worker: {error}"));
             builder = builder.executor(Arc::new(worker.map_err(failed)?));
+        }
+        if let Some(prepare) = &self.prepare {
+            builder = prepare(builder, options)?;
         }
         let db = builder.open()?;
         let target = EngineTarget::new(

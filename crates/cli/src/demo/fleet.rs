@@ -114,8 +114,8 @@ impl Fleet {
     pub(super) fn end(self) -> Result<()> {
         let ended = self.database.end();
         let workers: Vec<_> = self.workers.into_iter().map(Process::end).collect();
-        let all = workers.into_iter().chain([self.control_plane.end(), ended]);
-        all.map(|ended| ended.map_err(|error| Failure::engine(&error))).collect()
+        let mut all = workers.into_iter().chain([self.control_plane.end(), ended]);
+        all.try_for_each(|ended| ended.map_err(|error| Failure::engine(&error)))
     }
 }
 

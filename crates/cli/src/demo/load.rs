@@ -156,13 +156,13 @@ impl Client {
             return Ok(());
         }
         let at = found.iter().zip(answers).take(have).take_while(|(found, answer)| found == answer).count();
+        found.truncate(have);
+        // What came with it, for a reader.
+        found.extend_from_slice(self.0.buffer());
         let shown =
-            |bytes: &[u8], to: usize| bytes[at.saturating_sub(8)..to.min(at + 60)].escape_ascii().to_string();
-        let (found, expected) = (shown(&found, have), shown(answers, answers.len()));
-        Err(Failure::new(
-            Ending::Failed,
-            format!("the database answered {found:?}, where {expected:?} was expected"),
-        ))
+            |bytes: &[u8]| bytes[at.saturating_sub(8)..bytes.len().min(at + 60)].escape_ascii().to_string();
+        let what = format!("the database answered {}, where {} was expected", shown(&found), shown(answers));
+        Err(Failure::new(Ending::Failed, what))
     }
 
     /// What it counts now.

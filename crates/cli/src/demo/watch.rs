@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use firn_job_service::proto::JobRow;
 use firn_job_service::proto::job_row::State;
-use firn_job_service::{Look, SharedToken};
+use firn_job_service::{ClientTls, Look, SharedToken};
 use firn_storage::{Clock, SystemClock, ThreadSpawn};
 
 use crate::ending::{Ending, Failure, Result};
@@ -24,7 +24,7 @@ pub(super) struct Watch {
 
 impl Watch {
     pub(super) fn at(control_plane: &str) -> Result<Self> {
-        let look = Look::at(control_plane, &SharedToken::none(), &ThreadSpawn::new())
+        let look = Look::at(control_plane, &SharedToken::none(), &ClientTls::default(), &ThreadSpawn::new())
             .map_err(|error| Failure::new(Ending::Failed, error.to_string()))?;
         Ok(Self { look, clock: SystemClock::new(), looked: Duration::ZERO, rows: BTreeMap::new() })
     }

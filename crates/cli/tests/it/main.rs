@@ -27,3 +27,4 @@ mod service_http; // what they say of themselves
 mod object_store;
 mod shared_writes;
 mod demo; // everything at once, by one command
+mod caas;

@@ -485,3 +485,17 @@ fn each_scheduler_decides_what_the_pool_does() {
     }
     assert_eq!(Scheduler::from_name("best"), None);
 }
+
+#[test]
+fn rows_tell_how_long_a_job_waited_and_how_long_it_runs() {
+    let mut pool = pool();
+    pool.submit(seconds(1), key(5), order()).unwrap();
+    assert_eq!(pool.rows(seconds(3)).jobs[0].queued, seconds(2), "nobody is there");
+    let lease = only(pull(&mut pool, seconds(4), A));
+    let running = pool.rows(seconds(6)).jobs[0].clone();
+    assert_eq!((running.queued, running.timings.ran), (seconds(3), seconds(2)));
+    assert!(finish(&mut pool, seconds(7), A, &lease, done()));
+    let ended = pool.rows(seconds(9)).jobs[0].clone();
+    let ran = Timings { opened: Duration::from_millis(10), ran: Duration::from_millis(110) };
+    assert_eq!((ended.queued, ended.timings, ended.age), (seconds(3), ran, seconds(6)));
+}

@@ -1,0 +1,386 @@
+//! The parts, each a question that several runs answer.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+
+use clap::ValueEnum;
+use firn_engine::{Error, Result};
+
+use super::cluster::{Cluster, ClusterPlan, Store, StoreSettings, beside};
+use super::plan::ZONE_DELAY;
+use super::proxy::Proxy;
+use super::run::{Amount, Bench, Label, RunCost, Setting, Work};
+use super::simulated;
+use super::verdict::{Finding, Measure, Ratio};
+use crate::report::PhaseResult;
+
+/// A part of the experiment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum CaasPart {
+    /// Compaction here, by one fixed worker, by two workers with a scheduler: fillrandom, YCSB A, B and F
+    Where,
+    /// Several databases over two workers, by each scheduler; the simulator's figures beside it
+    Schedulers,
+    /// The store and the workers in another zone than the database
+    Zones,
+    /// As many processors for both: two for the database, or one for it and one for a worker; and one alone
+    Cores,
+}
+
+/// What came of a part, as far as it went.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Found {
+    pub(super) results: Vec<PhaseResult>,
+    pub(super) costs: Vec<RunCost>,
+    pub(super) findings: Vec<Finding>,
+}
+
+/// Who compacts, as results are named.
+const LOCAL: &str = "local";
+const FIXED: &str = "fixed worker";
+const SERVICE: &str = "service";
+
+impl CaasPart {
+    pub(super) const ALL: [Self; 4] = [Self::Where, Self::Schedulers, Self::Zones, Self::Cores];
+
+    /// As the command line and results name it.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Where => "where",
+            Self::Schedulers => "schedulers",
+            Self::Zones => "zones",
+            Self::Cores => "cores",
+        }
+    }
+
+    /// What it asks.
+    pub(super) fn question(self) -> &'static str {
+        match self {
+            Self::Where => "what compaction elsewhere gives, by one worker and by a service",
+            Self::Schedulers => "what a scheduler gives where databases share workers",
+            Self::Zones => "what workers beside the store give where the database is far from it",
+            Self::Cores => "what a worker gives where both sides have the same processors",
+        }
+    }
+
+    /// Runs it; `found` has what was measured, also where it fails.
+    ///
+    /// # Errors
+    /// A process fails, or something that is needed is missing, with what to do.
+    pub(super) fn run(self, bench: &Bench<'_>, found: &mut Found) -> Result<()> {
+        match self {
+            Self::Where => run_where(bench, found),
+            Self::Schedulers => run_schedulers(bench, found),
+            Self::Zones => run_zones(bench, found),
+            Self::Cores => run_cores(bench, found),
+        }?;
+        check_jobs(&found.costs)
+    }
+}
+
+/// A comparison with workers that did nothing compares nothing.
+///
+/// # Errors
+/// Workers of one kind did no job in any run.
+fn check_jobs(costs: &[RunCost]) -> Result<()> {
+    let mut jobs: BTreeMap<&str, u64> = BTreeMap::new();
+    for cost in costs {
+        if let Some(count) = cost.worker_jobs {
+            *jobs.entry(&cost.variant).or_default() += count;
+        }
+    }
+    match jobs.iter().find(|(_, count)| **count == 0) {
+        None => Ok(()),
+        Some((variant, _)) => Err(Error::invalid(format!(
+            "no job ran on a worker of {variant}: its figures are the database's own; write more, or see what its processes said (--dir)"
+        ))),
+    }
+}
+
+/// One way to run one database: who works for it, and on which processors.
+struct Way<'w> {
+    variant: &'w str,
+    /// 0: it does everything itself.
+    workers: u32,
+    database_processors: Option<&'w str>,
+    worker_processors: Option<&'w str>,
+}
+
+impl<'w> Way<'w> {
+    fn anywhere(variant: &'w str, workers: u32) -> Self {
+        Self { variant, workers, database_processors: None, worker_processors: None }
+    }
+}
+
+/// Runs each of `works` in each of `ways`, A B C A B C, each on a database of its own.
+fn interleave(
+    bench: &Bench<'_>,
+    part: &str,
+    ways: &[Way<'_>],
+    works: &[Work],
+    found: &mut Found,
+) -> Result<()> {
+    for repetition in 1..=bench.plan.repetitions {
+        for work in works {
+            for way in ways {
+                let label = Label { part, variant: way.variant, repetition };
+                let dir = bench.fresh("db")?;
+                let cluster = (way.workers > 0).then(|| {
+                    let plan = ClusterPlan {
+                        workers: way.workers,
+                        scheduler: URGENCY,
+                        within: dir.display().to_string(),
+                        processors: way.worker_processors,
+                        store: StoreSettings::new(),
+                        is_far: false,
+                    };
+                    Cluster::start(&plan, &bench.logs()?)
+                });
+                let cluster = cluster.transpose()?;
+                let setting = Setting {
+                    control_plane: cluster.as_ref().map(Cluster::url),
+                    processors: way.database_processors,
+                    ..Setting::default()
+                };
+                let results = bench.measure(label, work, &[dir], &setting)?;
+                found.costs.push(bench.cost(label, 1, &results, cluster.as_ref())?);
+                found.results.extend(results);
+                cluster.map_or(Ok(()), Cluster::end)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn run_where(bench: &Bench<'_>, found: &mut Found) -> Result<()> {
+    let part = CaasPart::Where.name();
+    let ways = [Way::anywhere(LOCAL, 0), Way::anywhere(FIXED, 1), Way::anywhere(SERVICE, 2)];
+    let plan = &bench.plan;
+    let mixes = Work::ycsb("load,a,b,f", 2, plan.records, Amount::Operations(plan.operations));
+    interleave(bench, part, &ways, &[Work::fillrandom(plan), mixes], found)?;
+    let claims = [
+        (
+            "service over one fixed worker, CaaS-LSM's README: up to 1.61 times as many operations",
+            "fillrandom",
+            FIXED,
+            Measure::Throughput,
+            1.61,
+        ),
+        (
+            "service over local, CaaS-LSM's README for Kvrocks in one zone: 1.2 times as many operations",
+            "a",
+            LOCAL,
+            Measure::Throughput,
+            1.2,
+        ),
+        (
+            "service over local, CaaS-LSM's abstract: p99 down by up to 98 %",
+            "fillrandom",
+            LOCAL,
+            Measure::P99,
+            0.02,
+        ),
+        ("service over local: no stop longer than here (p99.9)", "a", LOCAL, Measure::P999, 1.0),
+        (
+            "service over local: less of the database's processor for each operation",
+            "fillrandom",
+            LOCAL,
+            Measure::DatabaseCpu,
+            1.0,
+        ),
+    ];
+    found.findings.extend(claims.map(|(claim, workload, than, measure, claimed)| {
+        Ratio { claim, workload, of: SERVICE, than, measure, claimed }.finding(part, &found.results)
+    }));
+    Ok(())
+}
+
+/// As `firn control-plane --scheduler` takes them, and as results are named.
+const SCHEDULERS: [(&str, &str); 4] =
+    [(URGENCY, SERVICE), ("least-loaded", "least-loaded"), ("fifo", "fifo"), ("random", "random")];
+
+/// The service's own.
+const URGENCY: &str = "urgency";
+
+fn run_schedulers(bench: &Bench<'_>, found: &mut Found) -> Result<()> {
+    let part = CaasPart::Schedulers.name();
+    let plan = &bench.plan;
+    let work = Work::ycsb("load,a", 1, plan.records, Amount::Operations(plan.operations));
+    for repetition in 1..=plan.repetitions {
+        for (scheduler, variant) in SCHEDULERS {
+            let label = Label { part, variant, repetition };
+            let all = bench.fresh("fleet")?;
+            let cluster = ClusterPlan {
+                workers: 2,
+                scheduler,
+                within: all.display().to_string(),
+                processors: None,
+                store: StoreSettings::new(),
+                is_far: false,
+            };
+            let cluster = Cluster::start(&cluster, &bench.logs()?)?;
+            let dirs: Vec<_> = (0..plan.databases).map(|at| all.join(format!("db-{at}"))).collect();
+            let setting = Setting { control_plane: Some(cluster.url()), ..Setting::default() };
+            let results = bench.measure(label, &work, &dirs, &setting)?;
+            found.costs.push(bench.cost(label, dirs.len(), &results, Some(&cluster))?);
+            found.results.extend(results);
+            cluster.end()?;
+        }
+    }
+    let claims = [
+        (
+            "urgency over random, CaaS-LSM's README for Nebula: random has 86 % fewer operations",
+            "load",
+            "random",
+            Measure::Throughput,
+            7.1,
+        ),
+        (
+            "urgency over least-loaded, which is CaaS-LSM's own: writers stand still for less",
+            "load",
+            "least-loaded",
+            Measure::Stalled,
+            1.0,
+        ),
+        ("urgency over random: writers stand still for less", "load", "random", Measure::Stalled, 1.0),
+    ];
+    found.findings.extend(claims.map(|(claim, workload, than, measure, claimed)| {
+        Ratio { claim, workload, of: SERVICE, than, measure, claimed }.finding(part, &found.results)
+    }));
+    found.findings.push(simulated::finding(bench, part));
+    Ok(())
+}
+
+fn run_zones(bench: &Bench<'_>, found: &mut Found) -> Result<()> {
+    let part = CaasPart::Zones.name();
+    let program = beside(bench.args.store_server.as_deref(), "firn-s3-server")?;
+    let plan = &bench.plan;
+    let work = Work::ycsb("load,a", 2, plan.far_records, Amount::Seconds(plan.far_seconds));
+    for repetition in 1..=plan.repetitions {
+        for (variant, is_far, workers) in
+            [("local, one zone", false, 0), (LOCAL, true, 0), (SERVICE, true, 2)]
+        {
+            let label = Label { part, variant, repetition };
+            let store = Store::start(&program, &bench.fresh("store")?, &bench.logs()?)?;
+            let link = far_link(store.address(), is_far)?;
+            let place = Store::place(&format!("{repetition}-{workers}-{is_far}"));
+            let cluster = (workers > 0).then(|| {
+                let plan = ClusterPlan {
+                    workers,
+                    scheduler: URGENCY,
+                    within: place.clone(),
+                    processors: None,
+                    store: store.near(),
+                    is_far,
+                };
+                Cluster::start(&plan, &bench.logs()?)
+            });
+            let cluster = cluster.transpose()?;
+            let setting = Setting {
+                control_plane: cluster.as_ref().map(Cluster::url),
+                processors: None,
+                shared: Some(place),
+                store: link.as_ref().map_or_else(|| store.near(), |link| store.behind(link)),
+            };
+            let results = bench.measure(label, &work, &[bench.fresh("db")?], &setting)?;
+            found.costs.push(bench.cost(label, 1, &results, cluster.as_ref())?);
+            found.results.extend(results);
+            cluster.map_or(Ok(()), Cluster::end)?;
+        }
+    }
+    let claims = [
+        (
+            "workers beside the store over local, CaaS-LSM's README for Kvrocks across zones: 1.28 times as many operations",
+            "load",
+            Measure::Throughput,
+            1.28,
+        ),
+        ("workers beside the store over local, the same: p99 down by 65 %", "a", Measure::P99, 0.35),
+    ];
+    found.findings.extend(claims.map(|(claim, workload, measure, claimed)| {
+        Ratio { claim, workload, of: SERVICE, than: LOCAL, measure, claimed }.finding(part, &found.results)
+    }));
+    Ok(())
+}
+
+/// The database's way to a store of another zone.
+fn far_link(store: SocketAddr, is_far: bool) -> Result<Option<Proxy>> {
+    is_far.then(|| Proxy::to(store, ZONE_DELAY)).transpose()
+}
+
+/// A database alone on one processor.
+const ONE_CORE: &str = "local, one core";
+
+fn run_cores(bench: &Bench<'_>, found: &mut Found) -> Result<()> {
+    let part = CaasPart::Cores.name();
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    if processors < 2 {
+        return Err(Error::invalid("this part wants two processors, and there is one"));
+    }
+    let ways = [
+        Way { variant: LOCAL, workers: 0, database_processors: Some("0,1"), worker_processors: None },
+        Way { variant: SERVICE, workers: 1, database_processors: Some("0"), worker_processors: Some("1") },
+        Way { variant: ONE_CORE, workers: 0, database_processors: Some("0"), worker_processors: None },
+    ];
+    let plan = &bench.plan;
+    let mixes = Work::ycsb("load,a", 2, plan.records, Amount::Operations(plan.operations));
+    interleave(bench, part, &ways, &[mixes], found)?;
+    let claims = [
+        (
+            "equal processors, our goal: 1.3 times as many operations (floor 1.0)",
+            "load",
+            LOCAL,
+            Measure::Throughput,
+            1.3,
+        ),
+        ("equal processors, our goal: half the p99 (floor 0.8)", "load", LOCAL, Measure::P99, 0.5),
+        (
+            "equal processors, our goal: 1.3 times as many operations (floor 1.0)",
+            "a",
+            LOCAL,
+            Measure::Throughput,
+            1.3,
+        ),
+        ("equal processors, our goal: half the p99 (floor 0.8)", "a", LOCAL, Measure::P99, 0.5),
+        (
+            "the database on one processor, with a worker elsewhere over without: more operations",
+            "load",
+            ONE_CORE,
+            Measure::Throughput,
+            1.0,
+        ),
+        (
+            "the database on one processor, with a worker elsewhere over without: p99.9 no higher",
+            "a",
+            ONE_CORE,
+            Measure::P999,
+            1.0,
+        ),
+    ];
+    found.findings.extend(claims.map(|(claim, workload, than, measure, claimed)| {
+        Ratio { claim, workload, of: SERVICE, than, measure, claimed }.finding(part, &found.results)
+    }));
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn workers_that_did_nothing_fail_their_part() {
+        let cost = |variant: &str, worker_jobs| RunCost {
+            part: "where".into(),
+            variant: variant.into(),
+            repetition: 1,
+            databases: 1,
+            database_cpu_s: 1.0,
+            workers_cpu_s: 0.0,
+            worker_jobs,
+        };
+        let fine = [cost(LOCAL, None), cost(SERVICE, Some(0)), cost(SERVICE, Some(1))];
+        assert!(check_jobs(&fine).is_ok());
+        let error = check_jobs(&[cost(FIXED, Some(0)), cost(SERVICE, Some(1))]).unwrap_err();
+        assert!(error.to_string().contains("a worker of fixed worker"), "{error}");
+    }
+}

@@ -1,0 +1,104 @@
+//! How much of everything.
+
+use std::time::Duration;
+
+use clap::ValueEnum;
+
+/// How much is written, and how often.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum CaasScale {
+    /// Seconds a part: to see that everything works. Its figures mean nothing.
+    Tiny,
+    /// Below ten minutes on two processors.
+    Small,
+    /// About an hour.
+    Medium,
+    /// CaaS-LSM's own: 64 M records of 16 and 100 bytes by 16 threads. Hours.
+    Full,
+}
+
+/// The figures of a scale.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Plan {
+    /// Puts of fillrandom, all threads together: keys of 16 bytes, values of 100, as CaaS-LSM's README has it.
+    pub(super) puts: u64,
+    pub(super) put_threads: usize,
+    /// Records of YCSB, of 1 KiB, and operations of each workload.
+    pub(super) records: u64,
+    pub(super) operations: u64,
+    /// Memory of a database.
+    pub(super) memory: &'static str,
+    /// Times that each run is repeated, interleaved.
+    pub(super) repetitions: u32,
+    /// Databases that share two workers.
+    pub(super) databases: u32,
+    /// Records loaded over the link between zones, and seconds of the workload after it.
+    pub(super) far_records: u64,
+    pub(super) far_seconds: u32,
+    /// Simulated seconds of the fleet.
+    pub(super) simulated_seconds: u32,
+    /// After this a run has failed.
+    pub(super) run_max: Duration,
+}
+
+/// One way over the link between zones: 10 ms there and back, as between distant regions of one continent.
+pub(super) const ZONE_DELAY: Duration = Duration::from_millis(5);
+
+impl CaasScale {
+    pub(super) fn plan(self) -> Plan {
+        match self {
+            Self::Tiny => Plan {
+                puts: 200_000,
+                put_threads: 2,
+                records: 20_000,
+                operations: 20_000,
+                memory: "16M",
+                repetitions: 1,
+                databases: 2,
+                far_records: 60_000,
+                far_seconds: 1,
+                simulated_seconds: 60,
+                run_max: Duration::from_secs(120),
+            },
+            Self::Small => Plan {
+                puts: 1_500_000,
+                put_threads: 4,
+                records: 200_000,
+                operations: 400_000,
+                memory: "64M",
+                repetitions: 3,
+                databases: 3,
+                far_records: 100_000,
+                far_seconds: 6,
+                simulated_seconds: 600,
+                run_max: Duration::from_secs(90),
+            },
+            Self::Medium => Plan {
+                puts: 8_000_000,
+                put_threads: 8,
+                records: 1_000_000,
+                operations: 2_000_000,
+                memory: "128M",
+                repetitions: 5,
+                databases: 6,
+                far_records: 500_000,
+                far_seconds: 30,
+                simulated_seconds: 1_200,
+                run_max: Duration::from_secs(900),
+            },
+            Self::Full => Plan {
+                puts: 64_000_000,
+                put_threads: 16,
+                records: 10_000_000,
+                operations: 10_000_000,
+                memory: "512M",
+                repetitions: 5,
+                databases: 16,
+                far_records: 2_000_000,
+                far_seconds: 120,
+                simulated_seconds: 1_200,
+                run_max: Duration::from_secs(7_200),
+            },
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! `firn bench experiment caas` at its smallest: every part with processes of its own, and what is found in JSON and HTML.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use firn_s3_server::{S3Server, ServerOptions};
+
+use crate::program::{firn, text};
+
+/// A program that says `text`, and ends when its standard input does.
+fn script(path: &Path, says: &str) {
+    std::fs::write(path, format!("#!/bin/sh\ncat <<'END'\n{says}END\ncat > /dev/null\n")).expect("written");
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).expect("set");
+}
+
+#[test]
+fn every_part_has_figures_and_verdicts_at_a_tiny_scale() {
+    let place = tempfile::tempdir().expect("a directory");
+    let path = |name: &str| place.path().join(name);
+    let buckets = path("buckets");
+    S3Server::make_bucket(&buckets, "firn").expect("a bucket");
+    let store = S3Server::start(&buckets, ServerOptions::default()).expect("it listens");
+    let said: String = store.settings().iter().map(|(name, value)| format!("{name}={value}\n")).collect();
+    script(&path("store"), &said);
+    std::fs::write(
+        path("simulator"),
+        "#!/bin/sh\nfor name in Ideal Schedule LeastLoaded Fifo Random; do echo $name 7; done\n",
+    )
+    .expect("written");
+    std::fs::set_permissions(path("simulator"), std::fs::Permissions::from_mode(0o755)).expect("set");
+    let (json, html, work, store, simulator) =
+        (path("r.json"), path("r.html"), path("work"), path("store"), path("simulator"));
+    let programs = ["--store-server", text(&store), "--simulator", text(&simulator)];
+    let places = ["--json", text(&json), "--html", text(&html), "--dir", text(&work)];
+    let words = ["bench", "experiment", "caas", "--scale", "tiny", "--part", "where,schedulers,zones"];
+    let answer = firn(&[&words[..], &programs, &places].concat());
+    assert_eq!(answer.code, 0, "{}", answer.complaint);
+    let report: serde_json::Value =
+        serde_json::from_str(&std::fs::read_to_string(&json).expect("results")).expect("JSON");
+    let list = |name: &str| report[name].as_array().expect("a list").clone();
+    for finding in list("findings") {
+        assert!(finding["verdict"] != "failed", "{finding}");
+    }
+    let of = |part: &str| {
+        list("results")
+            .iter()
+            .filter(|it| it["workload"].as_str().is_some_and(|name| name.starts_with(part)))
+            .count()
+    };
+    // Ways and phases; two databases at once with each scheduler.
+    assert_eq!((of("where: "), of("schedulers: "), of("zones: ")), (3 * 5, 4 * 2 * 2, 3 * 2));
+    for cost in list("costs") {
+        let is_alone = cost["variant"].as_str().is_some_and(|name| name.starts_with("local"));
+        assert_eq!(cost["worker_jobs"].is_null(), is_alone, "{cost}");
+    }
+    assert!(["as claimed", "same direction", "not seen"].iter().any(|verdict| answer.out.contains(verdict)));
+    let page = std::fs::read_to_string(&html).expect("a report");
+    for part in ["where: fillrandom", "schedulers: load", "zones: a", "Claims"] {
+        assert!(page.contains(part), "no {part}");
+    }
+    let again = firn(&[&words[..], &programs, &places].concat());
+    again.complained(2, &["is not empty"]);
+}
