@@ -66,6 +66,8 @@ impl Running {
         let mut demo = Command::new(PROGRAM)
             .args(["demo", "--load-bytes", "4G", "--dir"])
             .arg(dir)
+            // Of another server, and no business of this one's.
+            .env("FIRN_PASSWORD", "secret")
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
             .spawn()
@@ -102,6 +104,18 @@ impl Running {
         while !alive(&self.processes).is_empty() {
             assert!(begun.elapsed() < Duration::from_secs(30), "{:?} run on", alive(&self.processes));
             std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+/// A test that fails leaves no process behind.
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.demo.kill();
+        let _ = self.demo.wait();
+        for process in alive(&self.processes) {
+            let id = rustix::process::Pid::from_raw(process.cast_signed()).expect("a process");
+            let _ = rustix::process::kill_process(id, rustix::process::Signal::KILL);
         }
     }
 }
