@@ -50,9 +50,11 @@ impl Fleet {
             interrupt.check()?;
             let mut command = this_program(words, None).map_err(|error| Failure::engine(&error))?;
             // What is said to a server of this machine (FIRN_SERVE_DIR, FIRN_PASSWORD) is not for this one.
-            std::env::vars_os()
-                .filter(|(name, _)| name.as_encoded_bytes().starts_with(b"FIRN_"))
-                .for_each(|(name, _)| drop(command.env_remove(name)));
+            for (name, _) in std::env::vars_os() {
+                if name.as_encoded_bytes().starts_with(b"FIRN_") {
+                    command.env_remove(name);
+                }
+            }
             let (process, line) =
                 Process::start_and_hear(name, command, &logs).map_err(|error| Failure::engine(&error))?;
             eprintln!("{name} (process {}): {}", process.id(), line.split(';').next().unwrap_or_default());
