@@ -47,13 +47,13 @@ fn while_others_are_away_relief_is_done_at_once_and_bulk_at_a_rate() {
     assert!(fallbacks.is_away() && fallbacks.reason().unwrap().contains("nobody is there"));
     let relief = fallback.submit(scene.spec("relief")).unwrap();
     scene.accept("relief", &answer(&relief).unwrap());
-    for done in 1..4 {
+    for (done, job) in jobs.iter().enumerate().skip(1) {
         scene.clock.advance(Duration::from_millis(9_900));
         let_it_look();
-        assert!(jobs[done].poll().is_none(), "bulk{done} before its turn");
+        assert!(job.poll().is_none(), "bulk{done} before its turn");
         // The division of bytes by ten leaves some over.
         scene.clock.advance(Duration::from_millis(300));
-        assert!(is_done_here(&jobs[done]));
+        assert!(is_done_here(job));
         until("one less waits", || fallbacks.held().0 == 3 - done as u64);
     }
     assert_eq!((fallbacks.count(), fallbacks.held()), (5, (0, 0)));
