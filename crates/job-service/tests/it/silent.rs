@@ -1,0 +1,59 @@
+//! A control plane that falls silent, as its workers see it.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use firn_engine::Semantics;
+use firn_job_service::{Places, Worker, WorkerOptions};
+use firn_storage::place::{Effect, Fault, Faulty, Local, LocalOptions, Operation, When};
+use firn_storage::{Clock, Storage};
+
+use crate::scene::{Scene, any_port, check, url, write};
+
+/// Directories in which each write takes a second.
+#[derive(Debug)]
+struct Slow(Arc<dyn Clock>);
+
+impl Places for Slow {
+    fn open(&self, name: &str) -> firn_storage::Result<Arc<dyn Storage>> {
+        let place = Local::open(Path::new(name), LocalOptions { create: false })?;
+        let slow = Faulty::with_clock(Arc::new(place), Arc::clone(&self.0));
+        let (on, file) = (Operation::Write, "*".to_owned());
+        let effect = Effect::Delay(Duration::from_secs(1));
+        slow.inject(Fault { on, file, when: When::Always { after: 0 }, effect });
+        Ok(Arc::new(slow))
+    }
+}
+
+/// Seconds until `done`, at most 60.
+fn until(clock: &dyn Clock, what: &str, done: impl Fn() -> bool) -> Duration {
+    let begun = clock.now();
+    while !done() {
+        assert!(clock.now() - begun < Duration::from_secs(60), "{what}: not in a minute");
+        clock.sleep(Duration::from_millis(10));
+    }
+    clock.now() - begun
+}
+
+#[test]
+fn what_a_silent_control_plane_gave_is_stopped() {
+    let mut scene = Scene::new();
+    let (silent, other) = (scene.plane(any_port()), scene.plane(any_port()));
+    let mut options =
+        WorkerOptions::new(vec![url(silent.address()), url(other.address())], "slow", scene.draw());
+    (options.beat, options.lease) = (Duration::from_millis(200), Duration::from_secs(2));
+    let (places, clock) = (Arc::new(Slow(Arc::clone(&scene.clock))), Arc::clone(&scene.clock));
+    let worker = Worker::start(options, places, Arc::new(Semantics::new()), clock, &scene.spawn).unwrap();
+    let db = scene.open(&[silent.address()]);
+    let mut model = vec![None; 1000];
+    write(&db, &mut model, &mut fastrand::Rng::with_seed(3), 2000);
+    until(&*scene.clock, "a job", || worker.job_count() > 0);
+    // Whatever it has now, or gets before that is noticed, nobody could be told of; its end would be kept for ten minutes.
+    drop(silent);
+    let took = until(&*scene.clock, "the end of all it gave", || worker.job_count() == 0);
+    assert!(took < Duration::from_secs(20), "a lease of 2 s, a beat, and a write: {took:?}");
+    assert!(!worker.troubles().contains_key(&url(other.address())), "{:?}", worker.troubles());
+    check(&db, &model);
+    db.close().unwrap();
+}

@@ -1,0 +1,125 @@
+//! Databases and workers of other builds, which read and write specs of other versions.
+
+use std::time::Duration;
+
+use firn_engine::Semantics;
+use firn_job_service::proto::jobs_client::JobsClient;
+use firn_job_service::proto::workers_client::WorkersClient;
+use firn_job_service::proto::{self, failure::Kind};
+use firn_jobs::JobSpec;
+use tonic::transport::{Channel, Endpoint};
+
+use crate::scene::{Scene, any_port, check, done_by, url, write};
+
+/// A worker of another build that takes what it is given and never answers: what it was given.
+struct Other {
+    runtime: tokio::runtime::Runtime,
+    workers: WorkersClient<Channel>,
+    jobs: JobsClient<Channel>,
+}
+
+impl Other {
+    fn at(plane: std::net::SocketAddr) -> Self {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let channel =
+            runtime.block_on(async { Endpoint::from_shared(url(plane)).unwrap().connect().await.unwrap() });
+        Self { runtime, workers: WorkersClient::new(channel.clone()), jobs: JobsClient::new(channel) }
+    }
+
+    /// Says that a worker is there that reads specs up to `version`, and hears what it is to do.
+    fn pull(&mut self, version: u32, hold_ms: u32) -> Vec<proto::Lease> {
+        let worker = proto::Worker {
+            id: vec![9; 16].into(),
+            name: "other".to_owned(),
+            slots: 4,
+            spec_version_max: version,
+            ..Default::default()
+        };
+        let versions = Some(proto::Versions { min: 1, max: 1 });
+        let request = proto::PullRequest { versions, worker: Some(worker), held: vec![], hold_ms };
+        self.runtime.block_on(self.workers.pull(request)).unwrap().into_inner().leases
+    }
+
+    /// Hands a job of version `version` in, and waits for its end.
+    fn submit(&mut self, version: u32) -> proto::Outcome {
+        let client: Vec<u8> = vec![8; 16];
+        let request = proto::SubmitRequest {
+            versions: Some(proto::Versions { min: 1, max: 1 }),
+            key: Some(proto::JobKey { client: client.clone().into(), number: u64::from(version) }),
+            place: "/nowhere".to_owned(),
+            spec: vec![1, 2, 3].into(),
+            spec_version: version,
+            ..Default::default()
+        };
+        self.runtime.block_on(self.jobs.submit(request)).unwrap();
+        let waiting = vec![u64::from(version)];
+        let request =
+            proto::FollowRequest { client: client.into(), waiting, hold_ms: 20_000, ..Default::default() };
+        let answer = self.runtime.block_on(self.jobs.follow(request)).unwrap().into_inner();
+        answer.ended.into_iter().next().unwrap().outcome.unwrap()
+    }
+}
+
+#[test]
+fn jobs_of_a_newer_database_are_not_given_to_older_workers_and_are_done_by_others_or_here() {
+    let mut scene = Scene::new();
+    let plane = scene.plane(any_port());
+    let at = [plane.address()];
+    let mut old = Other::at(at[0]);
+    assert_eq!(old.pull(JobSpec::VERSION - 1, 0), []);
+    let db = scene.open(&at);
+    let (mut model, random) = (vec![None; 2000], &mut fastrand::Rng::with_seed(4));
+    let (sender, is_over) = std::sync::mpsc::channel::<()>();
+    // It is there for as long as the database works.
+    let pulls = std::thread::Builder::new().spawn(move || {
+        let mut given = Vec::new();
+        while is_over.try_recv() == Err(std::sync::mpsc::TryRecvError::Empty) {
+            given.extend(old.pull(JobSpec::VERSION - 1, 100));
+        }
+        given
+    });
+    write(&db, &mut model, random, 3000);
+    db.wait_idle().unwrap();
+    check(&db, &model);
+    let stats = db.stats();
+    let here: u64 = stats.jobs.kinds.iter().map(|kind| kind.here_count).sum();
+    assert!(here > 0 && stats.jobs.last.iter().all(|row| row.place() == "here"), "{:?}", stats.jobs);
+    let reason = stats.compaction_fallback_reason.unwrap();
+    assert!(reason.contains(&format!("reads specs of version {}", JobSpec::VERSION)), "{reason}");
+    assert!(!stats.jobs.is_executor_away, "one that is too old says nothing of the service");
+    // One of this build comes beside it.
+    let _worker = scene.worker("new", &at, Semantics::new());
+    let begun = scene.clock.now();
+    while done_by(&scene.look(at[0])).is_empty() {
+        assert!(scene.clock.now() - begun < Duration::from_secs(60), "{:?}", db.stats());
+        write(&db, &mut model, random, 1000);
+        db.wait_idle().unwrap();
+    }
+    check(&db, &model);
+    assert_eq!(done_by(&scene.look(at[0])).into_keys().collect::<Vec<_>>(), ["new"]);
+    drop(sender);
+    assert_eq!(pulls.unwrap().join().unwrap(), [], "it was given what it cannot read");
+}
+
+#[test]
+fn workers_are_given_specs_of_their_version_and_older_ones_and_no_newer_ones() {
+    let mut scene = Scene::new();
+    let plane = scene.plane(any_port());
+    let at = [plane.address()];
+    let worker = scene.worker("this", &at, Semantics::new());
+    let mut other = Other::at(at[0]);
+    let mut failure = |version: u32| match other.submit(version).is {
+        Some(proto::outcome::Is::Failure(failure)) => failure,
+        other => panic!("{other:?}"),
+    };
+    // Of a newer database: not even tried.
+    let newer = failure(JobSpec::VERSION + 1);
+    let expected = format!("none of 1 workers reads specs of version {}", JobSpec::VERSION + 1);
+    assert!(newer.kind() == Kind::Rejected && newer.message.contains(&expected), "{newer:?}");
+    // Of this one, and of an older one: it is the worker who says that these are no specs.
+    for version in [JobSpec::VERSION, JobSpec::VERSION - 1] {
+        let failure = failure(version);
+        assert!(failure.message.contains("this worker cannot read the job"), "{failure:?}");
+    }
+    drop(worker);
+}
