@@ -19,7 +19,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:7380")]
     control_plane: String,
     /// The file with its token.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, visible_alias = "control-plane-token-file", value_name = "FILE")]
     token_file: Option<PathBuf>,
     #[command(flatten)]
     tls: ClientFiles,

@@ -43,7 +43,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "PLACE")]
     within: Vec<String>,
     /// The file with the control planes' token.
-    #[arg(long, value_name = "FILE", requires = "control_plane")]
+    #[arg(long, visible_alias = "control-plane-token-file", value_name = "FILE", requires = "control_plane")]
     token_file: Option<PathBuf>,
     #[command(flatten)]
     tls: ClientFiles,

@@ -102,7 +102,7 @@ impl Scene {
         command.args([
             "--control-plane",
             &self.url,
-            "--token-file",
+            "--control-plane-token-file",
             &self.path("token"),
             "--within",
             &self.place,
@@ -126,7 +126,8 @@ impl Scene {
     /// `firn jobs` of the control plane.
     pub(crate) fn jobs(&self, arguments: &[&str]) -> Answer {
         let token = self.path("token");
-        let mut all = vec!["jobs", "--control-plane", &self.url, "--token-file", &token];
+        // As all three are told; `--token-file` is short for it.
+        let mut all = vec!["jobs", "--control-plane", &self.url, "--control-plane-token-file", &token];
         all.extend(self.of_clients.iter().map(String::as_str));
         all.extend(arguments);
         firn(&all)
