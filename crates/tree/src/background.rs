@@ -54,6 +54,8 @@ pub(crate) enum Task {
     Bury,
     /// Outputs that nobody waits for are looked for and removed.
     Sweep,
+    /// What was put on shared storage in many groups is put there in few.
+    Regroup,
     /// The cache makes room for what will be written next.
     Balance,
     /// What dead segments and tables left, and nobody has asked for in a while, goes back to the system.
@@ -288,6 +290,7 @@ impl Database {
             Task::Collect { victims } => self.collect(victims),
             Task::Bury => self.bury(),
             Task::Sweep => self.sweep(),
+            Task::Regroup => self.regroup(),
             Task::Balance => {
                 self.balance_memory();
                 Ok(())
@@ -393,6 +396,9 @@ impl Database {
         }
         if !busy.is_sealing && busy.refused.is_none() && !self.values.to_be_sealed().is_empty() {
             return Some(Task::SealValues);
+        }
+        if !busy.is_regrouping && busy.refused.is_none() && self.are_groups_too_many() {
+            return Some(Task::Regroup);
         }
         self.is_sweep_due(busy).then_some(Task::Sweep)
     }

@@ -64,6 +64,8 @@ pub(crate) struct Database {
     pub(crate) control: firn_jobs::Control,
     pub(crate) counters: Counters,
     pub(crate) pool: Option<ReadPool>,
+    /// For writes that wait for shared storage: one at a time, of which each finds what came before it done.
+    pub(crate) share_pool: Option<ReadPool>,
     pub(crate) tick_ms: AtomicU64,
     /// What outputs of drains, compactions and collections are called.
     pub(crate) stems: Stems,
@@ -136,11 +138,23 @@ impl Database {
 
     /// Runs `work` on the read pool, or here and now where there is none (deterministic tests).
     pub(crate) fn on_pool(&self, work: impl FnOnce() + Send + 'static) {
-        let Some(pool) = &self.pool else { return work() };
-        match pool.submit(Box::new(work)) {
-            Ok(()) => {}
-            // A full queue slows whoever fills it; a closed one is drained by its last users.
-            Err(Rejected::Full(work) | Rejected::Closed(work)) => work(),
+        on(self.pool.as_ref(), work);
+    }
+
+    /// As [`on_pool`](Self::on_pool), where whoever waits for that `durability` does not keep reads waiting.
+    pub(crate) fn on_pool_for(&self, durability: Durability, work: impl FnOnce() + Send + 'static) {
+        match durability {
+            Durability::Process | Durability::Disk => on(self.pool.as_ref(), work),
+            Durability::Shared => on(self.share_pool.as_ref().or(self.pool.as_ref()), work),
         }
+    }
+}
+
+fn on(pool: Option<&ReadPool>, work: impl FnOnce() + Send + 'static) {
+    let Some(pool) = pool else { return work() };
+    match pool.submit(Box::new(work)) {
+        Ok(()) => {}
+        // A full queue slows whoever fills it; a closed one is drained by its last users.
+        Err(Rejected::Full(work) | Rejected::Closed(work)) => work(),
     }
 }

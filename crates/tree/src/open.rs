@@ -90,7 +90,8 @@ fn start(options: &TreeOptions, manifest: Manifest, begun: Begun) -> Result<Arc<
     let log = start_log(options, &state, generation, &recovered, &mut version, &graveyard)?;
     log.set_values(&values);
     let next_run = state.tables.values().map(|table| table.run).max().unwrap_or(0) + 1;
-    let pool = read_pool(options)?;
+    let is_shared = options.settings.durability == Durability::Shared && !options.read_only;
+    let (pool, share_pool) = (read_pool(options)?, share_pool(options)?);
     let jobs = start_jobs(options, &outputs)?;
     let database = Arc::new(Database {
         storage: Arc::clone(storage),
@@ -111,12 +112,13 @@ fn start(options: &TreeOptions, manifest: Manifest, begun: Begun) -> Result<Arc<
         cache,
         balance: Default::default(),
         graveyard,
-        groups: Groups::new((state.database, generation), older),
+        groups: Groups::new((state.database, generation), is_shared, older),
         schedule: Schedule::new(matches!(options.background, Background::Manual) || options.read_only),
         jobs,
         control: firn_jobs::Control::new(),
         counters: Default::default(),
         pool,
+        share_pool,
         tick_ms: AtomicU64::new(state.tick_ms),
         stems: Stems::new(generation),
         sweeps: Sweeps::new(options.clock.now()),
@@ -204,6 +206,15 @@ fn read_pool(options: &TreeOptions) -> Result<Option<ReadPool>> {
     let Background::Threads(spawn) = &options.background else { return Ok(None) };
     let pool = ReadPool::new(options.settings.read_threads, READ_QUEUE_MAX, &**spawn);
     pool.map(Some).map_err(from_storage)
+}
+
+/// A thread that waits for shared storage, so that those for reads need not; `None` where nothing is shared, or the owner does all work.
+fn share_pool(options: &TreeOptions) -> Result<Option<ReadPool>> {
+    let Background::Threads(spawn) = &options.background else { return Ok(None) };
+    if options.storage.shared_part().is_none() || options.read_only {
+        return Ok(None);
+    }
+    ReadPool::new(1, READ_QUEUE_MAX, &**spawn).map(Some).map_err(from_storage)
 }
 
 /// The log of this process, behind what was recovered; `version` then knows the segments and memtables of both.

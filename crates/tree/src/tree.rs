@@ -332,7 +332,7 @@ impl Database {
         self.admission.release();
         self.jobs.end();
         self.schedule.stop();
-        if let Some(pool) = &self.pool {
+        for pool in self.pool.iter().chain(&self.share_pool) {
             pool.shutdown();
         }
         if self.read_only {

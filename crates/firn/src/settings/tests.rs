@@ -82,7 +82,7 @@ fn bad_settings_name_field_value_range_and_remedy() {
     );
     assert_eq!(
         message("durability = \"maybe\""),
-        "setting `durability = \"maybe\"` must be process or disk: write \"process\" or \"disk\""
+        "setting `durability = \"maybe\"` must be process, disk or shared: write \"process\", \"disk\" or \"shared\""
     );
     assert!(message("memory_bytes = -1").contains("write bytes, as in 4096 or \"64 MiB\""));
     assert!(message("merge_fan_in = \"4\"").contains("write a whole number"));

@@ -106,7 +106,7 @@ impl Value for Durability {
     }
 
     fn expected(_name: &str) -> String {
-        "\"process\" or \"disk\"".to_owned()
+        "\"process\", \"disk\" or \"shared\"".to_owned()
     }
 }
 

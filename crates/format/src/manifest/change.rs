@@ -24,7 +24,7 @@
 //!  12  CleanEnd         position number
 //!  13  Superseded       file text, thousandths number of at most 1000
 //!  14  LogHome          id u128
-//!  15  Groups           generation number, first number
+//!  15  Groups           generation number, first number, cut number
 //!  64  AddValueSegment  number number, file text, bytes number, ordinals number, value_bytes number, checksum u64,
 //!                       sealed_at number
 //!  65  NextValueSegment number number
@@ -152,6 +152,8 @@ pub enum Change {
         generation: u64,
         /// Groups before are not needed any more.
         first: u64,
+        /// What lies from here on in the log does not count: an opening did not find it. The end of all positions = all counts.
+        cut: Position,
     },
     /// Makes a sealed value segment live: all its values, but those that are said to be dead.
     AddValueSegment {
@@ -250,9 +252,10 @@ impl Change {
                 varint::encode((*keyspace).into(), out);
                 varint::encode(position.0, out);
             }
-            Change::Groups { generation, first } => {
+            Change::Groups { generation, first, cut } => {
                 varint::encode(*generation, out);
                 varint::encode(*first, out);
+                varint::encode(cut.0, out);
             }
             Change::LogCut { position, generation } => {
                 varint::encode(position.0, out);
@@ -321,7 +324,11 @@ impl Change {
             12 => Change::CleanEnd { position: position(fields)? },
             13 => Change::Superseded { file: file(fields)?, thousandths: thousandths(fields)? },
             14 => Change::LogHome { id: fields.u128()? },
-            15 => Change::Groups { generation: fields.number()?, first: fields.number()? },
+            15 => Change::Groups {
+                generation: fields.number()?,
+                first: fields.number()?,
+                cut: position(fields)?,
+            },
             64 => Change::AddValueSegment { segment: ValueSegmentMeta::decode(fields)? },
             65 => Change::NextValueSegment(segment_number(fields)?),
             66 => Change::RemoveValueSegment { number: segment_number(fields)? },

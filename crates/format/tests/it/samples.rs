@@ -48,7 +48,11 @@ pub(crate) fn samples() -> Vec<Sample> {
     samples.push(edit("manifest-edit-v1-superseded", false, superseded()));
     samples.push(edit("manifest-edit-v1-values", false, values()));
     samples.push(edit("manifest-edit-v1-home", false, vec![Change::LogHome { id: 0x1234 << 100 }]));
-    samples.push(edit("manifest-edit-v1-groups", false, vec![Change::Groups { generation: 300, first: 7 }]));
+    samples.push(edit(
+        "manifest-edit-v1-groups",
+        false,
+        vec![Change::Groups { generation: 300, first: 7, cut: BASE }],
+    ));
     samples.push(home());
     samples.push(group("group-v1-pieces", &group_id().encode(&pieces())));
     samples.push(group("group-v1-end", &group_id().encode_end()));

@@ -4,6 +4,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use firn_engine::Result;
+use firn_format::file_name::{FileName, parse};
 
 use super::Task;
 use crate::database::Database;
@@ -37,6 +38,10 @@ impl Database {
         let offered = segments.chain(files);
         let mut freed = false;
         for name in dead.buried.into_iter().chain(offered) {
+            // Of those there may be many, and the next opening removes what nobody needs.
+            if is_closed && matches!(parse(&name), Some(FileName::Group { .. })) {
+                continue;
+            }
             // What cannot be removed now is found and removed by the next opening.
             freed |= self.storage.remove(&name).is_ok();
         }

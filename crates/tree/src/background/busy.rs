@@ -25,6 +25,7 @@ pub(crate) struct Busy {
     pub(super) compacting: usize,
     pub(super) is_sealing: bool,
     pub(super) is_sweeping: bool,
+    pub(super) is_regrouping: bool,
     /// Value segments that are being collected, and by how many jobs.
     pub(super) collecting: BTreeSet<SegmentNumber>,
     pub(super) collections: usize,
@@ -59,6 +60,7 @@ impl Busy {
             Task::Reclaim { keyspace } => drop(self.reclaiming.insert(*keyspace)),
             Task::SealValues => self.is_sealing = true,
             Task::Sweep => self.is_sweeping = true,
+            Task::Regroup => self.is_regrouping = true,
             Task::Collect { victims } => {
                 self.collections += 1;
                 self.collecting.extend(victims);
@@ -86,6 +88,7 @@ impl Busy {
             Task::Reclaim { keyspace } => drop(self.reclaiming.remove(keyspace)),
             Task::SealValues => self.is_sealing = false,
             Task::Sweep => self.is_sweeping = false,
+            Task::Regroup => self.is_regrouping = false,
             Task::Collect { victims } => {
                 self.collections -= 1;
                 self.collecting.retain(|number| !victims.contains(number));

@@ -91,7 +91,8 @@ fn gather_frames(
         let is_link = region.sealed_end() == Some(0) && from <= segment.position(0);
         return Ok(is_link.then(|| {
             piece(&[]).encode(out);
-            segment.position(0)
+            // Nothing more of it will come.
+            segment.span_end()
         }));
     }
     let (mut end, before) = (0, values.bytes);

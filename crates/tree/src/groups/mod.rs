@@ -15,14 +15,19 @@ mod gather;
 mod restore;
 mod send;
 
-use std::collections::VecDeque;
+use std::cmp::Ordering::{Equal, Greater, Less};
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use firn_engine::Error;
 use firn_format::Position;
 use firn_format::file_name::{self, FileName};
-use firn_format::group::GroupId;
+use firn_format::group::{GROUP_HEADER_BYTES, GroupId};
+use firn_format::key::POSITION_END;
 use firn_format::manifest::Change;
+
+use crate::version::state::NamedGroups;
 
 pub(crate) use restore::{recover_restored, restore};
 pub(crate) use send::not_shared;
@@ -45,6 +50,8 @@ pub(crate) struct Groups {
     sending: Mutex<Sending>,
     /// Everything below is in groups, or in tables. Changes under `sending`.
     through: AtomicU64,
+    /// Tries to create a group that have begun.
+    tries: AtomicU64,
     /// Those that may be needed still; locked for moments.
     sent: Mutex<Sent>,
     pub(crate) count: AtomicU64,
@@ -57,6 +64,8 @@ struct Sending {
     next: u64,
     /// Those bytes under that number, if the place has not said that they are there.
     pending: Option<Pending>,
+    /// Which try was the last, and why, if it failed.
+    failed: Option<(u64, Error)>,
 }
 
 /// A group to be created.
@@ -80,10 +89,10 @@ struct Sent {
 #[derive(Debug)]
 pub(crate) struct Older {
     generation: u64,
-    /// All but the last, which may be the end of its generation.
+    /// Those that can go, which the end of their generation cannot.
     names: Vec<String>,
-    /// Number of that one.
-    last: u64,
+    /// Behind them.
+    next: u64,
     /// Once everything below is in tables, none is needed.
     needed_to: Position,
 }
@@ -92,20 +101,32 @@ pub(crate) struct Older {
 pub(crate) struct Unneeded {
     pub(crate) change: Change,
     names: Vec<String>,
-    is_older: bool,
+    of: Of,
+}
+
+/// Whose groups go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Of {
+    /// Those of the opening before.
+    Older,
+    /// Those too, as this process's are named instead.
+    Unnamed,
+    /// This process's.
+    Named,
 }
 
 impl Groups {
-    /// None yet of the log's `generation`.
-    pub(crate) fn new((database, generation): (u128, u64), older: Option<Older>) -> Self {
+    /// None yet of the log's `generation`; they begin with the first drain, at the latest, if `is_begun`.
+    pub(crate) fn new((database, generation): (u128, u64), is_begun: bool, older: Option<Older>) -> Self {
         Self {
             database,
             generation,
-            is_begun: AtomicBool::new(false),
+            is_begun: AtomicBool::new(is_begun),
             is_named: AtomicBool::new(false),
             naming: Mutex::default(),
             sending: Mutex::default(),
             through: AtomicU64::new(0),
+            tries: AtomicU64::new(0),
             sent: Mutex::new(Sent { own: VecDeque::new(), older }),
             count: AtomicU64::new(0),
             bytes: AtomicU64::new(0),
@@ -122,34 +143,63 @@ impl Groups {
         Position(self.through.load(Ordering::Acquire))
     }
 
+    /// The change that names this process's groups from number `first` on.
+    fn named(&self, first: u64) -> Change {
+        Change::Groups { generation: self.generation, first, cut: POSITION_END }
+    }
+
     fn id(&self, number: u64) -> GroupId {
         GroupId { database: self.database, generation: self.generation, number }
     }
 
-    /// What need not be kept where replay begins at `log_start`; `None` if that is nothing.
-    ///
-    /// It goes once an edit says so: [`forget`](Self::forget).
+    /// What an edit is to say where replay begins at `log_start`; `None` if that is nothing: which groups are needed no more, or that these are
+    /// there. Once it is said: [`forget`](Self::forget).
     pub(crate) fn unneeded(&self, log_start: Position) -> Option<Unneeded> {
-        let sent = self.lock_sent();
         if !self.is_named.load(Ordering::Acquire) {
-            let older = sent.older.as_ref().filter(|older| older.needed_to <= log_start)?;
-            let change = Change::Groups { generation: older.generation, first: older.last };
-            return Some(Unneeded { change, names: older.names.clone(), is_older: true });
+            return self.naming_change().or_else(|| self.unneeded_older(log_start));
         }
+        let sent = self.lock_sent();
         let drained = sent.own.iter().take_while(|(_, span_end)| *span_end <= log_start);
-        let numbers: Vec<u64> = drained.map(|(number, _)| *number).collect();
-        let first = numbers.last()? + 1;
-        let names = numbers.iter().map(|number| file_name::group(self.generation, *number)).collect();
-        let change = Change::Groups { generation: self.generation, first };
-        Some(Unneeded { change, names, is_older: false })
+        let first = drained.last().map(|(number, _)| number + 1)?;
+        drop(sent);
+        Some(self.before(first))
+    }
+
+    /// Groups of the opening before, if none is needed.
+    fn unneeded_older(&self, log_start: Position) -> Option<Unneeded> {
+        let sent = self.lock_sent();
+        let older = sent.older.as_ref().filter(|older| older.needed_to <= log_start)?;
+        let (generation, first) = (older.generation, older.next);
+        let change = Change::Groups { generation, first, cut: POSITION_END };
+        Some(Unneeded { change, names: older.names.clone(), of: Of::Older })
+    }
+
+    /// That this process's groups are there, instead of those of the opening before; `None` if there are none.
+    fn naming_change(&self) -> Option<Unneeded> {
+        let sent = self.lock_sent();
+        let (first, _) = sent.own.front().filter(|_| !self.is_named.load(Ordering::Acquire))?;
+        let names = sent.older.iter().flat_map(|older| older.names.clone()).collect();
+        Some(Unneeded { change: self.named(*first), names, of: Of::Unnamed })
+    }
+
+    /// This process's groups below number `first`.
+    fn before(&self, first: u64) -> Unneeded {
+        let sent = self.lock_sent();
+        let before = sent.own.iter().take_while(|(number, _)| *number < first);
+        let names = before.map(|(number, _)| file_name::group(self.generation, *number)).collect();
+        Unneeded { change: self.named(first), names, of: Of::Named }
     }
 
     /// An edit says so: the names of what can be removed.
-    pub(crate) fn forget(&self, unneeded: Unneeded) -> Vec<String> {
+    fn forget(&self, unneeded: Unneeded) -> Vec<String> {
         let mut sent = self.lock_sent();
-        match unneeded.is_older {
-            true => sent.older = None,
-            false => drop(sent.own.drain(..unneeded.names.len())),
+        match unneeded.of {
+            Of::Older => sent.older = None,
+            Of::Unnamed => {
+                sent.older = None;
+                self.is_named.store(true, Ordering::Release);
+            }
+            Of::Named => drop(sent.own.drain(..unneeded.names.len())),
         }
         unneeded.names
     }
@@ -164,45 +214,54 @@ impl Groups {
 }
 
 impl Older {
-    /// Those among `files` that the manifest names: of `generation`, from number `first` on; needed as long as the log below `needed_to` is.
-    pub(crate) fn among<'n>(
-        files: impl Iterator<Item = &'n str>,
-        (generation, first): (u64, u64),
-        needed_to: Position,
-    ) -> Option<Self> {
-        let number = |name: &str| match file_name::parse(name) {
-            Some(FileName::Group { generation: of, number }) if of == generation && number >= first => {
-                Some(number)
-            }
-            _ => None,
-        };
-        let mut numbers: Vec<u64> = files.filter_map(number).collect();
+    /// Those among `files`, names and lengths, that the manifest names, as `named` says; needed as long as the log below `needed_to` is.
+    pub(crate) fn among(files: &[(String, u64)], named: NamedGroups, needed_to: Position) -> Option<Self> {
+        let NamedGroups { generation, first, .. } = named;
+        let mut numbers: Vec<u64> = parsed(files)
+            .filter(|group| group.generation == generation && group.number >= first && !group.is_end())
+            .map(|group| group.number)
+            .collect();
         numbers.sort_unstable();
-        let last = numbers.pop()?;
+        let next = numbers.last()? + 1;
         let names = numbers.into_iter().map(|number| file_name::group(generation, number)).collect();
-        Some(Self { generation, names, last, needed_to })
+        Some(Self { generation, names, next, needed_to })
     }
 }
 
-/// Groups among `files` that nobody will read, where the manifest names those of `named`: its generation and the first number.
-///
-/// The last of each earlier generation stays: it may be the end, which keeps somebody who slept from going on. `generation` is this process's.
-pub(crate) fn stale<'n>(
-    files: impl Iterator<Item = &'n str> + Clone,
-    named: Option<(u64, u64)>,
+/// A group in a list.
+struct Listed<'n> {
+    name: &'n str,
     generation: u64,
-) -> Vec<&'n str> {
-    let parsed = files.filter_map(|name| match file_name::parse(name) {
-        Some(FileName::Group { generation, number }) => Some((name, generation, number)),
+    number: u64,
+    bytes: u64,
+}
+
+impl Listed<'_> {
+    /// Whether it says that no group of its generation follows: it has no pieces.
+    fn is_end(&self) -> bool {
+        self.bytes == GROUP_HEADER_BYTES as u64
+    }
+}
+
+fn parsed(files: &[(String, u64)]) -> impl Iterator<Item = Listed<'_>> {
+    files.iter().filter_map(|(name, bytes)| match file_name::parse(name) {
+        Some(FileName::Group { generation, number }) => {
+            Some(Listed { name, generation, number, bytes: *bytes })
+        }
         _ => None,
-    });
-    let last = |of: u64| parsed.clone().filter(|(_, it, _)| *it == of).map(|(_, _, number)| number).max();
-    let (named, first) = named.unwrap_or_default();
-    let is_stale = |of: u64, number: u64| match of.cmp(&named) {
-        std::cmp::Ordering::Less => last(of) != Some(number),
-        std::cmp::Ordering::Equal => number < first,
+    })
+}
+
+/// Groups among `files`, names and lengths, that nobody will read, where the manifest names those of `named`. `generation` is this process's.
+///
+/// The end of an earlier generation stays: it keeps somebody who slept from going on.
+pub(crate) fn stale(files: &[(String, u64)], named: Option<NamedGroups>, generation: u64) -> BTreeSet<&str> {
+    let (of, first) = named.map_or((0, 0), |named| (named.generation, named.first));
+    let is_stale = |group: &Listed<'_>| match group.generation.cmp(&of) {
+        Less => !group.is_end(),
+        Equal => group.number < first,
         // Its process never named them, and never will: this one has written an edit since.
-        std::cmp::Ordering::Greater => of < generation,
+        Greater => group.generation < generation,
     };
-    parsed.clone().filter(|(_, of, number)| is_stale(*of, *number)).map(|(name, ..)| name).collect()
+    parsed(files).filter(is_stale).map(|group| group.name).collect()
 }

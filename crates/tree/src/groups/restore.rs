@@ -15,7 +15,7 @@ use crate::log::segment::Graveyard;
 use crate::recovery::{RecoveredLog, known_end, recover_log};
 use crate::values::FoundValues;
 use crate::version::manifest::{Manifest, publish_until_told};
-use crate::version::state::State;
+use crate::version::state::{NamedGroups, State};
 
 /// What was restored.
 #[derive(Debug)]
@@ -27,8 +27,8 @@ pub(crate) struct Restored {
 /// Files of segments that are being restored, by name.
 type Files = BTreeMap<String, Arc<dyn WriteFile>>;
 
-/// Makes the files of the log, and of value segments that no edit names, as the groups of `named` have them: a generation and the first
-/// number. From then on no group of that generation can be added. Blocks for a request each, and for syncs.
+/// Makes the files of the log, and of value segments that no edit names, as the groups of `named` have them.
+/// From then on no group of that generation can be added. Blocks for a request each, and for syncs.
 ///
 /// What lies in the local part is of an earlier time, and is removed.
 ///
@@ -38,8 +38,13 @@ type Files = BTreeMap<String, Arc<dyn WriteFile>>;
 pub(crate) fn restore(
     storage: &dyn Storage,
     manifest: &mut Manifest,
-    (generation, first): (u64, u64),
+    named: NamedGroups,
 ) -> Result<Restored> {
+    let NamedGroups { generation, first, cut } = named;
+    // By an old list it could be this machine's log that is needed.
+    if !manifest.is_current() {
+        return Err(not_current(manifest));
+    }
     let listed = remove_earlier(storage, generation)?;
     let state = manifest.state().clone();
     let (mut files, mut end) = (Files::new(), Position(0));
@@ -75,7 +80,6 @@ pub(crate) fn restore(
     files.values().try_for_each(|file| file.sync()).map_err(from_storage)?;
     storage.sync_dir().map_err(from_storage)?;
     // An opening after those groups may have found less.
-    let cut = if generation < state.generation { state.cut } else { end };
     Ok(Restored { end: end.min(cut) })
 }
 
@@ -92,7 +96,7 @@ pub(crate) fn recover_restored(
     restored: &Restored,
 ) -> Result<RecoveredLog> {
     // What was on the other machine's device, and in no group, is given up.
-    let known = State { durable_through: restored.end, ..state.clone() };
+    let known = State { durable_through: restored.end, cut: restored.end, ..state.clone() };
     let mut recovered = recover_log(storage, &known, values, graveyard, spawn, true)?;
     let behind = Position(known_end(state).0.next_multiple_of(GRANULE_BYTES));
     recovered.next_base = recovered.next_base.max(behind);
@@ -125,6 +129,10 @@ fn missing(manifest: &mut Manifest, name: String) -> Error {
             "the group is missing: the manifest names the first, and a later one is there",
         );
     }
+    not_current(manifest)
+}
+
+fn not_current(manifest: &Manifest) -> Error {
     let told = "whether the database was written to while it was taken over cannot be told: try again";
     manifest.failure().unwrap_or_else(|| Error::new(ErrorKind::Retry, told))
 }

@@ -6,13 +6,18 @@ use std::sync::atomic::Ordering;
 use firn_engine::{Error, ErrorKind, Result};
 use firn_format::Position;
 use firn_format::file_name;
-use firn_format::manifest::Change;
 
-use super::Pending;
+use super::{Pending, Sending, Unneeded};
 use crate::database::Database;
 use crate::error::from_storage;
 use crate::stats::count;
-use crate::version::manifest::publish_until_told;
+use crate::version::commit::drained_with;
+
+/// Fewer groups are never too many.
+const GROUPS_MIN: usize = 1000;
+
+/// Bytes of the log for each group, below which there are too many: reading as much takes about as long as asking for one more object.
+const BYTES_PER_GROUP_MIN: u64 = 64 << 10;
 
 impl Database {
     /// Refuses writes that are to outlive the machine where nothing does.
@@ -53,21 +58,37 @@ impl Database {
         if groups.is_named.load(Ordering::Acquire) {
             return Ok(());
         }
-        // What is drained from now on is in a group before.
-        groups.is_begun.store(true, Ordering::Release);
+        {
+            let _no_commit = self.manifest.lock().unwrap_or_else(PoisonError::into_inner);
+            // What is drained from now on is in a group before.
+            groups.is_begun.store(true, Ordering::Release);
+        }
         self.send_through(end)?;
         let mut manifest = self.manifest.lock().unwrap_or_else(PoisonError::into_inner);
-        let next = groups.lock_sending().next;
-        let first = groups.lock_sent().own.front().map_or(next, |(number, _)| *number);
-        manifest.commit(&[Change::Groups { generation: groups.generation, first }])?;
-        groups.is_named.store(true, Ordering::Release);
-        let older = groups.lock_sent().older.take();
+        let Some(naming) = groups.naming_change() else { return Ok(()) };
+        manifest.commit(std::slice::from_ref(&naming.change))?;
+        self.bury_groups(Some(naming));
         drop(manifest);
-        for name in older.into_iter().flat_map(|older| older.names) {
-            self.graveyard.bury(name);
-        }
         self.wake_background();
         Ok(())
+    }
+
+    /// Sends what a drain of `keyspace` through `end` leaves in the log alone, where groups have begun: else another machine would find
+    /// the half of a batch that is in tables, and not the other one.
+    pub(crate) fn send_before_drain(&self, keyspace: u32, end: Position) -> Result<()> {
+        let version = self.version.load();
+        if !self.groups.are_begun() || drained_with(&version, keyspace, end).len() == version.live().count() {
+            return Ok(());
+        }
+        drop(version);
+        self.log.sync_through(end)?;
+        self.send_through(end)
+    }
+
+    /// Has groups removed that an edit says are needed no more.
+    pub(crate) fn bury_groups(&self, unneeded: Option<Unneeded>) {
+        let names = unneeded.map(|unneeded| self.groups.forget(unneeded)).unwrap_or_default();
+        names.into_iter().for_each(|name| self.graveyard.bury(name));
     }
 
     /// As [`share_through`](Self::share_through) for an `end` that is on this machine's device; whether an edit names the groups is the
@@ -77,9 +98,15 @@ impl Database {
         if groups.through() >= end {
             return Ok(());
         }
+        let seen = groups.tries.load(Ordering::Acquire);
         let mut sending = groups.lock_sending();
+        if let Some((number, error)) = &sending.failed {
+            // Whoever waited for a try that failed need not wait for another one.
+            if *number > seen || self.closed.load(Ordering::Acquire) {
+                return Err(error.clone());
+            }
+        }
         while groups.through() < end {
-            self.log.check()?;
             let pending = match sending.pending.take() {
                 Some(pending) => pending,
                 None => {
@@ -92,17 +119,65 @@ impl Database {
                     Pending { bytes, through: gathered.through, span_end: gathered.span_end }
                 }
             };
-            let number = sending.next;
-            if let Err(error) = self.create_group(number, &pending.bytes) {
-                sending.pending = Some(pending);
-                return Err(error);
-            }
-            sending.next += 1;
-            groups.lock_sent().own.push_back((number, pending.span_end));
-            count(&groups.count, 1);
-            count(&groups.bytes, pending.bytes.len() as u64);
-            groups.through.fetch_max(pending.through.0, Ordering::AcqRel);
+            let through = pending.through;
+            self.send(&mut sending, pending)?;
+            groups.through.fetch_max(through.0, Ordering::AcqRel);
         }
+        Ok(())
+    }
+
+    /// Creates the next group; where that fails it is pending.
+    fn send(&self, sending: &mut Sending, pending: Pending) -> Result<()> {
+        let (groups, number) = (&self.groups, sending.next);
+        let tried = groups.tries.fetch_add(1, Ordering::AcqRel) + 1;
+        let created = self.log.check().and_then(|()| self.create_group(number, &pending.bytes));
+        sending.failed = created.as_ref().err().map(|error| (tried, error.clone()));
+        if let Err(error) = created {
+            sending.pending = Some(pending);
+            return Err(error);
+        }
+        sending.next += 1;
+        groups.lock_sent().own.push_back((number, pending.span_end));
+        count(&groups.count, 1);
+        count(&groups.bytes, pending.bytes.len() as u64);
+        Ok(())
+    }
+
+    /// Whether there are so many groups that reading them one by one would take longer than reading what they hold.
+    pub(crate) fn are_groups_too_many(&self) -> bool {
+        let groups = &self.groups;
+        let count = groups.lock_sent().own.len();
+        if count < GROUPS_MIN || !groups.is_named.load(Ordering::Acquire) {
+            return false;
+        }
+        let version = self.version.load();
+        let bytes: u64 = version.segments.segments().iter().map(|it| it.region().published() as u64).sum();
+        count as u64 > bytes / BYTES_PER_GROUP_MIN
+    }
+
+    /// Sends the log again, in groups as large as can be, and has an edit name them instead of those before. Writers wait meanwhile.
+    pub(crate) fn regroup(&self) -> Result<()> {
+        let groups = &self.groups;
+        let _naming = groups.naming.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut sending = groups.lock_sending();
+        if sending.pending.is_some() {
+            // That comes first; there is another time.
+            return Ok(());
+        }
+        let (first, through) = (sending.next, groups.through());
+        let mut from = Position(0);
+        while let Some(gathered) = self.gather(from, through)? {
+            from = gathered.through;
+            let bytes = groups.id(sending.next).encode(&gathered.pieces);
+            let again = Pending { bytes, through: gathered.through, span_end: gathered.span_end };
+            // Where it fails its number is taken until the place says so, and what it holds is right.
+            self.send(&mut sending, again)?;
+        }
+        drop(sending);
+        let mut manifest = self.manifest.lock().unwrap_or_else(PoisonError::into_inner);
+        let unneeded = groups.before(first);
+        manifest.commit(std::slice::from_ref(&unneeded.change))?;
+        self.bury_groups(Some(unneeded));
         Ok(())
     }
 
@@ -110,7 +185,7 @@ impl Database {
     fn create_group(&self, number: u64, bytes: &[u8]) -> Result<()> {
         use firn_storage::ErrorKind as Kind;
         let name = file_name::group(self.groups.generation, number);
-        let Err(error) = publish_until_told(&*self.storage, &name, bytes) else { return Ok(()) };
+        let Err(error) = self.storage.publish(&name, bytes) else { return Ok(()) };
         match error.kind {
             Kind::Refused | Kind::Full | Kind::Undecided => {
                 let told =
@@ -122,7 +197,7 @@ impl Database {
                 Ok(true) => Ok(()),
                 Ok(false) => {
                     let message = format!(
-                        "the database was opened on another machine ({name} is not this one's): nothing is written here any more"
+                        "the database was opened on another machine, or was about to be ({name} is not this one's): nothing is written here any more"
                     );
                     Err(self.refused_for_good(&Error::new(ErrorKind::Closed, message)))
                 }

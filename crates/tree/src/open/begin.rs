@@ -32,6 +32,8 @@ pub(super) fn begin(options: &TreeOptions, manifest: &mut Manifest) -> Result<Be
     let cache = Arc::new(BlockCache::new(options.settings.memory_bytes));
     let state = manifest.state().clone();
     let is_here = is_log_here(options, &state)?;
+    // Whatever could still refuse the opening comes before the first change on disk, and before the end of another machine's groups.
+    let mut version = tables_version(options, &state, &cache, &graveyard)?;
     let restored = match state.groups.filter(|_| !is_here) {
         Some(named) => Some(restore(&**storage, manifest, named)?),
         None => None,
@@ -46,8 +48,6 @@ pub(super) fn begin(options: &TreeOptions, manifest: &mut Manifest) -> Result<Be
         }
         None => log_elsewhere(storage, &state)?,
     };
-    // Whatever could still refuse the opening comes before the first change on disk.
-    let mut version = tables_version(options, &state, &cache, &graveyard)?;
     let (map, older) = change(options, manifest, &mut found, (&version, &recovered), &graveyard)?;
     version.values = Arc::new(map);
     Ok(Begun { state, version, recovered, graveyard, cache, next_values: found.next(), older })
@@ -167,24 +167,22 @@ fn remove_leftovers(
         return Ok(None);
     }
     let state = manifest.state();
-    let names = files.iter().map(|(name, _)| name.as_str());
-    let older = state.groups.and_then(|named| Older::among(names.clone(), named, recovered.next_base));
-    let stale_groups: BTreeSet<String> =
-        stale(names, state.groups, state.generation).into_iter().map(str::to_owned).collect();
+    let older = state.groups.and_then(|named| Older::among(&files, named, recovered.next_base));
+    let stale_groups = stale(&files, state.groups, state.generation);
     // One that an opening before left behind may have been made again since it was found.
     let live: BTreeSet<&str> = state.values.segments.values().map(|known| known.meta.file.as_str()).collect();
-    for (name, _) in files {
-        let leftover = match parse(&name) {
-            Some(FileName::Table { .. }) => !state.tables.contains_key(&name),
-            Some(FileName::LogSegment { .. }) => recovered.stale.contains(&name),
+    for (name, _) in &files {
+        let leftover = match parse(name) {
+            Some(FileName::Table { .. }) => !state.tables.contains_key(name),
+            Some(FileName::LogSegment { .. }) => recovered.stale.contains(name),
             Some(FileName::ValueSegment(_) | FileName::CollectedValues { .. }) => {
-                stale_values.contains(&name) && !live.contains(name.as_str())
+                stale_values.contains(name) && !live.contains(name.as_str())
             }
-            Some(FileName::Group { .. }) => stale_groups.contains(&name),
+            Some(FileName::Group { .. }) => stale_groups.contains(name.as_str()),
             _ => false,
         };
         if leftover {
-            match storage.remove(&name) {
+            match storage.remove(name) {
                 // A worker that the process before asked has removed it, or written over it.
                 Err(error) if error.kind == firn_storage::ErrorKind::NotFound => {}
                 removed => removed.map_err(from_storage)?,

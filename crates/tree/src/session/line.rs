@@ -14,6 +14,7 @@ use firn_engine::{
 };
 
 use super::TreeSession;
+use crate::database::Database;
 use crate::write::append::Appended;
 
 /// What waits, and why.
@@ -59,6 +60,21 @@ impl Drop for Updating {
     }
 }
 
+impl Database {
+    /// Waits until everything below `end` has `durability`, and tells the session of the write.
+    fn tell_durable(
+        &self,
+        session: &CompletionSender,
+        ticket: Ticket,
+        end: firn_format::Position,
+        durability: Durability,
+    ) {
+        let durable = self.make_durable(end, durability);
+        let written = durable.map_or_else(Completion::Failed, |()| Completion::Written(Position(end.0)));
+        session.send(ticket, written);
+    }
+}
+
 impl TreeSession {
     /// Puts `write` at the end of the line.
     pub(super) fn line_up(&mut self, write: Write, options: WriteOptions) -> Ticket {
@@ -100,12 +116,7 @@ impl TreeSession {
     fn make_durable_later(&self, ticket: Ticket, end: firn_format::Position, durability: Durability) {
         let shared = Arc::clone(&self.shared);
         let sender = self.queue.sender();
-        self.shared.on_pool(move || {
-            let durable = shared.make_durable(end, durability);
-            let completion =
-                durable.map_or_else(Completion::Failed, |()| Completion::Written(Position(end.0)));
-            sender.send(ticket, completion);
-        });
+        self.shared.on_pool_for(durability, move || shared.tell_durable(&sender, ticket, end, durability));
     }
 
     /// Brings the line on: writes what may be written, and hands over the delayed ones that are due.
@@ -197,10 +208,19 @@ impl TreeSession {
                 }
             };
             drop(updating);
-            let durable = written.and_then(|end| shared.make_durable(end, durability).map(|()| end));
-            let completion =
-                durable.map_or_else(Completion::Failed, |end| Completion::Written(Position(end.0)));
-            sender.send(ticket, completion);
+            match (written, durability) {
+                (Err(error), _) => sender.send(ticket, Completion::Failed(error)),
+                (Ok(end), Durability::Process | Durability::Disk) => {
+                    shared.tell_durable(&sender, ticket, end, durability);
+                }
+                // Threads for reads have other work than to wait for that.
+                (Ok(end), Durability::Shared) => {
+                    let database = Arc::clone(&shared);
+                    shared.on_pool_for(durability, move || {
+                        database.tell_durable(&sender, ticket, end, durability);
+                    });
+                }
+            }
         });
     }
 

@@ -12,9 +12,10 @@ impl Verifier<'_> {
             FileName::Group { generation, number } => Some((generation, number)),
             _ => None,
         });
-        let mut expected = state.groups;
+        let mut expected = state.groups.map(|named| (named.generation, named.first));
         for (file, (generation, number)) in named {
-            let is_needed = state.groups.is_some_and(|(of, first)| of == generation && number >= first);
+            let is_needed =
+                state.groups.is_some_and(|named| named.generation == generation && number >= named.first);
             self.check_group(&file, GroupId { database: state.database, generation, number }, is_needed);
             if let Some((of, next)) = expected.filter(|_| is_needed) {
                 for missing in next..number {

@@ -7,7 +7,7 @@ use firn_format::Position;
 use firn_format::manifest::{Change, TableMeta, ValueSegmentMeta};
 use firn_format::table::ReferenceSet;
 
-use super::Table;
+use super::{Keyspace, Table};
 use crate::buffer::freeze::retire_below;
 use crate::database::Database;
 use crate::error::from_storage;
@@ -85,6 +85,9 @@ impl Database {
         // Before the manifest is locked: writers are waited for, and devices.
         let tables = added.iter().map(|(_, _, table)| table);
         let values = self.plan_values(std::mem::take(&mut edit.going), tables, &edit.left)?;
+        if let Some((_, end)) = &edit.drained {
+            self.send_before_drain(edit.keyspace, *end)?;
+        }
         // Names of new tables must not be lost where the edit that uses them is not.
         self.storage.sync_dir().map_err(from_storage)?;
         let mut manifest = self.manifest.lock().unwrap_or_else(PoisonError::into_inner);
@@ -104,8 +107,7 @@ impl Database {
         let unneeded = edit.drained.as_ref().and_then(|_| self.groups.unneeded(manifest.state().log_start()));
         changes.extend(unneeded.as_ref().map(|unneeded| unneeded.change.clone()));
         manifest.commit(&changes)?;
-        let names = unneeded.map(|unneeded| self.groups.forget(unneeded)).unwrap_or_default();
-        names.into_iter().for_each(|name| self.graveyard.bury(name));
+        self.bury_groups(unneeded);
         let map = self.values.install(&values, &deaths)?;
         if let (Some((_, end)), true) = (&edit.drained, drained.len() == version.live().count()) {
             self.log.forget_below(*end);
@@ -164,11 +166,7 @@ impl Database {
     /// If that is all of them, replay will begin at `end`, and what lies below needs no sync. Otherwise a record of
     /// another keyspace below `end` is in the log alone, and the log is synced, or what another machine recovers would be no prefix of it.
     fn order_before_log(&self, version: &super::Version, draining: u32, end: Position) -> Result<Vec<u32>> {
-        let drained: Vec<u32> = version
-            .live()
-            .filter(|keyspace| keyspace.id() == draining || keyspace.undrained_from(end) >= end)
-            .map(|keyspace| keyspace.id())
-            .collect();
+        let drained = drained_with(version, draining, end);
         if drained.len() == version.live().count() {
             self.log.covered_through(end);
         } else {
@@ -179,4 +177,11 @@ impl Database {
         }
         Ok(drained)
     }
+}
+
+/// Keyspaces that have nothing undrained below `end` once `draining` is drained so far.
+pub(crate) fn drained_with(version: &super::Version, draining: u32, end: Position) -> Vec<u32> {
+    let is_drained =
+        |keyspace: &&Arc<Keyspace>| keyspace.id() == draining || keyspace.undrained_from(end) >= end;
+    version.live().filter(is_drained).map(|keyspace| keyspace.id()).collect()
 }

@@ -24,10 +24,21 @@ pub(crate) struct State {
     pub(crate) next_number: u64,
     /// Directory that the log of this generation lies in; 0 = there is one place for everything.
     pub(crate) log_home: u128,
-    /// Groups that have what is needed of the log: their generation, and the number of the first.
-    pub(crate) groups: Option<(u64, u64)>,
+    /// Groups that have what is needed of the log.
+    pub(crate) groups: Option<NamedGroups>,
     /// Value segments and redirects.
     pub(crate) values: ValuesState,
+}
+
+/// Groups that an edit names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct NamedGroups {
+    /// Of the log.
+    pub(crate) generation: u64,
+    /// Number of the first that is needed.
+    pub(crate) first: u64,
+    /// What lies from here on in the log does not count: an opening since did not find it.
+    pub(crate) cut: Position,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -85,7 +96,12 @@ impl State {
                 };
                 state.drained_through = state.drained_through.max(*position);
             }
-            Change::LogCut { position, generation } => (self.cut, self.generation) = (*position, *generation),
+            Change::LogCut { position, generation } => {
+                (self.cut, self.generation) = (*position, *generation);
+                if let Some(named) = self.groups.as_mut().filter(|named| named.generation < *generation) {
+                    named.cut = named.cut.min(*position);
+                }
+            }
             Change::DurableThrough { position } | Change::CleanEnd { position } => {
                 self.durable_through = self.durable_through.max(*position);
             }
@@ -96,7 +112,11 @@ impl State {
                 }
                 self.log_home = *id;
             }
-            Change::Groups { generation, first } => self.groups = Some((*generation, *first)),
+            Change::Groups { generation, first, cut } => {
+                let before = self.groups.filter(|named| named.generation == *generation);
+                let cut = before.map_or(*cut, |named| named.cut.min(*cut));
+                self.groups = Some(NamedGroups { generation: *generation, first: *first, cut });
+            }
             Change::NextNumber(number) => self.next_number = self.next_number.max(*number),
             Change::Tick { ms } => self.tick_ms = self.tick_ms.max(*ms),
             Change::AddValueSegment { .. }
@@ -157,7 +177,11 @@ impl State {
         // Before what its device has.
         changes.extend((self.log_home != 0).then_some(Change::LogHome { id: self.log_home }));
         changes.push(Change::DurableThrough { position: self.durable_through });
-        changes.extend(self.groups.map(|(generation, first)| Change::Groups { generation, first }));
+        changes.extend(self.groups.map(|NamedGroups { generation, first, cut }| Change::Groups {
+            generation,
+            first,
+            cut,
+        }));
         for (id, keyspace) in &self.keyspaces {
             let (name, settings) = (keyspace.name.clone(), keyspace.settings.clone());
             changes.push(Change::Keyspace { id: *id, name, settings });

@@ -8,6 +8,7 @@ mod two_machines;
 mod two_machines_race;
 mod shared_durability;
 mod shared_race;
+mod shared_histories;
 mod sweeps;
 mod slow_writers;
 mod verify_sample;
