@@ -28,6 +28,10 @@ pub(crate) struct Options {
     /// Leave out the server with four times its memory (ten minutes, once; asks for root, who may make control groups).
     #[arg(long)]
     without_beyond_memory: bool,
+    /// Jobs that workers do while everybody is killed, stopped and cut off (an hour for 10 000, once; asks for root, who may make networks, and
+    /// for libfaketime); 0 = none.
+    #[arg(long, default_value_t = 10_000)]
+    service_jobs: u64,
     /// Leave out the database with every bit flipped, one after the other (some minutes, once).
     #[arg(long)]
     without_flips: bool,
@@ -86,6 +90,11 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
         if seed == options.first_seed {
             runs.push(call(&root, &WORKER, &[])?);
         }
+        if options.service_jobs > 0 && seed == options.first_seed {
+            let jobs = options.service_jobs.to_string();
+            let environment = [("FIRN_SEED", seed.to_string()), ("FIRN_JOBS", jobs)];
+            runs.push(call(&root, &[&SERVER[..], &SERVICE].concat(), &environment)?);
+        }
         seed += options.seeds.max(1);
         if start.elapsed().as_secs_f64() >= options.hours * 3600.0 {
             break;
@@ -123,10 +132,13 @@ const KILLS: [&str; 2] = ["many_kills_lose_nothing", "many_rounds_are_linearizab
 /// Four times as much data as the server's control group may have in memory.
 const BEYOND_MEMORY: [&str; 1] = ["many_times_its_memory_is_served_steadily"];
 
+/// Compaction as a service, with a fleet in trouble.
+const SERVICE: [&str; 1] = ["many_jobs_of_a_troubled_fleet"];
+
 /// The tests of the server that runs ask for.
 #[cfg(test)]
 pub(crate) fn server_tests() -> Vec<&'static str> {
-    KILLS.into_iter().chain(BEYOND_MEMORY).collect()
+    KILLS.into_iter().chain(BEYOND_MEMORY).chain(SERVICE).collect()
 }
 
 /// A server starts and ends in less time than the simulator's child, which leaves much more behind.

@@ -1,7 +1,7 @@
 //! Listening, and passing requests on.
 
 use std::io;
-use std::net::{SocketAddr, TcpListener};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -20,6 +20,8 @@ use crate::faults::{Counts, Fate, Faults, Plan};
 /// Where a server listens, and who may ask it.
 #[derive(Clone, Debug)]
 pub struct ServerOptions {
+    /// Where to listen.
+    pub address: IpAddr,
     /// `None`: any port that is free.
     pub port: Option<u16>,
     /// What clients sign with.
@@ -32,11 +34,17 @@ pub struct ServerOptions {
 
 impl Default for ServerOptions {
     fn default() -> Self {
-        Self { port: None, access_key: "firn".to_owned(), secret_key: "firn-secret".to_owned(), seed: 1 }
+        Self {
+            address: Ipv4Addr::LOCALHOST.into(),
+            port: None,
+            access_key: "firn".to_owned(),
+            secret_key: "firn-secret".to_owned(),
+            seed: 1,
+        }
     }
 }
 
-/// A server on the loopback interface, on a thread of its own; it ends when this is dropped. The objects stay in their directory, for the
+/// A server, on the loopback interface if nothing else is said, on a thread of its own; it ends when this is dropped. The objects stay in their directory, for the
 /// next one.
 #[derive(Debug)]
 pub struct S3Server {
@@ -53,7 +61,7 @@ impl S3Server {
     /// # Errors
     /// What the system says: no such directory, or the port is taken.
     pub fn start(directory: &Path, options: ServerOptions) -> io::Result<Self> {
-        let listener = TcpListener::bind(("127.0.0.1", options.port.unwrap_or(0)))?;
+        let listener = TcpListener::bind((options.address, options.port.unwrap_or(0)))?;
         listener.set_nonblocking(true)?;
         let address = listener.local_addr()?;
         let plan = Arc::new(Plan::new(options.seed));

@@ -26,5 +26,6 @@ mod tls; // the same, encrypted
 mod service_http; // what they say of themselves
 mod object_store;
 mod shared_writes;
+mod service_soak;
 mod demo; // everything at once, by one command
 mod caas;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use firn_engine::conformance::APPEND;
 use firn_engine::{Batch, Completion, Durability, Engine, KEYSPACE_DEFAULT, KeyspaceSettings, Outcome};
 use firn_storage::place::{Crash, Divided, Memory, Operation};
-use firn_storage::{ReadFile, Result, Storage, StorageLock, WriteFile};
+use firn_storage::{Clock, ReadFile, Result, Storage, StorageLock, SystemClock, WriteFile};
 use firn_tree::{Tree, TreeOptions, TreeSettings};
 
 use crate::shared_durability::{HERE, SHARED, all, groups, lost, on, settings};
@@ -266,18 +266,18 @@ fn reads_do_not_wait_for_writes_that_wait_for_shared_storage() {
             if done {
                 return Some(waited);
             }
-            std::thread::sleep(Duration::from_millis(20));
+            SystemClock::new().sleep(Duration::from_millis(20));
         }
         None
     };
     assert!(miss(0).is_some());
-    hook.set(|| std::thread::sleep(Duration::from_secs(5)));
+    hook.set(|| SystemClock::new().sleep(Duration::from_secs(5)));
     let mut writer = tree.session();
     for key in 0..4_u8 {
         let out = writer.put(KEYSPACE_DEFAULT, &[key], b"", SHARED).unwrap();
         assert!(matches!(out, Outcome::Pending(_)));
     }
-    std::thread::sleep(Duration::from_millis(100));
+    SystemClock::new().sleep(Duration::from_millis(100));
     assert!(miss(100).is_some(), "it was not answered in two seconds");
     hook.set(|| {});
 }

@@ -1,0 +1,182 @@
+//! Clients that write and delete, and remember what they were told.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Clients that write at once.
+const CLIENTS: u32 = 4;
+/// Keys of each.
+const KEYS: u32 = 1000;
+/// How long one round of writing is.
+const ROUND: Duration = Duration::from_secs(3);
+
+/// What a key was last to become: the value of a round, or nothing.
+type State = Option<u32>;
+
+/// What one client knows.
+#[derive(Default)]
+struct Known {
+    acknowledged: BTreeMap<u32, State>,
+    /// What was tried since, without an answer.
+    tried: BTreeMap<u32, Vec<State>>,
+    round: u32,
+    count: u64,
+}
+
+pub(super) struct Clients {
+    known: Vec<Known>,
+    seed: u64,
+    pub(super) acknowledged: u64,
+}
+
+fn value(key: u32, round: u32) -> Vec<u8> {
+    let bytes = 100 + (key as usize * 389 + round as usize * 71) % 2500;
+    format!("{key}.{round}.").into_bytes().into_iter().cycle().take(bytes).collect()
+}
+
+/// A connection on which an answer may take so long.
+fn connect(address: &str, answer_max: Duration) -> Option<redis::Connection> {
+    let client = redis::Client::open(format!("redis://{address}")).expect("an address");
+    let connection = client.get_connection_with_timeout(Duration::from_secs(5)).ok()?;
+    connection.set_read_timeout(Some(answer_max)).ok()?;
+    Some(connection)
+}
+
+/// A connection to a server that may be about to start.
+fn reach(address: &str) -> redis::Connection {
+    let end = Instant::now() + Duration::from_secs(60);
+    loop {
+        match connect(address, Duration::from_secs(60)) {
+            Some(connection) => return connection,
+            None if Instant::now() < end => std::thread::sleep(Duration::from_millis(50)),
+            None => panic!("nobody answers at {address}"),
+        }
+    }
+}
+
+impl Known {
+    /// Writes to keys of client `number` until `end`.
+    fn write(&mut self, number: u32, random: &mut fastrand::Rng, address: &Mutex<String>, end: Instant) {
+        let mut connection = None;
+        while Instant::now() < end {
+            let Some(open) = connection.as_mut() else {
+                let at = address.lock().unwrap_or_else(PoisonError::into_inner).clone();
+                // Of one that sleeps nobody waits for an answer.
+                connection = connect(&at, Duration::from_secs(3));
+                if connection.is_none() {
+                    std::thread::sleep(Duration::from_millis(20));
+                }
+                continue;
+            };
+            let batch: BTreeSet<u32> = (0..50).map(|_| random.u32(0..KEYS) * CLIENTS + number).collect();
+            let mut pipe = redis::pipe();
+            self.round += 1;
+            let states: Vec<(u32, State)> =
+                batch.into_iter().map(|key| (key, (random.u32(0..8) > 0).then_some(self.round))).collect();
+            for (key, state) in &states {
+                match state {
+                    Some(round) => pipe.cmd("SET").arg(key).arg(value(*key, *round)).ignore(),
+                    None => pipe.cmd("DEL").arg(key).ignore(),
+                };
+                self.tried.entry(*key).or_default().push(*state);
+            }
+            match pipe.query::<()>(open) {
+                Ok(()) => {
+                    self.count += states.len() as u64;
+                    for (key, state) in states {
+                        self.acknowledged.insert(key, state);
+                        self.tried.remove(&key);
+                    }
+                }
+                Err(_) => connection = None,
+            }
+        }
+    }
+
+    /// Whether each key is what it was acknowledged to be, or what was tried since; from then on that.
+    fn check(&mut self, address: &str) {
+        let mut connection = reach(address);
+        let keys: BTreeSet<u32> = self.acknowledged.keys().chain(self.tried.keys()).copied().collect();
+        let keys: Vec<u32> = keys.into_iter().collect();
+        for keys in keys.chunks(200) {
+            let found: Vec<Option<Vec<u8>>> =
+                redis::cmd("MGET").arg(keys).query(&mut connection).expect("a reply");
+            for (key, found) in keys.iter().zip(found) {
+                let is = |state: &State| found == state.map(|round| value(*key, round));
+                let before = self.acknowledged.get(key).copied().unwrap_or(None);
+                let tried = self.tried.remove(key).unwrap_or_default();
+                let state =
+                    std::iter::once(before).chain(tried.iter().copied()).find(is).unwrap_or_else(|| {
+                        let head =
+                            found.map(|it| String::from_utf8_lossy(&it[..12.min(it.len())]).into_owned());
+                        panic!("key {key}: expected {before:?} or one of {tried:?}, found {head:?}")
+                    });
+                self.acknowledged.insert(*key, state);
+            }
+        }
+    }
+}
+
+impl Clients {
+    pub(super) fn new(seed: u64) -> Self {
+        Self { known: (0..CLIENTS).map(|_| Known::default()).collect(), seed, acknowledged: 0 }
+    }
+
+    /// All write for a while to wherever the database is, while `happens` is called again and again, with whether that is
+    /// over; it says where the database is then.
+    pub(super) fn write(
+        &mut self,
+        address: String,
+        random: &mut fastrand::Rng,
+        mut happens: impl FnMut(&mut fastrand::Rng, bool) -> String,
+    ) {
+        let end = Instant::now() + ROUND;
+        let address = Mutex::new(address);
+        self.seed += 1;
+        let seed = self.seed;
+        std::thread::scope(|scope| {
+            let clients: Vec<_> = self
+                .known
+                .iter_mut()
+                .zip(0..)
+                .map(|(known, number)| {
+                    let address = &address;
+                    let mut random = fastrand::Rng::with_seed(seed << 8 | u64::from(number));
+                    scope.spawn(move || known.write(number, &mut random, address, end))
+                })
+                .collect();
+            // One may have to wait until a machine wakes to which it has connected.
+            while !clients.iter().all(|client| client.is_finished()) {
+                let now = happens(random, Instant::now() >= end);
+                *address.lock().unwrap_or_else(PoisonError::into_inner) = now;
+                std::thread::sleep(Duration::from_millis(200 + random.u64(0..800)));
+            }
+        });
+        self.acknowledged = self.known.iter().map(|known| known.count).sum();
+    }
+
+    pub(super) fn check(&mut self, address: String) {
+        self.known.iter_mut().for_each(|known| known.check(&address));
+    }
+
+    /// Nothing is there but what was acknowledged, by a walk over everything.
+    pub(super) fn check_nothing_else(&self, address: String) {
+        let mut connection = reach(&address);
+        let mut found = BTreeSet::new();
+        let mut cursor = 0_u64;
+        loop {
+            let (next, keys): (u64, Vec<u32>) =
+                redis::cmd("SCAN").arg(cursor).arg("COUNT").arg(500).query(&mut connection).expect("a reply");
+            found.extend(keys);
+            if next == 0 {
+                break;
+            }
+            cursor = next;
+        }
+        let live =
+            self.known.iter().flat_map(|known| &known.acknowledged).filter(|(_, state)| state.is_some());
+        let live: BTreeSet<u32> = live.map(|(key, _)| *key).collect();
+        assert!(found == live, "{:?}", found.symmetric_difference(&live).take(5).collect::<Vec<_>>());
+    }
+}
