@@ -32,7 +32,7 @@ fn soak(jobs: u64, seed: u64, network: Network) -> Tally {
         }
         fleet.count_jobs();
         let done = fleet.tally.done_elsewhere();
-        if done >= told + 500 {
+        if done >= told + 100 {
             told = done;
             println!("{done} jobs of {jobs} in {:.0} s: {}", began.elapsed().as_secs_f64(), fleet.tally);
         }
