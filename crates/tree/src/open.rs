@@ -112,7 +112,7 @@ fn start(options: &TreeOptions, manifest: Manifest, begun: Begun) -> Result<Arc<
         cache,
         balance: Default::default(),
         graveyard,
-        groups: Groups::new((state.database, generation), is_shared, older),
+        groups: Groups::new((state.database, generation), is_shared, (older, recovered.next_base)),
         schedule: Schedule::new(matches!(options.background, Background::Manual) || options.read_only),
         jobs,
         control: firn_jobs::Control::new(),

@@ -40,6 +40,8 @@ pub(crate) struct Groups {
     database: u128,
     /// Of this process's log.
     generation: u64,
+    /// Base of this process's log: until groups have all that was recovered, those of the opening before are needed.
+    recovered_end: Position,
     /// Groups are made, and edits wait for them.
     is_begun: AtomicBool,
     /// The manifest names them.
@@ -117,10 +119,17 @@ enum Of {
 
 impl Groups {
     /// None yet of the log's `generation`; they begin with the first drain, at the latest, if `is_begun`.
-    pub(crate) fn new((database, generation): (u128, u64), is_begun: bool, older: Option<Older>) -> Self {
+    ///
+    /// This process's log begins at `recovered_end`.
+    pub(crate) fn new(
+        (database, generation): (u128, u64),
+        is_begun: bool,
+        (older, recovered_end): (Option<Older>, Position),
+    ) -> Self {
         Self {
             database,
             generation,
+            recovered_end,
             is_begun: AtomicBool::new(is_begun),
             is_named: AtomicBool::new(false),
             naming: Mutex::default(),
@@ -174,8 +183,12 @@ impl Groups {
         Some(Unneeded { change, names: older.names.clone(), of: Of::Older })
     }
 
-    /// That this process's groups are there, instead of those of the opening before; `None` if there are none.
+    /// That this process's groups are there, instead of those of the opening before; `None` if there are none, or they lack something of
+    /// what was recovered.
     fn naming_change(&self) -> Option<Unneeded> {
+        if self.through() < self.recovered_end {
+            return None;
+        }
         let sent = self.lock_sent();
         let (first, _) = sent.own.front().filter(|_| !self.is_named.load(Ordering::Acquire))?;
         let names = sent.older.iter().flat_map(|older| older.names.clone()).collect();
@@ -264,4 +277,25 @@ pub(crate) fn stale(files: &[(String, u64)], named: Option<NamedGroups>, generat
         Greater => group.generation < generation,
     };
     parsed(files).filter(is_stale).map(|group| group.name).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn groups_are_named_once_they_have_all_that_was_recovered() {
+        let older =
+            Older { generation: 1, names: vec![file_name::group(1, 0)], next: 1, needed_to: Position(100) };
+        let groups = Groups::new((7, 2), true, (Some(older), Position(100)));
+        groups.lock_sent().own.push_back((0, Position(50)));
+        groups.through.store(50, Ordering::Release);
+        // A drain that needs the first half alone.
+        assert!(groups.unneeded(Position(0)).is_none());
+        groups.through.store(100, Ordering::Release);
+        let naming = groups.unneeded(Position(0)).unwrap();
+        assert_eq!(naming.change, Change::Groups { generation: 2, first: 0, cut: POSITION_END });
+        assert_eq!(groups.forget(naming), [file_name::group(1, 0)]);
+        assert!(groups.unneeded(Position(0)).is_none() && groups.unneeded(Position(50)).is_some());
+    }
 }
