@@ -108,6 +108,9 @@ fn shown(list: &proto::ListReply) -> String {
             "{:<20} {:<10} {running:>9} {:>9} {speed:>9} {quiet:>9}  {}{drains}\n",
             row.name, row.zone, row.jobs_done, row.build
         );
+        if !row.failing.is_empty() {
+            out += &format!("         {}\n", row.failing);
+        }
     }
     out += &format!(
         "\n{:<8} {:<7} {:>9} {:>6} {:>9} {:>5} {:<20} {:<34} {}\n",

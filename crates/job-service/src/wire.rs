@@ -261,5 +261,6 @@ pub(crate) fn put_worker_row(row: WorkerRow) -> proto::WorkerRow {
         is_draining: row.is_draining,
         jobs_done: row.jobs_done,
         build: row.build,
+        failing: row.failing,
     }
 }

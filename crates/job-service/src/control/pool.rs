@@ -9,6 +9,7 @@
 
 mod job; // one job
 mod member; // one worker
+mod doubts; // where its jobs fail
 mod clients; // what databases ask
 mod workers; // what workers ask
 mod decide; // who gets what
@@ -43,9 +44,10 @@ pub struct Limits {
     pub progress: Duration,
     /// A job that nobody who is there can do waits so long for somebody who can. Default 5 s.
     pub nobody: Duration,
-    /// So many attempts fail for reasons that may pass before the job has failed. Default 3.
+    /// So many attempts fail for reasons that may pass before the job has failed, each at another worker where there is one. Default 3.
     pub attempts_max: u32,
-    /// After an attempt that failed so, the next waits so long, and twice as long each time. Default 500 ms.
+    /// After an attempt that failed so, the next waits so long, and twice as long each time; and so does the worker with the next job whose files are
+    /// at the same place. Default 500 ms.
     pub pause: Duration,
     /// Jobs at a time; those beyond are refused. Default 100 000.
     pub jobs_max: usize,
@@ -133,6 +135,7 @@ impl Pool {
         self.drop_clients(now);
         self.expire_attempts(now);
         self.drop_members(now);
+        self.members.values_mut().for_each(|member| member.doubts.forget(now));
         let limit = self.limits.lease;
         self.forgotten.retain(|_, since| now.saturating_sub(*since) <= limit);
         self.decide(now);

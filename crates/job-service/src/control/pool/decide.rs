@@ -36,7 +36,13 @@ impl Pool {
 
     fn lease(&mut self, now: Duration, id: JobId, worker: WorkerId) {
         let token = Token(self.random.u64(..));
+        let longest = self.limits.lease;
         let Some(job) = self.jobs.get_mut(&id) else { return };
+        if let (Some(member), Some(place)) = (self.members.get_mut(&worker), job.place())
+            && !member.doubts.begin(now, place, longest)
+        {
+            return;
+        }
         job.attempts += 1;
         job.nobody_since = None;
         job.state = State::Leased(Attempt {
@@ -67,7 +73,17 @@ impl Pool {
         }
         let waited = now.saturating_sub(job.submitted);
         let stalls_at = self.clients.get(&job.key.client).and_then(|client| client.stalls_at);
-        let cannot = self.members.iter().filter(|(id, member)| !may_have(**id, member, job));
+        // Who can at all, who of them has not failed at it, and whom nothing speaks against now.
+        let there = self.members.iter().filter(|(_, member)| self.is_there(now, member));
+        let can: Vec<(&WorkerId, &Member)> =
+            there.filter(|(id, member)| may_have(**id, member, job)).collect();
+        let has_fresh = can.iter().any(|(id, _)| !job.failed_by.contains(id));
+        let place = &wanted.order.place;
+        let may = can.into_iter().filter(|(id, member)| {
+            let failed_here = has_fresh && job.failed_by.contains(id);
+            !failed_here && !member.doubts.is_paused(now, place)
+        });
+        let may: BTreeSet<WorkerId> = may.map(|(id, _)| *id).collect();
         Some(Waiting {
             id,
             tenant: wanted.tenant,
@@ -76,7 +92,7 @@ impl Pool {
             zone: wanted.zone,
             waited,
             stalls_in: stalls_at.map(|at| at.saturating_sub(now)),
-            refused_by: cannot.map(|(id, _)| *id).collect(),
+            refused_by: self.members.keys().filter(|id| !may.contains(id)).copied().collect(),
         })
     }
 
@@ -136,9 +152,9 @@ fn nobody(job: &Job, there: usize) -> Failure {
         (Some(failure), _) if !job.refused_by.is_empty() => {
             let message = &failure.message;
             let message = format!("no other worker is there that could do it, and one refused: {message}");
-            // Places that workers do not reach are no fault of the job.
-            let is_away = failure.kind == FailureKind::Unavailable;
-            (if is_away { FailureKind::Unavailable } else { FailureKind::Rejected }, message)
+            // Places that workers do not reach, or cannot read now, are no fault of the job.
+            let is_place = matches!(failure.kind, FailureKind::Unavailable | FailureKind::Storage);
+            (if is_place { failure.kind } else { FailureKind::Rejected }, message)
         }
         (_, Some(wanted)) if there > 0 => {
             let (version, needs) = (wanted.order.spec_version, needs(wanted));

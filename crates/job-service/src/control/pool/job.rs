@@ -113,6 +113,8 @@ pub(super) struct Job {
     /// It is left alone until then.
     pub(super) not_before: Duration,
     pub(super) refused_by: BTreeSet<WorkerId>,
+    /// Where it failed for reasons that may pass: others come first.
+    pub(super) failed_by: BTreeSet<WorkerId>,
     /// Why the last attempt failed.
     pub(super) failure: Option<Failure>,
     /// Since when nobody who is there can do it.
@@ -159,6 +161,7 @@ impl Job {
             failures: 0,
             not_before: Duration::ZERO,
             refused_by: BTreeSet::new(),
+            failed_by: BTreeSet::new(),
             failure: None,
             nobody_since: None,
         }
@@ -166,6 +169,11 @@ impl Job {
 
     pub(super) fn bytes(&self) -> u64 {
         self.wanted.as_ref().map_or(0, |wanted| wanted.order.bytes)
+    }
+
+    /// Where its files are, if anybody has said so.
+    pub(super) fn place(&self) -> Option<&str> {
+        self.wanted.as_ref().map(|wanted| wanted.order.place.as_str())
     }
 
     /// What nobody has asked for yet is bulk work.

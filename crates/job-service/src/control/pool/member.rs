@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use super::doubts::Doubts;
 use super::job::{Job, Order, Timings, Token};
 use crate::control::view::{Speed, WorkerId, Zone};
 
@@ -37,6 +38,7 @@ pub(super) struct Member {
     pub(super) near: Speed,
     pub(super) far: Speed,
     pub(super) jobs_done: u64,
+    pub(super) doubts: Doubts,
 }
 
 /// What a worker is believed to do before anything is measured: more than any does, so that each is tried.
@@ -58,6 +60,7 @@ impl Member {
             near: SPEED_AT_FIRST,
             far: SPEED_AT_FIRST,
             jobs_done: 0,
+            doubts: Doubts::default(),
         }
     }
 
@@ -81,7 +84,7 @@ impl Member {
     }
 }
 
-/// Whether `member` may have `job` at all.
+/// Whether `member` may have `job` at all, if perhaps later.
 pub(super) fn may_have(id: WorkerId, member: &Member, job: &Job) -> bool {
     let can = job.wanted.as_ref().is_some_and(|wanted| member.can(&wanted.order));
     can && !job.refused_by.contains(&id)

@@ -77,6 +77,8 @@ pub struct WorkerRow {
     pub jobs_done: u64,
     /// Its program.
     pub build: String,
+    /// Where its latest jobs failed, how often one after the other, and why; empty = nowhere.
+    pub failing: String,
 }
 
 /// Everything that there is to see.
@@ -113,6 +115,7 @@ impl Pool {
             is_draining: member.profile.is_draining,
             jobs_done: member.jobs_done,
             build: member.profile.build.clone(),
+            failing: member.doubts.shown(),
         });
         Rows { jobs: self.history.iter().cloned().chain(present).collect(), workers: workers.collect() }
     }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use super::*;
 use crate::control::view::Lane;
 
+mod failing; // workers whose jobs fail
 mod urgency;
 
 const A: u128 = 1;
@@ -246,33 +247,6 @@ fn what_one_cannot_another_may_and_what_nobody_can_fails_with_the_reason() {
         };
         assert!(failure.message.contains(reason), "{failure:?}");
     }
-}
-
-#[test]
-fn failures_that_may_pass_are_tried_again_and_others_are_not() {
-    let mut pool = pool();
-    let _nothing = pull(&mut pool, seconds(0), A);
-    let mut tried = Vec::new();
-    for (number, kind) in
-        [(1, FailureKind::Storage), (2, FailureKind::Invalid), (3, FailureKind::NotConserved)]
-    {
-        pool.submit(seconds(0), key(number), order()).unwrap();
-        let mut attempts = 0;
-        let mut now = seconds(0);
-        while end_of(&mut pool, now, number).is_none() {
-            pool.hear(now, profile(A, 1), &[]);
-            for lease in pool.take(now, A).leases {
-                attempts += 1;
-                assert!(finish(&mut pool, now, A, &lease, failed(kind)));
-                assert_eq!(pool.take(now, A), Pulled::default(), "not at once");
-            }
-            now += Duration::from_millis(100);
-            pool.tick(now);
-        }
-        tried.push((attempts, now.as_millis()));
-    }
-    // 500 ms and 1 s of pause.
-    assert_eq!(tried, [(3, 1600), (1, 100), (1, 100)]);
 }
 
 #[test]

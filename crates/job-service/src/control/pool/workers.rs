@@ -110,6 +110,7 @@ impl Pool {
                 if let (Some(member), Some(zone)) = (self.members.get_mut(&worker), zone) {
                     member.learn(zone, bytes, &timings);
                 }
+                self.learn_of_place(now, id, worker, None);
                 self.end(now, id, outcome, timings);
             }
             Outcome::Failed(failure) => {
@@ -130,6 +131,7 @@ impl Pool {
         timings: Timings,
     ) {
         let limits = self.limits;
+        self.learn_of_place(now, id, worker, Some(&failure));
         let Some(job) = self.jobs.get_mut(&id) else { return };
         job.failure = Some(failure.clone());
         match failure.kind {
@@ -142,6 +144,7 @@ impl Pool {
                 job.refused_by.insert(worker);
             }
             FailureKind::Storage => {
+                job.failed_by.insert(worker);
                 job.failures += 1;
                 job.not_before = now + limits.pause.saturating_mul(1 << (job.failures - 1).min(6));
                 if job.failures >= limits.attempts_max {
@@ -150,6 +153,25 @@ impl Pool {
             }
         }
         self.release(id);
+    }
+
+    /// What the end of an attempt says of its worker and the place of its files.
+    fn learn_of_place(&mut self, now: Duration, id: JobId, worker: WorkerId, failure: Option<&Failure>) {
+        let place = self.jobs.get(&id).and_then(Job::place);
+        let (Some(member), Some(place)) = (self.members.get_mut(&worker), place) else { return };
+        match failure.map(|failure| failure.kind) {
+            None | Some(FailureKind::NotConserved) => member.doubts.went_well(place),
+            Some(FailureKind::Storage) => {
+                let message = failure.map_or("", |failure| &failure.message);
+                member.doubts.failed(now, place, self.limits.pause, message);
+            }
+            Some(
+                FailureKind::Rejected
+                | FailureKind::Cancelled
+                | FailureKind::Invalid
+                | FailureKind::Unavailable,
+            ) => member.doubts.said_nothing(now, place),
+        }
     }
 
     /// The job waits again, as far as anybody wants it.

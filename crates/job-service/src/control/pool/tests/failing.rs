@@ -1,0 +1,183 @@
+//! Workers whose jobs fail for reasons that may pass.
+
+use super::*;
+
+fn fails(pool: &mut Pool, now: Duration, worker: u128, lease: &Lease) {
+    assert!(finish(pool, now, worker, lease, failed(FailureKind::Storage)));
+}
+
+#[test]
+fn failures_that_may_pass_are_tried_again_and_others_are_not() {
+    let mut pool = pool();
+    let _nothing = pull(&mut pool, seconds(0), A);
+    let mut tried = Vec::new();
+    for (number, kind) in
+        [(1, FailureKind::Storage), (2, FailureKind::Invalid), (3, FailureKind::NotConserved)]
+    {
+        // What the one before says of the worker is long forgotten.
+        let begin = seconds(100 * number);
+        pool.hear(begin, profile(A, 1), &[]);
+        pool.tick(begin);
+        pool.submit(begin, key(number), order()).unwrap();
+        let mut attempts = 0;
+        let mut now = begin;
+        while end_of(&mut pool, now, number).is_none() {
+            pool.hear(now, profile(A, 1), &[]);
+            for lease in pool.take(now, A).leases {
+                attempts += 1;
+                assert!(finish(&mut pool, now, A, &lease, failed(kind)));
+                assert_eq!(pool.take(now, A), Pulled::default(), "not at once");
+            }
+            now += Duration::from_millis(100);
+            pool.tick(now);
+        }
+        tried.push((attempts, (now - begin).as_millis()));
+    }
+    // 500 ms and 1 s of pause.
+    assert_eq!(tried, [(3, 1600), (1, 100), (1, 100)]);
+}
+
+#[test]
+fn a_job_that_failed_at_one_worker_waits_for_another() {
+    // The default would wait for the other one anyhow, which it believes to be faster.
+    let mut pool = Pool::new(Limits { scheduler: Scheduler::Fifo, ..Limits::default() }, 1);
+    let _nothing = (pull(&mut pool, seconds(0), A), pull(&mut pool, seconds(0), B));
+    let elsewhere = Order { place: "/elsewhere".to_owned(), ..order() };
+    for (number, order) in [(1, elsewhere.clone()), (2, order())] {
+        pool.submit(seconds(0), key(number), order).unwrap();
+    }
+    let leases = [only(pool.take(seconds(0), A)), only(pool.take(seconds(0), B))];
+    let (second, (failing, other)) = match leases[0].key == key(2) {
+        true => (&leases[0], (A, B)),
+        false => (&leases[1], (B, A)),
+    };
+    let first = leases.iter().find(|lease| lease.key == key(1)).unwrap();
+    fails(&mut pool, seconds(0), failing, second);
+    // Files at other places are another matter.
+    pool.submit(seconds(0), key(3), elsewhere).unwrap();
+    let third = only(pool.take(seconds(0), failing));
+    assert!(finish(&mut pool, seconds(1), failing, &third, done()));
+    for now in 1..8 {
+        pool.hear(seconds(now), profile(other, 1), &[held(first)]);
+        assert_eq!(pull(&mut pool, seconds(now), failing), Pulled::default(), "the other one is tried first");
+        pool.tick(seconds(now));
+    }
+    assert!(finish(&mut pool, seconds(8), other, first, done()));
+    let again = only(pool.take(seconds(8), other));
+    assert!(finish(&mut pool, seconds(8), other, &again, done()));
+    let end = end_of(&mut pool, seconds(8), 2).unwrap();
+    assert_eq!((end.outcome, end.worker), (done(), format!("w{other}")));
+}
+
+#[test]
+fn a_worker_whose_jobs_all_fail_is_asked_less_and_less_and_trusted_again_once_one_is_done() {
+    let mut pool = pool();
+    let (mut submitted, mut done_by_b, mut asked, mut busy) = (0, 0, Vec::new(), None::<(Duration, Lease)>);
+    for tick in 0..1200_u64 {
+        let now = Duration::from_millis(100 * tick);
+        while submitted < done_by_b + 5 {
+            submitted += 1;
+            pool.submit(now, key(submitted), order()).unwrap();
+        }
+        pool.hear(now, profile(A, 2), &[]);
+        let in_hand: Vec<Held> = busy.iter().map(|(_, lease)| held(lease)).collect();
+        pool.hear(now, profile(B, 1), &in_hand);
+        for lease in pool.take(now, A).leases {
+            asked.push(tick / 10);
+            fails(&mut pool, now, A, &lease);
+        }
+        if let Some((begin, lease)) = busy.take() {
+            match now - begin >= seconds(1) {
+                true => {
+                    assert!(finish(&mut pool, now, B, &lease, done()));
+                    done_by_b += 1;
+                    assert_eq!(end_of(&mut pool, now, lease.key.number).unwrap().outcome, done());
+                    pool.follow(now, CLIENT, &[], &[lease.key.number]);
+                }
+                false => busy = Some((begin, lease)),
+            }
+        }
+        if let Some(lease) = pool.take(now, B).leases.into_iter().next() {
+            busy = Some((now, lease));
+        }
+        pool.tick(now);
+    }
+    assert!(done_by_b >= 100, "{done_by_b} jobs in two minutes, one a second");
+    // One at a time, after 0.5, 1, 2, 4, 8, 16, 32 and 32 seconds.
+    assert_eq!(asked, [0, 0, 1, 3, 7, 15, 31, 63, 95]);
+    let now = seconds(121);
+    let failing = |pool: &Pool| pool.rows(now).workers[0].failing.clone();
+    assert_eq!(failing(&pool), "9 failed at /shared: no luck");
+    // One that was taken back says nothing, and the next begins at once; one that is done ends it.
+    pool.hear(seconds(130), profile(A, 2), &[]);
+    let lease = only(pool.take(seconds(130), A));
+    assert!(finish(&mut pool, seconds(130), A, &lease, failed(FailureKind::Cancelled)));
+    pool.hear(seconds(130), profile(A, 2), &[]);
+    let lease = only(pool.take(seconds(130), A));
+    assert_eq!(pull(&mut pool, seconds(130), A), Pulled::default(), "one at a time");
+    assert!(finish(&mut pool, seconds(131), A, &lease, done()));
+    assert_eq!(failing(&pool), "");
+    pool.hear(seconds(131), profile(A, 2), &[]);
+    assert_eq!(pool.take(seconds(131), A).leases.len(), 2);
+}
+
+#[test]
+fn what_was_said_of_a_place_is_forgotten_a_minute_after_its_pause() {
+    let mut pool = pool();
+    let _nothing = pull(&mut pool, seconds(0), A);
+    pool.submit(seconds(0), key(1), order()).unwrap();
+    let lease = only(pool.take(seconds(0), A));
+    fails(&mut pool, seconds(0), A, &lease);
+    pool.cancel(seconds(0), key(1));
+    let failing = |pool: &mut Pool, now| {
+        pool.hear(now, profile(A, 1), &[]);
+        pool.tick(now);
+        pool.rows(now).workers[0].failing.clone()
+    };
+    assert_eq!(failing(&mut pool, seconds(60)), "1 failed at /shared: no luck");
+    assert_eq!(failing(&mut pool, seconds(61)), "");
+}
+
+#[test]
+fn a_job_that_fails_everywhere_says_what_failed() {
+    let mut pool = pool();
+    let _nothing = (pull(&mut pool, seconds(0), A), pull(&mut pool, seconds(0), B));
+    pool.submit(seconds(0), key(1), order()).unwrap();
+    let first = only(pool.take(seconds(0), A));
+    assert!(finish(&mut pool, seconds(0), A, &first, failed(FailureKind::Rejected)));
+    let mut tries = 0;
+    let mut now = seconds(0);
+    let end = loop {
+        pool.hear(now, profile(A, 1), &[]);
+        for lease in pull(&mut pool, now, B).leases {
+            tries += 1;
+            fails(&mut pool, now, B, &lease);
+        }
+        pool.tick(now);
+        if let Some(end) = end_of(&mut pool, now, 1) {
+            break end;
+        }
+        now += Duration::from_millis(100);
+    };
+    assert_eq!(tries, 3);
+    assert!(matches!(end.outcome, Outcome::Failed(Failure { kind: FailureKind::Storage, .. })), "{end:?}");
+    // And once whoever failed has gone, what is left has refused it: the last that is known was the store.
+    let (now, mut left) = (now + seconds(40), [A, B]);
+    for worker in left {
+        pool.hear(now, profile(worker, 1), &[]);
+    }
+    pool.submit(now, key(2), order()).unwrap();
+    let first = left.into_iter().find_map(|id| Some((id, pool.take(now, id).leases.into_iter().next()?)));
+    let (worker, lease) = first.unwrap();
+    assert!(finish(&mut pool, now, worker, &lease, failed(FailureKind::Rejected)));
+    left.sort_by_key(|id| *id == worker);
+    let lease = only(pool.take(now, left[0]));
+    fails(&mut pool, now, left[0], &lease);
+    for now in (1..10).map(|after| now + seconds(after)) {
+        pool.hear(now, Profile { is_draining: true, ..profile(left[0], 1) }, &[]);
+        pool.hear(now, profile(left[1], 1), &[]);
+        pool.tick(now);
+    }
+    let end = end_of(&mut pool, now + seconds(10), 2).unwrap().outcome;
+    assert!(matches!(end, Outcome::Failed(Failure { kind: FailureKind::Storage, .. })), "{end:?}");
+}
