@@ -16,6 +16,10 @@ pub struct JobStats {
     /// Whether whoever is to do jobs elsewhere is asked no more than to find out whether it can be relied on again; the statistics say why
     /// ([`compaction_fallback_reason`](crate::Stats::compaction_fallback_reason)).
     pub is_executor_away: bool,
+    /// Jobs done elsewhere that were done here too, before they were believed.
+    pub reexecuted_count: u64,
+    /// Those of them of which something else came here, which is what counts.
+    pub differed_count: u64,
 }
 
 /// Jobs of one kind that came off.

@@ -180,6 +180,12 @@ settings! {
         "1 MiB to 1 TiB", "choose a size in that range",
         |s| (MIB..=1024 * 1024 * MIB).contains(&s.fallback_bytes_per_second);
 
+    /// Share of the jobs done by workers that are done here too, and compared, before they are believed; none while writers are about to stop.
+    /// Sums and checksums of every job prove that nothing was lost; this proves that a worker follows the rules.
+    reexecuted_share: f64 = "0.01",
+        "0 to 1", "choose a share in that range",
+        |s| (0.0..=1.0).contains(&s.reexecuted_share);
+
     /// How much nicer threads for merges, drains and compactions are than others, where processors are short. Each
     /// step takes a fifth of their share: less keeps writers from being stopped, more keeps readers from waiting.
     background_nice: u32 = "0",
@@ -236,6 +242,7 @@ impl Settings {
             compression: Compression::None,
             background_threads: 2,
             fallback_bytes_per_second: 16 * MIB,
+            reexecuted_share: 0.01,
             background_nice: 0,
             read_threads: 4,
             key_bytes_max: usize::from(u16::MAX),

@@ -198,9 +198,10 @@ impl Jobs for Plane {
         let version = agree(request.versions)?;
         let key = key_of(request.key.clone())?;
         let order = order_of(request)?;
-        self.with(|pool, now| pool.submit(now, key, order))
+        let slots = self
+            .with(|pool, now| pool.submit(now, key, order).map(|()| pool.slots_for_each(now)))
             .map_err(|refusal| Status::resource_exhausted(refusal.message))?;
-        Ok(Response::new(proto::SubmitReply { version }))
+        Ok(Response::new(proto::SubmitReply { version, slots }))
     }
 
     async fn follow(
@@ -229,7 +230,8 @@ impl Jobs for Plane {
             opened_us: micros(ended.timings.opened),
             ran_us: micros(ended.timings.ran),
         });
-        Ok(Response::new(proto::FollowReply { ended: ended.collect(), unknown }))
+        let slots = self.lock().slots_for_each(self.clock.now());
+        Ok(Response::new(proto::FollowReply { ended: ended.collect(), unknown, slots }))
     }
 
     async fn cancel(

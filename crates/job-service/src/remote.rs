@@ -69,7 +69,7 @@ impl RemoteOptions {
 /// 2. A control plane that does not know a job any more is told again; so is another one.
 /// 3. The outputs' names are the spec's stem, a `-`, 16 hex digits and what follows. Attempts that did not count may leave files so
 ///    named, at any later time.
-/// 4. While it has no jobs it asks nobody anything.
+/// 4. While it has no jobs it asks nobody anything: how many workers there are it knows from the last that it had.
 /// 5. How soon writers stop is said with each job and with each question; while jobs wait, anew when that has changed by a quarter, at most once
 ///    in a second.
 #[derive(Debug)]
@@ -93,6 +93,8 @@ struct State {
     taken: Vec<u64>,
     next: u64,
     urgency: Urgency,
+    /// Jobs of this database that workers do at the same time, by what was said last; 0 = nobody has said.
+    slots: u32,
     is_closed: bool,
 }
 
@@ -157,6 +159,10 @@ impl Executor for Remote {
         drop(state);
         self.shared.wake.notify_one();
         Ok(handle)
+    }
+
+    fn width(&self) -> usize {
+        self.shared.lock().slots.max(1) as usize
     }
 
     fn urge(&self, stalls_in: Option<Duration>) {

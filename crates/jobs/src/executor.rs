@@ -38,6 +38,11 @@ pub trait Executor: Send + Sync + fmt::Debug {
         0
     }
 
+    /// Jobs of one submitter that run at the same time, as far as is known now: what is large is divided into so many. At least 1.
+    fn width(&self) -> usize {
+        1
+    }
+
     /// Says that writers of the database whose jobs these are will stop in `stalls_in` if none of them is done; `None` = that is not in sight.
     /// It holds until it is said again, for jobs that wait as well as for those to come. MUST NOT block.
     ///

@@ -63,5 +63,7 @@ pub use spec::{
     CompactResult, CompactSpec, JobInput, JobResult, JobSpec, KeyRange, OutputForm, Rules, ValuePolicy,
     ValueSource,
 };
-pub use verify::{is_output_of, verify, verify_all, verify_collect, verify_compact, verify_files};
+pub use verify::{
+    is_output_of, verify, verify_all, verify_collect, verify_compact, verify_files, verify_same,
+};
 pub use write::TableWriter;

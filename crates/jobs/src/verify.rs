@@ -2,9 +2,11 @@
 
 mod collect;
 mod compact;
+mod same;
 
 pub use collect::verify_collect;
 pub use compact::{verify_all, verify_compact};
+pub use same::verify_same;
 
 use firn_format::file_name::{self, FileName};
 use firn_storage::Storage;

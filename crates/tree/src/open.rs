@@ -190,12 +190,12 @@ fn start_jobs(options: &TreeOptions, outputs: &Arc<Reusing>) -> Result<Jobs> {
     let both = [Arc::clone(given), local];
     let storage = Arc::clone(&options.storage);
     let bulk_bytes_per_second = options.settings.fallback_bytes_per_second;
-    let patience = Patience { bulk_bytes_per_second, ..Patience::default() };
+    let reexecuted_share = options.settings.reexecuted_share;
+    let patience = Patience { bulk_bytes_per_second, reexecuted_share, ..Patience::default() };
     let fallback = match spawn {
-        Some(spawn) => {
-            Fallback::threads(both, storage, Arc::clone(&clock), patience, spawn).map_err(from_job)?
-        }
-        None => Fallback::inline(both, storage, Arc::clone(&clock), patience),
+        Some(spawn) => Fallback::threads(both, storage, Arc::clone(&clock), patience, options.seed, spawn)
+            .map_err(from_job)?,
+        None => Fallback::inline(both, storage, Arc::clone(&clock), patience, options.seed),
     };
     let fallbacks = fallback.fallbacks();
     Ok(Jobs::new(Arc::new(fallback), Some(fallbacks), clock))

@@ -55,6 +55,8 @@ pub struct TreeSettings {
     pub background_threads: usize,
     /// Bytes of inputs of bulk jobs that are begun here in a second while an executor that the owner gave is away.
     pub fallback_bytes_per_second: u64,
+    /// Share of the jobs that such an executor has done which are done here too before they are believed.
+    pub reexecuted_share: f64,
     /// Threads for reads that missed memory, for sessions that do not block.
     pub read_threads: usize,
     /// Longest key.
@@ -89,6 +91,7 @@ impl Default for TreeSettings {
             compression: Compression::None,
             background_threads: 2,
             fallback_bytes_per_second: 16 << 20,
+            reexecuted_share: 0.01,
             read_threads: 4,
             key_bytes_max: u16::MAX as usize,
             value_bytes_max: 1 << 30,
@@ -143,7 +146,7 @@ impl TreeSettings {
         check(
             (256..=1 << 20).contains(&self.block_bytes),
             "block_bytes",
-            self.block_bytes.into(),
+            self.block_bytes,
             "256 to 1048576",
         )?;
         check(self.table_bytes >= 64 << 10, "table_bytes", self.table_bytes, "at least 64 KiB")?;
@@ -159,12 +162,7 @@ impl TreeSettings {
                 self.space_amplification_max
             )));
         }
-        check(
-            self.filter_bits_per_key <= 64,
-            "filter_bits_per_key",
-            self.filter_bits_per_key.into(),
-            "at most 64",
-        )?;
+        check(self.filter_bits_per_key <= 64, "filter_bits_per_key", self.filter_bits_per_key, "at most 64")?;
         check(self.level0_runs_max >= 2, "level0_runs_max", self.level0_runs_max as u64, "at least 2")?;
         check(
             self.background_threads >= 1,
@@ -177,6 +175,12 @@ impl TreeSettings {
             "fallback_bytes_per_second",
             self.fallback_bytes_per_second,
             "at least 1",
+        )?;
+        check(
+            (0.0..=1.0).contains(&self.reexecuted_share),
+            "reexecuted_share",
+            self.reexecuted_share,
+            "0 to 1",
         )?;
         check(self.read_threads >= 1, "read_threads", self.read_threads as u64, "at least 1")?;
         check(
@@ -221,7 +225,7 @@ pub struct TreeOptions {
     /// the same operators. What it refuses, fails at, answers wrongly or keeps for too long
     /// ([`firn_jobs::Patience`]) is done here instead; the statistics say how often and why.
     pub executor: Option<Arc<dyn Executor>>,
-    /// Seed of the database id of a new database; nothing else is random.
+    /// Seed of the database id of a new database, and of which jobs are done again; nothing else is random.
     pub seed: u64,
     /// Whether a missing database is created (otherwise `Invalid`).
     pub create: bool,
@@ -233,7 +237,7 @@ pub struct TreeOptions {
 }
 
 /// `Invalid`, naming the setting, its value and its range, unless it is `good`.
-fn check(good: bool, name: &str, value: u64, range: &str) -> Result<()> {
+fn check(good: bool, name: &str, value: impl std::fmt::Display, range: &str) -> Result<()> {
     if good {
         return Ok(());
     }

@@ -81,8 +81,10 @@ impl Talk {
             let mut request = Request::new(request);
             request.set_timeout(ANSWER_MAX);
             match client.submit(request).await {
-                Ok(_) => {
-                    if let Some(away) = self.shared.lock().jobs.get_mut(&number) {
+                Ok(answer) => {
+                    let mut state = self.shared.lock();
+                    state.slots = answer.into_inner().slots;
+                    if let Some(away) = state.jobs.get_mut(&number) {
                         away.is_submitted = true;
                     }
                 }
@@ -157,8 +159,12 @@ impl Talk {
                 }
             }
         };
-        let proto::FollowReply { ended, unknown } = answer.into_inner();
-        self.shared.lock().taken.retain(|number| !taken.contains(number));
+        let proto::FollowReply { ended, unknown, slots } = answer.into_inner();
+        {
+            let mut state = self.shared.lock();
+            state.taken.retain(|number| !taken.contains(number));
+            state.slots = slots;
+        }
         for ended in ended {
             self.end(ended);
         }

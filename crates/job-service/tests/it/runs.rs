@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use firn_engine::Semantics;
+use firn_jobs::{CompactSpec, Executor};
 use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_client::HealthClient;
 
@@ -37,6 +38,29 @@ fn a_database_has_its_jobs_done_by_all_workers_and_none_here() {
     drop(db);
     let db = scene.open(&at);
     check(&db, &model);
+}
+
+#[test]
+fn a_database_learns_how_many_do_its_jobs() {
+    let mut scene = Scene::new();
+    let plane = scene.plane(any_port());
+    let at = [plane.address()];
+    let workers = ["one", "two", "three"].map(|name| scene.worker(name, &at, Semantics::new()));
+    while scene.look(at[0]).workers.len() < 3 {
+        scene.clock.sleep(Duration::from_millis(10));
+    }
+    let slots: u32 = scene.look(at[0]).workers.iter().map(|row| row.slots).sum();
+    let (remote, other) = (scene.remote(&at), scene.remote(&at));
+    assert_eq!(remote.width(), 1, "nobody was asked");
+    let job = || CompactSpec { output_stem: "job".to_owned(), ..CompactSpec::default() }.into();
+    let _ended = remote.submit(job()).unwrap().wait();
+    assert_eq!(remote.width(), slots as usize);
+    workers[0].drain();
+    while !workers[0].is_drained() {
+        scene.clock.sleep(Duration::from_millis(1));
+    }
+    let _ended = other.submit(job()).unwrap().wait();
+    assert_eq!(other.width(), slots as usize * 2 / 3, "who takes no more jobs does not count");
 }
 
 #[test]

@@ -64,7 +64,7 @@ struct Recorder {
 impl Jobs for Recorder {
     async fn submit(&self, request: Request<proto::SubmitRequest>) -> Answer<proto::SubmitReply> {
         self.submitted.lock().unwrap().push(request.into_inner().stalls_in_ms);
-        Ok(Response::new(proto::SubmitReply { version: 1 }))
+        Ok(Response::new(proto::SubmitReply { version: 1, slots: 0 }))
     }
 
     async fn follow(&self, request: Request<proto::FollowRequest>) -> Answer<proto::FollowReply> {

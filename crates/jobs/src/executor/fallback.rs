@@ -1,7 +1,7 @@
 //! Jobs somewhere else, and here where that does not come off.
 //!
 //! ```text
-//!   submit ─► Trust: ask? ─┬─ yes ─► the first executor ─┬─ well ─► the job's result
+//!   submit ─► Trust: ask? ─┬─ yes ─► the first executor ─┬─ well ─► the job's result; of one in a hundred, if the second comes to the same
 //!                          │             ▲               └─ not ──┐
 //!                          │             │ it is back             ▼
 //!                          └─ no ────► relief, or what it cannot do ─────────────► the second executor
@@ -10,6 +10,7 @@
 //! ```
 
 mod state; // its jobs, and which of them are to be gone on with
+mod reexecute; // what others did, done again here
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
@@ -27,7 +28,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::spec::{JobResult, JobSpec};
 use crate::verify::{is_output_of, verify, verify_files};
 pub(super) use state::Job;
-use state::{Away, Ready, Running, State};
+use state::{Away, Place, Ready, Running, State};
 
 /// Asks one executor first and runs here, on another, what that one refuses, fails at, answers wrongly, or keeps for
 /// longer than [`Patience`] allows.
@@ -41,6 +42,9 @@ use state::{Away, Ready, Running, State};
 /// 4. While it is left alone relief is done here at once, and bulk jobs are held: begun here at [`Patience::bulk_bytes_per_second`], offered
 ///    to the first executor once it is back, and held no longer than [`Patience::wait_max`], or than until writers are about to
 ///    stop. Whoever has no thread of its own to wait ([`inline`](Self::inline)) does them here at once.
+///
+/// 5. A share of what the first executor did is done here too ([`Patience::reexecuted_share`]). Where something else comes of it, that is the job's result,
+///    and the first executor is doubted.
 ///
 /// Only the first executor may be unreliable: the answer of the second is the job's, and it MUST NOT run jobs inside
 /// `submit` where [`threads`](Self::threads) made this one. Dropped, it cancels what runs and what is held, and does not wait for it.
@@ -71,7 +75,8 @@ const ELSEWHERE: &str = "elsewhere";
 const LOOK: Duration = Duration::from_millis(20);
 
 impl Fallback {
-    /// Asks `first`, then `second`, about tables on `storage`; one thread of `spawn`'s watches over the jobs.
+    /// Asks `first`, then `second`, about tables on `storage`; one thread of `spawn`'s watches over the jobs. From `seed` it is drawn which
+    /// jobs are done again.
     ///
     /// # Errors
     /// `Storage` if the thread cannot be started.
@@ -80,9 +85,10 @@ impl Fallback {
         storage: Arc<dyn Storage>,
         clock: Arc<dyn Clock>,
         patience: Patience,
+        seed: u64,
         spawn: &dyn Spawn,
     ) -> Result<Self> {
-        let fallback = Self::new([first, second], storage, clock, patience, false);
+        let fallback = Self::new([first, second], storage, clock, patience, (seed, false));
         let shared = Arc::clone(&fallback.shared);
         spawn.spawn("firn-fallback".to_owned(), Priority::Normal, Box::new(move || shared.watch()))?;
         Ok(fallback)
@@ -94,8 +100,9 @@ impl Fallback {
         storage: Arc<dyn Storage>,
         clock: Arc<dyn Clock>,
         patience: Patience,
+        seed: u64,
     ) -> Self {
-        Self::new([first, second], storage, clock, patience, true)
+        Self::new([first, second], storage, clock, patience, (seed, true))
     }
 
     fn new(
@@ -103,9 +110,10 @@ impl Fallback {
         storage: Arc<dyn Storage>,
         clock: Arc<dyn Clock>,
         patience: Patience,
-        is_inline: bool,
+        (seed, is_inline): (u64, bool),
     ) -> Self {
-        let (fallbacks, given_up, state, changed) = Default::default();
+        let (fallbacks, given_up, changed) = Default::default();
+        let state = Mutex::new(State::new(seed));
         let shared = Shared {
             first,
             second,
@@ -143,6 +151,11 @@ impl Executor for Fallback {
     fn given_up_count(&self) -> u64 {
         let elsewhere = self.shared.first.given_up_count() + self.shared.second.given_up_count();
         self.shared.given_up.load(Ordering::Relaxed) + elsewhere
+    }
+
+    fn width(&self) -> usize {
+        let is_away = self.shared.lock().trust.is_doubted();
+        if is_away { self.shared.second.width() } else { self.shared.first.width() }
     }
 
     fn urge(&self, stalls_in: Option<Duration>) {
@@ -209,8 +222,8 @@ impl Shared {
             }
             Ok(handle) => {
                 let deadline = now.saturating_add(self.patience.with(job.spec.input_bytes()));
-                let away = Some(Away { stem, deadline, is_probe });
-                self.follow(Running { job, handle, begun: now, away, is_cancelled: false });
+                let place = Place::Away(Away { stem, deadline, is_probe });
+                self.follow(Running { job, handle, begun: now, place, is_cancelled: false });
             }
         }
     }
@@ -243,7 +256,9 @@ impl Shared {
         let begun = self.clock.now();
         match self.second.submit(job.spec.clone()) {
             Err(error) => job.finisher.finish(Err(error)),
-            Ok(handle) => self.follow(Running { job, handle, begun, away: None, is_cancelled: false }),
+            Ok(handle) => {
+                self.follow(Running { job, handle, begun, place: Place::Here, is_cancelled: false });
+            }
         }
     }
 
@@ -312,14 +327,20 @@ impl Shared {
 
     /// Gives a job that has ended or is late its result, or to whoever is to do it then.
     fn settle(self: &Arc<Self>, running: Running) {
-        let Running { job, handle, begun, away, is_cancelled } = running;
+        let Running { job, handle, begun, place, is_cancelled } = running;
         let result = handle.poll();
         let ended = self.clock.now();
         let waited = ended.saturating_sub(begun);
-        let Some(away) = away else {
-            let queued = begun.saturating_sub(job.submitted);
-            let ran = Ran { queued, ran: waited, ..Ran::default() };
-            return job.finisher.finish_ran(result.unwrap_or_else(|| Err(closed())), ran);
+        let away = match place {
+            Place::Away(away) => away,
+            Place::Here => {
+                let queued = begun.saturating_sub(job.submitted);
+                let ran = Ran { queued, ran: waited, ..Ran::default() };
+                return job.finisher.finish_ran(result.unwrap_or_else(|| Err(closed())), ran);
+            }
+            Place::Reexecuted(answered) => {
+                return self.compare(job, answered, result.unwrap_or_else(|| Err(closed())));
+            }
         };
         if away.is_probe {
             self.lock().trust.end_probe();
@@ -330,7 +351,7 @@ impl Shared {
                     self.went_well(&job.spec);
                     let checked = self.clock.now().saturating_sub(ended);
                     let ran = handle.ran().unwrap_or_else(|| Ran { ran: waited, ..Ran::by(ELSEWHERE) });
-                    return job.finisher.finish_ran(Ok(result), Ran { checked, ..ran });
+                    return self.reexecute(job, away.stem, result, Ran { checked, ..ran });
                 }
                 Err(error) => (Concern::Service, format!("the answer was wrong: {error}")),
             },

@@ -10,6 +10,8 @@ pub struct Fallbacks {
     held_count: AtomicU64,
     held_bytes: AtomicU64,
     is_away: AtomicBool,
+    reexecuted_count: AtomicU64,
+    differed_count: AtomicU64,
     reason: Mutex<Option<String>>,
 }
 
@@ -34,6 +36,11 @@ impl Fallbacks {
         self.is_away.load(Ordering::Relaxed)
     }
 
+    /// Jobs that were done elsewhere and again here, and those of them where something else came of it.
+    pub fn reexecuted(&self) -> (u64, u64) {
+        (self.reexecuted_count.load(Ordering::Relaxed), self.differed_count.load(Ordering::Relaxed))
+    }
+
     /// Says why; for a committer too that finds in several answers what no single one shows.
     pub fn explain(&self, reason: String) {
         *self.reason.lock().unwrap_or_else(PoisonError::into_inner) = Some(reason);
@@ -41,6 +48,11 @@ impl Fallbacks {
 
     pub(super) fn count_one(&self) {
         self.count.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn count_reexecuted(&self, differs: bool) {
+        self.reexecuted_count.fetch_add(1, Ordering::Relaxed);
+        self.differed_count.fetch_add(u64::from(differs), Ordering::Relaxed);
     }
 
     pub(super) fn set_away(&self, is_away: bool) {

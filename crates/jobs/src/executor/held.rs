@@ -23,8 +23,12 @@ impl Turn {
     /// Whether `job` is to be held no longer: there is room in the bucket, it has waited for too long, or writers are about to stop.
     pub(super) fn is_come(&self, job: &Job, now: Duration, patience: &Patience) -> bool {
         let is_late = job.held_since.is_some_and(|since| now.saturating_sub(since) >= patience.wait_max);
-        let is_near = self.stalls_at.is_some_and(|at| at.saturating_sub(now) <= patience.stall_near);
-        now >= self.free_at || is_late || is_near
+        now >= self.free_at || is_late || self.is_stall_near(now, patience)
+    }
+
+    /// Whether writers are about to stop.
+    pub(super) fn is_stall_near(&self, now: Duration, patience: &Patience) -> bool {
+        self.stalls_at.is_some_and(|at| at.saturating_sub(now) <= patience.stall_near)
     }
 
     /// `job` begins here.

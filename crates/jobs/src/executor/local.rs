@@ -94,6 +94,10 @@ impl Executor for Local {
         self.shared.arrived.notify_one();
         Ok(handle)
     }
+
+    fn width(&self) -> usize {
+        self.threads.max(1)
+    }
 }
 
 impl Shared {

@@ -6,8 +6,9 @@ use std::time::Duration;
 use crate::error::ErrorKind;
 use crate::spec::JobSpec;
 
-/// How long jobs may take elsewhere before they are done here, and how much is done here while nobody there can be relied on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// How long jobs may take elsewhere before they are done here, how much is done here while nobody there can be relied on, and how much of what others
+/// did is done again.
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Patience {
     /// For a job of any size. Default 30 s.
     pub least: Duration,
@@ -19,6 +20,9 @@ pub struct Patience {
     pub wait_max: Duration,
     /// Where writers will stop within so long, no bulk job waits. Default 10 s.
     pub stall_near: Duration,
+    /// Share of the jobs done elsewhere that are done here too before they are believed, drawn for each; none while writers will stop
+    /// within [`stall_near`](Self::stall_near). Default 0.01.
+    pub reexecuted_share: f64,
 }
 
 impl Default for Patience {
@@ -29,6 +33,7 @@ impl Default for Patience {
             bulk_bytes_per_second: 16 << 20,
             wait_max: Duration::from_secs(60),
             stall_near: Duration::from_secs(10),
+            reexecuted_share: 0.01,
         }
     }
 }

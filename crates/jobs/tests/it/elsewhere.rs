@@ -21,6 +21,7 @@ pub(crate) const PATIENCE: Patience = Patience {
     bulk_bytes_per_second: 1 << 40,
     wait_max: Duration::from_secs(60),
     stall_near: Duration::from_secs(10),
+    reexecuted_share: 0.0,
 };
 
 /// What becomes of a job.
@@ -37,6 +38,8 @@ pub(crate) enum Way {
     Lie,
     /// Half of it is written and the answer says so.
     Half,
+    /// Done without the filter, and the sums say so.
+    Stray,
     /// Done, and never answered; dropped with the executor.
     Vanish,
 }
@@ -47,6 +50,15 @@ pub(crate) struct Elsewhere {
     way: Mutex<Way>,
     count: AtomicUsize,
     pub(crate) kept: Mutex<Vec<(Finisher, JobResult)>>,
+}
+
+impl Elsewhere {
+    /// One that works on `storage`.
+    pub(crate) fn new(storage: &Arc<dyn Storage>, way: Way) -> Arc<Self> {
+        let inner = Local::inline(Arc::clone(storage), Arc::new(semantics()));
+        let (count, kept) = (AtomicUsize::new(0), Mutex::default());
+        Arc::new(Self { inner, way: Mutex::new(way), count, kept })
+    }
 }
 
 impl Executor for Elsewhere {
@@ -62,6 +74,13 @@ impl Executor for Elsewhere {
             _ => {}
         }
         let (handle, finisher) = new_job();
+        let spec = match (way, spec) {
+            (Way::Stray, JobSpec::Compact(mut spec)) => {
+                spec.rules.compaction_filter = None;
+                JobSpec::Compact(spec)
+            }
+            (_, spec) => spec,
+        };
         let mut result = self.inner.submit(spec)?.wait()?;
         match way {
             Way::Fail => {
@@ -74,10 +93,14 @@ impl Executor for Elsewhere {
             }
             Way::Lie => tables_mut(&mut result)[0].content_hash ^= 1,
             Way::Half => drop(tables_mut(&mut result).pop()),
-            Way::Serve | Way::Refuse | Way::Away | Way::Lack => {}
+            Way::Serve | Way::Refuse | Way::Away | Way::Lack | Way::Stray => {}
         }
         finisher.finish(Ok(result));
         Ok(handle)
+    }
+
+    fn width(&self) -> usize {
+        5
     }
 }
 
@@ -123,13 +146,7 @@ impl Scene {
     pub(crate) fn new(way: Way) -> Self {
         let world = World::new(11, MIX);
         let storage: Arc<dyn Storage> = Arc::new(world.storage.clone());
-        let inner = Local::inline(Arc::clone(&storage), Arc::new(semantics()));
-        let elsewhere = Arc::new(Elsewhere {
-            inner,
-            way: Mutex::new(way),
-            count: AtomicUsize::new(0),
-            kept: Mutex::default(),
-        });
+        let elsewhere = Elsewhere::new(&storage, way);
         Self { world, storage, clock: Arc::new(ManualClock::new(0)), elsewhere, spawn: ThreadSpawn::new() }
     }
 
@@ -143,10 +160,10 @@ impl Scene {
         let clock = Arc::clone(&self.clock) as _;
         if is_inline {
             let second: Arc<dyn Executor> = Arc::new(Local::inline(Arc::clone(&storage), semantics));
-            return Fallback::inline([first, second], storage, clock, patience);
+            return Fallback::inline([first, second], storage, clock, patience, 1);
         }
         let second = Local::threads(Arc::clone(&storage), semantics, &self.spawn, 1).unwrap();
-        Fallback::threads([first, Arc::new(second)], storage, clock, patience, &self.spawn).unwrap()
+        Fallback::threads([first, Arc::new(second)], storage, clock, patience, 1, &self.spawn).unwrap()
     }
 
     pub(crate) fn spec(&self, stem: &str) -> JobSpec {

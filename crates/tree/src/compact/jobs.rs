@@ -29,6 +29,29 @@ pub(crate) struct Jobs {
     state: Mutex<State>,
 }
 
+/// Jobs that were given to the executor together.
+#[derive(Debug)]
+#[must_use = "their inputs and names may be let go only once they have ended"]
+pub(crate) struct Submitted {
+    specs: Vec<JobSpec>,
+    /// Of the first of them, up to one that was refused.
+    handles: Vec<JobHandle>,
+    refused: Option<Error>,
+    begun: Duration,
+}
+
+impl Submitted {
+    /// How many run, or have run.
+    pub(crate) fn count(&self) -> usize {
+        self.handles.len()
+    }
+
+    /// Asks all of them to stop. Does not wait.
+    pub(crate) fn cancel(&self) {
+        self.handles.iter().for_each(JobHandle::cancel);
+    }
+}
+
 #[derive(Debug)]
 struct State {
     /// Gone once the database closes.
@@ -52,18 +75,39 @@ impl Jobs {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Jobs of this database that run at the same time, as far as is known now.
+    pub(crate) fn width(&self) -> usize {
+        let executor = self.lock().executor.clone();
+        executor.map_or(1, |executor| executor.width())
+    }
+
     /// Runs all of `specs` and waits for them, in their order.
     ///
     /// # Errors
     /// The first failure; nothing runs any more then. `Cancelled` when the database is being closed.
-    pub(crate) fn run(&self, specs: &[JobSpec]) -> Result<Vec<JobResult>> {
+    pub(crate) fn run(&self, specs: Vec<JobSpec>) -> Result<Vec<JobResult>> {
+        self.wait(self.begin(specs))
+    }
+
+    /// Gives all of `specs` to the executor. Whoever begins jobs MUST [`wait`](Self::wait) for them.
+    pub(crate) fn begin(&self, specs: Vec<JobSpec>) -> Submitted {
         let begun = self.clock.now();
         let mut handles = Vec::with_capacity(specs.len());
-        let submitted: Result<()> =
+        let all: Result<()> =
             specs.iter().try_for_each(|spec| self.submit(spec).map(|handle| handles.push(handle)));
-        if submitted.is_err() {
-            handles.iter().for_each(JobHandle::cancel);
+        let submitted = Submitted { specs, handles, refused: all.err(), begun };
+        if submitted.refused.is_some() {
+            submitted.cancel();
         }
+        submitted
+    }
+
+    /// Waits for jobs that have begun, in their order.
+    ///
+    /// # Errors
+    /// As for [`run`](Self::run).
+    pub(crate) fn wait(&self, submitted: Submitted) -> Result<Vec<JobResult>> {
+        let Submitted { specs, handles, refused, begun } = submitted;
         let wait = |(spec, handle): (&JobSpec, &JobHandle)| {
             let result = handle.wait();
             if let Ok(result) = &result {
@@ -80,8 +124,10 @@ impl Jobs {
         }
         drop(state);
         self.ended.fetch_add(handles.len() as u64, Ordering::Relaxed);
-        submitted?;
-        results.into_iter().collect()
+        match refused {
+            Some(error) => Err(error),
+            None => results.into_iter().collect(),
+        }
     }
 
     fn submit(&self, spec: &JobSpec) -> Result<JobHandle> {
@@ -108,7 +154,16 @@ impl Jobs {
     pub(crate) fn stats(&self) -> JobStats {
         let (held_count, held_bytes) = self.fallbacks.as_ref().map_or((0, 0), |fallbacks| fallbacks.held());
         let is_executor_away = self.fallbacks.as_ref().is_some_and(|fallbacks| fallbacks.is_away());
-        JobStats { held_count, held_bytes, is_executor_away, ..self.log.stats() }
+        let fallbacks = self.fallbacks.as_ref();
+        let (reexecuted_count, differed_count) = fallbacks.map_or((0, 0), |fallbacks| fallbacks.reexecuted());
+        JobStats {
+            held_count,
+            held_bytes,
+            is_executor_away,
+            reexecuted_count,
+            differed_count,
+            ..self.log.stats()
+        }
     }
 
     /// Jobs that have ended.

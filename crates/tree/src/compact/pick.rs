@@ -184,7 +184,7 @@ pub(crate) fn pick_range(
     Some(Choice { inputs, output_level, output_run: 0, moves: false, score: f64::MAX })
 }
 
-fn newest_first(a: &(u32, u64, Arc<Table>), b: &(u32, u64, Arc<Table>)) -> std::cmp::Ordering {
+pub(super) fn newest_first(a: &(u32, u64, Arc<Table>), b: &(u32, u64, Arc<Table>)) -> std::cmp::Ordering {
     let of = |item: &(u32, u64, Arc<Table>)| (item.0, u64::MAX - item.1);
     of(a).cmp(&of(b)).then_with(|| a.2.meta().smallest.cmp(&b.2.meta().smallest))
 }

@@ -1,6 +1,6 @@
 //! Jobs of one choice, and what becomes of their outputs.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use firn_engine::{Error, ErrorKind, Result};
 use firn_format::table::{Compression as Codec, ReferenceSet};
@@ -9,18 +9,48 @@ use firn_jobs::{
     partition,
 };
 
-use super::pick::{Choice, PickRules, pick_range, splits};
+use super::jobs::Submitted;
+use super::pick::{Choice, PickRules, splits};
 use super::stems::HeldStems;
 use crate::database::Database;
 use crate::error::from_storage;
 use crate::stats::count;
-use crate::values::references_of;
+use crate::values::{Sealed, references_of};
 use crate::version::commit::Edit;
 use crate::version::levels::LEVEL_MAX;
 use crate::version::{Keyspace, Levels, Table};
 
 /// See [`PickRules::stay_max`].
 const STAY_MAX: f64 = 1.0;
+
+/// One choice is divided into no more parts than that, however many executors are there: each opens the tables of level 0 anew.
+const PARTS_MAX: usize = 16;
+
+/// A choice that an executor rewrites.
+pub(super) struct Rewrite<'s> {
+    keyspace: u32,
+    choice: Choice,
+    /// All of it in one.
+    spec: CompactSpec,
+    jobs: BegunJobs,
+    going: ReferenceSet,
+    /// Sealed segments that the jobs read stay.
+    _held: Vec<Arc<Sealed>>,
+    stems: HeldStems<'s>,
+}
+
+impl Rewrite<'_> {
+    /// Jobs that run for it, or have run.
+    pub(super) fn job_count(&self) -> usize {
+        self.jobs.submitted.count()
+    }
+}
+
+/// Jobs over neighbouring ranges, each with its spec.
+struct BegunJobs {
+    specs: Vec<CompactSpec>,
+    submitted: Submitted,
+}
 
 impl Database {
     /// What limits the choice of tables to compact.
@@ -42,12 +72,16 @@ impl Database {
     /// # Errors
     /// `Retry` when the disk is full: nothing changed, outputs are removed.
     pub(crate) fn compact(&self, keyspace: u32, choice: &Choice) -> Result<()> {
-        let mut stems = self.stems.hold();
-        let edit = match choice.moves {
-            true => moved(keyspace, choice),
-            false => self.rewrite(keyspace, choice, &mut stems)?,
-        };
-        let Some(edit) = edit else { return Ok(()) };
+        if choice.moves {
+            return self.commit_choice(choice, moved(keyspace, choice));
+        }
+        match self.begin_rewrite(keyspace, choice.clone())? {
+            Some(rewrite) => self.end_rewrite(rewrite),
+            None => Ok(()),
+        }
+    }
+
+    fn commit_choice(&self, choice: &Choice, edit: Edit) -> Result<()> {
         let written: u64 = edit.added.iter().map(|(_, _, table)| table.bytes).sum();
         let left: u64 = edit.left.iter().map(|segment| segment.bytes).sum();
         let read = edit.removed.iter().map(|table| table.meta().bytes).sum();
@@ -65,39 +99,54 @@ impl Database {
         Ok(())
     }
 
-    /// Rewrites whatever overlaps `start..end` into the last level that holds any of it.
-    ///
-    /// Waits for other calls and for compactions in progress first, so that it finds their tables free.
-    ///
-    /// # Errors
-    /// `Retry` when the disk is full: nothing changed.
-    pub(crate) fn compact_range(&self, keyspace: u32, start: &[u8], end: Option<&[u8]>) -> Result<()> {
-        let _one_at_a_time = self.compacting_range.lock().unwrap_or_else(PoisonError::into_inner);
-        self.wait_quiet()?;
-        let _alone = self.hold_background();
-        let version = self.version.load_full();
-        let choice = pick_range(&version.keyspace(keyspace)?.levels, start, end, &self.pick_rules());
-        drop(version);
-        let compacted = choice.map_or(Ok(()), |choice| self.compact(keyspace, &choice));
-        compacted.map_err(|error| self.explained(error))
-    }
-
-    /// The edit of a choice whose tables are rewritten, to outputs called by `stems`; `None` if the keyspace is gone.
-    fn rewrite(&self, keyspace: u32, choice: &Choice, stems: &mut HeldStems<'_>) -> Result<Option<Edit>> {
+    /// Has the executor rewrite the tables of `choice`, in several key ranges at once where they are large; `None` if the keyspace is gone.
+    pub(super) fn begin_rewrite(&self, keyspace: u32, choice: Choice) -> Result<Option<Rewrite<'_>>> {
+        let mut stems = self.stems.hold();
         // No version is held while the jobs run: the arenas of segments that die meanwhile are wanted by writers.
         let version = self.version.load_full();
         let Ok(state) = version.keyspace(keyspace) else { return Ok(None) };
         let going = references_of(choice.inputs.iter().map(|(_, _, table)| table))?;
-        let (values, _held) = self.value_policy(state, &going)?;
-        let spec = CompactSpec { values, ..self.spec(state, choice, stems.draw()) };
+        let (values, held) = self.value_policy(state, &going)?;
+        let spec = CompactSpec { values, ..self.spec(state, &choice, stems.draw()) };
         drop(version);
-        let jobs = self.run_jobs(spec, stems)?;
+        // Parts are cut where tables begin; those of level 0 may all begin at the same place.
+        let below = spec.inputs.iter().filter(|input| input.level > 0).count() as u64;
+        let parts = (spec.input_bytes() / self.settings.table_bytes.max(1))
+            .min(below)
+            .clamp(1, self.parts_max() as u64);
+        let jobs = self.begin_jobs(partition(&spec, parts as usize));
+        Ok(Some(Rewrite { keyspace, choice, spec, jobs, going, _held: held, stems }))
+    }
+
+    /// Parts that one choice is divided into, at most.
+    pub(super) fn parts_max(&self) -> usize {
+        self.jobs.width().max(self.settings.background_threads).min(PARTS_MAX)
+    }
+
+    /// Waits for the jobs of a rewrite, checks what came of them, and commits it.
+    ///
+    /// # Errors
+    /// What a job failed with; no output is left then.
+    pub(super) fn end_rewrite(&self, rewrite: Rewrite<'_>) -> Result<()> {
+        let Rewrite { keyspace, choice, spec, jobs, going, _held, mut stems } = rewrite;
+        let part_count = jobs.specs.len();
+        let mut done = self.end_jobs(jobs);
+        if let (Err(error), Some(fallbacks)) = (&done, &self.jobs.fallbacks)
+            && error.kind == firn_jobs::ErrorKind::NotConserved
+            && part_count > 1
+        {
+            // Whether one part read all that it should shows in the sum of all only, and not which one lied. The whole
+            // can be checked, and done here, by whoever stands between this database and the executor given.
+            fallbacks.explain(format!("the answers were wrong together: {error}"));
+            let whole = CompactSpec { output_stem: stems.draw(), ..spec };
+            done = self.end_jobs(self.begin_jobs(vec![whole]));
+        }
         let (mut tables, mut left) = (Vec::new(), Vec::new());
-        for (_, result) in jobs {
+        for result in done.map_err(from_job)? {
             tables.extend(result.tables);
             left.extend(result.values);
         }
-        Ok(Some(Edit {
+        let edit = Edit {
             keyspace,
             removed: choice.inputs.iter().map(|(_, _, table)| Arc::clone(table)).collect(),
             added: tables.into_iter().map(|table| (choice.output_level, choice.output_run, table)).collect(),
@@ -106,49 +155,37 @@ impl Database {
             left,
             drained: None,
             going,
-        }))
+        };
+        self.commit_choice(&choice, edit)
     }
 
-    /// Runs `spec` on the executor, in several key ranges at once where it is large, and checks the results.
-    ///
-    /// # Errors
-    /// What a job failed with; no output is left then.
-    fn run_jobs(
-        &self,
-        spec: CompactSpec,
-        stems: &mut HeldStems<'_>,
-    ) -> Result<Vec<(CompactSpec, CompactResult)>> {
-        // Parts are cut where tables begin; those of level 0 may all begin at the same place.
-        let below = spec.inputs.iter().filter(|input| input.level > 0).count() as u64;
-        let parts = (spec.input_bytes() / self.settings.table_bytes.max(1))
-            .min(below)
-            .clamp(1, self.settings.background_threads as u64);
-        let specs = partition(&spec, parts as usize);
-        let part_count = specs.len();
-        let mut done = self.try_jobs(specs);
-        if let (Err(error), Some(fallbacks)) = (&done, &self.jobs.fallbacks)
-            && error.kind == firn_jobs::ErrorKind::NotConserved
-            && part_count > 1
-        {
-            // Whether one part read all that it should shows in the sum of all only, and not which one lied. The whole
-            // can be checked, and done here, by whoever stands between this database and the executor given.
-            fallbacks.explain(format!("the answers were wrong together: {error}"));
-            done = self.try_jobs(vec![CompactSpec { output_stem: stems.draw(), ..spec }]);
+    /// Asks the jobs of a rewrite to stop, and waits until they have; what they wrote is removed.
+    pub(super) fn abandon_rewrite(&self, rewrite: Rewrite<'_>) {
+        rewrite.jobs.submitted.cancel();
+        if let Ok(results) = self.end_jobs(rewrite.jobs) {
+            let tables = results.iter().flat_map(|result| &result.tables).map(|table| &table.file);
+            let segments = results.iter().filter_map(|result| result.values.as_ref()).map(|one| &one.file);
+            tables.chain(segments).for_each(|name| self.remove_output(name));
         }
-        done.map_err(from_job)
     }
 
-    fn try_jobs(&self, mut specs: Vec<CompactSpec>) -> firn_jobs::Result<Vec<(CompactSpec, CompactResult)>> {
+    fn begin_jobs(&self, mut specs: Vec<CompactSpec>) -> BegunJobs {
         for values in specs.iter_mut().filter_map(|spec| spec.values.as_mut()) {
             values.output = (values.separate_bytes < u32::MAX).then(|| self.values.next_number());
         }
+        let submitted = self.jobs.begin(specs.iter().cloned().map(JobSpec::from).collect());
+        BegunJobs { specs, submitted }
+    }
+
+    fn end_jobs(&self, jobs: BegunJobs) -> firn_jobs::Result<Vec<CompactResult>> {
+        let BegunJobs { specs, submitted } = jobs;
         let stems: Vec<String> = specs.iter().map(|spec| spec.output_stem.clone()).collect();
-        let jobs: Vec<JobSpec> = specs.iter().cloned().map(JobSpec::from).collect();
-        let done = self.jobs.run(&jobs).and_then(|results| {
+        let done = self.jobs.wait(submitted).and_then(|results| {
             let results = results.into_iter().map(JobResult::into_compact);
             let results: Vec<CompactResult> = results.collect::<firn_jobs::Result<_>>()?;
             let jobs: Vec<_> = specs.into_iter().zip(results).collect();
-            firn_jobs::verify_all(&jobs).map(|()| jobs)
+            firn_jobs::verify_all(&jobs)?;
+            Ok(jobs.into_iter().map(|(_, result)| result).collect())
         });
         if done.is_err() {
             self.bury_outputs(&stems);
@@ -252,10 +289,10 @@ impl Database {
 }
 
 /// The edit of a choice whose tables only change their level.
-fn moved(keyspace: u32, choice: &Choice) -> Option<Edit> {
+fn moved(keyspace: u32, choice: &Choice) -> Edit {
     let moved =
         choice.inputs.iter().map(|(_, _, table)| (Arc::clone(table), choice.output_level, 0)).collect();
-    Some(Edit {
+    Edit {
         keyspace,
         removed: Vec::new(),
         added: Vec::new(),
@@ -264,7 +301,7 @@ fn moved(keyspace: u32, choice: &Choice) -> Option<Edit> {
         left: Vec::new(),
         drained: None,
         going: ReferenceSet::default(),
-    })
+    }
 }
 
 /// Keys that `table` may hold, as a range.

@@ -92,7 +92,7 @@ impl Database {
     }
 
     fn run_collection(&self, spec: &CollectSpec) -> firn_jobs::Result<CollectResult> {
-        let results = self.jobs.run(&[JobSpec::from(spec.clone())])?;
+        let results = self.jobs.run(vec![JobSpec::from(spec.clone())])?;
         let missing = || firn_jobs::Error::new(firn_jobs::ErrorKind::Invalid, "a job without a result");
         let result = results.into_iter().next().ok_or_else(missing)?.into_collect()?;
         firn_jobs::verify_collect(spec, &result)?;

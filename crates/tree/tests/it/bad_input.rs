@@ -304,6 +304,8 @@ fn settings_out_of_range_are_named_before_anything_changes() {
         ("filter_bits_per_key", |s| s.filter_bits_per_key = 65),
         ("level0_runs_max", |s| s.level0_runs_max = 1),
         ("fallback_bytes_per_second", |s| s.fallback_bytes_per_second = 0),
+        ("reexecuted_share", |s| s.reexecuted_share = 1.5),
+        ("reexecuted_share", |s| s.reexecuted_share = f64::NAN),
         ("background_threads", |s| s.background_threads = 0),
         ("read_threads", |s| s.read_threads = 0),
         ("key_bytes_max", |s| s.key_bytes_max = 65_536),

@@ -22,6 +22,7 @@ mod values_holes;
 mod verify;
 mod verify_edits;
 mod flip;
+mod range_pieces;
 mod read_only;
 mod bad_input;
 mod places;

@@ -1,5 +1,6 @@
 //! What databases ask.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::job::{Ended, Failure, FailureKind, Job, JobKey, Order, Outcome, State, Timings, Wanted};
@@ -48,6 +49,15 @@ impl Pool {
     /// Writers of `client` stop in `stalls_in` if nothing is done. Its jobs go by that from the next decision on.
     pub fn urge(&mut self, now: Duration, client: u128, stalls_in: Option<Duration>) {
         self.heard(now, client).stalls_at = stalls_in.map(|stalls_in| now.saturating_add(stalls_in));
+    }
+
+    /// Jobs that those who are there do at the same time, for each of the clients that have any.
+    pub fn slots_for_each(&self, now: Duration) -> u32 {
+        let there = self.members.values().filter(|member| self.is_there(now, member));
+        let slots: u32 = there.map(|member| member.profile.slots).fold(0, u32::saturating_add);
+        let waits = |job: &&Job| !matches!(job.state, State::Ended { .. });
+        let clients: BTreeSet<u128> = self.jobs.values().filter(waits).map(|job| job.key.client).collect();
+        slots.div_ceil(clients.len().max(1) as u32)
     }
 
     /// `client` is there.

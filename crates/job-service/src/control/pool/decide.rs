@@ -61,7 +61,7 @@ impl Pool {
     }
 
     /// Whether a worker can be given work.
-    fn is_there(&self, now: Duration, member: &Member) -> bool {
+    pub(super) fn is_there(&self, now: Duration, member: &Member) -> bool {
         !member.profile.is_draining && now.saturating_sub(member.heard) <= self.limits.lease
     }
 

@@ -440,6 +440,22 @@ fn in_any_storm_every_job_ends_once_with_its_own_result() {
 }
 
 #[test]
+fn slots_are_divided_among_those_who_have_jobs() {
+    let mut pool = pool();
+    assert_eq!(pool.slots_for_each(seconds(0)), 0, "nobody is there");
+    pool.hear(seconds(0), profile(A, 3), &[]);
+    pool.hear(seconds(0), profile(B, 4), &[]);
+    assert_eq!(pool.slots_for_each(seconds(0)), 7);
+    for client in [1, 1, 2] {
+        pool.submit(seconds(0), JobKey { client, number: pool.next }, order()).unwrap();
+    }
+    assert_eq!(pool.slots_for_each(seconds(0)), 4, "two have jobs");
+    pool.hear(seconds(1), Profile { is_draining: true, ..profile(B, 4) }, &[]);
+    assert_eq!(pool.slots_for_each(seconds(1)), 2);
+    assert_eq!(pool.slots_for_each(seconds(11)), 0, "they are not heard of any more");
+}
+
+#[test]
 fn each_scheduler_decides_what_the_pool_does() {
     for scheduler in Scheduler::ALL {
         assert_eq!(Scheduler::from_name(scheduler.name()), Some(scheduler));

@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use super::super::handle::{Finisher, JobHandle};
 use super::super::held::Turn;
+use super::super::ran::Ran;
 use super::super::trust::{Advice, Patience, Trust};
-use crate::spec::JobSpec;
+use crate::spec::{JobResult, JobSpec};
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct State {
     pub(super) jobs: BTreeMap<u64, Running>,
     next: u64,
@@ -19,6 +20,8 @@ pub(super) struct State {
     /// Attempts that were given up and may still write, with their stems.
     pub(super) dead: Vec<(JobHandle, String)>,
     pub(super) is_closed: bool,
+    /// Which jobs are done again.
+    pub(super) random: fastrand::Rng,
 }
 
 /// A job that has no result yet.
@@ -42,9 +45,30 @@ pub(super) struct Running {
     pub(super) job: Job,
     pub(super) handle: JobHandle,
     pub(super) begun: Duration,
-    /// The attempt at the first executor; `None` = it runs here.
-    pub(super) away: Option<Away>,
+    pub(super) place: Place,
     pub(super) is_cancelled: bool,
+}
+
+/// Where an attempt runs.
+#[derive(Debug)]
+pub(super) enum Place {
+    /// At the first executor.
+    Away(Away),
+    /// At the second.
+    Here,
+    /// At the second, after the first had done it.
+    Reexecuted(Box<Answered>),
+}
+
+/// What the first executor came to, which is compared with what the second comes to.
+#[derive(Debug)]
+pub(super) struct Answered {
+    /// Of the first one's outputs.
+    pub(super) stem: String,
+    /// Of the second one's.
+    pub(super) own_stem: String,
+    pub(super) result: JobResult,
+    pub(super) ran: Ran,
 }
 
 #[derive(Debug)]
@@ -68,6 +92,24 @@ pub(super) enum Ready {
 const CANCEL_MAX: Duration = Duration::from_secs(1);
 
 impl State {
+    pub(super) fn new(seed: u64) -> Self {
+        Self {
+            jobs: BTreeMap::new(),
+            next: 0,
+            trust: Trust::default(),
+            held: BTreeMap::new(),
+            turn: Turn::default(),
+            dead: Vec::new(),
+            is_closed: false,
+            random: fastrand::Rng::with_seed(seed),
+        }
+    }
+
+    /// Whether what came of a job elsewhere is looked at again here.
+    pub(super) fn draw_reexecution(&mut self, now: Duration, patience: &Patience) -> bool {
+        self.random.f64() < patience.reexecuted_share && !self.turn.is_stall_near(now, patience)
+    }
+
     /// Stems of attempts that were given up and have ended since.
     pub(super) fn take_dead(&mut self) -> Vec<String> {
         let ended = self.dead.extract_if(.., |(handle, _)| handle.poll().is_some());
@@ -81,12 +123,12 @@ impl State {
             if is_asked && !running.is_cancelled {
                 running.is_cancelled = true;
                 running.handle.cancel();
-                if let Some(away) = &mut running.away {
+                if let Place::Away(away) = &mut running.place {
                     away.deadline = away.deadline.min(now.saturating_add(CANCEL_MAX));
                 }
             }
         }
-        let is_late = |job: &Running| job.away.as_ref().is_some_and(|away| now >= away.deadline);
+        let is_late = |job: &Running| matches!(&job.place, Place::Away(away) if now >= away.deadline);
         let is_ready = |_: &u64, job: &mut Running| job.handle.poll().is_some() || is_late(job);
         let ready = self.jobs.extract_if(.., is_ready).map(|(_, running)| Ready::Settle(running));
         let mut ready: Vec<Ready> = ready.collect();

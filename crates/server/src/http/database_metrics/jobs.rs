@@ -43,6 +43,10 @@ pub(super) fn text(jobs: &JobStats, text: &mut Exposition) {
         jobs.held_count,
     );
     text.single("firn_engine_jobs_held_bytes", Gauge, "Bytes of their inputs.", jobs.held_bytes);
+    let help = "Jobs done by workers that were done here too, to compare.";
+    text.single("firn_engine_jobs_reexecuted_total", Counter, help, jobs.reexecuted_count);
+    let help = "Those of them of which something else came here.";
+    text.single("firn_engine_jobs_differed_total", Counter, help, jobs.differed_count);
     let is_away = u8::from(jobs.is_executor_away);
     let help = "1 while workers are asked for no more than to find out whether they are back; INFO says why.";
     text.single("firn_engine_executor_away", Gauge, help, is_away);

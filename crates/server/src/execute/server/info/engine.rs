@@ -69,6 +69,8 @@ fn jobs(jobs: &JobStats, lines: &mut Lines) {
     lines.line("jobs_executor_away", u8::from(jobs.is_executor_away));
     lines.line("jobs_held_count", jobs.held_count);
     lines.line("jobs_held_bytes", jobs.held_bytes);
+    lines.line("jobs_reexecuted_count", jobs.reexecuted_count);
+    lines.line("jobs_differed_count", jobs.differed_count);
     for kind in &jobs.kinds {
         let text = format!(
             "elsewhere_count={},elsewhere_bytes={},here_count={},here_bytes={}",

@@ -1,0 +1,83 @@
+//! Whether two executors came to the same.
+
+use super::other_kind;
+use crate::error::{Error, ErrorKind, Result};
+use crate::spec::{CompactResult, JobResult};
+
+/// Checks that two results of one job hold the same: the same sums of every class, from which it follows that the outputs of results that
+/// [`verify`](super::verify) accepts have the same contents. Builds that cut or compress otherwise may have other bytes. Looks at values alone, and
+/// opens no file.
+///
+/// # Errors
+/// `NotConserved` with what differs; `Invalid` if they are of different kinds.
+pub fn verify_same(one: &JobResult, other: &JobResult) -> Result<()> {
+    match (one, other) {
+        (JobResult::Compact(one), JobResult::Compact(other)) => same_compact(one, other),
+        (JobResult::Collect(one), JobResult::Collect(other)) => {
+            let ordinals =
+                |result: &crate::CollectResult| result.segment.as_ref().map(|segment| segment.ordinals);
+            let values =
+                |result: &crate::CollectResult| result.segment.as_ref().map(|segment| segment.value_bytes);
+            let led = |result: &crate::CollectResult| -> Vec<_> {
+                result.redirects.iter().map(|(born, _)| *born).collect()
+            };
+            differ("values", &ordinals(one), &ordinals(other))?;
+            differ("bytes of values", &values(one), &values(other))?;
+            differ("redirects", &led(one), &led(other))
+        }
+        _ => Err(other_kind()),
+    }
+}
+
+fn same_compact(one: &CompactResult, other: &CompactResult) -> Result<()> {
+    for ((class, one), (_, other)) in one.sums.classes().into_iter().zip(other.sums.classes()) {
+        differ(class, &one, &other)?;
+    }
+    differ("range tombstones", &one.sums.range_tombstones_hash, &other.sums.range_tombstones_hash)?;
+    let ordinals = |result: &CompactResult| result.values.as_ref().map(|segment| segment.ordinals);
+    differ("values", &ordinals(one), &ordinals(other))
+}
+
+fn differ<T: PartialEq + std::fmt::Debug>(what: &str, one: &T, other: &T) -> Result<()> {
+    if one == other {
+        return Ok(());
+    }
+    Err(Error::new(ErrorKind::NotConserved, format!("{what}: {one:?} and, done again, {other:?}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use firn_format::manifest::{RedirectPlace, ValueSegmentMeta};
+    use firn_format::value::SegmentNumber;
+
+    use super::*;
+    use crate::collect::CollectResult;
+
+    #[test]
+    fn collections_are_the_same_by_what_they_hold() {
+        let segment = ValueSegmentMeta { ordinals: 3, value_bytes: 99, ..ValueSegmentMeta::default() };
+        let redirect = (SegmentNumber(4), RedirectPlace::default());
+        let one = CollectResult { segment: Some(segment.clone()), redirects: vec![redirect] };
+        let result = |one: &CollectResult| JobResult::Collect(one.clone());
+        let renamed = ValueSegmentMeta { file: "other".to_owned(), bytes: 7, checksum: 1, ..segment.clone() };
+        verify_same(&result(&one), &result(&CollectResult { segment: Some(renamed), ..one.clone() }))
+            .unwrap();
+        let others = [
+            CollectResult { segment: None, ..one.clone() },
+            CollectResult {
+                segment: Some(ValueSegmentMeta { ordinals: 2, ..segment.clone() }),
+                ..one.clone()
+            },
+            CollectResult { segment: Some(ValueSegmentMeta { value_bytes: 98, ..segment }), ..one.clone() },
+            CollectResult { redirects: Vec::new(), ..one.clone() },
+        ];
+        for other in others {
+            assert_eq!(
+                verify_same(&result(&one), &result(&other)).unwrap_err().kind,
+                ErrorKind::NotConserved
+            );
+        }
+        let compact = JobResult::Compact(CompactResult::default());
+        assert_eq!(verify_same(&result(&one), &compact).unwrap_err().kind, ErrorKind::Invalid);
+    }
+}

@@ -1,0 +1,104 @@
+//! What others did is done again now and then, and compared.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use firn_jobs::{Error, ErrorKind, Executor, Fallback, Patience};
+
+use crate::elsewhere::{Elsewhere, PATIENCE, Scene, Way, answer, tables, until};
+
+const ALWAYS: Patience = Patience { reexecuted_share: 1.0, ..PATIENCE };
+
+#[test]
+fn what_others_did_by_other_rules_is_found_by_doing_it_again() {
+    for is_inline in [true, false] {
+        // Its sums hold: nothing was lost by accident.
+        let scene = Scene::new(Way::Stray);
+        let believed = scene.fallback_with(is_inline, PATIENCE);
+        let result = answer(&believed.submit(scene.spec("believed")).unwrap()).unwrap();
+        assert!(tables(&result)[0].file.starts_with("believed-e-"));
+        assert_eq!((believed.fallbacks().reexecuted(), believed.fallbacks().reason()), ((0, 0), None));
+
+        let fallback = scene.fallback_with(is_inline, ALWAYS);
+        assert_eq!(fallback.width(), 5, "those elsewhere");
+        let handle = fallback.submit(scene.spec("job")).unwrap();
+        let result = answer(&handle).unwrap();
+        scene.accept("job", &result);
+        assert!(tables(&result)[0].file.starts_with("job-c-"), "{}", tables(&result)[0].file);
+        assert_eq!(handle.ran().unwrap().worker, "", "it is this process' result");
+        let fallbacks = fallback.fallbacks();
+        assert_eq!((fallbacks.reexecuted(), fallbacks.count(), fallbacks.is_away()), ((1, 1), 1, true));
+        let reason = fallbacks.reason().unwrap();
+        assert!(
+            reason.starts_with("elsewhere came to something else than this process: produced"),
+            "{reason}"
+        );
+        assert_eq!(fallback.width(), 1, "this process");
+        let next = answer(&fallback.submit(scene.spec("next")).unwrap()).unwrap();
+        scene.accept("next", &next);
+        assert_eq!(scene.asked(), 2, "who did something else is left alone");
+    }
+}
+
+#[test]
+fn what_is_the_same_leaves_nothing_behind() {
+    for is_inline in [true, false] {
+        let scene = Scene::new(Way::Serve);
+        let fallback = scene.fallback_with(is_inline, ALWAYS);
+        let handle = fallback.submit(scene.spec("job")).unwrap();
+        let result = answer(&handle).unwrap();
+        scene.accept("job", &result);
+        assert!(tables(&result)[0].file.starts_with("job-e-"));
+        assert_eq!(handle.ran().unwrap().worker, "elsewhere");
+        let fallbacks = fallback.fallbacks();
+        assert_eq!((fallbacks.reexecuted(), fallbacks.count(), fallbacks.reason()), ((1, 0), 0, None));
+        // Writers would wait for it.
+        fallback.urge(Some(Duration::from_secs(3)));
+        answer(&fallback.submit(scene.spec("urgent")).unwrap()).unwrap();
+        assert_eq!(fallbacks.reexecuted(), (1, 0));
+    }
+}
+
+#[test]
+fn a_share_is_drawn_from_the_seed() {
+    let drawn = |share: f64| {
+        let scene = Scene::new(Way::Serve);
+        let fallback = scene.fallback_with(true, Patience { reexecuted_share: share, ..PATIENCE });
+        let one = |number: u32| {
+            let before = fallback.fallbacks().reexecuted().0;
+            answer(&fallback.submit(scene.spec(&format!("job{number}"))).unwrap()).unwrap();
+            fallback.fallbacks().reexecuted().0 - before
+        };
+        (0..60).map(one).collect::<Vec<_>>()
+    };
+    let half = drawn(0.5);
+    assert_eq!(half, drawn(0.5));
+    assert!((15..45).contains(&half.iter().sum::<u64>()), "{half:?}");
+    assert!(half.windows(2).any(|pair| pair[0] == pair[1]), "not by turns: {half:?}");
+    assert_eq!(drawn(0.0).iter().sum::<u64>(), 0);
+}
+
+#[test]
+fn what_is_not_done_again_in_the_end_is_believed_as_all_others_are() {
+    for is_cancelled in [true, false] {
+        let scene = Scene::new(Way::Serve);
+        let slow = Elsewhere::new(&scene.storage, Way::Vanish);
+        let both: [Arc<dyn Executor>; 2] = [Arc::clone(&scene.elsewhere) as _, Arc::clone(&slow) as _];
+        let (storage, clock) = (Arc::clone(&scene.storage), Arc::clone(&scene.clock) as _);
+        let fallback = Fallback::threads(both, storage, clock, ALWAYS, 1, &scene.spawn).unwrap();
+        let handle = fallback.submit(scene.spec("job")).unwrap();
+        until("it is done again", || !slow.kept.lock().unwrap().is_empty());
+        assert!(handle.poll().is_none());
+        if is_cancelled {
+            handle.cancel();
+            until("it is asked to stop", || slow.kept.lock().unwrap()[0].0.control().is_cancelled());
+        }
+        let (finisher, _) = slow.kept.lock().unwrap().remove(0);
+        let kind = if is_cancelled { ErrorKind::Cancelled } else { ErrorKind::Storage };
+        finisher.finish(Err(Error::new(kind, "no more room")));
+        let result = answer(&handle).unwrap();
+        scene.accept("job", &result);
+        assert!(tables(&result)[0].file.starts_with("job-e-"));
+        assert_eq!((fallback.fallbacks().reexecuted(), fallback.fallbacks().reason()), ((0, 0), None));
+    }
+}
