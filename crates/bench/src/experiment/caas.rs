@@ -13,6 +13,7 @@ mod cluster; // control plane, workers, store
 mod run; // databases under load
 mod verdict; // claims and figures
 mod simulated; // what the simulator says
+mod stages; // how long jobs take to begin, and what idleness costs
 mod parts; // the questions
 
 use firn_engine::{Error, Result};

@@ -32,7 +32,7 @@ fn every_part_has_figures_and_verdicts_at_a_tiny_scale() {
         (path("r.json"), path("r.html"), path("work"), path("store"), path("simulator"));
     let programs = ["--store-server", text(&store), "--simulator", text(&simulator)];
     let places = ["--json", text(&json), "--html", text(&html), "--dir", text(&work)];
-    let words = ["bench", "experiment", "caas", "--scale", "tiny", "--part", "where,schedulers,zones"];
+    let words = ["bench", "experiment", "caas", "--scale", "tiny", "--part", "where,schedulers,zones,stages"];
     let answer = firn(&[&words[..], &programs, &places].concat());
     assert_eq!(answer.code, 0, "{}", answer.complaint);
     let report: serde_json::Value =

@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use firn_engine::{Error, Result};
 
-use super::plan::ZONE_DELAY;
 use super::proxy::Proxy;
 use crate::process::{Process, this_program};
 
@@ -26,8 +25,8 @@ pub(super) struct ClusterPlan<'p> {
     pub(super) processors: Option<&'p str>,
     /// Where workers find the store, if there is one.
     pub(super) store: StoreSettings,
-    /// Whether workers are in another zone than control plane and database.
-    pub(super) is_far: bool,
+    /// How long bytes take between the control plane and the workers, each way, if there is a link at all.
+    pub(super) link: Option<Duration>,
 }
 
 /// A control plane and its workers, ended when this is dropped.
@@ -35,8 +34,9 @@ pub(super) struct ClusterPlan<'p> {
 pub(super) struct Cluster {
     workers: Vec<Process>,
     control_plane: Process,
-    /// The workers' way to the control plane, where that is long.
-    _link: Option<Proxy>,
+    /// The workers' way to the control plane, if that is another one.
+    link: Option<Proxy>,
+    linked_url: String,
     url: String,
 }
 
@@ -53,22 +53,33 @@ impl Cluster {
             line.split("http://").nth(1).and_then(|rest| rest.split(';').next()).unwrap_or_default();
         let parsed = address.parse::<SocketAddr>();
         let parsed = parsed.map_err(|_| Error::invalid(format!("a control plane said {line:?}")))?;
-        let link = if plan.is_far { Some(Proxy::to(parsed, ZONE_DELAY)?) } else { None };
-        let url = link.as_ref().map_or(parsed, Proxy::address);
+        let link = plan.link.map(|delay| Proxy::to(parsed, delay)).transpose()?;
+        let linked = link.as_ref().map_or(parsed, Proxy::address);
+        let linked_url = format!("http://{linked}");
         let mut workers = Vec::new();
         for number in 1..=plan.workers {
-            let (name, url) = (format!("worker-{number}"), format!("http://{url}"));
-            let words = ["worker", "--control-plane", &url, "--within", &plan.within, "--name", &name];
+            let name = format!("worker-{number}");
+            let words = ["worker", "--control-plane", &linked_url, "--within", &plan.within, "--name", &name];
             let mut command = this_program(&words, plan.processors)?;
             command.envs(plan.store.iter().cloned());
             workers.push(Process::start_and_hear(&name, command, logs)?.0);
         }
-        Ok(Self { workers, control_plane, _link: link, url: format!("http://{parsed}") })
+        Ok(Self { workers, control_plane, link, linked_url, url: format!("http://{parsed}") })
     }
 
     /// Where databases find it.
     pub(super) fn url(&self) -> &str {
         &self.url
+    }
+
+    /// Where workers find it.
+    pub(super) fn linked_url(&self) -> &str {
+        &self.linked_url
+    }
+
+    /// Pieces of bytes that were sent to the control plane over the link until now; 0 where there is none.
+    pub(super) fn sent(&self) -> u64 {
+        self.link.as_ref().map_or(0, Proxy::sent)
     }
 
     /// Processor time of the workers and of the control plane until now.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use clap::ValueEnum;
 use firn_engine::{Error, Result};
@@ -10,8 +11,9 @@ use super::cluster::{Cluster, ClusterPlan, Store, StoreSettings, beside};
 use super::plan::ZONE_DELAY;
 use super::proxy::Proxy;
 use super::run::{Amount, Bench, Label, RunCost, Setting, Work};
-use super::simulated;
 use super::verdict::{Finding, Measure, Ratio};
+use super::{simulated, stages};
+use crate::measure::sleep;
 use crate::report::PhaseResult;
 
 /// A part of the experiment.
@@ -25,6 +27,8 @@ pub enum CaasPart {
     Zones,
     /// As many processors for both: two for the database, or one for it and one for a worker; and one alone
     Cores,
+    /// How long jobs take to their first byte on an object store, and what is asked while nothing is to do
+    Stages,
 }
 
 /// What came of a part, as far as it went.
@@ -41,7 +45,7 @@ const FIXED: &str = "fixed worker";
 const SERVICE: &str = "service";
 
 impl CaasPart {
-    pub(super) const ALL: [Self; 4] = [Self::Where, Self::Schedulers, Self::Zones, Self::Cores];
+    pub(super) const ALL: [Self; 5] = [Self::Where, Self::Schedulers, Self::Zones, Self::Cores, Self::Stages];
 
     /// As the command line and results name it.
     pub(super) fn name(self) -> &'static str {
@@ -50,6 +54,7 @@ impl CaasPart {
             Self::Schedulers => "schedulers",
             Self::Zones => "zones",
             Self::Cores => "cores",
+            Self::Stages => "stages",
         }
     }
 
@@ -60,6 +65,9 @@ impl CaasPart {
             Self::Schedulers => "what a scheduler gives where databases share workers",
             Self::Zones => "what workers beside the store give where the database is far from it",
             Self::Cores => "what a worker gives where both sides have the same processors",
+            Self::Stages => {
+                "how soon jobs begin on an object store, and what is asked while nothing is to do"
+            }
         }
     }
 
@@ -73,6 +81,7 @@ impl CaasPart {
             Self::Schedulers => run_schedulers(bench, found),
             Self::Zones => run_zones(bench, found),
             Self::Cores => run_cores(bench, found),
+            Self::Stages => run_stages(bench, found),
         }?;
         check_jobs(&found.costs)
     }
@@ -132,7 +141,7 @@ fn interleave(
                         within: dir.display().to_string(),
                         processors: way.worker_processors,
                         store: StoreSettings::new(),
-                        is_far: false,
+                        link: None,
                     };
                     Cluster::start(&plan, &bench.logs()?)
                 });
@@ -216,7 +225,7 @@ fn run_schedulers(bench: &Bench<'_>, found: &mut Found) -> Result<()> {
                 within: all.display().to_string(),
                 processors: None,
                 store: StoreSettings::new(),
-                is_far: false,
+                link: None,
             };
             let cluster = Cluster::start(&cluster, &bench.logs()?)?;
             let dirs: Vec<_> = (0..plan.databases).map(|at| all.join(format!("db-{at}"))).collect();
@@ -271,7 +280,7 @@ fn run_zones(bench: &Bench<'_>, found: &mut Found) -> Result<()> {
                     within: place.clone(),
                     processors: None,
                     store: store.near(),
-                    is_far,
+                    link: is_far.then_some(ZONE_DELAY),
                 };
                 Cluster::start(&plan, &bench.logs()?)
             });
@@ -324,42 +333,67 @@ fn run_cores(bench: &Bench<'_>, found: &mut Found) -> Result<()> {
     ];
     let plan = &bench.plan;
     let mixes = Work::ycsb("load,a", 2, plan.records, Amount::Operations(plan.operations));
-    interleave(bench, part, &ways, &[mixes], found)?;
+    interleave(bench, part, &ways, &[mixes, Work::overwrite(plan)], found)?;
+    let more = "equal processors, our goal: 1.3 times as many operations (floor 1.0)";
+    let sooner = "equal processors, our goal: half the p99 (floor 0.8)";
+    let less = "equal processors: less of the database's processor for each operation";
+    let alone_more = "the database on one processor, with a worker elsewhere over without: more operations";
+    let alone_sooner = "the database on one processor, with a worker elsewhere over without: p99.9 no higher";
     let claims = [
-        (
-            "equal processors, our goal: 1.3 times as many operations (floor 1.0)",
-            "load",
-            LOCAL,
-            Measure::Throughput,
-            1.3,
-        ),
-        ("equal processors, our goal: half the p99 (floor 0.8)", "load", LOCAL, Measure::P99, 0.5),
-        (
-            "equal processors, our goal: 1.3 times as many operations (floor 1.0)",
-            "a",
-            LOCAL,
-            Measure::Throughput,
-            1.3,
-        ),
-        ("equal processors, our goal: half the p99 (floor 0.8)", "a", LOCAL, Measure::P99, 0.5),
-        (
-            "the database on one processor, with a worker elsewhere over without: more operations",
-            "load",
-            ONE_CORE,
-            Measure::Throughput,
-            1.0,
-        ),
-        (
-            "the database on one processor, with a worker elsewhere over without: p99.9 no higher",
-            "a",
-            ONE_CORE,
-            Measure::P999,
-            1.0,
-        ),
+        (more, "a", LOCAL, Measure::Throughput, 1.3),
+        (sooner, "a", LOCAL, Measure::P99, 0.5),
+        (more, "overwrite", LOCAL, Measure::Throughput, 1.3),
+        (sooner, "overwrite", LOCAL, Measure::P99, 0.5),
+        (less, "overwrite", LOCAL, Measure::DatabaseCpu, 1.0),
+        (alone_more, "a", ONE_CORE, Measure::Throughput, 1.0),
+        (alone_sooner, "a", ONE_CORE, Measure::P999, 1.0),
+        (alone_more, "overwrite", ONE_CORE, Measure::Throughput, 1.0),
+        (alone_sooner, "overwrite", ONE_CORE, Measure::P999, 1.0),
     ];
     found.findings.extend(claims.map(|(claim, workload, than, measure, claimed)| {
         Ratio { claim, workload, of: SERVICE, than, measure, claimed }.finding(part, &found.results)
     }));
+    Ok(())
+}
+
+/// Where the store is, as findings name it, and how long bytes take each way.
+const STORES: [(&str, Duration); 2] = [("store beside", Duration::ZERO), ("store 10 ms away", ZONE_DELAY)];
+
+fn run_stages(bench: &Bench<'_>, found: &mut Found) -> Result<()> {
+    let part = CaasPart::Stages.name();
+    let program = beside(bench.args.store_server.as_deref(), "firn-s3-server")?;
+    for (at, (variant, delay)) in STORES.into_iter().enumerate() {
+        eprintln!("{part}: {variant}");
+        let store = Store::start(&program, &bench.fresh("store")?, &bench.logs()?)?;
+        let link = Proxy::to(store.address(), delay)?;
+        let place = Store::place(&format!("stages-{at}"));
+        let cluster = ClusterPlan {
+            workers: 2,
+            scheduler: URGENCY,
+            within: place.clone(),
+            processors: None,
+            store: store.behind(&link),
+            link: Some(Duration::ZERO),
+        };
+        let cluster = Cluster::start(&cluster, &bench.logs()?)?;
+        let served = stages::Served::start(bench, &place, store.behind(&link), &cluster)?;
+        stages::load(bench, &served)?;
+        found.findings.push(stages::first_byte(part, variant, &served.rest()?));
+        let (store_before, plane_before) = (link.sent(), cluster.sent());
+        sleep(bench.plan.idle);
+        let claim = format!(
+            "{variant}: a database and two workers with nothing to do ask the store for nothing (our goal)"
+        );
+        let asked = link.sent() - store_before;
+        found.findings.push(stages::idle(part, &claim, asked, bench.plan.idle, 0.0));
+        let claim = format!(
+            "{variant}: two workers with nothing to do tell their control plane no more than once a second, each (our goal)"
+        );
+        let asked = cluster.sent() - plane_before;
+        found.findings.push(stages::idle(part, &claim, asked, bench.plan.idle, 7200.0));
+        served.end()?;
+        cluster.end()?;
+    }
     Ok(())
 }
 

@@ -26,6 +26,8 @@ pub(super) struct Plan {
     /// Records of YCSB, of 1 KiB, and operations of each workload.
     pub(super) records: u64,
     pub(super) operations: u64,
+    /// Puts of fillrandom and then of overwrite by one thread, values of 400 bytes.
+    pub(super) overwrites: u64,
     /// Memory of a database.
     pub(super) memory: &'static str,
     /// Times that each run is repeated, interleaved.
@@ -37,6 +39,8 @@ pub(super) struct Plan {
     pub(super) far_seconds: u32,
     /// Simulated seconds of the fleet.
     pub(super) simulated_seconds: u32,
+    /// How long it is watched what is asked while nothing is to do.
+    pub(super) idle: Duration,
     /// After this a run has failed.
     pub(super) run_max: Duration,
 }
@@ -52,12 +56,14 @@ impl CaasScale {
                 put_threads: 2,
                 records: 20_000,
                 operations: 20_000,
+                overwrites: 100_000,
                 memory: "16M",
                 repetitions: 1,
                 databases: 2,
                 far_records: 60_000,
                 far_seconds: 1,
                 simulated_seconds: 60,
+                idle: Duration::from_secs(3),
                 run_max: Duration::from_secs(120),
             },
             Self::Small => Plan {
@@ -65,12 +71,14 @@ impl CaasScale {
                 put_threads: 4,
                 records: 250_000,
                 operations: 500_000,
+                overwrites: 1_500_000,
                 memory: "64M",
                 repetitions: 3,
                 databases: 3,
                 far_records: 100_000,
                 far_seconds: 6,
                 simulated_seconds: 600,
+                idle: Duration::from_secs(20),
                 run_max: Duration::from_secs(120),
             },
             Self::Medium => Plan {
@@ -78,12 +86,14 @@ impl CaasScale {
                 put_threads: 8,
                 records: 1_000_000,
                 operations: 2_000_000,
+                overwrites: 4_000_000,
                 memory: "128M",
                 repetitions: 5,
                 databases: 6,
                 far_records: 500_000,
                 far_seconds: 30,
                 simulated_seconds: 1_200,
+                idle: Duration::from_secs(60),
                 run_max: Duration::from_secs(900),
             },
             Self::Full => Plan {
@@ -91,12 +101,14 @@ impl CaasScale {
                 put_threads: 16,
                 records: 10_000_000,
                 operations: 10_000_000,
+                overwrites: 16_000_000,
                 memory: "512M",
                 repetitions: 5,
                 databases: 16,
                 far_records: 2_000_000,
                 far_seconds: 120,
                 simulated_seconds: 1_200,
+                idle: Duration::from_secs(120),
                 run_max: Duration::from_secs(7_200),
             },
         }

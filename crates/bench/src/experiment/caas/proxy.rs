@@ -10,7 +10,7 @@
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
@@ -30,6 +30,7 @@ const LINE_MAX: usize = 256;
 pub(super) struct Proxy {
     address: SocketAddr,
     ended: Arc<AtomicBool>,
+    sent: Arc<AtomicU64>,
 }
 
 impl Proxy {
@@ -43,14 +44,28 @@ impl Proxy {
         let address = listener.local_addr().map_err(failed)?;
         listener.set_nonblocking(true).map_err(failed)?;
         let ended = Arc::new(AtomicBool::new(false));
-        let until = Arc::clone(&ended);
-        begin(&ThreadSpawn::new(), "proxy-accept", move || accept(&listener, target, delay, &until))?;
-        Ok(Self { address, ended })
+        let (until, sent) = (Arc::clone(&ended), Arc::<AtomicU64>::default());
+        let link = Link { target, delay, sent: Arc::clone(&sent) };
+        begin(&ThreadSpawn::new(), "proxy-accept", move || accept(&listener, &link, &until))?;
+        Ok(Self { address, ended, sent })
     }
 
     pub(super) fn address(&self) -> SocketAddr {
         self.address
     }
+
+    /// Pieces of bytes that clients have sent until now: one for each request at least.
+    pub(super) fn sent(&self) -> u64 {
+        self.sent.load(Ordering::Relaxed)
+    }
+}
+
+/// Where connections lead, and what is sent there.
+#[derive(Debug)]
+struct Link {
+    target: SocketAddr,
+    delay: Duration,
+    sent: Arc<AtomicU64>,
 }
 
 impl Drop for Proxy {
@@ -64,12 +79,12 @@ fn begin(spawn: &ThreadSpawn, name: &str, body: impl FnOnce() + Send + 'static) 
     started.map_err(|error| Error::invalid(format!("cannot start a thread: {error}")))
 }
 
-fn accept(listener: &TcpListener, target: SocketAddr, delay: Duration, ended: &AtomicBool) {
+fn accept(listener: &TcpListener, link: &Link, ended: &AtomicBool) {
     let spawn = ThreadSpawn::new();
     while !ended.load(Ordering::Relaxed) {
         match listener.accept() {
             // A target that is not there is a connection that ends at once.
-            Ok((near, _)) => drop(TcpStream::connect(target).map(|far| join(&spawn, near, far, delay))),
+            Ok((near, _)) => drop(TcpStream::connect(link.target).map(|far| join(&spawn, near, far, link))),
             Err(error) if error.kind() == ErrorKind::WouldBlock => sleep(Duration::from_millis(1)),
             Err(_) => return,
         }
@@ -77,7 +92,7 @@ fn accept(listener: &TcpListener, target: SocketAddr, delay: Duration, ended: &A
 }
 
 /// Both directions of a connection; one that gets no thread is closed.
-fn join(spawn: &ThreadSpawn, near: TcpStream, far: TcpStream, delay: Duration) {
+fn join(spawn: &ThreadSpawn, near: TcpStream, far: TcpStream, link: &Link) {
     let both = || {
         for stream in [&near, &far] {
             stream.set_nodelay(true)?;
@@ -85,13 +100,14 @@ fn join(spawn: &ThreadSpawn, near: TcpStream, far: TcpStream, delay: Duration) {
             stream.set_nonblocking(false)?;
         }
         Ok::<_, std::io::Error>([
-            (near.try_clone()?, far.try_clone()?),
-            (far.try_clone()?, near.try_clone()?),
+            (near.try_clone()?, far.try_clone()?, Some(Arc::clone(&link.sent))),
+            (far.try_clone()?, near.try_clone()?, None),
         ])
     };
-    for (from, to) in both().into_iter().flatten() {
+    let delay = link.delay;
+    for (from, to, sent) in both().into_iter().flatten() {
         let (line, due) = sync_channel(LINE_MAX);
-        let read = begin(spawn, "proxy-read", move || read(from, &line, delay));
+        let read = begin(spawn, "proxy-read", move || read(from, &line, delay, sent.as_deref()));
         if read.and_then(|()| begin(spawn, "proxy-write", move || write(to, &due))).is_err() {
             // Both ends notice; what cannot be shut down is gone.
             let _ = near.shutdown(Shutdown::Both);
@@ -100,9 +116,17 @@ fn join(spawn: &ThreadSpawn, near: TcpStream, far: TcpStream, delay: Duration) {
     }
 }
 
-fn read(mut from: TcpStream, line: &SyncSender<(Instant, Vec<u8>)>, delay: Duration) {
+fn read(
+    mut from: TcpStream,
+    line: &SyncSender<(Instant, Vec<u8>)>,
+    delay: Duration,
+    counted: Option<&AtomicU64>,
+) {
     let mut piece = vec![0; PIECE_BYTES];
     while let Ok(count) = from.read(&mut piece) {
+        if let Some(counted) = counted {
+            counted.fetch_add(u64::from(count > 0), Ordering::Relaxed);
+        }
         if count == 0 || line.send((now() + delay, piece[..count].to_vec())).is_err() {
             return;
         }
@@ -138,6 +162,7 @@ mod tests {
         assert!(&found == b"ping" && begun.elapsed() >= delay, "{:?}", begun.elapsed());
         server.write_all(b"pong").unwrap();
         client.read_exact(&mut found).unwrap();
+        assert_eq!(proxy.sent(), 1, "what is answered does not count");
         assert!(&found == b"pong" && begun.elapsed() >= 2 * delay, "{:?}", begun.elapsed());
         // Many bytes are not later than few: they are under way together.
         let bytes: Vec<u8> = (0..4_000_000_u32).map(|at| at as u8).collect();

@@ -75,6 +75,13 @@ impl Work {
         Self::new("fillrandom", &words, &sizes)
     }
 
+    /// fillrandom and overwrite by one thread, which one processor is enough for.
+    pub(super) fn overwrite(plan: &Plan) -> Self {
+        let words = ["db", "--key-bytes", "16", "--value-bytes", "400", "--benchmarks"];
+        let sizes = [("--num", plan.overwrites.to_string()), ("--threads", "1".to_owned())];
+        Self::new("fillrandom,overwrite", &words, &sizes)
+    }
+
     /// YCSB's `workloads` on records of 1 KiB.
     pub(super) fn ycsb(workloads: &str, threads: u32, records: u64, amount: Amount) -> Self {
         let amount = match amount {
