@@ -99,6 +99,9 @@ struct Fleet {
     /// Decides everything else.
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    /// Also with a scheduler that knows what users will write; minutes.
+    #[arg(long)]
+    oracle: bool,
 }
 
 #[derive(Args)]
@@ -164,9 +167,9 @@ fn main() -> Result<ExitCode> {
         Mode::Crash(options) => run_crash(&*world, &options, &corpus),
         Mode::Batches { count, seed } => run_batches(&*world, seed, count),
         Mode::Kill { rounds, seed, dir } => run_kill(&*world, seed, rounds, dir)?,
-        Mode::Fleet(Fleet { databases, workers, slots, zones, seconds, load, seed }) => {
+        Mode::Fleet(Fleet { databases, workers, slots, zones, seconds, load, seed, oracle }) => {
             let plan = Plan { databases, workers, slots, zones, seconds, load, seed };
-            print!("{}", fleet::compare(&plan));
+            print!("{}", fleet::compare(&plan, oracle));
             true
         }
         Mode::Replay { files } => replay(&files)?,

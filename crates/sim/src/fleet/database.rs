@@ -70,8 +70,8 @@ impl Database {
         (self.level0 / RUN_BYTES) as u32
     }
 
-    /// Lets `seconds` pass; `load` scales what users write.
-    pub(super) fn pass(&mut self, seconds: f64, load: f64) {
+    /// Bytes that users want written in the next `seconds`; `load` scales them. Whatever is done, they want the same.
+    pub(super) fn wishes(&mut self, seconds: f64, load: f64) -> f64 {
         self.rate_left -= seconds;
         if self.rate_left <= 0.0 {
             self.is_bursting = !self.is_bursting;
@@ -80,7 +80,12 @@ impl Database {
             self.rate_left = least + (most - least) * self.random.f64();
             self.rate = (rate_least + (rate_most - rate_least) * self.random.f64()) * MIB;
         }
-        let wanted = self.rate * load * seconds;
+        self.rate * load * seconds
+    }
+
+    /// Lets `seconds` pass.
+    pub(super) fn pass(&mut self, seconds: f64, load: f64) {
+        let wanted = self.wishes(seconds, load);
         if self.runs() >= RUNS_MAX {
             self.stalled_seconds += seconds;
             self.refused += wanted;
@@ -120,6 +125,11 @@ impl Database {
                 self.has_bulk = false;
             }
         }
+    }
+
+    /// Bytes that users can write until they are stopped.
+    pub(super) fn room(&self) -> f64 {
+        (f64::from(RUNS_MAX) * RUN_BYTES - self.level0).max(0.0)
     }
 
     /// Until its writers stop, as it would report.

@@ -2,15 +2,17 @@
 //!
 //! ```text
 //!   databases: bursts of writes ─► level 0 fills ─► jobs ─┐
-//!   workers: near and far, fast and slow ◄── decisions ◄──┴─ schedule | random | fifo | least loaded | ideal
+//!   workers: near and far, fast and slow ◄── decisions ◄──┴─ schedule | random | fifo | least loaded | ideal | oracle
 //! ```
 //! Time goes in steps. The ideal decides with every step anew, moves jobs between workers without losing anything, opens nothing and
-//! finds every file near: no scheduler of jobs that stay where they are can be expected to do better. What is simulated is the placement; the
-//! decisions are the ones that the control plane makes.
+//! finds every file near: no scheduler of jobs that stay where they are can be expected to do better. The oracle is held to
+//! the same rules as everybody else, and knows what users will write. What is simulated is the placement; the decisions are the ones that the control
+//! plane makes.
 
 mod database; // what fills up
 mod workers; // who works
 mod run; // one run
+mod oracle; // who knows what will be written
 mod report; // several runs, side by side
 
 pub use report::{Report, Row, compare};

@@ -22,11 +22,13 @@ pub struct Report {
     pub rows: Vec<Row>,
 }
 
-/// Runs `plan` with every decider.
-pub fn compare(plan: &Plan) -> Report {
-    let deciders = [Decider::Ideal, Decider::Schedule, Decider::LeastLoaded, Decider::Fifo, Decider::Random];
+/// Runs `plan` with every decider; with the oracle, which takes a hundred times as long as all others, if `with_oracle`.
+pub fn compare(plan: &Plan, with_oracle: bool) -> Report {
+    let oracle = with_oracle.then_some(Decider::Oracle);
+    let others = [Decider::Schedule, Decider::LeastLoaded, Decider::Fifo, Decider::Random];
+    let deciders = [Decider::Ideal].into_iter().chain(oracle).chain(others);
     let rows = deciders.map(|decider| Row { decider, outcome: run(plan, decider) });
-    Report { plan: *plan, rows: rows.to_vec() }
+    Report { plan: *plan, rows: rows.collect() }
 }
 
 impl Report {

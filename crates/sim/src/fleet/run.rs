@@ -9,6 +9,7 @@ use firn_job_service::control::{
 };
 
 use super::database::{Database, Wanted};
+use super::oracle::Oracle;
 use super::workers::workers;
 
 /// Who decides.
@@ -16,6 +17,8 @@ use super::workers::workers;
 pub enum Decider {
     /// Every step anew, with nothing lost by moving; a bound.
     Ideal,
+    /// The best of several ways, tried with what users will write: a scheduler under the same rules that knows what none can.
+    Oracle,
     /// The control plane.
     Schedule,
     /// Random.
@@ -64,8 +67,9 @@ pub struct Outcome {
     pub taken_min: f64,
 }
 
-const STEP: f64 = 0.1;
+pub(super) const STEP: f64 = 0.1;
 
+#[derive(Clone)]
 struct Job {
     database: usize,
     wanted: Wanted,
@@ -78,8 +82,9 @@ struct Job {
     on: Option<(WorkerId, f64)>,
 }
 
-struct Fleet {
-    plan: Plan,
+#[derive(Clone)]
+pub(super) struct Fleet {
+    pub(super) plan: Plan,
     databases: Vec<Database>,
     workers: Vec<Worker>,
     jobs: BTreeMap<JobId, Job>,
@@ -105,10 +110,12 @@ pub fn run(plan: &Plan, decider: Decider) -> Outcome {
         outcome: Outcome::default(),
     };
     let steps = (f64::from(plan.seconds) / STEP) as u64;
+    if decider == Decider::Oracle {
+        Oracle::new(&fleet.databases, plan, steps).run(&mut fleet, steps);
+        return fleet.finish(steps);
+    }
     for step in 0..steps {
-        fleet.now = step as f64 * STEP;
-        fleet.databases.iter_mut().for_each(|database| database.pass(STEP, plan.load));
-        fleet.submit();
+        fleet.begin_step(step);
         match decider {
             Decider::Ideal => fleet.work_ideally(),
             _ => {
@@ -121,6 +128,30 @@ pub fn run(plan: &Plan, decider: Decider) -> Outcome {
 }
 
 impl Fleet {
+    fn begin_step(&mut self, step: u64) {
+        self.now = step as f64 * STEP;
+        let load = self.plan.load;
+        self.databases.iter_mut().for_each(|database| database.pass(STEP, load));
+        self.submit();
+    }
+
+    /// One step in which jobs go where the control plane would have them go if it saw what `seen` makes of what it is told.
+    pub(super) fn step_seeing(&mut self, step: u64, seen: &dyn Fn(&mut View, &[Database])) {
+        self.begin_step(step);
+        if self.jobs.values().any(|job| job.on.is_none()) {
+            let mut view = self.view();
+            self.ledger.set_waiting(&view.waiting.iter().map(|job| job.tenant).collect());
+            seen(&mut view, &self.databases);
+            self.obey(schedule(&view));
+        }
+        self.work();
+    }
+
+    /// Seconds that writers of all databases together stood still until now.
+    pub(super) fn stalled_seconds(&self) -> f64 {
+        self.databases.iter().map(|database| database.stalled_seconds).sum()
+    }
+
     fn submit(&mut self) {
         for (index, database) in self.databases.iter_mut().enumerate() {
             while let Some(wanted) = database.want() {
@@ -167,8 +198,12 @@ impl Fleet {
             Decider::Random => random(&view, self.plan.seed ^ step),
             Decider::Fifo => fifo(&view),
             Decider::LeastLoaded => least_loaded(&view),
-            Decider::Schedule | Decider::Ideal => schedule(&view),
+            Decider::Schedule | Decider::Ideal | Decider::Oracle => schedule(&view),
         };
+        self.obey(decisions);
+    }
+
+    fn obey(&mut self, decisions: Vec<Decision>) {
         for decision in decisions {
             match decision {
                 Decision::Lease { job, worker } => self.lease(job, worker),

@@ -181,10 +181,10 @@ pub(super) fn idle(part: &str, claim: &str, sent: u64, time: Duration, most: f64
 /// Records of YCSB through RESP, and updates of them, as the words of `firn bench`.
 pub(super) fn load(bench: &Bench<'_>, served: &Served) -> Result<()> {
     let target = format!("resp://{}", served.address());
-    let (records, operations) = (bench.plan.records.to_string(), bench.plan.operations.to_string());
+    let (records, seconds) = (bench.plan.records.to_string(), bench.plan.far_seconds.to_string());
     let words = ["bench", "ycsb", "--workload", "load,a", "--threads", "2", "--pipeline", "16"];
     let mut command = this_program(&words, None)?;
-    command.args(["--target", &target, "--records", &records, "--ops", &operations]);
+    command.args(["--target", &target, "--records", &records, "--seconds", &seconds]);
     command.args(["--connections", "16", "--seed", &bench.args.seed.to_string()]);
     command.arg("--html").arg(bench.dir.join("load.html"));
     Process::start("load", command, &bench.logs()?)?.wait(bench.plan.run_max, |_| Ok(()))
