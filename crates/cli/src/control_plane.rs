@@ -1,6 +1,7 @@
 //! `firn control-plane`: which job goes to which worker.
 
 mod metrics; // what it counts
+mod page; // what it shows to people
 
 use std::io::Write;
 use std::net::SocketAddr;
@@ -34,8 +35,9 @@ pub(crate) struct Arguments {
     token_file: Option<PathBuf>,
     #[command(flatten)]
     tls: ServerFiles,
-    /// Where to answer by HTTP: metrics for Prometheus (/metrics) and health (/health); port 0 takes one that is free and says which. Who
-    /// reaches it sees counters and names of tenants. Without it there is no HTTP.
+    /// Where to answer by HTTP: a page with queue, leases and workers (/), the same as JSON (/jobs), metrics for Prometheus (/metrics) and health
+    /// (/health); port 0 takes one that is free and says which. Who reaches it sees counters, jobs, names of tenants, workers and places. Without it
+    /// there is no HTTP.
     #[arg(long, value_name = "A:P")]
     http: Option<SocketAddr>,
     /// Which job goes to which worker: urgency (what stalls soonest for its length, where it is done first), or, to compare with, least-loaded, fifo
@@ -65,7 +67,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
     let scheme = if options.tls.is_some() { "https" } else { "http" };
     let watch = plane.watch();
     let look = move || Said { metrics: metrics::of(&watch.figures()), is_draining: false };
-    let http = service_http::start(arguments.http, look)?;
+    let watch = plane.watch();
+    let pages = move |path: &str| page::answer(&watch, &limits, path);
+    let http = service_http::start(arguments.http, look, page::PATHS, pages)?;
     let shown = service_http::shown(http.as_ref());
     println!("control plane at {scheme}://{};{shown} SIGTERM or Ctrl-C ends it", plane.address());
     // Whoever started us may read this through a pipe.

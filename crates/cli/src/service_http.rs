@@ -16,16 +16,19 @@ pub(crate) struct Said {
     pub(crate) is_draining: bool,
 }
 
-/// Answers at `address`, if there is one, what `look` says.
+/// Answers at `address`, if there is one, what `look` says, and what `more` has at its own `paths` (each with a `, ` behind).
 ///
 /// # Errors
 /// Nobody can listen there.
 pub(crate) fn start(
     address: Option<SocketAddr>,
     look: impl Fn() -> Said + Send + 'static,
+    paths: &'static str,
+    more: impl Fn(&str) -> Option<Answer> + Send + 'static,
 ) -> Result<Option<HttpServer>> {
     let Some(address) = address else { return Ok(None) };
-    let server = HttpServer::start(address, Arc::new(SystemClock::new()), Box::new(ServiceSite { look }));
+    let server =
+        HttpServer::start(address, Arc::new(SystemClock::new()), Box::new(ServiceSite { look, paths, more }));
     let failed = |error| Failure::new(Ending::Failed, format!("cannot answer by HTTP on {address}: {error}"));
     server.map(Some).map_err(failed)
 }
@@ -43,21 +46,30 @@ pub(crate) fn begin() -> Exposition {
     text
 }
 
-struct ServiceSite<F> {
+struct ServiceSite<F, G> {
     look: F,
+    paths: &'static str,
+    more: G,
 }
 
-impl<F: Fn() -> Said + Send> Site for ServiceSite<F> {
+impl<F, G> Site for ServiceSite<F, G>
+where
+    F: Fn() -> Said + Send,
+    G: Fn(&str) -> Option<Answer> + Send,
+{
     fn answer(&self, _peer: SocketAddr, request: &Request) -> Reply {
         let find = |path: &str| match path {
             "/metrics" => Answer::metrics((self.look)().metrics),
             "/healthz" => Answer::text(200, "alive\n"),
             "/health" | "/readyz" if (self.look)().is_draining => Answer::text(503, "draining\n"),
             "/health" | "/readyz" => Answer::text(200, "ready\n"),
-            _ => Answer::text(
-                404,
-                "there are /metrics, /health (and /readyz, which is the same) and /healthz\n",
-            ),
+            other => (self.more)(other).unwrap_or_else(|| {
+                let paths = self.paths;
+                let what = format!(
+                    "there are {paths}/metrics, /health (and /readyz, which is the same) and /healthz\n"
+                );
+                Answer::text(404, what)
+            }),
         };
         Answer::to_get(request, find).into()
     }

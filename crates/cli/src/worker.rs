@@ -106,7 +106,7 @@ fn pull(arguments: &Arguments, control_planes: &str) -> Result<Ending> {
         let figures = watch.figures().unwrap_or_default();
         Said { metrics: metrics::of(&figures), is_draining: figures.is_draining }
     };
-    let http = service_http::start(arguments.http, look)?;
+    let http = service_http::start(arguments.http, look, "", |_| None)?;
     let shown = service_http::shown(http.as_ref());
     println!("{name} works for {control_planes};{shown} SIGTERM or Ctrl-C ends it once its jobs are done");
     // Whoever started us may read this through a pipe.

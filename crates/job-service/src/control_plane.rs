@@ -12,7 +12,7 @@ use tonic::transport::Server;
 use tonic::transport::server::TcpIncoming;
 use tonic::{Request, Response, Status};
 
-use crate::control::pool::{Figures, Held, Limits, Pool};
+use crate::control::pool::{Figures, Held, Limits, Pool, Rows};
 use crate::runtime::Runtime;
 use crate::tls::ServerTls;
 use crate::token::SharedToken;
@@ -95,6 +95,11 @@ impl ControlPlaneWatch {
     /// What is there now, and has been since the start.
     pub fn figures(&self) -> Figures {
         self.plane.lock().figures(self.plane.clock.now())
+    }
+
+    /// What is there now, job by job and worker by worker.
+    pub fn rows(&self) -> Rows {
+        self.plane.lock().rows(self.plane.clock.now())
     }
 }
 

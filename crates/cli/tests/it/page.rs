@@ -1,9 +1,10 @@
-//! The page that `firn serve` shows by HTTP, in a real browser.
+//! The pages that `firn serve` and `firn control-plane` show by HTTP, in a real browser.
 
 #![expect(clippy::disallowed_methods, reason = "the server runs in real time")]
 
 use std::process::{Child, Command, Stdio};
 
+use crate::job_service::{Scene, value};
 use crate::serve::Serving;
 
 /// Browsers that are tried, in this order.
@@ -54,5 +55,35 @@ fn it_shows_what_the_server_does() {
     assert!(value("Latency p99").ends_with('s') && value("Latency p99") != "0 s", "{page}");
     assert_eq!(value("Clients"), "4");
     assert!(page.contains("<polyline points=\"1"), "a line is drawn: {page}");
+    serving.end();
+}
+
+#[test]
+#[ignore = "needs a browser; the full tier runs it"]
+fn a_control_plane_shows_its_workers_and_what_they_have_done() {
+    let mut scene = Scene::new(false);
+    scene.of_planes = ["--http", "127.0.0.1:0"].map(str::to_owned).to_vec();
+    let plane = scene.plane();
+    let address =
+        plane.1.split("HTTP at ").nth(1).and_then(|rest| rest.split(';').next()).expect("it says where");
+    let page = rendered(address);
+    assert!(page.contains(r#"class="bad">no worker is there</span>"#), "{page}");
+    assert!(page.contains("<td>none has been heard of</td>") && page.contains("<td>empty</td>"), "{page}");
+    let _worker = scene.worker("the-only-one");
+    let serving = scene.serve();
+    let mut client = redis::Client::open(format!("redis://{}/", serving.address))
+        .and_then(|client| client.get_connection())
+        .expect("it answers");
+    for round in 0..20 {
+        let mut pipe = redis::pipe();
+        for key in 0..2000 {
+            pipe.cmd("SET").arg(key).arg(value(key, round)).ignore();
+        }
+        pipe.query::<()>(&mut client).expect("replies");
+    }
+    let page = rendered(address);
+    assert!(page.contains(r#"class="good">giving out jobs</span>"#), "{page}");
+    assert!(page.contains("<td>the-only-one</td>") && page.contains("<td>ready</td>"), "{page}");
+    assert!(page.contains("<td>done</td>"), "a job that has ended: {page}");
     serving.end();
 }

@@ -101,6 +101,28 @@ fn at_rest(plane: &Process) -> Samples {
     }
 }
 
+/// Compares what the page of `plane` is drawn from with what was done: so many jobs with so many bytes of inputs, of `tenant`.
+fn compare_page(plane: &Process, done: f64, leased: f64, tenant: &str) {
+    let (status, page) = get(plane, "/");
+    assert!(status == 200 && page.starts_with("<!doctype html>") && page.contains("Firn control plane"));
+    let shown: serde_json::Value = serde_json::from_str(&get(plane, "/jobs").1).expect("JSON");
+    assert_eq!((&shown["waiting_count"], &shown["running_count"]), (&0.into(), &0.into()));
+    let list = |name: &str| shown[name].as_array().expect("a list").clone();
+    let number = |value: &serde_json::Value| value.as_f64().expect("a number");
+    let names: BTreeSet<String> = list("workers").iter().map(|row| row["name"].to_string()).collect();
+    assert_eq!(names, BTreeSet::from(["\"one\"".to_owned(), "\"two\"".to_owned()]));
+    assert_eq!(list("workers").iter().map(|row| number(&row["jobs_done"])).sum::<f64>(), done);
+    for row in list("workers") {
+        assert!(row["failing"] == "" && row["is_silent"] == false && row["slots"] == 2, "{row}");
+    }
+    let jobs = list("jobs");
+    assert_eq!(jobs.len() as f64, done);
+    assert_eq!(jobs.iter().map(|row| number(&row["bytes"])).sum::<f64>(), leased);
+    assert!(jobs.iter().all(|row| row["state"] == "done" && row["tenant"] == tenant), "{jobs:?}");
+    let ran: f64 = jobs.iter().map(|row| number(&row["ran_ms"])).sum();
+    assert!(ran > 0.0 && jobs.iter().all(|row| row["stalls_in_ms"].is_null() && row["attempts"] == 1));
+}
+
 /// Compares `firn jobs list` with what the control plane says, and returns the bytes of inputs.
 fn compare_list(listed: &str, control: &Samples, tenant: &str) -> f64 {
     let rows: Vec<Vec<&str>> = listed
@@ -142,6 +164,7 @@ fn metrics_are_what_a_run_really_did() {
     assert_eq!(of_plane("workers", &["ready"]), 2.0);
     assert_eq!((of_plane("slots", &[]), of_plane("clients", &[])), (4.0, 1.0));
     let leased = compare_list(&scene.jobs(&["list"]).ended(0), &control, &scene.path("shared"));
+    compare_page(&plane, done, leased, &scene.path("shared"));
 
     let both: Vec<Samples> = workers.iter().map(samples).collect();
     let of_workers = |name: &str, labels: &[&str]| -> f64 {
@@ -200,7 +223,8 @@ fn health_says_whether_a_worker_drains() {
             assert_eq!(get(process, path), (200, "ready\n".to_owned()));
         }
         assert_eq!(get(process, "/healthz"), (200, "alive\n".to_owned()));
-        assert_eq!(get(process, "/nothing").0, 404);
+        let (status, what) = get(process, "/nothing");
+        assert_eq!((status, what.contains("/jobs")), (404, process.0.id() == plane.0.id()), "{what}");
     }
     while sum(&samples(&plane), "firn_control_plane_workers", &["ready"]) < 1.0 {
         std::thread::sleep(Duration::from_millis(20));

@@ -12,7 +12,8 @@ use super::request::Request;
 use crate::net::Alarm;
 use crate::worker::Shared;
 
-const PAGE: &str = include_str!("page.html");
+const BODY: &str = include_str!("page/database.html");
+const SCRIPT: &str = include_str!("page/database.js");
 
 /// Slow commands that the page shows.
 const SLOW_MAX: usize = 20;
@@ -41,10 +42,10 @@ impl Site for DatabaseSite {
 
 fn found(shared: &Shared, path: &str) -> Answer {
     match path {
-        "/" => Answer::ok("text/html; charset=utf-8", PAGE),
+        "/" => Answer::page("Firn", BODY, SCRIPT),
         "/metrics" => Answer::metrics(database_metrics::of(shared)),
-        "/slow" => Answer::ok("application/json", slow(shared)),
-        "/jobs" => Answer::ok("application/json", jobs(shared)),
+        "/slow" => Answer::json(slow(shared)),
+        "/jobs" => Answer::json(jobs(shared)),
         "/healthz" => Answer::text(200, "alive\n"),
         "/readyz" => match unready(shared) {
             None => Answer::text(200, "ready\n"),

@@ -14,6 +14,7 @@
 mod request;
 mod connection;
 mod answer;
+mod page;
 mod exposition;
 mod database_site;
 mod database_metrics;

@@ -1,71 +1,3 @@
-<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="color-scheme" content="light dark">
-<link rel="icon" href="data:,">
-<title>Firn</title>
-<style>
-:root {
-  --back: #f5f6f8; --card: #fff; --line: #dfe3e8; --text: #1c2430; --faint: #65707f;
-  --one: #2563b0; --two: #b4540a; --good: #1a7f4b; --bad: #b42318;
-}
-@media (prefers-color-scheme: dark) {
-  :root {
-    --back: #12161c; --card: #1b2129; --line: #2f3843; --text: #e4e8ed; --faint: #97a3b2;
-    --one: #6cabf2; --two: #f0a35e; --good: #4cc38a; --bad: #ff7b70;
-  }
-}
-* { box-sizing: border-box; }
-body { margin: 0 auto; max-width: 1200px; padding: 16px; background: var(--back); color: var(--text);
-  font: 15px/1.45 system-ui, sans-serif; font-variant-numeric: tabular-nums; }
-header { display: flex; flex-wrap: wrap; gap: 4px 16px; align-items: baseline; margin-bottom: 12px; }
-h1 { font-size: 22px; margin: 0; }
-h2 { font-size: 14px; margin: 0 0 8px; color: var(--faint); font-weight: 600; }
-#state { font-weight: 600; }
-.good { color: var(--good); } .bad { color: var(--bad); } .faint { color: var(--faint); }
-.grid { display: grid; gap: 12px; margin-bottom: 12px; }
-.tiles { grid-template-columns: repeat(auto-fit, minmax(150px, 1fr)); }
-@media (min-width: 900px) { .tiles { grid-template-columns: repeat(5, 1fr); } }
-.wide { grid-template-columns: repeat(auto-fit, minmax(min(100%, 420px), 1fr)); }
-.card { background: var(--card); border: 1px solid var(--line); border-radius: 8px; padding: 12px; min-width: 0; }
-.value { font-size: 24px; font-weight: 600; line-height: 1.2; white-space: nowrap; }
-.note { color: var(--faint); font-size: 13px; }
-svg { display: block; width: 100%; height: 120px; }
-svg polyline { fill: none; stroke-width: 2; vector-effect: non-scaling-stroke; stroke-linejoin: round; }
-svg line { stroke: var(--line); vector-effect: non-scaling-stroke; }
-.scroll { overflow-x: auto; }
-table { width: 100%; border-collapse: collapse; font-size: 14px; }
-th, td { text-align: right; padding: 4px 6px; border-bottom: 1px solid var(--line); white-space: nowrap; }
-th { color: var(--faint); font-weight: 600; }
-th:first-child, td:first-child { text-align: left; }
-tr:last-child td { border-bottom: 0; }
-</style>
-</head>
-<body>
-<header><h1>Firn</h1><span id="state" role="status">connecting</span><span id="about" class="faint"></span></header>
-<noscript>This page needs JavaScript; the numbers are at /metrics.</noscript>
-<section class="grid tiles" id="tiles"></section>
-<section class="grid wide">
-  <div class="card"><h2>Commands a second</h2><div id="chart-rate"></div></div>
-  <div class="card"><h2>Latency: <span style="color:var(--one)">p50</span> and <span style="color:var(--two)">p99</span></h2><div id="chart-latency"></div></div>
-  <div class="card"><h2>Bytes a second: <span style="color:var(--one)">users write</span> and <span style="color:var(--two)">the engine writes</span></h2><div id="chart-writes"></div></div>
-  <div class="card"><h2>Share of time that writers were <span style="color:var(--one)">slowed down</span> or <span style="color:var(--two)">stood still</span></h2><div id="chart-stalls"></div></div>
-</section>
-<section class="grid wide">
-  <div class="card"><h2>Commands, over the last second</h2><div class="scroll"><table id="commands"></table></div></div>
-  <div class="card"><h2>Levels</h2><div class="scroll"><table id="levels"></table></div></div>
-  <div class="card"><h2>Slow commands, newest first</h2><div class="scroll"><table id="slow"></table></div></div>
-  <div class="card"><h2>Background jobs, newest first</h2><div class="scroll"><table id="jobs"></table></div>
-    <p class="note" id="jobs-note"></p></div>
-  <div class="card"><h2>Values beside the tree</h2><div class="scroll"><table id="values"></table></div></div>
-  <div class="card"><h2>Keys</h2><div class="scroll"><table id="keys"></table></div>
-    <p class="note">Counted about once a minute while this page or a scraper looks.</p></div>
-</section>
-<script>
-"use strict";
-const element = id => document.getElementById(id);
 const HISTORY = 120;
 
 // Prometheus' text: name -> [{labels, value}].
@@ -114,50 +46,6 @@ function percentile(cumulative, share) {
     [low, below] = [bound, count];
   }
   return low;
-}
-
-function number(value) {
-  if (!isFinite(value)) return "–";
-  for (const [unit, size] of [["G", 1e9], ["M", 1e6], ["k", 1e4]])
-    if (value >= size) return (value / (unit === "k" ? 1e3 : size)).toFixed(value >= 100 * size ? 0 : 1) + " " + unit;
-  return value.toLocaleString("en", { maximumFractionDigits: value < 10 ? 1 : 0 });
-}
-function bytes(value) {
-  if (!isFinite(value)) return "–";
-  const units = ["B", "KiB", "MiB", "GiB", "TiB"];
-  let index = 0;
-  while (value >= 1000 && index < units.length - 1) { value /= 1024; index += 1; }
-  return value.toFixed(index && value < 100 ? 1 : 0) + " " + units[index];
-}
-function time(seconds) {
-  if (!isFinite(seconds)) return "–";
-  if (seconds === 0) return "0 s";
-  if (seconds < 1e-3) return (seconds * 1e6).toFixed(seconds < 1e-5 ? 1 : 0) + " µs";
-  return seconds < 1 ? (seconds * 1e3).toFixed(seconds < 1e-2 ? 1 : 0) + " ms" : seconds.toFixed(1) + " s";
-}
-function duration(seconds) {
-  const [d, h, m] = [seconds / 86400, seconds / 3600 % 24, seconds / 60 % 60].map(Math.floor);
-  return d ? `${d} d ${h} h` : h ? `${h} h ${m} min` : m ? `${m} min ${Math.floor(seconds % 60)} s` : `${Math.floor(seconds)} s`;
-}
-const percent = share => (100 * share).toFixed(1) + " %";
-
-function node(tag, text, name) {
-  const made = document.createElement(tag);
-  if (text !== undefined) made.textContent = text;
-  if (name) made.className = name;
-  return made;
-}
-function table(id, titles, rows, nothing) {
-  const row = (tag, cells) => { const tr = node("tr"); tr.append(...cells.map(cell => node(tag, cell))); return tr; };
-  const body = rows.length ? [row("th", titles), ...rows.map(cells => row("td", cells))] : [row("td", [nothing])];
-  element(id).replaceChildren(...body);
-}
-function tiles(all) {
-  element("tiles").replaceChildren(...all.map(([title, value, note, isBad]) => {
-    const card = node("div", undefined, "card");
-    card.append(node("h2", title), node("div", value, "value" + (isBad ? " bad" : "")), node("div", note, "note"));
-    return card;
-  }));
 }
 
 // One picture of up to two lines over the last two minutes, oldest left.
@@ -271,6 +159,3 @@ async function look() {
   setTimeout(look, 1000);
 }
 look();
-</script>
-</body>
-</html>
