@@ -162,7 +162,7 @@ impl Builder {
             clock: self.clock,
             background: Background::Threads(Arc::clone(&spawn) as Arc<dyn Spawn>),
             executor: self.executor,
-            seed: u64::from(std::process::id()),
+            seed: fresh_id() as u64,
             create: self.create,
             read_only: self.read_only,
             take_over: self.take_over,

@@ -1,8 +1,6 @@
 const ROWS = 50;
 const ms = value => time(value / 1e3);
 const name = job => `${job.client.slice(0, 8)}.${job.number}`;
-const worst = jobs => Math.max(0, ...jobs.map(job => job.queued_ms));
-const size = jobs => jobs.reduce((sum, job) => sum + job.bytes, 0);
 const more = (id, rows, total) => { element(id).textContent = total > rows ? `${number(total - rows)} more are not shown.` : ""; };
 
 function state(worker) {
@@ -11,7 +9,7 @@ function state(worker) {
   return worker.is_draining ? "takes no more jobs" : "ready";
 }
 
-function show({ workers, jobs, lease_ms, waiting_count, running_count, build }) {
+function show({ workers, jobs, lease_ms, waiting_count, waiting_bytes, waiting_ms_max, running_count, build }) {
   const of = state => jobs.filter(job => job.state === state);
   const [waiting, running] = [of("waiting"), of("running")];
   const ended = jobs.filter(job => job.state === "done" || job.state === "failed");
@@ -22,8 +20,8 @@ function show({ workers, jobs, lease_ms, waiting_count, running_count, build }) 
   tiles([
     ["Workers", number(ready.length), `${number(workers.length - ready.length)} drain or are silent`, ready.length === 0],
     ["Slots in use", `${number(running_count)} of ${number(slots)}`, "jobs at a time"],
-    ["Queue", number(waiting_count), bytes(size(waiting)) + " to be read"],
-    ["Longest wait", ms(worst(waiting)), "of what is in the queue"],
+    ["Queue", number(waiting_count), bytes(waiting_bytes) + " to be read"],
+    ["Longest wait", ms(waiting_ms_max), "of what is in the queue"],
     ["Failing workers", number(failing.length), number(failed.length) + " jobs failed lately", failing.length > 0],
   ]);
   table("workers", ["worker", "zone", "jobs", "done", "reads", "heard of", "state", "build"], workers.map(worker =>

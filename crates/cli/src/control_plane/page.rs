@@ -35,6 +35,8 @@ fn shown(rows: &Rows, limits: &Limits) -> Value {
         "build": concat!("firn ", env!("CARGO_PKG_VERSION")),
         "lease_ms": ms(limits.lease),
         "waiting_count": of(JobState::Waiting).count(),
+        "waiting_bytes": of(JobState::Waiting).map(|row| row.bytes).sum::<u64>(),
+        "waiting_ms_max": of(JobState::Waiting).map(|row| ms(row.queued)).fold(0.0, f64::max),
         "running_count": of(JobState::Running).count(),
         "workers": rows.workers.iter().map(|row| worker(row, limits)).collect::<Vec<_>>(),
         "jobs": told.chain(ended.take(JOBS_MAX)).map(job).collect::<Vec<_>>(),

@@ -1,11 +1,17 @@
 //! Whether two executors came to the same.
 
+use std::sync::Arc;
+
+use firn_storage::Storage;
+use firn_storage::file::cache::BlockCache;
+use firn_storage::file::table::{ReaderOptions, TableReader};
+
 use super::other_kind;
 use crate::error::{Error, ErrorKind, Result};
 use crate::spec::{CompactResult, JobResult};
 
-/// Checks that two results of one job hold the same: the same sums of every class, from which it follows that the outputs of results that
-/// [`verify`](super::verify) accepts have the same contents. Builds that cut or compress otherwise may have other bytes. Looks at values alone, and
+/// Checks that two results of one job hold the same: the same sums of every class, from which it follows that what outputs of results
+/// that [`verify`](super::verify) accepts say of their contents is the same. Builds that cut or compress otherwise may have other bytes. Looks at values alone, and
 /// opens no file.
 ///
 /// # Errors
@@ -36,6 +42,20 @@ fn same_compact(one: &CompactResult, other: &CompactResult) -> Result<()> {
     differ("range tombstones", &one.sums.range_tombstones_hash, &other.sums.range_tombstones_hash)?;
     let ordinals = |result: &CompactResult| result.values.as_ref().map(|segment| segment.ordinals);
     differ("values", &ordinals(one), &ordinals(other))
+}
+
+/// Reads all tables of `result` and checks that their blocks hold what their footers say. Blocks while they are read.
+///
+/// # Errors
+/// `Storage`, with the first fault.
+pub(crate) fn read_tables(storage: &dyn Storage, result: &JobResult) -> Result<()> {
+    let JobResult::Compact(result) = result else { return Ok(()) };
+    let cache = Arc::new(BlockCache::new(0));
+    for table in &result.tables {
+        let reader = Arc::new(TableReader::open(storage, table, &cache, ReaderOptions::default())?);
+        reader.verify(table, None)?;
+    }
+    Ok(())
 }
 
 fn differ<T: PartialEq + std::fmt::Debug>(what: &str, one: &T, other: &T) -> Result<()> {

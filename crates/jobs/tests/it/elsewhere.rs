@@ -40,6 +40,8 @@ pub(crate) enum Way {
     Half,
     /// Done without the filter, and the sums say so.
     Stray,
+    /// Done, and one byte of the first table's first block is another one.
+    Spoil,
     /// Done, and never answered; dropped with the executor.
     Vanish,
 }
@@ -47,6 +49,7 @@ pub(crate) enum Way {
 #[derive(Debug)]
 pub(crate) struct Elsewhere {
     inner: Local,
+    storage: Arc<dyn Storage>,
     way: Mutex<Way>,
     count: AtomicUsize,
     pub(crate) kept: Mutex<Vec<(Finisher, JobResult)>>,
@@ -57,7 +60,7 @@ impl Elsewhere {
     pub(crate) fn new(storage: &Arc<dyn Storage>, way: Way) -> Arc<Self> {
         let inner = Local::inline(Arc::clone(storage), Arc::new(semantics()));
         let (count, kept) = (AtomicUsize::new(0), Mutex::default());
-        Arc::new(Self { inner, way: Mutex::new(way), count, kept })
+        Arc::new(Self { inner, storage: Arc::clone(storage), way: Mutex::new(way), count, kept })
     }
 }
 
@@ -93,6 +96,10 @@ impl Executor for Elsewhere {
             }
             Way::Lie => tables_mut(&mut result)[0].content_hash ^= 1,
             Way::Half => drop(tables_mut(&mut result).pop()),
+            Way::Spoil => {
+                let file = self.storage.open_write(&tables(&result)[0].file).unwrap();
+                file.write_at(20, b"!").unwrap();
+            }
             Way::Serve | Way::Refuse | Way::Away | Way::Lack | Way::Stray => {}
         }
         finisher.finish(Ok(result));

@@ -41,6 +41,34 @@ fn what_others_did_by_other_rules_is_found_by_doing_it_again() {
 }
 
 #[test]
+fn blocks_that_are_not_what_their_footer_says_are_found_by_reading_them() {
+    let scene = Scene::new(Way::Spoil);
+    let believed = scene.fallback_with(true, PATIENCE);
+    answer(&believed.submit(scene.spec("believed")).unwrap()).unwrap();
+    assert_eq!(believed.fallbacks().reason(), None, "no other check reads them");
+    let fallback = scene.fallback_with(true, ALWAYS);
+    let result = answer(&fallback.submit(scene.spec("job")).unwrap()).unwrap();
+    scene.accept("job", &result);
+    assert!(tables(&result)[0].file.starts_with("job-c-"));
+    assert_eq!(fallback.fallbacks().reexecuted(), (1, 1));
+    let reason = fallback.fallbacks().reason().unwrap();
+    assert!(reason.contains("something else than this process"), "{reason}");
+}
+
+#[test]
+fn doing_it_again_ends_once_writers_are_about_to_stop() {
+    let scene = Scene::new(Way::Serve);
+    let slow = Elsewhere::new(&scene.storage, Way::Vanish);
+    let both: [Arc<dyn Executor>; 2] = [Arc::clone(&scene.elsewhere) as _, Arc::clone(&slow) as _];
+    let (storage, clock) = (Arc::clone(&scene.storage), Arc::clone(&scene.clock) as _);
+    let fallback = Fallback::threads(both, storage, clock, ALWAYS, 1, &scene.spawn).unwrap();
+    let _handle = fallback.submit(scene.spec("job")).unwrap();
+    until("it is done again", || !slow.kept.lock().unwrap().is_empty());
+    fallback.urge(Some(Duration::from_secs(5)));
+    until("it is asked to stop", || slow.kept.lock().unwrap()[0].0.control().is_cancelled());
+}
+
+#[test]
 fn what_is_the_same_leaves_nothing_behind() {
     for is_inline in [true, false] {
         let scene = Scene::new(Way::Serve);

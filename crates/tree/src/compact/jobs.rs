@@ -41,11 +41,6 @@ pub(crate) struct Submitted {
 }
 
 impl Submitted {
-    /// How many run, or have run.
-    pub(crate) fn count(&self) -> usize {
-        self.handles.len()
-    }
-
     /// Asks all of them to stop. Does not wait.
     pub(crate) fn cancel(&self) {
         self.handles.iter().for_each(JobHandle::cancel);

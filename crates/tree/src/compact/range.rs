@@ -60,10 +60,14 @@ impl Database {
                 done = self.begin_rewrite(keyspace, piece).map(|rewrite| begun.extend(rewrite));
             }
         }
-        for rewrite in begun {
+        while let Some(rewrite) = begun.pop_front() {
             match done {
                 Ok(()) => done = self.end_rewrite(rewrite),
-                Err(_) => self.abandon_rewrite(rewrite),
+                Err(_) => {
+                    rewrite.cancel();
+                    begun.iter().for_each(super::run::Rewrite::cancel);
+                    self.abandon_rewrite(rewrite);
+                }
             }
         }
         done

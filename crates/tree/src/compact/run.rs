@@ -40,9 +40,14 @@ pub(super) struct Rewrite<'s> {
 }
 
 impl Rewrite<'_> {
-    /// Jobs that run for it, or have run.
+    /// Jobs that it is divided into.
     pub(super) fn job_count(&self) -> usize {
-        self.jobs.submitted.count()
+        self.jobs.specs.len()
+    }
+
+    /// Asks them to stop. Does not wait.
+    pub(super) fn cancel(&self) {
+        self.jobs.submitted.cancel();
     }
 }
 
@@ -159,9 +164,8 @@ impl Database {
         self.commit_choice(&choice, edit)
     }
 
-    /// Asks the jobs of a rewrite to stop, and waits until they have; what they wrote is removed.
+    /// Waits until the jobs of a rewrite have ended, which were asked to stop; what they wrote is removed.
     pub(super) fn abandon_rewrite(&self, rewrite: Rewrite<'_>) {
-        rewrite.jobs.submitted.cancel();
         if let Ok(results) = self.end_jobs(rewrite.jobs) {
             let tables = results.iter().flat_map(|result| &result.tables).map(|table| &table.file);
             let segments = results.iter().filter_map(|result| result.values.as_ref()).map(|one| &one.file);

@@ -73,17 +73,14 @@ impl Pool {
         }
         let waited = now.saturating_sub(job.submitted);
         let stalls_at = self.clients.get(&job.key.client).and_then(|client| client.stalls_at);
-        // Who can at all, who of them has not failed at it, and whom nothing speaks against now.
+        // Who can and whom nothing speaks against now; of those, if there is any, who has not failed at it.
         let there = self.members.iter().filter(|(_, member)| self.is_there(now, member));
-        let can: Vec<(&WorkerId, &Member)> =
-            there.filter(|(id, member)| may_have(**id, member, job)).collect();
-        let has_fresh = can.iter().any(|(id, _)| !job.failed_by.contains(id));
-        let place = &wanted.order.place;
-        let may = can.into_iter().filter(|(id, member)| {
-            let failed_here = has_fresh && job.failed_by.contains(id);
-            !failed_here && !member.doubts.is_paused(now, place)
-        });
-        let may: BTreeSet<WorkerId> = may.map(|(id, _)| *id).collect();
+        let is_free = |member: &Member| !member.doubts.is_paused(now, &wanted.order.place);
+        let can = there.filter(|(id, member)| may_have(**id, member, job) && is_free(member));
+        let mut may: BTreeSet<WorkerId> = can.map(|(id, _)| *id).collect();
+        if !may.is_subset(&job.failed_by) {
+            may.retain(|id| !job.failed_by.contains(id));
+        }
         Some(Waiting {
             id,
             tenant: wanted.tenant,
@@ -121,7 +118,8 @@ impl Pool {
         }
     }
 
-    /// Jobs that nobody who is there can do fail once that has been so for a while; at once if all have said so.
+    /// Jobs that nobody who is there can do fail once that has been so for a while; at once if all have said so, or get no job with files at its
+    /// place for as long: whoever handed it in may be nearer to them.
     pub(super) fn fail_what_nobody_can(&mut self, now: Duration) {
         let there: Vec<WorkerId> =
             self.members.iter().filter(|(_, member)| self.is_there(now, member)).map(|(id, _)| *id).collect();
@@ -129,8 +127,10 @@ impl Pool {
         for (id, job) in &mut self.jobs {
             let (State::Waiting, Some(_)) = (&job.state, &job.wanted) else { continue };
             let can = |id: &&WorkerId| self.members.get(id).is_some_and(|member| may_have(**id, member, job));
-            if there.iter().any(|id| can(&id)) {
+            let can: Vec<&Member> = there.iter().filter(can).filter_map(|id| self.members.get(id)).collect();
+            if !can.is_empty() {
                 job.nobody_since = None;
+                failed.extend(all_paused(now, job, &can, self.limits.nobody).map(|failure| (*id, failure)));
                 continue;
             }
             let since = *job.nobody_since.get_or_insert(now);
@@ -143,6 +143,15 @@ impl Pool {
             self.end(now, id, Outcome::Failed(failure), Timings::default());
         }
     }
+}
+
+/// Why none of `can` gets `job` for longer than `most` from now on; `None` = one may.
+fn all_paused(now: Duration, job: &Job, can: &[&Member], most: Duration) -> Option<Failure> {
+    let place = job.place()?;
+    let paused: Option<Vec<&str>> =
+        can.iter().map(|member| member.doubts.paused_beyond(now, place, most)).collect();
+    let message = format!("jobs at {place} fail at all workers: {}", paused?.last()?);
+    Some(Failure { kind: FailureKind::Storage, message })
 }
 
 /// Why nobody can do `job`, where so many workers are there.

@@ -100,15 +100,15 @@ impl Pool {
             let stalls_at = client.and_then(|client| client.stalls_at);
             JobRow { stalls_in: stalls_at.map(|at| at.saturating_sub(now)), ..row }
         });
-        let running = |id: &WorkerId| {
-            let attempts = self.jobs.values().filter_map(Job::attempt);
-            attempts.filter(|attempt| attempt.worker == *id).count() as u32
-        };
+        let mut running: BTreeMap<WorkerId, u32> = BTreeMap::new();
+        for attempt in self.jobs.values().filter_map(Job::attempt) {
+            *running.entry(attempt.worker).or_default() += 1;
+        }
         let workers = self.members.iter().map(|(id, member)| WorkerRow {
             name: member.profile.name.clone(),
             zone: member.profile.zone.clone(),
             slots: member.profile.slots,
-            running: running(id),
+            running: running.get(id).copied().unwrap_or_default(),
             quiet: now.saturating_sub(member.heard),
             near_bytes_per_second: member.near.bytes_per_second,
             far_bytes_per_second: member.far.bytes_per_second,

@@ -157,20 +157,22 @@ impl Pool {
 
     /// What the end of an attempt says of its worker and the place of its files.
     fn learn_of_place(&mut self, now: Duration, id: JobId, worker: WorkerId, failure: Option<&Failure>) {
-        let place = self.jobs.get(&id).and_then(Job::place);
+        let job = self.jobs.get(&id);
+        let began = job.and_then(Job::attempt).map_or(now, |attempt| attempt.since);
+        let place = job.and_then(Job::place);
         let (Some(member), Some(place)) = (self.members.get_mut(&worker), place) else { return };
         match failure.map(|failure| failure.kind) {
             None | Some(FailureKind::NotConserved) => member.doubts.went_well(place),
             Some(FailureKind::Storage) => {
                 let message = failure.map_or("", |failure| &failure.message);
-                member.doubts.failed(now, place, self.limits.pause, message);
+                member.doubts.failed(now, began, place, self.limits.pause, message);
             }
             Some(
                 FailureKind::Rejected
                 | FailureKind::Cancelled
                 | FailureKind::Invalid
                 | FailureKind::Unavailable,
-            ) => member.doubts.said_nothing(now, place),
+            ) => member.doubts.said_nothing(now, began, place),
         }
     }
 

@@ -9,9 +9,9 @@ use super::super::ran::Ran;
 use super::super::trust::Concern;
 use super::Shared;
 use super::state::{Answered, Job, Place, Running};
-use crate::error::Result;
+use crate::error::{ErrorKind, Result};
 use crate::spec::JobResult;
-use crate::verify::verify_same;
+use crate::verify::{read_tables, verify_same};
 
 impl Shared {
     /// Gives the job what the first executor came to, or has the second come to the same first.
@@ -40,11 +40,17 @@ impl Shared {
     pub(super) fn compare(&self, job: Job, answered: Box<Answered>, second: Result<JobResult>) {
         let Answered { stem, own_stem, result, ran } = *answered;
         // What was not done again (the disk is full, or the job was cancelled) says nothing of what was done.
-        let Ok(second) = second else {
-            self.remove_outputs(&own_stem);
-            return job.finisher.finish_ran(Ok(result), ran);
+        let second = match second {
+            Ok(second) => second,
+            Err(error) => {
+                self.remove_outputs(&own_stem);
+                if !matches!(error.kind, ErrorKind::Cancelled | ErrorKind::Storage) {
+                    self.fallbacks.explain(format!("a job that was done elsewhere fails here: {error}"));
+                }
+                return job.finisher.finish_ran(Ok(result), ran);
+            }
         };
-        let differs = verify_same(&result, &second).err();
+        let differs = verify_same(&result, &second).and_then(|()| read_tables(&*self.storage, &result)).err();
         self.fallbacks.count_reexecuted(differs.is_some());
         let Some(error) = differs else {
             self.remove_outputs(&own_stem);

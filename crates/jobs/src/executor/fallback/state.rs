@@ -128,6 +128,10 @@ impl State {
                 }
             }
         }
+        // What came of it elsewhere is believed as of all others, rather than that writers wait.
+        let is_near = self.turn.is_stall_near(now, patience);
+        let again = |job: &&mut Running| is_near && matches!(job.place, Place::Reexecuted(_));
+        self.jobs.values_mut().filter(again).for_each(|job| job.handle.cancel());
         let is_late = |job: &Running| matches!(&job.place, Place::Away(away) if now >= away.deadline);
         let is_ready = |_: &u64, job: &mut Running| job.handle.poll().is_some() || is_late(job);
         let ready = self.jobs.extract_if(.., is_ready).map(|(_, running)| Ready::Settle(running));

@@ -103,8 +103,8 @@ fn a_worker_whose_jobs_all_fail_is_asked_less_and_less_and_trusted_again_once_on
         pool.tick(now);
     }
     assert!(done_by_b >= 100, "{done_by_b} jobs in two minutes, one a second");
-    // One at a time, after 0.5, 1, 2, 4, 8, 16, 32 and 32 seconds.
-    assert_eq!(asked, [0, 0, 1, 3, 7, 15, 31, 63, 95]);
+    // Two at once, which is one failure, and then one at a time, after 0.5, 1, 2, 4, 8, 16, 32 and 32 seconds.
+    assert_eq!(asked, [0, 0, 0, 1, 3, 7, 15, 31, 63, 95]);
     let now = seconds(121);
     let failing = |pool: &Pool| pool.rows(now).workers[0].failing.clone();
     assert_eq!(failing(&pool), "9 failed at /shared: no luck");
@@ -119,6 +119,79 @@ fn a_worker_whose_jobs_all_fail_is_asked_less_and_less_and_trusted_again_once_on
     assert_eq!(failing(&pool), "");
     pool.hear(seconds(131), profile(A, 2), &[]);
     assert_eq!(pool.take(seconds(131), A).leases.len(), 2);
+}
+
+#[test]
+fn jobs_that_fail_together_are_one_failure_and_one_that_says_nothing_ends_no_pause() {
+    let mut pool = pool();
+    pool.hear(seconds(0), profile(A, 8), &[]);
+    for number in 0..8 {
+        pool.submit(seconds(0), key(number), order()).unwrap();
+    }
+    let leases = pool.take(seconds(0), A).leases;
+    assert_eq!(leases.len(), 8);
+    for lease in &leases[..7] {
+        fails(&mut pool, seconds(1), A, lease);
+    }
+    assert_eq!(pool.rows(seconds(1)).workers[0].failing, "1 failed at /shared: no luck");
+    assert!(finish(&mut pool, seconds(1), A, &leases[7], failed(FailureKind::Cancelled)));
+    pool.hear(seconds(1), profile(A, 8), &[]);
+    assert_eq!(pool.take(seconds(1), A), Pulled::default(), "the pause goes on");
+    pool.tick(seconds(2));
+    assert_eq!(
+        pool.take(seconds(2), A).leases.len(),
+        1,
+        "half a second after the failure, and one at a time"
+    );
+}
+
+#[test]
+fn where_everybody_fails_for_long_jobs_go_back_at_once_and_before_that_they_wait() {
+    let mut pool = pool();
+    let mut now = seconds(0);
+    let mut ends = Vec::new();
+    for number in 0..40 {
+        pool.hear(now, profile(A, 1), &[]);
+        pool.submit(now, key(number), order()).unwrap();
+        let begun = now;
+        let end = loop {
+            pool.hear(now, profile(A, 1), &[]);
+            for lease in pool.take(now, A).leases {
+                fails(&mut pool, now, A, &lease);
+            }
+            pool.tick(now);
+            if let Some(end) = end_of(&mut pool, now, number) {
+                break end;
+            }
+            now += Duration::from_millis(100);
+        };
+        assert!(matches!(&end.outcome, Outcome::Failed(failure) if failure.kind == FailureKind::Storage));
+        ends.push((now - begun).as_secs_f64());
+        now += seconds(1);
+    }
+    assert!(ends.iter().all(|waited| *waited <= 10.0), "{ends:?}");
+    assert!(ends.iter().filter(|waited| **waited == 0.0).count() > 20, "most are told at once: {ends:?}");
+}
+
+#[test]
+fn who_has_failed_at_a_job_gets_it_again_while_nobody_else_may() {
+    let mut pool = pool();
+    let ms = Duration::from_millis;
+    let _nothing = pull(&mut pool, seconds(0), B);
+    pool.submit(seconds(0), key(1), order()).unwrap();
+    for at in [ms(0), ms(500), ms(1500)] {
+        pool.hear(at, profile(B, 1), &[]);
+        pool.tick(at);
+        let lease = only(pool.take(at, B));
+        fails(&mut pool, at, B, &lease);
+    }
+    // B has failed three times and gets nothing until 3.5 s.
+    pool.submit(seconds(2), key(2), order()).unwrap();
+    let first = only(pull(&mut pool, seconds(2), A));
+    fails(&mut pool, seconds(2), A, &first);
+    pool.hear(ms(2600), profile(A, 1), &[]);
+    pool.tick(ms(2600));
+    assert_eq!(only(pool.take(ms(2600), A)).key, key(2));
 }
 
 #[test]
