@@ -21,10 +21,15 @@ pub(crate) fn from_store(url: &str, file: &str, action: &str, error: &object_sto
             return Error::new(ErrorKind::Exists, file, format!("there is such an object in {url}"));
         }
         // Without any the client asks the machine that it runs on, which is none of the store's.
-        _ if says(&["latest/api/token", "security-credentials", "computeMetadata"]) => (
+        _ if says(&["latest/api/token", "security-credentials", "computeMetadata", "metadata/identity"]) => (
             ErrorKind::Refused,
-            "no credentials are given; put them into the environment, as AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY for S3",
+            "no credentials are given; put them into the environment: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY for S3, \
+             GOOGLE_APPLICATION_CREDENTIALS for Google, AZURE_STORAGE_ACCOUNT_NAME and AZURE_STORAGE_ACCOUNT_KEY for Azure",
         ),
+        // What gives out tokens is another server, whose refusal the client takes for any failure.
+        _ if says(&["invalid_grant", "invalid_client"]) => {
+            (ErrorKind::Refused, "check the credentials and what they allow")
+        }
         Store::PermissionDenied { .. } | Store::Unauthenticated { .. } => {
             (ErrorKind::Refused, "check the credentials and what they allow")
         }

@@ -119,7 +119,8 @@ impl ObjectOptions {
         let mut client = ClientOptions::new().with_timeout(self.request_timeout);
         // Where an endpoint is named, whoever named it knows whether it is encrypted.
         let is_plain = |(key, value): (&String, &String)| {
-            key.to_ascii_lowercase().contains("endpoint") && value.starts_with("http://")
+            let key = key.to_ascii_lowercase();
+            (key.contains("endpoint") || key.ends_with("base_url")) && value.starts_with("http://")
         };
         if self.settings.iter().any(is_plain) {
             client = client.with_allow_http(true);

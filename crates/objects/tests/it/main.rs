@@ -4,8 +4,10 @@
 
 mod ambiguous;
 mod cache;
+mod clouds;
 mod conformance;
 mod content;
+mod fakes;
 mod latency;
 mod lying;
 mod opening;

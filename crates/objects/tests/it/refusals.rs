@@ -7,7 +7,7 @@ use firn_storage::{ErrorKind, Storage};
 use crate::world::{World, clock};
 
 /// A publication fails with `kind`, and its message has `words`.
-fn refuses(place: &dyn Storage, kind: ErrorKind, words: &[&str]) {
+pub(crate) fn refuses(place: &dyn Storage, kind: ErrorKind, words: &[&str]) {
     let error = place.publish("1.manifest", b"edit").unwrap_err();
     assert_eq!(error.kind, kind, "{error}");
     for word in words {

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use super::PAGE_BYTES;
 use crate::{ErrorKind, ReadFile, Result, Storage};
 
-pub use objects::check_objects;
+pub use objects::{check_objects, check_objects_whose_parts_stay};
 
 const PAGE: usize = PAGE_BYTES as usize;
 
