@@ -71,7 +71,13 @@ impl ObjectOptions {
             ObjectStoreScheme::MicrosoftAzure => self.azure(),
             _ => return Err(wrong(expected.to_owned())),
         };
-        Ok((store.map_err(|error| wrong(error.to_string()))?, prefix))
+        let explained = |error: object_store::Error| match error.to_string() {
+            why if why.contains("Account must be specified") => {
+                wrong(format!("set AZURE_STORAGE_ACCOUNT_NAME to the storage account ({why})"))
+            }
+            why => wrong(why),
+        };
+        Ok((store.map_err(explained)?, prefix))
     }
 
     fn s3(&self) -> object_store::Result<Arc<dyn ObjectStore>> {

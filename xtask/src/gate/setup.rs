@@ -37,8 +37,12 @@ pub(crate) fn tools(full: bool) -> Vec<Tool> {
     ];
     if full {
         tools.extend([
-            tool("npm", "runs the suite of ioredis", Install::Apt(&["nodejs", "npm"])),
-            tool("go", "runs the suite of go-redis", Install::Apt(&["golang-go"])),
+            tool("npm", "runs the suite of ioredis, and Azurite", Install::Apt(&["nodejs", "npm"])),
+            tool(
+                "go",
+                "runs the suite of go-redis, and builds a fake of Google's store",
+                Install::Apt(&["golang-go"]),
+            ),
             tool("mvn", "runs the suite of Jedis", Install::Apt(&["maven", "default-jdk-headless"])),
             tool("redis-benchmark", "is what people measure servers with", Install::Apt(&["redis-tools"])),
             tool("chromium", "shows the server's page", Install::Apt(&["chromium"])),

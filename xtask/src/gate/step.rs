@@ -172,6 +172,19 @@ pub(super) fn grpc() -> Step {
         .needing("python3")
 }
 
+/// Places in the stores of Google and Azure, on fakes. Each is installed first, in up to three minutes.
+pub(super) fn clouds() -> Vec<Step> {
+    let step = |name: &str, test: &str| {
+        let arguments =
+            ["test", "-p", "firn-objects", "--test", "it", "--", "--ignored", "--nocapture", test];
+        Step::cargo(format!("objects {name}"), &arguments)
+    };
+    vec![
+        step("azurite", "suite_on_azurite").needing("npm"),
+        step("fake-gcs-server", "suite_on_fake_gcs_server").needing("go"),
+    ]
+}
+
 /// The server as a real process: client libraries in their own languages, crowds, the largest values, and what takes
 /// minutes. In release, since sizes are what they are about; one after the other, since times are too.
 pub(super) fn server() -> Vec<Step> {

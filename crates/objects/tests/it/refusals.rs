@@ -1,10 +1,13 @@
 //! What people do wrong, and what they are told.
 
-use firn_objects::ObjectPlace;
+use std::io::{Read, Write};
+use std::net::TcpListener;
+
+use firn_objects::{ObjectOptions, ObjectPlace};
 use firn_s3_server::Faults;
 use firn_storage::{ErrorKind, Storage};
 
-use crate::world::{World, clock};
+use crate::world::{World, clock, runtime};
 
 /// A publication fails with `kind`, and its message has `words`.
 pub(crate) fn refuses(place: &dyn Storage, kind: ErrorKind, words: &[&str]) {
@@ -65,4 +68,58 @@ fn a_server_that_is_gone_is_waited_for_as_long_as_it_is_said() {
     assert_eq!(error.kind, ErrorKind::Refused, "{error}");
     let error = place.publish("2.manifest", b"edit").unwrap_err();
     assert_eq!(error.kind, ErrorKind::Undecided, "{error}");
+}
+
+/// What people are told who list `url` with these settings, and no others.
+fn refusal_of(url: &str, settings: &[(&str, &str)]) -> String {
+    let mut options = ObjectOptions::new(url);
+    options.retries_max = 0;
+    options.settings = settings.iter().map(|&(name, value)| (name.to_owned(), value.to_owned())).collect();
+    let place = match ObjectPlace::open(&options, &runtime(), clock()) {
+        Ok(place) => place,
+        Err(error) => return error.to_string(),
+    };
+    let error = place.list().unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Refused, "{error}");
+    error.to_string()
+}
+
+#[test]
+fn missing_credentials_are_asked_for_by_name() {
+    // Nobody listens where a machine of the store would be told its own credentials.
+    let nobody = "http://127.0.0.1:1";
+    let said = refusal_of("s3://bucket/a", &[("AWS_METADATA_ENDPOINT", nobody)]);
+    assert!(said.contains("AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY for S3"), "{said}");
+    let own = format!("{nobody}/metadata/identity/oauth2/token");
+    let settings = [("AZURE_STORAGE_ACCOUNT_NAME", "account"), ("AZURE_MSI_ENDPOINT", own.as_str())];
+    let said = refusal_of("az://container/a", &settings);
+    assert!(said.contains("AZURE_STORAGE_ACCOUNT_KEY for Azure"), "{said}");
+    let said = refusal_of("az://container/a", &[("AZURE_STORAGE_ACCOUNT_KEY", "a2V5")]);
+    assert!(said.contains("az://container/a: set AZURE_STORAGE_ACCOUNT_NAME"), "{said}");
+}
+
+#[test]
+fn credentials_that_get_no_token_are_said_to_be_wrong() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = format!("http://{}", listener.local_addr().unwrap());
+    let said = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let (mut stream, _) = listener.accept().unwrap();
+            assert!(stream.read(&mut [0; 4096]).unwrap() > 0);
+            let body = r#"{"error":"invalid_client"}"#;
+            let head = format!("HTTP/1.1 401 Unauthorized\r\ncontent-length: {}", body.len());
+            stream.write_all(format!("{head}\r\nconnection: close\r\n\r\n{body}").as_bytes()).unwrap();
+        });
+        let settings = [
+            ("AZURE_STORAGE_ACCOUNT_NAME", "account"),
+            ("AZURE_CLIENT_ID", "me"),
+            ("AZURE_CLIENT_SECRET", "not-the-secret"),
+            ("AZURE_TENANT_ID", "tenant"),
+            ("AZURE_AUTHORITY_HOST", &address),
+            ("AZURE_STORAGE_ENDPOINT", &address),
+        ];
+        refusal_of("az://container/a", &settings)
+    });
+    assert!(said.contains("check the credentials"), "{said}");
+    assert!(!said.contains("not-the-secret"), "{said}");
 }
