@@ -177,7 +177,8 @@ impl Drop for ObjectWriteFile {
         let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
         if let Some(mut upload) = state.upload.take() {
             state.in_flight.iter().for_each(JoinHandle::abort);
-            // Nobody waits for it. Parts that stay are the store's to remove, by the bucket's rule for unfinished uploads.
+            // Nobody waits for it. Parts that stay are the store's to remove, by the bucket's rule for unfinished uploads, or after
+            // a week (Azure, which has no request for it).
             drop(self.store.runtime.begin(async move { upload.abort().await }));
         }
     }
