@@ -96,7 +96,7 @@ fn every_range_is_enforced() {
         FIELDS.iter().filter(|field| (field.get)(&Settings::default()).as_str().is_none_or(is_a_size))
     {
         let bad = match field.name {
-            "garbage_share_max" => "1.5".to_owned(),
+            "garbage_share_max" | "reexecuted_share" => "1.5".to_owned(),
             "space_amplification_max" => "1.0".to_owned(),
             _ => i64::MAX.to_string(),
         };
@@ -106,6 +106,7 @@ fn every_range_is_enforced() {
             "separate_bytes",
             "value_bytes_max",
             "garbage_share_max",
+            "reexecuted_share",
             "background_nice",
         ]
         .contains(&field.name);

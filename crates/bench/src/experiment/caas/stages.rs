@@ -181,7 +181,9 @@ pub(super) fn idle(part: &str, claim: &str, sent: u64, time: Duration, most: f64
 /// Records of YCSB through RESP, and updates of them, as the words of `firn bench`.
 pub(super) fn load(bench: &Bench<'_>, served: &Served) -> Result<()> {
     let target = format!("resp://{}", served.address());
-    let (records, seconds) = (bench.plan.records.to_string(), bench.plan.far_seconds.to_string());
+    // Enough that there are jobs at every scale.
+    let records = bench.plan.records.max(bench.plan.far_records).to_string();
+    let seconds = bench.plan.far_seconds.to_string();
     let words = ["bench", "ycsb", "--workload", "load,a", "--threads", "2", "--pipeline", "16"];
     let mut command = this_program(&words, None)?;
     command.args(["--target", &target, "--records", &records, "--seconds", &seconds]);
