@@ -31,6 +31,18 @@ fn fill(tree: &Tree, value: u8) {
     tree.flush().unwrap();
 }
 
+/// A closed database whose last level has every key, and level 0 too, newer.
+fn filled() -> World {
+    let world = World::new(settings());
+    let tree = world.open().unwrap();
+    fill(&tree, 1);
+    settle(&tree);
+    fill(&tree, 2);
+    tree.close().unwrap();
+    drop(tree);
+    world
+}
+
 fn holds(tree: &Tree, value: u8) {
     let mut session = session(tree);
     for key in 0..KEYS {
@@ -116,14 +128,7 @@ impl Executor for Slow {
 
 #[test]
 fn a_range_is_rewritten_by_as_many_as_there_are_and_what_is_done_stays_done() {
-    let world = World::new(settings());
-    {
-        let tree = world.open().unwrap();
-        fill(&tree, 1);
-        settle(&tree);
-        fill(&tree, 2);
-        tree.close().unwrap();
-    }
+    let world = filled();
     let (slow, tree) = Slow::open(&world, 6);
     let before = tree.stats().keyspaces[0].levels.clone();
     let compacting = Arc::clone(&tree);
@@ -165,14 +170,7 @@ fn a_range_is_rewritten_by_as_many_as_there_are_and_what_is_done_stays_done() {
 
 #[test]
 fn pieces_that_were_done_after_one_that_was_not_leave_nothing() {
-    let world = World::new(settings());
-    {
-        let tree = world.open().unwrap();
-        fill(&tree, 1);
-        settle(&tree);
-        fill(&tree, 2);
-        tree.close().unwrap();
-    }
+    let world = filled();
     let (slow, tree) = Slow::open(&world, 8);
     let live = tree.stats().table_count;
     let compacting = Arc::clone(&tree);
