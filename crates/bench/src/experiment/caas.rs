@@ -122,6 +122,9 @@ fn findings_text(findings: &[Finding]) -> String {
 }
 
 fn costs_table(costs: &[RunCost]) -> String {
+    if costs.is_empty() {
+        return String::new();
+    }
     let heading =
         ["part", "who compacts", "run", "databases", "their CPU s", "workers' CPU s", "workers' jobs"];
     let mut rows = vec![heading.map(str::to_owned).to_vec()];

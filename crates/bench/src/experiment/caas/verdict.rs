@@ -60,7 +60,7 @@ impl Measure {
     fn of(self, result: &PhaseResult) -> f64 {
         match self {
             Self::Throughput => result.ops_per_s_drained / 1e3,
-            Self::P99 => result.p99_us / 1e3,
+            Self::P99 => result.p99_us,
             Self::P999 => result.p999_us / 1e3,
             Self::DatabaseCpu => result.cpu_us_per_op,
             Self::Stalled => result.stall_s + result.slowdown_s,
@@ -70,7 +70,7 @@ impl Measure {
     fn name(self) -> &'static str {
         match self {
             Self::Throughput => "kops/s, drained",
-            Self::P99 => "ms p99",
+            Self::P99 => "us p99",
             Self::P999 => "ms p99.9",
             Self::DatabaseCpu => "us of the database's processor by operation",
             Self::Stalled => "s stopped and slowed",
