@@ -61,6 +61,9 @@ struct Comparison {
 
 impl Comparison {
     fn new(job: Job) -> Result<Self> {
+        if job.run.compression.is_some() {
+            return Err(Error::invalid("engines are compared without compression: leave out --compression"));
+        }
         let engines = job.compare.engines.clone();
         for name in &engines {
             // A wrong name or a missing library shows before anything runs.

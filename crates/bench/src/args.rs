@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use firn_engine::{Durability, Error, Result};
+use firn_engine::{Compression, Durability, Error, Result};
 
 use crate::resp::ServerAddress;
 
@@ -46,6 +46,12 @@ pub struct RunArgs {
     /// Bytes of files that Firn may take for each byte of values beside the tree that lives [default: the store's own]
     #[arg(long, value_name = "X")]
     pub space_amplification_max: Option<f64>,
+    /// How Firn compresses its last level and its values beside the tree: none, lz4 or zstd [default: the store's own]
+    #[arg(long, value_name = "WORD", value_parser = parse_compression)]
+    pub compression: Option<Compression>,
+    /// Make values that compress to about this share of their bytes, above 0 up to 1; db_bench's own is 0.5
+    #[arg(long, value_name = "X", value_parser = parse_ratio, default_value = "1")]
+    pub compression_ratio: f64,
     /// Socket of a `firn worker` on this machine, which then does Firn's compactions and collections
     #[arg(long, value_name = "PATH")]
     pub worker: Option<PathBuf>,
@@ -114,7 +120,7 @@ pub struct ServerArgs {
     /// Measure a server that speaks RESP (firn serve, Redis, Valkey, Kvrocks): resp://host:port or resp://host:port/db.
     /// A record is a string under its key, written with SET and read with GET. A server has no scans over strings: workloads
     /// that scan (e) are left out. Without `load` among the workloads its records are taken to be there
-    #[arg(long, value_name = "URL", conflicts_with_all = ["dir", "memory_bytes", "durability"])]
+    #[arg(long, value_name = "URL", conflicts_with_all = ["dir", "memory_bytes", "compression", "durability"])]
     pub target: Option<ServerAddress>,
     /// Connections of all threads together, a multiple of the threads; a thread uses its own in turn, and waits for each
     /// answer [default: one a thread]
@@ -239,6 +245,21 @@ fn parse_rate(text: &str) -> Result<f64> {
     if rate > 0.0 { Ok(rate) } else { Err(Error::invalid("a rate is at least 1 operation per second")) }
 }
 
+fn parse_ratio(text: &str) -> Result<f64> {
+    match text.parse::<f64>() {
+        Ok(ratio) if ratio > 0.0 && ratio <= 1.0 => Ok(ratio),
+        _ => Err(Error::invalid(format!("`{text}` is not a share above 0 and up to 1"))),
+    }
+}
+
+/// A compression: `none`, `lz4` or `zstd`.
+///
+/// # Errors
+/// `Invalid` if it is none.
+pub fn parse_compression(text: &str) -> Result<Compression> {
+    Compression::from_name(text).ok_or_else(|| Error::invalid(format!("`{text}` is not none, lz4 or zstd")))
+}
+
 /// A durability: `process` or `disk`.
 ///
 /// # Errors
@@ -270,5 +291,7 @@ mod tests {
         assert!(parse_rate("0").is_err());
         assert!(parse_seconds("-1").is_err());
         assert!(parse_durability("none").is_err());
+        assert!(parse_compression("snappy").unwrap_err().message().contains("zstd"));
+        assert!(["0", "1.1", "nan", "half"].iter().all(|text| parse_ratio(text).is_err()));
     }
 }

@@ -50,7 +50,7 @@ impl DbSuite {
             keys: KeyStyle::Fixed { bytes: args.key_bytes },
             value_bytes,
             seek_nexts: args.seek_nexts,
-            values: ValuePool::new(value_bytes, args.run.seed),
+            values: ValuePool::compressible(value_bytes, args.run.compression_ratio, args.run.seed),
             live: Arc::new(NumberSet::new(num)),
         };
         if has_data {
@@ -110,6 +110,7 @@ impl Suite for DbSuite {
             memory_bytes: self.args.run.memory_bytes,
             separate_bytes: self.args.run.separate_bytes.map(|bytes| bytes.try_into().unwrap_or(u32::MAX)),
             space_amplification_max: self.args.run.space_amplification_max,
+            compression: self.args.run.compression,
             worker: self.args.run.worker.clone(),
             durability: self.args.run.durability,
             threads: self.threads + 1,

@@ -63,7 +63,7 @@ impl YcsbSuite {
             threads,
             value_bytes,
             run: args.run.clone(),
-            values: ValuePool::new(value_bytes, args.run.seed),
+            values: ValuePool::compressible(value_bytes, args.run.compression_ratio, args.run.seed),
             inserts: Arc::new(AcknowledgedCounter::new(if loads_first { 0 } else { records })),
         })
     }
@@ -152,6 +152,7 @@ impl Suite for YcsbSuite {
             memory_bytes: self.run.memory_bytes,
             separate_bytes: self.run.separate_bytes.map(|bytes| bytes.try_into().unwrap_or(u32::MAX)),
             space_amplification_max: self.run.space_amplification_max,
+            compression: self.run.compression,
             worker: self.run.worker.clone(),
             durability: self.run.durability,
             threads: self.threads,

@@ -77,6 +77,9 @@ impl TargetFactory for FirnFactory {
         {
             settings.space_amplification_max = space_amplification_max;
         }
+        if let Some(compression) = options.compression {
+            settings.compression = compression;
+        }
         settings.durability = options.durability;
         let mut builder = firn::Db::builder(&options.dir).settings(settings.clone());
         if let Some(socket) = &options.worker {

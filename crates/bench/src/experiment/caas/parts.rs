@@ -333,7 +333,8 @@ fn run_cores(bench: &Bench<'_>, found: &mut Found) -> Result<()> {
     ];
     let plan = &bench.plan;
     let mixes = Work::ycsb("load,a", 2, plan.records, Amount::Operations(plan.operations));
-    interleave(bench, part, &ways, &[mixes, Work::overwrite(plan)], found)?;
+    let works = [mixes, Work::overwrite(plan), Work::compressed_overwrite(plan)];
+    interleave(bench, part, &ways, &works, found)?;
     let more = "equal processors, our goal: 1.3 times as many operations (floor 1.0)";
     let sooner = "equal processors, our goal: half the p99 (floor 0.8)";
     let less = "equal processors: less of the database's processor for each operation";
@@ -344,11 +345,15 @@ fn run_cores(bench: &Bench<'_>, found: &mut Found) -> Result<()> {
         (sooner, "a", LOCAL, Measure::P99, 0.5),
         (more, "overwrite", LOCAL, Measure::Throughput, 1.3),
         (sooner, "overwrite", LOCAL, Measure::P99, 0.5),
+        (more, "overwrite, zstd", LOCAL, Measure::Throughput, 1.3),
+        (sooner, "overwrite, zstd", LOCAL, Measure::P99, 0.5),
         (less, "overwrite", LOCAL, Measure::DatabaseCpu, 1.0),
         (alone_more, "a", ONE_CORE, Measure::Throughput, 1.0),
         (alone_sooner, "a", ONE_CORE, Measure::P999, 1.0),
         (alone_more, "overwrite", ONE_CORE, Measure::Throughput, 1.0),
         (alone_sooner, "overwrite", ONE_CORE, Measure::P999, 1.0),
+        (alone_more, "overwrite, zstd", ONE_CORE, Measure::Throughput, 1.0),
+        (alone_sooner, "overwrite, zstd", ONE_CORE, Measure::P999, 1.0),
     ];
     found.findings.extend(claims.map(|(claim, workload, than, measure, claimed)| {
         Ratio { claim, workload, of: SERVICE, than, measure, claimed }.finding(part, &found.results)

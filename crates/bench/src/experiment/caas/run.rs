@@ -26,6 +26,8 @@ pub(super) struct Bench<'a> {
 pub(super) struct Work {
     name: String,
     words: Vec<String>,
+    /// What results add to the names of its phases.
+    how: &'static str,
 }
 
 /// Where a database lies, and what works for it.
@@ -82,6 +84,14 @@ impl Work {
         Self::new("fillrandom,overwrite", &words, &sizes)
     }
 
+    /// The same where the last level is compressed, of values that lose half of their bytes by it, as db_bench's do.
+    pub(super) fn compressed_overwrite(plan: &Plan) -> Self {
+        let compressed = ["--compression", "zstd", "--compression-ratio", "0.5"].map(str::to_owned);
+        let Self { name, mut words, .. } = Self::overwrite(plan);
+        words.extend(compressed);
+        Self { name, words, how: ", zstd" }
+    }
+
     /// YCSB's `workloads` on records of 1 KiB.
     pub(super) fn ycsb(workloads: &str, threads: u32, records: u64, amount: Amount) -> Self {
         let amount = match amount {
@@ -96,7 +106,7 @@ impl Work {
     fn new(name: &str, words: &[&str], sizes: &[(&str, String)]) -> Self {
         let words = words.iter().map(|word| (*word).to_owned()).chain([name.to_owned()]);
         let sizes = sizes.iter().flat_map(|(name, value)| [(*name).to_owned(), value.clone()]);
-        Self { name: name.to_owned(), words: words.chain(sizes).collect() }
+        Self { name: name.to_owned(), words: words.chain(sizes).collect(), how: "" }
     }
 }
 
@@ -139,7 +149,7 @@ impl Bench<'_> {
         setting: &Setting<'_>,
     ) -> Result<Vec<PhaseResult>> {
         let Label { part, variant, repetition } = label;
-        eprintln!("{part}: {variant}, {} (repetition {repetition})", work.name);
+        eprintln!("{part}: {variant}, {}{} (repetition {repetition})", work.name, work.how);
         let mut running = Vec::new();
         for (at, dir) in dirs.iter().enumerate() {
             let (json, html) = (self.dir.join(format!("{at}.json")), self.dir.join(format!("{at}.html")));
@@ -151,7 +161,7 @@ impl Bench<'_> {
             wait(process, self.plan.run_max)?;
             results.extend(read_results(&json)?.into_iter().map(|mut result| {
                 result.context.engine = variant.to_owned();
-                result.context.workload = format!("{part}: {}", result.context.workload);
+                result.context.workload = format!("{part}: {}{}", result.context.workload, work.how);
                 result.context.repetition = repetition;
                 if setting.shared.is_some() {
                     // What lies elsewhere was not counted.
