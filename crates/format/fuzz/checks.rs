@@ -154,13 +154,10 @@ fn manifest(bytes: &[u8]) {
 /// A group, as it stands and with length and checksum made right.
 fn group(bytes: &[u8]) {
     let check = |bytes: &[u8]| {
-        let Ok(Group { id, pieces }) = Group::decode(bytes) else { return };
-        let again = pieces.map(|pieces| {
-            let mut out = Vec::new();
-            pieces.iter().for_each(|piece: &Piece<'_>| piece.encode(&mut out));
-            id.encode(&out)
-        });
-        assert_eq!(again.unwrap_or_else(|| id.encode_end()), bytes);
+        let Ok(Group { id, kind, pieces }) = Group::decode(bytes) else { return };
+        let mut again = Vec::new();
+        pieces.iter().for_each(|piece: &Piece<'_>| piece.encode(&mut again));
+        assert_eq!(id.encode(kind, &again), bytes);
     };
     check(bytes);
     let mut sealed = bytes.to_vec();

@@ -4,7 +4,7 @@
 //! offset size  field       meaning
 //!      0    8  magic       "FIRNGRP1"
 //!      8    4  version     u32 LE, see `FormatVersion`
-//!     12    4  kind        u32 LE, 1 = pieces, 2 = the end of its generation's groups, without pieces
+//!     12    4  kind        u32 LE, see `GroupKind`
 //!     16   16  database    u128 LE, identity of the database
 //!     32    8  generation  u64 LE, of the log that it is of
 //!     40    8  number      u64 LE, one more than that of the group before
@@ -51,8 +51,21 @@ pub struct GroupId {
 pub struct Group<'a> {
     /// Whose it is.
     pub id: GroupId,
-    /// `None`: no group of its generation follows, nor ever will.
-    pub pieces: Option<Vec<Piece<'a>>>,
+    /// What its pieces mean.
+    pub kind: GroupKind,
+    /// None at the end of a generation's groups.
+    pub pieces: Vec<Piece<'a>>,
+}
+
+/// What the pieces of a group mean.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GroupKind {
+    /// The frames in it, and those in parts before it, are whole, and so are the values that they refer to.
+    Whole = 1,
+    /// It has no pieces: no group of its generation follows, nor ever will.
+    End = 2,
+    /// What is in it counts with the next whole one. Where that is missing, the last frame may be there in part.
+    Part = 3,
 }
 
 /// A part of a segment.
@@ -75,8 +88,16 @@ pub enum PieceOf {
     Values(ValueSegmentHeader),
 }
 
-const KIND_PIECES: u32 = 1;
-const KIND_END: u32 = 2;
+impl GroupKind {
+    fn from_u32(number: u32) -> Result<Self> {
+        match number {
+            1 => Ok(Self::Whole),
+            2 => Ok(Self::End),
+            3 => Ok(Self::Part),
+            _ => Err(Error::newer(12, "kind 1, 2 or 3", format!("{number}"))),
+        }
+    }
+}
 
 impl PieceOf {
     /// The first bytes of the segment's file.
@@ -122,21 +143,12 @@ impl Piece<'_> {
 }
 
 impl GroupId {
-    /// The bytes of a group of encoded `pieces`.
-    pub fn encode(&self, pieces: &[u8]) -> Vec<u8> {
-        self.encode_as(KIND_PIECES, pieces)
-    }
-
-    /// The bytes of the group behind which there is none of this generation.
-    pub fn encode_end(&self) -> Vec<u8> {
-        self.encode_as(KIND_END, &[])
-    }
-
-    fn encode_as(&self, kind: u32, pieces: &[u8]) -> Vec<u8> {
+    /// The bytes of a group of encoded `pieces`; there are none at the end.
+    pub fn encode(&self, kind: GroupKind, pieces: &[u8]) -> Vec<u8> {
         let mut out = Vec::with_capacity(GROUP_HEADER_BYTES + pieces.len());
         out.extend_from_slice(&GROUP_MAGIC);
         out.extend_from_slice(&(FormatVersion::CURRENT as u32).to_le_bytes());
-        out.extend_from_slice(&kind.to_le_bytes());
+        out.extend_from_slice(&(kind as u32).to_le_bytes());
         out.extend_from_slice(&self.database.to_le_bytes());
         out.extend_from_slice(&self.generation.to_le_bytes());
         out.extend_from_slice(&self.number.to_le_bytes());
@@ -177,12 +189,11 @@ impl<'a> Group<'a> {
         if expected != found {
             return Err(Error::new(56, format!("group checksum {expected:016x}"), format!("{found:016x}")));
         }
-        match kind {
-            KIND_END if pieces.is_empty() => Ok(Self { id, pieces: None }),
-            KIND_END => Err(Error::new(48, "no pieces at the end of all groups", format!("{length} bytes"))),
-            KIND_PIECES => Ok(Self { id, pieces: Some(decode_pieces(id.database, pieces)?) }),
-            _ => Err(Error::newer(12, "kind 1 or 2", format!("{kind}"))),
+        let kind = GroupKind::from_u32(kind)?;
+        if kind == GroupKind::End && !pieces.is_empty() {
+            return Err(Error::new(48, "no pieces at the end of all groups", format!("{length} bytes")));
         }
+        Ok(Self { id, kind, pieces: decode_pieces(id.database, pieces)? })
     }
 }
 

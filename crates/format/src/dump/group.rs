@@ -14,7 +14,7 @@ pub fn dump(bytes: &[u8], lines: &mut Lines<'_>) -> Dumped {
     let group = Group::decode(bytes);
     dump_header(bytes, lines)?;
     let mut offset = GROUP_HEADER_BYTES;
-    for piece in group.iter().flat_map(|group| group.pieces.iter().flatten()) {
+    for piece in group.iter().flat_map(|group| &group.pieces) {
         dump_piece(piece, offset, lines)?;
         offset += 80 + piece.bytes.len();
     }
@@ -31,6 +31,7 @@ fn dump_header(bytes: &[u8], lines: &mut Lines<'_>) -> fmt::Result {
     let kind = match version_kind >> 32 {
         1 => "1: pieces",
         2 => "2: no group of this generation follows",
+        3 => "3: pieces, in part",
         _ => "unknown",
     };
     let database = u128::from(high) << 64 | u128::from(low);

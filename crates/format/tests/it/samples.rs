@@ -1,7 +1,7 @@
 //! The values behind the golden files.
 
 use firn_format::dump::{self, Dumped, Lines};
-use firn_format::group::{Group, GroupId, Piece, PieceOf};
+use firn_format::group::{Group, GroupId, GroupKind, Piece, PieceOf};
 use firn_format::home::Home;
 use firn_format::key::GRANULE_BYTES;
 use firn_format::log::{
@@ -54,8 +54,9 @@ pub(crate) fn samples() -> Vec<Sample> {
         vec![Change::Groups { generation: 300, first: 7, cut: BASE }],
     ));
     samples.push(home());
-    samples.push(group("group-v1-pieces", &group_id().encode(&pieces())));
-    samples.push(group("group-v1-end", &group_id().encode_end()));
+    samples.push(group("group-v1-pieces", &group_id().encode(GroupKind::Whole, &pieces())));
+    samples.push(group("group-v1-part", &group_id().encode(GroupKind::Part, &pieces())));
+    samples.push(group("group-v1-end", &group_id().encode(GroupKind::End, &[])));
     samples.extend(crate::tables::samples());
     samples.extend(crate::values::samples());
     samples.extend(crate::datatypes::samples());

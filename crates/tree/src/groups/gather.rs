@@ -1,12 +1,13 @@
 //! From the arenas and the value segments to the pieces of a group.
 
 use firn_engine::{Error, Result};
-use firn_format::group::{Piece, PieceOf};
+use firn_format::group::{GroupKind, Piece, PieceOf};
 use firn_format::log::{Frame, FrameKind, scan_frames};
 use firn_format::value::segment::VALUE_HEADER_BYTES;
 use firn_format::value::{Reference, SegmentNumber};
 use firn_format::{Kind, Position};
 
+use super::Pending;
 use crate::database::Database;
 use crate::error::from_storage;
 use crate::log::Segment;
@@ -15,14 +16,23 @@ use crate::values::{Active, Home, ValueMap};
 /// Bytes at which a group ends with the frame that it is in.
 const GROUP_BYTES: usize = 8 << 20;
 
-/// What a group is made of.
+/// Pieces of one group, in bytes; what is more goes in several, so that none takes longer than a request may.
+const PART_BYTES: usize = 2 * GROUP_BYTES;
+
+/// What a group is made of, or several if it is much.
 pub(super) struct Gathered {
-    /// Its pieces, encoded.
-    pub(super) pieces: Vec<u8>,
+    parts: Parts,
     /// Everything below is in it, in a group before, or in tables.
     pub(super) through: Position,
     /// Behind the span of the last segment that it has a part of.
-    pub(super) span_end: Position,
+    span_end: Position,
+}
+
+/// Encoded pieces, cut where a group is full.
+#[derive(Default)]
+struct Parts {
+    full: Vec<Vec<u8>>,
+    last: Vec<u8>,
 }
 
 /// Value records of one group, those that follow one another together.
@@ -47,37 +57,65 @@ impl Database {
         // After `through` was read, so that every segment below it is known.
         let version = self.version.load_full();
         let map = self.values.map();
-        let (mut log, mut values) = (Vec::new(), Values::default());
+        let (mut log, mut log_bytes, mut values) = (Vec::new(), 0, Values::default());
         let mut last = None;
         for segment in version.segments.segments().iter().take_while(|segment| segment.base() < through) {
-            if log.len() + values.bytes >= GROUP_BYTES {
+            if log_bytes + values.bytes >= GROUP_BYTES {
                 break;
             }
-            let room = GROUP_BYTES - log.len() - values.bytes;
-            if let Some(end) = gather_frames(segment, (from, through), room, (&map, &mut values), &mut log)? {
+            let room = GROUP_BYTES - log_bytes - values.bytes;
+            if let Some((piece, end)) = gather_frames(segment, (from, through), room, &map, &mut values)? {
+                log_bytes += piece.bytes.len();
+                log.push(piece);
                 last = Some((end, segment.span_end()));
             }
         }
         let Some((end, span_end)) = last.filter(|(end, _)| *end > from) else { return Ok(None) };
-        let mut pieces = Vec::with_capacity(values.bytes + log.len());
+        let mut parts = Parts::default();
         for Run { number, offset, records } in &values.runs {
             let segment = PieceOf::Values(self.values.written_header(*number));
-            Piece { segment, offset: *offset, bytes: records }.encode(&mut pieces);
+            parts.add(Piece { segment, offset: *offset, bytes: records });
         }
-        pieces.append(&mut log);
-        Ok(Some(Gathered { pieces, through: end, span_end }))
+        log.into_iter().for_each(|piece| parts.add(piece));
+        Ok(Some(Gathered { parts, through: end, span_end }))
     }
 }
 
-/// Appends the frames of `segment` between two positions to `out`, as one piece, until there are `room` bytes of them and of their values;
-/// where they end. `None` if there are none.
-fn gather_frames(
-    segment: &Segment,
+impl Gathered {
+    /// The groups that it goes in, one after another.
+    pub(super) fn into_pending(self) -> impl Iterator<Item = Pending> {
+        let Self { parts: Parts { full, last }, through, span_end } = self;
+        let part = move |pieces| Pending { kind: GroupKind::Part, pieces, through: Position(0), span_end };
+        let whole = Pending { kind: GroupKind::Whole, pieces: last, through, span_end };
+        full.into_iter().map(part).chain([whole])
+    }
+}
+
+impl Parts {
+    fn add(&mut self, piece: Piece<'_>) {
+        let Piece { segment, mut offset, mut bytes } = piece;
+        loop {
+            let room = PART_BYTES.saturating_sub(self.last.len());
+            let (now, later) = bytes.split_at(room.min(bytes.len()));
+            Piece { segment, offset, bytes: now }.encode(&mut self.last);
+            if later.is_empty() {
+                return;
+            }
+            self.full.push(std::mem::take(&mut self.last));
+            (offset, bytes) = (offset + now.len() as u64, later);
+        }
+    }
+}
+
+/// The frames of `segment` between two positions, as one piece, until there are `room` bytes of them and of their values; where they end.
+/// `None` if there are none.
+fn gather_frames<'s>(
+    segment: &'s Segment,
     (from, through): (Position, Position),
     room: usize,
-    (map, values): (&ValueMap, &mut Values),
-    out: &mut Vec<u8>,
-) -> Result<Option<Position>> {
+    map: &ValueMap,
+    values: &mut Values,
+) -> Result<Option<(Piece<'s>, Position)>> {
     let region = segment.region();
     let start = segment.region_offset(from).unwrap_or(0);
     let published = region.published().min(segment.region_offset(through).unwrap_or(0));
@@ -89,11 +127,8 @@ fn gather_frames(
     if bytes.is_empty() {
         // One that ended without a frame is a link of the chain, too.
         let is_link = region.sealed_end() == Some(0) && from <= segment.position(0);
-        return Ok(is_link.then(|| {
-            piece(&[]).encode(out);
-            // Nothing more of it will come.
-            segment.span_end()
-        }));
+        // Nothing more of it will come.
+        return Ok(is_link.then(|| (piece(&[]), segment.span_end())));
     }
     let (mut end, before) = (0, values.bytes);
     for (offset, frame) in scan_frames(bytes, segment.position(start), 0, segment.header().generation) {
@@ -109,8 +144,7 @@ fn gather_frames(
         let position = segment.position(start + end);
         return Err(Error::bug(format!("the published log has no frame at position {position}")));
     };
-    piece(taken).encode(out);
-    Ok(Some(segment.position(start + end)))
+    Ok(Some((piece(taken), segment.position(start + end))))
 }
 
 impl Values {

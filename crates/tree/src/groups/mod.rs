@@ -23,7 +23,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use firn_engine::Error;
 use firn_format::Position;
 use firn_format::file_name::{self, FileName};
-use firn_format::group::{GROUP_HEADER_BYTES, GroupId};
+use firn_format::group::{GROUP_HEADER_BYTES, GroupId, GroupKind};
 use firn_format::key::POSITION_END;
 use firn_format::manifest::Change;
 
@@ -64,8 +64,8 @@ pub(crate) struct Groups {
 struct Sending {
     /// Number of the next group.
     next: u64,
-    /// Those bytes under that number, if the place has not said that they are there.
-    pending: Option<Pending>,
+    /// The first of them goes under that number, and may be there although the place has not said so.
+    pending: VecDeque<Pending>,
     /// Which try was the last, and why, if it failed.
     failed: Option<(u64, Error)>,
 }
@@ -73,8 +73,10 @@ struct Sending {
 /// A group to be created.
 #[derive(Debug)]
 struct Pending {
-    bytes: Vec<u8>,
-    /// It has everything from where the group before ended to here.
+    kind: GroupKind,
+    /// Encoded.
+    pieces: Vec<u8>,
+    /// It has, with the groups before, everything below; 0 in a part, which has nothing whole.
     through: Position,
     /// Behind the span of the last segment that it has a part of.
     span_end: Position,

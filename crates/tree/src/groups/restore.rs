@@ -1,15 +1,16 @@
 //! The log of a machine that may be gone, out of its groups.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use firn_engine::{Error, ErrorKind, Place, Result};
 use firn_format::Position;
 use firn_format::file_name::{self, FileName};
-use firn_format::group::{Group, GroupId, Piece, PieceOf};
+use firn_format::group::{Group, GroupId, GroupKind, Piece, PieceOf};
 use firn_format::key::GRANULE_BYTES;
-use firn_storage::{Spawn, Storage, WriteFile};
+use firn_storage::{ReadFile, Spawn, Storage, WriteFile};
 
+use super::parsed;
 use crate::error::{from_format, from_storage};
 use crate::log::segment::Graveyard;
 use crate::recovery::{RecoveredLog, known_end, recover_log};
@@ -22,6 +23,22 @@ use crate::version::state::{NamedGroups, State};
 pub(crate) struct Restored {
     /// Where the log ends in the groups, or where an opening cut it since.
     pub(crate) end: Position,
+}
+
+/// Groups that are asked for before they are read, at most.
+const GROUPS_AHEAD_MAX: usize = 16;
+
+/// Bytes of such groups at which no more are asked for.
+const BYTES_AHEAD: u64 = 32 << 20;
+
+/// Groups that were listed, in the order of their numbers, asked for before they are read.
+struct Ahead<'s> {
+    storage: &'s dyn Storage,
+    generation: u64,
+    /// Numbers and lengths of those that are not asked for yet.
+    listed: VecDeque<(u64, u64)>,
+    asked: VecDeque<(u64, Arc<dyn ReadFile>)>,
+    asked_bytes: u64,
 }
 
 /// Files of segments that are being restored, by name.
@@ -45,18 +62,21 @@ pub(crate) fn restore(
     if !manifest.is_current() {
         return Err(not_current(manifest));
     }
-    let listed = remove_earlier(storage, generation)?;
+    let files = storage.list().map_err(from_storage)?;
+    remove_earlier(storage, &files)?;
+    let mut ahead = Ahead::of(storage, named, &files);
+    let last = ahead.last();
     let state = manifest.state().clone();
     let (mut files, mut end) = (Files::new(), Position(0));
     let mut number = first;
     loop {
         let id = GroupId { database: state.database, generation, number };
         let name = file_name::group(generation, number);
-        let Some(bytes) = read_group(storage, &name)? else {
-            if listed.is_some_and(|last| last > number) {
+        let Some(bytes) = ahead.read(number)? else {
+            if last.is_some_and(|last| last > number) {
                 return Err(missing(manifest, name));
             }
-            match publish_until_told(storage, &name, &id.encode_end()) {
+            match publish_until_told(storage, &name, &id.encode(GroupKind::End, &[])) {
                 Ok(()) => break,
                 // The one before has created a group, or somebody else who takes over the end.
                 Err(error) if error.kind == firn_storage::ErrorKind::Exists => continue,
@@ -68,10 +88,12 @@ pub(crate) fn restore(
             let place = Place { file: name, offset: Some(16) };
             return Err(Error::corrupt(place, format!("expected {id:?}, found {:?}", group.id)));
         }
-        let Some(pieces) = group.pieces else { break };
-        for piece in &pieces {
+        if group.kind == GroupKind::End {
+            break;
+        }
+        for piece in &group.pieces {
             write_piece(storage, &state, piece, &mut files)?;
-            if let PieceOf::Log(header) = piece.segment {
+            if let (GroupKind::Whole, PieceOf::Log(header)) = (group.kind, piece.segment) {
                 end = end.max(Position(header.base.0 + piece.offset + piece.bytes.len() as u64));
             }
         }
@@ -103,21 +125,65 @@ pub(crate) fn recover_restored(
     Ok(recovered)
 }
 
-/// Removes segments that lie on this machine: the log is another one's by now. The greatest number of a group of `generation` that is there.
-fn remove_earlier(storage: &dyn Storage, generation: u64) -> Result<Option<u64>> {
-    let mut last = None;
-    for (name, _) in storage.list().map_err(from_storage)? {
-        match file_name::parse(&name) {
-            Some(FileName::LogSegment(_) | FileName::ValueSegment(_)) => {
-                storage.remove(&name).map_err(from_storage)?;
-            }
-            Some(FileName::Group { generation: of, number }) if of == generation => {
-                last = last.max(Some(number))
-            }
-            _ => {}
+/// Removes those of `files` that are segments, which lie on this machine: the log is another one's by now.
+fn remove_earlier(storage: &dyn Storage, files: &[(String, u64)]) -> Result<()> {
+    for (name, _) in files {
+        if let Some(FileName::LogSegment(_) | FileName::ValueSegment(_)) = file_name::parse(name) {
+            storage.remove(name).map_err(from_storage)?;
         }
     }
-    Ok(last)
+    Ok(())
+}
+
+impl<'s> Ahead<'s> {
+    /// Those of `named` that are among `files`, names and lengths.
+    fn of(storage: &'s dyn Storage, named: NamedGroups, files: &[(String, u64)]) -> Self {
+        let NamedGroups { generation, first, .. } = named;
+        let needed = parsed(files).filter(|group| group.generation == generation && group.number >= first);
+        let mut listed: Vec<_> = needed.map(|group| (group.number, group.bytes)).collect();
+        listed.sort_unstable();
+        Self { storage, generation, listed: listed.into(), asked: VecDeque::new(), asked_bytes: 0 }
+    }
+
+    /// The greatest number that was listed.
+    fn last(&self) -> Option<u64> {
+        self.listed.back().map(|(number, _)| *number)
+    }
+
+    /// The bytes of the group `number`; `None` if there is none. Numbers are asked for one after another.
+    fn read(&mut self, number: u64) -> Result<Option<Vec<u8>>> {
+        self.ask();
+        let file = match self.asked.pop_front_if(|(of, _)| *of == number) {
+            Some((_, file)) => {
+                self.asked_bytes -= file.len();
+                Ok(file)
+            }
+            // Begun since, or not to be opened when it was asked for.
+            None => self.storage.open_read(&file_name::group(self.generation, number)),
+        };
+        let read = file.and_then(|file| {
+            let mut bytes = vec![0; file.len() as usize];
+            file.read_at(0, &mut bytes).map(|()| bytes)
+        });
+        match read {
+            Ok(bytes) => Ok(Some(bytes)),
+            Err(error) if error.kind == firn_storage::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(from_storage(error)),
+        }
+    }
+
+    /// Asks for as many as may be on their way.
+    fn ask(&mut self) {
+        while self.asked.len() < GROUPS_AHEAD_MAX && self.asked_bytes < BYTES_AHEAD {
+            let Some((number, bytes)) = self.listed.pop_front() else { return };
+            // What is wrong with it is told when it is read.
+            let name = file_name::group(self.generation, number);
+            let Ok(file) = self.storage.open_read_known(&name, bytes) else { continue };
+            file.will_need(0, bytes);
+            self.asked_bytes += bytes;
+            self.asked.push_back((number, file));
+        }
+    }
 }
 
 /// The group `name` is not there, and a later one is: it was removed, since an edit says that it is needed no more, or lost.
@@ -135,19 +201,6 @@ fn missing(manifest: &mut Manifest, name: String) -> Error {
 fn not_current(manifest: &Manifest) -> Error {
     let told = "whether the database was written to while it was taken over cannot be told: try again";
     manifest.failure().unwrap_or_else(|| Error::new(ErrorKind::Retry, told))
-}
-
-/// The bytes of the group `name`; `None` if there is none.
-fn read_group(storage: &dyn Storage, name: &str) -> Result<Option<Vec<u8>>> {
-    let read = storage.open_read(name).and_then(|file| {
-        let mut bytes = vec![0; file.len() as usize];
-        file.read_at(0, &mut bytes).map(|()| bytes)
-    });
-    match read {
-        Ok(bytes) => Ok(Some(bytes)),
-        Err(error) if error.kind == firn_storage::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(from_storage(error)),
-    }
 }
 
 /// Writes `piece` to the file it is of, if that is needed.

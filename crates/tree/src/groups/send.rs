@@ -107,39 +107,36 @@ impl Database {
             }
         }
         while groups.through() < end {
-            let pending = match sending.pending.take() {
-                Some(pending) => pending,
-                None => {
-                    let through = self.log.watermark();
-                    let Some(gathered) = self.gather(groups.through(), through)? else {
-                        groups.through.fetch_max(through.0, Ordering::AcqRel);
-                        break;
-                    };
-                    let bytes = groups.id(sending.next).encode(&gathered.pieces);
-                    Pending { bytes, through: gathered.through, span_end: gathered.span_end }
-                }
-            };
-            let through = pending.through;
-            self.send(&mut sending, pending)?;
-            groups.through.fetch_max(through.0, Ordering::AcqRel);
+            if sending.pending.is_empty() {
+                let through = self.log.watermark();
+                let Some(gathered) = self.gather(groups.through(), through)? else {
+                    groups.through.fetch_max(through.0, Ordering::AcqRel);
+                    break;
+                };
+                sending.pending.extend(gathered.into_pending());
+            }
+            self.send_pending(&mut sending)?;
         }
         Ok(())
     }
 
-    /// Creates the next group; where that fails it is pending.
-    fn send(&self, sending: &mut Sending, pending: Pending) -> Result<()> {
-        let (groups, number) = (&self.groups, sending.next);
-        let tried = groups.tries.fetch_add(1, Ordering::AcqRel) + 1;
-        let created = self.log.check().and_then(|()| self.create_group(number, &pending.bytes));
-        sending.failed = created.as_ref().err().map(|error| (tried, error.clone()));
-        if let Err(error) = created {
-            sending.pending = Some(pending);
-            return Err(error);
+    /// Creates the groups that are pending, one after another. Where one fails, it and those after it stay pending.
+    fn send_pending(&self, sending: &mut Sending) -> Result<()> {
+        let groups = &self.groups;
+        while let Some(Pending { kind, pieces, through, span_end }) = sending.pending.front() {
+            let (number, through, span_end) = (sending.next, *through, *span_end);
+            let bytes = groups.id(number).encode(*kind, pieces);
+            let tried = groups.tries.fetch_add(1, Ordering::AcqRel) + 1;
+            let created = self.log.check().and_then(|()| self.create_group(number, &bytes));
+            sending.failed = created.as_ref().err().map(|error| (tried, error.clone()));
+            created?;
+            sending.pending.pop_front();
+            sending.next += 1;
+            groups.lock_sent().own.push_back((number, span_end));
+            groups.through.fetch_max(through.0, Ordering::AcqRel);
+            count(&groups.count, 1);
+            count(&groups.bytes, bytes.len() as u64);
         }
-        sending.next += 1;
-        groups.lock_sent().own.push_back((number, pending.span_end));
-        count(&groups.count, 1);
-        count(&groups.bytes, pending.bytes.len() as u64);
         Ok(())
     }
 
@@ -160,7 +157,7 @@ impl Database {
         let groups = &self.groups;
         let _naming = groups.naming.lock().unwrap_or_else(PoisonError::into_inner);
         let mut sending = groups.lock_sending();
-        if sending.pending.is_some() {
+        if !sending.pending.is_empty() {
             // That comes first; there is another time.
             return Ok(());
         }
@@ -168,10 +165,9 @@ impl Database {
         let mut from = Position(0);
         while let Some(gathered) = self.gather(from, through)? {
             from = gathered.through;
-            let bytes = groups.id(sending.next).encode(&gathered.pieces);
-            let again = Pending { bytes, through: gathered.through, span_end: gathered.span_end };
+            sending.pending.extend(gathered.into_pending());
             // Where it fails its number is taken until the place says so, and what it holds is right.
-            self.send(&mut sending, again)?;
+            self.send_pending(&mut sending)?;
         }
         drop(sending);
         let mut manifest = self.manifest.lock().unwrap_or_else(PoisonError::into_inner);

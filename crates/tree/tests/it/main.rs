@@ -9,6 +9,7 @@ mod two_machines_race;
 mod shared_durability;
 mod shared_race;
 mod shared_histories;
+mod shared_large;
 mod sweeps;
 mod slow_writers;
 mod verify_sample;
