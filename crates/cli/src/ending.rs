@@ -80,7 +80,11 @@ impl Failure {
         match kind {
             ErrorKind::Corrupt => Ending::Corrupt,
             ErrorKind::Conflict => Ending::InUse,
-            ErrorKind::Retry | ErrorKind::Invalid | ErrorKind::Closed | ErrorKind::Bug => Ending::Failed,
+            ErrorKind::Retry
+            | ErrorKind::NotDurable
+            | ErrorKind::Invalid
+            | ErrorKind::Closed
+            | ErrorKind::Bug => Ending::Failed,
         }
     }
 }

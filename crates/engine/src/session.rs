@@ -137,8 +137,8 @@ pub trait Session: Send {
     ///
     /// # Errors
     /// `Invalid` for an empty batch, an unknown keyspace, or a key, value or batch beyond its limit (nothing
-    /// is written). `Retry` when the disk is full (nothing is acknowledged). `Closed` after `close` and after a
-    /// failed sync, with the first cause.
+    /// is written). `Retry` when the disk is full (nothing is written); `NotDurable` where that shows only after the write, or
+    /// shared storage is away. `Closed` after `close` and after a failed sync, with the first cause.
     fn write(&mut self, batch: &Batch, options: WriteOptions) -> Result<Outcome<Position>>;
 
     /// Sets `key` to `value`; otherwise as [`write`](Self::write) of a batch of one.

@@ -85,7 +85,7 @@ impl<'d> Keyspace<'d> {
     ///
     /// # Errors
     /// `Invalid` for a key or value beyond its limit, or a dropped keyspace; `Retry` when the disk is full;
-    /// `Closed` after [`Db::close`], when opened for reading only, and after a failed sync. The same for every
+    /// `NotDurable` where that shows only after the write, or shared storage is away; `Closed` after [`Db::close`], when opened for reading only, and after a failed sync. The same for every
     /// write here.
     pub fn put(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<Position> {
         self.db.with_session(|session| session.put(self.id, key.as_ref(), value.as_ref(), self.options))

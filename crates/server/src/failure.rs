@@ -57,7 +57,7 @@ impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         let code = match error.kind() {
             // The word clients know for writes that are refused while reads go on.
-            ErrorKind::Closed | ErrorKind::Retry => "MISCONF",
+            ErrorKind::Closed | ErrorKind::Retry | ErrorKind::NotDurable => "MISCONF",
             _ => "ERR",
         };
         Self::of(format!("{code} {error}"))

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use arc_swap::ArcSwap;
-use firn_engine::{Durability, Error, LockTable, Result, Semantics};
+use firn_engine::{Durability, Error, ErrorKind, LockTable, Result, Semantics};
 use firn_storage::file::cache::BlockCache;
 use firn_storage::place::{ReadPool, Rejected, Reusing};
 use firn_storage::{Clock, Storage};
@@ -100,10 +100,10 @@ impl Database {
     /// `Closed` if writes are refused: closed, read-only, or failed.
     pub(crate) fn check_open(&self) -> Result<()> {
         if self.closed.load(Ordering::Acquire) {
-            return Err(Error::new(firn_engine::ErrorKind::Closed, "the database is closed"));
+            return Err(Error::new(ErrorKind::Closed, "the database is closed"));
         }
         if self.read_only {
-            return Err(Error::new(firn_engine::ErrorKind::Closed, "the database is open for reading only"));
+            return Err(Error::new(ErrorKind::Closed, "the database is open for reading only"));
         }
         self.log.check()
     }
@@ -127,13 +127,26 @@ impl Database {
         self.schedule.is_manual()
     }
 
-    /// Blocks until everything below `end` has `durability`.
+    /// Blocks until everything below `end`, which is published, has `durability`.
+    ///
+    /// # Errors
+    /// `NotDurable` where it may have it later; what the log's failure says.
     pub(crate) fn make_durable(&self, end: firn_format::Position, durability: Durability) -> Result<()> {
-        match durability {
+        let made = match durability {
             Durability::Process => self.log.write_through(end),
             Durability::Disk => self.log.sync_through(end),
             Durability::Shared => self.share_through(end),
-        }
+        };
+        made.map_err(|error| match error.kind() {
+            ErrorKind::Retry => {
+                let told = format!(
+                    "the write is done, but it is not `{}` yet, as it will be once a later write with that durability succeeds; do not repeat it",
+                    durability.name()
+                );
+                Error::new(ErrorKind::NotDurable, told).because(error)
+            }
+            _ => error,
+        })
     }
 
     /// Runs `work` on the read pool, or here and now where there is none (deterministic tests).

@@ -35,7 +35,7 @@ impl Database {
     /// the log has.
     ///
     /// # Errors
-    /// `Retry` where the place refuses, or does not say, for long: the writes are here and go there with the next call. `Closed` if
+    /// `Retry` where the place refuses, or does not say, for long: what is published goes there with the next call. `Closed` if
     /// another machine has taken the database over; any other failure poisons the log.
     pub(crate) fn share_through(&self, end: Position) -> Result<()> {
         let is_named = || self.groups.is_named.load(Ordering::Acquire);
@@ -184,8 +184,7 @@ impl Database {
         let Err(error) = self.storage.publish(&name, bytes) else { return Ok(()) };
         match error.kind {
             Kind::Refused | Kind::Full | Kind::Undecided => {
-                let told =
-                    "what was written is not on shared storage yet; it goes there with the next such write";
+                let told = "shared storage does not take the log now";
                 Err(Error::new(ErrorKind::Retry, told).because(from_storage(error)))
             }
             Kind::Exists => match self.is_group(&name, bytes) {

@@ -246,8 +246,10 @@ fn what_the_place_does_not_take_is_not_acknowledged_and_goes_there_later() {
         let refused = writer.put(KEYSPACE_DEFAULT, b"second", b"later", SHARED);
         // Where it is there after all, nobody knows yet.
         let refused = refused.unwrap_err();
-        assert_eq!(refused.kind(), ErrorKind::Retry, "{}", describe(&refused));
-        assert!(refused.to_string().contains("not on shared storage yet"), "{refused}");
+        assert_eq!(refused.kind(), ErrorKind::NotDurable, "{}", describe(&refused));
+        assert!(refused.to_string().contains("not `shared` yet"), "{refused}");
+        assert!(refused.to_string().contains("shared storage does not take the log now"), "{refused}");
+        assert_eq!(get_in(&mut writer, KEYSPACE_DEFAULT, b"second"), Some(b"later".to_vec()));
         // The other words hold.
         writer.put(KEYSPACE_DEFAULT, b"third", b"here", HERE).unwrap();
         faulty.clear_faults();

@@ -50,7 +50,7 @@ fn is_whole_or_absent(separate_bytes: Option<u32>, taken: u64) -> Option<usize> 
     let written = put(&mut writer, b"large", &value);
     let made = groups(&shared).values().map(Vec::len).sum::<usize>() - before;
     if let Err(refused) = &written {
-        assert_eq!(refused.kind(), ErrorKind::Retry, "{what}: {}", describe(refused));
+        assert_eq!(refused.kind(), ErrorKind::NotDurable, "{what}: {}", describe(refused));
         assert_eq!(made as u64, taken, "{what}");
     } else {
         model.insert(b"large".to_vec(), value.clone());
