@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod world;
+mod watched;
 mod smoke;
 mod two_machines;
 mod two_machines_race;

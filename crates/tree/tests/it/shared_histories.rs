@@ -1,17 +1,17 @@
 //! Histories in which a write that was acknowledged as `Shared` could be lost, or one that was lost come back.
 
-use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use firn_engine::conformance::APPEND;
 use firn_engine::{Batch, Completion, Durability, Engine, KEYSPACE_DEFAULT, KeyspaceSettings, Outcome};
 use firn_storage::place::{Crash, Divided, Memory, Operation};
-use firn_storage::{Clock, ReadFile, Result, Storage, StorageLock, SystemClock, WriteFile};
+use firn_storage::{Clock, Storage, SystemClock};
 use firn_tree::{Tree, TreeOptions, TreeSettings};
 
 use crate::shared_durability::{HERE, SHARED, all, groups, lost, on, settings};
 use crate::two_machines::Machine;
+use crate::watched::Watched;
 use crate::world::{DISK, Hook, describe, get_in, session, settle, threads};
 
 fn machines(settings: TreeSettings, shared: &Memory) -> (Machine, Machine) {
@@ -106,58 +106,6 @@ fn a_segment_without_frames_that_ends_late_is_a_link_too() {
     assert_eq!(get_in(&mut reader, c, b"c"), Some(b"shared".to_vec()));
 }
 
-/// A place whose first list is old.
-#[derive(Debug)]
-struct OldList {
-    inner: Memory,
-    old: Mutex<Option<Vec<(String, u64)>>>,
-}
-
-impl Storage for OldList {
-    fn create(&self, name: &str) -> Result<Arc<dyn WriteFile>> {
-        self.inner.create(name)
-    }
-    fn open_write(&self, name: &str) -> Result<Arc<dyn WriteFile>> {
-        self.inner.open_write(name)
-    }
-    fn open_read(&self, name: &str) -> Result<Arc<dyn ReadFile>> {
-        self.inner.open_read(name)
-    }
-    fn open_read_known(&self, name: &str, bytes: u64) -> Result<Arc<dyn ReadFile>> {
-        self.inner.open_read_known(name, bytes)
-    }
-    fn publish(&self, name: &str, bytes: &[u8]) -> Result<()> {
-        self.inner.publish(name, bytes)
-    }
-    fn rename(&self, from: &str, to: &str) -> Result<()> {
-        self.inner.rename(from, to)
-    }
-    fn remove(&self, name: &str) -> Result<()> {
-        self.inner.remove(name)
-    }
-    fn list(&self) -> Result<Vec<(String, u64)>> {
-        match self.old.lock().unwrap().take() {
-            Some(old) => Ok(old),
-            None => self.inner.list(),
-        }
-    }
-    fn sync_dir(&self) -> Result<()> {
-        self.inner.sync_dir()
-    }
-    fn lock(&self, _exclusive: bool) -> Result<Box<dyn StorageLock>> {
-        panic!("a shared place is never locked");
-    }
-    fn link_into(&self, names: &[String], path: &Path) -> Result<Arc<dyn Storage>> {
-        self.inner.link_into(names, path)
-    }
-    fn free_bytes(&self) -> Result<Option<u64>> {
-        self.inner.free_bytes()
-    }
-    fn describe(&self) -> String {
-        "a shared place".to_owned()
-    }
-}
-
 #[test]
 fn an_old_list_does_not_cost_a_machine_its_own_log() {
     let shared = Memory::new();
@@ -173,8 +121,8 @@ fn an_old_list_does_not_cost_a_machine_its_own_log() {
     let local = first.local.crash(Crash::Kill);
     let shared = lost(&shared, tree);
     first.world.clock.advance(std::time::Duration::from_millis(5));
-    let place = OldList { inner: shared.clone(), old: Mutex::new(Some(old)) };
-    let storage = Arc::new(Divided::open(Arc::new(local), Arc::new(place), 7).unwrap());
+    let place = Watched::with_old_list(&shared, old);
+    let storage = Arc::new(Divided::open(Arc::new(local), place, 7).unwrap());
     let tree = Tree::open(TreeOptions { storage, take_over: true, ..first.options() })
         .unwrap_or_else(|error| panic!("{}", describe(&error)));
     assert_eq!(all(&tree).len(), 3);
@@ -300,6 +248,8 @@ fn whoever_cannot_take_over_ends_nobody() {
     assert!(refused.to_string().contains(APPEND), "{}", describe(&refused));
     let told = session(&tree).put(KEYSPACE_DEFAULT, b"second", b"shared", SHARED).map_err(|it| describe(&it));
     assert_eq!(told.map(drop), Ok(()));
+    let told = tree.flush().map_err(|it| describe(&it));
+    assert_eq!(told, Ok(()), "nor did it take the number of an edit");
 }
 
 /// One write at a time makes a group each: sooner or later they are put together.

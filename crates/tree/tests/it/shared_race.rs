@@ -1,6 +1,5 @@
 //! Two machines, one of which takes over while the other one acknowledges writes as `Shared`: whoever has the database in the end has all of them.
 
-use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Mutex};
 
 use firn_engine::{
@@ -11,7 +10,7 @@ use firn_storage::place::{Crash, Divided, Memory};
 use firn_tree::{Tree, TreeOptions, TreeSettings};
 
 use crate::two_machines::Model;
-use crate::two_machines_race::Interrupted;
+use crate::watched::Watched;
 use crate::world::{World, describe, rows, session, settle, tiny};
 
 const SHARED: WriteOptions = WriteOptions { durability: Some(Durability::Shared), expires_at_ms: 0 };
@@ -22,15 +21,6 @@ fn open(local: &Memory, shared: Arc<dyn Storage>, home: u128) -> firn_engine::Re
     let settings = TreeSettings { value_segment_bytes: 32 << 10, manifest_edits_max: 4, ..tiny() };
     let storage = Arc::new(Divided::open(Arc::new(local.clone()), shared, home).unwrap());
     Tree::open(TreeOptions { storage, take_over: true, ..World::new(settings).options() })
-}
-
-fn interrupted(shared: &Memory, at: u32, event: impl FnOnce() + Send + 'static) -> Arc<Interrupted> {
-    Arc::new(Interrupted {
-        inner: shared.clone(),
-        operations: AtomicU32::new(0),
-        at,
-        event: Mutex::new(Some(Box::new(event))),
-    })
 }
 
 /// Writes under `prefix`; what was acknowledged as shared is in the model, even if something fails later. Tables take some of it over.
@@ -85,7 +75,7 @@ fn a_machine_that_is_interrupted_anywhere_has_acknowledged_nothing_that_another_
         let taken = Arc::new(Mutex::new(None));
         let first = {
             let (taken, local, place) = (Arc::clone(&taken), locals[1].clone(), shared.clone());
-            interrupted(&shared, at, move || {
+            Watched::interrupted(&shared, at, move || {
                 let mut theirs = Model::new();
                 let tree = open(&local, Arc::new(place), 8).unwrap();
                 work(&tree, 2, &mut theirs).unwrap();
@@ -130,7 +120,7 @@ fn whoever_takes_over_has_what_is_acknowledged_meanwhile() {
         let written = Arc::new(Mutex::new(None));
         let place = {
             let (written, tree) = (Arc::clone(&written), Arc::clone(&tree));
-            interrupted(&shared, at, move || {
+            Watched::interrupted(&shared, at, move || {
                 let mut model = Model::new();
                 let worked = (0..2).try_for_each(|_| work(&tree, 2, &mut model));
                 *written.lock().unwrap() = Some((model, worked));

@@ -1,96 +1,16 @@
 //! Two machines that write to one database: whoever opened it last has it, and nothing of his is lost.
 
 use std::collections::BTreeMap;
-use std::fmt;
-use std::path::Path;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
 use firn_engine::conformance::semantics;
 use firn_engine::{Engine, ErrorKind, KEYSPACE_DEFAULT, Ordered, ReadAt, ScanRange, WriteOptions};
+use firn_storage::Storage;
 use firn_storage::place::{Divided, Memory};
-use firn_storage::{ReadFile, Result, Storage, StorageLock, WriteFile};
 use firn_tree::{Tree, TreeOptions, TreeSettings, VerifyOptions, verify};
 
+use crate::watched::Watched;
 use crate::world::{World, describe, rows, session, settle, tiny};
-
-/// A place at which something happens before one of its operations.
-pub(crate) struct Interrupted {
-    pub(crate) inner: Memory,
-    pub(crate) operations: AtomicU32,
-    pub(crate) at: u32,
-    pub(crate) event: Mutex<Option<Box<dyn FnOnce() + Send>>>,
-}
-
-impl Interrupted {
-    fn step(&self) -> &Memory {
-        if self.operations.fetch_add(1, Ordering::SeqCst) == self.at {
-            let event = self.event.lock().unwrap().take();
-            event.into_iter().for_each(|event| event());
-        }
-        &self.inner
-    }
-}
-
-impl fmt::Debug for Interrupted {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Interrupted")
-    }
-}
-
-impl Storage for Interrupted {
-    fn create(&self, name: &str) -> Result<Arc<dyn WriteFile>> {
-        self.step().create(name)
-    }
-
-    fn open_write(&self, name: &str) -> Result<Arc<dyn WriteFile>> {
-        self.step().open_write(name)
-    }
-
-    fn open_read(&self, name: &str) -> Result<Arc<dyn ReadFile>> {
-        self.step().open_read(name)
-    }
-
-    fn open_read_known(&self, name: &str, bytes: u64) -> Result<Arc<dyn ReadFile>> {
-        self.step().open_read_known(name, bytes)
-    }
-
-    fn publish(&self, name: &str, bytes: &[u8]) -> Result<()> {
-        self.step().publish(name, bytes)
-    }
-
-    fn rename(&self, from: &str, to: &str) -> Result<()> {
-        self.step().rename(from, to)
-    }
-
-    fn remove(&self, name: &str) -> Result<()> {
-        self.step().remove(name)
-    }
-
-    fn list(&self) -> Result<Vec<(String, u64)>> {
-        self.step().list()
-    }
-
-    fn sync_dir(&self) -> Result<()> {
-        self.step().sync_dir()
-    }
-
-    fn lock(&self, _exclusive: bool) -> Result<Box<dyn StorageLock>> {
-        panic!("a shared place is never locked");
-    }
-
-    fn link_into(&self, names: &[String], path: &Path) -> Result<Arc<dyn Storage>> {
-        self.inner.link_into(names, path)
-    }
-
-    fn free_bytes(&self) -> Result<Option<u64>> {
-        self.inner.free_bytes()
-    }
-
-    fn describe(&self) -> String {
-        "a shared place".to_owned()
-    }
-}
 
 fn settings() -> TreeSettings {
     TreeSettings {
@@ -150,21 +70,15 @@ fn race(is_new: bool) {
         }
         // What the second machine writes when it takes the database from the first one, in the middle of something.
         let taken = Arc::new(Mutex::new(None));
-        let event = {
-            let (taken, local, shared) = (Arc::clone(&taken), locals[1].clone(), shared.clone());
-            Box::new(move || {
+        let first = {
+            let (taken, local, place) = (Arc::clone(&taken), locals[1].clone(), shared.clone());
+            Watched::interrupted(&shared, at, move || {
                 let mut written = Model::new();
-                let tree = open(&local, Arc::new(shared), 8).unwrap();
+                let tree = open(&local, Arc::new(place), 8).unwrap();
                 work(&tree, 2, &mut written).unwrap();
                 *taken.lock().unwrap() = Some((tree, written));
             })
         };
-        let first = Arc::new(Interrupted {
-            inner: shared.clone(),
-            operations: AtomicU32::new(0),
-            at,
-            event: Mutex::new(Some(event)),
-        });
         let mut written = Model::new();
         // Whoever opens it has it: the second one then finds that out, if it was there before.
         let tree = open(&locals[0], Arc::clone(&first) as _, 7)
