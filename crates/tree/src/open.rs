@@ -31,7 +31,7 @@ use crate::settings::{Background, TreeOptions, TreeSettings};
 use crate::values::{Values, ValuesStart};
 use crate::version::manifest::{Manifest, load};
 use crate::version::set::from_text;
-use crate::version::state::State;
+use crate::version::state::{KeyspaceState, State};
 use crate::version::{Definition, Frozen, Keyspace, Levels, Snapshots, Table, Version};
 use crate::write::admission::Admission;
 
@@ -42,8 +42,9 @@ pub(crate) fn open(options: &TreeOptions) -> Result<(Arc<Database>, Box<dyn Stor
         return Err(not_shared(&options.storage.describe()));
     }
     let lock = options.storage.lock(!options.read_only).map_err(from_storage)?;
+    let mut reached = 0;
     for _ in 0..RACES_MAX {
-        let loaded = load(&*options.storage)?;
+        let loaded = load(&*options.storage, reached)?;
         if loaded.is_none() && (options.read_only || !options.create) {
             let place = options.storage.describe();
             return Err(Error::invalid(format!(
@@ -55,12 +56,15 @@ pub(crate) fn open(options: &TreeOptions) -> Result<(Arc<Database>, Box<dyn Stor
         match begin(options, &mut manifest) {
             Ok(begun) => return Ok((start(options, manifest, begun)?, lock)),
             // What was read may be gone since.
-            Err(_) if manifest.is_overtaken() => {}
+            Err(_) if manifest.is_overtaken() => reached = manifest.reached(),
             Err(error) => return Err(error),
         }
     }
     let place = options.storage.describe();
-    Err(Error::new(ErrorKind::Conflict, format!("{place} is being opened on other machines all the time")))
+    let told = format!(
+        "{place} is being opened, or written to, on other machines all the time: stop them, or try again"
+    );
+    Err(Error::new(ErrorKind::Conflict, told))
 }
 
 /// How often an opening begins again because another machine was faster.
@@ -270,8 +274,7 @@ fn tables_version(
 ) -> Result<Version> {
     let mut version = Version::default();
     for (id, keyspace) in &state.keyspaces {
-        let settings = from_text(&keyspace.settings)?;
-        let definition = Arc::new(Definition::new(*id, &keyspace.name, settings, &options.semantics)?);
+        let definition = Arc::new(definition(options, *id, keyspace)?);
         let mut levels = Levels::default();
         for table in state.tables.values().filter(|table| table.keyspace == *id) {
             let reader = open_table(&options.storage, &table.meta, cache)?;
@@ -299,6 +302,14 @@ fn tables_version(
         version.keyspaces[index] = Some(Arc::new(keyspace));
     }
     Ok(version)
+}
+
+/// What the keyspace `id` is, its names turned into code.
+///
+/// # Errors
+/// `Invalid` if a name has no code registered.
+fn definition(options: &TreeOptions, id: u32, keyspace: &KeyspaceState) -> Result<Definition> {
+    Definition::new(id, &keyspace.name, from_text(&keyspace.settings)?, &options.semantics)
 }
 
 /// Opens the table that `meta` describes.

@@ -25,6 +25,7 @@
 //!  13  Superseded       file text, thousandths number of at most 1000
 //!  14  LogHome          id u128
 //!  15  Groups           generation number, first number, cut number
+//!  16  TakeOver         id u128
 //!  64  AddValueSegment  number number, file text, bytes number, ordinals number, value_bytes number, checksum u64,
 //!                       sealed_at number
 //!  65  NextValueSegment number number
@@ -155,6 +156,12 @@ pub enum Change {
         /// What lies from here on in the log does not count: an opening did not find it. The end of all positions = all counts.
         cut: Position,
     },
+    /// Whoever has the directory of this identity (see `home`) is about to take the database over: its number is taken, so that nobody who
+    /// had the database before can write another edit. Changes nothing else; the log stays where it was until a [`LogHome`](Self::LogHome).
+    TakeOver {
+        /// The directory's.
+        id: u128,
+    },
     /// Makes a sealed value segment live: all its values, but those that are said to be dead.
     AddValueSegment {
         /// What is known about the file.
@@ -210,6 +217,7 @@ impl Change {
             Change::Superseded { .. } => 13,
             Change::LogHome { .. } => 14,
             Change::Groups { .. } => 15,
+            Change::TakeOver { .. } => 16,
             Change::AddValueSegment { .. } => 64,
             Change::NextValueSegment(_) => 65,
             Change::RemoveValueSegment { .. } => 66,
@@ -229,7 +237,9 @@ impl Change {
 
     fn encode_body(&self, out: &mut Vec<u8>) {
         match self {
-            Change::Database { id } | Change::LogHome { id } => out.extend_from_slice(&id.to_le_bytes()),
+            Change::Database { id } | Change::LogHome { id } | Change::TakeOver { id } => {
+                out.extend_from_slice(&id.to_le_bytes());
+            }
             Change::Keyspace { id, name, settings } => {
                 varint::encode((*id).into(), out);
                 put_bytes(name.as_bytes(), out);
@@ -329,6 +339,7 @@ impl Change {
                 first: fields.number()?,
                 cut: position(fields)?,
             },
+            16 => Change::TakeOver { id: fields.u128()? },
             64 => Change::AddValueSegment { segment: ValueSegmentMeta::decode(fields)? },
             65 => Change::NextValueSegment(segment_number(fields)?),
             66 => Change::RemoveValueSegment { number: segment_number(fields)? },
@@ -338,7 +349,7 @@ impl Change {
             _ => {
                 let what = reserved(tag).unwrap_or("unknown");
                 let found = format!("tag {tag} ({what}; written by a newer Firn: upgrade to read it)");
-                return Err(Error::new(offset, "a change of tag 1 to 15 or 64 to 69", found));
+                return Err(Error::new(offset, "a change of tag 1 to 16 or 64 to 69", found));
             }
         })
     }

@@ -89,6 +89,7 @@ fn changes() -> Vec<Change> {
         Change::Superseded { file: String::new(), thousandths: 0 },
         Change::LogHome { id: 0 },
         Change::Groups { generation: 0, first: 0, cut: position },
+        Change::TakeOver { id: 0 },
         Change::AddValueSegment { segment: ValueSegmentMeta::default() },
         Change::NextValueSegment(SegmentNumber(0)),
         Change::RemoveValueSegment { number: SegmentNumber(0) },

@@ -9,7 +9,7 @@ use firn_storage::Storage;
 use firn_storage::file::cache::BlockCache;
 use firn_storage::place::SharedPart;
 
-use super::{Begun, spawn_of, tables_version};
+use super::{Begun, definition, spawn_of, tables_version};
 use crate::error::from_storage;
 use crate::groups::{Older, recover_restored, restore, stale};
 use crate::log::segment::Graveyard;
@@ -32,7 +32,10 @@ pub(super) fn begin(options: &TreeOptions, manifest: &mut Manifest) -> Result<Be
     let cache = Arc::new(BlockCache::new(options.settings.memory_bytes));
     let state = manifest.state().clone();
     let is_here = is_log_here(options, &state)?;
-    // Whatever could still refuse the opening comes before the first change on disk, and before the end of another machine's groups.
+    if !is_here {
+        fence(options, manifest, &state)?;
+    }
+    // Whatever could still refuse the opening comes before the end of another machine's groups, and before what it had is given up.
     let mut version = tables_version(options, &state, &cache, &graveyard)?;
     let restored = match state.groups.filter(|_| !is_here) {
         Some(named) => Some(restore(&**storage, manifest, named)?),
@@ -103,6 +106,16 @@ fn is_log_here(options: &TreeOptions, state: &State) -> Result<bool> {
             state.log_home
         ),
     ))
+}
+
+/// Takes the next edit's number, before tables are opened: whoever has the database open could else write more edits than can be read meanwhile.
+///
+/// What the place has nothing to do with comes first: whoever cannot take over ends nobody.
+fn fence(options: &TreeOptions, manifest: &mut Manifest, state: &State) -> Result<()> {
+    for (id, keyspace) in &state.keyspaces {
+        definition(options, *id, keyspace)?;
+    }
+    manifest.fence(options.storage.shared_part().map_or(0, SharedPart::home))
 }
 
 /// The first changes on disk, unless the database is only read: a new generation of the log, value segments sealed, files removed

@@ -1,15 +1,24 @@
 //! The numbered edits that say which files live.
 
+mod load; // reading those that are there
+
 use std::sync::Arc;
 
-use firn_engine::{Error, ErrorKind, Place, Result};
+use firn_engine::{Error, ErrorKind, Result};
 use firn_format::checksum::xxh3;
-use firn_format::file_name::{self, FileName};
+use firn_format::file_name;
 use firn_format::manifest::{Change, ManifestEdit};
 use firn_storage::Storage;
 
+use self::load::{Base, Loaded, read_all};
 use super::state::State;
-use crate::error::{from_format, from_storage};
+use crate::error::from_storage;
+
+pub(crate) use self::load::load;
+
+/// Number of an edit that is never removed: it says that there has been a first one, since when that may be gone. Only where others can
+/// write to the manifest at any moment.
+const CREATED: u64 = 0;
 
 /// The writing end of the manifest: one per open database, used under one lock.
 #[derive(Debug)]
@@ -20,7 +29,7 @@ pub(crate) struct Manifest {
     next: u64,
     /// Number of the oldest edit that still exists.
     oldest: u64,
-    edits_since_base: u64,
+    base: Base,
     edits_max: u64,
     /// Checksum of the last edit's bytes.
     last_checksum: u64,
@@ -28,133 +37,11 @@ pub(crate) struct Manifest {
     failed: Option<Error>,
     /// Whether that is because somebody else has written an edit.
     is_taken_over: bool,
+    /// Number of an edit that is known to be there, whatever a list says.
+    reached: u64,
+    /// Whether the last edit that was read keeps everybody from writing who had the database before.
+    is_fenced: bool,
     pub(crate) written_bytes: u64,
-}
-
-/// What reading the manifest found.
-#[derive(Debug)]
-pub(crate) struct Loaded {
-    pub(crate) state: State,
-    /// Number of the last edit.
-    last: u64,
-    oldest: u64,
-    edits_since_base: u64,
-    /// Checksum of the last edit's bytes.
-    last_checksum: u64,
-}
-
-/// Reads the manifest; `None` if the directory has none.
-///
-/// # Errors
-/// `Corrupt` for an edit that does not decode or a missing number; `Invalid` for a newer format.
-pub(crate) fn load(storage: &dyn Storage) -> Result<Option<Loaded>> {
-    let is_shared = storage.shared_part().is_some();
-    for _ in 0..LOADS_MAX {
-        let numbers = numbers(storage)?;
-        match load_edits(storage, numbers) {
-            // Whoever has the database open on another machine has restated the state meanwhile.
-            Err(error) if is_shared && error.kind() == ErrorKind::Corrupt => {}
-            loaded => return loaded,
-        }
-    }
-    load_edits(storage, numbers(storage)?)
-}
-
-/// Number of an edit that is never removed: it says that there has been a first one, since when that may be gone. Only where others can
-/// write to the manifest at any moment.
-const CREATED: u64 = 0;
-
-/// How often a manifest is read that somebody else seems to change.
-const LOADS_MAX: usize = 4;
-
-/// Numbers of the edits that a list has, rising; without that of [`CREATED`].
-///
-/// The list may be older than what it lists: whoever writes the next edit finds out.
-fn numbers(storage: &dyn Storage) -> Result<Vec<u64>> {
-    let mut numbers: Vec<u64> = storage
-        .list()
-        .map_err(from_storage)?
-        .iter()
-        .filter_map(|(name, _)| match file_name::parse(name) {
-            Some(FileName::ManifestEdit(number)) => Some(number).filter(|number| *number != CREATED),
-            _ => None,
-        })
-        .collect();
-    numbers.sort_unstable();
-    Ok(numbers)
-}
-
-fn load_edits(storage: &dyn Storage, numbers: Vec<u64>) -> Result<Option<Loaded>> {
-    let Some(last) = numbers.last().copied() else { return none_beside_data(storage) };
-    let mut edits = Vec::new();
-    let mut last_checksum = 0;
-    for number in numbers.iter().rev().copied() {
-        let (edit, checksum) = read_edit(storage, number)?;
-        if number == last {
-            last_checksum = checksum;
-        }
-        let base = edit.base;
-        edits.push(edit);
-        if base {
-            break;
-        }
-        let before = number.saturating_sub(1);
-        if numbers.binary_search(&before).is_err() || before == number {
-            let place = Place { file: file_name::manifest_edit(before), offset: None };
-            return Err(Error::corrupt(
-                place,
-                format!("the manifest edit before number {number} is missing"),
-            ));
-        }
-    }
-    let mut state = State::default();
-    for edit in edits.iter().rev() {
-        for change in &edit.changes {
-            let place = || Place { file: file_name::manifest_edit(edit.number), offset: None };
-            state.apply(change).map_err(|error| error.at(place()))?;
-        }
-    }
-    let oldest = numbers.first().copied().unwrap_or(last);
-    Ok(Some(Loaded { state, last, oldest, edits_since_base: edits.len() as u64 - 1, last_checksum }))
-}
-
-/// No database, unless something is there that only a manifest can have named.
-fn none_beside_data(storage: &dyn Storage) -> Result<Option<Loaded>> {
-    let files = storage.list().map_err(from_storage)?;
-    if storage.shared_part().is_none() && files.iter().any(|(name, _)| name == file_name::HOME) {
-        let place = storage.describe();
-        return Err(Error::invalid(format!(
-            "{place} has only the log of a database on shared storage: name the shared place too"
-        )));
-    }
-    let data = files.iter().find(|(name, _)| {
-        matches!(file_name::parse(name), Some(FileName::LogSegment(_) | FileName::Table { .. }))
-    });
-    let Some((name, _)) = data else { return Ok(None) };
-    let place = Place { file: file_name::manifest_edit(1), offset: None };
-    Err(Error::corrupt(place, format!("the manifest is missing, but {name} is there")))
-}
-
-/// The edit `number`, and a checksum of its bytes.
-fn read_edit(storage: &dyn Storage, number: u64) -> Result<(ManifestEdit, u64)> {
-    let name = file_name::manifest_edit(number);
-    let read = storage.open_read(&name).and_then(|file| {
-        let mut bytes = vec![0; file.len() as usize];
-        file.read_at(0, &mut bytes).map(|()| bytes)
-    });
-    let bytes = read.map_err(|error| match error.kind {
-        firn_storage::ErrorKind::NotFound => {
-            let place = Place { file: name.clone(), offset: None };
-            Error::corrupt(place, format!("manifest edit number {number} is missing"))
-        }
-        _ => from_storage(error),
-    })?;
-    let edit = ManifestEdit::decode(&bytes).map_err(|error| from_format(&name, 0, &error))?;
-    if edit.number != number {
-        let error = firn_format::Error::new(0, format!("edit number {number}"), format!("{}", edit.number));
-        return Err(from_format(&name, 0, &error));
-    }
-    Ok((edit, xxh3(&bytes)))
 }
 
 /// Publishes `name`; where other machines may do that too, again and again until the place says whether it did.
@@ -188,6 +75,22 @@ pub(crate) fn publish_until_told(
 /// patient.
 const TRIES_MAX: usize = 32;
 
+/// Asks again as long as a place refuses to answer.
+fn until_answered<T>(mut ask: impl FnMut() -> firn_storage::Result<T>) -> firn_storage::Result<T> {
+    let mut answer = ask();
+    for _ in 0..TRIES_MAX {
+        match &answer {
+            Err(error) if error.kind == firn_storage::ErrorKind::Refused => answer = ask(),
+            _ => break,
+        }
+    }
+    answer
+}
+
+/// How many numbers are tried at most by somebody who wants one before whoever has the database open: many times as many as edits are
+/// written while a manifest is read.
+const NUMBERS_MAX: u64 = 256;
+
 /// What there is of an edit whose publication failed.
 enum Seen {
     /// It was published after all.
@@ -203,32 +106,28 @@ enum Seen {
 impl Manifest {
     /// Continues what was loaded, or begins with `None`.
     pub(crate) fn new(storage: Arc<dyn Storage>, loaded: Option<Loaded>, edits_max: u64) -> Self {
-        match loaded {
-            None => Self {
-                storage,
-                state: State::default(),
-                next: 1,
-                oldest: 1,
-                // The first edit restates (nothing), so that reading finds a base.
-                edits_since_base: edits_max,
-                edits_max,
-                last_checksum: 0,
-                failed: None,
-                is_taken_over: false,
-                written_bytes: 0,
-            },
-            Some(loaded) => Self {
-                storage,
-                state: loaded.state,
-                next: loaded.last + 1,
-                oldest: loaded.oldest,
-                edits_since_base: loaded.edits_since_base,
-                edits_max,
-                last_checksum: loaded.last_checksum,
-                failed: None,
-                is_taken_over: false,
-                written_bytes: 0,
-            },
+        let loaded = loaded.unwrap_or(Loaded {
+            state: State::default(),
+            last: 0,
+            oldest: 1,
+            base: Base { number: 0, bytes: 0 },
+            last_checksum: 0,
+            is_fenced: false,
+        });
+        let Loaded { state, last, oldest, base, last_checksum, is_fenced } = loaded;
+        Self {
+            storage,
+            state,
+            next: last + 1,
+            oldest,
+            base,
+            edits_max,
+            last_checksum,
+            failed: None,
+            is_taken_over: false,
+            reached: 0,
+            is_fenced,
+            written_bytes: 0,
         }
     }
 
@@ -242,6 +141,11 @@ impl Manifest {
         self.storage.shared_part().is_some() && !self.is_current() && self.is_taken_over
     }
 
+    /// Number of an edit that somebody else has written, if one was met: where to read to.
+    pub(crate) fn reached(&self) -> u64 {
+        self.reached
+    }
+
     /// Why nothing is committed any more.
     pub(crate) fn failure(&self) -> Option<Error> {
         self.failed.clone()
@@ -253,7 +157,10 @@ impl Manifest {
     pub(crate) fn is_current(&mut self) -> bool {
         let name = file_name::manifest_edit(self.next);
         let is_there = match self.storage.open_read(&name) {
-            Ok(_) => Ok(true),
+            Ok(_) => {
+                self.reached = self.reached.max(self.next);
+                Ok(true)
+            }
             Err(error) if error.kind == firn_storage::ErrorKind::NotFound => {
                 self.follows_on().map(|follows| !follows)
             }
@@ -266,31 +173,65 @@ impl Manifest {
         matches!(is_there, Ok(false)) && self.failed.is_none()
     }
 
+    /// Takes the next number, so that whoever had the database before writes no edit any more, however long this opening takes; `home` says who
+    /// does. Changes nothing else. Where the number is taken the next one is tried at once, without a look at the edit: that is one
+    /// request for each number, and whoever writes edits needs two and those for the files that they name, so he is caught up with.
+    ///
+    /// Does nothing where the edit that was read last does that already, whoever wrote it: of several who take over at the same time the first one
+    /// to end his opening has the database, and nobody keeps the others from it.
+    ///
+    /// # Errors
+    /// `Closed` where edits were written since the manifest was read: they are to be read first, [`reached`](Self::reached) says to where. What
+    /// the place says.
+    pub(crate) fn fence(&mut self, home: u128) -> Result<()> {
+        if self.is_fenced {
+            return Ok(());
+        }
+        let first = self.next;
+        for number in first..first + NUMBERS_MAX {
+            let changes = vec![Change::TakeOver { id: home }];
+            let bytes = ManifestEdit { number, base: false, epoch: self.state.generation, changes }.encode();
+            let name = file_name::manifest_edit(number);
+            match publish_until_told(&*self.storage, &name, &bytes) {
+                Ok(()) if number == first => return self.believe(&name, &bytes, self.state.clone(), false),
+                Ok(()) => {
+                    self.reached = number;
+                    break;
+                }
+                Err(error) if error.kind == firn_storage::ErrorKind::Exists => self.reached = number,
+                Err(error) => return Err(from_storage(error)),
+            }
+        }
+        Err(self.taken_over(&file_name::manifest_edit(first)))
+    }
+
     /// Whether the number of the next edit was never given to another one.
     ///
     /// Edits are removed from old to new. Where the one before is gone, somebody else has written the next one too, has restated both since,
     /// and has removed them: its number only looks free. Before the first one is removed it is said that there was one.
+    ///
+    /// A place may do what it was asked long before once more, so that an edit comes back after it was removed. The newest one that restates
+    /// everything is asked for, too: where that was removed the one before was.
     fn follows_on(&self) -> Result<bool> {
+        use firn_storage::ErrorKind as Kind;
         if self.storage.shared_part().is_none() {
             return Ok(true);
         }
-        let name = file_name::manifest_edit(self.next - 1);
-        let read = || {
-            let file = self.storage.open_read(&name)?;
-            let mut bytes = vec![0; file.len() as usize];
-            file.read_at(0, &mut bytes).map(|()| xxh3(&bytes))
-        };
-        let mut opened = read();
-        for _ in 0..TRIES_MAX {
-            if !opened.as_ref().is_err_and(|error| error.kind == firn_storage::ErrorKind::Refused) {
-                break;
-            }
-            opened = read();
-        }
-        match opened {
+        let before = file_name::manifest_edit(self.next - 1);
+        let is_before = match until_answered(|| read_all(&*self.storage, &before)) {
             // Another one of that number was written where this one was removed.
-            Ok(checksum) => Ok(self.next > 1 && checksum == self.last_checksum),
-            Err(error) if error.kind == firn_storage::ErrorKind::NotFound => Ok(self.next == 1),
+            Ok(bytes) => self.next > 1 && xxh3(&bytes) == self.last_checksum,
+            Err(error) if error.kind == Kind::NotFound => self.next == 1,
+            Err(error) => return Err(from_storage(error)),
+        };
+        let base = self.base;
+        if !is_before || base.number + 1 >= self.next {
+            return Ok(is_before);
+        }
+        let name = file_name::manifest_edit(base.number);
+        match until_answered(|| self.storage.open_read(&name)) {
+            Ok(file) => Ok(file.len() == base.bytes),
+            Err(error) if error.kind == Kind::NotFound => Ok(false),
             Err(error) => Err(from_storage(error)),
         }
     }
@@ -314,7 +255,7 @@ impl Manifest {
     fn taken_over(&mut self, name: &str) -> Error {
         self.is_taken_over = true;
         let message = format!(
-            "the database was opened on another machine ({name} is not this one's edit): nothing is written here any more"
+            "the database was opened on another machine, or is about to be ({name} is not this one's edit): nothing is written here any more"
         );
         Error::new(ErrorKind::Closed, message)
     }
@@ -340,7 +281,8 @@ impl Manifest {
         for change in changes {
             state.apply(change)?;
         }
-        let base = self.edits_since_base + 1 >= self.edits_max || self.next == 1;
+        // The first edit restates (nothing), so that reading finds a base.
+        let base = self.next - self.base.number >= self.edits_max || self.next == 1;
         let changes = if base { state.restated() } else { changes.to_vec() };
         let edit = ManifestEdit { number: self.next, base, epoch: state.generation, changes };
         let bytes = edit.encode();
@@ -350,6 +292,7 @@ impl Manifest {
                 Seen::Edit => {}
                 Seen::Nothing => return Err(from_storage(error)),
                 Seen::Another => {
+                    self.reached = self.next;
                     let failed = self.taken_over(&name);
                     self.failed = Some(failed.clone());
                     return Err(failed);
@@ -368,19 +311,27 @@ impl Manifest {
                 }
             }
         }
-        if let Err(failed) = self.check_follows_on(&name) {
+        let written = self.next;
+        self.believe(&name, &bytes, state, base)?;
+        if base {
+            self.remove_older(written);
+        }
+        Ok(())
+    }
+
+    /// The next edit, `name`, was written, with which the state is `state`: goes on behind it if it counts.
+    fn believe(&mut self, name: &str, bytes: &[u8], state: State, base: bool) -> Result<()> {
+        if let Err(failed) = self.check_follows_on(name) {
             self.failed = Some(failed.clone());
             return Err(failed);
         }
         self.written_bytes += bytes.len() as u64;
-        self.last_checksum = xxh3(&bytes);
+        self.last_checksum = xxh3(bytes);
         self.state = state;
-        self.edits_since_base = if base { 0 } else { self.edits_since_base + 1 };
-        let written = self.next;
-        self.next += 1;
         if base {
-            self.remove_older(written);
+            self.base = Base { number: self.next, bytes: bytes.len() as u64 };
         }
+        self.next += 1;
         Ok(())
     }
 
@@ -395,11 +346,7 @@ impl Manifest {
             Kind::Full | Kind::Undecided | Kind::Exists => {}
             _ => return Seen::Unclear,
         }
-        let read = self.storage.open_read(name).and_then(|file| {
-            let mut found = vec![0; file.len() as usize];
-            file.read_at(0, &mut found).map(|()| found)
-        });
-        match read {
+        match read_all(&*self.storage, name) {
             Ok(found) if found == bytes && self.storage.sync_dir().is_ok() => Seen::Edit,
             Ok(found) if found != bytes && self.storage.shared_part().is_some() => Seen::Another,
             // It may be there a moment later.

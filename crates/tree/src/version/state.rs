@@ -117,6 +117,8 @@ impl State {
                 let cut = before.map_or(*cut, |named| named.cut.min(*cut));
                 self.groups = Some(NamedGroups { generation: *generation, first: *first, cut });
             }
+            // It is the number of its edit that counts.
+            Change::TakeOver { .. } => {}
             Change::NextNumber(number) => self.next_number = self.next_number.max(*number),
             Change::Tick { ms } => self.tick_ms = self.tick_ms.max(*ms),
             Change::AddValueSegment { .. }

@@ -7,6 +7,7 @@ mod watched;
 mod smoke;
 mod two_machines;
 mod two_machines_race;
+mod take_overs;
 mod shared_durability;
 mod shared_race;
 mod shared_histories;

@@ -40,7 +40,7 @@ fn tick(ms: u64) -> [Change; 1] {
 
 /// The time that a manifest read from `faulty` has.
 fn read_tick(faulty: &Faulty) -> u64 {
-    load(faulty).unwrap().unwrap().state.tick_ms
+    load(faulty, 0).unwrap().unwrap().state.tick_ms
 }
 
 /// Nothing is committed any more, for the first cause.

@@ -1,0 +1,153 @@
+//! Reading the edits that are there.
+
+use firn_engine::{Error, ErrorKind, Place, Result};
+use firn_format::checksum::xxh3;
+use firn_format::file_name::{self, FileName};
+use firn_format::manifest::{Change, ManifestEdit};
+use firn_storage::Storage;
+
+use super::CREATED;
+use crate::error::{from_format, from_storage};
+use crate::version::state::State;
+
+/// What reading the manifest found.
+#[derive(Debug)]
+pub(crate) struct Loaded {
+    pub(crate) state: State,
+    /// Number of the last edit.
+    pub(super) last: u64,
+    pub(super) oldest: u64,
+    pub(super) base: Base,
+    /// Checksum of the last edit's bytes.
+    pub(super) last_checksum: u64,
+    /// Whether the last edit keeps everybody from writing who had the database before.
+    pub(super) is_fenced: bool,
+}
+
+/// The newest edit that restates everything.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Base {
+    pub(super) number: u64,
+    pub(super) bytes: u64,
+}
+
+/// Reads the manifest; `None` if the directory has none. That of a shared place is read up to the edit `through`, at least, which is known to be there: a list
+/// may be older than it.
+///
+/// # Errors
+/// `Corrupt` for an edit that does not decode or a missing number; `Invalid` for a newer format.
+pub(crate) fn load(storage: &dyn Storage, through: u64) -> Result<Option<Loaded>> {
+    let is_shared = storage.shared_part().is_some();
+    for _ in 0..LOADS_MAX {
+        match load_edits(storage, numbers(storage, through)?) {
+            // Whoever has the database open on another machine has restated the state meanwhile.
+            Err(error) if is_shared && error.kind() == ErrorKind::Corrupt => {}
+            loaded => return loaded,
+        }
+    }
+    // What was there may have been restated since.
+    load_edits(storage, numbers(storage, 0)?)
+}
+
+/// How often a manifest is read that somebody else seems to change.
+const LOADS_MAX: usize = 4;
+
+/// Numbers of the edits that a list has, and of those behind them up to `through`, rising; without that of [`CREATED`].
+///
+/// The list may be older than what it lists: whoever writes the next edit finds out.
+fn numbers(storage: &dyn Storage, through: u64) -> Result<Vec<u64>> {
+    let mut numbers: Vec<u64> = storage
+        .list()
+        .map_err(from_storage)?
+        .iter()
+        .filter_map(|(name, _)| match file_name::parse(name) {
+            Some(FileName::ManifestEdit(number)) => Some(number).filter(|number| *number != CREATED),
+            _ => None,
+        })
+        .collect();
+    numbers.sort_unstable();
+    if let Some(last) = numbers.last().copied() {
+        numbers.extend(last + 1..=through);
+    }
+    Ok(numbers)
+}
+
+fn load_edits(storage: &dyn Storage, numbers: Vec<u64>) -> Result<Option<Loaded>> {
+    let Some(last) = numbers.last().copied() else { return none_beside_data(storage) };
+    let mut edits = Vec::new();
+    let (mut last_checksum, mut base) = (0, Base { number: last, bytes: 0 });
+    for number in numbers.iter().rev().copied() {
+        let (edit, bytes) = read_edit(storage, number)?;
+        if number == last {
+            last_checksum = xxh3(&bytes);
+        }
+        base = Base { number, bytes: bytes.len() as u64 };
+        let is_base = edit.base;
+        edits.push(edit);
+        if is_base {
+            break;
+        }
+        let before = number.saturating_sub(1);
+        if numbers.binary_search(&before).is_err() || before == number {
+            let place = Place { file: file_name::manifest_edit(before), offset: None };
+            return Err(Error::corrupt(
+                place,
+                format!("the manifest edit before number {number} is missing"),
+            ));
+        }
+    }
+    let mut state = State::default();
+    for edit in edits.iter().rev() {
+        for change in &edit.changes {
+            let place = || Place { file: file_name::manifest_edit(edit.number), offset: None };
+            state.apply(change).map_err(|error| error.at(place()))?;
+        }
+    }
+    let oldest = numbers.first().copied().unwrap_or(last);
+    let fences = |change: &Change| matches!(change, Change::TakeOver { .. });
+    let is_fenced = edits.first().is_some_and(|edit| edit.changes.iter().any(fences));
+    Ok(Some(Loaded { state, last, oldest, base, last_checksum, is_fenced }))
+}
+
+/// No database, unless something is there that only a manifest can have named.
+fn none_beside_data(storage: &dyn Storage) -> Result<Option<Loaded>> {
+    let files = storage.list().map_err(from_storage)?;
+    if storage.shared_part().is_none() && files.iter().any(|(name, _)| name == file_name::HOME) {
+        let place = storage.describe();
+        return Err(Error::invalid(format!(
+            "{place} has only the log of a database on shared storage: name the shared place too"
+        )));
+    }
+    let data = files.iter().find(|(name, _)| {
+        matches!(file_name::parse(name), Some(FileName::LogSegment(_) | FileName::Table { .. }))
+    });
+    let Some((name, _)) = data else { return Ok(None) };
+    let place = Place { file: file_name::manifest_edit(1), offset: None };
+    Err(Error::corrupt(place, format!("the manifest is missing, but {name} is there")))
+}
+
+/// The edit `number`, and its bytes.
+fn read_edit(storage: &dyn Storage, number: u64) -> Result<(ManifestEdit, Vec<u8>)> {
+    let name = file_name::manifest_edit(number);
+    let bytes = read_all(storage, &name).map_err(|error| match error.kind {
+        firn_storage::ErrorKind::NotFound => {
+            let place = Place { file: name.clone(), offset: None };
+            Error::corrupt(place, format!("manifest edit number {number} is missing"))
+        }
+        _ => from_storage(error),
+    })?;
+    let edit = ManifestEdit::decode(&bytes).map_err(|error| from_format(&name, 0, &error))?;
+    if edit.number != number {
+        let error = firn_format::Error::new(0, format!("edit number {number}"), format!("{}", edit.number));
+        return Err(from_format(&name, 0, &error));
+    }
+    Ok((edit, bytes))
+}
+
+/// All of the file `name`.
+pub(super) fn read_all(storage: &dyn Storage, name: &str) -> firn_storage::Result<Vec<u8>> {
+    let file = storage.open_read(name)?;
+    let mut bytes = vec![0; file.len() as usize];
+    file.read_at(0, &mut bytes)?;
+    Ok(bytes)
+}
