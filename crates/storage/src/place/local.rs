@@ -24,13 +24,13 @@ use self::file::{LocalReadFile, LocalWriteFile};
 const OWN_FILE_SYSTEMS: [u64; 7] =
     [0xef53, 0x5846_5342, 0x9123_683e, 0xf2f5_2010, 0x2fc1_2fc1, 0x0102_1994, 0x794c_7630];
 
-/// What becomes of the old name where a file is renamed in two steps.
+/// How a file got a new name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Source {
-    /// It goes, or nothing is renamed.
-    Goes,
-    /// It may stay: the new name is what counts, and is never taken back.
-    MayStay,
+enum Named {
+    /// In one step: it has that one alone.
+    Renamed,
+    /// It got the new one first, and what became of the old one then.
+    Linked(rustix::io::Result<()>),
 }
 
 /// How a directory is opened.
@@ -131,23 +131,68 @@ impl Local {
     }
 
     /// Gives the file called `from` the name `to` unless there is one of that name.
-    fn rename_new(&self, from: &str, to: &str, source: Source) -> rustix::io::Result<()> {
+    fn give_name(&self, from: &str, to: &str) -> rustix::io::Result<Named> {
         let directory = &*self.directory;
         match rustix::fs::renameat_with(directory, from, directory, to, RenameFlags::NOREPLACE) {
             // File systems that lack it have hard links, which refuse a taken name as well.
             Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {
-                rustix::fs::linkat(directory, from, directory, to, AtFlags::empty())?;
-                let removed = rustix::fs::unlinkat(directory, from, AtFlags::empty());
-                if source == Source::MayStay {
-                    return Ok(());
-                }
-                removed.inspect_err(|_| {
-                    // Somebody else has renamed it, and would have the same file; or it cannot be told who has it.
-                    let _ = rustix::fs::unlinkat(directory, to, AtFlags::empty());
-                })
+                self.link_name(from, to)?;
+                Ok(Named::Linked(rustix::fs::unlinkat(directory, from, AtFlags::empty())))
             }
-            answer => answer,
+            answer => answer.map(|()| Named::Renamed),
         }
+    }
+
+    /// Gives the file called `from` the name `to`, too.
+    fn link_name(&self, from: &str, to: &str) -> rustix::io::Result<()> {
+        rustix::fs::linkat(&*self.directory, from, &*self.directory, to, AtFlags::empty())
+    }
+
+    /// What [`publish`](Storage::publish) does where `give` gives a file its name.
+    fn publish_by(
+        &self,
+        name: &str,
+        bytes: &[u8],
+        give: impl FnOnce(&Self, &str, &str) -> rustix::io::Result<Named>,
+    ) -> Result<()> {
+        name::check(name)?;
+        let (file, temporary) = self.create_temporary(name)?;
+        let named = write_synced(file, name, bytes).and_then(|()| {
+            let told =
+                |error: Errno| Error::io(name, "publish", error.into()).or_rather(ErrorKind::Undecided);
+            // The new name is what counts, and is never taken back: somebody may have read it by now.
+            give(self, &temporary, name).map(drop).map_err(told)
+        });
+        if let Err(error) = named {
+            // Best effort: what cannot be removed now is removed under the next exclusive lock.
+            let _ = rustix::fs::unlinkat(&*self.directory, &temporary, AtFlags::empty());
+            return Err(error);
+        }
+        // Whatever keeps it from being durable, it is there: that is no refusal.
+        self.sync_dir().map_err(|error| Error { kind: ErrorKind::Io, ..error })
+    }
+
+    /// What [`rename`](Storage::rename) does where `give` gives a file its name.
+    fn rename_by(
+        &self,
+        from: &str,
+        to: &str,
+        give: impl FnOnce(&Self, &str, &str) -> rustix::io::Result<Named>,
+    ) -> Result<()> {
+        name::check(from)?;
+        name::check(to)?;
+        let renamed = give(self, from, to).and_then(|named| match named {
+            Named::Renamed | Named::Linked(Ok(())) => Ok(()),
+            Named::Linked(Err(error)) => {
+                // Somebody else has renamed it, and would have the same file; or it cannot be told who has it.
+                let _ = rustix::fs::unlinkat(&*self.directory, to, AtFlags::empty());
+                Err(error)
+            }
+        });
+        renamed.map_err(|error| match error {
+            Errno::EXIST => Error::io(to, &format!("rename {from} to it"), error.into()),
+            _ => Error::io(from, &format!("rename it to {to}"), error.into()),
+        })
     }
 
     /// A new file for the publication of `name`, and what it is called.
@@ -221,29 +266,11 @@ impl Storage for Local {
     /// the directory was removed. A temporary that cannot be removed after a failure stays for the next exclusive
     /// [`lock`](Storage::lock).
     fn publish(&self, name: &str, bytes: &[u8]) -> Result<()> {
-        name::check(name)?;
-        let (file, temporary) = self.create_temporary(name)?;
-        let renamed = write_synced(file, name, bytes).and_then(|()| {
-            let told =
-                |error: Errno| Error::io(name, "publish", error.into()).or_rather(ErrorKind::Undecided);
-            self.rename_new(&temporary, name, Source::MayStay).map_err(told)
-        });
-        if let Err(error) = renamed {
-            // Best effort: what cannot be removed now is removed under the next exclusive lock.
-            let _ = rustix::fs::unlinkat(&*self.directory, &temporary, AtFlags::empty());
-            return Err(error);
-        }
-        // Whatever keeps it from being durable, it is there: that is no refusal.
-        self.sync_dir().map_err(|error| Error { kind: ErrorKind::Io, ..error })
+        self.publish_by(name, bytes, Self::give_name)
     }
 
     fn rename(&self, from: &str, to: &str) -> Result<()> {
-        name::check(from)?;
-        name::check(to)?;
-        self.rename_new(from, to, Source::Goes).map_err(|error| match error {
-            Errno::EXIST => Error::io(to, &format!("rename {from} to it"), error.into()),
-            _ => Error::io(from, &format!("rename it to {to}"), error.into()),
-        })
+        self.rename_by(from, to, Self::give_name)
     }
 
     fn remove(&self, name: &str) -> Result<()> {

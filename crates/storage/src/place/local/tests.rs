@@ -363,6 +363,32 @@ fn a_rename_that_fails_is_undecided_and_its_temporary_goes_under_the_next_lock()
     place.publish("1.manifest", b"edit").unwrap();
 }
 
+/// On file systems where a name is given by a link, and what had the old one cannot be removed then.
+#[test]
+fn what_was_published_by_a_link_stays_and_what_was_renamed_by_one_goes_back() {
+    let root = new_directory();
+    let (_path, place) = database_in(root.path());
+    let link = |place: &Local, from: &str, to: &str| {
+        place.link_name(from, to)?;
+        Ok(Named::Linked(Err(Errno::IO)))
+    };
+    place.publish_by("1.manifest", b"edit", link).unwrap();
+    assert_eq!(place.list().unwrap(), [("1.manifest".to_owned(), 4)]);
+    // The other name goes when nobody has the directory.
+    assert_eq!(place.entries().unwrap().len(), 3, "{:?}", place.entries());
+    drop(place.lock(true).unwrap());
+    assert_eq!(place.entries().unwrap().len(), 2, "{:?}", place.entries());
+    let mut found = [0; 4];
+    place.open_read("1.manifest").unwrap().read_at(0, &mut found).unwrap();
+    assert_eq!(&found, b"edit");
+    let taken = place.publish_by("1.manifest", b"another", link).unwrap_err();
+    assert_eq!(taken.kind, ErrorKind::Exists, "{taken}");
+    assert_eq!(place.entries().unwrap().len(), 2, "{:?}", place.entries());
+    let failed = place.rename_by("1.manifest", "2.manifest", link).unwrap_err();
+    assert_eq!((failed.kind, failed.file.as_str()), (ErrorKind::Io, "1.manifest"), "{failed}");
+    assert_eq!(place.list().unwrap(), [("1.manifest".to_owned(), 4)]);
+}
+
 #[test]
 fn a_full_disk_is_full_until_something_is_removed() {
     let Some(disk) = SmallDisk::mount("size=1m", "a real full disk") else { return };
