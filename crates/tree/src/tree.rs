@@ -178,7 +178,7 @@ impl Engine for Tree {
         if id == KEYSPACE_DEFAULT {
             return Err(Error::invalid("the default keyspace cannot be dropped"));
         }
-        let values = shared.plan_dropped_values(id.0)?;
+        let mut values = shared.plan_dropped_values(id.0)?;
         let mut manifest = shared.manifest.lock().unwrap_or_else(PoisonError::into_inner);
         let version = shared.version.load_full();
         version.keyspace(id.0)?;
@@ -192,7 +192,7 @@ impl Engine for Tree {
             }),
         );
         manifest.commit(&changes)?;
-        let map = shared.values.install(&values, &deaths)?;
+        let map = shared.values.install(&mut values, &deaths);
         shared.change_version(|version| {
             version.values = map.unwrap_or_else(|| Arc::clone(&version.values));
             if let Some(dropped) = version.keyspaces.get_mut(id.0 as usize).and_then(Option::take) {

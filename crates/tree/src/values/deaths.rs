@@ -59,12 +59,9 @@ impl Database {
         }
         let sealing = self.values.lock_sealing();
         let mut sealed = self.values.seal(&concerned, &self.version.load())?;
-        let newly = |meta: &ValueSegmentMeta| NewlySealed {
-            meta: meta.clone(),
-            dead: Ordinals::new(),
-            active: Weak::new(),
-        };
-        sealed.extend(left.iter().map(newly));
+        for meta in left {
+            sealed.push(self.values.newly_sealed(meta.clone(), Ordinals::new(), Weak::new())?);
+        }
         Ok(ValueEdit { sealed, dead: going, _sealing: Some(sealing) })
     }
 }
@@ -226,20 +223,14 @@ pub(super) fn idle_redirects(
 impl Values {
     /// `edit` is durable: what it sealed is read as sealed, and what is gone by `deaths` goes. The map for the next version, if
     /// there is another one.
-    ///
-    /// # Errors
-    /// `Closed`: what was sealed cannot be opened. The edit stays, and so does what it names.
-    pub(crate) fn install(&self, edit: &ValueEdit<'_>, deaths: &Deaths) -> Result<Option<Arc<ValueMap>>> {
+    pub(crate) fn install(&self, edit: &mut ValueEdit<'_>, deaths: &Deaths) -> Option<Arc<ValueMap>> {
         if edit.is_nothing() {
-            return Ok(None);
+            return None;
         }
-        let homes = self.open_sealed(&edit.sealed).map_err(|cause| {
-            let told = "an edit was written, and a value segment that it names cannot be opened: open the database again";
-            Error::new(ErrorKind::Closed, told).because(cause)
-        })?;
+        let sealed = std::mem::take(&mut edit.sealed);
         let map = self.change_map(|map, open| {
-            self.bury_shared(&edit.sealed, open);
-            for (number, home) in homes {
+            self.bury_shared(&sealed, open);
+            for (number, home) in self.homes(sealed) {
                 map.insert(number, home);
                 open.iter().filter(|active| active.number() == number).for_each(|active| active.forget());
                 open.retain(|active| active.number() != number);
@@ -257,6 +248,6 @@ impl Values {
                 }
             }
         });
-        Ok(Some(map))
+        Some(map)
     }
 }

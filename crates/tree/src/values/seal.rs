@@ -28,6 +28,8 @@ use crate::version::manifest::Manifest;
 #[derive(Debug)]
 pub(crate) struct NewlySealed {
     pub(crate) meta: ValueSegmentMeta,
+    /// Open before an edit names it: where that fails nothing has changed yet.
+    pub(super) segment: ValueSegment,
     /// Places that were given up, and values of keyspaces that are gone.
     pub(crate) dead: Ordinals,
     /// Who it was as long as it took values; a reader of an older version may have it still.
@@ -38,7 +40,7 @@ impl Values {
     /// Seals all segments of `wanted`, waiting for writers who still copy values to them. Blocks for syncs.
     ///
     /// # Errors
-    /// `Retry` when the disk is full: those that were not sealed are sealed by a later call.
+    /// `Retry` when the disk is full, or what was sealed cannot be opened for now: those that were not sealed are sealed by a later call.
     pub(crate) fn seal(
         &self,
         wanted: &BTreeSet<SegmentNumber>,
@@ -58,9 +60,23 @@ impl Values {
                 };
                 let (mut meta, dead) = seal_one(&active, &settled, version)?;
                 self.share(&mut meta)?;
-                Ok(NewlySealed { meta, dead, active: Arc::downgrade(&active) })
+                self.newly_sealed(meta, dead, Arc::downgrade(&active))
             })
             .collect()
+    }
+
+    /// Opens the segment of `meta`, which no edit names yet.
+    ///
+    /// # Errors
+    /// What reading says.
+    pub(super) fn newly_sealed(
+        &self,
+        meta: ValueSegmentMeta,
+        dead: Ordinals,
+        active: Weak<Active>,
+    ) -> Result<NewlySealed> {
+        let segment = ValueSegment::open(&*self.storage, &meta, true).map_err(from_storage)?;
+        Ok(NewlySealed { meta, segment, dead, active })
     }
 
     /// Puts the file of a sealed segment where all machines reach it, where there is such a place; `meta` names it there then.
@@ -96,18 +112,13 @@ impl Values {
     }
 
     /// What was sealed, for readers.
-    ///
-    /// # Errors
-    /// It cannot be opened.
-    pub(super) fn open_sealed(&self, sealed: &[NewlySealed]) -> Result<Vec<(SegmentNumber, Home)>> {
-        let open = |new: &NewlySealed| {
-            let segment = ValueSegment::open(&*self.storage, &new.meta, true).map_err(from_storage)?;
+    pub(super) fn homes(&self, sealed: Vec<NewlySealed>) -> Vec<(SegmentNumber, Home)> {
+        let home = |new: NewlySealed| {
             // What was given up is counted with what else died.
-            let (meta, none) = (new.meta.clone(), Ordinals::new());
-            let sealed = self.sealed((segment, new.active.clone()), meta, &none);
-            Ok((new.meta.number, Home::Sealed(sealed)))
+            let (number, none) = (new.meta.number, Ordinals::new());
+            (number, Home::Sealed(self.sealed((new.segment, new.active), new.meta, &none)))
         };
-        sealed.iter().map(open).collect()
+        sealed.into_iter().map(home).collect()
     }
 }
 
@@ -137,14 +148,14 @@ impl Database {
         sealing: MutexGuard<'_, ()>,
         sealed: Vec<NewlySealed>,
     ) -> Result<()> {
-        let edit = ValueEdit::of_seals(sealed, sealing);
+        let mut edit = ValueEdit::of_seals(sealed, sealing);
         let mut changes = Vec::new();
         let deaths = edit.changes(&manifest.state().values, &self.values.map(), &mut changes)?;
         if changes.is_empty() {
             return Ok(());
         }
         manifest.commit(&changes)?;
-        if let Some(map) = self.values.install(&edit, &deaths)? {
+        if let Some(map) = self.values.install(&mut edit, &deaths) {
             self.change_version(|version| version.values = map);
             self.balance_memory();
         }

@@ -84,7 +84,7 @@ impl Database {
         edit.check_going()?;
         // Before the manifest is locked: writers are waited for, and devices.
         let tables = added.iter().map(|(_, _, table)| table);
-        let values = self.plan_values(std::mem::take(&mut edit.going), tables, &edit.left)?;
+        let mut values = self.plan_values(std::mem::take(&mut edit.going), tables, &edit.left)?;
         if let Some((_, end)) = &edit.drained {
             self.send_before_drain(edit.keyspace, *end)?;
         }
@@ -108,7 +108,7 @@ impl Database {
         changes.extend(unneeded.as_ref().map(|unneeded| unneeded.change.clone()));
         manifest.commit(&changes)?;
         self.bury_groups(unneeded);
-        let map = self.values.install(&values, &deaths)?;
+        let map = self.values.install(&mut values, &deaths);
         if let (Some((_, end)), true) = (&edit.drained, drained.len() == version.live().count()) {
             self.log.forget_below(*end);
         }

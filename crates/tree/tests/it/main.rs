@@ -11,6 +11,7 @@ mod take_overs;
 mod shared_durability;
 mod shared_race;
 mod shared_histories;
+mod shared_away;
 mod shared_large;
 mod sweeps;
 mod slow_writers;
