@@ -181,3 +181,35 @@ fn whether_an_edit_follows_on_is_asked_until_it_is_said() {
     }
     assert!(!manifest.is_overtaken(), "nobody can tell");
 }
+
+/// The bytes of the edit `number`.
+fn edit_bytes(place: &Memory, number: u64) -> Vec<u8> {
+    let file = place.open_read(&manifest_edit(number)).unwrap();
+    let mut bytes = vec![0; file.len() as usize];
+    file.read_at(0, &mut bytes).unwrap();
+    bytes
+}
+
+/// Somebody sleeps, another machine restates everything, and then the place does once more what it was asked long before.
+#[test]
+fn an_edit_that_comes_back_after_it_was_removed_is_not_believed() {
+    let shared = Memory::new();
+    let place = |home| -> Arc<dyn Storage> {
+        Arc::new(Divided::open(Arc::new(Memory::new()), Arc::new(shared.clone()), home).unwrap())
+    };
+    let (ours, theirs) = (place(7), place(8));
+    let mut manifest = Manifest::new(Arc::clone(&ours), None, 4);
+    manifest.commit(&[Change::Database { id: 7 }]).unwrap();
+    (1..=2).for_each(|ms| manifest.commit(&tick(ms)).unwrap());
+    let before = edit_bytes(&shared, 3);
+    let mut other = Manifest::new(Arc::clone(&theirs), load(&*theirs, 0).unwrap(), 4);
+    (11..=13).for_each(|ms| other.commit(&tick(ms)).unwrap());
+    assert!(shared.open_read(&manifest_edit(4)).is_err(), "restated and removed");
+    shared.publish(&manifest_edit(3), &before).unwrap();
+    let told = manifest.commit(&tick(99)).unwrap_err();
+    assert!(manifest.is_overtaken() && told.kind() == ErrorKind::Closed, "{told}");
+    assert!(shared.open_read(&manifest_edit(4)).is_err(), "nor does it stay");
+    let is_current = Manifest::new(Arc::clone(&ours), load(&*ours, 0).unwrap(), 4).is_current();
+    assert!(is_current && other.is_current());
+    assert_eq!(load(&*theirs, 0).unwrap().unwrap().state.tick_ms, 13);
+}
