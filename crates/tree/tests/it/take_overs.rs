@@ -157,13 +157,14 @@ fn whoever_begins_to_take_over_and_fails_has_ended_the_writer_and_nothing_else()
     let effect = Effect::Fail(Kind::Io);
     let (on, when) = (Operation::OpenRead, When::Always { after: 0 });
     faulty.inject(Fault { on, file: "*.table".to_owned(), when, effect });
+    let edits = || shared.list().unwrap().iter().filter(|(name, _)| name.starts_with("manifest-")).count();
+    let before = edits();
     // Twice: the second time the number is taken for this purpose already.
     for _ in 0..2 {
         let failed = take_over(Arc::new(faulty.clone()), 8).unwrap_err();
         assert!(failed.to_string().contains(".table"), "{}", describe(&failed));
     }
-    let edits = || shared.list().unwrap().iter().filter(|(name, _)| name.starts_with("manifest-")).count();
-    let before = edits();
+    assert_eq!(edits(), before + 1, "two that failed wrote one edit together");
     assert_ended(&tree, "a fence");
     let here = all(&tree);
     assert!(here.len() == model.len() + 1);
@@ -174,7 +175,6 @@ fn whoever_begins_to_take_over_and_fails_has_ended_the_writer_and_nothing_else()
     let first = Machine { local, ..first };
     let tree = first.open();
     assert!(all(&tree) == here);
-    assert_eq!(edits(), before + 1, "two that failed wrote one edit together");
     tree.create_keyspace("more", KeyspaceSettings::default()).unwrap();
     drop(tree);
     first.check_files("opened again");

@@ -46,27 +46,46 @@ fn work(tree: &Tree, prefix: u8, model: &mut Model) -> firn_engine::Result<()> {
     tree.compact_range(KEYSPACE_DEFAULT, b"", None)
 }
 
+/// What the first machine finds.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Start {
+    Nothing,
+    /// A database of its own.
+    Its,
+    /// One that a third machine has open, and that it takes over.
+    Open,
+}
+
 #[test]
 fn whoever_opens_last_has_it_at_whatever_moment_that_is() {
-    race(false);
+    race(Start::Its);
+}
+
+#[test]
+fn whoever_takes_over_last_has_it_at_whatever_moment_that_is() {
+    race(Start::Open);
 }
 
 #[test]
 fn of_two_that_create_it_at_whatever_moment_one_does() {
-    race(true);
+    race(Start::Nothing);
 }
 
 /// Has a second machine open and use the database before each of the operations on shared files with which the first one opens, uses and
-/// closes it: one that is there, or a new one.
-fn race(is_new: bool) {
+/// closes it.
+fn race(start: Start) {
     for at in 0.. {
-        let (shared, locals) = (Memory::new(), [Memory::new(), Memory::new()]);
+        let (shared, mut locals) = (Memory::new(), [Memory::new(), Memory::new()]);
         let mut model = Model::new();
-        if !is_new {
+        let (mut home, mut before) = (7, None);
+        if start != Start::Nothing {
             let tree = open(&locals[0], Arc::new(shared.clone()), 7).unwrap();
             tree.set_separate_bytes(KEYSPACE_DEFAULT, Some(100)).unwrap();
             work(&tree, 0, &mut model).unwrap();
-            tree.close().unwrap();
+            match start {
+                Start::Open => (locals[0], home, before) = (Memory::new(), 6, Some(tree)),
+                _ => tree.close().unwrap(),
+            }
         }
         // What the second machine writes when it takes the database from the first one, in the middle of something.
         let taken = Arc::new(Mutex::new(None));
@@ -81,7 +100,7 @@ fn race(is_new: bool) {
         };
         let mut written = Model::new();
         // Whoever opens it has it: the second one then finds that out, if it was there before.
-        let tree = open(&locals[0], Arc::clone(&first) as _, 7)
+        let tree = open(&locals[0], Arc::clone(&first) as _, home)
             .unwrap_or_else(|error| panic!("before operation {at}: {}", describe(&error)));
         let worked = work(&tree, 1, &mut written);
         let closed = tree.close();
@@ -93,6 +112,10 @@ fn race(is_new: bool) {
             return;
         };
         let what = format!("before operation {at}");
+        if let Some(before) = before {
+            let told = before.set_separate_bytes(KEYSPACE_DEFAULT, Some(101)).unwrap_err();
+            assert_eq!(told.kind(), ErrorKind::Closed, "{what}: {}", describe(&told));
+        }
         // Either the first one lost it, or it was not open yet and took it back.
         let mut third = Memory::new();
         if let Err(error) = &worked {
