@@ -121,7 +121,7 @@ fn an_old_list_does_not_cost_a_machine_its_own_log() {
     let local = first.local.crash(Crash::Kill);
     let shared = lost(&shared, tree);
     first.world.clock.advance(std::time::Duration::from_millis(5));
-    let place = Watched::with_old_list(&shared, old);
+    let place = Watched::with_old_lists(&shared, 1, old);
     let storage = Arc::new(Divided::open(Arc::new(local), place, 7).unwrap());
     let tree = Tree::open(TreeOptions { storage, take_over: true, ..first.options() })
         .unwrap_or_else(|error| panic!("{}", describe(&error)));

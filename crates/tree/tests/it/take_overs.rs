@@ -148,6 +148,23 @@ fn of_two_that_take_over_at_the_same_time_each_gets_it_and_one_has_it() {
     }
 }
 
+/// Reading by name is never old: who finds a number taken reads on from there.
+#[test]
+fn lists_that_stay_old_keep_nobody_from_taking_over() {
+    let shared = Memory::new();
+    let settings = TreeSettings { manifest_edits_max: 60, ..settings() };
+    let (_machine, tree, mut model) = begin(settings, &shared);
+    let old = shared.list().unwrap();
+    (0..10).for_each(|_| edit(&tree).unwrap());
+    session(&tree).put(KEYSPACE_DEFAULT, b"later", b"in a table", HERE).unwrap();
+    tree.flush().unwrap();
+    model.extend([(b"here".to_vec(), vec![2; 3000]), (b"later".to_vec(), b"in a table".to_vec())]);
+    let taken = take_over(Watched::with_old_lists(&shared, 1000, old), 8);
+    let taken = taken.unwrap_or_else(|error| panic!("{}", describe(&error)));
+    assert!(all(&taken) == model);
+    assert_ended(&tree, "old lists");
+}
+
 /// It takes the next number, and no more: who had the database goes on with all that he had once he opens it again.
 #[test]
 fn whoever_begins_to_take_over_and_fails_has_ended_the_writer_and_nothing_else() {

@@ -12,13 +12,13 @@ use firn_storage::{ReadFile, Result, Storage, StorageLock, WriteFile};
 pub(crate) struct Watched {
     inner: Memory,
     before: Box<dyn Fn(Operation, &str) + Send + Sync>,
-    /// What the next list says instead of what is there.
-    list: Mutex<Option<Vec<(String, u64)>>>,
+    /// How many of the next lists are old ones, and what those say.
+    old: Mutex<(u32, Vec<(String, u64)>)>,
 }
 
 impl Watched {
     pub(crate) fn new(inner: &Memory, before: impl Fn(Operation, &str) + Send + Sync + 'static) -> Arc<Self> {
-        Arc::new(Self { inner: inner.clone(), before: Box::new(before), list: Mutex::new(None) })
+        Arc::new(Self { inner: inner.clone(), before: Box::new(before), old: Mutex::default() })
     }
 
     /// A place at which `event` happens before operation number `at`.
@@ -32,10 +32,10 @@ impl Watched {
         })
     }
 
-    /// A place whose first list is `list`.
-    pub(crate) fn with_old_list(inner: &Memory, list: Vec<(String, u64)>) -> Arc<Self> {
-        let list = Mutex::new(Some(list));
-        Arc::new(Self { inner: inner.clone(), before: Box::new(|_, _| {}), list })
+    /// A place whose first `count` lists are `list`.
+    pub(crate) fn with_old_lists(inner: &Memory, count: u32, list: Vec<(String, u64)>) -> Arc<Self> {
+        let old = Mutex::new((count, list));
+        Arc::new(Self { inner: inner.clone(), before: Box::new(|_, _| {}), old })
     }
 
     fn after(&self, on: Operation, file: &str) -> &Memory {
@@ -81,8 +81,12 @@ impl Storage for Watched {
 
     fn list(&self) -> Result<Vec<(String, u64)>> {
         let place = self.after(Operation::List, "");
-        let old = self.list.lock().unwrap().take();
-        old.map_or_else(|| place.list(), Ok)
+        let (count, list) = &mut *self.old.lock().unwrap();
+        if *count == 0 {
+            return place.list();
+        }
+        *count -= 1;
+        Ok(list.clone())
     }
 
     fn sync_dir(&self) -> Result<()> {
