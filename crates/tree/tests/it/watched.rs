@@ -8,10 +8,13 @@ use std::sync::{Arc, Mutex};
 use firn_storage::place::{Memory, Operation};
 use firn_storage::{ReadFile, Result, Storage, StorageLock, WriteFile};
 
-/// What `inner` is, after `before` was told what is asked for, and of which file.
+/// Is told what is asked for, and of which file.
+type Watch = Box<dyn Fn(Operation, &str) + Send + Sync>;
+
+/// What `inner` is, after `before` was told.
 pub(crate) struct Watched {
     inner: Memory,
-    before: Box<dyn Fn(Operation, &str) + Send + Sync>,
+    before: Watch,
     /// How many of the next lists are old ones, and what those say.
     old: Mutex<(u32, Vec<(String, u64)>)>,
 }
