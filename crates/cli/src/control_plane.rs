@@ -1,5 +1,6 @@
 //! `firn control-plane`: which job goes to which worker.
 
+mod attend; // what is done while it runs
 mod metrics; // what it counts
 mod page; // what it shows to people
 
@@ -11,7 +12,7 @@ use std::sync::Arc;
 use firn_job_service::control::Scheduler;
 use firn_job_service::control::pool::Limits;
 use firn_job_service::{ControlPlane, ControlPlaneOptions};
-use firn_storage::{SystemClock, ThreadSpawn};
+use firn_storage::{Clock, SystemClock, ThreadSpawn};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
@@ -35,6 +36,10 @@ pub(crate) struct Arguments {
     token_file: Option<PathBuf>,
     #[command(flatten)]
     tls: ServerFiles,
+    /// Connections at a time; those beyond are closed as they come. Each database, worker and `firn jobs` has one. The system must give as many
+    /// descriptors (`ulimit -n`) and some more.
+    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    connections_max: u32,
     /// Where to answer by HTTP: a page with queue, leases and workers (/), the same as JSON (/jobs), metrics for Prometheus (/metrics) and health
     /// (/health); port 0 takes one that is free and says which. Who reaches it sees counters, jobs, names of tenants, workers and places. Without it
     /// there is no HTTP.
@@ -61,12 +66,21 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
     // The half that is cut off is as random as the other.
     let seed = draw() as u64;
     let limits = Limits { scheduler: arguments.scheduler, ..Limits::default() };
-    let options = ControlPlaneOptions { address: arguments.listen, token, tls, limits, seed };
-    let plane = ControlPlane::start(&options, Arc::new(SystemClock::new()), &ThreadSpawn::new())
+    let options = ControlPlaneOptions {
+        address: arguments.listen,
+        token,
+        tls,
+        connections_max: arguments.connections_max as usize,
+        limits,
+        seed,
+    };
+    let clock = Arc::new(SystemClock::new());
+    let plane = ControlPlane::start(&options, Arc::clone(&clock) as Arc<dyn Clock>, &ThreadSpawn::new())
         .map_err(|error| failed(error.to_string()))?;
     let scheme = if options.tls.is_some() { "https" } else { "http" };
     let watch = plane.watch();
-    let look = move || Said { metrics: metrics::of(&watch.figures()), is_draining: false };
+    let look =
+        move || Said { metrics: metrics::of(&watch.figures(), watch.connections()), is_draining: false };
     let watch = plane.watch();
     let pages = move |path: &str| page::answer(&watch, &limits, path);
     let http = service_http::start(arguments.http, look, page::PATHS, pages)?;
@@ -74,8 +88,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
     println!("control plane at {scheme}://{};{shown} SIGTERM or Ctrl-C ends it", plane.address());
     // Whoever started us may read this through a pipe.
     let _ = std::io::stdout().flush();
+    attend::until_signal(&plane, &arguments.tls, options.tls, &*clock, &mut signals);
     // Nothing is to be saved: both sides know what it knows.
-    let _signal = signals.forever().next();
     Ok(Ending::Done)
 }
 

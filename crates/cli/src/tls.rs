@@ -2,8 +2,10 @@
 
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use firn_job_service::{Authorities, ClientTls, Identity, Pem, ServerTls};
+use firn_job_service::{Authorities, ClientTls, ClientTlsSource, Identity, Pem, ServerTls};
+use firn_storage::{Error, ErrorKind};
 
 use crate::ending::{Ending, Failure, Result};
 use crate::service::urls;
@@ -12,7 +14,7 @@ use crate::service::urls;
 #[derive(clap::Args, Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ClientFiles {
     /// For https://: the certificate, in PEM, of the CA that has signed the control planes'; of several, one behind the other in the file. The
-    /// system's are not believed then. Without it they are.
+    /// system's are not believed then. Without it they are. This file, and those below, are read again when a control plane cannot be reached.
     #[arg(long = "control-plane-ca", value_name = "FILE")]
     pub(crate) ca: Option<PathBuf>,
     /// The certificate, in PEM, to show to control planes that ask for one; then those that lead from it to its CA. Goes with
@@ -27,8 +29,8 @@ pub(crate) struct ClientFiles {
 /// What a control plane shows, and asks for.
 #[derive(clap::Args)]
 pub(crate) struct ServerFiles {
-    /// Be reached by https:// alone: the certificate, in PEM, then those that lead from it to its CA. To renew it, start again with
-    /// another one: nothing is lost by that.
+    /// Be reached by https:// alone: the certificate, in PEM, then those that lead from it to its CA. The files of certificates and keys are read again
+    /// every few seconds: what is renewed holds for whoever connects from then on.
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     tls_cert: Option<PathBuf>,
     /// The certificate's key, in PEM.
@@ -49,6 +51,7 @@ impl ClientFiles {
     /// # Errors
     /// One cannot be read, is not what it should be, or has no other one that it goes with.
     pub(crate) fn read(&self) -> Result<ClientTls> {
+        let source = self.is_said().then(|| Arc::new(self.clone()) as Arc<dyn ClientTlsSource>);
         let authorities = self.ca.as_deref().map(authorities).transpose()?;
         let identity = match (&self.cert, &self.key) {
             (None, None) => None,
@@ -58,7 +61,13 @@ impl ClientFiles {
                 return Err(Failure::new(Ending::Usage, what));
             }
         };
-        Ok(ClientTls { authorities, identity })
+        Ok(ClientTls { authorities, identity, source })
+    }
+}
+
+impl ClientTlsSource for ClientFiles {
+    fn look(&self) -> firn_storage::Result<ClientTls> {
+        self.read().map_err(|failure| Error::new(ErrorKind::Invalid, "", failure.to_string()))
     }
 }
 

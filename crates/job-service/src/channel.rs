@@ -1,7 +1,7 @@
 //! Ways to control planes.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use firn_storage::{Error, ErrorKind, Result};
@@ -19,18 +19,26 @@ use crate::wire::proto::workers_client::WorkersClient;
 
 type Way = InterceptedService<Channel, Attach>;
 
-#[derive(Clone)]
 struct Plane {
     name: String,
+    token: SharedToken,
+    current: Mutex<Current>,
+    has_answered: AtomicBool,
+}
+
+/// How a control plane is talked with now.
+struct Current {
     way: Way,
-    has_identity: bool,
-    has_answered: Arc<AtomicBool>,
+    /// What is believed and shown there.
+    tls: ClientTls,
+    /// Why nothing newer is.
+    wrong: Option<String>,
 }
 
 /// Control planes by the names that people give them.
 #[derive(Clone)]
 pub(crate) struct Planes {
-    planes: Vec<Plane>,
+    planes: Arc<[Plane]>,
 }
 
 /// How long a connection may take to come about.
@@ -52,12 +60,12 @@ impl Planes {
             return Err(no_name(""));
         }
         let plane = |name: &String| {
-            let channel = endpoint(name, tls)?.connect_lazy();
+            let current = Current { way: way(name, token, tls)?, tls: tls.clone(), wrong: None };
             Ok(Plane {
                 name: name.clone(),
-                way: InterceptedService::new(channel, token.attach()),
-                has_identity: tls.identity.is_some(),
-                has_answered: Arc::default(),
+                token: token.clone(),
+                current: Mutex::new(current),
+                has_answered: AtomicBool::new(false),
             })
         };
         Ok(Self { planes: names.iter().map(plane).collect::<Result<_>>()? })
@@ -79,22 +87,34 @@ impl Planes {
         }
     }
 
+    /// It has not answered: whoever asks again does so with the certificates that there are by then. MUST be called within the runtime.
+    pub(crate) fn renew(&self, index: usize) {
+        if let Some(plane) = self.planes.get(index) {
+            plane.renew();
+        }
+    }
+
     /// What went wrong with it, and what can be done.
     pub(crate) fn explain(&self, index: usize, status: &Status) -> String {
-        let plane = self.planes.get(index);
+        let Some(plane) = self.planes.get(index) else { return String::new() };
+        let current = plane.lock();
         let asked = Asked {
-            is_encrypted: self.name(index).starts_with("https:"),
-            has_identity: plane.is_some_and(|plane| plane.has_identity),
-            has_answered: plane.is_some_and(|plane| plane.has_answered.load(Ordering::Relaxed)),
+            is_encrypted: plane.name.starts_with("https:"),
+            has_identity: current.tls.identity.is_some(),
+            has_answered: plane.has_answered.load(Ordering::Relaxed),
         };
-        explain(asked, status)
+        let why = explain(asked, status);
+        match &current.wrong {
+            Some(wrong) => format!("{why}; what was renewed is not used: {wrong}"),
+            None => why,
+        }
     }
 
     fn way(&self, index: usize) -> Option<Way> {
-        self.planes.get(index).map(|plane| plane.way.clone())
+        self.planes.get(index).map(|plane| plane.lock().way.clone())
     }
 
-    /// As a database.
+    /// As a database. To be asked for before each question or some: a renewed certificate is shown by the next one.
     pub(crate) fn jobs(&self, index: usize) -> Option<JobsClient<Way>> {
         self.way(index).map(|way| JobsClient::new(way).max_decoding_message_size(MESSAGE_BYTES_MAX))
     }
@@ -103,6 +123,34 @@ impl Planes {
     pub(crate) fn workers(&self, index: usize) -> Option<WorkersClient<Way>> {
         self.way(index).map(|way| WorkersClient::new(way).max_decoding_message_size(MESSAGE_BYTES_MAX))
     }
+}
+
+impl Plane {
+    fn lock(&self) -> MutexGuard<'_, Current> {
+        self.current.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Looks whether there is something else to believe or to show. What is wrong with that changes nothing, but is told with what goes wrong.
+    fn renew(&self) {
+        let mut current = self.lock();
+        let Some(source) = current.tls.source.clone() else { return };
+        let fresh = source.look().and_then(|tls| match tls.is_same(&current.tls) {
+            true => Ok(None),
+            false => Ok(Some((way(&self.name, &self.token, &tls)?, tls))),
+        });
+        match fresh {
+            Ok(None) => current.wrong = None,
+            Ok(Some((way, tls))) => {
+                *current = Current { way, tls: ClientTls { source: Some(source), ..tls }, wrong: None };
+            }
+            Err(error) => current.wrong = Some(error.to_string()),
+        }
+    }
+}
+
+/// A way to the control plane called `name`, on which nobody has gone yet.
+fn way(name: &str, token: &SharedToken, tls: &ClientTls) -> Result<Way> {
+    Ok(InterceptedService::new(endpoint(name, tls)?.connect_lazy(), token.attach()))
 }
 
 fn invalid(message: String) -> Error {

@@ -9,10 +9,10 @@ use tokio::net::TcpListener;
 use tokio::sync::Notify;
 use tonic::service::interceptor::InterceptedService;
 use tonic::transport::Server;
-use tonic::transport::server::TcpIncoming;
 use tonic::{Request, Response, Status};
 
 use crate::control::pool::{Figures, Held, Limits, Pool, Rows};
+use crate::entrance::{Connections, Entrance, Guests};
 use crate::runtime::Runtime;
 use crate::tls::ServerTls;
 use crate::token::SharedToken;
@@ -33,6 +33,8 @@ pub struct ControlPlaneOptions {
     pub token: SharedToken,
     /// Its certificate; `None` = requests and answers travel unencrypted.
     pub tls: Option<ServerTls>,
+    /// Connections at a time; those beyond are closed as they come. Each database, worker and look has one.
+    pub connections_max: usize,
     /// Times and numbers.
     pub limits: Limits,
     /// No two control planes may have the same: tokens of attempts are drawn from it.
@@ -44,7 +46,9 @@ pub struct ControlPlaneOptions {
 pub struct ControlPlane {
     address: SocketAddr,
     plane: Arc<Plane>,
-    _runtime: Runtime,
+    entrance: Arc<Entrance>,
+    token: SharedToken,
+    runtime: Runtime,
 }
 
 impl ControlPlane {
@@ -69,9 +73,23 @@ impl ControlPlane {
             changed: Notify::new(),
             clock,
         });
+        let (entrance, guests) = Entrance::new(options.connections_max);
         runtime.begin(tick(Arc::clone(&plane)));
-        runtime.begin(serve(server, Arc::clone(&plane), options.token.clone(), listener));
-        Ok(Self { address, plane, _runtime: runtime })
+        runtime.begin(serve(server, Arc::clone(&plane), options.token.clone(), guests));
+        runtime.begin(Arc::clone(&entrance).admit(listener));
+        Ok(Self { address, plane, entrance, token: options.token.clone(), runtime })
+    }
+
+    /// Whoever connects from now on is shown the certificate of `tls`, and asked for one as it says. Connections that are there stay as they are; one
+    /// that is just coming about may be closed, and comes again.
+    ///
+    /// # Errors
+    /// The certificate cannot be used: everything stays as it was.
+    pub fn renew(&self, tls: &ServerTls) -> StorageResult<()> {
+        let server = server(Some(tls))?;
+        let guests = self.entrance.turn();
+        self.runtime.begin(serve(server, Arc::clone(&self.plane), self.token.clone(), guests));
+        Ok(())
     }
 
     /// Where it listens.
@@ -81,7 +99,7 @@ impl ControlPlane {
 
     /// What it does, in numbers.
     pub fn watch(&self) -> ControlPlaneWatch {
-        ControlPlaneWatch { plane: Arc::clone(&self.plane) }
+        ControlPlaneWatch { plane: Arc::clone(&self.plane), entrance: Arc::clone(&self.entrance) }
     }
 }
 
@@ -89,12 +107,18 @@ impl ControlPlane {
 #[derive(Clone, Debug)]
 pub struct ControlPlaneWatch {
     plane: Arc<Plane>,
+    entrance: Arc<Entrance>,
 }
 
 impl ControlPlaneWatch {
     /// What is there now, and has been since the start.
     pub fn figures(&self) -> Figures {
         self.plane.lock().figures(self.plane.clock.now())
+    }
+
+    /// Connections that are there, and how many were refused.
+    pub fn connections(&self) -> Connections {
+        self.entrance.connections()
     }
 
     /// What is there now, job by job and worker by worker.
@@ -126,7 +150,7 @@ fn server(tls: Option<&ServerTls>) -> StorageResult<Server> {
     })
 }
 
-async fn serve(mut server: Server, plane: Arc<Plane>, token: SharedToken, listener: TcpListener) {
+async fn serve(mut server: Server, plane: Arc<Plane>, token: SharedToken, guests: Guests) {
     let (health, health_service) = tonic_health::server::health_reporter();
     let jobs = JobsServer::from_arc(Arc::clone(&plane)).max_decoding_message_size(MESSAGE_BYTES_MAX);
     let workers = WorkersServer::from_arc(plane).max_decoding_message_size(MESSAGE_BYTES_MAX);
@@ -141,8 +165,8 @@ async fn serve(mut server: Server, plane: Arc<Plane>, token: SharedToken, listen
         (Ok(new), Ok(old)) => router.add_service(new).add_service(old),
         _ => router,
     };
-    // It ends with the runtime; a connection that fails is its own affair.
-    let _ended = router.serve_with_incoming(TcpIncoming::from(listener).with_nodelay(Some(true))).await;
+    // It ends with the runtime, or when another one serves who comes; a connection that fails is its own affair.
+    let _ended = router.serve_with_incoming(guests).await;
 }
 
 /// What is said to who asks what there is.

@@ -29,6 +29,7 @@ mod tls; // who is who
 mod runtime; // the thread that talks
 mod trouble; // why nothing is heard
 mod channel; // ways to control planes
+mod entrance; // who is let in, and by which certificate
 mod control_plane; // the pool behind sockets
 mod scoped; // what a worker may touch
 mod worker; // whoever does the work
@@ -36,10 +37,11 @@ mod remote; // the database's side
 mod look; // what people ask
 
 pub use control_plane::{ControlPlane, ControlPlaneOptions, ControlPlaneWatch};
+pub use entrance::Connections;
 pub use look::Look;
 pub use remote::{Remote, RemoteOptions};
 pub use scoped::Scoped;
-pub use tls::{Authorities, ClientTls, Identity, Pem, ServerTls};
+pub use tls::{Authorities, ClientTls, ClientTlsSource, Identity, Pem, ServerTls};
 pub use token::SharedToken;
 pub use wire::proto;
 pub use worker::{

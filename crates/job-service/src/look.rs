@@ -64,6 +64,8 @@ impl Look {
     }
 
     fn refused(&self, status: &Status) -> Error {
+        let _inside = self.runtime.enter();
+        self.planes.renew(0);
         let message = format!("control plane {}: {}", self.planes.name(0), self.planes.explain(0, status));
         Error::new(ErrorKind::Rejected, message)
     }

@@ -3,6 +3,7 @@
 //! Everything is looked at when it is made, so that what is wrong is said before anybody connects.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use firn_storage::{Error, ErrorKind, Result};
@@ -25,20 +26,20 @@ pub struct Pem {
 }
 
 /// A certificate, those that lead from it to its authority, and its key.
-#[derive(Clone)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Identity {
     chain: Vec<u8>,
     key: Vec<u8>,
 }
 
 /// Certificates of those who are believed when they sign others'.
-#[derive(Clone)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Authorities {
     certificates: Vec<u8>,
 }
 
 /// How a control plane is reached: without one, requests and answers travel as they are.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerTls {
     /// What it shows whoever connects.
     pub identity: Identity,
@@ -53,6 +54,19 @@ pub struct ClientTls {
     pub authorities: Option<Authorities>,
     /// What is shown to a control plane that asks for a certificate.
     pub identity: Option<Identity>,
+    /// Where the two are looked up again once a control plane cannot be reached; `None` = they stay what they are.
+    pub source: Option<Arc<dyn ClientTlsSource>>,
+}
+
+/// Where what clients believe and show can be looked up again: it is renewed while they run.
+pub trait ClientTlsSource: fmt::Debug + Send + Sync {
+    /// What it is now. Called on the thread that talks, some times a second while a control plane cannot be reached, so that it should read small files at
+    /// most.
+    ///
+    /// # Errors
+    /// It cannot be read, or is not what it should be, as it may be for a moment while files are written: what was there before is kept, and people are
+    /// told if nothing is reached by that.
+    fn look(&self) -> Result<ClientTls>;
 }
 
 impl Identity {
@@ -122,6 +136,11 @@ impl ClientTls {
     /// Whether anything was said, which is of use to who says `https://` alone.
     pub(crate) fn is_said(&self) -> bool {
         self.authorities.is_some() || self.identity.is_some()
+    }
+
+    /// Whether the same is believed and shown.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        (&self.authorities, &self.identity) == (&other.authorities, &other.identity)
     }
 
     pub(crate) fn config(&self) -> ClientTlsConfig {

@@ -83,13 +83,16 @@ fn of_end(asked: Asked, status: &Status) -> Option<&'static str> {
         return None;
     }
     Some(match (asked.is_encrypted, asked.has_identity) {
-        (false, _) => "it closed the connection: if it was started with --tls-cert, say https://",
+        (false, _) => {
+            "it closed the connection: if it was started with --tls-cert, say https://; or it has as many as its --connections-max"
+        }
         (true, false) => {
             "it closed the connection: if it was started with --tls-client-ca, give a certificate with --control-plane-cert and \
-             --control-plane-key"
+             --control-plane-key; or it has as many as its --connections-max"
         }
         (true, true) => {
-            "it closed the connection: the CA of its --tls-client-ca must have signed the certificate of --control-plane-cert"
+            "it closed the connection: the CA of its --tls-client-ca must have signed the certificate of --control-plane-cert; or it has as \
+             many as its --connections-max"
         }
     })
 }

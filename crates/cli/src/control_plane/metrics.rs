@@ -2,6 +2,7 @@
 
 use std::fmt::Display;
 
+use firn_job_service::Connections;
 use firn_job_service::control::pool::{ByLane, Counts, Figures};
 use firn_server::http::Exposition;
 use firn_server::http::Kind::{Counter, Gauge};
@@ -11,9 +12,10 @@ use crate::service_http::begin;
 /// Tenants that are not counted by name.
 const OTHERS: &str = "(others)";
 
-pub(super) fn of(figures: &Figures) -> Exposition {
+pub(super) fn of(figures: &Figures, connections: Connections) -> Exposition {
     let mut text = begin();
     now(figures, &mut text);
+    network(connections, &mut text);
     since_the_start(&figures.counts, &mut text);
     tenants(figures, &mut text);
     text
@@ -52,6 +54,15 @@ fn now(figures: &Figures, text: &mut Exposition) {
     {
         text.sample(name, &[("state", &state)], count);
     }
+}
+
+fn network(connections: Connections, text: &mut Exposition) {
+    let Connections { open, max, refused } = connections;
+    let help = "Connections of databases, workers and people who look.";
+    text.single("firn_control_plane_connections", Gauge, help, open);
+    text.single("firn_control_plane_connections_max", Gauge, "So many may be there.", max);
+    let help = "Connections that were closed as they came because so many were there.";
+    text.single("firn_control_plane_refused_connections_total", Counter, help, refused);
 }
 
 fn since_the_start(counts: &Counts, text: &mut Exposition) {

@@ -195,6 +195,7 @@ impl Talk {
 
     /// Nobody answered: another one is asked, and told everything.
     async fn failed(&mut self, status: &Status) {
+        self.shared.planes.renew(self.plane);
         let now = self.shared.clock.now();
         let since = *self.silent_since.get_or_insert(now);
         // What it was told may be lost; where it is not, it knows the job by its key.

@@ -76,9 +76,9 @@ impl Plane {
 
     /// Asks for work for ever.
     async fn pull(self, tell: UnboundedSender<Told>) {
-        let Some(mut client) = self.planes.workers(self.index) else { return };
         let mut pause = PAUSE_MIN;
         loop {
+            let Some(mut client) = self.planes.workers(self.index) else { return };
             let Some(shared) = self.shared.upgrade() else { return };
             // Before the profile is made, so that the beginning of a drain is not missed.
             let drains = shared.drains.notified();
@@ -108,6 +108,7 @@ impl Plane {
                     leases.into_iter().for_each(|lease| self.accept(&shared, lease, &tell));
                 }
                 Err(status) => {
+                    self.planes.renew(self.index);
                     shared.set_trouble(&self.name, Some(self.planes.explain(self.index, &status)));
                     drop(shared);
                     tokio::time::sleep(pause).await;
@@ -126,8 +127,8 @@ impl Plane {
 
     /// Says for ever that the worker lives, and how far it is.
     async fn beat(self) {
-        let Some(mut client) = self.planes.workers(self.index) else { return };
         loop {
+            let Some(mut client) = self.planes.workers(self.index) else { return };
             let Some(shared) = self.shared.upgrade() else { return };
             let every = shared.options.beat;
             let worker = shared.options.id.to_be_bytes().to_vec().into();
@@ -160,7 +161,6 @@ impl Plane {
 
     async fn tell_one(self, told: Told) {
         let Told { key, token, outcome, timings, ended } = told;
-        let Some(mut client) = self.planes.workers(self.index) else { return };
         let Some(shared) = self.shared.upgrade() else { return };
         let (begun, worker) = (shared.clock.now(), shared.options.id.to_be_bytes().to_vec());
         drop(shared);
@@ -174,6 +174,7 @@ impl Plane {
         };
         let mut pause = PAUSE_MIN;
         loop {
+            let Some(mut client) = self.planes.workers(self.index) else { return };
             let Some(shared) = self.shared.upgrade() else { return };
             let is_late = shared.clock.now().saturating_sub(begun) > TELL_MAX;
             if is_late || !shared.holdings.is_wanted(token) {

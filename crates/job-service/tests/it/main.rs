@@ -11,6 +11,8 @@ mod urgency; // how soon writers stop
 mod told; // what a database tells of its jobs
 mod authority; // certificates
 mod tls; // encrypted connections
+mod renewal; // certificates that change while everybody runs
+mod crowds; // too many connections
 mod silent; // a control plane that is gone, to its workers
 mod skew; // other builds
 mod scoped; // what a worker may touch

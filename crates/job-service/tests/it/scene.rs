@@ -33,6 +33,7 @@ pub(crate) struct Scene {
     pub(crate) server_tls: Option<ServerTls>,
     /// Of everybody who asks.
     pub(crate) tls: ClientTls,
+    pub(crate) connections_max: usize,
     next: u128,
 }
 
@@ -40,7 +41,16 @@ impl Scene {
     pub(crate) fn new() -> Self {
         let (place, clock) = (tempfile::tempdir().unwrap(), Arc::new(SystemClock::new()));
         let (token, spawn) = (SharedToken::none(), ThreadSpawn::new());
-        Self { place, clock, spawn, token, server_tls: None, tls: ClientTls::default(), next: 1 }
+        Self {
+            place,
+            clock,
+            spawn,
+            token,
+            server_tls: None,
+            tls: ClientTls::default(),
+            connections_max: 100,
+            next: 1,
+        }
     }
 
     pub(crate) fn draw(&mut self) -> u128 {
@@ -62,6 +72,7 @@ impl Scene {
             address,
             token: self.token.clone(),
             tls: self.server_tls.clone(),
+            connections_max: self.connections_max,
             limits,
             seed,
         };
@@ -122,7 +133,11 @@ impl Scene {
     }
 
     pub(crate) fn look(&self, plane: SocketAddr) -> proto::ListReply {
-        Look::at(&self.url(plane), &self.token, &self.tls, &self.spawn).unwrap().list().unwrap()
+        self.try_look(plane).unwrap()
+    }
+
+    pub(crate) fn try_look(&self, plane: SocketAddr) -> firn_jobs::Result<proto::ListReply> {
+        Look::at(&self.url(plane), &self.token, &self.tls, &self.spawn).unwrap().list()
     }
 }
 

@@ -19,13 +19,14 @@ fn plane(scene: &Scene, tls: Option<(Identity, Option<&Authority>)>) -> ControlP
     let tls =
         tls.map(|(identity, clients)| ServerTls { identity, clients: clients.map(Authority::authorities) });
     let (address, token, seed) = (any_port(), SharedToken::none(), 1);
-    let options = ControlPlaneOptions { address, token, tls, limits: Default::default(), seed };
+    let options =
+        ControlPlaneOptions { address, token, tls, connections_max: 100, limits: Default::default(), seed };
     ControlPlane::start(&options, Arc::clone(&scene.clock), &scene.spawn).unwrap()
 }
 
 /// Who believes `authority` and shows `identity`.
 fn client(authority: Option<&Authority>, identity: Option<Identity>) -> ClientTls {
-    ClientTls { authorities: authority.map(Authority::authorities), identity }
+    ClientTls { authorities: authority.map(Authority::authorities), identity, source: None }
 }
 
 /// What is said of a look at `plane`; empty = there is an answer.

@@ -32,8 +32,14 @@ fn urgency_travels_with_jobs_and_again_while_they_wait() {
     let mut scene = Scene::new();
     // Nobody is there who could do anything.
     let limits = Limits { nobody: Duration::from_secs(600), ..Limits::default() };
-    let options =
-        ControlPlaneOptions { address: any_port(), token: SharedToken::none(), tls: None, limits, seed: 5 };
+    let options = ControlPlaneOptions {
+        address: any_port(),
+        token: SharedToken::none(),
+        tls: None,
+        connections_max: 100,
+        limits,
+        seed: 5,
+    };
     let plane = ControlPlane::start(&options, Arc::clone(&scene.clock), &scene.spawn).unwrap();
     let remote = scene.remote(&[plane.address()]);
     let job = |stem: &str| CompactSpec { output_stem: stem.to_owned(), ..Default::default() }.into();

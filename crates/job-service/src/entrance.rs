@@ -1,0 +1,188 @@
+//! Who is let in: so many at a time, each to the server that shows the newest certificate.
+//!
+//! ```text
+//!   listener ─► Entrance::admit ─► room? first byte? ─► Guests ─► a server, with its certificate
+//!                                   │                     ▲
+//!                                   └─► closed            └── Entrance::turn: whoever comes later is another server's
+//! ```
+//! A server keeps the connections that it has when another one takes its place, and ends with the last of them.
+
+use std::convert::Infallible;
+use std::io;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio_stream::Stream;
+use tonic::transport::server::Connected;
+
+/// Whoever says nothing for so long after connecting gives its place up.
+const SILENT_MAX: Duration = Duration::from_secs(5);
+
+/// How long nobody is accepted after that failed: descriptors are short, as a rule.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// Connections of a control plane.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Connections {
+    /// Those that are there.
+    pub open: usize,
+    /// So many may be there.
+    pub max: usize,
+    /// Those that were closed as they came since the start, because so many were there.
+    pub refused: u64,
+}
+
+/// Counts connections, and leads them to whoever serves now.
+#[derive(Debug)]
+pub(crate) struct Entrance {
+    room: Arc<Room>,
+    /// No more than there is room for lie in it.
+    server: Mutex<UnboundedSender<Guest>>,
+}
+
+#[derive(Debug)]
+struct Room {
+    max: usize,
+    open: AtomicUsize,
+    refused: AtomicU64,
+}
+
+impl Entrance {
+    /// Room for `max`, and those who come for the first server.
+    pub(crate) fn new(max: usize) -> (Arc<Self>, Guests) {
+        let (server, guests) = unbounded_channel();
+        let room = Room { max, open: AtomicUsize::new(0), refused: AtomicU64::new(0) };
+        (Arc::new(Self { room: Arc::new(room), server: Mutex::new(server) }), Guests(guests))
+    }
+
+    /// Those who come from now on.
+    pub(crate) fn turn(&self) -> Guests {
+        let (server, guests) = unbounded_channel();
+        *self.server.lock().unwrap_or_else(PoisonError::into_inner) = server;
+        Guests(guests)
+    }
+
+    pub(crate) fn connections(&self) -> Connections {
+        Connections {
+            open: self.room.open.load(Ordering::Relaxed),
+            max: self.room.max,
+            refused: self.room.refused.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Accepts for ever.
+    pub(crate) async fn admit(self: Arc<Self>, listener: TcpListener) {
+        loop {
+            let Ok((stream, _)) = listener.accept().await else {
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+                continue;
+            };
+            if let Some(guest) = Room::enter(&self.room, stream) {
+                drop(tokio::spawn(Arc::clone(&self).lead(guest)));
+            }
+        }
+    }
+
+    /// Passes `guest` on once it has said something, as clients of all kinds do first.
+    async fn lead(self: Arc<Self>, guest: Guest) {
+        let mut first = [0];
+        let spoken = tokio::time::timeout(SILENT_MAX, guest.stream.peek(&mut first)).await;
+        if let Ok(Ok(1..)) = spoken {
+            // Where nobody serves any more, all ends.
+            let _led = self.server.lock().unwrap_or_else(PoisonError::into_inner).send(guest);
+        }
+    }
+}
+
+impl Room {
+    /// `stream`, if there is room.
+    fn enter(room: &Arc<Self>, stream: TcpStream) -> Option<Guest> {
+        let open = room.open.fetch_add(1, Ordering::Relaxed);
+        // From here on it leaves when it is dropped.
+        let guest = Guest { stream, room: Arc::clone(room) };
+        if open >= room.max {
+            room.refused.fetch_add(1, Ordering::Relaxed);
+            return None;
+        }
+        // What is said is short; one that cannot be told so is slower.
+        let _slower = guest.stream.set_nodelay(true);
+        Some(guest)
+    }
+}
+
+/// A connection that was let in; it leaves when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Guest {
+    stream: TcpStream,
+    room: Arc<Room>,
+}
+
+impl Drop for Guest {
+    fn drop(&mut self) {
+        self.room.open.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Connections for one server, as they come.
+#[derive(Debug)]
+pub(crate) struct Guests(UnboundedReceiver<Guest>);
+
+impl Stream for Guests {
+    type Item = Result<Guest, Infallible>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        self.0.poll_recv(context).map(|guest| guest.map(Ok))
+    }
+}
+
+impl Connected for Guest {
+    type ConnectInfo = ();
+
+    fn connect_info(&self) {}
+}
+
+impl AsyncRead for Guest {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        to: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_read(context, to)
+    }
+}
+
+impl AsyncWrite for Guest {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(context, bytes)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        parts: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write_vectored(context, parts)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+}
