@@ -139,5 +139,13 @@ fn shown(list: &proto::ListReply) -> String {
             out += &format!("         {}\n", row.failure);
         }
     }
+    let left = |all: u64, state| {
+        all.saturating_sub(list.jobs.iter().filter(|row| row.state() == state).count() as u64)
+    };
+    let waiting = left(list.waiting, proto::job_row::State::Waiting);
+    let running = left(list.running, proto::job_row::State::Running);
+    if waiting + running > 0 {
+        out += &format!("and {waiting} more that wait, {running} more that run\n");
+    }
     out
 }

@@ -121,9 +121,9 @@ impl ControlPlaneWatch {
         self.entrance.connections()
     }
 
-    /// What is there now, job by job and worker by worker.
-    pub fn rows(&self) -> Rows {
-        self.plane.lock().rows(self.plane.clock.now())
+    /// What is there now, worker by worker and job by job: at most `jobs_max` of those that wait, that run, and that ended.
+    pub fn rows(&self, jobs_max: usize) -> Rows {
+        self.plane.lock().rows(self.plane.clock.now(), jobs_max)
     }
 }
 
@@ -132,6 +132,9 @@ const TICK: Duration = Duration::from_millis(250);
 
 /// No question is held longer.
 const HOLD_MAX: Duration = Duration::from_secs(60);
+
+/// Jobs that wait, that run, and that ended: of each so many are listed.
+const LIST_JOBS_MAX: usize = 1000;
 
 async fn tick(plane: Arc<Plane>) {
     loop {
@@ -276,8 +279,10 @@ impl Jobs for Plane {
         &self,
         _request: Request<proto::ListRequest>,
     ) -> Result<Response<proto::ListReply>, Status> {
-        let rows = self.lock().rows(self.clock.now());
+        let rows = self.lock().rows(self.clock.now(), LIST_JOBS_MAX);
         Ok(Response::new(proto::ListReply {
+            waiting: rows.waiting_count,
+            running: rows.running_count,
             jobs: rows.jobs.into_iter().map(wire::put_job_row).collect(),
             workers: rows.workers.into_iter().map(wire::put_worker_row).collect(),
         }))

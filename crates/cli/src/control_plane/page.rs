@@ -21,25 +21,25 @@ const JOBS_MAX: usize = 200;
 pub(crate) fn answer(watch: &ControlPlaneWatch, limits: &Limits, path: &str) -> Option<Answer> {
     match path {
         "/" => Some(Answer::page("Firn control plane", BODY, SCRIPT)),
-        "/jobs" => Some(Answer::json(shown(&watch.rows(), limits).to_string() + "\n")),
+        "/jobs" => Some(Answer::json(shown(&watch.rows(JOBS_MAX), limits).to_string() + "\n")),
         _ => None,
     }
 }
 
-/// All of `rows`, but for jobs of a state beyond the first [`JOBS_MAX`]: in the order in which they came, of those that ended the newest.
+/// All of `rows`: those that run or wait in the order in which they came, of those that ended the newest first.
 fn shown(rows: &Rows, limits: &Limits) -> Value {
     let of = |state: JobState| rows.jobs.iter().filter(move |row| row.state == state);
     let ended = rows.jobs.iter().rev().filter(|row| matches!(row.state, JobState::Done | JobState::Failed));
-    let told = of(JobState::Running).take(JOBS_MAX).chain(of(JobState::Waiting).take(JOBS_MAX));
+    let told = of(JobState::Running).chain(of(JobState::Waiting)).chain(ended);
     json!({
         "build": concat!("firn ", env!("CARGO_PKG_VERSION")),
         "lease_ms": ms(limits.lease),
-        "waiting_count": of(JobState::Waiting).count(),
-        "waiting_bytes": of(JobState::Waiting).map(|row| row.bytes).sum::<u64>(),
-        "waiting_ms_max": of(JobState::Waiting).map(|row| ms(row.queued)).fold(0.0, f64::max),
-        "running_count": of(JobState::Running).count(),
+        "waiting_count": rows.waiting_count,
+        "waiting_bytes": rows.waiting_bytes,
+        "waiting_ms_max": ms(rows.waiting_max),
+        "running_count": rows.running_count,
         "workers": rows.workers.iter().map(|row| worker(row, limits)).collect::<Vec<_>>(),
-        "jobs": told.chain(ended.take(JOBS_MAX)).map(job).collect::<Vec<_>>(),
+        "jobs": told.map(job).collect::<Vec<_>>(),
     })
 }
 

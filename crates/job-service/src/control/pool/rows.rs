@@ -1,6 +1,6 @@
 //! What people see.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use super::Pool;
@@ -81,43 +81,81 @@ pub struct WorkerRow {
     pub failing: String,
 }
 
-/// Everything that there is to see.
+/// What there is to see.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Rows {
-    /// Those that ended lately first, then the others as they came.
+    /// Those that ended lately first, then the others as they came. Of those that wait, run, and ended as many as were asked for: the oldest, and of those
+    /// that ended the latest.
     pub jobs: Vec<JobRow>,
+    /// Jobs that wait, all of them.
+    pub waiting_count: u64,
+    /// Bytes of their inputs.
+    pub waiting_bytes: u64,
+    /// How long the oldest of them waits.
+    pub waiting_max: Duration,
+    /// Jobs that a worker has, all of them.
+    pub running_count: u64,
     /// In the order in which they came.
     pub workers: Vec<WorkerRow>,
 }
 
 impl Pool {
-    /// What is here now.
-    pub fn rows(&self, now: Duration) -> Rows {
-        let present = self.jobs.values().map(|job| {
-            let row = row(job, &self.members, now);
-            let is_over = matches!(job.state, State::Ended { .. });
-            let client = self.clients.get(&job.key.client).filter(|_| !is_over);
-            let stalls_at = client.and_then(|client| client.stalls_at);
-            JobRow { stalls_in: stalls_at.map(|at| at.saturating_sub(now)), ..row }
-        });
+    /// What is here now, with at most `jobs_max` jobs that wait, as many that run, and as many that ended. Looks at every job; what it copies is bounded.
+    pub fn rows(&self, now: Duration, jobs_max: usize) -> Rows {
+        let mut rows = Rows::default();
+        let (mut present, mut ended) = (Vec::new(), VecDeque::new());
         let mut running: BTreeMap<WorkerId, u32> = BTreeMap::new();
-        for attempt in self.jobs.values().filter_map(Job::attempt) {
-            *running.entry(attempt.worker).or_default() += 1;
+        for job in self.jobs.values() {
+            let is_shown = match &job.state {
+                State::Waiting => {
+                    rows.waiting_count += 1;
+                    rows.waiting_bytes += job.bytes();
+                    rows.waiting_max = rows.waiting_max.max(now.saturating_sub(job.submitted));
+                    rows.waiting_count <= jobs_max as u64
+                }
+                State::Leased(attempt) => {
+                    *running.entry(attempt.worker).or_default() += 1;
+                    rows.running_count += 1;
+                    rows.running_count <= jobs_max as u64
+                }
+                State::Ended { .. } => {
+                    ended.push_back(job);
+                    if ended.len() > jobs_max {
+                        ended.pop_front();
+                    }
+                    false
+                }
+            };
+            if is_shown {
+                let stalls_at = self.clients.get(&job.key.client).and_then(|client| client.stalls_at);
+                let stalls_in = stalls_at.map(|at| at.saturating_sub(now));
+                present.push(JobRow { stalls_in, ..row(job, &self.members, now) });
+            }
         }
-        let workers = self.members.iter().map(|(id, member)| WorkerRow {
-            name: member.profile.name.clone(),
-            zone: member.profile.zone.clone(),
-            slots: member.profile.slots,
-            running: running.get(id).copied().unwrap_or_default(),
-            quiet: now.saturating_sub(member.heard),
-            near_bytes_per_second: member.near.bytes_per_second,
-            far_bytes_per_second: member.far.bytes_per_second,
-            is_draining: member.profile.is_draining,
-            jobs_done: member.jobs_done,
-            build: member.profile.build.clone(),
-            failing: member.doubts.shown(),
-        });
-        Rows { jobs: self.history.iter().cloned().chain(present).collect(), workers: workers.collect() }
+        // What its client has not taken yet is the latest.
+        let before = self.history.len().saturating_sub(jobs_max - ended.len());
+        rows.jobs = self.history.range(before..).cloned().collect();
+        rows.jobs.extend(ended.into_iter().map(|job| row(job, &self.members, now)));
+        rows.jobs.extend(present);
+        rows.workers =
+            self.members.iter().map(|(id, member)| worker_row(*id, member, now, &running)).collect();
+        rows
+    }
+}
+
+fn worker_row(id: WorkerId, member: &Member, now: Duration, running: &BTreeMap<WorkerId, u32>) -> WorkerRow {
+    WorkerRow {
+        name: member.profile.name.clone(),
+        zone: member.profile.zone.clone(),
+        slots: member.profile.slots,
+        running: running.get(&id).copied().unwrap_or_default(),
+        quiet: now.saturating_sub(member.heard),
+        near_bytes_per_second: member.near.bytes_per_second,
+        far_bytes_per_second: member.far.bytes_per_second,
+        is_draining: member.profile.is_draining,
+        jobs_done: member.jobs_done,
+        build: member.profile.build.clone(),
+        failing: member.doubts.shown(),
     }
 }
 

@@ -6,6 +6,8 @@ use super::*;
 use crate::control::view::Lane;
 
 mod failing; // workers whose jobs fail
+mod storm; // everybody comes, goes, sleeps and forgets
+mod rows; // what people see
 mod urgency;
 
 const A: u128 = 1;
@@ -58,6 +60,11 @@ fn pull(pool: &mut Pool, now: Duration, worker: u128) -> Pulled {
     pool.take(now, worker)
 }
 
+/// What people see, without a limit that matters.
+fn rows(pool: &Pool, now: Duration) -> Rows {
+    pool.rows(now, 100)
+}
+
 fn held(lease: &Lease) -> Held {
     Held { key: lease.key, token: lease.token, done_bytes: 0 }
 }
@@ -97,7 +104,7 @@ fn a_job_goes_to_a_worker_and_its_end_to_the_client_until_it_is_taken() {
     assert_eq!((lease.key, lease.place.as_str(), &lease.spec[..]), (key(5), "/shared", &b"spec"[..]));
     assert_eq!(pool.take(seconds(1), A), Pulled::default(), "it is handed out once");
     assert_eq!(end_of(&mut pool, seconds(2), 5), None);
-    let running = pool.rows(seconds(2));
+    let running = rows(&pool, seconds(2));
     assert_eq!((running.jobs[0].state, running.workers[0].running), (JobState::Running, 1));
     assert_eq!((running.jobs[0].queued, running.jobs[0].timings.ran), (Duration::ZERO, seconds(1)));
     assert!(finish(&mut pool, seconds(3), A, &lease, done()));
@@ -108,7 +115,7 @@ fn a_job_goes_to_a_worker_and_its_end_to_the_client_until_it_is_taken() {
     }
     assert_eq!(pool.follow(seconds(5), CLIENT, &[5], &[5]), (vec![], vec![]));
     assert_eq!(pool.follow(seconds(5), CLIENT, &[5], &[]), (vec![], vec![5]), "it is forgotten");
-    let rows = pool.rows(seconds(5));
+    let rows = rows(&pool, seconds(5));
     assert_eq!((rows.jobs.len(), rows.jobs[0].state), (1, JobState::Done), "but for people");
     assert_eq!((rows.jobs[0].queued, rows.jobs[0].timings.ran), (Duration::ZERO, Duration::from_millis(110)));
     let measured = rows.workers[0].near_bytes_per_second;
@@ -172,7 +179,7 @@ fn what_a_worker_said_before_a_job_was_forgotten_does_not_bring_it_back() {
     assert!(finish(&mut pool, seconds(1), A, &lease, done()));
     pool.follow(seconds(1), CLIENT, &[], &[1]);
     assert_eq!(pool.beat(seconds(1), A, &[held(&lease)]), Some(vec![lease.token]));
-    let rows = pool.rows(seconds(1));
+    let rows = rows(&pool, seconds(1));
     assert_eq!((rows.jobs.len(), rows.workers[0].running), (1, 0), "{rows:?}");
     // Who asks for it again gets it done again.
     pool.submit(seconds(2), key(1), order()).unwrap();
@@ -200,7 +207,7 @@ fn an_end_may_be_the_first_that_a_pool_hears_of_a_job() {
             all.clear();
         }
     }
-    let running = pool.rows(seconds(40)).jobs.iter().filter(|row| row.state == JobState::Running).count();
+    let running = rows(&pool, seconds(40)).jobs.iter().filter(|row| row.state == JobState::Running).count();
     assert_eq!((running, all.len()), (0, 0));
 }
 
@@ -311,134 +318,6 @@ fn there_is_a_limit_to_jobs() {
     pool.submit(seconds(0), key(1), order()).unwrap();
 }
 
-/// Attempts whose workers sleep do not use up what may fail.
-const PATIENT: Limits = Limits {
-    lease: Duration::from_secs(10),
-    client: Duration::from_secs(30),
-    progress: Duration::from_secs(60),
-    nobody: Duration::from_secs(5),
-    attempts_max: 100,
-    pause: Duration::from_millis(500),
-    jobs_max: 1000,
-    scheduler: Scheduler::Urgency,
-};
-
-/// Workers that come, go, sleep, lie about nothing and lose messages; clients that repeat themselves; a pool that is replaced.
-struct Storm {
-    random: fastrand::Rng,
-    pool: Pool,
-    now: Duration,
-    /// What each worker has, with the time at which it is done.
-    workers: BTreeMap<u128, BTreeMap<Token, (Lease, Duration)>>,
-    asleep: BTreeMap<u128, Duration>,
-    waiting: Vec<u64>,
-    taken: Vec<u64>,
-    tokens: BTreeMap<Token, u64>,
-    ends: BTreeMap<u64, Outcome>,
-}
-
-impl Storm {
-    /// Every job that was handed in has ended, is there, or was left behind.
-    fn check_counts(&self) {
-        let Figures { waiting, running, counts, .. } = self.pool.figures(self.now);
-        // What only a worker has told of counts as bulk work until its client is heard of.
-        let there = waiting.relief + running.relief;
-        let over = counts.done.relief + counts.failed.relief + counts.abandoned.relief;
-        assert_eq!(counts.submitted.relief, over + there, "{counts:?}");
-        let bulk = [counts.submitted, counts.done, counts.failed, counts.abandoned].map(|jobs| jobs.bulk);
-        assert_eq!(bulk, [0; 4], "what nobody asked for counts for nobody");
-    }
-
-    fn step(&mut self, number: u64) {
-        self.check_counts();
-        self.now += Duration::from_millis(self.random.u64(50..1500));
-        if number < 60 && self.random.u32(0..3) == 0 {
-            self.pool.submit(self.now, key(number), order()).unwrap();
-            self.waiting.push(number);
-        }
-        if self.random.u32(0..100) == 0 {
-            self.pool = Pool::new(PATIENT, self.random.u64(..));
-        }
-        let ids: Vec<u128> = self.workers.keys().copied().collect();
-        ids.into_iter().for_each(|id| self.work(id));
-        let (ended, unknown) = self.pool.follow(self.now, CLIENT, &self.waiting, &self.taken);
-        if self.random.bool() {
-            self.taken.clear();
-        }
-        for (number, end) in ended {
-            // An answer that is lost comes again.
-            if self.random.bool() {
-                self.waiting.retain(|waiting| *waiting != number);
-                self.taken.push(number);
-                assert!(self.ends.insert(number, end.outcome).is_none(), "job {number} ended twice");
-            }
-        }
-        for number in unknown {
-            self.pool.submit(self.now, key(number), order()).unwrap();
-        }
-        self.pool.tick(self.now);
-    }
-
-    fn work(&mut self, id: u128) {
-        if self.asleep.get(&id).is_some_and(|until| *until > self.now) {
-            return;
-        }
-        if self.random.u32(0..40) == 0 {
-            self.asleep.insert(id, self.now + seconds(self.random.u64(1..40)));
-            return;
-        }
-        let mine = self.workers.get_mut(&id).unwrap();
-        let all: Vec<Held> = mine.values().map(|(lease, _)| Held { done_bytes: 1, ..held(lease) }).collect();
-        self.pool.hear(self.now, profile(id, 2), &all);
-        let pulled = self.pool.take(self.now, id);
-        // An answer may be lost.
-        if self.random.u32(0..20) > 0 {
-            pulled.stop.iter().for_each(|token| drop(mine.remove(token)));
-            for lease in pulled.leases {
-                assert_eq!(*self.tokens.entry(lease.token).or_insert(lease.key.number), lease.key.number);
-                mine.insert(lease.token, (lease, self.now + seconds(self.random.u64(0..5))));
-            }
-        }
-        let done: Vec<Token> =
-            mine.iter().filter(|(_, (_, at))| *at <= self.now).map(|(token, _)| *token).collect();
-        for token in done {
-            let (lease, _) = mine.remove(&token).unwrap();
-            let outcome = Outcome::Done(lease.key.number.to_le_bytes().to_vec());
-            self.pool.finish(self.now, id, held(&lease), outcome, Timings::default());
-        }
-    }
-}
-
-#[test]
-fn in_any_storm_every_job_ends_once_with_its_own_result() {
-    for seed in 0..200 {
-        let mut storm = Storm {
-            random: fastrand::Rng::with_seed(seed),
-            pool: Pool::new(PATIENT, seed + 1000),
-            now: Duration::ZERO,
-            workers: (1..=3).map(|id| (id, BTreeMap::new())).collect(),
-            asleep: BTreeMap::new(),
-            waiting: Vec::new(),
-            taken: Vec::new(),
-            tokens: BTreeMap::new(),
-            ends: BTreeMap::new(),
-        };
-        let mut steps = 0;
-        while steps < 60 || !storm.waiting.is_empty() {
-            storm.step(steps);
-            steps += 1;
-            assert!(steps < 5000, "seed {seed}: {:?} never end", storm.waiting);
-        }
-        for (number, outcome) in &storm.ends {
-            match outcome {
-                Outcome::Done(bytes) => assert_eq!(bytes[..], number.to_le_bytes(), "seed {seed}"),
-                // All workers slept.
-                Outcome::Failed(failure) => assert_eq!(failure.kind, FailureKind::Unavailable, "seed {seed}"),
-            }
-        }
-    }
-}
-
 #[test]
 fn slots_are_divided_among_those_who_have_jobs() {
     let mut pool = pool();
@@ -476,18 +355,4 @@ fn each_scheduler_decides_what_the_pool_does() {
         }
     }
     assert_eq!(Scheduler::from_name("best"), None);
-}
-
-#[test]
-fn rows_tell_how_long_a_job_waited_and_how_long_it_runs() {
-    let mut pool = pool();
-    pool.submit(seconds(1), key(5), order()).unwrap();
-    assert_eq!(pool.rows(seconds(3)).jobs[0].queued, seconds(2), "nobody is there");
-    let lease = only(pull(&mut pool, seconds(4), A));
-    let running = pool.rows(seconds(6)).jobs[0].clone();
-    assert_eq!((running.queued, running.timings.ran), (seconds(3), seconds(2)));
-    assert!(finish(&mut pool, seconds(7), A, &lease, done()));
-    let ended = pool.rows(seconds(9)).jobs[0].clone();
-    let ran = Timings { opened: Duration::from_millis(10), ran: Duration::from_millis(110) };
-    assert_eq!((ended.queued, ended.timings, ended.age), (seconds(3), ran, seconds(6)));
 }

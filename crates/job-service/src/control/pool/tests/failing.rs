@@ -106,7 +106,7 @@ fn a_worker_whose_jobs_all_fail_is_asked_less_and_less_and_trusted_again_once_on
     // Two at once, which is one failure, and then one at a time, after 0.5, 1, 2, 4, 8, 16, 32 and 32 seconds.
     assert_eq!(asked, [0, 0, 0, 1, 3, 7, 15, 31, 63, 95]);
     let now = seconds(121);
-    let failing = |pool: &Pool| pool.rows(now).workers[0].failing.clone();
+    let failing = |pool: &Pool| rows(pool, now).workers[0].failing.clone();
     assert_eq!(failing(&pool), "9 failed at /shared: no luck");
     // One that was taken back says nothing, and the next begins at once; one that is done ends it.
     pool.hear(seconds(130), profile(A, 2), &[]);
@@ -133,7 +133,7 @@ fn jobs_that_fail_together_are_one_failure_and_one_that_says_nothing_ends_no_pau
     for lease in &leases[..7] {
         fails(&mut pool, seconds(1), A, lease);
     }
-    assert_eq!(pool.rows(seconds(1)).workers[0].failing, "1 failed at /shared: no luck");
+    assert_eq!(rows(&pool, seconds(1)).workers[0].failing, "1 failed at /shared: no luck");
     assert!(finish(&mut pool, seconds(1), A, &leases[7], failed(FailureKind::Cancelled)));
     pool.hear(seconds(1), profile(A, 8), &[]);
     assert_eq!(pool.take(seconds(1), A), Pulled::default(), "the pause goes on");
@@ -205,7 +205,7 @@ fn what_was_said_of_a_place_is_forgotten_a_minute_after_its_pause() {
     let failing = |pool: &mut Pool, now| {
         pool.hear(now, profile(A, 1), &[]);
         pool.tick(now);
-        pool.rows(now).workers[0].failing.clone()
+        rows(pool, now).workers[0].failing.clone()
     };
     assert_eq!(failing(&mut pool, seconds(60)), "1 failed at /shared: no luck");
     assert_eq!(failing(&mut pool, seconds(61)), "");
