@@ -54,7 +54,7 @@ pub fn schedule(view: &View) -> Vec<Decision> {
         } else if let Some(stopped) =
             slots.to_stop(job, best.done_at, GAIN_MIN).filter(|_| is_late(job, best.done_at))
         {
-            decisions.push(Decision::Preempt { job: stopped.job, worker: stopped.worker });
+            decisions.push(Decision::Preempt { job: stopped.job, worker: stopped.worker, relief: job.id });
             bulk -= 1;
             slots.take(stopped.slot, stopped.done_at);
             continue;

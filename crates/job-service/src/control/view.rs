@@ -121,6 +121,8 @@ pub enum Decision {
         job: JobId,
         /// Whose it was.
         worker: WorkerId,
+        /// What is to have its place.
+        relief: JobId,
     },
 }
 

@@ -207,7 +207,7 @@ impl Fleet {
         for decision in decisions {
             match decision {
                 Decision::Lease { job, worker } => self.lease(job, worker),
-                Decision::Preempt { job, worker } => self.preempt(job, worker),
+                Decision::Preempt { job, worker, .. } => self.preempt(job, worker),
             }
         }
     }

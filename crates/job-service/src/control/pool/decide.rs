@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::Pool;
+use super::doubts::Paused;
 use super::job::{Attempt, Failure, FailureKind, Job, Outcome, State, Timings, Token, Wanted};
 use super::member::{Member, may_have};
 use crate::control::view::{Decision, JobId, Lane, Running, TenantId, View, Waiting, Worker, WorkerId, Zone};
@@ -22,26 +23,38 @@ impl Pool {
         let workers = workers.map(|(id, member)| self.worker(now, *id, member)).collect();
         let view = View { waiting, workers, owed: self.ledger.owed() };
         let seed = self.random.u64(..);
+        let mut probed = BTreeSet::new();
         for decision in self.limits.scheduler.decide(&view, seed) {
             match decision {
-                Decision::Lease { job, worker } => self.lease(now, job, worker),
-                Decision::Preempt { job, .. } => {
+                Decision::Lease { job, worker } if self.may_begin(&mut probed, job, worker) => {
+                    self.lease(now, job, worker);
+                }
+                Decision::Preempt { job, worker, relief } if self.may_begin(&mut probed, relief, worker) => {
                     self.counts.preempted += 1;
                     self.stop_attempt(job);
                     self.release(job);
                 }
+                // Nothing is stopped for what would not begin.
+                Decision::Lease { .. } | Decision::Preempt { .. } => {}
             }
         }
+    }
+
+    /// Whether `worker` may begin `id`, now or in the place of what is stopped for it: where jobs with files at its place failed, one alone finds out, and
+    /// `probed` are the places where this decision has one already. What is in the view is not paused.
+    fn may_begin(&self, probed: &mut BTreeSet<(WorkerId, String)>, id: JobId, worker: WorkerId) -> bool {
+        let place = self.jobs.get(&id).and_then(Job::place);
+        let is_doubted =
+            |place: &&str| self.members.get(&worker).is_some_and(|member| member.doubts.has_failed_at(place));
+        place.filter(is_doubted).is_none_or(|place| probed.insert((worker, place.to_owned())))
     }
 
     fn lease(&mut self, now: Duration, id: JobId, worker: WorkerId) {
         let token = Token(self.random.u64(..));
         let longest = self.limits.lease;
         let Some(job) = self.jobs.get_mut(&id) else { return };
-        if let (Some(member), Some(place)) = (self.members.get_mut(&worker), job.place())
-            && !member.doubts.begin(now, place, longest)
-        {
-            return;
+        if let (Some(member), Some(place)) = (self.members.get_mut(&worker), job.place()) {
+            member.doubts.begin(now, place, longest);
         }
         job.attempts += 1;
         job.nobody_since = None;
@@ -118,8 +131,8 @@ impl Pool {
         }
     }
 
-    /// Jobs that nobody who is there can do fail once that has been so for a while; at once if all have said so, or get no job with files at its
-    /// place for as long: whoever handed it in may be nearer to them.
+    /// Jobs that nobody who is there can do fail once that has been so for a while; at once if all have said so, or do not reach its place, or get no job
+    /// with files there for as long: whoever handed it in may be nearer to them.
     pub(super) fn fail_what_nobody_can(&mut self, now: Duration) {
         let there: Vec<WorkerId> =
             self.members.iter().filter(|(_, member)| self.is_there(now, member)).map(|(id, _)| *id).collect();
@@ -148,10 +161,16 @@ impl Pool {
 /// Why none of `can` gets `job` for longer than `most` from now on; `None` = one may.
 fn all_paused(now: Duration, job: &Job, can: &[&Member], most: Duration) -> Option<Failure> {
     let place = job.place()?;
-    let paused: Option<Vec<&str>> =
+    let paused: Option<Vec<Paused<'_>>> =
         can.iter().map(|member| member.doubts.paused_beyond(now, place, most)).collect();
-    let message = format!("jobs at {place} fail at all workers: {}", paused?.last()?);
-    Some(Failure { kind: FailureKind::Storage, message })
+    let paused = paused?;
+    // Of both it is those who reach the place that say what is wrong with it.
+    let last = paused.iter().rev().min_by_key(|paused| paused.is_out_of_reach)?;
+    let (kind, what) = match last.is_out_of_reach {
+        true => (FailureKind::Unavailable, format!("no worker that could do it reaches {place}")),
+        false => (FailureKind::Storage, format!("jobs at {place} fail at all workers")),
+    };
+    Some(Failure { kind, message: format!("{what}: {}", last.message) })
 }
 
 /// Why nobody can do `job`, where so many workers are there.

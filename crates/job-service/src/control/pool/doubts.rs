@@ -1,10 +1,13 @@
 //! Places at which one worker's jobs fail.
 //!
 //! A worker whose clock or network is wrong fails at once, so that it is always free: left alone it would take all work from the others. A place that is
-//! away fails for all workers, and says nothing about others; so what is kept is kept for each place.
+//! away fails for all workers, and says nothing about others; so what is kept is kept for each place. One that a worker does not reach at all is such a
+//! place too, with one difference: no job waits there for the end of a pause.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
+
+use super::job::{Failure, FailureKind};
 
 /// Where one worker's latest jobs failed for reasons that may pass.
 #[derive(Debug, Default)]
@@ -22,8 +25,19 @@ struct Doubt {
     until: Duration,
     /// When the job began that is to find out whether the place can be read again.
     probe: Option<Duration>,
+    /// The worker did not reach the place at all.
+    is_out_of_reach: bool,
     /// Why the latest failed.
     message: String,
+}
+
+/// Why a worker gets no job with files at a place for a while.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Paused<'d> {
+    /// It does not reach the place, which the next job would only be told again.
+    pub(super) is_out_of_reach: bool,
+    /// What was said of that.
+    pub(super) message: &'d str,
 }
 
 /// Pauses double so often.
@@ -42,26 +56,28 @@ impl Doubts {
         self.places.get(place).is_some_and(|doubt| now < doubt.until)
     }
 
-    /// Why the worker gets no job with files at `place` for longer than `most` from now on; `None` = it may get one before, or has one that is to
-    /// find out.
-    pub(super) fn paused_beyond(&self, now: Duration, place: &str, most: Duration) -> Option<&str> {
-        let doubt = self.places.get(place)?;
-        let is_long = doubt.probe.is_none() && doubt.until > now.saturating_add(most);
-        is_long.then_some(doubt.message.as_str())
+    /// Why no job with files at `place` waits for the worker: it gets none for longer than `most` from now on, or none now because it does not reach the
+    /// place. `None` = it may get one before, or has one that is to find out.
+    pub(super) fn paused_beyond(&self, now: Duration, place: &str, most: Duration) -> Option<Paused<'_>> {
+        let Doubt { until, probe, is_out_of_reach, message, .. } = self.places.get(place)?;
+        let most = if *is_out_of_reach { Duration::ZERO } else { most };
+        let is_long = probe.is_none() && *until > now.saturating_add(most);
+        is_long.then_some(Paused { is_out_of_reach: *is_out_of_reach, message })
     }
 
-    /// Whether a job with files at `place` may begin. Where the ones before failed it is the only one until it ends, or `longest` has passed.
-    pub(super) fn begin(&mut self, now: Duration, place: &str, longest: Duration) -> bool {
-        if self.is_paused(now, place) {
-            return false;
-        }
+    /// Whether jobs with files at `place` failed, so that one alone finds out whether they still do.
+    pub(super) fn has_failed_at(&self, place: &str) -> bool {
+        self.places.contains_key(place)
+    }
+
+    /// A job with files at `place`, which is not paused, begins. Where the ones before failed it is the only one until it ends, or `longest` has passed.
+    pub(super) fn begin(&mut self, now: Duration, place: &str, longest: Duration) {
         if let Some(doubt) = self.places.get_mut(place) {
             (doubt.until, doubt.probe) = (now + longest, Some(now));
         }
-        true
     }
 
-    /// A job that `began` then failed for a reason that may pass: the next begins `pause` later, and twice as long after each that was begun and failed after that.
+    /// A job that `began` then failed for a reason that may pass, or did not reach its files: the next begins `pause` later, and twice as long after each that was begun and failed after that.
     /// Jobs that ran when the first of them failed say nothing new.
     pub(super) fn failed(
         &mut self,
@@ -69,16 +85,18 @@ impl Doubts {
         began: Duration,
         place: &str,
         pause: Duration,
-        message: &str,
+        failure: &Failure,
     ) {
         let doubt = self.places.entry(place.to_owned()).or_insert_with(|| Doubt {
             failures: 0,
             failed_at: Duration::ZERO,
             until: Duration::ZERO,
             probe: None,
+            is_out_of_reach: false,
             message: String::new(),
         });
-        message.clone_into(&mut doubt.message);
+        failure.message.clone_into(&mut doubt.message);
+        doubt.is_out_of_reach = failure.kind == FailureKind::Unavailable;
         if doubt.failures > 0 && began <= doubt.failed_at && doubt.probe != Some(began) {
             return;
         }

@@ -6,6 +6,7 @@ use super::*;
 use crate::control::view::Lane;
 
 mod failing; // workers whose jobs fail
+mod reach; // workers that do not reach a place
 mod storm; // everybody comes, goes, sleeps and forgets
 mod rows; // what people see
 mod urgency;

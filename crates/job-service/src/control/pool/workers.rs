@@ -161,18 +161,16 @@ impl Pool {
         let began = job.and_then(Job::attempt).map_or(now, |attempt| attempt.since);
         let place = job.and_then(Job::place);
         let (Some(member), Some(place)) = (self.members.get_mut(&worker), place) else { return };
-        match failure.map(|failure| failure.kind) {
-            None | Some(FailureKind::NotConserved) => member.doubts.went_well(place),
-            Some(FailureKind::Storage) => {
-                let message = failure.map_or("", |failure| &failure.message);
-                member.doubts.failed(now, began, place, self.limits.pause, message);
+        let pause = self.limits.pause;
+        let Some(failure) = failure else { return member.doubts.went_well(place) };
+        match failure.kind {
+            FailureKind::NotConserved => member.doubts.went_well(place),
+            FailureKind::Storage | FailureKind::Unavailable => {
+                member.doubts.failed(now, began, place, pause, failure);
             }
-            Some(
-                FailureKind::Rejected
-                | FailureKind::Cancelled
-                | FailureKind::Invalid
-                | FailureKind::Unavailable,
-            ) => member.doubts.said_nothing(now, began, place),
+            FailureKind::Rejected | FailureKind::Cancelled | FailureKind::Invalid => {
+                member.doubts.said_nothing(now, began, place);
+            }
         }
     }
 

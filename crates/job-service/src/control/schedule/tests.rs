@@ -90,6 +90,11 @@ fn a_job_goes_where_it_is_done_first_and_never_where_it_was_refused() {
     assert_eq!(schedule(&View { waiting: vec![nowhere], ..view }), []);
 }
 
+/// The only worker stops `job` for `relief`.
+fn stop(job: u64, relief: u64) -> Decision {
+    Decision::Preempt { job: JobId(job), worker: WorkerId(1), relief: JobId(relief) }
+}
+
 #[test]
 fn bulk_leaves_slots_to_relief_and_is_stopped_where_it_would_come_too_late() {
     let bulk: Vec<Waiting> = (1..=20).map(|id| job(id, Lane::Bulk, 100)).collect();
@@ -101,22 +106,17 @@ fn bulk_leaves_slots_to_relief_and_is_stopped_where_it_would_come_too_late() {
     busy.running =
         vec![running(91, Lane::Bulk, 300), running(92, Lane::Bulk, 20), running(93, Lane::Relief, 1)];
     let late = View { waiting: vec![relief(1, 1000, 2)], workers: vec![busy.clone()], ..View::default() };
-    assert_eq!(schedule(&late), [Decision::Preempt { job: JobId(92), worker: WorkerId(1) }]);
+    assert_eq!(schedule(&late), [stop(92, 1)]);
     let mut old = late.clone();
     old.workers[0].running[1].waited = WAIT_MAX;
-    assert_eq!(
-        schedule(&old),
-        [Decision::Preempt { job: JobId(91), worker: WorkerId(1) }],
-        "it would come first again"
-    );
+    assert_eq!(schedule(&old), [stop(91, 1)], "it would come first again");
     old.owed.insert(TenantId(91), 1.0);
     assert_eq!(schedule(&old), []);
     let in_time = View { waiting: vec![relief(1, 1000, 60)], ..late.clone() };
     assert_eq!(schedule(&in_time), [], "it can wait");
     let several = View { waiting: vec![relief(1, 1000, 2), relief(2, 1000, 1), relief(3, 1000, 3)], ..late };
     let stopped = schedule(&several);
-    let expected = [92, 91].map(|job| Decision::Preempt { job: JobId(job), worker: WorkerId(1) });
-    assert_eq!(stopped, expected, "relief is not stopped for relief");
+    assert_eq!(stopped, [stop(92, 1), stop(91, 2)], "relief is not stopped for relief");
     // What is nearly done is waited for.
     let mut ending = worker(1, 0, 1);
     ending.running.push(running(91, Lane::Bulk, 950));
