@@ -221,7 +221,8 @@ impl Shared {
                 self.do_without(job, concern);
             }
             Ok(handle) => {
-                let deadline = now.saturating_add(self.patience.with(job.spec.input_bytes()));
+                let bytes = job.spec.input_bytes().saturating_add(self.lock().bytes_before(&job.spec));
+                let deadline = now.saturating_add(self.patience.with(bytes));
                 let place = Place::Away(Away { stem, deadline, is_probe });
                 self.follow(Running { job, handle, begun: now, place, is_cancelled: false });
             }

@@ -12,7 +12,7 @@ use crate::spec::JobSpec;
 pub struct Patience {
     /// For a job of any size. Default 30 s.
     pub least: Duration,
-    /// So many bytes of inputs get a second more. Default 4 MiB.
+    /// So many bytes of inputs get a second more, of the job and of those that were given away before it. Default 4 MiB.
     pub bytes_per_second: u64,
     /// Bytes of inputs of bulk jobs that are begun here in a second while others are away. Default 16 MiB.
     pub bulk_bytes_per_second: u64,
@@ -39,7 +39,7 @@ impl Default for Patience {
 }
 
 impl Patience {
-    /// For a job that reads `bytes`.
+    /// For a job that reads `bytes`, with those before it.
     pub(super) fn with(&self, bytes: u64) -> Duration {
         self.least.saturating_add(time_of(bytes, self.bytes_per_second))
     }

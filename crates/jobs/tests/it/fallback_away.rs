@@ -173,3 +173,24 @@ fn what_concerns_one_job_keeps_no_other_from_those_elsewhere() {
     scene.clock.advance(Duration::from_millis(100));
     assert!(tables(&filtered("again"))[0].file.starts_with("again-e-"), "somebody has it by now");
 }
+
+#[test]
+fn a_job_is_waited_for_until_those_before_it_could_be_done_too() {
+    let scene = Scene::new(Way::Vanish);
+    // Ten seconds for each job, beside the five that any gets.
+    let patience = Patience { bytes_per_second: bulk(&scene, "job").input_bytes() / 10, ..PATIENCE };
+    let fallback = scene.fallback_with(false, patience);
+    let (first, second) = (submit(&scene, &fallback, "first"), submit(&scene, &fallback, "second"));
+    let relief = fallback.submit(scene.spec("relief")).unwrap();
+    scene.clock.advance(Duration::from_millis(14_900));
+    let_it_look();
+    assert!(first.poll().is_none() && second.poll().is_none() && relief.poll().is_none());
+    // The division of bytes by ten leaves some over.
+    scene.clock.advance(Duration::from_millis(300));
+    assert!(is_done_here(&first) && is_done_here(&relief), "relief goes before bulk work");
+    scene.clock.advance(Duration::from_millis(9_600));
+    let_it_look();
+    assert!(second.poll().is_none());
+    scene.clock.advance(Duration::from_millis(500));
+    assert!(is_done_here(&second));
+}

@@ -105,6 +105,13 @@ impl State {
         }
     }
 
+    /// Bytes of inputs of the jobs that were given away and may be done before `spec`: there may be one worker for all, and relief goes before bulk work.
+    pub(super) fn bytes_before(&self, spec: &JobSpec) -> u64 {
+        let away = self.jobs.values().filter(|running| matches!(running.place, Place::Away(_)));
+        let before = away.filter(|running| running.job.spec.is_relief() || !spec.is_relief());
+        before.map(|running| running.job.spec.input_bytes()).fold(0, u64::saturating_add)
+    }
+
     /// Whether what came of a job elsewhere is looked at again here.
     pub(super) fn draw_reexecution(&mut self, now: Duration, patience: &Patience) -> bool {
         self.random.f64() < patience.reexecuted_share && !self.turn.is_stall_near(now, patience)
