@@ -28,9 +28,9 @@ pub struct ObjectOptions {
     pub settings: BTreeMap<String, String>,
     /// How long one request may take. Default 30 s.
     pub request_timeout: Duration,
-    /// How long a request that fails in a way that may pass is tried again, with pauses that grow and differ. Default 20 s.
+    /// How long a request that fails in a way that may pass is tried again, with pauses that grow, to 5 s at most, and differ. Default 20 s.
     pub retry_timeout: Duration,
-    /// How often such a request is tried again at most. Default 8.
+    /// How often such a request is tried again at most. Default 200, which only a limit of many minutes meets: pauses may stay short for a while.
     pub retries_max: usize,
     /// How often the store is asked. Default: no limits.
     pub limits: Limits,
@@ -47,7 +47,7 @@ impl ObjectOptions {
             settings: BTreeMap::new(),
             request_timeout: Duration::from_secs(30),
             retry_timeout: Duration::from_secs(20),
-            retries_max: 8,
+            retries_max: 200,
             limits: Limits::default(),
             part_bytes: 8 << 20,
         }
@@ -142,7 +142,8 @@ impl ObjectOptions {
             backoff: BackoffConfig {
                 init_backoff: Duration::from_millis(50),
                 max_backoff: Duration::from_secs(5),
-                base: 2.0,
+                // The next pause is anything between the first one and so many times the last one: with 2 they would stay as they are.
+                base: 3.0,
             },
             max_retries: self.retries_max,
             retry_timeout: self.retry_timeout,

@@ -2,12 +2,13 @@
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
+use std::time::Duration;
 
 use firn_objects::{ObjectOptions, ObjectPlace};
-use firn_s3_server::Faults;
+use firn_s3_server::{Faults, S3Server, ServerOptions};
 use firn_storage::{ErrorKind, Storage};
 
-use crate::world::{World, clock, runtime};
+use crate::world::{BUCKET, World, clock, runtime};
 
 /// A publication fails with `kind`, and its message has `words`.
 pub(crate) fn refuses(place: &dyn Storage, kind: ErrorKind, words: &[&str]) {
@@ -59,7 +60,7 @@ fn a_store_that_is_read_only_or_full_says_so_and_goes_on_afterwards() {
 fn a_server_that_is_gone_is_waited_for_as_long_as_it_is_said() {
     let world = World::new();
     let mut options = world.options("a");
-    options.retry_timeout = std::time::Duration::from_millis(300);
+    options.retry_timeout = Duration::from_millis(300);
     options.retries_max = 3;
     let place = ObjectPlace::open(&options, &world.runtime, clock()).unwrap();
     place.publish("1.manifest", b"edit").unwrap();
@@ -68,6 +69,29 @@ fn a_server_that_is_gone_is_waited_for_as_long_as_it_is_said() {
     assert_eq!(error.kind, ErrorKind::Refused, "{error}");
     let error = place.publish("2.manifest", b"edit").unwrap_err();
     assert_eq!(error.kind, ErrorKind::Undecided, "{error}");
+}
+
+#[test]
+fn a_server_that_starts_again_is_waited_for() {
+    let directory = tempfile::tempdir().unwrap();
+    S3Server::make_bucket(directory.path(), BUCKET).unwrap();
+    let server = S3Server::start(directory.path(), ServerOptions::default()).unwrap();
+    let port = server.port();
+    let mut options = ObjectOptions::new(format!("s3://{BUCKET}/a"));
+    options.settings = server.settings().map(|(name, value)| (name.to_owned(), value)).into();
+    let place = ObjectPlace::open(&options, &runtime(), clock()).unwrap();
+    place.publish("1.manifest", b"edit").unwrap();
+    drop(server);
+    std::thread::scope(|scope| {
+        let again = scope.spawn(|| {
+            std::thread::sleep(Duration::from_secs(4));
+            let options = ServerOptions { port: Some(port), ..ServerOptions::default() };
+            S3Server::start(directory.path(), options).unwrap()
+        });
+        assert_eq!(place.open_read("1.manifest").unwrap().len(), 4);
+        place.publish("2.manifest", b"edit").unwrap();
+        drop(again.join().unwrap());
+    });
 }
 
 /// What people are told who list `url` with these settings, and no others.
