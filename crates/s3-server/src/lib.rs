@@ -9,7 +9,7 @@
 //!                            lose the answer? ◄────┘
 //! ```
 //!
-//! The program `firn-s3-server` is the same in a process of its own.
+//! The program `firn-s3-server` is the same in a process of its own. [`Minio`] is a server that others have made, for tests that build it.
 //!
 //! # Not here
 //! - A store for production: nothing is synced.
@@ -18,6 +18,8 @@
 
 mod faults; // what goes wrong, and what was asked
 mod server; // listening
+mod minio; // a server that others have made
 
 pub use faults::{Counts, Faults};
+pub use minio::Minio;
 pub use server::{S3Server, ServerOptions};

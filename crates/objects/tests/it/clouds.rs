@@ -1,11 +1,11 @@
-//! Places in the stores of Google and Azure.
+//! Places in stores that others have made: MinIO, and what behaves as the stores of Google and Azure do.
 //!
-//! Each test installs a store that behaves as theirs (see [`Fake`]), which takes the network: they are ignored, and
-//! `cargo x test --full` runs them.
+//! Each test installs one (see [`Store`]), which takes the network: they are ignored, and `cargo x test --full` runs them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::Duration;
 
 use firn::{Db, Settings};
 use firn_engine::{ScanRange, Semantics};
@@ -16,52 +16,99 @@ use firn_tree::{VerifyOptions, verify};
 
 use firn_objects::ObjectPlace;
 
-use crate::fakes::Fake;
+use crate::fakes::Store;
 use crate::refusals::refuses;
 use crate::world::{PART_BYTES, clock};
 
 #[test]
+#[ignore = "builds MinIO"]
+fn the_suite_on_minio_passes() {
+    let store = Store::of_minio();
+    check_objects(&places(&store), 2 * PART_BYTES + 1);
+    a_missing_bucket_is_named(&store);
+    wrong_credentials_are_said_to_be_so_and_not_shown(&store, "AWS_SECRET_ACCESS_KEY");
+    holds_a_database(&store);
+}
+
+#[test]
+#[ignore = "builds MinIO"]
+fn the_suite_on_minio_that_is_killed_passes() {
+    let store = Store::of_minio();
+    let is_over = AtomicBool::new(false);
+    let killed = std::thread::scope(|scope| {
+        let killer = scope.spawn(|| {
+            let mut count = 0;
+            while !is_over.load(Ordering::Relaxed) {
+                std::thread::sleep(KILLED_EVERY);
+                store.restart();
+                count += 1;
+            }
+            count
+        });
+        let ends = Ends(&is_over);
+        check_objects(&places(&store), 2 * PART_BYTES + 1);
+        holds_a_database(&store);
+        drop(ends);
+        killer.join().unwrap()
+    });
+    println!("MinIO was killed {killed} times");
+    assert!(killed > 3, "{killed}");
+}
+
+#[test]
 #[ignore = "installs Azurite"]
 fn the_suite_on_azurite_passes() {
-    let fake = Fake::of_azure();
+    let store = Store::of_azure();
     // Parts go when they are a week old. While they are there Azurite 3.35 says of a file in one request that it is there (409), and not of one in
     // parts; what Azure itself says is not documented.
-    check_objects_whose_parts_stay(&places(&fake), 2 * PART_BYTES + 1);
-    a_missing_bucket_is_named(&fake);
-    wrong_credentials_are_said_to_be_so_and_not_shown(&fake, "AZURE_STORAGE_ACCOUNT_KEY");
-    holds_a_database(&fake);
+    check_objects_whose_parts_stay(&places(&store), 2 * PART_BYTES + 1);
+    a_missing_bucket_is_named(&store);
+    wrong_credentials_are_said_to_be_so_and_not_shown(&store, "AZURE_STORAGE_ACCOUNT_KEY");
+    holds_a_database(&store);
 }
 
 #[test]
 #[ignore = "installs fake-gcs-server"]
 fn the_suite_on_fake_gcs_server_passes() {
-    let fake = Fake::of_google();
-    check_objects(&places(&fake), 2 * PART_BYTES + 1);
-    a_missing_bucket_is_named(&fake);
-    wrong_credentials_are_said_to_be_so_and_not_shown(&fake, "GOOGLE_BEARER_TOKEN");
-    holds_a_database(&fake);
+    let store = Store::of_google();
+    check_objects(&places(&store), 2 * PART_BYTES + 1);
+    a_missing_bucket_is_named(&store);
+    wrong_credentials_are_said_to_be_so_and_not_shown(&store, "GOOGLE_BEARER_TOKEN");
+    holds_a_database(&store);
 }
+
+/// Says that it is over, after a failure too: whoever waits for the killer would wait for ever.
+struct Ends<'t>(&'t AtomicBool);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// How long the server runs at a time. It takes as long to start.
+const KILLED_EVERY: Duration = Duration::from_millis(1500);
 
 /// Makes a place that is empty, each time another.
-fn places(fake: &Fake) -> impl Fn() -> Arc<dyn Storage> {
+fn places(store: &Store) -> impl Fn() -> Arc<dyn Storage> {
     let next = AtomicU32::new(0);
-    move || Arc::new(fake.place(&format!("a/{}", next.fetch_add(1, Ordering::Relaxed))))
+    move || Arc::new(store.place(&format!("a/{}", next.fetch_add(1, Ordering::Relaxed))))
 }
 
-fn a_missing_bucket_is_named(fake: &Fake) {
-    let mut options = fake.options("a");
-    options.url = format!("{}://no-such-bucket/a", fake.scheme);
-    let place = ObjectPlace::open(&options, &fake.runtime, clock()).unwrap();
+fn a_missing_bucket_is_named(store: &Store) {
+    let mut options = store.options("a");
+    options.url = format!("{}://no-such-bucket/a", store.scheme);
+    let place = ObjectPlace::open(&options, &store.runtime, clock()).unwrap();
     refuses(&place, ErrorKind::Invalid, &[&options.url, "the bucket does not exist; create it"]);
     let error = place.list().unwrap_err();
     assert_eq!(error.kind, ErrorKind::Invalid, "{error}");
 }
 
-fn wrong_credentials_are_said_to_be_so_and_not_shown(fake: &Fake, setting: &str) {
-    let mut options = fake.options("a");
+fn wrong_credentials_are_said_to_be_so_and_not_shown(store: &Store, setting: &str) {
+    let mut options = store.options("a");
     let wrong = "d3Jvbmc=";
     assert!(options.settings.insert(setting.to_owned(), wrong.to_owned()).is_some());
-    let place = ObjectPlace::open(&options, &fake.runtime, clock()).unwrap();
+    let place = ObjectPlace::open(&options, &store.runtime, clock()).unwrap();
     refuses(&place, ErrorKind::Refused, &["check the credentials"]);
     for error in [place.list().unwrap_err(), place.publish("1.manifest", b"edit").unwrap_err()] {
         assert_eq!(error.kind, ErrorKind::Refused, "{error}");
@@ -70,7 +117,7 @@ fn wrong_credentials_are_said_to_be_so_and_not_shown(fake: &Fake, setting: &str)
 }
 
 /// What is written is drained and compacted there, taken over from another directory, and read.
-fn holds_a_database(fake: &Fake) {
+fn holds_a_database(store: &Store) {
     let folder = tempfile::tempdir().unwrap();
     let directory = |name: &str| folder.path().join(name);
     let builder = |name: &str| {
@@ -82,7 +129,7 @@ fn holds_a_database(fake: &Fake) {
             value_segment_bytes: 16 << 20,
             ..Settings::for_memory(64 << 20)
         };
-        Db::builder(directory(name)).settings(settings).shared(Arc::new(fake.place("some/db")))
+        Db::builder(directory(name)).settings(settings).shared(Arc::new(store.place("some/db")))
     };
     let mut model = BTreeMap::new();
     let mut write = |db: &Db, seed: u64| {
@@ -119,7 +166,7 @@ fn holds_a_database(fake: &Fake) {
     assert_eq!(content(&db), written);
     db.close().unwrap();
 
-    let place = fake.place("some/db");
+    let place = store.place("some/db");
     let names = place.list().unwrap();
     for (ending, bytes) in [(".table", 0), (".values", PART_BYTES as u64)] {
         let count = names.iter().filter(|(name, len)| name.ends_with(ending) && *len > bytes).count();

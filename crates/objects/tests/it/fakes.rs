@@ -1,11 +1,13 @@
-//! Stores that behave as those of Google and Azure do, each a process on this machine: `tests/fakes`.
+//! Stores of others, each a process on this machine: MinIO, and what behaves as Google's and Azure's do (`tests/fakes`).
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::Mutex;
 
 use firn_objects::{ObjectOptions, ObjectPlace, Runtime};
+use firn_s3_server::Minio;
 use tempfile::TempDir;
 
 use crate::world::{BUCKET, PART_BYTES, clock, runtime};
@@ -14,18 +16,48 @@ use crate::world::{BUCKET, PART_BYTES, clock, runtime};
 const KEY: &str = "b2Ygbm8gd29ydGg=";
 
 /// A store with one bucket, and the thread that talks with it. Ends with this, or with the process of the test.
-pub(crate) struct Fake {
+pub(crate) struct Store {
     pub(crate) scheme: &'static str,
     /// As the environment of a user has them.
     pub(crate) settings: BTreeMap<String, String>,
     pub(crate) runtime: Runtime,
-    process: Child,
-    /// Open, since the fake may write to it.
-    _output: BufReader<ChildStdout>,
+    server: Server,
     _folder: TempDir,
 }
 
-impl Fake {
+enum Server {
+    Fake {
+        process: Child,
+        /// Open, since the fake may write to it.
+        _output: BufReader<ChildStdout>,
+    },
+    Minio(Mutex<Minio>),
+}
+
+impl Store {
+    /// MinIO, which keeps what it says that it keeps.
+    pub(crate) fn of_minio() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let program = Minio::build(Path::new(env!("CARGO_TARGET_TMPDIR"))).unwrap();
+        let server = Minio::start(&program, folder.path(), BUCKET).unwrap();
+        let settings = server.settings().map(|(name, value)| (name.to_owned(), value));
+        Self {
+            scheme: "s3",
+            settings: settings.into(),
+            runtime: runtime(),
+            server: Server::Minio(Mutex::new(server)),
+            _folder: folder,
+        }
+    }
+
+    /// Kills the server and starts it again on what is there.
+    pub(crate) fn restart(&self) {
+        match &self.server {
+            Server::Minio(server) => server.lock().unwrap().start_again().unwrap(),
+            Server::Fake { .. } => panic!("it would have forgotten everything"),
+        }
+    }
+
     /// Azurite, which Microsoft develops against.
     pub(crate) fn of_azure() -> Self {
         let folder = tempfile::tempdir().unwrap();
@@ -66,7 +98,8 @@ impl Fake {
         folder: TempDir,
     ) -> Self {
         let settings = settings.iter().map(|&(name, value)| (name.to_owned(), value.to_owned())).collect();
-        Self { scheme, settings, runtime: runtime(), process, _output: output, _folder: folder }
+        let server = Server::Fake { process, _output: output };
+        Self { scheme, settings, runtime: runtime(), server, _folder: folder }
     }
 
     pub(crate) fn options(&self, prefix: &str) -> ObjectOptions {
@@ -81,11 +114,13 @@ impl Fake {
     }
 }
 
-impl Drop for Fake {
+impl Drop for Store {
     fn drop(&mut self) {
-        // It may have ended before, which whoever asks it has seen.
-        let _ended = self.process.kill();
-        let _code = self.process.wait();
+        if let Server::Fake { process, .. } = &mut self.server {
+            // It may have ended before, which whoever asks it has seen.
+            let _ended = process.kill();
+            let _code = process.wait();
+        }
     }
 }
 
