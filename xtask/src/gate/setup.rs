@@ -40,7 +40,7 @@ pub(crate) fn tools(full: bool) -> Vec<Tool> {
             tool("npm", "runs the suite of ioredis, and Azurite", Install::Apt(&["nodejs", "npm"])),
             tool(
                 "go",
-                "runs the suite of go-redis, and builds a fake of Google's store",
+                "runs the suite of go-redis, and builds MinIO and a fake of Google's store",
                 Install::Apt(&["golang-go"]),
             ),
             tool("mvn", "runs the suite of Jedis", Install::Apt(&["maven", "default-jdk-headless"])),

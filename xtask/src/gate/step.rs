@@ -172,16 +172,18 @@ pub(super) fn grpc() -> Step {
         .needing("python3")
 }
 
-/// Places in the stores of Google and Azure, on fakes. Each is installed first, in up to three minutes.
+/// Places in stores that others have made: MinIO, killed and started again, with a database and its workers too; and fakes of Google's and Azure's.
+/// Each is installed or built first, in up to three minutes, MinIO in five of one processor's (the first time).
 pub(super) fn clouds() -> Vec<Step> {
-    let step = |name: &str, test: &str| {
-        let arguments =
-            ["test", "-p", "firn-objects", "--test", "it", "--", "--ignored", "--nocapture", test];
-        Step::cargo(format!("objects {name}"), &arguments)
+    let step = |name: &str, package: &str, test: &str| {
+        let arguments = ["test", "-p", package, "--test", "it", "--", "--ignored", "--nocapture"];
+        Step::cargo(name, &[&arguments[..], &["--test-threads", "1", test]].concat())
     };
     vec![
-        step("azurite", "suite_on_azurite").needing("npm"),
-        step("fake-gcs-server", "suite_on_fake_gcs_server").needing("go"),
+        step("objects minio", "firn-objects", "suite_on_minio").needing("go"),
+        step("database on minio", "firn-cli", "a_database_on_minio").needing("go"),
+        step("objects azurite", "firn-objects", "suite_on_azurite").needing("npm"),
+        step("objects fake-gcs-server", "firn-objects", "suite_on_fake_gcs_server").needing("go"),
     ]
 }
 

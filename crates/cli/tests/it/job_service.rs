@@ -37,6 +37,8 @@ impl Drop for Process {
 pub(crate) struct Scene {
     pub(crate) directory: TempDir,
     store: Option<S3Server>,
+    /// What everybody is told of a store, by the environment.
+    settings: Vec<(&'static str, String)>,
     place: String,
     /// Where the control plane is.
     pub(crate) url: String,
@@ -60,11 +62,18 @@ impl Scene {
             }
             false => (None, text(&shared).to_owned()),
         };
+        let settings = store.iter().flat_map(S3Server::settings).collect();
+        Self { store, ..Self::over(directory, settings, place) }
+    }
+
+    /// Everything in `directory` but what is shared, which lies at `place`.
+    pub(crate) fn over(directory: TempDir, settings: Vec<(&'static str, String)>, place: String) -> Self {
         std::fs::write(directory.path().join("settings.toml"), SETTINGS).expect("written");
         std::fs::write(directory.path().join("token"), "a-secret\nmore\n").expect("written");
         Self {
             directory,
-            store,
+            store: None,
+            settings,
             place,
             url: String::new(),
             of_planes: Vec::new(),
@@ -73,9 +82,9 @@ impl Scene {
         }
     }
 
-    fn command(&self, name: &str) -> Command {
+    pub(crate) fn command(&self, name: &str) -> Command {
         let mut command = Command::new(PROGRAM);
-        command.arg(name).envs(self.store.iter().flat_map(S3Server::settings));
+        command.arg(name).envs(self.settings.iter().map(|(name, value)| (*name, value)));
         command
     }
 

@@ -27,5 +27,6 @@ mod service_http; // what they say of themselves
 mod object_store;
 mod shared_writes;
 mod service_soak;
+mod minio; // everything on a store that others have made
 mod demo; // everything at once, by one command
 mod caas;

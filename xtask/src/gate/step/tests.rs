@@ -29,9 +29,13 @@ fn a_step_that_cannot_run_says_why() {
     assert_eq!(step.left_out(&[]).as_deref(), Some("it rains"));
 }
 
-/// The tests of the program that a plain run leaves out, by their paths.
-fn ignored() -> Vec<String> {
-    let folder = crate::repository::root().join("crates/cli/tests/it");
+/// Where the tests of the program are, and those of places in object stores.
+const PROGRAM: &str = "crates/cli/tests/it";
+const OBJECTS: &str = "crates/objects/tests/it";
+
+/// The tests below `folder` that a plain run leaves out, by their paths.
+fn ignored(folder: &str) -> Vec<String> {
+    let folder = crate::repository::root().join(folder);
     let (mut folders, mut names) = (vec![folder.clone()], Vec::new());
     while let Some(path) = folders.pop() {
         let entries = std::fs::read_dir(path).expect("a folder").map(|entry| entry.expect("one").path());
@@ -59,7 +63,7 @@ fn ignored_in(source: &str) -> impl Iterator<Item = &str> {
 
 /// The steps that ask for tests by their names.
 fn all() -> Vec<Step> {
-    server().into_iter().chain([grpc()]).collect()
+    server().into_iter().chain([grpc()]).chain(clouds()).collect()
 }
 
 /// What the arguments of a step ask for.
@@ -70,8 +74,8 @@ fn filters(step: &Step) -> Vec<&str> {
 
 /// A step whose names filter every test out would say that all is well.
 #[test]
-fn tests_of_the_server_have_the_names_that_are_asked_for() {
-    let (steps, tests) = (all(), ignored());
+fn tests_have_the_names_that_are_asked_for() {
+    let (steps, tests) = (all(), [ignored(PROGRAM), ignored(OBJECTS)].concat());
     for step in &steps {
         assert!(!filters(step).is_empty(), "{}", step.name);
         for filter in filters(step) {
@@ -85,7 +89,7 @@ fn tests_of_the_server_have_the_names_that_are_asked_for() {
 fn whatever_test_of_the_server_is_ignored_is_asked_for() {
     let steps = all();
     let asked: Vec<&str> = steps.iter().flat_map(filters).chain(soak::server_tests()).collect();
-    let tests = ignored();
+    let tests = ignored(PROGRAM);
     assert!(tests.len() > 10, "{tests:?}");
     for test in tests {
         assert!(asked.iter().any(|filter| test.contains(filter)), "{test} runs nowhere");
