@@ -10,9 +10,10 @@ use firn::{Db, Settings};
 use crate::database::{Access, check_directory, read_settings};
 use crate::ending::{Ending, Failure, Result};
 use crate::progress;
+use crate::shared_place::{SharedName, SharedPlace};
 
-/// How long a server may take for a backup: it links files, but waits for a sync first.
-const ANSWER: Duration = Duration::from_secs(600);
+/// How long a server may take for a backup: it waits for a sync, links files, and copies those that lie on shared storage.
+const ANSWER: Duration = Duration::from_secs(6 * 3600);
 
 /// Bytes of an answer that are read.
 const ANSWER_BYTES_MAX: u64 = 64 << 10;
@@ -20,6 +21,9 @@ const ANSWER_BYTES_MAX: u64 = 64 << 10;
 /// Make a backup: a database of its own that holds all that was acknowledged by then.
 ///
 /// Files that never change are linked, not copied: it takes moments and little space, and must lie on the database's file system.
+/// Of a database on shared storage the log is linked, and everything that lies there (tables, value segments) is copied: the backup is
+/// whole where it is written, needs that place no more, and takes as much space and time as reading all of it.
+///
 /// It appears under its name once it is whole. Copy it elsewhere to survive the loss of the disk; `firn restore` checks it and
 /// makes a database of it.
 #[derive(clap::Args)]
@@ -36,6 +40,8 @@ pub(crate) struct Arguments {
     /// The settings file of the database in --dir (see `firn config`); without one the defaults hold.
     #[arg(long, value_name = "FILE", conflicts_with = "http")]
     settings: Option<PathBuf>,
+    #[command(flatten)]
+    shared: SharedName,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
@@ -43,16 +49,24 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
         (Some(dir), _) => {
             let settings =
                 arguments.settings.as_deref().map_or_else(|| Ok(Settings::default()), read_settings)?;
-            check_directory(dir, Access::Write)?;
+            let shared = SharedPlace { name: arguments.shared.clone(), ..SharedPlace::default() };
+            // A directory without a log is none of the database's.
+            let access = if shared.name.shared.is_some() { Access::ReadLog } else { Access::Write };
+            check_directory(dir, access)?;
             let failed = |error| Failure::database(dir, &error);
             let checkpoint = progress::during(&format!("backing up {}", dir.display()), |_| {
-                let db = Db::builder(dir).settings(settings).create(false).open().map_err(failed)?;
+                let builder = Db::builder(dir).settings(settings).create(false);
+                let db = shared.set(builder, Access::Write)?.open().map_err(failed)?;
                 let made = db.backup(&arguments.to).map_err(failed);
                 db.close().map_err(failed)?;
                 made
             })?;
             let (path, position) = (checkpoint.path.display(), checkpoint.position.0);
             println!("{path} holds all writes before position {position}");
+        }
+        (None, Some(_)) if arguments.shared.shared.is_some() => {
+            let what = "a server knows where its database lies: say --shared with --dir alone";
+            return Err(Failure::new(Ending::Usage, what));
         }
         (None, Some(http)) => {
             let said = progress::during(&format!("backing up by {http}"), |_| ask(http, arguments))?;

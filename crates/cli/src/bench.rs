@@ -11,7 +11,7 @@ use firn_engine::{Error, ErrorKind};
 use crate::database::Access;
 use crate::ending::{Ending, Failure, Result};
 use crate::service::{Reach, remote};
-use crate::shared_place::SharedPlace;
+use crate::shared_place::{SharedName, SharedPlace};
 use crate::tls::ClientFiles;
 
 /// Measure Firn on this machine, with progress, a summary and an HTML report.
@@ -91,7 +91,8 @@ impl ServiceArgs {
         let service = self.clone();
         FirnFactory::new().prepared_by(move |builder, options| {
             let failed = |failure: Failure| Error::invalid(failure.to_string());
-            let shared = SharedPlace { shared: service.shared.clone(), ..SharedPlace::default() };
+            let shared =
+                SharedPlace { name: SharedName { shared: service.shared.clone() }, ..SharedPlace::default() };
             let builder = shared.set(builder, Access::Create).map_err(failed)?;
             let Some(control_planes) = &service.control_plane else { return Ok(builder) };
             let place = service.shared.clone().unwrap_or_else(|| options.dir.display().to_string());

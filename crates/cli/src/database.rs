@@ -9,7 +9,7 @@ use firn_format::file_name::{self, FileName};
 
 use crate::ending::{Ending, Failure, Result};
 use crate::progress;
-use crate::shared_place::SharedPlace;
+use crate::shared_place::{SharedName, SharedPlace};
 
 /// Which database, and which part of it.
 #[derive(clap::Args, Clone, Debug)]
@@ -28,12 +28,12 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// The default keyspace of the database in `dir`, with default settings.
-    pub(crate) fn of(dir: &Path) -> Self {
+    /// The default keyspace of the database in `dir` and where it is `shared`, with default settings.
+    pub(crate) fn of(dir: &Path, shared: &SharedName) -> Self {
         Self {
             dir: dir.to_owned(),
             keyspace: "default".to_owned(),
-            shared: SharedPlace::default(),
+            shared: SharedPlace { name: shared.clone(), ..SharedPlace::default() },
             settings: None,
         }
     }

@@ -1,11 +1,12 @@
 //! `firn inspect`: what lies where in a file.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use firn_format::dump::describe;
 
 use crate::ending::{Ending, Failure, Result};
 use crate::output::Output;
+use crate::shared_place::use_place;
 
 /// Show what a database file holds, with offsets and meaning. Opens no database and changes nothing.
 ///
@@ -14,18 +15,19 @@ use crate::output::Output;
 /// after a crash is such an error, although recovery takes it for what it is.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// A log segment, manifest edit or table; the kind is told by its name, else by its first bytes.
+    /// A log segment, manifest edit, table, value segment or group; the kind is told by its name, else by its first bytes.
     file: PathBuf,
+    /// Where the file lies, if that is no path of this machine: as `firn serve --shared` has it (s3://BUCKET/PREFIX, ...). FILE is its name there.
+    #[arg(long, value_name = "PLACE")]
+    shared: Option<String>,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
     let path = &arguments.file;
-    if path.is_dir() {
-        let message =
-            format!("{} is a directory: name one of its files, or use `firn verify`", path.display());
-        return Err(Failure::new(Ending::Failed, message));
-    }
-    let bytes = std::fs::read(path).map_err(|error| Failure::file("read", path, &error))?;
+    let bytes = match &arguments.shared {
+        Some(place) => read_shared(place, &path.to_string_lossy())?,
+        None => read(path)?,
+    };
     let mut output = Output::new();
     let described = describe(&path.to_string_lossy(), &bytes, &mut output);
     output.finish()?;
@@ -39,4 +41,23 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
         // A refused line is a reader gone away, or an error that `finish` has reported.
         Ok(None) | Err(_) => Ok(Ending::Done),
     }
+}
+
+fn read(path: &Path) -> Result<Vec<u8>> {
+    if path.is_dir() {
+        let message =
+            format!("{} is a directory: name one of its files, or use `firn verify`", path.display());
+        return Err(Failure::new(Ending::Failed, message));
+    }
+    std::fs::read(path).map_err(|error| Failure::file("read", path, &error))
+}
+
+/// The bytes of the file `name` of a place that other machines reach.
+fn read_shared(place: &str, name: &str) -> Result<Vec<u8>> {
+    let storage = use_place(place, false)?;
+    let read = storage.open_read(name).and_then(|file| {
+        let mut bytes = vec![0; file.len() as usize];
+        file.read_at(0, &mut bytes).map(|()| bytes)
+    });
+    read.map_err(|error| Failure::new(Ending::Failed, format!("cannot read {name} of {place}: {error}")))
 }

@@ -8,6 +8,7 @@ use indicatif::ProgressBar;
 
 use crate::database::{Access, check_directory};
 use crate::ending::{Ending, Failure, Result};
+use crate::shared_place::SharedName;
 use crate::{progress, verify};
 
 /// Make a database of a backup: check all of it, and copy it.
@@ -27,7 +28,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
     let (from, dir) = (&arguments.from, &arguments.dir);
     check_directory(from, Access::Read)?;
     check_target(dir)?;
-    let report = verify::report(from)?;
+    let report = verify::report(from, &SharedName::default())?;
     if let Some(first) = report.damage().next() {
         let what =
             format!("{} is damaged, so nothing was restored: {first}; see `firn verify`", from.display());

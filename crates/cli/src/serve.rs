@@ -16,7 +16,7 @@ use crate::database::{Access, check_directory};
 use crate::ending::{Ending, Failure, Result};
 use crate::progress;
 use crate::service::{Reach, remote};
-use crate::shared_place::{RangeCache, SharedPlace};
+use crate::shared_place::{RangeCache, SharedName, SharedPlace};
 use crate::tls::ClientFiles;
 pub(crate) use layers::Effective;
 pub(crate) use options::Options;
@@ -118,7 +118,7 @@ fn reach<'o>(options: &'o Options, control_planes: &'o str) -> Reach<'o> {
 fn shared_place(options: &Options, take_over: bool) -> SharedPlace {
     let bytes = options.shared_cache_bytes.unwrap_or(SHARED_CACHE_BYTES);
     let cache = options.shared_cache.clone().map(|dir| RangeCache { dir, bytes });
-    SharedPlace { shared: options.shared.clone(), take_over, cache }
+    SharedPlace { name: SharedName { shared: options.shared.clone() }, take_over, cache }
 }
 
 /// The database's directory, and what the server is told.

@@ -1,24 +1,33 @@
 //! Where the part of a database lies that other machines reach.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use firn::Builder;
 use firn_objects::Cached;
-use firn_storage::{Storage, SystemClock, ThreadSpawn};
+use firn_storage::place::{Divided, Local, LocalOptions};
+use firn_storage::{ErrorKind, Storage, SystemClock, ThreadSpawn};
+use firn_tree::storage_error;
 
 use crate::database::Access;
 use crate::ending::{Ending, Failure, Result};
 
-/// A shared place, if there is one.
+/// The name of a shared place, if there is one.
 #[derive(clap::Args, Clone, Debug, Default)]
-pub(crate) struct SharedPlace {
+pub(crate) struct SharedName {
     /// Where tables, sealed value segments and the manifest lie, if that is not the directory too: a directory that several machines
     /// mount, s3://BUCKET/PREFIX, gs://BUCKET/PREFIX or az://CONTAINER/PREFIX. The directory keeps the log. Endpoint, region and
     /// credentials are the environment's, by the names that the stores' own tools use (AWS_ENDPOINT, AWS_REGION, AWS_ACCESS_KEY_ID, ...).
     #[arg(long, value_name = "PLACE")]
     pub(crate) shared: Option<String>,
+}
+
+/// A shared place, if there is one, of a database that is opened.
+#[derive(clap::Args, Clone, Debug, Default)]
+pub(crate) struct SharedPlace {
+    #[command(flatten)]
+    pub(crate) name: SharedName,
     /// Open it although its log lies in another directory: what was written there and is in no table is given up, and
     /// whoever has it open there writes nothing any more.
     #[arg(long, requires = "shared")]
@@ -40,7 +49,7 @@ impl SharedPlace {
     /// What a command that wants `access` to the database does to the directory: where the manifest lies elsewhere, a machine may see it for the
     /// first time.
     pub(crate) fn access_to_directory(&self, access: Access) -> Access {
-        match self.shared {
+        match self.name.shared {
             Some(_) if access != Access::Read => Access::Create,
             Some(_) => Access::ReadLog,
             None => access,
@@ -52,15 +61,33 @@ impl SharedPlace {
     /// # Errors
     /// The place cannot be opened, with what is expected.
     pub(crate) fn set(&self, builder: Builder, access: Access) -> Result<Builder> {
-        let Some(name) = &self.shared else { return Ok(builder) };
-        let place = open_place(name, access == Access::Create);
-        let place =
-            place.map_err(|error| Failure::new(Ending::Failed, format!("cannot use {name}: {error}")))?;
+        let Some(name) = &self.name.shared else { return Ok(builder) };
+        let place = use_place(name, access == Access::Create)?;
         let place = match &self.cache {
             Some(cache) => cache.before(place),
             None => place,
         };
         Ok(builder.shared(place).take_over(self.take_over))
+    }
+}
+
+impl SharedName {
+    /// The files of the database in `dir`, wherever they lie, for who changes nothing.
+    ///
+    /// # Errors
+    /// A place cannot be opened, or the directory has no log of a database on shared storage.
+    pub(crate) fn files(&self, dir: &Path) -> Result<Arc<dyn Storage>> {
+        let refused = |error| Failure::database(dir, &storage_error(error));
+        let local = Arc::new(Local::open(dir, LocalOptions { create: false }).map_err(refused)?);
+        let Some(name) = &self.shared else { return Ok(local) };
+        let divided = Divided::open_known(local, use_place(name, false)?).map_err(|error| match error.kind {
+            ErrorKind::NotFound => {
+                let why = "has no log of a database on shared storage; name the directory that it was opened from";
+                Failure::new(Ending::Failed, format!("{} {why}", dir.display()))
+            }
+            _ => refused(error),
+        })?;
+        Ok(Arc::new(divided))
     }
 }
 
@@ -73,6 +100,12 @@ impl RangeCache {
         }
         Arc::new(cached)
     }
+}
+
+/// As [`open_place`], for people.
+pub(crate) fn use_place(name: &str, create: bool) -> Result<Arc<dyn Storage>> {
+    let place = open_place(name, create);
+    place.map_err(|error| Failure::new(Ending::Failed, format!("cannot use {name}: {error}")))
 }
 
 /// The place called `name`, with what the environment says of stores; `create`: a directory that is missing is made.

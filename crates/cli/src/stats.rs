@@ -8,6 +8,7 @@ use serde_json::{Map, Value, json};
 use crate::database::{Access, Database, Place};
 use crate::ending::{Ending, Result};
 use crate::output::Output;
+use crate::shared_place::SharedName;
 
 /// Print sizes and counters of a database, of its keyspaces and of their levels.
 ///
@@ -16,13 +17,15 @@ use crate::output::Output;
 pub(crate) struct Arguments {
     /// The database's directory.
     dir: PathBuf,
+    #[command(flatten)]
+    shared: SharedName,
     /// Print one JSON object.
     #[arg(long)]
     json: bool,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
-    let database = Database::open(&Place::of(&arguments.dir), Access::Read)?;
+    let database = Database::open(&Place::of(&arguments.dir, &arguments.shared), Access::Read)?;
     let stats = database.stats();
     database.close()?;
     let mut output = Output::new();

@@ -1,31 +1,34 @@
 //! `firn verify`: whether a database is sound.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use firn_engine::Semantics;
-use firn_storage::place::{Local, LocalOptions};
-use firn_tree::{VerifyOptions, VerifyReport, storage_error};
+use firn_tree::{VerifyOptions, VerifyReport};
 
 use crate::database::{Access, check_directory};
 use crate::ending::{Ending, Failure, Result};
 use crate::output::Output;
 use crate::progress;
+use crate::shared_place::SharedName;
 
 /// Check every checksum, reference and invariant of a database. Reads all of it and changes nothing.
 ///
 /// Prints one line for each finding: damage, with file and offset, or a leftover that the next opening removes.
-/// Exit code 3 if there is damage. Runs beside readers, not beside a writer.
+/// Exit code 3 if there is damage. Runs beside readers, not beside a writer. Of a database on shared storage the writer is told by the
+/// directory that has the log: name that one, on the machine that it belongs to.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     /// The database's directory.
     dir: PathBuf,
+    #[command(flatten)]
+    shared: SharedName,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
     let dir = &arguments.dir;
-    check_directory(dir, Access::Read)?;
-    let report = report(dir)?;
+    let access = if arguments.shared.shared.is_some() { Access::ReadLog } else { Access::Read };
+    check_directory(dir, access)?;
+    let report = report(dir, &arguments.shared)?;
     let mut output = Output::new();
     for finding in &report.findings {
         output.line(&finding.to_string());
@@ -46,17 +49,13 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
     Err(Failure::new(Ending::Corrupt, format!("{} is damaged in {count} places; see above", dir.display())))
 }
 
-/// Checks all of the database in `dir`; shows how far it is.
-pub(crate) fn report(dir: &Path) -> Result<VerifyReport> {
+/// Checks all of the database in `dir` and where it is `shared`; shows how far it is.
+pub(crate) fn report(dir: &Path, shared: &SharedName) -> Result<VerifyReport> {
     progress::during(&format!("verifying {}", dir.display()), |bar| {
-        let storage = Local::open(dir, LocalOptions { create: false }).map_err(storage_error);
-        let options =
-            storage.map(|storage| VerifyOptions { storage: Arc::new(storage), semantics: Semantics::new() });
-        let report = options.and_then(|options| {
-            firn_tree::verify(options, &mut |progress| {
-                let [done, total] = [progress.bytes_done, progress.bytes_total].map(|bytes| bytes >> 20);
-                bar.set_message(format!("{done} of {total} MiB"));
-            })
+        let options = VerifyOptions { storage: shared.files(dir)?, semantics: Semantics::new() };
+        let report = firn_tree::verify(options, &mut |progress| {
+            let [done, total] = [progress.bytes_done, progress.bytes_total].map(|bytes| bytes >> 20);
+            bar.set_message(format!("{done} of {total} MiB"));
         });
         report.map_err(|error| Failure::database(dir, &error))
     })

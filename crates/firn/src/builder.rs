@@ -97,7 +97,7 @@ impl Builder {
     /// stay in the local directory.
     ///
     /// The database can then be opened on another machine, and compactions can run wherever that place is reached. At
-    /// most one process writes to it, whichever opened it last; checkpoints are refused.
+    /// most one process writes to it, whichever opened it last; checkpoints copy what lies there.
     #[must_use]
     pub fn shared(mut self, place: Arc<dyn Storage>) -> Self {
         self.shared = Some(place);

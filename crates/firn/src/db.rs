@@ -182,7 +182,7 @@ impl Db {
     }
 
     /// A consistent copy at `path`, which opens as a database of its own. Immutable files are linked, so `path`
-    /// must be missing or empty, on the same file system.
+    /// must be missing or empty, on the same file system. What lies on shared storage is copied: all of the copy lies at `path`.
     ///
     /// # Errors
     /// `Invalid` if `path` holds something; `Retry` when the disk is full; `Closed` where writes are.

@@ -1,4 +1,4 @@
-//! A consistent copy of the database: immutable files, linked.
+//! A consistent copy of the database: immutable files, linked; those that lie on shared storage, copied.
 
 use std::path::Path;
 use std::sync::PoisonError;
@@ -6,6 +6,8 @@ use std::sync::PoisonError;
 use firn_engine::{Checkpoint, Position, Result};
 use firn_format::file_name;
 use firn_format::manifest::ManifestEdit;
+use firn_storage::Storage;
+use firn_storage::place::copy;
 
 use crate::database::Database;
 use crate::error::from_storage;
@@ -14,7 +16,7 @@ impl Database {
     /// Makes `path` a database with everything acknowledged so far and nothing that is written later.
     ///
     /// The active segment is ended first, so that only files that never grow again are linked. Blocks for a log
-    /// sync and for the links.
+    /// sync, for the links, and for copying what lies on shared storage; commits wait for the first two alone.
     pub(crate) fn checkpoint(&self, path: &Path) -> Result<Checkpoint> {
         let cut = self.log.advance()?;
         self.freeze_all()?;
@@ -46,17 +48,39 @@ impl Database {
         }
         self.values.map().leave_no_files();
         names.extend(manifest.state().values.segments.values().map(|segment| segment.meta.file.clone()));
-        let place = self.storage.link_into(&names, path).map_err(from_storage)?;
+        let shared = self.storage.shared_part();
+        let is_shared = |name: &String| shared.is_some_and(|shared| shared.is_shared(name));
+        let (far, near): (Vec<String>, Vec<String>) = names.into_iter().partition(is_shared);
+        let place = self.storage.link_into(&near, path).map_err(from_storage)?;
         // The copy's log ends with the last linked segment, and is on the device through there.
         let mut state = manifest.state().clone();
         let replayed = segments.last().map(|segment| segment.position(segment.region().published()));
         let log_end = replayed.unwrap_or_default().max(state.log_start());
         state.durable_through = log_end;
         state.cut = log_end;
+        // All of the copy lies in one place.
+        (state.log_home, state.groups) = (0, None);
         let edit = ManifestEdit { number: 1, base: true, epoch: state.generation, changes: state.restated() };
-        place.publish(&file_name::manifest_edit(1), &edit.encode()).map_err(from_storage)?;
+        // Tables and sealed segments stay for as long as a version and a map have them.
+        let kept = (version, self.values.map());
         drop(manifest);
+        self.copy_into(&far, &*place)?;
+        place.publish(&file_name::manifest_edit(1), &edit.encode()).map_err(from_storage)?;
+        drop(kept);
         let position = log_end.max(cut);
         Ok(Checkpoint { path: path.to_owned(), position: Position(position.0) })
+    }
+
+    /// Copies the files called `names` into `place`, durable on return; after an error none is there.
+    fn copy_into(&self, names: &[String], place: &dyn Storage) -> Result<()> {
+        let mut copied = names.iter().try_for_each(|name| copy((&*self.storage, name), (place, name)));
+        copied = copied.and_then(|()| place.sync_dir());
+        copied.map_err(|error| {
+            for name in names {
+                // Best effort: the first error is the one worth reporting.
+                let _ = place.remove(name);
+            }
+            from_storage(error)
+        })
     }
 }

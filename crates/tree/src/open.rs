@@ -16,6 +16,7 @@ use firn_storage::place::{ReadPool, Reusing};
 use firn_storage::{Spawn, Storage, StorageLock};
 
 use self::begin::begin;
+pub(crate) use self::begin::log_conflict;
 use crate::background::{Schedule, Sweeps};
 use crate::compact::jobs::Jobs;
 use crate::compact::run::from_job;

@@ -26,6 +26,7 @@ use firn_format::file_name::{FileName, parse};
 use firn_storage::{FileBytes, Storage};
 
 use crate::error::from_storage;
+use crate::open::log_conflict;
 
 /// What is to be verified.
 #[derive(Clone, Debug)]
@@ -138,7 +139,7 @@ impl VerifyReport {
 /// `progress` is called between files. Needs no merge operators or compaction filters: values are not interpreted.
 ///
 /// # Errors
-/// `Conflict` if a writer has the database open; `Invalid` if there is no database or a newer release wrote it;
+/// `Conflict` if a writer has the database open, or if its log does not lie here; `Invalid` if there is no database or a newer release wrote it;
 /// what listing the directory says. Damage is no error: it is in the report.
 pub fn verify(options: VerifyOptions, progress: &mut dyn FnMut(VerifyProgress)) -> Result<VerifyReport> {
     let storage = options.storage;
@@ -158,6 +159,9 @@ pub fn verify(options: VerifyOptions, progress: &mut dyn FnMut(VerifyProgress)) 
     let known = verifier.check_manifest()?;
     match &known {
         Some(known) => {
+            if let Some(conflict) = log_conflict(&*verifier.storage, &known.state) {
+                return Err(conflict);
+            }
             verifier.report.totals.keyspaces = known.state.keyspaces.len() as u64;
             let crossing = places::crossing(&known.state);
             verifier.done.bytes_total +=

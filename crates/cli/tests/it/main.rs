@@ -25,6 +25,7 @@ mod job_service; // control plane, workers and database, killed
 mod tls; // the same, encrypted
 mod service_http; // what they say of themselves
 mod object_store;
+mod shared_tools; // verify, inspect, backup
 mod shared_writes;
 mod service_soak;
 mod minio; // everything on a store that others have made

@@ -51,12 +51,12 @@ impl Scene {
     }
 
     fn firn(&self, dir: &Path, command: &str, arguments: &[&str]) -> Answer {
-        let output = self
-            .command()
-            .args([command, "--shared", PLACE, "--dir", text(dir)])
-            .args(arguments)
-            .output()
-            .expect("the program runs");
+        self.call(&[&[command, "--shared", PLACE, "--dir", text(dir)], arguments].concat())
+    }
+
+    /// Calls the program with `arguments`, told where the store is.
+    pub(crate) fn call(&self, arguments: &[&str]) -> Answer {
+        let output = self.command().args(arguments).output().expect("the program runs");
         let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
         Answer {
             code: output.status.code().unwrap_or(-1),

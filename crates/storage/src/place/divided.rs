@@ -18,6 +18,9 @@ pub trait SharedPart {
     /// `Exists` if the name `to` is taken, unless by these very bytes where the place says so. After another error something may be there, or come
     /// to be: the name MUST not be used again.
     fn share(&self, name: &str, to: &str) -> Result<()>;
+
+    /// Whether a file called `name` lies where all machines reach it.
+    fn is_shared(&self, name: &str) -> bool;
 }
 
 /// A place in two parts.
@@ -26,7 +29,7 @@ pub trait SharedPart {
 ///    stem lie in the shared one. Names tell which.
 /// 2. The lock is the local part's: it excludes this machine's processes. Other machines are excluded by the manifest, whose edits
 ///    are created once.
-/// 3. A file is never renamed from one part to the other, and the place as a whole cannot be linked.
+/// 3. A file is never renamed from one part to the other, and only those of the local part can be linked.
 #[derive(Debug)]
 pub struct Divided {
     local: Arc<dyn Storage>,
@@ -40,17 +43,26 @@ impl Divided {
     /// # Errors
     /// What reading and publishing say; `Corrupt` where the identity is none.
     pub fn open(local: Arc<dyn Storage>, shared: Arc<dyn Storage>, fresh: u128) -> Result<Self> {
-        let home = match read_home(&*local) {
+        match Self::open_known(Arc::clone(&local), Arc::clone(&shared)) {
             Err(error) if error.kind == ErrorKind::NotFound => {
                 match local.publish(file_name::HOME, &Home { id: fresh }.encode()) {
-                    Err(error) if error.kind != ErrorKind::Exists => return Err(error),
+                    Err(error) if error.kind != ErrorKind::Exists => Err(error),
                     // Whoever was first has said it.
-                    _ => read_home(&*local)?,
+                    _ => Self::open_known(local, shared),
                 }
             }
-            read => read?,
-        };
-        Ok(Self { local, shared, home: home.id })
+            opened => opened,
+        }
+    }
+
+    /// Both parts together, for who changes nothing.
+    ///
+    /// # Errors
+    /// `NotFound` where the local part has no identity: it never was the part of a database that this machine has. What reading says; `Corrupt`
+    /// where the identity is none.
+    pub fn open_known(local: Arc<dyn Storage>, shared: Arc<dyn Storage>) -> Result<Self> {
+        let home = read_home(&*local)?.id;
+        Ok(Self { local, shared, home })
     }
 
     fn part(&self, name: &str) -> &Arc<dyn Storage> {
@@ -77,21 +89,39 @@ fn read_home(local: &dyn Storage) -> Result<Home> {
 /// Bytes copied at a time.
 const PIECE_BYTES: usize = 1 << 20;
 
+/// Bytes asked for before they are copied, where files lie far away.
+const AHEAD_BYTES: u64 = 8 << 20;
+
+/// Makes a file of a place that has the bytes of a file of another one, finished and synced; its name is not.
+///
+/// # Errors
+/// What reading and writing say; then a part of it may be there.
+pub fn copy((from, name): (&dyn Storage, &str), (to, as_name): (&dyn Storage, &str)) -> Result<()> {
+    let source = from.open_read(name)?;
+    let target = to.create(as_name)?;
+    for offset in (0..source.len()).step_by(PIECE_BYTES) {
+        if offset % AHEAD_BYTES == 0 {
+            source.will_need(offset, AHEAD_BYTES.min(source.len() - offset));
+        }
+        let mut piece = vec![0; PIECE_BYTES.min((source.len() - offset) as usize)];
+        source.read_at(offset, &mut piece)?;
+        target.write_at(offset, &piece)?;
+    }
+    target.sync()
+}
+
 impl SharedPart for Divided {
     fn home(&self) -> u128 {
         self.home
     }
 
     fn share(&self, name: &str, to: &str) -> Result<()> {
-        let from = self.local.open_read(name)?;
-        let file = self.shared.create(to)?;
-        let copied = (0..from.len()).step_by(PIECE_BYTES).try_for_each(|offset| {
-            let mut piece = vec![0; PIECE_BYTES.min((from.len() - offset) as usize)];
-            from.read_at(offset, &mut piece)?;
-            file.write_at(offset, &piece)
-        });
         // Nobody knows the name of what fails; if it is there, the next opening removes it.
-        copied.and_then(|()| file.sync()).and_then(|()| self.shared.sync_dir())
+        copy((&*self.local, name), (&*self.shared, to)).and_then(|()| self.shared.sync_dir())
+    }
+
+    fn is_shared(&self, name: &str) -> bool {
+        !is_local(name)
     }
 }
 
@@ -146,9 +176,14 @@ impl Storage for Divided {
         self.local.lock(exclusive)
     }
 
-    fn link_into(&self, _names: &[String], _path: &Path) -> Result<Arc<dyn Storage>> {
-        let message = "a database on shared storage cannot be linked into a directory; copy it instead";
-        Err(Error::new(ErrorKind::Invalid, "", message))
+    fn link_into(&self, names: &[String], path: &Path) -> Result<Arc<dyn Storage>> {
+        match names.iter().find(|name| self.is_shared(name)) {
+            None => self.local.link_into(names, path),
+            Some(name) => {
+                let message = "it lies on shared storage and cannot be linked into a directory; copy it";
+                Err(Error::new(ErrorKind::Invalid, name, message))
+            }
+        }
     }
 
     fn free_bytes(&self) -> Result<Option<u64>> {
@@ -213,6 +248,9 @@ mod tests {
         assert_eq!(open(7).unwrap().home(), 7);
         assert_eq!(open(8).unwrap().home(), 7);
         local.remove("home").unwrap();
+        let known = Divided::open_known(Arc::new(local.clone()), Arc::new(shared.clone()));
+        assert_eq!(known.unwrap_err().kind, ErrorKind::NotFound);
+        assert_eq!(names(&local), [""; 0], "who changes nothing gives none");
         put(&local, "home", b"something else");
         assert_eq!(open(9).unwrap_err().kind, ErrorKind::Corrupt);
     }
@@ -230,6 +268,14 @@ mod tests {
         assert_eq!(names(&local), ["00000001.values", "home"]);
         let again = place.share("00000001.values", "a-000000.values").unwrap_err();
         assert_eq!(again.kind, ErrorKind::Exists);
+        // To have both in one place is to link the one and to copy the other.
+        let (near, far) = ("00000001.values".to_owned(), "a-000000.values".to_owned());
+        assert!(!place.is_shared(&near) && place.is_shared(&far));
+        let refused = place.link_into(&[near.clone(), far.clone()], Path::new("copy")).unwrap_err();
+        assert_eq!((refused.kind, refused.file.as_str()), (ErrorKind::Invalid, "a-000000.values"));
+        let linked = place.link_into(&[near], Path::new("copy")).unwrap();
+        copy((&place, &far), (&*linked, &far)).unwrap();
+        assert_eq!(linked.open_read(&far).unwrap().len(), bytes.len() as u64);
         assert_eq!(place.share("00000002.values", "b-000000.values").unwrap_err().kind, ErrorKind::NotFound);
     }
 }

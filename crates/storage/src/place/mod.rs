@@ -11,7 +11,7 @@ mod divided; // two places as one: here, and where all machines reach it
 mod pool; // threads for reads that missed memory
 pub mod conformance; // what all of them must do
 
-pub use divided::{Divided, SharedPart};
+pub use divided::{Divided, SharedPart, copy};
 pub use faulty::{Count, Counters, Effect, Fault, Faulty, Operation, When};
 pub use local::{Local, LocalOptions};
 pub use memory::{Crash, Memory};

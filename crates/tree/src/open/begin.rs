@@ -76,36 +76,40 @@ fn start_manifest(options: &TreeOptions, manifest: &mut Manifest) -> Result<()> 
 /// # Errors
 /// `Conflict` if it does not, unless that is to be so.
 fn is_log_here(options: &TreeOptions, state: &State) -> Result<bool> {
-    let home = options.storage.shared_part().map_or(0, SharedPart::home);
+    let may_take_over = options.take_over && !options.read_only;
+    match log_conflict(&*options.storage, state) {
+        None => Ok(true),
+        Some(_) if state.log_home != 0 && options.storage.shared_part().is_some() && may_take_over => {
+            Ok(false)
+        }
+        Some(conflict) => Err(conflict),
+    }
+}
+
+/// That the newest log of the database of `state` does not lie in `storage`, if so, and where it does.
+pub(crate) fn log_conflict(storage: &dyn Storage, state: &State) -> Option<Error> {
+    let home = storage.shared_part().map_or(0, SharedPart::home);
     // A new one has no log anywhere.
     if state.log_home == home || state.generation == 0 {
-        return Ok(true);
+        return None;
     }
-    if state.log_home == 0 {
-        let place = options.storage.describe();
-        let told = format!(
+    let place = storage.describe();
+    let told = if state.log_home == 0 {
+        format!(
             "{place} is a database that lies in one directory, with its log: open it without a shared place"
-        );
-        return Err(Error::new(ErrorKind::Conflict, told));
-    }
-    if home != 0 && options.take_over && !options.read_only {
-        return Ok(false);
-    }
-    let place = options.storage.describe();
-    if home == 0 {
-        let told = format!(
+        )
+    } else if home == 0 {
+        format!(
             "{place} is the shared part of a database: open it as such, from the directory that has the log"
-        );
-        return Err(Error::new(ErrorKind::Conflict, told));
-    }
-    Err(Error::new(
-        ErrorKind::Conflict,
+        )
+    } else {
         format!(
             "the log of {place} lies in another directory (identity {:032x}): open it there, or take it over, which \
              gives up what was written there and is neither in a table nor acknowledged as `shared`, and ends whoever has it open",
             state.log_home
-        ),
-    ))
+        )
+    };
+    Some(Error::new(ErrorKind::Conflict, told))
 }
 
 /// Takes the next edit's number, before tables are opened: whoever has the database open could else write more edits than can be read meanwhile.

@@ -1,0 +1,219 @@
+//! `firn verify`, `firn inspect` and `firn backup` of databases whose tables lie where other machines reach them.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::PathBuf;
+
+use crate::object_store::{PLACE, SETTINGS, Scene, value};
+use crate::program::{firn, text};
+use crate::serve::Serving;
+
+/// A database, and how it is reached.
+struct Shared {
+    scene: Scene,
+    place: String,
+    /// Where files of the place lie after all.
+    files: PathBuf,
+    dir: PathBuf,
+    /// By key: the round that has written it last.
+    model: BTreeMap<u32, u32>,
+}
+
+impl Shared {
+    fn new(in_store: bool) -> Self {
+        let scene = Scene::new();
+        let (place, files) = match in_store {
+            true => (PLACE.to_owned(), scene.path("s3/firn-test/some/db")),
+            false => (text(&scene.path("shared")).to_owned(), scene.path("shared")),
+        };
+        fs::write(scene.path("settings.toml"), SETTINGS).expect("written");
+        let dir = scene.path("data");
+        Self { scene, place, files, dir, model: BTreeMap::new() }
+    }
+
+    fn serve(&self, arguments: &[&str]) -> Serving {
+        let mut command = self.scene.command();
+        command.args(["serve", "--shared", &self.place, "--config", text(&self.scene.path("settings.toml"))]);
+        Serving::start_as(command.args(arguments), &self.dir).expect("it serves")
+    }
+
+    /// Writes enough for tables and value segments, until there are some.
+    fn write(&mut self, serving: &Serving, round: u32) {
+        let client = redis::Client::open(format!("redis://{}", serving.address)).expect("an address");
+        let mut client = client.get_connection().expect("it answers");
+        for batch in 0.. {
+            assert!(batch < 1000, "nothing is drained");
+            let info: String = redis::cmd("INFO").arg("firn").query(&mut client).expect("a reply");
+            if batch >= 40 && !info.contains("drain_count:0\r\n") {
+                return;
+            }
+            let mut pipe = redis::pipe();
+            let keys: Vec<u32> = (0..100).map(|at| (batch * 7919 + at * 31 + round * 13) % 1500).collect();
+            for key in &keys {
+                pipe.cmd("SET").arg(key).arg(value(*key, round)).ignore();
+            }
+            pipe.query::<()>(&mut client).expect("replies");
+            self.model.extend(keys.into_iter().map(|key| (key, round)));
+        }
+    }
+
+    /// The first file of the place that ends with `ending`.
+    fn file(&self, ending: &str) -> PathBuf {
+        let files = fs::read_dir(&self.files).expect("listed").map(|entry| entry.expect("listed").path());
+        let found = files.filter(|path| path.to_string_lossy().ends_with(ending)).min();
+        found.unwrap_or_else(|| panic!("no {ending} in {}", self.files.display()))
+    }
+
+    /// Expects `model` in the database in `dir`, which is all there.
+    fn check(dir: &PathBuf, model: &BTreeMap<u32, u32>) {
+        let serving = Serving::start(dir);
+        let client = redis::Client::open(format!("redis://{}", serving.address)).expect("an address");
+        let mut client = client.get_connection().expect("it answers");
+        let count: usize = redis::cmd("DBSIZE").query(&mut client).expect("a reply");
+        assert_eq!(count, model.len());
+        for (key, round) in model {
+            let found: Vec<u8> = redis::cmd("GET").arg(key).query(&mut client).expect("a reply");
+            assert!(found == value(*key, *round), "key {key} of round {round}");
+        }
+        serving.end();
+    }
+}
+
+/// `firn verify` tells what is sound, where the log is not, and what is damaged.
+fn verify(in_store: bool) {
+    let mut shared = Shared::new(in_store);
+    let serving = shared.serve(&[]);
+    shared.write(&serving, 0);
+    let Shared { scene, place, dir, .. } = &shared;
+    let ask = |dir: &PathBuf| scene.call(&["verify", "--shared", place, text(dir)]);
+    ask(dir).complained(5, &["data"]);
+    serving.end();
+    let before = scene.path("empty");
+    fs::create_dir(&before).expect("made");
+    ask(&before).complained(1, &["empty is not a database"]);
+    assert_eq!(fs::read_dir(&before).expect("listed").count(), 0, "it changes nothing");
+    ask(&scene.path("gone")).complained(1, &["does not exist"]);
+    let plain = scene.path("plain");
+    firn(&["put", "--create", "--dir", text(&plain), "k", "v"]).ended(0);
+    ask(&plain).complained(1, &["plain has no log of a database on shared storage", "name the directory"]);
+    let out = ask(dir).ended(0);
+    assert!(out.contains("sound: ") && !out.contains(" 0 tables"), "{out}");
+    // A directory that another database has, or had.
+    let other = scene.path("other");
+    let counted = scene.call(&["stats", "--json", "--shared", place, text(dir)]).ended(0);
+    assert!(!counted.contains("\"table_count\":0,"), "{counted}");
+    let put = ["put", "--shared", place, "--dir", text(&other), "k", "v"];
+    scene.call(&put).complained(5, &["lies in another directory"]);
+    ask(&other).complained(5, &["lies in another directory"]);
+    firn(&["verify", text(dir)]).complained(1, &["has only the log", "--shared"]);
+    if !in_store {
+        firn(&["verify", place]).complained(5, &["is the shared part of a database"]);
+    }
+
+    for ending in [".table", ".values"] {
+        let file = shared.file(ending);
+        let good = fs::read(&file).expect("read");
+        let mut bad = good.clone();
+        // In the header of the one and in the first block of the other: what dead values are, nobody reads.
+        bad[20] ^= 1;
+        fs::write(&file, bad).expect("written");
+        let answer = ask(dir);
+        let name = file.file_name().expect("a name").to_string_lossy().into_owned();
+        assert!(answer.out.contains(&format!("damage: {name}")), "{answer:?}");
+        answer.complained(3, &["is damaged in"]);
+        fs::write(&file, good).expect("written");
+    }
+    ask(dir).ended(0);
+}
+
+#[test]
+fn a_database_on_a_shared_directory_is_verified() {
+    verify(false);
+}
+
+#[test]
+fn a_database_in_a_bucket_is_verified() {
+    verify(true);
+}
+
+#[test]
+fn files_in_a_bucket_are_inspected_by_name() {
+    let mut shared = Shared::new(true);
+    let serving = shared.serve(&[]);
+    shared.write(&serving, 0);
+    serving.end();
+    let Shared { scene, place, .. } = &shared;
+    for ending in [".table", ".values"] {
+        let file = shared.file(ending);
+        let name = file.file_name().expect("a name").to_string_lossy().into_owned();
+        let out = scene.call(&["inspect", "--shared", place, &name]).ended(0);
+        let lines = firn(&["inspect", text(&file)]).ended(0);
+        assert!(out.lines().count() > 3 && out == lines, "{name}: {out}");
+    }
+    let ask = |place: &str, name: &str| scene.call(&["inspect", "--shared", place, name]);
+    ask(place, "1-000000.table").complained(1, &["cannot read 1-000000.table of", "no such object"]);
+    ask(place, "a/b").complained(1, &["cannot read a/b of"]);
+    ask("s3://no-such-bucket/x", "1-000000.table")
+        .complained(1, &["1-000000.table of s3://no-such-bucket/x"]);
+    ask("ftp://x/y", "1-000000.table").complained(1, &["cannot use ftp://x/y"]);
+}
+
+/// Backups of a server that goes on, and of a database that nobody has open, need neither the shared place nor the directory.
+fn backup(in_store: bool) {
+    let mut shared = Shared::new(in_store);
+    let folder = shared.scene.path("backups");
+    let serving = shared.serve(&["--http-port", "0", "--backup-dir", text(&folder)]);
+    shared.write(&serving, 0);
+    let http = serving.http.clone().expect("it answers");
+    firn(&["backup", "--http", &http, "--to", "first"]).ended(0);
+    let first = shared.model.clone();
+    shared.write(&serving, 1);
+    serving.end();
+    let Shared { scene, place, dir, .. } = &shared;
+    let second = folder.join("second");
+    let ask = |to: &PathBuf| scene.call(&["backup", "--dir", text(dir), "--shared", place, "--to", text(to)]);
+    assert!(ask(&second).ended(0).contains("second holds all writes before position"));
+    ask(&second).complained(1, &["second exists"]);
+    firn(&["backup", "--dir", text(dir), "--to", text(&folder.join("x"))]).complained(1, &["only the log"]);
+    let http = ["backup", "--http", "127.0.0.1:1", "--shared", place, "--to", "x"];
+    firn(&http).complained(2, &["say --shared with --dir alone"]);
+    // The database goes on as it was.
+    scene.call(&["verify", "--shared", place, text(dir)]).ended(0);
+
+    // What is not there cannot be copied, and then there is no backup.
+    let table = shared.file(".table");
+    let aside = scene.path("aside");
+    fs::rename(&table, &aside).expect("moved");
+    let third = folder.join("third");
+    let answer = ask(&third);
+    let name = table.file_name().expect("a name").to_string_lossy().into_owned();
+    assert!(answer.code == 1 || answer.code == 3, "{answer:?}");
+    assert!(answer.complaint.contains(&name), "{answer:?}");
+    let names = |folder: &PathBuf| {
+        let mut names: Vec<_> =
+            fs::read_dir(folder).expect("listed").map(|entry| entry.expect("listed").file_name()).collect();
+        names.sort();
+        names
+    };
+    assert_eq!(names(&folder), ["first", "second"]);
+
+    fs::remove_dir_all(&shared.files).expect("removed");
+    fs::remove_dir_all(dir).expect("removed");
+    for (name, model) in [("first", &first), ("second", &shared.model)] {
+        let (from, to) = (folder.join(name), scene.path(&format!("restored-{name}")));
+        let out = firn(&["verify", text(&from)]).ended(0);
+        assert!(out.contains("sound: ") && !out.contains(" 0 tables"), "{out}");
+        firn(&["restore", "--from", text(&from), "--dir", text(&to)]).ended(0);
+        Shared::check(&to, model);
+    }
+}
+
+#[test]
+fn a_backup_of_a_database_on_a_shared_directory_is_whole() {
+    backup(false);
+}
+
+#[test]
+fn a_backup_of_a_database_in_a_bucket_is_whole() {
+    backup(true);
+}
