@@ -60,4 +60,4 @@ pub use scan::{BatchLimit, Direction, Scan, ScanBatch, ScanRange};
 pub use semantics::{CompactionFilter, FilterVerdict, MergeOperator, PrefixExtractor, Semantics};
 pub use session::{Change, Session, UpdateFn, Values, WriteOptions};
 pub use snapshot::{ReadAt, Snapshot, SnapshotPin};
-pub use stats::{KeyspaceStats, Stats, ValueStats};
+pub use stats::{KeyspaceStats, SharedCacheStats, Stats, ValueStats};

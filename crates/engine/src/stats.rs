@@ -69,12 +69,33 @@ pub struct Stats {
     pub snapshot_count: u64,
     /// Why nothing is written any more, in words, since a write to the log has failed; `None` = it has not.
     pub write_failure: Option<String>,
+    /// The cache before shared storage; `None` = there is none.
+    pub shared_cache: Option<SharedCacheStats>,
     /// Values beside the tree.
     pub values: ValueStats,
     /// Where background jobs ran.
     pub jobs: JobStats,
     /// Per keyspace.
     pub keyspaces: Vec<KeyspaceStats>,
+}
+
+/// Parts of files on shared storage that are kept in a directory of this machine.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SharedCacheStats {
+    /// Parts that reads found there, or on their way.
+    pub hit_count: u64,
+    /// Parts that the store was asked for.
+    pub miss_count: u64,
+    /// Bytes that the store was asked for by misses.
+    pub fetch_bytes_total: u64,
+    /// Bytes of reads that went past it to the store: large ones, and those ahead of scans and jobs.
+    pub pass_bytes_total: u64,
+    /// Bytes that it holds.
+    pub held_bytes: u64,
+    /// Parts that went for others.
+    pub eviction_count: u64,
+    /// How often its directory failed; the store was asked then.
+    pub failure_count: u64,
 }
 
 /// Values that lie beside the tree, and the collection of those that nothing refers to any more.

@@ -24,28 +24,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use firn_storage::place::{Local, LocalOptions, SharedPart};
+use firn_storage::place::{CacheCounters, Local, LocalOptions, SharedPart};
 use firn_storage::{Error, ReadFile, Result, Storage, StorageLock, WriteFile};
 
 use self::ranges::{BLOCK_BYTES, Ranges};
 use self::read::CachedReadFile;
-
-/// What a cache has done so far.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct CacheCounters {
-    /// Blocks of 256 KiB that a read found here, or on their way.
-    pub hits: u64,
-    /// Blocks that the place was asked for.
-    pub misses: u64,
-    /// Bytes that went past: large reads, and those asked for ahead.
-    pub passed_bytes: u64,
-    /// Bytes of the directory that blocks take now, a file's last one as much as others.
-    pub held_bytes: u64,
-    /// Blocks that went for others.
-    pub evictions: u64,
-    /// How often the directory failed: it could not be used, a block could not be written, or was not what had been written.
-    pub failures: u64,
-}
 
 /// A place whose files, opened with [`Storage::open_read_known`], are kept in parts in a directory of this machine.
 ///
@@ -90,6 +73,7 @@ impl Cached {
         CacheCounters {
             hits: get(&counts.hits),
             misses: get(&counts.misses),
+            fetched_bytes: get(&counts.fetched_bytes),
             passed_bytes: get(&counts.passed_bytes),
             held_bytes: held * BLOCK_BYTES,
             evictions,
@@ -163,5 +147,9 @@ impl Storage for Cached {
 
     fn shared_part(&self) -> Option<&dyn SharedPart> {
         self.inner.shared_part()
+    }
+
+    fn cache_counters(&self) -> Option<CacheCounters> {
+        Some(self.counters())
     }
 }

@@ -38,7 +38,7 @@ mod read; // one object being read
 mod cache; // ranges kept in a directory of this machine
 mod named; // places by name, directories too
 
-pub use cache::{CacheCounters, Cached};
+pub use cache::Cached;
 pub use limits::{Limits, RequestClass};
 pub use named::{Access, open};
 pub use options::ObjectOptions;

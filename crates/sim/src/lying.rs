@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use firn_engine::Result as EngineResult;
-use firn_storage::place::SharedPart;
+use firn_storage::place::{CacheCounters, SharedPart};
 use firn_storage::{Clock, ReadFile, Result, Storage, StorageLock, WriteFile};
 
 use crate::world::{Knobs, Opened, World};
@@ -111,6 +111,10 @@ impl Storage for Lying {
 
     fn shared_part(&self) -> Option<&dyn SharedPart> {
         self.inner.shared_part()
+    }
+
+    fn cache_counters(&self) -> Option<CacheCounters> {
+        self.inner.cache_counters()
     }
 }
 

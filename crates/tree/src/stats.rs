@@ -3,7 +3,8 @@
 use std::sync::PoisonError;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use firn_engine::{KeyspaceStats, Stats, ValueStats};
+use firn_engine::{KeyspaceStats, SharedCacheStats, Stats, ValueStats};
+use firn_storage::place::CacheCounters;
 
 use crate::database::Database;
 use crate::values::Home;
@@ -77,10 +78,23 @@ impl Database {
             debt_bytes: buffer_bytes.saturating_sub(self.settings.buffer_bytes),
             snapshot_count: self.snapshots.count(),
             write_failure: self.log.poison().map(ToString::to_string),
+            shared_cache: self.storage.cache_counters().map(shared_cache_stats),
             values: self.value_stats(),
             jobs: self.jobs.stats(),
             keyspaces: version.live().map(|keyspace| keyspace_stats(keyspace)).collect(),
         }
+    }
+}
+
+fn shared_cache_stats(counters: CacheCounters) -> SharedCacheStats {
+    SharedCacheStats {
+        hit_count: counters.hits,
+        miss_count: counters.misses,
+        fetch_bytes_total: counters.fetched_bytes,
+        pass_bytes_total: counters.passed_bytes,
+        held_bytes: counters.held_bytes,
+        eviction_count: counters.evictions,
+        failure_count: counters.failures,
     }
 }
 

@@ -26,6 +26,7 @@ mod tls; // the same, encrypted
 mod service_http; // what they say of themselves
 mod object_store;
 mod shared_tools; // verify, inspect, backup
+mod shared_cache;
 mod shared_writes;
 mod service_soak;
 mod minio; // everything on a store that others have made

@@ -38,6 +38,7 @@ struct State {
 pub(super) struct Counts {
     pub(super) hits: AtomicU64,
     pub(super) misses: AtomicU64,
+    pub(super) fetched_bytes: AtomicU64,
     pub(super) passed_bytes: AtomicU64,
     pub(super) failures: AtomicU64,
 }

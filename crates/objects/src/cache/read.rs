@@ -47,6 +47,7 @@ impl CachedReadFile {
         let (Some((first, _)), Some((last, _))) = (run.first(), run.last()) else { return Ok(Vec::new()) };
         let range = self.span(*first).start..self.span(*last).end;
         let mut bytes = vec![0; (range.end - range.start) as usize];
+        add(&self.ranges.counts.fetched_bytes, range.end - range.start);
         let read = self.inner.read_at(range.start, &mut bytes).map(|()| Bytes::from(bytes));
         let block_of = |all: &Bytes, block: u64| {
             let span = self.span(block);

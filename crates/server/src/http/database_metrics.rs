@@ -7,7 +7,7 @@ mod jobs; // where background jobs ran
 
 use std::sync::atomic::Ordering;
 
-use firn_engine::Stats;
+use firn_engine::{SharedCacheStats, Stats};
 use firn_protocol::command::{self, Command};
 
 use super::exposition::Kind::{Counter, Gauge, Histogram};
@@ -29,6 +29,9 @@ pub(super) fn of(shared: &Shared) -> Exposition {
     keys(shared, &mut text);
     let stats = shared.store.db.stats();
     engine(&stats, &mut text);
+    if let Some(cache) = &stats.shared_cache {
+        shared_cache(cache, &mut text);
+    }
     writes(&stats, &mut text);
     jobs::text(&stats.jobs, &mut text);
     keyspaces(&stats, &mut text);
@@ -212,6 +215,27 @@ fn engine(stats: &Stats, text: &mut Exposition) {
     ];
     for (name, kind, value, help) in singles {
         text.single(&format!("firn_engine_{name}"), kind, help, value);
+    }
+}
+
+/// Of a database whose tables lie elsewhere, with a cache before them. docs/operations.md names these.
+fn shared_cache(cache: &SharedCacheStats, text: &mut Exposition) {
+    let singles = [
+        ("hits_total", Counter, cache.hit_count, "Parts of files that reads found in the cache."),
+        ("misses_total", Counter, cache.miss_count, "Parts of files that the store was asked for."),
+        (
+            "fetch_bytes_total",
+            Counter,
+            cache.fetch_bytes_total,
+            "Bytes that the store was asked for by misses.",
+        ),
+        ("pass_bytes_total", Counter, cache.pass_bytes_total, "Bytes of reads that went past the cache."),
+        ("held_bytes", Gauge, cache.held_bytes, "Bytes that the cache holds."),
+        ("evictions_total", Counter, cache.eviction_count, "Parts that went for others."),
+        ("failures_total", Counter, cache.failure_count, "How often the cache's directory failed."),
+    ];
+    for (name, kind, value, help) in singles {
+        text.single(&format!("firn_engine_shared_cache_{name}"), kind, help, value);
     }
 }
 

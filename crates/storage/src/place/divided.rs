@@ -6,6 +6,7 @@ use std::sync::Arc;
 use firn_format::file_name::{self, FileName};
 use firn_format::home::Home;
 
+use crate::place::CacheCounters;
 use crate::{Error, ErrorKind, ReadFile, Result, Storage, StorageLock, WriteFile};
 
 /// The part of a database that other machines reach.
@@ -196,6 +197,10 @@ impl Storage for Divided {
 
     fn shared_part(&self) -> Option<&dyn SharedPart> {
         Some(self)
+    }
+
+    fn cache_counters(&self) -> Option<CacheCounters> {
+        self.shared.cache_counters()
     }
 }
 

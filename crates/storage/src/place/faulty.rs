@@ -11,7 +11,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use crate::place::SharedPart;
+use crate::place::{CacheCounters, SharedPart};
 use crate::{Clock, Error, ErrorKind, ManualClock, ReadFile, Result, Storage, StorageLock, WriteFile};
 
 use self::file::{FaultyReadFile, FaultyWriteFile};
@@ -233,5 +233,9 @@ impl Storage for Faulty {
     /// What is shared is shared without faults: for those the parts are to be faulty, not the whole.
     fn shared_part(&self) -> Option<&dyn SharedPart> {
         self.inner.shared_part()
+    }
+
+    fn cache_counters(&self) -> Option<CacheCounters> {
+        self.inner.cache_counters()
     }
 }

@@ -98,6 +98,30 @@ pub trait Storage: Send + Sync + fmt::Debug {
     fn shared_part(&self) -> Option<&dyn SharedPart> {
         None
     }
+
+    /// What a cache before this place, or before a part of it, has done so far. `None`: there is none.
+    fn cache_counters(&self) -> Option<CacheCounters> {
+        None
+    }
+}
+
+/// What a cache of ranges of far files has done since it was made. All but `held_bytes` only grow.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CacheCounters {
+    /// Blocks of 256 KiB that a read found here, or on their way.
+    pub hits: u64,
+    /// Blocks that the place was asked for.
+    pub misses: u64,
+    /// Bytes that the place was asked for by misses.
+    pub fetched_bytes: u64,
+    /// Bytes that went past: large reads, and those asked for ahead.
+    pub passed_bytes: u64,
+    /// Bytes of the directory that blocks take now, a file's last one as much as others.
+    pub held_bytes: u64,
+    /// Blocks that went for others.
+    pub evictions: u64,
+    /// How often the directory failed: it could not be used, a block could not be written, or was not what had been written.
+    pub failures: u64,
 }
 
 /// A file being written. Offsets are absolute; one writer per byte.

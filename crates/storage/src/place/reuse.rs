@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use firn_format::file_name::{self, FileName};
 
-use crate::place::{PAGE_BYTES, SharedPart};
+use crate::place::{CacheCounters, PAGE_BYTES, SharedPart};
 use crate::{ErrorKind, ReadFile, Result, Storage, StorageLock, WriteFile};
 
 /// Names of files with whatever they hold, for whoever wants one to write over.
@@ -238,6 +238,10 @@ impl Storage for Reusing {
 
     fn shared_part(&self) -> Option<&dyn SharedPart> {
         self.inner.shared_part()
+    }
+
+    fn cache_counters(&self) -> Option<CacheCounters> {
+        self.inner.cache_counters()
     }
 }
 

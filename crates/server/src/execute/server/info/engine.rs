@@ -1,6 +1,6 @@
 //! What INFO tells of the engine.
 
-use firn_engine::{JobStats, Stats};
+use firn_engine::{JobStats, SharedCacheStats, Stats};
 
 use super::Lines;
 use crate::worker::Worker;
@@ -43,6 +43,9 @@ pub(super) fn firn(worker: &Worker, lines: &mut Lines) {
     lines.line("orphan_remove_count", stats.orphan_remove_count);
     lines.line("group_count", stats.group_count);
     lines.line("group_write_bytes_total", stats.group_write_bytes_total);
+    if let Some(cache) = &stats.shared_cache {
+        shared_cache(cache, lines);
+    }
     lines.line("slowdown_us_total", stats.slowdown_us_total);
     lines.line("stop_us_total", stats.stop_us_total);
     for keyspace in &stats.keyspaces {
@@ -57,6 +60,16 @@ pub(super) fn firn(worker: &Worker, lines: &mut Lines) {
         );
         lines.line(&format!("keyspace_{}", keyspace.name), text);
     }
+}
+
+fn shared_cache(cache: &SharedCacheStats, lines: &mut Lines) {
+    lines.line("shared_cache_hit_count", cache.hit_count);
+    lines.line("shared_cache_miss_count", cache.miss_count);
+    lines.line("shared_cache_fetch_bytes_total", cache.fetch_bytes_total);
+    lines.line("shared_cache_pass_bytes_total", cache.pass_bytes_total);
+    lines.line("shared_cache_held_bytes", cache.held_bytes);
+    lines.line("shared_cache_eviction_count", cache.eviction_count);
+    lines.line("shared_cache_failure_count", cache.failure_count);
 }
 
 /// Why jobs are not done elsewhere, in one line; empty = none ever was.

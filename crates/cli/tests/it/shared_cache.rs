@@ -1,0 +1,94 @@
+//! What the cache before shared storage tells of itself.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+
+use crate::object_store::{PLACE, SETTINGS, Scene, value};
+use crate::program::text;
+use crate::serve::Serving;
+
+const PREFIX: &str = "firn_engine_shared_cache_";
+
+/// What the server's metrics say of the cache, by the rest of the name.
+fn metrics(serving: &Serving) -> BTreeMap<String, u64> {
+    let http = serving.http.as_deref().expect("it answers").trim_end();
+    let mut stream = TcpStream::connect(http.trim_start_matches("http://")).expect("it listens");
+    write!(stream, "GET /metrics HTTP/1.1\r\nHost: {http}\r\n\r\n").expect("it is sent");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("an answer");
+    let lines = answer.lines().filter_map(|line| line.strip_prefix(PREFIX)?.split_once(' '));
+    lines.map(|(name, number)| (name.to_owned(), number.parse().expect("a number"))).collect()
+}
+
+/// The same of INFO.
+fn info(client: &mut redis::Connection) -> BTreeMap<String, u64> {
+    let text: String = redis::cmd("INFO").arg("firn").query(client).expect("a reply");
+    let lines = text.lines().filter_map(|line| line.strip_prefix("shared_cache_")?.split_once(':'));
+    lines.map(|(name, number)| (name.to_owned(), number.parse().expect("a number"))).collect()
+}
+
+#[test]
+fn metrics_and_info_tell_what_the_cache_does() {
+    let scene = Scene::new();
+    let (dir, settings, cache) = (scene.path("data"), scene.path("settings.toml"), scene.path("cache"));
+    fs::write(&settings, SETTINGS).expect("written");
+    let start = |more: &[&str]| {
+        let mut command = scene.command();
+        command.args(["serve", "--shared", PLACE, "--config", text(&settings), "--http-port", "0"]);
+        Serving::start_as(command.args(more), &dir).expect("it serves")
+    };
+    let connect = |serving: &Serving| {
+        let client = redis::Client::open(format!("redis://{}", serving.address)).expect("an address");
+        client.get_connection().expect("it answers")
+    };
+    let keys = 4000;
+    let serving = start(&[]);
+    let mut client = connect(&serving);
+    for first in (0..keys).step_by(100) {
+        let mut pipe = redis::pipe();
+        for key in first..first + 100 {
+            pipe.cmd("SET").arg(key).arg(value(key, 0)).ignore();
+        }
+        pipe.query::<()>(&mut client).expect("replies");
+    }
+    assert!(metrics(&serving).is_empty() && info(&mut client).is_empty(), "there is no cache");
+    serving.end();
+
+    // Three parts, which are too few for what is read.
+    let serving = start(&["--shared-cache", text(&cache), "--shared-cache-bytes", "768K"]);
+    let mut client = connect(&serving);
+    let before = metrics(&serving);
+    for key in 0..keys {
+        let found: Vec<u8> = redis::cmd("GET").arg(key).query(&mut client).expect("a reply");
+        assert!(found == value(key, 0), "{key}");
+    }
+    let told = metrics(&serving);
+    let rose = |name: &str| told[name] - before[name];
+    assert!(rose("hits_total") > 0 && rose("misses_total") > 3, "{before:?}, {told:?}");
+    let asked = rose("misses_total") * (256 << 10);
+    assert!((1..=asked).contains(&rose("fetch_bytes_total")), "{before:?}, {told:?}");
+    assert_eq!(told["held_bytes"], 768 << 10);
+    assert!(told["evictions_total"] > 0 && told["failures_total"] == 0, "{told:?}");
+    let said = info(&mut client);
+    let same = [
+        ("hits_total", "hit_count"),
+        ("misses_total", "miss_count"),
+        ("fetch_bytes_total", "fetch_bytes_total"),
+        ("pass_bytes_total", "pass_bytes_total"),
+        ("held_bytes", "held_bytes"),
+        ("evictions_total", "eviction_count"),
+        ("failures_total", "failure_count"),
+    ];
+    assert_eq!((told.len(), said.len()), (same.len(), same.len()));
+    for (metric, line) in same {
+        assert!(said[line] >= told[metric], "{line}: {said:?}, {told:?}");
+    }
+    let guide = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/operations.md"));
+    let guide = guide.expect("it is there");
+    for name in told.keys() {
+        assert!(guide.contains(&format!("`{PREFIX}{name}`")), "{name} is not in docs/operations.md");
+    }
+    serving.end();
+}
