@@ -39,7 +39,7 @@ fn the_suite_on_minio_that_is_killed_passes() {
         let killer = scope.spawn(|| {
             let mut count = 0;
             while !is_over.load(Ordering::Relaxed) {
-                std::thread::sleep(KILLED_EVERY);
+                clock().sleep(KILLED_EVERY);
                 store.restart();
                 count += 1;
             }

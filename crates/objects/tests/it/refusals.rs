@@ -84,7 +84,7 @@ fn a_server_that_starts_again_is_waited_for() {
     drop(server);
     std::thread::scope(|scope| {
         let again = scope.spawn(|| {
-            std::thread::sleep(Duration::from_secs(4));
+            clock().sleep(Duration::from_secs(4));
             let options = ServerOptions { port: Some(port), ..ServerOptions::default() };
             S3Server::start(directory.path(), options).unwrap()
         });
