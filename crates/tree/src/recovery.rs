@@ -74,7 +74,9 @@ pub(crate) fn recover_log(
     let start = state.log_start();
     let Surveyed { mut candidates, mut stale, headless, .. } = survey(storage, state)?;
     candidates.sort_by_key(|candidate| candidate.header.base);
-    let next_base = base_after(state, &candidates, &stale);
+    // Behind the lost records of values that are here, too: who collects those waits for the log to be on the device so far.
+    let behind = Position(known_end(state).0.next_multiple_of(GRANULE_BYTES));
+    let next_base = base_after(state, &candidates, &stale).max(behind);
     let durable = candidates.iter().map(|found| found.durable_through).max().unwrap_or_default();
     let durable_through = durable.max(state.durable_through);
     let (mut chained, mut end, mut why) = chain(&mut candidates, start, state);
