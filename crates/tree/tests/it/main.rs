@@ -19,6 +19,7 @@ mod verify_sample;
 mod values;
 mod values_compressed;
 mod values_crash;
+mod values_cut;
 mod values_interrupted;
 mod values_move;
 mod values_reuse;
