@@ -303,7 +303,12 @@ impl Database {
         let result = result.map_err(|error| self.explained(error));
         let refused = result.as_ref().err().filter(|error| error.kind() == ErrorKind::Retry).cloned();
         let is_refused = refused.is_some();
-        if let Task::Drain { .. } | Task::Compact { .. } | Task::SealValues | Task::Collect { .. } = task {
+        if let Task::Drain { .. }
+        | Task::Compact { .. }
+        | Task::SealValues
+        | Task::Collect { .. }
+        | Task::Regroup = task
+        {
             // Before spares go, so that whoever removes a file from now on lifts it.
             self.schedule.lock().refused = refused;
         }

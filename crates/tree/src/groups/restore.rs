@@ -1,5 +1,6 @@
 //! The log of a machine that may be gone, out of its groups.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
@@ -8,6 +9,7 @@ use firn_format::Position;
 use firn_format::file_name::{self, FileName};
 use firn_format::group::{Group, GroupId, GroupKind, Piece, PieceOf};
 use firn_format::key::GRANULE_BYTES;
+use firn_format::log::SEGMENT_HEADER_BYTES;
 use firn_storage::{ReadFile, Spawn, Storage, WriteFile};
 
 use super::parsed;
@@ -42,7 +44,13 @@ struct Ahead<'s> {
 }
 
 /// Files of segments that are being restored, by name.
-type Files = BTreeMap<String, Arc<dyn WriteFile>>;
+type Files = BTreeMap<String, RestoredFile>;
+
+struct RestoredFile {
+    file: Arc<dyn WriteFile>,
+    /// As far as it was written.
+    bytes: u64,
+}
 
 /// Makes the files of the log, and of value segments that no edit names, as the groups of `named` have them.
 /// From then on no group of that generation can be added. Blocks for a request each, and for syncs.
@@ -99,10 +107,30 @@ pub(crate) fn restore(
         }
         number += 1;
     }
-    files.values().try_for_each(|file| file.sync()).map_err(from_storage)?;
-    storage.sync_dir().map_err(from_storage)?;
     // An opening after those groups may have found less.
-    Ok(Restored { end: end.min(cut) })
+    let end = end.min(cut);
+    cut_log(storage, &mut files, end)?;
+    files.values().try_for_each(|restored| restored.file.sync()).map_err(from_storage)?;
+    storage.sync_dir().map_err(from_storage)?;
+    Ok(Restored { end })
+}
+
+/// Takes what lies behind `end` out of the log's files: it is in parts of something that never became whole, or was not found by an opening.
+fn cut_log(storage: &dyn Storage, files: &mut Files, end: Position) -> Result<()> {
+    let mut removed = Vec::new();
+    for (name, RestoredFile { file, bytes }) in &*files {
+        let Some(FileName::LogSegment(base)) = file_name::parse(name) else { continue };
+        if base >= end {
+            removed.push(name.clone());
+        } else if base.0 + bytes > end.0 {
+            file.set_len((end.0 - base.0).max(SEGMENT_HEADER_BYTES as u64)).map_err(from_storage)?;
+        }
+    }
+    for name in removed {
+        files.remove(&name);
+        storage.remove(&name).map_err(from_storage)?;
+    }
+    Ok(())
 }
 
 /// The log as it was restored; this machine's goes on behind all that the manifest knows of.
@@ -211,14 +239,15 @@ fn write_piece(storage: &dyn Storage, state: &State, piece: &Piece<'_>, files: &
         PieceOf::Values(header) if state.values.knows(header.number) => return Ok(()),
         PieceOf::Values(header) => file_name::value_segment(header.number),
     };
-    let file = match files.get(&name) {
-        Some(file) => Arc::clone(file),
-        None => {
-            let file = storage.create(&name).map_err(from_storage)?;
-            file.write_at(0, &piece.segment.encode()).map_err(from_storage)?;
-            files.insert(name, Arc::clone(&file));
-            file
+    let restored = match files.entry(name) {
+        Entry::Occupied(entry) => entry.into_mut(),
+        Entry::Vacant(entry) => {
+            let file = storage.create(entry.key()).map_err(from_storage)?;
+            let header = piece.segment.encode();
+            file.write_at(0, &header).map_err(from_storage)?;
+            entry.insert(RestoredFile { file, bytes: header.len() as u64 })
         }
     };
-    file.write_at(piece.offset, piece.bytes).map_err(from_storage)
+    restored.bytes = restored.bytes.max(piece.offset + piece.bytes.len() as u64);
+    restored.file.write_at(piece.offset, piece.bytes).map_err(from_storage)
 }

@@ -157,10 +157,8 @@ impl Database {
         let groups = &self.groups;
         let _naming = groups.naming.lock().unwrap_or_else(PoisonError::into_inner);
         let mut sending = groups.lock_sending();
-        if !sending.pending.is_empty() {
-            // That comes first; there is another time.
-            return Ok(());
-        }
+        // What a place did not take before comes first.
+        self.send_pending(&mut sending)?;
         let (first, through) = (sending.next, groups.through());
         let mut from = Position(0);
         while let Some(gathered) = self.gather(from, through)? {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use firn_engine::blocking::Blocking;
-use firn_engine::{Engine, ErrorKind, KEYSPACE_DEFAULT};
+use firn_engine::{Durability, Engine, ErrorKind, KEYSPACE_DEFAULT, WriteOptions};
 use firn_storage::ErrorKind as Kind;
 use firn_storage::place::{Divided, Effect, Fault, Faulty, Memory, Operation, When};
 use firn_tree::{Tree, TreeOptions, TreeSettings};
@@ -11,6 +11,8 @@ use firn_tree::{Tree, TreeOptions, TreeSettings};
 use crate::shared_durability::{SHARED, all, groups, lost, on, settings};
 use crate::two_machines::{Machine, Model};
 use crate::world::{describe, session};
+
+const DISK: WriteOptions = WriteOptions { durability: Some(Durability::Disk), expires_at_ms: 0 };
 
 /// Three groups.
 const LARGE: usize = 40 << 20;
@@ -43,6 +45,10 @@ fn is_whole_or_absent(separate_bytes: Option<u32>, taken: u64) -> Option<usize> 
     };
     put(&mut writer, b"before", b"small").unwrap();
     model.insert(b"before".to_vec(), b"small".to_vec());
+    // On this machine's device: the large write's first group has them, and what follows says that they are durable.
+    for key in [&b"here"[..], b"here too"] {
+        writer.put(KEYSPACE_DEFAULT, key, b"small", DISK).unwrap();
+    }
     let before: usize = groups(&shared).values().map(Vec::len).sum();
     let (when, effect) = (When::Always { after: taken }, Effect::Fail(Kind::Refused));
     faulty.inject(Fault { on: Operation::Publish, file: "*.group".to_owned(), when, effect });
@@ -54,10 +60,20 @@ fn is_whole_or_absent(separate_bytes: Option<u32>, taken: u64) -> Option<usize> 
         assert_eq!(made as u64, taken, "{what}");
     } else {
         model.insert(b"large".to_vec(), value.clone());
+        for key in [&b"here"[..], b"here too"] {
+            model.insert(key.to_vec(), b"small".to_vec());
+        }
     }
 
     let left = lost(&shared, (writer, tree));
     let second = on(&second, &left);
+    let tree = second.take_over().unwrap();
+    assert!(all(&tree) == model, "{what}: {:?}", all(&tree).keys());
+    // What it has is nowhere else but in the groups that it found, and whoever comes after a loss finds the same.
+    writer = session(&tree);
+    writer.put(KEYSPACE_DEFAULT, b"lost", b"small", DISK).unwrap();
+    let left = lost(&left, (writer, tree));
+    let second = on(&Machine { local: Memory::new(), home: 10, ..machine(&left, 10) }, &left);
     let tree = second.take_over().unwrap();
     assert!(all(&tree) == model, "{what}: {:?}", all(&tree).keys());
     // Writing goes on there, and elsewhere.
