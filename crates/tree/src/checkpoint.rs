@@ -1,7 +1,7 @@
 //! A consistent copy of the database: immutable files, linked; those that lie on shared storage, copied.
 
 use std::path::Path;
-use std::sync::PoisonError;
+use std::sync::{Arc, PoisonError};
 
 use firn_engine::{Checkpoint, Position, Result};
 use firn_format::file_name;
@@ -16,7 +16,7 @@ impl Database {
     /// Makes `path` a database with everything acknowledged so far and nothing that is written later.
     ///
     /// The active segment is ended first, so that only files that never grow again are linked. Blocks for a log
-    /// sync, for the links, and for copying what lies on shared storage; commits wait for the first two alone.
+    /// sync, for sealing values, for the links, and for copying what lies on shared storage; commits wait for all but the copying.
     pub(crate) fn checkpoint(&self, path: &Path) -> Result<Checkpoint> {
         let cut = self.log.advance()?;
         self.freeze_all()?;
@@ -61,8 +61,11 @@ impl Database {
         // All of the copy lies in one place.
         (state.log_home, state.groups) = (0, None);
         let edit = ManifestEdit { number: 1, base: true, epoch: state.generation, changes: state.restated() };
-        // Tables and sealed segments stay for as long as a version and a map have them.
-        let kept = (version, self.values.map());
+        // Tables and sealed segments stay for as long as somebody has them; what is in memory need not stay with them.
+        let tables = version.live().flat_map(|keyspace| keyspace.levels.tables());
+        let kept = (tables.map(|(_, table)| Arc::clone(table)).collect::<Vec<_>>(), self.values.map());
+        drop(segments);
+        drop(version);
         drop(manifest);
         self.copy_into(&far, &*place)?;
         place.publish(&file_name::manifest_edit(1), &edit.encode()).map_err(from_storage)?;

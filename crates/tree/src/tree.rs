@@ -244,7 +244,7 @@ impl Engine for Tree {
 
     fn checkpoint(&self, path: &Path) -> Result<Checkpoint> {
         self.shared.check_open()?;
-        self.shared.checkpoint(path)
+        self.shared.checkpoint(path).map_err(|error| self.shared.explained(error))
     }
 
     fn stats(&self) -> Stats {

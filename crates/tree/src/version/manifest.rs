@@ -177,8 +177,8 @@ impl Manifest {
     /// does. Changes nothing else. Where the number is taken the next one is tried at once, without a look at the edit: that is one
     /// request for each number, and whoever writes edits needs two and those for the files that they name, so he is caught up with.
     ///
-    /// Does nothing where the edit that was read last does that already, whoever wrote it: of several who take over at the same time the first one
-    /// to end his opening has the database, and nobody keeps the others from it.
+    /// Does nothing where the edit that was read last does that already, whoever wrote it: of several who take over at the same time nobody keeps the
+    /// others from ending their opening, and the last one to do so has the database.
     ///
     /// # Errors
     /// `Closed` where edits were written since the manifest was read: they are to be read first, [`reached`](Self::reached) says to where. What
