@@ -20,6 +20,10 @@ pub struct JobStats {
     pub reexecuted_count: u64,
     /// Those of them of which something else came here, which is what counts.
     pub differed_count: u64,
+    /// Jobs done here on idle processors, which would have waited elsewhere.
+    pub idle_count: u64,
+    /// Those that were begun so and took too long, so that they were done elsewhere after all.
+    pub late_count: u64,
 }
 
 /// Jobs of one kind that came off.

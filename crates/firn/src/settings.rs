@@ -186,6 +186,12 @@ settings! {
         "0 to 1", "choose a share in that range",
         |s| (0.0..=1.0).contains(&s.reexecuted_share);
 
+    /// Threads of the lowest priority that do jobs which would wait for workers, as far as processors here idle. What takes too long there goes to a
+    /// worker after all. 0 = all that workers can do is left to them.
+    idle_threads: usize = "2",
+        "at most 256", "lower it",
+        |s| s.idle_threads <= 256;
+
     /// How much nicer threads for merges, drains and compactions are than others, where processors are short. Each
     /// step takes a fifth of their share: less keeps writers from being stopped, more keeps readers from waiting.
     background_nice: u32 = "0",
@@ -243,6 +249,7 @@ impl Settings {
             background_threads: 2,
             fallback_bytes_per_second: 16 * MIB,
             reexecuted_share: 0.01,
+            idle_threads: 2,
             background_nice: 0,
             read_threads: 4,
             key_bytes_max: usize::from(u16::MAX),

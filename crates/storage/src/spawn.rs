@@ -15,6 +15,8 @@ pub enum Priority {
     Normal,
     /// What it does may take longer where it would keep others waiting.
     Background,
+    /// What it does is worth doing only where nobody else wants the processor.
+    Idle,
 }
 
 /// Starts threads, so that a test or a simulator can own them all.
@@ -22,11 +24,14 @@ pub enum Priority {
 /// Implementers MUST run `body` exactly once, on a thread of its own, or return an error and never run it.
 pub trait Spawn: Send + Sync + fmt::Debug {
     /// Runs `body` on a new thread called `name` (shown in the system's thread lists, cut there to 15 bytes), which the
-    /// implementer MAY run at a lower priority if it is `Background`.
+    /// implementer MAY run at a lower priority if it is `Background`, and SHOULD run at its lowest if it is `Idle`.
     ///
     /// Does not wait for it. `Io` if the system gives no more threads.
     fn spawn(&self, name: String, priority: Priority, body: Box<dyn FnOnce() + Send>) -> Result<()>;
 }
+
+/// Such a thread gets a seventieth of a processor that another one wants too.
+const NICE_MAX: i32 = 19;
 
 /// Threads of the operating system, remembered until they are joined.
 #[derive(Debug, Default)]
@@ -71,7 +76,11 @@ impl ThreadSpawn {
 
 impl Spawn for ThreadSpawn {
     fn spawn(&self, name: String, priority: Priority, body: Box<dyn FnOnce() + Send>) -> Result<()> {
-        let nice = if priority == Priority::Background { self.background_nice.cast_signed() } else { 0 };
+        let nice = match priority {
+            Priority::Normal => 0,
+            Priority::Background => self.background_nice.cast_signed(),
+            Priority::Idle => NICE_MAX,
+        };
         let started = thread::Builder::new().name(name.clone()).spawn(move || {
             if nice > 0 {
                 be_nicer(nice);
@@ -127,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn only_background_threads_are_nicer() {
+    fn background_threads_are_nicer_and_idle_ones_nicest() {
         let own = getpriority_process(None).unwrap();
         let nice_of = |spawn: ThreadSpawn, priority| {
             let (sender, receiver) = std::sync::mpsc::channel();
@@ -138,6 +147,7 @@ mod tests {
         assert_eq!(nice_of(ThreadSpawn::with_background_nice(3), Priority::Background), (own + 3).min(19));
         assert_eq!(nice_of(ThreadSpawn::with_background_nice(3), Priority::Normal), own);
         assert_eq!(nice_of(ThreadSpawn::new(), Priority::Background), own);
+        assert_eq!(nice_of(ThreadSpawn::new(), Priority::Idle), 19);
         assert_eq!(getpriority_process(None).unwrap(), own, "whoever starts them is as it was");
     }
 }

@@ -198,12 +198,32 @@ fn start_jobs(options: &TreeOptions, outputs: &Arc<Reusing>) -> Result<Jobs> {
     let reexecuted_share = options.settings.reexecuted_share;
     let patience = Patience { bulk_bytes_per_second, reexecuted_share, ..Patience::default() };
     let fallback = match spawn {
-        Some(spawn) => Fallback::threads(both, storage, Arc::clone(&clock), patience, options.seed, spawn)
-            .map_err(from_job)?,
+        Some(spawn) => {
+            let seed = options.seed;
+            let fallback = Fallback::threads(both, storage, Arc::clone(&clock), patience, seed, spawn);
+            share_jobs(fallback.map_err(from_job)?, options, outputs, spawn)?
+        }
         None => Fallback::inline(both, storage, Arc::clone(&clock), patience, options.seed),
     };
     let fallbacks = fallback.fallbacks();
     Ok(Jobs::new(Arc::new(fallback), Some(fallbacks), clock))
+}
+
+/// Has what would wait elsewhere done on threads that take no processor from others, if there are to be any.
+fn share_jobs(
+    fallback: Fallback,
+    options: &TreeOptions,
+    outputs: &Arc<Reusing>,
+    spawn: &dyn Spawn,
+) -> Result<Fallback> {
+    let threads = options.settings.idle_threads;
+    if threads == 0 {
+        return Ok(fallback);
+    }
+    let storage: Arc<dyn Storage> = Arc::<Reusing>::clone(outputs);
+    let semantics = Arc::new(options.semantics.clone());
+    let idle = Local::idle_threads(storage, semantics, spawn, threads).map_err(from_job)?;
+    Ok(fallback.with_idle(Arc::new(idle)))
 }
 
 /// Threads for reads that miss memory; `None` where the owner does all work.

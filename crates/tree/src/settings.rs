@@ -57,6 +57,8 @@ pub struct TreeSettings {
     pub fallback_bytes_per_second: u64,
     /// Share of the jobs that such an executor has done which are done here too before they are believed.
     pub reexecuted_share: f64,
+    /// Threads of the lowest priority that do what would wait for such an executor; 0 = it waits.
+    pub idle_threads: usize,
     /// Threads for reads that missed memory, for sessions that do not block.
     pub read_threads: usize,
     /// Longest key.
@@ -92,6 +94,7 @@ impl Default for TreeSettings {
             background_threads: 2,
             fallback_bytes_per_second: 16 << 20,
             reexecuted_share: 0.01,
+            idle_threads: 2,
             read_threads: 4,
             key_bytes_max: u16::MAX as usize,
             value_bytes_max: 1 << 30,
@@ -182,6 +185,7 @@ impl TreeSettings {
             self.reexecuted_share,
             "0 to 1",
         )?;
+        check(self.idle_threads <= 256, "idle_threads", self.idle_threads as u64, "at most 256")?;
         check(self.read_threads >= 1, "read_threads", self.read_threads as u64, "at least 1")?;
         check(
             (1..=usize::from(u16::MAX)).contains(&self.key_bytes_max),

@@ -108,6 +108,7 @@ fn every_range_is_enforced() {
             "garbage_share_max",
             "reexecuted_share",
             "background_nice",
+            "idle_threads",
         ]
         .contains(&field.name);
         if field.name != "log_bytes_max" {

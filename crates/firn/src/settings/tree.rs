@@ -36,6 +36,7 @@ impl Settings {
             background_threads: self.background_threads,
             fallback_bytes_per_second: self.fallback_bytes_per_second,
             reexecuted_share: self.reexecuted_share,
+            idle_threads: self.idle_threads,
             read_threads: self.read_threads,
             key_bytes_max: self.key_bytes_max,
             value_bytes_max: self.value_bytes_max,

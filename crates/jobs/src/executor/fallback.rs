@@ -11,9 +11,10 @@
 
 mod state; // its jobs, and which of them are to be gone on with
 mod reexecute; // what others did, done again here
+mod share; // what would wait there, done here meanwhile
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
 use firn_format::file_name::STEM_BYTES_MAX;
@@ -45,6 +46,8 @@ use state::{Away, Place, Ready, Running, State};
 ///
 /// 5. A share of what the first executor did is done here too ([`Patience::reexecuted_share`]). Where something else comes of it, that is the job's result,
 ///    and the first executor is doubted.
+/// 6. What would wait there, and would be done sooner on idle processors of this machine ([`with_idle`](Self::with_idle)), is done there. What
+///    turns out to take too long is given to the first executor after all.
 ///
 /// Only the first executor may be unreliable: the answer of the second is the job's, and it MUST NOT run jobs inside
 /// `submit` where [`threads`](Self::threads) made this one. Dropped, it cancels what runs and what is held, and does not wait for it.
@@ -57,6 +60,8 @@ pub struct Fallback {
 struct Shared {
     first: Arc<dyn Executor>,
     second: Arc<dyn Executor>,
+    /// Runs on what nobody else here wants.
+    idle: OnceLock<Arc<dyn Executor>>,
     storage: Arc<dyn Storage>,
     clock: Arc<dyn Clock>,
     patience: Patience,
@@ -112,11 +117,12 @@ impl Fallback {
         patience: Patience,
         (seed, is_inline): (u64, bool),
     ) -> Self {
-        let (fallbacks, given_up, changed) = Default::default();
+        let (fallbacks, given_up, changed, idle) = Default::default();
         let state = Mutex::new(State::new(seed));
         let shared = Shared {
             first,
             second,
+            idle,
             storage,
             clock,
             patience,
@@ -127,6 +133,14 @@ impl Fallback {
             changed,
         };
         Self { shared: Arc::new(shared) }
+    }
+
+    /// Has `idle` do what would wait elsewhere and be done sooner by it: as many jobs at a time as it is wide. It is to run on what nobody else
+    /// wants of the processors here ([`Priority::Idle`]), and what it is given is taken from it if that proves to be too little.
+    #[must_use]
+    pub fn with_idle(self, idle: Arc<dyn Executor>) -> Self {
+        let _ours_alone = self.shared.idle.set(idle);
+        self
     }
 
     /// What was not done elsewhere, and why; stays true when this executor is gone.
@@ -140,7 +154,10 @@ impl Executor for Fallback {
         let (handle, finisher) = new_job();
         let number = self.shared.lock().draw();
         let submitted = self.shared.clock.now();
-        self.shared.go_on(Job { number, submitted, spec, finisher, attempts: 0, held_since: None }, false);
+        self.shared.go_on(
+            Job { number, submitted, spec, finisher, attempts: 0, held_since: None, was_shared: false },
+            false,
+        );
         while self.shared.is_inline && handle.poll().is_none() {
             let ready = self.shared.ready(Some(&handle));
             ready.into_iter().flatten().for_each(|ready| self.shared.handle(ready));
@@ -188,7 +205,7 @@ impl Shared {
                 }
                 job.finisher.finish(Err(closed()));
             }
-            Advice::Ask => self.ask(job, false),
+            Advice::Ask => self.share_or_ask(job),
             Advice::Probe => self.ask(job, true),
             Advice::Lacking => self.run_here(job),
             Advice::Wait if is_turn => self.run_here(job),
@@ -221,7 +238,7 @@ impl Shared {
                 self.do_without(job, concern);
             }
             Ok(handle) => {
-                let bytes = job.spec.input_bytes().saturating_add(self.lock().bytes_before(&job.spec));
+                let bytes = job.spec.input_bytes().saturating_add(self.lock().before(&job.spec).1);
                 let deadline = now.saturating_add(self.patience.with(bytes));
                 let place = Place::Away(Away { stem, deadline, is_probe });
                 self.follow(Running { job, handle, begun: now, place, is_cancelled: false });
@@ -342,6 +359,10 @@ impl Shared {
             Place::Reexecuted(answered) => {
                 return self.compare(job, answered, result.unwrap_or_else(|| Err(closed())));
             }
+            Place::Idle(idle) => {
+                let result = result.unwrap_or_else(|| Err(closed()));
+                return self.settle_idle(job, idle, result, (begun, waited));
+            }
         };
         if away.is_probe {
             self.lock().trust.end_probe();
@@ -351,6 +372,9 @@ impl Shared {
                 Ok(()) => {
                     self.went_well(&job.spec);
                     let checked = self.clock.now().saturating_sub(ended);
+                    if let Some(ran) = handle.ran() {
+                        self.lock().rates.was_done_there(&job.spec, ran.ran);
+                    }
                     let ran = handle.ran().unwrap_or_else(|| Ran { ran: waited, ..Ran::by(ELSEWHERE) });
                     return self.reexecute(job, away.stem, result, Ran { checked, ..ran });
                 }

@@ -12,6 +12,8 @@ pub struct Fallbacks {
     is_away: AtomicBool,
     reexecuted_count: AtomicU64,
     differed_count: AtomicU64,
+    idle_count: AtomicU64,
+    late_count: AtomicU64,
     reason: Mutex<Option<String>>,
 }
 
@@ -41,6 +43,11 @@ impl Fallbacks {
         (self.reexecuted_count.load(Ordering::Relaxed), self.differed_count.load(Ordering::Relaxed))
     }
 
+    /// Jobs done on idle processors here which would have waited elsewhere, and those that went there after all since they took too long here.
+    pub fn idle(&self) -> (u64, u64) {
+        (self.idle_count.load(Ordering::Relaxed), self.late_count.load(Ordering::Relaxed))
+    }
+
     /// Says why; for a committer too that finds in several answers what no single one shows.
     pub fn explain(&self, reason: String) {
         *self.reason.lock().unwrap_or_else(PoisonError::into_inner) = Some(reason);
@@ -53,6 +60,11 @@ impl Fallbacks {
     pub(super) fn count_reexecuted(&self, differs: bool) {
         self.reexecuted_count.fetch_add(1, Ordering::Relaxed);
         self.differed_count.fetch_add(u64::from(differs), Ordering::Relaxed);
+    }
+
+    pub(super) fn count_idle(&self, is_late: bool) {
+        let count = if is_late { &self.late_count } else { &self.idle_count };
+        count.fetch_add(1, Ordering::Relaxed);
     }
 
     pub(super) fn set_away(&self, is_away: bool) {

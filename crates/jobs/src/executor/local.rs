@@ -57,13 +57,36 @@ impl Local {
         spawn: &dyn Spawn,
         threads: usize,
     ) -> Result<Self> {
+        Self::start(storage, semantics, (spawn, Priority::Background), threads)
+    }
+
+    /// As [`threads`](Self::threads), on what nobody else wants of the processors.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn idle_threads(
+        storage: Arc<dyn Storage>,
+        semantics: Arc<Semantics>,
+        spawn: &dyn Spawn,
+        threads: usize,
+    ) -> Result<Self> {
+        Self::start(storage, semantics, (spawn, Priority::Idle), threads)
+    }
+
+    fn start(
+        storage: Arc<dyn Storage>,
+        semantics: Arc<Semantics>,
+        (spawn, priority): (&dyn Spawn, Priority),
+        threads: usize,
+    ) -> Result<Self> {
         let mut local = Self::inline(storage, semantics);
         local.threads = threads;
         local.shared.lock().running = (0..threads).map(|_| None).collect();
         for slot in 0..threads {
             let shared = Arc::clone(&local.shared);
             let work = Box::new(move || shared.work(slot));
-            spawn.spawn(format!("firn-job-{slot}"), Priority::Background, work)?;
+            let name = if priority == Priority::Idle { "firn-idle" } else { "firn-job" };
+            spawn.spawn(format!("{name}-{slot}"), priority, work)?;
         }
         Ok(local)
     }

@@ -52,15 +52,25 @@ pub(crate) struct Elsewhere {
     storage: Arc<dyn Storage>,
     way: Mutex<Way>,
     count: AtomicUsize,
+    width: usize,
     pub(crate) kept: Mutex<Vec<(Finisher, JobResult)>>,
 }
 
 impl Elsewhere {
     /// One that works on `storage`.
     pub(crate) fn new(storage: &Arc<dyn Storage>, way: Way) -> Arc<Self> {
+        Self::of_width(storage, way, 5)
+    }
+
+    /// One that says that it does `width` jobs at a time.
+    pub(crate) fn of_width(storage: &Arc<dyn Storage>, way: Way, width: usize) -> Arc<Self> {
         let inner = Local::inline(Arc::clone(storage), Arc::new(semantics()));
         let (count, kept) = (AtomicUsize::new(0), Mutex::default());
-        Arc::new(Self { inner, storage: Arc::clone(storage), way: Mutex::new(way), count, kept })
+        Arc::new(Self { inner, storage: Arc::clone(storage), way: Mutex::new(way), count, width, kept })
+    }
+
+    pub(crate) fn go(&self, way: Way) {
+        *self.way.lock().unwrap() = way;
     }
 }
 
@@ -107,7 +117,7 @@ impl Executor for Elsewhere {
     }
 
     fn width(&self) -> usize {
-        5
+        self.width
     }
 }
 
@@ -132,6 +142,11 @@ pub(crate) fn until(what: &str, done: impl Fn() -> bool) {
         assert!(clock.now() < Duration::from_secs(30), "{what}: not in half a minute");
         std::thread::yield_now();
     }
+}
+
+/// So long the thread that watches over jobs has looked several times.
+pub(crate) fn let_it_look() {
+    SystemClock::new().sleep(Duration::from_millis(100));
 }
 
 /// What `handle` says in the end.
@@ -196,7 +211,7 @@ impl Scene {
     }
 
     pub(crate) fn go(&self, way: Way) {
-        *self.elsewhere.way.lock().unwrap() = way;
+        self.elsewhere.go(way);
     }
 
     pub(crate) fn asked(&self) -> usize {

@@ -3,9 +3,8 @@
 use std::time::Duration;
 
 use firn_jobs::{ErrorKind, Executor, Fallback, JobHandle, JobSpec, Patience};
-use firn_storage::{Clock, SystemClock};
 
-use crate::elsewhere::{PATIENCE, Scene, Way, answer, tables, until};
+use crate::elsewhere::{PATIENCE, Scene, Way, answer, let_it_look, tables, until};
 
 /// The job called `stem` of `scene`, below level 0 and without a filter.
 fn bulk(scene: &Scene, stem: &str) -> JobSpec {
@@ -27,11 +26,6 @@ fn slowly(scene: &Scene) -> Patience {
 /// Whether the job was done here, and not elsewhere.
 fn is_done_here(handle: &JobHandle) -> bool {
     !tables(&answer(handle).unwrap())[0].file.contains("-e")
-}
-
-/// So long the thread that watches over jobs has looked several times.
-fn let_it_look() {
-    SystemClock::new().sleep(Duration::from_millis(100));
 }
 
 #[test]

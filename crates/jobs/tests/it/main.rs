@@ -11,7 +11,8 @@ mod socket; // jobs in another process
 mod promises; // purity, conservation, cancelling, executors
 mod elsewhere; // executors that go their own ways
 mod fallback; // what is done elsewhere, or here
-mod ran;
-mod reexecuted; // who ran a job, as its handle says
+mod ran; // who ran a job, as its handle says
+mod reexecuted; // what others did, done again
+mod idle; // what would wait elsewhere, done here meanwhile
 mod fallback_away; // what waits while nobody else is there
 mod merging; // the merge cursor against a sorted array

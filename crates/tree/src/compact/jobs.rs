@@ -150,6 +150,7 @@ impl Jobs {
         let (held_count, held_bytes) = self.fallbacks.as_ref().map_or((0, 0), |fallbacks| fallbacks.held());
         let is_executor_away = self.fallbacks.as_ref().is_some_and(|fallbacks| fallbacks.is_away());
         let fallbacks = self.fallbacks.as_ref();
+        let (idle_count, late_count) = fallbacks.map_or((0, 0), |fallbacks| fallbacks.idle());
         let (reexecuted_count, differed_count) = fallbacks.map_or((0, 0), |fallbacks| fallbacks.reexecuted());
         JobStats {
             held_count,
@@ -157,6 +158,8 @@ impl Jobs {
             is_executor_away,
             reexecuted_count,
             differed_count,
+            idle_count,
+            late_count,
             ..self.log.stats()
         }
     }

@@ -306,6 +306,7 @@ fn settings_out_of_range_are_named_before_anything_changes() {
         ("fallback_bytes_per_second", |s| s.fallback_bytes_per_second = 0),
         ("reexecuted_share", |s| s.reexecuted_share = 1.5),
         ("reexecuted_share", |s| s.reexecuted_share = f64::NAN),
+        ("idle_threads", |s| s.idle_threads = 257),
         ("background_threads", |s| s.background_threads = 0),
         ("read_threads", |s| s.read_threads = 0),
         ("key_bytes_max", |s| s.key_bytes_max = 65_536),

@@ -7,6 +7,7 @@ use super::super::handle::{Finisher, JobHandle};
 use super::super::held::Turn;
 use super::super::ran::Ran;
 use super::super::trust::{Advice, Patience, Trust};
+use super::share::{Idle, Rates};
 use crate::spec::{JobResult, JobSpec};
 
 #[derive(Debug)]
@@ -17,6 +18,7 @@ pub(super) struct State {
     /// Jobs that nobody has been given, by the numbers that they were drawn as they came.
     pub(super) held: BTreeMap<u64, Job>,
     pub(super) turn: Turn,
+    pub(super) rates: Rates,
     /// Attempts that were given up and may still write, with their stems.
     pub(super) dead: Vec<(JobHandle, String)>,
     pub(super) is_closed: bool,
@@ -37,6 +39,8 @@ pub(in crate::executor) struct Job {
     pub(super) attempts: u32,
     /// When it was held first.
     pub(in crate::executor) held_since: Option<Duration>,
+    /// Idle processors here had it once.
+    pub(super) was_shared: bool,
 }
 
 /// A job that somebody was given.
@@ -58,6 +62,8 @@ pub(super) enum Place {
     Here,
     /// At the second, after the first had done it.
     Reexecuted(Box<Answered>),
+    /// On idle processors, instead of waiting for the first.
+    Idle(Idle),
 }
 
 /// What the first executor came to, which is compared with what the second comes to.
@@ -99,17 +105,26 @@ impl State {
             trust: Trust::default(),
             held: BTreeMap::new(),
             turn: Turn::default(),
+            rates: Rates::default(),
             dead: Vec::new(),
             is_closed: false,
             random: fastrand::Rng::with_seed(seed),
         }
     }
 
-    /// Bytes of inputs of the jobs that were given away and may be done before `spec`: there may be one worker for all, and relief goes before bulk work.
-    pub(super) fn bytes_before(&self, spec: &JobSpec) -> u64 {
+    /// Jobs that were given away and may be done before `spec`, and bytes of their inputs: there may be one worker for all, and relief goes before bulk
+    /// work.
+    pub(super) fn before(&self, spec: &JobSpec) -> (usize, u64) {
         let away = self.jobs.values().filter(|running| matches!(running.place, Place::Away(_)));
         let before = away.filter(|running| running.job.spec.is_relief() || !spec.is_relief());
-        before.map(|running| running.job.spec.input_bytes()).fold(0, u64::saturating_add)
+        before.fold((0, 0), |(count, bytes), running| {
+            (count + 1, bytes.saturating_add(running.job.spec.input_bytes()))
+        })
+    }
+
+    /// Jobs on idle processors.
+    pub(super) fn idle_count(&self) -> usize {
+        self.jobs.values().filter(|running| matches!(running.place, Place::Idle(_))).count()
     }
 
     /// Whether what came of a job elsewhere is looked at again here.
@@ -133,6 +148,15 @@ impl State {
                 if let Place::Away(away) = &mut running.place {
                     away.deadline = away.deadline.min(now.saturating_add(CANCEL_MAX));
                 }
+            }
+        }
+        for running in self.jobs.values_mut() {
+            if let Place::Idle(idle) = &mut running.place
+                && now >= idle.deadline
+                && !idle.is_late
+            {
+                idle.is_late = true;
+                running.handle.cancel();
             }
         }
         // What came of it elsewhere is believed as of all others, rather than that writers wait.

@@ -84,6 +84,8 @@ fn jobs(jobs: &JobStats, lines: &mut Lines) {
     lines.line("jobs_held_bytes", jobs.held_bytes);
     lines.line("jobs_reexecuted_count", jobs.reexecuted_count);
     lines.line("jobs_differed_count", jobs.differed_count);
+    lines.line("jobs_idle_count", jobs.idle_count);
+    lines.line("jobs_idle_late_count", jobs.late_count);
     for kind in &jobs.kinds {
         let text = format!(
             "elsewhere_count={},elsewhere_bytes={},here_count={},here_bytes={}",
