@@ -13,6 +13,7 @@ mod shared_race;
 mod shared_histories;
 mod shared_away;
 mod shared_large;
+mod shared_regrouped;
 mod sweeps;
 mod slow_writers;
 mod verify_sample;
