@@ -185,7 +185,8 @@ impl Db {
     /// must be missing or empty, on the same file system. What lies on shared storage is copied: all of the copy lies at `path`.
     ///
     /// # Errors
-    /// `Invalid` if `path` holds something; `Retry` when the disk is full; `Closed` where writes are.
+    /// `Invalid` if `path` holds something; `Retry` when the disk is full; `Closed` where writes are. What was made is removed then, but for the directory
+    /// itself; where that fails too, the message says so.
     pub fn checkpoint(&self, path: impl AsRef<Path>) -> Result<Checkpoint> {
         self.engine.checkpoint(path.as_ref())
     }

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::{Arc, PoisonError};
 
-use firn_engine::{Checkpoint, Position, Result};
+use firn_engine::{Checkpoint, Error, Position, Result};
 use firn_format::file_name;
 use firn_format::manifest::ManifestEdit;
 use firn_storage::Storage;
@@ -17,6 +17,9 @@ impl Database {
     ///
     /// The active segment is ended first, so that only files that never grow again are linked. Blocks for a log
     /// sync, for sealing values, for the links, and for copying what lies on shared storage; commits wait for all but the copying.
+    ///
+    /// # Errors
+    /// What reading and writing say; then `path` is empty, and can be asked for again, unless the message says otherwise.
     pub(crate) fn checkpoint(&self, path: &Path) -> Result<Checkpoint> {
         let cut = self.log.advance()?;
         self.freeze_all()?;
@@ -67,23 +70,44 @@ impl Database {
         drop(segments);
         drop(version);
         drop(manifest);
-        self.copy_into(&far, &*place)?;
-        place.publish(&file_name::manifest_edit(1), &edit.encode()).map_err(from_storage)?;
+        self.complete(&*place, (&near, &far), &edit)?;
         drop(kept);
         let position = log_end.max(cut);
         Ok(Checkpoint { path: path.to_owned(), position: Position(position.0) })
     }
 
-    /// Copies the files called `names` into `place`, durable on return; after an error none is there.
-    fn copy_into(&self, names: &[String], place: &dyn Storage) -> Result<()> {
-        let mut copied = names.iter().try_for_each(|name| copy((&*self.storage, name), (place, name)));
-        copied = copied.and_then(|()| place.sync_dir());
-        copied.map_err(|error| {
-            for name in names {
-                // Best effort: the first error is the one worth reporting.
-                let _ = place.remove(name);
+    /// Makes `place`, which has the files `near`, a database: copies those called `far` into it and says so in `edit`. Durable on return.
+    ///
+    /// # Errors
+    /// What reading and writing say; then all of it was removed, `near` too, or the message says that it was not.
+    fn complete(
+        &self,
+        place: &dyn Storage,
+        (near, far): (&[String], &[String]),
+        edit: &ManifestEdit,
+    ) -> Result<()> {
+        let manifest = file_name::manifest_edit(1);
+        let copied = far.iter().try_for_each(|name| copy((&*self.storage, name), (place, name)));
+        let made = copied.and_then(|()| place.sync_dir());
+        let made = made.and_then(|()| place.publish(&manifest, &edit.encode()));
+        made.map_err(|error| {
+            let error = from_storage(error);
+            // Without a manifest it is no database, whatever else cannot be removed.
+            let made = std::iter::once(&manifest).chain(far).chain(near);
+            match made.filter(|name| is_left(place.remove(name))).count() {
+                0 => error,
+                left => {
+                    let place = place.describe();
+                    let told = format!(
+                        "{left} files of a copy that failed cannot be removed: remove {place} before it is used again"
+                    );
+                    Error::new(error.kind(), told).because(error)
+                }
             }
-            from_storage(error)
         })
     }
+}
+
+fn is_left(removed: firn_storage::Result<()>) -> bool {
+    removed.is_err_and(|error| error.kind != firn_storage::ErrorKind::NotFound)
 }

@@ -56,6 +56,9 @@ pub fn check_links(place: &dyn Storage, path: &Path) {
     drop(linked.lock(true).expect("lock the new directory"));
     fails(place.link_into(&names[..1], path), ErrorKind::Invalid, "linking into a directory with files");
     assert_eq!(linked.list().expect("list again"), expected, "a refused link changes nothing");
+    names.iter().for_each(|name| linked.remove(name).expect("remove a link"));
+    let again = place.link_into(&names[..1], path).expect("link into a directory whose files were removed");
+    assert_eq!(again.list().expect("list the new links"), expected[..1]);
 }
 
 fn files_are_created_once_and_read_back(place: &dyn Storage) {

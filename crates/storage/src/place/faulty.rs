@@ -37,7 +37,8 @@ pub struct Faulty {
 #[derive(Debug)]
 struct Ways {
     clock: Arc<dyn Clock>,
-    script: Mutex<Vec<Armed>>,
+    /// Those of places that were linked from this one, too.
+    script: Arc<Mutex<Vec<Armed>>>,
     counters: Mutex<Counters>,
     ledger: Mutex<Ledger>,
 }
@@ -213,9 +214,12 @@ impl Storage for Faulty {
         self.ways.run(Operation::Lock, "", || self.inner.lock(exclusive))
     }
 
-    /// The directory that comes back is the place inside's own: it has no faults and is not counted.
+    /// What is asked of the directory that comes back meets the same faults; it is not counted here, and has no limit.
     fn link_into(&self, names: &[String], path: &Path) -> Result<Arc<dyn Storage>> {
-        self.ways.run(Operation::LinkInto, "", || self.inner.link_into(names, path))
+        let inner = self.ways.run(Operation::LinkInto, "", || self.inner.link_into(names, path))?;
+        let (clock, script) = (Arc::clone(&self.ways.clock), Arc::clone(&self.ways.script));
+        let (counters, ledger) = Default::default();
+        Ok(Arc::new(Self { inner, ways: Arc::new(Ways { clock, script, counters, ledger }) }))
     }
 
     fn free_bytes(&self) -> Result<Option<u64>> {

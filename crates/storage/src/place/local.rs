@@ -320,6 +320,11 @@ impl Storage for Local {
         if directory::has_entries(&target.directory, path)? {
             return Err(target.refused("is not empty; name an empty or new directory"));
         }
+        // Files may have been linked into it before and removed again; nobody else is to have it open.
+        let _held = match lock::acquire(&target.directory, path, true) {
+            Err(error) if error.kind == ErrorKind::NotFound => None,
+            held => Some(held?),
+        };
         let mut done = Vec::new();
         let linked = names.iter().try_for_each(|name| {
             done.push(name.as_str());

@@ -83,7 +83,8 @@ pub trait Storage: Send + Sync + fmt::Debug {
     fn lock(&self, exclusive: bool) -> Result<Box<dyn StorageLock>>;
 
     /// Puts `names` into the directory `path` of the same kind without copying where that can be done
-    /// (hard links), durable on return. `path` is created and MUST be missing or empty.
+    /// (hard links), durable on return. `path` is created and MUST be missing or empty; one whose files were all
+    /// removed again is empty.
     fn link_into(&self, names: &[String], path: &Path) -> Result<Arc<dyn Storage>>;
 
     /// Bytes free for new files, if known.

@@ -43,6 +43,7 @@ mod group_write;
 mod recovery_cuts;
 mod bounds;
 mod checkpoint_load;
+mod checkpoint_away;
 mod executors;
 mod urgency;
 mod unmapped;

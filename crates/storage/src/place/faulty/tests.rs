@@ -160,3 +160,15 @@ fn counters_tell_operations_and_bytes_by_extension() {
     assert_eq!(since.of(Operation::Write), Count { operations: 2, bytes: 57 });
     assert_eq!(since.of(Operation::Create), Count { operations: 1, bytes: 0 });
 }
+
+#[test]
+fn what_is_linked_meets_the_same_faults() {
+    let (_, place) = over_memory();
+    let linked = place.link_into(&[], Path::new("backup")).unwrap();
+    place.inject(fault(Operation::Create, "*.table", When::Always { after: 0 }, Effect::Fail(ErrorKind::Io)));
+    assert_eq!(linked.create("1.table").map(drop).unwrap_err().kind, ErrorKind::Io);
+    assert_eq!(place.struck_count(), 1);
+    assert_eq!(place.counters().of(Operation::Create).operations, 0);
+    place.clear_faults();
+    linked.create("1.table").unwrap();
+}

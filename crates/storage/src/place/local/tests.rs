@@ -45,6 +45,20 @@ fn conforms() {
 }
 
 #[test]
+fn nothing_is_linked_into_a_directory_that_somebody_has_open() {
+    let root = new_directory();
+    let place = Local::open(root.path().join("db"), CREATE).unwrap();
+    let path = root.path().join("backup");
+    // It has no file yet.
+    let other = Local::open(&path, CREATE).unwrap();
+    let held = other.lock(true).unwrap();
+    let refused = place.link_into(&[], &path).map(drop).unwrap_err();
+    assert_eq!(refused.kind, ErrorKind::Locked, "{refused}");
+    drop(held);
+    place.link_into(&[], &path).unwrap();
+}
+
+#[test]
 fn links_across_file_systems_are_copies() {
     let Ok(other) = tempfile::tempdir_in("/dev/shm") else {
         eprintln!("LEFT OUT: no second file system at /dev/shm to link into");
