@@ -149,3 +149,46 @@ fn shown(list: &proto::ListReply) -> String {
     }
     out
 }
+
+#[cfg(test)]
+mod tests {
+    use firn_job_service::proto::job_row::State;
+
+    use super::*;
+
+    /// What people see of so many jobs that wait, that run and that ended, where there are as many as the control plane says.
+    fn shown_of([waiting, running, done]: [u64; 3], all_waiting: u64, all_running: u64) -> String {
+        let states = [(State::Waiting, waiting), (State::Running, running), (State::Done, done)];
+        let row = |state: State, number| proto::JobRow {
+            key: Some(proto::JobKey { client: vec![7; 16].into(), number }),
+            state: state.into(),
+            ..Default::default()
+        };
+        let jobs = states.into_iter().flat_map(|(state, count)| (0..count).map(move |at| row(state, at)));
+        let (jobs, workers) = (jobs.collect(), Vec::new());
+        shown(&proto::ListReply { jobs, workers, waiting: all_waiting, running: all_running })
+    }
+
+    #[test]
+    fn what_the_list_leaves_out_is_counted_in_its_last_line() {
+        for (listed, waiting, running, line) in [
+            ([1000, 2, 7], 100_000, 2, "and 99000 more that wait, 0 more that run"),
+            ([3, 1000, 7], 3, 1001, "and 0 more that wait, 1 more that run"),
+            ([1000, 1000, 0], 1004, 1005, "and 4 more that wait, 5 more that run"),
+        ] {
+            let shown = shown_of(listed, waiting, running);
+            assert_eq!(shown.lines().last(), Some(line));
+            let rows = |state: &str| shown.lines().filter(|line| line.starts_with(state)).count() as u64;
+            assert_eq!(["waiting ", "running ", "done "].map(rows), listed);
+        }
+    }
+
+    #[test]
+    fn a_list_of_everything_has_no_such_line() {
+        // Those that ended are never counted so, and of fewer than are listed none is left out.
+        for (listed, waiting, running) in [([0, 0, 0], 0, 0), ([3, 2, 1000], 3, 2), ([3, 2, 1], 2, 0)] {
+            let shown = shown_of(listed, waiting, running);
+            assert!(!shown.contains("more that"), "{shown}");
+        }
+    }
+}
