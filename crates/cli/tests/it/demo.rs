@@ -7,6 +7,7 @@ use std::process::{Child, ChildStderr, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::program::{firn, text};
+use crate::rounds;
 use crate::serve::Serving;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_firn");
@@ -44,9 +45,7 @@ fn a_demonstration_tells_where_every_job_ran_and_leaves_a_database_in_order() {
         text(&dir.join("settings.toml")),
     ]);
     let serving = Serving::start_as(&mut serve, &dir.join("data")).expect("it serves");
-    let client = redis::Client::open(format!("redis://{}", serving.address)).expect("an address");
-    let mut client = client.get_connection().expect("it answers");
-    let keys: u64 = redis::cmd("DBSIZE").query(&mut client).expect("a reply");
+    let keys: u64 = redis::cmd("DBSIZE").query(&mut rounds::connect(&serving.address)).expect("a reply");
     assert_eq!(keys.to_string(), counted);
     serving.end();
     firn(&["demo", "--dir", text(&dir)]).complained(2, &["is not empty"]);

@@ -1,6 +1,6 @@
 //! The program as control plane, workers and database: killed, started again, on a directory and on a store that fails.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -9,6 +9,7 @@ use firn_s3_server::{Faults, S3Server, ServerOptions};
 use tempfile::TempDir;
 
 use crate::program::{Answer, firn, text};
+use crate::rounds::{self, Model, SETTINGS};
 use crate::serve::Serving;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_firn");
@@ -150,38 +151,19 @@ impl Scene {
     }
 }
 
-/// Settings under which a few MiB make many tables and value segments.
-const SETTINGS: &str = "memtable_bytes = 1048576\ntable_bytes = 262144\nlog_segment_bytes = 4194304\n\
-    buffer_bytes = 4194304\nbuffer_bytes_max = 16777216\nseparate_bytes = 1000\nvalue_segment_bytes = 1048576\n";
-
-pub(crate) fn value(key: u32, round: u32) -> Vec<u8> {
-    let bytes = 200 + (key as usize * 389 + round as usize * 71) % 2500;
-    format!("{key}.{round}.").into_bytes().into_iter().cycle().take(bytes).collect()
-}
-
 /// Writes until both workers have done something, while they, the control plane and the database are killed.
 fn storm(scene: &mut Scene) {
     let mut plane = scene.plane();
     let mut workers = [Some(scene.worker("one")), Some(scene.worker("two"))];
-    let mut model: BTreeMap<u32, u32> = BTreeMap::new();
+    let mut model = Model::new();
     let mut doers = BTreeSet::new();
     let mut round = 0;
     while round < 4 || !doers.is_superset(&["one".to_owned(), "two".to_owned()].into()) {
         let mut serving = scene.serve();
-        let client = redis::Client::open(format!("redis://{}", serving.address)).expect("an address");
-        let mut client = client.get_connection().expect("it answers");
-        for (key, written) in &model {
-            let found: Vec<u8> = redis::cmd("GET").arg(key).query(&mut client).expect("a reply");
-            assert!(found == value(*key, *written), "round {round}: key {key} of round {written}");
-        }
-        for batch in 0..100_u32 {
-            let mut pipe = redis::pipe();
-            let keys: Vec<u32> = (0..100).map(|at| (batch * 7919 + at * 31 + round * 13) % 2000).collect();
-            for key in &keys {
-                pipe.cmd("SET").arg(key).arg(value(*key, round)).ignore();
-            }
-            pipe.query::<()>(&mut client).expect("replies");
-            model.extend(keys.into_iter().map(|key| (key, round)));
+        let mut client = rounds::connect(&serving.address);
+        rounds::check(&mut client, &model, &format!("round {round}"));
+        for batch in 0..100 {
+            rounds::write(&mut client, &mut model, (round, batch), 2000);
             match (round, batch) {
                 (1, 30) => workers[0] = None,
                 (1, 60) => workers[0] = Some(scene.worker("one")),

@@ -3,6 +3,7 @@
 #![expect(clippy::disallowed_methods, reason = "the program runs in real time, and tests say their seeds")]
 
 mod program;
+mod rounds; // what is written, and what must be found
 mod usage;
 mod config;
 mod inspect;

@@ -1,12 +1,12 @@
 //! A database on MinIO, compacted by workers, while MinIO is killed and started again.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
 use firn_s3_server::Minio;
 
-use crate::job_service::{Scene, value};
+use crate::job_service::Scene;
+use crate::rounds::{self, Model};
 
 const BUCKET: &str = "firn-test";
 
@@ -27,19 +27,13 @@ fn a_database_on_minio_that_is_killed_keeps_everything() {
     let mut scene = Scene::over(directory, minio.settings().into(), place.clone());
     let _plane = scene.plane();
     let _workers = [scene.worker("one"), scene.worker("two")];
-    let mut model: BTreeMap<u32, u32> = BTreeMap::new();
+    let mut model = Model::new();
     for round in 0..ROUNDS {
         let mut serving = scene.serve();
-        let mut client = client(&serving.address);
-        check(&mut client, &model);
+        let mut client = rounds::connect(&serving.address);
+        rounds::check(&mut client, &model, &format!("round {round}"));
         for batch in 0..BATCHES {
-            let mut pipe = redis::pipe();
-            let keys: Vec<u32> = (0..100).map(|at| (batch * 7919 + at * 31 + round * 13) % 2000).collect();
-            for key in &keys {
-                pipe.cmd("SET").arg(key).arg(value(*key, round)).ignore();
-            }
-            pipe.query::<()>(&mut client).expect("replies");
-            model.extend(keys.into_iter().map(|key| (key, round)));
+            rounds::write(&mut client, &mut model, (round, batch), 2000);
             if KILLED_AFTER.contains(&batch) {
                 minio.kill().expect("it is killed");
                 // Long enough for jobs to find it gone.
@@ -56,7 +50,7 @@ fn a_database_on_minio_that_is_killed_keeps_everything() {
     }
     minio.start_again().expect("it starts again");
     let serving = scene.serve();
-    check(&mut client(&serving.address), &model);
+    rounds::check(&mut rounds::connect(&serving.address), &model, "at the end");
     serving.end();
     let doers = scene.doers();
     assert!(doers.contains("one") && doers.contains("two"), "only {doers:?} have done anything");
@@ -66,17 +60,4 @@ fn a_database_on_minio_that_is_killed_keeps_everything() {
     assert!(out.status.success() && said.contains("sound: "), "{out:?}");
     let (kills, sound) = (ROUNDS as usize * KILLED_AFTER.len() + 1, said.lines().last().unwrap_or_default());
     println!("{} keys hold what was written last; MinIO was killed {kills} times; {sound}", model.len());
-}
-
-fn client(address: &str) -> redis::Connection {
-    let client = redis::Client::open(format!("redis://{address}")).expect("an address");
-    client.get_connection().expect("it answers")
-}
-
-/// Every key has what was written last.
-fn check(client: &mut redis::Connection, model: &BTreeMap<u32, u32>) {
-    for (key, round) in model {
-        let found: Vec<u8> = redis::cmd("GET").arg(key).query(client).expect("a reply");
-        assert!(found == value(*key, *round), "key {key} of round {round}");
-    }
 }

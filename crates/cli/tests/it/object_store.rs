@@ -1,6 +1,5 @@
 //! Databases whose tables lie in an S3 bucket: seen from several directories, killed, with a store that fails.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
 
@@ -8,6 +7,7 @@ use firn_s3_server::{Faults, S3Server, ServerOptions};
 use tempfile::TempDir;
 
 use crate::program::{Answer, text};
+use crate::rounds::{self, Model, SETTINGS};
 use crate::serve::Serving;
 
 const BUCKET: &str = "firn-test";
@@ -88,15 +88,6 @@ fn a_database_in_a_bucket_belongs_to_the_directory_that_has_its_log() {
     assert!(!output.status.success() && complaint.contains("the bucket does not exist"), "{complaint}");
 }
 
-/// Settings under which a few MiB make many tables and value segments.
-pub(crate) const SETTINGS: &str = "memtable_bytes = 1048576\ntable_bytes = 262144\nlog_segment_bytes = 4194304\n\
-    buffer_bytes = 4194304\nbuffer_bytes_max = 16777216\nseparate_bytes = 1000\nvalue_segment_bytes = 1048576\n";
-
-pub(crate) fn value(key: u32, round: u32) -> Vec<u8> {
-    let bytes = 200 + (key as usize * 389 + round as usize * 71) % 2500;
-    format!("{key}.{round}.").into_bytes().into_iter().cycle().take(bytes).collect()
-}
-
 #[test]
 fn a_server_on_a_failing_store_loses_nothing_when_it_is_killed() {
     let mut scene = Scene::new();
@@ -112,24 +103,14 @@ fn a_server_on_a_failing_store_loses_nothing_when_it_is_killed() {
         }
         Serving::start_as(&mut command, &dir).expect("it serves")
     };
-    let mut model: BTreeMap<u32, u32> = BTreeMap::new();
+    let mut model = Model::new();
     for round in 0..3_u32 {
         scene.server().set_faults(Faults { refused_per_mille: 25, lost_per_mille: 25, ..Faults::default() });
         let mut serving = start(&scene, round > 0);
-        let client = redis::Client::open(format!("redis://{}", serving.address)).expect("an address");
-        let mut client = client.get_connection().expect("it answers");
-        for (key, written) in &model {
-            let found: Vec<u8> = redis::cmd("GET").arg(key).query(&mut client).expect("a reply");
-            assert!(found == value(*key, *written), "round {round}: key {key} of round {written}");
-        }
-        for batch in 0..30_u32 {
-            let mut pipe = redis::pipe();
-            let keys: Vec<u32> = (0..100).map(|at| (batch * 7919 + at * 31 + round * 13) % 1500).collect();
-            for key in &keys {
-                pipe.cmd("SET").arg(key).arg(value(*key, round)).ignore();
-            }
-            pipe.query::<()>(&mut client).expect("replies");
-            model.extend(keys.into_iter().map(|key| (key, round)));
+        let mut client = rounds::connect(&serving.address);
+        rounds::check(&mut client, &model, &format!("round {round}"));
+        for batch in 0..30 {
+            rounds::write(&mut client, &mut model, (round, batch), 1500);
             if (round, batch) == (1, 20) {
                 // The store goes away for a moment.
                 let port = scene.server().port();

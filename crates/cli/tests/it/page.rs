@@ -4,7 +4,8 @@
 
 use std::process::{Child, Command, Stdio};
 
-use crate::job_service::{Scene, value};
+use crate::job_service::Scene;
+use crate::rounds;
 use crate::serve::Serving;
 
 /// Browsers that are tried, in this order.
@@ -71,16 +72,8 @@ fn a_control_plane_shows_its_workers_and_what_they_have_done() {
     assert!(page.contains("<td>none has been heard of</td>") && page.contains("<td>empty</td>"), "{page}");
     let _worker = scene.worker("the-only-one");
     let serving = scene.serve();
-    let mut client = redis::Client::open(format!("redis://{}/", serving.address))
-        .and_then(|client| client.get_connection())
-        .expect("it answers");
-    for round in 0..20 {
-        let mut pipe = redis::pipe();
-        for key in 0..2000 {
-            pipe.cmd("SET").arg(key).arg(value(key, round)).ignore();
-        }
-        pipe.query::<()>(&mut client).expect("replies");
-    }
+    let mut client = rounds::connect(&serving.address);
+    (0..20).for_each(|round| rounds::put(&mut client, 0..2000, round));
     let page = rendered(address);
     assert!(page.contains(r#"class="good">giving out jobs</span>"#), "{page}");
     assert!(page.contains("<td>the-only-one</td>") && page.contains("<td>ready</td>"), "{page}");

@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::job_service::{Process, Scene, value};
+use crate::job_service::{Process, Scene};
 use crate::program::firn;
+use crate::rounds;
 
 /// Samples by name and labels, as they are written.
 type Samples = BTreeMap<String, f64>;
@@ -69,13 +70,7 @@ fn info(client: &mut redis::Connection) -> impl Fn(&str) -> f64 {
 /// Writes until `plane` has seen more than twenty jobs done.
 fn work(client: &mut redis::Connection, plane: &Process) {
     for round in 0..100 {
-        for batch in 0..20 {
-            let mut pipe = redis::pipe();
-            for key in batch * 100..(batch + 1) * 100 {
-                pipe.cmd("SET").arg(key).arg(value(key, round)).ignore();
-            }
-            pipe.query::<()>(client).expect("replies");
-        }
+        rounds::put(client, 0..2000, round);
         if sum(&samples(plane), "firn_control_plane_ended_jobs_total", &["done"]) > 20.0 {
             return;
         }
@@ -148,8 +143,7 @@ fn metrics_are_what_a_run_really_did() {
     let plane = scene.plane();
     let workers = [scene.worker("one"), scene.worker("two")];
     let serving = scene.serve();
-    let client = redis::Client::open(format!("redis://{}", serving.address)).expect("an address");
-    let mut client = client.get_connection().expect("it answers");
+    let mut client = rounds::connect(&serving.address);
     work(&mut client, &plane);
     let (control, engine) = (at_rest(&plane), info(&mut client));
 

@@ -5,8 +5,9 @@ use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
-use crate::object_store::{PLACE, SETTINGS, Scene, value};
+use crate::object_store::{PLACE, Scene};
 use crate::program::text;
+use crate::rounds::{self, SETTINGS};
 use crate::serve::Serving;
 
 const PREFIX: &str = "firn_engine_shared_cache_";
@@ -39,31 +40,18 @@ fn metrics_and_info_tell_what_the_cache_does() {
         command.args(["serve", "--shared", PLACE, "--config", text(&settings), "--http-port", "0"]);
         Serving::start_as(command.args(more), &dir).expect("it serves")
     };
-    let connect = |serving: &Serving| {
-        let client = redis::Client::open(format!("redis://{}", serving.address)).expect("an address");
-        client.get_connection().expect("it answers")
-    };
     let keys = 4000;
     let serving = start(&[]);
-    let mut client = connect(&serving);
-    for first in (0..keys).step_by(100) {
-        let mut pipe = redis::pipe();
-        for key in first..first + 100 {
-            pipe.cmd("SET").arg(key).arg(value(key, 0)).ignore();
-        }
-        pipe.query::<()>(&mut client).expect("replies");
-    }
+    let mut client = rounds::connect(&serving.address);
+    rounds::put(&mut client, 0..keys, 0);
     assert!(metrics(&serving).is_empty() && info(&mut client).is_empty(), "there is no cache");
     serving.end();
 
     // Three parts, which are too few for what is read.
     let serving = start(&["--shared-cache", text(&cache), "--shared-cache-bytes", "768K"]);
-    let mut client = connect(&serving);
+    let mut client = rounds::connect(&serving.address);
     let before = metrics(&serving);
-    for key in 0..keys {
-        let found: Vec<u8> = redis::cmd("GET").arg(key).query(&mut client).expect("a reply");
-        assert!(found == value(key, 0), "{key}");
-    }
+    rounds::check(&mut client, &(0..keys).map(|key| (key, 0)).collect(), "read by the cache");
     let told = metrics(&serving);
     let rose = |name: &str| told[name] - before[name];
     assert!(rose("hits_total") > 0 && rose("misses_total") > 3, "{before:?}, {told:?}");

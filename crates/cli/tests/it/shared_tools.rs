@@ -1,14 +1,14 @@
 //! `firn verify`, `firn inspect` and `firn backup` of databases whose tables lie where other machines reach them.
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use firn_s3_server::Faults;
 
-use crate::object_store::{PLACE, SETTINGS, Scene, value};
+use crate::object_store::{PLACE, Scene};
 use crate::program::{firn, text};
+use crate::rounds::{self, Model, SETTINGS, value};
 use crate::serve::Serving;
 
 /// A database, and how it is reached.
@@ -18,8 +18,7 @@ struct Shared {
     /// Where files of the place lie after all.
     files: PathBuf,
     dir: PathBuf,
-    /// By key: the round that has written it last.
-    model: BTreeMap<u32, u32>,
+    model: Model,
 }
 
 impl Shared {
@@ -31,7 +30,7 @@ impl Shared {
         };
         fs::write(scene.path("settings.toml"), SETTINGS).expect("written");
         let dir = scene.path("data");
-        Self { scene, place, files, dir, model: BTreeMap::new() }
+        Self { scene, place, files, dir, model: Model::new() }
     }
 
     fn serve(&self, arguments: &[&str]) -> Serving {
@@ -42,21 +41,14 @@ impl Shared {
 
     /// Writes enough for tables and value segments, until there are some.
     fn write(&mut self, serving: &Serving, round: u32) {
-        let client = redis::Client::open(format!("redis://{}", serving.address)).expect("an address");
-        let mut client = client.get_connection().expect("it answers");
+        let mut client = rounds::connect(&serving.address);
         for batch in 0.. {
             assert!(batch < 1000, "nothing is drained");
             let info: String = redis::cmd("INFO").arg("firn").query(&mut client).expect("a reply");
             if batch >= 40 && !info.contains("drain_count:0\r\n") {
                 return;
             }
-            let mut pipe = redis::pipe();
-            let keys: Vec<u32> = (0..100).map(|at| (batch * 7919 + at * 31 + round * 13) % 1500).collect();
-            for key in &keys {
-                pipe.cmd("SET").arg(key).arg(value(*key, round)).ignore();
-            }
-            pipe.query::<()>(&mut client).expect("replies");
-            self.model.extend(keys.into_iter().map(|key| (key, round)));
+            rounds::write(&mut client, &mut self.model, (round, batch), 1500);
         }
     }
 
@@ -68,10 +60,9 @@ impl Shared {
     }
 
     /// Expects in the database in `dir`, which is all there, everything of `older`, and nothing that is not in `newer`.
-    fn check(dir: &Path, older: &BTreeMap<u32, u32>, newer: &BTreeMap<u32, u32>) {
+    fn check(dir: &Path, older: &Model, newer: &Model) {
         let serving = Serving::start(dir);
-        let client = redis::Client::open(format!("redis://{}", serving.address)).expect("an address");
-        let mut client = client.get_connection().expect("it answers");
+        let mut client = rounds::connect(&serving.address);
         for (key, newest) in newer {
             let found: Option<Vec<u8>> = redis::cmd("GET").arg(key).query(&mut client).expect("a reply");
             let is_right = match (&found, older.get(key)) {

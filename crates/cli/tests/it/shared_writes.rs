@@ -7,8 +7,9 @@ use std::time::Duration;
 use firn_s3_server::Faults;
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::object_store::{PLACE, SETTINGS, Scene, value};
+use crate::object_store::{PLACE, Scene};
 use crate::program::text;
+use crate::rounds::{self, SETTINGS, value};
 use crate::serve::Serving;
 
 /// Clients that write at once.
@@ -37,8 +38,7 @@ struct Written {
 impl Written {
     /// Writes the keys of client `number` until there is no answer, or an error.
     fn write(&mut self, serving: &Serving, number: u32, stops: &AtomicBool) -> Option<redis::RedisError> {
-        let client = redis::Client::open(format!("redis://{}", serving.address)).expect("an address");
-        let mut client = client.get_connection().expect("it answers");
+        let mut client = rounds::connect(&serving.address);
         client.set_read_timeout(Some(Duration::from_secs(60))).expect("an option");
         for round in 0.. {
             if stops.load(Ordering::Relaxed) {
@@ -66,8 +66,7 @@ impl Written {
 
     /// Each key is what it was acknowledged to be, or what was tried since.
     fn check(&mut self, serving: &Serving, what: &str) {
-        let client = redis::Client::open(format!("redis://{}", serving.address)).expect("an address");
-        let mut client = client.get_connection().expect("it answers");
+        let mut client = rounds::connect(&serving.address);
         for (key, written) in &mut self.acknowledged {
             let found: Option<Vec<u8>> = redis::cmd("GET").arg(key).query(&mut client).expect("a reply");
             let tried = self.unanswered.remove(key).unwrap_or_default();

@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
 
-use crate::job_service::{Scene, value};
+use crate::job_service::Scene;
 use crate::program::{firn, text};
+use crate::rounds;
 
 type Authority = Issuer<'static, KeyPair>;
 
@@ -65,20 +66,10 @@ pub(crate) fn encrypted() -> (Scene, Vec<String>) {
 
 /// Writes to a server until `is_enough`, and reads everything back.
 fn write_until(address: &str, mut is_enough: impl FnMut(&mut redis::Connection) -> bool) {
-    let client = redis::Client::open(format!("redis://{address}")).expect("an address");
-    let mut client = client.get_connection().expect("it answers");
+    let mut client = rounds::connect(address);
     for round in 0..200 {
-        for batch in 0..20 {
-            let mut pipe = redis::pipe();
-            for key in batch * 100..(batch + 1) * 100 {
-                pipe.cmd("SET").arg(key).arg(value(key, round)).ignore();
-            }
-            pipe.query::<()>(&mut client).expect("replies");
-        }
-        for key in 0..2000 {
-            let found: Vec<u8> = redis::cmd("GET").arg(key).query(&mut client).expect("a reply");
-            assert!(found == value(key, round), "key {key} of round {round}");
-        }
+        rounds::put(&mut client, 0..2000, round);
+        rounds::check(&mut client, &(0..2000).map(|key| (key, round)).collect(), "written just now");
         if is_enough(&mut client) {
             return;
         }

@@ -1,0 +1,57 @@
+//! What is written in rounds to a server of ours, and read back: a value says which key and which round it is of.
+
+use std::collections::BTreeMap;
+
+/// Settings under which a few MiB make many tables and value segments.
+pub(crate) const SETTINGS: &str = "memtable_bytes = 1048576\ntable_bytes = 262144\nlog_segment_bytes = 4194304\n\
+    buffer_bytes = 4194304\nbuffer_bytes_max = 16777216\nseparate_bytes = 1000\nvalue_segment_bytes = 1048576\n";
+
+/// By key: the round that has written it last.
+pub(crate) type Model = BTreeMap<u32, u32>;
+
+pub(crate) fn value(key: u32, round: u32) -> Vec<u8> {
+    let bytes = 200 + (key as usize * 389 + round as usize * 71) % 2500;
+    format!("{key}.{round}.").into_bytes().into_iter().cycle().take(bytes).collect()
+}
+
+/// A connection to the server at `address`, HOST:PORT.
+pub(crate) fn connect(address: &str) -> redis::Connection {
+    let client = redis::Client::open(format!("redis://{address}")).expect("an address");
+    client.get_connection().expect("it answers")
+}
+
+/// Requests that are sent together.
+const TOGETHER: usize = 100;
+
+/// Writes the values of `round` to `keys`.
+pub(crate) fn put(client: &mut redis::Connection, keys: impl IntoIterator<Item = u32>, round: u32) {
+    let keys: Vec<u32> = keys.into_iter().collect();
+    for keys in keys.chunks(TOGETHER) {
+        let mut pipe = redis::pipe();
+        for key in keys {
+            pipe.cmd("SET").arg(key).arg(value(*key, round)).ignore();
+        }
+        pipe.query::<()>(client).expect("replies");
+    }
+}
+
+/// Writes a hundred of the keys below `key_count`, others with each `batch` and each round, and has `model` know.
+pub(crate) fn write(
+    client: &mut redis::Connection,
+    model: &mut Model,
+    (round, batch): (u32, u32),
+    key_count: u32,
+) {
+    let keys = (0..TOGETHER as u32).map(|at| (batch * 7919 + at * 31 + round * 13) % key_count);
+    put(client, keys.clone(), round);
+    model.extend(keys.map(|key| (key, round)));
+}
+
+/// Expects that every key of `model` has what was written last; `what` says when, where it is not so.
+#[track_caller]
+pub(crate) fn check(client: &mut redis::Connection, model: &Model, what: &str) {
+    for (key, round) in model {
+        let found: Vec<u8> = redis::cmd("GET").arg(key).query(client).expect("a reply");
+        assert!(found == value(*key, *round), "{what}: key {key} of round {round}");
+    }
+}
