@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use firn_engine::{Engine, ErrorKind, KEYSPACE_DEFAULT, Ordered};
-use firn_storage::place::{Divided, Effect, Fault, Faulty, Memory, Operation, When};
+use firn_storage::place::{Divided, Effect, Fault, Faulty, Local, LocalOptions, Memory, Operation, When};
 use firn_storage::{ErrorKind as Kind, Storage};
 use firn_tree::{Tree, TreeOptions};
 
@@ -170,4 +170,24 @@ fn a_copy_of_a_database_that_another_machine_has_says_so() {
     drop(tree);
     other.close().unwrap();
     second.check_files("taken over");
+}
+
+/// The file that a real directory is locked by stays, and is in nobody's way.
+#[test]
+fn a_copy_that_failed_in_a_real_directory_is_made_there_after_all() {
+    let root = tempfile::tempdir().unwrap();
+    let local = Local::open(root.path().join("db"), LocalOptions { create: true }).unwrap();
+    let machine = Machine::new(settings(), &Memory::new(), 7);
+    let (here, there) = (Faulty::new(Arc::new(local)), places(&machine).1);
+    let (tree, model) = begin(&here, &there, &machine);
+    let (when, effect) = (When::Once { after: 2 }, Effect::Fail(Kind::Refused));
+    there.inject(Fault { on: Operation::OpenRead, file: "*.values".to_owned(), when, effect });
+    let path = root.path().join("copy");
+    let told = tree.checkpoint(&path).map(drop).unwrap_err();
+    assert_eq!(told.kind(), ErrorKind::Retry, "{}", describe(&told));
+    let copy = || Local::open(&path, LocalOptions { create: false }).unwrap();
+    assert_eq!(copy().list().unwrap(), []);
+    tree.checkpoint(&path).unwrap();
+    let copied = Tree::open(TreeOptions { storage: Arc::new(copy()), ..World::new(settings()).options() });
+    assert!(all(&copied.unwrap()) == model);
 }
