@@ -1,7 +1,10 @@
 //! Certificates for one test.
 
-use firn_job_service::{Authorities, Identity, Pem};
+use firn_job_service::{Authorities, ClientTls, Identity, Pem, ServerTls};
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
+
+/// The host of all control planes.
+pub(crate) const HERE: &str = "127.0.0.1";
 
 /// Somebody who signs certificates.
 pub(crate) struct Authority {
@@ -44,6 +47,17 @@ impl Authority {
     /// What others believe.
     pub(crate) fn authorities(&self) -> Authorities {
         Authorities::new(&pem("ca.pem", &self.certificate)).unwrap()
+    }
+
+    /// Of a control plane that shows a certificate, and asks for one.
+    pub(crate) fn server(&self) -> ServerTls {
+        ServerTls { identity: self.identity(HERE), clients: Some(self.authorities()) }
+    }
+
+    /// Of somebody who believes it, and shows a certificate.
+    pub(crate) fn client(&self) -> ClientTls {
+        let identity = Some(self.identity("somebody"));
+        ClientTls { authorities: Some(self.authorities()), identity, source: None }
     }
 }
 

@@ -28,9 +28,7 @@ fn a_wrong_token_is_refused_with_what_to_do_and_the_database_serves_on() {
         assert_eq!(error.kind, ErrorKind::Unavailable);
         assert!(error.message.contains(expected) && error.message.contains("--token-file"), "{error}");
         let worker = scene.worker("stranger", &at, Semantics::new());
-        while worker.troubles().is_empty() {
-            scene.clock.sleep(std::time::Duration::from_millis(10));
-        }
+        scene.wait_until(|| !worker.troubles().is_empty());
         assert!(worker.troubles()[&url(at[0])].contains(expected), "{:?}", worker.troubles());
         let db = scene.open(&at);
         let mut model = vec![None; 500];

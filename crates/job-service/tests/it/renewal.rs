@@ -4,13 +4,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use firn_engine::Semantics;
-use firn_job_service::{ClientTls, ClientTlsSource, ServerTls};
+use firn_job_service::{ClientTls, ClientTlsSource};
 use firn_storage::{Error, ErrorKind, Result};
 
 use crate::authority::Authority;
 use crate::scene::{Scene, any_port, check, done_by, write};
-
-const HERE: &str = "127.0.0.1";
 
 /// Files that are written while clients run; `None` = they are half written.
 #[derive(Debug)]
@@ -23,35 +21,24 @@ impl ClientTlsSource for Files {
     }
 }
 
-fn server(authority: &Authority) -> ServerTls {
-    ServerTls { identity: authority.identity(HERE), clients: Some(authority.authorities()) }
-}
-
-fn client(authority: &Authority) -> ClientTls {
-    let identity = Some(authority.identity("somebody"));
-    ClientTls { authorities: Some(authority.authorities()), identity, source: None }
-}
-
 #[test]
 fn a_control_plane_shows_its_renewed_certificate_to_whoever_comes_and_keeps_who_is_there() {
     let mut scene = Scene::new();
     let (old, new) = (Authority::new("old"), Authority::new("new"));
-    (scene.server_tls, scene.tls) = (Some(server(&old)), client(&old));
+    (scene.server_tls, scene.tls) = (Some(old.server()), old.client());
     let plane = scene.plane(any_port());
     let at = [plane.address()];
     let worker = scene.worker("one", &at, Semantics::new());
-    while scene.look(at[0]).workers.is_empty() {
-        scene.clock.sleep(Duration::from_millis(10));
-    }
-    scene.tls = client(&new);
+    scene.wait_until(|| !scene.look(at[0]).workers.is_empty());
+    scene.tls = new.client();
     assert!(scene.try_look(at[0]).unwrap_err().to_string().contains("UnknownIssuer"));
-    plane.renew(&server(&new)).unwrap();
+    plane.renew(&new.server()).unwrap();
     assert_eq!(scene.look(at[0]).workers.len(), 1);
-    scene.tls = client(&old);
+    scene.tls = old.client();
     assert!(scene.try_look(at[0]).unwrap_err().to_string().contains("UnknownIssuer"));
     // Longer than a lease, so that it has been heard since.
     scene.clock.sleep(Duration::from_millis(2500));
-    scene.tls = client(&new);
+    scene.tls = new.client();
     let row = &scene.look(at[0]).workers[0];
     assert!(row.quiet_ms < 2000 && worker.troubles().is_empty(), "{row:?} {:?}", worker.troubles());
 }
@@ -60,9 +47,9 @@ fn a_control_plane_shows_its_renewed_certificate_to_whoever_comes_and_keeps_who_
 fn clients_take_what_was_renewed_when_they_connect_anew_and_keep_what_they_have_while_it_is_broken() {
     let mut scene = Scene::new();
     let (old, new) = (Authority::new("old"), Authority::new("new"));
-    let files = Arc::new(Files(Mutex::new(Some(client(&old)))));
-    scene.server_tls = Some(server(&old));
-    scene.tls = ClientTls { source: Some(Arc::clone(&files) as Arc<dyn ClientTlsSource>), ..client(&old) };
+    let files = Arc::new(Files(Mutex::new(Some(old.client()))));
+    scene.server_tls = Some(old.server());
+    scene.tls = ClientTls { source: Some(Arc::clone(&files) as Arc<dyn ClientTlsSource>), ..old.client() };
     let plane = scene.plane(any_port());
     let at = [plane.address()];
     let worker = scene.worker("one", &at, Semantics::new());
@@ -76,24 +63,18 @@ fn clients_take_what_was_renewed_when_they_connect_anew_and_keep_what_they_have_
     *files.0.lock().unwrap() = None;
     drop(plane);
     let plane = scene.plane(at[0]);
-    while scene.look(at[0]).workers.is_empty() {
-        scene.clock.sleep(Duration::from_millis(10));
-    }
+    scene.wait_until(|| !scene.look(at[0]).workers.is_empty());
     drop(plane);
-    scene.server_tls = Some(server(&new));
+    scene.server_tls = Some(new.server());
     let _plane = scene.plane(at[0]);
     let url = scene.url(at[0]);
     let trouble = || worker.troubles().get(&url).cloned().unwrap_or_default();
     let complaint = "what was renewed is not used: half.pem: is not PEM";
-    while !(trouble().contains("UnknownIssuer") && trouble().contains(complaint)) {
-        scene.clock.sleep(Duration::from_millis(10));
-    }
-    *files.0.lock().unwrap() = Some(client(&new));
-    while !worker.troubles().is_empty() {
-        scene.clock.sleep(Duration::from_millis(10));
-    }
+    scene.wait_until(|| trouble().contains("UnknownIssuer") && trouble().contains(complaint));
+    *files.0.lock().unwrap() = Some(new.client());
+    scene.wait_until(|| worker.troubles().is_empty());
     // The database finds its way back as well, sooner or later.
-    scene.tls = client(&new);
+    scene.tls = new.client();
     while !done_by(&scene.look(at[0])).contains_key("one") {
         write(&db, &mut model, random, 500);
         db.wait_idle().unwrap();

@@ -136,6 +136,16 @@ impl Scene {
         self.try_look(plane).unwrap()
     }
 
+    /// Waits until `done`, for a minute at most.
+    #[track_caller]
+    pub(crate) fn wait_until(&self, mut done: impl FnMut() -> bool) {
+        let begun = self.clock.now();
+        while !done() {
+            assert!(self.clock.now() - begun < Duration::from_secs(60), "it takes too long");
+            self.clock.sleep(Duration::from_millis(1));
+        }
+    }
+
     pub(crate) fn try_look(&self, plane: SocketAddr) -> firn_jobs::Result<proto::ListReply> {
         Look::at(&self.url(plane), &self.token, &self.tls, &self.spawn).unwrap().list()
     }

@@ -1,7 +1,6 @@
 //! Connections that are encrypted, and those that do not come about.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use firn_engine::Semantics;
 use firn_job_service::{
@@ -9,10 +8,8 @@ use firn_job_service::{
 };
 use rcgen::CertificateParams;
 
-use crate::authority::{Authority, Signed, pem};
+use crate::authority::{Authority, HERE, Signed, pem};
 use crate::scene::{Scene, any_port, check, done_by, write};
-
-const HERE: &str = "127.0.0.1";
 
 /// A control plane that shows `identity`, and asks for certificates of `clients`.
 fn plane(scene: &Scene, tls: Option<(Identity, Option<&Authority>)>) -> ControlPlane {
@@ -40,9 +37,7 @@ fn look(scene: &Scene, scheme: &str, plane: &ControlPlane, tls: &ClientTls) -> S
 fn jobs_are_done_where_everybody_shows_a_certificate() {
     let mut scene = Scene::new();
     let authority = Authority::new("ours");
-    scene.server_tls =
-        Some(ServerTls { identity: authority.identity(HERE), clients: Some(authority.authorities()) });
-    scene.tls = client(Some(&authority), Some(authority.identity("somebody")));
+    (scene.server_tls, scene.tls) = (Some(authority.server()), authority.client());
     let plane = scene.plane(any_port());
     let at = [plane.address()];
     let worker = scene.worker("one", &at, Semantics::new());
@@ -73,7 +68,7 @@ fn what_keeps_two_sides_apart_is_said_with_what_to_do() {
     let both = plane(&scene, Some((ours.identity(HERE), Some(&ours))));
     let nothing = ClientTls::default();
     let believing = client(Some(&ours), None);
-    let known = client(Some(&ours), Some(ours.identity("somebody")));
+    let known = ours.client();
     let stranger = client(Some(&ours), Some(others.identity("somebody")));
     for (scheme, plane, tls) in [
         ("http", &plain, &nothing),
@@ -142,9 +137,7 @@ fn a_database_whose_control_plane_is_not_believed_works_alone_and_says_why() {
     assert!(stats.compaction_fallback_count > 0, "{stats:?}");
     let reason = stats.compaction_fallback_reason.unwrap();
     assert!(reason.contains("UnknownIssuer") && reason.contains("--control-plane-ca"), "{reason}");
-    while worker.troubles().is_empty() {
-        scene.clock.sleep(Duration::from_millis(10));
-    }
+    scene.wait_until(|| !worker.troubles().is_empty());
     assert!(worker.troubles()[&scene.url(at[0])].contains("--control-plane-ca"), "{:?}", worker.troubles());
 }
 
@@ -154,13 +147,9 @@ fn a_control_plane_that_was_heard_and_is_gone_is_no_matter_of_certificates() {
     let plane = scene.plane(any_port());
     let at = [plane.address()];
     let worker = scene.worker("one", &at, Semantics::new());
-    while scene.look(at[0]).workers.is_empty() {
-        scene.clock.sleep(Duration::from_millis(10));
-    }
+    scene.wait_until(|| !scene.look(at[0]).workers.is_empty());
     drop(plane);
-    while worker.troubles().is_empty() {
-        scene.clock.sleep(Duration::from_millis(1));
-    }
+    scene.wait_until(|| !worker.troubles().is_empty());
     assert!(!worker.troubles()[&scene.url(at[0])].contains("--tls-cert"), "{:?}", worker.troubles());
 }
 
