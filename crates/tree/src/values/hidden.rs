@@ -82,10 +82,11 @@ impl Hidden {
     /// `most`.
     ///
     /// Rewriting tables of share t of the values each time a share s of them is hidden writes t/s; what is hidden is s/2 on
-    /// average, and collections have to write so much more for having that much less room (4.4 times the difference near a
-    /// space of 1.5, by the model of a value log with uniform overwrites). The sum is least at s = sqrt(t / 2.2).
+    /// average, and collections have to write so much more for having that much less room: by the model of a value log with uniform
+    /// overwrites, 11 times the difference where a sixth of all is known to be dead, which is what a space of 1.5 leaves beside logs, tables,
+    /// spare files and what is hidden. The sum is least at s = sqrt(t / 5.5).
     fn share_max(&self, most: f64) -> f64 {
-        (self.table_share / 2.2).sqrt().clamp(SHARE_MIN, SHARE_MIN.max(most))
+        (self.table_share / 5.5).sqrt().clamp(SHARE_MIN, SHARE_MIN.max(most))
     }
 
     /// The same for the tables of level 0 alone.
