@@ -1,0 +1,182 @@
+//! How long a control plane's lock is held by each thing that is asked of it, while many jobs wait: `cargo bench -p firn-job-service --bench rounds`.
+//!
+//! Prints medians and greatest times in microseconds: a tick (a round of the scheduler, and whoever is silent looked for), what databases and workers ask
+//! (each with a round of its own but for `follow` and `beat`), and what people look at. Jobs are of 100 tenants with a database each, a third of
+//! them relief of databases that stall in 10 s to 100 s; workers have four slots, and are measured at 60 to 140 MiB a second, half of them in another zone
+//! than the files.
+//!
+//! Arguments: numbers of jobs, which take the place of 1000, 10 000 and 100 000.
+
+use std::hint::black_box;
+use std::time::Duration;
+
+use firn_job_service::control::Lane;
+use firn_job_service::control::pool::{
+    Held, JobKey, Lease, Limits, Order, Outcome, Pool, Profile, Timings,
+};
+use firn_storage::{Clock, SystemClock};
+
+const TENANTS: u64 = 100;
+const SLOTS: u32 = 4;
+const REPETITIONS: usize = 51;
+
+fn main() {
+    let given: Vec<u64> = std::env::args().filter_map(|argument| argument.parse().ok()).collect();
+    let counts = if given.is_empty() { vec![1000, 10_000, 100_000] } else { given };
+    println!(
+        "{:>8} {:>7}  {:<8} {:>12} {:>12}",
+        "jobs", "workers", "what", "median us", "greatest us"
+    );
+    for jobs in counts {
+        for workers in [10, 100] {
+            let mut scene = Scene::new(jobs, workers);
+            for (what, mut times) in scene.measure() {
+                times.sort_unstable();
+                let micros = |time: Duration| time.as_secs_f64() * 1e6;
+                let (middle, last) = (times[times.len() / 2], times[times.len() - 1]);
+                println!(
+                    "{jobs:>8} {workers:>7}  {what:<8} {:>12.1} {:>12.1}",
+                    micros(middle),
+                    micros(last)
+                );
+            }
+        }
+    }
+}
+
+struct Scene {
+    pool: Pool,
+    random: fastrand::Rng,
+    clock: SystemClock,
+    now: Duration,
+    workers: Vec<(Profile, Vec<Lease>)>,
+    next: u64,
+}
+
+impl Scene {
+    /// All jobs wait but for those that workers have.
+    fn new(jobs: u64, workers: u64) -> Self {
+        let limits = Limits { jobs_max: usize::MAX, ..Limits::default() };
+        let mut scene = Self {
+            pool: Pool::new(limits, 1),
+            random: fastrand::Rng::with_seed(jobs + workers),
+            clock: SystemClock::new(),
+            now: Duration::ZERO,
+            workers: (0..workers).map(|id| (profile(id), Vec::new())).collect(),
+            next: 0,
+        };
+        for _ in 0..jobs {
+            scene.submit();
+        }
+        (0..scene.workers.len()).for_each(|worker| scene.pull(worker));
+        // Each slot's first job tells how fast it is.
+        for worker in 0..scene.workers.len() {
+            for _ in 0..SLOTS {
+                scene.finish(worker);
+                scene.pull(worker);
+            }
+        }
+        while scene.next < jobs + workers * u64::from(SLOTS) {
+            scene.submit();
+        }
+        scene
+    }
+
+    /// Each thing's times, in turn, so that all of them see the same queue.
+    fn measure(&mut self) -> Vec<(&'static str, Vec<Duration>)> {
+        const WHAT: [(&str, fn(&mut Scene, usize)); 8] = [
+            ("tick", |scene, _| scene.pool.tick(scene.now)),
+            ("submit", |scene, _| scene.submit()),
+            ("pull", |scene, worker| scene.pull(worker)),
+            ("finish", |scene, worker| scene.finish(worker)),
+            ("beat", |scene, worker| scene.beat(worker)),
+            ("follow", |scene, _| scene.follow()),
+            ("figures", |scene, _| drop(black_box(scene.pool.figures(scene.now)))),
+            ("rows", |scene, _| drop(black_box(scene.pool.rows(scene.now, 1000)))),
+        ];
+        let mut times = WHAT.map(|(what, _)| (what, Vec::new()));
+        for repetition in 0..REPETITIONS {
+            let worker = repetition % self.workers.len();
+            for (times, (_, act)) in times.iter_mut().zip(WHAT) {
+                self.now += Duration::from_millis(1);
+                let begun = self.clock.now();
+                act(self, worker);
+                times.1.push(self.clock.now() - begun);
+            }
+        }
+        times.into()
+    }
+
+    fn submit(&mut self) {
+        self.next += 1;
+        let tenant = self.next % TENANTS;
+        let lane = if self.random.u8(0..3) == 0 { Lane::Relief } else { Lane::Bulk };
+        let order = Order {
+            tenant: format!("database-{tenant}"),
+            weight: 1.0,
+            place: "s3://tables".to_owned(),
+            zone: "a".to_owned(),
+            spec: vec![7; 100],
+            spec_version: 1,
+            needs: ["merge:sum".to_owned()].into(),
+            lane,
+            bytes: self.random.u64(16..1024) << 20,
+            stalls_in: Some(Duration::from_secs(10 + tenant)),
+        };
+        let key = JobKey { client: u128::from(tenant), number: self.next };
+        self.pool.submit(self.now, key, order).expect("there is room");
+    }
+
+    fn held(&self, worker: usize) -> Vec<Held> {
+        let held = |lease: &Lease| Held { key: lease.key, token: lease.token, done_bytes: 1 };
+        self.workers[worker].1.iter().map(held).collect()
+    }
+
+    fn pull(&mut self, worker: usize) {
+        let held = self.held(worker);
+        let (profile, leases) = &mut self.workers[worker];
+        self.pool.hear(self.now, profile.clone(), &held);
+        let pulled = self.pool.take(self.now, profile.id);
+        leases.retain(|lease| !pulled.stop.contains(&lease.token));
+        leases.extend(pulled.leases);
+    }
+
+    fn beat(&mut self, worker: usize) {
+        let held = self.held(worker);
+        let stop = self.pool.beat(self.now, self.workers[worker].0.id, &held).expect("it is known");
+        self.workers[worker].1.retain(|lease| !stop.contains(&lease.token));
+    }
+
+    /// The worker's oldest job is done, if it has one.
+    fn finish(&mut self, worker: usize) {
+        let mut speed = || (60 + self.random.u64(0..80)) as f64;
+        let opened = Duration::from_millis(20);
+        let timings = Timings { opened, ran: opened + Duration::from_secs_f64(500.0 / speed()) };
+        let (profile, leases) = &mut self.workers[worker];
+        if leases.is_empty() {
+            return;
+        }
+        let lease = leases.remove(0);
+        let held = Held { key: lease.key, token: lease.token, done_bytes: 1 };
+        self.pool.finish(self.now, profile.id, held, Outcome::Done(vec![1; 100]), timings);
+    }
+
+    fn follow(&mut self) {
+        let client = u128::from(self.next % TENANTS);
+        black_box(self.pool.follow(self.now, client, &[1, 2, 3], &[]));
+        black_box(self.pool.slots_for_each(self.now));
+    }
+}
+
+fn profile(id: u64) -> Profile {
+    Profile {
+        id: u128::from(id),
+        name: format!("worker-{id}"),
+        zone: if id.is_multiple_of(2) { "a" } else { "b" }.to_owned(),
+        slots: SLOTS,
+        has: ["merge:sum".to_owned()].into(),
+        spec_version_max: 1,
+        build: "bench".to_owned(),
+        is_draining: false,
+    }
+}
