@@ -11,9 +11,7 @@ use std::hint::black_box;
 use std::time::Duration;
 
 use firn_job_service::control::Lane;
-use firn_job_service::control::pool::{
-    Held, JobKey, Lease, Limits, Order, Outcome, Pool, Profile, Timings,
-};
+use firn_job_service::control::pool::{Held, JobKey, Lease, Limits, Order, Outcome, Pool, Profile, Timings};
 use firn_storage::{Clock, SystemClock};
 
 const TENANTS: u64 = 100;
@@ -23,10 +21,7 @@ const REPETITIONS: usize = 51;
 fn main() {
     let given: Vec<u64> = std::env::args().filter_map(|argument| argument.parse().ok()).collect();
     let counts = if given.is_empty() { vec![1000, 10_000, 100_000] } else { given };
-    println!(
-        "{:>8} {:>7}  {:<8} {:>12} {:>12}",
-        "jobs", "workers", "what", "median us", "greatest us"
-    );
+    println!("{:>8} {:>7}  {:<8} {:>12} {:>12}", "jobs", "workers", "what", "median us", "greatest us");
     for jobs in counts {
         for workers in [10, 100] {
             let mut scene = Scene::new(jobs, workers);
@@ -34,11 +29,7 @@ fn main() {
                 times.sort_unstable();
                 let micros = |time: Duration| time.as_secs_f64() * 1e6;
                 let (middle, last) = (times[times.len() / 2], times[times.len() - 1]);
-                println!(
-                    "{jobs:>8} {workers:>7}  {what:<8} {:>12.1} {:>12.1}",
-                    micros(middle),
-                    micros(last)
-                );
+                println!("{jobs:>8} {workers:>7}  {what:<8} {:>12.1} {:>12.1}", micros(middle), micros(last));
             }
         }
     }

@@ -10,6 +10,8 @@
 mod view; // what a decision is made of
 mod placement; // how long a job takes where
 mod ledger; // what tenants were given
+mod line; // jobs that wait, so that the first are found soon
+mod rank; // which comes first
 mod schedule; // the decision
 mod baseline; // other decisions, to compare with
 mod scheduler; // one of these

@@ -1,30 +1,90 @@
 //! How long a job takes where, and when the place is free.
 
+use std::collections::BTreeSet;
+use std::ops::Range;
 use std::time::Duration;
 
-use super::view::{JobId, Lane, Running, Waiting, Worker, WorkerId};
+use super::rank::Rank;
+use super::view::{JobId, Lane, Running, Speed, Waiting, Worker, WorkerId, Zone};
 
 /// From the lease until `job` is done on `worker`, if a slot is free there.
 pub fn estimate(job: &Waiting, worker: &Worker) -> Duration {
-    let speed = worker.speed(job.zone);
-    let seconds = job.bytes as f64 / speed.bytes_per_second.max(1.0);
+    time_for(job.bytes, &worker.speed(job.zone))
+}
+
+/// How long a job of `bytes` takes at `speed`. More bytes never take less.
+pub(super) fn time_for(bytes: u64, speed: &Speed) -> Duration {
+    let seconds = bytes as f64 / speed.bytes_per_second.max(1.0);
     // Nobody waits for more than a century.
     speed.open + Duration::from_secs_f64(seconds.min(3e9))
+}
+
+/// Some of the workers, by where they are among them.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Mask(Vec<u64>);
+
+impl Mask {
+    /// All but those of `refused_by`.
+    pub(super) fn without(workers: &[Worker], refused_by: &BTreeSet<WorkerId>) -> Self {
+        let mut words = vec![0_u64; workers.len().div_ceil(64)];
+        for (at, worker) in workers.iter().enumerate() {
+            if let Some(word) = words.get_mut(at / 64)
+                && !refused_by.contains(&worker.id)
+            {
+                *word |= 1 << (at % 64);
+            }
+        }
+        Self(words)
+    }
+
+    fn has(&self, at: usize) -> bool {
+        self.0.get(at / 64).is_some_and(|word| word >> (at % 64) & 1 == 1)
+    }
+}
+
+/// What a slot is looked for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Wanted<'m> {
+    pub(super) bytes: u64,
+    pub(super) zone: Zone,
+    pub(super) rank: Rank,
+    pub(super) may: &'m Mask,
 }
 
 /// All slots, with what is planned for them.
 #[derive(Debug)]
 pub(super) struct Slots<'w> {
-    slots: Vec<Slot<'w>>,
+    workers: Vec<Station<'w>>,
+    slots: Vec<Slot>,
 }
 
 #[derive(Debug)]
-struct Slot<'w> {
+struct Station<'w> {
     worker: &'w Worker,
+    slots: Range<usize>,
+    /// Of these, how many are free.
+    free: usize,
+    /// How many have a bulk job that may be stopped.
+    stoppable: usize,
+}
+
+#[derive(Debug)]
+struct Slot {
+    /// Whose, by where that is among the workers.
+    at: usize,
     /// Seconds until it is free; 0 = now.
     free_in: f64,
+    /// The job that was given it when it was free: to those before that it still is.
+    leased_to: Option<Rank>,
     /// The bulk job that it has, and how many seconds of it would be lost.
     stoppable: Option<(JobId, f64)>,
+}
+
+impl Slot {
+    /// Seconds until it is free, as the job at `rank` finds it.
+    fn free_in(&self, rank: &Rank) -> f64 {
+        if self.leased_to.is_some_and(|leased_to| *rank < leased_to) { 0.0 } else { self.free_in }
+    }
 }
 
 /// Where a job is done first.
@@ -50,64 +110,90 @@ pub(super) struct Stopped {
 impl<'w> Slots<'w> {
     /// All of `workers`; `gives_way` tells which bulk jobs may be stopped.
     pub(super) fn new(workers: &'w [Worker], gives_way: impl Fn(&Running) -> bool) -> Self {
-        let gives_way = &gives_way;
-        let slots = workers.iter().flat_map(|worker| {
-            let running = worker.running.iter().map(move |running| {
+        let (mut stations, mut slots) = (Vec::new(), Vec::new());
+        for (at, worker) in workers.iter().enumerate() {
+            let first = slots.len();
+            for running in &worker.running {
                 let speed = worker.speed(running.zone).bytes_per_second.max(1.0);
                 let left = running.bytes.saturating_sub(running.bytes_done) as f64 / speed;
                 let is_bulk = running.lane == Lane::Bulk && gives_way(running);
                 let stoppable = is_bulk.then(|| (running.id, running.bytes_done as f64 / speed));
                 // What should be done any moment is not free before that is said.
-                Slot { worker, free_in: left.max(1e-3), stoppable }
-            });
-            let free = (0..worker.free()).map(move |_| Slot { worker, free_in: 0.0, stoppable: None });
-            running.chain(free)
-        });
-        Self { slots: slots.collect() }
+                slots.push(Slot { at, free_in: left.max(1e-3), leased_to: None, stoppable });
+            }
+            let free = worker.free() as usize;
+            slots.extend((0..free).map(|_| Slot { at, free_in: 0.0, leased_to: None, stoppable: None }));
+            let mine = slots.get(first..).unwrap_or_default();
+            let stoppable = mine.iter().filter(|slot| slot.stoppable.is_some()).count();
+            stations.push(Station { worker, slots: first..slots.len(), free, stoppable });
+        }
+        Self { workers: stations, slots }
     }
 
     pub(super) fn len(&self) -> u32 {
         self.slots.len() as u32
     }
 
-    /// The slot on which `job` is done first; of equal ones that of the least loaded worker.
-    pub(super) fn best(&self, job: &Waiting) -> Option<Best> {
-        let can = self.slots.iter().enumerate().filter(|(_, slot)| !job.refused_by.contains(&slot.worker.id));
-        let done_at = |slot: &Slot<'_>| slot.free_in + estimate(job, slot.worker).as_secs_f64();
-        let best = can.min_by(|(_, a), (_, b)| {
-            let load = |slot: &Slot<'_>| (self.load(slot.worker.id), slot.worker.id);
-            done_at(a).total_cmp(&done_at(b)).then_with(|| load(a).cmp(&load(b)))
-        });
-        best.map(|(index, slot)| Best {
-            slot: index,
-            worker: slot.worker.id,
-            is_free: slot.free_in == 0.0,
-            done_at: done_at(slot),
-        })
+    /// Whether a slot of `may` is free.
+    pub(super) fn has_free(&self, may: &Mask) -> bool {
+        self.workers.iter().enumerate().any(|(at, station)| station.free > 0 && may.has(at))
     }
 
-    /// Slots of a worker that are not free.
-    fn load(&self, worker: WorkerId) -> usize {
-        self.slots.iter().filter(|slot| slot.worker.id == worker && slot.free_in > 0.0).count()
+    /// Whether a slot of `may` has a bulk job that may be stopped.
+    pub(super) fn has_stoppable(&self, may: &Mask) -> bool {
+        self.workers.iter().enumerate().any(|(at, station)| station.stoppable > 0 && may.has(at))
+    }
+
+    /// The slot on which `job` is done first; of equal ones that of the least loaded worker.
+    pub(super) fn best(&self, job: &Wanted<'_>) -> Option<Best> {
+        let can = self.workers.iter().enumerate().filter(|(at, _)| job.may.has(*at));
+        let firsts = can.filter_map(|(_, station)| {
+            let slots = station.slots.clone().filter_map(|at| Some((at, self.slots.get(at)?)));
+            let free = slots.map(|(at, slot)| (at, slot.free_in(&job.rank)));
+            let (slot, free_in) = free.min_by(|(_, a), (_, b)| a.total_cmp(b))?;
+            let takes = time_for(job.bytes, &station.worker.speed(job.zone)).as_secs_f64();
+            let worker = station.worker.id;
+            Some((station, Best { slot, worker, is_free: free_in == 0.0, done_at: free_in + takes }))
+        });
+        let best = firsts.min_by(|(station, a), (other, b)| {
+            let load = |station: &Station<'_>| self.load(station, &job.rank);
+            let by_load = || load(station).cmp(&load(other)).then(a.worker.cmp(&b.worker));
+            a.done_at.total_cmp(&b.done_at).then_with(by_load)
+        });
+        best.map(|(_, best)| best)
+    }
+
+    /// Slots that are not free, as the job at `rank` finds them.
+    fn load(&self, station: &Station<'_>, rank: &Rank) -> usize {
+        let slots = self.slots.get(station.slots.clone()).unwrap_or_default();
+        slots.iter().filter(|slot| slot.free_in(rank) > 0.0).count()
     }
 
     /// The bulk job whose slot lets `job`, else done at `done_at`, be done sooner by most beyond what is lost, if that is `gain_min` seconds.
-    pub(super) fn to_stop(&self, job: &Waiting, done_at: f64, gain_min: f64) -> Option<Stopped> {
-        let can = self.slots.iter().enumerate().filter(|(_, slot)| !job.refused_by.contains(&slot.worker.id));
-        let gains = can.filter_map(|(index, slot)| {
-            let (stopped, lost) = slot.stoppable?;
-            let then = estimate(job, slot.worker).as_secs_f64();
+    pub(super) fn to_stop(&self, job: &Wanted<'_>, done_at: f64, gain_min: f64) -> Option<Stopped> {
+        let gains = self.slots.iter().enumerate().filter_map(|(at, slot)| {
+            let (stopped, lost) = slot.stoppable.filter(|_| job.may.has(slot.at))?;
+            let worker = self.workers.get(slot.at)?.worker;
+            let then = time_for(job.bytes, &worker.speed(job.zone)).as_secs_f64();
             let gain = done_at - then - lost;
-            let stopped = Stopped { slot: index, worker: slot.worker.id, job: stopped, done_at: then };
+            let stopped = Stopped { slot: at, worker: worker.id, job: stopped, done_at: then };
             (gain >= gain_min).then_some((gain, stopped))
         });
         gains.max_by(|(a, _), (b, _)| a.total_cmp(b)).map(|(_, stopped)| stopped)
     }
 
-    /// Plans a job for a slot, which is free after it.
-    pub(super) fn take(&mut self, slot: usize, done_at: f64) {
-        if let Some(slot) = self.slots.get_mut(slot) {
-            (slot.free_in, slot.stoppable) = (done_at, None);
+    /// Plans the job at `rank` for a slot, which is free after it. Whether the slot was free, or its job could be stopped, until now.
+    pub(super) fn take(&mut self, slot: usize, rank: Rank, done_at: f64) -> bool {
+        let Some(slot) = self.slots.get_mut(slot) else { return false };
+        let (was_free, was_stoppable) = (slot.free_in == 0.0, slot.stoppable.is_some());
+        if was_free {
+            slot.leased_to = Some(rank);
         }
+        (slot.free_in, slot.stoppable) = (done_at, None);
+        if let Some(station) = self.workers.get_mut(slot.at) {
+            station.free -= usize::from(was_free);
+            station.stoppable -= usize::from(was_stoppable);
+        }
+        was_free || was_stoppable
     }
 }

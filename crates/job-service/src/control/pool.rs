@@ -8,6 +8,7 @@
 //! All of it is soft: a pool that forgets everything is told again, by clients what they want and by workers what they have.
 
 mod job; // one job
+mod jobs; // all of them, each where it is looked for
 mod member; // one worker
 mod doubts; // where its jobs fail
 mod clients; // what databases ask
@@ -29,8 +30,9 @@ pub use workers::{Held, Lease, Pulled};
 
 use super::ledger::Ledger;
 use super::scheduler::Scheduler;
-use super::view::{JobId, TenantId, WorkerId, Zone};
-use job::Job;
+use super::view::{TenantId, WorkerId, Zone};
+use job::{Kind, KindId};
+use jobs::Jobs;
 use member::Member;
 
 /// Times, numbers and the rule that a pool goes by.
@@ -81,13 +83,13 @@ pub struct Pool {
     limits: Limits,
     /// Draws tokens.
     random: fastrand::Rng,
-    jobs: BTreeMap<JobId, Job>,
-    ids: BTreeMap<JobKey, JobId>,
+    jobs: Jobs,
     members: BTreeMap<WorkerId, Member>,
     member_ids: BTreeMap<u128, WorkerId>,
     clients: BTreeMap<u128, Client>,
     tenants: BTreeMap<String, TenantId>,
     zones: BTreeMap<String, Zone>,
+    kinds: BTreeMap<Kind, KindId>,
     ledger: Ledger,
     /// Jobs that nobody asks for any more, and since when: what workers say of them meanwhile was said before they heard.
     forgotten: BTreeMap<JobKey, Duration>,
@@ -115,13 +117,13 @@ impl Pool {
         Self {
             limits,
             random: fastrand::Rng::with_seed(seed),
-            jobs: BTreeMap::new(),
-            ids: BTreeMap::new(),
+            jobs: Jobs::default(),
             members: BTreeMap::new(),
             member_ids: BTreeMap::new(),
             clients: BTreeMap::new(),
             tenants: BTreeMap::new(),
             zones: BTreeMap::new(),
+            kinds: BTreeMap::new(),
             ledger: Ledger::default(),
             forgotten: BTreeMap::new(),
             history: VecDeque::new(),
@@ -159,6 +161,13 @@ impl Pool {
     fn tenant(&mut self, name: &str) -> TenantId {
         let fresh = TenantId(self.tenants.len() as u32 + 1);
         *self.tenants.entry(name.to_owned()).or_insert(fresh)
+    }
+
+    fn kind(&mut self, order: &Order) -> KindId {
+        let Order { place, needs, spec_version, .. } = order;
+        let kind = Kind { place: place.clone(), needs: needs.clone(), spec_version: *spec_version };
+        let fresh = KindId(self.kinds.len() as u32);
+        *self.kinds.entry(kind).or_insert(fresh)
     }
 }
 

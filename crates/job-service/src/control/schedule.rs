@@ -1,21 +1,21 @@
 //! The decision: what is owed first, then what stalls soonest for its length, each where it is done first.
+//!
+//! ```text
+//!   jobs that may be decided about now ──in order──► the best slot is free ─► leased
+//!                                                 └► it is not ─► all others before it are planned ─► planned, or something is stopped for it
+//!   all others wait aside, and nobody looks at those that nobody asks for
+//! ```
+//! Those others (nothing is free where they may go, or they are bulk work beyond its limit) get nothing now. All they do is make slots that are busy
+//! busy for longer; so a job that goes to a free slot without them goes there with them.
 
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use std::time::Duration;
 
-use super::placement::{Slots, estimate};
-use super::view::{Decision, Lane, Running, View, Waiting, Worker};
-
-/// How long bulk work may wait as if nothing stalled meanwhile; jobs of relief whose databases nobody writes to, too.
-const PATIENCE: Duration = Duration::from_secs(60);
-
-/// What bulk work is worth beside relief once it has waited for that long: what is left undone makes relief longer.
-const BULK_WORTH: f64 = 0.1;
-
-/// Jobs of mean length that a stall may be away before the job begins to matter less.
-const LOOK_AHEAD: f64 = 1.0;
-
-/// Whoever has waited so long goes before everybody who has not, whatever stalls.
-const WAIT_MAX: Duration = Duration::from_secs(300);
+use super::line::{Entry, Line};
+use super::placement::{Mask, Slots, Wanted};
+use super::rank::{Common, Rank, Ranking, WAIT_MAX};
+use super::view::{Decision, JobId, Lane, Running, TenantId, View, Waiting, Worker, WorkerId, Zone};
 
 /// Of all slots one in so many is kept for relief.
 const RESERVED_OF: u32 = 8;
@@ -27,76 +27,318 @@ const GAIN_MIN: f64 = 1.0;
 ///
 /// 1. A tenant that is behind what it is promised goes first, as does a job that has waited for 300 s; of these whoever is owed most.
 /// 2. Then comes what is worth most: a job is worth less by a factor for each mean job's length that its database's stall is away (after the rule of
-///    apparent tardiness costs, Vepsalainen and Morton 1987), and no less than bulk work or relief is that has waited as long.
+///    apparent tardiness costs, Vepsalainen and Morton 1987), and no less than bulk work or relief is that has waited as long. Mean is a job of mean
+///    bytes, by zone.
 /// 3. In this order each job gets the slot on which it is done first, by measured speeds, be that free or not; those whose slots are free are
 ///    leased. So nobody takes a far or slow slot for long who would be done sooner by waiting for another one.
 /// 4. Bulk work leaves an eighth of the slots, at least one of several, to relief; and a bulk job is stopped where relief that would come too late is
 ///    brought forward by more than what the job has done; but none of a tenant that is owed, or that was submitted 150 s ago.
 ///
-/// Pure; jobs times slots.
+/// Pure. Puts jobs into lines, which a control plane keeps, and then decides as it does.
 pub fn schedule(view: &View) -> Vec<Decision> {
+    let now = view.waiting.iter().map(|job| job.waited).max().unwrap_or_default();
+    let mut lines: BTreeMap<(Common, &BTreeSet<WorkerId>), Line> = BTreeMap::new();
+    for job in &view.waiting {
+        let common = Common { tenant: job.tenant, lane: job.lane, zone: job.zone, stalls_in: job.stalls_in };
+        let entry = Entry { id: job.id, bytes: job.bytes, submitted: now - job.waited };
+        lines.entry((common, &job.refused_by)).or_default().insert(entry);
+    }
+    let lines: Vec<Waiters<'_>> = lines
+        .iter()
+        .map(|((common, refused_by), jobs)| Waiters { common: *common, refused_by, jobs })
+        .collect();
+    plan(&Moment { now, lines, workers: &view.workers, owed: &view.owed, refused_by: &|_| None })
+}
+
+/// Jobs that wait in a line.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Waiters<'v> {
+    pub(super) common: Common,
+    /// Workers that can have none of them now.
+    pub(super) refused_by: &'v BTreeSet<WorkerId>,
+    pub(super) jobs: &'v Line,
+}
+
+/// A [`View`] whose jobs stand in lines.
+pub(super) struct Moment<'v> {
+    pub(super) now: Duration,
+    pub(super) lines: Vec<Waiters<'v>>,
+    pub(super) workers: &'v [Worker],
+    pub(super) owed: &'v BTreeMap<TenantId, f64>,
+    /// Workers that cannot have a job, where those of its line are not all of them.
+    pub(super) refused_by: &'v dyn Fn(JobId) -> Option<BTreeSet<WorkerId>>,
+}
+
+impl Moment<'_> {
+    /// The same, job by job.
+    pub(super) fn view(&self) -> View {
+        let jobs = |Waiters { common, refused_by, jobs }| {
+            jobs.jobs().map(move |job| Waiting {
+                id: job.id,
+                tenant: common.tenant,
+                lane: common.lane,
+                bytes: job.bytes,
+                zone: common.zone,
+                waited: self.now.saturating_sub(job.submitted),
+                stalls_in: common.stalls_in,
+                refused_by: (self.refused_by)(job.id).unwrap_or_else(|| refused_by.clone()),
+            })
+        };
+        let mut waiting: Vec<Waiting> = self.lines.iter().copied().flat_map(jobs).collect();
+        waiting.sort_by_key(|job| job.id);
+        View { waiting, workers: self.workers.to_vec(), owed: self.owed.clone() }
+    }
+}
+
+/// What is decided at a `moment`, as [`schedule`] says.
+///
+/// Looks at each line and block, and then at as many jobs as are planned until the last slot that somebody can have is given away: slots times slots, and more
+/// where one is so slow that many jobs are better off waiting for others.
+pub(super) fn plan(moment: &Moment<'_>) -> Vec<Decision> {
     // Whoever would come first again is not stopped.
     let gives_way =
-        |running: &Running| running.waited < WAIT_MAX / 2 && !view.owed.contains_key(&running.tenant);
-    let mut slots = Slots::new(&view.workers, gives_way);
-    let bulk_max = slots.len() - if slots.len() > 1 { slots.len().div_ceil(RESERVED_OF) } else { 0 };
-    let mut bulk =
-        view.workers.iter().flat_map(|worker| &worker.running).filter(|one| one.lane == Lane::Bulk).count();
-    let mut decisions = Vec::new();
-    for job in order(view) {
-        let Some(best) = slots.best(job) else { continue };
-        if best.is_free {
-            if job.lane == Lane::Bulk && bulk >= bulk_max as usize {
+        |running: &Running| running.waited < WAIT_MAX / 2 && !moment.owed.contains_key(&running.tenant);
+    let slots = Slots::new(moment.workers, gives_way);
+    let mut plan = Plan::new(moment, slots);
+    while plan.is_open()
+        && let Some(next) = plan.pop(true, None)
+    {
+        plan.decide(&next);
+    }
+    plan.decisions
+}
+
+/// What may become of a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Sort {
+    /// It may get a free slot while bulk work is below its limit.
+    Bulk,
+    /// It may get a free slot.
+    Relief,
+    /// Something may also be stopped for it.
+    Pressed,
+}
+
+/// Those who may have the same slots, by sort.
+#[derive(Debug)]
+struct Peers {
+    may: Mask,
+    /// Jobs that were not looked at yet.
+    left: [usize; 3],
+    /// Whether one of them can be decided about.
+    is_open: [bool; 3],
+}
+
+/// The next job of a line, or a block whose first may be the next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Next {
+    rank: Rank,
+    line: usize,
+    block: usize,
+    job: Option<usize>,
+}
+
+struct Plan<'v> {
+    moment: &'v Moment<'v>,
+    ranking: Ranking<'v>,
+    slots: Slots<'v>,
+    /// Of each line.
+    sorts: Vec<(usize, Sort)>,
+    peers: Vec<Peers>,
+    /// Jobs that may be decided about, the first in front; what cannot be is found out as it comes.
+    open: BinaryHeap<Reverse<Next>>,
+    /// Jobs that get nothing, but before others.
+    aside: BinaryHeap<Reverse<Next>>,
+    bulk: usize,
+    bulk_max: usize,
+    decisions: Vec<Decision>,
+}
+
+/// A job whose turn it is.
+#[derive(Debug)]
+struct Turn {
+    id: JobId,
+    bytes: u64,
+    rank: Rank,
+    common: Common,
+    may: Mask,
+}
+
+impl Turn {
+    fn wanted(&self) -> Wanted<'_> {
+        Wanted { bytes: self.bytes, zone: self.common.zone, rank: self.rank, may: &self.may }
+    }
+
+    /// Whether it is relief whose database stops its writers before it is done.
+    fn is_late(&self, done_at: f64) -> bool {
+        let stalls_in = self.common.stalls_in.filter(|_| self.common.lane == Lane::Relief);
+        stalls_in.is_some_and(|stalls_in| stalls_in.as_secs_f64() < done_at)
+    }
+}
+
+impl<'v> Plan<'v> {
+    fn new(moment: &'v Moment<'v>, slots: Slots<'v>) -> Self {
+        let running = moment.workers.iter().flat_map(|worker| &worker.running);
+        let bulk = running.filter(|running| running.lane == Lane::Bulk).count();
+        let reserved = if slots.len() > 1 { slots.len().div_ceil(RESERVED_OF) } else { 0 };
+        let bulk_max = (slots.len() - reserved) as usize;
+        let mut by_zone: BTreeMap<Zone, (usize, u128)> = BTreeMap::new();
+        for Waiters { common, jobs, .. } in &moment.lines {
+            let (count, bytes) = by_zone.entry(common.zone).or_default();
+            *count += jobs.len();
+            *bytes += jobs.bytes();
+        }
+        let mut plan = Self {
+            moment,
+            ranking: Ranking::new(moment.now, moment.workers, moment.owed, &by_zone),
+            slots,
+            sorts: Vec::new(),
+            peers: Vec::new(),
+            open: BinaryHeap::new(),
+            aside: BinaryHeap::new(),
+            bulk,
+            bulk_max,
+            decisions: Vec::new(),
+        };
+        plan.sort();
+        if plan.is_open() {
+            plan.open = plan.blocks().into();
+        }
+        plan
+    }
+
+    /// Tells for each line what may become of its jobs.
+    fn sort(&mut self) {
+        let mut by_refusals: BTreeMap<&BTreeSet<WorkerId>, usize> = BTreeMap::new();
+        for Waiters { common, refused_by, jobs } in &self.moment.lines {
+            let sort = match (common.lane, common.stalls_in) {
+                (Lane::Bulk, _) => Sort::Bulk,
+                (Lane::Relief, None) => Sort::Relief,
+                (Lane::Relief, Some(_)) => Sort::Pressed,
+            };
+            let next = by_refusals.len();
+            let at = *by_refusals.entry(refused_by).or_insert(next);
+            if at == self.peers.len() {
+                let may = Mask::without(self.moment.workers, refused_by);
+                self.peers.push(Peers { may, left: [0; 3], is_open: [false; 3] });
+            }
+            if let Some(peers) = self.peers.get_mut(at) {
+                peers.left[sort as usize] += jobs.len();
+            }
+            self.sorts.push((at, sort));
+        }
+        self.look();
+    }
+
+    /// All blocks.
+    fn blocks(&self) -> Vec<Reverse<Next>> {
+        let lines = self.moment.lines.iter().enumerate();
+        let blocks = lines.flat_map(|(line, waiters)| {
+            let blocks = waiters.jobs.blocks().iter().enumerate();
+            blocks.map(move |(block, jobs)| {
+                Reverse(Next {
+                    rank: self.ranking.of(&waiters.common, &jobs.first()),
+                    line,
+                    block,
+                    job: None,
+                })
+            })
+        });
+        blocks.collect()
+    }
+
+    /// Looks again who can be decided about.
+    fn look(&mut self) {
+        let is_bulk_open = self.bulk < self.bulk_max;
+        for peers in &mut self.peers {
+            let (free, stoppable) = (self.slots.has_free(&peers.may), self.slots.has_stoppable(&peers.may));
+            peers.is_open = [free && is_bulk_open, free, free || stoppable];
+        }
+    }
+
+    /// Whether anything can be decided about what was not looked at yet.
+    fn is_open(&self) -> bool {
+        let of =
+            |peers: &Peers| peers.left.iter().zip(peers.is_open).any(|(left, is_open)| *left > 0 && is_open);
+        self.peers.iter().any(of)
+    }
+
+    /// The first job that may be decided about, or else of those aside; before `until`, if that is given.
+    fn pop(&mut self, is_open: bool, until: Option<&Rank>) -> Option<Turn> {
+        loop {
+            let heap = if is_open { &mut self.open } else { &mut self.aside };
+            let Reverse(next) = *heap.peek()?;
+            if until.is_some_and(|until| next.rank > *until) {
+                return None;
+            }
+            heap.pop();
+            let (waiters, (peers, sort)) = (self.moment.lines.get(next.line)?, *self.sorts.get(next.line)?);
+            let peers = self.peers.get_mut(peers)?;
+            if is_open && !peers.is_open[sort as usize] {
+                self.aside.push(Reverse(next));
                 continue;
             }
-            bulk += usize::from(job.lane == Lane::Bulk);
-            decisions.push(Decision::Lease { job: job.id, worker: best.worker });
-        } else if let Some(stopped) =
-            slots.to_stop(job, best.done_at, GAIN_MIN).filter(|_| is_late(job, best.done_at))
-        {
-            decisions.push(Decision::Preempt { job: stopped.job, worker: stopped.worker, relief: job.id });
-            bulk -= 1;
-            slots.take(stopped.slot, stopped.done_at);
-            continue;
+            let block = waiters.jobs.blocks().get(next.block)?;
+            let Some(job) = next.job else {
+                let jobs = block.jobs().iter().enumerate();
+                let jobs = jobs.map(|(job, entry)| {
+                    Reverse(Next { rank: self.ranking.of(&waiters.common, entry), job: Some(job), ..next })
+                });
+                heap.extend(jobs);
+                continue;
+            };
+            peers.left[sort as usize] -= 1;
+            let Entry { id, bytes, .. } = *block.jobs().get(job)?;
+            let may = match (self.moment.refused_by)(id) {
+                Some(refused_by) => Mask::without(self.moment.workers, &refused_by),
+                None => peers.may.clone(),
+            };
+            return Some(Turn { id, bytes, rank: next.rank, common: waiters.common, may });
         }
-        slots.take(best.slot, best.done_at);
     }
-    decisions
-}
 
-/// Whether `job` is relief whose database stops its writers before it is done.
-fn is_late(job: &Waiting, done_at: f64) -> bool {
-    job.lane == Lane::Relief && job.stalls_in.is_some_and(|stalls_in| stalls_in.as_secs_f64() < done_at)
-}
+    fn decide(&mut self, job: &Turn) {
+        let Some(mut best) = self.slots.best(&job.wanted()) else { return };
+        while !best.is_free
+            && let Some(before) = self.pop(false, Some(&job.rank))
+        {
+            if self.pass(&before) == Some(best.slot)
+                && let Some(then) = self.slots.best(&job.wanted())
+            {
+                best = then;
+            }
+        }
+        let is_bulk = job.common.lane == Lane::Bulk;
+        if best.is_free {
+            self.bulk += usize::from(is_bulk);
+            self.decisions.push(Decision::Lease { job: job.id, worker: best.worker });
+        } else if job.is_late(best.done_at)
+            && let Some(stopped) = self.slots.to_stop(&job.wanted(), best.done_at, GAIN_MIN)
+        {
+            let (bulk, worker) = (stopped.job, stopped.worker);
+            self.decisions.push(Decision::Preempt { job: bulk, worker, relief: job.id });
+            self.bulk -= 1;
+            self.take(stopped.slot, job.rank, stopped.done_at);
+            // All that were aside before it are planned; for others there may be something now.
+            self.open.append(&mut self.aside);
+            return;
+        }
+        self.take(best.slot, job.rank, best.done_at);
+    }
 
-/// Whoever is to be served, in order.
-fn order(view: &View) -> Vec<&Waiting> {
-    let fastest = |job: &Waiting| {
-        let times = view.workers.iter().map(|worker: &Worker| estimate(job, worker));
-        times.min().unwrap_or_default().as_secs_f64()
-    };
-    let lengths: Vec<f64> = view.waiting.iter().map(fastest).collect();
-    let mean = (lengths.iter().sum::<f64>() / lengths.len().max(1) as f64).max(1e-3);
-    let ranks = view.waiting.iter().zip(&lengths).map(|(job, length)| (rank(job, *length, mean, view), job));
-    let mut ranked: Vec<((f64, f64), &Waiting)> = ranks.collect();
-    ranked.sort_by(|((owed, worth), job), ((other_owed, other_worth), other)| {
-        other_owed.total_cmp(owed).then(other_worth.total_cmp(worth)).then(job.id.cmp(&other.id))
-    });
-    ranked.into_iter().map(|(_, job)| job).collect()
-}
+    /// Plans a job that gets nothing; the slot that it makes busy for longer.
+    fn pass(&mut self, job: &Turn) -> Option<usize> {
+        // Beyond the limit bulk work takes nothing that is free.
+        let best = self.slots.best(&job.wanted()).filter(|best| !best.is_free)?;
+        self.take(best.slot, job.rank, best.done_at);
+        Some(best.slot)
+    }
 
-/// What `job`, of `length` seconds where the mean is `mean`, is owed, and what doing it now is worth.
-fn rank(job: &Waiting, length: f64, mean: f64, view: &View) -> (f64, f64) {
-    let owed = view.owed.get(&job.tenant).copied().unwrap_or(0.0);
-    // A second beyond what may be waited counts as much as a MiB that is owed.
-    let late = job.waited.saturating_sub(WAIT_MAX).as_secs_f64() * f64::from(1 << 20);
-    let patience = PATIENCE.as_secs_f64() - job.waited.as_secs_f64();
-    let stalls_in = job.stalls_in.filter(|_| job.lane == Lane::Relief);
-    // A database that nobody writes to now may be written to any moment.
-    let due = stalls_in.map_or(patience, |stalls_in| stalls_in.as_secs_f64().min(patience));
-    let slack = (due - length).max(0.0);
-    let weight = if job.lane == Lane::Bulk { BULK_WORTH } else { 1.0 };
-    (owed + late, weight * (-slack / (LOOK_AHEAD * mean)).exp())
+    fn take(&mut self, slot: usize, rank: Rank, done_at: f64) {
+        if self.slots.take(slot, rank, done_at) {
+            self.look();
+        }
+    }
 }
 
 #[cfg(test)]

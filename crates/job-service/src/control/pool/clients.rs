@@ -16,22 +16,25 @@ impl Pool {
     pub fn submit(&mut self, now: Duration, key: JobKey, order: Order) -> Result<(), Failure> {
         let stalls_at = order.stalls_in.map(|stalls_in| now.saturating_add(stalls_in));
         self.clients.insert(key.client, Client { heard: now, stalls_at });
-        let known = self.ids.get(&key).copied();
+        let known = self.jobs.id(&key);
         if known.is_none() && self.jobs.len() >= self.limits.jobs_max {
             self.counts.refused += 1;
             let message = format!("{} jobs are here already, which is the limit", self.limits.jobs_max);
             return Err(Failure { kind: FailureKind::Unavailable, message });
         }
-        let (tenant, zone) = (self.tenant(&order.tenant), self.zone(&order.zone));
+        let (tenant, zone, kind) = (self.tenant(&order.tenant), self.zone(&order.zone), self.kind(&order));
         self.ledger.set_weight(tenant, order.weight);
-        let wanted = Wanted { order, tenant, zone };
-        match known.and_then(|id| self.jobs.get_mut(&id)) {
-            Some(job) => {
-                // A worker had it before its client was heard of.
-                if job.wanted.is_none() {
-                    job.wanted = Some(wanted);
-                    self.counts.submit(job);
-                }
+        let wanted = Wanted { order, tenant, zone, kind };
+        match known {
+            Some(id) => {
+                let counts = &mut self.counts;
+                self.jobs.change(id, |job| {
+                    // A worker had it before its client was heard of.
+                    if job.wanted.is_none() {
+                        job.wanted = Some(wanted);
+                        counts.submit(job);
+                    }
+                });
             }
             None => {
                 let id = JobId(self.draw_id());
@@ -39,7 +42,6 @@ impl Pool {
                 let job = Job::new(key, Some(wanted), now, State::Waiting);
                 self.counts.submit(&job);
                 self.jobs.insert(id, job);
-                self.ids.insert(key, id);
             }
         }
         self.decide(now);
@@ -55,9 +57,7 @@ impl Pool {
     pub fn slots_for_each(&self, now: Duration) -> u32 {
         let there = self.members.values().filter(|member| self.is_there(now, member));
         let slots: u32 = there.map(|member| member.profile.slots).fold(0, u32::saturating_add);
-        let waits = |job: &&Job| !matches!(job.state, State::Ended { .. });
-        let clients: BTreeSet<u128> = self.jobs.values().filter(waits).map(|job| job.key.client).collect();
-        slots.div_ceil(clients.len().max(1) as u32)
+        slots.div_ceil(self.jobs.clients().max(1) as u32)
     }
 
     /// `client` is there.
@@ -79,14 +79,15 @@ impl Pool {
         for number in taken {
             let key = JobKey { client, number: *number };
             let is_over =
-                |id: &JobId| matches!(self.jobs.get(id), Some(Job { state: State::Ended { .. }, .. }));
-            if let Some(id) = self.ids.get(&key).copied().filter(is_over) {
+                |id: &JobId| matches!(self.jobs.get(*id), Some(Job { state: State::Ended { .. }, .. }));
+            if let Some(id) = self.jobs.id(&key).filter(is_over) {
                 self.forget(now, id);
             }
         }
+        let taken: BTreeSet<u64> = taken.iter().copied().collect();
         let (mut ended, mut unknown) = (Vec::new(), Vec::new());
         for number in waiting.iter().filter(|number| !taken.contains(number)) {
-            let id = self.ids.get(&JobKey { client, number: *number });
+            let id = self.jobs.id(&JobKey { client, number: *number });
             match id.and_then(|id| self.jobs.get(id)) {
                 None => unknown.push(*number),
                 // Without its order nobody could go on where its worker ends.
@@ -102,8 +103,8 @@ impl Pool {
 
     /// Ends a job; whether it was there and had not ended.
     pub fn cancel(&mut self, now: Duration, key: JobKey) -> bool {
-        let Some(id) = self.ids.get(&key).copied() else { return false };
-        let is_over = self.jobs.get(&id).is_none_or(|job| matches!(job.state, State::Ended { .. }));
+        let Some(id) = self.jobs.id(&key) else { return false };
+        let is_over = self.jobs.get(id).is_none_or(|job| matches!(job.state, State::Ended { .. }));
         if is_over {
             return false;
         }
@@ -116,7 +117,7 @@ impl Pool {
 
     /// Has the worker of a job told to stop it.
     pub(super) fn stop_attempt(&mut self, id: JobId) {
-        let Some(attempt) = self.jobs.get(&id).and_then(Job::attempt) else { return };
+        let Some(attempt) = self.jobs.get(id).and_then(Job::attempt) else { return };
         if let Some(member) = self.members.get_mut(&attempt.worker)
             && attempt.is_handed
         {
@@ -126,27 +127,28 @@ impl Pool {
 
     /// The job has ended.
     pub(super) fn end(&mut self, now: Duration, id: JobId, outcome: Outcome, timings: Timings) {
-        let Some(job) = self.jobs.get_mut(&id) else { return };
-        if let Outcome::Failed(failure) = &outcome {
-            job.failure = Some(failure.clone());
-        }
-        let attempt = job.attempt();
-        let worker = attempt.and_then(|attempt| self.members.get(&attempt.worker));
-        let ended = Ended {
-            outcome,
-            worker: worker.map(|member| member.profile.name.clone()).unwrap_or_default(),
-            queued: attempt.map_or(now, |attempt| attempt.since).saturating_sub(job.submitted),
-            timings,
-        };
-        job.state = State::Ended { at: now, ended };
-        self.counts.end(job);
+        let (members, counts) = (&self.members, &mut self.counts);
+        self.jobs.change(id, |job| {
+            if let Outcome::Failed(failure) = &outcome {
+                job.failure = Some(failure.clone());
+            }
+            let attempt = job.attempt();
+            let worker = attempt.and_then(|attempt| members.get(&attempt.worker));
+            let ended = Ended {
+                outcome,
+                worker: worker.map(|member| member.profile.name.clone()).unwrap_or_default(),
+                queued: attempt.map_or(now, |attempt| attempt.since).saturating_sub(job.submitted),
+                timings,
+            };
+            job.state = State::Ended { at: now, ended };
+            counts.end(job);
+        });
     }
 
     /// Nobody asks for the job any more.
     fn forget(&mut self, now: Duration, id: JobId) {
-        let Some(job) = self.jobs.remove(&id) else { return };
+        let Some(job) = self.jobs.remove(id) else { return };
         self.counts.forget(&job);
-        self.ids.remove(&job.key);
         self.forgotten.insert(job.key, now);
         if matches!(job.state, State::Ended { .. }) {
             if self.history.len() >= HISTORY_MAX {
@@ -163,9 +165,7 @@ impl Pool {
         let gone: Vec<u128> =
             self.clients.extract_if(.., |_, client| is_gone(client)).map(|(id, _)| id).collect();
         for client in gone {
-            let keys = JobKey { client, number: 0 }..=JobKey { client, number: u64::MAX };
-            let ids: Vec<JobId> = self.ids.range(keys).map(|(_, id)| *id).collect();
-            for id in ids {
+            for id in self.jobs.of_client(client) {
                 self.stop_attempt(id);
                 self.forget(now, id);
             }

@@ -64,10 +64,21 @@ pub struct ByFailure {
 }
 
 impl ByLane {
+    pub(super) fn all(self) -> u64 {
+        self.relief + self.bulk
+    }
+
     pub(super) fn add(&mut self, lane: Lane, count: u64) {
         match lane {
             Lane::Relief => self.relief += count,
             Lane::Bulk => self.bulk += count,
+        }
+    }
+
+    pub(super) fn sub(&mut self, lane: Lane, count: u64) {
+        match lane {
+            Lane::Relief => self.relief -= count,
+            Lane::Bulk => self.bulk -= count,
         }
     }
 }

@@ -1,30 +1,35 @@
 //! Who gets what: the pool as the scheduler sees it, and what becomes of the scheduler's decisions.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::Pool;
 use super::doubts::Paused;
-use super::job::{Attempt, Failure, FailureKind, Job, Outcome, State, Timings, Token, Wanted};
+use super::job::{Attempt, Failure, FailureKind, Job, Kind, KindId, Outcome, State, Timings, Token, Wanted};
 use super::member::{Member, may_have};
-use crate::control::view::{Decision, JobId, Lane, Running, TenantId, View, Waiting, Worker, WorkerId, Zone};
+use crate::control::rank::Common;
+use crate::control::schedule::{Moment, Waiters, plan};
+use crate::control::scheduler::Scheduler;
+use crate::control::view::{Decision, JobId, Lane, Running, TenantId, Worker, WorkerId, Zone};
 
 impl Pool {
     /// Has the scheduler decide, and does what it says.
     pub(super) fn decide(&mut self, now: Duration) {
-        let waiting: Vec<Waiting> =
-            self.jobs.iter().filter_map(|(id, job)| self.waiting(now, *id, job)).collect();
-        let tenants: BTreeSet<TenantId> = waiting.iter().map(|job| job.tenant).collect();
+        self.jobs.wake(now);
+        let tenants: BTreeSet<TenantId> = self.jobs.lines().map(|(group, _)| group.tenant).collect();
         self.ledger.set_waiting(&tenants);
-        if waiting.is_empty() {
+        if tenants.is_empty() {
             return;
         }
-        let workers = self.members.iter().filter(|(_, member)| self.is_there(now, member));
-        let workers = workers.map(|(id, member)| self.worker(now, *id, member)).collect();
-        let view = View { waiting, workers, owed: self.ledger.owed() };
         let seed = self.random.u64(..);
         let mut probed = BTreeSet::new();
-        for decision in self.limits.scheduler.decide(&view, seed) {
+        let scheduler = self.limits.scheduler;
+        let decisions = self.at(now, |moment| match scheduler {
+            Scheduler::Urgency => plan(moment),
+            // They are there to compare with, and look at every job.
+            other => other.decide(&moment.view(), seed),
+        });
+        for decision in decisions {
             match decision {
                 Decision::Lease { job, worker } if self.may_begin(&mut probed, job, worker) => {
                     self.lease(now, job, worker);
@@ -40,10 +45,73 @@ impl Pool {
         }
     }
 
+    /// What `look` makes of everything at `now`.
+    pub(super) fn at<T>(&self, now: Duration, look: impl FnOnce(&Moment<'_>) -> T) -> T {
+        let there: Vec<(WorkerId, &Member)> = self.there(now).collect();
+        let workers: Vec<Worker> = there.iter().map(|(id, member)| self.worker(now, *id, member)).collect();
+        let owed = self.ledger.owed();
+        let refusals = self.refusals(now, &there);
+        let nobody = BTreeSet::new();
+        let lines = self.jobs.lines().map(|(group, jobs)| {
+            let stalls_at = self.clients.get(&group.client).and_then(|client| client.stalls_at);
+            let stalls_in = stalls_at.map(|at| at.saturating_sub(now));
+            let common = Common { tenant: group.tenant, lane: group.lane, zone: group.zone, stalls_in };
+            Waiters { common, refused_by: refusals.get(&group.kind).unwrap_or(&nobody), jobs }
+        });
+        let refused_by = |id| self.refused_by(id, &there, &refusals);
+        look(&Moment { now, lines: lines.collect(), workers: &workers, owed: &owed, refused_by: &refused_by })
+    }
+
+    /// Who of those `there` can have no job of each kind now.
+    fn refusals(&self, now: Duration, there: &[(WorkerId, &Member)]) -> BTreeMap<KindId, BTreeSet<WorkerId>> {
+        let waiting: BTreeSet<KindId> = self.jobs.lines().map(|(group, _)| group.kind).collect();
+        let doubtful: Vec<_> = there.iter().filter(|(_, member)| !member.doubts.is_empty()).collect();
+        // Many places need the same.
+        let mut cannot: BTreeMap<(&BTreeSet<String>, u32), BTreeSet<WorkerId>> = BTreeMap::new();
+        let kinds = self.kinds.iter().filter(|(_, id)| waiting.contains(id));
+        let refusals = kinds.map(|(Kind { place, needs, spec_version }, id)| {
+            let cannot = cannot.entry((needs, *spec_version)).or_insert_with(|| {
+                let cannot = there.iter().filter(|(_, member)| !member.can(needs, *spec_version));
+                cannot.map(|(id, _)| *id).collect()
+            });
+            let paused = doubtful.iter().filter(|(_, member)| member.doubts.is_paused(now, place));
+            (*id, cannot.iter().copied().chain(paused.map(|(id, _)| *id)).collect())
+        });
+        refusals.collect()
+    }
+
+    /// Who of those `there` cannot have a job now that somebody refused or failed at; `None` = as its kind.
+    fn refused_by(
+        &self,
+        id: JobId,
+        there: &[(WorkerId, &Member)],
+        refusals: &BTreeMap<KindId, BTreeSet<WorkerId>>,
+    ) -> Option<BTreeSet<WorkerId>> {
+        let job = self.jobs.get(id)?;
+        let of_kind = refusals.get(&job.wanted.as_ref()?.kind)?;
+        if job.refused_by.is_empty() && job.failed_by.is_empty() {
+            return None;
+        }
+        let all = || there.iter().map(|(id, _)| *id);
+        // Who can and whom nothing speaks against now; of those, if there is any, who has not failed at it.
+        let can = all().filter(|id| !of_kind.contains(id) && !job.refused_by.contains(id));
+        let mut may: BTreeSet<WorkerId> = can.collect();
+        if !may.is_subset(&job.failed_by) {
+            may.retain(|id| !job.failed_by.contains(id));
+        }
+        Some(all().filter(|id| !may.contains(id)).collect())
+    }
+
+    /// Workers that can be given work.
+    fn there(&self, now: Duration) -> impl Iterator<Item = (WorkerId, &Member)> {
+        let there = self.members.iter().filter(move |(_, member)| self.is_there(now, member));
+        there.map(|(id, member)| (*id, member))
+    }
+
     /// Whether `worker` may begin `id`, now or in the place of what is stopped for it: where jobs with files at its place failed, one alone finds out, and
     /// `probed` are the places where this decision has one already. What is in the view is not paused.
     fn may_begin(&self, probed: &mut BTreeSet<(WorkerId, String)>, id: JobId, worker: WorkerId) -> bool {
-        let place = self.jobs.get(&id).and_then(Job::place);
+        let place = self.jobs.get(id).and_then(Job::place);
         let is_doubted =
             |place: &&str| self.members.get(&worker).is_some_and(|member| member.doubts.has_failed_at(place));
         place.filter(is_doubted).is_none_or(|place| probed.insert((worker, place.to_owned())))
@@ -52,25 +120,27 @@ impl Pool {
     fn lease(&mut self, now: Duration, id: JobId, worker: WorkerId) {
         let token = Token(self.random.u64(..));
         let longest = self.limits.lease;
-        let Some(job) = self.jobs.get_mut(&id) else { return };
-        if let (Some(member), Some(place)) = (self.members.get_mut(&worker), job.place()) {
-            member.doubts.begin(now, place, longest);
-        }
-        job.attempts += 1;
-        job.nobody_since = None;
-        job.state = State::Leased(Attempt {
-            worker,
-            token,
-            since: now,
-            is_handed: false,
-            seen: now,
-            done_bytes: 0,
-            progressed: now,
+        let (members, ledger, counts) = (&mut self.members, &mut self.ledger, &mut self.counts);
+        self.jobs.change(id, |job| {
+            if let (Some(member), Some(place)) = (members.get_mut(&worker), job.place()) {
+                member.doubts.begin(now, place, longest);
+            }
+            job.attempts += 1;
+            job.nobody_since = None;
+            job.state = State::Leased(Attempt {
+                worker,
+                token,
+                since: now,
+                is_handed: false,
+                seen: now,
+                done_bytes: 0,
+                progressed: now,
+            });
+            if let Some(wanted) = &job.wanted {
+                ledger.lease(wanted.tenant, wanted.order.bytes);
+                counts.lease(&wanted.order.tenant, wanted.order.bytes);
+            }
         });
-        if let Some(wanted) = &job.wanted {
-            self.ledger.lease(wanted.tenant, wanted.order.bytes);
-            self.counts.lease(&wanted.order.tenant, wanted.order.bytes);
-        }
     }
 
     /// Whether a worker can be given work.
@@ -78,37 +148,9 @@ impl Pool {
         !member.profile.is_draining && now.saturating_sub(member.heard) <= self.limits.lease
     }
 
-    /// `job`, if somebody could have it now.
-    fn waiting(&self, now: Duration, id: JobId, job: &Job) -> Option<Waiting> {
-        let (State::Waiting, Some(wanted)) = (&job.state, &job.wanted) else { return None };
-        if job.not_before > now {
-            return None;
-        }
-        let waited = now.saturating_sub(job.submitted);
-        let stalls_at = self.clients.get(&job.key.client).and_then(|client| client.stalls_at);
-        // Who can and whom nothing speaks against now; of those, if there is any, who has not failed at it.
-        let there = self.members.iter().filter(|(_, member)| self.is_there(now, member));
-        let is_free = |member: &Member| !member.doubts.is_paused(now, &wanted.order.place);
-        let can = there.filter(|(id, member)| may_have(**id, member, job) && is_free(member));
-        let mut may: BTreeSet<WorkerId> = can.map(|(id, _)| *id).collect();
-        if !may.is_subset(&job.failed_by) {
-            may.retain(|id| !job.failed_by.contains(id));
-        }
-        Some(Waiting {
-            id,
-            tenant: wanted.tenant,
-            lane: wanted.order.lane,
-            bytes: wanted.order.bytes,
-            zone: wanted.zone,
-            waited,
-            stalls_in: stalls_at.map(|at| at.saturating_sub(now)),
-            refused_by: self.members.keys().filter(|id| !may.contains(id)).copied().collect(),
-        })
-    }
-
     fn worker(&self, now: Duration, id: WorkerId, member: &Member) -> Worker {
-        let jobs = self.jobs.iter().filter_map(|(job_id, job)| Some((*job_id, job, job.attempt()?)));
-        let running = jobs.filter(|(_, _, attempt)| attempt.worker == id).map(|(job_id, job, attempt)| {
+        let running = self.jobs.of_worker(id).filter_map(|(id, job)| Some((id, job, job.attempt()?)));
+        let running = running.map(|(job_id, job, attempt)| {
             let wanted = job.wanted.as_ref();
             Running {
                 id: job_id,
@@ -134,33 +176,62 @@ impl Pool {
     /// Jobs that nobody who is there can do fail once that has been so for a while; at once if all have said so, or do not reach its place, or get no job
     /// with files there for as long: whoever handed it in may be nearer to them.
     pub(super) fn fail_what_nobody_can(&mut self, now: Duration) {
-        let there: Vec<WorkerId> =
-            self.members.iter().filter(|(_, member)| self.is_there(now, member)).map(|(id, _)| *id).collect();
-        let mut failed = Vec::new();
-        for (id, job) in &mut self.jobs {
-            let (State::Waiting, Some(_)) = (&job.state, &job.wanted) else { continue };
-            let can = |id: &&WorkerId| self.members.get(id).is_some_and(|member| may_have(**id, member, job));
-            let can: Vec<&Member> = there.iter().filter(can).filter_map(|id| self.members.get(id)).collect();
+        let there: Vec<(WorkerId, &Member)> = self.there(now).collect();
+        let (mut failed, mut since_when) = (Vec::new(), Vec::new());
+        for id in self.suspects(now, &there) {
+            let Some(job) = self.jobs.get(id) else { continue };
+            let can = there.iter().filter(|(id, member)| may_have(*id, member, job));
+            let can: Vec<&Member> = can.map(|(_, member)| *member).collect();
             if !can.is_empty() {
-                job.nobody_since = None;
-                failed.extend(all_paused(now, job, &can, self.limits.nobody).map(|failure| (*id, failure)));
+                since_when.push((id, None));
+                let place = job.place();
+                let failure = place.and_then(|place| all_paused(now, place, &can, self.limits.nobody));
+                failed.extend(failure.map(|failure| (id, failure)));
                 continue;
             }
-            let since = *job.nobody_since.get_or_insert(now);
-            let all_refused = !there.is_empty() && there.iter().all(|id| job.refused_by.contains(id));
+            let since = job.nobody_since.unwrap_or(now);
+            since_when.push((id, Some(since)));
+            let all_refused = !there.is_empty() && there.iter().all(|(id, _)| job.refused_by.contains(id));
             if all_refused || now.saturating_sub(since) >= self.limits.nobody {
-                failed.push((*id, nobody(job, there.len())));
+                failed.push((id, nobody(job, there.len())));
             }
+        }
+        for (id, since) in since_when {
+            self.jobs.change(id, |job| job.nobody_since = since);
         }
         for (id, failure) in failed {
             self.end(now, id, Outcome::Failed(failure), Timings::default());
         }
     }
+
+    /// Jobs that wait and perhaps for nobody: those of kinds that nobody of `there` can have or gets, and those that were looked at before or were refused.
+    fn suspects(&self, now: Duration, there: &[(WorkerId, &Member)]) -> BTreeSet<JobId> {
+        let later = self.jobs.later().filter_map(|(_, job)| Some(job.wanted.as_ref()?.kind));
+        let waiting: BTreeSet<KindId> = self.jobs.lines().map(|(group, _)| group.kind).chain(later).collect();
+        // Many places need the same.
+        let mut able: BTreeMap<(&BTreeSet<String>, u32), Vec<&Member>> = BTreeMap::new();
+        let mut suspect = BTreeSet::new();
+        for (Kind { place, needs, spec_version }, id) in
+            self.kinds.iter().filter(|(_, id)| waiting.contains(id))
+        {
+            let can = able.entry((needs, *spec_version)).or_insert_with(|| {
+                let can = there.iter().filter(|(_, member)| member.can(needs, *spec_version));
+                can.map(|(_, member)| *member).collect()
+            });
+            if can.is_empty() || all_paused(now, place, can, self.limits.nobody).is_some() {
+                suspect.insert(*id);
+            }
+        }
+        let lines = self.jobs.lines().filter(|(group, _)| suspect.contains(&group.kind));
+        let waiting = lines.flat_map(|(_, line)| line.jobs()).map(|entry| entry.id);
+        let is_of = |job: &Job| job.wanted.as_ref().is_some_and(|wanted| suspect.contains(&wanted.kind));
+        let later = self.jobs.later().filter(|(_, job)| is_of(job)).map(|(id, _)| id);
+        waiting.chain(later).chain(self.jobs.suspects().iter().copied()).collect()
+    }
 }
 
-/// Why none of `can` gets `job` for longer than `most` from now on; `None` = one may.
-fn all_paused(now: Duration, job: &Job, can: &[&Member], most: Duration) -> Option<Failure> {
-    let place = job.place()?;
+/// Why none of `can` gets a job with files at `place` for longer than `most` from now on; `None` = one may.
+fn all_paused(now: Duration, place: &str, can: &[&Member], most: Duration) -> Option<Failure> {
     let paused: Option<Vec<Paused<'_>>> =
         can.iter().map(|member| member.doubts.paused_beyond(now, place, most)).collect();
     let paused = paused?;

@@ -51,6 +51,11 @@ const SHOWN_MAX: usize = 3;
 const SHOWN_BYTES_MAX: usize = 200;
 
 impl Doubts {
+    /// Whether its jobs failed nowhere lately.
+    pub(super) fn is_empty(&self) -> bool {
+        self.places.is_empty()
+    }
+
     /// Whether the worker gets no job with files at `place` now.
     pub(super) fn is_paused(&self, now: Duration, place: &str) -> bool {
         self.places.get(place).is_some_and(|doubt| now < doubt.until)

@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use super::Pool;
 use super::counts::{ByLane, Counts};
-use super::job::{Job, Outcome, State};
+use super::jobs::Stage;
 use super::member::Member;
+use crate::control::view::TenantId;
 
 /// A pool in numbers.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -49,33 +50,63 @@ pub struct Workers {
 impl Pool {
     /// What is here now, and has been.
     pub fn figures(&self, now: Duration) -> Figures {
-        let mut figures =
-            Figures { clients: self.clients.len(), counts: self.counts.clone(), ..Figures::default() };
-        for job in self.jobs.values() {
-            figures.add_job(job, now);
+        let [waiting, running, done, failed] =
+            [Stage::Waiting, Stage::Running, Stage::Done, Stage::Failed].map(|stage| self.jobs.count(stage));
+        let total = self.waiting(now);
+        let mut figures = Figures {
+            waiting,
+            running,
+            done,
+            failed,
+            waiting_bytes: total.bytes,
+            waiting_max: total.longest,
+            clients: self.clients.len(),
+            counts: self.counts.clone(),
+            ..Figures::default()
+        };
+        for (name, tenant) in &self.tenants {
+            let Some(bytes) = total.by_tenant.get(tenant) else { continue };
+            let name = self.counts.names(name).then(|| name.clone());
+            let sum = figures.waiting_bytes_by_tenant.entry(name).or_default();
+            *sum = sum.saturating_add(*bytes);
         }
         for member in self.members.values() {
             figures.workers.add(member, now, self.limits.lease);
         }
         figures
     }
+
+    /// Jobs that wait, without a look at each.
+    pub(super) fn waiting(&self, now: Duration) -> WaitingTotal {
+        let mut total = WaitingTotal::default();
+        for (group, line) in self.jobs.lines() {
+            let bytes = u64::try_from(line.bytes()).unwrap_or(u64::MAX);
+            total.add(group.tenant, bytes, now.saturating_sub(line.oldest().unwrap_or(now)));
+        }
+        for (_, job) in self.jobs.later() {
+            let tenant = job.wanted.as_ref().map_or(TenantId(0), |wanted| wanted.tenant);
+            total.add(tenant, job.bytes(), now.saturating_sub(job.submitted));
+        }
+        total
+    }
 }
 
-impl Figures {
-    fn add_job(&mut self, job: &Job, now: Duration) {
-        let order = job.wanted.as_ref().map(|wanted| &wanted.order);
-        let group = match &job.state {
-            State::Waiting => &mut self.waiting,
-            State::Leased(_) => &mut self.running,
-            State::Ended { ended, .. } if matches!(ended.outcome, Outcome::Done(_)) => &mut self.done,
-            State::Ended { .. } => &mut self.failed,
-        };
-        group.add(job.lane(), 1);
-        let (State::Waiting, Some(order)) = (&job.state, order) else { return };
-        self.waiting_bytes += order.bytes;
-        self.waiting_max = self.waiting_max.max(now.saturating_sub(job.submitted));
-        let tenant = self.counts.names(&order.tenant).then(|| order.tenant.clone());
-        *self.waiting_bytes_by_tenant.entry(tenant).or_default() += order.bytes;
+/// Jobs that wait, in numbers.
+#[derive(Debug, Default)]
+pub(super) struct WaitingTotal {
+    /// Of inputs.
+    pub(super) bytes: u64,
+    /// Since the oldest was submitted.
+    pub(super) longest: Duration,
+    by_tenant: BTreeMap<TenantId, u64>,
+}
+
+impl WaitingTotal {
+    fn add(&mut self, tenant: TenantId, bytes: u64, waited: Duration) {
+        self.bytes = self.bytes.saturating_add(bytes);
+        self.longest = self.longest.max(waited);
+        let sum = self.by_tenant.entry(tenant).or_default();
+        *sum = sum.saturating_add(bytes);
     }
 }
 

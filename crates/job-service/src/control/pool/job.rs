@@ -127,7 +127,23 @@ pub(super) struct Wanted {
     pub(super) order: Order,
     pub(super) tenant: TenantId,
     pub(super) zone: Zone,
+    pub(super) kind: KindId,
 }
+
+/// Who can have a job, as far as its order says that.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Kind {
+    /// Where the files are.
+    pub(super) place: String,
+    /// What its worker must have.
+    pub(super) needs: BTreeSet<String>,
+    /// Version of its spec.
+    pub(super) spec_version: u32,
+}
+
+/// A kind, by its number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct KindId(pub(super) u32);
 
 #[derive(Debug)]
 pub(super) enum State {

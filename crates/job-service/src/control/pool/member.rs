@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::doubts::Doubts;
-use super::job::{Job, Order, Timings, Token};
+use super::job::{Job, Timings, Token};
 use crate::control::view::{Speed, WorkerId, Zone};
 
 /// What a worker says of itself.
@@ -64,9 +64,9 @@ impl Member {
         }
     }
 
-    /// Whether it has what `order` needs.
-    pub(super) fn can(&self, order: &Order) -> bool {
-        order.spec_version <= self.profile.spec_version_max && order.needs.is_subset(&self.profile.has)
+    /// Whether it has what a job needs, and reads its spec.
+    pub(super) fn can(&self, needs: &BTreeSet<String>, spec_version: u32) -> bool {
+        spec_version <= self.profile.spec_version_max && needs.is_subset(&self.profile.has)
     }
 
     /// Learns from a job of `bytes` in `zone` that is done.
@@ -86,6 +86,7 @@ impl Member {
 
 /// Whether `member` may have `job` at all, if perhaps later.
 pub(super) fn may_have(id: WorkerId, member: &Member, job: &Job) -> bool {
-    let can = job.wanted.as_ref().is_some_and(|wanted| member.can(&wanted.order));
+    let order = job.wanted.as_ref().map(|wanted| &wanted.order);
+    let can = order.is_some_and(|order| member.can(&order.needs, order.spec_version));
     can && !job.refused_by.contains(&id)
 }

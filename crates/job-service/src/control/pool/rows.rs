@@ -1,12 +1,13 @@
 //! What people see.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::Pool;
 use super::job::{Job, JobKey, Outcome, State, Timings};
+use super::jobs::Stage;
 use super::member::Member;
-use crate::control::view::{Lane, WorkerId};
+use crate::control::view::{JobId, Lane, WorkerId};
 
 /// Where a job is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,55 +101,46 @@ pub struct Rows {
 }
 
 impl Pool {
-    /// What is here now, with at most `jobs_max` jobs that wait, as many that run, and as many that ended. Looks at every job; what it copies is bounded.
+    /// What is here now, with at most `jobs_max` jobs that wait, as many that run, and as many that ended. Looks at and copies no more than these.
     pub fn rows(&self, now: Duration, jobs_max: usize) -> Rows {
-        let mut rows = Rows::default();
-        let (mut present, mut ended) = (Vec::new(), VecDeque::new());
-        let mut running: BTreeMap<WorkerId, u32> = BTreeMap::new();
-        for job in self.jobs.values() {
-            let is_shown = match &job.state {
-                State::Waiting => {
-                    rows.waiting_count += 1;
-                    rows.waiting_bytes += job.bytes();
-                    rows.waiting_max = rows.waiting_max.max(now.saturating_sub(job.submitted));
-                    rows.waiting_count <= jobs_max as u64
-                }
-                State::Leased(attempt) => {
-                    *running.entry(attempt.worker).or_default() += 1;
-                    rows.running_count += 1;
-                    rows.running_count <= jobs_max as u64
-                }
-                State::Ended { .. } => {
-                    ended.push_back(job);
-                    if ended.len() > jobs_max {
-                        ended.pop_front();
-                    }
-                    false
-                }
-            };
-            if is_shown {
-                let stalls_at = self.clients.get(&job.key.client).and_then(|client| client.stalls_at);
-                let stalls_in = stalls_at.map(|at| at.saturating_sub(now));
-                present.push(JobRow { stalls_in, ..row(job, &self.members, now) });
-            }
-        }
+        let total = self.waiting(now);
+        let mut rows = Rows {
+            waiting_count: self.jobs.count(Stage::Waiting).all(),
+            waiting_bytes: total.bytes,
+            waiting_max: total.longest,
+            running_count: self.jobs.count(Stage::Running).all(),
+            ..Rows::default()
+        };
+        let latest = |stage| self.jobs.in_stage(stage).rev().take(jobs_max);
+        let mut ended: Vec<(JobId, &Job)> = latest(Stage::Done).chain(latest(Stage::Failed)).collect();
+        ended.sort_by_key(|(id, _)| *id);
+        let ended = ended.split_off(ended.len().saturating_sub(jobs_max));
+        let oldest = |stage| self.jobs.in_stage(stage).take(jobs_max);
+        let mut present: Vec<(JobId, &Job)> = oldest(Stage::Waiting).chain(oldest(Stage::Running)).collect();
+        present.sort_by_key(|(id, _)| *id);
+        let present = present.into_iter().map(|(_, job)| {
+            let stalls_at = self.clients.get(&job.key.client).and_then(|client| client.stalls_at);
+            let stalls_in = stalls_at.map(|at| at.saturating_sub(now));
+            JobRow { stalls_in, ..row(job, &self.members, now) }
+        });
         // What its client has not taken yet is the latest.
         let before = self.history.len().saturating_sub(jobs_max - ended.len());
         rows.jobs = self.history.range(before..).cloned().collect();
-        rows.jobs.extend(ended.into_iter().map(|job| row(job, &self.members, now)));
+        rows.jobs.extend(ended.into_iter().map(|(_, job)| row(job, &self.members, now)));
         rows.jobs.extend(present);
-        rows.workers =
-            self.members.iter().map(|(id, member)| worker_row(*id, member, now, &running)).collect();
+        let running = |id| self.jobs.of_worker(id).count() as u32;
+        let workers = self.members.iter();
+        rows.workers = workers.map(|(id, member)| worker_row(member, now, running(*id))).collect();
         rows
     }
 }
 
-fn worker_row(id: WorkerId, member: &Member, now: Duration, running: &BTreeMap<WorkerId, u32>) -> WorkerRow {
+fn worker_row(member: &Member, now: Duration, running: u32) -> WorkerRow {
     WorkerRow {
         name: member.profile.name.clone(),
         zone: member.profile.zone.clone(),
         slots: member.profile.slots,
-        running: running.get(&id).copied().unwrap_or_default(),
+        running,
         quiet: now.saturating_sub(member.heard),
         near_bytes_per_second: member.near.bytes_per_second,
         far_bytes_per_second: member.far.bytes_per_second,

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::job::{Attempt, Failure, FailureKind, Job, JobKey, Outcome, State, Timings, Token};
+use super::jobs::Stage;
 use super::member::{Member, Profile};
 use super::{Client, Limits, Pool};
 use crate::control::view::{JobId, WorkerId};
@@ -64,13 +65,19 @@ impl Pool {
         let Some(id) = self.member_ids.get(&id).copied() else { return Pulled::default() };
         let stop = self.members.get_mut(&id).map(|member| std::mem::take(&mut member.stop));
         let mut leases = Vec::new();
-        for job in self.jobs.values_mut() {
-            let (State::Leased(attempt), Some(wanted)) = (&mut job.state, &job.wanted) else { continue };
-            if attempt.worker == id && !attempt.is_handed {
+        let is_new = |job: &Job| job.attempt().is_some_and(|attempt| !attempt.is_handed);
+        let new: Vec<JobId> =
+            self.jobs.of_worker(id).filter(|(_, job)| is_new(job)).map(|(id, _)| id).collect();
+        for id in new {
+            let lease = self.jobs.change(id, |job| {
+                let (State::Leased(attempt), Some(wanted)) = (&mut job.state, &job.wanted) else {
+                    return None;
+                };
                 (attempt.is_handed, attempt.seen, attempt.progressed) = (true, now, now);
                 let (place, spec) = (wanted.order.place.clone(), wanted.order.spec.clone());
-                leases.push(Lease { key: job.key, token: attempt.token, place, spec });
-            }
+                Some(Lease { key: job.key, token: attempt.token, place, spec })
+            });
+            leases.extend(lease.flatten());
         }
         Pulled { leases, stop: stop.unwrap_or_default().into_iter().collect() }
     }
@@ -97,8 +104,8 @@ impl Pool {
         let Some(worker) = self.member_ids.get(&id).copied() else { return false };
         // One that was restarted since may hear of the attempt by its end.
         self.see(now, worker, &[held]);
-        let Some(id) = self.ids.get(&held.key).copied() else { return false };
-        let Some(job) = self.jobs.get_mut(&id) else { return false };
+        let Some(id) = self.jobs.id(&held.key) else { return false };
+        let Some(job) = self.jobs.get(id) else { return false };
         let is_current =
             job.attempt().is_some_and(|attempt| (attempt.worker, attempt.token) == (worker, held.token));
         if !is_current {
@@ -132,32 +139,34 @@ impl Pool {
     ) {
         let limits = self.limits;
         self.learn_of_place(now, id, worker, Some(&failure));
-        let Some(job) = self.jobs.get_mut(&id) else { return };
-        job.failure = Some(failure.clone());
-        match failure.kind {
-            FailureKind::Invalid | FailureKind::NotConserved => {
-                return self.end(now, id, Outcome::Failed(failure), timings);
-            }
-            // Whoever takes no work any more gives it back so.
-            FailureKind::Cancelled => {}
-            FailureKind::Rejected | FailureKind::Unavailable => {
-                job.refused_by.insert(worker);
-            }
-            FailureKind::Storage => {
-                job.failed_by.insert(worker);
-                job.failures += 1;
-                job.not_before = now + limits.pause.saturating_mul(1 << (job.failures - 1).min(6));
-                if job.failures >= limits.attempts_max {
-                    return self.end(now, id, Outcome::Failed(failure), timings);
+        let is_over = self.jobs.change(id, |job| {
+            job.failure = Some(failure.clone());
+            match failure.kind {
+                FailureKind::Invalid | FailureKind::NotConserved => true,
+                // Whoever takes no work any more gives it back so.
+                FailureKind::Cancelled => false,
+                FailureKind::Rejected | FailureKind::Unavailable => {
+                    job.refused_by.insert(worker);
+                    false
+                }
+                FailureKind::Storage => {
+                    job.failed_by.insert(worker);
+                    job.failures += 1;
+                    job.not_before = now + limits.pause.saturating_mul(1 << (job.failures - 1).min(6));
+                    job.failures >= limits.attempts_max
                 }
             }
+        });
+        match is_over {
+            Some(true) => self.end(now, id, Outcome::Failed(failure), timings),
+            Some(false) => self.release(id),
+            None => {}
         }
-        self.release(id);
     }
 
     /// What the end of an attempt says of its worker and the place of its files.
     fn learn_of_place(&mut self, now: Duration, id: JobId, worker: WorkerId, failure: Option<&Failure>) {
-        let job = self.jobs.get(&id);
+        let job = self.jobs.get(id);
         let began = job.and_then(Job::attempt).map_or(now, |attempt| attempt.since);
         let place = job.and_then(Job::place);
         let (Some(member), Some(place)) = (self.members.get_mut(&worker), place) else { return };
@@ -176,17 +185,13 @@ impl Pool {
 
     /// The job waits again, as far as anybody wants it.
     pub(super) fn release(&mut self, id: JobId) {
-        let Some(job) = self.jobs.get_mut(&id) else { return };
+        let Some(job) = self.jobs.get(id) else { return };
         match &job.wanted {
             Some(wanted) => {
                 self.ledger.stop(wanted.tenant, wanted.order.bytes);
-                job.release();
+                self.jobs.change(id, Job::release);
             }
-            None => {
-                let key = job.key;
-                self.jobs.remove(&id);
-                self.ids.remove(&key);
-            }
+            None => drop(self.jobs.remove(id)),
         }
     }
 
@@ -197,8 +202,8 @@ impl Pool {
             members.get(&worker).is_some_and(|member| member.stop.contains(&token))
         };
         for one in held {
-            let id = match self.ids.get(&one.key) {
-                Some(id) => *id,
+            let id = match self.jobs.id(&one.key) {
+                Some(id) => id,
                 // With this answer it hears that nobody wants it.
                 None if is_told(&self.members, one.token) => continue,
                 None if self.forgotten.contains_key(&one.key) => {
@@ -207,8 +212,7 @@ impl Pool {
                 }
                 None => self.adopt(now, worker, one),
             };
-            let Some(job) = self.jobs.get_mut(&id) else { continue };
-            match &mut job.state {
+            self.jobs.change(id, |job| match &mut job.state {
                 State::Leased(attempt) if (attempt.worker, attempt.token) == (worker, one.token) => {
                     attempt.seen = now;
                     if one.done_bytes > attempt.done_bytes {
@@ -223,7 +227,7 @@ impl Pool {
                 State::Leased(_) | State::Ended { .. } => {
                     stop.insert(one.token);
                 }
-            }
+            });
         }
         if let Some(member) = self.members.get_mut(&worker) {
             member.stop.extend(stop);
@@ -235,7 +239,6 @@ impl Pool {
         let id = JobId(self.draw_id());
         let state = State::Leased(held_attempt(now, worker, held));
         self.jobs.insert(id, Job { attempts: 1, ..Job::new(held.key, None, now, state) });
-        self.ids.insert(held.key, id);
         // Its client has as long as any other to be heard of.
         self.clients.entry(held.key.client).or_insert(Client { heard: now, stalls_at: None });
         id
@@ -248,8 +251,8 @@ impl Pool {
         let stuck = |attempt: &Attempt| now.saturating_sub(attempt.progressed) > progress;
         let lost: Vec<(JobId, WorkerId, bool)> = self
             .jobs
-            .iter()
-            .filter_map(|(id, job)| Some((*id, job.attempt()?)))
+            .in_stage(Stage::Running)
+            .filter_map(|(id, job)| Some((id, job.attempt()?)))
             .filter(|(_, attempt)| silent(attempt) || stuck(attempt))
             .map(|(id, attempt)| (id, attempt.worker, silent(attempt)))
             .collect();

@@ -5,6 +5,8 @@ use std::collections::BTreeSet;
 use super::super::{JobId, Running, Speed, TenantId, WorkerId, Zone, fifo, least_loaded, random};
 use super::*;
 
+mod whole; // against all jobs one after the other
+
 const MIB: u64 = 1 << 20;
 
 fn job(id: u64, lane: Lane, mib: u64) -> Waiting {
@@ -136,6 +138,14 @@ fn what_is_owed_and_what_has_waited_too_long_goes_before_what_is_urgent() {
     let view =
         View { waiting, workers: vec![worker(1, 0, 5)], owed: [(TenantId(77), 100.0 * MIB as f64)].into() };
     assert_eq!(schedule(&view), [lease(1, 1), lease(2, 1), lease(3, 1)]);
+}
+
+/// Where jobs are short beside what is left the worth of all of them is as good as nothing; it is more for some, nevertheless.
+#[test]
+fn what_stalls_sooner_goes_first_however_far_away_that_is() {
+    let waiting = vec![relief(1, 1, 59), relief(2, 1, 40), job(3, Lane::Bulk, 1), relief(4, 1, 20)];
+    let view = View { waiting, workers: vec![worker(1, 0, 1)], ..View::default() };
+    assert_eq!(schedule(&view), [lease(4, 1)]);
 }
 
 #[test]

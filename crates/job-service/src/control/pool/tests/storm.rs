@@ -1,6 +1,12 @@
 //! Random histories.
 
+use std::collections::BTreeSet;
+
 use super::*;
+use crate::control::pool::member::may_have;
+use crate::control::schedule;
+use crate::control::schedule::plan;
+use crate::control::view::WorkerId;
 
 /// Attempts whose workers sleep do not use up what may fail.
 const PATIENT: Limits = Limits {
@@ -40,6 +46,28 @@ struct Storm {
 }
 
 impl Storm {
+    /// What is kept beside jobs is what they say, and what is decided by line is what is decided job by job.
+    fn check_lines(&self) {
+        self.pool.jobs.check();
+        let (pool, now) = (&self.pool, self.now);
+        pool.at(now, |moment| {
+            let view = moment.view();
+            assert_eq!(plan(moment), schedule(&view));
+            for waiting in view.waiting {
+                let job = pool.jobs.get(waiting.id).unwrap();
+                let there = pool.members.iter().filter(|(_, member)| pool.is_there(now, member));
+                let is_free = |member: &Member| !member.doubts.is_paused(now, job.place().unwrap());
+                let can = there.clone().filter(|(id, member)| may_have(**id, member, job) && is_free(member));
+                let mut may: BTreeSet<WorkerId> = can.map(|(id, _)| *id).collect();
+                if !may.is_subset(&job.failed_by) {
+                    may.retain(|id| !job.failed_by.contains(id));
+                }
+                let refused = there.map(|(id, _)| *id).filter(|id| !may.contains(id)).collect();
+                assert_eq!(waiting.refused_by, refused, "{job:?}");
+            }
+        });
+    }
+
     /// Every job that was handed in has ended, is there, or was left behind.
     fn check_counts(&self) {
         let Figures { waiting, running, counts, .. } = self.pool.figures(self.now);
@@ -53,6 +81,7 @@ impl Storm {
 
     fn step(&mut self, number: u64) {
         self.check_counts();
+        self.check_lines();
         self.now += Duration::from_millis(self.random.u64(50..1500));
         if number < 60 && self.random.u32(0..3) == 0 {
             self.pool.submit(self.now, key(number), order_of(number)).unwrap();

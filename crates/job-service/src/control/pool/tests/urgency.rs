@@ -72,9 +72,9 @@ fn a_database_that_stalls_all_the_time_does_not_starve_one_that_never_does() {
         submit(&mut pool, now, key_of(PRESSED, first), Some(seconds(0)));
     }
     submit(&mut pool, now, key_of(CALM, 0), None);
-    while pool.ids.contains_key(&key_of(CALM, 0)) {
+    while pool.jobs.id(&key_of(CALM, 0)).is_some() {
         // Two always wait, so that a free slot is always one that it wants.
-        while pool.jobs.values().filter(|job| job.key.client == PRESSED).count() < 2 {
+        while pool.jobs.of_client(PRESSED).len() < 2 {
             submit(&mut pool, now, key_of(PRESSED, number), Some(seconds(0)));
             number += 1;
         }

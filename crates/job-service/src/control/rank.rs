@@ -1,0 +1,132 @@
+//! Which job comes first.
+
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::line::Entry;
+use super::placement::time_for;
+use super::view::{JobId, Lane, Speed, TenantId, Worker, Zone};
+
+/// How long bulk work may wait as if nothing stalled meanwhile; jobs of relief whose databases nobody writes to, too.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What bulk work is worth beside relief once it has waited for that long: what is left undone makes relief longer.
+const BULK_WORTH: f64 = 0.1;
+
+/// Jobs of mean length that a stall may be away before the job is worth less by a factor of e.
+const LOOK_AHEAD: f64 = 1.0;
+
+/// Whoever has waited so long goes before everybody who has not, whatever stalls.
+pub(super) const WAIT_MAX: Duration = Duration::from_secs(300);
+
+/// What jobs that wait together have in common.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Common {
+    pub(super) tenant: TenantId,
+    pub(super) lane: Lane,
+    pub(super) zone: Zone,
+    pub(super) stalls_in: Option<Duration>,
+}
+
+/// A job's place in the order: the least comes first.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Rank {
+    /// Bytes, for each unit of weight; who is owed more comes before who is owed less.
+    owed: f64,
+    /// Until it is too late, and for bulk work so much more that it is worth as little as it is.
+    slack: Duration,
+    id: JobId,
+}
+
+impl Ord for Rank {
+    fn cmp(&self, other: &Self) -> Ordering {
+        let owed = other.owed.total_cmp(&self.owed);
+        owed.then_with(|| self.slack.cmp(&other.slack)).then_with(|| self.id.cmp(&other.id))
+    }
+}
+
+impl PartialOrd for Rank {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Rank {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for Rank {}
+
+/// What ranks go by at one moment.
+#[derive(Debug)]
+pub(super) struct Ranking<'v> {
+    now: Duration,
+    owed: &'v BTreeMap<TenantId, f64>,
+    /// For files of each zone, workers that are not slower both ways than another one.
+    fastest: BTreeMap<Zone, Vec<Speed>>,
+    /// So much further away is a stall that makes relief worth as little as bulk work.
+    bulk_behind: Duration,
+}
+
+impl<'v> Ranking<'v> {
+    /// Of jobs that wait, counted by zone with their bytes.
+    pub(super) fn new(
+        now: Duration,
+        workers: &[Worker],
+        owed: &'v BTreeMap<TenantId, f64>,
+        waiting: &BTreeMap<Zone, (usize, u128)>,
+    ) -> Self {
+        let fastest: BTreeMap<Zone, Vec<Speed>> =
+            waiting.keys().map(|zone| (*zone, fastest(workers, *zone))).collect();
+        let mut ranking = Self { now, owed, fastest, bulk_behind: Duration::ZERO };
+        let (mut seconds, mut jobs) = (0.0, 0);
+        for (zone, (count, bytes)) in waiting {
+            let mean = (bytes / (*count).max(1) as u128) as u64;
+            seconds += *count as f64 * ranking.length(*zone, mean).as_secs_f64();
+            jobs += count;
+        }
+        let mean = (seconds / jobs.max(1) as f64).clamp(1e-3, 3e9);
+        ranking.bulk_behind = Duration::from_secs_f64(LOOK_AHEAD * mean * -BULK_WORTH.ln());
+        ranking
+    }
+
+    /// How long a job of `bytes` takes where it is done first.
+    fn length(&self, zone: Zone, bytes: u64) -> Duration {
+        let speeds = self.fastest.get(&zone).map(Vec::as_slice).unwrap_or_default();
+        speeds.iter().map(|speed| time_for(bytes, speed)).min().unwrap_or_default()
+    }
+
+    /// The place of `job`. More bytes or an earlier submission never make it later, and neither does a smaller number.
+    pub(super) fn of(&self, common: &Common, job: &Entry) -> Rank {
+        let waited = self.now.saturating_sub(job.submitted);
+        // A second beyond what may be waited counts as much as a MiB that is owed.
+        let late = waited.saturating_sub(WAIT_MAX).as_secs_f64() * f64::from(1 << 20);
+        let owed = self.owed.get(&common.tenant).copied().unwrap_or(0.0) + late;
+        // A database that nobody writes to now may be written to any moment.
+        let patience = PATIENCE.saturating_sub(waited);
+        let (due, behind) = match common.lane {
+            Lane::Relief => {
+                (common.stalls_in.map_or(patience, |stalls_in| stalls_in.min(patience)), Duration::ZERO)
+            }
+            Lane::Bulk => (patience, self.bulk_behind),
+        };
+        let slack = due.saturating_sub(self.length(common.zone, job.bytes)) + behind;
+        Rank { owed, slack, id: job.id }
+    }
+}
+
+/// Speeds with files of `zone`, but for those that another one beats both ways.
+fn fastest(workers: &[Worker], zone: Zone) -> Vec<Speed> {
+    let mut speeds: Vec<Speed> = workers.iter().map(|worker| worker.speed(zone)).collect();
+    speeds.sort_by(|a, b| a.open.cmp(&b.open).then(b.bytes_per_second.total_cmp(&a.bytes_per_second)));
+    let mut most = f64::NEG_INFINITY;
+    speeds.retain(|speed| {
+        let is_faster = speed.bytes_per_second > most;
+        most = most.max(speed.bytes_per_second);
+        is_faster
+    });
+    speeds
+}
