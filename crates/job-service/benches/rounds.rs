@@ -1,12 +1,17 @@
 //! How long a control plane's lock is held by each thing that is asked of it, while many jobs wait: `cargo bench -p firn-job-service --bench rounds`.
 //!
 //! Prints medians and greatest times in microseconds: a tick (a round of the scheduler, and whoever is silent looked for), what databases and workers ask
-//! (each with a round of its own but for `follow` and `beat`), and what people look at. Jobs are of 100 tenants with a database each, a third of
-//! them relief of databases that stall in 10 s to 100 s; workers have four slots, and are measured at 60 to 140 MiB a second, half of them in another zone
-//! than the files.
+//! (each with a round of its own but for `follow` and `beat`), and what people look at. Jobs of 16 to 1024 MiB come 6 ms one after the other from 100 tenants
+//! with a database each; workers have four slots, are measured at 60 to 140 MiB a second, and half of them are in another zone than the files.
+//!
+//! - `mixed`: a third of the jobs is relief of databases that stall in 10 s to 100 s.
+//! - `bulk`: all that wait are bulk work, and what comes then is relief that nothing presses, for which slots are kept: it comes after all others and is
+//!   leased nevertheless.
+//! - `barred`: as mixed, and half of the workers have not what the jobs need: their slots are free and nobody may have them.
 //!
 //! Arguments: numbers of jobs, which take the place of 1000, 10 000 and 100 000.
 
+use std::collections::BTreeSet;
 use std::hint::black_box;
 use std::time::Duration;
 
@@ -22,20 +27,30 @@ fn main() {
     let given: Vec<u64> = std::env::args().filter_map(|argument| argument.parse().ok()).collect();
     let counts = if given.is_empty() { vec![1000, 10_000, 100_000] } else { given };
     println!("{:>8} {:>7}  {:<8} {:>12} {:>12}", "jobs", "workers", "what", "median us", "greatest us");
-    for jobs in counts {
-        for workers in [10, 100] {
-            let mut scene = Scene::new(jobs, workers);
-            for (what, mut times) in scene.measure() {
+    let scenes = counts.iter().flat_map(|jobs| [(*jobs, 10), (*jobs, 100)]);
+    for (jobs, workers) in scenes {
+        for queue in [Queue::Mixed, Queue::Bulk, Queue::Barred] {
+            for (what, mut times) in Scene::new(queue, jobs, workers).measure() {
                 times.sort_unstable();
                 let micros = |time: Duration| time.as_secs_f64() * 1e6;
-                let (middle, last) = (times[times.len() / 2], times[times.len() - 1]);
-                println!("{jobs:>8} {workers:>7}  {what:<8} {:>12.1} {:>12.1}", micros(middle), micros(last));
+                let (middle, last) = (micros(times[times.len() / 2]), micros(times[times.len() - 1]));
+                let queue = format!("{queue:?}").to_lowercase();
+                println!("{queue:<7} {jobs:>8} {workers:>7}  {what:<8} {middle:>12.1} {last:>12.1}");
             }
         }
     }
 }
 
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Queue {
+    Mixed,
+    Bulk,
+    Barred,
+}
+
 struct Scene {
+    queue: Queue,
+    is_full: bool,
     pool: Pool,
     random: fastrand::Rng,
     clock: SystemClock,
@@ -46,17 +61,23 @@ struct Scene {
 
 impl Scene {
     /// All jobs wait but for those that workers have.
-    fn new(jobs: u64, workers: u64) -> Self {
-        let limits = Limits { jobs_max: usize::MAX, ..Limits::default() };
+    fn new(queue: Queue, jobs: u64, workers: u64) -> Self {
+        // Nobody is forgotten while the queue fills up.
+        let (long, jobs_max) = (Duration::from_secs(1 << 20), usize::MAX);
+        let limits = Limits { jobs_max, client: long, nobody: long, ..Limits::default() };
+        let is_barred = |id: u64| queue == Queue::Barred && id % 4 < 2;
         let mut scene = Self {
+            queue,
+            is_full: false,
             pool: Pool::new(limits, 1),
             random: fastrand::Rng::with_seed(jobs + workers),
             clock: SystemClock::new(),
             now: Duration::ZERO,
-            workers: (0..workers).map(|id| (profile(id), Vec::new())).collect(),
+            workers: (0..workers).map(|id| (profile(id, is_barred(id)), Vec::new())).collect(),
             next: 0,
         };
         for _ in 0..jobs {
+            scene.now += Duration::from_millis(6);
             scene.submit();
         }
         (0..scene.workers.len()).for_each(|worker| scene.pull(worker));
@@ -70,6 +91,7 @@ impl Scene {
         while scene.next < jobs + workers * u64::from(SLOTS) {
             scene.submit();
         }
+        scene.is_full = true;
         scene
     }
 
@@ -101,7 +123,12 @@ impl Scene {
     fn submit(&mut self) {
         self.next += 1;
         let tenant = self.next % TENANTS;
-        let lane = if self.random.u8(0..3) == 0 { Lane::Relief } else { Lane::Bulk };
+        let (is_relief, stalls_in) = match self.queue {
+            Queue::Bulk => (self.is_full, None),
+            Queue::Mixed | Queue::Barred => {
+                (self.random.u8(0..3) == 0, Some(Duration::from_secs(10 + tenant)))
+            }
+        };
         let order = Order {
             tenant: format!("database-{tenant}"),
             weight: 1.0,
@@ -110,9 +137,9 @@ impl Scene {
             spec: vec![7; 100],
             spec_version: 1,
             needs: ["merge:sum".to_owned()].into(),
-            lane,
+            lane: if is_relief { Lane::Relief } else { Lane::Bulk },
             bytes: self.random.u64(16..1024) << 20,
-            stalls_in: Some(Duration::from_secs(10 + tenant)),
+            stalls_in,
         };
         let key = JobKey { client: u128::from(tenant), number: self.next };
         self.pool.submit(self.now, key, order).expect("there is room");
@@ -159,13 +186,13 @@ impl Scene {
     }
 }
 
-fn profile(id: u64) -> Profile {
+fn profile(id: u64, is_barred: bool) -> Profile {
     Profile {
         id: u128::from(id),
         name: format!("worker-{id}"),
         zone: if id.is_multiple_of(2) { "a" } else { "b" }.to_owned(),
         slots: SLOTS,
-        has: ["merge:sum".to_owned()].into(),
+        has: if is_barred { BTreeSet::new() } else { ["merge:sum".to_owned()].into() },
         spec_version_max: 1,
         build: "bench".to_owned(),
         is_draining: false,
