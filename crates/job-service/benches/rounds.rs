@@ -7,6 +7,7 @@
 //! - `mixed`: a third of the jobs is relief of databases that stall in 10 s to 100 s.
 //! - `bulk`: all that wait are bulk work, and what comes then is relief that nothing presses, for which slots are kept: it comes after all others and is
 //!   leased nevertheless.
+//! - `nobody`: as mixed, and nobody there has what the jobs need.
 //! - `barred`: as mixed, and half of the workers have not what the jobs need: their slots are free and nobody may have them.
 //!
 //! Arguments: numbers of jobs, which take the place of 1000, 10 000 and 100 000.
@@ -29,7 +30,7 @@ fn main() {
     println!("{:>8} {:>7}  {:<8} {:>12} {:>12}", "jobs", "workers", "what", "median us", "greatest us");
     let scenes = counts.iter().flat_map(|jobs| [(*jobs, 10), (*jobs, 100)]);
     for (jobs, workers) in scenes {
-        for queue in [Queue::Mixed, Queue::Bulk, Queue::Barred] {
+        for queue in [Queue::Mixed, Queue::Bulk, Queue::Barred, Queue::Nobody] {
             for (what, mut times) in Scene::new(queue, jobs, workers).measure() {
                 times.sort_unstable();
                 let micros = |time: Duration| time.as_secs_f64() * 1e6;
@@ -46,6 +47,7 @@ enum Queue {
     Mixed,
     Bulk,
     Barred,
+    Nobody,
 }
 
 struct Scene {
@@ -65,7 +67,11 @@ impl Scene {
         // Nobody is forgotten while the queue fills up.
         let (long, jobs_max) = (Duration::from_secs(1 << 20), usize::MAX);
         let limits = Limits { jobs_max, client: long, nobody: long, ..Limits::default() };
-        let is_barred = |id: u64| queue == Queue::Barred && id % 4 < 2;
+        let is_barred = |id: u64| match queue {
+            Queue::Mixed | Queue::Bulk => false,
+            Queue::Barred => id % 4 < 2,
+            Queue::Nobody => true,
+        };
         let mut scene = Self {
             queue,
             is_full: false,
@@ -125,7 +131,7 @@ impl Scene {
         let tenant = self.next % TENANTS;
         let (is_relief, stalls_in) = match self.queue {
             Queue::Bulk => (self.is_full, None),
-            Queue::Mixed | Queue::Barred => {
+            Queue::Mixed | Queue::Barred | Queue::Nobody => {
                 (self.random.u8(0..3) == 0, Some(Duration::from_secs(10 + tenant)))
             }
         };

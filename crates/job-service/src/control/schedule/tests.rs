@@ -144,7 +144,9 @@ fn what_is_owed_and_what_has_waited_too_long_goes_before_what_is_urgent() {
 #[test]
 fn what_stalls_sooner_goes_first_however_far_away_that_is() {
     let waiting = vec![relief(1, 1, 59), relief(2, 1, 40), job(3, Lane::Bulk, 1), relief(4, 1, 20)];
-    let view = View { waiting, workers: vec![worker(1, 0, 1)], ..View::default() };
+    let mut fast = worker(1, 0, 1);
+    fast.near = Speed { bytes_per_second: (1024 * MIB) as f64, open: Duration::ZERO };
+    let view = View { waiting, workers: vec![fast], ..View::default() };
     assert_eq!(schedule(&view), [lease(4, 1)]);
 }
 

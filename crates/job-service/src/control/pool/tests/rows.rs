@@ -26,7 +26,8 @@ fn of_many_jobs_some_are_shown_and_all_are_counted() {
     let leases = pool.take(seconds(50), A).leases;
     assert_eq!(leases.len(), 20);
     for (at, lease) in leases[..12].iter().enumerate() {
-        assert!(finish(&mut pool, seconds(50), A, lease, done()));
+        let end = if at % 3 == 0 { failed(FailureKind::Invalid) } else { done() };
+        assert!(finish(&mut pool, seconds(50), A, lease, end));
         // Half of the ends are known to the client.
         if at < 6 {
             pool.follow(seconds(50), CLIENT, &[], &[lease.key.number]);
@@ -41,7 +42,11 @@ fn of_many_jobs_some_are_shown_and_all_are_counted() {
             let rows = rows.jobs.iter().filter(|row| of.contains(&row.state));
             rows.map(|row| row.key.number).collect::<Vec<_>>()
         };
-        [numbers(&[JobState::Done]), numbers(&[JobState::Running]), numbers(&[JobState::Waiting])]
+        [
+            numbers(&[JobState::Done, JobState::Failed]),
+            numbers(&[JobState::Running]),
+            numbers(&[JobState::Waiting]),
+        ]
     };
     let ended: Vec<u64> = leases[..12].iter().map(|lease| lease.key.number).collect();
     let all = shown(100);

@@ -123,19 +123,23 @@ fn draw(random: &mut fastrand::Rng, jobs: u64) -> View {
         drawn
     });
     let workers: Vec<Worker> = workers.collect();
-    let relief_of = random.u8(0..4);
+    let (relief_of, is_alike) = (random.u8(0..4), random.u8(0..3) == 0);
+    let mut few = |most: usize| if is_alike { 0 } else { random.usize(0..most) };
+    let drawn: Vec<[usize; 4]> = (0..jobs).map(|_| [few(4), few(2), few(5), few(3)]).collect();
     let refusals: Vec<BTreeSet<WorkerId>> =
-        (0..3).map(|_| (1..=count).filter(|_| random.u8(0..4) == 0).map(WorkerId).collect()).collect();
-    let waiting = (0..jobs).map(|id| {
+        (0..4).map(|_| (1..=count).filter(|_| random.u8(0..4) == 0).map(WorkerId).collect()).collect();
+    let stalls = [2, 0, 7, 10, 50].map(|seconds| (seconds != 7).then(|| Duration::from_secs(seconds)));
+    let waiting = drawn.into_iter().zip(0..).map(|([tenant, zone, stalls_in, refused], id)| {
         let lane = if random.u8(0..4) < relief_of { Lane::Relief } else { Lane::Bulk };
         let seconds = [0, 0, 3, 20, 45, 59, 70, 299, 310][random.usize(0..9)];
-        let stalls_in = [None, Some(0), Some(2), Some(10), Some(50)][random.usize(0..5)];
+        // Bulk work and relief have the same workers, or not.
+        let refused = refused + usize::from(lane == Lane::Bulk);
         Waiting {
-            tenant: TenantId(random.u32(0..4)),
-            zone: Zone(random.u32(0..2)),
+            tenant: TenantId(tenant as u32),
+            zone: Zone(zone as u32),
             waited: Duration::from_millis(1000 * seconds + random.u64(0..2)),
-            stalls_in: stalls_in.map(Duration::from_secs),
-            refused_by: refusals[random.usize(0..3)].clone(),
+            stalls_in: stalls[stalls_in],
+            refused_by: refusals[refused].clone(),
             ..job(id, lane, [1, 64, 64, 300, 2000][random.usize(0..5)])
         }
     });
