@@ -2,9 +2,9 @@
 //!
 //! ```text
 //!   Pressure (crate firn-jobs) ─► stalls_in: when a database stops its writers if nothing is done
-//!   View ─► order: owed first, then least slack ─► placement: earliest estimated finish ─► Decision
+//!   View ─► lines of jobs ─► rank: owed first, then least slack ─► placement: earliest estimated finish ─► Decision
 //!   Ledger: what each tenant was given, hence what it is owed
-//!   Pool: jobs, workers, who has what ─► View;  Decision ─► leases, stops
+//!   Pool: jobs in lines, workers, who has what ─► Decision ─► leases, stops
 //! ```
 
 mod view; // what a decision is made of

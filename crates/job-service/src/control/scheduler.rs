@@ -37,7 +37,8 @@ impl Scheduler {
         Self::ALL.into_iter().find(|scheduler| scheduler.name() == name)
     }
 
-    /// What to do in `view`; `seed` is for those that draw, and MUST differ from one decision to the next. Pure; jobs times slots.
+    /// What to do in `view`; `seed` is for those that draw, and MUST differ from one decision to the next. Pure. Looks at every job; the default one then as
+    /// [`schedule`] says.
     pub fn decide(self, view: &View, seed: u64) -> Vec<Decision> {
         match self {
             Self::Urgency => schedule(view),

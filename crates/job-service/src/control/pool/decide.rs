@@ -1,5 +1,6 @@
 //! Who gets what: the pool as the scheduler sees it, and what becomes of the scheduler's decisions.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -178,19 +179,28 @@ impl Pool {
     pub(super) fn fail_what_nobody_can(&mut self, now: Duration) {
         let there: Vec<(WorkerId, &Member)> = self.there(now).collect();
         let (mut failed, mut since_when) = (Vec::new(), Vec::new());
-        for id in self.suspects(now, &there) {
+        let (suspects, kinds) = self.suspects(now, &there);
+        for id in suspects {
             let Some(job) = self.jobs.get(id) else { continue };
-            let can = there.iter().filter(|(id, member)| may_have(*id, member, job));
-            let can: Vec<&Member> = can.map(|(_, member)| *member).collect();
+            let of_kind = job.wanted.as_ref().and_then(|wanted| kinds.get(&wanted.kind));
+            let all_can = there.iter().filter(|(id, member)| may_have(*id, member, job));
+            let can = match of_kind.filter(|_| job.refused_by.is_empty()) {
+                Some(can) => Cow::Borrowed(can),
+                None => Cow::Owned(all_can.map(|(_, member)| *member).collect()),
+            };
             if !can.is_empty() {
-                since_when.push((id, None));
+                if job.nobody_since.is_some() {
+                    since_when.push((id, None));
+                }
                 let place = job.place();
                 let failure = place.and_then(|place| all_paused(now, place, &can, self.limits.nobody));
                 failed.extend(failure.map(|failure| (id, failure)));
                 continue;
             }
             let since = job.nobody_since.unwrap_or(now);
-            since_when.push((id, Some(since)));
+            if job.nobody_since.is_none() {
+                since_when.push((id, Some(since)));
+            }
             let all_refused = !there.is_empty() && there.iter().all(|(id, _)| job.refused_by.contains(id));
             if all_refused || now.saturating_sub(since) >= self.limits.nobody {
                 failed.push((id, nobody(job, there.len())));
@@ -205,12 +215,17 @@ impl Pool {
     }
 
     /// Jobs that wait and perhaps for nobody: those of kinds that nobody of `there` can have or gets, and those that were looked at before or were refused.
-    fn suspects(&self, now: Duration, there: &[(WorkerId, &Member)]) -> BTreeSet<JobId> {
+    /// With these kinds, and who can have their jobs.
+    fn suspects<'m>(
+        &self,
+        now: Duration,
+        there: &[(WorkerId, &'m Member)],
+    ) -> (Vec<JobId>, BTreeMap<KindId, Vec<&'m Member>>) {
         let later = self.jobs.later().filter_map(|(_, job)| Some(job.wanted.as_ref()?.kind));
         let waiting: BTreeSet<KindId> = self.jobs.lines().map(|(group, _)| group.kind).chain(later).collect();
         // Many places need the same.
-        let mut able: BTreeMap<(&BTreeSet<String>, u32), Vec<&Member>> = BTreeMap::new();
-        let mut suspect = BTreeSet::new();
+        let mut able: BTreeMap<(&BTreeSet<String>, u32), Vec<&'m Member>> = BTreeMap::new();
+        let mut suspect = BTreeMap::new();
         for (Kind { place, needs, spec_version }, id) in
             self.kinds.iter().filter(|(_, id)| waiting.contains(id))
         {
@@ -219,14 +234,17 @@ impl Pool {
                 can.map(|(_, member)| *member).collect()
             });
             if can.is_empty() || all_paused(now, place, can, self.limits.nobody).is_some() {
-                suspect.insert(*id);
+                suspect.insert(*id, can.clone());
             }
         }
-        let lines = self.jobs.lines().filter(|(group, _)| suspect.contains(&group.kind));
+        let lines = self.jobs.lines().filter(|(group, _)| suspect.contains_key(&group.kind));
         let waiting = lines.flat_map(|(_, line)| line.jobs()).map(|entry| entry.id);
-        let is_of = |job: &Job| job.wanted.as_ref().is_some_and(|wanted| suspect.contains(&wanted.kind));
+        let is_of = |job: &Job| job.wanted.as_ref().is_some_and(|wanted| suspect.contains_key(&wanted.kind));
         let later = self.jobs.later().filter(|(_, job)| is_of(job)).map(|(id, _)| id);
-        waiting.chain(later).chain(self.jobs.suspects().iter().copied()).collect()
+        let mut ids: Vec<JobId> = waiting.chain(later).chain(self.jobs.suspects().iter().copied()).collect();
+        ids.sort_unstable();
+        ids.dedup();
+        (ids, suspect)
     }
 }
 
