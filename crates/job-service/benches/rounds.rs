@@ -61,6 +61,9 @@ struct Scene {
     next: u64,
 }
 
+/// What is done, with one of the workers if it needs any.
+type Act = fn(&mut Scene, usize);
+
 impl Scene {
     /// All jobs wait but for those that workers have.
     fn new(queue: Queue, jobs: u64, workers: u64) -> Self {
@@ -103,7 +106,7 @@ impl Scene {
 
     /// Each thing's times, in turn, so that all of them see the same queue.
     fn measure(&mut self) -> Vec<(&'static str, Vec<Duration>)> {
-        const WHAT: [(&str, fn(&mut Scene, usize)); 8] = [
+        const WHAT: [(&str, Act); 8] = [
             ("tick", |scene, _| scene.pool.tick(scene.now)),
             ("submit", |scene, _| scene.submit()),
             ("pull", |scene, worker| scene.pull(worker)),

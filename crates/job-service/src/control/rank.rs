@@ -22,7 +22,7 @@ pub(super) const WAIT_MAX: Duration = Duration::from_secs(300);
 
 /// What jobs that wait together have in common.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Common {
+pub(super) struct Class {
     pub(super) tenant: TenantId,
     pub(super) lane: Lane,
     pub(super) zone: Zone,
@@ -100,20 +100,20 @@ impl<'v> Ranking<'v> {
     }
 
     /// The place of `job`. More bytes or an earlier submission never make it later, and neither does a smaller number.
-    pub(super) fn of(&self, common: &Common, job: &Entry) -> Rank {
+    pub(super) fn of(&self, class: &Class, job: &Entry) -> Rank {
         let waited = self.now.saturating_sub(job.submitted);
         // A second beyond what may be waited counts as much as a MiB that is owed.
         let late = waited.saturating_sub(WAIT_MAX).as_secs_f64() * f64::from(1 << 20);
-        let owed = self.owed.get(&common.tenant).copied().unwrap_or(0.0) + late;
+        let owed = self.owed.get(&class.tenant).copied().unwrap_or(0.0) + late;
         // A database that nobody writes to now may be written to any moment.
         let patience = PATIENCE.saturating_sub(waited);
-        let (due, behind) = match common.lane {
+        let (due, behind) = match class.lane {
             Lane::Relief => {
-                (common.stalls_in.map_or(patience, |stalls_in| stalls_in.min(patience)), Duration::ZERO)
+                (class.stalls_in.map_or(patience, |stalls_in| stalls_in.min(patience)), Duration::ZERO)
             }
             Lane::Bulk => (patience, self.bulk_behind),
         };
-        let slack = due.saturating_sub(self.length(common.zone, job.bytes)) + behind;
+        let slack = due.saturating_sub(self.length(class.zone, job.bytes)) + behind;
         Rank { owed, slack, id: job.id }
     }
 }

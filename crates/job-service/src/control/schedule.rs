@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use super::line::{Entry, Line};
 use super::placement::{Mask, Slots, Wanted};
-use super::rank::{Common, Rank, Ranking, WAIT_MAX};
+use super::rank::{Class, Rank, Ranking, WAIT_MAX};
 use super::view::{Decision, JobId, Lane, Running, TenantId, View, Waiting, Worker, WorkerId, Zone};
 
 /// Of all slots one in so many is kept for relief.
@@ -37,23 +37,21 @@ const GAIN_MIN: f64 = 1.0;
 /// Pure. Puts jobs into lines, which a control plane keeps, and then decides as it does.
 pub fn schedule(view: &View) -> Vec<Decision> {
     let now = view.waiting.iter().map(|job| job.waited).max().unwrap_or_default();
-    let mut lines: BTreeMap<(Common, &BTreeSet<WorkerId>), Line> = BTreeMap::new();
+    let mut lines: BTreeMap<(Class, &BTreeSet<WorkerId>), Line> = BTreeMap::new();
     for job in &view.waiting {
-        let common = Common { tenant: job.tenant, lane: job.lane, zone: job.zone, stalls_in: job.stalls_in };
+        let class = Class { tenant: job.tenant, lane: job.lane, zone: job.zone, stalls_in: job.stalls_in };
         let entry = Entry { id: job.id, bytes: job.bytes, submitted: now - job.waited };
-        lines.entry((common, &job.refused_by)).or_default().insert(entry);
+        lines.entry((class, &job.refused_by)).or_default().insert(entry);
     }
-    let lines: Vec<Waiters<'_>> = lines
-        .iter()
-        .map(|((common, refused_by), jobs)| Waiters { common: *common, refused_by, jobs })
-        .collect();
+    let lines: Vec<Waiters<'_>> =
+        lines.iter().map(|((class, refused_by), jobs)| Waiters { class: *class, refused_by, jobs }).collect();
     plan(&Moment { now, lines, workers: &view.workers, owed: &view.owed, refused_by: &|_| None })
 }
 
 /// Jobs that wait in a line.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Waiters<'v> {
-    pub(super) common: Common,
+    pub(super) class: Class,
     /// Workers that can have none of them now.
     pub(super) refused_by: &'v BTreeSet<WorkerId>,
     pub(super) jobs: &'v Line,
@@ -72,15 +70,15 @@ pub(super) struct Moment<'v> {
 impl Moment<'_> {
     /// The same, job by job.
     pub(super) fn view(&self) -> View {
-        let jobs = |Waiters { common, refused_by, jobs }| {
+        let jobs = |Waiters { class, refused_by, jobs }| {
             jobs.jobs().map(move |job| Waiting {
                 id: job.id,
-                tenant: common.tenant,
-                lane: common.lane,
+                tenant: class.tenant,
+                lane: class.lane,
                 bytes: job.bytes,
-                zone: common.zone,
+                zone: class.zone,
                 waited: self.now.saturating_sub(job.submitted),
-                stalls_in: common.stalls_in,
+                stalls_in: class.stalls_in,
                 refused_by: (self.refused_by)(job.id).unwrap_or_else(|| refused_by.clone()),
             })
         };
@@ -160,18 +158,18 @@ struct Turn {
     id: JobId,
     bytes: u64,
     rank: Rank,
-    common: Common,
+    class: Class,
     may: Mask,
 }
 
 impl Turn {
     fn wanted(&self) -> Wanted<'_> {
-        Wanted { bytes: self.bytes, zone: self.common.zone, rank: self.rank, may: &self.may }
+        Wanted { bytes: self.bytes, zone: self.class.zone, rank: self.rank, may: &self.may }
     }
 
     /// Whether it is relief whose database stops its writers before it is done.
     fn is_late(&self, done_at: f64) -> bool {
-        let stalls_in = self.common.stalls_in.filter(|_| self.common.lane == Lane::Relief);
+        let stalls_in = self.class.stalls_in.filter(|_| self.class.lane == Lane::Relief);
         stalls_in.is_some_and(|stalls_in| stalls_in.as_secs_f64() < done_at)
     }
 }
@@ -183,8 +181,8 @@ impl<'v> Plan<'v> {
         let reserved = if slots.len() > 1 { slots.len().div_ceil(RESERVED_OF) } else { 0 };
         let bulk_max = (slots.len() - reserved) as usize;
         let mut by_zone: BTreeMap<Zone, (usize, u128)> = BTreeMap::new();
-        for Waiters { common, jobs, .. } in &moment.lines {
-            let (count, bytes) = by_zone.entry(common.zone).or_default();
+        for Waiters { class, jobs, .. } in &moment.lines {
+            let (count, bytes) = by_zone.entry(class.zone).or_default();
             *count += jobs.len();
             *bytes += jobs.bytes();
         }
@@ -210,8 +208,8 @@ impl<'v> Plan<'v> {
     /// Tells for each line what may become of its jobs.
     fn sort(&mut self) {
         let mut by_refusals: BTreeMap<&BTreeSet<WorkerId>, usize> = BTreeMap::new();
-        for Waiters { common, refused_by, jobs } in &self.moment.lines {
-            let sort = match (common.lane, common.stalls_in) {
+        for Waiters { class, refused_by, jobs } in &self.moment.lines {
+            let sort = match (class.lane, class.stalls_in) {
                 (Lane::Bulk, _) => Sort::Bulk,
                 (Lane::Relief, None) => Sort::Relief,
                 (Lane::Relief, Some(_)) => Sort::Pressed,
@@ -236,12 +234,7 @@ impl<'v> Plan<'v> {
         let blocks = lines.flat_map(|(line, waiters)| {
             let blocks = waiters.jobs.blocks().iter().enumerate();
             blocks.map(move |(block, jobs)| {
-                Reverse(Next {
-                    rank: self.ranking.of(&waiters.common, &jobs.first()),
-                    line,
-                    block,
-                    job: None,
-                })
+                Reverse(Next { rank: self.ranking.of(&waiters.class, &jobs.first()), line, block, job: None })
             })
         });
         blocks.collect()
@@ -282,7 +275,7 @@ impl<'v> Plan<'v> {
             let Some(job) = next.job else {
                 let jobs = block.jobs().iter().enumerate();
                 let jobs = jobs.map(|(job, entry)| {
-                    Reverse(Next { rank: self.ranking.of(&waiters.common, entry), job: Some(job), ..next })
+                    Reverse(Next { rank: self.ranking.of(&waiters.class, entry), job: Some(job), ..next })
                 });
                 heap.extend(jobs);
                 continue;
@@ -293,7 +286,7 @@ impl<'v> Plan<'v> {
                 Some(refused_by) => Mask::without(self.moment.workers, &refused_by),
                 None => peers.may.clone(),
             };
-            return Some(Turn { id, bytes, rank: next.rank, common: waiters.common, may });
+            return Some(Turn { id, bytes, rank: next.rank, class: waiters.class, may });
         }
     }
 
@@ -308,7 +301,7 @@ impl<'v> Plan<'v> {
                 best = then;
             }
         }
-        let is_bulk = job.common.lane == Lane::Bulk;
+        let is_bulk = job.class.lane == Lane::Bulk;
         if best.is_free {
             self.bulk += usize::from(is_bulk);
             self.decisions.push(Decision::Lease { job: job.id, worker: best.worker });

@@ -8,7 +8,7 @@ use super::Pool;
 use super::doubts::Paused;
 use super::job::{Attempt, Failure, FailureKind, Job, Kind, KindId, Outcome, State, Timings, Token, Wanted};
 use super::member::{Member, may_have};
-use crate::control::rank::Common;
+use crate::control::rank::Class;
 use crate::control::schedule::{Moment, Waiters, plan};
 use crate::control::scheduler::Scheduler;
 use crate::control::view::{Decision, JobId, Lane, Running, TenantId, Worker, WorkerId, Zone};
@@ -56,8 +56,8 @@ impl Pool {
         let lines = self.jobs.lines().map(|(group, jobs)| {
             let stalls_at = self.clients.get(&group.client).and_then(|client| client.stalls_at);
             let stalls_in = stalls_at.map(|at| at.saturating_sub(now));
-            let common = Common { tenant: group.tenant, lane: group.lane, zone: group.zone, stalls_in };
-            Waiters { common, refused_by: refusals.get(&group.kind).unwrap_or(&nobody), jobs }
+            let class = Class { tenant: group.tenant, lane: group.lane, zone: group.zone, stalls_in };
+            Waiters { class, refused_by: refusals.get(&group.kind).unwrap_or(&nobody), jobs }
         });
         let refused_by = |id| self.refused_by(id, &there, &refusals);
         look(&Moment { now, lines: lines.collect(), workers: &workers, owed: &owed, refused_by: &refused_by })
