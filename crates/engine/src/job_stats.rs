@@ -20,9 +20,9 @@ pub struct JobStats {
     pub reexecuted_count: u64,
     /// Those of them of which something else came here, which is what counts.
     pub differed_count: u64,
-    /// Jobs done here on idle processors, which would have waited elsewhere.
+    /// Jobs that waited elsewhere and were done here, on idle processors.
     pub idle_count: u64,
-    /// Those that were begun so and took too long, so that they were done elsewhere after all.
+    /// Those that were begun so and took too long, so that they were given away again.
     pub late_count: u64,
 }
 

@@ -186,8 +186,8 @@ settings! {
         "0 to 1", "choose a share in that range",
         |s| (0.0..=1.0).contains(&s.reexecuted_share);
 
-    /// Threads of the lowest priority that do jobs which would wait for workers, as far as processors here idle. What takes too long there goes to a
-    /// worker after all. 0 = all that workers can do is left to them.
+    /// Threads of the lowest priority that do jobs which wait for workers, as far as processors here idle. What takes too long there goes to a
+    /// worker again. 0 = all that workers can do is left to them.
     idle_threads: usize = "2",
         "at most 256", "lower it",
         |s| s.idle_threads <= 256;

@@ -13,7 +13,7 @@ use firn_jobs::{Executor, Fallback, Local, Patience};
 use firn_storage::file::cache::BlockCache;
 use firn_storage::file::table::{ReaderOptions, TableReader};
 use firn_storage::place::{ReadPool, Reusing};
-use firn_storage::{Spawn, Storage, StorageLock};
+use firn_storage::{ProcessLoad, Spawn, Storage, StorageLock};
 
 use self::begin::begin;
 pub(crate) use self::begin::log_conflict;
@@ -209,7 +209,7 @@ fn start_jobs(options: &TreeOptions, outputs: &Arc<Reusing>) -> Result<Jobs> {
     Ok(Jobs::new(Arc::new(fallback), Some(fallbacks), clock))
 }
 
-/// Has what would wait elsewhere done on threads that take no processor from others, if there are to be any.
+/// Has what waits elsewhere done on threads that take no processor from others, if there are to be any.
 fn share_jobs(
     fallback: Fallback,
     options: &TreeOptions,
@@ -223,7 +223,7 @@ fn share_jobs(
     let storage: Arc<dyn Storage> = Arc::<Reusing>::clone(outputs);
     let semantics = Arc::new(options.semantics.clone());
     let idle = Local::idle_threads(storage, semantics, spawn, threads).map_err(from_job)?;
-    Ok(fallback.with_idle(Arc::new(idle)))
+    Ok(fallback.with_idle(Arc::new(idle), Arc::new(ProcessLoad::new())))
 }
 
 /// Threads for reads that miss memory; `None` where the owner does all work.

@@ -57,7 +57,7 @@ pub struct TreeSettings {
     pub fallback_bytes_per_second: u64,
     /// Share of the jobs that such an executor has done which are done here too before they are believed.
     pub reexecuted_share: f64,
-    /// Threads of the lowest priority that do what would wait for such an executor; 0 = it waits.
+    /// Threads of the lowest priority that do what waits for such an executor while processors idle; 0 = it waits.
     pub idle_threads: usize,
     /// Threads for reads that missed memory, for sessions that do not block.
     pub read_threads: usize,

@@ -18,7 +18,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
 use firn_format::file_name::STEM_BYTES_MAX;
-use firn_storage::{Clock, Priority, Spawn, Storage};
+use firn_storage::{Clock, Load, Priority, Spawn, Storage};
 
 use super::Executor;
 use super::fallbacks::Fallbacks;
@@ -46,8 +46,8 @@ use state::{Away, Place, Ready, Running, State};
 ///
 /// 5. A share of what the first executor did is done here too ([`Patience::reexecuted_share`]). Where something else comes of it, that is the job's result,
 ///    and the first executor is doubted.
-/// 6. What would wait there, and would be done sooner on idle processors of this machine ([`with_idle`](Self::with_idle)), is done there. What
-///    turns out to take too long is given to the first executor after all.
+/// 6. What waits there and is expected to be done sooner on processors of this process that idle ([`with_idle`](Self::with_idle)) is taken
+///    back and done on them. What turns out to take too long is given to the first executor again.
 ///
 /// Only the first executor may be unreliable: the answer of the second is the job's, and it MUST NOT run jobs inside
 /// `submit` where [`threads`](Self::threads) made this one. Dropped, it cancels what runs and what is held, and does not wait for it.
@@ -61,7 +61,7 @@ struct Shared {
     first: Arc<dyn Executor>,
     second: Arc<dyn Executor>,
     /// Runs on what nobody else here wants.
-    idle: OnceLock<Arc<dyn Executor>>,
+    idle: OnceLock<(Arc<dyn Executor>, Arc<dyn Load>)>,
     storage: Arc<dyn Storage>,
     clock: Arc<dyn Clock>,
     patience: Patience,
@@ -135,11 +135,12 @@ impl Fallback {
         Self { shared: Arc::new(shared) }
     }
 
-    /// Has `idle` do what would wait elsewhere and be done sooner by it: as many jobs at a time as it is wide. It is to run on what nobody else
-    /// wants of the processors here ([`Priority::Idle`]), and what it is given is taken from it if that proves to be too little.
+    /// Has `idle` do what waits elsewhere and is expected to be done sooner by it, as long as `load` says that processors idle: as many
+    /// jobs at a time as do, and no more than it is wide. It is to run on what nobody else wants of them ([`Priority::Idle`]). Does nothing
+    /// for one without a thread.
     #[must_use]
-    pub fn with_idle(self, idle: Arc<dyn Executor>) -> Self {
-        let _ours_alone = self.shared.idle.set(idle);
+    pub fn with_idle(self, idle: Arc<dyn Executor>, load: Arc<dyn Load>) -> Self {
+        let _ours_alone = self.shared.idle.set((idle, load));
         self
     }
 
@@ -205,7 +206,7 @@ impl Shared {
                 }
                 job.finisher.finish(Err(closed()));
             }
-            Advice::Ask => self.share_or_ask(job),
+            Advice::Ask => self.ask(job, false),
             Advice::Probe => self.ask(job, true),
             Advice::Lacking => self.run_here(job),
             Advice::Wait if is_turn => self.run_here(job),
@@ -238,7 +239,7 @@ impl Shared {
                 self.do_without(job, concern);
             }
             Ok(handle) => {
-                let bytes = job.spec.input_bytes().saturating_add(self.lock().before(&job.spec).1);
+                let bytes = job.spec.input_bytes().saturating_add(self.lock().bytes_before(&job.spec));
                 let deadline = now.saturating_add(self.patience.with(bytes));
                 let place = Place::Away(Away { stem, deadline, is_probe });
                 self.follow(Running { job, handle, begun: now, place, is_cancelled: false });
@@ -306,6 +307,7 @@ impl Shared {
     fn handle(self: &Arc<Self>, ready: Ready) {
         match ready {
             Ready::Settle(running) => self.settle(running),
+            Ready::Share(running, allowed) => self.share(running, allowed),
             Ready::Go(job, is_turn) => {
                 self.fallbacks.let_go(job.spec.input_bytes());
                 self.go_on(job, is_turn);
@@ -328,7 +330,9 @@ impl Shared {
                 state = self.lock();
                 continue;
             }
-            let ready = state.take_ready(self.clock.now(), &self.patience);
+            let now = self.clock.now();
+            let mut ready = state.take_ready(now, &self.patience);
+            ready.extend(self.take_waiting(&mut state, now));
             if !ready.is_empty() {
                 return Some(ready);
             }

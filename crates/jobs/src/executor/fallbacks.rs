@@ -43,7 +43,7 @@ impl Fallbacks {
         (self.reexecuted_count.load(Ordering::Relaxed), self.differed_count.load(Ordering::Relaxed))
     }
 
-    /// Jobs done on idle processors here which would have waited elsewhere, and those that went there after all since they took too long here.
+    /// Jobs that waited elsewhere and were done on idle processors here, and those that went there again since they took too long here.
     pub fn idle(&self) -> (u64, u64) {
         (self.idle_count.load(Ordering::Relaxed), self.late_count.load(Ordering::Relaxed))
     }

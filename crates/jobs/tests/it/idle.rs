@@ -1,19 +1,36 @@
-//! What would wait elsewhere is done on idle processors here, as long as that is sooner.
+//! What waits elsewhere is done on idle processors here, as long as that is sooner.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use firn_jobs::{Error, ErrorKind, Executor, Fallback, JobHandle, JobResult, JobSpec, Patience, Ran};
+use firn_storage::Load;
 
 use crate::elsewhere::{Elsewhere, PATIENCE, Scene, Way, answer, let_it_look, tables, until};
 
-/// Nobody is late.
+/// Nobody is late elsewhere.
 const LONG: Patience = Patience { least: Duration::from_secs(3600), ..PATIENCE };
 
-/// A worker that does one job at a time and processors here that idle, both of which answer when they are told to.
+/// One processor, of which so much was taken.
+#[derive(Debug, Default)]
+struct Taken(AtomicU64);
+
+impl Load for Taken {
+    fn used(&self) -> Duration {
+        Duration::from_millis(self.0.load(Ordering::SeqCst))
+    }
+
+    fn processors(&self) -> f64 {
+        1.0
+    }
+}
+
+/// A worker that does one job at a time and a processor here, both of which answer when they are told to.
 struct Both {
     scene: Scene,
     idle: Arc<Elsewhere>,
+    taken: Arc<Taken>,
     fallback: Fallback,
 }
 
@@ -21,19 +38,19 @@ impl Both {
     fn new() -> Self {
         let mut scene = Scene::new(Way::Vanish);
         scene.elsewhere = Elsewhere::of_width(&scene.storage, Way::Vanish, 1);
-        let idle = Elsewhere::of_width(&scene.storage, Way::Vanish, 1);
-        let fallback = scene.fallback_with(false, LONG).with_idle(Arc::clone(&idle) as _);
-        Self { scene, idle, fallback }
+        let idle = Elsewhere::of_width(&scene.storage, Way::Vanish, 2);
+        let taken = Arc::new(Taken::default());
+        let load = Arc::clone(&taken) as _;
+        let fallback = scene.fallback_with(false, LONG).with_idle(Arc::clone(&idle) as _, load);
+        Self { scene, idle, taken, fallback }
     }
 
-    /// As [`new`](Self::new), when it is known that the worker takes a second for a job, and it has one that it does not end.
-    fn with_a_busy_worker() -> (Self, JobHandle) {
+    /// As [`new`](Self::new), when it is known that the worker takes a second for a job.
+    fn knowing() -> Self {
         let both = Self::new();
         let known = both.submit("known");
         both.worker_ends(&known);
-        let before = both.submit("before");
-        assert_eq!((both.scene.asked(), both.taken()), (2, 0));
-        (both, before)
+        both
     }
 
     fn submit(&self, stem: &str) -> JobHandle {
@@ -47,141 +64,176 @@ impl Both {
         answer(handle).unwrap()
     }
 
-    fn idle_ends(&self) {
-        let (finisher, result) = self.idle.kept.lock().unwrap().remove(0);
-        finisher.finish(Ok(result));
+    /// So much time goes by, of which others in this process take the `busy` part.
+    fn pass(&self, ms: u64, busy: f64) {
+        let_it_look();
+        self.taken.0.fetch_add((ms as f64 * busy) as u64, Ordering::SeqCst);
+        self.scene.clock.advance(Duration::from_millis(ms));
+        let_it_look();
     }
 
-    /// Jobs that idle processors have and have not ended.
-    fn taken(&self) -> usize {
+    /// Jobs that are being done here.
+    fn here(&self) -> usize {
         self.idle.kept.lock().unwrap().len()
     }
 
-    /// Idle processors have the job called `stem` for so long and end it.
-    fn do_idly(&self, stem: &str, seconds: u64) -> JobHandle {
-        let handle = self.submit(stem);
-        assert_eq!(self.taken(), 1, "{stem}");
-        self.scene.clock.advance(Duration::from_secs(seconds));
-        self.idle_ends();
-        answer(&handle).unwrap();
-        handle
+    /// The worker stops what it was asked to stop, which is the job that it was given last.
+    fn worker_stops_the_last(&self) {
+        let number = self.scene.elsewhere.kept.lock().unwrap().len() - 1;
+        until("it is asked to stop", || self.scene.is_cancelled(number));
+        drop(self.scene.elsewhere.kept.lock().unwrap().pop());
+    }
+
+    fn is_stopped_here(&self) -> bool {
+        self.idle.kept.lock().unwrap()[0].0.control().is_cancelled()
+    }
+
+    /// What is done here comes to that.
+    fn ends_here(&self, error: Option<ErrorKind>) {
+        let (finisher, result) = self.idle.kept.lock().unwrap().remove(0);
+        finisher.finish(error.map_or(Ok(result), |kind| Err(Error::new(kind, "so it came"))));
     }
 }
 
 #[test]
-fn what_would_wait_is_done_here_and_nothing_else() {
+fn what_waits_is_done_here_and_nothing_else() {
     let both = Both::new();
     let handles: Vec<JobHandle> = ["a", "b"].iter().map(|stem| both.submit(stem)).collect();
-    assert_eq!((both.scene.asked(), both.taken()), (2, 0), "nothing is known of what a job takes");
-    for handle in &handles {
-        both.worker_ends(handle);
-    }
-    let first = both.submit("first");
-    assert_eq!((both.scene.asked(), both.taken()), (3, 0), "it does not wait there");
-    let second = both.submit("second");
-    assert_eq!((both.scene.asked(), both.taken()), (3, 1), "it would");
-    let third = both.submit("third");
-    assert_eq!((both.scene.asked(), both.taken()), (4, 1), "here it would wait too");
+    both.pass(1000, 0.0);
+    assert_eq!(both.here(), 0, "nothing is known of what a job takes");
+    handles.iter().for_each(|handle| drop(both.worker_ends(handle)));
 
-    both.scene.clock.advance(Duration::from_millis(700));
-    both.idle_ends();
-    let result = answer(&second).unwrap();
-    both.scene.accept("second", &result);
-    assert!(tables(&result)[0].file.starts_with("second-i-"));
-    assert_eq!(second.ran(), Some(Ran { ran: Duration::from_millis(700), ..Ran::default() }));
-    for handle in [first, third] {
-        both.worker_ends(&handle);
-    }
+    let first = both.submit("first");
+    both.pass(1000, 0.0);
+    assert_eq!(both.here(), 0, "it does not wait there");
+    let (second, third) = (both.submit("second"), both.submit("third"));
+    until("the third is done here", || both.here() == 1);
+    both.worker_stops_the_last();
+    both.pass(700, 1.0);
+    assert_eq!(both.here(), 1, "there is one processor");
+    both.ends_here(None);
+    let result = answer(&third).unwrap();
+    both.scene.accept("third", &result);
+    assert!(tables(&result)[0].file.starts_with("third-i-"));
+    let ran = Ran { queued: Duration::ZERO, ran: Duration::from_millis(700), ..Ran::default() };
+    assert_eq!(third.ran(), Some(ran));
+
+    until("the second is done here", || both.here() == 1);
+    both.worker_stops_the_last();
+    both.ends_here(None);
+    both.scene.accept("second", &answer(&second).unwrap());
+    both.worker_ends(&first);
     let fallbacks = both.fallback.fallbacks();
-    assert_eq!((fallbacks.idle(), fallbacks.count(), fallbacks.reason()), ((1, 0), 0, None));
+    assert_eq!((fallbacks.idle(), fallbacks.count(), fallbacks.reason()), ((2, 0), 0, None));
+    assert_eq!(both.fallback.given_up_count(), 2, "attempts that may leave something behind");
 }
 
 #[test]
-fn relief_does_not_wait_for_bulk_work_so_that_it_is_given_away() {
-    let both = Both::new();
-    let known = both.submit("known");
-    both.worker_ends(&known);
+fn nothing_is_taken_from_those_who_work_here() {
+    let both = Both::knowing();
+    let jobs: Vec<JobHandle> = ["a", "b", "c"].iter().map(|stem| both.submit(stem)).collect();
+    for _ in 0..3 {
+        both.pass(150, 0.8);
+    }
+    assert_eq!(both.here(), 0, "a fifth of a processor");
+    both.pass(50, 0.0);
+    assert_eq!(both.here(), 0, "that is no look");
+    jobs.iter().for_each(|job| drop(both.worker_ends(job)));
+}
+
+#[test]
+fn where_half_idles_a_job_is_expected_to_take_twice_as_long() {
+    let both = Both::knowing();
+    let jobs: Vec<JobHandle> = ["a", "b"].iter().map(|stem| both.submit(stem)).collect();
+    both.pass(150, 0.5);
+    both.pass(150, 0.5);
+    assert_eq!(both.here(), 0, "two seconds here are no sooner than two there");
+    let third = both.submit("third");
+    until("it would wait for two", || both.here() == 1);
+    both.worker_stops_the_last();
+    both.pass(2_000, 1.0);
+    both.ends_here(None);
+    answer(&third).unwrap();
+    both.pass(150, 0.0);
+    assert_eq!(both.here(), 0, "it has just taken two seconds");
+    jobs.iter().for_each(|job| drop(both.worker_ends(job)));
+}
+
+#[test]
+fn bulk_work_is_taken_back_before_relief() {
+    let both = Both::knowing();
     let JobSpec::Compact(mut bulk) = both.scene.spec("bulk") else { panic!("a compaction") };
     bulk.inputs.iter_mut().for_each(|input| input.level += 1);
-    let _bulk = both.fallback.submit(bulk.into()).unwrap();
-    let _relief = both.submit("relief");
-    assert_eq!((both.scene.asked(), both.taken()), (3, 0));
-    let _after = both.submit("after");
-    assert_eq!((both.scene.asked(), both.taken()), (3, 1), "after the other relief");
+    let bulk = both.fallback.submit(bulk.into()).unwrap();
+    let relief = both.submit("relief");
+    both.pass(150, 0.0);
+    until("it is done here", || both.here() == 1);
+    assert!(both.scene.is_cancelled(0) && !both.scene.is_cancelled(1), "relief goes first there");
+    drop(both.scene.elsewhere.kept.lock().unwrap().remove(0));
+    both.ends_here(None);
+    assert!(tables(&answer(&bulk).unwrap())[0].file.starts_with("bulk-i-"));
+    both.worker_ends(&relief);
 }
 
 #[test]
-fn where_less_idles_fewer_jobs_are_done_here() {
-    let (both, before) = Both::with_a_busy_worker();
-    // Two seconds here, and two there: one of them for the job before.
-    both.do_idly("slow", 2);
-    let away = both.submit("away");
-    assert_eq!((both.scene.asked(), both.taken()), (3, 0), "it is no sooner here");
-    // With two before it it would be.
-    both.do_idly("again", 2);
-    both.worker_ends(&before);
-    both.worker_ends(&away);
-    let before = both.submit("then");
-    let away = both.submit("away2");
-    assert_eq!((both.scene.asked(), both.taken()), (5, 0));
-    both.worker_ends(&before);
-    // What idled ten seconds ago says nothing of now.
-    both.scene.clock.advance(Duration::from_secs(10));
-    both.submit("anew");
-    assert_eq!((both.scene.asked(), both.taken()), (5, 1));
-    both.worker_ends(&away);
-}
-
-#[test]
-fn what_takes_too_long_here_is_given_away_after_all() {
-    let (both, before) = Both::with_a_busy_worker();
-    let late = both.submit("late");
-    let is_stopped = || both.idle.kept.lock().unwrap()[0].0.control().is_cancelled();
-    // Three times the two seconds that it would have taken there.
-    both.scene.clock.advance(Duration::from_millis(5_900));
-    let_it_look();
-    assert!(!both.scene.files("late").is_empty() && !is_stopped());
-    both.scene.clock.advance(Duration::from_millis(200));
-    until("it is asked to stop", is_stopped);
-    let (finisher, _) = both.idle.kept.lock().unwrap().remove(0);
-    finisher.finish(Err(Error::new(ErrorKind::Cancelled, "as was asked")));
-    until("the worker has it", || both.scene.asked() == 3);
+fn what_takes_too_long_here_is_given_away_again() {
+    let both = Both::knowing();
+    let (before, late) = (both.submit("before"), both.submit("late"));
+    both.pass(150, 0.0);
+    until("it is done here", || both.here() == 1);
+    both.worker_stops_the_last();
+    // Twice the second that it takes there.
+    both.pass(1_900, 1.0);
+    assert!(!both.is_stopped_here());
+    both.pass(200, 1.0);
+    until("it is asked to stop", || both.is_stopped_here());
+    both.ends_here(Some(ErrorKind::Cancelled));
+    until("the worker has it", || both.scene.asked() == 4);
+    let next = both.submit("next");
+    both.pass(150, 0.0);
+    assert_eq!(both.here(), 0, "a look takes longer now");
+    both.pass(100, 0.0);
+    until("another job is tried", || both.here() == 1);
+    both.worker_stops_the_last();
+    both.ends_here(None);
+    both.scene.accept("next", &answer(&next).unwrap());
     both.worker_ends(&before);
     let result = both.worker_ends(&late);
     both.scene.accept("late", &result);
-    assert!(tables(&result)[0].file.starts_with("late-e-"));
+    assert!(tables(&result)[0].file.starts_with("late-e1-"), "{}", tables(&result)[0].file);
     let fallbacks = both.fallback.fallbacks();
-    assert_eq!((fallbacks.idle(), fallbacks.count(), fallbacks.reason()), ((0, 1), 0, None));
-    both.submit("then");
-    both.submit("next");
-    assert_eq!((both.scene.asked(), both.taken()), (5, 0), "six seconds here are more than two there");
+    assert_eq!((fallbacks.idle(), fallbacks.count(), fallbacks.reason()), ((1, 1), 0, None));
 }
 
 #[test]
-fn what_fails_here_or_is_refused_is_given_away_and_leaves_nothing() {
-    let (both, before) = Both::with_a_busy_worker();
-    let failing = both.submit("failing");
-    let (finisher, _) = both.idle.kept.lock().unwrap().remove(0);
-    finisher.finish(Err(Error::new(ErrorKind::Storage, "the disk is full")));
-    until("the worker has it", || both.scene.asked() == 3);
-    both.worker_ends(&before);
-    both.scene.accept("failing", &both.worker_ends(&failing));
-    assert_eq!(both.fallback.fallbacks().idle(), (0, 0), "it says nothing of what idles");
-
-    let before = both.submit("then");
-    both.idle.go(Way::Refuse);
-    let refused = both.submit("refused");
-    assert_eq!(both.scene.asked(), 5);
-    both.worker_ends(&before);
-    both.scene.accept("refused", &both.worker_ends(&refused));
+fn what_fails_here_or_is_refused_is_given_away_again_and_leaves_nothing() {
+    for way in [Way::Vanish, Way::Refuse] {
+        let both = Both::knowing();
+        both.idle.go(way);
+        let (before, failing) = (both.submit("before"), both.submit("failing"));
+        both.pass(150, 0.0);
+        if let Way::Vanish = way {
+            until("it is done here", || both.here() == 1);
+            both.ends_here(Some(ErrorKind::Storage));
+        }
+        until("the worker has it again", || both.scene.asked() == 4);
+        // What it was given first, and gave up.
+        drop(both.scene.elsewhere.kept.lock().unwrap().remove(1));
+        both.worker_ends(&before);
+        both.scene.accept("failing", &both.worker_ends(&failing));
+        assert_eq!(both.fallback.fallbacks().idle(), (0, 0), "it says nothing of what idles");
+    }
 }
 
 #[test]
 fn a_job_that_nobody_wants_any_more_ends_here_too() {
     for is_closed in [false, true] {
-        let (both, _before) = Both::with_a_busy_worker();
-        let unwanted = both.submit("unwanted");
-        let Both { scene, idle, fallback } = both;
+        let both = Both::knowing();
+        let (_before, unwanted) = (both.submit("before"), both.submit("unwanted"));
+        both.pass(150, 0.0);
+        until("it is done here", || both.here() == 1);
+        both.worker_stops_the_last();
+        let Both { scene, idle, fallback, .. } = both;
         // Closed, it cancels what it has; open, it passes the cancellation on.
         let open = (!is_closed).then_some(fallback);
         if open.is_some() {
@@ -190,7 +242,7 @@ fn a_job_that_nobody_wants_any_more_ends_here_too() {
         until("it is asked to stop", || idle.kept.lock().unwrap()[0].0.control().is_cancelled());
         drop(idle.kept.lock().unwrap().remove(0));
         assert_eq!(answer(&unwanted).unwrap_err().kind, ErrorKind::Cancelled);
-        assert_eq!((scene.asked(), scene.files("unwanted")), (2, vec![]));
+        assert_eq!((scene.asked(), scene.files("unwanted")), (3, vec![]));
         drop(open);
     }
 }

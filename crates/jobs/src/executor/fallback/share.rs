@@ -1,16 +1,19 @@
-//! What would wait elsewhere, done meanwhile on processors here that idle.
+//! What waits elsewhere, done meanwhile on processors here that idle.
 //!
-//! Nobody can say how much of a processor will idle. A thread of the lowest priority gets just that, so that it is tried: how long jobs
-//! took is remembered, here and there, and where one takes far longer than was expected it is given away after all.
+//! A burst of writes leaves more to do than workers do at once, and then the database's own processors have nothing to do. Of the jobs
+//! that wait there the last one is taken back and done here, at the lowest priority, if that is expected to end sooner: by how long jobs take there and how much of
+//! the processors idled while nothing was done so. Where that was wrong the job is given away again, and it is longer until the next is tried.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use firn_format::file_name::STEM_BYTES_MAX;
+use firn_storage::Load;
 
 use super::super::ran::Ran;
 use super::Shared;
-use super::state::{Job, Place, Running};
+use super::state::{Job, Place, Ready, Running, State};
 use crate::error::Result;
 use crate::spec::{JobResult, JobSpec};
 
@@ -18,13 +21,13 @@ use crate::spec::{JobResult, JobSpec};
 #[derive(Debug)]
 pub(super) struct Idle {
     stem: String,
-    /// When it is given away after all.
+    /// When it is given away again.
     pub(super) deadline: Duration,
     /// It was, and is asked to stop.
     pub(super) is_late: bool,
 }
 
-/// Seconds for a byte of inputs, of late, on one processor here or by one slot there; for compactions and for collections.
+/// Seconds for a byte of inputs, of late, by one slot there and on idle processors here; for compactions and for collections.
 #[derive(Debug, Default)]
 pub(super) struct Rates {
     there: [Option<f64>; 2],
@@ -32,17 +35,33 @@ pub(super) struct Rates {
     here: [Option<(f64, Duration)>; 2],
 }
 
+/// How many processors idle.
+#[derive(Debug)]
+pub(super) struct Idleness {
+    /// When looking began, and the processor time taken by then; `None` while something is done on what idles.
+    mark: Option<(Duration, Duration)>,
+    /// As was found last.
+    processors: f64,
+    /// How long a look takes.
+    look: Duration,
+}
+
 /// Share of the latest job in what is expected of the next.
 const LATEST: f64 = 0.3;
 
-/// What was found here is believed for so long: how much idles may have changed since.
+/// What jobs took here tells of the next one for so long.
 const HERE_HOLDS: Duration = Duration::from_secs(10);
 
-/// An attempt here may take so many times as long as was expected, here or there, whichever is more.
-const LATE: f64 = 3.0;
+/// An attempt here may take so many times as long as was expected, and [`LATE_MIN`] at least.
+const LATE: f64 = 2.0;
+const LATE_MIN: Duration = Duration::from_millis(500);
 
-/// Any attempt here may take as long as that.
-const LATE_MIN: Duration = Duration::from_secs(1);
+/// Of one processor so much has to idle.
+const PROCESSORS_MIN: f64 = 0.25;
+
+/// A look takes so long, twice as long after each job that took too long, and so again after one that did not.
+const LOOK_MIN: Duration = Duration::from_millis(100);
+const LOOK_MAX: Duration = Duration::from_secs(10);
 
 impl Rates {
     /// A job that reads what `spec` does was `ran` at a slot there.
@@ -52,26 +71,63 @@ impl Rates {
         *known = Some(known.map_or(rate, |known| known + LATEST * (rate - known)));
     }
 
-    /// It was here for `ran`, until `now`; it may not have been done by then.
-    fn was_here(&mut self, spec: &JobSpec, ran: Duration, now: Duration) {
-        let Some(rate) = rate_of(spec, ran) else { return };
-        let known = &mut self.here[kind_of(spec)];
-        let rate = known.map_or(rate, |(known, _)| known + LATEST * (rate - known));
-        *known = Some((rate, now));
+    fn was_done_here(&mut self, spec: &JobSpec, ran: Duration, now: Duration) {
+        if let Some(rate) = rate_of(spec, ran) {
+            self.here[kind_of(spec)] = Some((rate, now));
+        }
     }
 
-    /// How long `spec` may take here, if it is expected to be done here sooner than there, after the `bytes_before` it which are read at `width` slots.
-    fn allow(&self, spec: &JobSpec, (bytes_before, width): (u64, usize), now: Duration) -> Option<Duration> {
-        let kind = kind_of(spec);
-        let rate_there = self.there[kind]?;
-        let found = self.here[kind].filter(|(_, at)| now.saturating_sub(*at) < HERE_HOLDS);
-        // What is not known here is as it is there.
-        let rate_here = found.map_or(rate_there, |(rate, _)| rate);
+    /// How long `spec` may take here where so many `processors` idle, if it is expected to be done sooner than there, after the `bytes_before` it
+    /// which are read at `width` slots.
+    fn allow(
+        &self,
+        spec: &JobSpec,
+        (bytes_before, width): (u64, usize),
+        processors: f64,
+        now: Duration,
+    ) -> Option<Duration> {
+        let there = self.there[kind_of(spec)]?;
+        let found = self.here[kind_of(spec)].filter(|(_, at)| now.saturating_sub(*at) < HERE_HOLDS);
+        let here = found.map_or(there / processors.min(1.0), |(here, _)| here);
         let bytes = spec.input_bytes() as f64;
-        let (ends_here, ends_there) =
-            (bytes * rate_here, (bytes_before as f64 / width as f64 + bytes) * rate_there);
-        let late = Duration::try_from_secs_f64(LATE * ends_there).unwrap_or(Duration::MAX);
+        let (ends_here, ends_there) = (bytes * here, (bytes_before as f64 / width as f64 + bytes) * there);
+        let late = Duration::try_from_secs_f64(LATE * ends_here).unwrap_or(Duration::MAX);
         (ends_here < ends_there).then_some(late.max(LATE_MIN))
+    }
+}
+
+impl Default for Idleness {
+    fn default() -> Self {
+        Self { mark: None, processors: 0.0, look: LOOK_MIN }
+    }
+}
+
+impl Idleness {
+    /// Looks at `load` while `jobs` are done on what idles; how many more may be.
+    fn room(&mut self, load: &dyn Load, jobs: usize, now: Duration) -> usize {
+        if jobs > 0 {
+            // What they take is not to be told from the rest.
+            self.mark = None;
+        } else {
+            let used = load.used();
+            let (since, before) = *self.mark.get_or_insert((now, used));
+            let looked = now.saturating_sub(since);
+            if looked >= self.look {
+                let busy = used.saturating_sub(before).as_secs_f64() / looked.as_secs_f64();
+                self.processors = load.processors() - busy;
+                self.mark = Some((now, used));
+            }
+        }
+        let jobs_max = if self.processors < PROCESSORS_MIN { 0 } else { (self.processors as usize).max(1) };
+        jobs_max.saturating_sub(jobs)
+    }
+
+    /// A job that was done on what idles has ended, or took too long.
+    fn learn(&mut self, is_late: bool) {
+        self.look = if is_late { (self.look * 2).min(LOOK_MAX) } else { LOOK_MIN };
+        if is_late {
+            self.processors = 0.0;
+        }
     }
 }
 
@@ -84,33 +140,49 @@ fn rate_of(spec: &JobSpec, ran: Duration) -> Option<f64> {
 }
 
 impl Shared {
-    /// Gives the job to the first executor, or to the idle one while it would only wait there.
-    pub(super) fn share_or_ask(self: &Arc<Self>, mut job: Job) {
-        let Some(idle) = self.idle.get().filter(|_| !job.was_shared) else { return self.ask(job, false) };
-        let now = self.clock.now();
-        let (here_width, there_width) = (idle.width(), self.first.width().max(1));
-        let allowed = {
-            let state = self.lock();
-            let (count_before, bytes_before) = state.before(&job.spec);
-            let waits = count_before >= there_width && state.idle_count() < here_width;
-            waits.then(|| state.rates.allow(&job.spec, (bytes_before, there_width), now)).flatten()
-        };
-        let stem = format!("{}-i", job.spec.output_stem());
-        let Some(allowed) = allowed.filter(|_| stem.len() <= STEM_BYTES_MAX) else {
-            return self.ask(job, false);
-        };
-        job.was_shared = true;
-        match idle.submit(job.spec.with_stem(&stem)) {
-            Err(_) => self.ask(job, false),
-            Ok(handle) => {
-                let deadline = now.saturating_add(allowed);
-                let place = Place::Idle(Idle { stem, deadline, is_late: false });
-                self.follow(Running { job, handle, begun: now, place, is_cancelled: false });
-            }
+    /// The job that will be the last one there to be begun, if it waits and idle processors here are expected to do it sooner; and how long they may
+    /// take.
+    pub(super) fn take_waiting(&self, state: &mut State, now: Duration) -> Option<Ready> {
+        let (idle, load) = self.idle.get()?;
+        let jobs = state.idle_count();
+        let room = state.idleness.room(&**load, jobs, now);
+        if room == 0 || jobs >= idle.width() || state.trust.is_doubted() || state.is_closed {
+            return None;
         }
+        let width = self.first.width().max(1);
+        if state.away().count() <= width {
+            return None;
+        }
+        // Bulk work is begun after relief.
+        let last = state.away().rev().min_by_key(|running| running.job.spec.is_relief())?;
+        let is_free = !last.is_cancelled && !last.job.was_shared && last.handle.poll().is_none();
+        let (number, spec) = (last.job.number, &last.job.spec);
+        let bytes_before = state.bytes_before(spec).saturating_sub(spec.input_bytes());
+        let allowed = state.rates.allow(spec, (bytes_before, width), state.idleness.processors, now)?;
+        let running = is_free.then(|| state.jobs.remove(&number)).flatten()?;
+        Some(Ready::Share(running, allowed))
     }
 
-    /// Gives a job its result that was tried on idle processors, or gives it away after all.
+    /// Takes a job back that waits, and does it on idle processors.
+    pub(super) fn share(self: &Arc<Self>, running: Running, allowed: Duration) {
+        let Running { mut job, handle, place, .. } = running;
+        let Place::Away(away) = place else { return };
+        // It may have begun all the same: what it leaves is removed once it has ended.
+        handle.cancel();
+        self.given_up.fetch_add(1, Ordering::Relaxed);
+        self.lock().dead.push((handle, away.stem));
+        job.was_shared = true;
+        let stem = format!("{}-i", job.spec.output_stem());
+        let idle = self.idle.get().filter(|_| stem.len() <= STEM_BYTES_MAX);
+        // A spare file that it names may be with whoever was asked first.
+        let spec = job.spec.with_stem(&stem).without_spare();
+        let Some(Ok(handle)) = idle.map(|(idle, _)| idle.submit(spec)) else { return self.go_on(job, false) };
+        let begun = self.clock.now();
+        let place = Place::Idle(Idle { stem, deadline: begun.saturating_add(allowed), is_late: false });
+        self.follow(Running { job, handle, begun, place, is_cancelled: false });
+    }
+
+    /// Gives a job its result that was tried on idle processors, or gives it away again.
     pub(super) fn settle_idle(
         self: &Arc<Self>,
         job: Job,
@@ -118,10 +190,14 @@ impl Shared {
         result: Result<JobResult>,
         (begun, ran): (Duration, Duration),
     ) {
-        let now = self.clock.now();
-        if idle.is_late || result.is_ok() {
-            self.lock().rates.was_here(&job.spec, ran, now);
-            self.fallbacks.count_idle(result.is_err());
+        let is_late = idle.is_late && result.is_err();
+        if is_late || result.is_ok() {
+            let mut state = self.lock();
+            state.idleness.learn(is_late);
+            if !is_late {
+                state.rates.was_done_here(&job.spec, ran, begun.saturating_add(ran));
+            }
+            self.fallbacks.count_idle(is_late);
         }
         match result {
             Ok(result) => {

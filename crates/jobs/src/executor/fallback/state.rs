@@ -7,7 +7,7 @@ use super::super::handle::{Finisher, JobHandle};
 use super::super::held::Turn;
 use super::super::ran::Ran;
 use super::super::trust::{Advice, Patience, Trust};
-use super::share::{Idle, Rates};
+use super::share::{Idle, Idleness, Rates};
 use crate::spec::{JobResult, JobSpec};
 
 #[derive(Debug)]
@@ -19,6 +19,7 @@ pub(super) struct State {
     pub(super) held: BTreeMap<u64, Job>,
     pub(super) turn: Turn,
     pub(super) rates: Rates,
+    pub(super) idleness: Idleness,
     /// Attempts that were given up and may still write, with their stems.
     pub(super) dead: Vec<(JobHandle, String)>,
     pub(super) is_closed: bool,
@@ -62,7 +63,7 @@ pub(super) enum Place {
     Here,
     /// At the second, after the first had done it.
     Reexecuted(Box<Answered>),
-    /// On idle processors, instead of waiting for the first.
+    /// On idle processors, while it would only wait at the first.
     Idle(Idle),
 }
 
@@ -90,6 +91,8 @@ pub(super) struct Away {
 pub(super) enum Ready {
     /// It has ended, or is late.
     Settle(Running),
+    /// It waits, and may take so long on idle processors.
+    Share(Running, Duration),
     /// It was held and is no longer; whether it is to be done here.
     Go(Job, bool),
 }
@@ -106,20 +109,22 @@ impl State {
             held: BTreeMap::new(),
             turn: Turn::default(),
             rates: Rates::default(),
+            idleness: Idleness::default(),
             dead: Vec::new(),
             is_closed: false,
             random: fastrand::Rng::with_seed(seed),
         }
     }
 
-    /// Jobs that were given away and may be done before `spec`, and bytes of their inputs: there may be one worker for all, and relief goes before bulk
-    /// work.
-    pub(super) fn before(&self, spec: &JobSpec) -> (usize, u64) {
-        let away = self.jobs.values().filter(|running| matches!(running.place, Place::Away(_)));
-        let before = away.filter(|running| running.job.spec.is_relief() || !spec.is_relief());
-        before.fold((0, 0), |(count, bytes), running| {
-            (count + 1, bytes.saturating_add(running.job.spec.input_bytes()))
-        })
+    /// Bytes of inputs of the jobs that were given away and may be done before `spec`: there may be one worker for all, and relief goes before bulk work.
+    pub(super) fn bytes_before(&self, spec: &JobSpec) -> u64 {
+        let before = self.away().filter(|running| running.job.spec.is_relief() || !spec.is_relief());
+        before.map(|running| running.job.spec.input_bytes()).fold(0, u64::saturating_add)
+    }
+
+    /// Jobs that were given away, in the order of their coming.
+    pub(super) fn away(&self) -> impl DoubleEndedIterator<Item = &Running> {
+        self.jobs.values().filter(|running| matches!(running.place, Place::Away(_)))
     }
 
     /// Jobs on idle processors.

@@ -47,9 +47,9 @@ pub(super) fn text(jobs: &JobStats, text: &mut Exposition) {
     text.single("firn_engine_jobs_reexecuted_total", Counter, help, jobs.reexecuted_count);
     let help = "Those of them of which something else came here.";
     text.single("firn_engine_jobs_differed_total", Counter, help, jobs.differed_count);
-    let help = "Jobs done on idle processors here, which would have waited for workers.";
+    let help = "Jobs that waited for workers and were done on idle processors here.";
     text.single("firn_engine_jobs_idle_total", Counter, help, jobs.idle_count);
-    let help = "Jobs begun so that took too long, and were done by workers after all.";
+    let help = "Jobs begun so that took too long, and were given to workers again.";
     text.single("firn_engine_jobs_idle_late_total", Counter, help, jobs.late_count);
     let is_away = u8::from(jobs.is_executor_away);
     let help = "1 while workers are asked for no more than to find out whether they are back; INFO says why.";
