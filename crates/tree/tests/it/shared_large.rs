@@ -17,7 +17,8 @@ const DISK: WriteOptions = WriteOptions { durability: Some(Durability::Disk), ex
 /// Three groups.
 const LARGE: usize = 40 << 20;
 
-fn machine(shared: &Memory, home: u128) -> Machine {
+/// A machine whose memory has room for such writes.
+pub(crate) fn machine(shared: &Memory, home: u128) -> Machine {
     let settings = TreeSettings {
         memory_bytes: 256 << 20,
         buffer_bytes: 64 << 20,

@@ -5,10 +5,11 @@ use std::sync::Arc;
 use firn_engine::{Engine, ErrorKind, KEYSPACE_DEFAULT};
 use firn_storage::ErrorKind as Kind;
 use firn_storage::place::{Crash, Divided, Effect, Fault, Faulty, Memory, Operation, When};
-use firn_tree::{Tree, TreeOptions, TreeSettings};
+use firn_tree::{Tree, TreeOptions};
 
-use crate::shared_durability::{SHARED, all, groups, on, settings};
-use crate::two_machines::{Machine, Model};
+use crate::shared_durability::{SHARED, all, groups, on};
+use crate::shared_large::machine;
+use crate::two_machines::Model;
 use crate::world::{describe, session};
 
 /// As many groups as may be too many, each of one write.
@@ -16,17 +17,6 @@ const SMALL: u32 = 1000;
 
 /// Two groups, of which the first one says nothing without the other one.
 const LARGE: usize = 20 << 20;
-
-fn machine(shared: &Memory, home: u128) -> Machine {
-    let settings = TreeSettings {
-        memory_bytes: 256 << 20,
-        buffer_bytes: 64 << 20,
-        buffer_bytes_max: 128 << 20,
-        log_bytes_max: 256 << 20,
-        ..settings()
-    };
-    Machine::new(settings, shared, home)
-}
 
 fn count(shared: &Memory) -> usize {
     groups(shared).values().map(Vec::len).sum()
