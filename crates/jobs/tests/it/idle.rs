@@ -57,6 +57,13 @@ impl Both {
         self.fallback.submit(self.scene.spec(stem)).unwrap()
     }
 
+    /// As [`submit`](Self::submit), of what takes nothing out of level 0.
+    fn submit_bulk(&self, stem: &str) -> JobHandle {
+        let JobSpec::Compact(mut bulk) = self.scene.spec(stem) else { panic!("a compaction") };
+        bulk.inputs.iter_mut().for_each(|input| input.level += 1);
+        self.fallback.submit(bulk.into()).unwrap()
+    }
+
     /// The worker ends the job that it was given first, which is `handle`'s, and says that it took a second.
     fn worker_ends(&self, handle: &JobHandle) -> JobResult {
         let (finisher, result) = self.scene.elsewhere.kept.lock().unwrap().remove(0);
@@ -164,11 +171,31 @@ fn where_half_idles_a_job_is_expected_to_take_twice_as_long() {
 }
 
 #[test]
+fn a_job_that_finds_out_whether_the_worker_is_back_is_left_to_it() {
+    let both = Both::knowing();
+    let before: Vec<JobHandle> = ["a", "b"].iter().map(|stem| both.submit(stem)).collect();
+    let failing = both.submit("failing");
+    let (finisher, _) = both.scene.elsewhere.kept.lock().unwrap().pop().unwrap();
+    finisher.finish(Err(Error::new(ErrorKind::Unavailable, "nobody is there")));
+    answer(&failing).unwrap();
+    assert!(both.fallback.fallbacks().is_away());
+    both.pass(150, 1.0);
+    let probe = both.submit_bulk("probe");
+    assert_eq!(both.scene.asked(), 5);
+    // Two that it had before make it believed again, while the probe is on its way.
+    before.iter().for_each(|handle| drop(both.worker_ends(handle)));
+    assert!(!both.fallback.fallbacks().is_away());
+    let relief = both.submit("relief");
+    both.pass(150, 0.0);
+    assert_eq!((both.here(), both.scene.is_cancelled(0)), (0, false), "it is bulk work, and waits");
+    both.worker_ends(&probe);
+    both.worker_ends(&relief);
+}
+
+#[test]
 fn bulk_work_is_taken_back_before_relief() {
     let both = Both::knowing();
-    let JobSpec::Compact(mut bulk) = both.scene.spec("bulk") else { panic!("a compaction") };
-    bulk.inputs.iter_mut().for_each(|input| input.level += 1);
-    let bulk = both.fallback.submit(bulk.into()).unwrap();
+    let bulk = both.submit_bulk("bulk");
     let relief = both.submit("relief");
     both.pass(150, 0.0);
     until("it is done here", || both.here() == 1);

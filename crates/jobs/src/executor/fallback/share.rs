@@ -155,7 +155,10 @@ impl Shared {
         }
         // Bulk work is begun after relief.
         let last = state.away().rev().min_by_key(|running| running.job.spec.is_relief())?;
-        let is_free = !last.is_cancelled && !last.job.was_shared && last.handle.poll().is_none();
+        // Somebody waits for what a probe comes to there.
+        let is_probe = matches!(&last.place, Place::Away(away) if away.is_probe);
+        let is_done = last.is_cancelled || last.handle.poll().is_some();
+        let is_free = !is_done && !is_probe && !last.job.was_shared;
         let (number, spec) = (last.job.number, &last.job.spec);
         let bytes_before = state.bytes_before(spec).saturating_sub(spec.input_bytes());
         let allowed = state.rates.allow(spec, (bytes_before, width), state.idleness.processors, now)?;
