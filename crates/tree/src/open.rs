@@ -117,7 +117,12 @@ fn start(options: &TreeOptions, manifest: Manifest, begun: Begun) -> Result<Arc<
         cache,
         balance: Default::default(),
         graveyard,
-        groups: Groups::new((state.database, generation), is_shared, (older, recovered.next_base)),
+        groups: Groups::new(
+            (state.database, generation),
+            is_shared,
+            older,
+            (recovered.next_base, recovered.crossing),
+        ),
         schedule: Schedule::new(matches!(options.background, Background::Manual) || options.read_only),
         jobs,
         control: firn_jobs::Control::new(),

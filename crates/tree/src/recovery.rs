@@ -10,7 +10,7 @@
 //! globally, whatever lies behind it.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 
 use firn_engine::{Error, Place, Result};
@@ -45,6 +45,8 @@ pub(crate) struct RecoveredLog {
     pub(crate) stale: Vec<String>,
     /// Of records that are in no table, to values beside the tree.
     pub(crate) references: LoggedReferences,
+    /// Where the last batch begins that has records of several keyspaces in no table; 0 if there is none.
+    pub(crate) crossing: Position,
 }
 
 /// A segment file as found.
@@ -93,8 +95,10 @@ pub(crate) fn recover_log(
         });
     }
     stale.extend(candidates.drain(chained..).map(|candidate| candidate.name));
-    let (segments, references) = load_all(storage, state, candidates, graveyard, spawn, writable)?;
-    Ok(RecoveredLog { segments, end, lost_from: end, next_base, durable_through, stale, references })
+    let Loaded { segments, references, crossing } =
+        load_all(storage, state, candidates, graveyard, spawn, writable)?;
+    let lost_from = end;
+    Ok(RecoveredLog { segments, end, lost_from, next_base, durable_through, stale, references, crossing })
 }
 
 /// The log of a database whose last one lies on another machine: nothing of it is recovered, and this one goes on behind all that the
@@ -116,6 +120,7 @@ pub(crate) fn log_elsewhere(storage: &Arc<dyn Storage>, state: &State) -> Result
         durable_through: end,
         stale,
         references: LoggedReferences::default(),
+        crossing: Position::default(),
     })
 }
 
@@ -326,7 +331,7 @@ fn load_all(
     graveyard: &Arc<Graveyard>,
     spawn: Option<&Arc<dyn Spawn>>,
     writable: bool,
-) -> Result<(Vec<Arc<Segment>>, LoggedReferences)> {
+) -> Result<Loaded> {
     let drained: BTreeMap<u32, Position> =
         state.keyspaces.iter().map(|(id, keyspace)| (*id, keyspace.drained_through)).collect();
     let count = candidates.len();
@@ -339,6 +344,7 @@ fn load_all(
         next: AtomicUsize::new(0),
         loaded: Mutex::new(Vec::with_capacity(count)),
         references: Mutex::default(),
+        crossing: AtomicU64::new(0),
     });
     let helpers = match spawn {
         Some(_) if count > 1 => THREADS.min(count) - 1,
@@ -366,7 +372,8 @@ fn load_all(
     }
     loaded.sort_by_key(|segment| segment.base());
     let references = std::mem::take(&mut *work.references.lock().unwrap_or_else(PoisonError::into_inner));
-    Ok((loaded, references))
+    let crossing = Position(work.crossing.load(Ordering::Relaxed));
+    Ok(Loaded { segments: loaded, references, crossing })
 }
 
 /// Threads that load segments, this one included.
@@ -381,6 +388,14 @@ struct Work {
     next: AtomicUsize,
     loaded: Mutex<Vec<Arc<Segment>>>,
     references: Mutex<LoggedReferences>,
+    crossing: AtomicU64,
+}
+
+/// What is in the segments that were loaded; see [`RecoveredLog`].
+struct Loaded {
+    segments: Vec<Arc<Segment>>,
+    references: LoggedReferences,
+    crossing: Position,
 }
 
 impl Work {
@@ -420,6 +435,7 @@ impl Work {
             if frame.kind != FrameKind::Batch || base.0 + offset as u64 >= candidate.end.0 {
                 continue;
             }
+            let mut first = None;
             for (inside, record) in frame.records() {
                 let at = offset + inside;
                 let record = record.map_err(|error| from_format(&candidate.name, at as u64, &error))?;
@@ -427,6 +443,9 @@ impl Work {
                 match self.drained.get(&record.keyspace) {
                     Some(drained) if position >= *drained => {}
                     _ => continue,
+                }
+                if *first.get_or_insert(record.keyspace) != record.keyspace {
+                    self.crossing.fetch_max(base.0 + offset as u64, Ordering::Relaxed);
                 }
                 if memtables.get(record.keyspace).is_none() {
                     memtables.insert(record.keyspace, Arc::new(Memtable::new(&[])));

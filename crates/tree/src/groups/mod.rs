@@ -54,6 +54,8 @@ pub(crate) struct Groups {
     through: AtomicU64,
     /// Tries to create a group that have begun.
     tries: AtomicU64,
+    /// Where the last batch begins that has records of several keyspaces; 0 if there was none.
+    crossing: AtomicU64,
     /// Those that may be needed still; locked for moments.
     sent: Mutex<Sent>,
     pub(crate) count: AtomicU64,
@@ -122,11 +124,13 @@ enum Of {
 impl Groups {
     /// None yet of the log's `generation`; they begin with the first drain, at the latest, if `is_begun`.
     ///
-    /// This process's log begins at `recovered_end`.
+    /// This process's log begins at `recovered_end`; `crossing` is where the last batch before begins that has records of several
+    /// keyspaces in no table, or 0.
     pub(crate) fn new(
         (database, generation): (u128, u64),
         is_begun: bool,
-        (older, recovered_end): (Option<Older>, Position),
+        older: Option<Older>,
+        (recovered_end, crossing): (Position, Position),
     ) -> Self {
         Self {
             database,
@@ -138,6 +142,7 @@ impl Groups {
             sending: Mutex::default(),
             through: AtomicU64::new(0),
             tries: AtomicU64::new(0),
+            crossing: AtomicU64::new(crossing.0),
             sent: Mutex::new(Sent { own: VecDeque::new(), older }),
             count: AtomicU64::new(0),
             bytes: AtomicU64::new(0),
@@ -147,6 +152,18 @@ impl Groups {
     /// Whether edits wait for groups.
     pub(crate) fn are_begun(&self) -> bool {
         self.is_begun.load(Ordering::Acquire)
+    }
+
+    /// A batch that begins at `start` has records of several keyspaces. To be told before it is published.
+    pub(crate) fn crosses(&self, start: Position) {
+        // No ordering: whoever drains the batch has seen that it was published.
+        self.crossing.fetch_max(start.0, Ordering::Relaxed);
+    }
+
+    /// Whether some batch with records of several keyspaces may be undrained where the log is needed from `needed_from` on.
+    fn may_divide(&self, needed_from: Position) -> bool {
+        let crossing = self.crossing.load(Ordering::Relaxed);
+        crossing != 0 && crossing >= needed_from.0
     }
 
     /// Everything below is in groups, or in tables; once they are named, another machine finds it.
@@ -289,7 +306,7 @@ mod tests {
     fn groups_are_named_once_they_have_all_that_was_recovered() {
         let older =
             Older { generation: 1, names: vec![file_name::group(1, 0)], next: 1, needed_to: Position(100) };
-        let groups = Groups::new((7, 2), true, (Some(older), Position(100)));
+        let groups = Groups::new((7, 2), true, Some(older), (Position(100), Position(0)));
         groups.lock_sent().own.push_back((0, Position(50)));
         groups.through.store(50, Ordering::Release);
         // A drain that needs the first half alone.

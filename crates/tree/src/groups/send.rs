@@ -73,16 +73,22 @@ impl Database {
         Ok(())
     }
 
-    /// Sends what a drain of `keyspace` through `end` leaves in the log alone, where groups have begun: else another machine would find
-    /// the half of a batch that is in tables, and not the other one.
+    /// Sends what a drain of `keyspace` through `end` leaves in the log alone: else another machine would find the half of a batch that
+    /// is in tables, and not the other one. Nothing where groups have not begun and no batch can be divided.
     pub(crate) fn send_before_drain(&self, keyspace: u32, end: Position) -> Result<()> {
         let version = self.version.load();
-        if !self.groups.are_begun() || drained_with(&version, keyspace, end).len() == version.live().count() {
-            return Ok(());
-        }
+        let takes_all = drained_with(&version, keyspace, end).len() == version.live().count();
+        let may_divide = self.groups.may_divide(version.log_needed_from());
         drop(version);
-        self.log.sync_through(end)?;
-        self.send_through(end)
+        match self.groups.are_begun() {
+            _ if takes_all => Ok(()),
+            true => {
+                self.log.sync_through(end)?;
+                self.send_through(end)
+            }
+            false if may_divide && self.storage.shared_part().is_some() => self.share_through(end),
+            false => Ok(()),
+        }
     }
 
     /// Has groups removed that an edit says are needed no more.

@@ -210,8 +210,13 @@ impl Database {
         let bytes = reservation.bytes_mut();
         let end = Position(start.0 + bytes.len() as u64 + 8);
         let mut writer = FrameWriter::new(bytes);
+        let (mut first, mut crosses) = (None, false);
         for Item { keyspace, kind, key, value, expires_at_ms } in items {
+            crosses |= *first.get_or_insert(keyspace) != keyspace;
             writer.put(&Record { keyspace: keyspace.0, kind, expires_at_ms, key, value });
+        }
+        if crosses {
+            self.groups.crosses(start);
         }
         let first_word =
             writer.finish(self.log.durable_through(), FrameKind::Batch, start, self.log.generation());

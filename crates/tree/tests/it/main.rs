@@ -12,6 +12,7 @@ mod shared_durability;
 mod shared_race;
 mod shared_histories;
 mod shared_away;
+mod shared_batches;
 mod shared_large;
 mod shared_regrouped;
 mod sweeps;

@@ -1,0 +1,148 @@
+//! Batches with records of several keyspaces, none of which is acknowledged as `Shared`: another machine that takes the database over has all of
+//! one or nothing of it, whichever keyspaces are in tables by then.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex};
+
+use firn_engine::{Batch, Engine, KEYSPACE_DEFAULT, KeyspaceId, KeyspaceSettings, ReadAt, ScanRange};
+use firn_storage::place::{Divided, Memory};
+use firn_tree::{Tree, TreeOptions};
+
+use crate::shared_durability::{HERE, groups, lost, on, settings};
+use crate::two_machines::Machine;
+use crate::watched::Watched;
+use crate::world::{describe, rows, session, settle};
+
+/// Keyspaces that are there besides the default one.
+const OTHERS: [&str; 2] = ["second", "third"];
+
+fn machine(shared: &Memory) -> Machine {
+    Machine::new(settings(), shared, 7)
+}
+
+/// The database of `machine`, which finds at `shared` what the others do.
+fn open_at(machine: &Machine, shared: Arc<Watched>) -> Arc<Tree> {
+    let storage = Divided::open(Arc::new(machine.local.clone()), shared, machine.home).unwrap();
+    Tree::open(TreeOptions { storage: Arc::new(storage), ..machine.options() }).unwrap()
+}
+
+fn others(tree: &Tree) -> Vec<KeyspaceId> {
+    OTHERS.iter().map(|name| tree.create_keyspace(name, KeyspaceSettings::default()).unwrap()).collect()
+}
+
+/// Writes batches with the key `number` in each of `keyspaces`.
+fn write(tree: &Tree, keyspaces: &[KeyspaceId], numbers: std::ops::Range<u32>) {
+    let mut session = session(tree);
+    for number in numbers {
+        let mut batch = Batch::new();
+        for keyspace in keyspaces {
+            batch.put(*keyspace, &number.to_be_bytes(), &[number as u8; 200]);
+        }
+        session.write(&batch, HERE).unwrap();
+    }
+}
+
+fn keys(tree: &Tree, keyspace: KeyspaceId) -> BTreeSet<Vec<u8>> {
+    let rows = rows(&mut session(tree), ReadAt::Latest, keyspace, ScanRange::all());
+    rows.into_iter().map(|(key, _)| key).collect()
+}
+
+/// What somebody who takes the database over from what `shared` is now has of the default keyspace; the others have the same.
+fn elsewhere(shared: &Memory, what: &str) -> usize {
+    let left = lost(shared, ());
+    let other = on(&Machine::new(settings(), &left, 8), &left);
+    let tree = other.take_over().unwrap_or_else(|error| panic!("{what}: {}", describe(&error)));
+    let found = keys(&tree, KEYSPACE_DEFAULT);
+    for keyspace in others(&tree) {
+        let differ = found.symmetric_difference(&keys(&tree, keyspace)).count();
+        assert_eq!(differ, 0, "{what}: batches of which one keyspace has its part, and another one not");
+    }
+    tree.close().unwrap();
+    other.check_files(what);
+    found.len()
+}
+
+/// Batches, and a keyspace that is in tables before the others are.
+fn work(tree: &Tree) {
+    let others = others(tree);
+    write(tree, &[KEYSPACE_DEFAULT, others[0], others[1]], 0..20);
+    tree.flush().unwrap();
+    settle(tree);
+    write(tree, &[others[1], others[0], KEYSPACE_DEFAULT], 20..30);
+    tree.flush().unwrap();
+    settle(tree);
+}
+
+#[test]
+fn whoever_takes_over_has_a_batch_whole() {
+    let mut found = BTreeSet::new();
+    for at in 0.. {
+        let (shared, what) = (Memory::new(), format!("before operation {at}"));
+        let first = machine(&shared);
+        // So that there is a database to be taken over.
+        others(&first.open());
+        let taken = Arc::new(Mutex::new(None));
+        let watched = {
+            let (taken, shared) = (Arc::clone(&taken), shared.clone());
+            Watched::interrupted(&shared.clone(), at, move || {
+                *taken.lock().unwrap() = Some(elsewhere(&shared, &what));
+            })
+        };
+        let tree = open_at(&first, watched);
+        work(&tree);
+        let Some(count) = taken.lock().unwrap().take() else {
+            assert_eq!(elsewhere(&shared, "at the end"), 30);
+            assert!(at > 30 && found.contains(&20), "{at} operations: {found:?}");
+            return;
+        };
+        found.insert(count);
+    }
+}
+
+#[test]
+fn what_was_recovered_is_not_divided_either() {
+    for at in 0.. {
+        let (shared, what) = (Memory::new(), format!("before operation {at}"));
+        let first = machine(&shared);
+        let tree = first.open();
+        let others = others(&tree);
+        write(&tree, &[KEYSPACE_DEFAULT, others[0], others[1]], 0..20);
+        // It is killed, and comes back with its disk.
+        let shared = lost(&shared, tree);
+        let first = on(&first, &shared);
+        let taken = Arc::new(Mutex::new(false));
+        let watched = {
+            let (taken, shared) = (Arc::clone(&taken), shared.clone());
+            Watched::interrupted(&shared.clone(), at, move || {
+                elsewhere(&shared, &what);
+                *taken.lock().unwrap() = true;
+            })
+        };
+        let tree = open_at(&first, watched);
+        tree.flush().unwrap();
+        settle(&tree);
+        if !*taken.lock().unwrap() {
+            assert_eq!(elsewhere(&shared, "at the end"), 20);
+            assert!(at > 10, "{at} operations");
+            return;
+        }
+    }
+}
+
+#[test]
+fn where_no_batch_can_be_divided_nothing_of_the_log_is_shared() {
+    let shared = Memory::new();
+    let first = machine(&shared);
+    let tree = first.open();
+    let others = others(&tree);
+    for keyspace in [KEYSPACE_DEFAULT, others[0], others[1]] {
+        write(&tree, &[keyspace, keyspace], 0..20);
+    }
+    tree.flush().unwrap();
+    settle(&tree);
+    assert!(groups(&shared).is_empty(), "{:?}", groups(&shared));
+    write(&tree, &[KEYSPACE_DEFAULT, others[0]], 20..21);
+    tree.flush().unwrap();
+    settle(&tree);
+    assert!(!groups(&shared).is_empty());
+}
