@@ -96,6 +96,9 @@ struct Fleet {
     /// Scales what users write.
     #[arg(long, default_value_t = 1.0)]
     load: f64,
+    /// Jobs that one more tenant wants done at every moment, saying that its writers stand still; 0 = no such tenant.
+    #[arg(long, default_value_t = 0)]
+    flood: u32,
     /// Decides everything else.
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -167,8 +170,8 @@ fn main() -> Result<ExitCode> {
         Mode::Crash(options) => run_crash(&*world, &options, &corpus),
         Mode::Batches { count, seed } => run_batches(&*world, seed, count),
         Mode::Kill { rounds, seed, dir } => run_kill(&*world, seed, rounds, dir)?,
-        Mode::Fleet(Fleet { databases, workers, slots, zones, seconds, load, seed, oracle }) => {
-            let plan = Plan { databases, workers, slots, zones, seconds, load, seed };
+        Mode::Fleet(Fleet { databases, workers, slots, zones, seconds, load, flood, seed, oracle }) => {
+            let plan = Plan { databases, workers, slots, zones, seconds, load, flood, seed };
             print!("{}", fleet::compare(&plan, oracle));
             true
         }

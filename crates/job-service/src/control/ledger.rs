@@ -10,10 +10,13 @@ const FLOOR: f64 = 0.25;
 /// Bytes for each unit of weight that a tenant may be behind before it counts.
 const GRACE_BYTES: f64 = (256_u64 << 20) as f64;
 
+/// Bytes for each unit of weight that a tenant may be ahead of its share before it counts: a few jobs, so that who is busy for a moment may be.
+const AHEAD_BYTES: f64 = (4_u64 << 30) as f64;
+
 /// Accounts of tenants, in bytes for each unit of weight.
 ///
-/// While a tenant has work waiting, what is given to all, divided by the weights of all who wait, adds up; of that it is promised a part. Who has
-/// nothing waiting saves nothing.
+/// While a tenant has work waiting, what is given to all, divided by the weights of all who wait, adds up to its share; of that it is promised a
+/// part. Who has nothing waiting saves nothing, and owes nothing.
 #[derive(Clone, Debug, Default)]
 pub struct Ledger {
     accounts: BTreeMap<TenantId, Account>,
@@ -71,10 +74,19 @@ impl Ledger {
         }
     }
 
-    /// What each tenant with work waiting is behind its promise, where that is more than can be let pass.
+    /// What each tenant with work waiting is behind its promise, where that is more than can be let pass; or less than 0: how far it is ahead of its
+    /// share, where that is.
     pub fn owed(&self) -> BTreeMap<TenantId, f64> {
-        let behind = self.accounts.iter().map(|(tenant, one)| (*tenant, one.promised - one.given));
-        behind.filter(|(_, behind)| *behind > GRACE_BYTES).collect()
+        let owed = |account: &Account| {
+            let (behind, ahead) =
+                (account.promised - account.given, account.given - account.promised / FLOOR);
+            match (behind > GRACE_BYTES, ahead > AHEAD_BYTES) {
+                (true, _) => Some(behind),
+                (false, true) => Some(-ahead),
+                (false, false) => None,
+            }
+        };
+        self.accounts.iter().filter_map(|(tenant, account)| Some((*tenant, owed(account)?))).collect()
     }
 }
 
@@ -86,6 +98,10 @@ mod tests {
     const B: TenantId = TenantId(2);
     const C: TenantId = TenantId(3);
 
+    fn behind(ledger: &Ledger) -> BTreeMap<TenantId, f64> {
+        ledger.owed().into_iter().filter(|(_, owed)| *owed > 0.0).collect()
+    }
+
     #[test]
     fn who_waits_is_owed_a_part_of_his_share_and_who_rests_saves_nothing() {
         let mut ledger = Ledger::default();
@@ -95,20 +111,47 @@ mod tests {
             ledger.lease(A, 256 << 20);
         }
         // Of 10 GiB in all, for 4 units of weight, a quarter of 2.5 GiB for each.
-        let owed = ledger.owed();
+        let owed = behind(&ledger);
         assert_eq!(owed.keys().collect::<Vec<_>>(), [&B]);
         assert!((owed[&B] - 0.25 * 2.5 * f64::from(1 << 30)).abs() < 1.0, "{owed:?}");
         ledger.lease(B, 3 << 30);
-        assert_eq!(ledger.owed(), BTreeMap::new());
+        assert_eq!(behind(&ledger), BTreeMap::new());
         ledger.stop(B, 3 << 30);
-        assert_eq!(ledger.owed().keys().collect::<Vec<_>>(), [&B], "what was stopped was not given");
+        assert_eq!(behind(&ledger).keys().collect::<Vec<_>>(), [&B], "what was stopped was not given");
         ledger.lease(B, 3 << 30);
         // C comes late and has saved nothing; B rests and loses what it was promised.
         ledger.set_waiting(&[A, C].into());
-        assert_eq!(ledger.owed(), BTreeMap::new());
+        assert_eq!(behind(&ledger), BTreeMap::new());
         for _ in 0..16 {
             ledger.lease(A, 256 << 20);
         }
-        assert_eq!(ledger.owed().keys().collect::<Vec<_>>(), [&C]);
+        assert_eq!(behind(&ledger).keys().collect::<Vec<_>>(), [&C]);
+    }
+
+    #[test]
+    fn who_takes_more_than_his_share_while_others_wait_is_ahead_until_he_rests() {
+        const GIB: u64 = 1 << 30;
+        let mut ledger = Ledger::default();
+        ledger.set_weight(A, 2.0);
+        // Alone he takes what is his.
+        ledger.set_waiting(&[A].into());
+        (0..100).for_each(|_| ledger.lease(A, GIB));
+        assert_eq!(ledger.owed(), BTreeMap::new());
+        ledger.set_waiting(&[A, B, C].into());
+        for _ in 0..16 {
+            ledger.lease(A, GIB);
+            ledger.lease(B, GIB / 4);
+            ledger.lease(C, GIB / 4);
+        }
+        // 24 GiB for 4 units of weight: 6 for each. A was given 8 for each of its two, the others a quarter of 16.
+        assert_eq!(ledger.owed(), BTreeMap::new(), "2 GiB may be let pass");
+        (0..16).for_each(|_| ledger.lease(A, GIB));
+        let ahead = 16.0 - (24.0 + 16.0) / 4.0;
+        let owed = ledger.owed();
+        assert_eq!(owed.keys().collect::<Vec<_>>(), [&A]);
+        assert!((owed[&A] + ahead * GIB as f64).abs() < 1.0, "{owed:?}");
+        ledger.set_waiting(&[B, C].into());
+        ledger.set_waiting(&[A, B, C].into());
+        assert_eq!(ledger.owed(), BTreeMap::new());
     }
 }

@@ -25,14 +25,15 @@ const GAIN_MIN: f64 = 1.0;
 
 /// What to do in `view`: leases, and bulk work to be stopped for relief that would come too late.
 ///
-/// 1. A tenant that is behind what it is promised goes first, as does a job that has waited for 300 s; of these whoever is owed most.
+/// 1. A tenant that is behind what it is promised goes first, as does a job that has waited for 300 s; of these whoever is owed most. A tenant that is
+///    ahead of its share while others wait goes last, however urgent it says that its jobs are and however long they have waited.
 /// 2. Then comes what is worth most: a job is worth less by a factor for each mean job's length that its database's stall is away (after the rule of
 ///    apparent tardiness costs, Vepsalainen and Morton 1987), and no less than bulk work or relief is that has waited as long. Mean is a job of mean
 ///    bytes, by zone.
 /// 3. In this order each job gets the slot on which it is done first, by measured speeds, be that free or not; those whose slots are free are
 ///    leased. So nobody takes a far or slow slot for long who would be done sooner by waiting for another one.
 /// 4. Bulk work leaves an eighth of the slots, at least one of several, to relief; and a bulk job is stopped where relief that would come too late is
-///    brought forward by more than what the job has done; but none of a tenant that is owed, or that was submitted 150 s ago.
+///    brought forward by more than what the job has done; but none of a tenant that is behind, or that was submitted 150 s ago.
 ///
 /// Pure. Puts jobs into lines, which a control plane keeps, and then decides as it does.
 pub fn schedule(view: &View) -> Vec<Decision> {
@@ -94,8 +95,9 @@ impl Moment<'_> {
 /// where one is so slow that many jobs are better off waiting for others.
 pub(super) fn plan(moment: &Moment<'_>) -> Vec<Decision> {
     // Whoever would come first again is not stopped.
-    let gives_way =
-        |running: &Running| running.waited < WAIT_MAX / 2 && !moment.owed.contains_key(&running.tenant);
+    let gives_way = |running: &Running| {
+        running.waited < WAIT_MAX / 2 && moment.owed.get(&running.tenant).is_none_or(|owed| *owed <= 0.0)
+    };
     let slots = Slots::new(moment.workers, gives_way);
     let mut plan = Plan::new(moment, slots);
     while plan.is_open()

@@ -101,7 +101,8 @@ pub struct View {
     pub waiting: Vec<Waiting>,
     /// By number.
     pub workers: Vec<Worker>,
-    /// Bytes that tenants were promised and not given, for each unit of their weights; who is not here is owed nothing. See [`Ledger`](super::Ledger).
+    /// Bytes that tenants were promised and not given, for each unit of their weights, or less than 0: what they were given beyond their
+    /// share; who is not here is owed nothing. See [`Ledger`](super::Ledger).
     pub owed: BTreeMap<TenantId, f64>,
 }
 

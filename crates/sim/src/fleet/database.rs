@@ -13,6 +13,8 @@ const RUNS_WANTED: u32 = 4;
 const RUNS_MAX: u32 = 12;
 /// What lies below level 0 under any job, in the least.
 const OVERLAP_BYTES: f64 = 256.0 * MIB;
+/// Bytes of each job of who wants jobs done in any case.
+const FLOOD_BYTES: f64 = 1024.0 * MIB;
 /// Bytes of deeper levels that one job takes at most.
 const BULK_BYTES_MAX: f64 = 1024.0 * MIB;
 
@@ -32,6 +34,9 @@ pub(super) struct Database {
     /// Whether a job of each lane is under way or waits.
     has_relief: bool,
     has_bulk: bool,
+    /// Jobs that it wants in any case, and how many of them are under way or wait; 0 for who wants what its users write.
+    flood: u32,
+    flooded: u32,
     pub(super) stalled_seconds: f64,
     pub(super) written: f64,
     pub(super) refused: f64,
@@ -59,11 +64,22 @@ impl Database {
             debt: 0.0,
             has_relief: false,
             has_bulk: false,
+            flood: 0,
+            flooded: 0,
             stalled_seconds: 0.0,
             written: 0.0,
             refused: 0.0,
             random,
         }
+    }
+
+    /// One that wants `jobs` done at every moment, and says that its writers stand still until then. Nobody writes to it.
+    pub(super) fn flooding(jobs: u32, zone: Zone) -> Self {
+        Self { flood: jobs, level0: 0.0, ..Self::new(0, zone) }
+    }
+
+    pub(super) fn is_flooding(&self) -> bool {
+        self.flood > 0
     }
 
     fn runs(&self) -> u32 {
@@ -85,6 +101,9 @@ impl Database {
 
     /// Lets `seconds` pass.
     pub(super) fn pass(&mut self, seconds: f64, load: f64) {
+        if self.is_flooding() {
+            return;
+        }
         let wanted = self.wishes(seconds, load);
         if self.runs() >= RUNS_MAX {
             self.stalled_seconds += seconds;
@@ -97,6 +116,11 @@ impl Database {
 
     /// The next job it wants done, which counts as wanted from now on.
     pub(super) fn want(&mut self) -> Option<Wanted> {
+        if self.is_flooding() {
+            let wants = self.flooded < self.flood;
+            self.flooded += u32::from(wants);
+            return wants.then_some(Wanted { lane: Lane::Relief, bytes: FLOOD_BYTES, frees: 0.0 });
+        }
         if !self.has_relief && self.runs() >= RUNS_WANTED {
             self.has_relief = true;
             let frees = f64::from(self.runs()) * RUN_BYTES;
@@ -115,6 +139,10 @@ impl Database {
     /// A job is done.
     pub(super) fn done(&mut self, job: Wanted) {
         match job.lane {
+            _ if self.is_flooding() => {
+                self.flooded -= 1;
+                self.written += job.bytes;
+            }
             Lane::Relief => {
                 self.level0 -= job.frees;
                 self.debt += 2.0 * job.frees;
@@ -134,6 +162,9 @@ impl Database {
 
     /// Until its writers stop, as it would report.
     pub(super) fn stalls_in(&self, load: f64) -> Option<Duration> {
+        if self.is_flooding() {
+            return Some(Duration::ZERO);
+        }
         let pressure = Pressure {
             level0_runs: self.runs(),
             level0_runs_max: RUNS_MAX,

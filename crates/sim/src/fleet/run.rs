@@ -44,6 +44,8 @@ pub struct Plan {
     pub seconds: u32,
     /// Scales what users write.
     pub load: f64,
+    /// Jobs that one more tenant wants done at every moment, saying that its writers stand still; 0 = there is no such tenant.
+    pub flood: u32,
     /// Decides everything else.
     pub seed: u64,
 }
@@ -65,6 +67,8 @@ pub struct Outcome {
     pub busy: f64,
     /// Bytes of its users that a database has taken, of those they wanted it to take; the least of all databases.
     pub taken_min: f64,
+    /// Bytes of inputs that were read for the tenant that wants jobs done at every moment. All else is of the others.
+    pub flood_bytes: f64,
 }
 
 pub(super) const STEP: f64 = 0.1;
@@ -99,9 +103,10 @@ pub fn run(plan: &Plan, decider: Decider) -> Outcome {
     let zone = |index: u32| Zone(index % plan.zones);
     let database =
         |index: u32| Database::new(plan.seed.wrapping_mul(1000).wrapping_add(u64::from(index)), zone(index));
+    let flooding = (plan.flood > 0).then(|| Database::flooding(plan.flood, zone(0)));
     let mut fleet = Fleet {
         plan: *plan,
-        databases: (0..plan.databases).map(database).collect(),
+        databases: (0..plan.databases).map(database).chain(flooding).collect(),
         workers: workers(plan.workers, plan.slots, plan.zones, plan.seed),
         jobs: BTreeMap::new(),
         next: 0,
@@ -297,23 +302,30 @@ impl Fleet {
 
     fn done(&mut self, id: JobId) {
         let Some(job) = self.jobs.remove(&id) else { return };
-        self.databases[job.database].done(job.wanted);
-        self.outcome.jobs += 1;
-        self.outcome.waited_seconds_max = self.outcome.waited_seconds_max.max(job.waited);
+        let database = &mut self.databases[job.database];
+        database.done(job.wanted);
+        if !database.is_flooding() {
+            self.outcome.jobs += 1;
+            self.outcome.waited_seconds_max = self.outcome.waited_seconds_max.max(job.waited);
+        }
     }
 
     fn finish(mut self, steps: u64) -> Outcome {
-        for job in self.jobs.values() {
+        for job in self.jobs.values().filter(|job| !self.databases[job.database].is_flooding()) {
             let waited = job.waited + job.waits_since.map_or(0.0, |since| self.now - since);
             self.outcome.waited_seconds_max = self.outcome.waited_seconds_max.max(waited);
         }
         let stalled = self.databases.iter().map(|database| database.stalled_seconds);
-        let taken = self.databases.iter().map(|one| one.written / (one.written + one.refused).max(1.0));
+        let ordinary = self.databases.iter().filter(|one| !one.is_flooding());
+        let taken = ordinary.map(|one| one.written / (one.written + one.refused).max(1.0));
+        let flooding = self.databases.iter().filter(|one| one.is_flooding());
+        let flood_bytes = flooding.map(|one| one.written).sum();
         let slots: u32 = self.workers.iter().map(|worker| worker.slots).sum();
         Outcome {
             stalled_seconds: stalled.clone().sum(),
             stalled_seconds_max: stalled.fold(0.0, f64::max),
             taken_min: taken.fold(1.0, f64::min),
+            flood_bytes,
             busy: self.outcome.busy / (f64::from(slots) * steps as f64 * STEP),
             ..self.outcome
         }

@@ -3,7 +3,7 @@
 use firn_sim::fleet::{Decider, Plan, compare, run};
 
 const PLAN: Plan =
-    Plan { databases: 100, workers: 20, slots: 2, zones: 2, seconds: 1200, load: 1.4, seed: 1 };
+    Plan { databases: 100, workers: 20, slots: 2, zones: 2, seconds: 1200, load: 1.4, flood: 0, seed: 1 };
 
 #[test]
 fn decisions_save_stalls_and_starve_nobody() {
@@ -20,6 +20,25 @@ fn decisions_save_stalls_and_starve_nobody() {
     assert!(ours.stalled_seconds < ideal.stalled_seconds * 1.3, "{ours:?} {ideal:?}");
     assert!(ours.waited_seconds_max < 310.0, "waiting has an end: {ours:?}");
     assert!(ours.busy > 0.9, "{ours:?}");
+}
+
+#[test]
+fn a_tenant_that_wants_everything_gets_what_others_leave() {
+    let plan = Plan { load: 0.8, flood: 200, ..PLAN };
+    let report = compare(&plan, false);
+    println!("{report}");
+    let [ours, random, fifo, least_loaded] =
+        [Decider::Schedule, Decider::Random, Decider::Fifo, Decider::LeastLoaded]
+            .map(|decider| report.of(decider).clone());
+    for other in [&random, &fifo, &least_loaded] {
+        assert!(ours.stalled_seconds * 100.0 < other.stalled_seconds, "{ours:?} {other:?}");
+    }
+    assert!(ours.taken_min > 0.9, "nobody else is starved: {ours:?}");
+    assert!(ours.waited_seconds_max < 310.0, "waiting has an end for all others: {ours:?}");
+    // A third of all slots is free without it.
+    assert!(ours.flood_bytes > f64::from(400 << 20) * 1024.0 && ours.busy > 0.9, "nor is it: {ours:?}");
+    let overloaded = run(&Plan { load: 1.4, ..plan }, Decider::Schedule);
+    assert!(overloaded.flood_bytes > 0.0 && overloaded.taken_min > 0.5, "{overloaded:?}");
 }
 
 #[test]
