@@ -2,17 +2,17 @@
 //!
 //! `Database::version` is held by an `ArcSwap`, which loom cannot see into, and the files are files. So this is a model: of the steps in
 //! `values/collect.rs`, `values/deaths.rs`, `values/read.rs`, `compact/run.rs`, `version/commit.rs` and `checkpoint.rs`, in their
-//! order. `loom_version/swap.rs` says what stands for `ArcSwap`.
+//! order. `model/swap.rs` says what stands for `ArcSwap`.
 //!
 //! Each property has orders beside it that break it: loom must find those out, or it could find out nothing.
 #![cfg(loom)]
 #![expect(dead_code, reason = "the model of versions uses all of the swap")]
 
-#[path = "loom_version/swap.rs"]
+#[path = "model/swap.rs"]
 mod swap;
-#[path = "loom_version/scene.rs"]
+#[path = "model/scene.rs"]
 mod scene;
-#[path = "loom_values/database.rs"]
+#[path = "model/values/database.rs"]
 mod database;
 
 use database::{Database, Mistake};

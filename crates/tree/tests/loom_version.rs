@@ -2,7 +2,7 @@
 //!
 //! `Database::version` and the log's segments are held by `ArcSwap`, which loom cannot see into. So this is a model: of
 //! the steps in `database.rs`, `write/`, `buffer/`, `version/commit.rs` and `log/order.rs`, in their order, over the
-//! real memtable, segments, regions, snapshots and graveyard. `loom_version/swap.rs` says what stands for `ArcSwap`.
+//! real memtable, segments, regions, snapshots and graveyard. `model/swap.rs` says what stands for `ArcSwap`.
 //!
 //! Each property has orders beside it that break it: loom must find those out, or it could find out nothing.
 #![cfg(loom)]
