@@ -2,21 +2,20 @@
 //!
 //! `Database::version` is held by an `ArcSwap`, which loom cannot see into, and the files are files. So this is a model: of the steps in
 //! `values/collect.rs`, `values/deaths.rs`, `values/read.rs`, `compact/run.rs`, `version/commit.rs` and `checkpoint.rs`, in their
-//! order. `model/swap.rs` says what stands for `ArcSwap`.
+//! order; `shuttle_values.rs` has more of it at once, in schedules that are drawn. `model/swap.rs` says what stands for `ArcSwap`.
 //!
 //! Each property has orders beside it that break it: loom must find those out, or it could find out nothing.
 #![cfg(loom)]
-#![expect(dead_code, reason = "the model of versions uses all of the swap")]
+#![expect(
+    dead_code,
+    unused_imports,
+    reason = "what more is in the model is for `shuttle_values.rs`, and of the swap for `loom_version.rs`"
+)]
 
-#[path = "model/swap.rs"]
-mod swap;
-#[path = "model/scene.rs"]
-mod scene;
-#[path = "model/values/database.rs"]
-mod database;
+mod model;
 
-use database::{Database, Mistake};
-use scene::Scene;
+use model::scene::Scene;
+use model::values::{Database, Mistake};
 
 /// A scene after which nothing is missing.
 const fn scene(
@@ -25,7 +24,7 @@ const fn scene(
     reader: fn(&Database),
 ) -> Scene<Database> {
     let last = |database: &Database| {
-        database.assert_finds_all(&database.version());
+        database.assert_finds_all(&database.latest());
         database.assert_conserved();
     };
     Scene { first, beside, reader, last }
@@ -37,9 +36,9 @@ fn run(scene: Scene<Database>, mistake: Option<Mistake>) {
 
 /// Reads everything in one version, at its beginning and later.
 fn read(database: &Database) {
-    let held = database.version();
+    let held = database.latest();
     database.assert_finds_all(&held);
-    database.assert_finds_all(&database.version());
+    database.assert_finds_all(&database.latest());
     database.assert_finds_all(&held);
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use loom::sync::atomic::{AtomicUsize, Ordering};
+use super::sync::{AtomicUsize, Ordering};
 
 /// A place for one `Arc`, which is loaded and replaced without a lock.
 ///
@@ -63,12 +63,12 @@ impl<T> Swap<T> {
 
     fn keep(&self, value: Arc<T>) {
         let gone = lock(&self.stored).replace(value);
-        // After the lock: what goes with it may ask loom for a turn.
+        // After the lock: what goes with it may be a step of a schedule.
         drop(gone);
     }
 }
 
-/// The standard library's lock, so that loom sees no order in it.
+/// The standard library's lock, in which schedules have no steps.
 fn lock<T>(of: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     of.lock().unwrap_or_else(PoisonError::into_inner)
 }

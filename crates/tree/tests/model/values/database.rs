@@ -1,373 +1,275 @@
-//! `Database` as far as values beside the tree go: one keyspace, one-byte keys, tables that are references, segments that are
-//! the names of their values.
-//!
-//! Each step is named after the function it follows, and does what that one does in the same order; a [`Mistake`] is one such
-//! order gone wrong.
+//! The state of one database, its readers, and what must be true of it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::AtomicU32;
 
-use loom::sync::Mutex;
-
-use super::swap::Swap;
+use super::elsewhere::Pool;
+use super::homes::{Active, Birth, FileName, Files, Home, Map, Name, Records, Sealed, Value, lock};
+use super::sweep::Stems;
+use crate::model::swap::Swap;
+use crate::model::sync::{Mutex, pause, step};
 
 /// An order of steps that is wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mistake {
     /// What died while a collection ran is not dead in its output.
     ForgetDeaths,
+    /// What a collection copied from a segment that is gone meanwhile is taken to live.
+    BelieveTheGone,
     /// What a compaction found dead is looked up in the map that it began with.
     TranslateByAnOldMap,
     /// A collection changes the map that it began with.
     ChangeAnOldMap,
     /// A reader takes records and the map from two versions.
     MapOfAnotherVersion,
+    /// A reader knows only the segments that its version was made with.
+    ForgetBirths,
     /// Files go when no new version names them.
     RemoveWhenRetired,
     /// A job's inputs are held by nobody.
     HoldNothing,
+    /// Two jobs at once collect the same segment.
+    CollectTwice,
+    /// A drain leaves segments unsealed that its tables refer to.
+    DrainUnsealed,
+    /// Segments are sealed by two at once.
+    SealUnlocked,
     /// A copy lets go of the manifest before it links the files.
     CopyUnlocked,
+    /// A copy holds nothing while it copies what cannot be linked.
+    CopyUnheld,
+    /// The answer to a job that was given up is taken after all.
+    TakeLateAnswers,
+    /// All attempts at a job write under the same name.
+    OneStem,
+    /// Outputs are swept while somebody may still commit them.
+    SweepInUse,
+    /// Files are swept that nobody but readers has.
+    SweepUnlisted,
 }
 
-/// A value, by the segment and the ordinal that it was born with.
-type Name = (u32, usize);
+/// What a key's record says: the value, and where that is unless it is in the record itself.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Record {
+    pub(crate) name: Option<Name>,
+    pub(crate) value: Value,
+}
 
-/// A table: what each key's record refers to.
-type Table = BTreeMap<u8, Name>;
+pub(crate) type Table = BTreeMap<u8, Record>;
 
-/// `Version` with its one keyspace and its `ValueMap`.
+/// `Memtable`, and the run that it is once nobody writes to it any more.
+#[derive(Default)]
+pub(crate) struct Memtable(pub(crate) std::sync::Mutex<Indexed>);
+
+#[derive(Default)]
+pub(crate) struct Indexed {
+    /// Oldest first.
+    pub(crate) records: Vec<(u8, Record)>,
+    pub(crate) is_frozen: bool,
+}
+
+impl Memtable {
+    /// What each key's newest record says.
+    pub(crate) fn newest(&self) -> Table {
+        self.newest_below(usize::MAX)
+    }
+
+    fn newest_below(&self, watermark: usize) -> Table {
+        lock(&self.0).records.iter().take(watermark).copied().collect()
+    }
+}
+
+/// `Version` with its one keyspace.
 #[derive(Clone, Default)]
 pub(crate) struct Version {
+    pub(crate) memtable: Arc<Memtable>,
     /// Newest first.
-    tables: Vec<Arc<Table>>,
-    map: Arc<Map>,
+    pub(crate) runs: Vec<Arc<Memtable>>,
+    /// Newest first.
+    pub(crate) tables: Vec<Arc<Table>>,
+    pub(crate) map: Arc<Map>,
 }
 
-type Map = BTreeMap<u32, Home>;
-
-/// `Home`.
-#[derive(Clone)]
-enum Home {
-    Here(Arc<Sealed>),
-    /// From ordinals to those of another segment.
-    Moved(Arc<BTreeMap<usize, usize>>, Arc<Sealed>),
-}
-
-/// `Sealed`: its file goes with its last holder.
-struct Sealed {
-    number: u32,
-    values: Vec<Name>,
-    retired: AtomicBool,
-    files: Arc<Files>,
-}
-
-impl Drop for Sealed {
-    fn drop(&mut self) {
-        if self.retired.load(Ordering::Acquire) {
-            self.files.remove(self.number);
-        }
+impl Version {
+    /// What each key's newest record says, the memtable's aside.
+    pub(crate) fn newest_of_runs(&self) -> Table {
+        let tables = self.tables.iter().map(|table| (**table).clone());
+        let parts = self.runs.iter().map(|run| run.newest()).chain(tables);
+        parts.reduce(under).unwrap_or_default()
     }
 }
 
-/// The directory, with the standard library's lock: loom sees no order in it.
-#[derive(Default)]
-struct Files(std::sync::Mutex<BTreeSet<u32>>);
-
-impl Files {
-    fn create(&self, number: u32) {
-        assert!(self.0.lock().unwrap().insert(number), "segment {number} is made twice");
-    }
-
-    fn remove(&self, number: u32) {
-        self.0.lock().unwrap().remove(&number);
-    }
-
-    fn assert_has(&self, number: u32, what: &str) {
-        assert!(self.0.lock().unwrap().contains(&number), "segment {number} is removed while {what}");
-    }
+/// What a reader has as long as it reads.
+pub(crate) struct Reading {
+    version: Arc<Version>,
+    /// Of the version's memtable, the records below are seen.
+    watermark: usize,
 }
 
-/// `ValuesState`, and the newest map.
-#[derive(Default)]
-struct Manifest {
-    segments: BTreeMap<u32, Known>,
+/// `newer` over `older`.
+pub(crate) fn under(mut newer: Table, older: Table) -> Table {
+    for (key, record) in older {
+        newer.entry(key).or_insert(record);
+    }
+    newer
+}
+
+/// `ValuesState`.
+#[derive(Clone, Default)]
+pub(crate) struct Manifest {
+    pub(crate) segments: BTreeMap<u32, Known>,
     /// From collected segments to who has their values.
-    redirects: BTreeMap<u32, u32>,
-    map: Arc<Map>,
+    pub(crate) redirects: BTreeMap<u32, u32>,
 }
 
 #[derive(Clone)]
-struct Known {
-    count: usize,
-    dead: BTreeSet<usize>,
+pub(crate) struct Known {
+    pub(crate) file: FileName,
+    pub(crate) count: usize,
+    pub(crate) dead: BTreeSet<usize>,
 }
 
-/// `CollectSpec`.
-struct Spec {
-    victims: Vec<(u32, Known)>,
-    map: Arc<Map>,
-    /// So that their files stay.
-    held: Vec<Arc<Sealed>>,
+/// `Rolling`.
+pub(crate) struct Rolling {
+    pub(crate) next: u32,
+    pub(crate) open: Vec<Arc<Active>>,
+    /// What the newest version has, or more.
+    pub(crate) map: Arc<Map>,
+    pub(crate) newest: Arc<Birth>,
+}
+
+/// `Busy`.
+#[derive(Default)]
+pub(crate) struct Busy {
+    pub(crate) collecting: BTreeSet<u32>,
+    pub(crate) is_compacting: bool,
 }
 
 pub(crate) struct Database {
     mistake: Option<Mistake>,
-    version: Swap<Version>,
-    manifest: Mutex<Manifest>,
-    files: Arc<Files>,
-    next: AtomicU32,
+    pub(crate) version: Swap<Version>,
+    changing: Mutex<()>,
+    pub(crate) sealing: Mutex<()>,
+    pub(crate) manifest: Mutex<Manifest>,
+    rolling: std::sync::Mutex<Rolling>,
+    pub(crate) busy: std::sync::Mutex<Busy>,
+    pub(crate) files: Arc<Files>,
+    pub(crate) stems: Stems,
+    pub(crate) pool: Pool,
+    /// Values written.
+    pub(crate) written: AtomicU32,
 }
 
 impl Database {
     pub(crate) fn new(mistake: Option<Mistake>) -> Self {
+        let map = Arc::<Map>::default();
+        let newest = Arc::clone(&map.newest);
+        let version = Version { map: Arc::clone(&map), ..Version::default() };
         Self {
             mistake,
-            version: Swap::new(Arc::default()),
+            version: Swap::new(Arc::new(version)),
+            changing: Mutex::new(()),
+            sealing: Mutex::new(()),
             manifest: Mutex::new(Manifest::default()),
+            rolling: std::sync::Mutex::new(Rolling { next: 0, open: Vec::new(), map, newest }),
+            busy: std::sync::Mutex::default(),
             files: Arc::default(),
-            next: AtomicU32::new(1),
+            stems: Stems::default(),
+            pool: Pool::new(),
+            written: AtomicU32::new(0),
         }
     }
 
-    fn is_wrong(&self, mistake: Mistake) -> bool {
+    pub(crate) fn is_wrong(&self, mistake: Mistake) -> bool {
         self.mistake == Some(mistake)
     }
 
-    pub(crate) fn version(&self) -> Arc<Version> {
-        self.version.load()
+    /// Everything there is now: the version first, and then the watermark.
+    pub(crate) fn latest(&self) -> Reading {
+        let version = self.version.load();
+        let watermark = lock(&version.memtable.0).records.len();
+        Reading { version, watermark }
     }
 
-    fn sealed(&self, values: Vec<Name>, number: u32) -> Arc<Sealed> {
-        self.files.create(number);
-        Arc::new(Sealed { number, values, retired: AtomicBool::new(false), files: Arc::clone(&self.files) })
-    }
-
-    fn retire(&self, home: Option<&Home>) {
-        let Some(Home::Here(sealed)) = home else { return };
-        match self.is_wrong(Mistake::RemoveWhenRetired) {
-            true => self.files.remove(sealed.number),
-            false => sealed.retired.store(true, Ordering::Release),
-        }
-    }
-
-    /// `Database::change_version`; whoever calls it holds the manifest.
-    fn change_version(&self, change: impl FnOnce(&mut Version)) {
+    /// `Database::change_version`.
+    pub(crate) fn change_version(&self, change: impl FnOnce(&mut Version)) {
+        let _changing = self.changing.lock().unwrap();
         let mut version = (*self.version.load()).clone();
         change(&mut version);
         self.version.store(Arc::new(version));
     }
 
-    /// Puts of large values and the drain that seals their segment: one edit.
-    pub(crate) fn write(&self, keys: &[u8]) {
-        let number = self.next.fetch_add(1, Ordering::Relaxed);
-        let names: Vec<Name> = (0..keys.len()).map(|ordinal| (number, ordinal)).collect();
-        let table: Table = keys.iter().copied().zip(names.clone()).collect();
-        let sealed = self.sealed(names, number);
-        let mut manifest = self.manifest.lock().unwrap();
-        manifest.segments.insert(number, Known { count: keys.len(), dead: BTreeSet::new() });
-        let mut map = (*manifest.map).clone();
-        map.insert(number, Home::Here(sealed));
-        manifest.map = Arc::new(map);
-        self.change_version(|version| {
-            version.tables.insert(0, Arc::new(table));
-            version.map = Arc::clone(&manifest.map);
-        });
+    /// `Values::lock`.
+    pub(crate) fn rolling<R>(&self, work: impl FnOnce(&mut Rolling) -> R) -> R {
+        pause();
+        work(&mut lock(&self.rolling))
     }
 
-    /// `Database::compact` of all tables there are, and `Database::commit`.
-    pub(crate) fn compact(&self) {
-        let version = self.version.load();
-        let (inputs, old_map) = (version.tables.clone(), Arc::clone(&version.map));
-        drop(version);
-        let mut output = Table::new();
-        let mut dead = Vec::new();
-        for (key, name) in inputs.iter().flat_map(|table| table.iter()) {
-            match output.get(key) {
-                Some(_) => dead.push(*name),
-                None => drop(output.insert(*key, *name)),
-            }
-        }
-        let mut manifest = self.manifest.lock().unwrap();
-        let translating = match self.is_wrong(Mistake::TranslateByAnOldMap) {
-            true => &old_map,
-            false => &manifest.map,
-        };
-        let places: Vec<_> = dead.iter().map(|name| place(translating, *name)).collect();
-        drop(old_map);
-        let mut map = (*manifest.map).clone();
-        for found in places {
-            let Some((holder, ordinal)) = found else { panic!("a value dies where it is not") };
-            let Some(known) = manifest.segments.get_mut(&holder) else {
-                panic!("a value dies where it is not: segment {holder} is gone")
-            };
-            assert!(known.dead.insert(ordinal), "a value dies twice");
-        }
-        for (from, _) in self.idle(&manifest) {
-            manifest.redirects.remove(&from);
-            map.remove(&from);
-        }
-        let gone: Vec<u32> =
-            manifest.segments.iter().filter(|it| it.1.dead.len() == it.1.count).map(|it| *it.0).collect();
-        for number in gone {
-            manifest.segments.remove(&number);
-            self.retire(map.get(&number));
-            map.remove(&number);
-        }
-        manifest.map = Arc::new(map);
-        self.change_version(|version| {
-            // What was drained meanwhile stays above.
-            version.tables.truncate(version.tables.len() - inputs.len());
-            version.tables.push(Arc::new(output));
-            version.map = Arc::clone(&manifest.map);
-        });
+    /// `Values::map`.
+    pub(crate) fn map(&self) -> Arc<Map> {
+        self.change_map(|_, _| ())
     }
 
-    /// `idle_redirects`: those all of whose values are dead.
-    fn idle(&self, manifest: &Manifest) -> Vec<(u32, u32)> {
-        let is_idle = |(from, holder): &(&u32, &u32)| {
-            let Some(Home::Moved(redirect, _)) = manifest.map.get(from) else { return false };
-            redirect.values().all(|ordinal| manifest.segments[*holder].dead.contains(ordinal))
-        };
-        manifest.redirects.iter().filter(is_idle).map(|(from, holder)| (*from, *holder)).collect()
+    /// `Values::change_map`.
+    pub(crate) fn change_map(&self, change: impl FnOnce(&mut Map, &mut Vec<Arc<Active>>)) -> Arc<Map> {
+        self.rolling(|rolling| {
+            let mut map = (*rolling.map).clone();
+            map.catch_up();
+            change(&mut map, &mut rolling.open);
+            rolling.map = Arc::new(map);
+            Arc::clone(&rolling.map)
+        })
     }
 
-    /// `Database::collect` of the segments in which something is dead.
-    pub(crate) fn collect(&self) {
-        self.collect_where(|known| !known.dead.is_empty());
+    /// `Values::next_number`.
+    pub(crate) fn next_number(&self) -> u32 {
+        self.rolling(|rolling| {
+            rolling.next += 1;
+            rolling.next
+        })
     }
 
-    /// The same of all segments.
-    pub(crate) fn collect_all(&self) {
-        self.collect_where(|_| true);
+    /// `sealed.retire()`, of a segment that the map is about to lose.
+    pub(crate) fn retire(&self, sealed: &Sealed) {
+        match self.is_wrong(Mistake::RemoveWhenRetired) {
+            true => self.files.remove(sealed.file),
+            false => sealed.retire(),
+        }
     }
+}
 
-    fn collect_where(&self, is_wanted: fn(&Known) -> bool) {
-        let Some(spec) = self.collect_spec(is_wanted) else { return };
-        let mut survivors = Vec::new();
-        for (number, known) in &spec.victims {
-            // Each file is a step of its own.
-            loom::thread::yield_now();
-            self.files.assert_has(*number, "a job reads it");
-            let Some(Home::Here(sealed)) = spec.map.get(number) else { panic!("a victim is nowhere") };
-            let lives = (0..known.count).filter(|ordinal| !known.dead.contains(ordinal));
-            survivors.extend(lives.map(|ordinal| (*number, ordinal, sealed.values[ordinal])));
-        }
-        self.commit_collection(spec, &survivors);
-    }
-
-    fn collect_spec(&self, is_wanted: fn(&Known) -> bool) -> Option<Spec> {
-        let manifest = self.manifest.lock().unwrap();
-        let victims: Vec<(u32, Known)> = manifest
-            .segments
-            .iter()
-            .filter(|(_, known)| is_wanted(known))
-            .map(|(number, known)| (*number, known.clone()))
-            .collect();
-        let homes = victims.iter().map(|(number, _)| &manifest.map[number]);
-        let held = homes.filter_map(|home| match home {
-            Home::Here(sealed) => Some(Arc::clone(sealed)),
-            Home::Moved(..) => None,
-        });
-        let held = held.filter(|_| !self.is_wrong(Mistake::HoldNothing)).collect();
-        // For what its files say, the model's job looks into a map, which must not hold them.
-        let map = match self.is_wrong(Mistake::ChangeAnOldMap) {
-            true => Arc::clone(&manifest.map),
-            false => unheld(&manifest.map, &self.files),
-        };
-        (!victims.is_empty()).then_some(Spec { victims, map, held })
-    }
-
-    /// `CollectionEdit::new` and the commit.
-    fn commit_collection(&self, spec: Spec, survivors: &[(u32, usize, Name)]) {
-        let mut manifest = self.manifest.lock().unwrap();
-        let has_died = |(victim, ordinal, _): &(u32, usize, Name)| match manifest.segments.get(victim) {
-            _ if self.is_wrong(Mistake::ForgetDeaths) => false,
-            Some(known) => known.dead.contains(ordinal),
-            // Nothing of it lives.
-            None => true,
-        };
-        let dead: BTreeSet<usize> =
-            survivors.iter().enumerate().filter(|(_, it)| has_died(it)).map(|(at, _)| at).collect();
-        if dead.len() == survivors.len() {
-            return;
-        }
-        let number = self.next.fetch_add(1, Ordering::Relaxed);
-        let names: Vec<Name> = survivors.iter().map(|(_, _, name)| *name).collect();
-        let output = self.sealed(names.clone(), number);
-        let mut redirects: BTreeMap<u32, BTreeMap<usize, usize>> = BTreeMap::new();
-        for (at, (born, ordinal)) in names.iter().enumerate() {
-            redirects.entry(*born).or_default().insert(*ordinal, at);
-        }
-        redirects.retain(|_, redirect| redirect.values().any(|at| !dead.contains(at)));
-        let old = match self.is_wrong(Mistake::ChangeAnOldMap) {
-            true => &spec.map,
-            false => &manifest.map,
-        };
-        let mut map = (**old).clone();
-        for (victim, _) in &spec.victims {
-            if manifest.segments.remove(victim).is_some() {
-                self.retire(map.get(victim));
-            }
-            map.remove(victim);
-        }
-        let victims: BTreeSet<u32> = spec.victims.iter().map(|(number, _)| *number).collect();
-        let led: Vec<u32> =
-            manifest.redirects.iter().filter(|it| victims.contains(it.1)).map(|it| *it.0).collect();
-        for from in led {
-            manifest.redirects.remove(&from);
-            map.remove(&from);
-        }
-        manifest.segments.insert(number, Known { count: names.len(), dead });
-        map.insert(number, Home::Here(Arc::clone(&output)));
-        for (born, redirect) in redirects {
-            manifest.redirects.insert(born, number);
-            map.insert(born, Home::Moved(Arc::new(redirect), Arc::clone(&output)));
-        }
-        manifest.map = Arc::new(map);
-        self.change_version(|version| version.map = Arc::clone(&manifest.map));
-        drop((manifest, spec));
-    }
-
-    /// `Database::checkpoint`: fails unless everything that its records refer to is there to be linked.
-    pub(crate) fn assert_copies(&self) {
-        let mut manifest = Some(self.manifest.lock().unwrap());
-        let (version, numbers) = {
-            let manifest = manifest.as_ref().unwrap();
-            (self.version.load(), manifest.segments.keys().copied().collect::<Vec<u32>>())
-        };
-        let newest: Vec<Name> = newest(&version).into_values().collect();
-        for name in newest {
-            let holder = place(&version.map, name).map(|(holder, _)| holder);
-            assert!(holder.is_some_and(|holder| numbers.contains(&holder)), "a value is not copied");
-        }
-        drop(version);
-        if self.is_wrong(Mistake::CopyUnlocked) {
-            manifest = None;
-        }
-        for number in numbers {
-            // Each link is a step of its own.
-            loom::thread::yield_now();
-            self.files.assert_has(number, "it is copied");
-        }
-        drop(manifest);
-    }
-
-    /// Every key's newest value is where the version says, and is the right one.
-    pub(crate) fn assert_finds_all(&self, version: &Version) {
-        let found = newest(version);
+impl Database {
+    /// Reads every key: its newest value is where the version says, and is the right one.
+    pub(crate) fn assert_finds_all(&self, reading: &Reading) {
+        let Reading { version, watermark } = reading;
+        let found = under(version.memtable.newest_below(*watermark), version.newest_of_runs());
         let other = self.is_wrong(Mistake::MapOfAnotherVersion).then(|| self.version.load());
         let map = other.as_ref().map_or(&version.map, |other| &other.map);
-        for (key, name) in found {
-            // And so is each key.
-            loom::thread::yield_now();
-            let Some((holder, ordinal)) = place(map, name) else {
-                panic!("the value of key {key} is nowhere")
-            };
-            self.files.assert_has(holder, "somebody reads it");
-            let Some(Home::Here(sealed)) = map.get(&holder) else { panic!("segment {holder} is nowhere") };
-            assert_eq!(sealed.values[ordinal], name, "another value is read for key {key}");
+        for (key, Record { name, value }) in found {
+            let Some(name) = name else { continue };
+            // Each key is a step of its own.
+            step();
+            assert_eq!(self.read(map, name, key), value, "another value is read for key {key}");
+        }
+    }
+
+    /// `Values::read`.
+    fn read(&self, map: &Map, name: Name, key: u8) -> Value {
+        let (born, ordinal) = name;
+        let begun_since = || map.begun_since(born).filter(|_| !self.is_wrong(Mistake::ForgetBirths));
+        match map.homes.get(&born) {
+            Some(Home::Open(active)) => active.value(ordinal),
+            Some(Home::Sealed(_) | Home::Moved(..)) => {
+                let Some((sealed, ordinal)) = map.place(name) else {
+                    panic!("the value of key {key} is nowhere")
+                };
+                self.files.assert_has(sealed.file, "somebody reads it")[ordinal].1
+            }
+            None => match begun_since() {
+                Some(active) => active.value(ordinal),
+                None => panic!("the value of key {key} is nowhere"),
+            },
         }
     }
 
@@ -376,9 +278,10 @@ impl Database {
         let manifest = self.manifest.lock().unwrap();
         let version = self.version.load();
         let mut live: BTreeMap<u32, BTreeSet<usize>> = BTreeMap::new();
-        for name in version.tables.iter().flat_map(|table| table.values()) {
-            let (holder, ordinal) = place(&version.map, *name).expect("a value is nowhere");
-            assert!(live.entry(holder).or_default().insert(ordinal), "a value is referred to twice");
+        for name in version.tables.iter().flat_map(|table| table.values()).filter_map(|it| it.name) {
+            let (holder, ordinal) = version.map.place(name).expect("a value is nowhere");
+            let is_first = live.entry(holder.number).or_default().insert(ordinal);
+            assert!(is_first, "a value is referred to twice");
         }
         for (number, known) in &manifest.segments {
             let live = live.get(number).cloned().unwrap_or_default();
@@ -386,40 +289,20 @@ impl Database {
             let all = live.len() + known.dead.len();
             assert_eq!(all, known.count, "a value of segment {number} is neither referred to nor dead");
         }
-        let files = self.files.0.lock().unwrap().clone();
-        assert!(files.iter().eq(manifest.segments.keys()), "files {files:?} are left");
+        let known: BTreeSet<FileName> = manifest.segments.values().map(|known| known.file).collect();
+        let files = self.files.list();
+        assert_eq!(files, known, "there are other files than segments");
+        let homes = version.map.homes.keys();
+        assert!(
+            homes.eq(manifest.segments.keys().chain(manifest.redirects.keys()).collect::<BTreeSet<_>>()),
+            "the map knows other segments than the manifest"
+        );
     }
-}
 
-/// What each key's newest record refers to.
-fn newest(version: &Version) -> Table {
-    let mut found = Table::new();
-    for (key, name) in version.tables.iter().flat_map(|table| table.iter()) {
-        found.entry(*key).or_insert(*name);
+    /// What `name` is called among the values that `records` have.
+    pub(crate) fn value_of(records: &Records, ordinal: usize, name: Name) -> Value {
+        let (found, value) = records[ordinal];
+        assert_eq!(found, name, "another value is where one is looked for");
+        value
     }
-    found
-}
-
-/// `Values::read` and `dead_by_holder`: where the value is now.
-fn place(map: &Map, (born, ordinal): Name) -> Option<(u32, usize)> {
-    match map.get(&born)? {
-        Home::Here(sealed) => Some((sealed.number, ordinal)),
-        Home::Moved(redirect, sealed) => Some((sealed.number, *redirect.get(&ordinal)?)),
-    }
-}
-
-/// The same map, with segments that hold no file.
-fn unheld(map: &Map, files: &Arc<Files>) -> Arc<Map> {
-    let copy = |sealed: &Arc<Sealed>| {
-        let (number, values) = (sealed.number, sealed.values.clone());
-        Arc::new(Sealed { number, values, retired: AtomicBool::new(false), files: Arc::clone(files) })
-    };
-    let copies = map.iter().map(|(number, home)| {
-        let home = match home {
-            Home::Here(sealed) => Home::Here(copy(sealed)),
-            Home::Moved(redirect, sealed) => Home::Moved(Arc::clone(redirect), copy(sealed)),
-        };
-        (*number, home)
-    });
-    Arc::new(copies.collect())
 }

@@ -1,0 +1,201 @@
+//! Collections: `values/collect.rs`.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use super::database::{Database, Known, Manifest, Mistake};
+use super::homes::{FileName, Home, Map, Name, Records, Sealed, Value, lock};
+use crate::model::sync::step;
+
+/// `CollectSpec`.
+#[derive(Clone)]
+pub(super) struct Spec {
+    number: u32,
+    pub(super) stem: u32,
+    victims: Vec<Victim>,
+}
+
+#[derive(Clone)]
+struct Victim {
+    number: u32,
+    known: Known,
+    /// Collected segments whose redirects lead to it.
+    leading: Vec<u32>,
+}
+
+/// `CollectResult`, with what `redirects` says of the victims' survivors.
+#[derive(Clone)]
+pub(super) struct Collected {
+    pub(super) file: FileName,
+    /// By victim and ordinal there, in the order of the output's ordinals.
+    survivors: Vec<(u32, usize)>,
+    records: Records,
+}
+
+/// `CollectionEdit`.
+struct CollectionEdit {
+    dead: BTreeSet<usize>,
+    redirects: BTreeMap<u32, BTreeMap<usize, usize>>,
+}
+
+impl Database {
+    /// Collects the segments in which something is dead.
+    pub(crate) fn collect(&self) {
+        self.collect_where(|sealed| sealed.died.load(Ordering::Relaxed) > 0, Self::run_job);
+    }
+
+    /// The same of all segments.
+    pub(crate) fn collect_all(&self) {
+        self.collect_where(|_| true, Self::run_job);
+    }
+
+    /// `Database::choose_collection`, `Busy::claim` and `Database::collect`; `run` has the job run somewhere.
+    pub(super) fn collect_where(
+        &self,
+        is_wanted: fn(&Sealed) -> bool,
+        run: fn(&Self, &Spec) -> Result<Collected, FileName>,
+    ) {
+        let chosen = self.choose_collection(is_wanted);
+        let stem = self.stems.draw();
+        if let Some((spec, held, old_map)) = self.collect_spec(&chosen, stem) {
+            let result = match run(self, &spec) {
+                Ok(result) => result,
+                Err(file) => panic!("{file:?} is removed while a job reads it"),
+            };
+            if !self.commit_collection(&spec, &result, old_map) {
+                self.files.remove(result.file);
+            }
+            drop(held);
+        }
+        self.stems.let_go(stem);
+        lock(&self.busy).collecting.retain(|number| !chosen.contains(number));
+    }
+
+    fn choose_collection(&self, is_wanted: fn(&Sealed) -> bool) -> Vec<u32> {
+        let map = self.map();
+        // The schedule's lock, in which the map was asked for too: no step is between.
+        let mut busy = lock(&self.busy);
+        let is_free =
+            |number: &u32| self.is_wrong(Mistake::CollectTwice) || !busy.collecting.contains(number);
+        let sealed = map.homes.keys().filter_map(|number| map.sealed(*number));
+        let wanted = sealed.filter(|sealed| is_wanted(sealed)).map(|sealed| sealed.number);
+        let chosen: Vec<u32> = wanted.filter(is_free).collect();
+        busy.collecting.extend(&chosen);
+        drop(busy);
+        chosen
+    }
+
+    /// `None` if there is nothing to collect, or one of the segments is gone.
+    fn collect_spec(&self, chosen: &[u32], stem: u32) -> Option<(Spec, Vec<Arc<Sealed>>, Option<Arc<Map>>)> {
+        if chosen.is_empty() {
+            return None;
+        }
+        let manifest = self.manifest.lock().unwrap();
+        let map = self.map();
+        let mut spec = Spec { number: self.next_number(), stem, victims: Vec::new() };
+        let mut held = Vec::new();
+        for number in chosen {
+            let known = manifest.segments.get(number)?;
+            held.push(Arc::clone(map.sealed(*number)?));
+            let leading = manifest.redirects.iter().filter(|(_, holder)| *holder == number);
+            let leading = leading.map(|(from, _)| *from).collect();
+            spec.victims.push(Victim { number: *number, known: known.clone(), leading });
+        }
+        held.retain(|_| !self.is_wrong(Mistake::HoldNothing));
+        Some((spec, held, self.is_wrong(Mistake::ChangeAnOldMap).then_some(map)))
+    }
+
+    fn run_job(&self, spec: &Spec) -> Result<Collected, FileName> {
+        self.collect_job(spec, 0)
+    }
+
+    /// The job, on any machine; which file is missing, if one is.
+    pub(super) fn collect_job(&self, spec: &Spec, attempt: u32) -> Result<Collected, FileName> {
+        let (mut survivors, mut records): (Vec<(u32, usize)>, Vec<(Name, Value)>) = Default::default();
+        for Victim { number, known, .. } in &spec.victims {
+            // Each file is a step of its own.
+            step();
+            let found = self.files.open(known.file).ok_or(known.file)?;
+            for ordinal in (0..known.count).filter(|ordinal| !known.dead.contains(ordinal)) {
+                survivors.push((*number, ordinal));
+                records.push(found[ordinal]);
+            }
+        }
+        let file = FileName::Output { stem: spec.stem, attempt };
+        let records = Arc::new(records);
+        step();
+        match self.files.create(file, Arc::clone(&records)) {
+            true => Ok(Collected { file, survivors, records }),
+            false => panic!("{file:?} is made twice"),
+        }
+    }
+
+    /// `false`, and nothing is changed, if all of it has died meanwhile.
+    pub(super) fn commit_collection(
+        &self,
+        spec: &Spec,
+        result: &Collected,
+        old_map: Option<Arc<Map>>,
+    ) -> bool {
+        // `ValueSegment::open`, and `firn_jobs::redirects`, which reads those that lead to the victims in their files.
+        step();
+        self.files.assert_has(result.file, "it is committed");
+        for victim in &spec.victims {
+            self.files.assert_has(victim.known.file, "a job reads it");
+        }
+        let mut manifest = self.manifest.lock().unwrap();
+        let CollectionEdit { dead, redirects } = self.collection_edit(result, &manifest);
+        if dead.len() == result.records.len() {
+            return false;
+        }
+        let victims: Vec<u32> = spec.victims.iter().map(|victim| victim.number).collect();
+        let leading = spec.victims.iter().flat_map(|victim| &victim.leading);
+        let leading: Vec<u32> =
+            leading.copied().filter(|from| manifest.redirects.contains_key(from)).collect();
+        manifest.redirects.retain(|from, _| !leading.contains(from));
+        victims.iter().for_each(|number| drop(manifest.segments.remove(number)));
+        let mut gone = [leading, victims.clone()].concat();
+        gone.retain(|number| !redirects.contains_key(number));
+        manifest.redirects.extend(redirects.keys().map(|born| (*born, spec.number)));
+        let known = Known { file: result.file, count: result.records.len(), dead: dead.clone() };
+        assert!(
+            manifest.segments.insert(spec.number, known).is_none(),
+            "segment {} is made twice",
+            spec.number
+        );
+        let sealed = Sealed::new(spec.number, result.file, dead.len(), &self.files);
+        let map = self.change_map(|map, _| {
+            if let Some(old) = &old_map {
+                map.homes.clone_from(&old.homes);
+            }
+            victims.iter().filter_map(|number| map.sealed(*number)).for_each(|victim| self.retire(victim));
+            gone.iter().for_each(|number| drop(map.homes.remove(number)));
+            map.homes.insert(spec.number, Home::Sealed(Arc::clone(&sealed)));
+            for (born, redirect) in redirects {
+                map.homes.insert(born, Home::Moved(Arc::new(redirect), Arc::clone(&sealed)));
+            }
+        });
+        self.change_version(|version| version.map = map);
+        drop(manifest);
+        true
+    }
+
+    /// `CollectionEdit::new`, with `died_since`.
+    fn collection_edit(&self, result: &Collected, manifest: &Manifest) -> CollectionEdit {
+        let has_died = |(victim, ordinal): &(u32, usize)| match manifest.segments.get(victim) {
+            _ if self.is_wrong(Mistake::ForgetDeaths) => false,
+            Some(known) => known.dead.contains(ordinal),
+            // Nothing of it lives.
+            None => !self.is_wrong(Mistake::BelieveTheGone),
+        };
+        let survivors = result.survivors.iter().enumerate();
+        let dead: BTreeSet<usize> = survivors.filter(|(_, it)| has_died(it)).map(|(at, _)| at).collect();
+        let mut redirects: BTreeMap<u32, BTreeMap<usize, usize>> = BTreeMap::new();
+        for (at, ((born, ordinal), _)) in result.records.iter().enumerate() {
+            redirects.entry(*born).or_default().insert(*ordinal, at);
+        }
+        redirects.retain(|_, redirect| redirect.values().any(|at| !dead.contains(at)));
+        CollectionEdit { dead, redirects }
+    }
+}

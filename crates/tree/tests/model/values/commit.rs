@@ -1,0 +1,152 @@
+//! One commit of a drain or a compaction, and what it does to values: `version/commit.rs`, `values/deaths.rs`.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use super::database::{Database, Known, Manifest, Memtable, Mistake, Table};
+use super::homes::{Home, Map, Name, Sealed};
+use super::write::{NewlySealed, references_of};
+
+/// References that go.
+pub(super) type Going = BTreeSet<Name>;
+
+/// `Edit`.
+pub(super) struct Edit {
+    pub(super) removed: Vec<Arc<Table>>,
+    pub(super) added: Table,
+    pub(super) going: Going,
+    /// A segment of values that have left the tree.
+    pub(super) left: Option<NewlySealed>,
+    pub(super) drained: Vec<Arc<Memtable>>,
+    /// What was the newest map when the job began: for a mistake.
+    pub(super) old_map: Option<Arc<Map>>,
+}
+
+/// `ValueEdit`, but for its lock.
+pub(super) struct ValueEdit {
+    pub(super) sealed: Vec<NewlySealed>,
+    pub(super) dead: Going,
+}
+
+/// `Deaths`.
+pub(super) struct Deaths {
+    gone: Vec<u32>,
+    died: Vec<(u32, usize)>,
+}
+
+impl Database {
+    /// `Database::commit`.
+    pub(super) fn commit(&self, edit: Edit) {
+        let Edit { removed, added, mut going, left, drained, old_map } = edit;
+        // `plan_values`.
+        let coming: Going = references_of(&added).collect();
+        let is_conserved =
+            |name: &Name| going.contains(name) || left.as_ref().is_some_and(|it| it.number == name.0);
+        assert!(coming.iter().all(is_conserved), "a value is referred to that was not before");
+        let concerned: BTreeSet<u32> = going.iter().map(|name| name.0).collect();
+        going.retain(|name| !coming.contains(name));
+        let sealing = (!self.is_wrong(Mistake::SealUnlocked)).then(|| self.sealing.lock().unwrap());
+        let mut sealed = match self.is_wrong(Mistake::DrainUnsealed) {
+            true => Vec::new(),
+            false => self.seal(&concerned),
+        };
+        sealed.extend(left);
+        let values = ValueEdit { sealed, dead: going };
+        let mut manifest = self.manifest.lock().unwrap();
+        let newest = self.map();
+        let deaths = self.changes(&mut manifest, &values, old_map.as_ref().unwrap_or(&newest));
+        drop((newest, old_map));
+        let map = self.install(values, deaths);
+        self.change_version(|version| {
+            version.map = map;
+            version.tables.retain(|table| !removed.iter().any(|gone| Arc::ptr_eq(gone, table)));
+            // Of a drain: above all that there is; of a compaction, which takes all that there is: below what was drained meanwhile.
+            let at = if drained.is_empty() { version.tables.len() } else { 0 };
+            version.tables.insert(at, Arc::new(added));
+            version.runs.retain(|run| !drained.iter().any(|gone| Arc::ptr_eq(gone, run)));
+        });
+        drop(manifest);
+        drop(sealing);
+    }
+
+    /// `ValueEdit::changes`, which are committed at once.
+    pub(super) fn changes(&self, manifest: &mut Manifest, edit: &ValueEdit, map: &Map) -> Deaths {
+        let mut deaths = Deaths { gone: Vec::new(), died: Vec::new() };
+        let mut dead = dead_by_holder(&edit.dead, map);
+        for NewlySealed { number, file, count } in &edit.sealed {
+            let known = Known { file: *file, count: *count, dead: BTreeSet::new() };
+            assert!(manifest.segments.insert(*number, known).is_none(), "segment {number} is sealed twice");
+            dead.entry(*number).or_default();
+        }
+        for (number, dying) in dead {
+            let Some(known) = manifest.segments.get_mut(&number) else {
+                panic!("a value dies where it is not: segment {number} is gone")
+            };
+            for ordinal in &dying {
+                assert!(known.dead.insert(*ordinal), "a value dies twice");
+            }
+            let idle = idle_redirects(manifest, map, number);
+            manifest.redirects.retain(|victim, _| !idle.contains(victim));
+            deaths.gone.extend(idle);
+            let known = &manifest.segments[&number];
+            if known.dead.len() == known.count {
+                assert!(
+                    !manifest.redirects.values().any(|holder| *holder == number),
+                    "a redirect leads nowhere"
+                );
+                manifest.segments.remove(&number);
+                deaths.gone.push(number);
+            } else {
+                deaths.died.push((number, dying.len()));
+            }
+        }
+        deaths
+    }
+
+    /// `Values::install`.
+    pub(super) fn install(&self, edit: ValueEdit, deaths: Deaths) -> Arc<Map> {
+        self.change_map(|map, open| {
+            for NewlySealed { number, file, .. } in edit.sealed {
+                map.homes.insert(number, Home::Sealed(Sealed::new(number, file, 0, &self.files)));
+                open.retain(|active| active.number != number);
+            }
+            for number in deaths.gone {
+                if let Some(sealed) = map.sealed(number) {
+                    self.retire(sealed);
+                }
+                map.homes.remove(&number);
+            }
+            for (number, count) in deaths.died {
+                if let Some(sealed) = map.sealed(number) {
+                    sealed.died.fetch_add(count, Ordering::Relaxed);
+                }
+            }
+        })
+    }
+}
+
+fn dead_by_holder(dying: &Going, map: &Map) -> BTreeMap<u32, BTreeSet<usize>> {
+    let mut by_holder: BTreeMap<u32, BTreeSet<usize>> = BTreeMap::new();
+    for (born, ordinal) in dying {
+        let (holder, now) = match map.homes.get(born) {
+            Some(Home::Moved(redirect, holder)) => match redirect.get(ordinal) {
+                Some(now) => (holder.number, *now),
+                None => panic!("value {ordinal} of segment {born} dies twice"),
+            },
+            _ => (*born, *ordinal),
+        };
+        by_holder.entry(holder).or_default().insert(now);
+    }
+    by_holder
+}
+
+/// Redirects to `holder` all of whose values are dead there.
+fn idle_redirects(manifest: &Manifest, map: &Map, holder: u32) -> Vec<u32> {
+    let leading = manifest.redirects.iter().filter(|(_, to)| **to == holder).map(|(victim, _)| *victim);
+    let is_idle = |victim: &u32| {
+        let Some(Home::Moved(redirect, _)) = map.homes.get(victim) else { return false };
+        redirect.values().all(|ordinal| manifest.segments[&holder].dead.contains(ordinal))
+    };
+    leading.filter(is_idle).collect()
+}

@@ -1,0 +1,120 @@
+//! Compactions of all tables there are: `compact/run.rs`, `compact/values.rs`.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::commit::{Edit, Going};
+use super::database::{Database, Mistake, Record, Table, under};
+use super::homes::{FileName, Home, Name, Records, Sealed, lock};
+use super::write::{NewlySealed, references_of};
+use crate::model::sync::step;
+
+/// What a compaction does with the values of records that stay.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Policy {
+    /// Nothing: it does not read them.
+    Keep,
+    /// They come into the tree.
+    Inside,
+    /// Those in the tree leave it.
+    Beside,
+}
+
+/// `ValueSource`: where the values of a segment are, by the file and by the redirect there.
+struct Source {
+    file: FileName,
+    redirect: Option<Arc<BTreeMap<usize, usize>>>,
+}
+
+impl Database {
+    /// A compaction that lets values be where they are.
+    pub(crate) fn compact(&self) {
+        self.compact_to(Policy::Keep);
+    }
+
+    /// `Busy::claim`, `Database::begin_rewrite`, the job, and `Database::end_rewrite`.
+    pub(crate) fn compact_to(&self, policy: Policy) {
+        if std::mem::replace(&mut lock(&self.busy).is_compacting, true) {
+            return;
+        }
+        let stem = self.stems.draw();
+        let version = self.version.load();
+        let removed = version.tables.clone();
+        let going: Going = removed.iter().flat_map(|table| references_of(table)).collect();
+        let (sources, held) = self.value_policy(&going);
+        let old_map = self.is_wrong(Mistake::TranslateByAnOldMap).then(|| Arc::clone(&version.map));
+        drop(version);
+        let tables = removed.iter().map(|table| (**table).clone());
+        let mut added = tables.reduce(under).unwrap_or_default();
+        let left = match policy {
+            Policy::Keep => None,
+            Policy::Inside => {
+                self.bring(&mut added, &sources);
+                None
+            }
+            Policy::Beside => self.put_beside(&mut added, stem),
+        };
+        if !removed.is_empty() {
+            self.commit(Edit { removed, added, going, left, drained: Vec::new(), old_map });
+        }
+        drop(held);
+        self.stems.let_go(stem);
+        lock(&self.busy).is_compacting = false;
+    }
+
+    /// `Database::value_policy`: under the manifest's lock, so that the map says what the manifest does.
+    fn value_policy(&self, going: &Going) -> (BTreeMap<u32, Source>, Vec<Arc<Sealed>>) {
+        let (mut sources, mut held) = (BTreeMap::new(), Vec::new());
+        if going.is_empty() {
+            return (sources, held);
+        }
+        let manifest = self.manifest.lock().unwrap();
+        let map = self.map();
+        for (born, _) in going {
+            let (sealed, redirect) = match map.homes.get(born) {
+                Some(Home::Sealed(sealed)) => (sealed, None),
+                Some(Home::Moved(redirect, sealed)) => (sealed, Some(Arc::clone(redirect))),
+                _ => panic!("tables refer to segment {born}, which is not sealed"),
+            };
+            if sources.insert(*born, Source { file: sealed.file, redirect }).is_none() {
+                held.push(Arc::clone(sealed));
+            }
+        }
+        drop(manifest);
+        held.retain(|_| !self.is_wrong(Mistake::HoldNothing));
+        (sources, held)
+    }
+
+    /// Values that are read come into the tree.
+    fn bring(&self, table: &mut Table, sources: &BTreeMap<u32, Source>) {
+        for record in table.values_mut() {
+            let Some(name @ (born, ordinal)) = record.name.take() else { continue };
+            // Each value is a step of its own.
+            step();
+            let Source { file, redirect } = &sources[&born];
+            let records = self.files.assert_has(*file, "a job reads it");
+            let ordinal = redirect.as_ref().map_or(ordinal, |redirect| redirect[&ordinal]);
+            assert_eq!(Self::value_of(&records, ordinal, name), record.value, "another value is brought");
+        }
+    }
+
+    /// Values in the tree leave it, for a segment that the job writes.
+    fn put_beside(&self, table: &mut Table, stem: u32) -> Option<NewlySealed> {
+        // `begin_jobs`: whether it turns out to be used or not.
+        let number = self.next_number();
+        let inside = table.values_mut().filter(|record| record.name.is_none());
+        let leave = |(ordinal, record): (usize, &mut Record)| {
+            let name: Name = (number, ordinal);
+            record.name = Some(name);
+            (name, record.value)
+        };
+        let records: Records = Arc::new(inside.enumerate().map(leave).collect());
+        if records.is_empty() {
+            return None;
+        }
+        let (file, count) = (FileName::Output { stem, attempt: 0 }, records.len());
+        step();
+        assert!(self.files.create(file, records), "{file:?} is made twice");
+        Some(NewlySealed { number, file, count })
+    }
+}

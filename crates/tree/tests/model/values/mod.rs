@@ -1,0 +1,17 @@
+//! `Database` as far as values beside the tree go: one keyspace, one-byte keys, tables that say what each key's record refers to.
+//!
+//! Each step is named after the function it follows, and does what that one does in the same order; a [`Mistake`] is one such
+//! order gone wrong.
+
+mod homes;
+mod database;
+mod write;
+mod commit;
+mod compact;
+mod collect;
+mod elsewhere;
+mod checkpoint;
+mod sweep;
+
+pub(crate) use compact::Policy;
+pub(crate) use database::{Database, Mistake};

@@ -1,0 +1,62 @@
+//! Outputs that nobody waits for: `background/sweep.rs`, `compact/stems.rs`.
+
+use std::collections::BTreeSet;
+use std::sync::Mutex;
+
+use super::database::{Database, Mistake};
+use super::homes::{FileName, lock};
+use crate::model::sync::pause;
+
+/// `Stems`.
+#[derive(Default)]
+pub(crate) struct Stems(Mutex<Drawn>);
+
+#[derive(Clone, Default)]
+struct Drawn {
+    next: u32,
+    in_use: BTreeSet<u32>,
+}
+
+impl Stems {
+    pub(super) fn draw(&self) -> u32 {
+        let mut drawn = lock(&self.0);
+        let stem = drawn.next;
+        drawn.next += 1;
+        drawn.in_use.insert(stem);
+        stem
+    }
+
+    /// `HeldStems::drop`.
+    pub(super) fn let_go(&self, stem: u32) {
+        pause();
+        lock(&self.0).in_use.remove(&stem);
+    }
+}
+
+impl Database {
+    /// `Database::sweep`, with `orphans`.
+    pub(crate) fn sweep(&self) {
+        let files = self.files.list();
+        pause();
+        let drawn = lock(&self.stems.0).clone();
+        pause();
+        let held = self.files.held();
+        let manifest = self.manifest.lock().unwrap();
+        let is_given_up = |stem: u32| {
+            stem < drawn.next && (self.is_wrong(Mistake::SweepInUse) || !drawn.in_use.contains(&stem))
+        };
+        let is_named = |name: &FileName| manifest.segments.values().any(|known| known.file == *name);
+        let is_orphan = |name: &FileName| match name {
+            FileName::Output { stem, .. } => is_given_up(*stem) && !is_named(name),
+            FileName::Written(_) => false,
+        };
+        let is_held = |name: &FileName| held.contains(name) && !self.is_wrong(Mistake::SweepUnlisted);
+        let orphans: Vec<FileName> =
+            files.into_iter().filter(|name| is_orphan(name) && !is_held(name)).collect();
+        drop(manifest);
+        for name in orphans {
+            pause();
+            self.files.remove(name);
+        }
+    }
+}

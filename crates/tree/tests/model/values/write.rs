@@ -1,0 +1,155 @@
+//! Puts of large values, and what becomes of them until tables refer to them: `values/write.rs`, `buffer/freeze.rs`, `buffer/drain.rs`,
+//! `values/seal.rs`.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use super::commit::{Edit, Going, ValueEdit};
+use super::database::{Database, Manifest, Memtable, Mistake, Record, Table};
+use super::homes::{Active, FileName, Name, Records, lock};
+use crate::model::sync::{pause, thread};
+
+/// `NewlySealed`.
+pub(super) struct NewlySealed {
+    pub(super) number: u32,
+    pub(super) file: FileName,
+    pub(super) count: usize,
+}
+
+impl Database {
+    /// Puts of large values, and their drain.
+    pub(crate) fn write(&self, keys: &[u8]) {
+        keys.iter().for_each(|key| self.put(*key));
+        self.drain();
+    }
+
+    /// `Values::write`, then the frame that refers to it: indexed in the memtable that is current when it is in the log.
+    pub(crate) fn put(&self, key: u8) {
+        let value = self.written.fetch_add(1, Ordering::Relaxed);
+        let (active, name) = loop {
+            let active = self.active();
+            if let Some(name) = active.place(value) {
+                break (active, name);
+            }
+        };
+        pause();
+        let record = Record { name: Some(name), value };
+        while !index(&self.version.load().memtable, key, record) {
+            // `loom_version` has how a frame finds its memtable.
+            thread::yield_now();
+        }
+        pause();
+        active.settle();
+    }
+
+    /// `Values::next_active`.
+    fn active(&self) -> Arc<Active> {
+        self.rolling(|rolling| {
+            if let Some(active) = rolling.open.last().filter(|active| !active.is_full()) {
+                return Arc::clone(active);
+            }
+            rolling.next += 1;
+            let active = Arc::new(Active::new(rolling.next));
+            let is_new = self.files.create(FileName::Written(active.number), Records::default());
+            assert!(is_new, "segment {} is made twice", active.number);
+            rolling.open.push(Arc::clone(&active));
+            rolling.newest = rolling.newest.follow(Arc::clone(&active));
+            active
+        })
+    }
+
+    /// `Database::roll` and `Database::freeze`.
+    pub(crate) fn freeze(&self) {
+        self.change_version(|version| {
+            if version.memtable.newest().is_empty() {
+                return;
+            }
+            let frozen = std::mem::take(&mut version.memtable);
+            lock(&frozen.0).is_frozen = true;
+            version.runs.insert(0, frozen);
+        });
+    }
+
+    /// `Database::drain` of all runs. One at a time: see `Busy::draining`.
+    pub(crate) fn drain(&self) {
+        self.freeze();
+        let version = self.version.load();
+        if version.runs.is_empty() {
+            return;
+        }
+        let runs = version.runs.clone();
+        // `Noting`: what the runs refer to, whether that is in the table or not.
+        let references = |run: &Arc<Memtable>| {
+            lock(&run.0).records.iter().filter_map(|(_, record)| record.name).collect::<Vec<Name>>()
+        };
+        let going: Going = runs.iter().flat_map(references).collect();
+        let table = runs.iter().map(|run| run.newest()).reduce(super::database::under).unwrap_or_default();
+        drop(version);
+        let drained = runs;
+        self.commit(Edit { removed: Vec::new(), added: table, going, left: None, drained, old_map: None });
+    }
+
+    /// `Values::seal`; whoever calls it holds `sealing`.
+    pub(super) fn seal(&self, wanted: &BTreeSet<u32>) -> Vec<NewlySealed> {
+        let open = self.rolling(|rolling| rolling.open.clone());
+        let wanted = open.into_iter().filter(|active| wanted.contains(&active.number));
+        let seal = |active: Arc<Active>| {
+            active.seal();
+            let records = loop {
+                match active.settled() {
+                    Some(records) => break records,
+                    None => thread::yield_now(),
+                }
+            };
+            let (number, file, count) = (active.number, FileName::Written(active.number), records.len());
+            // `seal_one`: the ordinal table and the footer.
+            self.files.create(file, records);
+            NewlySealed { number, file, count }
+        };
+        wanted.map(seal).collect()
+    }
+
+    /// `Values::open_numbers`.
+    pub(super) fn open_numbers(&self) -> BTreeSet<u32> {
+        self.rolling(|rolling| rolling.open.iter().map(|active| active.number).collect())
+    }
+
+    /// `Database::seal_values`.
+    pub(crate) fn seal_values(&self) {
+        let sealing = (!self.is_wrong(Mistake::SealUnlocked)).then(|| self.sealing.lock().unwrap());
+        let is_ready = |active: &&Arc<Active>| active.settled().is_some();
+        let ready = self.rolling(|rolling| {
+            rolling.open.iter().filter(is_ready).map(|active| active.number).collect::<BTreeSet<u32>>()
+        });
+        let sealed = self.seal(&ready);
+        let mut manifest = self.manifest.lock().unwrap();
+        self.commit_seals(&mut manifest, sealed);
+        drop((manifest, sealing));
+    }
+
+    /// `Database::commit_seals`.
+    pub(super) fn commit_seals(&self, manifest: &mut Manifest, sealed: Vec<NewlySealed>) {
+        if sealed.is_empty() {
+            return;
+        }
+        let edit = ValueEdit { sealed, dead: Going::new() };
+        let deaths = self.changes(manifest, &edit, &self.map());
+        let map = self.install(edit, deaths);
+        self.change_version(|version| version.map = map);
+    }
+}
+
+/// `false` if the memtable is frozen.
+fn index(memtable: &Memtable, key: u8, record: Record) -> bool {
+    let mut indexed = lock(&memtable.0);
+    if !indexed.is_frozen {
+        indexed.records.push((key, record));
+    }
+    !indexed.is_frozen
+}
+
+/// Names that a table refers to.
+pub(super) fn references_of(table: &Table) -> impl Iterator<Item = Name> {
+    table.values().filter_map(|record| record.name)
+}

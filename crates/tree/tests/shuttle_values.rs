@@ -1,0 +1,220 @@
+//! Drawn schedules of all at once that touches values beside the tree: reads, of an older version too; writes, seals and drains;
+//! compactions that leave, bring and move values; collections, and those of what collections wrote; one by a worker whose answer may come
+//! too late; a copy; a sweep; and files that go with their last holder.
+//!
+//! The model is that of `loom_values.rs`, which tries every schedule of two or three of these. Here schedules are drawn, at random and
+//! by PCT (few preemptions, each anywhere), by shuttle, which knows one order of memory only: others are loom's.
+//!
+//! ```text
+//! cargo test -p firn-tree --test shuttle_values                       # in the order of ten seconds
+//! FIRN_SCHEDULES=1000000 FIRN_SEED=7 cargo test -p firn-tree --test shuttle_values all_of
+//! FIRN_SCHEDULE=9104… cargo test -p firn-tree --test shuttle_values NAME_OF_THE_TEST
+//! ```
+//! A test that fails prints its schedule ("failing schedule"), which the last line plays again, and nothing else. It fits as long
+//! as the model is not changed.
+//!
+//! What each property stands for is where the model has its step: each function of the model names production's. Beside each
+//! property are orders that break it, which both ways of drawing must find out.
+#![cfg(not(loom))]
+#![expect(dead_code, reason = "the model of versions uses all of the swap")]
+
+mod model;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use model::scene::Scene;
+use model::values::{Database, Mistake, Policy};
+use shuttle::scheduler::{PctScheduler, RandomScheduler, ReplayScheduler};
+
+/// Schedules drawn each way, unless `FIRN_SCHEDULES` says how many.
+const SCHEDULES: usize = 20_000;
+
+/// Places at which PCT has another thread go first, and one.
+const PCT_DEPTH: usize = 4;
+
+#[derive(Clone, Copy, Debug)]
+enum Draw {
+    Random,
+    Pct,
+}
+
+/// Everything at once.
+const ALL: Scene<Database> = Scene {
+    first: |database| {
+        database.write(&[1, 2, 3]);
+        database.write(&[1, 4]);
+        database.compact();
+        database.collect();
+        database.write(&[2]);
+        database.put(3);
+    },
+    beside: &[
+        |database| {
+            database.write(&[3, 5]);
+            database.put(1);
+            database.drain();
+        },
+        Database::seal_values,
+        |database| {
+            database.compact();
+            database.compact_to(Policy::Inside);
+            database.compact_to(Policy::Beside);
+        },
+        Database::collect,
+        |database| {
+            database.collect_all();
+            database.collect_all();
+        },
+        Database::collect_elsewhere,
+        Database::work,
+        Database::assert_copies,
+        Database::sweep,
+        |database| {
+            database.assert_finds_all(&database.latest());
+            database.assert_finds_all(&database.latest());
+        },
+    ],
+    reader: |database| {
+        let held = database.latest();
+        database.assert_finds_all(&held);
+        database.assert_finds_all(&database.latest());
+        database.assert_finds_all(&held);
+    },
+    last: |database| {
+        database.drain();
+        database.seal_values();
+        database.sweep();
+        database.assert_finds_all(&database.latest());
+        database.assert_conserved();
+    },
+};
+
+fn told<T: std::str::FromStr>(name: &str) -> Option<T> {
+    std::env::var(name).ok().and_then(|text| text.parse().ok())
+}
+
+fn run(scene: Scene<Database>, draw: Draw, mistake: Option<Mistake>) {
+    let make = move || Database::new(mistake);
+    if let Some(schedule) = told::<String>("FIRN_SCHEDULE") {
+        return scene.run(ReplayScheduler::new_from_encoded(&schedule), make);
+    }
+    let schedules = told("FIRN_SCHEDULES").unwrap_or(SCHEDULES);
+    let seed = told("FIRN_SEED").unwrap_or(1);
+    match draw {
+        Draw::Random => scene.run(RandomScheduler::new_from_seed(seed, schedules), make),
+        Draw::Pct => scene.run(PctScheduler::new_from_seed(seed, PCT_DEPTH, schedules), make),
+    }
+}
+
+#[test]
+fn all_of_it_is_right_in_random_schedules() {
+    run(ALL, Draw::Random, None);
+}
+
+#[test]
+fn all_of_it_is_right_with_few_preemptions() {
+    run(ALL, Draw::Pct, None);
+}
+
+/// Both ways of drawing find `mistake` out, by a failure that says one of `symptoms`.
+fn assert_found(mistake: Mistake, symptoms: &[&str]) {
+    for draw in [Draw::Random, Draw::Pct] {
+        let failure = catch_unwind(AssertUnwindSafe(|| run(ALL, draw, Some(mistake))));
+        let failure = failure.expect_err("a mistake that no schedule finds out");
+        let said = failure.downcast_ref::<String>().map(String::as_str);
+        let said = said.or_else(|| failure.downcast_ref::<&str>().copied()).unwrap_or_default();
+        assert!(symptoms.iter().any(|symptom| said.contains(symptom)), "{draw:?}: {said}");
+    }
+}
+
+/// What a removed file is missed by.
+const REMOVED: &[&str] = &["is removed while"];
+
+/// What is seen of a map that leads elsewhere, or of a manifest that says something else.
+const ASTRAY: &[&str] =
+    &["is nowhere", "is not sealed", "is gone", "other files than segments", "is not copied"];
+
+#[test]
+fn what_dies_during_a_collection_is_dead_in_its_output() {
+    assert_found(Mistake::ForgetDeaths, &["neither referred to nor dead"]);
+}
+
+#[test]
+fn nothing_lives_of_a_segment_that_is_gone_when_its_collection_is_committed() {
+    assert_found(Mistake::BelieveTheGone, &["neither referred to nor dead"]);
+}
+
+#[test]
+fn deaths_are_translated_by_the_newest_map() {
+    assert_found(Mistake::TranslateByAnOldMap, &["dies where it is not"]);
+}
+
+#[test]
+fn a_collection_changes_the_newest_map() {
+    assert_found(Mistake::ChangeAnOldMap, ASTRAY);
+}
+
+#[test]
+fn records_and_the_map_are_of_one_version() {
+    assert_found(Mistake::MapOfAnotherVersion, ASTRAY);
+}
+
+#[test]
+fn a_version_knows_segments_that_were_begun_since() {
+    assert_found(Mistake::ForgetBirths, ASTRAY);
+}
+
+#[test]
+fn files_go_with_their_last_holder() {
+    assert_found(Mistake::RemoveWhenRetired, REMOVED);
+}
+
+#[test]
+fn a_job_holds_its_inputs() {
+    assert_found(Mistake::HoldNothing, REMOVED);
+}
+
+#[test]
+fn a_segment_is_collected_by_one_at_a_time() {
+    assert_found(Mistake::CollectTwice, ASTRAY);
+}
+
+#[test]
+fn what_tables_refer_to_is_sealed() {
+    assert_found(Mistake::DrainUnsealed, ASTRAY);
+}
+
+#[test]
+fn a_segment_is_sealed_by_one_at_a_time() {
+    assert_found(Mistake::SealUnlocked, &["is sealed twice"]);
+}
+
+#[test]
+fn nothing_is_committed_while_files_are_linked() {
+    assert_found(Mistake::CopyUnlocked, &["is removed while it is copied"]);
+}
+
+#[test]
+fn a_copy_holds_what_cannot_be_linked() {
+    assert_found(Mistake::CopyUnheld, &["is removed while it is copied"]);
+}
+
+#[test]
+fn an_answer_that_comes_too_late_is_not_taken() {
+    assert_found(Mistake::TakeLateAnswers, &["is removed while it is committed"]);
+}
+
+#[test]
+fn no_two_attempts_write_under_one_name() {
+    assert_found(Mistake::OneStem, &["is made twice"]);
+}
+
+#[test]
+fn outputs_are_not_swept_before_they_can_be_committed() {
+    assert_found(Mistake::SweepInUse, REMOVED);
+}
+
+#[test]
+fn files_are_not_swept_while_somebody_reads_them() {
+    assert_found(Mistake::SweepUnlisted, REMOVED);
+}
