@@ -111,7 +111,7 @@ impl Database {
         let version = self.version.load_full();
         let Ok(state) = version.keyspace(keyspace) else { return Ok(None) };
         let going = references_of(choice.inputs.iter().map(|(_, _, table)| table))?;
-        let (values, held) = self.value_policy(state, &going)?;
+        let Some((values, held)) = self.value_policy(state, &going)? else { return Ok(None) };
         let spec = CompactSpec { values, ..self.spec(state, &choice, stems.draw()) };
         drop(version);
         // Parts are cut where tables begin; those of level 0 may all begin at the same place.

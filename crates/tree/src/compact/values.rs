@@ -11,8 +11,9 @@ use crate::values::{Home, Sealed};
 use crate::version::Keyspace;
 
 impl Database {
-    /// Where values are that tables of `keyspace` refer to, by their `references`, and where they are to be; `None` if no value lies
-    /// beside the tree or ever shall. The segments' files stay as long as what comes with it is held.
+    /// Where values are that tables of `keyspace` refer to, by their `references`, and where they are to be; no policy if no value lies
+    /// beside the tree or ever shall. The segments' files stay as long as what comes with it is held. `None` if the keyspace was
+    /// dropped since it was looked up.
     ///
     /// # Errors
     /// A segment that is not there: a bug.
@@ -20,13 +21,17 @@ impl Database {
         &self,
         keyspace: &Keyspace,
         references: &ReferenceSet,
-    ) -> Result<(Option<ValuePolicy>, Vec<Arc<Sealed>>)> {
+    ) -> Result<Option<(Option<ValuePolicy>, Vec<Arc<Sealed>>)>> {
         let separate_bytes = self.separate_bytes(keyspace);
         if references.is_empty() && separate_bytes == u32::MAX {
-            return Ok((None, Vec::new()));
+            return Ok(Some((None, Vec::new())));
         }
         // Under the lock, so that the map and the manifest say the same.
         let manifest = self.manifest.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.version.load().keyspace(keyspace.id()).is_err() {
+            // And its values with it.
+            return Ok(None);
+        }
         let (state, map) = (manifest.state(), self.values.map());
         let (mut sources, mut held) = (Vec::new(), Vec::new());
         for (born, _) in references.segments() {
@@ -40,6 +45,6 @@ impl Database {
         }
         let (compression, database) = (keyspace.codec(), state.database);
         let policy = ValuePolicy { separate_bytes, sources, output: None, compression, database };
-        Ok((Some(policy), held))
+        Ok(Some((Some(policy), held)))
     }
 }

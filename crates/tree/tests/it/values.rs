@@ -1,14 +1,17 @@
 //! Values beside the tree: what is read back, and which files are left.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use firn_engine::blocking::Blocking;
 use firn_engine::{Engine, KeyspaceId, KeyspaceSettings, Ordered, ReadAt, ScanRange, WriteOptions};
 use firn_storage::Storage;
-use firn_storage::place::Crash;
-use firn_tree::TreeSettings;
+use firn_storage::place::{Crash, Operation};
+use firn_tree::{Background, TreeSettings};
 
-use crate::world::{self, DISK, World, get_in, rows, settle, tiny};
+use crate::unmapped::Unmapped;
+use crate::world::{self, DISK, Hook, World, get_in, rows, settle, tiny};
 
 /// Values from here on lie beside the tree.
 const SEPARATE_BYTES: usize = 100;
@@ -291,4 +294,34 @@ fn a_checkpoint_has_the_values() {
             assert_eq!(get_in(session, keyspace, &key.to_be_bytes()), Some(value(key, round)), "{round}");
         }
     }
+}
+
+#[test]
+fn a_keyspace_that_is_dropped_as_a_compaction_begins_is_compacted_no_more() {
+    let machine = World::new(settings());
+    let hook = Arc::<Hook>::default();
+    let place = hook.before(&machine.storage, Operation::Read, "*.table");
+    let place = Unmapped { inner: Arc::new(place) };
+    let tree = machine.open_on(Arc::new(place), Background::Manual);
+    let keyspace = tree.create_keyspace("goes", separated()).unwrap();
+    let session = &mut world::session(&tree);
+    for round in 0..2_u8 {
+        for key in 0..100_u32 {
+            session.put(keyspace, &key.to_be_bytes(), &[round; 4000], WriteOptions::default()).unwrap();
+        }
+        tree.flush().unwrap();
+    }
+    let (dropped, dropping) = (Arc::<AtomicBool>::default(), Arc::downgrade(&tree));
+    let is_dropped = Arc::clone(&dropped);
+    hook.set(move || {
+        if !is_dropped.swap(true, Ordering::Relaxed) {
+            dropping.upgrade().unwrap().drop_keyspace(keyspace).unwrap();
+        }
+    });
+    settle(&tree);
+    assert!(dropped.load(Ordering::Relaxed), "no table was read");
+    // Nothing has failed by that.
+    world::put(session, b"key", b"value");
+    tree.wait_idle().unwrap();
+    assert!(value_files(&machine).len() <= 1);
 }
