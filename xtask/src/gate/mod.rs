@@ -62,6 +62,7 @@ fn steps(root: &Path, full: bool) -> Vec<Step> {
     ];
     steps.push(step::grpc());
     steps.extend(step::loom(root, full));
+    steps.extend(step::shuttle(root, full));
     steps.push(step::documentation());
     steps.extend(step::simulations(full));
     if full {

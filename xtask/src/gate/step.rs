@@ -123,27 +123,41 @@ fn call(command: &mut Command) -> Result<Tally> {
     })
 }
 
-/// Model checks of every crate that has `tests/loom_*.rs`.
+/// Model checks of every crate that has `tests/loom_*.rs`: every schedule with few preemptions.
 pub(super) fn loom(root: &Path, full: bool) -> Vec<Step> {
+    let step = |package: String| {
+        let arguments = ["test", "--release", "-p", &package, "--test", "loom_*", "--no-fail-fast"];
+        Step::cargo(format!("loom {package}"), &arguments)
+            .with("RUSTFLAGS", &format!("--cfg loom {MACHINE_FLAGS}"))
+            .with("CARGO_TARGET_DIR", "target/loom")
+            .with("CARGO_PROFILE_RELEASE_LTO", "off")
+            .with("LOOM_MAX_PREEMPTIONS", if full { "3" } else { "2" })
+    };
+    with_models(root, "loom_").into_iter().map(step).collect()
+}
+
+/// Model checks of every crate that has `tests/shuttle_*.rs`: many more drawn schedules than the tests draw by themselves. In the profile
+/// of the tests, which have built them: what shuttle itself does takes most of the time, and is optimized there too.
+pub(super) fn shuttle(root: &Path, full: bool) -> Vec<Step> {
+    let step = |package: String| {
+        let arguments = ["test", "-p", &package, "--test", "shuttle_*", "--no-fail-fast"];
+        Step::cargo(format!("shuttle {package}"), &arguments)
+            .with("FIRN_SCHEDULES", if full { "500000" } else { "50000" })
+    };
+    with_models(root, "shuttle_").into_iter().map(step).collect()
+}
+
+/// Packages with a file of tests whose name begins so.
+fn with_models(root: &Path, prefix: &str) -> Vec<String> {
     let mut folders: Vec<_> =
         std::fs::read_dir(root.join("crates")).into_iter().flatten().flatten().collect();
     folders.sort_by_key(std::fs::DirEntry::file_name);
     let has_models = |folder: &std::fs::DirEntry| {
         let mut tests = std::fs::read_dir(folder.path().join("tests")).into_iter().flatten().flatten();
-        tests.any(|test| test.file_name().to_string_lossy().starts_with("loom_"))
+        tests.any(|test| test.file_name().to_string_lossy().starts_with(prefix))
     };
-    let names = folders.iter().filter(|folder| has_models(folder)).map(|folder| folder.file_name());
-    names
-        .map(|name| {
-            let package = format!("firn-{}", name.to_string_lossy());
-            let arguments = ["test", "--release", "-p", &package, "--test", "loom_*", "--no-fail-fast"];
-            Step::cargo(format!("loom {package}"), &arguments)
-                .with("RUSTFLAGS", &format!("--cfg loom {MACHINE_FLAGS}"))
-                .with("CARGO_TARGET_DIR", "target/loom")
-                .with("CARGO_PROFILE_RELEASE_LTO", "off")
-                .with("LOOM_MAX_PREEMPTIONS", if full { "3" } else { "2" })
-        })
-        .collect()
+    let names = folders.iter().filter(|folder| has_models(folder)).map(std::fs::DirEntry::file_name);
+    names.map(|name| format!("firn-{}", name.to_string_lossy())).collect()
 }
 
 pub(super) fn documentation() -> Step {

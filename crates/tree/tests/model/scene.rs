@@ -5,7 +5,6 @@ use std::sync::Arc;
 use super::sync::thread;
 
 /// What is done to a model of a database.
-#[derive(Clone, Copy)]
 pub(crate) struct Scene<D: 'static> {
     /// Alone, at the beginning.
     pub(crate) first: fn(&D),

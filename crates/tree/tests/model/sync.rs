@@ -3,7 +3,7 @@
 #[cfg(loom)]
 pub(crate) use loom::{
     sync::{
-        Condvar, Mutex,
+        Condvar, Mutex, MutexGuard,
         atomic::{AtomicUsize, Ordering},
     },
     thread,
@@ -12,11 +12,16 @@ pub(crate) use loom::{
 #[cfg(not(loom))]
 pub(crate) use shuttle::{
     sync::{
-        Condvar, Mutex,
+        Condvar, Mutex, MutexGuard,
         atomic::{AtomicUsize, Ordering},
     },
     thread,
 };
+
+/// Locks as production does: whoever fails is told of by that alone.
+pub(crate) fn locked<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
+    of.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
 
 /// Others may go on here.
 pub(crate) fn step() {

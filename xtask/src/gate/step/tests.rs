@@ -97,6 +97,14 @@ fn whatever_test_of_the_server_is_ignored_is_asked_for() {
 }
 
 #[test]
+fn models_are_found_by_who_checks_them() {
+    let root = crate::repository::root();
+    let names = |steps: Vec<Step>| steps.into_iter().map(|step| step.name).collect::<Vec<_>>();
+    assert_eq!(names(loom(&root, false)), ["loom firn-engine", "loom firn-pmem", "loom firn-tree"]);
+    assert_eq!(names(shuttle(&root, false)), ["shuttle firn-tree"]);
+}
+
+#[test]
 fn ignored_tests_are_found_by_their_attributes() {
     let source = "#[test]\nfn a() { b(\"#[ignore]\") }\n#[test]\n#[ignore = \"long\"]\nfn c() {}\nfn d() {}";
     assert_eq!(ignored_in(source).collect::<Vec<_>>(), ["c"]);

@@ -2,14 +2,14 @@
 
 use super::database::{Database, Mistake, Record};
 use super::homes::FileName;
-use crate::model::sync::step;
+use crate::model::sync::{locked, step};
 
 impl Database {
     /// `Database::checkpoint`: fails unless all that its records refer to is there to be linked, or to be copied.
     pub(crate) fn assert_copies(&self) {
         self.freeze();
-        let sealing = (!self.is_wrong(Mistake::SealUnlocked)).then(|| self.sealing.lock().unwrap());
-        let mut manifest = self.manifest.lock().unwrap();
+        let sealing = (!self.is_wrong(Mistake::SealUnlocked)).then(|| locked(&self.sealing));
+        let mut manifest = locked(&self.manifest);
         let version = self.version.load();
         let sealed = self.seal(&self.open_numbers());
         self.commit_seals(&mut manifest, sealed);

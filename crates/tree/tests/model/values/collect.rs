@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 
 use super::database::{Database, Known, Manifest, Mistake};
 use super::homes::{FileName, Home, Map, Name, Records, Sealed, Value, lock};
-use crate::model::sync::step;
+use crate::model::sync::{locked, step};
 
 /// `CollectSpec`.
 #[derive(Clone)]
@@ -91,7 +91,7 @@ impl Database {
         if chosen.is_empty() {
             return None;
         }
-        let manifest = self.manifest.lock().unwrap();
+        let manifest = locked(&self.manifest);
         let map = self.map();
         let mut spec = Spec { number: self.next_number(), stem, victims: Vec::new() };
         let mut held = Vec::new();
@@ -144,7 +144,7 @@ impl Database {
         for victim in &spec.victims {
             self.files.assert_has(victim.known.file, "a job reads it");
         }
-        let mut manifest = self.manifest.lock().unwrap();
+        let mut manifest = locked(&self.manifest);
         let CollectionEdit { dead, redirects } = self.collection_edit(result, &manifest);
         if dead.len() == result.records.len() {
             return false;

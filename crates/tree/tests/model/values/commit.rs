@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::database::{Database, Known, Manifest, Memtable, Mistake, Table};
-use super::homes::{Home, Map, Name, Sealed};
+use super::homes::{FileName, Home, Map, Name, Sealed};
 use super::write::{NewlySealed, references_of};
+use crate::model::sync::locked;
 
 /// References that go.
 pub(super) type Going = BTreeSet<Name>;
@@ -46,14 +47,18 @@ impl Database {
         assert!(coming.iter().all(is_conserved), "a value is referred to that was not before");
         let concerned: BTreeSet<u32> = going.iter().map(|name| name.0).collect();
         going.retain(|name| !coming.contains(name));
-        let sealing = (!self.is_wrong(Mistake::SealUnlocked)).then(|| self.sealing.lock().unwrap());
+        let sealing = (!self.is_wrong(Mistake::SealUnlocked)).then(|| locked(&self.sealing));
         let mut sealed = match self.is_wrong(Mistake::DrainUnsealed) {
             true => Vec::new(),
             false => self.seal(&concerned),
         };
         sealed.extend(left);
         let values = ValueEdit { sealed, dead: going };
-        let mut manifest = self.manifest.lock().unwrap();
+        let mut manifest = locked(&self.manifest);
+        if self.version.load().is_dropped {
+            let output = values.sealed.iter().filter(|new| matches!(new.file, FileName::Output { .. }));
+            return output.for_each(|new| self.files.remove(new.file));
+        }
         let newest = self.map();
         let deaths = self.changes(&mut manifest, &values, old_map.as_ref().unwrap_or(&newest));
         drop((newest, old_map));
@@ -74,10 +79,10 @@ impl Database {
     pub(super) fn changes(&self, manifest: &mut Manifest, edit: &ValueEdit, map: &Map) -> Deaths {
         let mut deaths = Deaths { gone: Vec::new(), died: Vec::new() };
         let mut dead = dead_by_holder(&edit.dead, map);
-        for NewlySealed { number, file, count } in &edit.sealed {
+        for NewlySealed { number, file, count, dead: dying } in &edit.sealed {
             let known = Known { file: *file, count: *count, dead: BTreeSet::new() };
             assert!(manifest.segments.insert(*number, known).is_none(), "segment {number} is sealed twice");
-            dead.entry(*number).or_default();
+            dead.entry(*number).or_default().extend(dying);
         }
         for (number, dying) in dead {
             let Some(known) = manifest.segments.get_mut(&number) else {

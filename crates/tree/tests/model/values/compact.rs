@@ -1,13 +1,13 @@
 //! Compactions of all tables there are: `compact/run.rs`, `compact/values.rs`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::commit::{Edit, Going};
 use super::database::{Database, Mistake, Record, Table, under};
 use super::homes::{FileName, Home, Name, Records, Sealed, lock};
 use super::write::{NewlySealed, references_of};
-use crate::model::sync::step;
+use crate::model::sync::{locked, step};
 
 /// What a compaction does with the values of records that stay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,16 +32,27 @@ impl Database {
         self.compact_to(Policy::Keep);
     }
 
-    /// `Busy::claim`, `Database::begin_rewrite`, the job, and `Database::end_rewrite`.
+    /// `Busy::claim`, and what is let go at the end.
     pub(crate) fn compact_to(&self, policy: Policy) {
         if std::mem::replace(&mut lock(&self.busy).is_compacting, true) {
             return;
         }
         let stem = self.stems.draw();
+        self.rewrite(policy, stem);
+        self.stems.let_go(stem);
+        lock(&self.busy).is_compacting = false;
+    }
+
+    /// `Database::begin_rewrite`, the job, and `Database::end_rewrite`.
+    fn rewrite(&self, policy: Policy, stem: u32) {
         let version = self.version.load();
         let removed = version.tables.clone();
+        if removed.is_empty() {
+            return;
+        }
+        // `references_of`, which reads.
         let going: Going = removed.iter().flat_map(|table| references_of(table)).collect();
-        let (sources, held) = self.value_policy(&going);
+        let Some((sources, held)) = self.value_policy(&going) else { return };
         let old_map = self.is_wrong(Mistake::TranslateByAnOldMap).then(|| Arc::clone(&version.map));
         drop(version);
         let tables = removed.iter().map(|table| (**table).clone());
@@ -54,21 +65,20 @@ impl Database {
             }
             Policy::Beside => self.put_beside(&mut added, stem),
         };
-        if !removed.is_empty() {
-            self.commit(Edit { removed, added, going, left, drained: Vec::new(), old_map });
-        }
+        self.commit(Edit { removed, added, going, left, drained: Vec::new(), old_map });
         drop(held);
-        self.stems.let_go(stem);
-        lock(&self.busy).is_compacting = false;
     }
 
-    /// `Database::value_policy`: under the manifest's lock, so that the map says what the manifest does.
-    fn value_policy(&self, going: &Going) -> (BTreeMap<u32, Source>, Vec<Arc<Sealed>>) {
+    /// `Database::value_policy`: under the manifest's lock, so that the map says what the manifest does. `None` if the keyspace is gone.
+    fn value_policy(&self, going: &Going) -> Option<(BTreeMap<u32, Source>, Vec<Arc<Sealed>>)> {
         let (mut sources, mut held) = (BTreeMap::new(), Vec::new());
         if going.is_empty() {
-            return (sources, held);
+            return Some((sources, held));
         }
-        let manifest = self.manifest.lock().unwrap();
+        let manifest = locked(&self.manifest);
+        if self.version.load().is_dropped && !self.is_wrong(Mistake::CompactTheDropped) {
+            return None;
+        }
         let map = self.map();
         for (born, _) in going {
             let (sealed, redirect) = match map.homes.get(born) {
@@ -82,7 +92,7 @@ impl Database {
         }
         drop(manifest);
         held.retain(|_| !self.is_wrong(Mistake::HoldNothing));
-        (sources, held)
+        Some((sources, held))
     }
 
     /// Values that are read come into the tree.
@@ -115,6 +125,6 @@ impl Database {
         let (file, count) = (FileName::Output { stem, attempt: 0 }, records.len());
         step();
         assert!(self.files.create(file, records), "{file:?} is made twice");
-        Some(NewlySealed { number, file, count })
+        Some(NewlySealed { number, file, count, dead: BTreeSet::new() })
     }
 }

@@ -8,44 +8,49 @@ use super::elsewhere::Pool;
 use super::homes::{Active, Birth, FileName, Files, Home, Map, Name, Records, Sealed, Value, lock};
 use super::sweep::Stems;
 use crate::model::swap::Swap;
-use crate::model::sync::{Mutex, pause, step};
+use crate::model::sync::{Mutex, locked, pause, step};
 
-/// An order of steps that is wrong.
+/// An order of steps that is wrong, with where production has the right one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mistake {
-    /// What died while a collection ran is not dead in its output.
+    /// What died while a collection ran is not dead in its output: `died_since` in `values/collect.rs`.
     ForgetDeaths,
-    /// What a collection copied from a segment that is gone meanwhile is taken to live.
+    /// What a collection copied from a segment that is gone meanwhile is taken to live: `None` in `died_since`.
     BelieveTheGone,
-    /// What a compaction found dead is looked up in the map that it began with.
+    /// What a compaction found dead is looked up in the map that it began with: `Database::commit` gives `ValueEdit::changes` the
+    /// newest, under the manifest's lock.
     TranslateByAnOldMap,
-    /// A collection changes the map that it began with.
+    /// A collection changes the map that it began with: `change_map` in `Database::commit_collection`.
     ChangeAnOldMap,
-    /// A reader takes records and the map from two versions.
+    /// A reader takes records and the map from two versions: `read/get.rs`, whose version `Values::read` has the map of.
     MapOfAnotherVersion,
-    /// A reader knows only the segments that its version was made with.
+    /// A reader knows only the segments that its version was made with: `begun_since` in `Values::read`.
     ForgetBirths,
-    /// Files go when no new version names them.
+    /// Files go when no new version names them: `Sealed::retire` and its `drop` in `values/map.rs`.
     RemoveWhenRetired,
-    /// A job's inputs are held by nobody.
+    /// A job's inputs are held by nobody: `_inputs` in `Database::collect`, `_held` in `compact/run.rs`.
     HoldNothing,
-    /// Two jobs at once collect the same segment.
+    /// Two jobs at once collect the same segment: `Busy::collecting`, asked and claimed under one lock in `Database::step`.
     CollectTwice,
-    /// A drain leaves segments unsealed that its tables refer to.
+    /// A drain leaves segments unsealed that its tables refer to: `concerned` in `Database::plan_values`.
     DrainUnsealed,
-    /// Segments are sealed by two at once.
+    /// A compaction begins with what its keyspace had when it was looked up, whether it has been dropped since or not: `value_policy` in
+    /// `compact/values.rs`.
+    CompactTheDropped,
+    /// Segments are sealed by two at once: `lock_sealing`, held until the edit that says so.
     SealUnlocked,
-    /// A copy lets go of the manifest before it links the files.
+    /// A copy lets go of the manifest before it links the files: `Database::checkpoint`.
     CopyUnlocked,
-    /// A copy holds nothing while it copies what cannot be linked.
+    /// A copy holds nothing while it copies what cannot be linked: `kept` in `Database::checkpoint`.
     CopyUnheld,
-    /// The answer to a job that was given up is taken after all.
+    /// The answer to a job that was given up is taken after all: `settle` in `jobs/src/executor/fallback.rs`, after which nobody asks the
+    /// handle.
     TakeLateAnswers,
-    /// All attempts at a job write under the same name.
+    /// All attempts at a job write under the same name: `ask` in `jobs/src/executor/fallback.rs`, and the token behind it.
     OneStem,
-    /// Outputs are swept while somebody may still commit them.
+    /// Outputs are swept while somebody may still commit them: `GivenUp::contains` in `orphans`, `background/sweep.rs`.
     SweepInUse,
-    /// Files are swept that nobody but readers has.
+    /// Files are swept that nobody but readers has: `Graveyard::held` in `orphans`.
     SweepUnlisted,
 }
 
@@ -83,6 +88,8 @@ impl Memtable {
 /// `Version` with its one keyspace.
 #[derive(Clone, Default)]
 pub(crate) struct Version {
+    /// There is no keyspace any more.
+    pub(crate) is_dropped: bool,
     pub(crate) memtable: Arc<Memtable>,
     /// Newest first.
     pub(crate) runs: Vec<Arc<Memtable>>,
@@ -194,7 +201,7 @@ impl Database {
 
     /// `Database::change_version`.
     pub(crate) fn change_version(&self, change: impl FnOnce(&mut Version)) {
-        let _changing = self.changing.lock().unwrap();
+        let _changing = locked(&self.changing);
         let mut version = (*self.version.load()).clone();
         change(&mut version);
         self.version.store(Arc::new(version));
@@ -275,7 +282,7 @@ impl Database {
 
     /// Each value is referred to once or dead, and the files are those of the segments.
     pub(crate) fn assert_conserved(&self) {
-        let manifest = self.manifest.lock().unwrap();
+        let manifest = locked(&self.manifest);
         let version = self.version.load();
         let mut live: BTreeMap<u32, BTreeSet<usize>> = BTreeMap::new();
         for name in version.tables.iter().flat_map(|table| table.values()).filter_map(|it| it.name) {
@@ -296,6 +303,15 @@ impl Database {
         assert!(
             homes.eq(manifest.segments.keys().chain(manifest.redirects.keys()).collect::<BTreeSet<_>>()),
             "the map knows other segments than the manifest"
+        );
+    }
+
+    /// Neither a segment nor a redirect is left.
+    pub(crate) fn assert_has_nothing(&self) {
+        let manifest = locked(&self.manifest);
+        assert!(
+            manifest.segments.is_empty() && manifest.redirects.is_empty(),
+            "values outlive their keyspace"
         );
     }
 

@@ -3,10 +3,12 @@
 //! The database holds the job's inputs until it has one result, its own if it waits no longer. Whoever had the job may not
 //! know that it was given up: it reads, writes and answers as if nothing was.
 
+use std::sync::PoisonError;
+
 use super::collect::{Collected, Spec};
 use super::database::{Database, Mistake};
 use super::homes::FileName;
-use crate::model::sync::{Condvar, Mutex, pause};
+use crate::model::sync::{Condvar, Mutex, locked, pause};
 
 /// What waits for a worker, and what workers have answered.
 pub(crate) struct Pool {
@@ -31,7 +33,7 @@ impl Pool {
     }
 
     fn offer(&self, spec: &Spec, is_one_stem: bool) -> u32 {
-        let mut jobs = self.jobs.lock().unwrap();
+        let mut jobs = locked(&self.jobs);
         jobs.attempts += u32::from(!is_one_stem);
         let attempt = jobs.attempts;
         jobs.waiting = Some((spec.clone(), attempt));
@@ -40,7 +42,7 @@ impl Pool {
     }
 
     fn take_answer(&self, file: FileName) -> Option<Result<Collected, FileName>> {
-        let mut jobs = self.jobs.lock().unwrap();
+        let mut jobs = locked(&self.jobs);
         let at = jobs.answers.iter().position(|(answered, _)| *answered == file)?;
         Some(jobs.answers.swap_remove(at).1)
     }
@@ -52,7 +54,7 @@ impl Database {
         for _ in 0..2 {
             self.collect_where(|_| true, Self::run_elsewhere);
         }
-        self.pool.jobs.lock().unwrap().is_closed = true;
+        locked(&self.pool.jobs).is_closed = true;
         self.pool.changed.notify_all();
     }
 
@@ -66,7 +68,7 @@ impl Database {
             }
         }
         // From now on the handle is not asked. What was written is removed; what is written later, by a sweep.
-        self.pool.jobs.lock().unwrap().waiting = None;
+        locked(&self.pool.jobs).waiting = None;
         self.files.remove(file);
         pause();
         let here = self.collect_job(spec, 0);
@@ -76,17 +78,17 @@ impl Database {
 
     /// A worker, as long as there may be jobs.
     pub(crate) fn work(&self) {
-        let mut jobs = self.pool.jobs.lock().unwrap();
+        let mut jobs = locked(&self.pool.jobs);
         while !jobs.is_closed {
             let Some((spec, attempt)) = jobs.waiting.take() else {
-                jobs = self.pool.changed.wait(jobs).unwrap();
+                jobs = self.pool.changed.wait(jobs).unwrap_or_else(PoisonError::into_inner);
                 continue;
             };
             drop(jobs);
             let answer = self.collect_job(&spec, attempt);
             pause();
             let file = FileName::Output { stem: spec.stem, attempt };
-            jobs = self.pool.jobs.lock().unwrap();
+            jobs = locked(&self.pool.jobs);
             jobs.answers.push((file, answer));
         }
     }

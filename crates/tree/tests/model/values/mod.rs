@@ -11,6 +11,7 @@ mod compact;
 mod collect;
 mod elsewhere;
 mod checkpoint;
+mod dropped;
 mod sweep;
 
 pub(crate) use compact::Policy;

@@ -5,7 +5,7 @@ use std::sync::Mutex;
 
 use super::database::{Database, Mistake};
 use super::homes::{FileName, lock};
-use crate::model::sync::pause;
+use crate::model::sync::{locked, pause};
 
 /// `Stems`.
 #[derive(Default)]
@@ -41,7 +41,7 @@ impl Database {
         let drawn = lock(&self.stems.0).clone();
         pause();
         let held = self.files.held();
-        let manifest = self.manifest.lock().unwrap();
+        let manifest = locked(&self.manifest);
         let is_given_up = |stem: u32| {
             stem < drawn.next && (self.is_wrong(Mistake::SweepInUse) || !drawn.in_use.contains(&stem))
         };

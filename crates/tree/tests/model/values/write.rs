@@ -6,15 +6,17 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::commit::{Edit, Going, ValueEdit};
-use super::database::{Database, Manifest, Memtable, Mistake, Record, Table};
+use super::database::{Database, Manifest, Memtable, Mistake, Record, Table, Version};
 use super::homes::{Active, FileName, Name, Records, lock};
-use crate::model::sync::{pause, thread};
+use crate::model::sync::{locked, pause, thread};
 
 /// `NewlySealed`.
 pub(super) struct NewlySealed {
     pub(super) number: u32,
     pub(super) file: FileName,
     pub(super) count: usize,
+    /// Values of a keyspace that is gone.
+    pub(super) dead: BTreeSet<usize>,
 }
 
 impl Database {
@@ -26,6 +28,9 @@ impl Database {
 
     /// `Values::write`, then the frame that refers to it: indexed in the memtable that is current when it is in the log.
     pub(crate) fn put(&self, key: u8) {
+        if self.version.load().is_dropped {
+            return;
+        }
         let value = self.written.fetch_add(1, Ordering::Relaxed);
         let (active, name) = loop {
             let active = self.active();
@@ -35,8 +40,8 @@ impl Database {
         };
         pause();
         let record = Record { name: Some(name), value };
-        while !index(&self.version.load().memtable, key, record) {
-            // `loom_version` has how a frame finds its memtable.
+        // `loom_version` has how a frame finds its memtable.
+        while !index(&self.version.load(), key, record) {
             thread::yield_now();
         }
         pause();
@@ -92,6 +97,7 @@ impl Database {
 
     /// `Values::seal`; whoever calls it holds `sealing`.
     pub(super) fn seal(&self, wanted: &BTreeSet<u32>) -> Vec<NewlySealed> {
+        let is_dropped = self.version.load().is_dropped;
         let open = self.rolling(|rolling| rolling.open.clone());
         let wanted = open.into_iter().filter(|active| wanted.contains(&active.number));
         let seal = |active: Arc<Active>| {
@@ -105,7 +111,8 @@ impl Database {
             let (number, file, count) = (active.number, FileName::Written(active.number), records.len());
             // `seal_one`: the ordinal table and the footer.
             self.files.create(file, records);
-            NewlySealed { number, file, count }
+            let dead = (0..count).filter(|_| is_dropped).collect();
+            NewlySealed { number, file, count, dead }
         };
         wanted.map(seal).collect()
     }
@@ -117,13 +124,13 @@ impl Database {
 
     /// `Database::seal_values`.
     pub(crate) fn seal_values(&self) {
-        let sealing = (!self.is_wrong(Mistake::SealUnlocked)).then(|| self.sealing.lock().unwrap());
+        let sealing = (!self.is_wrong(Mistake::SealUnlocked)).then(|| locked(&self.sealing));
         let is_ready = |active: &&Arc<Active>| active.settled().is_some();
         let ready = self.rolling(|rolling| {
             rolling.open.iter().filter(is_ready).map(|active| active.number).collect::<BTreeSet<u32>>()
         });
         let sealed = self.seal(&ready);
-        let mut manifest = self.manifest.lock().unwrap();
+        let mut manifest = locked(&self.manifest);
         self.commit_seals(&mut manifest, sealed);
         drop((manifest, sealing));
     }
@@ -141,9 +148,9 @@ impl Database {
 }
 
 /// `false` if the memtable is frozen.
-fn index(memtable: &Memtable, key: u8, record: Record) -> bool {
-    let mut indexed = lock(&memtable.0);
-    if !indexed.is_frozen {
+fn index(version: &Version, key: u8, record: Record) -> bool {
+    let mut indexed = lock(&version.memtable.0);
+    if !indexed.is_frozen && !version.is_dropped {
         indexed.records.push((key, record));
     }
     !indexed.is_frozen
