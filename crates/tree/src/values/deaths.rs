@@ -82,9 +82,13 @@ impl Database {
             dead.add_all(&table.reader().references().map_err(from_storage)?);
         }
         // What the buffer holds is told by the heads of the segments that it may refer to.
-        let values = self.manifest.lock().unwrap_or_else(PoisonError::into_inner).state().values.clone();
+        let (values, map) = {
+            // Together: a collection that is committed in between would have one know what the other does not.
+            let manifest = self.manifest.lock().unwrap_or_else(PoisonError::into_inner);
+            (manifest.state().values.clone(), self.values.map())
+        };
         for (number, segment) in &values.segments {
-            let Some(Home::Sealed(sealed)) = version.values.known(*number) else { continue };
+            let Some(Home::Sealed(sealed)) = map.known(*number) else { continue };
             if segment.meta.sealed_at <= state.drained_through {
                 continue;
             }

@@ -325,3 +325,38 @@ fn a_keyspace_that_is_dropped_as_a_compaction_begins_is_compacted_no_more() {
     tree.wait_idle().unwrap();
     assert!(value_files(&machine).len() <= 1);
 }
+
+#[test]
+fn values_that_are_collected_while_their_keyspace_is_dropped_go_with_it() {
+    let machine = World::new(settings());
+    let hook = Arc::<Hook>::default();
+    let place = Unmapped { inner: Arc::new(hook.before(&machine.storage, Operation::Read, "*.table")) };
+    let tree = machine.open_on(Arc::new(place), Background::Manual);
+    let [first, second] = ["first", "second"].map(|name| tree.create_keyspace(name, separated()).unwrap());
+    let session = &mut world::session(&tree);
+    let mut put = |keyspace, key: u32| {
+        session.put(keyspace, &key.to_be_bytes(), &[7; 4000], WriteOptions::default()).unwrap();
+    };
+    put(second, 1000);
+    // A table, which is read when its keyspace is dropped.
+    tree.flush().unwrap();
+    for key in 0..300 {
+        put(first, key);
+        put(second, key);
+    }
+    settle(&tree);
+    // Half of what is in each segment is dead from now on, and is collected when the table is read.
+    tree.drop_keyspace(first).unwrap();
+    let collecting = Arc::downgrade(&tree);
+    hook.set(move || {
+        let tree = collecting.upgrade().unwrap();
+        while tree.stats().values.collection_count == 0 && tree.step().unwrap() {}
+    });
+    tree.drop_keyspace(second).unwrap();
+    hook.set(|| ());
+    assert!(tree.stats().values.collection_count > 0, "nothing was collected meanwhile");
+    tree.flush().unwrap();
+    tree.wait_idle().unwrap();
+    let files = value_files(&machine);
+    assert!(files.len() <= 1, "{files:?}");
+}
