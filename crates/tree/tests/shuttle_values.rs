@@ -286,3 +286,17 @@ fn files_are_not_swept_while_somebody_reads_them() {
 fn a_compaction_looks_for_its_keyspace_where_nobody_can_drop_it() {
     assert_found_in(&DROPPED, Mistake::CompactTheDropped, &["which is not sealed"]);
 }
+
+#[test]
+fn a_keyspace_is_not_dropped_while_its_values_are_being_sealed() {
+    assert_found_in(
+        &DROPPED,
+        Mistake::DropUnlocked,
+        &["neither referred to nor dead", "dies twice", "dies where it is not"],
+    );
+}
+
+#[test]
+fn a_keyspace_finds_values_where_they_were_collected_meanwhile() {
+    assert_found_in(&DROPPED, Mistake::DropByAnOldMap, &["neither referred to nor dead"]);
+}

@@ -37,6 +37,11 @@ pub(crate) enum Mistake {
     /// A compaction begins with what its keyspace had when it was looked up, whether it has been dropped since or not: `value_policy` in
     /// `compact/values.rs`.
     CompactTheDropped,
+    /// A keyspace is dropped while segments are being sealed, with values of its own: `plan_dropped_values` holds `sealing` until the edit.
+    DropUnlocked,
+    /// A keyspace that is dropped looks for its values in a map older than what the manifest says: both are taken under one lock in
+    /// `plan_dropped_values`.
+    DropByAnOldMap,
     /// Segments are sealed by two at once: `lock_sealing`, held until the edit that says so.
     SealUnlocked,
     /// A copy lets go of the manifest before it links the files: `Database::checkpoint`.

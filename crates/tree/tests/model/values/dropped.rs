@@ -1,21 +1,17 @@
-//! The keyspace goes with all that refers to values: `Engine::drop_keyspace`, `values/deaths.rs`.
+//! The keyspace goes with all that refers to values: `Tree::drop_keyspace`, `plan_dropped_values` in `values/deaths.rs`.
 
 use std::sync::Arc;
 
 use super::commit::{Going, ValueEdit};
-use super::database::{Database, Version};
-use super::homes::{Name, lock};
+use super::database::{Database, Mistake, Version};
 use super::write::references_of;
-use crate::model::sync::locked;
+use crate::model::sync::{locked, pause, step};
 
 impl Database {
     /// `Tree::drop_keyspace`.
     pub(crate) fn drop_keyspace(&self) {
-        // `plan_dropped_values`. What is in segments that are not sealed is found dead when they are.
-        let sealing = locked(&self.sealing);
-        let version = self.version.load();
-        let is_sealed = |name: &Name| version.map.place(*name).is_some();
-        let dead: Going = all_references(&version).into_iter().filter(is_sealed).collect();
+        let sealing = (!self.is_wrong(Mistake::DropUnlocked)).then(|| locked(&self.sealing));
+        let dead = self.plan_dropped_values();
         let mut manifest = locked(&self.manifest);
         let edit = ValueEdit { sealed: Vec::new(), dead };
         let deaths = self.changes(&mut manifest, &edit, &self.map());
@@ -23,15 +19,29 @@ impl Database {
         self.change_version(|version| *version = Version { is_dropped: true, map, ..Version::default() });
         drop((manifest, sealing));
     }
-}
 
-/// What any record refers to, that which newer ones hide included.
-fn all_references(version: &Version) -> Vec<Name> {
-    let tables = version.tables.iter().flat_map(|table| references_of(table));
-    // What the heads of segments tell that the buffer may refer to.
-    let buffered = version.runs.iter().chain([&version.memtable]).map(Arc::clone).flat_map(|memtable| {
-        let records = lock(&memtable.0).records.clone();
-        records.into_iter().filter_map(|(_, record)| record.name)
-    });
-    tables.chain(buffered).collect()
+    /// What refers to values; those in segments that are not sealed are found dead when they are.
+    fn plan_dropped_values(&self) -> Going {
+        let version = self.version.load();
+        // Tables' references are read.
+        pause();
+        let mut dead: Going = version.tables.iter().flat_map(|table| references_of(table)).collect();
+        let (segments, newest) = {
+            let manifest = locked(&self.manifest);
+            (manifest.segments.clone(), self.map())
+        };
+        let map = match self.is_wrong(Mistake::DropByAnOldMap) {
+            true => Arc::clone(&version.map),
+            false => newest,
+        };
+        // What the buffer refers to is told by the heads of what lives.
+        for (number, known) in segments {
+            let Some(sealed) = map.sealed(number) else { continue };
+            step();
+            let records = self.files.assert_has(sealed.file, "its heads are read");
+            let live = records.iter().enumerate().filter(|(ordinal, _)| !known.dead.contains(ordinal));
+            dead.extend(live.map(|(_, (name, _))| *name));
+        }
+        dead
+    }
 }
