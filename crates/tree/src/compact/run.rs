@@ -12,6 +12,7 @@ use firn_jobs::{
 use super::jobs::Submitted;
 use super::pick::{Choice, PickRules, splits};
 use super::stems::HeldStems;
+use super::values::HeldPolicy;
 use crate::database::Database;
 use crate::error::from_storage;
 use crate::stats::count;
@@ -111,8 +112,8 @@ impl Database {
         let version = self.version.load_full();
         let Ok(state) = version.keyspace(keyspace) else { return Ok(None) };
         let going = references_of(choice.inputs.iter().map(|(_, _, table)| table))?;
-        let Some((values, held)) = self.value_policy(state, &going)? else { return Ok(None) };
-        let spec = CompactSpec { values, ..self.spec(state, &choice, stems.draw()) };
+        let Some(HeldPolicy { policy, held }) = self.value_policy(state, &going)? else { return Ok(None) };
+        let spec = CompactSpec { values: policy, ..self.spec(state, &choice, stems.draw()) };
         drop(version);
         // Parts are cut where tables begin; those of level 0 may all begin at the same place.
         let below = spec.inputs.iter().filter(|input| input.level > 0).count() as u64;

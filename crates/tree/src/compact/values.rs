@@ -10,9 +10,16 @@ use crate::database::Database;
 use crate::values::{Home, Sealed};
 use crate::version::Keyspace;
 
+/// What a compaction is told of values; their segments' files stay as long as this is there.
+#[derive(Debug, Default)]
+pub(crate) struct HeldPolicy {
+    /// `None` if no value lies beside the tree or ever shall.
+    pub(crate) policy: Option<ValuePolicy>,
+    pub(crate) held: Vec<Arc<Sealed>>,
+}
+
 impl Database {
-    /// Where values are that tables of `keyspace` refer to, by their `references`, and where they are to be; no policy if no value lies
-    /// beside the tree or ever shall. The segments' files stay as long as what comes with it is held. `None` if the keyspace was
+    /// Where values are that tables of `keyspace` refer to, by their `references`, and where they are to be; `None` if the keyspace was
     /// dropped since it was looked up.
     ///
     /// # Errors
@@ -21,10 +28,10 @@ impl Database {
         &self,
         keyspace: &Keyspace,
         references: &ReferenceSet,
-    ) -> Result<Option<(Option<ValuePolicy>, Vec<Arc<Sealed>>)>> {
+    ) -> Result<Option<HeldPolicy>> {
         let separate_bytes = self.separate_bytes(keyspace);
         if references.is_empty() && separate_bytes == u32::MAX {
-            return Ok(Some((None, Vec::new())));
+            return Ok(Some(HeldPolicy::default()));
         }
         // Under the lock, so that the map and the manifest say the same.
         let manifest = self.manifest.lock().unwrap_or_else(PoisonError::into_inner);
@@ -44,7 +51,7 @@ impl Database {
             held.push(Arc::clone(sealed));
         }
         let (compression, database) = (keyspace.codec(), state.database);
-        let policy = ValuePolicy { separate_bytes, sources, output: None, compression, database };
-        Ok(Some((Some(policy), held)))
+        let policy = Some(ValuePolicy { separate_bytes, sources, output: None, compression, database });
+        Ok(Some(HeldPolicy { policy, held }))
     }
 }
