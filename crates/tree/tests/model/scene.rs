@@ -25,7 +25,7 @@ impl<D: Send + Sync + 'static> Scene<D> {
         });
         let threads: Vec<_> = threads.collect();
         (self.reader)(model);
-        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        threads.into_iter().for_each(|thread| thread.join().expect("who fails has said so"));
         (self.last)(model);
     }
 

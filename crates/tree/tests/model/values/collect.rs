@@ -24,6 +24,14 @@ struct Victim {
     leading: Vec<u32>,
 }
 
+/// A job, and what is held until it is committed.
+struct Begun {
+    spec: Spec,
+    held: Vec<Arc<Sealed>>,
+    /// The newest map when it began: for a mistake.
+    old_map: Option<Arc<Map>>,
+}
+
 /// `CollectResult`, with what `redirects` says of the victims' survivors.
 #[derive(Clone)]
 pub(super) struct Collected {
@@ -58,7 +66,7 @@ impl Database {
     ) {
         let chosen = self.choose_collection(is_wanted);
         let stem = self.stems.draw();
-        if let Some((spec, held, old_map)) = self.collect_spec(&chosen, stem) {
+        if let Some(Begun { spec, held, old_map }) = self.collect_spec(&chosen, stem) {
             let result = match run(self, &spec) {
                 Ok(result) => result,
                 Err(file) => panic!("{file:?} is removed while a job reads it"),
@@ -87,7 +95,7 @@ impl Database {
     }
 
     /// `None` if there is nothing to collect, or one of the segments is gone.
-    fn collect_spec(&self, chosen: &[u32], stem: u32) -> Option<(Spec, Vec<Arc<Sealed>>, Option<Arc<Map>>)> {
+    fn collect_spec(&self, chosen: &[u32], stem: u32) -> Option<Begun> {
         if chosen.is_empty() {
             return None;
         }
@@ -103,7 +111,8 @@ impl Database {
             spec.victims.push(Victim { number: *number, known: known.clone(), leading });
         }
         held.retain(|_| !self.is_wrong(Mistake::HoldNothing));
-        Some((spec, held, self.is_wrong(Mistake::ChangeAnOldMap).then_some(map)))
+        let old_map = self.is_wrong(Mistake::ChangeAnOldMap).then_some(map);
+        Some(Begun { spec, held, old_map })
     }
 
     fn run_job(&self, spec: &Spec) -> Result<Collected, FileName> {
@@ -112,7 +121,8 @@ impl Database {
 
     /// The job, on any machine; which file is missing, if one is.
     pub(super) fn collect_job(&self, spec: &Spec, attempt: u32) -> Result<Collected, FileName> {
-        let (mut survivors, mut records): (Vec<(u32, usize)>, Vec<(Name, Value)>) = Default::default();
+        let mut survivors: Vec<(u32, usize)> = Vec::new();
+        let mut records: Vec<(Name, Value)> = Vec::new();
         for Victim { number, known, .. } in &spec.victims {
             // Each file is a step of its own.
             step();

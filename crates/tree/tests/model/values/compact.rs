@@ -26,6 +26,12 @@ struct Source {
     redirect: Option<Arc<BTreeMap<usize, usize>>>,
 }
 
+#[derive(Default)]
+struct HeldPolicy {
+    sources: BTreeMap<u32, Source>,
+    held: Vec<Arc<Sealed>>,
+}
+
 impl Database {
     /// A compaction that lets values be where they are.
     pub(crate) fn compact(&self) {
@@ -52,7 +58,7 @@ impl Database {
         }
         // `references_of`, which reads.
         let going: Going = removed.iter().flat_map(|table| references_of(table)).collect();
-        let Some((sources, held)) = self.value_policy(&going) else { return };
+        let Some(HeldPolicy { sources, held }) = self.value_policy(&going) else { return };
         let old_map = self.is_wrong(Mistake::TranslateByAnOldMap).then(|| Arc::clone(&version.map));
         drop(version);
         let tables = removed.iter().map(|table| (**table).clone());
@@ -70,10 +76,10 @@ impl Database {
     }
 
     /// `Database::value_policy`: under the manifest's lock, so that the map says what the manifest does. `None` if the keyspace is gone.
-    fn value_policy(&self, going: &Going) -> Option<(BTreeMap<u32, Source>, Vec<Arc<Sealed>>)> {
-        let (mut sources, mut held) = (BTreeMap::new(), Vec::new());
+    fn value_policy(&self, going: &Going) -> Option<HeldPolicy> {
+        let HeldPolicy { mut sources, mut held } = HeldPolicy::default();
         if going.is_empty() {
-            return Some((sources, held));
+            return Some(HeldPolicy { sources, held });
         }
         let manifest = locked(&self.manifest);
         if self.version.load().is_dropped && !self.is_wrong(Mistake::CompactTheDropped) {
@@ -92,7 +98,7 @@ impl Database {
         }
         drop(manifest);
         held.retain(|_| !self.is_wrong(Mistake::HoldNothing));
-        Some((sources, held))
+        Some(HeldPolicy { sources, held })
     }
 
     /// Values that are read come into the tree.
