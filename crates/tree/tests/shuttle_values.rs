@@ -138,6 +138,16 @@ const COLLECTIONS: Scene<Database> = Scene {
     ..ALL
 };
 
+/// A value that only the buffer refers to, in a segment that is sealed for a copy, is collected while its keyspace is dropped.
+const COLLECTED: Scene<Database> = Scene {
+    first: |database| {
+        (ALL.first)(database);
+        database.assert_copies();
+    },
+    beside: &[Database::drop_keyspace, Database::collect_all],
+    ..DROPPED
+};
+
 #[expect(clippy::disallowed_methods, reason = "how much is drawn, and from what, comes from a test's caller")]
 fn told<T: std::str::FromStr>(name: &str) -> Option<T> {
     std::env::var(name).ok().and_then(|text| text.parse().ok())
@@ -172,6 +182,7 @@ fn all_of_it_is_right_with_few_preemptions() {
 fn a_keyspace_is_dropped_with_all_that_it_has() {
     run(&DROPPED, Draw::Random, None);
     run(&DROPPED, Draw::Pct, None);
+    run(&COLLECTED, Draw::Random, None);
 }
 
 /// Both ways of drawing find `mistake` out, by a failure that says one of `symptoms`.
@@ -298,5 +309,5 @@ fn a_keyspace_is_not_dropped_while_its_values_are_being_sealed() {
 
 #[test]
 fn a_keyspace_finds_values_where_they_were_collected_meanwhile() {
-    assert_found_in(&DROPPED, Mistake::DropByAnOldMap, &["neither referred to nor dead"]);
+    assert_found_in(&COLLECTED, Mistake::DropByAnOldMap, &["neither referred to nor dead"]);
 }
