@@ -45,7 +45,37 @@ impl Compressor {
             () => Shrunk::To(&self.scratch),
         })
     }
+
+    /// `payload` as `codec` has it, if that is shorter by an eighth. What Zstd shrinks more than a reader allows is followed by a
+    /// skippable frame, which decoders pass by: for who cannot choose another codec any more.
+    ///
+    /// # Errors
+    /// As [`compress`](Self::compress).
+    pub fn compress_padded(&mut self, codec: Compression, payload: &[u8]) -> Result<Option<&[u8]>> {
+        let is_too_short = match self.compress(codec, payload, 0)? {
+            Shrunk::TooLittle => return Ok(None),
+            Shrunk::TooMuch => true,
+            Shrunk::To(_) => false,
+        };
+        match codec {
+            Compression::Zstd if is_too_short => {
+                let missing = payload.len().div_ceil(RATIO_MAX as usize).saturating_sub(self.scratch.len());
+                let padding = missing.saturating_sub(SKIPPABLE_HEADER_BYTES);
+                self.scratch.extend_from_slice(&ZSTD_SKIPPABLE_FRAME);
+                self.scratch.extend_from_slice(&(padding as u32).to_le_bytes());
+                self.scratch.resize(self.scratch.len() + padding, 0);
+            }
+            // It never shrinks so much.
+            _ if is_too_short => return Ok(None),
+            _ => {}
+        }
+        Ok(Some(&self.scratch))
+    }
 }
+
+/// What a Zstd frame begins with that decoders pass by; how many bytes of it follow comes next, u32 LE.
+const ZSTD_SKIPPABLE_FRAME: [u8; 4] = 0x184d_2a50_u32.to_le_bytes();
+const SKIPPABLE_HEADER_BYTES: usize = 8;
 
 /// What compressing came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

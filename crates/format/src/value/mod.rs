@@ -28,4 +28,4 @@ pub use record::{CHUNK_BYTES, ValueHead, ValueRecord};
 pub use redirect::Redirect;
 pub use reference::{REFERENCE_BYTES, Reference, SegmentNumber};
 pub use segment::{ValueFooter, ValueSegmentHeader};
-pub use stored::Stored;
+pub use stored::{Stored, stored_chunk};
