@@ -8,7 +8,7 @@ use firn_format::value::record::{CHUNK_BYTES, ValueHead, padding, plain_chunks, 
 use firn_format::value::segment::{Origin, VALUE_HEADER_BYTES, ValueSegmentHeader};
 use firn_format::value::{Ordinals, Redirect, Reference, SegmentNumber};
 
-use super::{OpenValues, ValueBuilder, ValueSegment, Wanted};
+use super::{OpenValues, UnsealedValues, ValueBuilder, ValueSegment, Wanted};
 use crate::file::table::ReadMode;
 use crate::place::{Memory, SpareFiles};
 use crate::{ErrorKind, Result, Storage};
@@ -101,6 +101,27 @@ fn values_are_read_back_whole_and_in_part_while_they_are_written() {
     assert!(!open.sync().unwrap(), "nothing was written since");
     let again = OpenValues::reopen(&storage, "00000007.values", NUMBER).unwrap();
     assert_eq!(again.bytes(), offset);
+}
+
+#[test]
+fn a_value_that_is_not_whole_is_not_held() {
+    for damage in [None, Some(0), Some(CHUNK_BYTES), Some(2 * CHUNK_BYTES)] {
+        let storage = Memory::new();
+        let file = storage.create("00000007.values").unwrap();
+        file.write_at(0, &header(Origin::Written).encode()).unwrap();
+        let (key, value) = values().pop().unwrap();
+        let (bytes, reference) = record(0, VALUE_HEADER_BYTES as u64, &key, &value);
+        file.write_at(reference.offset, &bytes).unwrap();
+        if let Some(at) = damage {
+            let chunks_at = reference.offset + (bytes.len() - value.len()) as u64 / 8 * 8;
+            file.write_at(chunks_at + at as u64, &[0xee]).unwrap();
+        }
+        let unsealed = UnsealedValues::open(&storage, "00000007.values").unwrap();
+        // A key's length is a guess.
+        for key_bytes in [key.len(), 0] {
+            assert_eq!(unsealed.holds(&reference, key_bytes).unwrap(), damage.is_none(), "{damage:?}");
+        }
+    }
 }
 
 #[test]

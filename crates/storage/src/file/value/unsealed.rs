@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
+use firn_format::value::record::{CHUNK_BYTES, chunk_count};
 use firn_format::value::segment::{VALUE_HEADER_BYTES, ValueSegmentHeader};
 use firn_format::value::{Reference, SegmentNumber};
 
@@ -63,17 +64,22 @@ impl UnsealedValues {
         read_value(self, wanted.reference.offset, wanted, out)
     }
 
-    /// Whether the whole value that `reference` names is here.
+    /// Whether the whole value that `reference` names is here. At most a chunk of it is in memory.
     ///
     /// # Errors
     /// What reading says; a value that is not whole is no error.
     pub fn holds(&self, reference: &Reference, key_bytes: usize) -> Result<bool> {
-        let wanted = Wanted { reference, key_bytes, range: 0..usize::MAX };
-        match self.read(&wanted, &mut Vec::new()) {
-            Ok(()) => Ok(true),
-            Err(error) if error.kind == crate::ErrorKind::Corrupt => Ok(false),
-            Err(error) => Err(error),
+        let mut chunk = Vec::new();
+        for index in 0..chunk_count(reference.value_bytes as usize) {
+            chunk.clear();
+            let range = index * CHUNK_BYTES..(index + 1) * CHUNK_BYTES;
+            match self.read(&Wanted { reference, key_bytes, range }, &mut chunk) {
+                Ok(()) => {}
+                Err(error) if error.kind == crate::ErrorKind::Corrupt => return Ok(false),
+                Err(error) => return Err(error),
+            }
         }
+        Ok(true)
     }
 }
 
