@@ -5,12 +5,16 @@
 //! handed out by [`Blocking::wait_for`] and [`Blocking::poll`].
 
 use std::collections::BTreeMap;
+use std::io::Write;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::{
-    Batch, BatchLimit, Change, Completion, Error, KeyLocks, KeyspaceId, Outcome, Position, ReadAt, Result,
-    Scan, ScanBatch, ScanRange, Session, Ticket, UpdateFn, Values, WriteOptions,
+    Batch, BatchLimit, Change, Completion, Error, ErrorKind, KeyLocks, KeyspaceId, Outcome, Position, ReadAt,
+    Result, Scan, ScanBatch, ScanRange, Session, Snapshot, Ticket, UpdateFn, Values, WriteOptions,
 };
+
+/// Bytes of a value that [`Blocking::read_into`] has in memory at once.
+const PIECE_BYTES: usize = 4 << 20;
 
 /// A session whose calls return when they are over.
 ///
@@ -60,6 +64,35 @@ impl Blocking {
         out.clear();
         let outcome = self.session.get_range(at, keyspace, key, range, out)?;
         self.found(outcome, out)
+    }
+
+    /// Writes the value that `key` has at `snapshot` to `out`, a few MiB at a time; its length, or `None`, and nothing written, if
+    /// there is none.
+    ///
+    /// # Errors
+    /// `Retry` if the value expires meanwhile, `Invalid` if `out` refuses it; after an error a part of it may be written.
+    pub fn read_into(
+        &mut self,
+        snapshot: &Snapshot,
+        keyspace: KeyspaceId,
+        key: &[u8],
+        out: &mut dyn Write,
+    ) -> Result<Option<u64>> {
+        let (mut start, mut piece) = (0, Vec::new());
+        loop {
+            let (at, range) = (ReadAt::Snapshot(snapshot), start..start + PIECE_BYTES);
+            if !self.get_range_into(at, keyspace, key, range, &mut piece)? {
+                let told = "the value expired while it was read";
+                return if start == 0 { Ok(None) } else { Err(Error::new(ErrorKind::Retry, told)) };
+            }
+            out.write_all(&piece).map_err(|error| {
+                Error::invalid(format!("a value cannot be handed on from byte {start} on")).because(error)
+            })?;
+            start += piece.len();
+            if piece.len() < PIECE_BYTES {
+                return Ok(Some(start as u64));
+            }
+        }
     }
 
     /// Values of `keys` as of one point, in order.

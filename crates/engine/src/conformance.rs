@@ -24,6 +24,7 @@ mod expiry;
 mod ranges;
 mod keyspaces;
 mod limits;
+mod sources;
 mod checkpoints;
 mod lifecycle;
 
@@ -123,7 +124,7 @@ pub fn names() -> impl Iterator<Item = &'static str> {
 type Check = (&'static str, bool, fn(&mut Database));
 
 fn checks() -> impl Iterator<Item = Check> {
-    let topics: [&[Check]; 14] = [
+    let topics: [&[Check]; 15] = [
         outcomes::CHECKS,
         reads::CHECKS,
         batches::CHECKS,
@@ -136,6 +137,7 @@ fn checks() -> impl Iterator<Item = Check> {
         ranges::CHECKS,
         keyspaces::CHECKS,
         limits::CHECKS,
+        sources::CHECKS,
         checkpoints::CHECKS,
         lifecycle::CHECKS,
     ];

@@ -1,9 +1,10 @@
 //! A store that sessions drive.
 
+use std::io::Read;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use crate::{KeyspaceId, KeyspaceSettings, Position, Result, Session, Snapshot, Stats};
+use crate::{KeyspaceId, KeyspaceSettings, Position, Result, Session, Snapshot, Stats, WriteOptions};
 
 /// What a checkpoint contains.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,6 +44,25 @@ pub trait Engine: Send + Sync {
     /// # Errors
     /// `Invalid` if there is no such keyspace.
     fn set_separate_bytes(&self, id: KeyspaceId, bytes: Option<u32>) -> Result<()>;
+
+    /// Sets `key` to the `value_bytes` that `source` has from here to its end, without holding all of them in memory; acknowledged
+    /// as a write is.
+    ///
+    /// The value is there as a whole or not at all, and takes its place among the writes of its key when the source has ended.
+    /// Blocks as long as the source does, and keeps nobody else waiting meanwhile, [`close`](Self::close) included, which it
+    /// answers with `Closed`.
+    ///
+    /// # Errors
+    /// `Invalid` where the source fails, ends early or has more, where such values would be held in memory (the message names the
+    /// setting), and else as [`Session::put`]: nothing is written.
+    fn put_from(
+        &self,
+        keyspace: KeyspaceId,
+        key: &[u8],
+        value_bytes: u64,
+        source: &mut dyn Read,
+        options: WriteOptions,
+    ) -> Result<Position>;
 
     /// A snapshot of everything acknowledged so far.
     fn snapshot(&self) -> Result<Snapshot>;

@@ -4,6 +4,7 @@
 //! Otherwise they are handed to the read pool, and writes that must wait stand in [`line`](mod@line).
 
 mod line;
+mod streamed;
 
 use std::ops::Range;
 use std::sync::Arc;

@@ -1,12 +1,13 @@
 //! The tree as an engine.
 
+use std::io::Read;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use firn_engine::{
     Batch, Checkpoint, Engine, Error, ErrorKind, KEYSPACE_DEFAULT, KeyspaceId, KeyspaceSettings, Ordered,
-    Position, Result, Session, Snapshot, Stats, WriteOptions,
+    Position, Result, Session, Snapshot, Stats, ValueSource, WriteOptions,
 };
 use firn_format::manifest::Change;
 use firn_storage::StorageLock;
@@ -157,6 +158,19 @@ impl Engine for Tree {
     fn set_separate_bytes(&self, id: KeyspaceId, bytes: Option<u32>) -> Result<()> {
         self.shared.check_open()?;
         self.shared.set_separate_bytes(id, bytes)
+    }
+
+    fn put_from(
+        &self,
+        keyspace: KeyspaceId,
+        key: &[u8],
+        value_bytes: u64,
+        source: &mut dyn Read,
+        options: WriteOptions,
+    ) -> Result<Position> {
+        let mut session = TreeSession::new(Arc::clone(&self.shared));
+        session.set_inline(true);
+        session.put_from(keyspace, key, ValueSource::new(source, value_bytes), options)
     }
 
     fn keyspace(&self, name: &str) -> Option<KeyspaceId> {
@@ -330,6 +344,7 @@ impl Database {
     fn shut_down(&self) -> Result<()> {
         self.control.cancel();
         self.admission.release();
+        self.values.give_up_unfinished();
         self.jobs.end();
         self.schedule.stop();
         for pool in self.pool.iter().chain(&self.share_pool) {

@@ -47,11 +47,13 @@ pub enum Fault {
     LongKeys,
     /// A checkpoint lacks the newest write.
     StaleCheckpoint,
+    /// A value is what its source brings, whatever was announced.
+    ShortSource,
 }
 
 impl Fault {
     /// Every fault, for suites of suites.
-    pub const ALL: [Fault; 21] = [
+    pub const ALL: [Fault; 22] = [
         Fault::LoseWrite(40),
         Fault::SplitBatch,
         Fault::FirstOperationWins,
@@ -73,6 +75,7 @@ impl Fault {
         Fault::OpenAfterClose,
         Fault::LongKeys,
         Fault::StaleCheckpoint,
+        Fault::ShortSource,
     ];
 
     /// What this fault makes of a batch before it is applied.

@@ -7,13 +7,15 @@ mod fault;
 mod journal;
 mod session;
 
+use std::io::Read;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use firn_engine::blocking::Blocking;
 use firn_engine::{
     Batch, Checkpoint, Durability, Engine, Error, ErrorKind, KeyspaceId, KeyspaceSettings, LockTable, OpKind,
-    Ordered, Position, Result, Semantics, Session, Snapshot, SnapshotPin, Stats, WriteOptions,
+    Ordered, Position, Result, Semantics, Session, Snapshot, SnapshotPin, Stats, ValueSource, WriteOptions,
 };
 use firn_storage::{Clock, Storage, StorageLock};
 
@@ -220,6 +222,27 @@ impl Engine for Reference {
         state.poison(written)?;
         let synced = state.journal.sync();
         state.poison(synced)
+    }
+
+    fn put_from(
+        &self,
+        keyspace: KeyspaceId,
+        key: &[u8],
+        value_bytes: u64,
+        source: &mut dyn Read,
+        options: WriteOptions,
+    ) -> Result<Position> {
+        // It holds all values in memory.
+        let value = match self.shared.is(Fault::ShortSource) {
+            true => {
+                let mut value = Vec::new();
+                // What comes before an error is taken for all.
+                let _read = source.read_to_end(&mut value);
+                value
+            }
+            false => ValueSource::new(source, value_bytes).whole()?,
+        };
+        Blocking::new(self.session()).put(keyspace, key, &value, options)
     }
 
     fn snapshot(&self) -> Result<Snapshot> {

@@ -3,6 +3,7 @@
 //! ```text
 //!   put of a large value ─► write: a place in the active segment, one write ─► a reference goes into the frame
 //!                                     │ full: seal (background) ─► ordinal table, footer, sync, an edit
+//!   put of one that a source brings ─► streamed: a segment of its own, written as it comes ─► a reference goes into the frame
 //!   get ─► a reference ─► map: where its segment's values are now ─► the value
 //!   hidden: what newer records hide is brought to light ─► drains, compactions
 //!   compaction ─► deaths: what nothing refers to any more ─► pick: which segments hold too much of it
@@ -15,6 +16,7 @@ mod active;
 mod map;
 mod threshold;
 mod write;
+mod streamed;
 mod read;
 mod seal;
 mod recover;
@@ -41,6 +43,7 @@ use firn_storage::place::Reusing;
 
 use crate::error::from_storage;
 use crate::log::segment::Graveyard;
+use streamed::Unfinished;
 
 pub(crate) use active::{Active, Places};
 pub(crate) use deaths::references_of;
@@ -48,11 +51,12 @@ pub(crate) use hidden::Overwriting;
 pub(crate) use map::{Birth, Home, Sealed, ValueMap};
 pub(crate) use pace::{Brought, SpacePace};
 pub(crate) use recover::{FoundValues, LoggedReferences, sealed_map};
+pub(crate) use streamed::{Streamed, WholeValue};
 pub(crate) use threshold::check_separate_bytes;
 
 /// The value segments of one open database.
 ///
-/// Lock order: `sealing`, then the manifest, then `rolling`, then the storage's own locks.
+/// Lock order: `sealing`, then the manifest, then `rolling` or `unfinished`, then the storage's own locks.
 #[derive(Debug)]
 pub(crate) struct Values {
     storage: Arc<dyn Storage>,
@@ -67,6 +71,8 @@ pub(crate) struct Values {
     /// Whether any keyspace puts values beside the tree.
     are_wanted: AtomicBool,
     rolling: Mutex<Rolling>,
+    /// Held while a file is created or removed.
+    unfinished: Mutex<Unfinished>,
     /// Bytes of records written as values came.
     pub(crate) written_bytes: AtomicU64,
     /// What writers bring for what is written of it.
@@ -131,6 +137,7 @@ impl Values {
                 newest: Arc::clone(start.map.newest()),
                 map: start.map,
             }),
+            unfinished: Mutex::default(),
             written_bytes: AtomicU64::new(0),
             brought: Brought::default(),
             compressors: Mutex::default(),

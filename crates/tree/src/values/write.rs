@@ -106,7 +106,7 @@ impl Values {
             compressors.push(compressor);
         }
         drop(compressors);
-        stored.map_err(|error| Error::bug(format!("a value cannot be compressed: {error}")))
+        stored.map_err(compressor_error)
     }
 
     /// Writes the values of `ops`, each with its index and its codec, to the active segment. May create a file. At most a group
@@ -169,6 +169,10 @@ impl Values {
             }
         }
     }
+}
+
+pub(super) fn compressor_error(error: firn_format::Error) -> Error {
+    Error::bug(format!("a value cannot be compressed: {error}"))
 }
 
 /// Writes records one behind the other.

@@ -84,11 +84,8 @@ impl Database {
                     "a key of {long} bytes is longer than key_bytes_max = {max}"
                 )));
             }
-            if op.kind != OpKind::DeleteRange && op.value.len() as u64 > settings.value_bytes_max {
-                let (long, max) = (op.value.len(), settings.value_bytes_max);
-                return Err(Error::invalid(format!(
-                    "a value of {long} bytes is longer than value_bytes_max = {max}"
-                )));
+            if op.kind != OpKind::DeleteRange {
+                self.check_value_bytes(op.value.len() as u64)?;
             }
             if op.kind == OpKind::Merge && keyspace.definition.merge_operator.is_none() {
                 let name = &keyspace.definition.name;
@@ -108,6 +105,15 @@ impl Database {
                 "a batch of {bytes} bytes is longer than 4 GiB less one log frame"
             ))),
         }
+    }
+
+    /// Refuses a value that is too long.
+    pub(crate) fn check_value_bytes(&self, bytes: u64) -> Result<()> {
+        let max = self.settings.value_bytes_max;
+        if bytes <= max {
+            return Ok(());
+        }
+        Err(Error::invalid(format!("a value of {bytes} bytes is longer than value_bytes_max = {max}")))
     }
 
     /// Writes `ops` as one frame, visible to readers once the watermark has passed it.
@@ -182,7 +188,7 @@ impl Database {
         Ok(Some(write(&segment, reservation)))
     }
 
-    fn fill<'o>(
+    pub(crate) fn fill<'o>(
         &self,
         segment: &Segment,
         reservation: Reservation<'_>,

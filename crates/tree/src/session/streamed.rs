@@ -1,0 +1,137 @@
+//! Writes of values that a source brings.
+
+use std::sync::Arc;
+
+use firn_engine::{
+    Durability, Error, ErrorKind, KeyspaceId, Op, OpKind, Position, Result, Session, ValueSource,
+    WriteOptions,
+};
+use firn_format::Kind;
+use firn_format::log::frame_bytes;
+use firn_format::table::Compression;
+
+use super::TreeSession;
+use crate::database::Database;
+use crate::values::{Streamed, WholeValue};
+use crate::write::append::{Appended, Item};
+
+/// Values up to this come into memory as they are, and lie among others: a segment of its own costs a file, a sync and an edit.
+const HELD_BYTES_MAX: u64 = 4 << 20;
+
+/// What becomes of a value while it comes.
+enum Way {
+    /// Held in memory, and written as any other.
+    Held,
+    /// Written as it comes, by the keyspace's codec.
+    Streamed(Compression),
+}
+
+impl TreeSession {
+    /// Sets `key` to what `source` brings. Blocks as long as that takes; for sessions that are inline.
+    pub(crate) fn put_from(
+        &mut self,
+        keyspace: KeyspaceId,
+        key: &[u8],
+        source: ValueSource<'_>,
+        options: WriteOptions,
+    ) -> Result<Position> {
+        self.check_write(options)?;
+        let op = Op { keyspace, kind: OpKind::Put, key, value: &[], expires_at_ms: options.expires_at_ms };
+        self.shared.validate(std::iter::once(op))?;
+        match self.shared.way(keyspace, source.value_bytes())? {
+            Way::Streamed(codec) => self.put_streamed(op, codec, source, options),
+            Way::Held => {
+                let value = source.whole()?;
+                let written = self.put(keyspace, key, &value, options)?;
+                written.done().ok_or_else(|| Error::bug("an inline write answered Pending"))
+            }
+        }
+    }
+
+    fn put_streamed(
+        &mut self,
+        op: Op<'_>,
+        codec: Compression,
+        mut source: ValueSource<'_>,
+        options: WriteOptions,
+    ) -> Result<Position> {
+        let shared = Arc::clone(&self.shared);
+        let value_bytes = source.value_bytes() as usize;
+        let mut streamed = shared.values.stream((op.keyspace.0, op.key), value_bytes as u32, codec)?;
+        let mut chunk = Vec::new();
+        while source.next_piece(Streamed::CHUNK_BYTES, &mut chunk)? {
+            shared.check_open()?;
+            let delay = shared.admit(chunk.len() as u64);
+            if !delay.is_zero() {
+                shared.clock.sleep(delay);
+            }
+            streamed.add(&chunk)?;
+        }
+        source.end()?;
+        drop(chunk);
+        shared.check_open()?;
+        let mut whole = Some(streamed.finish()?);
+        let needs_groups = self.durability(options) == Durability::Shared || shared.groups.are_begun();
+        let written = self.write_inline(op.key.len(), options, |shared| {
+            let appended = shared.append_whole(op, &mut whole)?;
+            if needs_groups && matches!(appended, Appended::At(_)) {
+                shared.seal_for_others();
+            }
+            Ok(appended)
+        })?;
+        self.count_written(value_bytes);
+        written.done().ok_or_else(|| Error::bug("an inline write answered Pending"))
+    }
+}
+
+impl Database {
+    /// What becomes of a value of `value_bytes` in `keyspace`.
+    ///
+    /// # Errors
+    /// `Invalid` where it is too long, or would have to be held in memory, with the setting that changes that.
+    fn way(&self, keyspace: KeyspaceId, value_bytes: u64) -> Result<Way> {
+        self.check_value_bytes(value_bytes)?;
+        let version = self.version.load();
+        let state = version.keyspace(keyspace.0)?;
+        let separate_bytes = self.separate_bytes(state);
+        if separate_bytes == u32::MAX && value_bytes > HELD_BYTES_MAX {
+            let name = &state.definition.name;
+            return Err(Error::invalid(format!(
+                "a value of {value_bytes} bytes would be held in memory, since values of keyspace {name:?} lie in the tree: set its separate_bytes (64 KiB, say), or put the value as a whole"
+            )));
+        }
+        let is_held = value_bytes <= HELD_BYTES_MAX || value_bytes < u64::from(separate_bytes);
+        Ok(if is_held { Way::Held } else { Way::Streamed(state.codec()) })
+    }
+
+    /// Seals what is whole, where other machines find it then, so that no group has to hold its values. Where that fails for now,
+    /// one has them.
+    fn seal_for_others(&self) {
+        let sealed = self.seal_values().map_err(|error| self.explained(error));
+        if let Err(error) = sealed
+            && error.kind() != ErrorKind::Retry
+            && !self.schedule.is_stopping()
+        {
+            // The writer is told, who waits for the log.
+            self.fail(&error);
+        }
+    }
+
+    /// Writes the frame that refers to `whole`, which joins the others with it; it stays where there is no room.
+    fn append_whole(&self, op: Op<'_>, whole: &mut Option<WholeValue<'_>>) -> Result<Appended> {
+        let missing = || Error::bug("a streamed value is written twice");
+        let reference = whole.as_ref().ok_or_else(missing)?.reference.encode();
+        let item = Item { kind: Kind::PutReference, value: &reference, ..Item::from(op) };
+        let filled =
+            self.with_reservation(frame_bytes(item.bytes()), |segment, reservation| {
+                match whole.take().ok_or_else(missing).and_then(WholeValue::join) {
+                    Ok(places) => self.fill(segment, reservation, std::iter::once(item), places),
+                    Err(error) => {
+                        self.publish_void(segment, reservation)?;
+                        Err(error)
+                    }
+                }
+            })?;
+        filled.map_or(Ok(Appended::Stopped), |end| end.map(Appended::At))
+    }
+}

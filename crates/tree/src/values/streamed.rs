@@ -1,0 +1,224 @@
+//! Values that come in pieces: each in a segment of its own, which nobody knows before the value is whole.
+//!
+//! ```text
+//!   source ─► chunk after chunk, behind the place of the head ─► head ─► sync ─► join: active like others ─► its frame
+//!      └─ fails, or the database closes: the file goes
+//! ```
+//! The head, which has the checksums of all chunks, is written last. So that nobody else waits for the source, the segment is in no
+//! list before its frame has a place in the log: no drain, checkpoint or sync meets it, and no bytes of it count.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, MutexGuard, PoisonError};
+
+use firn_engine::{Error, ErrorKind, Result};
+use firn_format::file_name;
+use firn_format::table::{Compression, Compressor};
+use firn_format::value::record::{CHUNK_BYTES, Chunk, head_bytes, padding, plain_record_bytes};
+use firn_format::value::segment::{ORDINAL_BYTES, VALUE_FOOTER_BYTES, VALUE_HEADER_BYTES};
+use firn_format::value::{Reference, SegmentNumber, ValueHead, stored_chunk};
+use firn_storage::file::value::OpenValues;
+
+use super::active::{Active, Places, Written};
+use super::write::compressor_error;
+use super::{Rolling, Values};
+use crate::error::from_storage;
+use crate::stats::count;
+
+/// The files of segments whose values are not whole.
+#[derive(Debug, Default)]
+pub(super) struct Unfinished {
+    names: BTreeMap<SegmentNumber, String>,
+    /// The database is closed: none is begun any more, and what was begun is gone.
+    is_over: bool,
+}
+
+/// A value whose chunks come one after another. Its file goes with this.
+#[derive(Debug)]
+pub(crate) struct Streamed<'v> {
+    claim: Claim<'v>,
+    open: OpenValues,
+    head: ValueHead,
+    key: Vec<u8>,
+    /// As many as have come.
+    chunks: Vec<Chunk>,
+    compressor: Compressor,
+    /// Where the next chunk goes.
+    offset: u64,
+    /// How far the device was asked to write.
+    hinted: u64,
+}
+
+/// A value that is whole and on the device, and that nobody knows. Its file goes with this, unless it has [`join`](Self::join)ed the
+/// others.
+#[derive(Debug)]
+pub(crate) struct WholeValue<'v> {
+    claim: Claim<'v>,
+    active: Arc<Active>,
+    places: Places,
+    pub(crate) reference: Reference,
+    /// What the writer is charged for, and what was written of it.
+    brought: (u64, u64),
+}
+
+/// A file that goes with this, if it is there still.
+#[derive(Debug)]
+struct Claim<'v> {
+    values: &'v Values,
+    number: SegmentNumber,
+}
+
+/// The device is asked to begin writing every so many bytes, so that little is left to be synced at the end.
+const WRITE_BACK_BYTES: u64 = 4 << 20;
+
+impl Values {
+    /// Begins a segment for the value of `key` in `keyspace`, which is to have `value_bytes` stored by `codec`. Creates a file, with
+    /// room for all of it where the place can set that aside.
+    ///
+    /// # Errors
+    /// `Retry` when the disk is full, `Closed` when the database is; what else creating says.
+    pub(crate) fn stream(
+        &self,
+        (keyspace, key): (u32, &[u8]),
+        value_bytes: u32,
+        codec: Compression,
+    ) -> Result<Streamed<'_>> {
+        let header = self.written_header(self.next_number());
+        let name = file_name::value_segment(header.number);
+        let end = VALUE_HEADER_BYTES + plain_record_bytes(key.len(), value_bytes as usize);
+        let bytes = (end + ORDINAL_BYTES + VALUE_FOOTER_BYTES) as u64;
+        let mut unfinished = self.lock_unfinished();
+        if unfinished.is_over {
+            return Err(closed());
+        }
+        let open = OpenValues::create(&*self.storage, self.outputs.values(), &name, &header, bytes)
+            .map_err(from_storage)?;
+        unfinished.names.insert(header.number, name);
+        drop(unfinished);
+        let (segment, key_bytes) = (header.number, key.len() as u16);
+        let head = ValueHead { segment, ordinal: 0, value_bytes, keyspace, key_bytes, codec };
+        let offset = (VALUE_HEADER_BYTES + head.bytes() + key.len()) as u64;
+        Ok(Streamed {
+            claim: Claim { values: self, number: header.number },
+            open,
+            head,
+            key: key.to_vec(),
+            chunks: Vec::new(),
+            compressor: Compressor::default(),
+            offset,
+            hinted: 0,
+        })
+    }
+
+    /// Removes the files of values that are not whole, and has no more begun: whoever brings one is told when he comes with the next
+    /// chunk, and is not waited for.
+    pub(crate) fn give_up_unfinished(&self) {
+        let mut unfinished = self.lock_unfinished();
+        unfinished.is_over = true;
+        // What cannot be removed now is found and removed by the next opening.
+        std::mem::take(&mut unfinished.names).values().for_each(|name| drop(self.storage.remove(name)));
+    }
+
+    /// Readers find the values of `active` from now on, and whoever syncs or seals meets it.
+    fn take_in(&self, active: &Arc<Active>) {
+        let mut rolling = self.lock();
+        let Rolling { open, newest, .. } = &mut *rolling;
+        open.push(Arc::clone(active));
+        *newest = newest.follow(Arc::clone(active));
+        drop(rolling);
+        self.pace.doubt();
+    }
+
+    fn lock_unfinished(&self) -> MutexGuard<'_, Unfinished> {
+        self.unfinished.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<'v> Streamed<'v> {
+    /// Bytes of each chunk but the last.
+    pub(crate) const CHUNK_BYTES: usize = CHUNK_BYTES;
+
+    /// Writes the next chunk.
+    ///
+    /// # Errors
+    /// `Retry` when the disk is full; what else writing says.
+    pub(crate) fn add(&mut self, raw: &[u8]) -> Result<()> {
+        let (chunk, stored) =
+            stored_chunk(raw, self.head.codec, &mut self.compressor).map_err(compressor_error)?;
+        self.open.write_at(self.offset, stored).map_err(from_storage)?;
+        self.chunks.push(chunk);
+        self.offset += stored.len() as u64;
+        count(&self.claim.values.written_bytes, stored.len() as u64);
+        if self.offset - self.hinted >= WRITE_BACK_BYTES {
+            self.open.write_back(self.hinted, self.offset - self.hinted).map_err(from_storage)?;
+            self.hinted = self.offset;
+        }
+        Ok(())
+    }
+
+    /// Writes the head, once all chunks are there, and syncs: nobody else's sync is to wait for this value. Blocks for that.
+    ///
+    /// # Errors
+    /// `Retry` when the disk is full; what else writing and syncing say.
+    pub(crate) fn finish(self) -> Result<WholeValue<'v>> {
+        let Self { claim, open, head, key, chunks, offset: end, .. } = self;
+        let (start, unpadded) = (VALUE_HEADER_BYTES as u64, end - VALUE_HEADER_BYTES as u64);
+        let mut front = Vec::with_capacity(head_bytes(head.value_bytes as usize, true) + key.len());
+        let checksum = head.encode(chunks.into_iter(), &key, &mut front);
+        let padding = padding(unpadded as usize);
+        if !padding.is_empty() {
+            open.write_at(end, padding).map_err(from_storage)?;
+        }
+        open.write_at(start, &front).map_err(from_storage)?;
+        open.sync().map_err(from_storage)?;
+        let record_bytes = unpadded + padding.len() as u64;
+        count(&claim.values.written_bytes, (front.len() + padding.len()) as u64);
+        let ValueHead { segment, ordinal, value_bytes, keyspace, .. } = head;
+        let active = Arc::new(Active::new(open, start + record_bytes));
+        let given = active.give(1, record_bytes).filter(|given| (given.ordinal, given.offset) == (0, start));
+        let given = given.ok_or_else(|| Error::bug("a new value segment gives no place"))?;
+        active.wrote(&[Written { ordinal, keyspace, offset: start, value_bytes }]);
+        active.seal();
+        let mut places = Places::default();
+        places.push(Arc::clone(&active), given);
+        let reference = Reference { segment, ordinal, offset: start, value_bytes, checksum };
+        let brought = (key.len() as u64 + u64::from(value_bytes), record_bytes);
+        Ok(WholeValue { claim, active, places, reference, brought })
+    }
+}
+
+impl WholeValue<'_> {
+    /// From now on the segment is one like others. Who calls this has a place in the log, so that he needs nothing from anybody
+    /// before the frame is published or the places are given up: whoever seals waits for that.
+    ///
+    /// # Errors
+    /// `Closed`: its file is gone.
+    pub(crate) fn join(self) -> Result<Places> {
+        let Self { claim, active, places, brought: (brought, written), .. } = self;
+        let values = claim.values;
+        // Whoever closes the database from here on leaves the file, as those of other segments.
+        if values.lock_unfinished().names.remove(&claim.number).is_none() {
+            return Err(closed());
+        }
+        values.brought.fade();
+        values.brought.add(brought, written);
+        values.take_in(&active);
+        Ok(places)
+    }
+}
+
+impl Drop for Claim<'_> {
+    fn drop(&mut self) {
+        let mut unfinished = self.values.lock_unfinished();
+        if let Some(name) = unfinished.names.remove(&self.number) {
+            // What cannot be removed now is found and removed by the next opening.
+            let _removed = self.values.storage.remove(&name);
+        }
+    }
+}
+
+fn closed() -> Error {
+    Error::new(ErrorKind::Closed, "the database was closed before the value was whole")
+}
+
+#[cfg(test)]
+mod tests;
