@@ -106,8 +106,13 @@ const SHARE_MIN: f64 = 0.03;
 /// Of what may be hidden, the part that the buffer may hide.
 const BUFFER_PART: f64 = 0.5;
 
-/// Record bytes below which no memtable is frozen for what it may hide, nor below a sixteenth of what it may have.
+/// Record bytes below which no memtable is frozen for what it may hide, nor below a sixteenth of what it may have; unless its values
+/// are large.
 const FREEZE_BYTES_MIN: usize = 512 << 10;
+
+/// Bytes of values that its records may hide, from which on a memtable is frozen for that however few records it has: to write so
+/// much costs far more than a segment of the log and a table.
+const FREEZE_HIDDEN_BYTES_MIN: f64 = (128 << 20) as f64;
 
 impl Database {
     /// Bytes that a live value takes with its record, on average, and bytes of values that live or are hidden; `None` if
@@ -165,10 +170,11 @@ impl Database {
                 return Some(Task::Expose { keyspace: id, through: end });
             }
             let memtable = &keyspace.memtable;
-            let may_hide = memtable.len() as f64 * hidden.worth > limit;
+            let may_hide = memtable.len() as f64 * hidden.worth;
             let least = FREEZE_BYTES_MIN.min(self.settings.memtable_bytes as usize / 16);
-            let is_worth_it = memtable.record_bytes() >= least && keyspace.frozen.is_empty();
-            (may_hide && is_worth_it).then_some(Task::Expose { keyspace: id, through: Position::default() })
+            let is_much = memtable.record_bytes() >= least || may_hide >= FREEZE_HIDDEN_BYTES_MIN;
+            (may_hide > limit && is_much && keyspace.frozen.is_empty())
+                .then_some(Task::Expose { keyspace: id, through: Position::default() })
         })
     }
 

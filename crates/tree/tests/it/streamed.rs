@@ -353,6 +353,22 @@ fn a_snapshot_keeps_what_was_overwritten_and_reads_it_in_pieces() {
 }
 
 #[test]
+fn what_is_overwritten_again_and_again_is_given_back_by_itself() {
+    let (_, tree, keyspace) = begun(tiny());
+    let value = value(7, 5 * MIB);
+    let mut most = 0;
+    for round in 0..100_u8 {
+        // Nobody flushes or compacts.
+        put_from(&tree, keyspace, &[round % 2], &value, WriteOptions::default()).unwrap();
+        settle(&tree);
+        most = most.max(tree.stats().values.segment_bytes);
+    }
+    // Of 500: as much as makes it worth while to look, once before anything is known of the keyspace.
+    assert!(most < 300 * MIB as u64, "{most} bytes");
+    assert!(tree.stats().values.segment_bytes < 150 * MIB as u64);
+}
+
+#[test]
 fn what_would_be_held_in_memory_is_refused_with_what_to_do() {
     let machine = World::new(TreeSettings { value_bytes_max: 6 * MIB as u64, ..tiny() });
     let tree = machine.open().unwrap();
