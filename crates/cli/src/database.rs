@@ -90,6 +90,11 @@ impl Database {
         self.keyspace
     }
 
+    /// That keyspace, to read and write it.
+    pub(crate) fn records(&self) -> firn::Keyspace<'_> {
+        self.db.in_keyspace(self.keyspace)
+    }
+
     pub(crate) fn stats(&self) -> Stats {
         self.db.stats()
     }

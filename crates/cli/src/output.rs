@@ -42,6 +42,20 @@ impl Output {
     }
 }
 
+impl Write for Output {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self.bytes(bytes) {
+            true => Ok(bytes.len()),
+            // The error itself is told at the end.
+            false => Err(io::ErrorKind::BrokenPipe.into()),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
 impl fmt::Write for Output {
     fn write_str(&mut self, text: &str) -> fmt::Result {
         if self.bytes(text.as_bytes()) { Ok(()) } else { Err(fmt::Error) }

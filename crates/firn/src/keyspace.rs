@@ -1,5 +1,7 @@
 //! One keyspace of a database, as calls see it.
 
+use std::io::{Read, Write};
+
 use firn_engine::{
     Batch, Change, Error, KeyspaceId, Position, ReadAt, Result, ScanRange, Snapshot, Values, WriteOptions,
 };
@@ -89,6 +91,55 @@ impl<'d> Keyspace<'d> {
     /// write here.
     pub fn put(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<Position> {
         self.db.with_session(|session| session.put(self.id, key.as_ref(), value.as_ref(), self.options))
+    }
+
+    /// Sets `key` to the `value_bytes` that `source` has from here to its end, of which a few MiB at a time are in memory: for values
+    /// that are large. The value is there as a whole or not at all, from when the source has ended; others write meanwhile as they
+    /// like. From 4 MiB on that needs a keyspace whose `separate_bytes` are set.
+    ///
+    /// # Errors
+    /// `Invalid` where the source fails, ends early or has more, or where such a value would be held in memory (the message names
+    /// the setting); else as [`put`](Self::put).
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let storage = std::sync::Arc::new(firn::storage::place::Memory::new());
+    /// # let db = firn::Db::builder("example").storage(storage).open()?;
+    /// use firn::KeyspaceSettings;
+    ///
+    /// let beside = KeyspaceSettings { separate_bytes: Some(64 << 10), ..KeyspaceSettings::default() };
+    /// let films = db.in_keyspace(db.create_keyspace("films", beside)?);
+    /// let (bytes, mut source) = (5 << 20, std::io::repeat(7).take(5 << 20)); // or a file and its length
+    /// # use std::io::Read;
+    /// films.put_from("summer", bytes, &mut source)?;
+    /// let mut copy = std::io::sink(); // or a file
+    /// assert_eq!(films.read_into("summer", &mut copy)?, Some(bytes));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn put_from(
+        &self,
+        key: impl AsRef<[u8]>,
+        value_bytes: u64,
+        source: &mut dyn Read,
+    ) -> Result<Position> {
+        self.db.ordered().put_from(self.id, key.as_ref(), value_bytes, source, self.options)
+    }
+
+    /// Writes the value of `key` to `out`, a few MiB at a time, as it was when the call began (or in the snapshot); its length, or
+    /// `None`, and nothing written, if it has none.
+    ///
+    /// # Errors
+    /// `Retry` if the value expires meanwhile, `Invalid` if `out` refuses it, with its error as the cause; else as
+    /// [`get`](Self::get). A part of it may be written then.
+    pub fn read_into(&self, key: impl AsRef<[u8]>, out: &mut dyn Write) -> Result<Option<u64>> {
+        let mut read = |snapshot: &Snapshot| {
+            self.db.with_session(|session| session.read_into(snapshot, self.id, key.as_ref(), out))
+        };
+        match self.at {
+            ReadAt::Latest => read(&self.db.snapshot()?),
+            ReadAt::Snapshot(snapshot) => read(snapshot),
+        }
     }
 
     /// Removes `key`; no error if it has no value.

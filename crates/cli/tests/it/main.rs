@@ -11,6 +11,7 @@ mod verify;
 mod bench;
 mod beyond_memory;
 mod records;
+mod large_values;
 mod serve;
 mod worker;
 mod wire;
