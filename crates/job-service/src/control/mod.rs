@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   Pressure (crate firn-jobs) ─► stalls_in: when a database stops its writers if nothing is done
-//!   View ─► lines of jobs ─► rank: owed first, then least slack ─► placement: earliest estimated finish ─► Decision
+//!   View ─► lines of jobs ─► rank: owed first, then least slack, ahead last ─► placement: earliest estimated finish ─► Decision
 //!   Ledger: what each tenant was given, hence what it is owed
 //!   Pool: jobs in lines, workers, who has what ─► Decision ─► leases, stops
 //! ```

@@ -32,7 +32,7 @@ pub(super) struct Class {
 /// A job's place in the order: the least comes first.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rank {
-    /// Bytes, for each unit of weight; who is owed more comes before who is owed less.
+    /// Bytes, for each unit of weight; who is owed more comes before who is owed less, and that before who is ahead, with less than 0.
     owed: f64,
     /// Until it is too late, and for bulk work so much more that it is worth as little as it is.
     slack: Duration,
@@ -97,6 +97,11 @@ impl<'v> Ranking<'v> {
     fn length(&self, zone: Zone, bytes: u64) -> Duration {
         let speeds = self.fastest.get(&zone).map(Vec::as_slice).unwrap_or_default();
         speeds.iter().map(|speed| time_for(bytes, speed)).min().unwrap_or_default()
+    }
+
+    /// Whether `tenant` was given more than its share.
+    pub(super) fn is_ahead(&self, tenant: TenantId) -> bool {
+        self.owed.get(&tenant).is_some_and(|owed| *owed < 0.0)
     }
 
     /// The place of `job`. More bytes or an earlier submission never make it later, and neither does a smaller number.

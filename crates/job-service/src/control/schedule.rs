@@ -26,7 +26,8 @@ const GAIN_MIN: f64 = 1.0;
 /// What to do in `view`: leases, and bulk work to be stopped for relief that would come too late.
 ///
 /// 1. A tenant that is behind what it is promised goes first, as does a job that has waited for 300 s; of these whoever is owed most. A tenant that is
-///    ahead of its share while others wait goes last, however urgent it says that its jobs are and however long they have waited.
+///    ahead of its share while others wait goes last, however urgent it says that its jobs are, and nothing is stopped for it; each second beyond 300 that
+///    one of its jobs has waited makes up for a MiB.
 /// 2. Then comes what is worth most: a job is worth less by a factor for each mean job's length that its database's stall is away (after the rule of
 ///    apparent tardiness costs, Vepsalainen and Morton 1987), and no less than bulk work or relief is that has waited as long. Mean is a job of mean
 ///    bytes, by zone.
@@ -308,6 +309,7 @@ impl<'v> Plan<'v> {
             self.bulk += usize::from(is_bulk);
             self.decisions.push(Decision::Lease { job: job.id, worker: best.worker });
         } else if job.is_late(best.done_at)
+            && !self.ranking.is_ahead(job.class.tenant)
             && let Some(stopped) = self.slots.to_stop(&job.wanted(), best.done_at, GAIN_MIN)
         {
             let (bulk, worker) = (stopped.job, stopped.worker);

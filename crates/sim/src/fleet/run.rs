@@ -319,7 +319,7 @@ impl Fleet {
         let ordinary = self.databases.iter().filter(|one| !one.is_flooding());
         let taken = ordinary.map(|one| one.written / (one.written + one.refused).max(1.0));
         let flooding = self.databases.iter().filter(|one| one.is_flooding());
-        let flood_bytes = flooding.map(|one| one.written).sum();
+        let flood_bytes = flooding.map(|one| one.written).fold(0.0, |sum, bytes| sum + bytes);
         let slots: u32 = self.workers.iter().map(|worker| worker.slots).sum();
         Outcome {
             stalled_seconds: stalled.clone().sum(),

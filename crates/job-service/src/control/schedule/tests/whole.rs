@@ -86,7 +86,10 @@ fn whole(view: &View) -> Vec<Decision> {
             }
             bulk += usize::from(job.lane == Lane::Bulk);
             decisions.push(Decision::Lease { job: job.id, worker });
-        } else if job.lane == Lane::Relief && job.stalls_in.is_some_and(|at| at.as_secs_f64() < done_at) {
+        } else if job.lane == Lane::Relief
+            && job.stalls_in.is_some_and(|at| at.as_secs_f64() < done_at)
+            && view.owed.get(&job.tenant).is_none_or(|owed| *owed >= 0.0)
+        {
             let gains = can.filter_map(|(at, slot)| {
                 let (stopped, lost) = slot.stoppable?;
                 Some((done_at - takes(slot) - lost, at, stopped)).filter(|(gain, ..)| *gain >= 1.0)
