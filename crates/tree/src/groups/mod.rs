@@ -30,7 +30,7 @@ use firn_format::manifest::Change;
 use crate::version::state::NamedGroups;
 
 pub(crate) use restore::{recover_restored, restore};
-pub(crate) use send::not_shared;
+pub(crate) use send::{By, not_shared};
 
 /// The groups of one open database.
 ///

@@ -19,6 +19,15 @@ const GROUPS_MIN: usize = 1000;
 /// Bytes of the log for each group, below which there are too many: reading as much takes about as long as asking for one more object.
 const BYTES_PER_GROUP_MIN: u64 = 64 << 10;
 
+/// Who has groups sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum By {
+    /// A write that is to be acknowledged.
+    Writer,
+    /// A drain that is to be committed, and will be after the next opening if it is not now.
+    Drain,
+}
+
 impl Database {
     /// Refuses writes that are to outlive the machine where nothing does.
     pub(crate) fn check_shared(&self) -> Result<()> {
@@ -43,16 +52,20 @@ impl Database {
             return Ok(());
         }
         self.check_shared()?;
-        // So that what is recovered on this machine never is less than what another one would find.
-        self.log.sync_through(end)?;
-        if !is_named() {
-            self.name_groups(end)?;
-        }
-        self.send_through(end)
+        self.share_by(end, By::Writer)
     }
 
-    /// Sends the whole log, and says in an edit where it is.
-    fn name_groups(&self, end: Position) -> Result<()> {
+    fn share_by(&self, end: Position, by: By) -> Result<()> {
+        // So that what is recovered on this machine never is less than what another one would find.
+        self.log.sync_through(end)?;
+        if !self.groups.is_named.load(Ordering::Acquire) {
+            self.name_groups(end, by)?;
+        }
+        self.send_through(end, by)
+    }
+
+    /// Sends the log below `end`, which is not before what was recovered ends, and says in an edit where it is.
+    fn name_groups(&self, end: Position, by: By) -> Result<()> {
         let groups = &self.groups;
         let _naming = groups.naming.lock().unwrap_or_else(PoisonError::into_inner);
         if groups.is_named.load(Ordering::Acquire) {
@@ -63,7 +76,10 @@ impl Database {
             // What is drained from now on is in a group before.
             groups.is_begun.store(true, Ordering::Release);
         }
-        self.send_through(end)?;
+        self.send_through(end, by)?;
+        if groups.through() < groups.recovered_end {
+            return Err(Error::bug(format!("groups that end at {end} cannot be named: more was recovered")));
+        }
         let mut manifest = self.manifest.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(naming) = groups.naming_change() else { return Ok(()) };
         manifest.commit(std::slice::from_ref(&naming.change))?;
@@ -80,13 +96,16 @@ impl Database {
         let takes_all = drained_with(&version, keyspace, end).len() == version.live().count();
         let may_divide = self.groups.may_divide(version.log_needed_from());
         drop(version);
+        // Groups that lack something of what was recovered cannot be named, and nobody would find them.
+        let is_named = self.groups.is_named.load(Ordering::Acquire);
+        let end = if is_named || !may_divide { end } else { end.max(self.groups.recovered_end) };
         match self.groups.are_begun() {
             _ if takes_all => Ok(()),
             true => {
                 self.log.sync_through(end)?;
-                self.send_through(end)
+                self.send_through(end, By::Drain)
             }
-            false if may_divide && self.storage.shared_part().is_some() => self.share_through(end),
+            false if may_divide && self.storage.shared_part().is_some() => self.share_by(end, By::Drain),
             false => Ok(()),
         }
     }
@@ -98,8 +117,8 @@ impl Database {
     }
 
     /// As [`share_through`](Self::share_through) for an `end` that is on this machine's device; whether an edit names the groups is the
-    /// caller's concern.
-    pub(crate) fn send_through(&self, end: Position) -> Result<()> {
+    /// caller's concern. A drain gives up between two groups once the database closes; what is sent stays so.
+    pub(crate) fn send_through(&self, end: Position, by: By) -> Result<()> {
         let groups = &self.groups;
         if groups.through() >= end {
             return Ok(());
@@ -113,6 +132,9 @@ impl Database {
             }
         }
         while groups.through() < end {
+            if by == By::Drain && self.schedule.is_stopping() {
+                return Err(Error::new(ErrorKind::Retry, "the database closes: the drain is not committed"));
+            }
             if sending.pending.is_empty() {
                 let through = self.log.watermark();
                 let Some(gathered) = self.gather(groups.through(), through)? else {

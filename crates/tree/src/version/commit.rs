@@ -11,6 +11,7 @@ use super::{Keyspace, Table};
 use crate::buffer::freeze::retire_below;
 use crate::database::Database;
 use crate::error::from_storage;
+use crate::groups::By;
 use crate::open::open_table;
 
 /// What a job changes in one keyspace.
@@ -82,12 +83,13 @@ impl Database {
     pub(crate) fn commit(&self, mut edit: Edit) -> Result<bool> {
         let added = self.open_added(&edit)?;
         edit.check_going()?;
-        // Before the manifest is locked: writers are waited for, and devices.
-        let tables = added.iter().map(|(_, _, table)| table);
-        let mut values = self.plan_values(std::mem::take(&mut edit.going), tables, &edit.left)?;
+        // Before anything is locked that others want: this may take as long as sending the log.
         if let Some((_, end)) = &edit.drained {
             self.send_before_drain(edit.keyspace, *end)?;
         }
+        // Before the manifest is locked: writers are waited for, and devices.
+        let tables = added.iter().map(|(_, _, table)| table);
+        let mut values = self.plan_values(std::mem::take(&mut edit.going), tables, &edit.left)?;
         // Names of new tables must not be lost where the edit that uses them is not.
         self.storage.sync_dir().map_err(from_storage)?;
         let mut manifest = self.manifest.lock().unwrap_or_else(PoisonError::into_inner);
@@ -172,7 +174,7 @@ impl Database {
         } else {
             self.log.sync_through(end)?;
             if self.groups.are_begun() {
-                self.send_through(end)?;
+                self.send_through(end, By::Drain)?;
             }
         }
         Ok(drained)

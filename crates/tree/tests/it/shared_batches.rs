@@ -129,6 +129,54 @@ fn what_was_recovered_is_not_divided_either() {
     }
 }
 
+/// The drain of a part of what was recovered has groups that are named: those of less would be found by nobody.
+#[test]
+fn a_part_of_what_was_recovered_is_drained_and_divides_nothing() {
+    const KEYS: u32 = 1000;
+    let mut in_part = false;
+    for at in 0.. {
+        let (shared, what) = (Memory::new(), format!("before operation {at}"));
+        let mut first = machine(&shared);
+        // Of several runs the oldest ones are enough for a drain.
+        first.world.settings.buffer_bytes = 1 << 20;
+        let tree = first.open();
+        let others = others(&tree);
+        let mut writer = session(&tree);
+        for number in 0..300_u32 {
+            let mut batch = Batch::new();
+            for key in 0..KEYS {
+                batch.put(KEYSPACE_DEFAULT, &(number * KEYS + key).to_be_bytes(), b"v");
+            }
+            batch.put(others[0], &number.to_be_bytes(), b"v");
+            writer.write(&batch, HERE).unwrap();
+        }
+        drop(writer);
+        let shared = lost(&shared, tree);
+        let first = on(&first, &shared);
+        let taken = Arc::new(Mutex::new(None));
+        let watched = {
+            let (taken, shared) = (Arc::clone(&taken), shared.clone());
+            Watched::interrupted(&shared.clone(), at, move || {
+                let left = lost(&shared, ());
+                let tree = on(&Machine::new(settings(), &left, 8), &left).take_over();
+                let tree = tree.unwrap_or_else(|error| panic!("{what}: {}", describe(&error)));
+                let second = tree.create_keyspace(OTHERS[0], KeyspaceSettings::default()).unwrap();
+                let found = [KEYSPACE_DEFAULT, second].map(|keyspace| keys(&tree, keyspace).len());
+                assert_eq!(found[0], found[1] * KEYS as usize, "{what}");
+                *taken.lock().unwrap() = Some(());
+            })
+        };
+        let tree = open_at(&first, watched);
+        while tree.step().unwrap() {
+            in_part |= tree.stats().drain_count > 0 && tree.stats().buffer_bytes > 1 << 20;
+        }
+        if taken.lock().unwrap().is_none() {
+            assert!(in_part && at > 20, "{at} operations, in part: {in_part}");
+            return;
+        }
+    }
+}
+
 #[test]
 fn where_no_batch_can_be_divided_nothing_of_the_log_is_shared() {
     let shared = Memory::new();
