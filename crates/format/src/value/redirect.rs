@@ -86,8 +86,7 @@ impl Redirect {
         let rank = match &self.survivors {
             Survivors::List(list) => list.binary_search(&ordinal).ok()? as u32,
             Survivors::Lines(lines) => {
-                let line = lines.get((ordinal / LINE_ORDINALS) as usize)?;
-                let at = ordinal % LINE_ORDINALS;
+                let (line, at) = line_of(lines, ordinal)?;
                 let (rank, words) = line.split_first()?;
                 let (before, rest) = words.split_at_checked((at / 32) as usize)?;
                 let word = *rest.first()?;
@@ -104,23 +103,9 @@ impl Redirect {
 
     /// The victim's ordinals that survived.
     pub fn survivors(&self) -> Ordinals {
-        let mut set = Ordinals::new();
-        self.each_survivor(|ordinal| {
-            set.insert(ordinal);
-        });
-        set
-    }
-
-    fn each_survivor(&self, mut take: impl FnMut(u32)) {
         match &self.survivors {
-            Survivors::List(list) => list.iter().for_each(|ordinal| take(*ordinal)),
-            Survivors::Lines(lines) => {
-                for (first, line) in (0..).step_by(LINE_ORDINALS as usize).zip(lines) {
-                    for (at, word) in (first..).step_by(32).zip(line.iter().skip(1)) {
-                        (0..32).filter(|bit| word >> bit & 1 == 1).for_each(|bit| take(at + bit));
-                    }
-                }
-            }
+            Survivors::List(list) => list.iter().copied().collect(),
+            Survivors::Lines(lines) => ordinals_of(lines).collect(),
         }
     }
 
@@ -130,15 +115,30 @@ impl Redirect {
         if next.victim != self.segment {
             return None;
         }
-        let (mut survivors, mut base, mut place) = (Ordinals::new(), None, self.base);
-        self.each_survivor(|ordinal| {
-            if let Some(now) = next.translate(place) {
-                base = base.or(Some(now));
-                survivors.insert(ordinal);
+        let mut first = None;
+        let mut survives = |place| {
+            let survives = next.survivors.contains(place);
+            first = first.or(survives.then_some(place));
+            survives
+        };
+        let survivors = match &self.survivors {
+            Survivors::List(list) => {
+                let places = list.iter().zip(self.base..);
+                Survivors::List(places.filter(|(_, place)| survives(*place)).map(|(it, _)| *it).collect())
             }
-            place += 1;
-        });
-        Self::new(self.victim, self.ordinals, &survivors, next.segment, base?)
+            Survivors::Lines(lines) => {
+                let (mut lines, mut place) = (lines.clone(), self.base);
+                for word in lines.iter_mut().flat_map(|line| line.iter_mut().skip(1)) {
+                    for bit in bits(*word) {
+                        *word ^= if survives(place) { 0 } else { 1 << bit };
+                        place += 1;
+                    }
+                }
+                shorter(lines)
+            }
+        };
+        let (base, survivor_count) = (next.translate(first?)?, survivors.count());
+        Some(Self { segment: next.segment, base, survivor_count, survivors, ..*self })
     }
 
     /// Memory that it takes, about.
@@ -195,14 +195,97 @@ impl Redirect {
             }
         };
         let held = Self { victim, segment, base, ordinals, survivor_count, survivors };
-        let survivors = held.survivors();
-        // Made again from what it says: order, ranks, the form, and what lies behind the last ordinal are right then.
-        let again = Self::new(victim, ordinals, &survivors, segment, base);
-        if again.as_ref() != Some(&held) {
-            return Err(Error::new(HEADER_BYTES, "survivors as they are written", "others"));
+        match held.is_as_written() {
+            true => Ok((held, input.offset())),
+            false => Err(Error::new(HEADER_BYTES, "survivors as they are written", "others")),
         }
-        Ok((held, input.offset()))
     }
+
+    /// Whether it is one that is made of some survivors: their order, ranks, the form, and what lies behind the last ordinal are right.
+    fn is_as_written(&self) -> bool {
+        let line_count = self.ordinals.div_ceil(LINE_ORDINALS) as usize;
+        let is_list = (self.survivor_count as usize) < line_count * LINE_WORDS;
+        let has_place = self.survivor_count > 0 && self.base.checked_add(self.survivor_count).is_some();
+        has_place
+            && match &self.survivors {
+                Survivors::List(list) => {
+                    is_list && list.is_sorted_by(|a, b| a < b) && list.last() < Some(&self.ordinals)
+                }
+                Survivors::Lines(lines) => {
+                    let mut again = lines.clone();
+                    !is_list
+                        && rank(&mut again) == self.survivor_count
+                        && again == *lines
+                        && ordinals_of(lines.get(line_count - 1..).unwrap_or_default())
+                            .all(|at| at < self.ordinals - (line_count as u32 - 1) * LINE_ORDINALS)
+                }
+            }
+    }
+}
+
+impl Survivors {
+    fn count(&self) -> u32 {
+        match self {
+            Self::List(list) => list.len() as u32,
+            Self::Lines(lines) => lines.last().map_or(0, |[before, words @ ..]| before + ones(words)),
+        }
+    }
+
+    #[inline]
+    fn contains(&self, ordinal: u32) -> bool {
+        match self {
+            Self::List(list) => list.binary_search(&ordinal).is_ok(),
+            Self::Lines(lines) => line_of(lines, ordinal)
+                .and_then(|(line, at)| line.get(1 + (at / 32) as usize))
+                .is_some_and(|word| word >> (ordinal % LINE_ORDINALS % 32) & 1 == 1),
+        }
+    }
+}
+
+/// The line of `ordinal`, and which of its ordinals that is.
+#[inline]
+fn line_of(lines: &[[u32; LINE_WORDS]], ordinal: u32) -> Option<(&[u32; LINE_WORDS], u32)> {
+    let line = lines.get((ordinal / LINE_ORDINALS) as usize)?;
+    Some((line, ordinal % LINE_ORDINALS))
+}
+
+/// Those of 0 to 31 whose bits are set, rising.
+fn bits(word: u32) -> impl Iterator<Item = u32> {
+    let mut left = word;
+    std::iter::from_fn(move || {
+        let bit = left.trailing_zeros();
+        left &= left.checked_sub(1)?;
+        Some(bit)
+    })
+}
+
+/// What is set in `lines`, the first of which begins with ordinal 0.
+fn ordinals_of(lines: &[[u32; LINE_WORDS]]) -> impl Iterator<Item = u32> {
+    let firsts = (0..).step_by(LINE_ORDINALS as usize);
+    let words = firsts.zip(lines).flat_map(|(first, line)| (first..).step_by(32).zip(line.iter().skip(1)));
+    words.flat_map(|(first, word)| bits(*word).map(move |bit| first + bit))
+}
+
+/// The shorter form of what is set in `lines`, whose ranks may be others.
+fn shorter(mut lines: Vec<[u32; LINE_WORDS]>) -> Survivors {
+    match (rank(&mut lines) as usize) < lines.len() * LINE_WORDS {
+        true => Survivors::List(ordinals_of(&lines).collect()),
+        false => Survivors::Lines(lines),
+    }
+}
+
+fn ones(words: &[u32]) -> u32 {
+    words.iter().map(|word| word.count_ones()).sum()
+}
+
+/// Has each of `lines` say how many are set in those before; how many are in all.
+fn rank(lines: &mut [[u32; LINE_WORDS]]) -> u32 {
+    let mut rank = 0_u32;
+    for [before, words @ ..] in lines {
+        *before = rank;
+        rank = rank.wrapping_add(ones(words));
+    }
+    rank
 }
 
 fn lines(line_count: usize, survivors: &Ordinals) -> Vec<[u32; LINE_WORDS]> {
@@ -214,11 +297,7 @@ fn lines(line_count: usize, survivors: &Ordinals) -> Vec<[u32; LINE_WORDS]> {
             *word |= 1 << (at % 32);
         }
     }
-    let mut rank = 0;
-    for [before, words @ ..] in &mut lines {
-        *before = rank;
-        rank += words.iter().map(|word| word.count_ones()).sum::<u32>();
-    }
+    rank(&mut lines);
     lines
 }
 

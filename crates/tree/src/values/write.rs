@@ -39,6 +39,11 @@ impl Large<'_> {
     fn record_bytes(&self) -> u64 {
         self.value.record_bytes(self.key.len()) as u64
     }
+
+    /// Whether its value is written together with its head.
+    fn is_copied(&self) -> bool {
+        self.value.bytes().len() <= COPIED_BYTES_MAX
+    }
 }
 
 /// Operations some of whose values were written beside the tree.
@@ -137,7 +142,9 @@ impl Values {
         separated.places.push(Arc::clone(&active), given);
         count(&self.written_bytes, bytes);
         self.brought.add(group.iter().map(|(_, large)| large.brought_bytes()).sum(), bytes);
-        let mut writer = Writer { active: &active, offset: given.offset, out: Vec::new() };
+        let copied = group.iter().map(|(_, large)| large).filter(|large| large.is_copied());
+        let out = Vec::with_capacity(copied.map(Large::record_bytes).sum::<u64>() as usize);
+        let mut writer = Writer { active: &active, offset: given.offset, out };
         let mut written = Vec::with_capacity(group.len());
         let (mut ordinal, mut offset) = (given.ordinal, given.offset);
         for (index, large) in group {
@@ -191,7 +198,7 @@ impl Writer<'_> {
         let checksum = value.encode_head((self.active.number(), ordinal), (*keyspace, key), &mut self.out);
         let stored = value.bytes();
         let unpadded = self.out.len() - start + stored.len();
-        if stored.len() <= COPIED_BYTES_MAX {
+        if large.is_copied() {
             self.out.extend_from_slice(stored);
         } else {
             self.flush()?;

@@ -2,12 +2,15 @@
 //! one or nothing of it, whichever keyspaces are in tables by then.
 
 use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
 use firn_engine::{Batch, Engine, KEYSPACE_DEFAULT, KeyspaceId, KeyspaceSettings, ReadAt, ScanRange};
-use firn_storage::place::{Divided, Memory};
-use firn_tree::{Tree, TreeOptions};
+use firn_storage::place::{Divided, Memory, Operation};
+use firn_storage::{Priority, Spawn, ThreadSpawn};
+use firn_tree::{Background, Tree, TreeOptions};
 
+use crate::bounds::{in_time, until};
 use crate::shared_durability::{HERE, groups, lost, on, settings};
 use crate::two_machines::Machine;
 use crate::watched::Watched;
@@ -22,8 +25,12 @@ fn machine(shared: &Memory) -> Machine {
 
 /// The database of `machine`, which finds at `shared` what the others do.
 fn open_at(machine: &Machine, shared: Arc<Watched>) -> Arc<Tree> {
+    open_by(machine, shared, Background::Manual)
+}
+
+fn open_by(machine: &Machine, shared: Arc<Watched>, background: Background) -> Arc<Tree> {
     let storage = Divided::open(Arc::new(machine.local.clone()), shared, machine.home).unwrap();
-    Tree::open(TreeOptions { storage: Arc::new(storage), ..machine.options() }).unwrap()
+    Tree::open(TreeOptions { storage: Arc::new(storage), background, ..machine.options() }).unwrap()
 }
 
 fn others(tree: &Tree) -> Vec<KeyspaceId> {
@@ -193,4 +200,75 @@ fn where_no_batch_can_be_divided_nothing_of_the_log_is_shared() {
     tree.flush().unwrap();
     settle(&tree);
     assert!(!groups(&shared).is_empty());
+}
+
+/// Threads, and how many of them have ended.
+#[derive(Debug, Default)]
+struct Ending {
+    threads: ThreadSpawn,
+    ended: Arc<AtomicU32>,
+}
+
+impl Spawn for Ending {
+    fn spawn(
+        &self,
+        name: String,
+        priority: Priority,
+        body: Box<dyn FnOnce() + Send>,
+    ) -> firn_storage::Result<()> {
+        let ended = Arc::clone(&self.ended);
+        let counted = move || {
+            body();
+            ended.fetch_add(1, Ordering::SeqCst);
+        };
+        self.threads.spawn(name, priority, Box::new(counted))
+    }
+}
+
+/// Whoever closes a database does not wait until its log lies elsewhere: that is for the next opening.
+#[test]
+fn a_drain_that_sends_the_log_gives_up_where_the_database_closes() {
+    const BATCHES: u32 = 64;
+    let shared = Memory::new();
+    let mut first = machine(&shared);
+    first.world.settings.buffer_bytes_max = 64 << 20;
+    first.world.settings.background_threads = 4;
+    let tree = first.open();
+    let others = others(&tree);
+    let mut writer = session(&tree);
+    for number in 0..BATCHES {
+        let mut batch = Batch::new();
+        batch.put(KEYSPACE_DEFAULT, &number.to_be_bytes(), &[1; 500_000]);
+        for keyspace in &others {
+            batch.put(*keyspace, &number.to_be_bytes(), b"v");
+        }
+        writer.write(&batch, HERE).unwrap();
+    }
+    drop(writer);
+    let shared = lost(&shared, tree);
+    let first = on(&first, &shared);
+    let (spawn, begun) = (Arc::new(Ending::default()), Arc::new(AtomicU32::new(0)));
+    let watched = {
+        let (ended, begun) = (Arc::clone(&spawn.ended), Arc::clone(&begun));
+        Watched::new(&shared, move |on, name| {
+            if on == Operation::Publish && name.ends_with(".group") {
+                begun.fetch_add(1, Ordering::SeqCst);
+                // They end once they are told to: what is sent now is sent while the database closes.
+                until("the end of threads that have nothing to do", || ended.load(Ordering::SeqCst) > 0);
+            }
+        })
+    };
+    let tree = open_by(&first, watched, Background::Threads(spawn));
+    until("a first group", || begun.load(Ordering::SeqCst) > 0);
+    in_time("closing", move || tree.close()).unwrap();
+    let sent: usize = groups(&shared).values().map(Vec::len).sum();
+
+    let tree = first.open();
+    settle(&tree);
+    assert_eq!(keys(&tree, KEYSPACE_DEFAULT).len(), BATCHES as usize);
+    let all: u64 = tree.stats().group_count;
+    assert!(sent == 1 && all > 1, "{sent} groups were sent while it closed, of {all}");
+    tree.flush().unwrap();
+    settle(&tree);
+    assert_eq!(elsewhere(&shared, "at the end"), BATCHES as usize);
 }

@@ -62,6 +62,26 @@ fn two_collections_lead_where_the_second_one_put_it() {
 }
 
 #[test]
+fn collections_compose_in_every_form() {
+    let every = |step: u32, count: u32| of((0..count).filter(move |at| at % step == step / 2));
+    for first_step in [1, 3, 24, 25, 400] {
+        let first = redirect(&every(first_step, 2000));
+        for second_step in [1, 2, 37, 38, 700] {
+            let second =
+                Redirect::new(SegmentNumber(2), 3000, &every(second_step, 3000), SegmentNumber(3), 9)
+                    .unwrap();
+            let twice = |at| Some((at, second.translate(first.translate(at)?)?));
+            let twice: Vec<(u32, u32)> = (0..2000).filter_map(twice).collect();
+            let expected = twice.first().and_then(|(_, base)| {
+                let survivors = of(twice.iter().map(|(at, _)| *at));
+                Redirect::new(SegmentNumber(1), 2000, &survivors, SegmentNumber(3), *base)
+            });
+            assert_eq!(first.then(&second), expected, "every {first_step}. value, and every {second_step}.");
+        }
+    }
+}
+
+#[test]
 fn every_flip_is_noticed_and_only_what_is_written_is_read() {
     let dense = redirect(&of((0..2000).filter(|at| at % 3 != 0)));
     for redirect in [redirect(&of([5, 1000])), dense.clone()] {
@@ -77,6 +97,14 @@ fn every_flip_is_noticed_and_only_what_is_written_is_read() {
             assert!(Redirect::decode(&bytes[..cut]).is_err(), "cut at {cut}");
         }
     }
+    // Whole, but not rising, with one behind the last ordinal, and in the longer form.
+    let longer = Survivors::Lines(lines(5, &of([5, 1000])));
+    for survivors in [Survivors::List(vec![1000, 5]), Survivors::List(vec![5, 2000]), longer] {
+        let wrong = Redirect { survivors, ..redirect(&of([5, 1000])) };
+        assert!(Redirect::decode(&encoded(&wrong)).is_err());
+    }
+    let longer = Redirect { survivors: Survivors::List(dense.survivors().iter().collect()), ..dense.clone() };
+    assert!(Redirect::decode(&encoded(&longer)).is_err());
     // Whole, but with a rank that is none, and with a bit behind the last ordinal.
     for (line, word, bits) in [(1, 0, 1), (4, 3, 1 << 31)] {
         let mut wrong = dense.clone();
