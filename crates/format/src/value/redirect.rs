@@ -237,7 +237,7 @@ impl Survivors {
             Self::List(list) => list.binary_search(&ordinal).is_ok(),
             Self::Lines(lines) => line_of(lines, ordinal)
                 .and_then(|(line, at)| line.get(1 + (at / 32) as usize))
-                .is_some_and(|word| word >> (ordinal % LINE_ORDINALS % 32) & 1 == 1),
+                .is_some_and(|word| word >> (ordinal % 32) & 1 == 1),
         }
     }
 }

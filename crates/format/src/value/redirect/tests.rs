@@ -105,7 +105,18 @@ fn every_flip_is_noticed_and_only_what_is_written_is_read() {
     }
     let longer = Redirect { survivors: Survivors::List(dense.survivors().iter().collect()), ..dense.clone() };
     assert!(Redirect::decode(&encoded(&longer)).is_err());
-    // Whole, but with a rank that is none, and with a bit behind the last ordinal.
+    let nothing = Redirect { survivor_count: 0, survivors: Survivors::List(vec![]), ..redirect(&of([5])) };
+    let nowhere = Redirect { base: u32::MAX, ..redirect(&of([5])) };
+    for wrong in [nothing, nowhere] {
+        assert!(Redirect::decode(&encoded(&wrong)).is_err());
+    }
+    // Whole, but with a count of others, and with one more of them, behind the last ordinal.
+    let mut wrong = Redirect { survivor_count: dense.survivor_count + 1, ..dense.clone() };
+    assert!(Redirect::decode(&encoded(&wrong)).is_err());
+    let Survivors::Lines(lines) = &mut wrong.survivors else { panic!("lines") };
+    lines[4][3] |= 1 << 31;
+    assert!(Redirect::decode(&encoded(&wrong)).is_err());
+    // With a rank that is none, and with one behind the last ordinal that is not counted.
     for (line, word, bits) in [(1, 0, 1), (4, 3, 1 << 31)] {
         let mut wrong = dense.clone();
         let Survivors::Lines(lines) = &mut wrong.survivors else { panic!("lines") };
