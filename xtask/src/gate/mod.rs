@@ -62,9 +62,9 @@ fn steps(root: &Path, full: bool) -> Vec<Step> {
     ];
     steps.push(step::grpc());
     steps.extend(step::loom(root, full));
-    steps.extend(step::shuttle(root, full));
+    steps.push(step::shuttle(full));
     steps.push(step::documentation());
-    steps.extend(step::simulations(full));
+    steps.extend(step::simulations(root, full));
     if full {
         steps.extend(step::clouds());
         steps.extend(step::server());

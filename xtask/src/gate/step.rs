@@ -23,15 +23,19 @@ pub(crate) struct Step {
 }
 
 enum Action {
-    Call { program: &'static str, arguments: Vec<String>, environment: Vec<(&'static str, String)> },
+    Call { program: String, arguments: Vec<String>, environment: Vec<(&'static str, String)> },
     Inside(fn() -> Result<bool>),
 }
 
 impl Step {
     pub(crate) fn cargo(name: impl Into<String>, arguments: &[&str]) -> Self {
+        Self { needs: vec!["cc"], ..Self::call(name, "cargo", arguments) }
+    }
+
+    fn call(name: impl Into<String>, program: impl Into<String>, arguments: &[&str]) -> Self {
         let arguments = arguments.iter().map(|&argument| argument.to_owned()).collect();
-        let action = Action::Call { program: "cargo", arguments, environment: Vec::new() };
-        Self { name: name.into(), needs: vec!["cc"], obstacle: || None, action }
+        let action = Action::Call { program: program.into(), arguments, environment: Vec::new() };
+        Self { name: name.into(), needs: Vec::new(), obstacle: || None, action }
     }
 
     pub(crate) fn inside(name: impl Into<String>, function: fn() -> Result<bool>) -> Self {
@@ -73,7 +77,7 @@ impl Step {
                 };
                 let mut words: Vec<String> =
                     environment.iter().map(|(name, value)| format!("{name}={}", quoted(value))).collect();
-                words.push((*program).to_owned());
+                words.push(program.clone());
                 words.extend(arguments.iter().map(|argument| quoted(argument)));
                 words.join(" ")
             }
@@ -85,7 +89,8 @@ impl Step {
         let outcome = match &self.action {
             Action::Inside(function) => function().map(Tally::one),
             Action::Call { program, arguments, environment } => {
-                let mut command = Command::new(program);
+                let is_path = program.contains('/');
+                let mut command = Command::new(if is_path { root.join(program) } else { program.into() });
                 command
                     .args(arguments)
                     .current_dir(root)
@@ -133,28 +138,24 @@ pub(super) fn loom(root: &Path, full: bool) -> Vec<Step> {
             .with("CARGO_PROFILE_RELEASE_LTO", "off")
             .with("LOOM_MAX_PREEMPTIONS", if full { "3" } else { "2" })
     };
-    with_models(root, "loom_").into_iter().map(step).collect()
+    with_models(root).into_iter().map(step).collect()
 }
 
-/// Model checks of every crate that has `tests/shuttle_*.rs`: many more drawn schedules than the tests draw by themselves. In the profile
-/// of the tests, which have built them: what shuttle itself does takes most of the time, and is optimized there too.
-pub(super) fn shuttle(root: &Path, full: bool) -> Vec<Step> {
-    let step = |package: String| {
-        let arguments = ["test", "-p", &package, "--test", "shuttle_*", "--no-fail-fast"];
-        Step::cargo(format!("shuttle {package}"), &arguments)
-            .with("FIRN_SCHEDULES", if full { "500000" } else { "50000" })
-    };
-    with_models(root, "shuttle_").into_iter().map(step).collect()
+/// Model checks by shuttle: many more drawn schedules than the tests draw by themselves. In the profile of the tests, which have built them:
+/// what shuttle itself does takes most of the time, and is optimized there too.
+pub(super) fn shuttle(full: bool) -> Step {
+    Step::cargo("shuttle", &["test", "--workspace", "--test", "shuttle_*", "--no-fail-fast"])
+        .with("FIRN_SCHEDULES", if full { "500000" } else { "50000" })
 }
 
-/// Packages with a file of tests whose name begins so.
-fn with_models(root: &Path, prefix: &str) -> Vec<String> {
+/// Packages with a file of tests for loom.
+fn with_models(root: &Path) -> Vec<String> {
     let mut folders: Vec<_> =
         std::fs::read_dir(root.join("crates")).into_iter().flatten().flatten().collect();
     folders.sort_by_key(std::fs::DirEntry::file_name);
     let has_models = |folder: &std::fs::DirEntry| {
         let mut tests = std::fs::read_dir(folder.path().join("tests")).into_iter().flatten().flatten();
-        tests.any(|test| test.file_name().to_string_lossy().starts_with(prefix))
+        tests.any(|test| test.file_name().to_string_lossy().starts_with("loom_"))
     };
     let names = folders.iter().filter(|folder| has_models(folder)).map(std::fs::DirEntry::file_name);
     names.map(|name| format!("firn-{}", name.to_string_lossy())).collect()
@@ -164,12 +165,14 @@ pub(super) fn documentation() -> Step {
     Step::cargo("documentation", &["doc", "--workspace", "--no-deps"]).with("RUSTDOCFLAGS", "-Dwarnings")
 }
 
-/// The seeded tests, in the profile of the tests so that assertions are on.
-pub(super) fn simulations(full: bool) -> Vec<Step> {
+/// The seeded tests, by the program that the tests have built, in their profile so that assertions are on: to ask for its package alone would
+/// build most crates again, with the features that it alone asks for.
+pub(super) fn simulations(root: &Path, full: bool) -> Vec<Step> {
     let [seeds, cuts, batches, kills] =
         if full { ["2000", "10000", "20000", "20"] } else { ["200", "1000", "2000", "3"] };
+    let program = beside_this_program(root, "firn-sim");
     let step = |mode: &str, option: &str, count: &str| {
-        Step::cargo(format!("sim {mode}"), &["run", "--quiet", "-p", "firn-sim", "--", mode, option, count])
+        Step::call(format!("sim {mode}"), &program, &[mode, option, count]).needing("cc")
     };
     vec![
         step("metamorphic", "--seeds", seeds),
@@ -179,9 +182,15 @@ pub(super) fn simulations(full: bool) -> Vec<Step> {
     ]
 }
 
-/// A control plane as clients in another language find it. In the profile of the tests, which have built the program.
+/// Where cargo puts the program `name` when it builds it as it has built this one; from `root`, if it lies there.
+fn beside_this_program(root: &Path, name: &str) -> String {
+    let path = std::env::current_exe().map_or_else(|_| name.into(), |program| program.with_file_name(name));
+    path.strip_prefix(root).unwrap_or(&path).to_string_lossy().into_owned()
+}
+
+/// A control plane as clients in another language find it. By what the tests have built: for one package alone most crates would be built again.
 pub(super) fn grpc() -> Step {
-    let arguments = ["test", "-p", "firn-cli", "--test", "it", "--", "--ignored", "--nocapture"];
+    let arguments = ["test", "--workspace", "--test", "it", "--", "--ignored", "--nocapture"];
     Step::cargo("grpcio", &[&arguments[..], &["--test-threads", "1", "suite_of_grpcio"]].concat())
         .needing("python3")
 }
@@ -298,13 +307,12 @@ fn no_advisories() -> Option<String> {
 
 /// Licences, sources, advisories and spelling.
 pub(super) fn supply_chain() -> Vec<Step> {
-    let spelling = Action::Call { program: "typos", arguments: Vec::new(), environment: Vec::new() };
     vec![
         Step::cargo("licences", &["deny", "check", "licenses", "bans", "sources"]).needing("cargo-deny"),
         Step::cargo("advisories", &["deny", "check", "--disable-fetch", "advisories"])
             .needing("cargo-deny")
             .unless(no_advisories),
-        Step { name: "spelling".to_owned(), needs: vec!["typos"], obstacle: || None, action: spelling },
+        Step::call("spelling", "typos", &[]).needing("typos"),
     ]
 }
 

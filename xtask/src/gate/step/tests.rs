@@ -99,15 +99,23 @@ fn whatever_test_of_the_server_is_ignored_is_asked_for() {
 #[test]
 fn models_are_found_by_who_checks_them() {
     let root = crate::repository::root();
-    let names = |steps: Vec<Step>| steps.into_iter().map(|step| step.name).collect::<Vec<_>>();
-    assert_eq!(names(loom(&root, false)), ["loom firn-engine", "loom firn-pmem", "loom firn-tree"]);
-    assert_eq!(names(shuttle(&root, false)), ["shuttle firn-tree"]);
+    let names: Vec<String> = loom(&root, false).into_iter().map(|step| step.name).collect();
+    assert_eq!(names, ["loom firn-engine", "loom firn-pmem", "loom firn-tree"]);
 }
 
 #[test]
 fn ignored_tests_are_found_by_their_attributes() {
     let source = "#[test]\nfn a() { b(\"#[ignore]\") }\n#[test]\n#[ignore = \"long\"]\nfn c() {}\nfn d() {}";
     assert_eq!(ignored_in(source).collect::<Vec<_>>(), ["c"]);
+}
+
+#[test]
+fn the_simulator_is_the_one_beside_this_program() {
+    let program = std::env::current_exe().expect("this program").with_file_name("firn-sim");
+    let folder = program.parent().expect("a folder");
+    let shown = |root: &Path| simulations(root, false).first().expect("a step").shown();
+    assert_eq!(shown(folder), "firn-sim metamorphic --seeds 200");
+    assert_eq!(shown(Path::new("elsewhere")), format!("{} metamorphic --seeds 200", program.display()));
 }
 
 #[test]
