@@ -183,6 +183,7 @@ fn a_keyspace_is_dropped_with_all_that_it_has() {
     run(&DROPPED, Draw::Random, None);
     run(&DROPPED, Draw::Pct, None);
     run(&COLLECTED, Draw::Random, None);
+    run(&COLLECTED, Draw::Pct, None);
 }
 
 /// Both ways of drawing find `mistake` out, by a failure that says one of `symptoms`.
