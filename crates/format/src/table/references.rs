@@ -31,13 +31,13 @@ impl ReferenceSet {
         let mut set = Self::default();
         for same in values.chunk_by(|a, b| a.0 == b.0) {
             let Some((segment, _)) = same.first() else { continue };
-            let ordinals = Ordinals::from_rising(same.iter().map(|(_, ordinal)| *ordinal));
-            let ordinals = ordinals.map_err(|at| {
-                let ordinal = same.get(at).map_or(0, |(_, ordinal)| *ordinal);
-                let found = format!("a second one to value {ordinal} of segment {segment}");
-                Error::new(0, "one reference to each value", found)
-            })?;
-            set.segments.insert(*segment, ordinals);
+            let ordinals = set.segments.entry(*segment).or_default();
+            for (_, ordinal) in same {
+                if !ordinals.insert(*ordinal) {
+                    let found = format!("a second one to value {ordinal} of segment {segment}");
+                    return Err(Error::new(0, "one reference to each value", found));
+                }
+            }
         }
         Ok(set)
     }

@@ -43,15 +43,6 @@ impl Ordinals {
         Self::default()
     }
 
-    /// The set of ordinals that are told in rising order, which costs half of adding one after another.
-    ///
-    /// # Errors
-    /// One is not above the one before it: how many there were up to that one.
-    pub fn from_rising(rising: impl IntoIterator<Item = u32>) -> std::result::Result<Self, usize> {
-        let set = RoaringBitmap::from_sorted_iter(rising);
-        set.map(|set| Self { set }).map_err(|error| error.valid_until() as usize)
-    }
-
     /// Adds one; whether it is new.
     #[inline]
     pub fn insert(&mut self, ordinal: u32) -> bool {
@@ -205,24 +196,18 @@ impl Ordinals {
 }
 
 fn decode_steps(input: &mut Reader<'_>, count: u64) -> Result<RoaringBitmap> {
-    let (mut next, mut failed, start) = (0_u64, None, input.offset());
-    let rising = (0..count).map_while(|_| {
-        let ordinal = step(input, next).map_err(|error| failed = Some(error)).ok()?;
+    let mut set = Ordinals::new();
+    let mut next = 0_u64;
+    for _ in 0..count {
+        let at = input.offset();
+        let ordinal = next.checked_add(input.number()?).and_then(|ordinal| u32::try_from(ordinal).ok());
+        let Some(ordinal) = ordinal else {
+            return Err(Error::new(at, "an ordinal below 2^32", "a greater one"));
+        };
+        set.insert(ordinal);
         next = u64::from(ordinal) + 1;
-        Some(ordinal)
-    });
-    let set = Ordinals::from_rising(rising);
-    match failed {
-        Some(error) => Err(error),
-        None => set.map(|rising| rising.set).map_err(|_| Error::new(start, "rising ordinals", "others")),
     }
-}
-
-/// The next ordinal of `input`, which is `next` or above.
-fn step(input: &mut Reader<'_>, next: u64) -> Result<u32> {
-    let at = input.offset();
-    let ordinal = next.checked_add(input.number()?).and_then(|ordinal| u32::try_from(ordinal).ok());
-    ordinal.ok_or_else(|| Error::new(at, "an ordinal below 2^32", "a greater one"))
+    Ok(set.set)
 }
 
 /// Bytes of a bitmap that are decoded at once.
