@@ -21,6 +21,7 @@ use firn_format::log::{
 };
 use firn_format::manifest::bytes::Reader;
 use firn_format::manifest::{EDIT_HEADER_BYTES, ManifestEdit};
+use firn_format::stage::{DATA_BYTES, PIECES_MAX, Piece as StagedPiece, SLOT_BYTES, SlotHead, pieces};
 use firn_format::table::block::{Checked, check, decompress, seal_raw};
 use firn_format::table::data::{DataBlock, Walker};
 use firn_format::table::index::Index;
@@ -43,6 +44,7 @@ pub(crate) const ALL: &[Check] = &[
     ("record", record),
     ("manifest", manifest),
     ("group", group),
+    ("stage", stage),
     ("varint", number),
     ("file_name", name),
     ("dump", text),
@@ -166,6 +168,30 @@ fn group(bytes: &[u8]) {
         let (signed, checksum) = header.split_at_mut(56);
         checksum.copy_from_slice(&checksum::xxh3_of_two(signed, pieces).to_le_bytes());
         check(&sealed);
+    }
+}
+
+/// A slot of a stage: as it stands, and with an entry whose checksum is made right.
+fn stage(bytes: &[u8]) {
+    if let Some(head) = SlotHead::read(bytes) {
+        let mut again = bytes.to_vec();
+        head.write(&mut again);
+        assert_eq!(SlotHead::read(&again), Some(head));
+    }
+    let head = SlotHead { salt: 7, name: "a.log".to_owned() };
+    let mut slot = vec![0; SLOT_BYTES];
+    head.write(&mut slot);
+    let entries = &mut slot[4096..];
+    entries[..bytes.len()].copy_from_slice(bytes);
+    assert!(pieces(&slot, &head).all(|(piece, found)| found.len() == piece.bytes as usize));
+    let fields: Vec<u8> = bytes.iter().copied().cycle().take(12).chain([0; 12]).take(12).collect();
+    let mut fields = Reader::new(&fields, 0);
+    let (Ok(offset), Ok(at)) = (fields.u64(), fields.u32()) else { return };
+    let at = at as usize % DATA_BYTES;
+    let piece = &bytes[..bytes.len().min(DATA_BYTES - at)];
+    if !piece.is_empty() {
+        let written = StagedPiece::write(&mut slot, head.salt, PIECES_MAX - 1, (offset, at), piece);
+        assert_eq!(pieces(&slot, &head).last(), Some((written, piece)));
     }
 }
 

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! LOCK                          taken by the process that has the database open
+//! STAGE                         bytes on their way into files
 //! home                          identity of the directory, where only the log and what belongs to it lies there
 //! manifest-<number>             a manifest edit; number in 16 hex digits
 //! <base>.log                    a log segment; the log position of its byte 0 in 16 hex digits
@@ -32,6 +33,8 @@ pub const STEM_BYTES_MAX: usize = NAME_BYTES_MAX - "-.table".len() - 10;
 pub enum FileName {
     /// The lock file.
     Lock,
+    /// Bytes on their way into files.
+    Stage,
     /// Identity of the directory.
     Home,
     /// Manifest edit with this number.
@@ -65,6 +68,9 @@ pub enum FileName {
 
 /// Name of the lock file.
 pub const LOCK: &str = "LOCK";
+
+/// Name of the file in which bytes wait on their way into others.
+pub const STAGE: &str = "STAGE";
 
 /// Name of the file with the directory's identity.
 pub const HOME: &str = "home";
@@ -127,6 +133,9 @@ pub fn parse(name: &str) -> Option<FileName> {
     if name == LOCK {
         return Some(FileName::Lock);
     }
+    if name == STAGE {
+        return Some(FileName::Stage);
+    }
     if name == HOME {
         return Some(FileName::Home);
     }
@@ -175,6 +184,7 @@ impl fmt::Display for FileName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             FileName::Lock => f.write_str(LOCK),
+            FileName::Stage => f.write_str(STAGE),
             FileName::Home => f.write_str(HOME),
             FileName::ManifestEdit(number) => write!(f, "manifest-{number:016x}"),
             FileName::LogSegment(base) => write!(f, "{:016x}.log", base.0),
@@ -194,6 +204,7 @@ mod tests {
     fn names_are_frozen_and_parse_back() {
         let names = [
             (FileName::Lock, "LOCK"),
+            (FileName::Stage, "STAGE"),
             (FileName::Home, "home"),
             (FileName::ManifestEdit(1), "manifest-0000000000000001"),
             (FileName::ManifestEdit(u64::MAX), "manifest-ffffffffffffffff"),
@@ -220,6 +231,7 @@ mod tests {
         for name in [
             "",
             "lock",
+            "stage",
             "LOCK2",
             "manifest-1",
             "manifest-000000000000000A",

@@ -14,6 +14,8 @@
 //!                    ▼
 //!             manifest: edit { change … }
 //!
+//!   what is on its way into a log or a value segment ──► stage: slot { piece … }
+//!
 //!   a server's hashes, lists, sets … ──► datatype: keys and values of records
 //! ```
 //! Start at [`key`] (positions, sequences, kinds), then [`log`].
@@ -48,6 +50,7 @@ pub mod value;
 pub mod manifest;
 pub mod home;
 pub mod group;
+pub mod stage;
 pub mod datatype;
 pub mod dump;
 

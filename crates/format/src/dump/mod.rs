@@ -7,6 +7,7 @@
 
 pub mod home;
 pub mod group;
+pub mod stage;
 pub mod log;
 pub mod manifest;
 pub mod table;
@@ -21,6 +22,7 @@ use crate::group::GROUP_MAGIC;
 use crate::home::HOME_MAGIC;
 use crate::log::SEGMENT_MAGIC;
 use crate::manifest::EDIT_MAGIC;
+use crate::stage::STAGE_MAGIC;
 use crate::value::segment::VALUE_SEGMENT_MAGIC;
 
 /// What a dump ends with: the first error in the bytes, if there is one; or that `out` refused the text.
@@ -41,6 +43,7 @@ pub fn describe(file_name: &str, bytes: &[u8], out: &mut dyn Write) -> Dumped {
         Some(FileName::LogSegment(_)) => log::dump(bytes, &mut lines)?,
         Some(FileName::ManifestEdit(_)) => manifest::dump(bytes, &mut lines)?,
         Some(FileName::Home) => home::dump(bytes, &mut lines)?,
+        Some(FileName::Stage) => stage::dump(bytes, &mut lines)?,
         Some(FileName::Group { .. }) => group::dump(bytes, &mut lines)?,
         Some(FileName::Lock) => {
             lines.line(
@@ -58,6 +61,7 @@ pub fn describe(file_name: &str, bytes: &[u8], out: &mut dyn Write) -> Dumped {
             Some(&SEGMENT_MAGIC) => log::dump(bytes, &mut lines)?,
             Some(&EDIT_MAGIC) => manifest::dump(bytes, &mut lines)?,
             Some(&HOME_MAGIC) => home::dump(bytes, &mut lines)?,
+            Some(&STAGE_MAGIC) => stage::dump(bytes, &mut lines)?,
             Some(&GROUP_MAGIC) => group::dump(bytes, &mut lines)?,
             Some(&VALUE_SEGMENT_MAGIC) => value::dump(bytes, &mut lines)?,
             _ => {

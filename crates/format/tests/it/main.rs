@@ -6,6 +6,7 @@ mod golden;
 mod samples;
 mod tables;
 mod values;
+mod stages;
 mod datatypes;
 mod enums;
 mod damage;

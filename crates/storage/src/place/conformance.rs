@@ -22,6 +22,7 @@ pub fn check(make: &dyn Fn() -> Arc<dyn Storage>) {
     names_are_checked(&*make());
     writes_go_where_they_are_told(&*make());
     a_zeroing_write_touches_no_other_page(&*make());
+    small_writes_are_there_at_once(&*make());
     lengths_are_set_both_ways(&*make());
     reads_beyond_the_end_are_corrupt(&*make());
     lengths_that_are_known_are_checked(&*make());
@@ -285,6 +286,48 @@ fn writers_of_different_bytes_do_not_meet(place: &dyn Storage) {
     });
     let expected: Vec<u8> = (0..100 * PART_BYTES).map(|at| (at / PART_BYTES % 4) as u8 + 1).collect();
     assert_eq!(content(place, "a"), expected);
+}
+
+/// However a place puts small writes together, nobody who asks it can tell.
+fn small_writes_are_there_at_once(place: &dyn Storage) {
+    let held = place.lock(true).expect("lock");
+    let file = place.create("a").expect("create");
+    let mut expected = Vec::new();
+    for round in 0..3_000u32 {
+        let piece = vec![round as u8; (round % 97) as usize];
+        file.write_staged(expected.len() as u64, &piece).expect("write a small piece");
+        expected.extend_from_slice(&piece);
+        let at = expected.len() * (round as usize % 7) / 7;
+        let mut found = vec![0; (expected.len() - at).min(300)];
+        if round % 11 == 0 && !found.is_empty() {
+            file.read_at(at as u64, &mut found).expect("read back");
+            assert_eq!(found, expected[at..at + found.len()], "round {round}, from {at} on");
+        }
+    }
+    file.write_at(expected.len() as u64, b"at once").expect("write behind");
+    expected.extend_from_slice(b"at once");
+    for large in [PAGE, 200_000] {
+        file.write_staged(expected.len() as u64, &vec![8; large]).expect("write a large piece");
+        expected.resize(expected.len() + large, 8);
+    }
+    file.write_staged(expected.len() as u64, b"small").expect("write a small piece behind it");
+    expected.extend_from_slice(b"small");
+    assert_eq!(content(place, "a"), expected);
+    file.write_staged(expected.len() as u64, b"and one more").expect("write after it was read");
+    expected.extend_from_slice(b"and one more");
+    assert_eq!(place.list().expect("list"), [("a".to_owned(), expected.len() as u64)]);
+    file.write_staged(expected.len() as u64, b"to be cut").expect("write");
+    file.set_len(expected.len() as u64).expect("cut");
+    file.write_staged(expected.len() as u64, b"!").expect("write where it was cut");
+    expected.push(b'!');
+    file.hand_over().expect("hand over");
+    assert_eq!(content(place, "a"), expected);
+    file.write_staged(expected.len() as u64, b"?").expect("write after handing over");
+    expected.push(b'?');
+    file.sync().expect("sync");
+    drop(file);
+    assert_eq!(content(place, "a"), expected);
+    drop(held);
 }
 
 fn locks_exclude(place: &dyn Storage) {

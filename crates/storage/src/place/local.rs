@@ -2,15 +2,18 @@
 
 mod directory;
 mod file;
+mod left;
 mod lock;
+mod open_file;
+mod stage;
 #[cfg(test)]
 mod tests;
 
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
@@ -19,6 +22,10 @@ use crate::place::name::{self, LOCK_FILE};
 use crate::{Error, ErrorKind, ReadFile, Result, Storage, StorageLock, WriteFile};
 
 use self::file::{LocalReadFile, LocalWriteFile};
+use self::left::Left;
+use self::lock::LocalLock;
+use self::open_file::OpenFile;
+use self::stage::Stage;
 
 /// Numbers, as the system tells them, of file systems that one machine has for itself: ext2 to ext4, XFS, Btrfs, F2FS, ZFS, tmpfs, overlays.
 const OWN_FILE_SYSTEMS: [u64; 7] =
@@ -56,6 +63,19 @@ pub struct Local {
     directory: Arc<File>,
     path: PathBuf,
     maps: bool,
+    staging: Mutex<Staging>,
+}
+
+/// What becomes of bytes that wait on their way into files.
+#[derive(Clone, Debug, Default)]
+enum Staging {
+    /// Nothing is known of any: the directory was not locked.
+    #[default]
+    Unknown,
+    /// The directory is locked for writing, or was.
+    Ours(Arc<Stage>),
+    /// The directory is locked for reading: a process that died left these.
+    Left(Arc<Left>),
 }
 
 impl Local {
@@ -69,7 +89,12 @@ impl Local {
         if options.create {
             directory::create_all(path)?;
         }
-        let local = Self { directory: Arc::new(directory::open(path)?), path: path.to_owned(), maps: true };
+        let local = Self {
+            directory: Arc::new(directory::open(path)?),
+            path: path.to_owned(),
+            maps: true,
+            staging: Mutex::default(),
+        };
         if local.is_database()? {
             return Ok(local);
         }
@@ -216,6 +241,34 @@ impl Local {
         directory::entries(&self.directory, &self.path)
     }
 
+    fn staging(&self) -> Staging {
+        self.staging.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn set_staging(&self, staging: Staging) {
+        *self.staging.lock().unwrap_or_else(PoisonError::into_inner) = staging;
+    }
+
+    /// Where small writes wait, if this handle has the directory locked for writing.
+    fn stage(&self) -> Option<Arc<Stage>> {
+        match self.staging() {
+            Staging::Ours(stage) => Some(stage),
+            Staging::Unknown | Staging::Left(_) => None,
+        }
+    }
+
+    /// Open files of which bytes may wait.
+    fn holders(&self) -> Vec<Arc<OpenFile>> {
+        self.stage().map(|stage| stage.holders()).unwrap_or_default()
+    }
+
+    /// Those called one of `names`.
+    fn holders_of(&self, names: &[impl AsRef<str>]) -> Vec<Arc<OpenFile>> {
+        let mut holders = self.holders();
+        holders.retain(|holder| names.iter().any(|name| name.as_ref() == holder.name));
+        holders
+    }
+
     fn remove_temporaries(&self) -> Result<()> {
         for entry in self.entries()? {
             if entry.starts_with('.') && entry.ends_with(".tmp") {
@@ -224,6 +277,22 @@ impl Local {
             }
         }
         Ok(())
+    }
+}
+
+/// The directory, held for writing.
+#[derive(Debug)]
+struct WriterLock {
+    stage: Arc<Stage>,
+    /// Let go of when nothing waits any more.
+    _lock: LocalLock,
+}
+
+impl StorageLock for WriterLock {}
+
+impl Drop for WriterLock {
+    fn drop(&mut self) {
+        self.stage.close();
     }
 }
 
@@ -244,19 +313,27 @@ fn write_synced(mut file: File, name: &str, bytes: &[u8]) -> Result<()> {
 impl Storage for Local {
     fn create(&self, name: &str) -> Result<Arc<dyn WriteFile>> {
         let file = self.open_file(name, OFlags::RDWR | OFlags::CREATE | OFlags::EXCL, "create")?;
-        Ok(Arc::new(LocalWriteFile::new(file, name)))
+        Ok(Arc::new(LocalWriteFile::new(OpenFile::new(file, name, 0, self.stage()))))
     }
 
     fn open_write(&self, name: &str) -> Result<Arc<dyn WriteFile>> {
         let file = self.open_file(name, OFlags::RDWR, "open")?;
-        Ok(Arc::new(LocalWriteFile::new(file, name)))
+        let bytes = file.metadata().map_err(|error| Error::io(name, "look at", error))?.len();
+        Ok(Arc::new(LocalWriteFile::new(OpenFile::new(file, name, bytes, self.stage()))))
     }
 
     fn open_read(&self, name: &str) -> Result<Arc<dyn ReadFile>> {
+        self.holders_of(&[name]).iter().try_for_each(|holder| holder.settle())?;
         let file = self.open_file(name, OFlags::RDONLY, "open")?;
         // Reads jump about, and whoever reads in order asks for large pieces. Advice only.
         let _ = rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::Random);
-        Ok(Arc::new(LocalReadFile::new(file, name, self.maps)?))
+        let found = LocalReadFile::new(file, name, self.maps)?;
+        if let Staging::Left(left) = self.staging()
+            && let Some(completed) = left.complete(name, &found)?
+        {
+            return Ok(completed);
+        }
+        Ok(Arc::new(found))
     }
 
     /// Writes and syncs a temporary, renames it where no file may be replaced, and syncs the directory.
@@ -270,17 +347,20 @@ impl Storage for Local {
     }
 
     fn rename(&self, from: &str, to: &str) -> Result<()> {
+        self.holders_of(&[from]).iter().try_for_each(|holder| holder.leave_stage_for_good())?;
         self.rename_by(from, to, Self::give_name)
     }
 
     fn remove(&self, name: &str) -> Result<()> {
         name::check(name)?;
+        self.holders_of(&[name]).iter().try_for_each(|holder| holder.leave_stage_for_good())?;
         rustix::fs::unlinkat(&*self.directory, name, AtFlags::empty())
             .map_err(|error| Error::io(name, "remove", error.into()))
     }
 
     fn list(&self) -> Result<Vec<(String, u64)>> {
         let mut files = Vec::new();
+        self.holders().iter().try_for_each(|holder| holder.settle())?;
         for entry in self.entries()? {
             if !name::is_allowed(&entry) {
                 continue;
@@ -305,18 +385,29 @@ impl Storage for Local {
 
     fn lock(&self, exclusive: bool) -> Result<Box<dyn StorageLock>> {
         let lock = lock::acquire(&self.directory, &self.path, exclusive)?;
-        if exclusive {
-            self.remove_temporaries()?;
+        let left = Left::read(&self.directory)?;
+        if !exclusive {
+            self.set_staging(Staging::Left(Arc::new(left)));
+            return Ok(Box::new(lock));
         }
-        Ok(Box::new(lock))
+        self.remove_temporaries()?;
+        left.restore(&self.directory)?;
+        let stage = Arc::new(Stage::new(&self.directory));
+        self.set_staging(Staging::Ours(Arc::clone(&stage)));
+        Ok(Box::new(WriterLock { stage, _lock: lock }))
     }
 
     /// Hard links; copies where `path` is on another file system or that file system has none.
     fn link_into(&self, names: &[String], path: &Path) -> Result<Arc<dyn Storage>> {
         names.iter().try_for_each(|name| name::check(name))?;
+        self.holders_of(names).iter().try_for_each(|holder| holder.settle())?;
         directory::create_all(path)?;
-        let target =
-            Self { directory: Arc::new(directory::open(path)?), path: path.to_owned(), maps: self.maps };
+        let target = Self {
+            directory: Arc::new(directory::open(path)?),
+            path: path.to_owned(),
+            maps: self.maps,
+            staging: Mutex::default(),
+        };
         if directory::has_entries(&target.directory, path)? {
             return Err(target.refused("is not empty; name an empty or new directory"));
         }

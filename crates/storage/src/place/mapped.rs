@@ -7,7 +7,7 @@ use std::io;
 use std::ops::Range;
 use std::os::fd::AsRawFd;
 
-use memmap2::{Advice, Mmap, MmapOptions};
+use memmap2::{Advice, Mmap, MmapMut, MmapOptions};
 
 /// A whole file mapped for reading. It lives as long as the mapping is referred to, even after its removal.
 #[derive(Debug)]
@@ -76,6 +76,33 @@ impl Mapping {
 impl AsRef<[u8]> for Mapping {
     fn as_ref(&self) -> &[u8] {
         &self.map
+    }
+}
+
+/// A part of a file mapped for writing: what is stored there is the file's at once, and survives the process.
+#[derive(Debug)]
+pub(crate) struct MappedPart {
+    map: MmapMut,
+}
+
+impl MappedPart {
+    /// Maps `bytes` bytes of `file` from `offset` on, a multiple of the page size.
+    ///
+    /// The caller MUST hold to the safety model of this crate: the directory is locked for writing by this process, the
+    /// bytes are there, and nothing else in it has them mapped or writes them.
+    pub(crate) fn of(file: &File, offset: u64, bytes: usize) -> io::Result<Self> {
+        // SAFETY: invariant 5 of the safety model: these bytes have one owner, who holds the directory's lock, and the
+        // file is never cut, so the slice made of these pages is this value's alone and never loses its backing.
+        let map = unsafe { MmapOptions::new().offset(offset).len(bytes).map_mut(file) }?;
+        Ok(Self { map })
+    }
+
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.map
+    }
+
+    pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
+        &mut self.map
     }
 }
 

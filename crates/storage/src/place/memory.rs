@@ -7,8 +7,9 @@ mod world;
 mod tests;
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use crate::place::old_bytes::OldBytes;
 use crate::place::{PAGE_BYTES, check_range, name, zeros_after};
 use crate::{Error, ErrorKind, FileBytes, ReadFile, Result, Storage, StorageLock, WriteFile};
 
@@ -102,7 +103,9 @@ impl Memory {
     }
 
     fn write_handle(&self, inode: Arc<Inode>, name: &str) -> Arc<dyn WriteFile> {
-        Arc::new(MemoryWriteFile { world: self.world.clone(), inode, name: name.to_owned() })
+        let bytes = inode.content.read().unwrap_or_else(PoisonError::into_inner).len();
+        let old = Mutex::new(OldBytes::new(bytes));
+        Arc::new(MemoryWriteFile { world: self.world.clone(), inode, name: name.to_owned(), old })
     }
 }
 
@@ -256,9 +259,14 @@ struct MemoryWriteFile {
     world: Arc<World>,
     inode: Arc<Inode>,
     name: String,
+    old: Mutex<OldBytes>,
 }
 
 impl MemoryWriteFile {
+    fn lock_old(&self) -> MutexGuard<'_, OldBytes> {
+        self.old.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn write(&self, offset: u64, bytes: &[u8], zeros: &[u8]) -> Result<()> {
         check_end(&self.name, offset, bytes.len())?;
         let mut state = self.world.state()?;
@@ -276,12 +284,25 @@ impl MemoryWriteFile {
 
 impl WriteFile for MemoryWriteFile {
     fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<()> {
+        self.lock_old().reach(offset.saturating_add(bytes.len() as u64));
         self.write(offset, bytes, &[])
     }
 
     fn write_zeroing(&self, offset: u64, bytes: &[u8]) -> Result<()> {
         check_end(&self.name, offset, bytes.len() + PAGE_BYTES as usize)?;
-        self.write(offset, bytes, zeros_after(offset + bytes.len() as u64))
+        let end = offset + bytes.len() as u64;
+        self.lock_old().reach(end);
+        self.write(offset, bytes, zeros_after(end))
+    }
+
+    fn write_staged(&self, offset: u64, bytes: &[u8]) -> Result<()> {
+        check_end(&self.name, offset, bytes.len())?;
+        let end = offset + bytes.len() as u64;
+        // Held across the write: whoever writes behind it comes after its zeros.
+        let mut old = self.lock_old();
+        old.reach(end);
+        let zeros = old.zeros_behind(end);
+        self.write(offset, bytes, zeros)
     }
 
     fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<()> {
@@ -312,6 +333,7 @@ impl WriteFile for MemoryWriteFile {
         let mut state = self.world.state()?;
         self.world.begin(&mut state, || format!("set the length of {} to {bytes}", self.name))?;
         self.inode.content.write().unwrap_or_else(PoisonError::into_inner).set_len(bytes);
+        self.lock_old().cut(bytes);
         Ok(())
     }
 }

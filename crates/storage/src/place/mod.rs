@@ -3,6 +3,7 @@
 mod name; // what a file may be called
 #[expect(unsafe_code, reason = "the kernel's page cache cannot be reached without")]
 mod mapped; // the kernel's page cache: the only unsafe code of this crate
+mod old_bytes; // of files that are written over
 mod local; // a directory on disk
 mod memory; // a directory in memory, with a crash model
 mod faulty; // any place, failing on command
@@ -139,6 +140,21 @@ pub trait WriteFile: Send + Sync + fmt::Debug {
         self.write_at(offset, bytes)
     }
 
+    /// As [`write_at`](Self::write_at), for small pieces, most of which follow one another: they survive the process when this returns,
+    /// but the system may get them later, many at a time. Every other call brings them to it before, and so do calls of the
+    /// place that name this file. Where bytes of an earlier life of the file lie behind all that was written, those up to the end
+    /// of the page may become zeros.
+    ///
+    /// On `Err` the pieces of earlier calls are kept, and the next call tries again.
+    fn write_staged(&self, offset: u64, bytes: &[u8]) -> Result<()> {
+        self.write_at(offset, bytes)
+    }
+
+    /// Brings to the system what [`write_staged`](Self::write_staged) holds: nothing more will follow soon.
+    fn hand_over(&self) -> Result<()> {
+        Ok(())
+    }
+
     /// Fills `out` with what was written from `offset` on; `Corrupt` if the file ends before.
     ///
     /// Bytes that another thread is writing are as they were, as they will be, or a mixture: who reads knows that they are
@@ -158,6 +174,9 @@ pub trait WriteFile: Send + Sync + fmt::Debug {
     /// Cuts or extends the file to `bytes`.
     fn set_len(&self, bytes: u64) -> Result<()>;
 }
+
+/// Longer pieces are written at once by [`WriteFile::write_staged`]: to put them together saves less than the copy costs.
+pub const STAGED_BYTES_MAX: usize = 12 << 10;
 
 /// Files are kept in memory in pieces of this many bytes, mostly.
 pub const PAGE_BYTES: u64 = 4096;

@@ -5,6 +5,9 @@ use crate::{Error, ErrorKind, Result};
 /// The file a directory is locked by; never listed, never a name for anything else.
 pub(crate) const LOCK_FILE: &str = "LOCK";
 
+/// The file in which bytes wait on their way into others; never listed, never a name for anything else.
+pub(crate) const STAGE_FILE: &str = firn_format::file_name::STAGE;
+
 const NAME_BYTES_MAX: usize = 100;
 
 /// `Invalid` unless `name` is one that every place can hold; for whoever makes a place.
@@ -12,8 +15,7 @@ pub fn check(name: &str) -> Result<()> {
     if is_allowed(name) {
         return Ok(());
     }
-    let rule =
-        "a file name is 1 to 100 ASCII letters, digits, '.', '-' and '_', starts with no dot and is not LOCK";
+    let rule = "a file name is 1 to 100 ASCII letters, digits, '.', '-' and '_', starts with no dot and is not LOCK or STAGE";
     Err(Error::new(ErrorKind::Invalid, name, rule))
 }
 
@@ -23,5 +25,6 @@ pub(crate) fn is_allowed(name: &str) -> bool {
     (1..=NAME_BYTES_MAX).contains(&name.len())
         && !name.starts_with('.')
         && name != LOCK_FILE
+        && name != STAGE_FILE
         && name.bytes().all(allowed)
 }

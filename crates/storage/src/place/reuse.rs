@@ -277,6 +277,15 @@ impl WriteFile for Overwritten {
         self.inner.write_zeroing(offset, bytes)
     }
 
+    fn write_staged(&self, offset: u64, bytes: &[u8]) -> Result<()> {
+        self.bytes.fetch_max(offset + bytes.len() as u64, Ordering::AcqRel);
+        self.inner.write_staged(offset, bytes)
+    }
+
+    fn hand_over(&self) -> Result<()> {
+        self.inner.hand_over()
+    }
+
     fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<()> {
         self.inner.read_at(offset, out)
     }

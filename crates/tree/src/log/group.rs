@@ -1,4 +1,4 @@
-//! From the arena to the kernel and to the device, one call for everybody who waits.
+//! From the arena to the file and to the device, one call for everybody who waits.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError, TryLockError};
@@ -6,45 +6,21 @@ use std::sync::{Arc, PoisonError, TryLockError};
 use firn_engine::{Error, Result};
 use firn_format::Position;
 use firn_format::log::SEGMENT_HEADER_BYTES;
-use firn_storage::WriteFile;
-use firn_storage::place::PAGE_BYTES;
 
 use super::{Log, Segment};
 use crate::error::from_storage;
 
-/// How far the kernel has the log; held by the leader of a group.
+/// How far the file has the log; held by the leader of a group.
 #[derive(Debug)]
 pub(crate) struct GroupWriter {
     segment: Arc<Segment>,
     /// Arena bytes of `segment` that are written.
     offset: usize,
-    pages: Pages,
 }
 
 impl GroupWriter {
     pub(super) fn new(segment: Arc<Segment>) -> Self {
-        Self { segment, offset: 0, pages: Pages::default() }
-    }
-}
-
-/// How a file that had an earlier life is written over: a page as a whole when it is first written to, since the kernel
-/// may have to read it otherwise.
-#[derive(Debug, Default)]
-struct Pages {
-    /// Where the last page ends that was written to.
-    end: u64,
-}
-
-impl Pages {
-    /// Writes `bytes`, which follow those of the call before.
-    fn write(&mut self, file: &dyn WriteFile, offset: u64, bytes: &[u8]) -> firn_storage::Result<()> {
-        let end = offset + bytes.len() as u64;
-        if end <= self.end {
-            return file.write_at(offset, bytes);
-        }
-        file.write_zeroing(offset, bytes)?;
-        self.end = end.next_multiple_of(PAGE_BYTES);
-        Ok(())
+        Self { segment, offset: 0 }
     }
 }
 
@@ -52,7 +28,7 @@ impl Pages {
 pub(super) const SPINS_MAX: u32 = 200;
 
 impl Log {
-    /// Returns when the kernel has everything below `end`, so that it survives the process.
+    /// Returns when everything below `end` survives the process.
     ///
     /// Concurrent callers share one write: whoever finds the group free leads it, writes the arena's own bytes
     /// up to the watermark, and the others find their bytes written. Blocks for one write of the group.
@@ -102,14 +78,7 @@ impl Log {
                 let file =
                     group.segment.file().ok_or_else(|| Error::bug("the active log segment has no file"))?;
                 let offset = (SEGMENT_HEADER_BYTES + group.offset) as u64;
-                if let Err(error) = group.pages.write(&**file, offset, bytes) {
-                    let full = error.kind == firn_storage::ErrorKind::Full;
-                    let error = from_storage(error);
-                    if !full {
-                        self.fail(&error);
-                    }
-                    return Err(error);
-                }
+                file.write_staged(offset, bytes).map_err(|error| self.not_written(error))?;
                 self.written_bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed);
                 group.offset = published;
                 let position = group.segment.position(published).0;
@@ -122,10 +91,23 @@ impl Log {
                 return Ok(());
             }
             let Some(next) = self.successor(group.segment.base()) else { return Ok(()) };
+            if let Some(file) = group.segment.file() {
+                file.hand_over().map_err(|error| self.not_written(error))?;
+            }
             self.lock_open().retain(|open| open.base() >= next.base());
             self.written.fetch_max(next.position(0).0, Ordering::AcqRel);
             *group = GroupWriter::new(next);
         }
+    }
+
+    /// What a writer is told whose bytes the place did not take: that the disk is full passes, anything else ends writing.
+    fn not_written(&self, error: firn_storage::Error) -> Error {
+        let is_full = error.kind == firn_storage::ErrorKind::Full;
+        let error = from_storage(error);
+        if !is_full {
+            self.fail(&error);
+        }
+        error
     }
 
     /// Returns when the device has everything below `end`, so that it survives loss of power.

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! Stages in reading order: [`segment`] (one arena and its file), [`map`] (from a position to its segment),
-//! [`spare`] (what dead segments leave to the next), [`order`] (reservation, roll, watermark), [`group`] (from the arena to the kernel and the device).
+//! [`spare`] (what dead segments leave to the next), [`order`] (reservation, roll, watermark), [`group`] (from the arena to the file and the device).
 
 pub(crate) mod segment;
 pub(crate) mod map;

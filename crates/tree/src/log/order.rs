@@ -38,7 +38,7 @@ pub(crate) struct Log {
     open: Mutex<VecDeque<Arc<Segment>>>,
     roll: Mutex<NextSegment>,
     pub(super) group: Mutex<GroupWriter>,
-    /// Everything below is the kernel's.
+    /// Everything below survives the process.
     pub(super) written: AtomicU64,
     /// Everything below is on the device.
     pub(super) durable: AtomicU64,

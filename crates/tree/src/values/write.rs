@@ -71,8 +71,8 @@ impl References {
 }
 
 impl Database {
-    /// Writes the values of those operations that are to lie beside the tree; `None` if there are none. The kernel has them
-    /// when this returns.
+    /// Writes the values of those operations that are to lie beside the tree; `None` if there are none. They survive
+    /// the process when this returns.
     ///
     /// # Errors
     /// As [`Values::put`].
@@ -213,7 +213,7 @@ impl Writer<'_> {
         if self.out.is_empty() {
             return Ok(());
         }
-        self.active.open.write_at(self.offset, &self.out).map_err(from_storage)?;
+        self.active.open.write_staged(self.offset, &self.out).map_err(from_storage)?;
         self.offset += self.out.len() as u64;
         self.out.clear();
         Ok(())

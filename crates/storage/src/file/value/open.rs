@@ -10,7 +10,7 @@ use firn_format::value::{Reference, SegmentNumber};
 
 use super::builder::End;
 use super::read::{Bytes, Wanted, read_record, read_value};
-use crate::place::SpareFiles;
+use crate::place::{STAGED_BYTES_MAX, SpareFiles};
 use crate::{Result, Storage, WriteFile};
 
 /// A value segment that is written to, by many threads at once, each in its own places.
@@ -102,6 +102,21 @@ impl OpenValues {
         Ok(())
     }
 
+    /// As [`write_at`](Self::write_at), for records that others follow: small ones are brought to the file together
+    /// ([`WriteFile::write_staged`]), writers of longer ones do not wait for one another.
+    ///
+    /// # Errors
+    /// What writing says; any part may be written then.
+    pub fn write_staged(&self, offset: u64, bytes: &[u8]) -> Result<()> {
+        if bytes.len() > STAGED_BYTES_MAX {
+            return self.write_at(offset, bytes);
+        }
+        self.file.write_staged(offset, bytes)?;
+        self.end.fetch_max(offset + bytes.len() as u64, Ordering::AcqRel);
+        self.written.fetch_add(1, Ordering::Release);
+        Ok(())
+    }
+
     /// Makes all that was written survive power loss, if it does not yet; whether that took a sync.
     ///
     /// # Errors
@@ -130,6 +145,7 @@ impl OpenValues {
     /// What writing and syncing say.
     pub fn seal(&self, end: &End) -> Result<ValueSegmentMeta> {
         let meta = end.write(&self.name, &*self.file)?;
+        self.file.hand_over()?;
         self.synced.store(u64::MAX, Ordering::Release);
         Ok(meta)
     }

@@ -15,34 +15,43 @@ pub(super) struct FaultyWriteFile {
     pub(super) number: u64,
 }
 
+/// How bytes are written.
+#[derive(Clone, Copy)]
+enum Way {
+    Plain,
+    Zeroing,
+    Staged,
+}
+
 impl FaultyWriteFile {
     /// Writes as much of `bytes` as there is space for; zeros behind them only where there is space for all.
-    fn write_within_limit(&self, offset: u64, bytes: &[u8], zeroing: bool) -> Result<()> {
+    fn write_within_limit(&self, offset: u64, bytes: &[u8], way: Way) -> Result<()> {
         let end = offset.saturating_add(bytes.len() as u64);
         let reached = self.ways.ledger().grow(self.number, end);
         let room = usize::try_from(reached.saturating_sub(offset)).unwrap_or(usize::MAX);
         let part = &bytes[..bytes.len().min(room)];
         if !part.is_empty() || bytes.is_empty() {
-            match zeroing && part.len() == bytes.len() {
-                true => self.inner.write_zeroing(offset, part)?,
-                false => self.inner.write_at(offset, part)?,
+            match way {
+                Way::Zeroing if part.len() == bytes.len() => self.inner.write_zeroing(offset, part)?,
+                Way::Staged => self.inner.write_staged(offset, part)?,
+                Way::Plain | Way::Zeroing => self.inner.write_at(offset, part)?,
             }
             self.ways.add_bytes(Operation::Write, &self.name, part.len());
         }
         if part.len() == bytes.len() { Ok(()) } else { Err(full(&self.name)) }
     }
 
-    fn write(&self, offset: u64, bytes: &[u8], zeroing: bool) -> Result<()> {
+    fn write(&self, offset: u64, bytes: &[u8], way: Way) -> Result<()> {
         let (on, name) = (Operation::Write, &self.name);
         match self.ways.meet(on, name) {
-            None | Some(Effect::Delay(_)) => self.write_within_limit(offset, bytes, zeroing),
+            None | Some(Effect::Delay(_)) => self.write_within_limit(offset, bytes, way),
             Some(Effect::Fail(kind)) => Err(injected(kind, on, name)),
             Some(Effect::FailAfter(kind)) => {
-                self.write_within_limit(offset, bytes, zeroing)?;
+                self.write_within_limit(offset, bytes, way)?;
                 Err(injected(kind, on, name))
             }
             Some(Effect::ShortWrite { bytes: count, kind }) => {
-                self.write_within_limit(offset, &bytes[..count.min(bytes.len())], false)?;
+                self.write_within_limit(offset, &bytes[..count.min(bytes.len())], Way::Plain)?;
                 Err(injected(kind, on, name))
             }
         }
@@ -51,11 +60,20 @@ impl FaultyWriteFile {
 
 impl WriteFile for FaultyWriteFile {
     fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<()> {
-        self.write(offset, bytes, false)
+        self.write(offset, bytes, Way::Plain)
     }
 
     fn write_zeroing(&self, offset: u64, bytes: &[u8]) -> Result<()> {
-        self.write(offset, bytes, true)
+        self.write(offset, bytes, Way::Zeroing)
+    }
+
+    fn write_staged(&self, offset: u64, bytes: &[u8]) -> Result<()> {
+        self.write(offset, bytes, Way::Staged)
+    }
+
+    /// Cannot fail on command: what is handed over was written before, as far as the script goes.
+    fn hand_over(&self) -> Result<()> {
+        self.inner.hand_over()
     }
 
     fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<()> {

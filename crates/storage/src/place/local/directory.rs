@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{Mode, OFlags};
 
-use crate::place::name::LOCK_FILE;
+use crate::place::name::{LOCK_FILE, STAGE_FILE};
 use crate::{Error, ErrorKind, Result};
 
 /// What a new file system puts into its root; a database may lie beside it.
@@ -80,7 +80,9 @@ pub(super) fn entries(directory: &File, path: &Path) -> Result<Vec<String>> {
     Ok(names)
 }
 
-/// Whether anything lies in it but the file it is locked by, and what a new file system put there.
+/// Whether anything lies in it but the file it is locked by, its stage, and what a new file system put there.
 pub(super) fn has_entries(directory: &File, path: &Path) -> Result<bool> {
-    Ok(entries(directory, path)?.iter().any(|entry| entry != LOST_AND_FOUND && entry != LOCK_FILE))
+    Ok(entries(directory, path)?
+        .iter()
+        .any(|entry| ![LOST_AND_FOUND, LOCK_FILE, STAGE_FILE].contains(&entry.as_str())))
 }

@@ -1,72 +1,69 @@
 //! Files of the local file system.
 
 use std::fs::File;
-use std::io::{self, IoSlice};
 use std::num::NonZeroU64;
-use std::os::unix::fs::FileExt;
 use std::sync::{Arc, OnceLock};
 
 use rustix::fs::{Advice, FallocateFlags};
 use rustix::io::Errno;
 
 use crate::place::mapped::{self, Mapping};
-use crate::place::zeros_after;
 use crate::{Error, FileBytes, ReadFile, Result, WriteFile};
+
+use super::open_file::{OpenFile, read_exact};
 
 /// A file being written.
 #[derive(Debug)]
 pub(super) struct LocalWriteFile {
-    file: File,
-    name: String,
+    shared: Arc<OpenFile>,
     /// The first failure of a sync, which is every later sync's answer too.
     sync_failure: OnceLock<Error>,
 }
 
 impl LocalWriteFile {
-    pub(super) fn new(file: File, name: &str) -> Self {
-        Self { file, name: name.to_owned(), sync_failure: OnceLock::new() }
+    pub(super) fn new(file: OpenFile) -> Self {
+        Self { shared: Arc::new(file), sync_failure: OnceLock::new() }
+    }
+}
+
+impl Drop for LocalWriteFile {
+    fn drop(&mut self) {
+        // What cannot be written stays in the slot, which nobody else gets: the next exclusive lock finds it.
+        let _ = self.shared.leave_stage();
     }
 }
 
 impl WriteFile for LocalWriteFile {
     fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<()> {
-        self.file
-            .write_all_at(bytes, offset)
-            .map_err(|error| Error { offset: Some(offset), ..Error::io(&self.name, "write", error) })
+        self.shared.write_past(offset, bytes)
     }
 
     fn write_zeroing(&self, offset: u64, bytes: &[u8]) -> Result<()> {
-        let zeros = zeros_after(offset + bytes.len() as u64);
-        let parts = [IoSlice::new(bytes), IoSlice::new(zeros)];
-        let written = loop {
-            match rustix::io::pwritev(&self.file, &parts, offset) {
-                Err(Errno::INTR) => {}
-                written => break written,
-            }
-        };
-        let written = written.map_err(|errno| Error {
-            offset: Some(offset),
-            ..Error::io(&self.name, "write", errno.into())
-        })?;
-        // What is missing of the bytes is written without zeros; what is missing of these was not promised.
-        match bytes.get(written..) {
-            None | Some([]) => Ok(()),
-            Some(rest) => self.write_at(offset + written as u64, rest),
-        }
+        self.shared.write_zeroing(offset, bytes)
+    }
+
+    fn write_staged(&self, offset: u64, bytes: &[u8]) -> Result<()> {
+        self.shared.write_staged(offset, bytes)
+    }
+
+    fn hand_over(&self) -> Result<()> {
+        self.shared.leave_stage()
     }
 
     fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<()> {
-        read_exact(&self.file, &self.name, offset, out, "the file ends before what was written to it")
+        self.shared.read(offset, out)
     }
 
     /// `fdatasync`. A failure is final: after one the system may drop the unwritten pages and say yes to the
     /// next call, so every later call on this handle fails with the first cause and asks the system no more.
     fn sync(&self) -> Result<()> {
+        let file = &*self.shared;
         if let Some(failure) = self.sync_failure.get() {
             return Err(failure.clone());
         }
-        self.file.sync_data().map_err(|error| {
-            let error = Error::io(&self.name, "sync (its content is now unknown)", error);
+        file.settle()?;
+        file.file.sync_data().map_err(|error| {
+            let error = Error::io(&file.name, "sync (its content is now unknown)", error);
             self.sync_failure.get_or_init(|| error).clone()
         })
     }
@@ -76,8 +73,10 @@ impl WriteFile for LocalWriteFile {
             // To the system a length of zero would mean "to the end".
             return Ok(());
         }
-        mapped::begin_write_back(&self.file, offset, bytes)
-            .map_err(|error| Error { offset: Some(offset), ..Error::io(&self.name, "write back", error) })
+        let file = &*self.shared;
+        file.settle()?;
+        mapped::begin_write_back(&file.file, offset, bytes)
+            .map_err(|error| Error { offset: Some(offset), ..Error::io(&file.name, "write back", error) })
     }
 
     /// `fallocate` that keeps the length: blocks are set aside, the file does not look longer, and bytes beyond
@@ -87,16 +86,16 @@ impl WriteFile for LocalWriteFile {
             return Ok(());
         }
         loop {
-            match rustix::fs::fallocate(&self.file, FallocateFlags::KEEP_SIZE, 0, bytes) {
+            match rustix::fs::fallocate(&self.shared.file, FallocateFlags::KEEP_SIZE, 0, bytes) {
                 Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS) => return Ok(()),
                 Err(Errno::INTR) => {}
-                Err(errno) => return Err(Error::io(&self.name, "allocate space for", errno.into())),
+                Err(errno) => return Err(Error::io(&self.shared.name, "allocate space for", errno.into())),
             }
         }
     }
 
     fn set_len(&self, bytes: u64) -> Result<()> {
-        self.file.set_len(bytes).map_err(|error| Error::io(&self.name, "set the length of", error))
+        self.shared.set_len(bytes)
     }
 }
 
@@ -158,12 +157,4 @@ impl ReadFile for LocalReadFile {
         }
         Ok(self.mapping.get().map(|mapping| FileBytes::mapped(mapping.clone())))
     }
-}
-
-/// Fills `out` from `offset`; where the file ends before, that is corruption, and `why`.
-fn read_exact(file: &File, name: &str, offset: u64, out: &mut [u8], why: &str) -> Result<()> {
-    file.read_exact_at(out, offset).map_err(|error| match error.kind() {
-        io::ErrorKind::UnexpectedEof => Error::corrupt(name, offset, why),
-        _ => Error { offset: Some(offset), ..Error::io(name, "read", error) },
-    })
 }

@@ -1,5 +1,7 @@
 //! What the file system of this machine really does.
 
+mod staging;
+
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Stdio};

@@ -1,0 +1,142 @@
+//! What a process that died left in the stage: bytes that it had acknowledged, on their way into files.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+
+use firn_format::stage::{self, SlotHead};
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+
+use crate::place::check_range;
+use crate::place::name::{self, STAGE_FILE};
+use crate::{Error, ErrorKind, FileBytes, ReadFile, Result};
+
+/// Pieces that may be missing in their files.
+#[derive(Debug, Default)]
+pub(super) struct Left {
+    pieces: Vec<LeftPiece>,
+}
+
+#[derive(Debug)]
+struct LeftPiece {
+    name: String,
+    offset: u64,
+    bytes: Vec<u8>,
+}
+
+impl Left {
+    /// What the stage of `directory` holds. Nothing where there is none, or loss of power left none that is whole.
+    ///
+    /// # Errors
+    /// `Corrupt` if a newer release wrote it; what reading says.
+    pub(super) fn read(directory: &File) -> Result<Self> {
+        let Some(file) = open(directory, OFlags::RDONLY)? else { return Ok(Self::default()) };
+        let length = file.metadata().map_err(|error| Error::io(STAGE_FILE, "look at", error))?.len();
+        if length != stage::STAGE_BYTES as u64 {
+            return Ok(Self::default());
+        }
+        let mut bytes = vec![0; stage::STAGE_BYTES];
+        file.read_exact_at(&mut bytes, 0).map_err(|error| Error::io(STAGE_FILE, "read", error))?;
+        match stage::decode_header(&bytes) {
+            Err(error) if error.is_newer => {
+                Err(Error::corrupt(STAGE_FILE, error.offset as u64, error.to_string()))
+            }
+            Err(_) => Ok(Self::default()),
+            Ok(()) => Ok(Self { pieces: pieces_of(&bytes) }),
+        }
+    }
+
+    /// Writes the pieces to their files in `directory`, which is locked for writing, and empties the stage for good. Files that are
+    /// gone need none.
+    ///
+    /// # Errors
+    /// What writing says; the stage is as it was then.
+    pub(super) fn restore(self, directory: &File) -> Result<()> {
+        let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        for LeftPiece { name, offset, bytes } in &self.pieces {
+            let failed = |error| Error::io(name, "write what waited in the stage to", error);
+            match rustix::fs::openat(directory, name.as_str(), flags, Mode::empty()) {
+                Err(Errno::NOENT) => {}
+                Err(error) => return Err(failed(error.into())),
+                Ok(file) => File::from(file).write_all_at(bytes, *offset).map_err(failed)?,
+            }
+        }
+        if self.pieces.is_empty() {
+            return Ok(());
+        }
+        // Durably: the files may change before a loss of power, after which these bytes must not come back.
+        let Some(file) = open(directory, OFlags::RDWR)? else { return Ok(()) };
+        for start in (0..stage::SLOTS).map(|index| stage::slot_range(index).start) {
+            file.write_all_at(&[0; stage::SLOT_HEAD_BYTES], start as u64)
+                .map_err(|error| Error::io(STAGE_FILE, "empty", error))?;
+        }
+        file.sync_data().map_err(|error| Error::io(STAGE_FILE, "sync", error))
+    }
+
+    /// The file `name`, of which `found` is there, with the pieces that it lacks; `None` if it lacks none.
+    ///
+    /// # Errors
+    /// What reading says.
+    pub(super) fn complete(&self, name: &str, found: &dyn ReadFile) -> Result<Option<Arc<dyn ReadFile>>> {
+        let pieces = || self.pieces.iter().filter(|piece| piece.name == name);
+        let Some(end) = pieces().map(|piece| piece.offset + piece.bytes.len() as u64).max() else {
+            return Ok(None);
+        };
+        let too_long = || Error::new(ErrorKind::Invalid, name, "the file does not fit this machine's memory");
+        let length = usize::try_from(end.max(found.len())).map_err(|_| too_long())?;
+        let mut bytes = vec![0; length];
+        found.read_at(0, &mut bytes[..found.len() as usize])?;
+        for piece in pieces() {
+            bytes[piece.offset as usize..][..piece.bytes.len()].copy_from_slice(&piece.bytes);
+        }
+        Ok(Some(Arc::new(Completed { name: name.to_owned(), bytes: FileBytes::new(Arc::new(bytes)) })))
+    }
+}
+
+/// The stage's file, if there is one.
+fn open(directory: &File, flags: OFlags) -> Result<Option<File>> {
+    let flags = flags | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    match rustix::fs::openat(directory, STAGE_FILE, flags, Mode::empty()) {
+        Ok(file) => Ok(Some(File::from(file))),
+        Err(Errno::NOENT) => Ok(None),
+        Err(error) => Err(Error::io(STAGE_FILE, "open", error.into())),
+    }
+}
+
+/// The pieces of a whole stage.
+fn pieces_of(stage: &[u8]) -> Vec<LeftPiece> {
+    let mut found = Vec::new();
+    for slot in (0..stage::SLOTS).filter_map(|index| stage.get(stage::slot_range(index))) {
+        let Some(head) = SlotHead::read(slot).filter(|head| name::is_allowed(&head.name)) else { continue };
+        found.extend(stage::pieces(slot, &head).map(|(piece, bytes)| LeftPiece {
+            name: head.name.clone(),
+            offset: piece.offset,
+            bytes: bytes.to_vec(),
+        }));
+    }
+    found
+}
+
+/// A file with the pieces that it lacks, in memory.
+#[derive(Debug)]
+struct Completed {
+    name: String,
+    bytes: FileBytes,
+}
+
+impl ReadFile for Completed {
+    fn len(&self) -> u64 {
+        self.bytes.len() as u64
+    }
+
+    fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<()> {
+        check_range(&self.name, offset, out.len(), self.len())?;
+        out.copy_from_slice(&self.bytes[offset as usize..][..out.len()]);
+        Ok(())
+    }
+
+    fn bytes(&self) -> Result<Option<FileBytes>> {
+        Ok(Some(self.bytes.clone()))
+    }
+}

@@ -1,0 +1,213 @@
+//! An open file, for whoever writes it and for the place: what was written, and what waits in a slot of the stage.
+
+use std::fs::File;
+use std::io::{self, IoSlice};
+use std::os::unix::fs::FileExt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use rustix::io::Errno;
+
+use crate::place::old_bytes::OldBytes;
+use crate::place::{STAGED_BYTES_MAX, zeros_after};
+use crate::{Error, Result};
+
+use super::stage::{Slot, Stage};
+
+/// Nothing waits.
+const NONE: u64 = u64::MAX;
+
+/// A file being written.
+#[derive(Debug)]
+pub(super) struct OpenFile {
+    pub(super) file: File,
+    pub(super) name: String,
+    stage: Option<Arc<Stage>>,
+    staged: Mutex<Staged>,
+    /// Offset of the first byte that waits, or [`NONE`]; changes under `staged`.
+    waiting_from: AtomicU64,
+}
+
+/// What waits to be written, and where old bytes are.
+#[derive(Debug, Default)]
+struct Staged {
+    slot: Option<Slot>,
+    /// It gets no slot any more.
+    has_left: bool,
+    old: OldBytes,
+}
+
+impl OpenFile {
+    /// `file`, whose first `old_bytes` are of an earlier life.
+    pub(super) fn new(file: File, name: &str, old_bytes: u64, stage: Option<Arc<Stage>>) -> Self {
+        let staged = Mutex::new(Staged { old: OldBytes::new(old_bytes), ..Staged::default() });
+        Self { file, name: name.to_owned(), stage, staged, waiting_from: AtomicU64::new(NONE) }
+    }
+
+    /// Writes `bytes` at `offset`; what waits goes before it.
+    pub(super) fn write_past(&self, offset: u64, bytes: &[u8]) -> Result<()> {
+        self.settle_before(offset + bytes.len() as u64)?;
+        self.write(offset, bytes)
+    }
+
+    /// The same, and zeros to the end of the page.
+    pub(super) fn write_zeroing(&self, offset: u64, bytes: &[u8]) -> Result<()> {
+        let end = offset + bytes.len() as u64;
+        self.settle_before(end)?;
+        self.write_with(offset, bytes, zeros_after(end))
+    }
+
+    /// Puts `bytes` into the slot; writes them where there is none, or they are too many.
+    pub(super) fn write_staged(self: &Arc<Self>, offset: u64, bytes: &[u8]) -> Result<()> {
+        let mut staged = self.lock();
+        let is_small = (1..=STAGED_BYTES_MAX).contains(&bytes.len());
+        let slot = is_small.then(|| self.slot_for(&mut staged, bytes.len())).transpose()?.flatten();
+        let end = offset + bytes.len() as u64;
+        if let Some(slot) = slot {
+            slot.add(offset, bytes);
+            staged.old.reach(end);
+            self.waiting_from.fetch_min(offset, Ordering::Release);
+            return Ok(());
+        }
+        self.write_out(&mut staged)?;
+        staged.old.reach(end);
+        // With the lock held: whoever writes behind it comes after its zeros.
+        self.write_with(offset, bytes, staged.old.zeros_behind(end))
+    }
+
+    /// Its slot, with room for `bytes`; `None` if it has none and gets none.
+    fn slot_for<'s>(self: &Arc<Self>, staged: &'s mut Staged, bytes: usize) -> Result<Option<&'s mut Slot>> {
+        if staged.slot.is_none()
+            && !staged.has_left
+            && let Some(mut slot) = self.stage.as_ref().and_then(|stage| stage.take(self))
+        {
+            slot.begin(&self.name);
+            staged.slot = Some(slot);
+        }
+        if staged.slot.as_ref().is_some_and(|slot| !slot.has_room(bytes)) {
+            self.write_out(staged)?;
+        }
+        Ok(staged.slot.as_mut())
+    }
+
+    /// Fills `out` with what was written or waits.
+    pub(super) fn read(&self, offset: u64, out: &mut [u8]) -> Result<()> {
+        let end = offset + out.len() as u64;
+        if end > self.waiting_from.load(Ordering::Acquire) {
+            let mut staged = self.lock();
+            if let Some(slot) = &staged.slot {
+                if slot.read(offset, out) {
+                    return Ok(());
+                }
+                if slot.meets(offset, end) {
+                    self.write_out(&mut staged)?;
+                }
+            }
+        }
+        read_exact(&self.file, &self.name, offset, out, "the file ends before what was written to it")
+    }
+
+    /// Cuts or extends the file to `bytes`.
+    pub(super) fn set_len(&self, bytes: u64) -> Result<()> {
+        let mut staged = self.lock();
+        self.write_out(&mut staged)?;
+        self.file.set_len(bytes).map_err(|error| Error::io(&self.name, "set the length of", error))?;
+        staged.old.cut(bytes);
+        Ok(())
+    }
+
+    /// Writes what waits.
+    pub(super) fn settle(&self) -> Result<()> {
+        match self.waiting_from.load(Ordering::Acquire) {
+            NONE => Ok(()),
+            _ => self.write_out(&mut self.lock()),
+        }
+    }
+
+    /// Writes what waits, and gives the slot to others.
+    pub(super) fn leave_stage(&self) -> Result<()> {
+        self.leave(&mut self.lock())
+    }
+
+    /// The same for good: the file's name is going to be another one's, or nobody's.
+    pub(super) fn leave_stage_for_good(&self) -> Result<()> {
+        let mut staged = self.lock();
+        self.leave(&mut staged)?;
+        staged.has_left = true;
+        Ok(())
+    }
+
+    fn leave(&self, staged: &mut Staged) -> Result<()> {
+        self.write_out(staged)?;
+        if let (Some(mut slot), Some(stage)) = (staged.slot.take(), &self.stage) {
+            slot.clear();
+            stage.give_back(slot);
+        }
+        Ok(())
+    }
+
+    /// Writes what waits before somebody writes up to `end`.
+    fn settle_before(&self, end: u64) -> Result<()> {
+        if self.stage.is_none() {
+            return Ok(());
+        }
+        let mut staged = self.lock();
+        self.write_out(&mut staged)?;
+        staged.old.reach(end);
+        Ok(())
+    }
+
+    /// Writes what waits; on `Err` all of it goes on waiting.
+    fn write_out(&self, staged: &mut Staged) -> Result<()> {
+        let Some(mut slot) = staged.slot.take() else { return Ok(()) };
+        let written = slot.sorted().try_for_each(|(offset, bytes)| {
+            self.write_with(offset, bytes, staged.old.zeros_behind(offset + bytes.len() as u64))
+        });
+        if written.is_ok() && !slot.is_empty() {
+            slot.begin(&self.name);
+            self.waiting_from.store(NONE, Ordering::Release);
+        }
+        staged.slot = Some(slot);
+        written
+    }
+
+    fn write(&self, offset: u64, bytes: &[u8]) -> Result<()> {
+        self.file.write_all_at(bytes, offset).map_err(|error| self.write_error(offset, error))
+    }
+
+    /// Writes `bytes`, and `zeros` behind them.
+    fn write_with(&self, offset: u64, bytes: &[u8], zeros: &[u8]) -> Result<()> {
+        if zeros.is_empty() {
+            return self.write(offset, bytes);
+        }
+        let parts = [IoSlice::new(bytes), IoSlice::new(zeros)];
+        let written = loop {
+            match rustix::io::pwritev(&self.file, &parts, offset) {
+                Err(Errno::INTR) => {}
+                written => break written,
+            }
+        };
+        let written = written.map_err(|errno| self.write_error(offset, errno.into()))?;
+        // What is missing of the bytes is written without zeros; what is missing of these was not promised.
+        match bytes.get(written..) {
+            None | Some([]) => Ok(()),
+            Some(rest) => self.write(offset + written as u64, rest),
+        }
+    }
+
+    fn write_error(&self, offset: u64, error: io::Error) -> Error {
+        Error { offset: Some(offset), ..Error::io(&self.name, "write", error) }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Staged> {
+        self.staged.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Fills `out` from `offset`; where the file ends before, that is corruption, and `why`.
+pub(super) fn read_exact(file: &File, name: &str, offset: u64, out: &mut [u8], why: &str) -> Result<()> {
+    file.read_exact_at(out, offset).map_err(|error| match error.kind() {
+        io::ErrorKind::UnexpectedEof => Error::corrupt(name, offset, why),
+        _ => Error { offset: Some(offset), ..Error::io(name, "read", error) },
+    })
+}

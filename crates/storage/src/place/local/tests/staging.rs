@@ -1,0 +1,318 @@
+//! Small writes that wait for one another: what is found of them, and what a process that dies leaves.
+
+use std::collections::BTreeMap;
+
+use firn_format::stage::{STAGE_BYTES, slot_range};
+
+use super::*;
+use crate::place::STAGED_BYTES_MAX;
+
+/// A directory as a process that is killed now would leave it.
+fn killed(of: &Path) -> TempDir {
+    let copy = new_directory();
+    for entry in std::fs::read_dir(of).unwrap() {
+        let entry = entry.unwrap();
+        std::fs::copy(entry.path(), copy.path().join(entry.file_name())).unwrap();
+    }
+    copy
+}
+
+fn content(place: &dyn Storage, name: &str) -> Vec<u8> {
+    let file = place.open_read(name).unwrap();
+    let mut out = vec![0; file.len() as usize];
+    file.read_at(0, &mut out).unwrap();
+    assert_eq!(*file.bytes().unwrap().unwrap(), out);
+    out
+}
+
+/// The bytes that are in the file itself.
+fn raw(directory: &Path, name: &str) -> Vec<u8> {
+    std::fs::read(directory.join(name)).unwrap()
+}
+
+/// A new place, locked for writing.
+fn new_place() -> (TempDir, Local, Box<dyn StorageLock>) {
+    let root = new_directory();
+    let place = Local::open(root.path(), CREATE).unwrap();
+    let lock = place.lock(true).unwrap();
+    (root, place, lock)
+}
+
+#[test]
+fn small_writes_wait_and_survive_the_process() {
+    let (root, place, _lock) = new_place();
+    let file = place.create("a.log").unwrap();
+    file.write_staged(0, b"first ").unwrap();
+    file.write_staged(6, b"second").unwrap();
+    assert_eq!(raw(root.path(), "a.log"), b"", "both wait");
+    let left = killed(root.path());
+    let before = listing(left.path());
+
+    // Whoever reads finds them, and changes nothing.
+    let reader = Local::open(left.path(), OPEN).unwrap();
+    let shared = reader.lock(false).unwrap();
+    assert_eq!(content(&reader, "a.log"), b"first second");
+    assert_eq!(listing(left.path()), before);
+    drop(shared);
+
+    // Whoever is to write puts them where they belong, once.
+    let writer = Local::open(left.path(), OPEN).unwrap();
+    drop(writer.lock(true).unwrap());
+    assert_eq!(raw(left.path(), "a.log"), b"first second");
+    std::fs::write(left.path().join("a.log"), b"changed since").unwrap();
+    drop(Local::open(left.path(), OPEN).unwrap().lock(true).unwrap());
+    assert_eq!(raw(left.path(), "a.log"), b"changed since");
+}
+
+#[test]
+fn what_was_written_out_does_not_come_back() {
+    let (root, place, _lock) = new_place();
+    let file = place.create("a.log").unwrap();
+    file.write_staged(0, b"written").unwrap();
+    file.sync().unwrap();
+    assert_eq!(raw(root.path(), "a.log"), b"written");
+    let left = killed(root.path());
+    std::fs::write(left.path().join("a.log"), b"other").unwrap();
+    let reader = Local::open(left.path(), OPEN).unwrap();
+    let _shared = reader.lock(false).unwrap();
+    assert_eq!(content(&reader, "a.log"), b"other");
+}
+
+#[test]
+fn whoever_lets_go_of_the_directory_leaves_nothing_waiting() {
+    let (root, place, lock) = new_place();
+    let file = place.create("a.log").unwrap();
+    file.write_staged(0, b"small").unwrap();
+    drop(lock);
+    assert_eq!(raw(root.path(), "a.log"), b"small");
+    // A file that is open still, of a directory that another may have locked.
+    file.write_staged(5, b" and at once").unwrap();
+    assert_eq!(raw(root.path(), "a.log"), b"small and at once");
+    let dropped = place.lock(true).unwrap();
+    let file = place.create("b.log").unwrap();
+    file.write_staged(0, b"waits").unwrap();
+    assert_eq!(raw(root.path(), "b.log"), b"");
+    drop(file);
+    assert_eq!(raw(root.path(), "b.log"), b"waits");
+    drop(dropped);
+}
+
+#[test]
+fn without_the_lock_nothing_waits() {
+    let root = new_directory();
+    let place = Local::open(root.path(), CREATE).unwrap();
+    let file = place.create("a.log").unwrap();
+    file.write_staged(0, b"small").unwrap();
+    assert_eq!(raw(root.path(), "a.log"), b"small");
+    assert!(!root.path().join("STAGE").exists());
+}
+
+#[test]
+fn more_files_than_slots_are_written_all_the_same() {
+    let (root, place, _lock) = new_place();
+    let names: Vec<String> = (0..7).map(|index| format!("{index}.log")).collect();
+    let files: Vec<_> = names.iter().map(|name| place.create(name).unwrap()).collect();
+    for round in 0..50u64 {
+        for (index, file) in files.iter().enumerate() {
+            file.write_staged(round, &[index as u8]).unwrap();
+        }
+    }
+    let waiting = names.iter().filter(|name| raw(root.path(), name).is_empty()).count();
+    assert_eq!(waiting, 4);
+    let left = killed(root.path());
+    let after = Local::open(left.path(), OPEN).unwrap();
+    let _lock = after.lock(true).unwrap();
+    for (index, name) in names.iter().enumerate() {
+        assert_eq!(raw(left.path(), name), [index as u8; 50], "{name}");
+        assert_eq!(content(&place, name), [index as u8; 50], "{name}");
+    }
+    // Whoever hands over leaves the slot to others.
+    files[0].hand_over().unwrap();
+    let next = place.create("next.log").unwrap();
+    next.write_staged(0, b"waits").unwrap();
+    let taken = names.iter().any(|name| raw(root.path(), name).len() < 50);
+    assert!(!taken, "reading wrote what waited");
+    assert_eq!(raw(root.path(), "next.log"), b"");
+}
+
+#[test]
+fn another_file_of_the_same_name_gets_nothing_of_the_first() {
+    let (root, place, _lock) = new_place();
+    let first = place.create("a.log").unwrap();
+    first.write_staged(0, b"of the first").unwrap();
+    place.remove("a.log").unwrap();
+    first.write_staged(12, b", which is gone").unwrap();
+    let second = place.create("a.log").unwrap();
+    second.write_staged(0, b"2").unwrap();
+    second.sync().unwrap();
+    let left = killed(root.path());
+    drop(Local::open(left.path(), OPEN).unwrap().lock(true).unwrap());
+    assert_eq!(raw(left.path(), "a.log"), b"2");
+
+    // A name that moves on takes what waited with it.
+    second.write_staged(1, b" moved").unwrap();
+    place.rename("a.log", "b.log").unwrap();
+    second.write_staged(7, b" on").unwrap();
+    let left = killed(root.path());
+    drop(Local::open(left.path(), OPEN).unwrap().lock(true).unwrap());
+    assert_eq!(raw(left.path(), "b.log"), b"2 moved on");
+    assert!(!left.path().join("a.log").exists());
+}
+
+#[test]
+fn what_waits_for_a_file_that_is_gone_is_forgotten() {
+    let (root, place, _lock) = new_place();
+    let file = place.create("a.log").unwrap();
+    file.write_staged(0, b"small").unwrap();
+    let left = killed(root.path());
+    std::fs::remove_file(left.path().join("a.log")).unwrap();
+    let after = Local::open(left.path(), OPEN).unwrap();
+    let lock = after.lock(true).unwrap();
+    after.create("a.log").unwrap();
+    drop(lock);
+    drop(after.lock(true).unwrap());
+    assert_eq!(raw(left.path(), "a.log"), b"");
+}
+
+#[test]
+fn links_have_what_waited() {
+    let (root, place, _lock) = new_place();
+    let file = place.create("a.log").unwrap();
+    file.write_staged(0, b"small").unwrap();
+    let linked = place.link_into(&["a.log".to_owned()], &root.path().join("backup")).unwrap();
+    assert_eq!(content(&*linked, "a.log"), b"small");
+    assert!(!root.path().join("backup/STAGE").exists());
+}
+
+#[test]
+fn a_stage_that_is_damaged_or_cut_holds_nothing() {
+    let (root, place, _lock) = new_place();
+    let file = place.create("a.log").unwrap();
+    file.write_staged(0, b"small").unwrap();
+    let good = raw(root.path(), "STAGE");
+    assert_eq!(good.len(), STAGE_BYTES);
+    let head = (0..4).map(|index| slot_range(index).start).find(|start| good[start + 16] != 0).unwrap();
+    let change = |at: usize| [&good[..at], &[good[at] ^ 1], &good[at + 1..]].concat();
+    for damaged in
+        [change(0), change(24), change(head), change(head + 4096 + 16), good[..5000].to_vec(), Vec::new()]
+    {
+        let left = killed(root.path());
+        std::fs::write(left.path().join("STAGE"), damaged).unwrap();
+        let after = Local::open(left.path(), OPEN).unwrap();
+        let lock = after.lock(true).unwrap();
+        assert_eq!(raw(left.path(), "a.log"), b"");
+        // It is made again.
+        let file = after.create("b.log").unwrap();
+        file.write_staged(0, b"waits").unwrap();
+        assert_eq!((raw(left.path(), "b.log").len(), raw(left.path(), "STAGE").len()), (0, STAGE_BYTES));
+        drop(lock);
+    }
+}
+
+#[test]
+fn a_stage_of_a_newer_release_is_refused() {
+    let (root, place, _lock) = new_place();
+    place.create("a.log").unwrap().write_staged(0, b"small").unwrap();
+    let left = killed(root.path());
+    let mut stage = raw(left.path(), "STAGE");
+    stage[8] = 2;
+    std::fs::write(left.path().join("STAGE"), &stage).unwrap();
+    let place = Local::open(left.path(), OPEN).unwrap();
+    for exclusive in [false, true] {
+        let error = place.lock(exclusive).map(drop).unwrap_err();
+        assert_eq!((error.kind, error.file.as_str()), (ErrorKind::Corrupt, "STAGE"), "{error}");
+        assert!(error.to_string().contains("newer Firn: upgrade"), "{error}");
+    }
+    assert_eq!(raw(left.path(), "STAGE"), stage);
+}
+
+#[test]
+fn what_cannot_be_written_goes_on_waiting() {
+    let (root, place, _lock) = new_place();
+    drop(place.create("a.log").unwrap());
+    let read_only = std::fs::File::open(root.path().join("a.log")).unwrap();
+    let file = LocalWriteFile::new(OpenFile::new(read_only, "a.log", 0, place.stage()));
+    let mut taken = 0;
+    let refused = loop {
+        match file.write_staged(taken, &[7; 1000]) {
+            Ok(()) => taken += 1000,
+            Err(error) => break error,
+        }
+    };
+    assert_eq!(refused.kind, ErrorKind::Io, "{refused}");
+    assert!(taken > 60_000, "a slot takes more than {taken} bytes");
+    assert!(file.write_staged(taken, &[7; 1000]).is_err());
+    assert!(file.sync().is_err() && file.hand_over().is_err());
+    let mut found = vec![0; taken as usize];
+    file.read_at(0, &mut found).unwrap();
+    assert_eq!(found, vec![7; taken as usize]);
+    drop(file);
+    let left = killed(root.path());
+    drop(Local::open(left.path(), OPEN).unwrap().lock(true).unwrap());
+    assert_eq!(raw(left.path(), "a.log"), vec![7; taken as usize]);
+}
+
+/// Pieces come late, far apart and at once; whole pages of an earlier life are written over.
+#[test]
+fn random_writes_are_found_and_survive() {
+    for seed in 0..60u64 {
+        let mut random = fastrand::Rng::with_seed(seed);
+        let (root, place, _lock) = new_place();
+        let mut model: BTreeMap<&str, Vec<u8>> = BTreeMap::new();
+        for name in ["a.log", "b.values"] {
+            let old = vec![0xee; random.usize(0..300_000)];
+            std::fs::write(root.path().join(name), &old).unwrap();
+            model.insert(name, Vec::new());
+        }
+        let files: BTreeMap<&str, _> =
+            model.keys().map(|name| (*name, place.open_write(name).unwrap())).collect();
+        let mut late: Vec<(&str, usize, Vec<u8>)> = Vec::new();
+        for _ in 0..400 {
+            let name = if random.bool() { "a.log" } else { "b.values" };
+            let (file, expected) = (&files[name], model.get_mut(name).unwrap());
+            match random.u32(0..24) {
+                0..14 => {
+                    let length =
+                        if random.u32(0..12) == 0 { random.usize(0..40_000) } else { random.usize(0..900) };
+                    let piece = vec![random.u8(..); length.min(STAGED_BYTES_MAX * 2)];
+                    let at = expected.len();
+                    expected.extend_from_slice(&piece);
+                    match random.u32(0..6) {
+                        0 => late.push((name, at, piece)),
+                        _ => file.write_staged(at as u64, &piece).unwrap(),
+                    }
+                }
+                14..17 if !late.is_empty() => {
+                    let (name, at, piece) = late.swap_remove(random.usize(0..late.len()));
+                    files[name].write_staged(at as u64, &piece).unwrap();
+                }
+                17 => {
+                    file.write_at(expected.len() as u64, b"past the stage").unwrap();
+                    expected.extend_from_slice(b"past the stage");
+                }
+                18 => file.hand_over().unwrap(),
+                19 => drop(place.open_read(name).unwrap()),
+                _ => {}
+            }
+        }
+        for (name, at, piece) in late {
+            files[name].write_staged(at as u64, &piece).unwrap();
+        }
+        let left = killed(root.path());
+        let after = Local::open(left.path(), OPEN).unwrap();
+        let shared = after.lock(false).unwrap();
+        let check = |place: &Local, when: &str| {
+            for (name, expected) in &model {
+                let found = content(place, name);
+                assert!(found[..expected.len()] == expected[..], "seed {seed}: {name} {when}");
+                let rest = found[expected.len()..].iter().all(|byte| matches!(byte, 0xee | 0));
+                assert!(rest, "seed {seed}: {name} {when}: something was written behind the end");
+            }
+        };
+        check(&after, "as a reader finds it");
+        drop(shared);
+        let _lock = after.lock(true).unwrap();
+        check(&after, "as a writer finds it");
+        check(&place, "where nobody died");
+    }
+}
