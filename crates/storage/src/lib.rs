@@ -22,8 +22,8 @@
 //!
 //! # Invariants
 //! 1. A file that was published or synced, and whose directory was synced, is found whole after power loss.
-//! 2. Nothing is overwritten in place except the log segment being written, and what nobody needs or reads any more
-//!    ([`place::SpareFiles`]).
+//! 2. Nothing is overwritten in place except the log segment being written, what nobody needs or reads any more
+//!    ([`place::SpareFiles`]), and the stage of a local directory.
 //! 3. A failed sync is final: the file's content is unknown for good, and no later answer changes that.
 //! 4. Opening a directory for reading, and locking it for reading, changes nothing on disk.
 //!
@@ -40,6 +40,8 @@
 //! 2. *`mincore` is asked about whole pages inside the mapping*, with room for one byte of answer each.
 //! 3. *`sync_file_range` touches no memory*, and its descriptor is borrowed from an open file.
 //! 4. *A prefetch changes nothing* that a program can see, and faults nowhere.
+//! 5. *A mapped slot has one owner.* The stage's file is used by the process that has the directory locked for writing, its slots do
+//!    not overlap, and it is never cut. As in 1, nothing can stop a foreign program; what is found there later is checked.
 
 mod error;
 mod clock;

@@ -23,6 +23,7 @@ pub fn check(make: &dyn Fn() -> Arc<dyn Storage>) {
     writes_go_where_they_are_told(&*make());
     a_zeroing_write_touches_no_other_page(&*make());
     small_writes_are_there_at_once(&*make());
+    small_writes_harm_nothing_behind_them(&*make());
     lengths_are_set_both_ways(&*make());
     reads_beyond_the_end_are_corrupt(&*make());
     lengths_that_are_known_are_checked(&*make());
@@ -328,6 +329,40 @@ fn small_writes_are_there_at_once(place: &dyn Storage) {
     drop(file);
     assert_eq!(content(place, "a"), expected);
     drop(held);
+}
+
+/// With the place locked and without: pieces come in any order, behind them lie what was written before, gaps, and old bytes.
+fn small_writes_harm_nothing_behind_them(place: &dyn Storage) {
+    for locked in [false, true] {
+        let name = if locked { "a" } else { "b" };
+        put(place, name, &[9; 3 * PAGE]);
+        let held = locked.then(|| place.lock(true).expect("lock"));
+        let file = place.open_write(name).expect("open for writing");
+        file.write_at(100, &[1; PAGE]).expect("write");
+        file.write_staged(50, &[2; 50]).expect("write before it");
+        let mut out = [0; PAGE];
+        file.read_at(100, &mut out).expect("read");
+        assert_eq!(out, [1; PAGE]);
+        drop(file);
+        assert_eq!(content(place, name)[100..100 + PAGE], [1; PAGE]);
+        drop(held);
+    }
+    let _held = place.lock(true).expect("lock");
+    let file = place.create("c").expect("create");
+    file.write_staged(0, b"0123456789").expect("write");
+    file.sync().expect("sync");
+    file.write_staged(20, b"behind a gap").expect("write");
+    let mut out = [1; 14];
+    file.read_at(0, &mut out).expect("read into the gap");
+    assert_eq!(out, *b"0123456789\0\0\0\0");
+    let mut out = [1; 30];
+    file.read_at(2, &mut out).expect("read over the gap");
+    assert_eq!(out, *b"23456789\0\0\0\0\0\0\0\0\0\0behind a gap");
+    fails(file.read_at(3, &mut out), ErrorKind::Corrupt, "reading beyond the end");
+    file.write_staged(10, b"the gap...").expect("fill the gap");
+    let mut out = [1; 32];
+    file.read_at(0, &mut out).expect("read it all");
+    assert_eq!(out, *b"0123456789the gap...behind a gap");
 }
 
 fn locks_exclude(place: &dyn Storage) {

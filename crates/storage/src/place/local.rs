@@ -18,7 +18,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
 
-use crate::place::name::{self, LOCK_FILE};
+use crate::place::name::{self, LOCK_FILE, STAGE_FILE};
 use crate::{Error, ErrorKind, ReadFile, Result, Storage, StorageLock, WriteFile};
 
 use self::file::{LocalReadFile, LocalWriteFile};
@@ -257,16 +257,26 @@ impl Local {
         }
     }
 
-    /// Open files of which bytes may wait.
-    fn holders(&self) -> Vec<Arc<OpenFile>> {
-        self.stage().map(|stage| stage.holders()).unwrap_or_default()
+    /// Files of which bytes may wait.
+    fn open_files(&self) -> Vec<Arc<OpenFile>> {
+        self.stage().map(|stage| stage.files()).unwrap_or_default()
     }
 
     /// Those called one of `names`.
-    fn holders_of(&self, names: &[impl AsRef<str>]) -> Vec<Arc<OpenFile>> {
-        let mut holders = self.holders();
-        holders.retain(|holder| names.iter().any(|name| name.as_ref() == holder.name));
-        holders
+    fn open_files_called(&self, names: &[impl AsRef<str>]) -> Vec<Arc<OpenFile>> {
+        let mut files = self.open_files();
+        files.retain(|file| names.iter().any(|name| name.as_ref() == file.name));
+        files
+    }
+
+    /// How long the file `name`, of which `found` bytes are there, is with those that wait.
+    fn whole_len(&self, name: &str, found: u64) -> u64 {
+        let waiting = match self.staging() {
+            Staging::Ours(_) => self.open_files_called(&[name]).iter().map(|file| file.waiting_end()).max(),
+            Staging::Left(left) => left.end_of(name),
+            Staging::Unknown => None,
+        };
+        found.max(waiting.unwrap_or(0))
     }
 
     fn remove_temporaries(&self) -> Result<()> {
@@ -323,7 +333,7 @@ impl Storage for Local {
     }
 
     fn open_read(&self, name: &str) -> Result<Arc<dyn ReadFile>> {
-        self.holders_of(&[name]).iter().try_for_each(|holder| holder.settle())?;
+        self.open_files_called(&[name]).iter().try_for_each(|file| file.settle())?;
         let file = self.open_file(name, OFlags::RDONLY, "open")?;
         // Reads jump about, and whoever reads in order asks for large pieces. Advice only.
         let _ = rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::Random);
@@ -347,20 +357,19 @@ impl Storage for Local {
     }
 
     fn rename(&self, from: &str, to: &str) -> Result<()> {
-        self.holders_of(&[from]).iter().try_for_each(|holder| holder.leave_stage_for_good())?;
+        self.open_files_called(&[from]).iter().try_for_each(|file| file.leave_stage_for_good())?;
         self.rename_by(from, to, Self::give_name)
     }
 
     fn remove(&self, name: &str) -> Result<()> {
         name::check(name)?;
-        self.holders_of(&[name]).iter().try_for_each(|holder| holder.leave_stage_for_good())?;
+        self.open_files_called(&[name]).iter().for_each(|file| file.forget_stage());
         rustix::fs::unlinkat(&*self.directory, name, AtFlags::empty())
             .map_err(|error| Error::io(name, "remove", error.into()))
     }
 
     fn list(&self) -> Result<Vec<(String, u64)>> {
         let mut files = Vec::new();
-        self.holders().iter().try_for_each(|holder| holder.settle())?;
         for entry in self.entries()? {
             if !name::is_allowed(&entry) {
                 continue;
@@ -372,7 +381,8 @@ impl Storage for Local {
                 Err(error) => return Err(Error::io(entry, "look at", error.into())),
             };
             if rustix::fs::FileType::from_raw_mode(stat.st_mode).is_file() {
-                files.push((entry, u64::try_from(stat.st_size).unwrap_or(0)));
+                let bytes = self.whole_len(&entry, u64::try_from(stat.st_size).unwrap_or(0));
+                files.push((entry, bytes));
             }
         }
         files.sort_unstable();
@@ -400,7 +410,14 @@ impl Storage for Local {
     /// Hard links; copies where `path` is on another file system or that file system has none.
     fn link_into(&self, names: &[String], path: &Path) -> Result<Arc<dyn Storage>> {
         names.iter().try_for_each(|name| name::check(name))?;
-        self.holders_of(names).iter().try_for_each(|holder| holder.settle())?;
+        self.open_files_called(names).iter().try_for_each(|file| file.settle())?;
+        if let Staging::Left(left) = self.staging()
+            && let Some(name) = names.iter().find(|name| left.end_of(name).is_some())
+        {
+            let advice =
+                "a process that was killed left bytes of it in the stage; open the database for writing once";
+            return Err(Error::new(ErrorKind::Invalid, name, advice));
+        }
         directory::create_all(path)?;
         let target = Self {
             directory: Arc::new(directory::open(path)?),
@@ -416,6 +433,8 @@ impl Storage for Local {
             Err(error) if error.kind == ErrorKind::NotFound => None,
             held => Some(held?),
         };
+        // What an earlier life of it left there belongs to files that are gone.
+        let _missing = rustix::fs::unlinkat(&*target.directory, STAGE_FILE, AtFlags::empty());
         let mut done = Vec::new();
         let linked = names.iter().try_for_each(|name| {
             done.push(name.as_str());

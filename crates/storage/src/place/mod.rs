@@ -141,8 +141,8 @@ pub trait WriteFile: Send + Sync + fmt::Debug {
     }
 
     /// As [`write_at`](Self::write_at), for small pieces, most of which follow one another: they survive the process when this returns,
-    /// but the system may get them later, many at a time. Every other call brings them to it before, and so do calls of the
-    /// place that name this file. Where bytes of an earlier life of the file lie behind all that was written, those up to the end
+    /// but the system may get them later, many at a time: before it gets what other calls write, before a sync, and before the
+    /// file is linked, renamed or opened once more. Whoever reads it finds them. Where bytes of an earlier life of the file lie behind all that was written, those up to the end
     /// of the page may become zeros.
     ///
     /// On `Err` the pieces of earlier calls are kept, and the next call tries again.

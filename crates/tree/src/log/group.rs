@@ -131,6 +131,13 @@ impl Log {
         self.write_through(through)?;
         let unsynced: Vec<_> =
             self.lock_unsynced().iter().take_while(|segment| segment.base() < through).cloned().collect();
+        // A disk that is full may be told here; what the syncs say is final.
+        if let Some(values) = self.values.get() {
+            values.hand_over().map_err(|error| self.not_written(error))?;
+        }
+        for file in unsynced.iter().filter_map(|segment| segment.file()) {
+            file.hand_over().map_err(|error| self.not_written(error))?;
+        }
         // What records refer to before the records.
         if let Some(values) = self.values.get() {
             values.sync().map_err(|error| self.failed(error))?;

@@ -167,6 +167,11 @@ impl Values {
         self.lock().open.clone()
     }
 
+    /// Brings records that wait for others to their files.
+    pub(crate) fn hand_over(&self) -> firn_storage::Result<()> {
+        self.unsynced().iter().try_for_each(|active| active.open.hand_over())
+    }
+
     /// Makes every value that was written survive power loss. Blocks for a sync of each segment that was written to.
     ///
     /// # Errors

@@ -117,6 +117,14 @@ impl OpenValues {
         Ok(())
     }
 
+    /// Brings records that wait for others to the file.
+    ///
+    /// # Errors
+    /// What writing says; they wait on then.
+    pub fn hand_over(&self) -> Result<()> {
+        self.file.hand_over()
+    }
+
     /// Makes all that was written survive power loss, if it does not yet; whether that took a sync.
     ///
     /// # Errors

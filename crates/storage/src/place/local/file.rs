@@ -21,8 +21,8 @@ pub(super) struct LocalWriteFile {
 }
 
 impl LocalWriteFile {
-    pub(super) fn new(file: OpenFile) -> Self {
-        Self { shared: Arc::new(file), sync_failure: OnceLock::new() }
+    pub(super) fn new(shared: Arc<OpenFile>) -> Self {
+        Self { shared, sync_failure: OnceLock::new() }
     }
 }
 

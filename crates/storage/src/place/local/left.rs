@@ -48,7 +48,7 @@ impl Left {
     }
 
     /// Writes the pieces to their files in `directory`, which is locked for writing, and empties the stage for good. Files that are
-    /// gone need none.
+    /// gone need none. A sync where there is a stage.
     ///
     /// # Errors
     /// What writing says; the stage is as it was then.
@@ -62,10 +62,8 @@ impl Left {
                 Ok(file) => File::from(file).write_all_at(bytes, *offset).map_err(failed)?,
             }
         }
-        if self.pieces.is_empty() {
-            return Ok(());
-        }
-        // Durably: the files may change before a loss of power, after which these bytes must not come back.
+        // Durably, whatever is there: the files may change before a loss of power, after which no bytes of before must come back, and
+        // the device may have other ones than memory shows.
         let Some(file) = open(directory, OFlags::RDWR)? else { return Ok(()) };
         for start in (0..stage::SLOTS).map(|index| stage::slot_range(index).start) {
             file.write_all_at(&[0; stage::SLOT_HEAD_BYTES], start as u64)
@@ -74,20 +72,23 @@ impl Left {
         file.sync_data().map_err(|error| Error::io(STAGE_FILE, "sync", error))
     }
 
+    /// Behind the last piece of the file `name`, if there is one.
+    pub(super) fn end_of(&self, name: &str) -> Option<u64> {
+        let pieces = self.pieces.iter().filter(|piece| piece.name == name);
+        pieces.map(|piece| piece.offset + piece.bytes.len() as u64).max()
+    }
+
     /// The file `name`, of which `found` is there, with the pieces that it lacks; `None` if it lacks none.
     ///
     /// # Errors
     /// What reading says.
     pub(super) fn complete(&self, name: &str, found: &dyn ReadFile) -> Result<Option<Arc<dyn ReadFile>>> {
-        let pieces = || self.pieces.iter().filter(|piece| piece.name == name);
-        let Some(end) = pieces().map(|piece| piece.offset + piece.bytes.len() as u64).max() else {
-            return Ok(None);
-        };
+        let Some(end) = self.end_of(name) else { return Ok(None) };
         let too_long = || Error::new(ErrorKind::Invalid, name, "the file does not fit this machine's memory");
         let length = usize::try_from(end.max(found.len())).map_err(|_| too_long())?;
         let mut bytes = vec![0; length];
         found.read_at(0, &mut bytes[..found.len() as usize])?;
-        for piece in pieces() {
+        for piece in self.pieces.iter().filter(|piece| piece.name == name) {
             bytes[piece.offset as usize..][..piece.bytes.len()].copy_from_slice(&piece.bytes);
         }
         Ok(Some(Arc::new(Completed { name: name.to_owned(), bytes: FileBytes::new(Arc::new(bytes)) })))

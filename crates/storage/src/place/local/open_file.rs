@@ -14,6 +14,8 @@ use crate::{Error, Result};
 
 use super::stage::{Slot, Stage};
 
+/// Why a read of a file that is being written fails.
+const ENDS: &str = "the file ends before what was written to it";
 /// Nothing waits.
 const NONE: u64 = u64::MAX;
 
@@ -39,9 +41,14 @@ struct Staged {
 
 impl OpenFile {
     /// `file`, whose first `old_bytes` are of an earlier life.
-    pub(super) fn new(file: File, name: &str, old_bytes: u64, stage: Option<Arc<Stage>>) -> Self {
+    pub(super) fn new(file: File, name: &str, old_bytes: u64, stage: Option<Arc<Stage>>) -> Arc<Self> {
         let staged = Mutex::new(Staged { old: OldBytes::new(old_bytes), ..Staged::default() });
-        Self { file, name: name.to_owned(), stage, staged, waiting_from: AtomicU64::new(NONE) }
+        let (name, waiting_from) = (name.to_owned(), AtomicU64::new(NONE));
+        let open = Arc::new(Self { file, name, stage, staged, waiting_from });
+        if let Some(stage) = &open.stage {
+            stage.register(&open);
+        }
+        open
     }
 
     /// Writes `bytes` at `offset`; what waits goes before it.
@@ -58,7 +65,7 @@ impl OpenFile {
     }
 
     /// Puts `bytes` into the slot; writes them where there is none, or they are too many.
-    pub(super) fn write_staged(self: &Arc<Self>, offset: u64, bytes: &[u8]) -> Result<()> {
+    pub(super) fn write_staged(&self, offset: u64, bytes: &[u8]) -> Result<()> {
         let mut staged = self.lock();
         let is_small = (1..=STAGED_BYTES_MAX).contains(&bytes.len());
         let slot = is_small.then(|| self.slot_for(&mut staged, bytes.len())).transpose()?.flatten();
@@ -76,10 +83,10 @@ impl OpenFile {
     }
 
     /// Its slot, with room for `bytes`; `None` if it has none and gets none.
-    fn slot_for<'s>(self: &Arc<Self>, staged: &'s mut Staged, bytes: usize) -> Result<Option<&'s mut Slot>> {
+    fn slot_for<'s>(&self, staged: &'s mut Staged, bytes: usize) -> Result<Option<&'s mut Slot>> {
         if staged.slot.is_none()
             && !staged.has_left
-            && let Some(mut slot) = self.stage.as_ref().and_then(|stage| stage.take(self))
+            && let Some(mut slot) = self.stage.as_ref().and_then(|stage| stage.take())
         {
             slot.begin(&self.name);
             staged.slot = Some(slot);
@@ -93,18 +100,51 @@ impl OpenFile {
     /// Fills `out` with what was written or waits.
     pub(super) fn read(&self, offset: u64, out: &mut [u8]) -> Result<()> {
         let end = offset + out.len() as u64;
-        if end > self.waiting_from.load(Ordering::Acquire) {
-            let mut staged = self.lock();
-            if let Some(slot) = &staged.slot {
-                if slot.read(offset, out) {
-                    return Ok(());
-                }
-                if slot.meets(offset, end) {
-                    self.write_out(&mut staged)?;
-                }
+        let waiting_from = self.waiting_from.load(Ordering::Acquire);
+        if end <= waiting_from {
+            match self.file.read_exact_at(out, offset) {
+                // What waits may lie behind a gap that somebody is about to fill: the file is as long as that.
+                Err(error) if error.kind() == io::ErrorKind::UnexpectedEof && waiting_from != NONE => {}
+                read => return read.map_err(|error| read_error(&self.name, offset, error, ENDS)),
             }
         }
-        read_exact(&self.file, &self.name, offset, out, "the file ends before what was written to it")
+        self.read_over(offset, out)
+    }
+
+    /// The same where bytes of `out` wait, or lie before such that do. Writes nothing.
+    fn read_over(&self, offset: u64, out: &mut [u8]) -> Result<()> {
+        let staged = self.lock();
+        let slot = staged.slot.as_ref();
+        if slot.is_some_and(|slot| slot.read(offset, out)) {
+            return Ok(());
+        }
+        let waiting_end = slot.map_or(0, Slot::end);
+        let there = usize::try_from(waiting_end.saturating_sub(offset)).unwrap_or(usize::MAX).min(out.len());
+        let mut done = 0;
+        while done < out.len() {
+            match self.file.read_at(&mut out[done..], offset + done as u64) {
+                Ok(0) if done >= there => return Err(Error::corrupt(&*self.name, offset, ENDS)),
+                Ok(0) => {
+                    out[done..there].fill(0);
+                    done = there;
+                }
+                Ok(bytes) => done += bytes,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(read_error(&self.name, offset, error, ENDS)),
+            }
+        }
+        if let Some(slot) = slot {
+            slot.lay_over(offset, out);
+        }
+        Ok(())
+    }
+
+    /// Behind the last byte that waits; 0 if none does.
+    pub(super) fn waiting_end(&self) -> u64 {
+        match self.waiting_from.load(Ordering::Acquire) {
+            NONE => 0,
+            _ => self.lock().slot.as_ref().map_or(0, Slot::end),
+        }
     }
 
     /// Cuts or extends the file to `bytes`.
@@ -137,6 +177,29 @@ impl OpenFile {
         Ok(())
     }
 
+    /// The same, whether that can be written or not: what cannot stays in the stage, for the next exclusive lock, which nobody here
+    /// touches any more.
+    pub(super) fn abandon_stage(&self) {
+        let mut staged = self.lock();
+        if self.leave(&mut staged).is_err() {
+            staged.slot = None;
+            self.waiting_from.store(NONE, Ordering::Release);
+        }
+        staged.has_left = true;
+    }
+
+    /// The same where the file is about to be removed: what cannot be written is not needed either.
+    pub(super) fn forget_stage(&self) {
+        let mut staged = self.lock();
+        if self.leave(&mut staged).is_err()
+            && let Some(mut slot) = staged.slot.take()
+        {
+            slot.clear();
+            self.waiting_from.store(NONE, Ordering::Release);
+        }
+        staged.has_left = true;
+    }
+
     fn leave(&self, staged: &mut Staged) -> Result<()> {
         self.write_out(staged)?;
         if let (Some(mut slot), Some(stage)) = (staged.slot.take(), &self.stage) {
@@ -148,9 +211,6 @@ impl OpenFile {
 
     /// Writes what waits before somebody writes up to `end`.
     fn settle_before(&self, end: u64) -> Result<()> {
-        if self.stage.is_none() {
-            return Ok(());
-        }
         let mut staged = self.lock();
         self.write_out(&mut staged)?;
         staged.old.reach(end);
@@ -206,8 +266,12 @@ impl OpenFile {
 
 /// Fills `out` from `offset`; where the file ends before, that is corruption, and `why`.
 pub(super) fn read_exact(file: &File, name: &str, offset: u64, out: &mut [u8], why: &str) -> Result<()> {
-    file.read_exact_at(out, offset).map_err(|error| match error.kind() {
+    file.read_exact_at(out, offset).map_err(|error| read_error(name, offset, error, why))
+}
+
+fn read_error(name: &str, offset: u64, error: io::Error, why: &str) -> Error {
+    match error.kind() {
         io::ErrorKind::UnexpectedEof => Error::corrupt(name, offset, why),
         _ => Error { offset: Some(offset), ..Error::io(name, "read", error) },
-    })
+    }
 }

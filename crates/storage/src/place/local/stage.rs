@@ -22,8 +22,9 @@ use super::open_file::OpenFile;
 use crate::place::mapped::MappedPart;
 use crate::place::name::STAGE_FILE;
 
-/// Numbers, as the system tells them, of file systems on which a store to a page that was written before never lacks space: ext2
-/// to ext4, XFS, tmpfs. Others may have to find a new block for it, and kill the process where there is none.
+/// Numbers, as the system tells them, of file systems on which a store to a page that was written before lacks no space: ext2 to
+/// ext4, XFS, tmpfs. Others may have to find a new block for it, and kill the process where there is none; so may XFS where
+/// a copy of the file shares its blocks and the disk is full.
 const STAGING_FILE_SYSTEMS: [u64; 3] = [0xef53, 0x5846_5342, 0x0102_1994];
 
 /// The stage of a directory that this process has locked for writing.
@@ -40,8 +41,8 @@ pub(super) struct Stage {
 struct State {
     /// Those that nobody has; `None` until the first is asked for.
     free: Option<Vec<Slot>>,
-    /// Files that have a slot, or had one.
-    holders: Vec<Weak<OpenFile>>,
+    /// Those that are open, and some that were.
+    files: Vec<Weak<OpenFile>>,
     is_closed: bool,
 }
 
@@ -51,17 +52,21 @@ impl Stage {
         Self { directory: Arc::clone(directory), state: Mutex::default() }
     }
 
-    /// A slot for `holder`. `None` if all are taken, or the directory cannot have a stage: its file system is none of those that
+    /// `file` may ask for a slot from now on.
+    pub(super) fn register(&self, file: &Arc<OpenFile>) {
+        let mut state = self.lock();
+        state.files.retain(|other| other.strong_count() > 0);
+        state.files.push(Arc::downgrade(file));
+    }
+
+    /// A slot for a file that is [registered](Self::register). `None` if all are taken, or the directory cannot have a stage: its file system is none of those that
     /// are known to be fit, or is full.
-    pub(super) fn take(&self, holder: &Arc<OpenFile>) -> Option<Slot> {
+    pub(super) fn take(&self) -> Option<Slot> {
         let mut state = self.lock();
         if state.is_closed {
             return None;
         }
-        let slot = state.free.get_or_insert_with(|| self.make().unwrap_or_default()).pop()?;
-        state.holders.retain(|other| other.strong_count() > 0);
-        state.holders.push(Arc::downgrade(holder));
-        Some(slot)
+        state.free.get_or_insert_with(|| self.make().unwrap_or_default()).pop()
     }
 
     /// Takes back a slot that is cleared.
@@ -71,16 +76,16 @@ impl Stage {
         }
     }
 
-    /// Files that have a slot, or had one.
-    pub(super) fn holders(&self) -> Vec<Arc<OpenFile>> {
-        self.lock().holders.iter().filter_map(Weak::upgrade).collect()
+    /// Files that are open.
+    pub(super) fn files(&self) -> Vec<Arc<OpenFile>> {
+        self.lock().files.iter().filter_map(Weak::upgrade).collect()
     }
 
     /// Nobody gets a slot any more; what waits is written. What cannot be written stays, for the next exclusive lock.
     pub(super) fn close(&self) {
         self.lock().is_closed = true;
-        for holder in self.holders() {
-            let _ = holder.leave_stage();
+        for file in self.files() {
+            file.abandon_stage();
         }
         self.lock().free = None;
     }
@@ -174,9 +179,21 @@ impl Slot {
         self.runs.iter().filter_map(|run| Some((run.offset, run.bytes(bytes)?)))
     }
 
-    /// Whether any byte of `offset..end` is here.
-    pub(super) fn meets(&self, offset: u64, to: u64) -> bool {
-        self.runs.iter().any(|run| run.offset < to && offset < end(run))
+    /// Behind the last byte that it holds; 0 if it holds none.
+    pub(super) fn end(&self) -> u64 {
+        self.runs.iter().map(end).max().unwrap_or(0)
+    }
+
+    /// Copies what it holds of the file from `offset` on over `out`, later pieces over earlier ones.
+    pub(super) fn lay_over(&self, offset: u64, out: &mut [u8]) {
+        let to = offset + out.len() as u64;
+        for run in self.runs.iter().filter(|run| run.offset < to && offset < end(run)) {
+            let (from, until) = (run.offset.max(offset), end(run).min(to));
+            let inside = (from - run.offset) as usize..(until - run.offset) as usize;
+            if let Some(bytes) = run.bytes(self.part.bytes()).and_then(|bytes| bytes.get(inside)) {
+                out[(from - offset) as usize..(until - offset) as usize].copy_from_slice(bytes);
+            }
+        }
     }
 
     /// What it holds of the file from `offset` on, if that is all that `out` takes.

@@ -210,6 +210,118 @@ fn a_stage_that_is_damaged_or_cut_holds_nothing() {
 }
 
 #[test]
+fn a_lock_empties_the_stage_whatever_it_finds() {
+    let (root, place, _lock) = new_place();
+    let file = place.create("a.log").unwrap();
+    file.write_staged(0, b"small").unwrap();
+    let head = |stage: &[u8]| (0..4).any(|index| stage[slot_range(index)][..128] != [0; 128]);
+    let damages: [fn(&mut Vec<u8>); 3] =
+        [|_| {}, |stage| stage[0] ^= 1, |stage| stage.truncate(STAGE_BYTES - 1)];
+    for damage in damages {
+        let left = killed(root.path());
+        let mut stage = raw(left.path(), "STAGE");
+        assert!(head(&stage));
+        damage(&mut stage);
+        std::fs::write(left.path().join("STAGE"), &stage).unwrap();
+        drop(Local::open(left.path(), OPEN).unwrap().lock(true).unwrap());
+        stage = raw(left.path(), "STAGE");
+        stage.resize(STAGE_BYTES, 0);
+        assert!(!head(&stage));
+    }
+}
+
+#[test]
+fn a_directory_that_gets_links_has_no_stage_of_before() {
+    let (root, place, _lock) = new_place();
+    let file = place.create("a.log").unwrap();
+    file.write_staged(0, b"waits").unwrap();
+    let target = killed(root.path());
+    std::fs::remove_file(target.path().join("a.log")).unwrap();
+    let linked = place.link_into(&["a.log".to_owned()], target.path()).unwrap();
+    file.write_staged(5, b" on").unwrap();
+    drop(linked.lock(true).unwrap());
+    assert_eq!(content(&place, "a.log"), b"waits on");
+    assert!(!target.path().join("STAGE").exists());
+}
+
+#[test]
+fn a_reader_is_told_whole_lengths_and_links_nothing_in_part() {
+    let (root, place, _lock) = new_place();
+    place.create("b.log").unwrap().write_at(0, b"whole").unwrap();
+    let file = place.create("a.log").unwrap();
+    file.write_staged(0, b"small").unwrap();
+    let expected = [("a.log".to_owned(), 5), ("b.log".to_owned(), 5)];
+    assert_eq!(place.list().unwrap(), expected);
+    assert_eq!(raw(root.path(), "a.log"), b"", "listing writes nothing");
+    let left = killed(root.path());
+    let reader = Local::open(left.path(), OPEN).unwrap();
+    let _shared = reader.lock(false).unwrap();
+    assert_eq!(reader.list().unwrap(), expected);
+    let backup = root.path().join("backup");
+    let refused = reader.link_into(&["a.log".to_owned()], &backup).map(drop).unwrap_err();
+    assert_eq!(refused.kind, ErrorKind::Invalid, "{refused}");
+    assert!(refused.to_string().contains("open the database for writing once"), "{refused}");
+    assert!(!backup.exists());
+    reader.link_into(&["b.log".to_owned()], &backup).unwrap();
+}
+
+#[test]
+fn a_file_that_nothing_waited_for_is_known_by_its_new_name() {
+    let (root, place, _lock) = new_place();
+    let file = place.create("a.log").unwrap();
+    place.rename("a.log", "b.log").unwrap();
+    file.write_staged(0, b"small").unwrap();
+    let left = killed(root.path());
+    drop(Local::open(left.path(), OPEN).unwrap().lock(true).unwrap());
+    assert_eq!(raw(left.path(), "b.log"), b"small");
+}
+
+/// A file `a.log` that takes no bytes from the stage, as on a full disk, and for which some wait.
+fn stuck(root: &Path, place: &Local) -> LocalWriteFile {
+    drop(place.create("a.log").unwrap());
+    let read_only = std::fs::File::open(root.join("a.log")).unwrap();
+    let file = LocalWriteFile::new(OpenFile::new(read_only, "a.log", 0, place.stage()));
+    file.write_staged(0, b"stuck").unwrap();
+    file.write_staged(9, b"more").unwrap();
+    file
+}
+
+#[test]
+fn where_nothing_can_be_written_reading_and_removing_go_on() {
+    let (root, place, _lock) = new_place();
+    let file = stuck(root.path(), &place);
+    let mut out = [1; 13];
+    file.read_at(0, &mut out).unwrap();
+    assert_eq!(out, *b"stuck\0\0\0\0more");
+    assert_eq!(place.list().unwrap(), [("a.log".to_owned(), 13)]);
+    assert!(place.open_read("a.log").is_err() && place.rename("a.log", "b.log").is_err());
+    place.remove("a.log").unwrap();
+    place.create("a.log").unwrap();
+    let left = killed(root.path());
+    drop(Local::open(left.path(), OPEN).unwrap().lock(true).unwrap());
+    assert_eq!(raw(left.path(), "a.log"), b"");
+}
+
+#[test]
+fn a_handle_of_before_touches_no_slot_of_the_next_owner() {
+    let (root, place, lock) = new_place();
+    let stuck = stuck(root.path(), &place);
+    drop(lock);
+    let next = Local::open(root.path(), OPEN).unwrap();
+    let _lock = next.lock(true).unwrap();
+    assert_eq!(raw(root.path(), "a.log"), b"stuck\0\0\0\0more");
+    let files: Vec<_> = (0..4).map(|index| next.create(&format!("{index}.log")).unwrap()).collect();
+    files.iter().for_each(|file| file.write_staged(0, b"new").unwrap());
+    assert!(stuck.write_staged(20, b"late").is_err());
+    drop(stuck);
+    let left = killed(root.path());
+    drop(Local::open(left.path(), OPEN).unwrap().lock(true).unwrap());
+    for index in 0..4 {
+        assert_eq!(raw(left.path(), &format!("{index}.log")), b"new");
+    }
+}
+
+#[test]
 fn a_stage_of_a_newer_release_is_refused() {
     let (root, place, _lock) = new_place();
     place.create("a.log").unwrap().write_staged(0, b"small").unwrap();
