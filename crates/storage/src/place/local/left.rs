@@ -55,7 +55,8 @@ impl Left {
     pub(super) fn restore(self, directory: &File) -> Result<()> {
         let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW;
         for LeftPiece { name, offset, bytes } in &self.pieces {
-            let failed = |error| Error::io(name, "write what waited in the stage to", error);
+            let action = "write what a killed process left in the stage (make room and open it again, or open it for reading) to";
+            let failed = |error| Error::io(name, action, error);
             match rustix::fs::openat(directory, name.as_str(), flags, Mode::empty()) {
                 Err(Errno::NOENT) => {}
                 Err(error) => return Err(failed(error.into())),

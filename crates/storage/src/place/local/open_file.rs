@@ -192,9 +192,10 @@ impl OpenFile {
     pub(super) fn forget_stage(&self) {
         let mut staged = self.lock();
         if self.leave(&mut staged).is_err()
-            && let Some(mut slot) = staged.slot.take()
+            && let (Some(mut slot), Some(stage)) = (staged.slot.take(), &self.stage)
         {
             slot.clear();
+            stage.give_back(slot);
             self.waiting_from.store(NONE, Ordering::Release);
         }
         staged.has_left = true;

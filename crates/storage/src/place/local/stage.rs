@@ -5,7 +5,7 @@
 //!                    │ mapped: survives the process
 //!                    └─► the next exclusive lock (left.rs) ─► the file
 //! ```
-//! A store to a mapped page costs a fraction of a system call, and a system call for 64 KiB hardly more than one for 100 bytes
+//! A store to a mapped page costs a fraction of a system call, and one system call for 64 KiB a fraction of one for each piece
 //! (figures in decision 0042). A slot is used again and again, so that its pages stay in memory and have their blocks.
 
 use std::collections::hash_map::RandomState;
@@ -59,8 +59,8 @@ impl Stage {
         state.files.push(Arc::downgrade(file));
     }
 
-    /// A slot for a file that is [registered](Self::register). `None` if all are taken, or the directory cannot have a stage: its file system is none of those that
-    /// are known to be fit, or is full.
+    /// A slot for a file that is [registered](Self::register). `None` if all are taken, or the directory cannot have a stage: its
+    /// file system is none of those that are known to be fit, or is full.
     pub(super) fn take(&self) -> Option<Slot> {
         let mut state = self.lock();
         if state.is_closed {
