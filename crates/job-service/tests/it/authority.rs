@@ -1,10 +1,17 @@
 //! Certificates for one test.
 
+use std::net::{IpAddr, SocketAddr};
+
 use firn_job_service::{Authorities, ClientTls, Identity, Pem, ServerTls};
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
 
-/// The host of all control planes.
+/// The host of all control planes that show a certificate.
 pub(crate) const HERE: &str = "127.0.0.1";
+
+/// A port there.
+pub(crate) fn here() -> SocketAddr {
+    (HERE.parse::<IpAddr>().unwrap(), 0).into()
+}
 
 /// Somebody who signs certificates.
 pub(crate) struct Authority {

@@ -7,8 +7,8 @@ use firn_engine::Semantics;
 use firn_job_service::{ClientTls, ClientTlsSource};
 use firn_storage::{Error, ErrorKind, Result};
 
-use crate::authority::Authority;
-use crate::scene::{Scene, any_port, check, done_by, write};
+use crate::authority::{Authority, here};
+use crate::scene::{Scene, check, done_by, write};
 
 /// Files that are written while clients run; `None` = they are half written.
 #[derive(Debug)]
@@ -26,7 +26,7 @@ fn a_control_plane_shows_its_renewed_certificate_to_whoever_comes_and_keeps_who_
     let mut scene = Scene::new();
     let (old, new) = (Authority::new("old"), Authority::new("new"));
     (scene.server_tls, scene.tls) = (Some(old.server()), old.client());
-    let plane = scene.plane(any_port());
+    let plane = scene.plane(here());
     let at = [plane.address()];
     let worker = scene.worker("one", &at, Semantics::new());
     scene.wait_until(|| !scene.look(at[0]).workers.is_empty());
@@ -50,7 +50,7 @@ fn clients_take_what_was_renewed_when_they_connect_anew_and_keep_what_they_have_
     let files = Arc::new(Files(Mutex::new(Some(old.client()))));
     scene.server_tls = Some(old.server());
     scene.tls = ClientTls { source: Some(Arc::clone(&files) as Arc<dyn ClientTlsSource>), ..old.client() };
-    let plane = scene.plane(any_port());
+    let plane = scene.plane(here());
     let at = [plane.address()];
     let worker = scene.worker("one", &at, Semantics::new());
     let db = scene.open(&at);

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 
 use firn::{Builder, Db, Settings};
@@ -151,8 +152,12 @@ impl Scene {
     }
 }
 
+/// A port of a host that nobody else has: whoever leaves it finds it free again, and nobody there meanwhile.
 pub(crate) fn any_port() -> SocketAddr {
-    ([127, 0, 0, 1], 0).into()
+    static HOSTS: AtomicU8 = AtomicU8::new(1);
+    let host = HOSTS.fetch_add(1, Ordering::Relaxed);
+    assert_ne!(host, u8::MAX, "too many hosts");
+    ([127, 0, 1, host], 0).into()
 }
 
 pub(crate) fn url(plane: SocketAddr) -> String {

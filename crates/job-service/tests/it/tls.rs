@@ -8,14 +8,14 @@ use firn_job_service::{
 };
 use rcgen::CertificateParams;
 
-use crate::authority::{Authority, HERE, Signed, pem};
+use crate::authority::{Authority, HERE, Signed, here, pem};
 use crate::scene::{Scene, any_port, check, done_by, write};
 
 /// A control plane that shows `identity`, and asks for certificates of `clients`.
 fn plane(scene: &Scene, tls: Option<(Identity, Option<&Authority>)>) -> ControlPlane {
     let tls =
         tls.map(|(identity, clients)| ServerTls { identity, clients: clients.map(Authority::authorities) });
-    let (address, token, seed) = (any_port(), SharedToken::none(), 1);
+    let (address, token, seed) = (here(), SharedToken::none(), 1);
     let options =
         ControlPlaneOptions { address, token, tls, connections_max: 100, limits: Default::default(), seed };
     ControlPlane::start(&options, Arc::clone(&scene.clock), &scene.spawn).unwrap()
@@ -38,7 +38,7 @@ fn jobs_are_done_where_everybody_shows_a_certificate() {
     let mut scene = Scene::new();
     let authority = Authority::new("ours");
     (scene.server_tls, scene.tls) = (Some(authority.server()), authority.client());
-    let plane = scene.plane(any_port());
+    let plane = scene.plane(here());
     let at = [plane.address()];
     let worker = scene.worker("one", &at, Semantics::new());
     let db = scene.open(&at);
@@ -125,7 +125,7 @@ fn a_database_whose_control_plane_is_not_believed_works_alone_and_says_why() {
     let mut scene = Scene::new();
     scene.server_tls = Some(ServerTls { identity: Authority::new("theirs").identity(HERE), clients: None });
     scene.tls = client(Some(&Authority::new("ours")), None);
-    let plane = scene.plane(any_port());
+    let plane = scene.plane(here());
     let at = [plane.address()];
     let worker = scene.worker("one", &at, Semantics::new());
     let db = scene.open(&at);
