@@ -14,7 +14,7 @@
 use firn_format::checksum::xxh3;
 use firn_format::manifest::bytes::{Reader, put_bytes};
 use firn_format::manifest::{RedirectPlace, TableMeta, ValueSegmentMeta};
-use firn_format::table::Compression;
+use firn_format::table::{Compression, ReferenceSet};
 use firn_format::value::segment::Origin;
 use firn_format::value::{Ordinals, SegmentNumber};
 use firn_format::{Error, FormatVersion, Result, Sequence, varint};
@@ -152,6 +152,7 @@ fn put_policy(policy: &ValuePolicy, out: &mut Vec<u8>) {
         out.push(u8::from(source.redirect.is_some()));
         source.redirect.iter().for_each(|place| place.encode(out));
     });
+    policy.stale.encode(out);
     out.push(u8::from(policy.output.is_some()));
     policy.output.iter().for_each(|number| varint::encode(number.0.into(), out));
     out.push(policy.compression as u8);
@@ -166,6 +167,7 @@ fn take_policy(input: &mut Reader<'_>) -> Result<ValuePolicy> {
             let redirect = if take_flag(input)? { Some(RedirectPlace::decode(input)?) } else { None };
             Ok(ValueSource { born, segment, redirect })
         })?,
+        stale: ReferenceSet::take_from(input)?,
         output: if take_flag(input)? { Some(SegmentNumber(input.number32()?)) } else { None },
         compression: take_compression(input)?,
         database: input.u128()?,

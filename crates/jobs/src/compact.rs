@@ -4,7 +4,7 @@
 //! the last one what only readers of everything see. Of one key, from newest to oldest:
 //!
 //! 1. Behind a put or delete, nothing older of its interval can be read: *shadowed*. Same for what a range tombstone
-//!    of its interval covers: *range*.
+//!    of its interval covers: *range*. A record whose reference is stale is shadowed too, by one outside of the inputs.
 //! 2. A put that expired becomes a tombstone of the same sequence; so does one that no snapshot sees and that the
 //!    compaction filter drops.
 //! 3. A tombstone that every snapshot sees is dropped where nothing older can lie outside the inputs: inside them
@@ -153,12 +153,26 @@ impl<S: Sink + ?Sized> Compaction<'_, '_, S> {
         if self.operands.interval().is_some_and(|pending| pending != interval) {
             self.flush_partly()?;
         }
+        if self.is_stale(entry)? {
+            self.sums.shadowed.add(bytes, hash);
+            self.closed = Some(interval);
+            return Ok(());
+        }
         if self.is_covered(entry.sequence, interval) {
             self.sums.range.add(bytes, hash);
             self.close(interval, None)?;
             return Ok(());
         }
         self.take_visible(entry, interval, bytes, hash)
+    }
+
+    /// Whether a newer record outside of the inputs hides this one from everybody, and its value may be gone.
+    #[inline]
+    fn is_stale(&self, entry: &Entry<'_>) -> Result<bool> {
+        match (&self.values, entry.kind) {
+            (Some(values), Kind::PutReference) => values.is_stale(entry),
+            _ => Ok(false),
+        }
     }
 
     /// Ends the interval's operands with `base` (a put without expiry), or with nothing; whether they were combined.

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use firn_format::manifest::{RedirectPlace, TableMeta, ValueSegmentMeta};
-use firn_format::table::Compression;
+use firn_format::table::{Compression, ReferenceSet};
 use firn_format::value::SegmentNumber;
 use firn_format::{FormatVersion, Sequence};
 
@@ -260,6 +260,9 @@ pub struct ValuePolicy {
     pub separate_bytes: u32,
     /// Where the values are that the inputs refer to, in rising order of the segments that they were born in.
     pub sources: Vec<ValueSource>,
+    /// References of the inputs that newer records outside of them have made stale: their records are dropped as shadowed ones, and
+    /// their values, which nobody may have any more, are not read.
+    pub stale: ReferenceSet,
     /// The number of the output for values that leave the tree, `<stem>-000000.values`; no other segment may ever have it.
     /// `None`: they stay.
     pub output: Option<SegmentNumber>,

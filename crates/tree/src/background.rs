@@ -371,7 +371,7 @@ impl Database {
             if let Some(task) = self.choose_to_expose(&version, through) {
                 return Some(task);
             }
-            if let Some(task) = self.choose_revealing_compaction(busy, &version) {
+            if let Some(task) = self.choose_compaction_of_references(busy, &version) {
                 return Some(task);
             }
             // What is copied is held twice meanwhile: many of them would leave less room for what is dead.
@@ -408,13 +408,15 @@ impl Database {
         self.is_sweep_due(busy).then_some(Task::Sweep)
     }
 
-    /// A compaction where level 0 hides more values than it may: what it brings to light lets collections choose better.
-    fn choose_revealing_compaction(&self, busy: &Busy, version: &Version) -> Option<Task> {
-        if busy.compacting > 0 || !version.live().any(|keyspace| self.is_hiding(keyspace)) {
+    /// A compaction that is due where tables refer to values, before another collection: those always find something to do while
+    /// values are overwritten, and choose better among more that is known to be dead, with more room beside fewer tables.
+    fn choose_compaction_of_references(&self, busy: &Busy, version: &Version) -> Option<Task> {
+        if busy.compacting > 0 || !version.live().any(|keyspace| keyspace.levels.has_references()) {
             return None;
         }
         let (keyspace, choice) = self.choose_compaction(busy, version)?;
-        self.is_hiding(version.keyspace(keyspace).ok()?).then_some(Task::Compact { keyspace, choice })
+        let has_references = version.keyspace(keyspace).ok()?.levels.has_references();
+        has_references.then_some(Task::Compact { keyspace, choice })
     }
 
     /// A compaction, unless the threads are wanted for something else.

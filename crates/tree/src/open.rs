@@ -316,6 +316,7 @@ fn tables_version(
             frozen: Vec::new(),
             runs: Vec::new(),
             levels: Arc::new(levels),
+            stale_count: state.values.stale_count(*id),
             drained_through: keyspace.drained_through,
             seeks: Arc::default(),
             overwriting: Arc::default(),

@@ -138,6 +138,7 @@ impl Engine for Tree {
                 frozen: Vec::new(),
                 runs: Vec::new(),
                 levels: Arc::new(Levels::default()),
+                stale_count: 0,
                 drained_through: start,
                 seeks: Arc::default(),
                 overwriting: Arc::default(),

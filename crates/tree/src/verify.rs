@@ -168,8 +168,8 @@ pub fn verify(options: VerifyOptions, progress: &mut dyn FnMut(VerifyProgress)) 
                 crossing.values().flatten().flatten().map(|meta| meta.bytes).sum::<u64>();
             let logged = verifier.check_log(known);
             let damaged = verifier.check_tables(&known.state);
-            verifier.check_places(&crossing, &damaged);
-            verifier.check_values(&known.state, &logged, !damaged.is_empty());
+            verifier.check_places(&crossing, &known.state.values.stale, &damaged);
+            verifier.check_values((&known.state, &known.last), &logged, !damaged.is_empty());
             verifier.check_groups(&known.state);
         }
         None => verifier.check_alone(),

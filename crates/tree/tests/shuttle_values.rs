@@ -225,6 +225,21 @@ fn deaths_are_translated_by_the_newest_map() {
 }
 
 #[test]
+fn what_is_stale_has_died_and_goes_without_dying_again() {
+    assert_found(Mistake::DieTwice, &["dies twice", "dies where it is not"]);
+}
+
+#[test]
+fn what_a_drain_found_is_stale_only_if_it_lives_when_that_is_committed() {
+    assert_found(Mistake::BelieveTheFound, &["dies twice", "dies where it is not"]);
+}
+
+#[test]
+fn no_compaction_looks_for_the_values_of_stale_references() {
+    assert_found(Mistake::FollowTheStale, &["which is not sealed"]);
+}
+
+#[test]
 fn a_collection_changes_the_newest_map() {
     assert_found(Mistake::ChangeAnOldMap, ASTRAY);
 }

@@ -112,6 +112,12 @@ fn dump_change(change: &Change, offset: usize, size: usize, lines: &mut Lines<'_
             line("Redirect", what)
         }
         Change::DropRedirect { victim } => line("DropRedirect", format_args!("of segment {victim}")),
+        Change::Stale { keyspace, references } => {
+            line("Stale", format_args!("keyspace {keyspace}, {} more references", references.len()))
+        }
+        Change::NotStale { keyspace, references } => {
+            line("NotStale", format_args!("keyspace {keyspace}, {} references", references.len()))
+        }
     }
 }
 

@@ -33,6 +33,8 @@
 //!  67  DeadMap          number number, then a set (see `value::ordinals`): what died since
 //!  68  Redirect         victim number, holder number, offset number, bytes number
 //!  69  DropRedirect     victim number
+//!  70  Stale            keyspace number, then a reference set (see `table::references`): what became stale
+//!  71  NotStale         keyspace number, then a reference set: what was stale and is no table's any more
 //! ```
 //! What stands for a keyspace's settings is in `keyspace`, for a table in `table`, for value segments in `values`.
 //!
@@ -51,6 +53,7 @@ use crate::manifest::bytes::{Reader, put_bytes};
 use crate::manifest::keyspace::KeyspaceText;
 use crate::manifest::table::TableMeta;
 use crate::manifest::values::{RedirectPlace, ValueSegmentMeta, segment_number};
+use crate::table::ReferenceSet;
 use crate::value::{Ordinals, SegmentNumber};
 use crate::varint;
 
@@ -196,6 +199,21 @@ pub enum Change {
         /// The segment that was collected.
         victim: SegmentNumber,
     },
+    /// References of live tables that nobody follows any more: a newer record of the same key is in a table, and no snapshot
+    /// sees what was before it. Their values are dead.
+    Stale {
+        /// The tables' keyspace.
+        keyspace: u32,
+        /// By the names that the values were born with, besides those that were stale before.
+        references: ReferenceSet,
+    },
+    /// No live table has these stale references any more.
+    NotStale {
+        /// The tables' keyspace.
+        keyspace: u32,
+        /// All of them were stale.
+        references: ReferenceSet,
+    },
 }
 
 impl Change {
@@ -224,6 +242,8 @@ impl Change {
             Change::DeadMap { .. } => 67,
             Change::Redirect { .. } => 68,
             Change::DropRedirect { .. } => 69,
+            Change::Stale { .. } => 70,
+            Change::NotStale { .. } => 71,
         }
     }
 
@@ -292,6 +312,10 @@ impl Change {
                 varint::encode(victim.0.into(), out);
                 place.encode(out);
             }
+            Change::Stale { keyspace, references } | Change::NotStale { keyspace, references } => {
+                varint::encode((*keyspace).into(), out);
+                references.encode(out);
+            }
         }
     }
 
@@ -346,10 +370,17 @@ impl Change {
             67 => Change::DeadMap { number: segment_number(fields)?, dead: Ordinals::decode(fields)? },
             68 => Change::Redirect { victim: segment_number(fields)?, place: RedirectPlace::decode(fields)? },
             69 => Change::DropRedirect { victim: segment_number(fields)? },
+            70 => {
+                Change::Stale { keyspace: fields.number32()?, references: ReferenceSet::take_from(fields)? }
+            }
+            71 => Change::NotStale {
+                keyspace: fields.number32()?,
+                references: ReferenceSet::take_from(fields)?,
+            },
             _ => {
                 let what = reserved(tag).unwrap_or("unknown");
                 let found = format!("tag {tag} ({what}; written by a newer Firn: upgrade to read it)");
-                return Err(Error::new(offset, "a change of tag 1 to 16 or 64 to 69", found));
+                return Err(Error::new(offset, "a change of tag 1 to 16 or 64 to 71", found));
             }
         })
     }

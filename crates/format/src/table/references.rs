@@ -15,7 +15,7 @@ use crate::value::{Ordinals, SegmentNumber};
 use crate::varint;
 
 /// Values of several segments.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReferenceSet {
     segments: BTreeMap<SegmentNumber, Ordinals>,
 }
@@ -75,6 +75,23 @@ impl ReferenceSet {
         unknown
     }
 
+    /// Those that are in both.
+    #[must_use]
+    pub fn common(&self, other: &ReferenceSet) -> Self {
+        let (few, many) =
+            if self.segments.len() <= other.segments.len() { (self, other) } else { (other, self) };
+        let both = few.segments.iter().filter_map(|(segment, ordinals)| {
+            let common = ordinals.common(many.segments.get(segment)?);
+            (!common.is_empty()).then_some((*segment, common))
+        });
+        Self { segments: both.collect() }
+    }
+
+    /// Whether it has a value.
+    pub fn contains(&self, segment: SegmentNumber, ordinal: u32) -> bool {
+        self.segments.get(&segment).is_some_and(|ordinals| ordinals.contains(ordinal))
+    }
+
     /// Takes the values of `segment` out.
     pub fn take(&mut self, segment: SegmentNumber) -> Ordinals {
         self.segments.remove(&segment).unwrap_or_default()
@@ -117,6 +134,16 @@ impl ReferenceSet {
     /// Anything [`encode`](Self::encode) does not produce.
     pub fn decode(bytes: &[u8]) -> Result<Self> {
         let mut input = Reader::new(bytes, 0);
+        let set = Self::take_from(&mut input)?;
+        input.end("a reference set")?;
+        Ok(set)
+    }
+
+    /// The next set of `input`.
+    ///
+    /// # Errors
+    /// Anything [`encode`](Self::encode) does not produce.
+    pub fn take_from(input: &mut Reader<'_>) -> Result<Self> {
         let count = input.number()?;
         let mut segments = BTreeMap::new();
         let mut next = 0_u64;
@@ -127,14 +154,13 @@ impl ReferenceSet {
                 return Err(Error::new(at, "a segment number below 2^32", "a greater one"));
             };
             let at = input.offset();
-            let ordinals = Ordinals::decode(&mut input)?;
+            let ordinals = Ordinals::decode(input)?;
             if ordinals.is_empty() {
                 return Err(Error::new(at, "values of a segment that is named", "none"));
             }
             segments.insert(SegmentNumber(number), ordinals);
             next = u64::from(number) + 1;
         }
-        input.end("a reference set")?;
         Ok(Self { segments })
     }
 }
@@ -185,5 +211,15 @@ mod tests {
         assert_eq!(set.len(), 4);
         assert_eq!(set.remove_all(&of(&[(1, 1), (1, 7), (3, 9), (4, 1)])), 2);
         assert_eq!(set, of(&[(1, 2), (2, 1)]));
+    }
+
+    #[test]
+    fn what_two_have_in_common_is_in_both() {
+        let (some, others) = (of(&[(1, 1), (1, 2), (2, 1), (9, 5)]), of(&[(1, 2), (1, 3), (2, 2), (9, 5)]));
+        let both = of(&[(1, 2), (9, 5)]);
+        assert_eq!((some.common(&others), others.common(&some)), (both.clone(), both));
+        assert_eq!(some.common(&of(&[(1, 2)])), of(&[(1, 2)]));
+        assert!(some.contains(SegmentNumber(2), 1));
+        assert!(!some.contains(SegmentNumber(2), 2) && !some.contains(SegmentNumber(3), 1));
     }
 }

@@ -5,7 +5,7 @@ use std::fs;
 use firn_format::datatype::{CatalogKind, Encoding, FieldKind, Property, Tag};
 use firn_format::log::FrameKind;
 use firn_format::manifest::{Change, KeyspaceText, RedirectPlace, TableMeta, ValueSegmentMeta};
-use firn_format::table::Compression;
+use firn_format::table::{Compression, ReferenceSet};
 use firn_format::value::{Ordinals, SegmentNumber};
 use firn_format::{FormatVersion, Kind, Position, Sequence};
 
@@ -96,6 +96,8 @@ fn changes() -> Vec<Change> {
         Change::DeadMap { number: SegmentNumber(0), dead: Ordinals::new() },
         Change::Redirect { victim: SegmentNumber(0), place: RedirectPlace::default() },
         Change::DropRedirect { victim: SegmentNumber(0) },
+        Change::Stale { keyspace: 0, references: ReferenceSet::default() },
+        Change::NotStale { keyspace: 0, references: ReferenceSet::default() },
     ]
 }
 

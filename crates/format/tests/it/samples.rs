@@ -9,6 +9,7 @@ use firn_format::log::{
     SEGMENT_HEADER_BYTES, SegmentHeader, encode_single, frame_bytes, scan_frames, single_frame_bytes,
 };
 use firn_format::manifest::{Change, KeyspaceText, ManifestEdit, RedirectPlace, TableMeta, ValueSegmentMeta};
+use firn_format::table::ReferenceSet;
 use firn_format::value::segment::Origin;
 use firn_format::value::{Ordinals, SegmentNumber, ValueSegmentHeader};
 use firn_format::{Error, FormatVersion, Kind, Position, Result, Sequence};
@@ -47,6 +48,7 @@ pub(crate) fn samples() -> Vec<Sample> {
     samples.push(edit("manifest-edit-v1-every-change", true, every_change()));
     samples.push(edit("manifest-edit-v1-superseded", false, superseded()));
     samples.push(edit("manifest-edit-v1-values", false, values()));
+    samples.push(edit("manifest-edit-v1-stale", false, stale()));
     samples.push(edit("manifest-edit-v1-home", false, vec![Change::LogHome { id: 0x1234 << 100 }]));
     samples.push(edit(
         "manifest-edit-v1-groups",
@@ -276,6 +278,18 @@ fn superseded() -> Vec<Change> {
     [0, 1, 127, 128, 1000]
         .map(|thousandths| Change::Superseded { file: "drain-7-000000.table".into(), thousandths })
         .to_vec()
+}
+
+/// Changes that came with stale references.
+fn stale() -> Vec<Change> {
+    let values = |values: &[(u32, u32)]| {
+        let values = values.iter().map(|(segment, ordinal)| (SegmentNumber(*segment), *ordinal)).collect();
+        ReferenceSet::from_values(values).expect("each once")
+    };
+    vec![
+        Change::Stale { keyspace: 300, references: values(&[(7, 0), (7, 16_000), (300, 5)]) },
+        Change::NotStale { keyspace: 300, references: values(&[(7, 16_000)]) },
+    ]
 }
 
 /// Changes that came with values beside the tree.

@@ -86,6 +86,19 @@ impl<'s> CompactValues<'s> {
         }))
     }
 
+    /// Whether the reference of `entry`, a `PutReference`, is a stale one.
+    ///
+    /// # Errors
+    /// `Invalid` if it is no reference.
+    #[inline]
+    pub fn is_stale(&self, entry: &Entry<'_>) -> Result<bool> {
+        if self.policy.stale.is_empty() {
+            return Ok(false);
+        }
+        let reference = decoded(entry)?;
+        Ok(self.policy.stale.contains(reference.segment, reference.ordinal))
+    }
+
     /// The value that `entry`, a `PutReference`, refers to. Blocks on the device.
     ///
     /// # Errors

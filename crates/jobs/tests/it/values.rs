@@ -4,7 +4,7 @@ use firn_engine::Semantics;
 use firn_format::file_name;
 use firn_format::key::{Kind, Sequence};
 use firn_format::manifest::{TableMeta, ValueSegmentMeta};
-use firn_format::table::Compression;
+use firn_format::table::{Compression, ReferenceSet};
 use firn_format::value::segment::Origin;
 use firn_format::value::{Ordinals, Reference, SegmentNumber};
 use firn_jobs::{
@@ -117,6 +117,7 @@ fn where_values_lie_changes_nothing_but_that() {
         let policy = ValuePolicy {
             separate_bytes: after,
             sources: sources.clone(),
+            stale: ReferenceSet::default(),
             output,
             compression,
             database: DATABASE,
@@ -182,6 +183,36 @@ fn a_value_without_a_source_ends_the_job_and_leaves_nothing() {
     assert_eq!(error.kind, ErrorKind::Invalid);
     assert!(error.message.contains("segment 7"), "{error}");
     assert_eq!(world.storage.list().unwrap(), before);
+}
+
+#[test]
+fn records_whose_references_are_stale_are_shadowed_and_their_values_not_asked_for() {
+    let mut dropped = 0;
+    for seed in 0..60 {
+        // The filter looks at every value, and all of them are to come into the tree.
+        let mix = Mix { operations: 60, merges: false, filter: true, older: seed % 2 == 0 };
+        let world = World::new(seed, mix);
+        let (inputs, sources) = separated(&world, 3);
+        let policy = ValuePolicy { separate_bytes: u32::MAX, database: DATABASE, ..ValuePolicy::default() };
+        let mut stale = ReferenceSet::default();
+        for ValueSource { born, segment, .. } in &sources {
+            (0..segment.ordinals).for_each(|ordinal| drop(stale.insert(*born, ordinal)));
+        }
+        let (some, all) = (ReferenceSet::default(), stale);
+        let spec = |sources, stale| {
+            let policy = ValuePolicy { sources, stale, ..policy.clone() };
+            CompactSpec { inputs: inputs.clone(), values: Some(policy), ..world.spec.clone() }
+        };
+        let followed = done(&world.storage, spec(sources, some));
+        // Nobody knows where they are.
+        let outlived = CompactSpec { output_stem: "outlived".to_owned(), ..spec(Vec::new(), all) };
+        let outlived = done(&world.storage, outlived);
+        let (_, referred) = whole(&world, &outlived.tables, &[]);
+        assert!(referred.is_empty(), "seed {seed}: {referred:?}");
+        assert!(outlived.sums.moved.count == 0, "seed {seed}");
+        dropped += outlived.sums.shadowed.count.saturating_sub(followed.sums.shadowed.count);
+    }
+    assert!(dropped > 300, "{dropped} records");
 }
 
 #[test]

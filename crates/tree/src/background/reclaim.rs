@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use firn_engine::Result;
 use firn_format::Position;
+use firn_format::table::ReferenceSet;
 
 use super::Schedule;
 use super::busy::Busy;
@@ -85,6 +86,7 @@ impl Database {
             left: Vec::new(),
             drained: None,
             going: references_of(claimed.tables.iter())?,
+            outlived: ReferenceSet::default(),
         })?;
         self.admission.release();
         Ok(is_all)

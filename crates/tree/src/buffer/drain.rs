@@ -18,8 +18,10 @@ use crate::Records;
 use crate::compact::pick::drain_table_bytes;
 use crate::compact::run::{from_job, span_of};
 use crate::database::Database;
+use crate::error::from_storage;
 use crate::log::SegmentMap;
 use crate::stats::count;
+use crate::values::Outlived;
 use crate::version::commit::Edit;
 use crate::version::{Keyspace, Levels};
 
@@ -30,6 +32,8 @@ struct Written {
     tables: Vec<TableMeta>,
     /// Values beside the tree that the part's records refer to, whether they are in the tables or not.
     references: ReferenceSet,
+    /// References of older tables that the part's records leave without readers.
+    outlived: ReferenceSet,
 }
 
 /// A drain in progress. Its parts, neighbouring key ranges, are taken one by one by whoever has time.
@@ -38,6 +42,8 @@ pub(crate) struct Drain {
     /// Newest first.
     runs: Vec<Arc<Run>>,
     segments: Arc<SegmentMap>,
+    /// The tables below.
+    levels: Arc<Levels>,
     tombstones: FragmentList,
     rules: Rules,
     form: OutputForm,
@@ -66,7 +72,8 @@ impl Drain {
             Box::new(run.cursor(Sequence::MAX, Arc::clone(&self.segments)))
         };
         let source = MergeCursor::new(self.runs.iter().map(cursor).collect());
-        let mut source = Noting { source, range, references: ReferenceSet::default() };
+        let outlived = Outlived::below(&self.levels, &self.rules.snapshots);
+        let mut source = Noting { source, range, references: ReferenceSet::default(), outlived };
         let mut form = self.form.clone();
         form.splits.retain(|split| *split > range.start && range.contains(split));
         let stem = format!("{}-{part}", self.stem);
@@ -75,7 +82,8 @@ impl Drain {
         let scope = Scope { range, rules: &self.rules };
         let result = compact_source(&mut source, &self.tombstones, scope, None, &output, &database.control);
         let tables = result.map_err(from_job)?.tables;
-        Ok(Written { tables, references: source.references })
+        let outlived = source.outlived.map(Outlived::end).transpose().map_err(from_storage)?;
+        Ok(Written { tables, references: source.references, outlived: outlived.unwrap_or_default() })
     }
 
     /// Blocks until every part has ended; the tables in order of keys.
@@ -94,6 +102,7 @@ impl Drain {
                 Ok(part) => {
                     written.tables.extend(part.tables);
                     written.references.add_all(&part.references);
+                    written.outlived.add_all(&part.outlived);
                 }
                 Err(error) => failure = failure.or(Some(error)),
             }
@@ -122,21 +131,23 @@ struct Report<'d> {
     result: Option<Result<Written>>,
 }
 
-/// A source that notes the values beside the tree which its records in a range refer to.
+/// A source that notes the values beside the tree which its records in a range refer to, and those that they leave without readers.
 struct Noting<'r, C> {
     source: C,
     range: &'r KeyRange,
     references: ReferenceSet,
+    outlived: Option<Outlived<'r>>,
 }
 
 impl<C: Cursor> Noting<'_, C> {
     fn note(&mut self) -> firn_storage::Result<()> {
-        match self.source.entry() {
-            Some(entry) if entry.kind == Kind::PutReference && self.range.contains(entry.key) => {
-                note_reference(entry.value, &mut self.references)
-            }
-            _ => Ok(()),
+        let Some(entry) = self.source.entry().filter(|entry| self.range.contains(entry.key)) else {
+            return Ok(());
+        };
+        if entry.kind == Kind::PutReference {
+            note_reference(entry.value, &mut self.references)?;
         }
+        self.outlived.as_mut().map_or(Ok(()), |outlived| outlived.take(&entry))
     }
 }
 
@@ -199,7 +210,8 @@ impl Database {
         let mut stems = self.stems.hold();
         let drain = Arc::new(self.plan_drain(state, runs, &version.segments, stems.draw()));
         self.share_parts(&drain);
-        let Written { tables: outputs, references } = drain.wait(|name| self.remove_output(&name))?;
+        let Written { tables: outputs, references, outlived } =
+            drain.wait(|name| self.remove_output(&name))?;
         let bytes: u64 = outputs.iter().map(|table| table.bytes).sum();
         let run = self.next_run.fetch_add(1, Ordering::Relaxed);
         // So that the segments that die with this edit die at once: writers want their arenas.
@@ -213,6 +225,7 @@ impl Database {
             left: Vec::new(),
             drained: Some((starts.to_vec(), end)),
             going: references,
+            outlived,
         })?;
         if committed {
             count(&self.counters.drain_write_bytes, bytes);
@@ -250,6 +263,7 @@ impl Database {
             ranges,
             runs,
             segments: Arc::clone(segments),
+            levels: Arc::clone(&state.levels),
         }
     }
 }

@@ -161,6 +161,7 @@ impl Database {
             left,
             drained: None,
             going,
+            outlived: ReferenceSet::default(),
         };
         self.commit_choice(&choice, edit)
     }
@@ -306,6 +307,7 @@ fn moved(keyspace: u32, choice: &Choice) -> Edit {
         left: Vec::new(),
         drained: None,
         going: ReferenceSet::default(),
+        outlived: ReferenceSet::default(),
     }
 }
 

@@ -41,7 +41,11 @@ impl Database {
         }
         let (state, map) = (manifest.state(), self.values.map());
         let (mut sources, mut held) = (Vec::new(), Vec::new());
-        for (born, _) in references.segments() {
+        let stale = state.values.stale.get(&keyspace.id());
+        let stale = stale.map(|stale| stale.common(references)).unwrap_or_default();
+        let mut followed = references.clone();
+        followed.remove_all(&stale);
+        for (born, _) in followed.segments() {
             let (sealed, redirect) = match map.known(born) {
                 Some(Home::Sealed(sealed)) => (sealed, None),
                 Some(Home::Moved(_, sealed)) => (sealed, state.values.redirects.get(&born).copied()),
@@ -51,7 +55,8 @@ impl Database {
             held.push(Arc::clone(sealed));
         }
         let (compression, database) = (keyspace.codec(), state.database);
-        let policy = Some(ValuePolicy { separate_bytes, sources, output: None, compression, database });
+        let policy =
+            Some(ValuePolicy { separate_bytes, sources, stale, output: None, compression, database });
         Ok(Some(HeldPolicy { policy, held }))
     }
 }

@@ -3,6 +3,7 @@
 //! ```text
 //!   references of what goes (tables, drained runs)  -  references of what comes (tables)  =  what dies
 //!                                           values that left the tree: all of them are referred to
+//!   stale before ─► was dead before;  stale from now on (see `stale`) ─► dies now
 //! ```
 //! What dies is known by the names that values were born with, and dies where those lead. Whoever made the files is not asked. Nothing may come that does not go: then something was made up, or lost.
 
@@ -15,6 +16,7 @@ use firn_format::table::ReferenceSet;
 use firn_format::value::{Ordinals, SegmentNumber};
 
 use super::seal::NewlySealed;
+use super::stale::newly_stale;
 use super::{Home, ValueMap, Values};
 use crate::database::Database;
 use crate::error::from_storage;
@@ -25,24 +27,31 @@ use crate::version::values_state::ValuesState;
 #[derive(Debug, Default)]
 pub(crate) struct ValueEdit<'v> {
     sealed: Vec<NewlySealed>,
+    /// Whose references go, and whether that is with the keyspace itself.
+    keyspace: u32,
+    is_dropped: bool,
+    /// References that go.
     dead: ReferenceSet,
+    /// References of tables that are to be stale, unless they are or their values are dead.
+    outlived: ReferenceSet,
     _sealing: Option<MutexGuard<'v, ()>>,
 }
 
 impl Database {
-    /// What becomes of values when what refers to those that are `going` goes and the tables `added` come, with the values that
-    /// have `left` the tree. Seals the segments that are concerned, waiting for writers who still copy values to them.
+    /// What becomes of values when what refers to those that are `going` from `keyspace` goes, nobody follows those references any more that are `outlived`,
+    /// and the tables `added` come, with the values that have `left` the tree. Seals the segments that are concerned, waiting for writers who still copy values to them.
     ///
     /// # Errors
     /// `Corrupt` if a value comes that neither goes nor has left the tree; what reading and sealing say.
     pub(crate) fn plan_values<'t>(
         &self,
-        mut going: ReferenceSet,
+        keyspace: u32,
+        (mut going, outlived): (ReferenceSet, ReferenceSet),
         added: impl Iterator<Item = &'t Arc<Table>>,
         left: &[ValueSegmentMeta],
     ) -> Result<ValueEdit<'_>> {
         let mut coming = references_of(added)?;
-        if going.is_empty() && coming.is_empty() {
+        if going.is_empty() && coming.is_empty() && outlived.is_empty() {
             return Ok(ValueEdit::default());
         }
         for segment in left {
@@ -62,7 +71,8 @@ impl Database {
         for meta in left {
             sealed.push(self.values.newly_sealed(meta.clone(), Ordinals::new(), Weak::new())?);
         }
-        Ok(ValueEdit { sealed, dead: going, _sealing: Some(sealing) })
+        let (is_dropped, _sealing) = (false, Some(sealing));
+        Ok(ValueEdit { sealed, keyspace, is_dropped, dead: going, outlived, _sealing })
     }
 }
 
@@ -99,7 +109,7 @@ impl Database {
                 }
             }
         }
-        Ok(ValueEdit { sealed: Vec::new(), dead, _sealing: Some(sealing) })
+        Ok(ValueEdit { keyspace, is_dropped: true, dead, _sealing: Some(sealing), ..ValueEdit::default() })
     }
 }
 
@@ -129,7 +139,7 @@ fn not_conserved(what: &str) -> Error {
 impl ValueEdit<'_> {
     /// Seals of segments that take nothing more, and nothing else.
     pub(super) fn of_seals<'v>(sealed: Vec<NewlySealed>, sealing: MutexGuard<'v, ()>) -> ValueEdit<'v> {
-        ValueEdit { sealed, dead: ReferenceSet::default(), _sealing: Some(sealing) }
+        ValueEdit { sealed, _sealing: Some(sealing), ..ValueEdit::default() }
     }
 
     /// Appends the changes to `changes`, by what `state` says and `map`, the newest, leads to; what they come to.
@@ -143,7 +153,7 @@ impl ValueEdit<'_> {
         changes: &mut Vec<Change>,
     ) -> Result<Deaths> {
         let mut deaths = Deaths::default();
-        let mut dead = self.dead_by_holder(map)?;
+        let mut dead = self.dead_by_holder(state, map, changes)?;
         for sealed in &self.sealed {
             changes.push(Change::AddValueSegment { segment: sealed.meta.clone() });
             dead.entry(sealed.meta.number).or_default().add_all(&sealed.dead);
@@ -173,10 +183,28 @@ impl ValueEdit<'_> {
         Ok(deaths)
     }
 
-    /// What dies, by where it is now.
-    fn dead_by_holder(&self, map: &ValueMap) -> Result<BTreeMap<SegmentNumber, Ordinals>> {
+    /// What dies, by where it is now; appends to `changes` what is stale from now on, and what is not any more.
+    fn dead_by_holder(
+        &self,
+        state: &ValuesState,
+        map: &ValueMap,
+        changes: &mut Vec<Change>,
+    ) -> Result<BTreeMap<SegmentNumber, Ordinals>> {
+        let keyspace = self.keyspace;
+        let mut dying = self.dead.clone();
+        let was_stale = state.stale.get(&keyspace).map(|stale| self.dead.common(stale)).unwrap_or_default();
+        dying.remove_all(&was_stale);
+        // Dropping the keyspace says the same of all of them.
+        if !was_stale.is_empty() && !self.is_dropped {
+            changes.push(Change::NotStale { keyspace, references: was_stale });
+        }
+        let stale = newly_stale(&self.outlived, &self.dead, state, map);
+        if !stale.is_empty() {
+            dying.add_all(&stale);
+            changes.push(Change::Stale { keyspace, references: stale });
+        }
         let mut by_holder: BTreeMap<SegmentNumber, Ordinals> = BTreeMap::new();
-        for (number, dying) in self.dead.segments() {
+        for (number, dying) in dying.segments() {
             let Some(Home::Moved(redirect, _)) = map.known(number) else {
                 by_holder.entry(number).or_default().add_all(dying);
                 continue;
@@ -193,7 +221,7 @@ impl ValueEdit<'_> {
     }
 
     fn is_nothing(&self) -> bool {
-        self.sealed.is_empty() && self.dead.is_empty()
+        self.sealed.is_empty() && self.dead.is_empty() && self.outlived.is_empty()
     }
 }
 

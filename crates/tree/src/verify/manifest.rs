@@ -17,6 +17,8 @@ pub(super) struct Known {
     pub(super) state: State,
     /// Where the log ends exactly, if the database was closed and not opened since.
     pub(super) clean_end: Option<Position>,
+    /// Name of the last edit.
+    pub(super) last: String,
 }
 
 impl Verifier<'_> {
@@ -121,7 +123,7 @@ impl Verifier<'_> {
     }
 
     fn apply(&mut self, edits: &[&ManifestEdit]) -> Option<Known> {
-        let mut known = Known { state: State::default(), clean_end: None };
+        let mut known = Known { state: State::default(), clean_end: None, last: String::new() };
         let mut epoch = 0;
         for edit in edits {
             let name = manifest_edit(edit.number);
@@ -151,8 +153,8 @@ impl Verifier<'_> {
                 }
             }
         }
-        let last = edits.last().map_or_else(String::new, |edit| manifest_edit(edit.number));
-        self.check_keyspaces(&known.state, &last);
+        known.last = edits.last().map_or_else(String::new, |edit| manifest_edit(edit.number));
+        self.check_keyspaces(&known.state, &known.last);
         Some(known)
     }
 

@@ -3,14 +3,17 @@
 //!
 //! Between log and tables a position decides (`drained_through`), so only tables can cross. Two of them cross if
 //! their keys overlap and the newer place has sequences at or below the older one's greatest. That is rare, and
-//! only then are entries compared: one merge over all sorted runs of the keyspace.
+//! only then are entries compared: one merge over all sorted runs of the keyspace. So they are where references are stale: no key's newest version
+//! may have such a one, whose value is gone.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use firn_format::Sequence;
 use firn_format::manifest::TableMeta;
+use firn_format::table::ReferenceSet;
 use firn_format::tombstone::FragmentList;
+use firn_format::value::{Reference, SegmentNumber};
+use firn_format::{Kind, Sequence};
 use firn_storage::Result;
 use firn_storage::Storage;
 use firn_storage::file::cache::BlockCache;
@@ -23,19 +26,21 @@ use crate::version::state::State;
 /// Sorted runs of keyspaces in which tables cross, newest first.
 pub(super) type Crossing = BTreeMap<u32, Vec<Vec<TableMeta>>>;
 
-/// The keyspaces whose tables' bounds do not already show that each entry is in one place.
+/// The keyspaces whose tables' bounds do not already show that each entry is in one place, and those with stale references.
 pub(super) fn crossing(state: &State) -> Crossing {
     let mut keyspaces: BTreeMap<u32, Vec<Vec<TableMeta>>> = BTreeMap::new();
     for ((keyspace, ..), run) in sorted_runs(state) {
         keyspaces.entry(keyspace).or_default().push(run.into_iter().cloned().collect());
     }
-    keyspaces.retain(|_, runs| {
+    keyspaces.retain(|keyspace, runs| {
         let mut newer: Vec<&TableMeta> = Vec::new();
-        runs.iter().any(|run| {
-            let crosses = run.iter().any(|older| newer.iter().any(|newer| cross(newer, older)));
-            newer.extend(run);
-            crosses
-        })
+        let has_stale = state.values.stale_count(*keyspace) > 0;
+        has_stale
+            || runs.iter().any(|run| {
+                let crosses = run.iter().any(|older| newer.iter().any(|newer| cross(newer, older)));
+                newer.extend(run);
+                crosses
+            })
     });
     keyspaces
 }
@@ -47,27 +52,44 @@ fn cross(newer: &TableMeta, older: &TableMeta) -> bool {
 }
 
 impl Verifier<'_> {
-    /// Compares the entries of tables that cross, except in keyspaces with a `damaged` table.
-    pub(super) fn check_places(&mut self, crossing: &Crossing, damaged: &BTreeSet<u32>) {
+    /// Compares the entries of tables that cross, or some of whose references are `stale`, except in keyspaces with a `damaged` table.
+    pub(super) fn check_places(
+        &mut self,
+        crossing: &Crossing,
+        stale: &BTreeMap<u32, ReferenceSet>,
+        damaged: &BTreeSet<u32>,
+    ) {
         for (keyspace, runs) in crossing {
             let bytes = runs.iter().flatten().map(|meta| meta.bytes).sum();
             if !damaged.contains(keyspace) {
-                self.check_runs(*keyspace, runs);
+                self.check_runs(*keyspace, runs, stale.get(keyspace));
             }
             self.advance(bytes);
         }
     }
 
-    fn check_runs(&mut self, keyspace: u32, runs: &[Vec<TableMeta>]) {
+    fn check_runs(&mut self, keyspace: u32, runs: &[Vec<TableMeta>], stale: Option<&ReferenceSet>) {
         let mut faults = Vec::new();
-        let walked = walk(&*self.storage, runs, &mut |fault| faults.push(fault));
+        let walked = walk(&*self.storage, runs, stale, &mut |fault| faults.push(fault));
         for fault in faults {
-            let Fault { what, newer, older, key, least, greatest } = fault;
-            let message = format!(
-                "expected {what} of \"{}\" in keyspace {keyspace} older than sequence {least}, which {newer} holds, found {greatest}",
-                key.escape_ascii()
-            );
-            self.damage(&older, None, message);
+            match fault {
+                Fault::Order { what, newer, older, key, least, greatest } => {
+                    let message = format!(
+                        "expected {what} of \"{}\" in keyspace {keyspace} older than sequence {least}, which {newer} holds, found \
+                         {greatest}",
+                        key.escape_ascii()
+                    );
+                    self.damage(&older, None, message);
+                }
+                Fault::Stale { file, key } => {
+                    let message = format!(
+                        "expected a version of \"{}\" in keyspace {keyspace} that is newer than the one whose reference is stale, \
+                         found none",
+                        key.escape_ascii()
+                    );
+                    self.damage(&file, None, message);
+                }
+            }
         }
         if let Err(error) = walked {
             let file = error.file.clone();
@@ -76,22 +98,41 @@ impl Verifier<'_> {
     }
 }
 
-/// An entry or a range tombstone that is in two places, or newer in the older one.
-struct Fault {
-    what: &'static str,
-    newer: String,
-    older: String,
-    key: Vec<u8>,
-    /// Least sequence of the key in the newer places, greatest in the older one.
-    least: Sequence,
+enum Fault {
+    /// An entry or a range tombstone that is in two places, or newer in the older one.
+    Order {
+        what: &'static str,
+        newer: String,
+        older: String,
+        key: Vec<u8>,
+        /// Least sequence of the key in the newer places, greatest in the older one.
+        least: Sequence,
+        greatest: Sequence,
+    },
+    /// A key whose newest version has a stale reference.
+    Stale { file: String, key: Vec<u8> },
+}
+
+/// Versions of a key in a sorted run.
+struct Versions {
+    file: String,
     greatest: Sequence,
+    least: Sequence,
+    /// What the newest of them refers to.
+    reference: Option<(SegmentNumber, u32)>,
 }
 
 /// Most faults of one keyspace that are named.
 const FAULTS_MAX: usize = 100;
 
-/// Merges `runs` and tells `fault` of every key whose versions do not get older from place to place.
-fn walk(storage: &dyn Storage, runs: &[Vec<TableMeta>], fault: &mut dyn FnMut(Fault)) -> Result<()> {
+/// Merges `runs` and tells `fault` of every key whose versions do not get older from place to place, or whose newest one's reference
+/// is `stale`.
+fn walk(
+    storage: &dyn Storage,
+    runs: &[Vec<TableMeta>],
+    stale: Option<&ReferenceSet>,
+    fault: &mut dyn FnMut(Fault),
+) -> Result<()> {
     let cache = Arc::new(BlockCache::new(CACHE_BYTES));
     let mut cursors = Vec::new();
     for tables in runs {
@@ -111,7 +152,7 @@ fn walk(storage: &dyn Storage, runs: &[Vec<TableMeta>], fault: &mut dyn FnMut(Fa
             let versions = cursor.take(&key)?;
             let greatest = [
                 ("range tombstones", covering.clone()),
-                ("versions", versions.clone().map(|(file, greatest, _)| (file, greatest))),
+                ("versions", versions.as_ref().map(|it| (it.file.clone(), it.greatest))),
             ];
             for (what, found) in greatest {
                 if let (Some((name, above)), Some((older, greatest))) = (&newer, found)
@@ -119,10 +160,18 @@ fn walk(storage: &dyn Storage, runs: &[Vec<TableMeta>], fault: &mut dyn FnMut(Fa
                 {
                     fault_count += 1;
                     let (newer, key, least) = (name.clone(), key.clone(), *above);
-                    fault(Fault { what, newer, older, key, least, greatest });
+                    fault(Fault::Order { what, newer, older, key, least, greatest });
                 }
             }
-            let least = versions.map(|(file, _, least)| (file, least));
+            if let (None, Some(Versions { file, greatest, reference: Some((segment, ordinal)), .. })) =
+                (&newer, &versions)
+                && covering.as_ref().is_none_or(|(_, above)| above < greatest)
+                && stale.is_some_and(|stale| stale.contains(*segment, *ordinal))
+            {
+                fault_count += 1;
+                fault(Fault::Stale { file: file.clone(), key: key.clone() });
+            }
+            let least = versions.map(|it| (it.file, it.least));
             newer = [newer, covering, least].into_iter().flatten().min_by_key(|(_, sequence)| *sequence);
         }
     }
@@ -178,15 +227,25 @@ impl RunCursor<'_> {
         Ok(())
     }
 
-    /// Passes all versions of `key`: the table's file, their greatest and least sequence. `None` if it has none.
-    fn take(&mut self, key: &[u8]) -> Result<Option<(String, Sequence, Sequence)>> {
-        let mut taken: Option<(String, Sequence, Sequence)> = None;
+    /// Passes all versions of `key`. `None` if it has none.
+    fn take(&mut self, key: &[u8]) -> Result<Option<Versions>> {
+        let mut taken: Option<Versions> = None;
         while let Some(table) = &mut self.table {
             let Some(entry) = table.entry().filter(|entry| entry.key == key) else { break };
             let sequence = entry.sequence;
             match &mut taken {
-                Some((_, _, least)) => *least = sequence,
-                None => taken = Some((table.table().name().to_owned(), sequence, sequence)),
+                Some(versions) => versions.least = sequence,
+                None => {
+                    let reference =
+                        (entry.kind == Kind::PutReference).then(|| Reference::decode(entry.value));
+                    let reference = reference.and_then(std::result::Result::ok);
+                    taken = Some(Versions {
+                        file: table.table().name().to_owned(),
+                        greatest: sequence,
+                        least: sequence,
+                        reference: reference.map(|it| (it.segment, it.ordinal)),
+                    });
+                }
             }
             table.next()?;
             self.settle()?;

@@ -2,13 +2,15 @@
 //!
 //! ```text
 //!   references of tables, of log records ─► redirects ─► (segment, ordinal) ─┐
-//!                                              dead maps ────────────────────┴─► all ordinals of each segment, once
+//!            │ but stale ones                  dead maps ────────────────────┴─► all ordinals of each segment, once
+//!            └─► their values are dead; no key's newest version is one (`places.rs`)
 //! ```
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use firn_format::file_name::FileName;
+use firn_format::table::ReferenceSet;
 use firn_format::value::{Ordinals, Redirect, SegmentNumber, ValueRecord};
 use firn_storage::file::cache::BlockCache;
 use firn_storage::file::table::{ReaderOptions, TableReader};
@@ -42,10 +44,27 @@ impl Values {
 impl Verifier<'_> {
     /// Checks every value segment and that its values are referred to or dead. With `are_tables_damaged` what they refer to is
     /// not known.
-    pub(super) fn check_values(&mut self, state: &State, logged: &Logged, are_tables_damaged: bool) {
+    /// `manifest` is the name of its last edit.
+    pub(super) fn check_values(
+        &mut self,
+        (state, manifest): (&State, &str),
+        logged: &Logged,
+        are_tables_damaged: bool,
+    ) {
         let mut values = Values { redirects: self.check_redirects(state), live: BTreeMap::new() };
+        let mut stale = state.values.stale.clone();
         for table in state.tables.values() {
-            self.add_table(&table.meta, state, &mut values);
+            let stale = stale.entry(table.keyspace).or_default();
+            self.add_table(&table.meta, state, (&mut values, stale));
+        }
+        for (keyspace, references) in stale.iter().filter(|(_, references)| !references.is_empty()) {
+            if !are_tables_damaged {
+                let message = format!(
+                    "expected stale references of keyspace {keyspace} in its tables, found {} in none",
+                    references.len()
+                );
+                self.damage(manifest, None, message);
+            }
         }
         for reference in &logged.references {
             self.add_logged(reference, state, &mut values);
@@ -90,13 +109,34 @@ impl Verifier<'_> {
         redirects
     }
 
-    /// Adds what a table refers to.
-    fn add_table(&mut self, meta: &firn_format::manifest::TableMeta, state: &State, values: &mut Values) {
+    /// Adds what a table refers to, but for what is `stale`, which it takes out of that.
+    fn add_table(
+        &mut self,
+        meta: &firn_format::manifest::TableMeta,
+        state: &State,
+        (values, stale): (&mut Values, &mut ReferenceSet),
+    ) {
         let cache = Arc::new(BlockCache::new(CACHE_BYTES));
         let options = ReaderOptions::default();
         let read = TableReader::open(&*self.storage, meta, &cache, options).and_then(|it| it.references());
         // Why a table cannot be read was said when it was checked.
-        let Ok(references) = read else { return };
+        let Ok(mut references) = read else { return };
+        let outlived = references.common(stale);
+        stale.remove_all(&outlived);
+        references.remove_all(&outlived);
+        for (segment, ordinals) in outlived.segments() {
+            let lives = |ordinal: &u32| {
+                let holder = values.place(segment, *ordinal);
+                let known = holder.and_then(|(holder, now)| Some((state.values.segments.get(&holder)?, now)));
+                known.is_some_and(|(known, now)| !known.dead.contains(now))
+            };
+            for ordinal in ordinals.iter().filter(lives) {
+                let message = format!(
+                    "expected value {ordinal} of value segment {segment} to be dead, since the reference is stale"
+                );
+                self.damage(&meta.file, None, message);
+            }
+        }
         for (segment, ordinals) in references.segments() {
             for ordinal in ordinals.iter() {
                 self.add(&meta.file, None, (segment, ordinal), state, values);

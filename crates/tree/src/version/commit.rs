@@ -32,6 +32,8 @@ pub(crate) struct Edit {
     pub(crate) left: Vec<ValueSegmentMeta>,
     /// Values beside the tree that the tables and runs which go refer to, whether the new tables do or not.
     pub(crate) going: ReferenceSet,
+    /// References of older tables that nobody will follow any more.
+    pub(crate) outlived: ReferenceSet,
 }
 
 impl Edit {
@@ -89,7 +91,8 @@ impl Database {
         }
         // Before the manifest is locked: writers are waited for, and devices.
         let tables = added.iter().map(|(_, _, table)| table);
-        let mut values = self.plan_values(std::mem::take(&mut edit.going), tables, &edit.left)?;
+        let references = (std::mem::take(&mut edit.going), std::mem::take(&mut edit.outlived));
+        let mut values = self.plan_values(edit.keyspace, references, tables, &edit.left)?;
         // Names of new tables must not be lost where the edit that uses them is not.
         self.storage.sync_dir().map_err(from_storage)?;
         let mut manifest = self.manifest.lock().unwrap_or_else(PoisonError::into_inner);
@@ -115,6 +118,7 @@ impl Database {
             self.log.forget_below(*end);
         }
         let watermark = self.log.watermark();
+        let stale_count = manifest.state().values.stale_count(edit.keyspace);
         self.change_version(|version| {
             version.values = map.unwrap_or_else(|| Arc::clone(&version.values));
             for (id, slot) in version.keyspaces.iter_mut().enumerate() {
@@ -126,6 +130,7 @@ impl Database {
             }
             if let Some(Some(keyspace)) = version.keyspaces.get_mut(edit.keyspace as usize) {
                 let keyspace = Arc::make_mut(keyspace);
+                keyspace.stale_count = stale_count;
                 let levels = Arc::make_mut(&mut keyspace.levels);
                 edit.removed.iter().for_each(|table| drop(levels.remove(&table.meta().file)));
                 for (table, level, run) in &edit.moved {

@@ -126,6 +126,11 @@ impl Levels {
         self.range_deletes > 0
     }
 
+    /// Whether some table refers to values beside the tree.
+    pub(crate) fn has_references(&self) -> bool {
+        self.tables().any(|(_, table)| table.reader().properties().references.is_some())
+    }
+
     /// A number that is another one whenever the tables are others or in other places.
     pub(crate) fn changes(&self) -> u64 {
         self.changes

@@ -70,6 +70,8 @@ pub(crate) struct Keyspace {
     /// Newest first.
     pub(crate) runs: Vec<Arc<Run>>,
     pub(crate) levels: Arc<Levels>,
+    /// References of its tables that nobody follows any more.
+    pub(crate) stale_count: u64,
     /// Records below are in tables.
     pub(crate) drained_through: Position,
     /// Shared by all versions.

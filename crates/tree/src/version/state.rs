@@ -85,6 +85,7 @@ impl State {
                     return Err(unfit(format!("unknown keyspace {id} is dropped")));
                 }
                 self.tables.retain(|_, table| table.keyspace != *id);
+                self.values.apply(change).map_err(unfit)?;
             }
             Change::AddTable { .. }
             | Change::RemoveTable { .. }
@@ -126,7 +127,9 @@ impl State {
             | Change::RemoveValueSegment { .. }
             | Change::DeadMap { .. }
             | Change::Redirect { .. }
-            | Change::DropRedirect { .. } => self.values.apply(change).map_err(unfit)?,
+            | Change::DropRedirect { .. }
+            | Change::Stale { .. }
+            | Change::NotStale { .. } => self.values.apply(change).map_err(unfit)?,
         }
         Ok(())
     }

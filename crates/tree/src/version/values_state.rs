@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use firn_format::manifest::{Change, RedirectPlace, ValueSegmentMeta};
+use firn_format::table::ReferenceSet;
 use firn_format::value::{Ordinals, SegmentNumber};
 
 /// What the manifest says of values beside the tree.
@@ -13,6 +14,8 @@ pub(crate) struct ValuesState {
     pub(crate) segments: BTreeMap<SegmentNumber, SegmentState>,
     /// Of collected segments, by their numbers.
     pub(crate) redirects: BTreeMap<SegmentNumber, RedirectPlace>,
+    /// References of tables that nobody follows any more, by keyspace; none of the sets is empty. Their values are dead.
+    pub(crate) stale: BTreeMap<u32, ReferenceSet>,
     /// Numbers below were given away.
     pub(crate) next: SegmentNumber,
 }
@@ -28,6 +31,11 @@ impl ValuesState {
     /// Whether an edit says where the values of `number` are.
     pub(crate) fn knows(&self, number: SegmentNumber) -> bool {
         self.segments.contains_key(&number) || self.redirects.contains_key(&number)
+    }
+
+    /// How many references of tables of `keyspace` are stale.
+    pub(crate) fn stale_count(&self, keyspace: u32) -> u64 {
+        self.stale.get(&keyspace).map_or(0, ReferenceSet::len)
     }
 
     /// Adds one change that is about values; others do nothing.
@@ -79,6 +87,23 @@ impl ValuesState {
                 Some(_) => {}
                 None => return Err(format!("an unknown redirect of segment {victim} is dropped")),
             },
+            Change::Stale { keyspace, references } => {
+                if self.stale.entry(*keyspace).or_default().add_all(references) > 0 {
+                    return Err(format!("references of keyspace {keyspace} become stale twice"));
+                }
+            }
+            Change::NotStale { keyspace, references } => {
+                let stale = self.stale.entry(*keyspace).or_default();
+                if stale.remove_all(references) > 0 {
+                    return Err(format!(
+                        "references of keyspace {keyspace} are stale no more that never were"
+                    ));
+                }
+                if stale.is_empty() {
+                    self.stale.remove(keyspace);
+                }
+            }
+            Change::DropKeyspace { id } => drop(self.stale.remove(id)),
             _ => {}
         }
         Ok(())
@@ -97,6 +122,11 @@ impl ValuesState {
         }
         let redirects = self.redirects.iter();
         changes.extend(redirects.map(|(victim, place)| Change::Redirect { victim: *victim, place: *place }));
+        let stale = self.stale.iter();
+        changes.extend(stale.map(|(keyspace, references)| Change::Stale {
+            keyspace: *keyspace,
+            references: references.clone(),
+        }));
     }
 }
 

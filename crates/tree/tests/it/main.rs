@@ -26,6 +26,7 @@ mod values_interrupted;
 mod values_move;
 mod values_reuse;
 mod values_holes;
+mod values_stale;
 mod streamed;
 mod streamed_broken;
 mod streamed_shared;

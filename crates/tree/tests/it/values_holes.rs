@@ -14,26 +14,26 @@ use firn_tree::{Tree, TreeSettings, VerifyOptions, verify};
 use crate::world::{self, World, get_in, rows, settle, tiny};
 
 /// Keys there are.
-const KEYS: u32 = 120;
+pub(crate) const KEYS: u32 = 120;
 /// The key that it is about.
-const KEY: u32 = 61;
+pub(crate) const KEY: u32 = 61;
 
 /// A database whose collections begin when a test wants them.
-struct Scene {
-    machine: World,
-    tree: Arc<Tree>,
-    keyspace: KeyspaceId,
-    session: Blocking,
+pub(crate) struct Scene {
+    pub(crate) machine: World,
+    pub(crate) tree: Arc<Tree>,
+    pub(crate) keyspace: KeyspaceId,
+    pub(crate) session: Blocking,
     /// What every key should have.
-    model: BTreeMap<u32, Vec<u8>>,
+    pub(crate) model: BTreeMap<u32, Vec<u8>>,
 }
 
 impl Scene {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self::with_segments(64 << 10)
     }
 
-    fn with_segments(value_segment_bytes: u64) -> Self {
+    pub(crate) fn with_segments(value_segment_bytes: u64) -> Self {
         let lazy = TreeSettings { value_segment_bytes, space_amplification_max: 100.0, ..tiny() };
         let machine = World::new(lazy);
         let tree = machine.open().unwrap();
@@ -52,44 +52,44 @@ impl Scene {
         scene
     }
 
-    fn put(&mut self, key: u32, value: &[u8]) {
+    pub(crate) fn put(&mut self, key: u32, value: &[u8]) {
         self.session.put(self.keyspace, &key.to_be_bytes(), value, WriteOptions::default()).unwrap();
         self.model.insert(key, value.to_vec());
     }
 
-    fn delete(&mut self, key: u32) {
+    pub(crate) fn delete(&mut self, key: u32) {
         self.session.delete(self.keyspace, &key.to_be_bytes(), WriteOptions::default()).unwrap();
         self.model.remove(&key);
     }
 
-    fn get(&mut self, key: u32) -> Option<Vec<u8>> {
+    pub(crate) fn get(&mut self, key: u32) -> Option<Vec<u8>> {
         get_in(&mut self.session, self.keyspace, &key.to_be_bytes())
     }
 
-    fn get_at(&mut self, snapshot: &Snapshot, key: u32) -> Option<Vec<u8>> {
+    pub(crate) fn get_at(&mut self, snapshot: &Snapshot, key: u32) -> Option<Vec<u8>> {
         self.session.get(ReadAt::Snapshot(snapshot), self.keyspace, &key.to_be_bytes()).unwrap()
     }
 
     /// Everything in one sorted run, and what newer records hide is known to be dead.
-    fn compact(&mut self) {
+    pub(crate) fn compact(&mut self) {
         self.tree.flush().unwrap();
         self.tree.compact_range(self.keyspace, b"", None).unwrap();
     }
 
     /// Two of three keys, never [`KEY`], get other values: some of each segment die.
-    fn put_some(&mut self, round: u8) {
+    pub(crate) fn put_some(&mut self, round: u8) {
         for key in (0..KEYS).filter(|key| *key != KEY && (key + u32::from(round)) % 3 != 0) {
             self.put(key, &text(key, round));
         }
     }
 
     /// The same, and what was there is known to be dead.
-    fn litter(&mut self, round: u8) {
+    pub(crate) fn litter(&mut self, round: u8) {
         self.put_some(round);
         self.compact();
     }
 
-    fn reopen(&mut self, space_amplification_max: f64) {
+    pub(crate) fn reopen(&mut self, space_amplification_max: f64) {
         self.machine.settings.space_amplification_max = space_amplification_max;
         self.tree.close().unwrap();
         self.tree = self.machine.open().unwrap();
@@ -97,7 +97,7 @@ impl Scene {
     }
 
     /// Collects whatever has anything dead in it, and nothing else: what the buffer has stays there.
-    fn collect(&mut self) {
+    pub(crate) fn collect(&mut self) {
         self.reopen(1.05);
         settle(&self.tree);
         let stats = self.tree.stats().values;
@@ -106,7 +106,7 @@ impl Scene {
     }
 
     /// Every key has what it should have, by reads and by a scan.
-    fn check(&mut self, what: &str) {
+    pub(crate) fn check(&mut self, what: &str) {
         for key in 0..KEYS {
             assert_eq!(self.get(key), self.model.get(&key).cloned(), "{what}: key {key}");
         }
@@ -116,14 +116,14 @@ impl Scene {
     }
 
     /// The files are sound: each value is referred to once, or dead.
-    fn check_files(&self) {
+    pub(crate) fn check_files(&self) {
         let storage = Arc::new(self.machine.storage.clone()) as Arc<dyn Storage>;
         let report = verify(VerifyOptions { storage, semantics: semantics() }, &mut |_| {}).unwrap();
         assert!(report.is_sound(), "{:?}", report.findings);
     }
 }
 
-fn text(key: u32, round: u8) -> Vec<u8> {
+pub(crate) fn text(key: u32, round: u8) -> Vec<u8> {
     vec![key as u8 ^ round.wrapping_mul(17); 3000]
 }
 

@@ -67,6 +67,7 @@ fn keyspace(levels: Levels) -> Keyspace {
         drained_through: Position(0),
         seeks: Arc::default(),
         overwriting: Arc::default(),
+        stale_count: 0,
         looks: Arc::default(),
     }
 }

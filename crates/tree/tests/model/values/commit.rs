@@ -17,6 +17,8 @@ pub(super) struct Edit {
     pub(super) removed: Vec<Arc<Table>>,
     pub(super) added: Table,
     pub(super) going: Going,
+    /// References of older tables that nobody will follow any more.
+    pub(super) outlived: Going,
     /// A segment of values that have left the tree.
     pub(super) left: Option<NewlySealed>,
     pub(super) drained: Vec<Arc<Memtable>>,
@@ -28,6 +30,7 @@ pub(super) struct Edit {
 pub(super) struct ValueEdit {
     pub(super) sealed: Vec<NewlySealed>,
     pub(super) dead: Going,
+    pub(super) outlived: Going,
 }
 
 /// `Deaths`.
@@ -39,7 +42,7 @@ pub(super) struct Deaths {
 impl Database {
     /// `Database::commit`.
     pub(super) fn commit(&self, edit: Edit) {
-        let Edit { removed, added, mut going, left, drained, old_map } = edit;
+        let Edit { removed, added, mut going, outlived, left, drained, old_map } = edit;
         // `plan_values`.
         let coming: Going = references_of(&added).collect();
         let is_conserved =
@@ -53,7 +56,7 @@ impl Database {
             false => self.seal(&concerned),
         };
         sealed.extend(left);
-        let values = ValueEdit { sealed, dead: going };
+        let values = ValueEdit { sealed, dead: going, outlived };
         let mut manifest = locked(&self.manifest);
         if self.version.load().is_dropped {
             let output = values.sealed.iter().filter(|new| matches!(new.file, FileName::Output { .. }));
@@ -78,7 +81,21 @@ impl Database {
     /// `ValueEdit::changes`, which are committed at once.
     pub(super) fn changes(&self, manifest: &mut Manifest, edit: &ValueEdit, map: &Map) -> Deaths {
         let mut deaths = Deaths { gone: Vec::new(), died: Vec::new() };
-        let mut dead = dead_by_holder(&edit.dead, map);
+        let mut dying = edit.dead.clone();
+        if !self.is_wrong(Mistake::DieTwice) {
+            dying.retain(|name| !manifest.stale.contains(name));
+        }
+        manifest.stale.retain(|name| !edit.dead.contains(name));
+        let stale: Going = edit
+            .outlived
+            .iter()
+            .filter(|name| self.is_wrong(Mistake::BelieveTheFound) || is_live(manifest, map, **name))
+            .filter(|name| !edit.dead.contains(name))
+            .copied()
+            .collect();
+        manifest.stale.extend(&stale);
+        dying.extend(stale);
+        let mut dead = dead_by_holder(&dying, map);
         for NewlySealed { number, file, count, dead: dying } in &edit.sealed {
             let known = Known { file: *file, count: *count, dead: BTreeSet::new() };
             assert!(manifest.segments.insert(*number, known).is_none(), "segment {number} is sealed twice");
@@ -129,6 +146,17 @@ impl Database {
             }
         })
     }
+}
+
+/// `lives` in `values/stale.rs`.
+fn is_live(manifest: &Manifest, map: &Map, (born, ordinal): Name) -> bool {
+    let place = match map.homes.get(&born) {
+        Some(Home::Moved(redirect, holder)) => redirect.get(&ordinal).map(|now| (holder.number, *now)),
+        _ => Some((born, ordinal)),
+    };
+    let is_alive =
+        |(holder, now)| manifest.segments.get(&holder).is_some_and(|known| !known.dead.contains(&now));
+    place.is_some_and(is_alive)
 }
 
 fn dead_by_holder(dying: &Going, map: &Map) -> BTreeMap<u32, BTreeSet<usize>> {

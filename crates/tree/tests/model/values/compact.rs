@@ -71,7 +71,8 @@ impl Database {
             }
             Policy::Beside => self.put_beside(&mut added, stem),
         };
-        self.commit(Edit { removed, added, going, left, drained: Vec::new(), old_map });
+        let (outlived, drained) = (Going::new(), Vec::new());
+        self.commit(Edit { removed, added, going, outlived, left, drained, old_map });
         drop(held);
     }
 
@@ -86,7 +87,9 @@ impl Database {
             return None;
         }
         let map = self.map();
-        for (born, _) in going {
+        let is_followed =
+            |name: &&Name| !manifest.stale.contains(name) || self.is_wrong(Mistake::FollowTheStale);
+        for (born, _) in going.iter().filter(is_followed) {
             let (sealed, redirect) = match map.homes.get(born) {
                 Some(Home::Sealed(sealed)) => (sealed, None),
                 Some(Home::Moved(redirect, sealed)) => (sealed, Some(Arc::clone(redirect))),

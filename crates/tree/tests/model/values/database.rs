@@ -32,6 +32,12 @@ pub(crate) enum Mistake {
     HoldNothing,
     /// Two jobs at once collect the same segment: `Busy::collecting`, asked and claimed under one lock in `Database::step`.
     CollectTwice,
+    /// References that were stale before die once more when they go: `was_stale` in `values/deaths.rs`.
+    DieTwice,
+    /// A drain's finds are taken to live, whatever was committed since: `newly_stale` in `values/stale.rs`.
+    BelieveTheFound,
+    /// A compaction asks where the values of stale references are: `followed` in `compact/values.rs`.
+    FollowTheStale,
     /// A drain leaves segments unsealed that its tables refer to: `concerned` in `Database::plan_values`.
     DrainUnsealed,
     /// A compaction begins with what its keyspace had when it was looked up, whether it has been dropped since or not: `value_policy` in
@@ -133,6 +139,8 @@ pub(crate) struct Manifest {
     pub(crate) segments: BTreeMap<u32, Known>,
     /// From collected segments to who has their values.
     pub(crate) redirects: BTreeMap<u32, u32>,
+    /// References of tables that nobody follows any more.
+    pub(crate) stale: BTreeSet<Name>,
 }
 
 #[derive(Clone)]
@@ -290,10 +298,23 @@ impl Database {
         let manifest = locked(&self.manifest);
         let version = self.version.load();
         let mut live: BTreeMap<u32, BTreeSet<usize>> = BTreeMap::new();
+        let mut stale = manifest.stale.clone();
         for name in version.tables.iter().flat_map(|table| table.values()).filter_map(|it| it.name) {
+            if stale.remove(&name) {
+                let known = |(holder, ordinal): (&Arc<Sealed>, usize)| {
+                    manifest.segments.get(&holder.number).is_none_or(|known| known.dead.contains(&ordinal))
+                };
+                assert!(version.map.place(name).is_none_or(known), "a stale reference's value lives");
+                continue;
+            }
             let (holder, ordinal) = version.map.place(name).expect("a value is nowhere");
             let is_first = live.entry(holder.number).or_default().insert(ordinal);
             assert!(is_first, "a value is referred to twice");
+        }
+        assert!(stale.is_empty(), "a reference is stale that no table has");
+        for record in version.newest_of_runs().values() {
+            let is_stale = record.name.is_some_and(|name| manifest.stale.contains(&name));
+            assert!(!is_stale, "a key's newest record is stale");
         }
         for (number, known) in &manifest.segments {
             let live = live.get(number).cloned().unwrap_or_default();

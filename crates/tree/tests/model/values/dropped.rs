@@ -13,7 +13,7 @@ impl Database {
         let sealing = (!self.is_wrong(Mistake::DropUnlocked)).then(|| locked(&self.sealing));
         let dead = self.plan_dropped_values();
         let mut manifest = locked(&self.manifest);
-        let edit = ValueEdit { sealed: Vec::new(), dead };
+        let edit = ValueEdit { sealed: Vec::new(), dead, outlived: Going::new() };
         let deaths = self.changes(&mut manifest, &edit, &self.map());
         let map = self.install(edit, deaths);
         self.change_version(|version| *version = Version { is_dropped: true, map, ..Version::default() });

@@ -90,9 +90,12 @@ impl Database {
         };
         let going: Going = runs.iter().flat_map(references).collect();
         let table = runs.iter().map(|run| run.newest()).reduce(super::database::under).unwrap_or_default();
+        // `Outlived`: what each key's newest record in tables refers to.
+        let newest = |key| version.tables.iter().find_map(|older| older.get(key));
+        let outlived: Going = table.keys().filter_map(newest).filter_map(|record| record.name).collect();
         drop(version);
-        let drained = runs;
-        self.commit(Edit { removed: Vec::new(), added: table, going, left: None, drained, old_map: None });
+        let (removed, drained) = (Vec::new(), runs);
+        self.commit(Edit { removed, added: table, going, outlived, left: None, drained, old_map: None });
     }
 
     /// `Values::seal`; whoever calls it holds `sealing`.
@@ -140,7 +143,7 @@ impl Database {
         if sealed.is_empty() {
             return;
         }
-        let edit = ValueEdit { sealed, dead: Going::new() };
+        let edit = ValueEdit { sealed, dead: Going::new(), outlived: Going::new() };
         let deaths = self.changes(manifest, &edit, &self.map());
         let map = self.install(edit, deaths);
         self.change_version(|version| version.map = map);

@@ -1,0 +1,121 @@
+//! References that nobody follows any more, found while what hides them is drained.
+//!
+//! ```text
+//!   a drained put or delete ─► the newest older version of its key in tables: a reference, and no snapshot between them
+//!                                                    ─► stale with the drain's edit: its value is dead
+//! ```
+//! A value would be found dead only when a compaction meets the two records, and rewriting tables so often that this is soon
+//! costs more than asking for each drained key. The table's record stays until it is compacted; whatever it refers to may be gone by then,
+//! so compactions are told which references are stale, and drop their records without following them.
+//!
+//! Nobody who reads by the version that the edit makes, or a later one, meets a stale reference: its reads begin at the newer
+//! record, which is in a table by the same edit, and older snapshots would have kept it from being stale. Readers of versions before have the
+//! files that those know.
+
+use firn_format::key::{Entry, key_hash};
+use firn_format::table::ReferenceSet;
+use firn_format::value::{Reference, SegmentNumber};
+use firn_format::{Kind, Sequence};
+use firn_storage::file::table::{Lookup, ReadMode};
+
+use super::{Home, ValueMap};
+use crate::version::Levels;
+use crate::version::values_state::ValuesState;
+
+/// What the records of a drain, in the order of a cursor, leave without readers in the tables below.
+#[derive(Debug)]
+pub(crate) struct Outlived<'d> {
+    levels: &'d Levels,
+    /// Rising.
+    snapshots: &'d [Sequence],
+    /// The key that is being drained.
+    key: Vec<u8>,
+    /// Sequence of the oldest of its records so far that hides all before it.
+    hidden_before: Option<Sequence>,
+    found: ReferenceSet,
+}
+
+impl<'d> Outlived<'d> {
+    /// `None` where no table refers to values: then there is nothing to be found.
+    pub(crate) fn below(levels: &'d Levels, snapshots: &'d [Sequence]) -> Option<Self> {
+        let (key, hidden_before, found) = (Vec::new(), None, ReferenceSet::default());
+        levels.has_references().then_some(Self { levels, snapshots, key, hidden_before, found })
+    }
+
+    /// Takes the next record. Never waits for the device.
+    ///
+    /// # Errors
+    /// What reading tables says.
+    #[inline]
+    pub(crate) fn take(&mut self, entry: &Entry<'_>) -> firn_storage::Result<()> {
+        if self.key != entry.key {
+            self.end_key()?;
+            self.key.clear();
+            self.key.extend_from_slice(entry.key);
+        }
+        if matches!(entry.kind, Kind::Put | Kind::PutReference | Kind::Delete) {
+            self.hidden_before = Some(entry.sequence);
+        }
+        Ok(())
+    }
+
+    /// All that was found.
+    ///
+    /// # Errors
+    /// What reading tables says.
+    pub(crate) fn end(mut self) -> firn_storage::Result<ReferenceSet> {
+        self.end_key()?;
+        Ok(self.found)
+    }
+
+    fn end_key(&mut self) -> firn_storage::Result<()> {
+        let Some(before) = self.hidden_before.take() else { return Ok(()) };
+        let hash = (key_hash(&self.key) >> 32) as u32;
+        for table in self.levels.sorted_runs().flat_map(|run| run.spanning(&self.key)) {
+            let hit = match table.reader().newest(&self.key, hash, before, ReadMode::ResidentOnly)? {
+                Lookup::Absent => continue,
+                // It is found by a compaction, as all were that no drain asked for.
+                Lookup::Miss => return Ok(()),
+                Lookup::Found(hit) => hit,
+            };
+            let sees = |sequence| self.snapshots.partition_point(|snapshot| *snapshot <= sequence);
+            if hit.kind() == Kind::PutReference && sees(hit.sequence()) == sees(before) {
+                let reference = Reference::decode(hit.value()).map_err(|error| {
+                    firn_storage::Error::corrupt(table.reader().name(), 0, error.to_string())
+                })?;
+                self.found.insert(reference.segment, reference.ordinal);
+            }
+            return Ok(());
+        }
+        Ok(())
+    }
+}
+
+/// Those of `outlived` whose values are not dead by `state` and `map`, which say the same: what has died since they were found is left out, and what
+/// is `going` with the same edit.
+pub(super) fn newly_stale(
+    outlived: &ReferenceSet,
+    going: &ReferenceSet,
+    state: &ValuesState,
+    map: &ValueMap,
+) -> ReferenceSet {
+    let mut stale = ReferenceSet::default();
+    for (segment, ordinals) in outlived.segments() {
+        for ordinal in ordinals.iter().filter(|ordinal| !going.contains(segment, *ordinal)) {
+            if lives(segment, ordinal, state, map) {
+                stale.insert(segment, ordinal);
+            }
+        }
+    }
+    stale
+}
+
+/// Whether the value that was born as `ordinal` of `segment` is in a sealed segment, and not dead.
+fn lives(segment: SegmentNumber, ordinal: u32, state: &ValuesState, map: &ValueMap) -> bool {
+    let place = match map.known(segment) {
+        Some(Home::Moved(redirect, _)) => redirect.translate(ordinal).map(|now| (redirect.segment, now)),
+        _ => Some((segment, ordinal)),
+    };
+    let alive = |(holder, now)| state.segments.get(&holder).is_some_and(|known| !known.dead.contains(now));
+    place.is_some_and(alive)
+}
