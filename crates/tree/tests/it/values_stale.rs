@@ -52,7 +52,9 @@ fn what_a_drain_hides_is_dead_and_can_be_collected_while_tables_refer_to_it() {
     scene.reopen(100.0);
     scene.compact();
     scene.check("compacted");
+    scene.litter(3);
     scene.collect();
+    scene.check("collected again");
     scene.tree.close().unwrap();
     scene.check_files();
 }

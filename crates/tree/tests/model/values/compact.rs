@@ -29,6 +29,7 @@ struct Source {
 #[derive(Default)]
 struct HeldPolicy {
     sources: BTreeMap<u32, Source>,
+    stale: Going,
     held: Vec<Arc<Sealed>>,
 }
 
@@ -58,11 +59,13 @@ impl Database {
         }
         // `references_of`, which reads.
         let going: Going = removed.iter().flat_map(|table| references_of(table)).collect();
-        let Some(HeldPolicy { sources, held }) = self.value_policy(&going) else { return };
+        let Some(HeldPolicy { sources, stale, held }) = self.value_policy(&going) else { return };
         let old_map = self.is_wrong(Mistake::TranslateByAnOldMap).then(|| Arc::clone(&version.map));
         drop(version);
         let tables = removed.iter().map(|table| (**table).clone());
         let mut added = tables.reduce(under).unwrap_or_default();
+        // `Compaction::is_stale`.
+        added.retain(|_, record| record.name.is_none_or(|name| !stale.contains(&name)));
         let left = match policy {
             Policy::Keep => None,
             Policy::Inside => {
@@ -78,10 +81,10 @@ impl Database {
 
     /// `Database::value_policy`: under the manifest's lock, so that the map says what the manifest does. `None` if the keyspace is gone.
     fn value_policy(&self, going: &Going) -> Option<HeldPolicy> {
-        let HeldPolicy { mut sources, mut held } = HeldPolicy::default();
         if going.is_empty() {
-            return Some(HeldPolicy { sources, held });
+            return Some(HeldPolicy::default());
         }
+        let (mut sources, mut held) = (BTreeMap::new(), Vec::new());
         let manifest = locked(&self.manifest);
         if self.version.load().is_dropped && !self.is_wrong(Mistake::CompactTheDropped) {
             return None;
@@ -99,9 +102,10 @@ impl Database {
                 held.push(Arc::clone(sealed));
             }
         }
+        let stale = manifest.stale.intersection(going).copied().collect();
         drop(manifest);
         held.retain(|_| !self.is_wrong(Mistake::HoldNothing));
-        Some(HeldPolicy { sources, held })
+        Some(HeldPolicy { sources, stale, held })
     }
 
     /// Values that are read come into the tree.

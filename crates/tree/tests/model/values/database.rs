@@ -311,7 +311,6 @@ impl Database {
             let is_first = live.entry(holder.number).or_default().insert(ordinal);
             assert!(is_first, "a value is referred to twice");
         }
-        assert!(stale.is_empty(), "a reference is stale that no table has");
         for record in version.newest_of_runs().values() {
             let is_stale = record.name.is_some_and(|name| manifest.stale.contains(&name));
             assert!(!is_stale, "a key's newest record is stale");
@@ -322,6 +321,7 @@ impl Database {
             let all = live.len() + known.dead.len();
             assert_eq!(all, known.count, "a value of segment {number} is neither referred to nor dead");
         }
+        assert!(stale.is_empty(), "a reference is stale that no table has");
         let known: BTreeSet<FileName> = manifest.segments.values().map(|known| known.file).collect();
         let files = self.files.list();
         assert_eq!(files, known, "there are other files than segments");
