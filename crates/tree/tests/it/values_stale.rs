@@ -1,15 +1,20 @@
 //! References that are stale once what hides them is drained: their values are dead, and go before any compaction meets the two records.
 
-use firn_engine::{Engine, Ordered, WriteOptions};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use firn_engine::{Engine, KeyspaceSettings, Ordered, WriteOptions};
 use firn_format::file_name::manifest_edit;
 use firn_format::manifest::{Change, ManifestEdit};
 use firn_format::table::ReferenceSet;
 use firn_format::value::SegmentNumber;
+use firn_storage::place::Operation;
+use firn_tree::{Background, TreeSettings};
 
 use crate::values_holes::{KEY, KEYS, Scene, text};
 use crate::verify::report;
 use crate::verify_sample::{Files, directory, read_files};
-use crate::world::{World, session, settle};
+use crate::world::{Hook, World, get_in, session, settle, tiny};
 
 /// Bytes that a value of the scene takes with its record, at least.
 const VALUE_BYTES: u64 = 3000;
@@ -168,6 +173,46 @@ fn a_checkpoint_knows_what_is_stale() {
     copy.check("the copy, collected");
     copy.tree.close().unwrap();
     copy.check_files();
+}
+
+#[test]
+fn what_dies_while_a_drain_is_written_does_not_die_again() {
+    let settings = TreeSettings { level0_runs_max: 2, space_amplification_max: 100.0, ..tiny() };
+    let machine = World::new(settings);
+    let hook = Arc::<Hook>::default();
+    let place = hook.before(&machine.storage, Operation::Sync, "*.table");
+    let tree = machine.open_on(Arc::new(place), Background::Manual);
+    let separated = KeyspaceSettings { separate_bytes: Some(1000), ..KeyspaceSettings::default() };
+    let keyspace = tree.create_keyspace("large", separated).unwrap();
+    let session = &mut session(&tree);
+    let mut round = |round: u8| {
+        for key in 0..KEYS {
+            session.put(keyspace, &key.to_be_bytes(), &text(key, round), WriteOptions::default()).unwrap();
+        }
+        tree.flush().unwrap();
+    };
+    (0..4).for_each(&mut round);
+    let compactions = tree.stats().compaction_count;
+    // Compactions bring values into the tree from now on: what the next drain finds to be outlived dies by one, before its own edit.
+    tree.set_separate_bytes(keyspace, Some(100_000)).unwrap();
+    let (compacted, compacting) = (Arc::<AtomicBool>::default(), Arc::downgrade(&tree));
+    let is_compacted = Arc::clone(&compacted);
+    hook.set(move || {
+        let tree = compacting.upgrade().unwrap();
+        let before = tree.stats().compaction_count;
+        while !is_compacted.load(Ordering::Relaxed) && tree.step().unwrap() {
+            is_compacted.store(tree.stats().compaction_count > before, Ordering::Relaxed);
+        }
+    });
+    round(4);
+    hook.set(|| ());
+    assert!(compacted.load(Ordering::Relaxed), "nothing was compacted meanwhile, after {compactions} before");
+    settle(&tree);
+    for key in 0..KEYS {
+        assert_eq!(get_in(session, keyspace, &key.to_be_bytes()), Some(text(key, 4)));
+    }
+    tree.close().unwrap();
+    assert_eq!(report(&machine.storage).damage().count(), 0);
 }
 
 /// What `verify` says once `change` was committed on top of a closed database: damage, each with its file.
