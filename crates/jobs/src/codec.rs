@@ -3,13 +3,13 @@
 //! ```text
 //! offset size  field     meaning
 //!      0    8  magic     "FIRNJOB1" (a spec) or "FIRNRES1" (a result)
-//!      8    4  version   u32 LE, see FormatVersion
+//!      8    4  version   u32 LE: of a spec 2, or 1 where compactions are told of no stale references; of a result 1
 //!     12    1  kind      0 = compaction, 1 = collection
 //!     13    n  fields    in the order of the struct; numbers are varints, texts and keys have their length before
 //!                        them, lists their count, an optional thing a byte 0 or 1
 //!   13+n    8  checksum  xxh3-64 LE over everything before
 //! ```
-//! For spec and result alike: what decodes encodes to the same bytes. Since: FormatVersion::V1.
+//! For spec and result alike: what decodes encodes to the same bytes, but for the version. Since: FormatVersion::V1.
 
 use firn_format::checksum::xxh3;
 use firn_format::manifest::bytes::{Reader, put_bytes};
@@ -17,7 +17,7 @@ use firn_format::manifest::{RedirectPlace, TableMeta, ValueSegmentMeta};
 use firn_format::table::{Compression, ReferenceSet};
 use firn_format::value::segment::Origin;
 use firn_format::value::{Ordinals, SegmentNumber};
-use firn_format::{Error, FormatVersion, Result, Sequence, varint};
+use firn_format::{Error, Result, Sequence, varint};
 
 use crate::collect::{CollectResult, CollectSpec, Victim};
 use crate::conservation::{Sums, Tally};
@@ -29,13 +29,18 @@ use crate::spec::{
 const SPEC_MAGIC: [u8; 8] = *b"FIRNJOB1";
 const RESULT_MAGIC: [u8; 8] = *b"FIRNRES1";
 
+/// Of results.
+const RESULT_VERSION: u32 = 1;
+/// The first version of specs that tells compactions of stale references.
+const SPEC_VERSION_STALE: u32 = 2;
+
 const COMPACT: u8 = 0;
 const COLLECT: u8 = 1;
 
 impl JobSpec {
     /// The spec's bytes. Equal specs have equal bytes.
     pub fn encode(&self) -> Vec<u8> {
-        let mut out = begin(SPEC_MAGIC);
+        let mut out = begin(SPEC_MAGIC, Self::VERSION);
         match self {
             Self::Compact(spec) => {
                 out.push(COMPACT);
@@ -54,9 +59,9 @@ impl JobSpec {
     /// # Errors
     /// They are no spec's.
     pub fn decode(bytes: &[u8]) -> Result<Self> {
-        let mut input = body(bytes, SPEC_MAGIC)?;
+        let (version, mut input) = body(bytes, SPEC_MAGIC, Self::VERSION)?;
         let spec = match take_kind(&mut input)? {
-            COMPACT => Self::Compact(take_compact(&mut input)?),
+            COMPACT => Self::Compact(take_compact(&mut input, version)?),
             _ => Self::Collect(take_collect(&mut input)?),
         };
         finish(&input)?;
@@ -67,7 +72,7 @@ impl JobSpec {
 impl JobResult {
     /// The result's bytes.
     pub fn encode(&self) -> Vec<u8> {
-        let mut out = begin(RESULT_MAGIC);
+        let mut out = begin(RESULT_MAGIC, RESULT_VERSION);
         match self {
             Self::Compact(result) => {
                 out.push(COMPACT);
@@ -89,7 +94,7 @@ impl JobResult {
     /// # Errors
     /// They are no result's.
     pub fn decode(bytes: &[u8]) -> Result<Self> {
-        let mut input = body(bytes, RESULT_MAGIC)?;
+        let (_, mut input) = body(bytes, RESULT_MAGIC, RESULT_VERSION)?;
         let result = match take_kind(&mut input)? {
             COMPACT => {
                 let tables = take_list(&mut input, |input| TableMeta::decode(input))?;
@@ -129,7 +134,7 @@ fn put_compact(spec: &CompactSpec, out: &mut Vec<u8>) {
     put_bytes(spec.output_stem.as_bytes(), out);
 }
 
-fn take_compact(input: &mut Reader<'_>) -> Result<CompactSpec> {
+fn take_compact(input: &mut Reader<'_>, version: u32) -> Result<CompactSpec> {
     Ok(CompactSpec {
         keyspace: input.number32()?,
         inputs: take_list(input, |input| {
@@ -139,7 +144,7 @@ fn take_compact(input: &mut Reader<'_>) -> Result<CompactSpec> {
         range: take_range(input)?,
         rules: take_rules(input)?,
         output: take_form(input)?,
-        values: if take_flag(input)? { Some(take_policy(input)?) } else { None },
+        values: if take_flag(input)? { Some(take_policy(input, version)?) } else { None },
         output_stem: input.text()?.to_owned(),
     })
 }
@@ -159,7 +164,7 @@ fn put_policy(policy: &ValuePolicy, out: &mut Vec<u8>) {
     out.extend_from_slice(&policy.database.to_le_bytes());
 }
 
-fn take_policy(input: &mut Reader<'_>) -> Result<ValuePolicy> {
+fn take_policy(input: &mut Reader<'_>, version: u32) -> Result<ValuePolicy> {
     Ok(ValuePolicy {
         separate_bytes: input.number32()?,
         sources: take_list(input, |input| {
@@ -167,7 +172,10 @@ fn take_policy(input: &mut Reader<'_>) -> Result<ValuePolicy> {
             let redirect = if take_flag(input)? { Some(RedirectPlace::decode(input)?) } else { None };
             Ok(ValueSource { born, segment, redirect })
         })?,
-        stale: ReferenceSet::take_from(input)?,
+        stale: match version >= SPEC_VERSION_STALE {
+            true => ReferenceSet::take_from(input)?,
+            false => ReferenceSet::default(),
+        },
         output: if take_flag(input)? { Some(SegmentNumber(input.number32()?)) } else { None },
         compression: take_compression(input)?,
         database: input.u128()?,
@@ -345,9 +353,9 @@ fn take_list<'b, T>(
     Ok(list)
 }
 
-fn begin(magic: [u8; 8]) -> Vec<u8> {
+fn begin(magic: [u8; 8], version: u32) -> Vec<u8> {
     let mut out = magic.to_vec();
-    out.extend_from_slice(&(FormatVersion::CURRENT as u32).to_le_bytes());
+    out.extend_from_slice(&version.to_le_bytes());
     out
 }
 
@@ -357,8 +365,8 @@ fn end(mut out: Vec<u8>) -> Vec<u8> {
     out
 }
 
-/// The fields between head and checksum.
-fn body(bytes: &[u8], magic: [u8; 8]) -> Result<Reader<'_>> {
+/// The version, at most `newest`, and the fields between head and checksum.
+fn body(bytes: &[u8], magic: [u8; 8], newest: u32) -> Result<(u32, Reader<'_>)> {
     let Some((body, checksum)) = bytes.split_last_chunk::<8>() else {
         return Err(Error::new(0, "at least 20 bytes", format!("{}", bytes.len())));
     };
@@ -371,12 +379,16 @@ fn body(bytes: &[u8], magic: [u8; 8]) -> Result<Reader<'_>> {
             format!("\"{}\"", found.escape_ascii()),
         ));
     }
-    FormatVersion::from_u32(input.u32()?, 8)?;
+    let version = input.u32()?;
+    if !(1..=newest).contains(&version) {
+        let found = format!("version {version} (written by a newer Firn: upgrade to read it)");
+        return Err(Error::newer(8, format!("version {newest} of a job or older"), found));
+    }
     let (found, expected) = (xxh3(body), u64::from_le_bytes(*checksum));
     if found != expected {
         return Err(Error::new(body.len(), format!("checksum {found:#018x}"), format!("{expected:#018x}")));
     }
-    Ok(input)
+    Ok((version, input))
 }
 
 fn finish(input: &Reader<'_>) -> Result<()> {

@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use firn_format::Sequence;
 use firn_format::manifest::{RedirectPlace, TableMeta, ValueSegmentMeta};
 use firn_format::table::{Compression, ReferenceSet};
 use firn_format::value::SegmentNumber;
-use firn_format::{FormatVersion, Sequence};
 
 use crate::collect::{CollectResult, CollectSpec};
 use crate::conservation::Sums;
@@ -105,7 +105,7 @@ impl JobSpec {
     }
 
     /// Version of a spec's bytes that this build writes, and the greatest that it reads.
-    pub const VERSION: u32 = FormatVersion::CURRENT as u32;
+    pub const VERSION: u32 = 2;
 }
 
 impl From<CompactSpec> for JobSpec {

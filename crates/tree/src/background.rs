@@ -414,9 +414,13 @@ impl Database {
         if busy.compacting > 0 || !version.live().any(|keyspace| keyspace.levels.has_references()) {
             return None;
         }
+        // A thread that is alone would else compact for ever where much lies in the tree.
+        if self.settings.background_threads == 1 && busy.is_collection_next {
+            return None;
+        }
         let (keyspace, choice) = self.choose_compaction(busy, version)?;
-        let has_references = version.keyspace(keyspace).ok()?.levels.has_references();
-        has_references.then_some(Task::Compact { keyspace, choice })
+        let is_due = choice.score >= 1.0 && version.keyspace(keyspace).ok()?.levels.has_references();
+        is_due.then_some(Task::Compact { keyspace, choice })
     }
 
     /// A compaction, unless the threads are wanted for something else.

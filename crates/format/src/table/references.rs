@@ -8,16 +8,17 @@
 //! One value has one live reference, so a table's set says what dies with it. Since: FormatVersion::V1.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::manifest::bytes::Reader;
 use crate::value::{Ordinals, SegmentNumber};
 use crate::varint;
 
-/// Values of several segments.
+/// Values of several segments. Clones share what neither changes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReferenceSet {
-    segments: BTreeMap<SegmentNumber, Ordinals>,
+    segments: BTreeMap<SegmentNumber, Arc<Ordinals>>,
 }
 
 impl ReferenceSet {
@@ -31,7 +32,7 @@ impl ReferenceSet {
         let mut set = Self::default();
         for same in values.chunk_by(|a, b| a.0 == b.0) {
             let Some((segment, _)) = same.first() else { continue };
-            let ordinals = set.segments.entry(*segment).or_default();
+            let ordinals = Arc::make_mut(set.segments.entry(*segment).or_default());
             for (_, ordinal) in same {
                 if !ordinals.insert(*ordinal) {
                     let found = format!("a second one to value {ordinal} of segment {segment}");
@@ -44,16 +45,19 @@ impl ReferenceSet {
 
     /// Adds a value; whether it is new.
     pub fn insert(&mut self, segment: SegmentNumber, ordinal: u32) -> bool {
-        self.segments.entry(segment).or_default().insert(ordinal)
+        Arc::make_mut(self.segments.entry(segment).or_default()).insert(ordinal)
     }
 
     /// Adds all of `other`; how many of them were there already.
     pub fn add_all(&mut self, other: &ReferenceSet) -> u64 {
         let mut known = 0;
         for (segment, ordinals) in &other.segments {
-            let mine = self.segments.entry(*segment).or_default();
+            let Some(mine) = self.segments.get_mut(segment) else {
+                self.segments.insert(*segment, Arc::clone(ordinals));
+                continue;
+            };
             known += mine.common_count(ordinals);
-            mine.add_all(ordinals);
+            Arc::make_mut(mine).add_all(ordinals);
         }
         known
     }
@@ -67,7 +71,7 @@ impl ReferenceSet {
                 continue;
             };
             unknown += ordinals.len() - mine.common_count(ordinals);
-            mine.remove_all(ordinals);
+            Arc::make_mut(mine).remove_all(ordinals);
             if mine.is_empty() {
                 self.segments.remove(segment);
             }
@@ -82,7 +86,7 @@ impl ReferenceSet {
             if self.segments.len() <= other.segments.len() { (self, other) } else { (other, self) };
         let both = few.segments.iter().filter_map(|(segment, ordinals)| {
             let common = ordinals.common(many.segments.get(segment)?);
-            (!common.is_empty()).then_some((*segment, common))
+            (!common.is_empty()).then(|| (*segment, Arc::new(common)))
         });
         Self { segments: both.collect() }
     }
@@ -94,22 +98,22 @@ impl ReferenceSet {
 
     /// Takes the values of `segment` out.
     pub fn take(&mut self, segment: SegmentNumber) -> Ordinals {
-        self.segments.remove(&segment).unwrap_or_default()
+        self.segments.remove(&segment).map(Arc::unwrap_or_clone).unwrap_or_default()
     }
 
     /// By segment, numbers rising; none of the sets is empty.
     pub fn segments(&self) -> impl Iterator<Item = (SegmentNumber, &Ordinals)> {
-        self.segments.iter().map(|(segment, ordinals)| (*segment, ordinals))
+        self.segments.iter().map(|(segment, ordinals)| (*segment, &**ordinals))
     }
 
     /// The values of `segment`, if there are any.
     pub fn of(&self, segment: SegmentNumber) -> Option<&Ordinals> {
-        self.segments.get(&segment)
+        self.segments.get(&segment).map(|ordinals| &**ordinals)
     }
 
     /// How many values.
     pub fn len(&self) -> u64 {
-        self.segments.values().map(Ordinals::len).sum()
+        self.segments.values().map(|ordinals| ordinals.len()).sum()
     }
 
     /// Whether there are none.
@@ -158,7 +162,7 @@ impl ReferenceSet {
             if ordinals.is_empty() {
                 return Err(Error::new(at, "values of a segment that is named", "none"));
             }
-            segments.insert(SegmentNumber(number), ordinals);
+            segments.insert(SegmentNumber(number), Arc::new(ordinals));
             next = u64::from(number) + 1;
         }
         Ok(Self { segments })

@@ -1,6 +1,7 @@
 //! Compactions of records whose values lie beside the tree, against the same of records that have them in it.
 
 use firn_engine::Semantics;
+use firn_format::checksum::xxh3;
 use firn_format::file_name;
 use firn_format::key::{Kind, Sequence};
 use firn_format::manifest::{TableMeta, ValueSegmentMeta};
@@ -213,6 +214,31 @@ fn records_whose_references_are_stale_are_shadowed_and_their_values_not_asked_fo
         dropped += outlived.sums.shadowed.count.saturating_sub(followed.sums.shadowed.count);
     }
     assert!(dropped > 300, "{dropped} records");
+}
+
+#[test]
+fn specs_of_the_first_version_know_no_stale_references() {
+    let mix = Mix { operations: 60, merges: false, filter: false, older: true };
+    let world = World::new(3, mix);
+    let policy = ValuePolicy { separate_bytes: 0x1234, database: DATABASE, ..ValuePolicy::default() };
+    let mut stale = policy.clone();
+    stale.stale.insert(SegmentNumber(3), 7);
+    let spec = |policy: &ValuePolicy| {
+        JobSpec::from(CompactSpec { values: Some(policy.clone()), ..world.spec.clone() })
+    };
+    for policy in [&policy, &stale] {
+        assert_eq!(JobSpec::decode(&spec(policy).encode()), Ok(spec(policy)));
+    }
+    // As an older build writes it: no sources, and then what is the output, without a set between them.
+    let mut bytes = spec(&policy).encode();
+    let lengths = [&[0xb4, 0x24][..], &[0, 0, 0]].concat();
+    let at = bytes.windows(lengths.len()).position(|window| window == lengths).unwrap();
+    bytes.remove(at + 3);
+    bytes[8] = 1;
+    let end = bytes.len() - 8;
+    let checksum = xxh3(&bytes[..end]);
+    bytes[end..].copy_from_slice(&checksum.to_le_bytes());
+    assert_eq!(JobSpec::decode(&bytes), Ok(spec(&policy)));
 }
 
 #[test]

@@ -29,6 +29,8 @@ pub(crate) struct Busy {
     /// Value segments that are being collected, and by how many jobs.
     pub(super) collecting: BTreeSet<SegmentNumber>,
     pub(super) collections: usize,
+    /// There was a compaction since the last one began.
+    pub(super) is_collection_next: bool,
     pub(super) running: usize,
     /// Compactions that began are finished, none begins.
     pub(super) held: usize,
@@ -55,6 +57,7 @@ impl Busy {
             Task::DrainPart { drain, .. } => drop(self.take_part(drain)),
             Task::Compact { choice, .. } => {
                 self.compacting += 1;
+                self.is_collection_next = true;
                 self.tables.extend(choice.inputs.iter().map(|(_, _, table)| table.meta().file.clone()));
             }
             Task::Reclaim { keyspace } => drop(self.reclaiming.insert(*keyspace)),
@@ -63,6 +66,7 @@ impl Busy {
             Task::Regroup => self.is_regrouping = true,
             Task::Collect { victims } => {
                 self.collections += 1;
+                self.is_collection_next = false;
                 self.collecting.extend(victims);
             }
             Task::Expose { .. } | Task::Bury | Task::Balance | Task::GiveUpSpares => {}

@@ -18,7 +18,6 @@ use crate::Records;
 use crate::compact::pick::drain_table_bytes;
 use crate::compact::run::{from_job, span_of};
 use crate::database::Database;
-use crate::error::from_storage;
 use crate::log::SegmentMap;
 use crate::stats::count;
 use crate::values::Outlived;
@@ -82,8 +81,8 @@ impl Drain {
         let scope = Scope { range, rules: &self.rules };
         let result = compact_source(&mut source, &self.tombstones, scope, None, &output, &database.control);
         let tables = result.map_err(from_job)?.tables;
-        let outlived = source.outlived.map(Outlived::end).transpose().map_err(from_storage)?;
-        Ok(Written { tables, references: source.references, outlived: outlived.unwrap_or_default() })
+        let outlived = source.outlived.map(Outlived::end).unwrap_or_default();
+        Ok(Written { tables, references: source.references, outlived })
     }
 
     /// Blocks until every part has ended; the tables in order of keys.
@@ -147,7 +146,10 @@ impl<C: Cursor> Noting<'_, C> {
         if entry.kind == Kind::PutReference {
             note_reference(entry.value, &mut self.references)?;
         }
-        self.outlived.as_mut().map_or(Ok(()), |outlived| outlived.take(&entry))
+        if let Some(outlived) = &mut self.outlived {
+            outlived.take(&entry);
+        }
+        Ok(())
     }
 }
 

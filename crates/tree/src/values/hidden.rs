@@ -64,6 +64,8 @@ impl Hidden {
                 superseding += table.overwrites() * table.meta().entry_count as f64;
             }
         }
+        // Of references alone, as those are that drains find.
+        let superseding = superseding * references as f64 / entries.max(1) as f64;
         let unfound = (superseding - keyspace.stale_count as f64).max(0.0);
         let dropped: u64 = keyspace.runs.iter().map(|run| run.dropped().references.len()).sum();
         let worth = match entries {
@@ -77,7 +79,7 @@ impl Hidden {
             worth,
             memtable_bytes: keyspace.overwriting.get() * records as f64 * worth,
             run_bytes: overwriting * worth + dropped as f64 * mean_bytes,
-            table_bytes: unfound * worth,
+            table_bytes: unfound * mean_bytes,
             found_share: if superseding > 0.0 { 1.0 - unfound / superseding } else { 1.0 },
             table_share: bytes as f64 / (references as f64 * mean_bytes).max(1.0),
         }
@@ -124,11 +126,11 @@ const BUFFER_SHARE_FOUND: f64 = 0.02;
 
 /// Record bytes below which no memtable is frozen for what it may hide, nor below a sixteenth of what it may have; unless its values
 /// are large.
-const FREEZE_BYTES_MIN: usize = 512 << 10;
+const FREEZE_BYTES_MIN: usize = 256 << 10;
 
 /// Bytes of values that its records may hide, from which on a memtable is frozen for that however few records it has: to write so
 /// much costs far more than a segment of the log and a table.
-const FREEZE_HIDDEN_BYTES_MIN: f64 = (128 << 20) as f64;
+const FREEZE_HIDDEN_BYTES_MIN: f64 = (32 << 20) as f64;
 
 impl Database {
     /// Bytes that a live value takes with its record, on average, and bytes of values that live or are hidden; `None` if

@@ -105,7 +105,7 @@ struct Rolling {
 const SEGMENTS_MIN: u64 = 64;
 
 /// Smaller segments are only made where that is asked for: each costs a sync and an edit.
-const SEGMENT_BYTES_MIN: u64 = 16 << 20;
+const SEGMENT_BYTES_MIN: u64 = 8 << 20;
 
 /// Segments that are gone and kept for new ones.
 const SPARES_MAX: u64 = 3;

@@ -16,7 +16,7 @@ use firn_format::key::{Entry, key_hash};
 use firn_format::table::ReferenceSet;
 use firn_format::value::{Reference, SegmentNumber};
 use firn_format::{Kind, Sequence};
-use firn_storage::file::table::{Lookup, ReadMode};
+use firn_storage::file::table::Lookup;
 
 use super::{Home, ValueMap};
 use crate::version::Levels;
@@ -43,51 +43,44 @@ impl<'d> Outlived<'d> {
     }
 
     /// Takes the next record. Never waits for the device.
-    ///
-    /// # Errors
-    /// What reading tables says.
     #[inline]
-    pub(crate) fn take(&mut self, entry: &Entry<'_>) -> firn_storage::Result<()> {
+    pub(crate) fn take(&mut self, entry: &Entry<'_>) {
         if self.key != entry.key {
-            self.end_key()?;
+            self.end_key();
             self.key.clear();
             self.key.extend_from_slice(entry.key);
         }
         if matches!(entry.kind, Kind::Put | Kind::PutReference | Kind::Delete) {
             self.hidden_before = Some(entry.sequence);
         }
-        Ok(())
     }
 
     /// All that was found.
-    ///
-    /// # Errors
-    /// What reading tables says.
-    pub(crate) fn end(mut self) -> firn_storage::Result<ReferenceSet> {
-        self.end_key()?;
-        Ok(self.found)
+    pub(crate) fn end(mut self) -> ReferenceSet {
+        self.end_key();
+        self.found
     }
 
-    fn end_key(&mut self) -> firn_storage::Result<()> {
-        let Some(before) = self.hidden_before.take() else { return Ok(()) };
+    /// What is not found here is found by a compaction, as all was that no drain asked for; and damage is told by whoever needs what is
+    /// damaged.
+    fn end_key(&mut self) {
+        let Some(before) = self.hidden_before.take() else { return };
         let hash = (key_hash(&self.key) >> 32) as u32;
         for table in self.levels.sorted_runs().flat_map(|run| run.spanning(&self.key)) {
-            let hit = match table.reader().newest(&self.key, hash, before, ReadMode::ResidentOnly)? {
-                Lookup::Absent => continue,
-                // It is found by a compaction, as all were that no drain asked for.
-                Lookup::Miss => return Ok(()),
-                Lookup::Found(hit) => hit,
+            let hit = match table.reader().peek(&self.key, hash, before) {
+                Ok(Lookup::Absent) => continue,
+                Ok(Lookup::Found(hit)) => hit,
+                Ok(Lookup::Miss) | Err(_) => return,
             };
             let sees = |sequence| self.snapshots.partition_point(|snapshot| *snapshot <= sequence);
-            if hit.kind() == Kind::PutReference && sees(hit.sequence()) == sees(before) {
-                let reference = Reference::decode(hit.value()).map_err(|error| {
-                    firn_storage::Error::corrupt(table.reader().name(), 0, error.to_string())
-                })?;
+            if hit.kind() == Kind::PutReference
+                && sees(hit.sequence()) == sees(before)
+                && let Ok(reference) = Reference::decode(hit.value())
+            {
                 self.found.insert(reference.segment, reference.ordinal);
             }
-            return Ok(());
+            return;
         }
-        Ok(())
     }
 }
 
@@ -99,23 +92,25 @@ pub(super) fn newly_stale(
     state: &ValuesState,
     map: &ValueMap,
 ) -> ReferenceSet {
-    let mut stale = ReferenceSet::default();
-    for (segment, ordinals) in outlived.segments() {
-        for ordinal in ordinals.iter().filter(|ordinal| !going.contains(segment, *ordinal)) {
-            if lives(segment, ordinal, state, map) {
-                stale.insert(segment, ordinal);
+    let mut stale = outlived.clone();
+    stale.remove_all(going);
+    let mut dead = ReferenceSet::default();
+    for (segment, ordinals) in stale.segments() {
+        let dead_of = |ordinal: &u32| match map.known(segment) {
+            Some(Home::Moved(redirect, _)) => {
+                redirect.translate(*ordinal).is_none_or(|now| is_dead(state, redirect.segment, now))
             }
+            _ => is_dead(state, segment, *ordinal),
+        };
+        for ordinal in ordinals.iter().filter(dead_of) {
+            dead.insert(segment, ordinal);
         }
     }
+    stale.remove_all(&dead);
     stale
 }
 
-/// Whether the value that was born as `ordinal` of `segment` is in a sealed segment, and not dead.
-fn lives(segment: SegmentNumber, ordinal: u32, state: &ValuesState, map: &ValueMap) -> bool {
-    let place = match map.known(segment) {
-        Some(Home::Moved(redirect, _)) => redirect.translate(ordinal).map(|now| (redirect.segment, now)),
-        _ => Some((segment, ordinal)),
-    };
-    let alive = |(holder, now)| state.segments.get(&holder).is_some_and(|known| !known.dead.contains(now));
-    place.is_some_and(alive)
+/// Whether nothing refers to a value of `segment`, or there is no such segment.
+fn is_dead(state: &ValuesState, segment: SegmentNumber, ordinal: u32) -> bool {
+    state.segments.get(&segment).is_none_or(|known| known.dead.contains(ordinal))
 }

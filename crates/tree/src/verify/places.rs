@@ -56,13 +56,13 @@ impl Verifier<'_> {
     pub(super) fn check_places(
         &mut self,
         crossing: &Crossing,
-        stale: &BTreeMap<u32, ReferenceSet>,
+        stale: &BTreeMap<u32, Arc<ReferenceSet>>,
         damaged: &BTreeSet<u32>,
     ) {
         for (keyspace, runs) in crossing {
             let bytes = runs.iter().flatten().map(|meta| meta.bytes).sum();
             if !damaged.contains(keyspace) {
-                self.check_runs(*keyspace, runs, stale.get(keyspace));
+                self.check_runs(*keyspace, runs, stale.get(keyspace).map(|stale| &**stale));
             }
             self.advance(bytes);
         }

@@ -54,7 +54,7 @@ impl Verifier<'_> {
         let mut values = Values { redirects: self.check_redirects(state), live: BTreeMap::new() };
         let mut stale = state.values.stale.clone();
         for table in state.tables.values() {
-            let stale = stale.entry(table.keyspace).or_default();
+            let stale = Arc::make_mut(stale.entry(table.keyspace).or_default());
             self.add_table(&table.meta, state, (&mut values, stale));
         }
         for (keyspace, references) in stale.iter().filter(|(_, references)| !references.is_empty()) {

@@ -103,6 +103,8 @@ pub(crate) struct Levels {
     pub(crate) deeper: Vec<SortedRun>,
     /// How many tables hold range tombstones.
     range_deletes: usize,
+    /// How many tables refer to values beside the tree.
+    references: usize,
     /// How many tables came or went since the database was opened.
     changes: u64,
 }
@@ -128,7 +130,7 @@ impl Levels {
 
     /// Whether some table refers to values beside the tree.
     pub(crate) fn has_references(&self) -> bool {
-        self.tables().any(|(_, table)| table.reader().properties().references.is_some())
+        self.references > 0
     }
 
     /// A number that is another one whenever the tables are others or in other places.
@@ -149,6 +151,7 @@ impl Levels {
     pub(crate) fn add(&mut self, level: u32, run: u64, table: Arc<Table>) {
         self.changes += 1;
         self.range_deletes += usize::from(table.meta().range_tombstone_count > 0);
+        self.references += usize::from(table.refers());
         if level == 0 {
             let index = match self.level0.iter().position(|sorted| sorted.number <= run) {
                 Some(index) if self.level0[index].number == run => index,
@@ -174,6 +177,7 @@ impl Levels {
             if let Some(table) = run.remove(file) {
                 self.changes += 1;
                 self.range_deletes -= usize::from(table.meta().range_tombstone_count > 0);
+                self.references -= usize::from(table.refers());
                 self.level0.retain(|run| !run.tables.is_empty());
                 return Some(table);
             }

@@ -54,6 +54,11 @@ impl Table {
         &self.reader
     }
 
+    /// Whether it refers to values beside the tree.
+    pub(crate) fn refers(&self) -> bool {
+        self.reader.properties().references.is_some()
+    }
+
     /// Its file may become another table's: this process wrote it, and nobody else has a name for it.
     pub(crate) fn may_leave_file(&self) {
         self.leaves_file.store(true, Ordering::Release);

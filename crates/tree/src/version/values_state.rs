@@ -15,7 +15,7 @@ pub(crate) struct ValuesState {
     /// Of collected segments, by their numbers.
     pub(crate) redirects: BTreeMap<SegmentNumber, RedirectPlace>,
     /// References of tables that nobody follows any more, by keyspace; none of the sets is empty. Their values are dead.
-    pub(crate) stale: BTreeMap<u32, ReferenceSet>,
+    pub(crate) stale: BTreeMap<u32, Arc<ReferenceSet>>,
     /// Numbers below were given away.
     pub(crate) next: SegmentNumber,
 }
@@ -35,7 +35,7 @@ impl ValuesState {
 
     /// How many references of tables of `keyspace` are stale.
     pub(crate) fn stale_count(&self, keyspace: u32) -> u64 {
-        self.stale.get(&keyspace).map_or(0, ReferenceSet::len)
+        self.stale.get(&keyspace).map_or(0, |stale| stale.len())
     }
 
     /// Adds one change that is about values; others do nothing.
@@ -88,12 +88,13 @@ impl ValuesState {
                 None => return Err(format!("an unknown redirect of segment {victim} is dropped")),
             },
             Change::Stale { keyspace, references } => {
-                if self.stale.entry(*keyspace).or_default().add_all(references) > 0 {
+                let stale = Arc::make_mut(self.stale.entry(*keyspace).or_default());
+                if stale.add_all(references) > 0 {
                     return Err(format!("references of keyspace {keyspace} become stale twice"));
                 }
             }
             Change::NotStale { keyspace, references } => {
-                let stale = self.stale.entry(*keyspace).or_default();
+                let stale = Arc::make_mut(self.stale.entry(*keyspace).or_default());
                 if stale.remove_all(references) > 0 {
                     return Err(format!(
                         "references of keyspace {keyspace} are stale no more that never were"
@@ -125,82 +126,10 @@ impl ValuesState {
         let stale = self.stale.iter();
         changes.extend(stale.map(|(keyspace, references)| Change::Stale {
             keyspace: *keyspace,
-            references: references.clone(),
+            references: (**references).clone(),
         }));
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use firn_format::Position;
-
-    use super::*;
-
-    const ONE: SegmentNumber = SegmentNumber(1);
-
-    fn add(number: u32) -> Change {
-        let segment = ValueSegmentMeta {
-            number: SegmentNumber(number),
-            file: format!("{number:08x}.values"),
-            ordinals: 10,
-            sealed_at: Position(8),
-            ..ValueSegmentMeta::default()
-        };
-        Change::AddValueSegment { segment }
-    }
-
-    fn die(number: u32, ordinals: &[u32]) -> Change {
-        Change::DeadMap { number: SegmentNumber(number), dead: ordinals.iter().copied().collect() }
-    }
-
-    fn redirect(victim: u32, holder: u32) -> Change {
-        let place = RedirectPlace { holder: SegmentNumber(holder), offset: 64, bytes: 8 };
-        Change::Redirect { victim: SegmentNumber(victim), place }
-    }
-
-    #[test]
-    fn what_is_restated_adds_up_to_the_same() {
-        let mut state = ValuesState::default();
-        let remove = Change::RemoveValueSegment { number: ONE };
-        let changes = [
-            add(1),
-            add(2),
-            die(1, &[0, 3]),
-            die(1, &[9]),
-            add(7),
-            redirect(1, 7),
-            remove,
-            redirect(3, 2),
-            Change::DropRedirect { victim: SegmentNumber(3) },
-            die(7, &[1]),
-        ];
-        changes.iter().try_for_each(|change| state.apply(change)).unwrap();
-        assert_eq!((state.next, state.segments.len(), state.redirects.len()), (SegmentNumber(8), 2, 1));
-        let mut restated = Vec::new();
-        state.restate(&mut restated);
-        let mut again = ValuesState::default();
-        restated.iter().try_for_each(|change| again.apply(change)).unwrap();
-        assert_eq!(again, state);
-    }
-
-    #[test]
-    fn what_does_not_fit_is_refused() {
-        let mut state = ValuesState::default();
-        [add(1), die(1, &[2]), add(3), redirect(9, 3)]
-            .iter()
-            .try_for_each(|change| state.apply(change))
-            .unwrap();
-        for (change, why) in [
-            (add(1), "twice"),
-            (die(1, &[2]), "twice"),
-            (die(1, &[10]), "does not have"),
-            (die(2, &[0]), "unknown"),
-            (redirect(5, 6), "unknown"),
-            (Change::DropRedirect { victim: ONE }, "unknown"),
-            (Change::RemoveValueSegment { number: SegmentNumber(3) }, "leads there"),
-            (Change::RemoveValueSegment { number: SegmentNumber(2) }, "unknown"),
-        ] {
-            assert!(state.apply(&change).unwrap_err().contains(why), "{change:?}");
-        }
-    }
-}
+mod tests;

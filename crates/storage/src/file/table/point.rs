@@ -99,7 +99,7 @@ impl TableReader {
         }
         // No ordering: a hint that decides only how a read is done.
         if self.may_be_evicted() {
-            return self.newest_beyond_memory(key, key_hash, before, mode);
+            return self.newest_beyond_memory(key, key_hash, before, mode, true);
         }
         let mut block = self.index.find(key);
         loop {
@@ -115,6 +115,18 @@ impl TableReader {
                 Step::Beyond if self.index.is_separator(block, key) => block += 1,
                 Step::Absent | Step::Beyond => return Ok(Lookup::Absent),
             }
+        }
+    }
+
+    /// As [`newest`](Self::newest) in [`ReadMode::ResidentOnly`], for who asks once: nothing is kept in the cache for the next one.
+    ///
+    /// # Errors
+    /// As for [`newest`](Self::newest).
+    pub fn peek(&self, key: &[u8], key_hash: u32, before: Sequence) -> Result<Lookup<'_>> {
+        let mode = ReadMode::ResidentOnly;
+        match self.may_be_evicted() && self.may_contain(key_hash) {
+            true => self.newest_beyond_memory(key, key_hash, before, mode, false),
+            false => self.newest(key, key_hash, before, mode),
         }
     }
 
@@ -159,6 +171,7 @@ impl TableReader {
         key_hash: u32,
         before: Sequence,
         mode: ReadMode,
+        is_kept: bool,
     ) -> Result<Lookup<'_>> {
         if let Some(record) = self.cache.record(self.number, key_hash, key, before) {
             return self.answer(record);
@@ -180,7 +193,7 @@ impl TableReader {
             }
         };
         // To whoever sees less than the whole table, its newest version is not the table's.
-        if before > self.properties().sequence_max {
+        if is_kept && before > self.properties().sequence_max {
             self.cache.insert_record(self.number, key_hash, key, &record);
         }
         self.answer(record)

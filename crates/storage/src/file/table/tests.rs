@@ -126,6 +126,7 @@ fn found(lookup: Lookup<'_>, key: &[u8]) -> Option<Owned> {
 #[test]
 fn points_answer_as_a_naive_search_does() {
     let (_dir, places) = places();
+    let mut peeked = 0;
     for (number, (storage, options, cache_bytes)) in places.iter().enumerate() {
         for (seed, form) in forms().into_iter().enumerate() {
             let mut random = Random(seed as u64);
@@ -139,6 +140,16 @@ fn points_answer_as_a_naive_search_does() {
                 table.set_may_be_evicted(random.below(3) > 0);
                 let (key, before) = (random.key(), Sequence(random.below(55)));
                 let expected = entries.iter().find(|entry| entry.key == key && entry.sequence < before);
+                let kept = cache.record_count();
+                // Whoever does not wait may not be told, and nothing is kept for the next one.
+                match table.peek(&key, filter_hash(&key), before).unwrap() {
+                    Lookup::Miss => {}
+                    told => {
+                        peeked += 1;
+                        assert_eq!(found(told, &key).as_ref(), expected, "place {number} seed {seed}");
+                    }
+                }
+                assert_eq!(cache.record_count(), kept);
                 let lookup = table.newest(&key, filter_hash(&key), before, ReadMode::Blocking).unwrap();
                 assert_eq!(found(lookup, &key).as_ref(), expected, "place {number} seed {seed}");
             }
@@ -147,6 +158,7 @@ fn points_answer_as_a_naive_search_does() {
             Arc::new(table).verify(&meta, None).unwrap();
         }
     }
+    assert!(peeked > 1000, "{peeked} were told without waiting");
 }
 
 #[test]
