@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use firn_engine::{Engine, KeyspaceSettings, Ordered, WriteOptions};
+use firn_engine::{Engine, KeyspaceSettings, WriteOptions};
 use firn_format::file_name::manifest_edit;
 use firn_format::manifest::{Change, ManifestEdit};
 use firn_format::table::ReferenceSet;
