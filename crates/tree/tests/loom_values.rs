@@ -30,8 +30,9 @@ const fn scene(
     Scene { first, beside, reader, last }
 }
 
+/// With tables that are not in memory: values die by compactions.
 fn run(scene: Scene<Database>, mistake: Option<Mistake>) {
-    scene.run(mistake.is_some(), move || Database::new(mistake));
+    scene.run(mistake.is_some(), move || Database::cold(mistake));
 }
 
 /// Reads everything in one version, at its beginning and later.
@@ -74,6 +75,28 @@ fn deaths_are_translated_by_the_newest_map() {
 #[should_panic(expected = "is removed while somebody reads it")]
 fn files_go_with_their_last_holder() {
     run(COLLECT, Some(Mistake::RemoveWhenRetired));
+}
+
+/// A drain finds that a value is dead which a collection copies; both are read.
+const FOUND: Scene<Database> = scene(
+    |database| {
+        database.write(&[1, 2, 3]);
+        database.write(&[1]);
+        database.compact();
+    },
+    &[|database| database.write(&[2]), Database::collect],
+    read,
+);
+
+#[test]
+fn a_read_finds_all_across_a_collection_and_a_drain() {
+    FOUND.run(false, || Database::new(None));
+}
+
+#[test]
+#[should_panic(expected = "a stale reference's value lives")]
+fn what_a_drain_finds_during_a_collection_is_dead_in_its_output() {
+    FOUND.run(true, || Database::new(Some(Mistake::ForgetDeaths)));
 }
 
 /// A value that is read in an older version dies, and its segment is collected.

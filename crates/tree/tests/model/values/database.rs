@@ -168,6 +168,8 @@ pub(crate) struct Busy {
 
 pub(crate) struct Database {
     mistake: Option<Mistake>,
+    /// Drains ask tables for nothing, which are not in memory: `Lookup::Miss` in `values/stale.rs`. Values die by compactions alone.
+    pub(super) are_tables_cold: bool,
     pub(crate) version: Swap<Version>,
     changing: Mutex<()>,
     pub(crate) sealing: Mutex<()>,
@@ -188,6 +190,7 @@ impl Database {
         let version = Version { map: Arc::clone(&map), ..Version::default() };
         Self {
             mistake,
+            are_tables_cold: false,
             version: Swap::new(Arc::new(version)),
             changing: Mutex::new(()),
             sealing: Mutex::new(()),
@@ -199,6 +202,11 @@ impl Database {
             pool: Pool::new(),
             written: AtomicU32::new(0),
         }
+    }
+
+    /// The same, whose drains find nothing.
+    pub(crate) fn cold(mistake: Option<Mistake>) -> Self {
+        Self { are_tables_cold: true, ..Self::new(mistake) }
     }
 
     pub(crate) fn is_wrong(&self, mistake: Mistake) -> bool {

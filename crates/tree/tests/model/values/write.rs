@@ -91,7 +91,8 @@ impl Database {
         let going: Going = runs.iter().flat_map(references).collect();
         let table = runs.iter().map(|run| run.newest()).reduce(super::database::under).unwrap_or_default();
         // `Outlived`: what each key's newest record in tables refers to.
-        let newest = |key| version.tables.iter().find_map(|older| older.get(key));
+        let newest =
+            |key| version.tables.iter().find_map(|older| older.get(key)).filter(|_| !self.are_tables_cold);
         let outlived: Going = table.keys().filter_map(newest).filter_map(|record| record.name).collect();
         drop(version);
         let (removed, drained) = (Vec::new(), runs);
