@@ -197,7 +197,9 @@ fn records_whose_references_are_stale_are_shadowed_and_their_values_not_asked_fo
         let policy = ValuePolicy { separate_bytes: u32::MAX, database: DATABASE, ..ValuePolicy::default() };
         let mut stale = ReferenceSet::default();
         for ValueSource { born, segment, .. } in &sources {
-            (0..segment.ordinals).for_each(|ordinal| drop(stale.insert(*born, ordinal)));
+            for ordinal in 0..segment.ordinals {
+                stale.insert(*born, ordinal);
+            }
         }
         let (some, all) = (ReferenceSet::default(), stale);
         let spec = |sources, stale| {
