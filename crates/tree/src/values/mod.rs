@@ -6,7 +6,7 @@
 //!   put of one that a source brings ─► streamed: a segment of its own, written as it comes ─► a reference goes into the frame
 //!   get ─► a reference ─► map: where its segment's values are now ─► the value
 //!   hidden: what newer records hide is brought to light ─► drains, compactions
-//!   drain ─► stale: what it leaves without readers ─┐
+//!   drain ─► stale: what it leaves without readers ─► deaths
 //!   compaction ─► deaths: what nothing refers to any more ─► pick: which segments hold too much of it
 //!                                     ─► collect: survivors to a new segment (a job), redirects, an edit
 //! ```
@@ -52,7 +52,6 @@ pub(crate) use deaths::references_of;
 pub(crate) use hidden::Overwriting;
 pub(crate) use map::{Birth, Home, Sealed, ValueMap};
 pub(crate) use pace::{Brought, SpacePace};
-
 pub(crate) use recover::{FoundValues, LoggedReferences, sealed_map};
 pub(crate) use stale::Outlived;
 pub(crate) use streamed::{Streamed, WholeValue};
