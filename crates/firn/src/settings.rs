@@ -85,7 +85,7 @@ settings! {
         |s| (64 << 10..=s.memory_bytes / 2).contains(&s.memtable_bytes);
 
     /// Bytes of one log segment. A batch beyond a quarter of it gets a segment of its own.
-    log_segment_bytes: u64 = "a sixteenth of memory_bytes, 4 MiB to 32 MiB",
+    log_segment_bytes: u64 = "a thirty-second of memory_bytes, 4 MiB to 32 MiB",
         "a multiple of 4 MiB, at most 4 GiB", "round it to whole 4 MiB",
         |s| s.log_segment_bytes > 0 && s.log_segment_bytes.is_multiple_of(4 * MIB) && s.log_segment_bytes <= 4096 * MIB;
 
@@ -230,7 +230,8 @@ impl Settings {
             memory_bytes,
             page_cache_bytes: 0,
             memtable_bytes: sixteenth.clamp(MIB, 32 * MIB),
-            log_segment_bytes: (sixteenth / (4 * MIB) * (4 * MIB)).clamp(4 * MIB, 32 * MIB),
+            // Where values lie beside the tree segments end early, and what is left of them is lost.
+            log_segment_bytes: (memory_bytes / 32 / (4 * MIB) * (4 * MIB)).clamp(4 * MIB, 32 * MIB),
             buffer_bytes: memory_bytes / 4,
             buffer_bytes_max: memory_bytes / 2,
             log_bytes_max: memory_bytes,

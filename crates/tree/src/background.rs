@@ -44,6 +44,8 @@ pub(crate) enum Task {
     Compact { keyspace: u32, choice: Choice },
     /// Tables of a keyspace that range tombstones hide are removed.
     Reclaim { keyspace: u32 },
+    /// The device is asked to begin writing values, so that sealing waits less.
+    WriteBackValues,
     /// Value segments that take nothing more are sealed.
     SealValues,
     /// What the buffer of a keyspace hides is brought to light: its memtable is frozen, or all is drained through there.
@@ -285,6 +287,7 @@ impl Database {
             }
             Task::Compact { keyspace, choice } => self.compact(*keyspace, choice),
             Task::Reclaim { keyspace } => self.reclaim(*keyspace),
+            Task::WriteBackValues => self.values.begin_write_back().map_err(from_storage),
             Task::SealValues => self.seal_values(),
             Task::Expose { keyspace, through } => self.expose(*keyspace, *through),
             Task::Collect { victims } => self.collect(victims),
@@ -398,6 +401,9 @@ impl Database {
     fn choose_for_files(&self, busy: &Busy) -> Option<Task> {
         if !self.graveyard.is_empty() {
             return Some(Task::Bury);
+        }
+        if self.values.is_write_back_due() {
+            return Some(Task::WriteBackValues);
         }
         if !busy.is_sealing && busy.refused.is_none() && !self.values.to_be_sealed().is_empty() {
             return Some(Task::SealValues);

@@ -76,7 +76,7 @@ impl Default for TreeSettings {
             memory_bytes,
             page_cache_bytes: u64::MAX,
             memtable_bytes: 32 << 20,
-            segment_bytes: 32 << 20,
+            segment_bytes: 16 << 20,
             buffer_bytes: memory_bytes / 4,
             buffer_bytes_max: memory_bytes / 2,
             log_bytes_max: memory_bytes,

@@ -69,7 +69,8 @@ impl Busy {
                 self.is_collection_next = false;
                 self.collecting.extend(victims);
             }
-            Task::Expose { .. } | Task::Bury | Task::Balance | Task::GiveUpSpares => {}
+            Task::WriteBackValues | Task::Expose { .. } | Task::Bury | Task::Balance | Task::GiveUpSpares => {
+            }
         }
     }
 
@@ -98,6 +99,7 @@ impl Busy {
                 self.collecting.retain(|number| !victims.contains(number));
             }
             Task::DrainPart { .. }
+            | Task::WriteBackValues
             | Task::Expose { .. }
             | Task::Bury
             | Task::Balance

@@ -254,7 +254,8 @@ impl Database {
         let parts = (bytes / self.settings.table_bytes).clamp(1, self.settings.background_threads as u64);
         let ranges = key_ranges(&runs, segments, parts as usize);
         let mut form = self.output_form(state, 0, self.splits(&state.levels));
-        form.table_bytes_target = drain_table_bytes(&state.levels, bytes, &self.pick_rules());
+        let separates = self.separate_bytes(state) < u32::MAX;
+        form.table_bytes_target = drain_table_bytes(&state.levels, bytes, separates, &self.pick_rules());
         Drain {
             tombstones,
             rules: self.rules(state, older),

@@ -27,7 +27,7 @@ mod pick;
 mod hidden;
 mod space;
 mod pace;
-mod collect;
+pub(crate) mod collect;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -168,6 +168,16 @@ impl Values {
     /// Segments whose values may not be on the device, oldest first.
     pub(crate) fn unsynced(&self) -> Vec<Arc<Active>> {
         self.lock().open.clone()
+    }
+
+    /// Whether there is much that the device was not asked to write.
+    pub(crate) fn is_write_back_due(&self) -> bool {
+        self.lock().open.iter().any(|active| active.open.is_write_back_due())
+    }
+
+    /// Asks the device to begin writing what has come, without waiting for it.
+    pub(crate) fn begin_write_back(&self) -> firn_storage::Result<()> {
+        self.unsynced().iter().try_for_each(|active| active.open.begin_write_back())
     }
 
     /// Brings records that wait for others to their files.

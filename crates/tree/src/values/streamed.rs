@@ -44,8 +44,6 @@ pub(crate) struct Streamed<'v> {
     compressor: Compressor,
     /// Where the next chunk goes.
     offset: u64,
-    /// How far the device was asked to write.
-    hinted: u64,
 }
 
 /// A value that is whole and on the device, and that nobody knows. Its file goes with this, unless it has [`join`](Self::join)ed the
@@ -66,9 +64,6 @@ struct Claim<'v> {
     values: &'v Values,
     number: SegmentNumber,
 }
-
-/// The device is asked to begin writing every so many bytes, so that little is left to be synced at the end.
-const WRITE_BACK_BYTES: u64 = 4 << 20;
 
 impl Values {
     /// Begins a segment for the value of `key` in `keyspace`, which is to have `value_bytes` stored by `codec`. Creates a file, with
@@ -105,7 +100,6 @@ impl Values {
             chunks: Vec::new(),
             compressor: Compressor::default(),
             offset,
-            hinted: 0,
         })
     }
 
@@ -148,11 +142,7 @@ impl<'v> Streamed<'v> {
         self.chunks.push(chunk);
         self.offset += stored.len() as u64;
         count(&self.claim.values.written_bytes, stored.len() as u64);
-        if self.offset - self.hinted >= WRITE_BACK_BYTES {
-            self.open.write_back(self.hinted, self.offset - self.hinted).map_err(from_storage)?;
-            self.hinted = self.offset;
-        }
-        Ok(())
+        self.open.begin_write_back().map_err(from_storage)
     }
 
     /// Writes the head, once all chunks are there, and syncs: nobody else's sync is to wait for this value. Blocks for that.

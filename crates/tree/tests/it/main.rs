@@ -27,6 +27,7 @@ mod values_move;
 mod values_reuse;
 mod values_holes;
 mod values_stale;
+mod values_write_back;
 mod streamed;
 mod streamed_broken;
 mod streamed_shared;

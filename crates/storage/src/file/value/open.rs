@@ -10,8 +10,11 @@ use firn_format::value::{Reference, SegmentNumber};
 
 use super::builder::End;
 use super::read::{Bytes, Wanted, read_record, read_value};
-use crate::place::{STAGED_BYTES_MAX, SpareFiles};
+use crate::place::{PAGE_BYTES, STAGED_BYTES_MAX, SpareFiles};
 use crate::{Result, Storage, WriteFile};
+
+/// The device is asked to begin writing once there are so many bytes that it was not asked for.
+const WRITE_BACK_BYTES: u64 = 1 << 20;
 
 /// A value segment that is written to, by many threads at once, each in its own places.
 #[derive(Debug)]
@@ -24,6 +27,8 @@ pub struct OpenValues {
     /// Counts writes that have ended: what is not on the device is told by the difference to what was synced.
     written: AtomicU64,
     synced: AtomicU64,
+    /// What lies before it the device was asked to write.
+    hinted: AtomicU64,
 }
 
 impl OpenValues {
@@ -73,6 +78,7 @@ impl OpenValues {
             // What is there may not be on the device.
             written: AtomicU64::new(1),
             synced: AtomicU64::new(0),
+            hinted: AtomicU64::new(0),
         }
     }
 
@@ -139,12 +145,23 @@ impl OpenValues {
         Ok(true)
     }
 
-    /// Asks the device to begin writing a part, without waiting.
+    /// Whether so much was written since the device was asked to begin that it is worth another request.
+    pub fn is_write_back_due(&self) -> bool {
+        self.bytes() - self.hinted.load(Ordering::Relaxed) >= WRITE_BACK_BYTES
+    }
+
+    /// Asks the device to begin writing the whole pages that have come since it was asked last, if those are many: less is left for the sync that
+    /// the segment is sealed with. Does not wait for the device. What others are still writing there waits for that sync.
     ///
     /// # Errors
     /// What the system says.
-    pub fn write_back(&self, offset: u64, bytes: u64) -> Result<()> {
-        self.file.write_back(offset, bytes)
+    pub fn begin_write_back(&self) -> Result<()> {
+        let from = self.hinted.load(Ordering::Relaxed);
+        let end = self.bytes() & !(PAGE_BYTES - 1);
+        // Of several that come at once one asks.
+        let asks = end >= from + WRITE_BACK_BYTES
+            && self.hinted.compare_exchange(from, end, Ordering::Relaxed, Ordering::Relaxed).is_ok();
+        if asks { self.file.write_back(from, end - from) } else { Ok(()) }
     }
 
     /// Seals the segment, to which nobody writes any more; blocks for a sync. What the manifest is to know of it.

@@ -10,7 +10,7 @@ use firn_format::value::{Ordinals, Redirect, Reference, SegmentNumber};
 
 use super::{OpenValues, UnsealedValues, ValueBuilder, ValueSegment, Wanted};
 use crate::file::table::ReadMode;
-use crate::place::{Memory, SpareFiles};
+use crate::place::{Effect, Fault, Faulty, Memory, Operation, SpareFiles, When};
 use crate::{ErrorKind, Result, Storage};
 
 const NUMBER: SegmentNumber = SegmentNumber(7);
@@ -101,6 +101,37 @@ fn values_are_read_back_whole_and_in_part_while_they_are_written() {
     assert!(!open.sync().unwrap(), "nothing was written since");
     let again = OpenValues::reopen(&storage, "00000007.values", NUMBER).unwrap();
     assert_eq!(again.bytes(), offset);
+}
+
+#[test]
+fn the_device_is_asked_to_begin_with_what_has_come_once_that_is_much() {
+    let storage = Faulty::new(Arc::new(Memory::new()));
+    let (on, when) = (Operation::WriteBack, When::Once { after: 1 });
+    storage.inject(Fault { on, file: "*".to_owned(), when, effect: Effect::Fail(ErrorKind::Io) });
+    let header = header(Origin::Written);
+    let open =
+        OpenValues::create(&storage, &SpareFiles::default(), "00000007.values", &header, 4 << 20).unwrap();
+    let asked = || storage.counters().of(Operation::WriteBack).operations;
+    let piece = vec![1; 700_000];
+    let mut offset = VALUE_HEADER_BYTES as u64;
+    let mut put = || {
+        open.write_at(offset, &piece).unwrap();
+        offset += piece.len() as u64;
+    };
+    put();
+    assert!(!open.is_write_back_due());
+    open.begin_write_back().unwrap();
+    assert_eq!(asked(), 0);
+    put();
+    assert!(open.is_write_back_due());
+    open.begin_write_back().unwrap();
+    assert!(!open.is_write_back_due());
+    open.begin_write_back().unwrap();
+    assert_eq!(asked(), 1, "with all of it");
+    put();
+    put();
+    assert_eq!(open.begin_write_back().unwrap_err().kind, ErrorKind::Io);
+    assert_eq!(asked(), 2);
 }
 
 #[test]
