@@ -230,7 +230,7 @@ impl Settings {
             memory_bytes,
             page_cache_bytes: 0,
             memtable_bytes: sixteenth.clamp(MIB, 32 * MIB),
-            // Where values lie beside the tree segments end early, and what is left of them is lost.
+            // Where values lie beside the tree segments of the log end early, and their files are as long as was set aside.
             log_segment_bytes: (memory_bytes / 32 / (4 * MIB) * (4 * MIB)).clamp(4 * MIB, 32 * MIB),
             buffer_bytes: memory_bytes / 4,
             buffer_bytes_max: memory_bytes / 2,

@@ -394,7 +394,8 @@ impl Database {
                 return Some(Task::Merge { keyspace: id, runs });
             }
         }
-        self.choose_spare_compaction(busy, &version).or_else(|| self.choose_to_give_up())
+        let spare = self.choose_spare_compaction(busy, &version);
+        spare.or_else(|| self.choose_write_back(busy)).or_else(|| self.choose_to_give_up())
     }
 
     /// What is to be done about files, whatever is in them.
@@ -402,8 +403,10 @@ impl Database {
         if !self.graveyard.is_empty() {
             return Some(Task::Bury);
         }
-        if self.values.is_write_back_due() {
-            return Some(Task::WriteBackValues);
+        if !busy.has_written_back
+            && let Some(task) = self.choose_write_back(busy)
+        {
+            return Some(task);
         }
         if !busy.is_sealing && busy.refused.is_none() && !self.values.to_be_sealed().is_empty() {
             return Some(Task::SealValues);
@@ -412,6 +415,10 @@ impl Database {
             return Some(Task::Regroup);
         }
         self.is_sweep_due(busy).then_some(Task::Sweep)
+    }
+
+    fn choose_write_back(&self, busy: &Busy) -> Option<Task> {
+        (!busy.is_writing_back && self.values.is_write_back_due()).then_some(Task::WriteBackValues)
     }
 
     /// A compaction that is due where tables refer to values, before another collection: those always find something to do while

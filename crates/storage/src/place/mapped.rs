@@ -128,7 +128,7 @@ pub fn prefetch<T>(value: &T) {
 
 /// Asks the kernel to begin writing out `offset..offset + bytes` of `file`; does not wait for the device.
 ///
-/// File systems that cannot do it do nothing.
+/// File systems that cannot do it do nothing, and so does a system that has no memory for it or does not let the process ask.
 pub(crate) fn begin_write_back(file: &File, offset: u64, bytes: u64) -> io::Result<()> {
     let (Ok(offset), Ok(bytes)) = (i64::try_from(offset), i64::try_from(bytes)) else {
         return Err(io::Error::from(io::ErrorKind::InvalidInput));
@@ -142,7 +142,16 @@ pub(crate) fn begin_write_back(file: &File, offset: u64, bytes: u64) -> io::Resu
     }
     let error = io::Error::last_os_error();
     match error.raw_os_error() {
-        Some(libc::ENOSYS | libc::EINVAL | libc::ESPIPE | libc::EOPNOTSUPP) => Ok(()),
+        Some(
+            libc::ENOSYS
+            | libc::EINVAL
+            | libc::ESPIPE
+            | libc::EOPNOTSUPP
+            | libc::ENOMEM
+            | libc::EPERM
+            | libc::EACCES
+            | libc::EINTR,
+        ) => Ok(()),
         _ => Err(error),
     }
 }

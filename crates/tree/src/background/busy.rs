@@ -24,6 +24,9 @@ pub(crate) struct Busy {
     pub(super) reclaiming: BTreeSet<u32>,
     pub(super) compacting: usize,
     pub(super) is_sealing: bool,
+    pub(super) is_writing_back: bool,
+    /// That was what was claimed last: a device that is slower than writers would have nobody do anything else.
+    pub(super) has_written_back: bool,
     pub(super) is_sweeping: bool,
     pub(super) is_regrouping: bool,
     /// Value segments that are being collected, and by how many jobs.
@@ -47,6 +50,7 @@ pub(crate) struct Busy {
 impl Busy {
     pub(super) fn claim(&mut self, task: &Task) {
         self.running += 1;
+        self.has_written_back = matches!(task, Task::WriteBackValues);
         match task {
             Task::Freeze { keyspace } => drop(self.freezing.insert(*keyspace)),
             Task::Merge { keyspace, runs } => self.runs.extend(runs.iter().map(|run| (*keyspace, *run))),
@@ -61,6 +65,7 @@ impl Busy {
                 self.tables.extend(choice.inputs.iter().map(|(_, _, table)| table.meta().file.clone()));
             }
             Task::Reclaim { keyspace } => drop(self.reclaiming.insert(*keyspace)),
+            Task::WriteBackValues => self.is_writing_back = true,
             Task::SealValues => self.is_sealing = true,
             Task::Sweep => self.is_sweeping = true,
             Task::Regroup => self.is_regrouping = true,
@@ -69,8 +74,7 @@ impl Busy {
                 self.is_collection_next = false;
                 self.collecting.extend(victims);
             }
-            Task::WriteBackValues | Task::Expose { .. } | Task::Bury | Task::Balance | Task::GiveUpSpares => {
-            }
+            Task::Expose { .. } | Task::Bury | Task::Balance | Task::GiveUpSpares => {}
         }
     }
 
@@ -91,6 +95,7 @@ impl Busy {
                 }
             }
             Task::Reclaim { keyspace } => drop(self.reclaiming.remove(keyspace)),
+            Task::WriteBackValues => self.is_writing_back = false,
             Task::SealValues => self.is_sealing = false,
             Task::Sweep => self.is_sweeping = false,
             Task::Regroup => self.is_regrouping = false,
@@ -99,7 +104,6 @@ impl Busy {
                 self.collecting.retain(|number| !victims.contains(number));
             }
             Task::DrainPart { .. }
-            | Task::WriteBackValues
             | Task::Expose { .. }
             | Task::Bury
             | Task::Balance

@@ -254,8 +254,8 @@ impl Database {
         let parts = (bytes / self.settings.table_bytes).clamp(1, self.settings.background_threads as u64);
         let ranges = key_ranges(&runs, segments, parts as usize);
         let mut form = self.output_form(state, 0, self.splits(&state.levels));
-        let separates = self.separate_bytes(state) < u32::MAX;
-        form.table_bytes_target = drain_table_bytes(&state.levels, bytes, separates, &self.pick_rules());
+        let refers = mostly_refer(&runs, segments);
+        form.table_bytes_target = drain_table_bytes(&state.levels, bytes, refers, &self.pick_rules());
         Drain {
             tombstones,
             rules: self.rules(state, older),
@@ -288,8 +288,15 @@ fn key_ranges(runs: &[Arc<Run>], records: &SegmentMap, parts: usize) -> Vec<KeyR
     ranges
 }
 
-/// Entries of a run for each one that [`overwrites`] looks up.
+/// Entries of a run for each one that is looked at where a sample tells enough.
 const SAMPLE_EVERY: usize = 61;
+
+/// Whether most of a sample of the runs' records refer to values beside the tree.
+fn mostly_refer(runs: &[Arc<Run>], records: &SegmentMap) -> bool {
+    let sample = runs.iter().flat_map(|run| run.sample(SAMPLE_EVERY));
+    let kinds: Vec<Kind> = sample.filter_map(|(position, _)| Some(records.record(position)?.kind)).collect();
+    kinds.iter().filter(|kind| **kind == Kind::PutReference).count() * 2 > kinds.len()
+}
 
 /// Estimated share of the runs' keys that `older` runs or tables hold too, by asking those for a sample.
 pub(crate) fn overwrites(runs: &[&Run], records: &SegmentMap, older: &[Arc<Run>], levels: &Levels) -> f64 {

@@ -343,18 +343,19 @@ const GROUPS_FIRST: u64 = 16;
 /// A group begins with at least this many bytes.
 const GROUP_BYTES_MIN: u64 = 1 << 20;
 
-/// The same where values lie beside the tree: little of them is drained at a time (see `values::hidden`), and each group gets a table of that, which
-/// costs a sync however small it is. Of 1, 4 and 8 MiB the last two had as much written and a fifth more overwrites; in the tree
-/// 4 have more written than 1 (3.9 to 4.2 in place of 3.6 bytes for each byte of a small database).
+/// The same where what is drained refers to values beside the tree: little of them is drained at a time (see `values::hidden`), and each group gets a table of that, which
+/// costs a sync however small it is (figures in decision 0044). In the tree 4 MiB have more written than 1: 3.9 to 4.2 bytes for each byte of a small
+/// database in place of 3.6.
 const GROUP_BYTES_MIN_REFERENCES: u64 = 4 << 20;
 
 /// Size at which a drain of `bytes` cuts its tables: the first one divides the base level while it is small, so
-/// that what comes is cut alike. Whether the keyspace `separates` values from the tree decides how small its groups may be.
-pub(crate) fn drain_table_bytes(levels: &Levels, bytes: u64, separates: bool, rules: &PickRules) -> u64 {
+/// that what comes is cut alike. Whether what is drained mostly `refers` to values beside the tree decides how
+/// small groups may be.
+pub(crate) fn drain_table_bytes(levels: &Levels, bytes: u64, refers: bool, rules: &PickRules) -> u64 {
     if levels.tables().next().is_some() {
         return rules.table_bytes;
     }
-    let least = if separates { GROUP_BYTES_MIN_REFERENCES } else { GROUP_BYTES_MIN };
+    let least = if refers { GROUP_BYTES_MIN_REFERENCES } else { GROUP_BYTES_MIN };
     (bytes / GROUPS_FIRST).max(least).min(rules.table_bytes)
 }
 

@@ -27,7 +27,7 @@ mod pick;
 mod hidden;
 mod space;
 mod pace;
-pub(crate) mod collect;
+mod collect;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -175,7 +175,10 @@ impl Values {
         self.lock().open.iter().any(|active| active.open.is_write_back_due())
     }
 
-    /// Asks the device to begin writing what has come, without waiting for it.
+    /// Asks the device to begin writing what has come. Waits for it only where it has more to do than it takes requests for.
+    ///
+    /// # Errors
+    /// What the system says.
     pub(crate) fn begin_write_back(&self) -> firn_storage::Result<()> {
         self.unsynced().iter().try_for_each(|active| active.open.begin_write_back())
     }

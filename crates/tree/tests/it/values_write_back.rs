@@ -53,6 +53,21 @@ fn a_thread_that_looks_for_work_has_the_device_begin() {
 }
 
 #[test]
+fn other_work_has_its_turn_where_there_is_always_more_to_begin() {
+    let (machine, faulty) = machine();
+    let tree = open(&machine, &faulty);
+    for round in 0..8 {
+        put(&tree, 30 * round, 30).unwrap();
+        tree.step().unwrap();
+    }
+    let count = |on| faulty.counters().of_extension(on, "values").operations;
+    assert!(count(Operation::WriteBack) > 3);
+    // Sealing a segment cuts its file.
+    assert!(count(Operation::SetLen) > 0, "two segments of 8 MiB were full");
+    tree.close().unwrap();
+}
+
+#[test]
 fn a_device_that_refuses_to_begin_is_not_trusted_with_more() {
     let (machine, faulty) = machine();
     let tree = open(&machine, &faulty);

@@ -16,6 +16,9 @@ use crate::{Result, Storage, WriteFile};
 /// The device is asked to begin writing once there are so many bytes that it was not asked for.
 const WRITE_BACK_BYTES: u64 = 1 << 20;
 
+// What is due by the byte is due by the page.
+const _: () = assert!(WRITE_BACK_BYTES.is_multiple_of(PAGE_BYTES));
+
 /// A value segment that is written to, by many threads at once, each in its own places.
 #[derive(Debug)]
 pub struct OpenValues {
@@ -27,8 +30,8 @@ pub struct OpenValues {
     /// Counts writes that have ended: what is not on the device is told by the difference to what was synced.
     written: AtomicU64,
     synced: AtomicU64,
-    /// What lies before it the device was asked to write.
-    hinted: AtomicU64,
+    /// For what was written before it the device was asked to begin.
+    hinted_bytes: AtomicU64,
 }
 
 impl OpenValues {
@@ -78,7 +81,7 @@ impl OpenValues {
             // What is there may not be on the device.
             written: AtomicU64::new(1),
             synced: AtomicU64::new(0),
-            hinted: AtomicU64::new(0),
+            hinted_bytes: AtomicU64::new(0),
         }
     }
 
@@ -147,20 +150,22 @@ impl OpenValues {
 
     /// Whether so much was written since the device was asked to begin that it is worth another request.
     pub fn is_write_back_due(&self) -> bool {
-        self.bytes() - self.hinted.load(Ordering::Relaxed) >= WRITE_BACK_BYTES
+        // Somebody else may ask for more than was there a moment ago.
+        self.bytes() >= self.hinted_bytes.load(Ordering::Relaxed) + WRITE_BACK_BYTES
     }
 
     /// Asks the device to begin writing the whole pages that have come since it was asked last, if those are many: less is left for the sync that
-    /// the segment is sealed with. Does not wait for the device. What others are still writing there waits for that sync.
+    /// the segment is sealed with, which what others are still writing there waits for. Brings staged records to the file first. Blocks only where the
+    /// device has more to do than it takes requests for.
     ///
     /// # Errors
     /// What the system says.
     pub fn begin_write_back(&self) -> Result<()> {
-        let from = self.hinted.load(Ordering::Relaxed);
+        let from = self.hinted_bytes.load(Ordering::Relaxed);
         let end = self.bytes() & !(PAGE_BYTES - 1);
         // Of several that come at once one asks.
         let asks = end >= from + WRITE_BACK_BYTES
-            && self.hinted.compare_exchange(from, end, Ordering::Relaxed, Ordering::Relaxed).is_ok();
+            && self.hinted_bytes.compare_exchange(from, end, Ordering::Relaxed, Ordering::Relaxed).is_ok();
         if asks { self.file.write_back(from, end - from) } else { Ok(()) }
     }
 
