@@ -408,7 +408,7 @@ impl Database {
         {
             return Some(task);
         }
-        if !busy.is_sealing && busy.refused.is_none() && !self.values.to_be_sealed().is_empty() {
+        if !busy.is_bringing_values() && busy.refused.is_none() && !self.values.to_be_sealed().is_empty() {
             return Some(Task::SealValues);
         }
         if !busy.is_regrouping && busy.refused.is_none() && self.are_groups_too_many() {
@@ -418,7 +418,7 @@ impl Database {
     }
 
     fn choose_write_back(&self, busy: &Busy) -> Option<Task> {
-        (!busy.is_writing_back && self.values.is_write_back_due()).then_some(Task::WriteBackValues)
+        (!busy.is_bringing_values() && self.values.is_write_back_due()).then_some(Task::WriteBackValues)
     }
 
     /// A compaction that is due where tables refer to values, before another collection: those always find something to do while

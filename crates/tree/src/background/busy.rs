@@ -111,6 +111,12 @@ impl Busy {
         }
     }
 
+    /// Whether somebody brings values to the device. One thread at a time does: where writers are faster than it there is always more of that to do,
+    /// and drains, which find what is dead and so how fast writers may be, need a thread too.
+    pub(super) fn is_bringing_values(&self) -> bool {
+        self.is_sealing || self.is_writing_back
+    }
+
     /// The position below which everything of `keyspace` is to be drained.
     pub(super) fn drained_through(&self, keyspace: u32) -> Position {
         self.drain_wishes.get(&keyspace).copied().unwrap_or_default().max(self.drain_through)
@@ -123,3 +129,6 @@ impl Busy {
         Some(*next - 1).filter(|part| *part < drain.part_count())
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,63 @@
+//! What is chosen beside what others do.
+
+use std::sync::Arc;
+
+use firn_engine::{KEYSPACE_DEFAULT, Outcome, Semantics, Session, WriteOptions};
+use firn_storage::place::Memory;
+use firn_storage::{Clock, ManualClock, Storage};
+
+use super::{Busy, Task};
+use crate::database::Database;
+use crate::session::TreeSession;
+use crate::settings::{Background, TreeOptions, TreeSettings};
+
+/// A database with a segment of values to be sealed, and another one that the device is to begin with.
+fn values_to_bring() -> Arc<Database> {
+    let options = TreeOptions {
+        storage: Arc::new(Memory::new()) as Arc<dyn Storage>,
+        settings: TreeSettings {
+            segment_bytes: 4 << 20,
+            separate_bytes: 1000,
+            value_segment_bytes: 8 << 20,
+            ..TreeSettings::default()
+        },
+        semantics: Semantics::new(),
+        clock: Arc::new(ManualClock::new(1_000_000)) as Arc<dyn Clock>,
+        background: Background::Manual,
+        executor: None,
+        seed: 7,
+        create: true,
+        read_only: false,
+        take_over: false,
+    };
+    let (database, _lock) = crate::open::open(&options).expect("opens");
+    let mut session = TreeSession::new(Arc::clone(&database));
+    session.set_inline(true);
+    let value = vec![7; 100 << 10];
+    for number in 0..110_u32 {
+        let outcome = session
+            .put(KEYSPACE_DEFAULT, &number.to_be_bytes(), &value, WriteOptions::default())
+            .expect("written");
+        assert!(matches!(outcome, Outcome::Done(_)));
+    }
+    database.balance_memory();
+    database
+}
+
+#[test]
+fn one_thread_at_a_time_brings_values_to_the_device() {
+    let database = values_to_bring();
+    let choose = |busy: &Busy| database.choose(busy);
+    assert!(matches!(choose(&Busy::default()), Some(Task::WriteBackValues)));
+    let after = Busy { has_written_back: true, ..Busy::default() };
+    assert!(matches!(choose(&after), Some(Task::SealValues)), "in turn");
+    for busy in [
+        Busy { is_sealing: true, ..Busy::default() },
+        Busy { is_writing_back: true, ..Busy::default() },
+        Busy { is_sealing: true, has_written_back: true, ..Busy::default() },
+    ] {
+        let chosen = choose(&busy);
+        let brings = matches!(chosen, Some(Task::WriteBackValues | Task::SealValues));
+        assert!(!brings, "{chosen:?} is for one thread, others are for drains");
+    }
+}
