@@ -19,20 +19,26 @@ use crate::write::roll::Freeze;
 /// Who need not wait for a roll is done by then.
 const SOON: Duration = Duration::from_millis(200);
 
-fn open(storage: &Memory) -> Arc<Tree> {
-    let options = TreeOptions {
-        storage: Arc::new(storage.clone()) as Arc<dyn Storage>,
-        settings: TreeSettings { segment_bytes: 4 << 20, ..TreeSettings::default() },
+/// A new database at `storage` whose owner does all work.
+pub(crate) fn manual(storage: Memory, settings: TreeSettings, clock: Arc<ManualClock>) -> TreeOptions {
+    TreeOptions {
+        storage: Arc::new(storage) as Arc<dyn Storage>,
+        settings,
         semantics: Semantics::new(),
-        clock: Arc::new(ManualClock::new(1_000_000)),
+        clock,
         background: Background::Manual,
         executor: None,
         seed: 7,
         create: true,
         read_only: false,
         take_over: false,
-    };
-    Tree::open(options).expect("opens")
+    }
+}
+
+fn open(storage: &Memory) -> Arc<Tree> {
+    let settings = TreeSettings { segment_bytes: 4 << 20, ..TreeSettings::default() };
+    let clock = Arc::new(ManualClock::new(1_000_000));
+    Tree::open(manual(storage.clone(), settings, clock)).expect("opens")
 }
 
 fn put(tree: &Tree, keyspace: KeyspaceId) -> firn_engine::Result<()> {

@@ -2,34 +2,25 @@
 
 use std::sync::Arc;
 
-use firn_engine::{KEYSPACE_DEFAULT, Outcome, Semantics, Session, WriteOptions};
+use firn_engine::{KEYSPACE_DEFAULT, Outcome, Session, WriteOptions};
+use firn_storage::ManualClock;
 use firn_storage::place::Memory;
-use firn_storage::{Clock, ManualClock, Storage};
 
 use super::{Busy, Task};
 use crate::database::Database;
 use crate::session::TreeSession;
-use crate::settings::{Background, TreeOptions, TreeSettings};
+use crate::settings::TreeSettings;
+use crate::tree::tests::manual;
 
 /// A database with a segment of values to be sealed, and another one that the device is to begin with.
 fn values_to_bring() -> Arc<Database> {
-    let options = TreeOptions {
-        storage: Arc::new(Memory::new()) as Arc<dyn Storage>,
-        settings: TreeSettings {
-            segment_bytes: 4 << 20,
-            separate_bytes: 1000,
-            value_segment_bytes: 8 << 20,
-            ..TreeSettings::default()
-        },
-        semantics: Semantics::new(),
-        clock: Arc::new(ManualClock::new(1_000_000)) as Arc<dyn Clock>,
-        background: Background::Manual,
-        executor: None,
-        seed: 7,
-        create: true,
-        read_only: false,
-        take_over: false,
+    let settings = TreeSettings {
+        segment_bytes: 4 << 20,
+        separate_bytes: 1000,
+        value_segment_bytes: 8 << 20,
+        ..TreeSettings::default()
     };
+    let options = manual(Memory::new(), settings, Arc::new(ManualClock::new(1_000_000)));
     let (database, _lock) = crate::open::open(&options).expect("opens");
     let mut session = TreeSession::new(Arc::clone(&database));
     session.set_inline(true);

@@ -3,36 +3,26 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use firn_engine::{Batch, KEYSPACE_DEFAULT, Outcome, Semantics, Session, WriteOptions};
+use firn_engine::{Batch, KEYSPACE_DEFAULT, Outcome, Session, WriteOptions};
+use firn_storage::ManualClock;
 use firn_storage::place::Memory;
-use firn_storage::{Clock, ManualClock, Storage};
 
 use crate::database::Database;
 use crate::session::TreeSession;
-use crate::settings::{Background, TreeOptions, TreeSettings};
-use crate::tree::tests::beside_a_roll;
+use crate::settings::TreeSettings;
+use crate::tree::tests::{beside_a_roll, manual};
 use crate::write::roll::Freeze;
 
 /// A database with several tables, all under one range tombstone of a table, and its clock.
 fn hidden_tables() -> (Arc<Database>, Arc<ManualClock>) {
     let clock = Arc::new(ManualClock::new(1_000_000));
-    let options = TreeOptions {
-        storage: Arc::new(Memory::new()) as Arc<dyn Storage>,
-        settings: TreeSettings {
-            segment_bytes: 4 << 20,
-            table_bytes: 64 << 10,
-            block_bytes: 1024,
-            ..TreeSettings::default()
-        },
-        semantics: Semantics::new(),
-        clock: Arc::clone(&clock) as Arc<dyn Clock>,
-        background: Background::Manual,
-        executor: None,
-        seed: 7,
-        create: true,
-        read_only: false,
-        take_over: false,
+    let settings = TreeSettings {
+        segment_bytes: 4 << 20,
+        table_bytes: 64 << 10,
+        block_bytes: 1024,
+        ..TreeSettings::default()
     };
+    let options = manual(Memory::new(), settings, Arc::clone(&clock));
     let (database, _lock) = crate::open::open(&options).expect("opens");
     let mut session = TreeSession::new(Arc::clone(&database));
     session.set_inline(true);
