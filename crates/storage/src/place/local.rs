@@ -3,7 +3,9 @@
 mod directory;
 mod file;
 mod left;
+mod link;
 mod lock;
+mod names;
 mod open_file;
 mod stage;
 #[cfg(test)]
@@ -24,6 +26,7 @@ use crate::{Error, ErrorKind, ReadFile, Result, Storage, StorageLock, WriteFile}
 use self::file::{LocalReadFile, LocalWriteFile};
 use self::left::Left;
 use self::lock::LocalLock;
+use self::names::NameChanges;
 use self::open_file::OpenFile;
 use self::stage::Stage;
 
@@ -64,6 +67,7 @@ pub struct Local {
     path: PathBuf,
     maps: bool,
     staging: Mutex<Staging>,
+    names: NameChanges,
 }
 
 /// What becomes of bytes that wait on their way into files.
@@ -94,6 +98,7 @@ impl Local {
             path: path.to_owned(),
             maps: true,
             staging: Mutex::default(),
+            names: NameChanges::default(),
         };
         if local.is_database()? {
             return Ok(local);
@@ -186,7 +191,7 @@ impl Local {
             let told =
                 |error: Errno| Error::io(name, "publish", error.into()).or_rather(ErrorKind::Undecided);
             // The new name is what counts, and is never taken back: somebody may have read it by now.
-            give(self, &temporary, name).map(drop).map_err(told)
+            self.names.count(|| give(self, &temporary, name)).map(drop).map_err(told)
         });
         if let Err(error) = named {
             // Best effort: what cannot be removed now is removed under the next exclusive lock.
@@ -206,13 +211,15 @@ impl Local {
     ) -> Result<()> {
         name::check(from)?;
         name::check(to)?;
-        let renamed = give(self, from, to).and_then(|named| match named {
-            Named::Renamed | Named::Linked(Ok(())) => Ok(()),
-            Named::Linked(Err(error)) => {
-                // Somebody else has renamed it, and would have the same file; or it cannot be told who has it.
-                let _ = rustix::fs::unlinkat(&*self.directory, to, AtFlags::empty());
-                Err(error)
-            }
+        let renamed = self.names.count(|| {
+            give(self, from, to).and_then(|named| match named {
+                Named::Renamed | Named::Linked(Ok(())) => Ok(()),
+                Named::Linked(Err(error)) => {
+                    // Somebody else has renamed it, and would have the same file; or it cannot be told who has it.
+                    let _ = rustix::fs::unlinkat(&*self.directory, to, AtFlags::empty());
+                    Err(error)
+                }
+            })
         });
         renamed.map_err(|error| match error {
             Errno::EXIST => Error::io(to, &format!("rename {from} to it"), error.into()),
@@ -322,7 +329,8 @@ fn write_synced(mut file: File, name: &str, bytes: &[u8]) -> Result<()> {
 
 impl Storage for Local {
     fn create(&self, name: &str) -> Result<Arc<dyn WriteFile>> {
-        let file = self.open_file(name, OFlags::RDWR | OFlags::CREATE | OFlags::EXCL, "create")?;
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL;
+        let file = self.names.count(|| self.open_file(name, flags, "create"))?;
         Ok(Arc::new(LocalWriteFile::new(OpenFile::new(file, name, 0, self.stage()))))
     }
 
@@ -364,7 +372,8 @@ impl Storage for Local {
     fn remove(&self, name: &str) -> Result<()> {
         name::check(name)?;
         self.open_files_called(&[name]).iter().for_each(|file| file.forget_stage());
-        rustix::fs::unlinkat(&*self.directory, name, AtFlags::empty())
+        self.names
+            .count(|| rustix::fs::unlinkat(&*self.directory, name, AtFlags::empty()))
             .map_err(|error| Error::io(name, "remove", error.into()))
     }
 
@@ -390,7 +399,9 @@ impl Storage for Local {
     }
 
     fn sync_dir(&self) -> Result<()> {
-        self.directory.sync_all().map_err(|error| directory::error(&self.path, "sync", error))
+        self.names
+            .sync(|| self.directory.sync_all())
+            .map_err(|error| directory::error(&self.path, "sync", error))
     }
 
     fn lock(&self, exclusive: bool) -> Result<Box<dyn StorageLock>> {
@@ -400,7 +411,7 @@ impl Storage for Local {
             self.set_staging(Staging::Left(Arc::new(left)));
             return Ok(Box::new(lock));
         }
-        self.remove_temporaries()?;
+        self.names.count(|| self.remove_temporaries())?;
         left.restore(&self.directory)?;
         let stage = Arc::new(Stage::new(&self.directory));
         self.set_staging(Staging::Ours(Arc::clone(&stage)));
@@ -424,6 +435,7 @@ impl Storage for Local {
             path: path.to_owned(),
             maps: self.maps,
             staging: Mutex::default(),
+            names: NameChanges::default(),
         };
         if directory::has_entries(&target.directory, path)? {
             return Err(target.refused("is not empty; name an empty or new directory"));
@@ -465,31 +477,5 @@ impl Storage for Local {
 
     fn describe(&self) -> String {
         self.path.display().to_string()
-    }
-}
-
-impl Local {
-    /// Puts the file `name` into `target`, linked or copied, its bytes durable.
-    fn link_one(&self, name: &str, target: &Self) -> Result<()> {
-        let (from, to) = (&*self.directory, &*target.directory);
-        match rustix::fs::linkat(from, name, to, name, AtFlags::empty()) {
-            Ok(()) => {
-                let linked = target.open_file(name, OFlags::RDONLY, "open the link of")?;
-                linked.sync_all().map_err(|error| Error::io(name, "sync the link of", error))
-            }
-            Err(Errno::XDEV | Errno::PERM | Errno::MLINK | Errno::OPNOTSUPP | Errno::NOSYS) => {
-                self.copy_one(name, target)
-            }
-            Err(error) => Err(Error::io(name, &format!("link into {}", target.path.display()), error.into())),
-        }
-    }
-
-    fn copy_one(&self, name: &str, target: &Self) -> Result<()> {
-        let mut source = self.open_file(name, OFlags::RDONLY, "open")?;
-        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL;
-        let mut copy = target.open_file(name, flags, "create the copy of")?;
-        let action = || format!("copy into {}", target.path.display());
-        io::copy(&mut source, &mut copy).map_err(|error| Error::io(name, &action(), error))?;
-        copy.sync_all().map_err(|error| Error::io(name, "sync the copy of", error))
     }
 }

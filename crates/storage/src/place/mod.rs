@@ -75,7 +75,8 @@ pub trait Storage: Send + Sync + fmt::Debug {
     /// Names and lengths of all files, by name. Leftovers of unfinished publications are not listed.
     fn list(&self) -> Result<Vec<(String, u64)>>;
 
-    /// Makes creations, renames and removals done so far survive power loss.
+    /// Makes creations, renames and removals that were done so far by this handle survive power loss; the first time, those of
+    /// others before it too. Costs nothing where there were none since the last time.
     fn sync_dir(&self) -> Result<()>;
 
     /// Takes the directory for this handle: one writer, or any number of readers.
