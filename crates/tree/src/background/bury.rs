@@ -25,7 +25,9 @@ impl Database {
             // Those are never written over.
             Some(_) => (0, 0),
         };
-        let segments = dead.offered.into_iter().filter(|name| !(keeps && self.log.spares.keep(name)));
+        let segments = dead.offered.into_iter();
+        let segments = segments.filter(|(name, bytes)| !(keeps && self.log.spares.keep(name, *bytes)));
+        let segments = segments.map(|(name, _)| name);
         let files = dead.offered_files.into_iter().filter_map(|DeadFile { name, bytes, reader }| {
             let (spares, most) = match &reader {
                 DeadReader::Table(_) => (self.outputs.tables(), tables_max),
@@ -58,10 +60,15 @@ impl Database {
     }
 
     /// Bytes of dead tables to keep for new ones: what drains write between two compactions of level 0, and as much
-    /// again for the outputs of those; where the page cache holds all live tables, no more than fit beside them.
+    /// again for the outputs of those; where the page cache holds all live tables, no more than fit beside them. Tables whose
+    /// values lie beside the tree are small, and what spares take is taken from dead values, which then have to be collected sooner:
+    /// an eighth of them.
     fn spare_table_bytes_max(&self) -> u64 {
-        let most = self.settings.level0_runs_max as u64 * self.settings.buffer_bytes;
         let live = self.version.load().table_bytes();
+        let most = match self.values.map().sealed_bytes() > live {
+            true => live / 8,
+            false => self.settings.level0_runs_max as u64 * self.settings.buffer_bytes,
+        };
         match self.settings.page_cache_bytes.checked_sub(live) {
             Some(beside) => most.min(beside),
             None => most,
@@ -81,8 +88,8 @@ impl Database {
     /// Removes the files of tables that are kept for new ones, and all that waits for its removal, at once; whether there
     /// were any.
     pub(crate) fn remove_spare_tables(&self) -> bool {
-        let Dead { mut buried, mut offered, offered_files } = self.graveyard.take();
-        buried.append(&mut offered);
+        let Dead { mut buried, offered, offered_files } = self.graveyard.take();
+        buried.extend(offered.into_iter().map(|(name, _)| name));
         buried.extend(offered_files.into_iter().map(|file| file.name));
         buried.extend(self.outputs.take_spares());
         // What cannot be removed now is found and removed by the next opening.

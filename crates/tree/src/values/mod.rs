@@ -101,13 +101,13 @@ struct Rolling {
 }
 
 /// As many segments there are at least before any is larger than [`SEGMENT_BYTES_MIN`].
-const SEGMENTS_MIN: u64 = 64;
+const SEGMENTS_MIN: u64 = 128;
 
 /// Smaller segments are only made where that is asked for: each costs a sync and an edit.
 const SEGMENT_BYTES_MIN: u64 = 8 << 20;
 
-/// Segments that are gone and kept for new ones.
-const SPARES_MAX: u64 = 3;
+/// Segments that are gone and kept for new ones: they take room that dead values could have.
+const SPARES_MAX: u64 = 2;
 
 /// How values begin their life in this process.
 pub(crate) struct ValuesStart {
