@@ -139,9 +139,29 @@ fn change(
     let generation = state.generation + 1;
     let mut values = found.lost((&**storage, &state), &recovered.references, tables, recovered.lost_from)?;
     values.extend(found.seal(&**storage, &recovered.references, (recovered.end, generation))?);
+    keep_cuts(&**storage, recovered)?;
     begin_generation(options, manifest, generation, recovered, values)?;
     let older = remove_leftovers(storage, manifest, recovered, &found.stale)?;
     Ok((sealed_map(&**storage, manifest.state(), graveyard)?, older))
+}
+
+/// Makes the segments durable that tell where earlier recoveries cut the log.
+///
+/// A segment that a later opening began says where the one before it ends: what lies there beyond is void. The manifest has said so
+/// since; from the next edit on it knows a cut behind both alone. A loss of power that took the later segment then would have what is
+/// void count again.
+fn keep_cuts(storage: &dyn Storage, recovered: &RecoveredLog) -> Result<()> {
+    let Some(first) = recovered.segments.first().map(|segment| segment.header().generation) else {
+        return Ok(());
+    };
+    let mut is_any = false;
+    for segment in recovered.segments.iter().filter(|segment| segment.header().generation > first) {
+        if let Some(file) = segment.file() {
+            file.sync().map_err(from_storage)?;
+            is_any = true;
+        }
+    }
+    if is_any { storage.sync_dir().map_err(from_storage) } else { Ok(()) }
 }
 
 /// Makes what lies beyond the cut void; before the first new frame.
