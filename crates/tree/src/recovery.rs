@@ -423,7 +423,6 @@ impl Work {
             true => Some(self.storage.open_write(&candidate.name).map_err(from_storage)?),
             false => None,
         };
-        let file = (file, candidate.bytes.len() as u64);
         Ok(Segment::new(candidate.header, region, file, memtables, Arc::clone(&self.graveyard)))
     }
 

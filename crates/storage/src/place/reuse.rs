@@ -37,17 +37,17 @@ impl SpareFiles {
         keeps
     }
 
-    /// The largest spare, so that as little as can be has to be allocated behind it, and its bytes: it is called `name` from now on,
-    /// with whatever it held: nothing of that is ever cut off. `None` if there is none.
+    /// The largest spare, so that as little as can be has to be allocated behind it: it is called `name` from now on, with
+    /// whatever it held: nothing of that is ever cut off. `None` if there is none.
     ///
     /// # Errors
     /// What `storage` says, `Exists` if the name is taken. A spare that has its name still is kept; one that cannot be
     /// opened is removed.
-    pub fn give(&self, storage: &dyn Storage, name: &str) -> Result<Option<(Arc<dyn WriteFile>, u64)>> {
+    pub fn give(&self, storage: &dyn Storage, name: &str) -> Result<Option<Arc<dyn WriteFile>>> {
         let Some(spare) = self.take_largest() else { return Ok(None) };
         match rename(storage, &spare.name, name) {
             Ok(false) => Ok(None),
-            Ok(true) => open(storage, name).map(|file| Some((file, spare.bytes))),
+            Ok(true) => open(storage, name).map(Some),
             Err(error) => {
                 self.lock().push(spare);
                 Err(error)
@@ -184,7 +184,7 @@ impl Storage for Reusing {
         };
         Ok(match spares.give(&*self.inner, name)? {
             None => self.inner.create(name)?,
-            Some((inner, _)) => overwritten(inner),
+            Some(inner) => overwritten(inner),
         })
     }
 

@@ -25,9 +25,9 @@ impl Database {
             // Those are never written over.
             Some(_) => (0, 0),
         };
+        let logs_max = if self.lies_mostly_beside() { SPARE_LOGS_MAX } else { usize::MAX };
         let segments = dead.offered.into_iter();
-        let segments = segments.filter(|(name, bytes)| !(keeps && self.log.spares.keep(name, *bytes)));
-        let segments = segments.map(|(name, _)| name);
+        let segments = segments.filter(|name| !(keeps && self.log.spares.keep(name, logs_max)));
         let files = dead.offered_files.into_iter().filter_map(|DeadFile { name, bytes, reader }| {
             let (spares, most) = match &reader {
                 DeadReader::Table(_) => (self.outputs.tables(), tables_max),
@@ -60,12 +60,11 @@ impl Database {
     }
 
     /// Bytes of dead tables to keep for new ones: what drains write between two compactions of level 0, and as much
-    /// again for the outputs of those; where the page cache holds all live tables, no more than fit beside them. Tables whose
-    /// values lie beside the tree are small, and what spares take is taken from dead values, which then have to be collected sooner:
-    /// an eighth of them.
+    /// again for the outputs of those; where the page cache holds all live tables, no more than fit beside them. Where most
+    /// lies beside the tree, an eighth of what lives.
     fn spare_table_bytes_max(&self) -> u64 {
         let live = self.version.load().table_bytes();
-        let most = match self.values.map().sealed_bytes() > live {
+        let most = match self.lies_mostly_beside() {
             true => live / 8,
             false => self.settings.level0_runs_max as u64 * self.settings.buffer_bytes,
         };
@@ -73,6 +72,12 @@ impl Database {
             Some(beside) => most.min(beside),
             None => most,
         }
+    }
+
+    /// Whether values beside the tree have more bytes than all tables. Drains are frequent and small then, and what spares take is
+    /// taken from dead values, which have to be collected sooner.
+    fn lies_mostly_beside(&self) -> bool {
+        self.values.map().sealed_bytes() > self.version.load().table_bytes()
     }
 
     /// Removes the files and unmaps the arenas that are kept for segments and tables to come, and those that are about to
@@ -88,8 +93,8 @@ impl Database {
     /// Removes the files of tables that are kept for new ones, and all that waits for its removal, at once; whether there
     /// were any.
     pub(crate) fn remove_spare_tables(&self) -> bool {
-        let Dead { mut buried, offered, offered_files } = self.graveyard.take();
-        buried.extend(offered.into_iter().map(|(name, _)| name));
+        let Dead { mut buried, mut offered, offered_files } = self.graveyard.take();
+        buried.append(&mut offered);
         buried.extend(offered_files.into_iter().map(|file| file.name));
         buried.extend(self.outputs.take_spares());
         // What cannot be removed now is found and removed by the next opening.
@@ -105,6 +110,9 @@ impl Database {
         (is_any && rests()).then_some(Task::GiveUpSpares)
     }
 }
+
+/// Spare files of the log where most lies beside the tree: a drain frees one at a time.
+const SPARE_LOGS_MAX: usize = 1;
 
 /// How long arenas and files wait for new segments and tables after the last segment or table died.
 const SPARES_REST: Duration = Duration::from_secs(10);

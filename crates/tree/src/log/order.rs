@@ -103,11 +103,8 @@ impl Log {
         };
         let spares = Spares::new(start.segment_bytes, start.spares_max)?;
         let file = match start.writable {
-            true => {
-                let (file, bytes) = begin_file(&*start.storage, &spares, &header)?;
-                (Some(file), bytes)
-            }
-            false => (None, 0),
+            true => Some(begin_file(&*start.storage, &spares, &header)?),
+            false => None,
         };
         let region = spares.arena(start.segment_bytes)?;
         let first = Arc::new(Segment::new(header, region, file, memtables, Arc::clone(&start.graveyard)));
@@ -275,9 +272,6 @@ impl Log {
     ) -> Result<Arc<Segment>> {
         let active = self.active.load();
         let end = active.region().seal();
-        if active.header().capacity == self.segment_bytes {
-            self.spares.came_to((SEGMENT_HEADER_BYTES + end) as u64);
-        }
         let capacity = self.capacity_for(frame_bytes);
         let region = self.spares.arena(capacity)?;
         let header = SegmentHeader {
@@ -288,9 +282,8 @@ impl Log {
             generation: self.generation,
             capacity,
         };
-        let (file, bytes) = begin_file(&*self.storage, &self.spares, &header)?;
-        let segment =
-            Segment::new(header, region, (Some(file), bytes), memtables, Arc::clone(&self.graveyard));
+        let file = begin_file(&*self.storage, &self.spares, &header)?;
+        let segment = Segment::new(header, region, Some(file), memtables, Arc::clone(&self.graveyard));
         if capacity == self.segment_bytes {
             segment.may_leave_file();
         }
@@ -336,14 +329,10 @@ impl Log {
     }
 }
 
-/// The file of the segment that `header` describes, with that header, and how long it is.
-fn begin_file(
-    storage: &dyn Storage,
-    spares: &Spares,
-    header: &SegmentHeader,
-) -> Result<(Arc<dyn WriteFile>, u64)> {
+/// The file of the segment that `header` describes, with that header.
+fn begin_file(storage: &dyn Storage, spares: &Spares, header: &SegmentHeader) -> Result<Arc<dyn WriteFile>> {
     let name = firn_format::file_name::log_segment(header.base);
-    let (file, bytes) = spares.file(storage, &name, header.capacity)?;
+    let file = spares.file(storage, &name, header.capacity)?;
     file.write_zeroing(0, &header.encode()).map_err(from_storage)?;
-    Ok((file, bytes))
+    Ok(file)
 }

@@ -26,8 +26,6 @@ pub(crate) struct Segment {
     name: String,
     region: Region,
     file: Option<Arc<dyn WriteFile>>,
-    /// What was set aside for the file.
-    set_aside: u64,
     memtables: MemtableSet,
     retired: AtomicBool,
     leaves_file: AtomicBool,
@@ -40,7 +38,7 @@ impl Segment {
     pub(crate) fn new(
         header: SegmentHeader,
         region: Region,
-        (file, set_aside): (Option<Arc<dyn WriteFile>>, u64),
+        file: Option<Arc<dyn WriteFile>>,
         memtables: MemtableSet,
         graveyard: Arc<Graveyard>,
     ) -> Self {
@@ -48,18 +46,8 @@ impl Segment {
         let (retired, leaves_file) = (AtomicBool::new(false), AtomicBool::new(false));
         let counted_bytes = AtomicU64::new(region.capacity() as u64);
         graveyard.count(region.capacity() as u64);
-        let segment = Self {
-            header,
-            name,
-            region,
-            file,
-            set_aside,
-            memtables,
-            retired,
-            leaves_file,
-            counted_bytes,
-            graveyard,
-        };
+        let segment =
+            Self { header, name, region, file, memtables, retired, leaves_file, counted_bytes, graveyard };
         segment.count_again();
         segment
     }
@@ -89,11 +77,6 @@ impl Segment {
 
     pub(crate) fn file(&self) -> Option<&Arc<dyn WriteFile>> {
         self.file.as_ref()
-    }
-
-    /// Bytes of the file, about: what was set aside for it, or what it has come to.
-    pub(crate) fn file_bytes(&self) -> u64 {
-        self.set_aside.max((SEGMENT_HEADER_BYTES + self.region.published()) as u64)
     }
 
     /// Memtables that records reserved in this segment are indexed in.
@@ -152,7 +135,7 @@ impl Drop for Segment {
         if self.retired.load(Ordering::Acquire) {
             let name = std::mem::take(&mut self.name);
             match self.leaves_file.load(Ordering::Acquire) {
-                true => self.graveyard.offer(name, self.file_bytes()),
+                true => self.graveyard.offer(name),
                 false => self.graveyard.bury(name),
             }
         }
@@ -194,8 +177,8 @@ pub(crate) struct Graveyard {
 pub(crate) struct Dead {
     /// To be removed.
     pub(crate) buried: Vec<String>,
-    /// Log segments whose files others may have, and their bytes.
-    pub(crate) offered: Vec<(String, u64)>,
+    /// Log segments whose files others may have.
+    pub(crate) offered: Vec<String>,
     /// Tables and value segments whose files others may have once nobody reads them.
     pub(crate) offered_files: Vec<DeadFile>,
 }
@@ -258,15 +241,15 @@ impl Graveyard {
         self.lock().buried.push(name);
     }
 
-    pub(crate) fn offer(&self, name: String, bytes: u64) {
-        self.lock().offered.push((name, bytes));
+    pub(crate) fn offer(&self, name: String) {
+        self.lock().offered.push(name);
     }
 
     /// What was offered is to be removed instead.
     pub(crate) fn withdraw_offers(&self) {
         let mut dead = self.lock();
         let Dead { buried, offered, offered_files } = &mut *dead;
-        buried.extend(offered.drain(..).map(|(name, _)| name));
+        buried.append(offered);
         buried.extend(offered_files.drain(..).map(|file| file.name));
     }
 

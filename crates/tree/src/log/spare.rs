@@ -10,7 +10,6 @@
 //! which nothing was written.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use firn_engine::{Error, ErrorKind, Result};
 use firn_format::log::SEGMENT_HEADER_BYTES;
@@ -21,14 +20,9 @@ use firn_storage::{Storage, WriteFile};
 use crate::error::from_storage;
 
 /// Arenas and files of segments of the usual capacity.
-///
-/// A file is set aside for as much as the segments before came to: where memtables are frozen early a segment has a fraction of
-/// its capacity.
 #[derive(Debug)]
 pub(crate) struct Spares {
     capacity: u64,
-    /// What segments came to of late, header included.
-    usual: AtomicU64,
     arenas: Arc<Pool>,
     files_max: usize,
     files: SpareFiles,
@@ -38,26 +32,7 @@ impl Spares {
     /// Holds at most `count` arenas and as many files of segments of `capacity` bytes.
     pub(crate) fn new(capacity: u64, count: usize) -> Result<Self> {
         let arenas = Pool::new(arena_bytes(capacity)?, count);
-        let usual = AtomicU64::new(capacity);
-        Ok(Self { capacity, usual, arenas, files_max: count, files: SpareFiles::default() })
-    }
-
-    /// A segment of the usual capacity came to `bytes`. One that came to more counts at once, those that come to less bit by bit.
-    pub(crate) fn came_to(&self, bytes: u64) {
-        let usual = self.usual();
-        self.usual.store(bytes.max(usual - usual / 4).min(self.capacity), Ordering::Relaxed);
-    }
-
-    fn usual(&self) -> u64 {
-        self.usual.load(Ordering::Relaxed)
-    }
-
-    /// What is set aside for a file of `capacity`.
-    fn set_aside(&self, capacity: u64) -> u64 {
-        if capacity != self.capacity {
-            return capacity;
-        }
-        self.usual().max(SET_ASIDE_MIN).next_multiple_of(SET_ASIDE_STEP).min(capacity)
+        Ok(Self { capacity, arenas, files_max: count, files: SpareFiles::default() })
     }
 
     /// An arena for a segment of `capacity`, a spare one if there is one that fits.
@@ -72,8 +47,7 @@ impl Spares {
         })
     }
 
-    /// A file `name` for a segment of `capacity`, and how long it is: new, or a spare one with whatever it held. A segment
-    /// that comes to more makes it longer.
+    /// A file `name` for a segment of `capacity`: new, or a spare one with whatever it held.
     ///
     /// # Errors
     /// What the place says. A spare that could not be given on is kept.
@@ -82,27 +56,21 @@ impl Spares {
         storage: &dyn Storage,
         name: &str,
         capacity: u64,
-    ) -> Result<(Arc<dyn WriteFile>, u64)> {
-        let bytes = self.set_aside(capacity);
-        let spare = match capacity == self.capacity {
-            true => replacing(storage, name, || self.files.give(storage, name)).map_err(from_storage)?,
-            false => None,
-        };
-        let (file, found) = match spare {
-            Some(spare) => spare,
-            None => (replacing(storage, name, || storage.create(name)).map_err(from_storage)?, 0),
-        };
-        if found < bytes {
-            file.allocate(bytes).map_err(from_storage)?;
+    ) -> Result<Arc<dyn WriteFile>> {
+        if capacity == self.capacity
+            && let Some(file) =
+                replacing(storage, name, || self.files.give(storage, name)).map_err(from_storage)?
+        {
+            return Ok(file);
         }
-        Ok((file, found.max(bytes)))
+        let file = replacing(storage, name, || storage.create(name)).map_err(from_storage)?;
+        file.allocate(capacity).map_err(from_storage)?;
+        Ok(file)
     }
 
-    /// Keeps the file `name` of `bytes`, which nothing refers to any more; `false` if there are enough, or if it is much longer than
-    /// new ones are.
-    pub(crate) fn keep(&self, name: &str, bytes: u64) -> bool {
-        let most = self.set_aside(self.capacity);
-        bytes <= most * LONGER_MAX && self.files.keep(name, bytes, self.files_max as u64 * most)
+    /// Keeps the file `name`, which nothing refers to any more; `false` if there are enough, `most` or fewer.
+    pub(crate) fn keep(&self, name: &str, most: usize) -> bool {
+        self.files.keep(name, self.capacity, self.files_max.min(most) as u64 * self.capacity)
     }
 
     /// Makes the arenas that came back ready for use.
@@ -122,12 +90,7 @@ impl Spares {
 
     /// Bytes of spare arenas and of spare files.
     pub(crate) fn bytes(&self) -> u64 {
-        self.arena_bytes() + self.file_bytes()
-    }
-
-    /// Bytes of spare files.
-    pub(crate) fn file_bytes(&self) -> u64 {
-        self.files.bytes()
+        self.arena_bytes() + self.files.bytes()
     }
 
     /// Memory that spare arenas hold.
@@ -135,15 +98,6 @@ impl Spares {
         self.arenas.spare_bytes() as u64
     }
 }
-
-/// Less is never set aside for a segment of the usual capacity.
-const SET_ASIDE_MIN: u64 = 256 << 10;
-
-/// What is set aside is a multiple of this.
-const SET_ASIDE_STEP: u64 = 64 << 10;
-
-/// How many times as long as new files a spare may be.
-const LONGER_MAX: u64 = 2;
 
 /// Does `begin`, which gives a file the name `name`, in place of a file that has it already: a roll that ran out of
 /// disk left it behind, and no frame can be in it.
@@ -175,7 +129,7 @@ mod tests {
     use firn_storage::place::{Effect, Fault, Faulty, Memory, Operation, When};
     use firn_storage::{ErrorKind, Storage};
 
-    use super::{SET_ASIDE_MIN, SET_ASIDE_STEP, Spares};
+    use super::Spares;
 
     const CAPACITY: u64 = 4 << 20;
 
@@ -185,7 +139,7 @@ mod tests {
         faulty.publish("old", b"bytes of an earlier segment").unwrap();
         faulty.inject(Fault { on, file: "*".to_owned(), when: When::Once { after: 0 }, effect });
         let spares = Spares::new(CAPACITY, 2).unwrap();
-        assert!(spares.keep("old", CAPACITY));
+        assert!(spares.keep("old", usize::MAX) && !spares.keep("more", 1));
         (faulty, spares)
     }
 
@@ -233,42 +187,5 @@ mod tests {
             assert_eq!(names(&faulty), ["new"], "with {left} spares");
             faulty.remove("new").unwrap();
         }
-    }
-
-    const MIB: u64 = 1 << 20;
-
-    fn file_bytes(spares: &Spares, place: &Memory, name: &str) -> u64 {
-        spares.file(place, name, CAPACITY).unwrap().1
-    }
-
-    #[test]
-    fn a_file_is_set_aside_for_what_segments_came_to_of_late() {
-        let (place, spares) = (Memory::new(), Spares::new(CAPACITY, 2).unwrap());
-        assert_eq!(file_bytes(&spares, &place, "first"), CAPACITY);
-        (0..10).for_each(|_| spares.came_to(MIB + 5));
-        assert_eq!(file_bytes(&spares, &place, "second"), MIB + SET_ASIDE_STEP);
-        // One of another capacity has a file of its own.
-        assert_eq!(spares.file(&place, "large", 3 * CAPACITY).unwrap().1, 3 * CAPACITY);
-        spares.came_to(3 * MIB);
-        assert_eq!(file_bytes(&spares, &place, "third"), 3 * MIB, "what comes to more counts at once");
-        (0..30).for_each(|_| spares.came_to(100));
-        assert_eq!(file_bytes(&spares, &place, "fourth"), SET_ASIDE_MIN);
-    }
-
-    #[test]
-    fn a_spare_is_not_much_longer_than_new_files_are() {
-        let (place, spares) = (Memory::new(), Spares::new(CAPACITY, 2).unwrap());
-        (0..10).for_each(|_| spares.came_to(MIB));
-        let many = Spares::new(CAPACITY, 16).unwrap();
-        (0..10).for_each(|_| many.came_to(MIB));
-        assert!(!many.keep("long", 3 * MIB) && many.keep("twice", 2 * MIB), "it would stay so long for ever");
-        place.publish("short", b"an earlier segment's").unwrap();
-        place.publish("longer", b"another's").unwrap();
-        assert!(spares.keep("short", MIB / 2) && spares.keep("longer", MIB + MIB / 2));
-        assert!(!spares.keep("third", MIB), "two of the usual length are enough");
-        assert_eq!(spares.file_bytes(), 2 * MIB);
-        assert_eq!(file_bytes(&spares, &place, "new"), MIB + MIB / 2);
-        assert_eq!(file_bytes(&spares, &place, "newer"), MIB, "a short one is made longer");
-        assert_eq!(spares.file_bytes(), 0);
     }
 }

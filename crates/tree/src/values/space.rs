@@ -21,9 +21,6 @@ const AIM: f64 = 0.96;
 /// Of the same, the part that values have in any case: where logs and tables are large beside them, no collection changes that.
 const VALUES_PART_MIN: f64 = 0.6;
 
-/// Bytes of files that go by themselves, for each byte that lives, at which writers get no more than collections give back.
-const PASSING_MAX: f64 = 0.04;
-
 /// What value segments take.
 struct Look {
     space: Space,
@@ -32,8 +29,6 @@ struct Look {
     rules: PickRules,
     /// Bytes that they may have for each byte of records that live in them.
     space_max: f64,
-    /// Bytes that values take until collections that are under way have ended, and those of spare files of tables and logs.
-    passing_bytes: u64,
 }
 
 /// Bytes of a record, and of what tells where it lies, that are neither key nor value.
@@ -61,11 +56,10 @@ impl Database {
 
     fn pace_by(&self, look: Option<&Look>, busy: &BTreeSet<SegmentNumber>) {
         let collecting = look.filter(|look| look.space.is_over(&look.rules) || !busy.is_empty());
-        let over = collecting.map(|Look { space, rules, space_max, passing_bytes, .. }| {
-            let live = space.live_bytes().max(1.0);
-            let held = (space.total_bytes + passing_bytes) as f64;
+        let over = collecting.map(|Look { space, rules, space_max, .. }| {
             // What is being copied is more than its share of little data.
-            held / live - space_max - PASSING_MAX.max(2.0 * rules.output_bytes as f64 / live)
+            let held = space.total_bytes.saturating_sub(rules.output_bytes);
+            held as f64 / space.live_bytes().max(1.0) - space_max
         });
         self.values.pace.set(over, self.values.brought.for_each_written(), self.clock.now());
     }
@@ -81,7 +75,6 @@ impl Database {
         let map = self.values.map();
         let (mut space, mut candidates) = (Space::default(), Vec::new());
         let (mut sealed_bytes, mut around_bytes) = (0, 0);
-        let mut passing_bytes = self.log.spares.file_bytes() + self.outputs.tables().bytes();
         for (number, home) in map.homes() {
             match home {
                 Home::Sealed(sealed) => {
@@ -91,7 +84,6 @@ impl Database {
                     if busy.contains(&number) {
                         // What is being collected is as good as collected.
                         space.total_bytes += bytes.saturating_sub(dead_bytes);
-                        passing_bytes += dead_bytes.min(bytes);
                         continue;
                     }
                     space.total_bytes += bytes;
@@ -118,7 +110,7 @@ impl Database {
             output_bytes: self.values.segment_bytes(sealed_bytes),
             next: self.values.peek_number(),
         };
-        Some(Look { space, candidates, rules, space_max, passing_bytes })
+        Some(Look { space, candidates, rules, space_max })
     }
 }
 
@@ -130,7 +122,7 @@ fn space_max(max: f64, around: f64, beside: f64) -> f64 {
 
 /// Bytes of logs, and of tables as far as their entries have their values elsewhere.
 fn beside_values(version: &Version) -> u64 {
-    let logs = version.segments.segments().iter().map(|segment| segment.file_bytes());
+    let logs = version.segments.segments().iter().map(|segment| segment.region().capacity() as u64);
     let tables = version.live().flat_map(|keyspace| keyspace.levels.tables()).map(|(_, table)| {
         let references = table.reader().properties().references.map_or(0, |summary| summary.count);
         table.meta().bytes * references / table.meta().entry_count.max(1)

@@ -51,7 +51,7 @@ impl OpenValues {
         bytes: u64,
     ) -> Result<Self> {
         let file = match spares.give(storage, name)? {
-            Some((file, _)) => file,
+            Some(file) => file,
             None => storage.create(name)?,
         };
         let begun = file.allocate(bytes).and_then(|()| file.write_at(0, &header.encode()));

@@ -128,7 +128,7 @@ fn the_largest_spare_goes_first() {
 #[test]
 fn nothing_is_cut_off_a_spare_that_is_given_as_it_is() {
     let (faulty, place) = failing(Operation::Lock, Effect::Fail(ErrorKind::Io));
-    let file = place.tables().give(&*faulty, "new").unwrap().unwrap().0;
+    let file = place.tables().give(&*faulty, "new").unwrap().unwrap();
     file.sync().unwrap();
     file.write_at(0, &[1; 100]).unwrap();
     file.sync().unwrap();
