@@ -411,6 +411,7 @@ impl Storage for Local {
             self.set_staging(Staging::Left(Arc::new(left)));
             return Ok(Box::new(lock));
         }
+        // What whoever had the directory before did with names after this handle's last sync counts as well.
         self.names.count(|| self.remove_temporaries())?;
         left.restore(&self.directory)?;
         let stage = Arc::new(Stage::new(&self.directory));

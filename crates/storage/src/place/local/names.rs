@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Counts changes of names in one directory by one handle.
 ///
-/// 1. Whoever changes a name counts it afterwards, and before anybody is told; a change that failed counts too.
+/// 1. Whoever changes a name that is to outlive a loss of power counts it afterwards, and before anybody is told; a change that failed
+///    counts too. Temporaries of publications, which nobody looks for, do not.
 /// 2. A change is durable once a sync that began after it was counted has ended well.
 #[derive(Debug)]
 pub(super) struct NameChanges {
