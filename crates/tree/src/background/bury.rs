@@ -20,12 +20,13 @@ impl Database {
         let is_closed = self.closed.load(Ordering::Acquire);
         // Where the disk is full, work that waits for space does not know of spares.
         let keeps = !is_closed && self.schedule.refused().is_none();
+        let lies_beside = self.lies_mostly_beside();
         let (tables_max, values_max) = match self.storage.shared_part() {
-            None => (self.spare_table_bytes_max(), self.values.spare_bytes_max()),
+            None => (self.spare_table_bytes_max(lies_beside), self.values.spare_bytes_max()),
             // Those are never written over.
             Some(_) => (0, 0),
         };
-        let logs_max = if self.lies_mostly_beside() { SPARE_LOGS_MAX } else { usize::MAX };
+        let logs_max = if lies_beside { SPARE_LOGS_MAX } else { usize::MAX };
         let segments = dead.offered.into_iter();
         let segments = segments.filter(|name| !(keeps && self.log.spares.keep(name, logs_max)));
         let files = dead.offered_files.into_iter().filter_map(|DeadFile { name, bytes, reader }| {
@@ -62,9 +63,9 @@ impl Database {
     /// Bytes of dead tables to keep for new ones: what drains write between two compactions of level 0, and as much
     /// again for the outputs of those; where the page cache holds all live tables, no more than fit beside them. Where most
     /// lies beside the tree, an eighth of what lives.
-    fn spare_table_bytes_max(&self) -> u64 {
+    fn spare_table_bytes_max(&self, lies_beside: bool) -> u64 {
         let live = self.version.load().table_bytes();
-        let most = match self.lies_mostly_beside() {
+        let most = match lies_beside {
             true => live / 8,
             false => self.settings.level0_runs_max as u64 * self.settings.buffer_bytes,
         };
@@ -77,7 +78,9 @@ impl Database {
     /// Whether values beside the tree have more bytes than all tables. Drains are frequent and small then, and what spares take is
     /// taken from dead values, which have to be collected sooner.
     fn lies_mostly_beside(&self) -> bool {
-        self.values.map().sealed_bytes() > self.version.load().table_bytes()
+        let beside = self.values.map().sealed_bytes();
+        // Without any the tables need not be counted.
+        beside > 0 && beside > self.version.load().table_bytes()
     }
 
     /// Removes the files and unmaps the arenas that are kept for segments and tables to come, and those that are about to
