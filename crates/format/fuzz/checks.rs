@@ -27,7 +27,7 @@ use firn_format::table::data::{DataBlock, Walker};
 use firn_format::table::index::Index;
 use firn_format::table::{FOOTER_BYTES, Properties, ReferenceSet, TABLE_MAGIC};
 use firn_format::tombstone::FragmentList;
-use firn_format::value::record::{HEAD_BYTES_MIN, head_bytes};
+use firn_format::value::record::{HEAD_BYTES_MIN, long_head_bytes};
 use firn_format::value::segment::{
     VALUE_FOOTER_BYTES, VALUE_FOOTER_MAGIC, VALUE_HEADER_BYTES, VALUE_SEGMENT_MAGIC,
 };
@@ -156,10 +156,13 @@ fn manifest(bytes: &[u8]) {
 /// A group, as it stands and with length and checksum made right.
 fn group(bytes: &[u8]) {
     let check = |bytes: &[u8]| {
-        let Ok(Group { id, kind, pieces }) = Group::decode(bytes) else { return };
+        let Ok(group) = Group::decode(bytes) else { return };
         let mut again = Vec::new();
-        pieces.iter().for_each(|piece: &Piece<'_>| piece.encode(&mut again));
-        assert_eq!(id.encode(kind, &again), bytes);
+        group.pieces.iter().for_each(|piece: &Piece<'_>| piece.encode(&mut again));
+        // The same but for the version: headers of value segments in it get today's.
+        let again = group.id.encode(group.kind, &again);
+        assert_eq!(again.len(), bytes.len());
+        assert_eq!(Group::decode(&again).as_ref(), Ok(&group));
     };
     check(bytes);
     let mut sealed = bytes.to_vec();
@@ -324,8 +327,11 @@ fn value_record(bytes: &[u8]) {
         let Ok(record) = ValueRecord::decode(bytes) else { continue };
         let chunks = (0..record.chunk_count()).map(|index| record.chunk(index));
         let mut again = Vec::new();
-        assert_eq!(record.head.encode(chunks, record.key, &mut again), record.checksum);
-        assert_eq!(again, &bytes[..again.len()]);
+        let checksum = record.head.encode(chunks, record.key, &mut again);
+        // What has a long head is given a short one today where it can have one.
+        if again.len() == record.chunk_span(0).start {
+            assert_eq!((checksum, &again[..]), (record.checksum, &bytes[..again.len()]));
+        }
         let mut value = Vec::new();
         for index in 0..record.chunk_count() {
             let Some(stored) = bytes.get(record.chunk_span(index)) else { return };
@@ -353,12 +359,12 @@ fn value_segment(bytes: &[u8]) {
     }
     for bytes in [bytes, &sealed] {
         if let Ok(header) = ValueSegmentHeader::decode(bytes) {
-            assert_eq!(&header.encode()[..], &bytes[..VALUE_HEADER_BYTES]);
+            assert_eq!(ValueSegmentHeader::decode(&header.encode()), Ok(header));
         }
         let footer = bytes.last_chunk::<VALUE_FOOTER_BYTES>();
         if let Some(Ok(footer)) = footer.map(|footer| ValueFooter::decode(footer, bytes.len() as u64)) {
             let again = encoded(|out| footer.encode(out));
-            assert_eq!(again, &bytes[bytes.len() - VALUE_FOOTER_BYTES..]);
+            assert_eq!(ValueFooter::decode(&again, bytes.len() as u64), Ok(footer));
         }
         let mut out = String::new();
         let error = dump::describe("00000001.values", bytes, &mut out).expect("a string takes any text");
@@ -400,9 +406,13 @@ fn references(bytes: &[u8]) {
 fn seal_value(bytes: &[u8]) -> Vec<u8> {
     let mut sealed = bytes.to_vec();
     let Some(fields) = bytes.first_chunk::<HEAD_BYTES_MIN>() else { return sealed };
-    let value_bytes = u32::from_le_bytes([fields[12], fields[13], fields[14], fields[15]]) as usize;
-    let key_bytes = usize::from(u16::from_le_bytes([fields[20], fields[21]]));
-    let end = head_bytes(value_bytes, fields[22] != 0) + key_bytes;
+    let end = if fields[23] == 0 {
+        let value_bytes = u32::from_le_bytes([fields[12], fields[13], fields[14], fields[15]]) as usize;
+        let key_bytes = usize::from(u16::from_le_bytes([fields[20], fields[21]]));
+        long_head_bytes(value_bytes, fields[22] != 0) + key_bytes
+    } else {
+        HEAD_BYTES_MIN + usize::from(fields[14])
+    };
     if let Some(body) = bytes.get(4..end) {
         let checksum = checksum::crc32c(body);
         sealed[..4].copy_from_slice(&checksum.to_le_bytes());

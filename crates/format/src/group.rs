@@ -147,7 +147,7 @@ impl GroupId {
     pub fn encode(&self, kind: GroupKind, pieces: &[u8]) -> Vec<u8> {
         let mut out = Vec::with_capacity(GROUP_HEADER_BYTES + pieces.len());
         out.extend_from_slice(&GROUP_MAGIC);
-        out.extend_from_slice(&(FormatVersion::CURRENT as u32).to_le_bytes());
+        out.extend_from_slice(&(FormatVersion::V1 as u32).to_le_bytes());
         out.extend_from_slice(&(kind as u32).to_le_bytes());
         out.extend_from_slice(&self.database.to_le_bytes());
         out.extend_from_slice(&self.generation.to_le_bytes());
@@ -177,7 +177,7 @@ impl<'a> Group<'a> {
             let found = format!("\"{}\"", magic.escape_ascii());
             return Err(Error::new(0, "the magic of a group, FIRNGRP1", found));
         }
-        FormatVersion::from_u32(input.u32()?, 8)?;
+        FormatVersion::V1.or_older(input.u32()?, 8)?;
         let kind = input.u32()?;
         let id = GroupId { database: input.u128()?, generation: input.u64()?, number: input.u64()? };
         let (length, found) = (input.u64()?, input.u64()?);

@@ -8,22 +8,26 @@ use crate::error::{Error, Result};
 pub enum FormatVersion {
     /// The first: frames, tables with two-level indexes, numbered manifest edits.
     V1 = 1,
+    /// What refers to values beside the tree is shorter: references, trailers of table entries, heads of values. In log segments,
+    /// tables and value segments; other files are as in V1 and say so.
+    V2 = 2,
 }
 
 impl FormatVersion {
-    /// What this build writes, and the newest it reads.
-    pub const CURRENT: Self = Self::V1;
+    /// The newest that this build reads, and what it writes where that version changed something.
+    pub const CURRENT: Self = Self::V2;
 
-    /// The version of a file whose header says `number` at `offset`.
+    /// The version of a file whose header says `number` at `offset`, where `self` is the newest of such files.
     ///
     /// # Errors
-    /// A number this build does not know; the message says which release reads it.
-    pub fn from_u32(number: u32, offset: usize) -> Result<Self> {
+    /// A number this build does not know, or one that such files never had; the message says which release reads it.
+    pub fn or_older(self, number: u32, offset: usize) -> Result<Self> {
         match number {
             1 => Ok(Self::V1),
+            2 if self >= Self::V2 => Ok(Self::V2),
             _ => Err(Error::newer(
                 offset,
-                format!("format version {} or older", Self::CURRENT as u32),
+                format!("format version {} or older", self as u32),
                 format!("version {number} (written by a newer Firn: upgrade to read it)"),
             )),
         }

@@ -3,13 +3,13 @@
 //! ```text
 //! offset size  field     meaning
 //!      0    8  magic     "FIRNJOB1" (a spec) or "FIRNRES1" (a result)
-//!      8    4  version   u32 LE: of a spec 2, or 1 where compactions are told of no stale references; of a result 1
+//!      8    4  version   u32 LE: of a spec 3, since what is read and written may be of FormatVersion::V2; of a result 1
 //!     12    1  kind      0 = compaction, 1 = collection
 //!     13    n  fields    in the order of the struct; numbers are varints, texts and keys have their length before
 //!                        them, lists their count, an optional thing a byte 0 or 1
 //!   13+n    8  checksum  xxh3-64 LE over everything before
 //! ```
-//! For spec and result alike: what decodes encodes to the same bytes, but for the version. Since: FormatVersion::V1.
+//! For spec and result alike: what decodes encodes to the same bytes. Since: FormatVersion::V1.
 
 use firn_format::checksum::xxh3;
 use firn_format::manifest::bytes::{Reader, put_bytes};
@@ -31,8 +31,6 @@ const RESULT_MAGIC: [u8; 8] = *b"FIRNRES1";
 
 /// Of results.
 const RESULT_VERSION: u32 = 1;
-/// The first version of specs that tells compactions of stale references.
-const SPEC_VERSION_STALE: u32 = 2;
 
 const COMPACT: u8 = 0;
 const COLLECT: u8 = 1;
@@ -59,9 +57,9 @@ impl JobSpec {
     /// # Errors
     /// They are no spec's.
     pub fn decode(bytes: &[u8]) -> Result<Self> {
-        let (version, mut input) = body(bytes, SPEC_MAGIC, Self::VERSION)?;
+        let mut input = body(bytes, SPEC_MAGIC, Self::VERSION)?;
         let spec = match take_kind(&mut input)? {
-            COMPACT => Self::Compact(take_compact(&mut input, version)?),
+            COMPACT => Self::Compact(take_compact(&mut input)?),
             _ => Self::Collect(take_collect(&mut input)?),
         };
         finish(&input)?;
@@ -94,7 +92,7 @@ impl JobResult {
     /// # Errors
     /// They are no result's.
     pub fn decode(bytes: &[u8]) -> Result<Self> {
-        let (_, mut input) = body(bytes, RESULT_MAGIC, RESULT_VERSION)?;
+        let mut input = body(bytes, RESULT_MAGIC, RESULT_VERSION)?;
         let result = match take_kind(&mut input)? {
             COMPACT => {
                 let tables = take_list(&mut input, |input| TableMeta::decode(input))?;
@@ -134,7 +132,7 @@ fn put_compact(spec: &CompactSpec, out: &mut Vec<u8>) {
     put_bytes(spec.output_stem.as_bytes(), out);
 }
 
-fn take_compact(input: &mut Reader<'_>, version: u32) -> Result<CompactSpec> {
+fn take_compact(input: &mut Reader<'_>) -> Result<CompactSpec> {
     Ok(CompactSpec {
         keyspace: input.number32()?,
         inputs: take_list(input, |input| {
@@ -144,7 +142,7 @@ fn take_compact(input: &mut Reader<'_>, version: u32) -> Result<CompactSpec> {
         range: take_range(input)?,
         rules: take_rules(input)?,
         output: take_form(input)?,
-        values: if take_flag(input)? { Some(take_policy(input, version)?) } else { None },
+        values: if take_flag(input)? { Some(take_policy(input)?) } else { None },
         output_stem: input.text()?.to_owned(),
     })
 }
@@ -164,7 +162,7 @@ fn put_policy(policy: &ValuePolicy, out: &mut Vec<u8>) {
     out.extend_from_slice(&policy.database.to_le_bytes());
 }
 
-fn take_policy(input: &mut Reader<'_>, version: u32) -> Result<ValuePolicy> {
+fn take_policy(input: &mut Reader<'_>) -> Result<ValuePolicy> {
     Ok(ValuePolicy {
         separate_bytes: input.number32()?,
         sources: take_list(input, |input| {
@@ -172,10 +170,7 @@ fn take_policy(input: &mut Reader<'_>, version: u32) -> Result<ValuePolicy> {
             let redirect = if take_flag(input)? { Some(RedirectPlace::decode(input)?) } else { None };
             Ok(ValueSource { born, segment, redirect })
         })?,
-        stale: match version >= SPEC_VERSION_STALE {
-            true => ReferenceSet::take_from(input)?,
-            false => ReferenceSet::default(),
-        },
+        stale: ReferenceSet::take_from(input)?,
         output: if take_flag(input)? { Some(SegmentNumber(input.number32()?)) } else { None },
         compression: take_compression(input)?,
         database: input.u128()?,
@@ -365,8 +360,8 @@ fn end(mut out: Vec<u8>) -> Vec<u8> {
     out
 }
 
-/// The version, at most `newest`, and the fields between head and checksum.
-fn body(bytes: &[u8], magic: [u8; 8], newest: u32) -> Result<(u32, Reader<'_>)> {
+/// The fields between head and checksum; the version has to be `expected`.
+fn body(bytes: &[u8], magic: [u8; 8], expected: u32) -> Result<Reader<'_>> {
     let Some((body, checksum)) = bytes.split_last_chunk::<8>() else {
         return Err(Error::new(0, "at least 20 bytes", format!("{}", bytes.len())));
     };
@@ -380,15 +375,20 @@ fn body(bytes: &[u8], magic: [u8; 8], newest: u32) -> Result<(u32, Reader<'_>)> 
         ));
     }
     let version = input.u32()?;
-    if !(1..=newest).contains(&version) {
-        let found = format!("version {version} (written by a newer Firn: upgrade to read it)");
-        return Err(Error::newer(8, format!("version {newest} of a job or older"), found));
+    if version != expected {
+        // An older database could not read what this build writes.
+        let who = match version > expected {
+            true => "a newer Firn: upgrade this worker",
+            false => "an older Firn: upgrade the database",
+        };
+        let found = format!("version {version} (written by {who})");
+        return Err(Error::newer(8, format!("version {expected} of a job"), found));
     }
     let (found, expected) = (xxh3(body), u64::from_le_bytes(*checksum));
     if found != expected {
         return Err(Error::new(body.len(), format!("checksum {found:#018x}"), format!("{expected:#018x}")));
     }
-    Ok((version, input))
+    Ok(input)
 }
 
 fn finish(input: &Reader<'_>) -> Result<()> {

@@ -104,8 +104,8 @@ impl JobSpec {
         }
     }
 
-    /// Version of a spec's bytes that this build writes, and the greatest that it reads.
-    pub const VERSION: u32 = 2;
+    /// Version of a spec's bytes that this build writes and reads.
+    pub const VERSION: u32 = 3;
 }
 
 impl From<CompactSpec> for JobSpec {

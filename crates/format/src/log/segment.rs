@@ -91,7 +91,7 @@ impl SegmentHeader {
             return Err(Error::new(0, "the magic of a log segment, FIRNLOG1", format!("{magic:02x?}")));
         }
         let version_checksum = u64::from_le_bytes(version_checksum);
-        let version = FormatVersion::from_u32(version_checksum as u32, 8)?;
+        let version = FormatVersion::CURRENT.or_older(version_checksum as u32, 8)?;
         let found = (version_checksum >> 32) as u32;
         let database = u128::from(u64::from_le_bytes(database_high)) << 64
             | u128::from(u64::from_le_bytes(database_low));

@@ -2,7 +2,7 @@ use super::bytes::put_bytes;
 use super::*;
 use crate::error::Error;
 use crate::key::POSITION_END;
-use crate::{checksum, varint};
+use crate::{FormatVersion, checksum, varint};
 
 /// An edit whose changes are `changes`, sealed.
 fn sealed(changes: &[u8]) -> Vec<u8> {
@@ -163,7 +163,7 @@ fn headers_that_cannot_be_are_refused_at_their_field() {
     assert_eq!(ManifestEdit::decode(&length).unwrap_err().offset, 32);
 
     let mut version = sealed(&[]);
-    version[8] = 2;
+    version[8] = FormatVersion::CURRENT as u8 + 1;
     let error = ManifestEdit::decode(&version).unwrap_err();
     assert!(error.offset == 8 && error.found.contains("newer"), "{error}");
 

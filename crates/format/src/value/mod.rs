@@ -26,6 +26,6 @@ pub mod ordinals;
 pub use ordinals::Ordinals;
 pub use record::{CHUNK_BYTES, ValueHead, ValueRecord};
 pub use redirect::Redirect;
-pub use reference::{REFERENCE_BYTES, Reference, SegmentNumber};
+pub use reference::{REFERENCE_BYTES_MAX, Reference, ReferenceBytes, SegmentNumber};
 pub use segment::{ValueFooter, ValueSegmentHeader};
 pub use stored::{Stored, stored_chunk};

@@ -1,5 +1,7 @@
 //! One value in a value segment.
 //!
+//! A head is long or short; its byte 23 tells which. Long:
+//!
 //! ```text
 //! offset size  field        meaning
 //!      0    4  checksum     u32 LE, crc32c of the head's other bytes and of the key
@@ -9,12 +11,29 @@
 //!     16    4  keyspace     u32 LE
 //!     20    2  key_bytes    u16 LE
 //!     22    1  codec        how chunks are stored: 0 = as they are, 1 = LZ4 block, 2 = Zstd frame
-//!     23    1  reserved     zero
+//!     23    1  form         zero
 //!     24       for each chunk: checksum of its stored bytes, u64 LE, xxh3
 //!              for each chunk, only if codec is not 0: how many stored bytes, u32 LE
-//!      …    k  key          of the record that refers to it when it was written; for repair
-//!      …       chunks, one after another
-//!      …       zero padding to a multiple of 8
+//! ```
+//!
+//! Short, where the value is stored as it is and each field has room; since FormatVersion::V2:
+//!
+//! ```text
+//!      0    4  checksum     as above
+//!      4    4  segment      as above
+//!      8    4  ordinal      as above
+//!     12    2  value_bytes  u16 LE
+//!     14    1  key_bytes
+//!     15    8  checksum of the one chunk, u64 LE, xxh3
+//!     23    1  keyspace + 1
+//! ```
+//!
+//! Behind either:
+//!
+//! ```text
+//!     key      of the record that refers to it when it was written; for repair
+//!     chunks   one after another
+//!     zero padding to a multiple of 8
 //! ```
 //! A value of `value_bytes` has a chunk for each 1 MiB begun, and one if it is empty: a part of a value is read and
 //! checked without the rest. The head is everything before the key. A chunk may be stored as it
@@ -32,11 +51,11 @@ use crate::table::block::{RATIO_MAX, decompress};
 /// Bytes of a value that are stored and checked together.
 pub const CHUNK_BYTES: usize = 1 << 20;
 
-/// Bytes of a head before the chunks' checksums.
+/// Bytes of a short head, and of a long one before the chunks' checksums.
 pub const HEAD_BYTES_MIN: usize = 24;
 
-/// Bytes of a record with one chunk, stored as it is, besides key and value, before padding.
-pub const RECORD_OVERHEAD_BYTES: usize = HEAD_BYTES_MIN + 8;
+/// Where a long head has a zero, and a short one something else.
+const FORM_AT: usize = 23;
 
 /// What is known of a value before its chunks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,23 +89,41 @@ pub const fn chunk_count(value_bytes: usize) -> usize {
     if value_bytes == 0 { 1 } else { value_bytes.div_ceil(CHUNK_BYTES) }
 }
 
-/// Bytes of a head.
+/// Bytes of a long head: of the longest that there may be, if `is_compressed`.
 #[inline]
-pub const fn head_bytes(value_bytes: usize, is_compressed: bool) -> usize {
+pub const fn long_head_bytes(value_bytes: usize, is_compressed: bool) -> usize {
     HEAD_BYTES_MIN + chunk_count(value_bytes) * if is_compressed { 12 } else { 8 }
 }
 
-/// Bytes of a record whose chunks are stored as they are, padding included.
+/// Whether a head whose chunks are stored as they are is short.
 #[inline]
-pub const fn plain_record_bytes(key_bytes: usize, value_bytes: usize) -> usize {
-    (head_bytes(value_bytes, false) + key_bytes + value_bytes).next_multiple_of(8)
+const fn is_short(keyspace: u32, key_bytes: usize, value_bytes: usize) -> bool {
+    keyspace < u8::MAX as u32 && key_bytes <= u8::MAX as usize && value_bytes <= u16::MAX as usize
+}
+
+/// Bytes of a record, written now, whose chunks are stored as they are, padding included.
+#[inline]
+pub const fn plain_record_bytes(keyspace: u32, key_bytes: usize, value_bytes: usize) -> usize {
+    let head_bytes = match is_short(keyspace, key_bytes, value_bytes) {
+        true => HEAD_BYTES_MIN,
+        false => long_head_bytes(value_bytes, false),
+    };
+    (head_bytes + key_bytes + value_bytes).next_multiple_of(8)
 }
 
 impl ValueHead {
-    /// Bytes of the head.
+    /// Bytes of the head that [`encode`](Self::encode) makes; one that was written before may have more.
     #[inline]
-    pub fn bytes(&self) -> usize {
-        head_bytes(self.value_bytes as usize, self.codec != Compression::None)
+    pub fn encoded_bytes(&self) -> usize {
+        match self.is_short() {
+            true => HEAD_BYTES_MIN,
+            false => long_head_bytes(self.value_bytes as usize, self.codec != Compression::None),
+        }
+    }
+
+    fn is_short(&self) -> bool {
+        let is_plain = self.codec == Compression::None;
+        is_plain && is_short(self.keyspace, usize::from(self.key_bytes), self.value_bytes as usize)
     }
 
     /// Appends the head's bytes and those of `key`, which has `key_bytes`, and returns the checksum that references to the
@@ -98,14 +135,24 @@ impl ValueHead {
         out.extend_from_slice(&[0; 4]);
         out.extend_from_slice(&self.segment.0.to_le_bytes());
         out.extend_from_slice(&self.ordinal.to_le_bytes());
-        out.extend_from_slice(&self.value_bytes.to_le_bytes());
-        out.extend_from_slice(&self.keyspace.to_le_bytes());
-        out.extend_from_slice(&self.key_bytes.to_le_bytes());
-        out.push(self.codec as u8);
-        out.push(0);
-        chunks.clone().for_each(|chunk| out.extend_from_slice(&chunk.checksum.to_le_bytes()));
-        if self.codec != Compression::None {
-            chunks.for_each(|chunk| out.extend_from_slice(&chunk.stored_bytes.to_le_bytes()));
+        let put_checksums = |out: &mut Vec<u8>| {
+            chunks.clone().for_each(|chunk| out.extend_from_slice(&chunk.checksum.to_le_bytes()))
+        };
+        if self.is_short() {
+            out.extend_from_slice(&(self.value_bytes as u16).to_le_bytes());
+            out.push(self.key_bytes as u8);
+            put_checksums(out);
+            out.push(self.keyspace as u8 + 1);
+        } else {
+            out.extend_from_slice(&self.value_bytes.to_le_bytes());
+            out.extend_from_slice(&self.keyspace.to_le_bytes());
+            out.extend_from_slice(&self.key_bytes.to_le_bytes());
+            out.push(self.codec as u8);
+            out.push(0);
+            put_checksums(out);
+            if self.codec != Compression::None {
+                chunks.for_each(|chunk| out.extend_from_slice(&chunk.stored_bytes.to_le_bytes()));
+            }
         }
         let end = out.len();
         out.extend_from_slice(key);
@@ -137,6 +184,8 @@ pub fn padding(unpadded_bytes: usize) -> &'static [u8] {
 pub struct ValueRecord<'a> {
     /// Its head.
     pub head: ValueHead,
+    /// Bytes of the head.
+    head_bytes: usize,
     /// What references to it have.
     pub checksum: u64,
     /// The key it was written for.
@@ -159,13 +208,26 @@ impl<'a> ValueRecord<'a> {
         let mut input = Reader::new(bytes, 0);
         let found = input.u32()?;
         let (segment, ordinal) = (SegmentNumber(input.u32()?), input.u32()?);
-        let (value_bytes, keyspace) = (input.u32()?, input.u32()?);
-        let key_bytes = u16::from_le_bytes([input.u8()?, input.u8()?]);
-        let (codec_number, reserved) = (input.u8()?, input.u8()?);
-        let count = chunk_count(value_bytes as usize);
-        let (checksums, _) = input.take(count * 8)?.as_chunks::<8>();
-        let (stored, _) = input.take(if codec_number == 0 { 0 } else { count * 4 })?.as_chunks::<4>();
-        let head = bytes.get(..input.offset()).unwrap_or_default();
+        let is_short = bytes.get(FORM_AT).is_some_and(|form| *form != 0);
+        let (value_bytes, keyspace, key_bytes, codec_number, checksums, stored);
+        if is_short {
+            value_bytes = u32::from(u16::from_le_bytes([input.u8()?, input.u8()?]));
+            key_bytes = u16::from(input.u8()?);
+            (checksums, _) = input.take(8)?.as_chunks::<8>();
+            keyspace = u32::from(input.u8()?) - 1;
+            (codec_number, stored) = (0, &[][..]);
+        } else {
+            (value_bytes, keyspace) = (input.u32()?, input.u32()?);
+            key_bytes = u16::from_le_bytes([input.u8()?, input.u8()?]);
+            codec_number = input.u8()?;
+            // The form.
+            input.take(1)?;
+            let count = chunk_count(value_bytes as usize);
+            (checksums, _) = input.take(count * 8)?.as_chunks::<8>();
+            (stored, _) = input.take(if codec_number == 0 { 0 } else { count * 4 })?.as_chunks::<4>();
+        }
+        let head_bytes = input.offset();
+        let head = bytes.get(..head_bytes).unwrap_or_default();
         let key = input.take(usize::from(key_bytes))?;
         let expected = crc32c(bytes.get(4..input.offset()).unwrap_or_default());
         if found != expected {
@@ -175,12 +237,9 @@ impl<'a> ValueRecord<'a> {
         let Some(codec) = Compression::from_u8(codec_number) else {
             return Err(Error::newer(22, "codec 0, 1 or 2", format!("{codec_number}")));
         };
-        if reserved != 0 {
-            return Err(Error::new(23, "a reserved field of zero", format!("{reserved}")));
-        }
         let checksum = xxh3(head);
         let head = ValueHead { segment, ordinal, value_bytes, keyspace, key_bytes, codec };
-        let record = Self { head, checksum, key, checksums, stored };
+        let record = Self { head, head_bytes, checksum, key, checksums, stored };
         record.check_lengths()?;
         Ok(record)
     }
@@ -226,7 +285,7 @@ impl<'a> ValueRecord<'a> {
             [] => index * CHUNK_BYTES,
             stored => stored.iter().take(index).map(|bytes| u32::from_le_bytes(*bytes) as usize).sum(),
         };
-        let start = self.head.bytes() + self.key.len() + before;
+        let start = self.head_bytes + self.key.len() + before;
         start..start + self.chunk(index).stored_bytes as usize
     }
 

@@ -115,7 +115,7 @@ impl ValueSegmentHeader {
         if expected != found {
             return Err(Error::new(12, format!("header checksum {expected:08x}"), format!("{found:08x}")));
         }
-        FormatVersion::from_u32(version, 8)?;
+        FormatVersion::CURRENT.or_older(version, 8)?;
         let (database, number, origin) = (input.u128()?, SegmentNumber(input.u32()?), input.u32()?);
         let generation = input.u64()?;
         let origin = match origin {
@@ -185,7 +185,7 @@ impl ValueFooter {
         if expected != found {
             return Err(Error::new(56, format!("checksum {expected:016x}"), format!("{found:016x}")));
         }
-        FormatVersion::from_u32(version, 8)?;
+        FormatVersion::CURRENT.or_older(version, 8)?;
         let footer =
             Self { number, ordinals, redirects, records_end, table_checksum, redirect_bytes, value_bytes };
         footer.check(file_bytes)?;

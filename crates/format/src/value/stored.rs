@@ -1,6 +1,6 @@
 //! A value as its record stores it.
 
-use super::record::{CHUNK_BYTES, Chunk, ValueHead, head_bytes, plain_chunks, plain_record_bytes};
+use super::record::{CHUNK_BYTES, Chunk, ValueHead, long_head_bytes, plain_chunks, plain_record_bytes};
 use super::reference::SegmentNumber;
 use crate::checksum::xxh3;
 use crate::error::Result;
@@ -35,8 +35,8 @@ impl<'v> Stored<'v> {
             Compression::None => return Ok(plain),
             codec => Self { value, packed: Some(Packed::of(value, codec, compressor)?) },
         };
-        // Without a key: it takes as much either way.
-        Ok(if packed.record_bytes(0) < plain.record_bytes(0) { packed } else { plain })
+        // Without a key: it takes as much either way, unless it is a long one.
+        Ok(if packed.record_bytes(0, 0) < plain.record_bytes(0, 0) { packed } else { plain })
     }
 
     /// `value` as it is.
@@ -54,12 +54,12 @@ impl<'v> Stored<'v> {
         self.packed.as_ref().map_or(self.value, |packed| &packed.bytes)
     }
 
-    /// Bytes of its record, padding included, where the key has `key_bytes`.
-    pub fn record_bytes(&self, key_bytes: usize) -> usize {
+    /// Bytes of its record, padding included, where the key, of `keyspace`, has `key_bytes`.
+    pub fn record_bytes(&self, keyspace: u32, key_bytes: usize) -> usize {
         match &self.packed {
-            None => plain_record_bytes(key_bytes, self.value.len()),
+            None => plain_record_bytes(keyspace, key_bytes, self.value.len()),
             Some(packed) => {
-                (head_bytes(self.value.len(), true) + key_bytes + packed.bytes.len()).next_multiple_of(8)
+                (long_head_bytes(self.value.len(), true) + key_bytes + packed.bytes.len()).next_multiple_of(8)
             }
         }
     }

@@ -15,7 +15,9 @@ const FILE: &str = "enums.txt";
 
 /// Each number with its meaning, one a line.
 fn lines() -> Vec<String> {
-    let mut lines = vec![format!("FormatVersion V1 {}", FormatVersion::V1 as u32)];
+    let mut lines: Vec<String> = [FormatVersion::V1, FormatVersion::V2]
+        .map(|version| format!("FormatVersion {version:?} {}", version as u32))
+        .into();
     for number in 0..=u8::MAX {
         lines.extend(Kind::from_u8(number).map(|kind| format!("Kind {kind:?} {number}")));
     }

@@ -1,5 +1,7 @@
 //! The values behind the golden files.
 
+use std::fs;
+
 use firn_format::dump::{self, Dumped, Lines};
 use firn_format::group::{Group, GroupId, GroupKind, Piece, PieceOf};
 use firn_format::home::Home;
@@ -17,6 +19,7 @@ use firn_format::{Error, FormatVersion, Kind, Position, Result, Sequence};
 /// A golden file: what is in it and how to read it.
 pub(crate) struct Sample {
     pub(crate) name: &'static str,
+    /// What encoding gives; of a form that is only read, what the file has.
     pub(crate) bytes: Vec<u8>,
     /// The decoded value, as `Debug` shows it.
     pub(crate) value: String,
@@ -32,13 +35,14 @@ pub(crate) const FRAME_AT: Position = Position(BASE.0 + SEGMENT_HEADER_BYTES as 
 
 pub(crate) fn samples() -> Vec<Sample> {
     let mut samples =
-        vec![segment("log-segment-v1-empty", vec![]), segment("log-segment-v1-frames", frames())];
+        vec![segment("log-segment-v2-empty", vec![]), segment("log-segment-v2-frames", frames())];
     for (name, frame) in [
         ("log-frame-v1-put", put()),
         ("log-frame-v1-batch", batch()),
         ("log-frame-v1-void", void()),
         ("log-frame-v1-large-batch", large_batch()),
-        ("log-frame-v1-reference", reference()),
+        ("log-frame-v1-reference", reference(&REFERENCE)),
+        ("log-frame-v2-reference", reference(&SHORT_REFERENCE)),
     ] {
         let bytes = frame.bytes(FRAME_AT);
         let value = format!("{:?}", [(0, frame)]);
@@ -57,14 +61,47 @@ pub(crate) fn samples() -> Vec<Sample> {
     ));
     samples.push(edit("manifest-edit-v1-take-over", false, vec![Change::TakeOver { id: 0x1234 << 100 }]));
     samples.push(home());
-    samples.push(group("group-v1-pieces", &group_id().encode(GroupKind::Whole, &pieces())));
-    samples.push(group("group-v1-part", &group_id().encode(GroupKind::Part, &pieces())));
+    samples.push(group("group-v2-pieces", &group_id().encode(GroupKind::Whole, &pieces())));
+    samples.push(group("group-v2-part", &group_id().encode(GroupKind::Part, &pieces())));
     samples.push(group("group-v1-end", &group_id().encode(GroupKind::End, &[])));
     samples.extend(crate::tables::samples());
     samples.extend(crate::values::samples());
     samples.extend(crate::datatypes::samples());
+    samples.extend(old());
     samples
 }
+
+/// Forms that are only read: their bytes are the files themselves, their texts what they hold.
+fn old() -> Vec<Sample> {
+    let dump_group: fn(&[u8], &mut String) -> Dumped = |bytes, out| dump::describe(GROUP_NAME, bytes, out);
+    let dump_log: fn(&[u8], &mut String) -> Dumped = |bytes, out| dump::describe(LOG_NAME, bytes, out);
+    let mut old = Vec::new();
+    let mut read = |name, decode: fn(&[u8]) -> Result<String>, dump: fn(&[u8], &mut String) -> Dumped| {
+        let bytes = fs::read(crate::golden::path(&format!("{name}.bin"))).unwrap();
+        let value = decode(&bytes).unwrap();
+        old.push(Sample { name, bytes, value, decode, dump });
+    };
+    for name in ["log-segment-v1-empty", "log-segment-v1-frames"] {
+        read(name, decode_segment, dump_log);
+    }
+    for name in ["group-v1-pieces", "group-v1-part"] {
+        read(name, decode_group, dump_group);
+    }
+    for name in
+        ["table-v1-raw", "table-v1-lz4", "table-v1-zstd", "table-v1-tombstones", "table-v1-references"]
+    {
+        read(name, crate::tables::decode, crate::tables::dump);
+    }
+    read("value-segment-v1-open", crate::values::decode_open, crate::values::dump);
+    for name in ["value-segment-v1-sealed", "value-segment-v1-collected"] {
+        read(name, crate::values::decode_sealed, crate::values::dump);
+    }
+    old
+}
+
+/// Names of files, which tell what is in them.
+const LOG_NAME: &str = "0000000000c00000.log";
+const GROUP_NAME: &str = "0000000000000002-0000000000001234.group";
 
 /// A frame's content, apart from where it lies.
 #[derive(Debug, PartialEq)]
@@ -146,16 +183,19 @@ fn large_batch() -> Content {
     })
 }
 
-fn reference() -> Content {
-    // Value 3 of segment 7, at 4224, 4096 bytes.
-    const REFERENCE: [u8; 24] =
-        [7, 0, 0, 0, 3, 0, 0, 0, 16, 2, 0, 0, 0, 16, 0, 0, 0xef, 0xcd, 0xab, 0x89, 0x67, 0x45, 0x23, 1];
+/// Value 3 of segment 7, at 4224, 4096 bytes.
+const REFERENCE: [u8; 24] =
+    [7, 0, 0, 0, 3, 0, 0, 0, 16, 2, 0, 0, 0, 16, 0, 0, 0xef, 0xcd, 0xab, 0x89, 0x67, 0x45, 0x23, 1];
+/// The same.
+const SHORT_REFERENCE: [u8; 14] = [7, 3, 0x90, 4, 0x80, 0x20, 0xef, 0xcd, 0xab, 0x89, 0x67, 0x45, 0x23, 1];
+
+fn reference(reference: &'static [u8]) -> Content {
     Content::Batch(vec![Record {
         keyspace: 1,
         kind: Kind::PutReference,
         expires_at_ms: 1_700_000_000_000,
         key: b"key",
-        value: &REFERENCE,
+        value: reference,
     }])
 }
 
@@ -165,7 +205,7 @@ fn frames() -> Vec<Content> {
 
 fn segment_header() -> SegmentHeader {
     SegmentHeader {
-        version: FormatVersion::V1,
+        version: FormatVersion::CURRENT,
         database: 0x0011_2233_4455_6677_8899_aabb_ccdd_eeff,
         base: BASE,
         previous_end: Position(3 * GRANULE_BYTES - 1024),
@@ -183,8 +223,7 @@ fn segment(name: &'static str, frames: Vec<Content>) -> Sample {
         found.push((offset, frame));
     }
     let value = format!("{:?} {found:?}", segment_header());
-    let dump: fn(&[u8], &mut String) -> Dumped =
-        |bytes, out| dump::describe("0000000000c00000.log", bytes, out);
+    let dump: fn(&[u8], &mut String) -> Dumped = |bytes, out| dump::describe(LOG_NAME, bytes, out);
     Sample { name, bytes, value, decode: decode_segment, dump }
 }
 
@@ -265,11 +304,13 @@ fn pieces() -> Vec<u8> {
     out
 }
 
+fn decode_group(bytes: &[u8]) -> Result<String> {
+    Ok(format!("{:?}", Group::decode(bytes)?))
+}
+
 fn group(name: &'static str, bytes: &[u8]) -> Sample {
-    let decode: fn(&[u8]) -> Result<String> = |bytes| Ok(format!("{:?}", Group::decode(bytes)?));
-    let dump: fn(&[u8], &mut String) -> Dumped =
-        |bytes, out| dump::describe("0000000000000002-0000000000001234.group", bytes, out);
-    let value = format!("{:?}", Group::decode(bytes).unwrap());
+    let dump: fn(&[u8], &mut String) -> Dumped = |bytes, out| dump::describe(GROUP_NAME, bytes, out);
+    let (value, decode) = (decode_group(bytes).unwrap(), decode_group);
     Sample { name, bytes: bytes.to_vec(), value, decode, dump }
 }
 

@@ -11,23 +11,23 @@ use firn_format::table::{
     Compression, FOOTER_BYTES, Footer, Handle, PrefixBytes, Properties, ReferenceSet, TableEncoder, TableForm,
 };
 use firn_format::tombstone::{FragmentList, Span};
-use firn_format::value::{REFERENCE_BYTES, Reference, SegmentNumber};
+use firn_format::value::{Reference, ReferenceBytes, SegmentNumber};
 use firn_format::{Error, Kind, Result, Sequence};
 
 use crate::samples::Sample;
 
 pub(crate) fn samples() -> Vec<Sample> {
     let names = [
-        ("table-v1-raw", Compression::None),
-        ("table-v1-lz4", Compression::Lz4),
-        ("table-v1-zstd", Compression::Zstd),
+        ("table-v2-raw", Compression::None),
+        ("table-v2-lz4", Compression::Lz4),
+        ("table-v2-zstd", Compression::Zstd),
     ];
     let mut samples: Vec<Sample> =
         names.into_iter().map(|(name, compression)| sample(name, compression, &entries(), &list())).collect();
-    samples.push(sample("table-v1-tombstones", Compression::None, &[], &list()));
+    samples.push(sample("table-v2-tombstones", Compression::None, &[], &list()));
     let references = [reference(7, 0), reference(7, 90), reference(12, 3)];
     samples.push(sample(
-        "table-v1-references",
+        "table-v2-references",
         Compression::None,
         &referring(&references),
         &FragmentList::new(),
@@ -35,13 +35,13 @@ pub(crate) fn samples() -> Vec<Sample> {
     samples
 }
 
-fn reference(segment: u32, ordinal: u32) -> [u8; REFERENCE_BYTES] {
+fn reference(segment: u32, ordinal: u32) -> ReferenceBytes {
     let (segment, offset) = (SegmentNumber(segment), 64 + 4160 * u64::from(ordinal));
     Reference { segment, ordinal, offset, value_bytes: 4096, checksum: 0x0123_4567_89ab_cdef }.encode()
 }
 
 /// Some entries whose values lie beside the tree, and one whose value does not.
-fn referring(references: &[[u8; REFERENCE_BYTES]; 3]) -> Vec<Entry<'_>> {
+fn referring(references: &[ReferenceBytes; 3]) -> Vec<Entry<'_>> {
     let put = |key, sequence, kind, value| Entry {
         key,
         sequence: Sequence(sequence),
@@ -100,13 +100,15 @@ fn sample(
     let finished = encoder.finish().unwrap();
     let entries: Vec<String> = entries.iter().map(|entry| format!("{entry:?}")).collect();
     let value = format!("{:?} {entries:?} {list:?}", finished.properties);
-    let dump: fn(&[u8], &mut String) -> dump::Dumped =
-        |bytes, out| dump::describe("t-000000.table", bytes, out);
     Sample { name, bytes: encoder.completed().to_vec(), value, decode, dump }
 }
 
+pub(crate) fn dump(bytes: &[u8], out: &mut String) -> dump::Dumped {
+    dump::describe("t-000000.table", bytes, out)
+}
+
 /// Everything in the file, each block's checksum compared.
-fn decode(bytes: &[u8]) -> Result<String> {
+pub(crate) fn decode(bytes: &[u8]) -> Result<String> {
     let Some(at) = bytes.len().checked_sub(FOOTER_BYTES) else {
         return Err(Error::new(0, "a footer", "nothing"));
     };

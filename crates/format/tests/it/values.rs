@@ -20,9 +20,9 @@ const NUMBER: SegmentNumber = SegmentNumber(7);
 
 pub(crate) fn samples() -> Vec<Sample> {
     vec![
-        segment("value-segment-v1-open", Origin::Written, &[], false),
-        segment("value-segment-v1-sealed", Origin::Written, &[], true),
-        segment("value-segment-v1-collected", Origin::Collected, &[list(), lines()], true),
+        segment("value-segment-v2-open", Origin::Written, &[], false),
+        segment("value-segment-v2-sealed", Origin::Written, &[], true),
+        segment("value-segment-v2-collected", Origin::Collected, &[list(), lines()], true),
     ]
 }
 
@@ -38,20 +38,20 @@ fn lines() -> Redirect {
     Redirect::new(SegmentNumber(5), 600, &survivors, NUMBER, 2).unwrap()
 }
 
-/// Appends a record; an empty value, a short one, one that is compressed.
+/// Appends a record; an empty value, one with a short head, one that is compressed.
 fn put_record(ordinal: u32, out: &mut Vec<u8>) {
     let start = out.len();
-    let (key, value): (&[u8], Vec<u8>) = match ordinal {
-        0 => (b"empty", Vec::new()),
-        1 => (b"short", b"some value".to_vec()),
-        _ => (b"compressed", vec![b'x'; 1000]),
+    let (keyspace, key, value): (_, &[u8], Vec<u8>) = match ordinal {
+        0 => (300, b"empty", Vec::new()),
+        1 => (3, b"short", b"some value".to_vec()),
+        _ => (300, b"compressed", vec![b'x'; 1000]),
     };
     let codec = if ordinal < 2 { Compression::None } else { Compression::Lz4 };
     let head = ValueHead {
         segment: NUMBER,
         ordinal,
         value_bytes: value.len() as u32,
-        keyspace: 300,
+        keyspace,
         key_bytes: key.len() as u16,
         codec,
     };
@@ -101,13 +101,15 @@ fn segment(name: &'static str, origin: Origin, redirects: &[Redirect], is_sealed
     }
     let decode = if is_sealed { decode_sealed } else { decode_open };
     let value = decode(&bytes).unwrap();
-    let dump: fn(&[u8], &mut String) -> dump::Dumped =
-        |bytes, out| dump::describe("00000007.values", bytes, out);
     Sample { name, bytes, value, decode, dump }
 }
 
+pub(crate) fn dump(bytes: &[u8], out: &mut String) -> dump::Dumped {
+    dump::describe("00000007.values", bytes, out)
+}
+
 /// Everything in a segment that is written to, each checksum compared.
-fn decode_open(bytes: &[u8]) -> Result<String> {
+pub(crate) fn decode_open(bytes: &[u8]) -> Result<String> {
     let mut text = format!("{:?}", ValueSegmentHeader::decode(bytes)?);
     let mut at = VALUE_HEADER_BYTES;
     while at < bytes.len() {
@@ -117,7 +119,7 @@ fn decode_open(bytes: &[u8]) -> Result<String> {
 }
 
 /// The same of one that is sealed.
-fn decode_sealed(bytes: &[u8]) -> Result<String> {
+pub(crate) fn decode_sealed(bytes: &[u8]) -> Result<String> {
     let mut text = format!("{:?}", ValueSegmentHeader::decode(bytes)?);
     let footer = bytes.last_chunk::<VALUE_FOOTER_BYTES>().ok_or_else(|| Error::new(0, "a footer", "less"))?;
     let footer = ValueFooter::decode(footer, bytes.len() as u64)?;
@@ -149,7 +151,7 @@ fn record(bytes: &[u8], at: usize, text: &mut String) -> Result<usize> {
     if rest.get(end..record.bytes()) != Some(padding(end)) {
         return Err(Error::new(at + end, "padding of zeros", "others"));
     }
-    assert!(record.head.bytes() >= HEAD_BYTES_MIN);
+    assert!(record.head.encoded_bytes() >= HEAD_BYTES_MIN);
     let _ = write!(text, " {:?} {:?} {}", record.head, record.key, value.len());
     Ok(record.bytes())
 }

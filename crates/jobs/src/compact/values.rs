@@ -15,7 +15,7 @@ use firn_format::key::{Entry, Kind};
 use firn_format::manifest::ValueSegmentMeta;
 use firn_format::table::Compressor;
 use firn_format::value::segment::{Origin, VALUE_OFFSET_END};
-use firn_format::value::{REFERENCE_BYTES, Redirect, Reference, SegmentNumber, Stored, ValueSegmentHeader};
+use firn_format::value::{Redirect, Reference, ReferenceBytes, SegmentNumber, Stored, ValueSegmentHeader};
 use firn_storage::Storage;
 use firn_storage::file::table::ReadMode;
 use firn_storage::file::value::{ValueBuilder, ValueSegment, Wanted};
@@ -42,7 +42,7 @@ pub struct CompactValues<'s> {
     value: Vec<u8>,
     builder: Option<ValueBuilder>,
     /// What stands for the value that left the tree last.
-    reference: [u8; REFERENCE_BYTES],
+    reference: ReferenceBytes,
     /// Head and key of a record.
     front: Vec<u8>,
     compressor: Compressor,
@@ -79,7 +79,7 @@ impl<'s> CompactValues<'s> {
             followed: Vec::new(),
             value: Vec::new(),
             builder: None,
-            reference: [0; REFERENCE_BYTES],
+            reference: ReferenceBytes::default(),
             front: Vec::new(),
             compressor: Compressor::default(),
             is_created: false,
@@ -213,7 +213,8 @@ impl<'s> CompactValues<'s> {
         let wrong = |error: firn_format::Error| Error::new(ErrorKind::Invalid, error.to_string());
         let stored =
             Stored::new(entry.value, self.policy.compression, &mut self.compressor).map_err(wrong)?;
-        if builder.bytes() + stored.record_bytes(entry.key.len()) as u64 + 8 > VALUE_OFFSET_END {
+        if builder.bytes() + stored.record_bytes(self.keyspace, entry.key.len()) as u64 + 8 > VALUE_OFFSET_END
+        {
             return Ok(false);
         }
         let (ordinal, value_bytes) = (builder.len(), stored.value_bytes());

@@ -5,7 +5,7 @@ use std::ops::Range;
 use firn_engine::{Error, Place, Result};
 use firn_format::file_name;
 use firn_format::value::Reference;
-use firn_format::value::record::plain_record_bytes;
+use firn_format::value::record::long_head_bytes;
 use firn_storage::file::table::ReadMode;
 use firn_storage::file::value::Wanted;
 
@@ -67,7 +67,8 @@ impl Values {
             Some(Home::Open(_) | Home::Unsealed(_)) | None => return Ok(()),
         };
         if let Some(offset) = offset {
-            sealed.segment.ask(offset, plain_record_bytes(key_bytes, reference.value_bytes as usize));
+            let value_bytes = reference.value_bytes as usize;
+            sealed.segment.ask(offset, long_head_bytes(value_bytes, true) + key_bytes + value_bytes);
         }
         Ok(())
     }

@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 
 use firn_format::value::SegmentNumber;
-use firn_format::value::record::RECORD_OVERHEAD_BYTES;
+use firn_format::value::record::HEAD_BYTES_MIN;
 use firn_format::value::segment::{ORDINAL_BYTES, Origin};
 
 use super::Home;
@@ -31,8 +31,8 @@ struct Look {
     space_max: f64,
 }
 
-/// Bytes of a record, and of what tells where it lies, that are neither key nor value.
-const AROUND_BYTES: u64 = (RECORD_OVERHEAD_BYTES + ORDINAL_BYTES) as u64;
+/// Bytes of a record, and of what tells where it lies, that are neither key nor value; of some there are few more.
+const AROUND_BYTES: u64 = (HEAD_BYTES_MIN + ORDINAL_BYTES) as u64;
 
 impl Database {
     /// Segments to collect beside those that are `busy`; `None` if there is nothing to gain. Writers get their pace by what there

@@ -13,7 +13,7 @@ use std::sync::{Arc, MutexGuard, PoisonError};
 use firn_engine::{Error, ErrorKind, Result};
 use firn_format::file_name;
 use firn_format::table::{Compression, Compressor};
-use firn_format::value::record::{CHUNK_BYTES, Chunk, head_bytes, padding, plain_record_bytes};
+use firn_format::value::record::{CHUNK_BYTES, Chunk, long_head_bytes, padding, plain_record_bytes};
 use firn_format::value::segment::{ORDINAL_BYTES, VALUE_FOOTER_BYTES, VALUE_HEADER_BYTES};
 use firn_format::value::{Reference, SegmentNumber, ValueHead, stored_chunk};
 use firn_storage::file::value::OpenValues;
@@ -79,7 +79,7 @@ impl Values {
     ) -> Result<Streamed<'_>> {
         let header = self.written_header(self.next_number());
         let name = file_name::value_segment(header.number);
-        let end = VALUE_HEADER_BYTES + plain_record_bytes(key.len(), value_bytes as usize);
+        let end = VALUE_HEADER_BYTES + plain_record_bytes(keyspace, key.len(), value_bytes as usize);
         let bytes = (end + ORDINAL_BYTES + VALUE_FOOTER_BYTES) as u64;
         let mut unfinished = self.lock_unfinished();
         if unfinished.is_over {
@@ -91,7 +91,7 @@ impl Values {
         drop(unfinished);
         let (segment, key_bytes) = (header.number, key.len() as u16);
         let head = ValueHead { segment, ordinal: 0, value_bytes, keyspace, key_bytes, codec };
-        let offset = (VALUE_HEADER_BYTES + head.bytes() + key.len()) as u64;
+        let offset = (VALUE_HEADER_BYTES + head.encoded_bytes() + key.len()) as u64;
         Ok(Streamed {
             claim: Claim { values: self, number: header.number },
             open,
@@ -152,7 +152,7 @@ impl<'v> Streamed<'v> {
     pub(crate) fn finish(self) -> Result<WholeValue<'v>> {
         let Self { claim, open, head, key, chunks, offset: end, .. } = self;
         let (start, unpadded) = (VALUE_HEADER_BYTES as u64, end - VALUE_HEADER_BYTES as u64);
-        let mut front = Vec::with_capacity(head_bytes(head.value_bytes as usize, true) + key.len());
+        let mut front = Vec::with_capacity(long_head_bytes(head.value_bytes as usize, true) + key.len());
         let checksum = head.encode(chunks.into_iter(), &key, &mut front);
         let padding = padding(unpadded as usize);
         if !padding.is_empty() {

@@ -6,7 +6,7 @@ use firn_engine::{Error, Op, OpKind, Result};
 use firn_format::Kind;
 use firn_format::table::Compression;
 use firn_format::value::record::padding;
-use firn_format::value::{REFERENCE_BYTES, Reference, Stored};
+use firn_format::value::{Reference, ReferenceBytes, Stored};
 
 use super::Values;
 use super::active::{Active, Given, Places, Written};
@@ -37,7 +37,7 @@ impl Large<'_> {
     }
 
     fn record_bytes(&self) -> u64 {
-        self.value.record_bytes(self.key.len()) as u64
+        self.value.record_bytes(self.keyspace, self.key.len()) as u64
     }
 
     /// Whether its value is written together with its head.
@@ -57,7 +57,7 @@ pub(crate) struct Separated {
 /// What stands in place of values, by the index of the operation; none beyond the last.
 #[derive(Debug, Default)]
 pub(crate) struct References {
-    by_op: Vec<Option<[u8; REFERENCE_BYTES]>>,
+    by_op: Vec<Option<ReferenceBytes>>,
 }
 
 impl References {

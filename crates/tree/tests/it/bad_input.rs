@@ -10,6 +10,7 @@ use firn_engine::{
     Batch, Change, Engine, Error, ErrorKind, KEYSPACE_DEFAULT, KeyspaceId, KeyspaceSettings, Ordered, ReadAt,
     ScanRange, Semantics, WriteOptions,
 };
+use firn_format::FormatVersion;
 use firn_format::checksum::{crc32c, xxh3, xxh3_of_two};
 use firn_storage::Storage;
 use firn_storage::place::{Local, LocalOptions, Memory};
@@ -27,16 +28,19 @@ fn assert_refused(error: &Error, kind: ErrorKind, says: &[&str]) {
     }
 }
 
+/// A version that is not there yet.
+const NEWER: u8 = FormatVersion::CURRENT as u8 + 1;
+
 /// Gives a file the next version, its checksum made to fit; where the version stands.
 fn make_newer(name: &str, content: &mut [u8]) -> usize {
     if name.ends_with(".table") {
         let footer = content.len() - 128;
-        content[footer + 8] = 2;
+        content[footer + 8] = NEWER;
         let checksum = xxh3(&content[footer..footer + 120]);
         content[footer + 120..].copy_from_slice(&checksum.to_le_bytes());
         return footer + 8;
     }
-    content[8] = 2;
+    content[8] = NEWER;
     if name.ends_with(".log") {
         content[12..16].fill(0);
         let checksum = crc32c(&content[..64]);
@@ -59,7 +63,11 @@ fn a_newer_format_is_refused_whatever_file_has_it() {
         for read_only in [true, false] {
             let error =
                 Tree::open(TreeOptions { read_only, ..options_on(local(&path), NOW_MS) }).unwrap_err();
-            assert_refused(&error, ErrorKind::Invalid, &[name, "version 2", "newer Firn", "upgrade"]);
+            assert_refused(
+                &error,
+                ErrorKind::Invalid,
+                &[name, &format!("version {NEWER}"), "newer Firn", "upgrade"],
+            );
             assert_eq!(error.place().unwrap().offset, Some(version_at as u64), "{error}");
         }
         assert_eq!(everything_in(&path), before, "{name}: something was changed on disk");

@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use super::{KEY_BYTES_MAX, RESTART_INTERVAL, VALUE_BYTES_MAX};
+use super::{KEY_BYTES_MAX, RESTART_INTERVAL, TRAILER_LENGTH_SHIFT, VALUE_BYTES_MAX};
 use crate::error::{Error, Result};
 use crate::key::{Entry, Kind, Sequence, Trailer};
 use crate::varint;
@@ -47,7 +47,8 @@ impl DataBlockBuilder {
         varint::encode(suffix.len() as u64, &mut self.keys);
         varint::encode((entry.value.len() as u64) << 1 | u64::from(expires), &mut self.keys);
         self.keys.extend_from_slice(suffix);
-        self.keys.extend_from_slice(&Trailer::new(entry.sequence, entry.kind).0.to_le_bytes());
+        let (trailer, bytes) = short_trailer(Trailer::new(entry.sequence, entry.kind));
+        self.keys.extend_from_slice(trailer.get(..bytes).unwrap_or_default());
         if expires {
             self.keys.extend_from_slice(&entry.expires_at_ms.to_le_bytes());
         }
@@ -122,6 +123,15 @@ impl DataBlockBuilder {
     pub fn last_key(&self) -> &[u8] {
         &self.last_key
     }
+}
+
+/// A trailer as it is stored, and how many bytes of it.
+#[inline]
+fn short_trailer(trailer: Trailer) -> ([u8; 8], usize) {
+    let bytes = (64 - trailer.0.leading_zeros() as usize).div_ceil(8);
+    // 8 is 0, as it was when there were no shorter ones.
+    let length = if bytes == 8 { 0 } else { bytes as u64 };
+    ((trailer.0 | length << TRAILER_LENGTH_SHIFT).to_le_bytes(), bytes)
 }
 
 /// Bytes `a` and `b` have in common at the front.

@@ -9,13 +9,14 @@
 //!             varint  unshared       bytes that follow
 //!             varint  value          bytes of the value * 2 + 1 if an expiry follows
 //!             ...     suffix         the unshared bytes
-//!             u64 LE  trailer        sequence * 256 + kind
+//!             u8      kind           of the entry, + 16 * bytes of the trailer: of this byte and of the sequence; 0 = 8
+//!             ...     sequence       LE, without zeros at its end; where the trailer has 8 bytes, 7
 //!             u64 LE  expires_at_ms  only if announced; not 0
 //! restarts  for every 16th entry from the first: u32 LE offset in keys, u32 LE offset in values
 //! ```
 //! A search touches the block's last lines (tail, restarts, keys, and behind them codec and checksum) and then
 //! the one value it wants: four values of 1 KiB cost two cache misses, not eight. Entries are ordered by key,
-//! and of one key newest first. Since: FormatVersion::V1.
+//! and of one key newest first. Since: FormatVersion::V1; trailers of fewer than 8 bytes since FormatVersion::V2.
 //!
 //! Limits: keys up to [`KEY_BYTES_MAX`]; values up to [`VALUE_BYTES_MAX`]; a value larger than the block size
 //! has a block of its own, so offsets in values stay below 4 GiB.
@@ -36,5 +37,7 @@ pub use walk::Walker;
 pub const KEY_BYTES_MAX: usize = u16::MAX as usize;
 /// Longest value.
 pub const VALUE_BYTES_MAX: usize = u32::MAX as usize - (1 << 20);
+/// Where in a stored trailer its length is: above the kind, which has four bits.
+const TRAILER_LENGTH_SHIFT: u32 = 4;
 /// Entries from one restart to the next.
 pub const RESTART_INTERVAL: usize = 16;

@@ -4,6 +4,7 @@ use std::cmp::Ordering;
 use std::hint::black_box;
 use std::ops::Range;
 
+use super::TRAILER_LENGTH_SHIFT;
 use crate::error::{Error, Result};
 use crate::key::{Kind, Sequence, Trailer};
 use crate::varint;
@@ -228,17 +229,34 @@ impl<'a> DataBlock<'a> {
         };
         let rest = entry.get(head_bytes..)?;
         let unshared = usize::try_from(unshared).ok().filter(|unshared| *unshared <= rest.len())?;
-        let (_, words) = rest.split_at_checked(unshared)?;
-        let trailer = Trailer(u64::from_le_bytes(*words.first_chunk::<8>()?));
-        let expires = value & 1 == 1;
-        let expires_at_ms = match expires {
-            true => u64::from_le_bytes(*words.get(8..)?.first_chunk::<8>()?),
-            false => 0,
-        };
         let suffix = at + head_bytes..at + head_bytes + unshared;
-        let next = suffix.end + if expires { 16 } else { 8 };
+        let (trailer, trailer_bytes) = self.trailer(suffix.end)?;
+        let mut next = suffix.end + trailer_bytes;
+        let mut expires_at_ms = 0;
+        if value & 1 == 1 {
+            expires_at_ms = u64::from_le_bytes(*self.payload.get(next..)?.first_chunk::<8>()?);
+            next += 8;
+        }
+        if next > self.shape.restarts_at {
+            return None;
+        }
         let value_bytes = usize::try_from(value >> 1).ok().filter(|bytes| *bytes <= self.shape.keys_at)?;
         Some(Head { shared: shared as usize, suffix, trailer, expires_at_ms, value_bytes, next })
+    }
+
+    /// The trailer at payload offset `at`, and how many bytes it has.
+    #[inline]
+    fn trailer(&self, at: usize) -> Option<(Trailer, usize)> {
+        // Of a short one the restarts or the tail are behind: there are always 8 bytes.
+        let word = u64::from_le_bytes(*self.payload.get(at..)?.first_chunk::<8>()?);
+        let length = word >> TRAILER_LENGTH_SHIFT & 0xf;
+        let bytes = match length {
+            0 => 8,
+            1..8 => length as usize,
+            _ => return None,
+        };
+        let stored = word & u64::MAX >> (64 - 8 * bytes);
+        Some((Trailer(stored & !(0xf << TRAILER_LENGTH_SHIFT)), bytes))
     }
 
     #[cold]

@@ -1,5 +1,5 @@
 use super::*;
-use crate::key::{Entry, Kind, Sequence};
+use crate::key::{Entry, Kind, Sequence, Trailer};
 use crate::table::tests::{Owned, Random, random_entries};
 
 fn encode(entries: &[Owned]) -> Vec<u8> {
@@ -157,6 +157,56 @@ fn arbitrary_bytes_never_panic() {
             let _ = walker.entry(&payload);
         }
     }
+}
+
+#[test]
+fn sequences_of_every_length_come_back() {
+    let mut sequences: Vec<u64> = (0..56).flat_map(|bits| [(1 << bits) - 1, 1 << bits]).collect();
+    sequences.push(Sequence::MAX.0);
+    let kinds = [Kind::Put, Kind::Delete, Kind::Merge, Kind::PutReference];
+    for expires_at_ms in [0, 1 << 40] {
+        let entries: Vec<Owned> = sequences
+            .iter()
+            .enumerate()
+            .map(|(index, sequence)| Owned {
+                key: format!("{index:03}").into_bytes(),
+                sequence: Sequence(*sequence),
+                kind: kinds[index % 4],
+                expires_at_ms,
+                value: Vec::new(),
+            })
+            .collect();
+        let payload = encode(&entries);
+        let block = DataBlock::new(&payload).unwrap();
+        let mut walker = Walker::default();
+        walker.seek_first(&block).unwrap();
+        for entry in &entries {
+            assert_eq!(walker.entry(&payload), Some(entry.entry()));
+            walker.next(&block).unwrap();
+            let before = Sequence(entry.sequence.0 + 1);
+            let found = block.find(&entry.key, before).unwrap();
+            let trailer = Trailer::new(entry.sequence, entry.kind);
+            assert!(matches!(found, Find::Found { trailer: found, .. } if found == trailer), "{found:?}");
+        }
+        assert!(!walker.is_positioned());
+    }
+}
+
+#[test]
+fn a_trailer_takes_no_more_bytes_than_its_sequence_has() {
+    let bytes = |sequence| {
+        let entry = Owned {
+            key: vec![],
+            sequence: Sequence(sequence),
+            kind: Kind::Put,
+            expires_at_ms: 0,
+            value: vec![],
+        };
+        // Three numbers, a restart and the tail.
+        encode(&[entry]).len() - 3 - 16
+    };
+    let lengths = [0, 255, 256, (1 << 48) - 1, 1 << 48, Sequence::MAX.0].map(bytes);
+    assert_eq!(lengths, [1, 2, 3, 7, 8, 8]);
 }
 
 #[test]

@@ -20,7 +20,7 @@ fn there_and_back(value: &[u8], stored: &Stored<'_>) -> Compression {
     stored.encode_head((SegmentNumber(1), 2), (0, b"key"), &mut bytes);
     bytes.extend_from_slice(stored.bytes());
     let record = ValueRecord::decode(&bytes).unwrap();
-    assert_eq!(record.bytes(), stored.record_bytes(3));
+    assert_eq!(record.bytes(), stored.record_bytes(0, 3));
     let mut out = Vec::new();
     for index in 0..record.chunk_count() {
         record.decode_chunk(index, &bytes[record.chunk_span(index)], &mut out).unwrap();

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::ops::Range;
 
 use firn_format::value::Reference;
-use firn_format::value::record::{CHUNK_BYTES, ValueRecord, head_bytes};
+use firn_format::value::record::{CHUNK_BYTES, ValueRecord, long_head_bytes};
 
 use super::corrupt;
 use crate::{Error, Result};
@@ -53,14 +53,14 @@ pub(super) fn read_value<B: Bytes + ?Sized>(
     let value_bytes = wanted.reference.value_bytes as usize;
     let part = wanted.part();
     // As long as the head may be: few bytes more.
-    let front = head_bytes(value_bytes, true) + wanted.key_bytes;
+    let front = long_head_bytes(value_bytes, true) + wanted.key_bytes;
     // Small values come with their head, by one read; of others the head tells where the chunks are.
     let is_small = value_bytes <= CHUNK_BYTES;
     let mut stored = fetch(bytes, offset, front + if is_small { value_bytes } else { 0 })?;
     let mut decoded = ValueRecord::decode(&stored);
     if decoded.is_err() {
         // The key is longer than it was said to be.
-        let longer = head_bytes(value_bytes, true) + usize::from(u16::MAX);
+        let longer = long_head_bytes(value_bytes, true) + usize::from(u16::MAX);
         stored = fetch(bytes, offset, longer + if is_small { value_bytes } else { 0 })?;
         decoded = ValueRecord::decode(&stored);
     }
@@ -104,7 +104,7 @@ pub(super) fn read_record<B: Bytes + ?Sized>(
     out: &mut Vec<u8>,
 ) -> Result<()> {
     let offset = reference.offset;
-    let front = head_bytes(reference.value_bytes as usize, true) + key_bytes;
+    let front = long_head_bytes(reference.value_bytes as usize, true) + key_bytes;
     let stored = fetch(bytes, offset, front + reference.value_bytes as usize + PADDING_BYTES_MAX)?;
     let wrong = |error: &firn_format::Error| corrupt(bytes.name(), offset, error);
     let record = ValueRecord::decode(&stored).map_err(|error| wrong(&error))?;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use firn_format::manifest::{RedirectPlace, ValueSegmentMeta};
-use firn_format::value::record::{ValueRecord, head_bytes};
+use firn_format::value::record::{ValueRecord, long_head_bytes};
 use firn_format::value::segment::{
     OrdinalTable, VALUE_FOOTER_BYTES, VALUE_HEADER_BYTES, ValueFooter, ValueSegmentHeader,
 };
@@ -248,7 +248,7 @@ impl ValueSegment {
 /// What most heads and their keys take.
 const HEAD_BYTES_READ: usize = 512;
 /// What the longest head and the longest key take.
-const HEAD_BYTES_MAX: usize = head_bytes(u32::MAX as usize, true) + u16::MAX as usize;
+const HEAD_BYTES_MAX: usize = long_head_bytes(u32::MAX as usize, true) + u16::MAX as usize;
 
 /// The checksum that a footer ends with.
 fn checksum_of(footer: &[u8]) -> u64 {

@@ -14,6 +14,7 @@ use crate::place::{Effect, Fault, Faulty, Memory, Operation, SpareFiles, When};
 use crate::{ErrorKind, Result, Storage};
 
 const NUMBER: SegmentNumber = SegmentNumber(7);
+const KEYSPACE: u32 = 0;
 
 fn header(origin: Origin) -> ValueSegmentHeader {
     ValueSegmentHeader { database: 1, number: NUMBER, origin, generation: 0 }
@@ -25,7 +26,7 @@ fn record(ordinal: u32, offset: u64, key: &[u8], value: &[u8]) -> (Vec<u8>, Refe
         segment: NUMBER,
         ordinal,
         value_bytes: value.len() as u32,
-        keyspace: 0,
+        keyspace: KEYSPACE,
         key_bytes: key.len() as u16,
         codec: Compression::None,
     };
@@ -79,7 +80,7 @@ fn values_are_read_back_whole_and_in_part_while_they_are_written() {
     let mut offset = VALUE_HEADER_BYTES as u64;
     for (ordinal, (key, value)) in values().iter().enumerate() {
         let (bytes, reference) = record(ordinal as u32, offset, key, value);
-        assert_eq!(bytes.len(), plain_record_bytes(key.len(), value.len()));
+        assert_eq!(bytes.len(), plain_record_bytes(KEYSPACE, key.len(), value.len()));
         open.write_at(offset, &bytes).unwrap();
         offset += bytes.len() as u64;
         let mut out = b"before".to_vec();
@@ -203,9 +204,10 @@ fn every_flip_is_noticed_by_who_opens_or_reads_all() {
     let is_padding = |at: usize| {
         references.iter().zip(values()).any(|(reference, (key, value))| {
             let start = reference.offset as usize;
-            let end = start + plain_record_bytes(key.len(), value.len());
-            let unpadded =
-                start + 24 + 8 * value.len().div_ceil(CHUNK_BYTES).max(1) + key.len() + value.len();
+            let end = start + plain_record_bytes(KEYSPACE, key.len(), value.len());
+            let checksums =
+                if value.len() <= usize::from(u16::MAX) { 0 } else { value.len().div_ceil(CHUNK_BYTES) };
+            let unpadded = start + 24 + 8 * checksums + key.len() + value.len();
             (unpadded..end).contains(&at)
         })
     };

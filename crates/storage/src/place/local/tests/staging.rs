@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use firn_format::FormatVersion;
 use firn_format::stage::{STAGE_BYTES, slot_range};
 
 use super::*;
@@ -327,7 +328,7 @@ fn a_stage_of_a_newer_release_is_refused() {
     place.create("a.log").unwrap().write_staged(0, b"small").unwrap();
     let left = killed(root.path());
     let mut stage = raw(left.path(), "STAGE");
-    stage[8] = 2;
+    stage[8] = FormatVersion::CURRENT as u8 + 1;
     std::fs::write(left.path().join("STAGE"), &stage).unwrap();
     let place = Local::open(left.path(), OPEN).unwrap();
     for exclusive in [false, true] {
