@@ -17,7 +17,7 @@
 //! 2. Every byte is covered by the checksum of its block or of the footer, and by the file's.
 //! 3. Bytes depend on the form and the entries alone: not on name, host, time or attempt.
 //!
-//! Since: FormatVersion::V1. Golden: `golden/table-v1-*`.
+//! Since: FormatVersion::V1. Golden: `golden/table-v*-*`.
 
 pub mod encoder;
 pub mod block;

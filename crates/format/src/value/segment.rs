@@ -22,7 +22,7 @@
 //! the manifest tells that a segment is sealed: one that is being written to, or was when its process died, has no footer, or, in
 //! a file that was another segment's, that one's. Records of others may lie there too: a record names its segment. A file whose
 //! header has another number than its name holds nothing.
-//! Since: FormatVersion::V1. Golden: golden/value-segment-v1-*.{bin,txt}.
+//! Since: FormatVersion::V1; segments of FormatVersion::V2 may hold short heads. Golden: golden/value-segment-v*-*.{bin,txt}.
 
 use crate::checksum::{crc32c, xxh3};
 use crate::error::{Error, Result};
