@@ -33,6 +33,7 @@ mod streamed_broken;
 mod streamed_shared;
 mod verify;
 mod verify_edits;
+mod older_versions;
 mod flip;
 mod range_pieces;
 mod read_only;
