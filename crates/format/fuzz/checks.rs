@@ -1,8 +1,8 @@
 //! What must hold for any bytes, one function for each decoder.
 //!
 //! The fuzz targets call these with bytes that libFuzzer makes up, the tests in `tests/it/damage.rs` with bytes from
-//! a seed. Each function panics if the decoder is at fault. Formats are canonical: what a decoder accepts, encoding
-//! gives back byte for byte.
+//! a seed. Each function panics if the decoder is at fault. What a decoder accepts, encoding gives back byte for byte; where
+//! there is a form of an older version, bytes that decode to the same.
 
 use std::ops::Bound;
 
@@ -31,8 +31,10 @@ use firn_format::value::record::{HEAD_BYTES_MIN, long_head_bytes};
 use firn_format::value::segment::{
     VALUE_FOOTER_BYTES, VALUE_FOOTER_MAGIC, VALUE_HEADER_BYTES, VALUE_SEGMENT_MAGIC,
 };
-use firn_format::value::{Ordinals, Redirect, ValueFooter, ValueRecord, ValueSegmentHeader};
-use firn_format::{Position, Sequence, dump, varint};
+use firn_format::value::{
+    Ordinals, REFERENCE_BYTES_MAX, Redirect, Reference, ValueFooter, ValueRecord, ValueSegmentHeader,
+};
+use firn_format::{FormatVersion, Position, Sequence, dump, varint};
 
 /// The name of a fuzz target and what it checks.
 pub(crate) type Check = (&'static str, fn(&[u8]));
@@ -54,6 +56,7 @@ pub(crate) const ALL: &[Check] = &[
     ("tombstones", tombstones),
     ("properties", properties),
     ("table", table),
+    ("reference", reference),
     ("value_record", value_record),
     ("value_segment", value_segment),
     ("redirect", redirect),
@@ -321,6 +324,16 @@ fn table(bytes: &[u8]) {
     assert!(error.is_none_or(|error| error.offset <= sealed.len()));
 }
 
+/// A reference to a value.
+fn reference(bytes: &[u8]) {
+    if let Ok(reference) = Reference::decode(bytes) {
+        let again = reference.encode();
+        assert_eq!(Reference::decode(&again), Ok(reference));
+        // One of 24 bytes is given a shorter form where it can have one.
+        assert!(bytes.len() == REFERENCE_BYTES_MAX || bytes == &*again);
+    }
+}
+
 /// A value's record: its head, and its chunks as far as they are there.
 fn value_record(bytes: &[u8]) {
     for bytes in [bytes, &seal_value(bytes)] {
@@ -358,13 +371,17 @@ fn value_segment(bytes: &[u8]) {
         footer[VALUE_FOOTER_BYTES - 8..].copy_from_slice(&checksum.to_le_bytes());
     }
     for bytes in [bytes, &sealed] {
+        let is_current = |bytes: &[u8]| bytes[8..12] == (FormatVersion::CURRENT as u32).to_le_bytes();
         if let Ok(header) = ValueSegmentHeader::decode(bytes) {
             assert_eq!(ValueSegmentHeader::decode(&header.encode()), Ok(header));
+            assert!(!is_current(bytes) || bytes.starts_with(&header.encode()));
         }
         let footer = bytes.last_chunk::<VALUE_FOOTER_BYTES>();
         if let Some(Ok(footer)) = footer.map(|footer| ValueFooter::decode(footer, bytes.len() as u64)) {
             let again = encoded(|out| footer.encode(out));
             assert_eq!(ValueFooter::decode(&again, bytes.len() as u64), Ok(footer));
+            let found = &bytes[bytes.len() - again.len()..];
+            assert!(!is_current(found) || found == again);
         }
         let mut out = String::new();
         let error = dump::describe("00000001.values", bytes, &mut out).expect("a string takes any text");

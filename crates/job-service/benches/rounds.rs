@@ -202,7 +202,7 @@ fn profile(id: u64, is_barred: bool) -> Profile {
         zone: if id.is_multiple_of(2) { "a" } else { "b" }.to_owned(),
         slots: SLOTS,
         has: if is_barred { BTreeSet::new() } else { ["merge:sum".to_owned()].into() },
-        spec_version_max: 1,
+        spec_versions: 1..=1,
         build: "bench".to_owned(),
         is_draining: false,
     }

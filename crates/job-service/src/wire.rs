@@ -114,7 +114,8 @@ pub(crate) fn put_profile(profile: Profile) -> proto::Worker {
         zone: profile.zone,
         slots: profile.slots,
         has: profile.has.into_iter().collect(),
-        spec_version_max: profile.spec_version_max,
+        spec_version_max: *profile.spec_versions.end(),
+        spec_version_min: *profile.spec_versions.start(),
         build: profile.build,
         is_draining: profile.is_draining,
     }
@@ -128,7 +129,8 @@ pub(crate) fn profile_of(worker: Option<proto::Worker>) -> Result<Profile, Statu
         zone: worker.zone,
         slots: worker.slots,
         has: worker.has.into_iter().collect(),
-        spec_version_max: worker.spec_version_max,
+        // Builds that did not say read all from the first on.
+        spec_versions: worker.spec_version_min.max(1)..=worker.spec_version_max,
         build: worker.build,
         is_draining: worker.is_draining,
     })

@@ -223,7 +223,7 @@ impl Shared {
             zone: options.zone.clone(),
             slots: options.slots,
             has: merges.chain(filters).chain(prefixes).collect(),
-            spec_version_max: JobSpec::VERSION,
+            spec_versions: JobSpec::VERSION..=JobSpec::VERSION,
             build: options.build.clone(),
             is_draining: self.is_draining.load(Ordering::SeqCst),
         }

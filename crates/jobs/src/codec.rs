@@ -57,7 +57,7 @@ impl JobSpec {
     /// # Errors
     /// They are no spec's.
     pub fn decode(bytes: &[u8]) -> Result<Self> {
-        let mut input = body(bytes, SPEC_MAGIC, Self::VERSION)?;
+        let mut input = body(bytes, SPEC_MAGIC, Self::VERSION, ("this worker", "the database"))?;
         let spec = match take_kind(&mut input)? {
             COMPACT => Self::Compact(take_compact(&mut input)?),
             _ => Self::Collect(take_collect(&mut input)?),
@@ -92,7 +92,7 @@ impl JobResult {
     /// # Errors
     /// They are no result's.
     pub fn decode(bytes: &[u8]) -> Result<Self> {
-        let mut input = body(bytes, RESULT_MAGIC, RESULT_VERSION)?;
+        let mut input = body(bytes, RESULT_MAGIC, RESULT_VERSION, ("this database", "the worker"))?;
         let result = match take_kind(&mut input)? {
             COMPACT => {
                 let tables = take_list(&mut input, |input| TableMeta::decode(input))?;
@@ -360,8 +360,13 @@ fn end(mut out: Vec<u8>) -> Vec<u8> {
     out
 }
 
-/// The fields between head and checksum; the version has to be `expected`.
-fn body(bytes: &[u8], magic: [u8; 8], expected: u32) -> Result<Reader<'_>> {
+/// The fields between head and checksum; the version has to be `expected`. `reader` and `writer` are who is to be upgraded where it is not.
+fn body<'b>(
+    bytes: &'b [u8],
+    magic: [u8; 8],
+    expected: u32,
+    (reader, writer): (&str, &str),
+) -> Result<Reader<'b>> {
     let Some((body, checksum)) = bytes.split_last_chunk::<8>() else {
         return Err(Error::new(0, "at least 20 bytes", format!("{}", bytes.len())));
     };
@@ -375,14 +380,15 @@ fn body(bytes: &[u8], magic: [u8; 8], expected: u32) -> Result<Reader<'_>> {
         ));
     }
     let version = input.u32()?;
-    if version != expected {
-        // An older database could not read what this build writes.
-        let who = match version > expected {
-            true => "a newer Firn: upgrade this worker",
-            false => "an older Firn: upgrade the database",
-        };
-        let found = format!("version {version} (written by {who})");
-        return Err(Error::newer(8, format!("version {expected} of a job"), found));
+    let wanted = || format!("version {expected} of a job");
+    if version > expected {
+        let found = format!("version {version} (written by a newer Firn: upgrade {reader})");
+        return Err(Error::newer(8, wanted(), found));
+    }
+    // What is older could not be answered so that it would be read.
+    if version < expected {
+        let found = format!("version {version} (written by an older Firn: upgrade {writer})");
+        return Err(Error::new(8, wanted(), found));
     }
     let (found, expected) = (xxh3(body), u64::from_le_bytes(*checksum));
     if found != expected {

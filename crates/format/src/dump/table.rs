@@ -215,7 +215,12 @@ impl<'b> Table<'b, '_, '_> {
             return Ok(());
         };
         let at = summary.block.offset as usize;
-        let what = format_args!("{} values of {} bytes beside the tree", summary.count, summary.value_bytes);
+        let least = match summary.value_bytes_min {
+            0 => String::new(),
+            least => format!(", none of fewer than {least}"),
+        };
+        let (count, value_bytes) = (summary.count, summary.value_bytes);
+        let what = format_args!("{count} values of {value_bytes} bytes beside the tree{least}");
         let payload = self.block(summary.block, "references", what)?;
         let set = payload.and_then(|(payload, _)| self.keep(at, ReferenceSet::decode(&payload)));
         for (segment, ordinals) in set.iter().flat_map(|set| set.segments()) {
@@ -268,7 +273,9 @@ impl<'b> Table<'b, '_, '_> {
 
     fn footer(&mut self, footer: &Footer, at: usize) -> fmt::Result {
         self.lines.line(at, 8, "magic", format_args!("{}", Shown(&TABLE_MAGIC)))?;
-        self.lines.line(at + 8, 8, "version", format_args!("1"))?;
+        let version = self.part(Handle { offset: at as u64 + 8, bytes: 4 });
+        let version = version.first_chunk().map_or(0, |version| u32::from_le_bytes(*version));
+        self.lines.line(at + 8, 8, "version", format_args!("{version}"))?;
         for (index, (name, handle)) in footer.handles().into_iter().enumerate() {
             let meaning = format_args!("{} bytes at {}", handle.bytes, handle.offset);
             self.lines.line(at + 16 + 16 * index, 16, name, meaning)?;

@@ -7,7 +7,7 @@ use super::content::{FileChecksum, entry_hash};
 use super::data::DataBlockBuilder;
 use super::footer::{FOOTER_BYTES, Footer, Handle};
 use super::index::{IndexBuilder, shortest_separator};
-use super::properties::Properties;
+use super::properties::{Properties, ReferenceSummary};
 use super::references::ReferenceSet;
 use super::{Compression, PrefixBytes};
 use crate::error::{Error, Result};
@@ -275,9 +275,12 @@ impl TableEncoder {
     fn add_reference(&mut self, reference: &[u8]) -> Result<()> {
         let reference = Reference::decode(reference)?;
         self.references.push((reference.segment, reference.ordinal));
-        let summary = self.properties.references.get_or_insert_default();
+        let value_bytes = reference.value_bytes;
+        let first = ReferenceSummary { value_bytes_min: value_bytes, ..ReferenceSummary::default() };
+        let summary = self.properties.references.get_or_insert(first);
         summary.count += 1;
-        summary.value_bytes += u64::from(reference.value_bytes);
+        summary.value_bytes += u64::from(value_bytes);
+        summary.value_bytes_min = summary.value_bytes_min.min(value_bytes);
         Ok(())
     }
 

@@ -23,8 +23,9 @@
 //! 33-39 reserved and refused: user-timestamp bytes (33), per-file
 //!       sequence (34), encryption key id (35), hash index in blocks (36), other filter kinds (37)
 //! 64-   may be skipped by readers that do not know them
+//!  64  value_bytes_min        varint: the least length of a value that it refers to; absent = not known
 //! ```
-//! Since: FormatVersion::V1.
+//! Since: FormatVersion::V1; 64 since FormatVersion::V2.
 
 use crate::error::{Error, Result};
 use crate::key::Sequence;
@@ -77,6 +78,8 @@ pub struct ReferenceSummary {
     pub count: u64,
     /// Their lengths together.
     pub value_bytes: u64,
+    /// None is shorter; 0 = not known.
+    pub value_bytes_min: u32,
 }
 
 /// Tags from here on may be skipped.
@@ -101,12 +104,15 @@ impl Properties {
         if let Some(name) = &self.prefix_extractor {
             put_field(14, name.as_bytes(), out);
         }
-        if let Some(ReferenceSummary { block, count, value_bytes }) = self.references {
+        if let Some(ReferenceSummary { block, count, value_bytes, value_bytes_min }) = self.references {
             let mut field = Vec::new();
             for number in [block.offset, block.bytes, count, value_bytes] {
                 varint::encode(number, &mut field);
             }
             put_field(32, &field, out);
+            if value_bytes_min > 0 {
+                put_number(64, u64::from(value_bytes_min), out);
+            }
         }
     }
 
@@ -176,9 +182,15 @@ impl Properties {
             32 => {
                 let block = Handle { offset: field.number()?, bytes: field.number()? };
                 let (count, value_bytes) = (field.number()?, field.number()?);
-                self.references = Some(ReferenceSummary { block, count, value_bytes });
+                self.references = Some(ReferenceSummary { block, count, value_bytes, value_bytes_min: 0 });
             }
-            TAG_OPTIONAL.. => {}
+            64 => {
+                let least = field.number32()?;
+                if let Some(summary) = &mut self.references {
+                    summary.value_bytes_min = least;
+                }
+            }
+            65.. => {}
             _ => {
                 let found = format!("property {tag} (written by a newer Firn: upgrade to read it)");
                 return Err(Error::newer(at, "a property this version knows", found));
@@ -223,6 +235,7 @@ mod tests {
                 block: Handle { offset: 1 << 33, bytes: 77 },
                 count: 900,
                 value_bytes: 1 << 35,
+                value_bytes_min: 300,
             }),
         }
     }
@@ -243,9 +256,11 @@ mod tests {
         let mut bytes = Vec::new();
         sample().encode(&mut bytes);
         // What is cut off behind the last field that must be there leaves whole properties.
-        for end in (0..bytes.len()).filter(|end| ![bytes.len() - 16, bytes.len() - 27].contains(end)) {
+        let whole = [4, 20, 31].map(|less| bytes.len() - less);
+        for end in (0..bytes.len()).filter(|end| !whole.contains(end)) {
             assert!(Properties::decode(&bytes[..end]).is_err(), "cut at {end}");
         }
+        bytes.truncate(whole[0]);
         for tag in [13, 33, 34, 35, 63] {
             let mut more = bytes.clone();
             put_number(tag, 1, &mut more);

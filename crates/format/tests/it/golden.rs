@@ -61,6 +61,25 @@ fn golden_bytes_have_their_dump() {
     }
 }
 
+/// Where only the form is another, an old file holds what its successor does, which is told from what was written.
+#[test]
+fn files_of_an_older_version_hold_what_those_of_today_do() {
+    let samples = samples();
+    let value = |name: &str| &samples.iter().find(|sample| sample.name == name).unwrap().value;
+    for name in ["log-segment-v1-empty", "log-segment-v1-frames", "group-v1-pieces", "group-v1-part"] {
+        let expected = value(&name.replace("v1", "v2")).replace("version: V2", "version: V1");
+        assert_eq!(value(name), &expected, "{name}");
+    }
+    // Before their entries tables tell of their blocks.
+    let entries = |name: &str| {
+        let value = value(name);
+        value[value.find(" [").unwrap()..].to_owned()
+    };
+    for name in ["table-v1-raw", "table-v1-lz4", "table-v1-zstd", "table-v1-tombstones"] {
+        assert_eq!(entries(name), entries(&name.replace("v1", "v2")), "{name}");
+    }
+}
+
 /// Each byte of each file matters: whatever it is changed to, decoding says so and does not panic.
 #[test]
 fn no_byte_of_a_golden_file_can_change_unseen() {

@@ -119,7 +119,7 @@ impl Shared {
 
     /// Runs one attempt.
     fn attempt(&self, lease: &Lease, control: &Control) -> Attempt {
-        // A spec of a version that came later is for others.
+        // A control plane that does not know what versions are read gives out others too.
         let spec = JobSpec::decode(&lease.spec).map_err(|error| {
             Error::new(ErrorKind::Rejected, format!("this worker cannot read the job: {error}"))
         });

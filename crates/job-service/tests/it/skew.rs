@@ -26,7 +26,7 @@ impl Other {
         Self { runtime, workers: WorkersClient::new(channel.clone()), jobs: JobsClient::new(channel) }
     }
 
-    /// Says that a worker is there that reads specs up to `version`, and hears what it is to do.
+    /// Says that a worker is there that reads specs up to `version`, as builds of before say it, and hears what it is to do.
     fn pull(&mut self, version: u32, hold_ms: u32) -> Vec<proto::Lease> {
         let worker = proto::Worker {
             id: vec![9; 16].into(),
@@ -102,7 +102,7 @@ fn jobs_of_a_newer_database_are_not_given_to_older_workers_and_are_done_by_other
 }
 
 #[test]
-fn workers_are_given_specs_of_their_version_and_older_ones_and_no_newer_ones() {
+fn workers_are_given_specs_of_their_version_and_no_others() {
     let mut scene = Scene::new();
     let plane = scene.plane(any_port());
     let at = [plane.address()];
@@ -112,14 +112,17 @@ fn workers_are_given_specs_of_their_version_and_older_ones_and_no_newer_ones() {
         Some(proto::outcome::Is::Failure(failure)) => failure,
         other => panic!("{other:?}"),
     };
-    // Of a newer database: not even tried.
-    let newer = failure(JobSpec::VERSION + 1);
-    let expected = format!("none of 1 workers reads specs of version {}", JobSpec::VERSION + 1);
-    assert!(newer.kind() == Kind::Rejected && newer.message.contains(&expected), "{newer:?}");
-    // Of this one, and of an older one: it is the worker who says that these are no specs.
-    for version in [JobSpec::VERSION, JobSpec::VERSION - 1] {
+    // Of a newer or an older database: not even tried.
+    for (version, advice) in
+        [(JobSpec::VERSION + 1, "; upgrade them"), (JobSpec::VERSION - 1, "; upgrade the database")]
+    {
         let failure = failure(version);
-        assert!(failure.message.contains("this worker cannot read the job"), "{failure:?}");
+        let expected = format!("none of 1 workers reads specs of version {version}");
+        assert!(failure.kind() == Kind::Rejected && failure.message.contains(&expected), "{failure:?}");
+        assert!(failure.message.ends_with(advice), "{failure:?}");
     }
+    // Of this one: it is the worker who says that these are no specs.
+    let failure = failure(JobSpec::VERSION);
+    assert!(failure.message.contains("this worker cannot read the job"), "{failure:?}");
     drop(worker);
 }

@@ -12,7 +12,7 @@ use std::io::{ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
 
 /// Version of the messages. Both sides are of one program, but one may have been started long before the other.
-pub(super) const VERSION: u64 = 4;
+pub(super) const VERSION: u64 = 3;
 /// No message is longer.
 const MESSAGE_BYTES_MAX: usize = 256 << 20;
 /// Bytes before the body, length not included.

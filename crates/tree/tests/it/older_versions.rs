@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use firn_engine::{Compression, Engine, KeyspaceSettings, Ordered, WriteOptions};
 use firn_format::FormatVersion;
+use firn_format::table::FOOTER_BYTES;
 use firn_storage::place::{Crash, Memory};
 use firn_tree::{Finding, Tree, TreeSettings};
 
@@ -100,13 +101,14 @@ fn damage(storage: &Memory) -> Vec<Finding> {
     report(storage).damage().cloned().collect()
 }
 
-/// Which versions files that carry one in their header or footer have, by their extension.
+/// Which versions logs, tables and value segments have, by their extension.
 fn versions(storage: &Memory) -> BTreeSet<(String, u32)> {
     let files = read_files(storage);
-    let number = |bytes: &[u8]| u32::from_le_bytes(bytes[8..12].try_into().unwrap());
-    let of_file = |(name, content): (&String, &Vec<u8>)| match name.rsplit_once('.')?.1 {
-        extension @ ("log" | "values") => Some((extension.to_owned(), number(content))),
-        _ => None,
+    let of_file = |(name, content): (&String, &Vec<u8>)| {
+        let extension = name.rsplit_once('.')?.1;
+        let at = if extension == "table" { content.len() - FOOTER_BYTES } else { 0 };
+        let number = content[at + 8..at + 12].try_into().unwrap();
+        Some((extension.to_owned(), u32::from_le_bytes(number)))
     };
     files.iter().filter_map(of_file).collect()
 }
@@ -132,7 +134,8 @@ fn a_database_of_version_1_is_read_and_goes_on() {
     let world = World { storage: directory(&files), ..world() };
     let (first, second) = (FormatVersion::V1 as u32, FormatVersion::CURRENT as u32);
     let of = |extension: &str, version| (extension.to_owned(), version);
-    assert_eq!(versions(&world.storage), [of("log", first), of("values", first)].into());
+    let all = |version| ["log", "table", "values"].map(|extension| of(extension, version));
+    assert_eq!(versions(&world.storage), all(first).into());
     assert_eq!(damage(&world.storage), []);
 
     let tree = world.open().unwrap();
@@ -142,7 +145,10 @@ fn a_database_of_version_1_is_read_and_goes_on() {
     tree.flush().unwrap();
     drop(tree);
     let both = versions(&world.storage);
-    assert!(both.is_superset(&[of("values", first), of("values", second)].into()), "{both:?}");
+    let either = ["table", "values"]
+        .into_iter()
+        .flat_map(|extension| [first, second].map(|of_it| of(extension, of_it)));
+    assert!(both.is_superset(&either.collect()), "{both:?}");
     assert_eq!(damage(&world.storage), [], "files of both versions");
 
     let tree = world.open().unwrap();

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use super::Pool;
@@ -203,7 +204,7 @@ impl Pool {
             }
             let all_refused = !there.is_empty() && there.iter().all(|(id, _)| job.refused_by.contains(id));
             if all_refused || now.saturating_sub(since) >= self.limits.nobody {
-                failed.push((id, nobody(job, there.len())));
+                failed.push((id, nobody(job, &there)));
             }
         }
         for (id, since) in since_when {
@@ -262,8 +263,8 @@ fn all_paused(now: Duration, place: &str, can: &[&Member], most: Duration) -> Op
     Some(Failure { kind, message: format!("{what}: {}", last.message) })
 }
 
-/// Why nobody can do `job`, where so many workers are there.
-fn nobody(job: &Job, there: usize) -> Failure {
+/// Why nobody of those `there` can do `job`.
+fn nobody(job: &Job, there: &[(WorkerId, &Member)]) -> Failure {
     let needs = |wanted: &Wanted| wanted.order.needs.iter().cloned().collect::<Vec<_>>().join(", ");
     let (kind, message) = match (&job.failure, &job.wanted) {
         (Some(failure), _) if !job.refused_by.is_empty() => {
@@ -273,10 +274,21 @@ fn nobody(job: &Job, there: usize) -> Failure {
             let is_place = matches!(failure.kind, FailureKind::Unavailable | FailureKind::Storage);
             (if is_place { failure.kind } else { FailureKind::Rejected }, message)
         }
-        (_, Some(wanted)) if there > 0 => {
+        (_, Some(wanted)) if !there.is_empty() => {
             let (version, needs) = (wanted.order.spec_version, needs(wanted));
+            let all = |is: &dyn Fn(&RangeInclusive<u32>) -> bool| {
+                there.iter().all(|(_, member)| is(&member.profile.spec_versions))
+            };
+            let advice = if all(&|read| *read.end() < version) {
+                "; upgrade them"
+            } else if all(&|read| *read.start() > version) {
+                "; upgrade the database"
+            } else {
+                ""
+            };
             let message = format!(
-                "none of {there} workers reads specs of version {version} and has all that it needs ({needs})"
+                "none of {} workers reads specs of version {version} and has all that it needs ({needs}){advice}",
+                there.len()
             );
             (FailureKind::Rejected, message)
         }

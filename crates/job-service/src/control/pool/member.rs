@@ -1,6 +1,7 @@
 //! One worker.
 
 use std::collections::BTreeSet;
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use super::doubts::Doubts;
@@ -20,8 +21,8 @@ pub struct Profile {
     pub slots: u32,
     /// Operators, filters and extractors, as orders need them.
     pub has: BTreeSet<String>,
-    /// The greatest version of a spec that it reads.
-    pub spec_version_max: u32,
+    /// The versions of specs that it reads.
+    pub spec_versions: RangeInclusive<u32>,
     /// Its program, for people.
     pub build: String,
     /// It takes no work any more.
@@ -66,7 +67,7 @@ impl Member {
 
     /// Whether it has what a job needs, and reads its spec.
     pub(super) fn can(&self, needs: &BTreeSet<String>, spec_version: u32) -> bool {
-        spec_version <= self.profile.spec_version_max && needs.is_subset(&self.profile.has)
+        self.profile.spec_versions.contains(&spec_version) && needs.is_subset(&self.profile.has)
     }
 
     /// Learns from a job of `bytes` in `zone` that is done.

@@ -26,7 +26,7 @@ fn profile(id: u128, slots: u32) -> Profile {
         zone: String::new(),
         slots,
         has: ["merge:sum".to_owned()].into(),
-        spec_version_max: 1,
+        spec_versions: 1..=1,
         build: "test".to_owned(),
         is_draining: false,
     }
