@@ -39,7 +39,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
 }
 
 /// The figures that are one number, by name.
-fn figures(stats: &Stats) -> [(&'static str, u64); 40] {
+fn figures(stats: &Stats) -> [(&'static str, u64); 42] {
     [
         ("user_write_bytes_total", stats.user_write_bytes_total),
         ("log_write_bytes_total", stats.log_write_bytes_total),
@@ -68,11 +68,13 @@ fn figures(stats: &Stats) -> [(&'static str, u64); 40] {
         ("log_bytes", stats.log_bytes),
         ("table_bytes", stats.table_bytes),
         ("table_count", stats.table_count),
+        ("spare_bytes", stats.spare_bytes),
         ("debt_bytes", stats.debt_bytes),
         ("snapshot_count", stats.snapshot_count),
         ("value_segment_count", stats.values.segment_count),
         ("value_segment_bytes", stats.values.segment_bytes),
         ("value_dead_bytes", stats.values.dead_bytes),
+        ("value_stale_count", stats.values.stale_count),
         ("value_hidden_bytes", stats.values.hidden_bytes),
         ("value_debt_bytes", stats.values.debt_bytes),
         ("redirect_count", stats.values.redirect_count),

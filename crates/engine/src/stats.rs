@@ -63,6 +63,8 @@ pub struct Stats {
     pub table_bytes: u64,
     /// Live tables.
     pub table_count: u64,
+    /// Bytes of files that are gone and kept, for new ones to be written over them.
+    pub spare_bytes: u64,
     /// Work the engine would do if nothing else were written, in bytes still to be read and written.
     pub debt_bytes: u64,
     /// Snapshots alive.
@@ -107,6 +109,8 @@ pub struct ValueStats {
     pub segment_bytes: u64,
     /// Bytes of values in them that nothing refers to, as far as that is known.
     pub dead_bytes: u64,
+    /// References in tables that lead to dead values, since a drain has met newer records of their keys: what merges the tables leaves them out.
+    pub stale_count: u64,
     /// Bytes of values that newer records hide, about: nothing refers to them once compactions have met both.
     pub hidden_bytes: u64,
     /// Bytes that collections have to free until the segments take no more than they may.

@@ -75,6 +75,7 @@ impl Database {
                 .sum(),
             table_bytes: version.table_bytes(),
             table_count: tables().count() as u64,
+            spare_bytes: self.outputs.spare_bytes() + self.log.spares.file_bytes(),
             debt_bytes: buffer_bytes.saturating_sub(self.settings.buffer_bytes),
             snapshot_count: self.snapshots.count(),
             write_failure: self.log.poison().map(ToString::to_string),
@@ -125,7 +126,9 @@ impl Database {
             stats.segment_count += segments;
             stats.segment_bytes += bytes;
         }
-        (stats.hidden_bytes, stats.debt_bytes) = self.value_debt(&self.version.load());
+        let version = self.version.load();
+        stats.stale_count = version.live().map(|keyspace| keyspace.stale_count).sum();
+        (stats.hidden_bytes, stats.debt_bytes) = self.value_debt(&version);
         stats
     }
 }

@@ -152,7 +152,7 @@ fn keys(shared: &Shared, text: &mut Exposition) {
 fn engine(stats: &Stats, text: &mut Exposition) {
     let takes = u8::from(stats.write_failure.is_none());
     text.single("firn_engine_takes_writes", Gauge, "1, or 0 after a write to the log has failed.", takes);
-    let singles: [(&str, Kind, u64, &str); 29] = [
+    let singles: [(&str, Kind, u64, &str); 31] = [
         ("memory_bytes", Gauge, stats.memory_bytes, "Memory that the engine holds for data."),
         ("memory_bytes_max", Gauge, stats.memory_bytes_max, "Its limit."),
         ("buffer_bytes", Gauge, stats.buffer_bytes, "Log and indexes that are not in tables yet."),
@@ -183,9 +183,11 @@ fn engine(stats: &Stats, text: &mut Exposition) {
         ("syncs_total", Counter, stats.sync_count, "Syncs of log segments."),
         ("drains_total", Counter, stats.drain_count, "Drains of the buffer into tables."),
         ("compactions_total", Counter, stats.compaction_count, "Compactions."),
+        ("spare_bytes", Gauge, stats.spare_bytes, "Bytes of files kept to be written over."),
         ("value_segments", Gauge, stats.values.segment_count, "Value segments."),
         ("value_segment_bytes", Gauge, stats.values.segment_bytes, "Bytes of value segments."),
         ("value_dead_bytes", Gauge, stats.values.dead_bytes, "Bytes of values that nothing refers to."),
+        ("value_stale_references", Gauge, stats.values.stale_count, "References in tables to dead values."),
         (
             "value_hidden_bytes",
             Gauge,

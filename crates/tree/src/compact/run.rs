@@ -111,8 +111,10 @@ impl Database {
         // No version is held while the jobs run: the arenas of segments that die meanwhile are wanted by writers.
         let version = self.version.load_full();
         let Ok(state) = version.keyspace(keyspace) else { return Ok(None) };
-        let going = references_of(choice.inputs.iter().map(|(_, _, table)| table))?;
-        let Some(HeldPolicy { policy, held }) = self.value_policy(state, &going)? else { return Ok(None) };
+        let inputs = || choice.inputs.iter().map(|(_, _, table)| table);
+        let going = references_of(inputs())?;
+        let policy = self.value_policy(state, inputs(), &going)?;
+        let Some(HeldPolicy { policy, held }) = policy else { return Ok(None) };
         let spec = CompactSpec { values: policy, ..self.spec(state, &choice, stems.draw()) };
         drop(version);
         // Parts are cut where tables begin; those of level 0 may all begin at the same place.

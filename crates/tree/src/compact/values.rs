@@ -8,9 +8,9 @@ use firn_jobs::{ValuePolicy, ValueSource};
 
 use crate::database::Database;
 use crate::values::{Home, Sealed};
-use crate::version::Keyspace;
+use crate::version::{Keyspace, Table};
 
-/// What a compaction is told of values; their segments' files stay as long as this is there.
+/// What a compaction is told of values; files of segments that it may read stay as long as this is there.
 #[derive(Debug, Default)]
 pub(crate) struct HeldPolicy {
     /// `None` if no value lies beside the tree or ever shall.
@@ -19,14 +19,16 @@ pub(crate) struct HeldPolicy {
 }
 
 impl Database {
-    /// Where values are that tables of `keyspace` refer to, by their `references`, and where they are to be; `None` if the keyspace was
-    /// dropped since it was looked up.
+    /// Where values are that `inputs`, tables of `keyspace`, refer to, by their `references`, and where they are to be; `None` if the keyspace was
+    /// dropped since it was looked up. A compaction that reads no value is told of none: collections go on beside it, and what they leave
+    /// would take its place on disk until it is done.
     ///
     /// # Errors
     /// A segment that is not there: a bug.
-    pub(crate) fn value_policy(
+    pub(crate) fn value_policy<'t>(
         &self,
         keyspace: &Keyspace,
+        inputs: impl Iterator<Item = &'t Arc<Table>>,
         references: &ReferenceSet,
     ) -> Result<Option<HeldPolicy>> {
         let separate_bytes = self.separate_bytes(keyspace);
@@ -45,6 +47,9 @@ impl Database {
         let stale = stale.map(|stale| stale.common(references)).unwrap_or_default();
         let mut followed = references.clone();
         followed.remove_all(&stale);
+        if !reads_values(keyspace, inputs, separate_bytes) {
+            followed = ReferenceSet::default();
+        }
         for (born, _) in followed.segments() {
             let (sealed, redirect) = match map.known(born) {
                 Some(Home::Sealed(sealed)) => (sealed, None),
@@ -59,4 +64,19 @@ impl Database {
             Some(ValuePolicy { separate_bytes, sources, stale, output: None, compression, database });
         Ok(Some(HeldPolicy { policy, held }))
     }
+}
+
+/// Whether a compaction of `inputs` may read values beside the tree: for a filter or a merge operator, or since they are too short to lie
+/// there, which tables of older builds do not tell.
+fn reads_values<'t>(
+    keyspace: &Keyspace,
+    mut inputs: impl Iterator<Item = &'t Arc<Table>>,
+    separate_bytes: u32,
+) -> bool {
+    let settings = &keyspace.definition.settings;
+    let moves = |table: &Arc<Table>| {
+        let references = table.reader().properties().references;
+        references.is_some_and(|summary| summary.value_bytes_min < separate_bytes)
+    };
+    settings.merge_operator.is_some() || settings.compaction_filter.is_some() || inputs.any(moves)
 }

@@ -90,7 +90,12 @@ impl Spares {
 
     /// Bytes of spare arenas and of spare files.
     pub(crate) fn bytes(&self) -> u64 {
-        self.arena_bytes() + self.files.bytes()
+        self.arena_bytes() + self.file_bytes()
+    }
+
+    /// Bytes of spare files.
+    pub(crate) fn file_bytes(&self) -> u64 {
+        self.files.bytes()
     }
 
     /// Memory that spare arenas hold.

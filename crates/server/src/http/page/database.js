@@ -127,6 +127,7 @@ function show(before, after, slow, jobs) {
   table("values", ["what", "how much"], valueBytes === 0 ? [] : [
     ["segments", number(of("firn_engine_value_segments")) + " · " + bytes(valueBytes)],
     ["dead", share(of("firn_engine_value_dead_bytes"))],
+    ["found dead by drains", number(of("firn_engine_value_stale_references")) + " references"],
     ["hidden by newer records, about", share(of("firn_engine_value_hidden_bytes"))],
     ["to be freed by collections", share(of("firn_engine_value_debt_bytes"))],
     ["collections so far", number(of("firn_engine_collections_total"))],

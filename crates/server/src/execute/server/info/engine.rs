@@ -32,8 +32,10 @@ pub(super) fn firn(worker: &Worker, lines: &mut Lines) {
     lines.line("drain_count", stats.drain_count);
     lines.line("merge_count", stats.merge_count);
     lines.line("compaction_count", stats.compaction_count);
+    lines.line("spare_bytes", stats.spare_bytes);
     lines.line("value_segment_bytes", stats.values.segment_bytes);
     lines.line("value_dead_bytes", stats.values.dead_bytes);
+    lines.line("value_stale_count", stats.values.stale_count);
     lines.line("value_hidden_bytes", stats.values.hidden_bytes);
     lines.line("value_debt_bytes", stats.values.debt_bytes);
     lines.line("collection_count", stats.values.collection_count);
