@@ -9,7 +9,7 @@ use firn_storage::Storage;
 use firn_storage::place::{Memory, Operation};
 use firn_tree::{Background, Tree, TreeSettings};
 
-use crate::world::{Hook, World, get_in, session, settle, tiny};
+use crate::world::{self, Hook, World, get_in, settle, tiny};
 
 const KEYS: u32 = 300;
 const VALUE_BYTES: u32 = 3000;
@@ -30,39 +30,53 @@ fn left_while_compacting(keyspace: KeyspaceSettings, separate_bytes: u32) -> u64
         value_segment_bytes: 64 << 10,
         level0_runs_max: 100,
         garbage_share_max: 100.0,
-        space_amplification_max: 1.1,
+        space_amplification_max: 100.0,
         ..tiny()
     };
-    let machine = World::new(settings);
-    let hook = Arc::<Hook>::default();
-    let tree = machine
-        .open_on(Arc::new(hook.before(&machine.storage, Operation::Sync, "*.table")), Background::Manual);
+    let mut machine = World::new(settings);
+    let mut tree = machine.open().unwrap();
     let id =
         tree.create_keyspace("large", KeyspaceSettings { separate_bytes: Some(1000), ..keyspace }).unwrap();
-    let session = &mut session(&tree);
+    let mut session = world::session(&tree);
     let value = |key: u32, round: u8| vec![key as u8 ^ round; VALUE_BYTES as usize];
-    for round in 0..2_u8 {
-        for key in (0..KEYS).filter(|key| round == 0 || key % 3 > 0) {
+    // All, some again, whose first values a compaction finds dead, and some for another one.
+    let rounds = [(0..KEYS).step_by(1), (0..KEYS).step_by(2), (0..KEYS).step_by(3)];
+    let mut latest = vec![0; KEYS as usize];
+    for (round, keys) in (0..).zip(rounds) {
+        for key in keys {
             session.put(id, &key.to_be_bytes(), &value(key, round), WriteOptions::default()).unwrap();
+            latest[key as usize] = round;
         }
         tree.flush().unwrap();
+        if round == 1 {
+            tree.compact_range(id, b"", None).unwrap();
+        }
     }
     tree.set_separate_bytes(id, Some(separate_bytes)).unwrap();
+    drop(session);
+    tree.close().unwrap();
+    machine.settings.space_amplification_max = 1.1;
+    machine.settings.garbage_share_max = 0.1;
+    let hook = Arc::<Hook>::default();
+    let place = hook.before(&machine.storage, Operation::Sync, "*.table");
+    tree = machine.open_on(Arc::new(place), Background::Manual);
+    assert!(tree.stats().values.dead_bytes > 0);
     let (left, collections) = (Arc::<AtomicU64>::default(), Arc::<AtomicU64>::default());
     let (storage, stepping) = (machine.storage.clone(), Arc::downgrade(&tree));
     let (is_left, has_collected) = (Arc::clone(&left), Arc::clone(&collections));
     hook.set(move || {
         let tree = stepping.upgrade().unwrap();
+        let before = tree.stats().values.collection_count;
         settle(&tree);
-        has_collected.fetch_max(tree.stats().values.collection_count, Ordering::Relaxed);
+        has_collected.fetch_add(tree.stats().values.collection_count - before, Ordering::Relaxed);
         is_left.fetch_max(left_bytes(&storage, &tree), Ordering::Relaxed);
     });
-    tree.compact_range(id, b"", None).unwrap();
+    settle(&tree);
     hook.set(|| ());
     assert!(collections.load(Ordering::Relaxed) > 0, "nothing was collected meanwhile");
-    for key in 0..KEYS {
-        let expected = value(key, u8::from(key % 3 > 0));
-        assert_eq!(get_in(session, id, &key.to_be_bytes()), Some(expected));
+    let mut session = world::session(&tree);
+    for (key, round) in (0..).zip(latest) {
+        assert_eq!(get_in(&mut session, id, &u32::to_be_bytes(key)), Some(value(key, round)));
     }
     settle(&tree);
     assert_eq!(left_bytes(&machine.storage, &tree), 0, "once it is compacted");

@@ -42,10 +42,10 @@ fn what_a_drain_hides_is_dead_and_can_be_collected_while_tables_refer_to_it() {
     let gone = u64::from(KEYS) * 2 / 3;
     assert!((gone * VALUE_BYTES..(gone + 2) * (VALUE_BYTES + 100)).contains(&dead), "{dead}");
     scene.check("drained");
-    assert_eq!(scene.tree.stats().values.stale_count, gone + 2);
+    assert_eq!(scene.tree.stats().values.stale_count, gone);
     scene.reopen(100.0);
     assert_eq!(dead_bytes(&scene), dead, "it is known after a restart");
-    assert_eq!(scene.tree.stats().values.stale_count, gone + 2);
+    assert_eq!(scene.tree.stats().values.stale_count, gone);
     // Over what was stale already, too.
     scene.put_some(2);
     drain(&scene);
