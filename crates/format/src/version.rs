@@ -8,8 +8,8 @@ use crate::error::{Error, Result};
 pub enum FormatVersion {
     /// The first: frames, tables with two-level indexes, numbered manifest edits.
     V1 = 1,
-    /// What refers to values beside the tree is shorter: references, trailers of table entries, heads of values. In log segments,
-    /// tables and value segments; other files are as in V1 and say so.
+    /// What refers to values beside the tree is shorter: references, trailers of table entries, heads of values; and tables say the
+    /// least length of a value that they refer to. In log segments, tables and value segments; other files are as in V1 and say so.
     V2 = 2,
 }
 

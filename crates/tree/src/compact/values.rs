@@ -45,10 +45,10 @@ impl Database {
         let (mut sources, mut held) = (Vec::new(), Vec::new());
         let stale = state.values.stale.get(&keyspace.id());
         let stale = stale.map(|stale| stale.common(references)).unwrap_or_default();
-        let mut followed = references.clone();
-        followed.remove_all(&stale);
-        if !reads_values(keyspace, inputs, separate_bytes) {
-            followed = ReferenceSet::default();
+        let mut followed = ReferenceSet::default();
+        if reads_values(keyspace, inputs, separate_bytes) {
+            followed = references.clone();
+            followed.remove_all(&stale);
         }
         for (born, _) in followed.segments() {
             let (sealed, redirect) = match map.known(born) {
