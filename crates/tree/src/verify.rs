@@ -25,7 +25,7 @@ use firn_engine::{Error, Result, Semantics};
 use firn_format::file_name::{FileName, parse};
 use firn_storage::{FileBytes, Storage};
 
-use crate::error::from_storage;
+use crate::error::{from_format, from_storage};
 use crate::open::log_conflict;
 
 /// What is to be verified.
@@ -152,6 +152,7 @@ pub fn verify(options: VerifyOptions, progress: &mut dyn FnMut(VerifyProgress)) 
         report: VerifyReport::default(),
         done: VerifyProgress { bytes_done: 0, bytes_total: bytes },
         files,
+        unreadable: None,
         progress,
     };
     verifier.report.totals.files = verifier.files.len() as u64;
@@ -175,7 +176,10 @@ pub fn verify(options: VerifyOptions, progress: &mut dyn FnMut(VerifyProgress)) 
         None => verifier.check_alone(),
     }
     verifier.check_strangers();
-    Ok(verifier.report)
+    match verifier.unreadable {
+        Some(error) => Err(error),
+        None => Ok(verifier.report),
+    }
 }
 
 /// Most findings that a report keeps.
@@ -189,6 +193,8 @@ struct Verifier<'p> {
     files: BTreeMap<String, u64>,
     report: VerifyReport,
     done: VerifyProgress,
+    /// The first file that this release cannot read although it may be whole.
+    unreadable: Option<Error>,
     progress: &'p mut dyn FnMut(VerifyProgress),
 }
 
@@ -210,13 +216,25 @@ impl Verifier<'_> {
         self.note(Severity::Leftover, file, offset, message);
     }
 
-    /// Notes what storage said about `file` as damage.
+    /// Notes what storage said about `file` as damage, unless the file is one of a newer release.
     fn refused(&mut self, file: &str, error: &firn_storage::Error) {
+        if error.kind == firn_storage::ErrorKind::Invalid {
+            self.unreadable.get_or_insert_with(|| from_storage(error.clone()));
+            return;
+        }
         let message = match &error.source {
             Some(source) => format!("{}: {source}", error.message),
             None => error.message.clone(),
         };
         self.damage(file, error.offset, message);
+    }
+
+    /// Whether a newer release wrote `file`, whose bytes are refused by this `error`.
+    fn is_newer(&mut self, file: &str, error: &firn_format::Error) -> bool {
+        if error.is_newer {
+            self.unreadable.get_or_insert_with(|| from_format(file, 0, error));
+        }
+        error.is_newer
     }
 
     /// `bytes` more were checked.

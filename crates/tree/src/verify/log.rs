@@ -76,6 +76,7 @@ impl Verifier<'_> {
                         let clip = clips.get(&base).copied().unwrap_or(Position(u64::MAX));
                         links.extend(self.check_segment(&name, (header, clip), &content, known));
                     }
+                    Err(error) if self.is_newer(&name, &error) => {}
                     Err(error) => headless.push(Headless {
                         name,
                         base,
@@ -113,6 +114,7 @@ impl Verifier<'_> {
             let bytes = self.files.get(&name).copied().unwrap_or(0);
             if let Some(content) = self.read(&name)
                 && let Err(error) = SegmentHeader::decode(&content)
+                && !self.is_newer(&name, &error)
             {
                 self.damage(&name, Some(error.offset as u64), error.to_string());
             }

@@ -14,7 +14,7 @@ use firn_format::FormatVersion;
 use firn_format::checksum::{crc32c, xxh3, xxh3_of_two};
 use firn_storage::Storage;
 use firn_storage::place::{Local, LocalOptions, Memory};
-use firn_tree::{Tree, TreeOptions, TreeSettings};
+use firn_tree::{Tree, TreeOptions, TreeSettings, VerifyOptions, verify};
 
 use crate::read_only::{OnDisk, everything_in, local};
 use crate::verify_sample::{NOW_MS, SMALL, options, options_on, read_files, sample, scan_all};
@@ -70,6 +70,9 @@ fn a_newer_format_is_refused_whatever_file_has_it() {
             );
             assert_eq!(error.place().unwrap().offset, Some(version_at as u64), "{error}");
         }
+        let options = VerifyOptions { storage: local(&path), semantics: Semantics::new() };
+        let error = verify(options, &mut |_| {}).unwrap_err();
+        assert_refused(&error, ErrorKind::Invalid, &[name, "newer Firn", "upgrade"]);
         assert_eq!(everything_in(&path), before, "{name}: something was changed on disk");
     }
 }
