@@ -47,8 +47,8 @@ const OVER_MIN: f64 = -0.04;
 const OVER_EVEN: f64 = 0.0;
 /// Slowest pace: a writer is never slowed below this many bytes a second.
 const RATE_MIN: f64 = (1 << 20) as f64;
-/// Debts shorter than this are not worth a sleep.
-const DEBT_NS_MIN: u64 = 2_000_000;
+/// Debts shorter than this are not worth a sleep: the shorter, the more writes sleep, and the less the longest of them do (decision 0048).
+const DEBT_NS_MIN: u64 = 500_000;
 /// The longest that any write is made to wait; by then the pace is another.
 const DEBT_NS_MAX: u64 = 200_000_000;
 
