@@ -219,8 +219,12 @@ impl<'b> Table<'b, '_, '_> {
             0 => String::new(),
             least => format!(", none of fewer than {least}"),
         };
+        let operands = match summary.operand_count {
+            None | Some(0) => String::new(),
+            Some(count) => format!(", operands: {count}"),
+        };
         let (count, value_bytes) = (summary.count, summary.value_bytes);
-        let what = format_args!("{count} values of {value_bytes} bytes beside the tree{least}");
+        let what = format_args!("{count} values of {value_bytes} bytes beside the tree{least}{operands}");
         let payload = self.block(summary.block, "references", what)?;
         let set = payload.and_then(|(payload, _)| self.keep(at, ReferenceSet::decode(&payload)));
         for (segment, ordinals) in set.iter().flat_map(|set| set.segments()) {

@@ -75,6 +75,7 @@ pub struct TableEncoder {
     tombstones: FragmentList,
     /// Values that entries refer to, in the order of their keys.
     references: Vec<(SegmentNumber, u32)>,
+    operand_count: u64,
     properties: Properties,
     file_checksum: FileChecksum,
 }
@@ -115,6 +116,7 @@ impl TableEncoder {
             prefix_hashes: Vec::new(),
             tombstones: FragmentList::new(),
             references: Vec::new(),
+            operand_count: 0,
             properties,
             file_checksum: FileChecksum::default(),
         }
@@ -131,8 +133,10 @@ impl TableEncoder {
             self.close_block()?;
         }
         let same_key = self.add_to_block(entry)?;
-        if entry.kind == Kind::PutReference {
-            self.add_reference(entry.value)?;
+        match entry.kind {
+            Kind::PutReference => self.add_reference(entry.value)?,
+            Kind::Merge => self.operand_count += 1,
+            _ => {}
         }
         let properties = &mut self.properties;
         if properties.entry_count == 0 {
@@ -235,6 +239,7 @@ impl TableEncoder {
         if let Some(mut summary) = self.properties.references {
             let references = ReferenceSet::from_values(std::mem::take(&mut self.references))?;
             summary.block = self.put_block(|out| references.encode(out));
+            summary.operand_count = Some(self.operand_count);
             self.properties.references = Some(summary);
         }
         let (blocks, top) = std::mem::take(&mut self.index).finish();

@@ -24,8 +24,9 @@
 //!       sequence (34), encryption key id (35), hash index in blocks (36), other filter kinds (37)
 //! 64-   may be skipped by readers that do not know them
 //!  64  value_bytes_min        varint: the least length of a value that it refers to; absent = not known
+//!  65  operand_count          varint: entries of kind merge, told where it refers to values; absent = not known
 //! ```
-//! Since: FormatVersion::V1; 64 since FormatVersion::V2.
+//! Since: FormatVersion::V1; 64 and 65 since FormatVersion::V2.
 
 use crate::error::{Error, Result};
 use crate::key::Sequence;
@@ -80,6 +81,8 @@ pub struct ReferenceSummary {
     pub value_bytes: u64,
     /// None is shorter; 0 = not known.
     pub value_bytes_min: u32,
+    /// Entries beside them that are operands of a merge operator; `None` = not known.
+    pub operand_count: Option<u64>,
 }
 
 /// Tags from here on may be skipped.
@@ -104,7 +107,8 @@ impl Properties {
         if let Some(name) = &self.prefix_extractor {
             put_field(14, name.as_bytes(), out);
         }
-        if let Some(ReferenceSummary { block, count, value_bytes, value_bytes_min }) = self.references {
+        if let Some(summary) = self.references {
+            let ReferenceSummary { block, count, value_bytes, value_bytes_min, operand_count } = summary;
             let mut field = Vec::new();
             for number in [block.offset, block.bytes, count, value_bytes] {
                 varint::encode(number, &mut field);
@@ -112,6 +116,9 @@ impl Properties {
             put_field(32, &field, out);
             if value_bytes_min > 0 {
                 put_number(64, u64::from(value_bytes_min), out);
+            }
+            if let Some(count) = operand_count {
+                put_number(65, count, out);
             }
         }
     }
@@ -182,7 +189,8 @@ impl Properties {
             32 => {
                 let block = Handle { offset: field.number()?, bytes: field.number()? };
                 let (count, value_bytes) = (field.number()?, field.number()?);
-                self.references = Some(ReferenceSummary { block, count, value_bytes, value_bytes_min: 0 });
+                let told = ReferenceSummary { block, count, value_bytes, ..ReferenceSummary::default() };
+                self.references = Some(told);
             }
             64 => {
                 let least = field.number32()?;
@@ -190,7 +198,13 @@ impl Properties {
                     summary.value_bytes_min = least;
                 }
             }
-            65.. => {}
+            65 => {
+                let count = field.number()?;
+                if let Some(summary) = &mut self.references {
+                    summary.operand_count = Some(count);
+                }
+            }
+            66.. => {}
             _ => {
                 let found = format!("property {tag} (written by a newer Firn: upgrade to read it)");
                 return Err(Error::newer(at, "a property this version knows", found));
@@ -236,6 +250,7 @@ mod tests {
                 count: 900,
                 value_bytes: 1 << 35,
                 value_bytes_min: 300,
+                operand_count: Some(40),
             }),
         }
     }
@@ -256,7 +271,7 @@ mod tests {
         let mut bytes = Vec::new();
         sample().encode(&mut bytes);
         // What is cut off behind the last field that must be there leaves whole properties.
-        let whole = [4, 20, 31].map(|less| bytes.len() - less);
+        let whole = [3, 7, 23, 34].map(|less| bytes.len() - less);
         for end in (0..bytes.len()).filter(|end| !whole.contains(end)) {
             assert!(Properties::decode(&bytes[..end]).is_err(), "cut at {end}");
         }

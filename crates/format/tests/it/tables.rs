@@ -27,7 +27,7 @@ pub(crate) fn samples() -> Vec<Sample> {
     samples.push(sample("table-v2-tombstones", Compression::None, &[], &list()));
     let references = [reference(7, 0), reference(7, 90), reference(12, 3)];
     samples.push(sample(
-        "table-v2-references",
+        "table-v2-operands",
         Compression::None,
         &referring(&references),
         &FragmentList::new(),
@@ -40,7 +40,7 @@ fn reference(segment: u32, ordinal: u32) -> ReferenceBytes {
     Reference { segment, ordinal, offset, value_bytes: 4096, checksum: 0x0123_4567_89ab_cdef }.encode()
 }
 
-/// Some entries whose values lie beside the tree, and one whose value does not.
+/// Some entries whose values lie beside the tree, one whose value does not, and an operand.
 fn referring(references: &[ReferenceBytes; 3]) -> Vec<Entry<'_>> {
     let put = |key, sequence, kind, value| Entry {
         key,
@@ -54,6 +54,7 @@ fn referring(references: &[ReferenceBytes; 3]) -> Vec<Entry<'_>> {
         put(b"a", 7, Kind::PutReference, &references[0]),
         put(b"b", 8, Kind::Put, b"small"),
         Entry { expires_at_ms: 1_700_000_000_000, ..put(b"c", 3, Kind::PutReference, &references[2]) },
+        put(b"d", 2, Kind::Merge, b"+1"),
     ]
 }
 

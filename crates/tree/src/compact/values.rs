@@ -66,17 +66,20 @@ impl Database {
     }
 }
 
-/// Whether a compaction of `inputs` may read values beside the tree: for a filter or a merge operator, or since they are too short to lie
-/// there, which tables of older builds do not tell.
+/// Whether a compaction of `inputs` may read values beside the tree: for a filter, to merge operands with them, or since they are too
+/// short to lie there. Tables of older builds do not tell, nor does one without such values whether it has operands: they are taken to be
+/// a reason.
 fn reads_values<'t>(
     keyspace: &Keyspace,
     mut inputs: impl Iterator<Item = &'t Arc<Table>>,
     separate_bytes: u32,
 ) -> bool {
     let settings = &keyspace.definition.settings;
-    let moves = |table: &Arc<Table>| {
-        let references = table.reader().properties().references;
-        references.is_some_and(|summary| summary.value_bytes_min < separate_bytes)
+    let has_operator = settings.merge_operator.is_some();
+    let reads = |table: &Arc<Table>| {
+        let told = table.reader().properties().references;
+        let moves = told.is_some_and(|summary| summary.value_bytes_min < separate_bytes);
+        moves || (has_operator && told.and_then(|summary| summary.operand_count) != Some(0))
     };
-    settings.merge_operator.is_some() || settings.compaction_filter.is_some() || inputs.any(moves)
+    settings.compaction_filter.is_some() || inputs.any(reads)
 }

@@ -23,9 +23,9 @@ fn left_bytes(storage: &Memory, tree: &Tree) -> u64 {
     listed.saturating_sub(stats.values.segment_bytes + stats.spare_bytes)
 }
 
-/// Overwrites values of a keyspace with these settings, where they are to lie in the tree if they are shorter than `separate_bytes`, and
-/// has segments collected while its tables are compacted: bytes of files that they leave meanwhile.
-fn left_while_compacting(keyspace: KeyspaceSettings, separate_bytes: u32) -> u64 {
+/// Overwrites values of a keyspace with these settings, where they are to lie in the tree if they are shorter than `separate_bytes`, merges
+/// as many `operands`, and has segments collected while its tables are compacted: bytes of files that they leave meanwhile.
+fn left_while_compacting(keyspace: KeyspaceSettings, separate_bytes: u32, operands: u32) -> u64 {
     let settings = TreeSettings {
         value_segment_bytes: 64 << 10,
         level0_runs_max: 100,
@@ -46,6 +46,9 @@ fn left_while_compacting(keyspace: KeyspaceSettings, separate_bytes: u32) -> u64
         for key in keys {
             session.put(id, &key.to_be_bytes(), &value(key, round), WriteOptions::default()).unwrap();
             latest[key as usize] = round;
+        }
+        for key in KEYS..KEYS + operands {
+            session.merge(id, &key.to_be_bytes(), b"more", WriteOptions::default()).unwrap();
         }
         tree.flush().unwrap();
         if round == 1 {
@@ -83,18 +86,26 @@ fn left_while_compacting(keyspace: KeyspaceSettings, separate_bytes: u32) -> u64
     left.load(Ordering::Relaxed)
 }
 
+/// Settings of a keyspace with a merge operator.
+fn merging() -> KeyspaceSettings {
+    KeyspaceSettings { merge_operator: Some(APPEND.to_owned()), ..KeyspaceSettings::default() }
+}
+
 #[test]
 fn a_compaction_that_reads_no_value_keeps_no_collected_file() {
-    assert_eq!(left_while_compacting(KeyspaceSettings::default(), 1000), 0);
+    assert_eq!(left_while_compacting(KeyspaceSettings::default(), 1000, 0), 0);
     // As long as none is shorter.
-    assert_eq!(left_while_compacting(KeyspaceSettings::default(), VALUE_BYTES), 0);
+    assert_eq!(left_while_compacting(KeyspaceSettings::default(), VALUE_BYTES, 0), 0);
+    // An operator that has nothing to merge.
+    assert_eq!(left_while_compacting(merging(), 1000, 0), 0);
 }
 
 #[test]
 fn a_compaction_that_may_read_values_keeps_the_files_of_all() {
-    let merging = KeyspaceSettings { merge_operator: Some(APPEND.to_owned()), ..KeyspaceSettings::default() };
-    for (keyspace, separate_bytes) in [(merging, 1000), (KeyspaceSettings::default(), VALUE_BYTES + 1)] {
+    for (keyspace, separate_bytes, operands) in
+        [(merging(), 1000, 1), (KeyspaceSettings::default(), VALUE_BYTES + 1, 0)]
+    {
         let what = format!("{keyspace:?}, beside the tree from {separate_bytes} bytes on");
-        assert!(left_while_compacting(keyspace, separate_bytes) > 0, "{what}");
+        assert!(left_while_compacting(keyspace, separate_bytes, operands) > 0, "{what}");
     }
 }

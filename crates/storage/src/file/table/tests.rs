@@ -3,8 +3,9 @@ use std::sync::Arc;
 use firn_format::filter::filter_hash;
 use firn_format::key::{Entry, Kind, Sequence};
 use firn_format::manifest::TableMeta;
-use firn_format::table::{Compression, Properties, TableForm};
+use firn_format::table::{Compression, Properties, ReferenceSummary, TableForm};
 use firn_format::tombstone::{FragmentList, Span};
+use firn_format::value::{Reference, SegmentNumber};
 
 use super::*;
 use crate::file::cache::BlockCache;
@@ -402,4 +403,35 @@ fn range_tombstones_outside_of_what_the_table_claims_are_found() {
         let error = Arc::new(table).verify(&meta, None).unwrap_err();
         assert!(error.message.contains("range tombstones"), "{index}: {error}");
     }
+}
+
+#[test]
+fn operands_and_short_values_that_a_table_does_not_tell_of_are_found() {
+    let storage = Memory::new();
+    let reference =
+        Reference { segment: SegmentNumber(3), ordinal: 1, offset: 64, value_bytes: 900, checksum: 5 };
+    let owned = |key: &[u8], kind, value: &[u8]| Owned {
+        key: key.to_vec(),
+        sequence: Sequence(9),
+        kind,
+        expires_at_ms: 0,
+        value: value.to_vec(),
+    };
+    let entries =
+        [owned(b"a", Kind::Merge, b"operand"), owned(b"b", Kind::PutReference, &reference.encode())];
+    let meta = write(&storage, "told.table", TableForm::default(), &entries, &FragmentList::new());
+    let cache = Arc::new(BlockCache::new(0));
+    let verified = |change: &dyn Fn(&mut ReferenceSummary)| {
+        let mut table = TableReader::open(&storage, &meta, &cache, ReaderOptions::default()).unwrap();
+        change(table.properties_mut().references.as_mut().unwrap());
+        Arc::new(table).verify(&meta, None)
+    };
+    verified(&|told| assert_eq!((told.operand_count, told.value_bytes_min), (Some(1), 900))).unwrap();
+    // As older builds write them.
+    verified(&|told| told.operand_count = None).unwrap();
+    verified(&|told| told.value_bytes_min = 0).unwrap();
+    let error = verified(&|told| told.operand_count = Some(0)).unwrap_err();
+    assert!(error.message.contains("operands"), "{error}");
+    let error = verified(&|told| told.value_bytes_min = 901).unwrap_err();
+    assert!(error.message.contains("shorter than the table says"), "{error}");
 }

@@ -7,6 +7,7 @@ use firn_format::key::{Entry, Kind, Sequence};
 use firn_format::manifest::TableMeta;
 use firn_format::table::content::entry_hash;
 use firn_format::table::{FileChecksum, block};
+use firn_format::value::Reference;
 
 use super::cursor::{CursorOptions, TableCursor};
 use super::point::{Lookup, ReadMode};
@@ -24,6 +25,7 @@ type Prefix<'p> = &'p dyn Fn(&[u8]) -> Option<usize>;
 struct Sums {
     entry_count: u64,
     tombstone_count: u64,
+    operand_count: u64,
     data_bytes: u64,
     content_hash: u128,
     last: Option<(Vec<u8>, Sequence)>,
@@ -51,10 +53,13 @@ impl TableReader {
             cursor.next()?;
         }
         let p = self.properties();
-        let found = (sums.entry_count, sums.tombstone_count, sums.data_bytes, sums.content_hash);
-        let expected = (p.entry_count, p.tombstone_count, p.data_bytes, p.content_hash);
+        let Sums { entry_count, tombstone_count, operand_count, data_bytes, content_hash, .. } = sums;
+        let found = (entry_count, tombstone_count, operand_count, data_bytes, content_hash);
+        let operands = p.references.and_then(|summary| summary.operand_count).unwrap_or(operand_count);
+        let expected = (p.entry_count, p.tombstone_count, operands, p.data_bytes, p.content_hash);
         if found != expected {
-            let message = format!("expected entries, deletions, bytes, hash {expected:?}, found {found:?}");
+            let message =
+                format!("expected entries, deletions, operands, bytes, hash {expected:?}, found {found:?}");
             return Err(Error::corrupt(self.name(), self.footer().properties.offset, message));
         }
         Ok(())
@@ -144,8 +149,15 @@ impl TableReader {
         if is_newest && self.newest_sequence(entry.key)? != Some(entry.sequence) {
             return fault("expected an index that finds every key, found one it does not");
         }
+        let claimed = p.references.filter(|_| entry.kind == Kind::PutReference);
+        if let Some(summary) = claimed
+            && Reference::decode(entry.value).is_ok_and(|it| it.value_bytes < summary.value_bytes_min)
+        {
+            return fault("expected no value beside the tree shorter than the table says, found one");
+        }
         sums.entry_count += 1;
         sums.tombstone_count += u64::from(entry.kind == Kind::Delete);
+        sums.operand_count += u64::from(entry.kind == Kind::Merge);
         sums.data_bytes += (entry.key.len() + entry.value.len()) as u64;
         sums.content_hash = sums.content_hash.wrapping_add(entry_hash(entry));
         match &mut sums.last {
