@@ -14,11 +14,8 @@ use super::pick::{Candidate, PickRules, Space, pick};
 use crate::database::Database;
 use crate::version::Version;
 
-/// Of the space that is allowed beside what lives, the part above which collections begin: the rest is for what comes while they
-/// run.
-const AIM: f64 = 0.96;
-
-/// Of the same, the part that values have in any case: where logs and tables are large beside them, no collection changes that.
+/// Of the space that is allowed beside what lives, the part that values have in any case: where logs and tables are large beside
+/// them, no collection changes that.
 const VALUES_PART_MIN: f64 = 0.6;
 
 /// What value segments take.
@@ -106,7 +103,7 @@ impl Database {
         let beside = beside_values(version) as f64 / space.live_bytes().max(1.0);
         let space_max = space_max(self.settings.space_amplification_max, around, beside);
         let rules = PickRules {
-            space_max: 1.0 + (space_max - 1.0) * AIM,
+            space_max,
             output_bytes: self.values.segment_bytes(sealed_bytes),
             next: self.values.peek_number(),
         };
