@@ -38,7 +38,7 @@ impl Database {
         self.log.sync_through(end)?;
         // What the linked records refer to is written to no more.
         let open = self.values.open_numbers();
-        let sealed = self.values.seal(&open, &version)?;
+        let sealed = self.values.seal(&open, &self.version)?;
         self.storage.sync_dir().map_err(from_storage)?;
         self.commit_seals(&mut manifest, sealing, sealed)?;
         let segments: Vec<_> =

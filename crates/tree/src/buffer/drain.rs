@@ -211,13 +211,15 @@ impl Database {
         let overwrites = overwrites(&asked, &version.segments, &[], &state.levels);
         let mut stems = self.stems.hold();
         let drain = Arc::new(self.plan_drain(state, runs, &version.segments, stems.draw()));
+        // It reads no value beside the tree, and whoever holds a version holds the files of those that are collected meanwhile.
+        drop(version);
         self.share_parts(&drain);
         let Written { tables: outputs, references, outlived } =
             drain.wait(|name| self.remove_output(&name))?;
         let bytes: u64 = outputs.iter().map(|table| table.bytes).sum();
         let run = self.next_run.fetch_add(1, Ordering::Relaxed);
         // So that the segments that die with this edit die at once: writers want their arenas.
-        drop((drain, version));
+        drop(drain);
         let committed = self.commit_or_remove(Edit {
             keyspace,
             removed: Vec::new(),

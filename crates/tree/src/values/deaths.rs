@@ -67,7 +67,7 @@ impl Database {
             return Err(not_conserved("a value is referred to that was not before"));
         }
         let sealing = self.values.lock_sealing();
-        let mut sealed = self.values.seal(&concerned, &self.version.load())?;
+        let mut sealed = self.values.seal(&concerned, &self.version)?;
         for meta in left {
             sealed.push(self.values.newly_sealed(meta.clone(), Ordinals::new(), Weak::new())?);
         }

@@ -9,6 +9,7 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, MutexGuard, PoisonError, Weak};
 
+use arc_swap::ArcSwap;
 use firn_engine::{Error, ErrorKind, Result};
 use firn_format::file_name;
 use firn_format::manifest::ValueSegmentMeta;
@@ -37,14 +38,15 @@ pub(crate) struct NewlySealed {
 }
 
 impl Values {
-    /// Seals all segments of `wanted`, waiting for writers who still copy values to them. Blocks for syncs.
+    /// Seals all segments of `wanted`, waiting for writers who still copy values to them. Blocks for syncs. Holds no version meanwhile: files that
+    /// collections leave would stay as long.
     ///
     /// # Errors
     /// `Retry` when the disk is full, or what was sealed cannot be opened for now: those that were not sealed are sealed by a later call.
     pub(crate) fn seal(
         &self,
         wanted: &BTreeSet<SegmentNumber>,
-        version: &Version,
+        version: &ArcSwap<Version>,
     ) -> Result<Vec<NewlySealed>> {
         let open = self.unsynced();
         let wanted = open.into_iter().filter(|active| wanted.contains(&active.number()));
@@ -58,7 +60,9 @@ impl Values {
                         None => std::thread::yield_now(),
                     }
                 };
-                let (mut meta, dead) = seal_one(&active, &settled, version)?;
+                // Now, and not before the first of them was sealed: a keyspace may be new, and have its first value here.
+                let keyspaces = version.load().ids();
+                let (mut meta, dead) = seal_one(&active, &settled, &keyspaces)?;
                 self.share(&mut meta)?;
                 self.newly_sealed(meta, dead, Arc::downgrade(&active))
             })
@@ -131,7 +135,7 @@ impl Database {
         // Nobody drops a keyspace either until this is over; see `plan_dropped_values`.
         let sealing = self.values.lock_sealing();
         // Before the manifest is locked, so that other edits need not wait for the device.
-        let sealed = self.values.seal(&self.values.to_be_sealed(), &self.version.load())?;
+        let sealed = self.values.seal(&self.values.to_be_sealed(), &self.version)?;
         self.storage.sync_dir().map_err(from_storage)?;
         let mut manifest = self.manifest.lock().unwrap_or_else(PoisonError::into_inner);
         self.commit_seals(&mut manifest, sealing, sealed)
@@ -197,9 +201,13 @@ pub(super) fn share_sealed(
 /// How often a segment is shared in one generation at most.
 const ATTEMPTS_MAX: u32 = 1000;
 
-/// What the manifest is to know of a segment, and which of its values are dead: places that were given up, and values of keyspaces
-/// that `version` has not.
-fn seal_one(active: &Active, settled: &Settled, version: &Version) -> Result<(ValueSegmentMeta, Ordinals)> {
+/// What the manifest is to know of a segment, and which of its values are dead: places that were given up, and values of
+/// others than `keyspaces`.
+fn seal_one(
+    active: &Active,
+    settled: &Settled,
+    keyspaces: &BTreeSet<u32>,
+) -> Result<(ValueSegmentMeta, Ordinals)> {
     if settled.values.len() as u64 + u64::from(settled.given_up) != u64::from(settled.ordinals) {
         let Settled { ordinals, given_up, values, .. } = settled;
         let message = format!("of {ordinals} values {} are written and {given_up} given up", values.len());
@@ -213,7 +221,7 @@ fn seal_one(active: &Active, settled: &Settled, version: &Version) -> Result<(Va
             *offset = Some(written.offset);
         }
         value_bytes += u64::from(written.value_bytes);
-        if version.keyspace(written.keyspace).is_err() {
+        if !keyspaces.contains(&written.keyspace) {
             // Its keyspace was dropped before a drain could tell that it died.
             dead.insert(written.ordinal);
         }

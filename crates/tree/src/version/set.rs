@@ -1,5 +1,6 @@
 //! The immutable set that readers hold.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -43,6 +44,11 @@ impl Version {
 
     pub(crate) fn live(&self) -> impl Iterator<Item = &Arc<Keyspace>> {
         self.keyspaces.iter().flatten()
+    }
+
+    /// Those of live keyspaces.
+    pub(crate) fn ids(&self) -> BTreeSet<u32> {
+        self.live().map(|keyspace| keyspace.id()).collect()
     }
 
     /// Bytes of all tables.

@@ -1,4 +1,4 @@
-//! Segments that are collected while a compaction runs: their files stay where it may read values, and only there.
+//! Segments that are collected while a drain or a compaction runs: their files stay where it may read values, and only there.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -108,4 +108,48 @@ fn a_compaction_that_may_read_values_keeps_the_files_of_all() {
         let what = format!("{keyspace:?}, beside the tree from {separate_bytes} bytes on");
         assert!(left_while_compacting(keyspace, separate_bytes, operands) > 0, "{what}");
     }
+}
+
+#[test]
+fn a_drain_keeps_no_collected_file() {
+    let mut machine = World::new(TreeSettings {
+        value_segment_bytes: 64 << 10,
+        level0_runs_max: 100,
+        garbage_share_max: 100.0,
+        space_amplification_max: 100.0,
+        ..tiny()
+    });
+    let tree = machine.open().unwrap();
+    let settings = KeyspaceSettings { separate_bytes: Some(1000), ..KeyspaceSettings::default() };
+    let id = tree.create_keyspace("large", settings).unwrap();
+    let mut session = world::session(&tree);
+    for round in 0..3_u8 {
+        for key in (0..KEYS).step_by(1 + usize::from(round)) {
+            let value = vec![key as u8 ^ round; VALUE_BYTES as usize];
+            session.put(id, &key.to_be_bytes(), &value, WriteOptions::default()).unwrap();
+        }
+        tree.flush().unwrap();
+    }
+    drop(session);
+    tree.close().unwrap();
+    machine.settings.space_amplification_max = 1.1;
+    let hook = Arc::<Hook>::default();
+    let place = hook.before(&machine.storage, Operation::Sync, "*.table");
+    let tree = machine.open_on(Arc::new(place), Background::Manual);
+    let (left, collections) = (Arc::<AtomicU64>::default(), Arc::<AtomicU64>::default());
+    let (storage, stepping) = (machine.storage.clone(), Arc::downgrade(&tree));
+    let (is_left, has_collected) = (Arc::clone(&left), Arc::clone(&collections));
+    hook.set(move || {
+        let tree = stepping.upgrade().unwrap();
+        let before = tree.stats().values.collection_count;
+        settle(&tree);
+        has_collected.fetch_add(tree.stats().values.collection_count - before, Ordering::Relaxed);
+        is_left.fetch_max(left_bytes(&storage, &tree), Ordering::Relaxed);
+    });
+    let mut session = world::session(&tree);
+    session.put(id, b"short", b"in the tree", WriteOptions::default()).unwrap();
+    tree.flush().unwrap();
+    hook.set(|| ());
+    assert!(collections.load(Ordering::Relaxed) > 0, "nothing was collected meanwhile");
+    assert_eq!(left.load(Ordering::Relaxed), 0);
 }
