@@ -30,7 +30,7 @@ use crate::version::{Definition, Keyspace, Levels, Version};
 /// 3. Dropping the tree closes it.
 #[derive(Debug)]
 pub struct Tree {
-    shared: Arc<Database>,
+    pub(crate) shared: Arc<Database>,
     lock: Mutex<Option<Box<dyn StorageLock>>>,
 }
 

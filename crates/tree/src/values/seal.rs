@@ -234,3 +234,6 @@ fn seal_one(
     let meta = active.open.seal(&end).map_err(from_storage)?;
     Ok((ValueSegmentMeta { sealed_at: settled.frames_end, ..meta }, dead))
 }
+
+#[cfg(test)]
+mod tests;
