@@ -23,6 +23,21 @@ fn left_bytes(storage: &Memory, tree: &Tree) -> u64 {
     listed.saturating_sub(stats.values.segment_bytes + stats.spare_bytes)
 }
 
+/// Has all work done where `hook` happens: bytes of files that were left then at most, and how many collections that were.
+fn collect_meanwhile(hook: &Hook, storage: &Memory, tree: &Arc<Tree>) -> (Arc<AtomicU64>, Arc<AtomicU64>) {
+    let (left, collections) = (Arc::<AtomicU64>::default(), Arc::<AtomicU64>::default());
+    let (storage, stepping) = (storage.clone(), Arc::downgrade(tree));
+    let (is_left, has_collected) = (Arc::clone(&left), Arc::clone(&collections));
+    hook.set(move || {
+        let tree = stepping.upgrade().unwrap();
+        let before = tree.stats().values.collection_count;
+        settle(&tree);
+        has_collected.fetch_add(tree.stats().values.collection_count - before, Ordering::Relaxed);
+        is_left.fetch_max(left_bytes(&storage, &tree), Ordering::Relaxed);
+    });
+    (left, collections)
+}
+
 /// Overwrites values of a keyspace with these settings, where they are to lie in the tree if they are shorter than `separate_bytes`, merges
 /// as many `operands`, and has segments collected while its tables are compacted: bytes of files that they leave meanwhile.
 fn left_while_compacting(keyspace: KeyspaceSettings, separate_bytes: u32, operands: u32) -> u64 {
@@ -64,16 +79,7 @@ fn left_while_compacting(keyspace: KeyspaceSettings, separate_bytes: u32, operan
     let place = hook.before(&machine.storage, Operation::Sync, "*.table");
     tree = machine.open_on(Arc::new(place), Background::Manual);
     assert!(tree.stats().values.dead_bytes > 0);
-    let (left, collections) = (Arc::<AtomicU64>::default(), Arc::<AtomicU64>::default());
-    let (storage, stepping) = (machine.storage.clone(), Arc::downgrade(&tree));
-    let (is_left, has_collected) = (Arc::clone(&left), Arc::clone(&collections));
-    hook.set(move || {
-        let tree = stepping.upgrade().unwrap();
-        let before = tree.stats().values.collection_count;
-        settle(&tree);
-        has_collected.fetch_add(tree.stats().values.collection_count - before, Ordering::Relaxed);
-        is_left.fetch_max(left_bytes(&storage, &tree), Ordering::Relaxed);
-    });
+    let (left, collections) = collect_meanwhile(&hook, &machine.storage, &tree);
     settle(&tree);
     hook.set(|| ());
     assert!(collections.load(Ordering::Relaxed) > 0, "nothing was collected meanwhile");
@@ -136,16 +142,7 @@ fn a_drain_keeps_no_collected_file() {
     let hook = Arc::<Hook>::default();
     let place = hook.before(&machine.storage, Operation::Sync, "*.table");
     let tree = machine.open_on(Arc::new(place), Background::Manual);
-    let (left, collections) = (Arc::<AtomicU64>::default(), Arc::<AtomicU64>::default());
-    let (storage, stepping) = (machine.storage.clone(), Arc::downgrade(&tree));
-    let (is_left, has_collected) = (Arc::clone(&left), Arc::clone(&collections));
-    hook.set(move || {
-        let tree = stepping.upgrade().unwrap();
-        let before = tree.stats().values.collection_count;
-        settle(&tree);
-        has_collected.fetch_add(tree.stats().values.collection_count - before, Ordering::Relaxed);
-        is_left.fetch_max(left_bytes(&storage, &tree), Ordering::Relaxed);
-    });
+    let (left, collections) = collect_meanwhile(&hook, &machine.storage, &tree);
     let mut session = world::session(&tree);
     session.put(id, b"short", b"in the tree", WriteOptions::default()).unwrap();
     tree.flush().unwrap();
