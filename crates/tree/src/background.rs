@@ -14,7 +14,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use busy::Busy;
+use busy::{Busy, Refused};
 use firn_engine::{Error, ErrorKind, Result};
 use firn_format::Position;
 use firn_format::value::SegmentNumber;
@@ -104,7 +104,7 @@ impl Schedule {
 
     /// Why the last unit that writes files could not be done, if that keeps others from being tried.
     pub(crate) fn refused(&self) -> Option<Error> {
-        self.lock().refused.clone()
+        self.lock().refused.as_ref().map(|refused| refused.why.clone())
     }
 
     /// Lets units that write files be tried again.
@@ -310,10 +310,12 @@ impl Database {
         | Task::Compact { .. }
         | Task::SealValues
         | Task::Collect { .. }
+        | Task::Expose { .. }
         | Task::Regroup = task
         {
             // Before spares go, so that whoever removes a file from now on lifts it.
-            self.schedule.lock().refused = refused;
+            let mut busy = self.schedule.lock();
+            busy.refused = refused.map(|why| Refused::new(why, busy.refused.as_ref(), self.clock.now()));
         }
         if is_refused {
             // Their blocks may be what is wanted; once they are removed, the work is tried again.
@@ -364,7 +366,7 @@ impl Database {
         {
             return Some(Task::Compact { keyspace, choice });
         }
-        if busy.refused.is_none() {
+        if busy.may_write(self.clock.now()) {
             let pressure = self.is_under_pressure();
             let idle = version.live().filter(|keyspace| !busy.draining.contains(&keyspace.id()));
             let through = |keyspace| busy.drained_through(keyspace);
@@ -408,10 +410,11 @@ impl Database {
         {
             return Some(task);
         }
-        if !busy.is_bringing_values() && busy.refused.is_none() && !self.values.to_be_sealed().is_empty() {
+        let may_write = busy.may_write(self.clock.now());
+        if !busy.is_bringing_values() && may_write && !self.values.to_be_sealed().is_empty() {
             return Some(Task::SealValues);
         }
-        if !busy.is_regrouping && busy.refused.is_none() && self.are_groups_too_many() {
+        if !busy.is_regrouping && may_write && self.are_groups_too_many() {
             return Some(Task::Regroup);
         }
         self.is_sweep_due(busy).then_some(Task::Sweep)
@@ -447,7 +450,7 @@ impl Database {
 
     /// The most urgent compaction that may begin now, with its keyspace.
     fn choose_compaction(&self, busy: &Busy, version: &Version) -> Option<(u32, Choice)> {
-        if busy.refused.is_some() || busy.held > 0 || !self.is_thread_left(busy, true) {
+        if !busy.may_write(self.clock.now()) || busy.held > 0 || !self.is_thread_left(busy, true) {
             return None;
         }
         let rules = PickRules { relief_only: !self.is_thread_left(busy, false), ..self.pick_rules() };

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use firn_engine::Error;
 use firn_format::Position;
@@ -42,10 +43,31 @@ pub(crate) struct Busy {
     pub(super) drain_through: Position,
     /// The same for single keyspaces.
     pub(super) drain_wishes: BTreeMap<u32, Position>,
-    /// Why the last unit that writes files failed, where it may work later (a full disk): nothing of the kind
-    /// is tried again until something is freed or asked for.
-    pub(super) refused: Option<Error>,
+    /// Nothing of the kind is tried again until something is freed or asked for, or for a while.
+    pub(super) refused: Option<Refused>,
 }
+
+/// The last unit that writes files failed, and may work later (a full disk).
+#[derive(Debug)]
+pub(super) struct Refused {
+    pub(super) why: Error,
+    /// What it needs may be there by then, though nobody here freed it; a moment of the engine's clock.
+    until: Duration,
+    /// How long after the refusal that is.
+    rest: Duration,
+}
+
+impl Refused {
+    /// `before` is what was refused last, with nothing done since.
+    pub(super) fn new(why: Error, before: Option<&Self>, now: Duration) -> Self {
+        let rest = before.map_or(REST_MIN, |before| (before.rest * 2).min(REST_MAX));
+        Self { why, until: now + rest, rest }
+    }
+}
+
+/// A unit that is refused again may write much before it is, all for nothing.
+const REST_MIN: Duration = Duration::from_secs(1);
+const REST_MAX: Duration = Duration::from_secs(30);
 
 impl Busy {
     pub(super) fn claim(&mut self, task: &Task) {
@@ -109,6 +131,11 @@ impl Busy {
             | Task::Balance
             | Task::GiveUpSpares => {}
         }
+    }
+
+    /// Whether units that write files may be tried at `now`.
+    pub(super) fn may_write(&self, now: Duration) -> bool {
+        self.refused.as_ref().is_none_or(|refused| now >= refused.until)
     }
 
     /// Whether somebody brings values to the device. One thread at a time does: where writers are faster than it there is always more of that to do,

@@ -32,7 +32,7 @@ impl Database {
                         "the database was closed before all was drained",
                     ));
                 }
-                busy.refused.clone()
+                busy.refused.as_ref().map(|refused| refused.why.clone())
             };
             if let Some(refused) = refused {
                 return Err(refused);

@@ -43,18 +43,18 @@ impl Database {
         let begun = self.clock.now();
         let committed = self.commit_collection(&spec, &result);
         // After a failure that is final the edit may be durable: then the output must stay.
-        let is_unused = committed.as_ref().is_ok_and(|done| !done)
+        let is_unused = committed.as_ref().is_ok_and(Option::is_none)
             || committed.as_ref().is_err_and(|error| error.kind() == ErrorKind::Retry);
         if let (Some(segment), true) = (&result.segment, is_unused) {
             self.remove_output(&segment.file);
         }
-        if committed? {
+        if let Some(gone_bytes) = committed? {
             self.jobs.log.committed(self.clock.now().saturating_sub(begun));
             count(&self.counters.collection_count, 1);
             count(&self.counters.collection_read_bytes, spec.input_bytes());
             let written = result.segment.as_ref().map_or(0, |segment| segment.bytes);
             count(&self.counters.collection_write_bytes, written);
-            self.values.pace.freed(spec.input_bytes().saturating_sub(written), self.clock.now());
+            self.values.pace.freed(gone_bytes.saturating_sub(written), self.clock.now());
         }
         Ok(())
     }
@@ -99,9 +99,10 @@ impl Database {
         Ok(result)
     }
 
-    /// Makes the collection durable, then visible; `false`, and nothing changed, if all of its values have died meanwhile.
-    fn commit_collection(&self, spec: &CollectSpec, result: &CollectResult) -> Result<bool> {
-        let Some(meta) = &result.segment else { return Ok(false) };
+    /// Makes the collection durable, then visible; bytes of the segments that go with it. `None`, and nothing changed, if all of its values
+    /// have died meanwhile.
+    fn commit_collection(&self, spec: &CollectSpec, result: &CollectResult) -> Result<Option<u64>> {
+        let Some(meta) = &result.segment else { return Ok(None) };
         let segment = ValueSegment::open(&*self.storage, meta, true).map_err(from_storage)?;
         let redirects = firn_jobs::redirects(spec, &*self.storage).map_err(from_job)?;
         firn_jobs::read_redirects(&segment, result, &redirects).map_err(from_job)?;
@@ -112,7 +113,7 @@ impl Database {
         let mut manifest = self.manifest.lock().unwrap_or_else(PoisonError::into_inner);
         let edit = CollectionEdit::new(spec, result, &redirects, &manifest.state().values);
         if edit.dead.len() == u64::from(meta.ordinals) {
-            return Ok(false);
+            return Ok(None);
         }
         manifest.commit(&edit.changes)?;
         let sealed = self.values.sealed((segment, Weak::new()), meta.clone(), &edit.dead);
@@ -131,7 +132,7 @@ impl Database {
         self.change_version(|version| version.values = map);
         drop(manifest);
         self.balance_memory();
-        Ok(true)
+        Ok(Some(edit.gone_bytes))
     }
 }
 
@@ -144,12 +145,15 @@ struct CollectionEdit {
     redirects: Vec<Redirect>,
     /// Numbers that nothing refers to any more.
     gone: Vec<SegmentNumber>,
+    /// Bytes of victims that were there still.
+    gone_bytes: u64,
 }
 
 impl CollectionEdit {
     fn new(spec: &CollectSpec, result: &CollectResult, redirects: &Redirects, state: &ValuesState) -> Self {
         let dead = died_since(spec, redirects, state);
-        let mut edit = Self { changes: Vec::new(), dead, redirects: Vec::new(), gone: Vec::new() };
+        let mut edit =
+            Self { changes: Vec::new(), dead, redirects: Vec::new(), gone: Vec::new(), gone_bytes: 0 };
         if let Some(segment) = &result.segment {
             edit.changes.push(Change::AddValueSegment { segment: segment.clone() });
         }
@@ -170,8 +174,9 @@ impl CollectionEdit {
             }
         }
         for number in spec.victims.iter().map(|victim| victim.segment.number) {
-            if state.segments.contains_key(&number) {
+            if let Some(known) = state.segments.get(&number) {
                 edit.changes.push(Change::RemoveValueSegment { number });
+                edit.gone_bytes += known.meta.bytes;
             }
             if !led.contains(&number) {
                 edit.gone.push(number);

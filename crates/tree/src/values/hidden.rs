@@ -128,6 +128,9 @@ const BUFFER_SHARE_FOUND: f64 = 0.02;
 /// are large.
 const FREEZE_BYTES_MIN: usize = 256 << 10;
 
+/// Bytes of a record with a reference, about.
+const RECORD_BYTES: usize = 64;
+
 /// Bytes of values that its records may hide, from which on a memtable is frozen for that however few records it has: to write so
 /// much costs far more than a segment of the log and a table.
 const FREEZE_HIDDEN_BYTES_MIN: f64 = (32 << 20) as f64;
@@ -145,6 +148,17 @@ impl Database {
         }
         let dead: u64 = self.values.map().homes().map(|(_, home)| home.dead_bytes()).sum();
         (values > 0).then(|| (bytes as f64 / values as f64, bytes.saturating_sub(dead) as f64))
+    }
+
+    /// Bytes of values that a memtable hides at least before it is frozen for that, about.
+    pub(super) fn hidden_bytes_min(&self) -> u64 {
+        let Some((mean, _)) = self.mean_value() else { return 0 };
+        let records = self.freeze_bytes_min() / RECORD_BYTES;
+        (records as f64 * mean).min(FREEZE_HIDDEN_BYTES_MIN) as u64
+    }
+
+    fn freeze_bytes_min(&self) -> usize {
+        FREEZE_BYTES_MIN.min(self.settings.memtable_bytes as usize / 16)
     }
 
     fn hidden(&self, keyspace: &Keyspace, mean_bytes: f64) -> Hidden {
@@ -182,8 +196,8 @@ impl Database {
             }
             let memtable = &keyspace.memtable;
             let may_hide = memtable.len() as f64 * hidden.worth;
-            let least = FREEZE_BYTES_MIN.min(self.settings.memtable_bytes as usize / 16);
-            let is_much = memtable.record_bytes() >= least || may_hide >= FREEZE_HIDDEN_BYTES_MIN;
+            let is_much =
+                memtable.record_bytes() >= self.freeze_bytes_min() || may_hide >= FREEZE_HIDDEN_BYTES_MIN;
             (may_hide > limit && is_much && keyspace.frozen.is_empty())
                 .then_some(Task::Expose { keyspace: id, through: Position::default() })
         })

@@ -143,15 +143,19 @@ pub(crate) struct ValueMap {
 /// A segment that was begun, and those begun after it.
 #[derive(Debug, Default)]
 pub(crate) struct Birth {
-    /// `None` only before the first.
+    /// `None` before the first, and where the newest one was let go.
     active: Option<Arc<Active>>,
     next: OnceLock<Arc<Birth>>,
 }
 
 impl Birth {
-    /// `active` is begun after this one, which is the newest; the newest from then on.
-    pub(super) fn follow(&self, active: Arc<Active>) -> Arc<Birth> {
-        let active = Some(active);
+    /// The segment, as long as it may take values.
+    pub(super) fn active(&self) -> Option<&Arc<Active>> {
+        self.active.as_ref()
+    }
+
+    /// `active`, or nothing for now, is begun after this one, which is the newest; the newest from then on.
+    pub(super) fn follow(&self, active: Option<Arc<Active>>) -> Arc<Birth> {
         Arc::clone(self.next.get_or_init(|| Arc::new(Birth { active, next: OnceLock::new() })))
     }
 }

@@ -215,7 +215,7 @@ impl Values {
         rolling.next = SegmentNumber(header.number.0 + 1);
         rolling.open.push(Arc::clone(&next));
         // Known to readers before the first frame can refer to it.
-        rolling.newest = rolling.newest.follow(Arc::clone(&next));
+        rolling.newest = rolling.newest.follow(Some(Arc::clone(&next)));
         if let Some(full) = self.active.swap(Some(Arc::clone(&next))) {
             full.seal();
         }
@@ -232,6 +232,11 @@ impl Values {
     /// must be little beside the rest.
     fn segment_bytes(&self, held: u64) -> u64 {
         (held / SEGMENTS_MIN).max(SEGMENT_BYTES_MIN).min(self.segment_bytes_max)
+    }
+
+    /// Segments have no more bytes, but for a record that reaches over the end and what follows records.
+    fn segment_bytes_max(&self) -> u64 {
+        self.segment_bytes_max.max(1)
     }
 
     /// A segment that this process has just sealed, in which `dead` is what nothing refers to; `active` is who it was as long as it
@@ -282,12 +287,22 @@ impl Values {
         Arc::clone(&rolling.map)
     }
 
-    /// Changes the map for the next version, and the list of open segments too; that map.
+    /// Changes the map for the next version, and the list of open segments too; that map. A segment that is not open any more is let go, with
+    /// its file: where no other one is begun after it nobody else would.
     fn change_map(&self, change: impl FnOnce(&mut ValueMap, &mut Vec<Arc<Active>>)) -> Arc<ValueMap> {
         let mut rolling = self.lock();
         let mut map = (*rolling.map).clone();
         map.catch_up();
         change(&mut map, &mut rolling.open);
+        if let Some(newest) = rolling.newest.active()
+            && !rolling.open.iter().any(|active| Arc::ptr_eq(active, newest))
+        {
+            if self.active.load().as_ref().is_some_and(|active| Arc::ptr_eq(active, newest)) {
+                self.active.store(None);
+            }
+            rolling.newest = rolling.newest.follow(None);
+            map.catch_up();
+        }
         rolling.map = Arc::new(map);
         Arc::clone(&rolling.map)
     }

@@ -2,7 +2,10 @@
 //!
 //! Every value that overwrites another leaves as much for a collection to give back. Above the space that is allowed writers get
 //! a pace: what was given back a second of late, from one collection's end to the next one's, so that it counts what else keeps
-//! collections from running. They get more of it while space is little above what is allowed, and less beyond.
+//! collections from running. They get more of it while space is little above what is allowed, and less beyond. Where nothing could be
+//! collected no time counts: what is given back then says how little was written, and not how fast collections are.
+//!
+//! Writers get a pace too where segments that they have filled wait to be sealed, which may take a device or a store.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -51,6 +54,21 @@ const RATE_MIN: f64 = (1 << 20) as f64;
 const DEBT_NS_MIN: u64 = 500_000;
 /// The longest that any write is made to wait; by then the pace is another.
 const DEBT_NS_MAX: u64 = 200_000_000;
+/// So many segments of the largest size may wait to be sealed without a pace.
+const WAITING_FREE: u64 = 8;
+/// The pace where one more waits, in bytes a second; with each one more it is halved, so that it comes to what sealing achieves.
+const WAITING_RATE: u64 = 1 << 30;
+
+/// What writers' pace depends on.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Pressure {
+    /// Bytes beyond what is allowed, for each that lives; `None` = neither is there anything to collect, nor too much.
+    pub(crate) over: Option<f64>,
+    /// There is something to collect, or is being collected.
+    pub(crate) is_collecting: bool,
+    /// Segments that wait to be sealed, as many as there would be of the largest size.
+    pub(crate) waiting_segments: u64,
+}
 
 impl SpacePace {
     /// Whether writers go at their own pace.
@@ -101,16 +119,20 @@ impl SpacePace {
         self.gone_bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// Space is `over` what is allowed; `None` = there is nothing to collect. Writers bring `brought` bytes for each that is written
-    /// of them: they are charged for the former, and collections give back the latter.
-    pub(crate) fn set(&self, over: Option<f64>, brought: f64, now: Duration) {
+    /// Gives writers a pace by `pressure`. They bring `brought` bytes for each that is written of them: they are charged for the
+    /// former, and collections give back the latter.
+    pub(crate) fn set(&self, pressure: &Pressure, brought: f64, now: Duration) {
         let mut freed = self.lock();
-        match over {
-            Some(_) => drop(freed.since.get_or_insert(now)),
-            None => freed.since = None,
+        match pressure.is_collecting {
+            true => drop(freed.since.get_or_insert(now)),
+            false => freed.since = None,
         }
         let freed_rate = freed.rate();
-        let rate = over.map_or(0, |over| rate(over, freed_rate * brought));
+        let by_space = pressure.over.map_or(0, |over| rate(over, freed_rate * brought));
+        let rate = match (by_space, waiting_rate(pressure.waiting_segments)) {
+            (0, rate) | (rate, 0) => rate,
+            (by_space, by_waiting) => by_space.min(by_waiting),
+        };
         self.look_ns.store(now.as_nanos() as u64 + LOOK_NS, Ordering::Relaxed);
         self.rate.store(rate, Ordering::Relaxed);
     }
@@ -163,6 +185,14 @@ fn rate(over: f64, freed_rate: f64) -> u64 {
     }
     let share = (2.0 - (over - OVER_MIN) / (OVER_EVEN - OVER_MIN)).clamp(0.25, 2.0);
     (freed_rate * share).max(RATE_MIN) as u64
+}
+
+/// Bytes a second to admit where so many segments wait to be sealed; 0 = no limit.
+fn waiting_rate(segments: u64) -> u64 {
+    match segments.checked_sub(WAITING_FREE + 1) {
+        None => 0,
+        Some(more) => (WAITING_RATE >> more.min(63)).max(RATE_MIN as u64),
+    }
 }
 
 #[cfg(test)]

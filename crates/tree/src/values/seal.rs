@@ -135,7 +135,8 @@ impl Database {
         // Nobody drops a keyspace either until this is over; see `plan_dropped_values`.
         let sealing = self.values.lock_sealing();
         // Before the manifest is locked, so that other edits need not wait for the device.
-        let sealed = self.values.seal(&self.values.to_be_sealed(), &self.version)?;
+        let oldest = self.values.to_be_sealed().into_iter().take(AT_ONCE_MAX).collect();
+        let sealed = self.values.seal(&oldest, &self.version)?;
         self.storage.sync_dir().map_err(from_storage)?;
         let mut manifest = self.manifest.lock().unwrap_or_else(PoisonError::into_inner);
         self.commit_seals(&mut manifest, sealing, sealed)
@@ -197,6 +198,9 @@ pub(super) fn share_sealed(
         format!("{} was shared too often without an edit that says so", meta.file),
     ))
 }
+
+/// Segments that are sealed by one edit where nobody waits for them: drains wait for that, and a failure has all of them sealed again.
+const AT_ONCE_MAX: usize = 4;
 
 /// How often a segment is shared in one generation at most.
 const ATTEMPTS_MAX: u32 = 1000;

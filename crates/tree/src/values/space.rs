@@ -10,6 +10,7 @@ use firn_format::value::record::HEAD_BYTES_MIN;
 use firn_format::value::segment::{ORDINAL_BYTES, Origin};
 
 use super::Home;
+use super::pace::Pressure;
 use super::pick::{Candidate, PickRules, Space, pick};
 use crate::database::Database;
 use crate::version::Version;
@@ -26,6 +27,15 @@ struct Look {
     rules: PickRules,
     /// Bytes that they may have for each byte of records that live in them.
     space_max: f64,
+    /// Bytes of those that take nothing more and wait to be sealed.
+    waiting_bytes: u64,
+}
+
+impl Look {
+    /// The segments to collect now.
+    fn pick(&self) -> Option<Vec<SegmentNumber>> {
+        pick(self.space, &self.candidates, &self.rules)
+    }
 }
 
 /// Bytes of a record, and of what tells where it lies, that are neither key nor value; of some there are few more.
@@ -39,26 +49,29 @@ impl Database {
         version: &Version,
         busy: &BTreeSet<SegmentNumber>,
     ) -> Option<Vec<SegmentNumber>> {
-        let look = self.look_at_values(version, busy);
-        self.pace_by(look.as_ref(), busy);
-        let look = look?;
-        pick(look.space, &look.candidates, &look.rules)
+        let look = self.look_at_values(version, busy)?;
+        let victims = look.pick();
+        self.pace_by(&look, victims.is_some() || !busy.is_empty());
+        victims
     }
 
     /// Gives writers a pace by what value segments take now.
     pub(crate) fn pace_by_space(&self) {
         let busy = self.schedule.collecting();
-        self.pace_by(self.look_at_values(&self.version.load(), &busy).as_ref(), &busy);
+        match self.look_at_values(&self.version.load(), &busy) {
+            Some(look) => self.pace_by(&look, !busy.is_empty() || look.pick().is_some()),
+            None => self.values.pace.set(&Pressure::default(), 1.0, self.clock.now()),
+        }
     }
 
-    fn pace_by(&self, look: Option<&Look>, busy: &BTreeSet<SegmentNumber>) {
-        let collecting = look.filter(|look| look.space.is_over(&look.rules) || !busy.is_empty());
-        let over = collecting.map(|Look { space, rules, space_max, .. }| {
-            // What is being copied is more than its share of little data.
-            let held = space.total_bytes.saturating_sub(rules.output_bytes);
-            held as f64 / space.live_bytes().max(1.0) - space_max
-        });
-        self.values.pace.set(over, self.values.brought.for_each_written(), self.clock.now());
+    /// `is_collecting` if there is something to collect, or is being collected.
+    fn pace_by(&self, look: &Look, is_collecting: bool) {
+        let Look { space, rules, space_max, waiting_bytes, .. } = look;
+        let over = (is_collecting || space.is_over(rules))
+            .then(|| over(space, *space_max, rules.output_bytes, self.fixed_bytes(space)));
+        let waiting_segments = waiting_bytes / self.values.segment_bytes_max();
+        let pressure = Pressure { over, is_collecting, waiting_segments };
+        self.values.pace.set(&pressure, self.values.brought.for_each_written(), self.clock.now());
     }
 
     /// Bytes of values that newer records hide, about, and by how many bytes segments take more than they may.
@@ -67,11 +80,17 @@ impl Database {
         look.map_or((0, 0), |look| (look.space.hidden_bytes, look.space.over_bytes(&look.rules)))
     }
 
+    /// Bytes of values that there may be however little lives: kept for new segments, and hidden in the buffer.
+    fn fixed_bytes(&self, space: &Space) -> u64 {
+        let known = space.total_bytes.saturating_sub(space.dead_bytes);
+        self.values.spare_bytes_max() + self.hidden_bytes_min().min(known)
+    }
+
     /// `None` where there are no values, as in every database without any: that costs nothing.
     fn look_at_values(&self, version: &Version, busy: &BTreeSet<SegmentNumber>) -> Option<Look> {
         let map = self.values.map();
         let (mut space, mut candidates) = (Space::default(), Vec::new());
-        let (mut sealed_bytes, mut around_bytes) = (0, 0);
+        let (mut sealed_bytes, mut around_bytes, mut waiting_bytes) = (0, 0, 0);
         for (number, home) in map.homes() {
             match home {
                 Home::Sealed(sealed) => {
@@ -88,7 +107,11 @@ impl Database {
                     let is_collected = sealed.segment.header().origin == Origin::Collected;
                     candidates.push(Candidate { number, bytes, dead_bytes, is_collected });
                 }
-                Home::Open(active) => space.total_bytes += active.open.bytes(),
+                Home::Open(active) => {
+                    let bytes = active.open.bytes();
+                    space.total_bytes += bytes;
+                    waiting_bytes += if active.is_settled() { bytes } else { 0 };
+                }
                 Home::Unsealed(_) | Home::Moved(..) => {}
             }
         }
@@ -107,7 +130,7 @@ impl Database {
             output_bytes: self.values.segment_bytes(sealed_bytes),
             next: self.values.peek_number(),
         };
-        Some(Look { space, candidates, rules, space_max })
+        Some(Look { space, candidates, rules, space_max, waiting_bytes })
     }
 }
 
@@ -116,6 +139,22 @@ impl Database {
 fn space_max(max: f64, around: f64, beside: f64) -> f64 {
     (max * (1.0 - around) - beside).max(1.0 + (max - 1.0) * VALUES_PART_MIN)
 }
+
+/// By how much values take more than `space_max` for each byte that lives, in bytes for each, for the pace of writers. Neither what is being
+/// copied counts, an output of `output_bytes`, nor `fixed_bytes` beyond a part of what lives: both may be more than little data has, and
+/// no collection changes that.
+fn over(space: &Space, space_max: f64, output_bytes: u64, fixed_bytes: u64) -> f64 {
+    let live = space.live_bytes();
+    let free = output_bytes as f64 + (fixed_bytes as f64 - live * FIXED_PART).max(0.0);
+    let held = space.total_bytes as f64 - free;
+    // A segment more or less is much of little data, too.
+    (held - live * space_max) / live.max(OVER_LIVE_MIN)
+}
+
+/// Of what lives, the part that what is there in any case has within what is allowed.
+const FIXED_PART: f64 = 0.1;
+/// What is over is taken for a part of at least so many bytes.
+const OVER_LIVE_MIN: f64 = (256 << 20) as f64;
 
 /// Bytes of logs, and of tables as far as their entries have their values elsewhere.
 fn beside_values(version: &Version) -> u64 {
@@ -130,6 +169,20 @@ fn beside_values(version: &Version) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_there_however_little_lives_slows_nobody() {
+        const MIB: u64 = 1 << 20;
+        let over = |live: u64, dead: u64| {
+            let space = Space { total_bytes: (live + dead) * MIB, dead_bytes: dead * MIB, hidden_bytes: 0 };
+            over(&space, 1.4, 8 * MIB, 48 * MIB)
+        };
+        // 48 MiB are within the tenth of what lives that they have.
+        assert!((over(1024, 430) - (430.0 - 8.0 - 409.6) / 1024.0).abs() < 1e-9);
+        assert!((over(512, 230) - (230.0 - 8.0 - 204.8) / 512.0).abs() < 1e-9);
+        assert!(over(16, 60) < 0.0, "{}", over(16, 60));
+        assert!(over(16, 90) > 0.05, "{}", over(16, 90));
+    }
 
     #[test]
     fn what_lies_around_and_beside_values_is_taken_from_their_share() {

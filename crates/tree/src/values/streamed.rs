@@ -117,7 +117,7 @@ impl Values {
         let mut rolling = self.lock();
         let Rolling { open, newest, .. } = &mut *rolling;
         open.push(Arc::clone(active));
-        *newest = newest.follow(Arc::clone(active));
+        *newest = newest.follow(Some(Arc::clone(active)));
         drop(rolling);
         self.pace.doubt();
     }

@@ -266,6 +266,14 @@ impl Database {
         self.buffer_bytes() + bytes <= self.settings.buffer_bytes_max
     }
 
+    /// Whether a writer was stopped for want of an ordinary segment, and there is none yet: whoever tries finds the same.
+    pub(crate) fn is_stopped(&self) -> bool {
+        let bytes = self.settings.segment_bytes;
+        self.admission.wanted.load(Ordering::Relaxed) == bytes
+            && !self.has_room_for(bytes)
+            && self.is_anything_to_drain()
+    }
+
     /// Sets the pace of writers from the buffer's size now.
     pub(crate) fn pace_by_debt(&self) {
         let held = self.buffer_bytes();

@@ -120,6 +120,10 @@ impl Database {
     ///
     /// Copies every byte once, into the arena; holds no lock across the copy. May create a segment's file.
     pub(crate) fn try_append<'o>(&self, ops: impl Iterator<Item = Op<'o>> + Clone) -> Result<Appended> {
+        // Values would be written again with each try, and what was written before be dead.
+        if self.values.are_wanted() && self.is_stopped() {
+            return Ok(Appended::Stopped);
+        }
         let Some(separated) = self.separate(ops.clone())? else {
             return self.try_append_items(ops.map(Item::from), Places::default());
         };
@@ -279,3 +283,6 @@ impl Database {
 
 /// Bytes of records one frame can hold.
 const BATCH_BYTES_MAX: u64 = u32::MAX as u64 - (1 << 20);
+
+#[cfg(test)]
+mod tests;

@@ -58,10 +58,15 @@ impl Database {
             self.want_room(0);
             return Some(freeze);
         }
-        let version = self.version.load();
-        let drains = version.live().any(|keyspace| !keyspace.frozen.is_empty() || !keyspace.runs.is_empty());
+        let drains = self.is_anything_to_drain();
         self.want_room(if drains { bytes } else { 0 });
         if drains { None } else { Some(Freeze::All) }
+    }
+
+    /// Whether drains can make room.
+    pub(super) fn is_anything_to_drain(&self) -> bool {
+        let version = self.version.load();
+        version.live().any(|keyspace| !keyspace.frozen.is_empty() || !keyspace.runs.is_empty())
     }
 
     /// Ends the active segment and freezes every memtable that holds records, if there are any.

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, Weak};
+use std::time::Duration;
 
 use firn_engine::conformance::semantics;
 use firn_engine::{Engine, KeyspaceId, KeyspaceSettings, Ordered, ReadAt, ScanRange, WriteOptions};
@@ -100,26 +101,53 @@ fn a_machine_that_goes_at_any_step_of_a_collection_loses_nothing() {
 }
 
 #[test]
-fn a_collection_waits_for_a_disk_that_is_full() {
-    let (machine, keyspace, model) = littered();
-    let faulty = Faulty::new(Arc::new(machine.storage.clone()));
-    let (file, effect) = ("*-000000.values".to_owned(), Effect::Fail(ErrorKind::Full));
-    let full = Fault { on: Operation::Write, file, when: When::Always { after: 0 }, effect };
-    faulty.inject(full);
-    let faulty = Arc::new(faulty);
-    let tree = machine.open_on(Arc::clone(&faulty) as Arc<dyn Storage>, Background::Manual);
-    while tree.step().unwrap_or(true) {}
-    assert_eq!(tree.stats().values.collection_count, 0);
-    compare(&tree, keyspace, &model, "full");
-    let names = machine.storage.list().unwrap();
-    assert!(!names.iter().any(|(name, _)| name.ends_with("-000000.values")), "{names:?}");
-    faulty.clear_faults();
-    tree.flush().unwrap();
-    settle(&tree);
-    assert!(tree.stats().values.collection_count > 0);
-    compare(&tree, keyspace, &model, "room again");
-    tree.close().unwrap();
-    check(&machine, "closed");
+fn a_collection_waits_for_a_disk_that_is_full_and_is_done_once_there_is_room() {
+    const OUTPUTS: &str = "*-000000.values";
+    let refusals = [
+        (Operation::Create, OUTPUTS),
+        (Operation::Write, OUTPUTS),
+        (Operation::Sync, OUTPUTS),
+        (Operation::Publish, "manifest-*"),
+    ];
+    for (on, file) in refusals {
+        let what = format!("no room to {on:?} {file}");
+        let (machine, keyspace, model) = littered();
+        let faulty = Arc::new(Faulty::new(Arc::new(machine.storage.clone())));
+        let tree = machine.open_on(Arc::clone(&faulty) as Arc<dyn Storage>, Background::Manual);
+        let (when, effect) = (When::Always { after: 0 }, Effect::Fail(ErrorKind::Full));
+        faulty.inject(Fault { on, file: file.to_owned(), when, effect });
+        let refused = |tree: &Tree| {
+            let mut refused = 0;
+            while tree.step().unwrap_or_else(|error| {
+                assert_eq!(error.kind(), firn_engine::ErrorKind::Retry, "{what}: {error}");
+                refused += 1;
+                true
+            }) {}
+            refused
+        };
+        assert_eq!(refused(&tree), 1, "{what}: once, and then it waits");
+        assert_eq!(tree.stats().values.collection_count, 0, "{what}");
+        compare(&tree, keyspace, &model, &what);
+        let names = machine.storage.list().unwrap();
+        assert!(!names.iter().any(|(name, _)| name.ends_with("-000000.values")), "{what}: {names:?}");
+        // Tried again by itself, less and less often.
+        machine.clock.advance(Duration::from_secs(1));
+        assert_eq!(refused(&tree), 1, "{what}");
+        machine.clock.advance(Duration::from_secs(1));
+        assert_eq!(refused(&tree), 0, "{what}");
+        faulty.clear_faults();
+        settle(&tree);
+        assert_eq!(tree.stats().values.collection_count, 0, "{what}: nobody knows that there is room");
+        machine.clock.advance(Duration::from_secs(1));
+        settle(&tree);
+        assert!(
+            tree.stats().values.collection_count > 0,
+            "{what}: nobody writes, and it is done all the same"
+        );
+        compare(&tree, keyspace, &model, &format!("{what}, and then some"));
+        tree.close().unwrap();
+        check(&machine, &what);
+    }
 }
 
 #[test]

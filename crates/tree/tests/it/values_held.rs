@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use firn_engine::conformance::APPEND;
 use firn_engine::{Engine, KeyspaceSettings, Ordered, WriteOptions};
 use firn_storage::Storage;
-use firn_storage::place::{Memory, Operation};
+use firn_storage::place::{Local, LocalOptions, Memory, Operation};
 use firn_tree::{Background, Tree, TreeSettings};
 
 use crate::world::{self, Hook, World, get_in, settle, tiny};
@@ -149,4 +149,36 @@ fn a_drain_keeps_no_collected_file() {
     hook.set(|| ());
     assert!(collections.load(Ordering::Relaxed) > 0, "nothing was collected meanwhile");
     assert_eq!(left.load(Ordering::Relaxed), 0);
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn the_last_segment_s_file_is_let_go_with_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let held = || {
+        let open = std::fs::read_dir("/proc/self/fd").unwrap().flatten();
+        let files = open.filter_map(|entry| std::fs::read_link(entry.path()).ok());
+        let ours = files.filter(|file| file.starts_with(dir.path()));
+        ours.filter(|file| file.to_string_lossy().contains(".values")).collect::<Vec<_>>()
+    };
+    let machine = World::new(TreeSettings { value_segment_bytes: 64 << 10, ..tiny() });
+    let tree = machine.open_on(
+        Arc::new(Local::open(dir.path(), LocalOptions { create: true }).unwrap()),
+        Background::Manual,
+    );
+    let settings = KeyspaceSettings { separate_bytes: Some(1000), ..KeyspaceSettings::default() };
+    let id = tree.create_keyspace("large", settings).unwrap();
+    let mut session = world::session(&tree);
+    session.put(id, b"key", &[7; 9000], WriteOptions::default()).unwrap();
+    assert_eq!(held().len(), 1, "the one that takes values");
+    session.delete(id, b"key", WriteOptions::default()).unwrap();
+    tree.flush().unwrap();
+    tree.compact_range(id, b"", None).unwrap();
+    settle(&tree);
+    assert_eq!(tree.stats().values.segment_count, 0);
+    assert_eq!(held(), Vec::<std::path::PathBuf>::new(), "nothing is left of it, and no other one is begun");
+    session.put(id, b"key", &[8; 9000], WriteOptions::default()).unwrap();
+    assert_eq!(get_in(&mut session, id, b"key"), Some(vec![8; 9000]));
+    drop(session);
+    tree.close().unwrap();
 }
