@@ -3,6 +3,7 @@
 mod repository;
 mod source;
 mod tidy;
+mod cures;
 mod gate;
 mod soak;
 
@@ -27,6 +28,8 @@ enum Command {
     Tidy,
     /// Hours of seeded tests; writes a report to docs/soak/.
     Soak(soak::Options),
+    /// Take out what keeps known mistakes away, and see the tests fail that are about it; tens of minutes.
+    Cures(cures::Options),
     /// Run the simulator (release build) with these arguments: `cargo x sim metamorphic --seeds 10`.
     Sim {
         /// Handed on as they are.
@@ -40,6 +43,7 @@ fn main() -> Result<ExitCode> {
         Command::Test(options) => gate::run(&options)?,
         Command::Tidy => tidy::run()?,
         Command::Soak(options) => soak::run(&options)?,
+        Command::Cures(options) => cures::run(&options)?,
         Command::Sim { arguments } => simulate(&arguments)?,
     };
     Ok(if is_good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
