@@ -103,9 +103,10 @@ impl Log {
         };
         let spares = Spares::new(start.segment_bytes, start.spares_max)?;
         let file = match start.writable {
-            true => Some(begin_file(&*start.storage, &spares, &header)?),
+            true => Some(file_for(&*start.storage, &spares, header.base, header.capacity)?),
             false => None,
         };
+        file.iter().try_for_each(|file| begin_file(&**file, &header))?;
         let region = spares.arena(start.segment_bytes)?;
         let first = Arc::new(Segment::new(header, region, file, memtables, Arc::clone(&start.graveyard)));
         let mut unsynced = VecDeque::from(start.recovered);
@@ -263,7 +264,7 @@ impl Log {
     /// Seals the active segment and makes its successor, not yet active. Creates the file.
     ///
     /// # Errors
-    /// `Retry` when the disk is full: the active segment stays sealed and the next call tries again.
+    /// `Retry` when the disk is full: the next call tries again. Unless its file has room the active segment goes on.
     pub(crate) fn prepare_next(
         &self,
         next: &mut NextSegment,
@@ -271,9 +272,11 @@ impl Log {
         memtables: MemtableSet,
     ) -> Result<Arc<Segment>> {
         let active = self.active.load();
-        let end = active.region().seal();
         let capacity = self.capacity_for(frame_bytes);
         let region = self.spares.arena(capacity)?;
+        // Before nobody can write any more: where the disk is full there may be room in the active segment.
+        let file = file_for(&*self.storage, &self.spares, next.base, capacity)?;
+        let end = active.region().seal();
         let header = SegmentHeader {
             version: FormatVersion::CURRENT,
             database: self.database,
@@ -282,7 +285,7 @@ impl Log {
             generation: self.generation,
             capacity,
         };
-        let file = begin_file(&*self.storage, &self.spares, &header)?;
+        begin_file(&*file, &header)?;
         let segment = Segment::new(header, region, Some(file), memtables, Arc::clone(&self.graveyard));
         if capacity == self.segment_bytes {
             segment.may_leave_file();
@@ -329,10 +332,17 @@ impl Log {
     }
 }
 
-/// The file of the segment that `header` describes, with that header.
-fn begin_file(storage: &dyn Storage, spares: &Spares, header: &SegmentHeader) -> Result<Arc<dyn WriteFile>> {
-    let name = firn_format::file_name::log_segment(header.base);
-    let file = spares.file(storage, &name, header.capacity)?;
-    file.write_zeroing(0, &header.encode()).map_err(from_storage)?;
-    Ok(file)
+/// A file for a segment from `base` on, with room for all of it.
+fn file_for(
+    storage: &dyn Storage,
+    spares: &Spares,
+    base: Position,
+    bytes: u64,
+) -> Result<Arc<dyn WriteFile>> {
+    spares.file(storage, &firn_format::file_name::log_segment(base), bytes)
+}
+
+/// `file` is the segment that `header` describes from now on.
+fn begin_file(file: &dyn WriteFile, header: &SegmentHeader) -> Result<()> {
+    file.write_zeroing(0, &header.encode()).map_err(from_storage)
 }
