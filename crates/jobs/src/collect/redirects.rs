@@ -66,7 +66,7 @@ fn leading_to(segment: &ValueSegment, victim: &Victim) -> Result<Vec<Redirect>> 
     victim.redirects.iter().map(read).collect()
 }
 
-/// The redirects of `segment`, the output of `spec`, each of which is the one that it should be.
+/// The redirects of `segment`, the output of a collection, each of which is the one that it should be and said to be that one.
 ///
 /// # Errors
 /// `Storage`; `Invalid` if one is another.
@@ -78,7 +78,10 @@ pub fn read_redirects(
     let places = result.redirects.iter();
     let found: Vec<Redirect> =
         places.map(|(_, place)| segment.redirect(place)).collect::<firn_storage::Result<_>>()?;
-    match found == expected.made {
+    // The result's own word goes into the manifest.
+    let said = result.redirects.iter().map(|(from, _)| *from);
+    let is_said = said.eq(found.iter().map(|redirect| redirect.victim));
+    match is_said && found == expected.made {
         true => Ok(found),
         false => Err(Error::new(
             ErrorKind::Invalid,

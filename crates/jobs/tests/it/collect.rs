@@ -304,7 +304,7 @@ fn padding_of(segment: &ValueSegment) -> BTreeSet<usize> {
 #[test]
 fn answers_that_are_wrong_are_not_believed() {
     type Lie = fn(&mut CollectResult);
-    let lies: [(&str, Lie); 7] = [
+    let lies: [(&str, Lie); 8] = [
         ("no output", |result| result.segment = None),
         ("a value left out", |result| result.segment.as_mut().unwrap().ordinals -= 1),
         ("another number", |result| result.segment.as_mut().unwrap().number.0 += 1),
@@ -316,6 +316,7 @@ fn answers_that_are_wrong_are_not_believed() {
             result.redirects[0].1 = last;
             result.redirects.last_mut().unwrap().1 = first;
         }),
+        ("a redirect said to be of another segment", |result| result.redirects.last_mut().unwrap().0.0 += 1),
     ];
     let (mut values, mut random) = Values::new(9);
     (0..6).for_each(|_| values.write(&mut random));
