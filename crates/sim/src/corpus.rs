@@ -38,7 +38,7 @@ impl Case {
     pub fn run(&self, world: &dyn World) -> Result<(), String> {
         match self.cut {
             None => metamorphic::attempt(world, &self.script, self.knobs).map(drop),
-            Some(cut) => crash::attempt(world, &self.script, self.knobs, cut),
+            Some(cut) => crash::attempt(world, &self.script, self.knobs, cut).map(drop),
         }
     }
 

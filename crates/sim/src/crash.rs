@@ -1,12 +1,14 @@
 //! The machine stops at every operation of its storage, and what is left is opened again.
 //!
 //! A script runs once to count its operations (writes, syncs, renames, …, those of background work included). Then
-//! it runs again for every one of them and is cut there: the process dies, the last write perhaps torn, or power
+//! it runs again for every one of them, or for some that are spread over all, and is cut there: the process dies, the last write perhaps torn, or power
 //! is lost. What is left must be the promised prefix; some more steps are run on it; and it is crashed once more.
 
 use fastrand::Rng;
+use firn_format::file_name::{FileName, parse};
 use firn_storage::place::{Crash, Memory};
 
+use crate::collections::Collections;
 use crate::corpus::Case;
 use crate::generate::{Profile, script};
 use crate::metamorphic::{Failure, caught};
@@ -37,6 +39,19 @@ pub struct Totals {
     pub kill_count: u64,
     /// Cuts by a power loss.
     pub power_loss_count: u64,
+    /// Cuts at an operation on values that a job had put together.
+    pub amid_count: u64,
+    /// Collections of value segments, before and after the cuts.
+    pub collections: Collections,
+}
+
+/// A cut that was survived.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Survived {
+    /// Whether the machine stopped at an operation on values that a job had put together: a collection, or a compaction.
+    pub is_amid: bool,
+    /// Collections before and after.
+    pub collections: Collections,
 }
 
 impl Totals {
@@ -46,9 +61,9 @@ impl Totals {
     }
 }
 
-/// Cuts the script of `seed` at every operation, or at `cuts_max` of them evenly spread.
+/// Cuts the script of `seed` at every operation, or at some that are evenly spread, so that there are `cuts_max` cuts at most or two.
 ///
-/// At each: a kill (the last write whole, torn or not begun, in turn), and a power loss with a seed of its own.
+/// At each operation: a kill (the last write whole, torn or not begun, in turn), and a power loss with a seed of its own.
 /// Steps whose first word is in `skip` are left out.
 pub fn check_seed(
     world: &dyn World,
@@ -76,8 +91,12 @@ pub fn check_seed(
         let crash = Crash::PowerLoss { seed: rng.u64(0..1 << 32) };
         let power_loss = Cut { crash, tail: rng.u64(0..1 << 32), ..kill };
         for cut in [kill, power_loss] {
-            if let Err(what) = attempt(world, &script, knobs, cut) {
-                return Err(Box::new(failure(world, seed, knobs, cut, what, &script)));
+            match attempt(world, &script, knobs, cut) {
+                Ok(Survived { is_amid, collections }) => {
+                    totals.amid_count += u64::from(is_amid);
+                    totals.collections += collections;
+                }
+                Err(what) => return Err(Box::new(failure(world, seed, knobs, cut, what, &script))),
             }
         }
         totals.kill_count += 1;
@@ -94,11 +113,11 @@ fn settings(seed: u64) -> u64 {
 /// Runs the script of `seed` and cuts it at one operation only.
 pub fn check_cut(world: &dyn World, seed: u64, cut: Cut) -> Result<(), String> {
     let knobs = settings(seed);
-    attempt(world, &script(seed, Profile::Short), knobs, cut)
+    attempt(world, &script(seed, Profile::Short), knobs, cut).map(drop)
 }
 
 /// Runs `script`, cut as `cut` says, then recovers, goes on, crashes and recovers again.
-pub fn attempt(world: &dyn World, script: &Script, knobs: u64, cut: Cut) -> Result<(), String> {
+pub fn attempt(world: &dyn World, script: &Script, knobs: u64, cut: Cut) -> Result<Survived, String> {
     caught(|| {
         let mut rng = Rng::with_seed(cut.tail);
         let memory = Memory::new();
@@ -108,6 +127,7 @@ pub fn attempt(world: &dyn World, script: &Script, knobs: u64, cut: Cut) -> Resu
             Ok(()) | Err(Stop::Gone) => {}
             Err(Stop::Violation(what)) => return Err(Stop::Violation(at_cut(&memory, &what))),
         }
+        let is_amid = memory.cut_operation().is_some_and(|operation| is_on_made_values(&operation));
         let explain = |stop: Stop| match stop {
             Stop::Violation(what) => Stop::Violation(at_cut(&memory, &what)),
             Stop::Gone => Stop::Violation("the machine is gone though it was started again".to_owned()),
@@ -121,8 +141,14 @@ pub fn attempt(world: &dyn World, script: &Script, knobs: u64, cut: Cut) -> Resu
         let tail = crate::generate::script(cut.tail, Profile::Tail);
         runner.run(&tail).map_err(explain)?;
         let crash = if rng.bool() { Crash::Kill } else { Crash::PowerLoss { seed: rng.u64(0..1 << 32) } };
-        runner.recover(crash, Knobs::draw(knobs).stepped()).map_err(explain)
+        runner.recover(crash, Knobs::draw(knobs).stepped()).map_err(explain)?;
+        Ok(Survived { is_amid, collections: runner.end().map_err(explain)? })
     })
+}
+
+/// Whether the operation, in words, names a value segment that a job puts together.
+fn is_on_made_values(operation: &str) -> bool {
+    operation.split_whitespace().any(|word| matches!(parse(word), Some(FileName::CollectedValues { .. })))
 }
 
 fn at_cut(memory: &Memory, what: &str) -> String {

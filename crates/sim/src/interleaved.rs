@@ -4,15 +4,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
 use fastrand::Rng;
-use firn_engine::conformance::semantics;
-use firn_jobs::{Executor, JobHandle, JobSpec, Local, Result};
-use firn_storage::Storage;
+use firn_jobs::{Executor, JobHandle, JobSpec, Result};
 use firn_tree::Tree;
 
-/// Runs jobs here; before and after each, but before its answer, the tree does some of whatever else there is to do.
+/// Has another executor run jobs; before and after each, but before its answer, the tree does some of whatever else there is to do.
 #[derive(Debug)]
 pub(crate) struct Interleaved {
-    inner: Local,
+    inner: Arc<dyn Executor>,
     tree: OnceLock<Weak<Tree>>,
     rng: Mutex<Rng>,
     /// Jobs that are being done, each in the middle of the one before.
@@ -25,9 +23,8 @@ const DEPTH_MAX: usize = 3;
 const STEPS_MAX: usize = 4;
 
 impl Interleaved {
-    /// An executor of jobs on `storage`; all that it draws is a function of `seed`.
-    pub(crate) fn new(storage: Arc<dyn Storage>, seed: u64) -> Arc<Self> {
-        let inner = Local::inline(storage, Arc::new(semantics()));
+    /// An executor around `inner`, which runs jobs while they are submitted; all that it draws is a function of `seed`.
+    pub(crate) fn new(inner: Arc<dyn Executor>, seed: u64) -> Arc<Self> {
         let rng = Mutex::new(Rng::with_seed(seed ^ 0x6d69_7865));
         Arc::new(Self { inner, tree: OnceLock::new(), rng, depth: AtomicUsize::new(0) })
     }

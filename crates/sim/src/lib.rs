@@ -8,7 +8,8 @@
 //! ```text
 //!   seed ─► generate ─► ops ──┬─► runner ─► engine (world) ─► storage that stops ─► recover ─► promise kept?
 //!                             └───────────► model ──────────────────────────────────────────────▲
-//!   metamorphic: one script, many settings      crash: one script, cut at every operation
+//!   metamorphic: one script, many settings      crash: many scripts, cut at some or all of their operations
+//!   elsewhere: workers in another process, who fail in every way
 //!   batches: all or nothing, prefix always      kill: real processes, kill -9
 //!   fleet: many databases on a few workers, by who decides
 //!   linear: what clients of a server saw at the same time, put into an order
@@ -27,10 +28,12 @@ pub mod model;
 pub mod reference;
 pub mod world;
 mod interleaved;
+pub mod elsewhere;
 pub mod lying;
 pub mod ops;
 pub mod text;
 pub mod generate;
+pub mod collections;
 pub mod runner;
 pub mod shrink;
 pub mod metamorphic;

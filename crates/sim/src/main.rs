@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use clap::{Args, Parser, Subcommand};
+use firn_sim::collections::Collections;
 use firn_sim::fleet::{self, Plan};
 use firn_sim::generate::{self, Profile};
 use firn_sim::metamorphic::Failure;
@@ -33,7 +34,7 @@ struct Arguments {
 enum Mode {
     /// Runs scripts under many settings and compares every answer with a model.
     Metamorphic(Metamorphic),
-    /// Stops the machine at every operation of short scripts and holds what is left to the promise.
+    /// Stops the machine at operations of short scripts and holds what is left to the promise.
     Crash(Cuts),
     /// Writes batches across keyspaces with kills and power losses in between.
     Batches {
@@ -131,9 +132,12 @@ struct Cuts {
     /// How many cuts, at least; scripts are added until there are as many.
     #[arg(long, default_value_t = 1000)]
     cuts: u64,
-    /// Most cuts of one script; all of its operations by default.
-    #[arg(long, default_value_t = u64::MAX, hide_default_value = true)]
-    cuts_per_seed: u64,
+    /// Most cuts of one script, spread over its operations [default: 8; with --seed: at every operation].
+    #[arg(long, alias = "cuts-per-seed")]
+    cuts_per_script: Option<u64>,
+    /// Cuts each script at every operation.
+    #[arg(long, conflicts_with = "cuts_per_script")]
+    every: bool,
     /// The first script's seed.
     #[arg(long, default_value_t = 1)]
     first_seed: u64,
@@ -158,6 +162,16 @@ struct Cuts {
     /// Scripts at once.
     #[arg(long, default_value_t = 2)]
     threads: usize,
+}
+
+/// Cuts of one script where nothing else is said: many scripts find more than many cuts of few.
+const CUTS_PER_SCRIPT: u64 = 8;
+
+impl Cuts {
+    fn per_script(&self) -> u64 {
+        let is_every = self.every || self.seed.is_some();
+        self.cuts_per_script.unwrap_or(if is_every { u64::MAX } else { CUTS_PER_SCRIPT })
+    }
 }
 
 fn main() -> Result<ExitCode> {
@@ -194,7 +208,8 @@ fn main() -> Result<ExitCode> {
 
 fn run_metamorphic(world: &dyn World, options: &Metamorphic, corpus: &Path) -> bool {
     let (first, count) = options.seed.map_or((options.first_seed, options.seeds), |seed| (seed, 1));
-    let [runs, steps, collections] = [const { AtomicU64::new(0) }; 3];
+    let [runs, steps] = [const { AtomicU64::new(0) }; 2];
+    let collections = Mutex::new(Collections::default());
     let clock = Progress::new("metamorphic");
     let failures = in_parallel(
         options.threads,
@@ -203,7 +218,7 @@ fn run_metamorphic(world: &dyn World, options: &Metamorphic, corpus: &Path) -> b
         |seed| {
             let totals = metamorphic::check_seed(world, seed, &options.skip)?;
             runs.fetch_add(totals.run_count, Ordering::Relaxed);
-            collections.fetch_add(totals.collection_count, Ordering::Relaxed);
+            add(&collections, totals.collections);
             let steps = steps.fetch_add(totals.step_count, Ordering::Relaxed);
             clock.tell(|| format!("{} of {count} seeds, {steps} steps", seed + 1 - first));
             Ok(())
@@ -211,12 +226,12 @@ fn run_metamorphic(world: &dyn World, options: &Metamorphic, corpus: &Path) -> b
     );
     report(&failures, corpus);
     println!(
-        "metamorphic {}: seeds {first}..{}, {} runs, {} steps, {} collections, {} violations, {:.1} s",
+        "metamorphic {}: seeds {first}..{}, {} runs, {} steps, {}, {} violations, {:.1} s",
         world.name(),
         first + count,
         runs.into_inner(),
         steps.into_inner(),
-        collections.into_inner(),
+        add(&collections, Collections::default()),
         failures.len(),
         clock.seconds()
     );
@@ -236,30 +251,42 @@ fn run_crash(world: &dyn World, options: &Cuts, corpus: &Path) -> bool {
         return checked.is_ok();
     }
     let first = options.seed.unwrap_or(options.first_seed);
-    let (kills, power_losses, seeds) = (AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0));
+    let [kills, power_losses, seeds, amid] = [const { AtomicU64::new(0) }; 4];
+    let collections = Mutex::new(Collections::default());
     let clock = Progress::new("crash");
     let cuts = || kills.load(Ordering::Relaxed) + power_losses.load(Ordering::Relaxed);
     let is_wanted = |seed: u64| if options.seed.is_some() { seed == first } else { cuts() < options.cuts };
     let failures = in_parallel(options.threads, first, is_wanted, |seed| {
-        let totals = crash::check_seed(world, seed, options.cuts_per_seed, &options.skip)?;
+        let totals = crash::check_seed(world, seed, options.per_script(), &options.skip)?;
         kills.fetch_add(totals.kill_count, Ordering::Relaxed);
         power_losses.fetch_add(totals.power_loss_count, Ordering::Relaxed);
+        amid.fetch_add(totals.amid_count, Ordering::Relaxed);
+        add(&collections, totals.collections);
         seeds.fetch_add(1, Ordering::Relaxed);
         clock.tell(|| format!("{} of {} cuts", cuts(), options.cuts));
         Ok(())
     });
     report(&failures, corpus);
     println!(
-        "crash {}: {} cuts ({} kills, {} power losses) of {} scripts from seed {first}, {} violations, {:.1} s",
+        "crash {}: {} cuts ({} kills, {} power losses, {} amid values that a job put together) of {} scripts from seed {first}, {}, {} violations, {:.1} s",
         world.name(),
         cuts(),
         kills.load(Ordering::Relaxed),
         power_losses.load(Ordering::Relaxed),
+        amid.into_inner(),
         seeds.into_inner(),
+        add(&collections, Collections::default()),
         failures.len(),
         clock.seconds()
     );
     failures.is_empty()
+}
+
+/// Adds `more` to what threads count together; the sum.
+fn add(collections: &Mutex<Collections>, more: Collections) -> Collections {
+    let mut collections = collections.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    *collections += more;
+    *collections
 }
 
 fn run_batches(world: &dyn World, seed: u64, count: u64) -> bool {

@@ -7,6 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use firn_storage::place::Memory;
 
+use crate::collections::Collections;
 use crate::corpus::Case;
 use crate::generate::{Profile, script};
 use crate::ops::Script;
@@ -38,7 +39,7 @@ pub struct Totals {
     /// Steps of scripts, all runs.
     pub step_count: u64,
     /// Collections of value segments, all runs.
-    pub collection_count: u64,
+    pub collections: Collections,
 }
 
 /// Runs the script of `seed` under each of its settings; steps whose first word is in `skip` are left out.
@@ -48,7 +49,7 @@ pub fn check_seed(world: &dyn World, seed: u64, skip: &[String]) -> Result<Total
     for variant in 0..VARIANTS {
         let knobs = if variant == 0 { 0 } else { seed * VARIANTS + variant };
         match attempt(world, &script, knobs) {
-            Ok(collection_count) => totals.collection_count += collection_count,
+            Ok(collections) => totals.collections += collections,
             Err(what) => return Err(Box::new(failure(world, seed, knobs, what, &script))),
         }
         totals.run_count += 1;
@@ -57,12 +58,12 @@ pub fn check_seed(world: &dyn World, seed: u64, skip: &[String]) -> Result<Total
     Ok(totals)
 }
 
-/// Runs `script` under the settings of seed `knobs`; a panic counts as a violation. How many value segments were collected.
-pub fn attempt(world: &dyn World, script: &Script, knobs: u64) -> Result<u64, String> {
+/// Runs `script` under the settings of seed `knobs`; a panic counts as a violation. The collections in its course.
+pub fn attempt(world: &dyn World, script: &Script, knobs: u64) -> Result<Collections, String> {
     caught(|| {
         let mut runner = Runner::new(world, Knobs::draw(knobs), Memory::new(), script.seed)?;
         runner.run(script)?;
-        Ok(runner.end())
+        runner.end()
     })
 }
 

@@ -19,6 +19,8 @@ use firn_engine::{Completion, Durability, Error, KeyspaceId, Outcome, Scan, Sess
 use firn_storage::place::{Crash, Memory};
 use firn_storage::{Clock, ManualClock};
 
+use crate::collections::Collections;
+use crate::elsewhere::Elsewhere;
 use crate::model::{Model, Moment};
 use crate::ops::{Op, SPACE_COUNT, Script, space_name, space_settings};
 use crate::world::{Knobs, Opened, World};
@@ -52,7 +54,11 @@ pub struct Runner<'w> {
     /// Records that were expected and that a compaction may have dropped, as often as one was missed.
     gone_count: u64,
     /// Collections of value segments, by engines that were let go.
-    collection_count: u64,
+    collections: Collections,
+    /// What was believed that is wrong, if something was.
+    believed: Option<String>,
+    /// Workers of engines that were let go, who may not know that.
+    left: Vec<Arc<Elsewhere>>,
     /// The last checkpoint nothing was written to, and what it must hold.
     checkpoint: Option<(PathBuf, Model)>,
 }
@@ -107,7 +113,9 @@ impl<'w> Runner<'w> {
             durable: 0,
             checkpoint_count: 0,
             gone_count: 0,
-            collection_count: 0,
+            collections: Collections::default(),
+            believed: None,
+            left: Vec::new(),
             checkpoint: None,
         };
         match runner.open_engine() {
@@ -129,10 +137,10 @@ impl<'w> Runner<'w> {
         if self.is_gone() { Err(Stop::Gone) } else { Ok(()) }
     }
 
-    /// Ends the run: how many value segments were collected in its course.
-    pub fn end(mut self) -> u64 {
+    /// Ends the run: the collections in its course.
+    pub fn end(mut self) -> Result<Collections, Stop> {
         self.let_go();
-        self.collection_count
+        self.believed.map_or(Ok(self.collections), |what| Err(Stop::Violation(what)))
     }
 
     /// The storage the engine lies in.
@@ -145,6 +153,8 @@ impl<'w> Runner<'w> {
             return Err(Stop::Gone);
         }
         let begun_ms = self.now_ms();
+        self.left.iter().for_each(|workers| workers.go_on());
+        self.left.retain(|workers| !workers.is_done());
         match op {
             Op::Create(space) => self.create(*space)?,
             Op::Drop(space) => self.drop_space(*space)?,

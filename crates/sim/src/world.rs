@@ -6,10 +6,11 @@ use std::sync::Arc;
 use fastrand::Rng;
 use firn_engine::conformance::semantics;
 use firn_engine::{Compression, Durability, Engine, ErrorKind, Result};
-use firn_jobs::Executor;
+use firn_jobs::{Executor, Local};
 use firn_storage::{Clock, Storage, ThreadSpawn};
 use firn_tree::{Background, Tree, TreeOptions, TreeSettings, VerifyOptions, verify};
 
+use crate::elsewhere::Elsewhere;
 use crate::interleaved::Interleaved;
 use crate::reference::{Fault, Reference, ReferenceOptions};
 
@@ -56,6 +57,10 @@ pub struct Knobs {
     pub steps_max: u32,
     /// Whether other background work goes on in the middle of a job, which an executor does that the owner gave.
     pub interleaves: bool,
+    /// Whether jobs are given to workers in another process, on whom no reliance is; see [`Elsewhere`].
+    pub elsewhere: bool,
+    /// Share of what they did that is done again here.
+    pub reexecuted_share: f64,
 }
 
 impl Knobs {
@@ -83,6 +88,8 @@ impl Knobs {
             has_threads: false,
             steps_max: 2,
             interleaves: false,
+            elsewhere: false,
+            reexecuted_share: 0.01,
         };
         if seed == 0 {
             return plain;
@@ -108,6 +115,8 @@ impl Knobs {
             value_segment_bytes: pick(&mut rng, &[4 << 10, 16 << 10, 64 << 20]),
             space_amplification_max: pick(&mut rng, &[1.05, 1.5, 3.0]),
             interleaves: rng.u8(..3) == 0,
+            elsewhere: rng.u8(..3) == 0,
+            reexecuted_share: pick(&mut rng, &[0.01, 0.01, 0.5]),
             ..plain
         }
     }
@@ -129,6 +138,8 @@ pub struct Opened {
     pub engine: Arc<dyn Engine>,
     /// Runs one unit of background work; `false` if there was none (or it runs on threads).
     pub step: Box<dyn FnMut() -> Result<bool> + Send>,
+    /// Who runs its jobs in another process, if somebody does.
+    pub workers: Option<Arc<Elsewhere>>,
 }
 
 impl fmt::Debug for Opened {
@@ -182,7 +193,8 @@ impl World for ReferenceWorld {
             pending_every: u64::from(knobs.steps_max),
             fault: self.fault,
         };
-        Ok(Opened { engine: Arc::new(Reference::open(options)?), step: Box::new(|| Ok(false)) })
+        let engine = Arc::new(Reference::open(options)?);
+        Ok(Opened { engine, step: Box::new(|| Ok(false)), workers: None })
     }
 }
 
@@ -196,19 +208,52 @@ impl World for TreeWorld {
     }
 
     fn open(&self, storage: Arc<dyn Storage>, knobs: &Knobs, clock: Arc<dyn Clock>) -> Result<Opened> {
+        let workers = knobs
+            .elsewhere
+            .then(|| Elsewhere::new(Arc::clone(&storage), Arc::clone(&clock), knobs.seed, knobs.has_threads));
+        self.open_with(storage, knobs, clock, workers)
+    }
+
+    fn check(&self, storage: Arc<dyn Storage>) -> std::result::Result<(), String> {
+        let options = VerifyOptions { storage, semantics: semantics() };
+        match verify(options, &mut |_| {}) {
+            Ok(report) => report.damage().next().map_or(Ok(()), |damage| Err(damage.to_string())),
+            // The machine went before there was a database.
+            Err(error) if error.kind() == ErrorKind::Invalid => Ok(()),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+}
+
+impl TreeWorld {
+    /// Opens the database, whose jobs `workers` are to do, if there are any.
+    pub(crate) fn open_with(
+        self,
+        storage: Arc<dyn Storage>,
+        knobs: &Knobs,
+        clock: Arc<dyn Clock>,
+        workers: Option<Arc<Elsewhere>>,
+    ) -> Result<Opened> {
         let background = match knobs.has_threads {
             true => Background::Threads(Arc::new(ThreadSpawn::new())),
             false => Background::Manual,
         };
-        let is_interleaved = knobs.interleaves && !knobs.has_threads;
-        let interleaved = is_interleaved.then(|| Interleaved::new(Arc::clone(&storage), knobs.seed));
+        let clock = workers.as_ref().map_or(clock, |workers| workers.clock());
+        let elsewhere = workers.clone().map(|workers| workers as Arc<dyn Executor>);
+        // While others do a job the database goes on.
+        let is_interleaved = (knobs.interleaves || workers.is_some()) && !knobs.has_threads;
+        let interleaved = is_interleaved.then(|| {
+            let here = || Arc::new(Local::inline(Arc::clone(&storage), Arc::new(semantics())));
+            Interleaved::new(elsewhere.clone().unwrap_or_else(|| here()), knobs.seed)
+        });
+        let executor = interleaved.clone().map(|executor| executor as Arc<dyn Executor>).or(elsewhere);
         let options = TreeOptions {
             storage,
             settings: tree_settings(knobs),
             semantics: semantics(),
             clock,
             background,
-            executor: interleaved.clone().map(|executor| executor as Arc<dyn Executor>),
+            executor,
             seed: 7,
             create: true,
             read_only: false,
@@ -220,9 +265,10 @@ impl World for TreeWorld {
         }
         let stepped = Arc::downgrade(&tree);
         let (is_eager, is_manual) = (knobs.memtable_bytes <= 16 << 10, !knobs.has_threads);
-        let mut count = 0_u32;
+        let (mut count, passing) = (0_u32, workers.clone());
         let step = Box::new(move || {
             let Some(tree) = stepped.upgrade() else { return Ok(false) };
+            passing.iter().for_each(|workers| workers.go_on());
             count += 1;
             if is_eager && count.is_multiple_of(4) {
                 // Scripts are too short to fill a segment; small memtables are frozen by hand.
@@ -230,17 +276,7 @@ impl World for TreeWorld {
             }
             if is_manual { tree.step() } else { Ok(false) }
         });
-        Ok(Opened { engine: tree, step })
-    }
-
-    fn check(&self, storage: Arc<dyn Storage>) -> std::result::Result<(), String> {
-        let options = VerifyOptions { storage, semantics: semantics() };
-        match verify(options, &mut |_| {}) {
-            Ok(report) => report.damage().next().map_or(Ok(()), |damage| Err(damage.to_string())),
-            // The machine went before there was a database.
-            Err(error) if error.kind() == ErrorKind::Invalid => Ok(()),
-            Err(error) => Err(error.to_string()),
-        }
+        Ok(Opened { engine: tree, step, workers })
     }
 }
 
@@ -265,6 +301,7 @@ fn tree_settings(knobs: &Knobs) -> TreeSettings {
         level0_runs_max: knobs.level0_runs_max,
         compression: knobs.compression,
         manifest_edits_max: knobs.manifest_edits_max,
+        reexecuted_share: knobs.reexecuted_share,
         ..TreeSettings::default()
     }
 }

@@ -8,6 +8,7 @@ use firn_engine::{KEYSPACE_DEFAULT, ReadAt, ScanRange, WriteOptions};
 use firn_storage::place::Crash;
 
 use super::{Open, Runner, Stop};
+use crate::collections::Collections;
 use crate::model::{Content, Model, Moment};
 use crate::world::Knobs;
 
@@ -34,9 +35,7 @@ impl Runner<'_> {
     /// What is found must equal the model after some whole batch, none acknowledged before the crash being left
     /// out (after power loss: none acknowledged at `Disk` or synced). The model forgets the rest.
     pub fn recover(&mut self, crash: Crash, knobs: Knobs) -> Result<(), Stop> {
-        let left = self.memory.crash(crash);
-        self.let_go();
-        self.memory = left;
+        self.crash(crash);
         self.knobs = knobs;
         self.check_files(&format!("left by {crash:?}"))?;
         let during = |stop: Stop| match stop {
@@ -74,9 +73,7 @@ impl Runner<'_> {
     ///
     /// [`recover`](Self::recover) must follow; it crashes the machine again wherever it is.
     pub fn interrupt(&mut self, crash: Crash, operation: u64) -> Result<(), Stop> {
-        let left = self.memory.crash(crash);
-        self.let_go();
-        self.memory = left;
+        self.crash(crash);
         if crash != Crash::Kill {
             self.acknowledged = self.durable;
         }
@@ -89,15 +86,38 @@ impl Runner<'_> {
         }
     }
 
+    /// The engine and perhaps its machine are gone, and what is left is as `crash` says. A kill leaves workers elsewhere alive.
+    fn crash(&mut self, crash: Crash) {
+        let left = self.memory.crash(crash);
+        self.let_go();
+        self.memory = left;
+        match crash {
+            Crash::Kill => {
+                self.left.iter().for_each(|workers| workers.move_to(Arc::new(self.memory.clone())));
+            }
+            Crash::PowerLoss { .. } => self.left.clear(),
+        }
+    }
+
     /// Drops the engine.
     pub(super) fn let_go(&mut self) {
-        if let Some(open) = self.open.take() {
-            self.collection_count += open.opened.engine.stats().values.collection_count;
+        let Some(open) = self.open.take() else { return };
+        let workers = open.opened.workers.clone();
+        self.collections += Collections::of(&open.opened.engine.stats(), workers.as_deref());
+        drop(open);
+        // With threads, or where the machine has gone, an answer may not have been looked at yet.
+        if !self.knobs.has_threads && !self.is_gone() {
+            let believed = workers.as_ref().and_then(|workers| workers.believed());
+            self.believed = self.believed.take().or(believed);
         }
+        self.left.extend(workers);
     }
 
     /// The files, which nobody has open, are sound to another reader than the engine.
     fn check_files(&self, which: &str) -> Result<(), Stop> {
+        if let Some(what) = &self.believed {
+            return Err(Stop::Violation(what.clone()));
+        }
         let checked = self.world.check(Arc::new(self.memory.clone()));
         if self.is_gone() {
             return Ok(());

@@ -2,6 +2,7 @@
 
 use std::process::Command;
 
+use firn_sim::collections::Collections;
 use firn_sim::lying::{Lie, LyingWorld};
 use firn_sim::metamorphic::Failure;
 use firn_sim::world::{TreeWorld, world};
@@ -22,25 +23,47 @@ fn what_failed_once_does_not_fail_again() {
 
 #[test]
 fn two_hundred_scripts_have_one_history_each() {
+    let mut collections = Collections::default();
     for seed in 1..=200 {
-        if let Err(failure) = metamorphic::check_seed(&TreeWorld, seed, &[]) {
-            complain(&failure);
+        match metamorphic::check_seed(&TreeWorld, seed, &[]) {
+            Ok(totals) => collections += totals.collections,
+            Err(failure) => complain(&failure),
         }
     }
+    println!("{collections}");
+    all_kinds_occurred(&collections);
 }
+
+/// Otherwise nothing was shown of what did not.
+#[track_caller]
+fn all_kinds_occurred(collections: &Collections) {
+    let Collections { count, elsewhere_count, fallback_count, spoiled_count } = *collections;
+    let counts = [count, elsewhere_count, fallback_count, spoiled_count];
+    assert!(counts.iter().all(|count| *count > 0), "{collections}");
+}
+
+/// Cuts of each script: few, so that there are many scripts.
+const CUTS_PER_SCRIPT: u64 = 8;
 
 #[test]
 fn a_thousand_cuts_leave_what_was_promised() {
-    let mut count = 0;
-    for seed in 1.. {
-        match crash::check_seed(&TreeWorld, seed, 100, &[]) {
-            Ok(totals) => count += totals.cut_count(),
+    let (mut cut_count, mut amid_count, mut collections) = (0, 0, Collections::default());
+    let mut seeds = 1..;
+    while cut_count < 1000 {
+        let seed = seeds.next().expect("a seed");
+        match crash::check_seed(&TreeWorld, seed, CUTS_PER_SCRIPT, &[]) {
+            Ok(totals) => {
+                cut_count += totals.cut_count();
+                amid_count += totals.amid_count;
+                collections += totals.collections;
+            }
             Err(failure) => complain(&failure),
         }
-        if count >= 1000 {
-            break;
-        }
     }
+    println!("{cut_count} cuts, {amid_count} amid values that a job put together, {collections}");
+    assert!(seeds.start > 100, "{} scripts are too few", seeds.start - 1);
+    assert!(amid_count > 0);
+    all_kinds_occurred(&collections);
 }
 
 #[test]

@@ -1,0 +1,91 @@
+use firn_engine::Result as EngineResult;
+use firn_storage::place::Memory;
+
+use super::*;
+use crate::collections::Collections;
+use crate::generate::{Profile, script};
+use crate::runner::{Runner, Stop};
+use crate::world::{Knobs, Opened, TreeWorld, World};
+
+/// The ordered engine, with workers that do the same with every job.
+#[derive(Debug)]
+struct Always(Fate);
+
+impl World for Always {
+    fn name(&self) -> &'static str {
+        "always"
+    }
+
+    fn open(&self, storage: Arc<dyn Storage>, knobs: &Knobs, clock: Arc<dyn Clock>) -> EngineResult<Opened> {
+        let workers = Elsewhere::new(Arc::clone(&storage), Arc::clone(&clock), knobs.seed, knobs.has_threads);
+        workers.lock().fate = Some(self.0);
+        TreeWorld.open_with(storage, knobs, clock, Some(workers))
+    }
+
+    fn check(&self, storage: Arc<dyn Storage>) -> std::result::Result<(), String> {
+        TreeWorld.check(storage)
+    }
+}
+
+fn run(fate: Fate, seed: u64) -> std::result::Result<Collections, Stop> {
+    let plain = Knobs { buffer_bytes: 0, memtable_bytes: 4 << 10, steps_max: 4, ..Knobs::draw(0) };
+    let world = Always(fate);
+    let mut runner = Runner::new(&world, plain, Memory::new(), seed)?;
+    runner.run(&script(seed, Profile::Everything))?;
+    runner.end()
+}
+
+/// Collections of some scripts, whatever becomes of every job.
+#[track_caller]
+fn collections(fate: Fate) -> Collections {
+    let mut all = Collections::default();
+    for seed in 1..=8 {
+        match run(fate, seed) {
+            Ok(collections) => all += collections,
+            Err(stop) => panic!("{fate:?}, seed {seed}: {stop:?}"),
+        }
+    }
+    println!("{fate:?}: {all}");
+    all
+}
+
+#[test]
+fn collections_are_done_elsewhere_where_they_are_served() {
+    let all = collections(Fate::Serve);
+    assert!(all.elsewhere_count > 0, "{all}");
+    assert_eq!(all.fallback_count, 0, "{all}");
+}
+
+#[test]
+fn what_comes_to_nothing_elsewhere_is_done_here() {
+    let fates = [Fate::GoAway, Fate::GarbleSpec, Fate::GarbleResult, Fate::Silent, Fate::Late];
+    let refusals = fate::REFUSALS.map(Fate::Refuse);
+    for fate in fates.into_iter().chain(refusals).chain(fate::FAILURES.map(Fate::Fail)) {
+        let all = collections(fate);
+        assert_eq!(all.elsewhere_count, 0, "{fate:?}: {all}");
+        assert!(all.fallback_count > 0, "{fate:?}: {all}");
+    }
+}
+
+/// The runs themselves complain where one is believed.
+#[test]
+fn no_fault_of_a_collection_is_believed() {
+    for spoil in Spoil::ALL {
+        let all = collections(Fate::Spoil(spoil));
+        assert!(all.spoiled_count > 0, "{spoil:?}: {all}");
+        assert!(all.fallback_count > 0, "{spoil:?}: {all}");
+    }
+}
+
+#[test]
+fn a_run_with_workers_is_a_function_of_its_seed() {
+    for seed in 1..=4 {
+        let operations = || {
+            let knobs = Knobs { elsewhere: true, ..Knobs::draw(seed) }.stepped();
+            let mut runner = Runner::new(&TreeWorld, knobs, Memory::new(), seed).unwrap();
+            assert_eq!(runner.run(&script(seed, Profile::Short)), Ok(()), "seed {seed}");
+            (runner.memory().operations(), runner.end())
+        };
+        assert_eq!(operations(), operations(), "seed {seed}");
+    }
+}
