@@ -28,6 +28,7 @@ pub mod model;
 pub mod reference;
 pub mod world;
 mod interleaved;
+mod aside;
 pub mod elsewhere;
 pub mod lying;
 pub mod ops;

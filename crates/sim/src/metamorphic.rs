@@ -3,6 +3,7 @@
 //! Every run is compared with the model step by step, so runs that end well had the same history. Settings vary
 //! sizes, compression, durability and background work; see [`Knobs::draw`].
 
+use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use firn_storage::place::Memory;
@@ -73,12 +74,14 @@ pub(crate) fn caught<T>(body: impl FnOnce() -> Result<T, Stop>) -> Result<T, Str
         Ok(Ok(done)) => Ok(done),
         Ok(Err(Stop::Violation(what))) => Err(what),
         Ok(Err(Stop::Gone)) => Err("the machine is gone, but nobody stopped it".to_owned()),
-        Err(panic) => {
-            let text = panic.downcast_ref::<String>().map(String::as_str);
-            let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
-            Err(format!("panic: {}", text.unwrap_or("without a message")))
-        }
+        Err(panic) => Err(format!("panic: {}", panic_text(&*panic))),
     }
+}
+
+/// What a panic said.
+pub(crate) fn panic_text(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("without a message")
 }
 
 fn failure(world: &dyn World, seed: u64, knobs: u64, what: String, script: &Script) -> Failure {

@@ -205,6 +205,12 @@ impl<'w> Runner<'w> {
         Ok(())
     }
 
+    /// Ends background work that is in the middle of a job: what comes waits for it.
+    fn finish(&mut self) -> Result<(), Stop> {
+        let finished = self.opened()?.opened.finish();
+        finished.map_err(|error| self.failed("background work", &error))
+    }
+
     fn is_gone(&self) -> bool {
         self.memory.cut_operation().is_some()
     }
@@ -318,6 +324,7 @@ impl<'w> Runner<'w> {
             return Ok(());
         }
         let Some(ordered) = Arc::clone(&self.opened()?.opened.engine).ordered() else { return Ok(()) };
+        self.finish()?;
         let compacted = ordered.compact_range(id, &start, end.as_deref());
         drop(ordered);
         compacted.map_err(|error| self.failed("compact_range", &error))

@@ -10,6 +10,7 @@ use firn_jobs::{Executor, Local};
 use firn_storage::{Clock, Storage, ThreadSpawn};
 use firn_tree::{Background, Tree, TreeOptions, TreeSettings, VerifyOptions, verify};
 
+use crate::aside::{Aside, Ending};
 use crate::elsewhere::Elsewhere;
 use crate::interleaved::Interleaved;
 use crate::reference::{Fault, Reference, ReferenceOptions};
@@ -61,6 +62,8 @@ pub struct Knobs {
     pub elsewhere: bool,
     /// Share of what they did that is done again here.
     pub reexecuted_share: f64,
+    /// Whether the script goes on in the middle of a job.
+    pub goes_on: bool,
 }
 
 impl Knobs {
@@ -90,6 +93,7 @@ impl Knobs {
             interleaves: false,
             elsewhere: false,
             reexecuted_share: 0.01,
+            goes_on: false,
         };
         if seed == 0 {
             return plain;
@@ -117,6 +121,7 @@ impl Knobs {
             interleaves: rng.u8(..3) == 0,
             elsewhere: rng.u8(..3) == 0,
             reexecuted_share: pick(&mut rng, &[0.01, 0.01, 0.5]),
+            goes_on: rng.u8(..3) == 0,
             ..plain
         }
     }
@@ -140,6 +145,18 @@ pub struct Opened {
     pub step: Box<dyn FnMut() -> Result<bool> + Send>,
     /// Who runs its jobs in another process, if somebody does.
     pub workers: Option<Arc<Elsewhere>>,
+    /// What is in the middle of a job while others go on.
+    pub(crate) aside: Option<Ending>,
+}
+
+impl Opened {
+    /// Ends what is in the middle of a job.
+    ///
+    /// # Errors
+    /// The background work's.
+    pub(crate) fn finish(&self) -> Result<()> {
+        self.aside.as_ref().map_or(Ok(()), |Ending(aside)| aside.finish())
+    }
 }
 
 impl fmt::Debug for Opened {
@@ -194,7 +211,7 @@ impl World for ReferenceWorld {
             fault: self.fault,
         };
         let engine = Arc::new(Reference::open(options)?);
-        Ok(Opened { engine, step: Box::new(|| Ok(false)), workers: None })
+        Ok(Opened { engine, step: Box::new(|| Ok(false)), workers: None, aside: None })
     }
 }
 
@@ -239,14 +256,7 @@ impl TreeWorld {
             false => Background::Manual,
         };
         let clock = workers.as_ref().map_or(clock, |workers| workers.clock());
-        let elsewhere = workers.clone().map(|workers| workers as Arc<dyn Executor>);
-        // While others do a job the database goes on.
-        let is_interleaved = (knobs.interleaves || workers.is_some()) && !knobs.has_threads;
-        let interleaved = is_interleaved.then(|| {
-            let here = || Arc::new(Local::inline(Arc::clone(&storage), Arc::new(semantics())));
-            Interleaved::new(elsewhere.clone().unwrap_or_else(|| here()), knobs.seed)
-        });
-        let executor = interleaved.clone().map(|executor| executor as Arc<dyn Executor>).or(elsewhere);
+        let Executors { executor, interleaved, aside } = Executors::new(&storage, knobs, workers.as_ref());
         let options = TreeOptions {
             storage,
             settings: tree_settings(knobs),
@@ -263,9 +273,14 @@ impl TreeWorld {
         if let Some(interleaved) = interleaved {
             interleaved.belong_to(&tree);
         }
+        if let Some(aside) = &aside {
+            aside.belong_to(&tree, &ThreadSpawn::new())?;
+        }
+        let aside = aside.map(Ending);
         let stepped = Arc::downgrade(&tree);
         let (is_eager, is_manual) = (knobs.memtable_bytes <= 16 << 10, !knobs.has_threads);
         let (mut count, passing) = (0_u32, workers.clone());
+        let stops = aside.as_ref().map(|Ending(aside)| Arc::clone(aside));
         let step = Box::new(move || {
             let Some(tree) = stepped.upgrade() else { return Ok(false) };
             passing.iter().for_each(|workers| workers.go_on());
@@ -274,9 +289,47 @@ impl TreeWorld {
                 // Scripts are too short to fill a segment; small memtables are frozen by hand.
                 tree.freeze()?;
             }
-            if is_manual { tree.step() } else { Ok(false) }
+            match &stops {
+                Some(aside) => aside.step(&tree),
+                None if is_manual => tree.step(),
+                None => Ok(false),
+            }
         });
-        Ok(Opened { engine: tree, step, workers })
+        Ok(Opened { engine: tree, step, workers, aside })
+    }
+}
+
+/// Who runs a tree's jobs, if not the tree itself alone.
+#[derive(Default)]
+struct Executors {
+    executor: Option<Arc<dyn Executor>>,
+    /// Parts of it that have to know the tree.
+    interleaved: Option<Arc<Interleaved>>,
+    aside: Option<Arc<Aside>>,
+}
+
+impl Executors {
+    /// Each around the one before: workers elsewhere or this thread, other work meanwhile, the script meanwhile.
+    fn new(storage: &Arc<dyn Storage>, knobs: &Knobs, workers: Option<&Arc<Elsewhere>>) -> Self {
+        let here =
+            || Arc::new(Local::inline(Arc::clone(storage), Arc::new(semantics()))) as Arc<dyn Executor>;
+        let elsewhere = workers.map(|workers| Arc::clone(workers) as Arc<dyn Executor>);
+        let mut all = Self { executor: elsewhere, ..Self::default() };
+        if knobs.has_threads {
+            return all;
+        }
+        // While others do a job the database goes on.
+        if knobs.interleaves || workers.is_some() {
+            let interleaved = Interleaved::new(all.executor.take().unwrap_or_else(here), knobs.seed);
+            all.executor = Some(Arc::clone(&interleaved) as _);
+            all.interleaved = Some(interleaved);
+        }
+        if knobs.goes_on {
+            let aside = Aside::new(all.executor.take().unwrap_or_else(here), knobs.seed);
+            all.executor = Some(Arc::clone(&aside) as _);
+            all.aside = Some(aside);
+        }
+        all
     }
 }
 

@@ -15,6 +15,7 @@ use crate::world::Knobs;
 impl Runner<'_> {
     /// Closes the engine and opens it with the settings of `seed`; everything acknowledged must be there.
     pub(super) fn reopen(&mut self, seed: u64) -> Result<(), Stop> {
+        self.finish()?;
         let open = self.opened()?;
         open.scans.clear();
         open.snapshots.clear();
@@ -102,6 +103,8 @@ impl Runner<'_> {
     /// Drops the engine.
     pub(super) fn let_go(&mut self) {
         let Some(open) = self.open.take() else { return };
+        // Nobody hears what came of it.
+        let _finished = open.opened.finish();
         let workers = open.opened.workers.clone();
         self.collections += Collections::of(&open.opened.engine.stats(), workers.as_deref());
         drop(open);

@@ -125,7 +125,7 @@ impl World for Counting {
         let engine = ReferenceWorld::default().open(storage, knobs, clock)?.engine;
         let steps = Arc::clone(&self.steps);
         let step = Box::new(move || Ok(steps.fetch_add(1, std::sync::atomic::Ordering::SeqCst) % 3 != 2));
-        Ok(Opened { engine, step, workers: None })
+        Ok(Opened { engine, step, workers: None, aside: None })
     }
 }
 
