@@ -4,6 +4,8 @@
 //! it runs again for every one of them, or for some that are spread over all, and is cut there: the process dies, the last write perhaps torn, or power
 //! is lost. What is left must be the promised prefix; some more steps are run on it; and it is crashed once more.
 
+use std::collections::BTreeSet;
+
 use fastrand::Rng;
 use firn_format::file_name::{FileName, parse};
 use firn_storage::place::{Crash, Memory};
@@ -61,7 +63,8 @@ impl Totals {
     }
 }
 
-/// Cuts the script of `seed` at every operation, or at some that are evenly spread, so that there are `cuts_max` cuts at most or two.
+/// Cuts the script of `seed` at every operation, or, so that there are about `cuts_max` cuts, at some that are evenly spread and at
+/// one on values that a job puts together, if there is one.
 ///
 /// At each operation: a kill (the last write whole, torn or not begun, in turn), and a power loss with a seed of its own.
 /// Steps whose first word is in `skip` are left out.
@@ -74,14 +77,12 @@ pub fn check_seed(
     let script = script(seed, Profile::Short).without(skip);
     let knobs = settings(seed);
     let mut totals = Totals { seed_count: 1, ..Totals::default() };
-    let operations = match count_operations(world, &script, knobs) {
+    let operations = match operations_of(world, &script, knobs) {
         Ok(operations) => operations,
         Err(what) => return Err(Box::new(uncut_failure(world, seed, knobs, what, &script))),
     };
     let mut rng = Rng::with_seed(seed ^ 0x6375_7473);
-    let stride = (operations * 2).div_ceil(cuts_max.max(1)).max(1);
-    let first = rng.u64(0..stride);
-    for operation in (first..=operations).step_by(usize::try_from(stride).unwrap_or(usize::MAX)) {
+    for operation in chosen(&operations, cuts_max, &mut rng) {
         let torn_bytes = match operation % 3 {
             0 => 0,
             1 => rng.usize(0..64),
@@ -103,6 +104,19 @@ pub fn check_seed(
         totals.power_loss_count += 1;
     }
     Ok(totals)
+}
+
+/// Which of the operations a script is cut at; one behind the last among them is its end.
+fn chosen(operations: &[String], cuts_max: u64, rng: &mut Rng) -> BTreeSet<u64> {
+    let made: Vec<u64> =
+        (0..).zip(operations).filter(|(_, it)| is_on_made_values(it)).map(|(at, _)| at).collect();
+    let count = operations.len() as u64;
+    let aimed = if cuts_max > count * 2 { None } else { rng.choice(made) };
+    let spread_max = cuts_max.saturating_sub(if aimed.is_some() { 2 } else { 0 });
+    let stride = (count * 2).div_ceil(spread_max.max(1)).max(1);
+    let first = rng.u64(0..stride);
+    let spread = (first..=count).step_by(usize::try_from(stride).unwrap_or(usize::MAX));
+    spread.chain(aimed).collect()
 }
 
 /// Seed of the settings a script runs under: the plainest for every fourth.
@@ -156,19 +170,19 @@ fn at_cut(memory: &Memory, what: &str) -> String {
     format!("cut at `{operation}`: {what}")
 }
 
-fn count_operations(world: &dyn World, script: &Script, knobs: u64) -> Result<u64, String> {
-    let mut operations = 0;
+/// What `script` does to its storage, operation by operation, in words.
+fn operations_of(world: &dyn World, script: &Script, knobs: u64) -> Result<Vec<String>, String> {
     caught(|| {
-        let mut runner = Runner::new(world, Knobs::draw(knobs).stepped(), Memory::new(), script.seed)?;
-        let ran = runner.run(script);
-        operations = runner.memory().operations();
-        ran
-    })?;
-    Ok(operations)
+        let memory = Memory::new();
+        memory.keep_journal();
+        let mut runner = Runner::new(world, Knobs::draw(knobs).stepped(), memory.clone(), script.seed)?;
+        runner.run(script)?;
+        Ok(memory.journal())
+    })
 }
 
 fn uncut_failure(world: &dyn World, seed: u64, knobs: u64, what: String, script: &Script) -> Failure {
-    let small = shrink(script, &mut |script| count_operations(world, script, knobs).is_err());
+    let small = shrink(script, &mut |script| operations_of(world, script, knobs).is_err());
     let case = Case { world: world.name().to_owned(), knobs, cut: None, script: small };
     Failure { what, case, command: format!("cargo x sim crash --world {} --seed {seed}", world.name()) }
 }
@@ -197,7 +211,7 @@ fn failure(world: &dyn World, seed: u64, knobs: u64, cut: Cut, what: String, scr
 
 /// A cut of `script` that fails as `cut` did: the same operation, or one of up to forty before the end.
 fn failing_cut(world: &dyn World, script: &Script, knobs: u64, cut: Cut) -> Option<Cut> {
-    let operations = count_operations(world, script, knobs).ok()?;
+    let operations = operations_of(world, script, knobs).ok()?.len() as u64;
     let candidates = std::iter::once(cut.operation).chain((0..=operations).rev().take(40));
     let mut cuts =
         candidates.filter(|operation| *operation <= operations).map(|operation| Cut { operation, ..cut });

@@ -82,6 +82,16 @@ impl Memory {
         self.world.state_even_if_gone().cut_operation.clone()
     }
 
+    /// From now on what is done is written down, for [`journal`](Self::journal).
+    pub fn keep_journal(&self) {
+        self.world.state_even_if_gone().journal.get_or_insert_default();
+    }
+
+    /// What was done, for people, in order: of an unused machine whose journal is kept, operation by operation.
+    pub fn journal(&self) -> Vec<String> {
+        self.world.state_even_if_gone().journal.clone().unwrap_or_default()
+    }
+
     /// The directory that [`link_into`](Storage::link_into) made at `path` on this machine.
     pub fn directory(&self, path: &Path) -> Option<Self> {
         let known = self.world.state_even_if_gone().directories.contains_key(path);

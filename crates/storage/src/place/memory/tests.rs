@@ -40,6 +40,29 @@ fn conforms() {
 }
 
 #[test]
+fn a_journal_tells_of_each_operation() {
+    let place = Memory::new();
+    place.create("a").unwrap();
+    place.keep_journal();
+    let file = place.create("b").unwrap();
+    file.write_at(3, b"four").unwrap();
+    place.publish("c", b"").unwrap();
+    assert!(place.create("b").is_err(), "what fails is no operation");
+    place.rename("b", "d").unwrap();
+    let told = place.journal();
+    let expected = [
+        "create b",
+        "write 4 bytes to b at 3",
+        "publish c",
+        "sync the directory to publish c",
+        "rename b to d",
+    ];
+    assert_eq!(told, expected);
+    assert_eq!(place.operations(), told.len() as u64 + 1);
+    assert!(place.crash(Crash::Kill).journal().is_empty());
+}
+
+#[test]
 fn a_kill_keeps_everything_and_its_history() {
     let place = Memory::new();
     let file = synced(&place, "a", b"old");

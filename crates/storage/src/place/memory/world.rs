@@ -25,6 +25,8 @@ pub(super) struct State {
     pub(super) cut: Option<Cut>,
     /// What was going to be done when the machine went.
     pub(super) cut_operation: Option<String>,
+    /// What was begun, where that is wanted.
+    pub(super) journal: Option<Vec<String>>,
     pub(super) next_inode: u64,
 }
 
@@ -108,6 +110,9 @@ impl World {
             }
             _ => {
                 state.operations += 1;
+                if let Some(journal) = &mut state.journal {
+                    journal.push(what());
+                }
                 Ok(None)
             }
         }
