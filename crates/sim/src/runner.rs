@@ -348,10 +348,10 @@ impl<'w> Runner<'w> {
         match self.wait_for(ticket, take_time)? {
             Completion::Failed(error) => Ok(Err(error)),
             completion => {
-                let shown = format!("{completion:.60?}");
+                let kind = kind_of(&completion);
                 match take(completion) {
                     Some(result) => Ok(Ok(result)),
-                    None => Err(Stop::Violation(format!("completed as {shown}"))),
+                    None => Err(Stop::Violation(format!("completed as {kind}"))),
                 }
             }
         }
@@ -415,6 +415,18 @@ impl<'w> Runner<'w> {
 
     fn is_disk(&self, disk: bool) -> bool {
         disk || self.knobs.durability >= Durability::Disk
+    }
+}
+
+/// What has completed, in words; the values may be long.
+fn kind_of(completion: &Completion) -> &'static str {
+    match completion {
+        Completion::Written(_) => "a write",
+        Completion::Value(_) => "a read",
+        Completion::Values(_) => "a read of several",
+        Completion::Scanned(_) => "a scan",
+        Completion::Locked(_) => "a lock",
+        Completion::Failed(_) => "a failure",
     }
 }
 
