@@ -160,13 +160,7 @@ fn write(
     redirects: &Redirects,
     (name, file): (&str, Arc<dyn WriteFile>),
 ) -> Result<CollectResult> {
-    let header = ValueSegmentHeader {
-        database: spec.database,
-        number: spec.number,
-        origin: Origin::Collected,
-        generation: 0,
-    };
-    let mut builder = ValueBuilder::new(name, file, &header);
+    let mut builder = ValueBuilder::new(name, file, &header_of(spec));
     for (victim, leading) in spec.victims.iter().zip(&redirects.leading) {
         let segment = open(storage, victim)?;
         let mut reader = RecordReader::new(&segment);
@@ -193,6 +187,12 @@ fn write(
     let sealed_at = spec.victims.iter().map(|victim| victim.segment.sealed_at).max().unwrap_or_default();
     let segment = Some(ValueSegmentMeta { sealed_at, ..meta });
     Ok(CollectResult { segment, redirects: victims.zip(places).collect() })
+}
+
+/// What the output begins with.
+pub(crate) fn header_of(spec: &CollectSpec) -> ValueSegmentHeader {
+    let (database, number) = (spec.database, spec.number);
+    ValueSegmentHeader { database, number, origin: Origin::Collected, generation: 0 }
 }
 
 /// Redirects of a collection.

@@ -6,7 +6,7 @@ mod same;
 
 pub use collect::verify_collect;
 pub use compact::{verify_all, verify_compact};
-pub(crate) use same::read_tables;
+pub(crate) use same::same_files;
 pub use same::verify_same;
 
 use firn_format::file_name::{self, FileName};

@@ -5,7 +5,7 @@ use firn_storage::Storage;
 use firn_storage::file::value::{RecordReader, ValueSegment};
 
 use super::is_segment_of;
-use crate::collect::{CollectResult, CollectSpec, check_name, read_redirects, redirects};
+use crate::collect::{CollectResult, CollectSpec, check_name, header_of, read_redirects, redirects};
 use crate::error::{Error, ErrorKind, Result};
 
 /// [`verify`](super::verify) for collections: as many values as lived, in a segment of the number and the name that were asked
@@ -51,8 +51,7 @@ pub(super) fn verify_values(storage: &dyn Storage, spec: &CollectSpec, result: &
     let Some(meta) = &result.segment else { return Ok(()) };
     let expected = redirects(spec, storage)?;
     let segment = ValueSegment::open(storage, meta, false)?;
-    let header = segment.header();
-    if (header.database, header.number) != (spec.database, spec.number) {
+    if *segment.header() != header_of(spec) {
         let message = format!("output {}: expected the header that was asked for", meta.file);
         return Err(Error::new(ErrorKind::Invalid, message));
     }

@@ -2,9 +2,12 @@
 
 use std::sync::Arc;
 
+use firn_format::manifest::ValueSegmentMeta;
+use firn_format::value::ValueRecord;
 use firn_storage::Storage;
 use firn_storage::file::cache::BlockCache;
 use firn_storage::file::table::{ReaderOptions, TableReader};
+use firn_storage::file::value::{RecordReader, ValueSegment};
 
 use super::other_kind;
 use crate::error::{Error, ErrorKind, Result};
@@ -44,18 +47,51 @@ fn same_compact(one: &CompactResult, other: &CompactResult) -> Result<()> {
     differ("values", &ordinals(one), &ordinals(other))
 }
 
-/// Reads all tables of `result` and checks that their blocks hold what their footers say. Blocks while they are read.
+/// Reads the outputs of `result` and checks what their accounts do not tell: blocks of tables hold what their footers say, and each value that
+/// was collected is the same as in `other`, by the checksums that it is known by. Blocks while they are read.
 ///
 /// # Errors
-/// `Storage`, with the first fault.
-pub(crate) fn read_tables(storage: &dyn Storage, result: &JobResult) -> Result<()> {
-    let JobResult::Compact(result) = result else { return Ok(()) };
+/// `Storage`, with the first fault; `NotConserved` with what differs.
+pub(crate) fn same_files(storage: &dyn Storage, result: &JobResult, other: &JobResult) -> Result<()> {
+    match (result, other) {
+        (JobResult::Compact(result), JobResult::Compact(_)) => read_tables(storage, result),
+        (JobResult::Collect(result), JobResult::Collect(other)) => match (&result.segment, &other.segment) {
+            (Some(one), Some(other)) => same_values(storage, one, other),
+            _ => Ok(()),
+        },
+        _ => Err(other_kind()),
+    }
+}
+
+fn read_tables(storage: &dyn Storage, result: &CompactResult) -> Result<()> {
     let cache = Arc::new(BlockCache::new(0));
     for table in &result.tables {
         let reader = Arc::new(TableReader::open(storage, table, &cache, ReaderOptions::default())?);
         reader.verify(table, None)?;
     }
     Ok(())
+}
+
+/// A value under another checksum is whole too: what tells it from the right one is what references know of it.
+fn same_values(storage: &dyn Storage, one: &ValueSegmentMeta, other: &ValueSegmentMeta) -> Result<()> {
+    let segments = [ValueSegment::open(storage, one, false)?, ValueSegment::open(storage, other, false)?];
+    let [mut ones, mut others] = segments.each_ref().map(RecordReader::new);
+    for ordinal in 0..one.ordinals {
+        let names = [name_of(&mut ones, ordinal)?, name_of(&mut others, ordinal)?];
+        differ(&format!("value {ordinal}"), &names[0], &names[1])?;
+    }
+    Ok(())
+}
+
+/// What is known of a value: the checksum that references have, which covers its chunks', and its key.
+fn name_of(reader: &mut RecordReader<'_>, ordinal: u32) -> Result<(u64, Vec<u8>)> {
+    let mut name = (0, Vec::new());
+    let look = |record: &ValueRecord<'_>| {
+        name = (record.checksum, record.key.to_vec());
+        Ok(())
+    };
+    reader.read(ordinal, look, |_, _| Ok(()))?;
+    Ok(name)
 }
 
 fn differ<T: PartialEq + std::fmt::Debug>(what: &str, one: &T, other: &T) -> Result<()> {
@@ -67,7 +103,7 @@ fn differ<T: PartialEq + std::fmt::Debug>(what: &str, one: &T, other: &T) -> Res
 
 #[cfg(test)]
 mod tests {
-    use firn_format::manifest::{RedirectPlace, ValueSegmentMeta};
+    use firn_format::manifest::RedirectPlace;
     use firn_format::value::SegmentNumber;
 
     use super::*;

@@ -11,7 +11,7 @@ use super::Shared;
 use super::state::{Answered, Job, Place, Running};
 use crate::error::{ErrorKind, Result};
 use crate::spec::JobResult;
-use crate::verify::{read_tables, verify_same};
+use crate::verify::{same_files, verify_same};
 
 impl Shared {
     /// Gives the job what the first executor came to, or has the second come to the same first.
@@ -50,7 +50,9 @@ impl Shared {
                 return job.finisher.finish_ran(Ok(result), ran);
             }
         };
-        let differs = verify_same(&result, &second).and_then(|()| read_tables(&*self.storage, &result)).err();
+        let storage = &*self.storage;
+        let differs =
+            verify_same(&result, &second).and_then(|()| same_files(storage, &result, &second)).err();
         self.fallbacks.count_reexecuted(differs.is_some());
         let Some(error) = differs else {
             self.remove_outputs(&own_stem);
