@@ -7,9 +7,10 @@ use std::sync::Arc;
 use firn_engine::blocking::Blocking;
 use firn_engine::conformance::{APPEND, semantics};
 use firn_engine::{Engine, KeyspaceId, KeyspaceSettings, Ordered, ReadAt, ScanRange, Snapshot, WriteOptions};
+use firn_jobs::Executor;
 use firn_storage::Storage;
 use firn_storage::place::Crash;
-use firn_tree::{Tree, TreeSettings, VerifyOptions, verify};
+use firn_tree::{Tree, TreeOptions, TreeSettings, VerifyOptions, verify};
 
 use crate::world::{self, World, get_in, rows, settle, tiny};
 
@@ -26,6 +27,8 @@ pub(crate) struct Scene {
     pub(crate) session: Blocking,
     /// What every key should have.
     pub(crate) model: BTreeMap<u32, Vec<u8>>,
+    /// Who is asked to do jobs from the next opening on.
+    pub(crate) executor: Option<Arc<dyn Executor>>,
 }
 
 impl Scene {
@@ -44,7 +47,8 @@ impl Scene {
         };
         let keyspace = tree.create_keyspace("large", settings).unwrap();
         let session = world::session(&tree);
-        let mut scene = Self { machine, tree, keyspace, session, model: BTreeMap::new() };
+        let model = BTreeMap::new();
+        let mut scene = Self { machine, tree, keyspace, session, model, executor: None };
         for key in 0..KEYS {
             scene.put(key, &text(key, 0));
         }
@@ -89,10 +93,20 @@ impl Scene {
         self.compact();
     }
 
+    /// Some keys, the lower ones more often, get other values, so that some values survive collection after collection.
+    pub(crate) fn wear(&mut self, round: u8, random: &mut fastrand::Rng) {
+        for _ in 0..KEYS / 2 {
+            let key = random.u32(0..KEYS).min(random.u32(0..KEYS));
+            self.put(key, &text(key, round));
+        }
+        self.compact();
+    }
+
     pub(crate) fn reopen(&mut self, space_amplification_max: f64) {
         self.machine.settings.space_amplification_max = space_amplification_max;
         self.tree.close().unwrap();
-        self.tree = self.machine.open().unwrap();
+        let options = TreeOptions { executor: self.executor.clone(), ..self.machine.options() };
+        self.tree = Tree::open(options).unwrap();
         self.session = world::session(&self.tree);
     }
 
@@ -117,10 +131,14 @@ impl Scene {
 
     /// The files are sound: each value is referred to once, or dead.
     pub(crate) fn check_files(&self) {
-        let storage = Arc::new(self.machine.storage.clone()) as Arc<dyn Storage>;
-        let report = verify(VerifyOptions { storage, semantics: semantics() }, &mut |_| {}).unwrap();
-        assert!(report.is_sound(), "{:?}", report.findings);
+        assert_sound(&self.machine);
     }
+}
+
+pub(crate) fn assert_sound(machine: &World) {
+    let storage = Arc::new(machine.storage.clone()) as Arc<dyn Storage>;
+    let report = verify(VerifyOptions { storage, semantics: semantics() }, &mut |_| {}).unwrap();
+    assert!(report.is_sound(), "{:?}", report.findings);
 }
 
 pub(crate) fn text(key: u32, round: u8) -> Vec<u8> {
