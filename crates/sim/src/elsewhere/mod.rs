@@ -11,6 +11,7 @@
 //! A worker that stood still does its job all the same, later: it was given up by then, or its database is another process since.
 
 mod fate; // what becomes of one job
+mod late; // what becomes of those that stand still
 mod passing; // time that passes while nobody answers
 mod spoil; // ways of answering wrongly
 #[cfg(test)]
@@ -27,6 +28,7 @@ use firn_jobs::{
 use firn_storage::{Clock, Storage};
 
 use self::fate::Fate;
+use self::late::Late;
 use self::passing::Passing;
 use self::spoil::Spoil;
 
@@ -48,13 +50,6 @@ struct State {
     late: Vec<Late>,
     /// Wrong answers that were given, and whether whoever got them told us to stop: he has no further use for us then.
     spoiled: Vec<(Spoil, Control)>,
-}
-
-/// A job that a worker stands still over, as it was sent.
-#[derive(Debug)]
-struct Late {
-    spec: Vec<u8>,
-    finisher: Finisher,
 }
 
 /// Longer than any job here is waited for.
@@ -98,10 +93,7 @@ impl Elsewhere {
             let late = state.late.swap_remove(0);
             (late, state.rng.bool(), Arc::clone(&state.storage))
         };
-        let Late { spec, finisher } = late;
-        // Who has heard that nobody waits any more stops; who has not works for nobody.
-        let control = if is_told { finisher.control().clone() } else { Control::new() };
-        finisher.finish(serve(&spec, &*storage, &control).and_then(|result| read_result(&result)));
+        late.go_on(&*storage, is_told);
     }
 
     /// Whoever stands still goes on in `storage`: the same directory, which another process has opened since.
@@ -181,7 +173,9 @@ impl Executor for Elsewhere {
                 self.clock.pass(TOO_LONG);
             }
             Fate::Late => {
-                self.lock().late.push(Late { spec: sent, finisher });
+                let storage = Arc::clone(&self.lock().storage);
+                let late = Late::new(sent, finisher, &*storage, &mut rng);
+                self.lock().late.push(late);
                 self.clock.pass(TOO_LONG);
             }
             _ => {
@@ -218,7 +212,15 @@ fn garbled(bytes: &[u8], rng: &mut Rng) -> Vec<u8> {
 
 /// Cuts one of the outputs, as if its worker had gone while it wrote.
 fn tear(result: &JobResult, storage: &dyn Storage, rng: &mut Rng) -> Result<()> {
-    let files: Vec<(&str, u64)> = match result {
+    if let Some((file, bytes)) = rng.choice(outputs(result)) {
+        storage.open_write(file)?.set_len(rng.u64(..=bytes))?;
+    }
+    Ok(())
+}
+
+/// Files that came of a job, and their lengths.
+fn outputs(result: &JobResult) -> Vec<(&str, u64)> {
+    match result {
         JobResult::Compact(result) => {
             let tables = result.tables.iter().map(|table| (table.file.as_str(), table.bytes));
             tables.chain(result.values.iter().map(|segment| (segment.file.as_str(), segment.bytes))).collect()
@@ -226,9 +228,5 @@ fn tear(result: &JobResult, storage: &dyn Storage, rng: &mut Rng) -> Result<()> 
         JobResult::Collect(result) => {
             result.segment.iter().map(|segment| (segment.file.as_str(), segment.bytes)).collect()
         }
-    };
-    if let Some((file, bytes)) = rng.choice(files) {
-        storage.open_write(file)?.set_len(rng.u64(..=bytes))?;
     }
-    Ok(())
 }

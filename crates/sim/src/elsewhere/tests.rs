@@ -78,6 +78,34 @@ fn no_fault_of_a_collection_is_believed() {
     }
 }
 
+/// Whoever stood still writes to a directory that another process has opened since, which removes it when it is opened again.
+#[test]
+fn workers_outlive_their_database() {
+    let text = "
+        one - put:0:1:700:3:0
+        flush
+        one - put:0:1:700:4:0
+        flush
+        compact 0 - -
+        kill
+        ";
+    let of_workers = |runner: &Runner<'_>| {
+        let names = runner.memory().list().unwrap().into_iter().map(|(name, _)| name);
+        names.filter(|name| name.contains("-e")).collect::<Vec<_>>()
+    };
+    let world = Always(Fate::Late);
+    let mut found = 0;
+    for seed in 0..8 {
+        let knobs = Knobs { seed, steps_max: 0, ..Knobs::draw(0) };
+        let mut runner = Runner::new(&world, knobs, Memory::new(), seed).unwrap();
+        assert_eq!(runner.run(&format!("{text}\n{}", "get - 0 1\n".repeat(40)).parse().unwrap()), Ok(()));
+        found += of_workers(&runner).len();
+        assert_eq!(runner.run(&"reopen 0\nverify".parse().unwrap()), Ok(()), "seed {seed}");
+        assert!(of_workers(&runner).is_empty(), "seed {seed}");
+    }
+    assert!(found > 0, "nobody wrote anything late");
+}
+
 #[test]
 fn a_run_with_workers_is_a_function_of_its_seed() {
     for seed in 1..=4 {
