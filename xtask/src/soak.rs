@@ -88,7 +88,8 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
             runs.push(call(&root, &FLIPS, &[])?);
         }
         if seed == options.first_seed {
-            runs.push(call(&root, &WORKER, &[])?);
+            let arguments = [&SERVER[..], &WORKER].concat();
+            runs.push(call(&root, &arguments, &[("FIRN_SEED", seed.to_string())])?);
         }
         if options.service_jobs > 0 && seed == options.first_seed {
             let jobs = options.service_jobs.to_string();
@@ -106,10 +107,6 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
 
 /// Every bit of a database flipped: each answer is right, or an error that names the place.
 const FLIPS: [&str; 9] = ["test", "--release", "-p", "firn-tree", "--test", "it", "--", "--ignored", "flip"];
-
-/// A thousand random collections here and in a worker, byte for byte.
-const WORKER: [&str; 9] =
-    ["test", "--release", "-p", "firn-jobs", "--test", "it", "--", "--ignored", "worker"];
 
 /// Long tests of the server, of which the names follow.
 const SERVER: [&str; 11] = [
@@ -132,13 +129,16 @@ const KILLS: [&str; 2] = ["many_kills_lose_nothing", "many_rounds_are_linearizab
 /// Four times as much data as the server's control group may have in memory.
 const BEYOND_MEMORY: [&str; 1] = ["many_times_its_memory_is_served_steadily"];
 
+/// A thousand random collections here and in a worker process, byte for byte.
+const WORKER: [&str; 1] = ["a_worker_process_makes_the_same_bytes_a_thousand_times"];
+
 /// Compaction as a service, with a fleet in trouble.
 const SERVICE: [&str; 1] = ["many_jobs_of_a_troubled_fleet"];
 
 /// The tests of the server that runs ask for.
 #[cfg(test)]
 pub(crate) fn server_tests() -> Vec<&'static str> {
-    KILLS.into_iter().chain(BEYOND_MEMORY).chain(SERVICE).collect()
+    KILLS.into_iter().chain(BEYOND_MEMORY).chain(WORKER).chain(SERVICE).collect()
 }
 
 /// A server starts and ends in less time than the simulator's child, which leaves much more behind.
@@ -258,6 +258,7 @@ mod tests {
             ("kill_serve.rs", KILLS[0]),
             ("linearizability.rs", KILLS[1]),
             ("beyond_memory.rs", BEYOND_MEMORY[0]),
+            ("worker_bytes.rs", WORKER[0]),
         ] {
             let source =
                 std::fs::read_to_string(root().join("crates/cli/tests/it").join(file)).expect("the test");

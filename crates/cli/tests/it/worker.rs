@@ -3,20 +3,24 @@
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
-use std::time::Duration;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 use firn::jobs::socket::Socket;
+use firn::jobs::{Executor, JobHandle, JobSpec, Result, is_output_of};
 use firn::{Db, Settings};
+use firn_engine::JobKindStats;
+use firn_format::file_name;
 use firn_storage::ThreadSpawn;
+use rustix::process::{Pid, Signal};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_firn");
 
 /// `firn worker`, killed when it is dropped.
-struct Worker(Child);
+pub(crate) struct Worker(Child);
 
 impl Worker {
-    fn start(socket: &Path) -> Self {
+    pub(crate) fn start(socket: &Path) -> Self {
         let mut command = Command::new(PROGRAM);
         command.args(["worker", "--threads", "2", "--socket"]).arg(socket).stdout(Stdio::piped());
         let mut process = command.spawn().expect("the program starts");
@@ -24,6 +28,28 @@ impl Worker {
         BufReader::new(process.stdout.as_mut().expect("piped")).read_line(&mut line).expect("it is read");
         assert!(line.starts_with("working for whoever connects to "), "{line:?}");
         Self(process)
+    }
+
+    /// Memory it had at most, pages of files included.
+    pub(crate) fn peak_bytes(&self) -> u64 {
+        let status = self.told("status");
+        let kib = status.lines().find_map(|line| line.strip_prefix("VmHWM:")?.trim().strip_suffix(" kB"));
+        kib.expect("a peak").parse::<u64>().expect("a number") << 10
+    }
+
+    /// Stops it wherever it is.
+    fn freeze(&self) {
+        self.signal(Signal::STOP);
+        until("it stands still", || self.told("stat").contains(") T "));
+    }
+
+    fn signal(&self, signal: Signal) {
+        let id = Pid::from_raw(self.0.id().cast_signed()).expect("a process");
+        rustix::process::kill_process(id, signal).expect("it is told");
+    }
+
+    fn told(&self, file: &str) -> String {
+        std::fs::read_to_string(format!("/proc/{}/{file}", self.0.id())).expect("it runs")
     }
 }
 
@@ -34,74 +60,179 @@ impl Drop for Worker {
     }
 }
 
-fn open(dir: &Path, socket: &Path) -> Db {
+/// Fails if `done` is not so within a minute.
+fn until(what: &str, mut done: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !done() {
+        assert!(begun.elapsed() < Duration::from_secs(60), "{what}: not in a minute");
+        std::thread::sleep(Duration::from_micros(200));
+    }
+}
+
+/// Asks a worker, and knows what it was given and has not done.
+#[derive(Debug)]
+struct Watched {
+    worker: Socket,
+    given: Mutex<Vec<(JobSpec, JobHandle)>>,
+}
+
+impl Executor for Watched {
+    fn submit(&self, spec: JobSpec) -> Result<JobHandle> {
+        let handle = self.worker.submit(spec.clone())?;
+        self.given.lock().expect("nobody panics").push((spec, handle.clone()));
+        Ok(handle)
+    }
+}
+
+impl Watched {
+    fn new(socket: &Path, dir: &Path) -> Arc<Self> {
+        let worker = Socket::new(socket, dir, Arc::new(ThreadSpawn::new())).expect("a directory");
+        Arc::new(Self { worker, given: Mutex::default() })
+    }
+
+    /// Stems of attempts without an answer that counts: of those that have failed, or of those that are under way.
+    fn stems(&self, has_failed: bool, is_meant: impl Fn(&JobSpec) -> bool) -> Vec<String> {
+        let mut given = self.given.lock().expect("nobody panics");
+        given.retain(|(_, handle)| !matches!(handle.poll(), Some(Ok(_))));
+        let found = given.iter().filter(|(_, handle)| handle.poll().is_some() == has_failed);
+        found.filter(|(spec, _)| is_meant(spec)).map(|(spec, _)| spec.output_stem().to_owned()).collect()
+    }
+
+    /// Collections that have no answer and whose output is begun in `dir`.
+    fn begun(&self, dir: &Path) -> Vec<String> {
+        let mut stems = self.stems(false, |spec| matches!(spec, JobSpec::Collect(_)));
+        stems.retain(|stem| dir.join(file_name::collected_values(stem, 0)).exists());
+        stems
+    }
+
+    /// Stops `worker` in the middle of a collection; the stems of all that it had not answered.
+    fn catch(&self, worker: &Worker, dir: &Path) -> Vec<String> {
+        loop {
+            until("a collection at the worker", || !self.begun(dir).is_empty());
+            worker.freeze();
+            // What it has said is heard by then.
+            std::thread::sleep(Duration::from_millis(100));
+            if !self.begun(dir).is_empty() {
+                return self.stems(false, |_| true);
+            }
+            worker.signal(Signal::CONT);
+        }
+    }
+}
+
+fn open(dir: &Path, executor: Arc<Watched>) -> Db {
     let settings = Settings {
         separate_bytes: 100,
-        value_segment_bytes: 1 << 20,
+        value_segment_bytes: 4 << 20,
         space_amplification_max: 1.1,
         memtable_bytes: 1 << 20,
         table_bytes: 256 << 10,
+        // Nothing is done here that the worker could do.
+        idle_threads: 0,
         ..Settings::for_memory(64 << 20)
     };
-    let worker = Socket::new(socket, dir, Arc::new(ThreadSpawn::new())).expect("a directory");
-    Db::builder(dir).settings(settings).executor(Arc::new(worker)).open().expect("it opens")
+    Db::builder(dir).settings(settings).executor(executor).open().expect("it opens")
 }
 
-fn value(random: &mut fastrand::Rng) -> Vec<u8> {
-    vec![random.u8(..); random.usize(50..6000)]
+/// Writes at random, and knows what must be found.
+struct Model {
+    random: fastrand::Rng,
+    values: Vec<Option<Vec<u8>>>,
 }
 
-#[test]
-fn a_worker_that_is_killed_again_and_again_costs_nothing_but_time() {
-    let seed = std::env::var("FIRN_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(1);
-    println!("FIRN_SEED={seed}");
-    let random = &mut fastrand::Rng::with_seed(seed);
-    let place = tempfile::tempdir().expect("a directory");
-    let (dir, socket) = (place.path().join("db"), place.path().join("worker.socket"));
-    let db = open(&dir, &socket);
-    let mut model: Vec<Option<Vec<u8>>> = vec![None; 800];
-    let mut done_there = 0;
-    for round in 0..10 {
-        let worker = (round != 3).then(|| Worker::start(&socket));
-        let before = db.stats();
-        for step in 0..3000 {
-            let key = random.usize(0..model.len());
-            model[key] = (random.u32(0..10) > 0).then(|| value(random));
-            match &model[key] {
+impl Model {
+    fn write(&mut self, db: &Db, count: u32) {
+        for _ in 0..count {
+            let (random, keys) = (&mut self.random, self.values.len());
+            let key = random.usize(0..keys);
+            let value = (random.u32(0..10) > 0).then(|| vec![random.u8(..); random.usize(50..6000)]);
+            match &value {
                 Some(value) => db.put(key.to_be_bytes(), value),
                 None => db.delete(key.to_be_bytes()),
             }
             .expect("it is written");
-            if step % 1000 == 999 {
-                db.flush().expect("it drains");
-            }
-        }
-        if round < 2 {
-            db.wait_idle().expect("it rests");
-        }
-        // In the middle of whatever it does.
-        std::thread::sleep(Duration::from_millis(random.u64(0..50)));
-        drop(worker);
-        let after = db.stats();
-        let jobs = |stats: &firn::Stats| stats.compaction_count + stats.values.collection_count;
-        let here = after.compaction_fallback_count - before.compaction_fallback_count;
-        done_there += (jobs(&after) - jobs(&before)).saturating_sub(here);
-        for (key, value) in model.iter().enumerate() {
-            assert_eq!(&db.get(key.to_be_bytes()).expect("it is read"), value, "round {round}, key {key}");
+            self.values[key] = value;
         }
     }
+
+    fn check(&self, db: &Db, what: &str) {
+        for (key, value) in self.values.iter().enumerate() {
+            assert!(&db.get(key.to_be_bytes()).expect("it is read") == value, "{what}, key {key}");
+        }
+    }
+}
+
+fn collections(db: &Db) -> JobKindStats {
+    let kinds = db.stats().jobs.kinds;
+    kinds.into_iter().find(|kind| kind.kind == "collection").expect("they are told")
+}
+
+/// Outputs of attempts called by `stems`.
+fn left(dir: &Path, stems: &[String]) -> Vec<String> {
+    let files = std::fs::read_dir(dir).expect("listed").map(|file| file.expect("one").file_name());
+    let names = files.filter_map(|name| name.into_string().ok());
+    names.filter(|name| stems.iter().any(|stem| is_output_of(name, stem))).collect()
+}
+
+#[test]
+fn a_worker_that_is_killed_in_the_middle_of_collections_costs_nothing_but_time() {
+    let seed = std::env::var("FIRN_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(1);
+    println!("FIRN_SEED={seed}");
+    let mut model = Model { random: fastrand::Rng::with_seed(seed), values: vec![None; 4000] };
+    let place = tempfile::tempdir().expect("a directory");
+    let (dir, socket) = (place.path().join("db"), place.path().join("worker.socket"));
+    let watched = Watched::new(&socket, &dir);
+    let db = open(&dir, Arc::clone(&watched));
+    for round in 0..3 {
+        let worker = Worker::start(&socket);
+        let (caught, before, fallbacks) = std::thread::scope(|scope| {
+            // Killed at once: writers may have to wait for what it has.
+            let (watched, db, dir) = (&watched, &db, &dir);
+            let killing = scope.spawn(move || {
+                let caught = watched.catch(&worker, dir);
+                let before = (collections(db), db.stats().compaction_fallback_count);
+                drop(worker);
+                (caught, before.0, before.1)
+            });
+            while !killing.is_finished() {
+                model.write(db, 20);
+            }
+            killing.join().expect("one is caught")
+        });
+        // Nobody else is there.
+        until("a collection done here instead", || {
+            model.write(&db, 20);
+            let is_instead = db.stats().compaction_fallback_count > fallbacks;
+            is_instead && collections(&db).here_count > before.here_count
+        });
+        let reason = db.stats().compaction_fallback_reason.expect("one is told");
+        assert!(reason.contains("worker"), "round {round}: {reason}");
+        until("nothing is left", || left(&dir, &caught).is_empty());
+        model.check(&db, &format!("round {round}"));
+    }
+    // In the middle of whatever it does.
+    for round in 0..2 {
+        let worker = Worker::start(&socket);
+        model.write(&db, 3000);
+        std::thread::sleep(Duration::from_millis(model.random.u64(0..50)));
+        drop(worker);
+        model.check(&db, &format!("at random, round {round}"));
+    }
+    let (_worker, before) = (Worker::start(&socket), collections(&db));
+    until("a collection done by one that is back", || {
+        model.write(&db, 20);
+        collections(&db).elsewhere_count > before.elsewhere_count
+    });
     db.wait_idle().expect("it rests");
-    let stats = db.stats();
-    assert!(done_there > 0 && stats.compaction_fallback_count > 0, "{done_there} there, {stats:?}");
-    assert!(stats.values.collection_count > 10, "{:?}", stats.values);
+    model.check(&db, "at rest");
+    let failed = watched.stems(true, |_| true);
+    assert!(failed.len() >= 3, "{failed:?}");
+    until("nothing is left of any", || left(&dir, &failed).is_empty());
     db.close().expect("it closes");
     drop(db);
     let verify = Command::new(PROGRAM).arg("verify").arg(&dir).output().expect("it runs");
     assert!(verify.status.success(), "{}", String::from_utf8_lossy(&verify.stderr));
-    let db = open(&dir, &socket);
-    for (key, value) in model.iter().enumerate() {
-        assert_eq!(&db.get(key.to_be_bytes()).expect("it is read"), value, "key {key}, opened again");
-    }
+    model.check(&open(&dir, Watched::new(&socket, &dir)), "opened again");
 }
 
 #[test]

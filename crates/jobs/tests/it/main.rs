@@ -4,8 +4,11 @@
 
 mod world; // random histories in tables, and the model that reads them
 mod compaction; // what readers see before and after
+mod segments; // random value segments, and the model that knows every value
 mod collect; // values that live, copied out of their segments
 mod values; // compactions of records whose values lie beside the tree
+#[cfg(unix)]
+mod same_bytes; // collections by an executor and here
 #[cfg(unix)]
 mod socket; // jobs in another process
 mod promises; // purity, conservation, cancelling, executors

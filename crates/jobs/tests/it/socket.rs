@@ -3,16 +3,16 @@
 use std::io::Read;
 use std::os::unix::net::UnixListener;
 use std::sync::Arc;
-use std::time::Duration;
 
+use fastrand::Rng;
 use firn_engine::Semantics;
 use firn_jobs::socket::{Socket, serve};
-use firn_jobs::{Control, ErrorKind, Executor, JobHandle, JobResult, JobSpec, run, verify, verify_files};
+use firn_jobs::{ErrorKind, Executor, JobHandle, JobResult, JobSpec};
 use firn_storage::place::{Local as Directory, LocalOptions};
-use firn_storage::{Clock, Priority, Spawn, Storage, SystemClock, ThreadSpawn};
+use firn_storage::{Priority, Spawn, Storage, ThreadSpawn};
 
-use crate::collect::Values;
-use crate::world::Random;
+use crate::same_bytes::{answer, compare};
+use crate::segments::Values;
 
 /// A directory, a worker for it, and an executor that asks that.
 struct Scene {
@@ -47,57 +47,11 @@ impl Scene {
     }
 }
 
-/// What `handle` says within half a minute.
-fn answer(handle: &JobHandle) -> firn_jobs::Result<JobResult> {
-    let clock = SystemClock::new();
-    while handle.poll().is_none() {
-        assert!(clock.now() < Duration::from_secs(30), "no answer in half a minute");
-        std::thread::yield_now();
-    }
-    handle.wait()
-}
-
-/// Runs four collections of each seed here and in a worker, and compares what they made.
-fn make_the_same_bytes(seeds: u64) {
-    let scene = Scene::new();
-    scene.worker(2);
-    let executor = scene.executor();
-    for seed in 0..seeds {
-        let mut values = Values::on(Arc::clone(&scene.storage), seed << 8);
-        let mut random = Random(seed);
-        for round in 0..4 {
-            let what = format!("seed {seed}, round {round}");
-            (0..1 + random.below(3)).for_each(|_| values.write(&mut random));
-            values.die(&mut random, 3);
-            let spec = values.spec(&mut random, &format!("s{seed}x{round}"));
-            let there = JobSpec::from(spec.clone()).with_stem(&format!("there{seed}x{round}"));
-            let theirs = answer(&executor.submit(there.clone()).unwrap()).unwrap();
-            verify(&there, &theirs).unwrap();
-            verify_files(&*scene.storage, &there, &theirs).unwrap();
-            let here = JobSpec::from(spec.clone());
-            let mine = run(&here, &*scene.storage, &Semantics::new(), &Control::new()).unwrap();
-            let (theirs, mine) = (theirs.into_collect().unwrap(), mine.into_collect().unwrap());
-            assert_eq!(theirs.redirects, mine.redirects, "{what}");
-            if let (Some(theirs), Some(mine)) = (&theirs.segment, &mine.segment) {
-                assert!(values.bytes(&theirs.file) == values.bytes(&mine.file), "{what}");
-                scene.storage.remove(&theirs.file).unwrap();
-            }
-            values.commit(&spec, mine);
-            values.compare(&what);
-        }
-        values.remove_all();
-    }
-}
-
 #[test]
 fn a_worker_makes_the_same_bytes() {
-    make_the_same_bytes(6);
-}
-
-#[test]
-#[ignore = "a thousand collections: the soak runs it"]
-fn a_worker_makes_the_same_bytes_a_thousand_times() {
-    make_the_same_bytes(250);
+    let scene = Scene::new();
+    scene.worker(2);
+    compare(&scene.storage, &scene.executor(), 0..6).assert_varied();
 }
 
 #[test]
@@ -105,7 +59,7 @@ fn a_worker_that_is_missing_or_goes_refuses_and_one_that_comes_is_asked() {
     let scene = Scene::new();
     let executor = scene.executor();
     let mut values = Values::on(Arc::clone(&scene.storage), 1);
-    let mut random = Random(1);
+    let mut random = Rng::with_seed(1);
     values.write(&mut random);
     let spec = JobSpec::from(values.spec(&mut random, "c"));
     let error = executor.submit(spec.clone()).unwrap_err();
@@ -136,7 +90,7 @@ fn what_a_worker_says_no_to_is_told_in_its_words() {
     scene.worker(1);
     let executor = scene.executor();
     let mut values = Values::on(Arc::clone(&scene.storage), 1);
-    let mut random = Random(1);
+    let mut random = Rng::with_seed(1);
     values.write(&mut random);
     let mut spec = values.spec(&mut random, "c");
     spec.victims[0].segment.bytes += 1;
@@ -154,7 +108,7 @@ fn a_cancelled_job_ends_and_leaves_nothing() {
     scene.worker(1);
     let executor = scene.executor();
     let mut values = Values::on(Arc::clone(&scene.storage), 1);
-    let mut random = Random(1);
+    let mut random = Rng::with_seed(1);
     (0..20).for_each(|_| values.write(&mut random));
     let spec = values.spec(&mut random, "c");
     let handles: Vec<JobHandle> = (0..20)
