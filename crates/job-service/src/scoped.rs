@@ -158,6 +158,10 @@ impl ReadFile for Counted {
         self.inner.will_need(offset, bytes);
     }
 
+    fn will_look_up(&self, offset: u64, bytes: u64) {
+        self.inner.will_look_up(offset, bytes);
+    }
+
     /// Never: what another machine removes would end whoever has it mapped, and nobody could count.
     fn bytes(&self) -> Result<Option<FileBytes>> {
         Ok(None)

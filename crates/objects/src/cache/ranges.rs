@@ -212,6 +212,14 @@ impl Ranges {
         blocks.map(&mut claim).collect()
     }
 
+    /// Those of `blocks` of `file` that are neither here nor on their way to somebody.
+    pub(super) fn missing(&self, file: FileId, blocks: RangeInclusive<u64>) -> Vec<u64> {
+        let state = self.lock();
+        blocks
+            .filter(|block| !state.slots.has((file, *block)) && !state.flights.contains_key(&(file, *block)))
+            .collect()
+    }
+
     /// Fills `out` from `start` of the block that was `found`, whose checksums it has. `false` if that cannot be had any more: then it is given
     /// up.
     pub(super) fn read(

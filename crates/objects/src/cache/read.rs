@@ -5,19 +5,18 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
+use firn_storage::place::ASKED_MAX;
 use firn_storage::{FileBytes, ReadFile, Result};
 
 use super::ranges::{BLOCK_BYTES, Claim, Claimed, Ranges, add};
 use super::slots::FileId;
-
-/// Ranges that somebody said he will need and has not read yet, as many as are remembered.
-const ASKED_MAX: usize = 16;
 
 #[derive(Debug)]
 pub(super) struct CachedReadFile {
     pub(super) inner: Arc<dyn ReadFile>,
     pub(super) ranges: Arc<Ranges>,
     pub(super) file: FileId,
+    /// Ranges that somebody said he will need and has not read yet, as many as are remembered.
     pub(super) asked: Mutex<VecDeque<Range<u64>>>,
 }
 
@@ -160,6 +159,22 @@ impl ReadFile for CachedReadFile {
         let range = offset..offset.saturating_add(bytes).min(self.inner.len());
         if !range.is_empty() {
             asked.push_back(range);
+        }
+    }
+
+    /// The store is asked for blocks that are neither here nor on their way; whoever reads them first keeps them here. What would go past
+    /// when it is read does so when it is asked for.
+    fn will_look_up(&self, offset: u64, bytes: u64) {
+        let end = offset.saturating_add(bytes).min(self.inner.len());
+        if bytes > BLOCK_BYTES {
+            return self.will_need(offset, bytes);
+        }
+        if offset >= end {
+            return;
+        }
+        for block in self.ranges.missing(self.file, offset / BLOCK_BYTES..=(end - 1) / BLOCK_BYTES) {
+            let span = self.span(block);
+            self.inner.will_need(span.start, span.end - span.start);
         }
     }
 

@@ -105,6 +105,11 @@ impl Slots {
         keys.into_iter().for_each(|key| self.vacate(key));
     }
 
+    /// Whether the block `key` is here. It stays no longer for that.
+    pub(super) fn has(&self, key: Key) -> bool {
+        self.blocks.contains_key(&key)
+    }
+
     /// The block `key`, which somebody wants.
     pub(super) fn find(&mut self, key: Key) -> Option<Found> {
         let slot = *self.blocks.get(&key)?;

@@ -10,7 +10,7 @@ use firn_s3_server::Faults;
 use firn_storage::file::cache::BlockCache;
 use firn_storage::file::table::{ReaderOptions, TableReader};
 use firn_storage::place::conformance::check_objects;
-use firn_storage::place::{Effect, Fault, Faulty, Local, LocalOptions, Memory, Operation, When};
+use firn_storage::place::{ASKED_MAX, Effect, Fault, Faulty, Local, LocalOptions, Memory, Operation, When};
 use firn_storage::{ErrorKind, ReadFile, Storage};
 
 use firn_objects::Cached;
@@ -123,6 +123,67 @@ fn large_reads_and_what_is_asked_for_ahead_go_past() {
     assert!((all..2 * all).contains(&counters.passed_bytes), "{all}: {counters:?}");
 }
 
+/// Single reads that are asked for together: the store answers all of them in the time of one, and what came stays.
+#[test]
+fn what_is_looked_up_is_asked_for_together_and_kept() {
+    let world = World::new();
+    let cached = Cached::new(Arc::new(world.place("a")), Arc::new(Memory::new()), 64 * BLOCK);
+    let bytes = content(8, 20 * BLOCK as usize);
+    put(&cached, "a.values", &bytes);
+    let file = cached.open_read_known("a.values", bytes.len() as u64).unwrap();
+    let delay = Duration::from_millis(200);
+    world.server.set_faults(Faults { delay, ..Faults::default() });
+    let (clock, before) = (clock(), world.server.counts().reads);
+    let gets = || world.server.counts().reads - before;
+    // Two in each block, and one that lies in two.
+    let parts: Vec<usize> =
+        (0..16).flat_map(|block| [1000, 90_000].map(|at| block * BLOCK as usize + at)).collect();
+    let parts = || parts.iter().copied().chain([17 * BLOCK as usize - 500]);
+    let begin = clock.now();
+    parts().for_each(|at| file.will_look_up(at as u64, 1000));
+    parts().for_each(|at| assert!(read(&*file, at as u64, 1000).unwrap() == bytes[at..at + 1000]));
+    let took = clock.now() - begin;
+    assert!(gets() == 18 && took < 9 * delay, "{} requests, {took:?}", gets());
+    for round in 0..2 {
+        parts().for_each(|at| file.will_look_up(at as u64, 1000));
+        parts().for_each(|at| assert!(read(&*file, at as u64, 1000).unwrap() == bytes[at..at + 1000]));
+        assert_eq!(gets(), 18, "round {round}: it is here");
+    }
+    let counters = cached.counters();
+    assert_eq!((counters.held_bytes, counters.passed_bytes), (18 * BLOCK, 0), "{counters:?}");
+    // A large one goes past, as when nobody asks.
+    file.will_look_up(18 * BLOCK, BLOCK + 1);
+    let at = 18 * BLOCK as usize;
+    assert!(read(&*file, at as u64, BLOCK as usize + 1).unwrap() == bytes[at..at + BLOCK as usize + 1]);
+    let counters = cached.counters();
+    assert_eq!(
+        (gets(), counters.passed_bytes, counters.held_bytes),
+        (19, BLOCK + 1, 18 * BLOCK),
+        "{counters:?}"
+    );
+    file.will_look_up(bytes.len() as u64, 1000);
+}
+
+/// As many ranges of one file as may be asked for are on their way at once, and each is asked for once.
+#[test]
+fn as_many_ranges_as_are_promised_come_together() {
+    let world = World::new();
+    let place = world.place("a");
+    let bytes = content(9, 100 * ASKED_MAX);
+    put(&place, "a.values", &bytes);
+    let file = place.open_read_known("a.values", bytes.len() as u64).unwrap();
+    let delay = Duration::from_millis(200);
+    world.server.set_faults(Faults { delay, ..Faults::default() });
+    let (clock, before) = (clock(), world.server.counts().reads);
+    let begin = clock.now();
+    (0..ASKED_MAX).for_each(|index| file.will_look_up(100 * index as u64, 100));
+    for index in 0..ASKED_MAX {
+        assert!(read(&*file, 100 * index as u64, 100).unwrap() == bytes[100 * index..][..100]);
+    }
+    let (took, gets) = (clock.now() - begin, world.server.counts().reads - before);
+    assert!(gets == ASKED_MAX as u64 && took < delay * (ASKED_MAX as u32) / 2, "{gets} requests, {took:?}");
+}
+
 /// Random reads and removals of a store that fails at times, through a cache too small for all, in a directory that fails and flips bits.
 #[test]
 fn every_read_is_right_or_the_stores_own_error() {
@@ -162,8 +223,10 @@ fn every_read_is_right_or_the_stores_own_error() {
                     }
                     let offset = random.usize(..bytes.len());
                     let count = random.usize(..=(bytes.len() - offset).min(300_000));
-                    if random.u32(0..8) == 0 {
-                        open.will_need(offset as u64, random.u64(..2 * BLOCK));
+                    match random.u32(0..8) {
+                        0 => open.will_need(offset as u64, random.u64(..2 * BLOCK)),
+                        1..3 => open.will_look_up(offset as u64, random.u64(..2 * BLOCK)),
+                        _ => {}
                     }
                     match read(&**open, offset as u64, count) {
                         Ok(found) => assert!(found == bytes[offset..offset + count], "{what}"),

@@ -10,9 +10,11 @@ use firn_jobs::{
 };
 use firn_s3_server::Faults;
 use firn_storage::Storage;
-use firn_storage::place::{Local, LocalOptions};
+use firn_storage::file::table::ReadMode;
+use firn_storage::file::value::{ValueSegment, Wanted};
+use firn_storage::place::{ASKED_MAX, Local, LocalOptions};
 
-use crate::content::{SEGMENT, table, values};
+use crate::content::{SEGMENT, table, value, values};
 use crate::world::{World, clock};
 
 const VALUE_BYTES: usize = 1000;
@@ -94,6 +96,50 @@ fn a_job_waits_for_its_inputs_together() {
     let (time, reads) = compact(100, delay);
     assert_eq!(reads, 2 * 4);
     assert!(time < 7 * delay, "{time:?}");
+}
+
+/// Reads 640 values of 4 KB, each of another place of a segment, 32 after one another, which `ask` has asked for before.
+fn look_up(world: &World, delay: Duration, ask: bool) -> Cost {
+    let place = world.place("a");
+    let (meta, references) = values(&place, &format!("{}-{ask}.values", delay.as_millis()), 2000, 4000);
+    let segment = ValueSegment::open(&place, &meta, false).unwrap();
+    world.server.set_faults(Faults { delay, ..Faults::default() });
+    let mut random = fastrand::Rng::with_seed(3);
+    let mut wanted = references;
+    random.shuffle(&mut wanted);
+    let (clock, before) = (clock(), gets(world));
+    let begin = clock.now();
+    for some in wanted.chunks(ASKED_MAX).take(20) {
+        if ask {
+            some.iter().for_each(|reference| segment.ask(reference.ordinal, reference, 4));
+        }
+        for reference in some {
+            let (mut out, wanted) = (Vec::new(), Wanted { reference, key_bytes: 4, range: 0..usize::MAX });
+            assert!(segment.read(&wanted, ReadMode::Blocking, &mut out).unwrap());
+            assert_eq!(out, value(reference.ordinal.into(), 4000));
+        }
+    }
+    let cost = (clock.now() - begin, gets(world) - before);
+    world.server.set_faults(Faults::default());
+    cost
+}
+
+#[test]
+fn each_value_that_is_asked_for_is_one_request() {
+    let (_, reads) = look_up(&World::new(), Duration::ZERO, true);
+    assert_eq!(reads, 640);
+}
+
+#[test]
+#[ignore = "figures: `cargo test -p firn-objects --test it -- --ignored --nocapture look_ups`"]
+fn figures_of_look_ups() {
+    let world = World::new();
+    for delay in [0, 5, 20].map(Duration::from_millis) {
+        let [(alone, _), (asked, reads)] = [false, true].map(|ask| look_up(&world, delay, ask));
+        println!(
+            "640 values, answers after {delay:?}: {alone:?} one by one, {asked:?} asked for by 32, {reads} reads"
+        );
+    }
 }
 
 #[test]

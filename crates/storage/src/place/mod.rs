@@ -176,6 +176,9 @@ pub trait WriteFile: Send + Sync + fmt::Debug {
     fn set_len(&self, bytes: u64) -> Result<()>;
 }
 
+/// Ranges of one file that a place has on their way, or here, for those who asked for them, at least.
+pub const ASKED_MAX: usize = 32;
+
 /// Longer pieces are written at once by [`WriteFile::write_staged`]: to put them together saves less than the copy costs.
 pub const STAGED_BYTES_MAX: usize = 12 << 10;
 
@@ -201,10 +204,16 @@ pub trait ReadFile: Send + Sync + fmt::Debug {
     /// Fills `out` from `offset`; `Corrupt` if the file ends before.
     fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<()>;
 
-    /// Asks for `bytes` bytes from `offset` to be read ahead; does not wait. Advice only: where it is not taken, reading them
-    /// waits.
+    /// Asks for `bytes` bytes from `offset` to be read ahead; waits only where requests have a limit that is reached. Advice only: where it is
+    /// not taken, reading them waits. A place may forget the oldest of more than [`ASKED_MAX`] ranges that were asked for and not read.
     fn will_need(&self, offset: u64, bytes: u64) {
         let _ = (offset, bytes);
+    }
+
+    /// As [`will_need`](Self::will_need), for what others may read soon again: a cache before this place answers, or asks and keeps what comes,
+    /// as it does for a read.
+    fn will_look_up(&self, offset: u64, bytes: u64) {
+        self.will_need(offset, bytes);
     }
 
     /// The whole file as memory, if this place can give it without reading it (mapping, memory).
@@ -227,6 +236,8 @@ pub struct FileBytes {
 #[derive(Clone)]
 enum Owner {
     Memory(Arc<dyn AsRef<[u8]> + Send + Sync>),
+    /// Memory that is said to be elsewhere.
+    Away(Arc<dyn AsRef<[u8]> + Send + Sync>),
     Mapped(Arc<Mapping>),
 }
 
@@ -234,6 +245,11 @@ impl FileBytes {
     /// Bytes held by `owner`.
     pub fn new(owner: Arc<dyn AsRef<[u8]> + Send + Sync>) -> Self {
         Self { owner: Owner::Memory(owner) }
+    }
+
+    /// Bytes held by `owner`, as a mapping whose pages never stay in memory: a double for tests.
+    pub fn never_resident(owner: Arc<dyn AsRef<[u8]> + Send + Sync>) -> Self {
+        Self { owner: Owner::Away(owner) }
     }
 
     fn mapped(mapping: Arc<Mapping>) -> Self {
@@ -248,6 +264,7 @@ impl FileBytes {
     pub fn is_resident(&self, range: Range<usize>) -> bool {
         match &self.owner {
             Owner::Memory(_) => true,
+            Owner::Away(_) => false,
             Owner::Mapped(mapping) => mapping.is_resident(range).unwrap_or(false),
         }
     }
@@ -283,7 +300,7 @@ impl std::ops::Deref for FileBytes {
 
     fn deref(&self) -> &[u8] {
         match &self.owner {
-            Owner::Memory(owner) => (**owner).as_ref(),
+            Owner::Memory(owner) | Owner::Away(owner) => (**owner).as_ref(),
             Owner::Mapped(mapping) => (**mapping).as_ref(),
         }
     }

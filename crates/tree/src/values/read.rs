@@ -5,7 +5,6 @@ use std::ops::Range;
 use firn_engine::{Error, Place, Result};
 use firn_format::file_name;
 use firn_format::value::Reference;
-use firn_format::value::record::long_head_bytes;
 use firn_storage::file::table::ReadMode;
 use firn_storage::file::value::Wanted;
 
@@ -50,25 +49,22 @@ impl Values {
         }
     }
 
-    /// Has the device fetch the value that `reference` names, if it may have to be waited for. Does not wait, but for the
-    /// reference of a value that was moved.
+    /// Has the device fetch the value that `reference` names, if it may have to be waited for. Waits only where requests have a limit, and for
+    /// the reference of a value that was moved.
     ///
     /// # Errors
     /// `Corrupt` if the reference is none. Of a value that is nowhere the read tells.
     pub(crate) fn ask(&self, map: &ValueMap, (reference, key_bytes): (&[u8], usize)) -> Result<()> {
         let reference = decoded(reference)?;
-        let (sealed, offset) = match map.known(reference.segment) {
-            Some(Home::Sealed(sealed)) => (sealed, Some(reference.offset)),
+        match map.known(reference.segment) {
+            Some(Home::Sealed(sealed)) => sealed.segment.ask(reference.ordinal, &reference, key_bytes),
             Some(Home::Moved(redirect, sealed)) => {
-                let ordinal = redirect.translate(reference.ordinal);
-                (sealed, ordinal.and_then(|ordinal| sealed.segment.ordinals().offset(ordinal)))
+                if let Some(ordinal) = redirect.translate(reference.ordinal) {
+                    sealed.segment.ask(ordinal, &reference, key_bytes);
+                }
             }
             // What was written just now is in memory.
-            Some(Home::Open(_) | Home::Unsealed(_)) | None => return Ok(()),
-        };
-        if let Some(offset) = offset {
-            let value_bytes = reference.value_bytes as usize;
-            sealed.segment.ask(offset, long_head_bytes(value_bytes, true) + key_bytes + value_bytes);
+            Some(Home::Open(_) | Home::Unsealed(_)) | None => {}
         }
         Ok(())
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use firn_format::manifest::{RedirectPlace, ValueSegmentMeta};
-use firn_format::value::record::{ValueRecord, long_head_bytes};
+use firn_format::value::record::{CHUNK_BYTES, ValueRecord, long_head_bytes};
 use firn_format::value::segment::{
     OrdinalTable, VALUE_FOOTER_BYTES, VALUE_HEADER_BYTES, ValueFooter, ValueSegmentHeader,
 };
@@ -122,12 +122,21 @@ impl ValueSegment {
         self.may_be_evicted.store(may_be_evicted, Ordering::Relaxed);
     }
 
-    /// Has the device fetch `bytes` bytes at `offset`, unless values are read in place. Does not wait.
-    pub fn ask(&self, offset: u64, bytes: usize) {
-        if let (Some(mapped), false) = (&self.bytes, self.reads_in_place()) {
-            let start = usize::try_from(offset).unwrap_or(usize::MAX);
-            mapped.will_need(start..start.saturating_add(bytes));
+    /// Has the device, or whoever else has the file, fetch the record of the value that `reference` names, which is number `ordinal` here and
+    /// whose key has `key_bytes`; of a long one what is read first, its first chunk. Nothing where values are read in place, or if there is none.
+    /// Waits only where requests have a limit.
+    pub fn ask(&self, ordinal: u32, reference: &Reference, key_bytes: usize) {
+        if self.reads_in_place() {
+            return;
         }
+        let is_here = reference.segment == self.footer.number;
+        let offset = if is_here { Some(reference.offset) } else { self.ordinals().offset(ordinal) };
+        let Some(offset) = offset.filter(|offset| *offset < self.footer.records_end) else { return };
+        let value_bytes = reference.value_bytes as usize;
+        let wanted = long_head_bytes(value_bytes, true) + key_bytes + value_bytes.min(CHUNK_BYTES);
+        let left = self.record_end(ordinal, offset) - offset;
+        // The file even where it is mapped: it is what will be read.
+        self.file.will_look_up(offset, left.min(wanted as u64));
     }
 
     /// Whether every value is read from memory, without waiting for the device.
@@ -142,7 +151,7 @@ impl ValueSegment {
     /// # Errors
     /// `Corrupt` with file and offset if another value, or none, lies there; what reading says.
     pub fn read(&self, wanted: &Wanted<'_>, mode: ReadMode, out: &mut Vec<u8>) -> Result<bool> {
-        self.read_at(wanted.reference.offset, wanted, mode, out)
+        self.read_at((wanted.reference.ordinal, wanted.reference.offset), wanted, mode, out)
     }
 
     /// The same of the value that is number `ordinal` here.
@@ -157,18 +166,36 @@ impl ValueSegment {
         out: &mut Vec<u8>,
     ) -> Result<bool> {
         let Some(offset) = self.ordinals().offset(ordinal) else {
-            let Reference { .. } = wanted.reference;
             let message = format!("expected a value of ordinal {ordinal} ({}), found none", wanted.reference);
             return Err(Error::corrupt(&self.name, self.footer.records_end, message));
         };
-        self.read_at(offset, wanted, mode, out)
+        self.read_at((ordinal, offset), wanted, mode, out)
     }
 
-    fn read_at(&self, offset: u64, wanted: &Wanted<'_>, mode: ReadMode, out: &mut Vec<u8>) -> Result<bool> {
+    fn read_at(
+        &self,
+        (ordinal, offset): (u32, u64),
+        wanted: &Wanted<'_>,
+        mode: ReadMode,
+        out: &mut Vec<u8>,
+    ) -> Result<bool> {
         if mode == ReadMode::ResidentOnly && self.would_wait(offset, wanted) {
             return Ok(false);
         }
-        read_value(self, offset, wanted, out).map(|()| true)
+        let record = Record { segment: self, end: self.record_end(ordinal, offset) };
+        read_value(&record, offset, wanted, out).map(|()| true)
+    }
+
+    /// Where the record of number `ordinal`, which begins at `offset`, ends at the latest. Where the file is not mapped no more is read: what
+    /// lies behind is another value's, which may have been asked for too.
+    fn record_end(&self, ordinal: u32, offset: u64) -> u64 {
+        let records_end = self.footer.records_end;
+        if self.bytes.is_some() {
+            return records_end;
+        }
+        let table = self.ordinals();
+        let next = (ordinal.saturating_add(1)..table.len()).find_map(|next| table.offset(next));
+        next.filter(|next| *next > offset).unwrap_or(records_end)
     }
 
     fn would_wait(&self, offset: u64, wanted: &Wanted<'_>) -> bool {
@@ -255,15 +282,27 @@ fn checksum_of(footer: &[u8]) -> u64 {
     footer.last_chunk().map_or(0, |checksum| u64::from_le_bytes(*checksum))
 }
 
-impl Bytes for ValueSegment {
+/// One record of a segment, as far as reads of it may go.
+struct Record<'s> {
+    segment: &'s ValueSegment,
+    end: u64,
+}
+
+impl Bytes for Record<'_> {
     fn name(&self) -> &str {
-        &self.name
+        &self.segment.name
     }
 
     fn end(&self) -> u64 {
-        self.footer.records_end
+        self.end
     }
 
+    fn fetch(&self, offset: u64, bytes: usize) -> Result<Cow<'_, [u8]>> {
+        self.segment.fetch(offset, bytes)
+    }
+}
+
+impl ValueSegment {
     fn fetch(&self, offset: u64, bytes: usize) -> Result<Cow<'_, [u8]>> {
         if let (Some(mapped), true) = (&self.bytes, self.reads_in_place()) {
             let start = offset as usize;

@@ -145,6 +145,10 @@ impl ReadFile for FaultyReadFile {
         self.inner.will_need(offset, bytes);
     }
 
+    fn will_look_up(&self, offset: u64, bytes: u64) {
+        self.inner.will_look_up(offset, bytes);
+    }
+
     fn bytes(&self) -> Result<Option<FileBytes>> {
         self.ways.run(Operation::Bytes, &self.name, || self.inner.bytes())
     }
