@@ -5,7 +5,7 @@
 pub struct JobStats {
     /// Jobs by what they do.
     pub kinds: Vec<JobKindStats>,
-    /// Stages of jobs done elsewhere.
+    /// Stages of jobs.
     pub stages: Vec<JobStage>,
     /// The last jobs that came off, newest first; bounded.
     pub last: Vec<JobRow>,
@@ -44,8 +44,9 @@ pub struct JobKindStats {
 /// How long one stage took.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct JobStage {
-    /// `queue`: until a worker was given the job; `open`: until it read the first byte; `run`: until it was done; `check`: of its answer, files
-    /// included; `commit`: of compactions and collections, wherever their jobs ran.
+    /// Of jobs done elsewhere `queue`: until a worker was given the job; `open`: until it read the first byte; `run`: until it was done; `check`: of
+    /// its answer, files included. Of those done in this process `here`: until it was done. `commit`: of compactions and collections, wherever their
+    /// jobs ran.
     pub stage: &'static str,
     /// How often.
     pub count: u64,

@@ -39,6 +39,7 @@ mod source;
 mod session;
 mod snapshot;
 mod job_stats;
+mod value_stats;
 mod stats;
 #[path = "engine.rs"]
 mod contract;
@@ -62,4 +63,5 @@ pub use semantics::{CompactionFilter, FilterVerdict, MergeOperator, PrefixExtrac
 pub use session::{Change, Session, UpdateFn, Values, WriteOptions};
 pub use snapshot::{ReadAt, Snapshot, SnapshotPin};
 pub use source::ValueSource;
-pub use stats::{KeyspaceStats, SharedCacheStats, Stats, ValueStats};
+pub use stats::{KeyspaceStats, SharedCacheStats, Stats};
+pub use value_stats::ValueStats;

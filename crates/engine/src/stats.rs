@@ -1,6 +1,6 @@
 //! What an engine counts.
 
-use crate::{JobStats, KeyspaceId};
+use crate::{JobStats, KeyspaceId, ValueStats};
 
 /// Counters since the database was opened, and sizes as they are now.
 ///
@@ -98,35 +98,6 @@ pub struct SharedCacheStats {
     pub eviction_count: u64,
     /// How often its directory failed; the store was asked then.
     pub failure_count: u64,
-}
-
-/// Values that lie beside the tree, and the collection of those that nothing refers to any more.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ValueStats {
-    /// Value segments, those being written to included.
-    pub segment_count: u64,
-    /// Bytes of their files.
-    pub segment_bytes: u64,
-    /// Bytes of values in them that nothing refers to, as far as that is known.
-    pub dead_bytes: u64,
-    /// References in tables that lead to dead values, since a drain has met newer records of their keys: what merges the tables leaves them out.
-    pub stale_count: u64,
-    /// Bytes of values that newer records hide, about: nothing refers to them once compactions have met both.
-    pub hidden_bytes: u64,
-    /// Bytes that collections have to free until the segments take no more than they may.
-    pub debt_bytes: u64,
-    /// Collected segments through which values are still found.
-    pub redirect_count: u64,
-    /// Memory that takes.
-    pub redirect_bytes: u64,
-    /// Bytes written to value segments as values came.
-    pub write_bytes_total: u64,
-    /// Collections committed.
-    pub collection_count: u64,
-    /// Bytes of the segments they collected.
-    pub collection_read_bytes_total: u64,
-    /// Bytes of the segments they made.
-    pub collection_write_bytes_total: u64,
 }
 
 /// What one keyspace holds.

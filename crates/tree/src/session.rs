@@ -23,7 +23,7 @@ use crate::compact::seeks::READS_FOR_EACH_LOOK;
 use crate::database::Database;
 use crate::read::prefetch::TOGETHER;
 use crate::read::scan::{Tickets, TreeScan};
-use crate::read::{Found, Lookup, Wants, note_lookup};
+use crate::read::{BesideReads, Found, Lookup, Wants, note_lookup};
 use crate::stats::count;
 use crate::version::Version;
 use crate::write::append::Appended;
@@ -40,6 +40,8 @@ pub(crate) struct TreeSession {
     uncounted_bytes: u64,
     /// Point reads since one was looked at.
     unnoted_reads: u32,
+    /// Those of values beside the tree since then.
+    beside: BesideReads,
     line: Line,
 }
 
@@ -56,6 +58,7 @@ impl TreeSession {
             tickets: Arc::default(),
             uncounted_bytes: 0,
             unnoted_reads: 0,
+            beside: BesideReads::default(),
             line: Line::default(),
         }
     }
@@ -131,9 +134,11 @@ impl TreeSession {
     #[inline]
     fn look_up(&mut self, version: &Version, lookup: &Lookup<'_>, out: &mut Vec<u8>) -> Result<Found> {
         let found = self.shared.lookup(version, lookup, out)?;
+        self.beside.note(found);
         self.unnoted_reads += 1;
         if self.unnoted_reads == READS_FOR_EACH_LOOK {
             self.unnoted_reads = 0;
+            self.shared.counters.take_reads(&mut self.beside);
             note_lookup(version, lookup, found);
         }
         Ok(found)
@@ -160,6 +165,7 @@ impl TreeSession {
 impl Drop for TreeSession {
     fn drop(&mut self) {
         count(&self.shared.counters.user_write_bytes, self.uncounted_bytes);
+        self.shared.counters.take_reads(&mut self.beside);
     }
 }
 
@@ -184,7 +190,7 @@ impl Session for TreeSession {
         let lookup = Lookup { keyspace, key, before, mode: self.mode(), wants: Wants::ALL };
         match self.look_up(&version, &lookup, out)? {
             Found::Value { .. } => Ok(Outcome::Done(true)),
-            Found::Absent { .. } => {
+            Found::Absent { .. } | Found::Asked { .. } => {
                 out.clear();
                 Ok(Outcome::Done(false))
             }
@@ -193,10 +199,7 @@ impl Session for TreeSession {
                 let version = arc_swap::Guard::into_inner(version);
                 let key = key.to_vec();
                 let ticket = self.read_later(version, move |shared, version| {
-                    let mut value = Vec::new();
-                    let found =
-                        shared.lookup(version, &Lookup::latest(keyspace, &key, before), &mut value)?;
-                    Ok(Completion::Value(matches!(found, Found::Value { .. }).then_some(value)))
+                    shared.read_missed(version, &Lookup::latest(keyspace, &key, before))
                 });
                 Ok(Outcome::Pending(ticket))
             }
@@ -221,10 +224,8 @@ impl Session for TreeSession {
             let version = arc_swap::Guard::into_inner(version);
             let key = key.to_vec();
             let ticket = self.read_later(version, move |shared, version| {
-                let mut value = Vec::new();
                 let lookup = Lookup { wants, ..Lookup::latest(keyspace, &key, before) };
-                let found = shared.lookup(version, &lookup, &mut value)?;
-                Ok(Completion::Value(matches!(found, Found::Value { .. }).then_some(value)))
+                shared.read_missed(version, &lookup)
             });
             return Ok(Outcome::Pending(ticket));
         }
@@ -243,34 +244,29 @@ impl Session for TreeSession {
         out.clear();
         let state = version.keyspace(keyspace.0)?;
         let mut value = Vec::new();
+        // Who waits for one waits for several at once.
+        let mode = if keys.len() > 1 { ReadMode::ResidentOnly } else { self.mode() };
         for (index, key) in keys.iter().enumerate() {
             // Not all at once: the first would have left the processor's caches when their turn comes.
             if keys.len() > 1 && index.is_multiple_of(TOGETHER) {
                 version.prefetch(state, &keys[index..keys.len().min(index + TOGETHER)]);
             }
-            let lookup = Lookup { keyspace, key, before, mode: self.mode(), wants: Wants::ALL };
+            let lookup = Lookup { keyspace, key, before, mode, wants: Wants::ALL };
             match self.look_up(&version, &lookup, &mut value)? {
                 Found::Value { .. } => out.push(Some(&value)),
-                Found::Absent { .. } => out.push(None),
+                Found::Absent { .. } | Found::Asked { .. } => out.push(None),
+                Found::Miss if self.inline => {
+                    let rest = keys[index..].iter().copied();
+                    self.shared.read_many(&version, (keyspace, before), rest, out)?;
+                    return Ok(Outcome::Done(()));
+                }
                 Found::Miss => {
-                    out.clear();
+                    let mut values = std::mem::take(out);
                     let version = arc_swap::Guard::into_inner(version);
-                    let keys: Vec<Vec<u8>> = keys.iter().map(|key| key.to_vec()).collect();
+                    let rest: Vec<Vec<u8>> = keys[index..].iter().map(|key| key.to_vec()).collect();
                     let ticket = self.read_later(version, move |shared, version| {
-                        let (mut values, mut value) = (Values::new(), Vec::new());
-                        if version.values.may_wait() {
-                            // The device fetches several values at once.
-                            for key in &keys {
-                                let lookup = Lookup::latest(keyspace, key, before);
-                                let ahead = Lookup { wants: Wants::Ahead, ..lookup };
-                                shared.lookup(version, &ahead, &mut value)?;
-                            }
-                        }
-                        for key in &keys {
-                            let found =
-                                shared.lookup(version, &Lookup::latest(keyspace, key, before), &mut value)?;
-                            values.push(matches!(found, Found::Value { .. }).then_some(value.as_slice()));
-                        }
+                        let rest = rest.iter().map(Vec::as_slice);
+                        shared.read_many(version, (keyspace, before), rest, &mut values)?;
                         Ok(Completion::Values(values))
                     });
                     return Ok(Outcome::Pending(ticket));

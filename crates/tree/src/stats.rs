@@ -7,6 +7,7 @@ use firn_engine::{KeyspaceStats, SharedCacheStats, Stats, ValueStats};
 use firn_storage::place::CacheCounters;
 
 use crate::database::Database;
+use crate::read::{BesideReads, Found};
 use crate::values::Home;
 
 /// Counters of background work and of reads that missed; one line each, touched once a job or a miss.
@@ -24,12 +25,37 @@ pub(crate) struct Counters {
     pub(crate) collection_read_bytes: AtomicU64,
     pub(crate) collection_write_bytes: AtomicU64,
     pub(crate) collection_count: AtomicU64,
+    pub(crate) collection_failure_count: AtomicU64,
+    pub(crate) survivor_count: AtomicU64,
+    pub(crate) survivor_bytes: AtomicU64,
+    pub(crate) dropped_count: AtomicU64,
+    pub(crate) dropped_bytes: AtomicU64,
+    pub(crate) beside_read_count: AtomicU64,
+    pub(crate) beside_read_bytes: AtomicU64,
     pub(crate) orphan_remove_count: AtomicU64,
 }
 
 /// Adds to a counter.
 pub(crate) fn count(counter: &AtomicU64, by: u64) {
     counter.fetch_add(by, Ordering::Relaxed);
+}
+
+impl Counters {
+    /// Counts what a lookup has read beside the tree.
+    pub(crate) fn count_read(&self, found: Found) {
+        let mut reads = BesideReads::default();
+        reads.note(found);
+        self.take_reads(&mut reads);
+    }
+
+    /// Takes what somebody has read beside the tree, who begins at nothing again.
+    pub(crate) fn take_reads(&self, reads: &mut BesideReads) {
+        let BesideReads { count: values, bytes } = std::mem::take(reads);
+        if values > 0 {
+            count(&self.beside_read_count, values);
+            count(&self.beside_read_bytes, bytes);
+        }
+    }
 }
 
 impl Database {
@@ -104,9 +130,16 @@ impl Database {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let mut stats = ValueStats {
             write_bytes_total: read(&self.values.written_bytes),
+            read_count: read(&self.counters.beside_read_count),
+            read_bytes_total: read(&self.counters.beside_read_bytes),
             collection_count: read(&self.counters.collection_count),
+            collection_failure_count: read(&self.counters.collection_failure_count),
             collection_read_bytes_total: read(&self.counters.collection_read_bytes),
             collection_write_bytes_total: read(&self.counters.collection_write_bytes),
+            survivor_count: read(&self.counters.survivor_count),
+            survivor_bytes_total: read(&self.counters.survivor_bytes),
+            dropped_count: read(&self.counters.dropped_count),
+            dropped_bytes_total: read(&self.counters.dropped_bytes),
             ..ValueStats::default()
         };
         for (_, home) in self.values.map().homes() {
@@ -114,7 +147,7 @@ impl Database {
                 Home::Open(active) => (1, active.open.bytes()),
                 Home::Unsealed(unsealed) => (1, unsealed.bytes()),
                 Home::Sealed(sealed) => {
-                    stats.dead_bytes += sealed.dead_bytes();
+                    stats.add_sealed(sealed.meta.bytes, sealed.dead_bytes());
                     (1, sealed.meta.bytes)
                 }
                 Home::Moved(redirect, _) => {
@@ -126,6 +159,7 @@ impl Database {
             stats.segment_count += segments;
             stats.segment_bytes += bytes;
         }
+        (stats.retired_count, stats.retired_bytes) = self.graveyard.retired_values();
         let version = self.version.load();
         stats.stale_count = version.live().map(|keyspace| keyspace.stale_count).sum();
         (stats.hidden_bytes, stats.debt_bytes) = self.value_debt(&version);

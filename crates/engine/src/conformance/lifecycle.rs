@@ -100,7 +100,7 @@ fn maintenance_changes_nothing(database: &mut Database) {
     }
 }
 
-fn totals(stats: &Stats) -> [u64; 18] {
+fn totals(stats: &Stats) -> [u64; 25] {
     [
         stats.user_write_bytes_total,
         stats.log_write_bytes_total,
@@ -120,6 +120,13 @@ fn totals(stats: &Stats) -> [u64; 18] {
         stats.values.collection_count,
         stats.values.collection_read_bytes_total,
         stats.values.collection_write_bytes_total,
+        stats.values.collection_failure_count,
+        stats.values.read_count,
+        stats.values.read_bytes_total,
+        stats.values.survivor_count,
+        stats.values.survivor_bytes_total,
+        stats.values.dropped_count,
+        stats.values.dropped_bytes_total,
     ]
 }
 

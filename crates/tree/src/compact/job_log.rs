@@ -16,7 +16,7 @@ pub(crate) struct JobLog {
 #[derive(Debug)]
 struct State {
     kinds: [JobKindStats; 3],
-    stages: [Times; 5],
+    stages: [Times; STAGES.len()],
     /// Oldest first.
     last: VecDeque<JobRow>,
 }
@@ -37,8 +37,9 @@ pub(crate) const LAST_MAX: usize = 64;
 const BOUNDS_MS: [u64; 10] = [1, 4, 16, 64, 256, 1024, 4096, 16_384, 65_536, 262_144];
 
 const KINDS: [&str; 3] = ["relief", "compaction", "collection"];
-const STAGES: [&str; 5] = ["queue", "open", "run", "check", "commit"];
+const STAGES: [&str; 6] = ["queue", "open", "run", "check", "commit", "here"];
 const COMMIT: usize = 4;
+const HERE: usize = 5;
 
 impl Default for JobLog {
     fn default() -> Self {
@@ -89,9 +90,12 @@ impl JobLog {
         };
         *count += 1;
         *bytes += read_bytes;
-        if is_elsewhere {
-            let times = [ran.queued, ran.opened, ran.ran.saturating_sub(ran.opened), ran.checked];
-            state.stages.iter_mut().zip(times).for_each(|(stage, time)| stage.add(time));
+        match is_elsewhere {
+            true => {
+                let times = [ran.queued, ran.opened, ran.ran.saturating_sub(ran.opened), ran.checked];
+                state.stages.iter_mut().zip(times).for_each(|(stage, time)| stage.add(time));
+            }
+            false => state.stages[HERE].add(ran.ran),
         }
         if state.last.len() >= LAST_MAX {
             state.last.pop_front();
@@ -144,7 +148,7 @@ mod tests {
         let ran = Ran { queued: ms(3), opened: ms(1), ran: ms(20), checked: ms(400_000), ..Ran::by("w") };
         log.came_off(&collect.0, &collect.1, &ran, 5);
         for at in 0..LAST_MAX as u64 {
-            log.came_off(&compact.0, &compact.1, &Ran::default(), 6 + at);
+            log.came_off(&compact.0, &compact.1, &Ran { ran: ms(2), ..Ran::default() }, 6 + at);
         }
         log.came_off(&collect.0, &collect.1, &Ran { queued: ms(5), ..ran }, 99);
         log.committed(ms(4));
@@ -168,6 +172,7 @@ mod tests {
         assert_eq!(found[2], ("run", 2, 38_000, from(3, &[2])));
         assert_eq!(found[3], ("check", 2, 800_000_000, vec![0; BOUNDS_MS.len()]));
         assert_eq!(found[4], ("commit", 1, 4000, from(1, &[1])));
+        assert_eq!(found[5], ("here", 64, 128_000, from(1, &[64])));
         assert_eq!(
             (stats.last.len(), stats.last[0].ended_unix_ms, stats.last[63].ended_unix_ms),
             (64, 99, 7)

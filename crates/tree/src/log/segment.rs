@@ -162,14 +162,22 @@ impl MemtableSet {
     }
 }
 
-/// Names of files whose last holder is gone, waiting for background work to remove them or to use them again; and the
-/// memory of what has holders still, in versions or not.
+/// Names of files whose last holder is gone, waiting for background work to remove them or to use them again; the
+/// memory of what has holders still, in versions or not; and value segments that are gone but for holders.
 #[derive(Debug, Default)]
 pub(crate) struct Graveyard {
     names: Mutex<Dead>,
     /// Names of tables and sealed value segments that have holders; `None` where nobody asks for them.
     held: Option<Mutex<BTreeSet<String>>>,
     live_bytes: AtomicU64,
+    retired_values: Retired,
+}
+
+/// Files that no version from now on knows, and somebody has.
+#[derive(Debug, Default)]
+struct Retired {
+    count: AtomicU64,
+    bytes: AtomicU64,
 }
 
 /// What a [`Graveyard`] holds.
@@ -270,6 +278,24 @@ impl Graveyard {
     /// `bytes` that were counted are let go.
     pub(crate) fn discount(&self, bytes: u64) {
         self.live_bytes.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
+    /// A value segment of `bytes` bytes is gone, for all but those who have it.
+    pub(crate) fn retire_values(&self, bytes: u64) {
+        self.retired_values.count.fetch_add(1, Ordering::Relaxed);
+        self.retired_values.bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Nobody has one of those any more.
+    pub(crate) fn let_values_go(&self, bytes: u64) {
+        self.retired_values.count.fetch_sub(1, Ordering::Relaxed);
+        self.retired_values.bytes.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
+    /// How many of those somebody has, and their bytes.
+    pub(crate) fn retired_values(&self) -> (u64, u64) {
+        let Retired { count, bytes } = &self.retired_values;
+        (count.load(Ordering::Relaxed), bytes.load(Ordering::Relaxed))
     }
 
     pub(crate) fn is_empty(&self) -> bool {

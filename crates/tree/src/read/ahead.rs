@@ -1,7 +1,9 @@
-//! Rows of a scan whose values beside the tree were asked for and are not there yet: the device fetches several at once.
+//! Rows of a scan, or of several keys that are read together, whose values beside the tree were asked for and are not there yet: the device
+//! fetches several at once.
 
-use firn_engine::{Result, ScanBatch};
+use firn_engine::Result;
 use firn_format::value::Reference;
+use firn_storage::place::ASKED_MAX;
 
 /// Rows in their order, from the first whose value was asked for.
 #[derive(Debug, Default)]
@@ -19,13 +21,14 @@ struct Row {
 
 #[derive(Debug)]
 enum Value {
-    Here(Vec<u8>),
+    /// `None`: the key has none.
+    Here(Option<Vec<u8>>),
     /// What refers to it.
     Beside(Vec<u8>),
 }
 
-/// Values asked for before the first of them is read.
-const ROWS_MAX: usize = 32;
+/// Values asked for before the first of them is read: all of them may lie in one file.
+const ROWS_MAX: usize = ASKED_MAX;
 /// And their bytes.
 const BYTES_MAX: usize = 1 << 20;
 
@@ -47,10 +50,10 @@ impl Ahead {
         self.rows.len() >= ROWS_MAX || self.bytes >= BYTES_MAX
     }
 
-    /// Adds a row whose value is here.
-    pub(crate) fn push(&mut self, key: &[u8], value: &[u8]) {
-        self.bytes += key.len() + value.len();
-        self.rows.push(Row { key: key.to_vec(), value: Value::Here(value.to_vec()) });
+    /// Adds a row whose value is here, or of a key that has none.
+    pub(crate) fn push(&mut self, key: &[u8], value: Option<&[u8]>) {
+        self.bytes += key.len() + value.map_or(0, <[u8]>::len);
+        self.rows.push(Row { key: key.to_vec(), value: Value::Here(value.map(<[u8]>::to_vec)) });
     }
 
     /// Adds a row whose value was asked for.
@@ -61,24 +64,24 @@ impl Ahead {
         self.rows.push(Row { key: key.to_vec(), value: Value::Beside(reference.to_vec()) });
     }
 
-    /// Gives all rows to `out`; `read` appends the value that a reference of a key of so many bytes leads to.
+    /// Tells `give` of all rows: keys, and what they have; `read` appends the value that a reference of a key of so many bytes leads to.
     ///
     /// # Errors
     /// What `read` says; the rest is forgotten then.
     pub(crate) fn give_all(
         &mut self,
-        out: &mut ScanBatch,
         mut read: impl FnMut(&[u8], usize, &mut Vec<u8>) -> Result<()>,
+        mut give: impl FnMut(&[u8], Option<&[u8]>),
     ) -> Result<()> {
         self.bytes = 0;
         let mut found = Vec::new();
         for Row { key, value } in self.rows.drain(..) {
             match value {
-                Value::Here(value) => out.push(&key, &value),
+                Value::Here(value) => give(&key, value.as_deref()),
                 Value::Beside(reference) => {
                     found.clear();
                     read(&reference, key.len(), &mut found)?;
-                    out.push(&key, &found);
+                    give(&key, Some(&found));
                 }
             }
         }

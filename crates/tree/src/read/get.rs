@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use firn_engine::{KeyspaceId, Result};
+use firn_engine::{Completion, KeyspaceId, Result};
 use firn_format::key::{Trailer, key_hash};
 use firn_format::{Position, Sequence, log::Record};
 use firn_storage::file::table::{Lookup as TableLookup, ReadMode};
@@ -33,8 +33,10 @@ impl<'k> Lookup<'k> {
 /// What a lookup found; sequences are those of the newest version, tombstones included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Found {
-    /// The value is in the caller's buffer.
-    Value { newest: Option<Sequence> },
+    /// The value is in the caller's buffer; so many bytes of it, or of what it was made of, were read beside the tree.
+    Value { newest: Option<Sequence>, beside: Option<u64> },
+    /// The value was asked for; what refers to it is in the caller's buffer. Only for [`Wants::Ahead`].
+    Asked { newest: Option<Sequence> },
     /// The key has no value.
     Absent { newest: Option<Sequence> },
     /// A table's bytes, or the value's beside the tree, are not in memory and the mode forbids reading them.
@@ -44,7 +46,7 @@ pub(crate) enum Found {
 impl Found {
     pub(crate) fn newest(self) -> Option<Sequence> {
         match self {
-            Found::Value { newest } | Found::Absent { newest } => newest,
+            Found::Value { newest, .. } | Found::Asked { newest } | Found::Absent { newest } => newest,
             Found::Miss => None,
         }
     }
@@ -70,7 +72,8 @@ impl Database {
         let newest = resolution.newest();
         Ok(match resolved {
             None | Some(Resolved::Miss) => Found::Miss,
-            Some(Resolved::Value | Resolved::Asked) => Found::Value { newest },
+            Some(Resolved::Value) => Found::Value { newest, beside: resolution.beside() },
+            Some(Resolved::Asked) => Found::Asked { newest },
             Some(_) => Found::Absent { newest },
         })
     }
@@ -127,6 +130,17 @@ impl Database {
             }
         }
         resolution.end(out).map(Some)
+    }
+
+    /// What `lookup` finds, for whoever would not wait for it himself.
+    ///
+    /// # Errors
+    /// What reading says.
+    pub(crate) fn read_missed(&self, version: &Version, lookup: &Lookup<'_>) -> Result<Completion> {
+        let mut value = Vec::new();
+        let found = self.lookup(version, lookup, &mut value)?;
+        self.counters.count_read(found);
+        Ok(Completion::Value(matches!(found, Found::Value { .. }).then_some(value)))
     }
 
     /// Sequence of the newest version of `key`, or of the range tombstone over it, below `before`.

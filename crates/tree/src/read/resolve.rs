@@ -61,6 +61,7 @@ pub(crate) struct Resolution<'a> {
     operator: Option<&'a dyn MergeOperator>,
     covered: Option<Sequence>,
     newest: Option<Sequence>,
+    beside: Option<u64>,
     /// Newest first.
     operands: Vec<Vec<u8>>,
 }
@@ -82,6 +83,7 @@ impl<'a> Resolution<'a> {
             operator,
             covered: None,
             newest: None,
+            beside: None,
             operands: Vec::new(),
         }
     }
@@ -89,6 +91,11 @@ impl<'a> Resolution<'a> {
     /// Sequence of the newest version or range tombstone seen.
     pub(crate) fn newest(&self) -> Option<Sequence> {
         self.newest
+    }
+
+    /// Bytes that were read beside the tree, of the value or of what it was made of; `None` if it lies in the tree.
+    pub(crate) fn beside(&self) -> Option<u64> {
+        self.beside
     }
 
     /// A place holds a range tombstone over the key.
@@ -157,13 +164,17 @@ impl<'a> Resolution<'a> {
             }
             Wants::Part { start, end } if self.operands.is_empty() => {
                 let is_read = values.read(self.values, found, start..end, self.mode, out)?;
+                self.beside = is_read.then_some(out.len() as u64);
                 return Ok(if is_read { Resolved::Value } else { Resolved::Miss });
             }
             Wants::Part { .. } | Wants::Ahead => {}
         }
         let mut base = Vec::new();
         match values.read(self.values, found, 0..usize::MAX, self.mode, &mut base)? {
-            true => self.finish(Some(&base), out),
+            true => {
+                self.beside = Some(base.len() as u64);
+                self.finish(Some(&base), out)
+            }
             false => Ok(Resolved::Miss),
         }
     }

@@ -12,6 +12,7 @@ use firn_format::{Kind, Position, Sequence};
 use firn_jobs::{Cursor, MergeCursor};
 use firn_storage::file::table::ReadMode;
 
+use super::BesideReads;
 use super::ahead::Ahead;
 use super::resolve::{Hit, Resolution, Resolved, Wants};
 use super::source::{Source, sources};
@@ -120,6 +121,8 @@ struct Walk {
     wants: Wants,
     /// Rows behind the last one given, whose values were asked for.
     ahead: Ahead,
+    /// Values that were read for the batch.
+    reads: BesideReads,
     /// Backward: versions of the key, oldest first.
     versions: Vec<Held>,
 }
@@ -161,11 +164,18 @@ impl Walk {
             value: Vec::new(),
             wants,
             ahead: Ahead::default(),
+            reads: BesideReads::default(),
             versions: Vec::new(),
         })
     }
 
     fn fill(&mut self, limit: BatchLimit, out: &mut ScanBatch) -> Result<()> {
+        let filled = self.walk(limit, out);
+        self.shared.counters.take_reads(&mut self.reads);
+        filled
+    }
+
+    fn walk(&mut self, limit: BatchLimit, out: &mut ScanBatch) -> Result<()> {
         if !self.positioned {
             self.position().map_err(from_storage)?;
             self.positioned = true;
@@ -189,7 +199,7 @@ impl Walk {
     fn give(&mut self, resolved: Resolved, out: &mut ScanBatch) -> Result<()> {
         match resolved {
             Resolved::Value if self.ahead.is_empty() => out.push(&self.key, &self.value),
-            Resolved::Value => self.ahead.push(&self.key, &self.value),
+            Resolved::Value => self.ahead.push(&self.key, Some(&self.value)),
             Resolved::Asked => self.ahead.push_asked(&self.key, &self.value),
             Resolved::Absent | Resolved::Older | Resolved::Miss => {}
         }
@@ -201,9 +211,10 @@ impl Walk {
 
     /// Reads the values that were asked for.
     fn catch_up(&mut self, out: &mut ScanBatch) -> Result<()> {
-        let (values, map) = (&self.shared.values, &*self.version.values);
-        self.ahead.give_all(out, |reference, key_bytes, value| {
-            values.read(map, (reference, key_bytes), 0..usize::MAX, ReadMode::Blocking, value).map(drop)
+        let Self { shared, version, ahead, reads, .. } = self;
+        shared.catch_up(version, ahead, reads, |key, value| {
+            // Of a key that has none there is no row.
+            out.push(key, value.unwrap_or_default());
         })
     }
 
@@ -257,6 +268,7 @@ impl Walk {
         if resolved == Resolved::Older {
             resolved = resolution.end(&mut self.value)?;
         }
+        self.reads.add(resolution.beside());
         self.give(resolved, out)
     }
 
@@ -298,6 +310,7 @@ impl Walk {
         if resolved == Resolved::Older {
             resolved = resolution.end(&mut self.value)?;
         }
+        self.reads.add(resolution.beside());
         self.give(resolved, out)
     }
 }

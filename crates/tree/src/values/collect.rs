@@ -29,6 +29,14 @@ impl Database {
     /// # Errors
     /// `Retry` when the disk is full: nothing changed, the output is removed.
     pub(crate) fn collect(&self, victims: &[SegmentNumber]) -> Result<()> {
+        let done = self.try_collect(victims);
+        if done.is_err() && !self.schedule.is_stopping() {
+            count(&self.counters.collection_failure_count, 1);
+        }
+        done
+    }
+
+    fn try_collect(&self, victims: &[SegmentNumber]) -> Result<()> {
         let mut stems = self.stems.hold();
         // Held so that their files stay.
         let Some((spec, _inputs)) = self.collect_spec(victims, stems.draw()) else { return Ok(()) };
@@ -50,13 +58,25 @@ impl Database {
         }
         if let Some(gone_bytes) = committed? {
             self.jobs.log.committed(self.clock.now().saturating_sub(begun));
-            count(&self.counters.collection_count, 1);
-            count(&self.counters.collection_read_bytes, spec.input_bytes());
+            self.count_collected(&spec, &result);
             let written = result.segment.as_ref().map_or(0, |segment| segment.bytes);
-            count(&self.counters.collection_write_bytes, written);
             self.values.pace.freed(gone_bytes.saturating_sub(written), self.clock.now());
         }
         Ok(())
+    }
+
+    fn count_collected(&self, spec: &CollectSpec, result: &CollectResult) {
+        let (counters, segment) = (&self.counters, result.segment.as_ref());
+        count(&counters.collection_count, 1);
+        count(&counters.collection_read_bytes, spec.input_bytes());
+        count(&counters.collection_write_bytes, segment.map_or(0, |segment| segment.bytes));
+        let survivor_bytes = segment.map_or(0, |segment| segment.value_bytes);
+        count(&counters.survivor_count, segment.map_or(0, |segment| segment.ordinals.into()));
+        count(&counters.survivor_bytes, survivor_bytes);
+        let victims = spec.victims.iter();
+        count(&counters.dropped_count, victims.clone().map(|victim| victim.dead.len()).sum());
+        let value_bytes: u64 = victims.map(|victim| victim.segment.value_bytes).sum();
+        count(&counters.dropped_bytes, value_bytes.saturating_sub(survivor_bytes));
     }
 
     /// The job that collects `victims`, and the open files; `None` if one of them is gone.

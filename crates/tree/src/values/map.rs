@@ -99,7 +99,9 @@ impl Sealed {
 
     /// No version from now on knows it.
     pub(crate) fn retire(&self) {
-        self.retired.store(true, Ordering::Release);
+        if !self.retired.swap(true, Ordering::AcqRel) {
+            self.graveyard.retire_values(self.meta.bytes);
+        }
     }
 }
 
@@ -107,6 +109,7 @@ impl Drop for Sealed {
     fn drop(&mut self) {
         if self.retired.load(Ordering::Acquire) {
             self.leave_file();
+            self.graveyard.let_values_go(self.meta.bytes);
         }
         self.graveyard.let_go(&self.meta.file);
     }

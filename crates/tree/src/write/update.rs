@@ -30,6 +30,7 @@ impl Database {
             let version = self.version.load_full();
             let before = self.read_position(&version);
             let found = self.lookup(&version, &Lookup::latest(keyspace, key, before), &mut value)?;
+            self.counters.count_read(found);
             let current = matches!(found, Found::Value { .. }).then_some(value.as_slice());
             let (kind, new) = match f(current) {
                 Change::Keep => return Ok(Appended::At(before)),

@@ -1,0 +1,30 @@
+//! Reads of values beside the tree, counted by whoever does them.
+
+use super::Found;
+
+/// Values read beside the tree that the database has not been told of: each session and each scan counts its own, and tells now and then, so
+/// that no read touches a line that others write.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct BesideReads {
+    pub(crate) count: u64,
+    pub(crate) bytes: u64,
+}
+
+impl BesideReads {
+    /// Adds one of `beside` bytes, if it is one.
+    #[inline]
+    pub(crate) fn add(&mut self, beside: Option<u64>) {
+        if let Some(bytes) = beside {
+            self.count += 1;
+            self.bytes += bytes;
+        }
+    }
+
+    /// Adds what a lookup has read.
+    #[inline]
+    pub(crate) fn note(&mut self, found: Found) {
+        if let Found::Value { beside, .. } = found {
+            self.add(beside);
+        }
+    }
+}
