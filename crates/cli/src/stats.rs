@@ -39,7 +39,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
 }
 
 /// The figures that are one number, by name.
-fn figures(stats: &Stats) -> [(&'static str, u64); 42] {
+fn figures(stats: &Stats) -> [(&'static str, u64); 51] {
     [
         ("user_write_bytes_total", stats.user_write_bytes_total),
         ("log_write_bytes_total", stats.log_write_bytes_total),
@@ -77,12 +77,21 @@ fn figures(stats: &Stats) -> [(&'static str, u64); 42] {
         ("value_stale_count", stats.values.stale_count),
         ("value_hidden_bytes", stats.values.hidden_bytes),
         ("value_debt_bytes", stats.values.debt_bytes),
+        ("value_retired_count", stats.values.retired_count),
+        ("value_retired_bytes", stats.values.retired_bytes),
         ("redirect_count", stats.values.redirect_count),
         ("redirect_bytes", stats.values.redirect_bytes),
         ("value_write_bytes_total", stats.values.write_bytes_total),
+        ("value_read_count", stats.values.read_count),
+        ("value_read_bytes_total", stats.values.read_bytes_total),
         ("collection_count", stats.values.collection_count),
+        ("collection_failure_count", stats.values.collection_failure_count),
         ("collection_read_bytes_total", stats.values.collection_read_bytes_total),
         ("collection_write_bytes_total", stats.values.collection_write_bytes_total),
+        ("value_survivor_count", stats.values.survivor_count),
+        ("value_survivor_bytes_total", stats.values.survivor_bytes_total),
+        ("value_dropped_count", stats.values.dropped_count),
+        ("value_dropped_bytes_total", stats.values.dropped_bytes_total),
     ]
 }
 
@@ -101,6 +110,7 @@ fn as_json(stats: &Stats) -> Value {
             "levels": levels.collect::<Vec<Value>>(),
         })
     };
+    object.insert("value_segments_by_dead".to_owned(), json!(stats.values.by_dead));
     object.insert("keyspaces".to_owned(), stats.keyspaces.iter().map(keyspace).collect());
     Value::Object(object)
 }

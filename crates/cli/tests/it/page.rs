@@ -36,11 +36,14 @@ impl Drop for Load {
 #[ignore = "needs a browser and redis-benchmark; the full tier runs it"]
 fn it_shows_what_the_server_does() {
     let dir = tempfile::tempdir().unwrap();
-    let serving = Serving::start_with(&["--http-port", "0"], dir.path());
+    let settings = dir.path().join("settings.toml");
+    std::fs::write(&settings, "separate_bytes = 1000\n").unwrap();
+    let arguments = ["--http-port", "0", "--config", settings.to_str().unwrap()];
+    let serving = Serving::start_with(&arguments, &dir.path().join("database"));
     let address = serving.http.clone().expect("it answers by HTTP");
     let port = serving.address.rsplit(':').next().unwrap();
     let mut load = Command::new("redis-benchmark");
-    load.args(["-p", port, "-n", "100000000", "-c", "4", "-r", "1000", "-t", "set", "-q"]);
+    load.args(["-p", port, "-n", "100000000", "-c", "4", "-r", "1000", "-d", "2000", "-t", "set", "-q"]);
     let load = Load(load.stdout(Stdio::null()).spawn().expect("redis-benchmark is installed"));
     std::thread::sleep(std::time::Duration::from_secs(1));
     let page = rendered(&address);
@@ -56,6 +59,18 @@ fn it_shows_what_the_server_does() {
     assert!(value("Latency p99").ends_with('s') && value("Latency p99") != "0 s", "{page}");
     assert_eq!(value("Clients"), "4");
     assert!(page.contains("<polyline points=\"1"), "a line is drawn: {page}");
+    // Values lie beside the tree.
+    for what in [
+        "segments",
+        "sealed ones by dead share",
+        "gone, files held",
+        "redirects",
+        "read so far",
+        "left behind by them",
+    ] {
+        assert!(page.contains(&format!("<td>{what}</td>")), "no row of {what} in {page}");
+    }
+    assert!(page.contains("<td>none: "), "segments without dead values: {page}");
     serving.end();
 }
 

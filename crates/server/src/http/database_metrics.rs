@@ -3,6 +3,7 @@
 //! Counters here are since the start of the server: `CONFIG RESETSTAT` does not set them back. What the engine counts is since
 //! its opening, which is the same.
 
+mod values; // values beside the tree
 mod jobs; // where background jobs ran
 
 use std::sync::atomic::Ordering;
@@ -33,6 +34,7 @@ pub(super) fn of(shared: &Shared) -> Exposition {
         shared_cache(cache, &mut text);
     }
     writes(&stats, &mut text);
+    values::text(&stats.values, &mut text);
     jobs::text(&stats.jobs, &mut text);
     keyspaces(&stats, &mut text);
     text
@@ -152,7 +154,7 @@ fn keys(shared: &Shared, text: &mut Exposition) {
 fn engine(stats: &Stats, text: &mut Exposition) {
     let takes = u8::from(stats.write_failure.is_none());
     text.single("firn_engine_takes_writes", Gauge, "1, or 0 after a write to the log has failed.", takes);
-    let singles: [(&str, Kind, u64, &str); 31] = [
+    let singles: [(&str, Kind, u64, &str); 21] = [
         ("memory_bytes", Gauge, stats.memory_bytes, "Memory that the engine holds for data."),
         ("memory_bytes_max", Gauge, stats.memory_bytes_max, "Its limit."),
         ("buffer_bytes", Gauge, stats.buffer_bytes, "Log and indexes that are not in tables yet."),
@@ -184,26 +186,6 @@ fn engine(stats: &Stats, text: &mut Exposition) {
         ("drains_total", Counter, stats.drain_count, "Drains of the buffer into tables."),
         ("compactions_total", Counter, stats.compaction_count, "Compactions."),
         ("spare_bytes", Gauge, stats.spare_bytes, "Bytes of files kept to be written over."),
-        ("value_segments", Gauge, stats.values.segment_count, "Value segments."),
-        ("value_segment_bytes", Gauge, stats.values.segment_bytes, "Bytes of value segments."),
-        ("value_dead_bytes", Gauge, stats.values.dead_bytes, "Bytes of values that nothing refers to."),
-        ("value_stale_references", Gauge, stats.values.stale_count, "References in tables to dead values."),
-        (
-            "value_hidden_bytes",
-            Gauge,
-            stats.values.hidden_bytes,
-            "Bytes of values that newer records hide, about.",
-        ),
-        ("value_debt_bytes", Gauge, stats.values.debt_bytes, "Bytes that collections have to free."),
-        ("redirects", Gauge, stats.values.redirect_count, "Collected segments that lead to others."),
-        ("redirect_bytes", Gauge, stats.values.redirect_bytes, "Memory of redirects."),
-        ("collections_total", Counter, stats.values.collection_count, "Collections of value segments."),
-        (
-            "collection_read_bytes_total",
-            Counter,
-            stats.values.collection_read_bytes_total,
-            "Bytes of value segments that were collected.",
-        ),
         ("merges_total", Counter, stats.merge_count, "Merges in the buffer."),
         (
             "compaction_fallbacks_total",

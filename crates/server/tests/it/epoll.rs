@@ -40,5 +40,7 @@ mod server;
 mod scripts;
 #[path = "http.rs"]
 mod http;
+#[path = "value_metrics.rs"]
+mod value_metrics;
 #[path = "faults.rs"]
 mod faults;

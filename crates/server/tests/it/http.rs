@@ -15,7 +15,7 @@ use firn_server::{ServeSettings, Server};
 
 use super::client::{Client, Served, ok};
 
-const ANYWHERE: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
+pub(super) const ANYWHERE: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 
 fn served() -> Served {
     Served::with(ServeSettings { threads: 2, http: Some(ANYWHERE), ..ServeSettings::default() })
@@ -33,13 +33,13 @@ fn exchange(address: SocketAddr, request: &[u8]) -> (u16, String, String) {
     (status.expect("a status"), body.to_owned(), head.to_owned())
 }
 
-fn get(address: SocketAddr, path: &str) -> (u16, String) {
+pub(super) fn get(address: SocketAddr, path: &str) -> (u16, String) {
     let (status, body, _) = exchange(address, format!("GET {path} HTTP/1.1\r\nHost: x\r\n\r\n").as_bytes());
     (status, body)
 }
 
 /// Prometheus' text, read strictly: samples by their text before the value.
-fn samples(text: &str) -> BTreeMap<String, f64> {
+pub(super) fn samples(text: &str) -> BTreeMap<String, f64> {
     let (mut families, mut samples, mut family) = (BTreeSet::new(), BTreeMap::new(), String::new());
     let mut lines = text.lines();
     while let Some(line) = lines.next() {

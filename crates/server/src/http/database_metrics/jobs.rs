@@ -24,7 +24,7 @@ pub(super) fn text(jobs: &JobStats, text: &mut Exposition) {
         }
     }
     let name = "firn_engine_job_stage_seconds";
-    let help = "How long stages of jobs done elsewhere took; commits of all compactions and collections.";
+    let help = "How long stages of jobs done elsewhere took, and jobs done here; commits of all compactions and collections.";
     text.family(name, Histogram, help);
     for stage in &jobs.stages {
         let bucket = format!("{name}_bucket");

@@ -124,14 +124,24 @@ function show(before, after, slow, jobs) {
     + (held > 0 ? "; " + number(held) + " wait (" + bytes(of("firn_engine_jobs_held_bytes")) + ")" : "")
     + (of("firn_engine_executor_away") === 1 ? "; workers are away" : "") + ".";
   const share = part => bytes(part) + " · " + percent(part / valueBytes);
+  const values = (what, name) => number(of(`firn_engine_value_${what}_total`)) + " · " + bytes(of(`firn_engine_value_${name}_bytes_total`));
+  const failed = of("firn_engine_failed_collections_total");
   table("values", ["what", "how much"], valueBytes === 0 ? [] : [
     ["segments", number(of("firn_engine_value_segments")) + " · " + bytes(valueBytes)],
+    ["sealed ones by dead share", samples(after, "firn_engine_value_segments_by_dead").map(({ labels, value }) =>
+      (labels.share === "0" ? "none" : "≤ " + 100 * labels.share + " %") + ": " + number(value)).join(" · ")],
+    ["gone, files held", number(of("firn_engine_value_retired_segments")) + " · " + bytes(of("firn_engine_value_retired_bytes"))],
+    ["redirects", number(of("firn_engine_redirects")) + " · " + bytes(of("firn_engine_redirect_bytes")) + " of memory"],
+    ["read so far", values("reads", "read")],
+    ["read a second", number(change("firn_engine_value_reads_total")) + " · " + bytes(change("firn_engine_value_read_bytes_total")) + "/s"],
     ["dead", share(of("firn_engine_value_dead_bytes"))],
     ["found dead by drains", number(of("firn_engine_value_stale_references")) + " references"],
     ["hidden by newer records, about", share(of("firn_engine_value_hidden_bytes"))],
     ["to be freed by collections", share(of("firn_engine_value_debt_bytes"))],
-    ["collections so far", number(of("firn_engine_collections_total"))],
-    ["copied by them", bytes(of("firn_engine_write_bytes_total", { by: "collection" }))],
+    ["collections so far", number(of("firn_engine_collections_total")) + (failed > 0 ? ", " + number(failed) + " failed" : "")],
+    ["read by them", bytes(of("firn_engine_collection_read_bytes_total"))],
+    ["copied by them", values("survivors", "survivor")],
+    ["left behind by them", values("dropped", "dropped")],
     ["copied a second", bytes(change("firn_engine_write_bytes_total", { by: "collection" })) + "/s"],
   ], "none: separate_bytes says from which length on");
   table("keys", ["database", "keys", "with expiry"], samples(after, "firn_keys").map(({ labels, value }) =>

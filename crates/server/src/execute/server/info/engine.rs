@@ -1,6 +1,6 @@
 //! What INFO tells of the engine.
 
-use firn_engine::{JobStats, SharedCacheStats, Stats};
+use firn_engine::{JobStats, SharedCacheStats, Stats, ValueStats};
 
 use super::Lines;
 use crate::worker::Worker;
@@ -33,12 +33,7 @@ pub(super) fn firn(worker: &Worker, lines: &mut Lines) {
     lines.line("merge_count", stats.merge_count);
     lines.line("compaction_count", stats.compaction_count);
     lines.line("spare_bytes", stats.spare_bytes);
-    lines.line("value_segment_bytes", stats.values.segment_bytes);
-    lines.line("value_dead_bytes", stats.values.dead_bytes);
-    lines.line("value_stale_count", stats.values.stale_count);
-    lines.line("value_hidden_bytes", stats.values.hidden_bytes);
-    lines.line("value_debt_bytes", stats.values.debt_bytes);
-    lines.line("collection_count", stats.values.collection_count);
+    values(&stats.values, lines);
     lines.line("compaction_fallback_count", stats.compaction_fallback_count);
     lines.line("compaction_fallback_reason", reason(&stats));
     jobs(&stats.jobs, lines);
@@ -62,6 +57,30 @@ pub(super) fn firn(worker: &Worker, lines: &mut Lines) {
         );
         lines.line(&format!("keyspace_{}", keyspace.name), text);
     }
+}
+
+fn values(values: &ValueStats, lines: &mut Lines) {
+    lines.line("value_segment_count", values.segment_count);
+    lines.line("value_segment_bytes", values.segment_bytes);
+    let by_dead = ValueStats::DEAD_SHARES.iter().zip(values.by_dead);
+    let by_dead: Vec<String> = by_dead.map(|(share, count)| format!("le_{share}={count}")).collect();
+    lines.line("value_segments_by_dead", by_dead.join(","));
+    lines.line("value_dead_bytes", values.dead_bytes);
+    lines.line("value_stale_count", values.stale_count);
+    lines.line("value_hidden_bytes", values.hidden_bytes);
+    lines.line("value_debt_bytes", values.debt_bytes);
+    lines.line("value_retired_count", values.retired_count);
+    lines.line("value_retired_bytes", values.retired_bytes);
+    lines.line("value_read_count", values.read_count);
+    lines.line("value_read_bytes_total", values.read_bytes_total);
+    lines.line("redirect_count", values.redirect_count);
+    lines.line("redirect_bytes", values.redirect_bytes);
+    lines.line("collection_count", values.collection_count);
+    lines.line("collection_failure_count", values.collection_failure_count);
+    lines.line("value_survivor_count", values.survivor_count);
+    lines.line("value_survivor_bytes_total", values.survivor_bytes_total);
+    lines.line("value_dropped_count", values.dropped_count);
+    lines.line("value_dropped_bytes_total", values.dropped_bytes_total);
 }
 
 fn shared_cache(cache: &SharedCacheStats, lines: &mut Lines) {
