@@ -15,7 +15,9 @@ use std::time::Duration;
 
 use fastrand::Rng;
 use firn_engine::conformance::semantics;
-use firn_engine::{Completion, Durability, Error, KeyspaceId, Outcome, Scan, Session, Snapshot, Ticket};
+use firn_engine::{
+    Completion, Durability, Error, ErrorKind, KeyspaceId, Outcome, Scan, Session, Snapshot, Ticket,
+};
 use firn_storage::place::{Crash, Memory};
 use firn_storage::{Clock, ManualClock};
 
@@ -345,9 +347,12 @@ impl<'w> Runner<'w> {
             Ok(Outcome::Pending(ticket)) => ticket,
             Err(error) => return Ok(Err(error)),
         };
-        match self.wait_for(ticket, take_time)? {
-            Completion::Failed(error) => Ok(Err(error)),
-            completion => {
+        match self.wait_for(ticket, take_time) {
+            // As if the operation had failed with it: what it wrote may be there, or not.
+            Err(Stop::Gone) => Ok(Err(Error::new(ErrorKind::Closed, "the machine is gone"))),
+            Err(stop) => Err(stop),
+            Ok(Completion::Failed(error)) => Ok(Err(error)),
+            Ok(completion) => {
                 let kind = kind_of(&completion);
                 match take(completion) {
                     Some(result) => Ok(Ok(result)),
