@@ -201,11 +201,12 @@ fn a_collection_of_a_collection_loses_no_update_between_them() {
 fn values_of_both_kinds_take_turns_and_the_newest_counts() {
     let mut scene = Scene::new();
     for round in 1..7_u8 {
-        scene.litter(round);
         let (small, large) = (vec![round; 10], text(KEY, 100 + round));
         let (first, last) = if round % 2 == 0 { (&small, &large) } else { (&large, &small) };
+        // Beside values that die, so that its segment is collected where it is large.
         scene.put(KEY, first);
-        scene.tree.flush().unwrap();
+        scene.litter(2 * round);
+        scene.litter(2 * round + 1);
         scene.collect_after(|scene| scene.put(KEY, last));
         scene.check(&format!("round {round}"));
         if round % 3 == 0 {
