@@ -27,6 +27,7 @@ use crate::compact::pick::{Choice, PickRules, pick};
 use crate::compact::seeks::pick_for_reads;
 use crate::database::Database;
 use crate::error::from_storage;
+use crate::values::SEALED_AT_ONCE_MAX;
 use crate::version::Version;
 
 /// One unit of background work.
@@ -288,7 +289,7 @@ impl Database {
             Task::Compact { keyspace, choice } => self.compact(*keyspace, choice),
             Task::Reclaim { keyspace } => self.reclaim(*keyspace),
             Task::WriteBackValues => self.values.begin_write_back().map_err(from_storage),
-            Task::SealValues => self.seal_values(),
+            Task::SealValues => self.seal_values(SEALED_AT_ONCE_MAX),
             Task::Expose { keyspace, through } => self.expose(*keyspace, *through),
             Task::Collect { victims } => self.collect(victims),
             Task::Bury => self.bury(),

@@ -107,7 +107,7 @@ impl Database {
     /// Seals what is whole, where other machines find it then, so that no group has to hold its values. Where that fails for now,
     /// one has them.
     fn seal_for_others(&self) {
-        let sealed = self.seal_values().map_err(|error| self.explained(error));
+        let sealed = self.seal_values(usize::MAX).map_err(|error| self.explained(error));
         if let Err(error) = sealed
             && error.kind() != ErrorKind::Retry
             && !self.schedule.is_stopping()

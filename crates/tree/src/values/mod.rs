@@ -53,6 +53,7 @@ pub(crate) use hidden::Overwriting;
 pub(crate) use map::{Birth, Home, Sealed, ValueMap};
 pub(crate) use pace::{Brought, SpacePace};
 pub(crate) use recover::{FoundValues, LoggedReferences, sealed_map};
+pub(crate) use seal::SEALED_AT_ONCE_MAX;
 pub(crate) use stale::Outlived;
 pub(crate) use streamed::{Streamed, WholeValue};
 pub(crate) use threshold::check_separate_bytes;

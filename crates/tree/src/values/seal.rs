@@ -127,15 +127,16 @@ impl Values {
 }
 
 impl Database {
-    /// Seals what takes no more values and is settled, and says so in an edit of its own. Blocks for syncs.
+    /// Seals what takes no more values and is settled, and says so in an edit of its own; of many segments the oldest `most`. Blocks for
+    /// syncs.
     ///
     /// # Errors
     /// `Retry` when the disk is full: nothing changed that readers see.
-    pub(crate) fn seal_values(&self) -> Result<()> {
+    pub(crate) fn seal_values(&self, most: usize) -> Result<()> {
         // Nobody drops a keyspace either until this is over; see `plan_dropped_values`.
         let sealing = self.values.lock_sealing();
         // Before the manifest is locked, so that other edits need not wait for the device.
-        let oldest = self.values.to_be_sealed().into_iter().take(AT_ONCE_MAX).collect();
+        let oldest = self.values.to_be_sealed().into_iter().take(most).collect();
         let sealed = self.values.seal(&oldest, &self.version)?;
         self.storage.sync_dir().map_err(from_storage)?;
         let mut manifest = self.manifest.lock().unwrap_or_else(PoisonError::into_inner);
@@ -200,7 +201,7 @@ pub(super) fn share_sealed(
 }
 
 /// Segments that are sealed by one edit where nobody waits for them: drains wait for that, and a failure has all of them sealed again.
-const AT_ONCE_MAX: usize = 4;
+pub(crate) const SEALED_AT_ONCE_MAX: usize = 4;
 
 /// How often a segment is shared in one generation at most.
 const ATTEMPTS_MAX: u32 = 1000;
