@@ -66,7 +66,8 @@ fn delete(
     assert!(!matches!(reply, Value::Error(_)), "{reply:?}");
     let since = Instant::now();
     let mut said = full;
-    eprintln!("{line}: {time:?}; {} MiB of files", full / MIB);
+    let command = line.split(' ').next().unwrap_or_default();
+    eprintln!("{command}: {time:?}; {} MiB of files", full / MIB);
     loop {
         let left = bytes_in(dir);
         if left < said / 4 * 3 {
@@ -81,6 +82,9 @@ fn delete(
         std::thread::sleep(Duration::from_millis(100));
     }
 }
+
+/// What remains of them at most: 8 MiB live, and beside them lie begun and spare files.
+const LEFT_BYTES_MAX: u64 = 32 * MIB;
 
 fn check(count: usize, bytes_each: usize, left_bytes_max: impl Fn(u64) -> u64) -> [Duration; 2] {
     let dir = tempfile::tempdir().expect("a folder");
@@ -104,6 +108,30 @@ fn check(count: usize, bytes_each: usize, left_bytes_max: impl Fn(u64) -> u64) -
 fn space_of_what_is_deleted_comes_back() {
     // Logs and memtables have their own size, whatever is in them.
     check(200_000, 500, |full| full / 2);
+}
+
+#[test]
+fn space_of_large_values_comes_back_without_a_write() {
+    const COUNT: usize = 20_000;
+    const VALUE_BYTES: usize = 4096;
+    let dir = tempfile::tempdir().expect("a folder");
+    let settings = dir.path().join("settings.toml");
+    std::fs::write(&settings, "separate_bytes = 1000\n").expect("written");
+    let files = dir.path().join("database");
+    let serving = Serving::start_with(&["--config", settings.to_str().expect("UTF-8")], &files);
+    let mut connection = Connection::open(&serving.address).expect("a connection");
+    fill(&mut connection, &["MSET"], COUNT, VALUE_BYTES);
+    // Nine keys of ten at once; nothing is written after that.
+    let gone = (0..COUNT).filter(|number| !number.is_multiple_of(10));
+    let names: Vec<String> = gone.map(|number| format!("name:{number}")).collect();
+    delete(&mut connection, &files, &format!("DEL {}", names.join(" ")), |_| LEFT_BYTES_MAX);
+    assert_eq!(connection.ask("DBSIZE"), Value::Integer(COUNT as i64 / 10));
+    assert_eq!(connection.ask("GET name:1"), Value::Null);
+    for number in (0..COUNT).step_by(1000) {
+        let value = value_of(number, VALUE_BYTES).into_bytes();
+        assert_eq!(connection.ask(&format!("GET name:{number}")), Value::Bulk(value), "{number}");
+    }
+    serving.end();
 }
 
 #[test]
