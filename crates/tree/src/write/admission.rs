@@ -58,8 +58,8 @@ const DUE_SLACK_NS: u64 = 200_000;
 const DUE_NS_MAX: u64 = 10_000_000;
 /// How long sessions that wait go without a nudge.
 const NUDGE: Duration = Duration::from_millis(2);
-/// The longest that any write is made to wait; by then the pace is another.
-const DEBT_NS_MAX: u64 = 1_000_000_000;
+/// The longest that any write is made to wait; by then the pace is another, and where no room is left the writer stops until there is.
+const DEBT_NS_MAX: u64 = 25_000_000;
 
 /// What drains give back, measured while writers wait for it: from one drain's end to the next, so that whatever
 /// keeps drains from beginning counts too.

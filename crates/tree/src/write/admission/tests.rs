@@ -172,3 +172,14 @@ fn writers_slower_than_drains_are_not_slowed() {
     assert!(model.drains > 100 && model.stops == 0);
     assert!(slept < ms(600), "slept {slept:?} of a minute");
 }
+
+#[test]
+fn a_large_write_at_the_slowest_pace_does_not_outwait_the_next_drain() {
+    let admission = Admission::default();
+    admission.set_pace(true, 0, DRAIN, ms(1));
+    admission.freed(1, ms(1000));
+    admission.set_pace(true, 0, DRAIN, ms(1000));
+    // A quarter of a second at that pace.
+    let delay = admission.delay(256 << 10, ms(1000));
+    assert!(delay > ms(10) && delay < ms(50), "{delay:?}");
+}
