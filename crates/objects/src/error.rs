@@ -12,13 +12,18 @@ pub(crate) fn from_store(url: &str, file: &str, action: &str, error: &object_sto
     let says = |words: &[&str]| words.iter().any(|word| text.contains(word));
     let (kind, advice) = match error {
         _ if says(&["NoSuchBucket", "ContainerNotFound", "The specified bucket does not exist"]) => {
-            (ErrorKind::Invalid, "the bucket does not exist; create it, or check the URL")
+            // A store that has just started may say so of what it will have: who has it open tries again.
+            (ErrorKind::Refused, "the bucket does not exist; create it, or check the URL")
         }
         Store::NotFound { .. } => {
             return Error::new(ErrorKind::NotFound, file, format!("no such object in {url}"));
         }
         Store::AlreadyExists { .. } | Store::Precondition { .. } => {
             return Error::new(ErrorKind::Exists, file, format!("there is such an object in {url}"));
+        }
+        // Before what is denied: one store answers so to whoever has used up a quota.
+        _ if says(&["StorageFull", "QuotaExceeded", "507 Insufficient"]) => {
+            (ErrorKind::Full, "the store is full; make room there, or raise the quota")
         }
         // Without any the client asks the machine that it runs on, which is none of the store's.
         _ if says(&["latest/api/token", "security-credentials", "computeMetadata", "metadata/identity"]) => (
@@ -38,9 +43,6 @@ pub(crate) fn from_store(url: &str, file: &str, action: &str, error: &object_sto
         }
         Store::InvalidPath { .. } | Store::UnknownConfigurationKey { .. } => {
             (ErrorKind::Invalid, "check the URL")
-        }
-        _ if says(&["StorageFull", "QuotaExceeded", "507 Insufficient"]) => {
-            (ErrorKind::Full, "the store is full; make room there, or raise the quota")
         }
         _ => (ErrorKind::Refused, "it may pass; check the network and the store"),
     };

@@ -100,7 +100,7 @@ fn a_missing_bucket_is_named(store: &Store) {
     let mut options = store.options("a");
     options.url = format!("{}://no-such-bucket/a", store.scheme);
     let place = ObjectPlace::open(&options, &store.runtime, clock()).unwrap();
-    refuses(&place, ErrorKind::Invalid, &[&options.url, "the bucket does not exist; create it"]);
+    refuses(&place, ErrorKind::Refused, &[&options.url, "the bucket does not exist; create it"]);
     let error = place.list().unwrap_err();
     assert_eq!(error.kind, ErrorKind::Invalid, "{error}");
 }

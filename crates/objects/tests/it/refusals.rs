@@ -25,9 +25,12 @@ fn a_missing_bucket_is_named() {
     let mut options = world.options("a");
     options.url = "s3://no-such-bucket/a".to_owned();
     let place = ObjectPlace::open(&options, &world.runtime, clock()).unwrap();
-    refuses(&place, ErrorKind::Invalid, &["s3://no-such-bucket/a", "the bucket does not exist; create it"]);
+    refuses(&place, ErrorKind::Refused, &["s3://no-such-bucket/a", "the bucket does not exist; create it"]);
     let error = place.list().unwrap_err();
-    assert_eq!(error.kind, ErrorKind::Invalid, "{error}");
+    assert_eq!(error.kind, ErrorKind::Refused, "{error}");
+    // Whoever has it open goes on once it is there.
+    std::fs::create_dir(world.directory.path().join("no-such-bucket")).unwrap();
+    place.publish("1.manifest", b"edit").unwrap();
 }
 
 #[test]
@@ -92,6 +95,54 @@ fn a_server_that_starts_again_is_waited_for() {
         place.publish("2.manifest", b"edit").unwrap();
         drop(again.join().unwrap());
     });
+}
+
+/// A store that answers as `statuses` say, one after the other and the last one for ever, whatever it is asked.
+fn place_of<const N: usize>(statuses: [(u16, &'static str); N]) -> ObjectPlace {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = format!("http://{}", listener.local_addr().unwrap());
+    std::thread::spawn(move || {
+        for (number, stream) in listener.incoming().enumerate() {
+            let Ok(mut stream) = stream else { return };
+            let mut request = Vec::new();
+            let mut part = [0; 4096];
+            while !request.windows(4).any(|bytes| bytes == b"\r\n\r\n") {
+                match stream.read(&mut part) {
+                    Ok(read) if read > 0 => request.extend_from_slice(&part[..read]),
+                    _ => return,
+                }
+            }
+            let (status, code) = statuses[number.min(N - 1)];
+            let body = format!("<Error><Code>{code}</Code><Message>{code}</Message></Error>");
+            let head = format!("HTTP/1.1 {status} No\r\ncontent-length: {}\r\nconnection: close", body.len());
+            // Who asked may have gone.
+            let _ = stream.write_all(format!("{head}\r\n\r\n{body}").as_bytes());
+        }
+    });
+    let mut options = ObjectOptions::new(format!("s3://{BUCKET}/a"));
+    let settings = [
+        ("AWS_ACCESS_KEY_ID", "me"),
+        ("AWS_SECRET_ACCESS_KEY", "secret"),
+        ("AWS_ENDPOINT", &address),
+        ("AWS_ALLOW_HTTP", "true"),
+        ("AWS_REGION", "here"),
+    ];
+    options.settings = settings.iter().map(|&(name, value)| (name.to_owned(), value.to_owned())).collect();
+    options.retries_max = 1;
+    ObjectPlace::open(&options, &runtime(), clock()).unwrap()
+}
+
+#[test]
+fn a_no_after_an_answer_that_tells_nothing_leaves_open_what_was_done() {
+    let denied = (403, "AccessDenied");
+    refuses(&place_of([denied]), ErrorKind::Refused, &["check the credentials"]);
+    // What failed may have been done all the same; the try after it may not look either.
+    refuses(&place_of([(500, "InternalError"), denied]), ErrorKind::Undecided, &[]);
+}
+
+#[test]
+fn a_quota_that_is_used_up_is_no_matter_of_credentials() {
+    refuses(&place_of([(403, "QuotaExceeded")]), ErrorKind::Full, &["the store is full; make room there"]);
 }
 
 /// What people are told who list `url` with these settings, and no others.

@@ -16,7 +16,7 @@ pub(crate) const PART_BYTES: usize = 5 << 20;
 pub(crate) struct World {
     pub(crate) server: S3Server,
     pub(crate) runtime: Runtime,
-    _directory: TempDir,
+    pub(crate) directory: TempDir,
 }
 
 impl World {
@@ -24,7 +24,7 @@ impl World {
         let directory = TempDir::new().unwrap();
         S3Server::make_bucket(directory.path(), BUCKET).unwrap();
         let server = S3Server::start(directory.path(), ServerOptions::default()).unwrap();
-        Self { server, runtime: runtime(), _directory: directory }
+        Self { server, runtime: runtime(), directory }
     }
 
     pub(crate) fn options(&self, prefix: &str) -> ObjectOptions {
