@@ -50,6 +50,25 @@ fn no_group_holds_a_value_that_lies_where_all_machines_reach_it() {
 }
 
 #[test]
+fn a_value_behind_many_segments_that_wait_is_in_no_group_either() {
+    let shared = Memory::new();
+    let first = machine(&shared, 7);
+    let (_, tree, keyspace) = opened(&first);
+    let mut session = session(&tree);
+    // Nobody does background work: each of a segment or two, they wait to be sealed.
+    for number in 0..12_u32 {
+        let small = value(u64::from(number), 40_000);
+        session.put(keyspace, &number.to_be_bytes(), &small, WriteOptions::default()).unwrap();
+    }
+    let large = value(3, 6 * MIB);
+    put_from(&tree, keyspace, b"large", &large, SHARED).unwrap();
+    let stats = tree.stats();
+    assert!(stats.values.segment_count > 8, "{stats:?}");
+    assert!(stats.group_count > 0 && stats.group_write_bytes_total < MIB as u64, "{stats:?}");
+    assert!(get_in(&mut session, keyspace, b"large").as_deref() == Some(&large[..]));
+}
+
+#[test]
 fn where_the_segment_cannot_lie_there_a_group_has_the_value() {
     for (on_operation, file) in [(Operation::Write, "*.values"), (Operation::Publish, "*.group")] {
         let shared = Memory::new();
