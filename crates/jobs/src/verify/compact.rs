@@ -14,7 +14,7 @@ use firn_storage::file::value::{RecordReader, ValueSegment};
 use super::{is_segment_of, output_of_table};
 use crate::collect::check_name;
 use crate::error::{Error, ErrorKind, Result};
-use crate::spec::{CompactResult, CompactSpec, KeyRange};
+use crate::spec::{CompactResult, CompactSpec, KeyRange, OutputForm};
 
 /// [`verify`](super::verify) for compactions.
 ///
@@ -106,8 +106,8 @@ pub fn verify_all(jobs: &[(CompactSpec, CompactResult)]) -> Result<()> {
     sums.check_inputs(inputs)
 }
 
-/// Opens every output: footers, indexes and filters are what the result says, and so is the segment of values that left the
-/// tree, each of whose records is whole.
+/// Opens every output: footers, indexes and filters are what the result says and have the form that was asked for, and so is the
+/// segment of values that left the tree, each of whose records is whole.
 pub(super) fn verify_outputs(
     storage: &dyn Storage,
     spec: &CompactSpec,
@@ -115,7 +115,7 @@ pub(super) fn verify_outputs(
 ) -> Result<()> {
     let cache = Arc::new(BlockCache::new(0));
     for table in &result.tables {
-        TableReader::open(storage, table, &cache, ReaderOptions::default())?;
+        check_form(&spec.output, &TableReader::open(storage, table, &cache, ReaderOptions::default())?)?;
     }
     let (Some(meta), Some(values)) = (&result.values, &spec.values) else { return Ok(()) };
     let segment = ValueSegment::open(storage, meta, false)?;
@@ -130,4 +130,20 @@ pub(super) fn verify_outputs(
         reader.read(ordinal, look, |_, _| Ok(()))?;
     }
     Ok(())
+}
+
+/// Whether the table was made as it was asked for: one without filters would be read right, and slowly for as long as it lives.
+fn check_form(form: &OutputForm, table: &TableReader) -> Result<()> {
+    let found = table.properties();
+    let has_filter = table.footer().filter.bytes > 0;
+    let what = match found {
+        _ if found.block_bytes != form.block_bytes => "blocks of the size",
+        _ if found.compression != form.compression => "the compression",
+        _ if found.filter_bits_per_key != form.filter_bits_per_key => "a filter with the bits",
+        _ if form.filter_bits_per_key > 0 && found.entry_count > 0 && !has_filter => "the filter",
+        _ if found.prefix_extractor != form.prefix_extractor => "the filter of prefixes",
+        _ => return Ok(()),
+    };
+    let message = format!("output {}: expected {what} that was asked for", table.name());
+    Err(Error::new(ErrorKind::Invalid, message))
 }

@@ -8,7 +8,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use firn_engine::{Completion, Engine, KEYSPACE_DEFAULT, KeyspaceSettings, Ordered, Outcome, WriteOptions};
-use firn_jobs::{CompactResult, Error, Executor, Finisher, JobHandle, JobResult, JobSpec, Local, new_job};
+use firn_format::table::Compression;
+use firn_jobs::{
+    CompactResult, Error, Executor, Finisher, JobHandle, JobResult, JobSpec, Local, OutputForm, new_job,
+};
 use firn_storage::{Clock, Storage, SystemClock};
 use firn_tree::{Background, Tree, TreeOptions, TreeSettings};
 
@@ -18,9 +21,14 @@ use crate::world::{World, get, get_in, put, seed, session, settle, threads, tiny
 /// Changes a right result into a wrong one.
 type Lie = fn(&mut CompactResult);
 
+/// Changes the form that was asked for into another.
+type Form = fn(&mut OutputForm);
+
 /// What happens to one job.
 #[derive(Clone, Copy, Debug)]
 enum Act {
+    /// Another one is done, whose outputs have another form.
+    Form(Form),
     /// It is not accepted.
     Refuse,
     /// It is done, and the answer is somebody else's.
@@ -68,11 +76,14 @@ impl Wayward {
 }
 
 impl Executor for Wayward {
-    fn submit(&self, spec: JobSpec) -> firn_jobs::Result<JobHandle> {
+    fn submit(&self, mut spec: JobSpec) -> firn_jobs::Result<JobHandle> {
         self.submitted.fetch_add(1, Ordering::Relaxed);
         let act = self.acts.lock().unwrap().pop_front();
         if matches!(act, Some(Act::Refuse)) {
             return Err(Error::new(firn_jobs::ErrorKind::Rejected, "no operator of that name here"));
+        }
+        if let (Some(Act::Form(form)), JobSpec::Compact(spec)) = (act, &mut spec) {
+            form(&mut spec.output);
         }
         let inner = self.inner.submit(spec)?;
         let (handle, finisher) = new_job();
@@ -86,7 +97,7 @@ impl Executor for Wayward {
                 self.held.lock().unwrap().push((finisher, result));
                 return Ok(handle);
             }
-            Some(Act::Serve | Act::Refuse) | None => {}
+            Some(Act::Serve | Act::Refuse | Act::Form(_)) | None => {}
         }
         finisher.finish(Ok(result));
         Ok(handle)
@@ -145,12 +156,22 @@ const LIES: [(&str, Lie); 8] = [
     ("sequences that the inputs do not have", |result| result.tables[0].sequence_max.0 += 1),
 ];
 
+/// Ways of making a table that is right, and slow for as long as it lives.
+const FORMS: [(&str, Form); 4] = [
+    ("no filter", |form| form.filter_bits_per_key = 0),
+    ("a smaller filter", |form| form.filter_bits_per_key = 2),
+    ("other blocks", |form| form.block_bytes *= 2),
+    ("another compression", |form| form.compression = Compression::Zstd),
+];
+
 #[test]
 fn a_wrong_result_is_never_committed_its_outputs_are_removed_and_the_work_is_done_here() {
-    for (what, lie) in LIES {
+    let lies = LIES.map(|(what, lie)| (what, Act::Lie(lie)));
+    let forms = FORMS.map(|(what, form)| (what, Act::Form(form)));
+    for (what, act) in lies.into_iter().chain(forms) {
         // Nothing is compacted unless it is asked for.
         let world = World::new(TreeSettings { level0_runs_max: 100, garbage_share_max: 100.0, ..tiny() });
-        let executor = Wayward::new(&world, &[Act::Lie(lie)]);
+        let executor = Wayward::new(&world, &[act]);
         let tree = open(&world, &executor, Background::Manual);
         fill(&tree, 2);
         tree.compact_range(KEYSPACE_DEFAULT, b"", None).expect(what);
