@@ -98,6 +98,7 @@ fn a_server_that_starts_again_is_waited_for() {
 }
 
 /// A store that answers as `statuses` say, one after the other and the last one for ever, whatever it is asked.
+#[expect(clippy::disallowed_methods, reason = "the store ends with the test's process")]
 fn place_of<const N: usize>(statuses: [(u16, &'static str); N]) -> ObjectPlace {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("http://{}", listener.local_addr().unwrap());
