@@ -129,7 +129,7 @@ function show(before, after, slow, jobs) {
   table("values", ["what", "how much"], valueBytes === 0 ? [] : [
     ["segments", number(of("firn_engine_value_segments")) + " · " + bytes(valueBytes)],
     ["sealed ones by dead share", samples(after, "firn_engine_value_segments_by_dead").map(({ labels, value }) =>
-      (labels.share === "0" ? "none" : "≤ " + 100 * labels.share + " %") + ": " + number(value)).join(" · ")],
+      (labels.share === "0" ? "none" : `≤\u00a0${100 * labels.share}\u00a0%`) + ":\u00a0" + number(value)).join(" · ")],
     ["gone, files held", number(of("firn_engine_value_retired_segments")) + " · " + bytes(of("firn_engine_value_retired_bytes"))],
     ["redirects", number(of("firn_engine_redirects")) + " · " + bytes(of("firn_engine_redirect_bytes")) + " of memory"],
     ["read so far", values("reads", "read")],
