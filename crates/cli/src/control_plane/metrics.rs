@@ -75,7 +75,7 @@ fn since_the_start(counts: &Counts, text: &mut Exposition) {
     text.family(
         name,
         Counter,
-        "Jobs that have ended: with a result, without one, or because their database was gone.",
+        "Jobs that have ended: with a result, without one, or because their database gave them up or was gone.",
     );
     for (outcome, jobs) in [("done", counts.done), ("failed", counts.failed), ("abandoned", counts.abandoned)]
     {

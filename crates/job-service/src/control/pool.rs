@@ -76,7 +76,7 @@ impl Default for Limits {
 ///
 /// 1. A job has at most one attempt that counts. Whoever has lost it is told to stop when he is next heard of, and what he says of it is not
 ///    taken.
-/// 2. A job ends once, and its end is kept until its client says that it has it, or is gone.
+/// 2. A job ends once, and its end is kept until its client says that it has it, waits for it no more, or is gone.
 /// 3. Times are the caller's, and MUST NOT go back.
 #[derive(Debug)]
 pub struct Pool {

@@ -67,7 +67,8 @@ impl Pool {
         client
     }
 
-    /// What has ended of `waiting`, jobs that `client` believes are here, and which of them are not. Those of `taken` are forgotten.
+    /// What has ended of `waiting`, all jobs that `client` believes are here, and which of them are not. Those of `taken` are forgotten, and so is what it has
+    /// given up.
     pub fn follow(
         &mut self,
         now: Duration,
@@ -76,29 +77,45 @@ impl Pool {
         taken: &[u64],
     ) -> (Vec<(u64, Ended)>, Vec<u64>) {
         self.heard(now, client);
-        for number in taken {
-            let key = JobKey { client, number: *number };
-            let is_over =
-                |id: &JobId| matches!(self.jobs.get(*id), Some(Job { state: State::Ended { .. }, .. }));
-            if let Some(id) = self.jobs.id(&key).filter(is_over) {
-                self.forget(now, id);
-            }
-        }
+        let newest = waiting.iter().chain(taken).max().copied();
         let taken: BTreeSet<u64> = taken.iter().copied().collect();
+        let waiting: BTreeSet<u64> =
+            waiting.iter().copied().filter(|number| !taken.contains(number)).collect();
+        if let Some(newest) = newest {
+            self.drop_given_up(now, client, &waiting, newest);
+        }
         let (mut ended, mut unknown) = (Vec::new(), Vec::new());
-        for number in waiting.iter().filter(|number| !taken.contains(number)) {
-            let id = self.jobs.id(&JobKey { client, number: *number });
+        for number in waiting {
+            let id = self.jobs.id(&JobKey { client, number });
             match id.and_then(|id| self.jobs.get(id)) {
-                None => unknown.push(*number),
+                None => unknown.push(number),
                 // Without its order nobody could go on where its worker ends.
-                Some(job) if job.wanted.is_none() => unknown.push(*number),
+                Some(job) if job.wanted.is_none() => unknown.push(number),
                 Some(Job { state: State::Ended { ended: end, .. }, .. }) => {
-                    ended.push((*number, end.clone()));
+                    ended.push((number, end.clone()));
                 }
                 Some(_) => {}
             }
         }
         (ended, unknown)
+    }
+
+    /// Stops and forgets jobs of `client` up to the number `newest`, but those that it is `waiting` for.
+    ///
+    /// Numbers rise, and whoever waits for a job no more never does again: what an old question says of jobs as old as itself stays true, and of newer
+    /// ones it says nothing, in whatever order questions and jobs arrive.
+    fn drop_given_up(&mut self, now: Duration, client: u128, waiting: &BTreeSet<u64>, newest: u64) {
+        let jobs = self.jobs.of_client(client, newest);
+        let given_up: Vec<JobId> =
+            jobs.filter(|(number, _)| !waiting.contains(number)).map(|(_, id)| id).collect();
+        if given_up.is_empty() {
+            return;
+        }
+        for id in given_up {
+            self.stop_attempt(id);
+            self.forget(now, id);
+        }
+        self.decide(now);
     }
 
     /// Ends a job; whether it was there and had not ended.
@@ -165,7 +182,8 @@ impl Pool {
         let gone: Vec<u128> =
             self.clients.extract_if(.., |_, client| is_gone(client)).map(|(id, _)| id).collect();
         for client in gone {
-            for id in self.jobs.of_client(client) {
+            let jobs: Vec<JobId> = self.jobs.of_client(client, u64::MAX).map(|(_, id)| id).collect();
+            for id in jobs {
                 self.stop_attempt(id);
                 self.forget(now, id);
             }

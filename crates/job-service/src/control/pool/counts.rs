@@ -19,7 +19,7 @@ pub struct Counts {
     pub done: ByLane,
     /// Jobs that ended without one, by lane.
     pub failed: ByLane,
-    /// Jobs that had not ended when their clients were gone, by lane.
+    /// Jobs that had not ended when their clients gave them up or were gone, by lane.
     pub abandoned: ByLane,
     /// Attempts that were given to workers.
     pub leased: u64,

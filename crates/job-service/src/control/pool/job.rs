@@ -10,7 +10,7 @@ use crate::control::view::{Lane, TenantId, WorkerId, Zone};
 pub struct JobKey {
     /// Who asks: drawn whenever a database is opened.
     pub client: u128,
-    /// Its number there.
+    /// Its number there: whoever asks later has a greater one.
     pub number: u64,
 }
 

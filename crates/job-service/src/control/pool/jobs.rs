@@ -73,10 +73,10 @@ impl Jobs {
         self.ids.get(key).copied()
     }
 
-    /// Those of `client`.
-    pub(super) fn of_client(&self, client: u128) -> Vec<JobId> {
-        let keys = JobKey { client, number: 0 }..=JobKey { client, number: u64::MAX };
-        self.ids.range(keys).map(|(_, id)| *id).collect()
+    /// Those of `client` up to the number `newest`, by their numbers.
+    pub(super) fn of_client(&self, client: u128, newest: u64) -> impl Iterator<Item = (u64, JobId)> {
+        let keys = JobKey { client, number: 0 }..=JobKey { client, number: newest };
+        self.ids.range(keys).map(|(key, id)| (key.number, *id))
     }
 
     pub(super) fn len(&self) -> usize {

@@ -6,6 +6,7 @@ use super::*;
 use crate::control::view::Lane;
 
 mod failing; // workers whose jobs fail
+mod given_up; // jobs that their clients wait for no more
 mod reach; // workers that do not reach a place
 mod storm; // everybody comes, goes, sleeps and forgets
 mod rows; // what people see
@@ -88,11 +89,12 @@ fn finish(pool: &mut Pool, now: Duration, worker: u128, lease: &Lease, outcome: 
     pool.finish(now, worker, held(lease), outcome, timings)
 }
 
-/// The end of job `number`, if it has ended.
+/// The end of job `number`, if it has ended; those before it are waited for too.
 fn end_of(pool: &mut Pool, now: Duration, number: u64) -> Option<Ended> {
-    let (ended, unknown) = pool.follow(now, CLIENT, &[number], &[]);
-    assert_eq!(unknown, [0; 0]);
-    ended.into_iter().next().map(|(_, ended)| ended)
+    let waiting: Vec<u64> = (0..=number).collect();
+    let (ended, unknown) = pool.follow(now, CLIENT, &waiting, &[]);
+    assert!(!unknown.contains(&number));
+    ended.into_iter().find(|(ended, _)| *ended == number).map(|(_, ended)| ended)
 }
 
 #[test]

@@ -92,7 +92,8 @@ fn a_worker_whose_jobs_all_fail_is_asked_less_and_less_and_trusted_again_once_on
                     assert!(finish(&mut pool, now, B, &lease, done()));
                     done_by_b += 1;
                     assert_eq!(end_of(&mut pool, now, lease.key.number).unwrap().outcome, done());
-                    pool.follow(now, CLIENT, &[], &[lease.key.number]);
+                    let all: Vec<u64> = (1..=submitted).collect();
+                    pool.follow(now, CLIENT, &all, &[lease.key.number]);
                 }
                 false => busy = Some((begin, lease)),
             }

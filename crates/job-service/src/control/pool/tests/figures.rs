@@ -24,7 +24,7 @@ fn figures_say_what_is_there_and_what_has_happened() {
     pool.beat(seconds(7), A, &[]);
     pool.tick(seconds(7));
     let _lease = only(pool.take(seconds(7), A));
-    pool.follow(seconds(18), CLIENT, &[2], &[]);
+    pool.follow(seconds(18), CLIENT, &[1, 2], &[]);
     pool.tick(seconds(18));
     let then = pool.figures(seconds(18));
     assert_eq!((then.done, then.workers.silent, then.workers.ready), (relief, 1, 0));

@@ -25,12 +25,13 @@ fn of_many_jobs_some_are_shown_and_all_are_counted() {
     }
     let leases = pool.take(seconds(50), A).leases;
     assert_eq!(leases.len(), 20);
+    let waiting: Vec<u64> = (0..50).collect();
     for (at, lease) in leases[..12].iter().enumerate() {
         let end = if at % 3 == 0 { failed(FailureKind::Invalid) } else { done() };
         assert!(finish(&mut pool, seconds(50), A, lease, end));
         // Half of the ends are known to the client.
         if at < 6 {
-            pool.follow(seconds(50), CLIENT, &[], &[lease.key.number]);
+            pool.follow(seconds(50), CLIENT, &waiting, &[lease.key.number]);
         }
     }
     let shown = |jobs_max: usize| {
