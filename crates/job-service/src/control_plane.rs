@@ -262,8 +262,11 @@ impl Jobs for Plane {
             opened_us: micros(ended.timings.opened),
             ran_us: micros(ended.timings.ran),
         });
-        let slots = self.lock().slots_for_each(self.clock.now());
-        Ok(Response::new(proto::FollowReply { ended: ended.collect(), unknown, slots }))
+        let (slots, unbegun) = {
+            let pool = self.lock();
+            (pool.slots_for_each(self.clock.now()), pool.unbegun(client, &waiting))
+        };
+        Ok(Response::new(proto::FollowReply { ended: ended.collect(), unknown, slots, unbegun }))
     }
 
     async fn cancel(

@@ -70,7 +70,8 @@ impl RemoteOptions {
 /// 3. The outputs' names are the spec's stem, a `-`, 16 hex digits and what follows. Attempts that did not count may leave files so
 ///    named, at any later time.
 /// 4. While it has no jobs it asks nobody anything: how many workers there are it knows from the last that it had.
-/// 5. How soon writers stop is said with each job and with each question; while jobs wait, anew when that has changed by a quarter, at most once
+/// 5. Jobs that nobody has begun are said to wait ([`JobHandle::is_waiting`]), as of half a second ago.
+/// 6. How soon writers stop is said with each job and with each question; while jobs wait, anew when that has changed by a quarter, at most once
 ///    in a second.
 #[derive(Debug)]
 pub struct Remote {
@@ -104,6 +105,8 @@ struct Away {
     finisher: Finisher,
     request: proto::SubmitRequest,
     is_submitted: bool,
+    /// Somebody has begun it, by what was said last.
+    has_begun: bool,
 }
 
 impl fmt::Debug for Shared {
@@ -155,7 +158,7 @@ impl Executor for Remote {
             stalls_in_ms: None,
         };
         let (handle, finisher) = new_job();
-        state.jobs.insert(number, Away { finisher, request, is_submitted: false });
+        state.jobs.insert(number, Away { finisher, request, is_submitted: false, has_begun: false });
         drop(state);
         self.shared.wake.notify_one();
         Ok(handle)

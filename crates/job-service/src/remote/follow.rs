@@ -1,5 +1,6 @@
 //! The task that talks with control planes, one at a time.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,6 +15,8 @@ use crate::wire::{error_of, outcome_of, proto, put_key};
 
 /// How long a control plane holds the question what has ended.
 const HOLD_MS: u32 = 20_000;
+/// The same while there are jobs that nobody may have begun.
+const UNBEGUN_HOLD_MS: u32 = 500;
 const FOLLOW_MAX: Duration = Duration::from_secs(30);
 const ANSWER_MAX: Duration = Duration::from_secs(5);
 /// How often cancellations are looked at while there are jobs.
@@ -134,16 +137,26 @@ impl Talk {
 
     /// Waits for ends; returns when there is something new to say, too.
     async fn follow(&mut self) -> Result<(), Status> {
-        let (waiting, taken, urgency) = {
+        let (waiting, taken, urgency, have_begun) = {
             let mut state = self.shared.lock();
             let urgency = state.urgency.tell(self.shared.clock.now());
-            (state.jobs.keys().copied().collect::<Vec<_>>(), state.taken.clone(), Some(urgency))
+            let have_begun = state.jobs.values().all(|away| away.has_begun);
+            (state.jobs.keys().copied().collect::<Vec<_>>(), state.taken.clone(), Some(urgency), have_begun)
         };
         let Some(mut client) = self.shared.planes.jobs(self.plane) else { return Ok(()) };
-        let hold_ms = if waiting.is_empty() { 0 } else { HOLD_MS };
+        let hold_ms = match have_begun {
+            _ if waiting.is_empty() => 0,
+            true => HOLD_MS,
+            false => UNBEGUN_HOLD_MS,
+        };
         let client_id = self.shared.options.client.to_be_bytes().to_vec().into();
-        let request =
-            proto::FollowRequest { client: client_id, waiting, taken: taken.clone(), hold_ms, urgency };
+        let request = proto::FollowRequest {
+            client: client_id,
+            waiting: waiting.clone(),
+            taken: taken.clone(),
+            hold_ms,
+            urgency,
+        };
         let mut request = Request::new(request);
         request.set_timeout(FOLLOW_MAX);
         let mut answer = std::pin::pin!(client.follow(request));
@@ -159,7 +172,7 @@ impl Talk {
                 }
             }
         };
-        let proto::FollowReply { ended, unknown, slots } = answer.into_inner();
+        let proto::FollowReply { ended, unknown, slots, unbegun } = answer.into_inner();
         {
             let mut state = self.shared.lock();
             state.taken.retain(|number| !taken.contains(number));
@@ -169,6 +182,13 @@ impl Talk {
             self.end(ended);
         }
         let mut state = self.shared.lock();
+        let unbegun: BTreeSet<u64> = unbegun.into_iter().chain(unknown.iter().copied()).collect();
+        for number in waiting {
+            if let Some(away) = state.jobs.get_mut(&number) {
+                away.has_begun = !unbegun.contains(&number);
+                away.finisher.set_waiting(!away.has_begun);
+            }
+        }
         for number in unknown {
             if let Some(away) = state.jobs.get_mut(&number) {
                 away.is_submitted = false;

@@ -44,19 +44,20 @@ fn urgency_travels_with_jobs_and_again_while_they_wait() {
     let remote = scene.remote(&[plane.address()]);
     let job = |stem: &str| CompactSpec { output_stem: stem.to_owned(), ..Default::default() }.into();
     remote.urge(Some(Duration::from_secs(50)));
-    let _first = remote.submit(job("first")).unwrap();
+    let first = remote.submit(job("first")).unwrap();
     until(&scene, &plane, 1, |left| left.is_some_and(|left| (20_000..=50_000).contains(&left)));
     // It is said at most once a second; whoever works the figure out says it again and again.
     until(&scene, &plane, 1, |left| {
         remote.urge(Some(Duration::from_secs(5)));
         left.is_some_and(|left| left <= 5000)
     });
-    let _second = remote.submit(job("second")).unwrap();
+    let second = remote.submit(job("second")).unwrap();
     until(&scene, &plane, 2, |left| left.is_some_and(|left| left <= 5000));
     until(&scene, &plane, 2, |left| {
         remote.urge(None);
         left.is_none()
     });
+    scene.wait_until(|| first.is_waiting() && second.is_waiting());
 }
 
 /// A control plane that takes every job, does none, and keeps what it was told of urgency.

@@ -44,9 +44,11 @@ use state::{Away, Place, Ready, Running, State};
 ///    to the first executor once it is back, and held no longer than [`Patience::wait_max`], or than until writers are about to
 ///    stop. Whoever has no thread of its own to wait ([`inline`](Self::inline)) does them here at once.
 ///
-/// 5. A share of what the first executor did is done here too ([`Patience::reexecuted_share`]). Where something else comes of it, that is the job's result,
+/// 5. A job that nobody there has begun, where the first executor says so ([`JobHandle::is_waiting`]), says nothing of it: it is waited for as long as any other
+///    and done here then, and relief after [`Patience::begin_max`] where writers are about to stop. Once it is begun it has its whole time.
+/// 6. A share of what the first executor did is done here too ([`Patience::reexecuted_share`]). Where something else comes of it, that is the job's result,
 ///    and the first executor is doubted.
-/// 6. What waits there and is expected to be done sooner on processors of this process that idle ([`with_idle`](Self::with_idle)) is taken
+/// 7. What waits there and is expected to be done sooner on processors of this process that idle ([`with_idle`](Self::with_idle)) is taken
 ///    back and done on them. What turns out to take too long is given to the first executor again.
 ///
 /// Only the first executor may be unreliable: the answer of the second is the job's, and it MUST NOT run jobs inside
@@ -241,7 +243,7 @@ impl Shared {
             Ok(handle) => {
                 let bytes = job.spec.input_bytes().saturating_add(self.lock().bytes_before(&job.spec));
                 let deadline = now.saturating_add(self.patience.with(bytes));
-                let place = Place::Away(Away { stem, deadline, is_probe });
+                let place = Place::Away(Away { stem, deadline, is_probe, was_waiting: false });
                 self.follow(Running { job, handle, begun: now, place, is_cancelled: false });
             }
         }
@@ -251,7 +253,7 @@ impl Shared {
     fn do_without(self: &Arc<Self>, job: Job, concern: Concern) {
         match concern {
             // Nobody there ever will.
-            Concern::Need | Concern::Job => self.run_here(job),
+            Concern::Need | Concern::Job | Concern::Queue => self.run_here(job),
             Concern::Service => self.relieve_or_hold(job),
         }
     }
@@ -385,6 +387,9 @@ impl Shared {
                 Err(error) => (Concern::Service, format!("the answer was wrong: {error}")),
             },
             Some(Err(error)) => (Concern::of(error.kind), format!("it failed: {error}")),
+            None if handle.is_waiting() => {
+                (Concern::Queue, format!("nobody began it in {:.1} s", waited.as_secs_f64()))
+            }
             None => (Concern::Service, format!("there was no answer in {:.1} s", waited.as_secs_f64())),
         };
         handle.cancel();

@@ -1,6 +1,7 @@
 //! A submitted job as its submitter sees it.
 
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use super::ran::Ran;
@@ -25,6 +26,7 @@ struct Shared {
     state: Mutex<State>,
     finished: Condvar,
     control: Control,
+    is_waiting: AtomicBool,
 }
 
 #[derive(Default)]
@@ -77,6 +79,12 @@ impl JobHandle {
         self.shared.lock().ran.clone()
     }
 
+    /// Whether the executor has said that nobody there has begun it yet. Of one that does not say, `false`.
+    pub fn is_waiting(&self) -> bool {
+        // No ordering: it decides only how long the job is waited for.
+        self.shared.is_waiting.load(Ordering::Relaxed)
+    }
+
     /// Asks the job to stop; its result is then `Cancelled`, unless it is done already. Does not wait.
     pub fn cancel(&self) {
         self.shared.control.cancel();
@@ -99,6 +107,11 @@ impl Finisher {
     /// Tells whether the submitter wants the job to stop.
     pub fn control(&self) -> &Control {
         &self.shared.control
+    }
+
+    /// Says whether the job still waits for somebody to begin it.
+    pub fn set_waiting(&self, is_waiting: bool) {
+        self.shared.is_waiting.store(is_waiting, Ordering::Relaxed);
     }
 
     /// Gives the job its result: wakes who waits and calls the callbacks, on this thread.

@@ -20,6 +20,8 @@ pub struct Patience {
     pub wait_max: Duration,
     /// Where writers will stop within so long, no bulk job waits. Default 10 s.
     pub stall_near: Duration,
+    /// Then relief that nobody elsewhere has begun for so long is done here, where that is said. Default 1 s.
+    pub begin_max: Duration,
     /// Share of the jobs done elsewhere that are done here too before they are believed, drawn for each; none while writers will stop
     /// within [`stall_near`](Self::stall_near). Default 0.01.
     pub reexecuted_share: f64,
@@ -33,6 +35,7 @@ impl Default for Patience {
             bulk_bytes_per_second: 16 << 20,
             wait_max: Duration::from_secs(60),
             stall_near: Duration::from_secs(10),
+            begin_max: Duration::from_secs(1),
             reexecuted_share: 0.01,
         }
     }
@@ -57,6 +60,8 @@ pub(super) enum Concern {
     Need,
     /// This job, and no other.
     Job,
+    /// How much others have to do there: nobody began it in time.
+    Queue,
     /// Every job: the executor is not there, or cannot be relied on.
     Service,
 }
@@ -201,6 +206,8 @@ impl Trust {
                     self.doubt(now, waited);
                 }
             }
+            // Whoever does the jobs of many is no worse for that.
+            Concern::Queue => {}
             Concern::Service => self.doubt(now, waited),
         }
     }

@@ -21,6 +21,7 @@ pub(crate) const PATIENCE: Patience = Patience {
     bulk_bytes_per_second: 1 << 40,
     wait_max: Duration::from_secs(60),
     stall_near: Duration::from_secs(10),
+    begin_max: Duration::from_secs(1),
     reexecuted_share: 0.0,
 };
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use firn_jobs::{ErrorKind, Executor, is_output_of};
 use firn_storage::{Priority, Spawn, ThreadSpawn};
 
-use crate::elsewhere::{Scene, Way, answer, tables, until};
+use crate::elsewhere::{Scene, Way, answer, let_it_look, tables, until};
 
 #[test]
 fn what_goes_wrong_elsewhere_is_done_here() {
@@ -87,6 +87,59 @@ fn who_vanishes_is_not_waited_for_and_leaves_nothing() {
     scene.accept("job", &result);
     scene.clock.advance(Duration::from_secs(5));
     scene.accept("other", &answer(&other).unwrap());
+}
+
+#[test]
+fn a_job_that_waits_for_others_is_no_fault_of_who_has_it() {
+    let scene = Scene::new(Way::Vanish);
+    let fallback = scene.fallback(false);
+    let wait = |number: usize, is_waiting| {
+        scene.elsewhere.kept.lock().unwrap()[number].0.set_waiting(is_waiting);
+        let_it_look();
+    };
+    let queued = fallback.submit(scene.spec("queued")).unwrap();
+    let begun = fallback.submit(scene.spec("begun")).unwrap();
+    (0..2).for_each(|number| wait(number, true));
+    scene.clock.advance(Duration::from_millis(4_900));
+    wait(1, false);
+    scene.clock.advance(Duration::from_millis(200));
+    scene.accept("queued", &answer(&queued).unwrap());
+    let fallbacks = fallback.fallbacks();
+    assert_eq!(fallbacks.reason().as_deref(), Some("nobody began it in 5.1 s"));
+    // Others are asked as before, and what was begun late has its whole time.
+    assert!(!fallbacks.is_away() && begun.poll().is_none());
+    let next = fallback.submit(scene.spec("next")).unwrap();
+    assert_eq!((scene.asked(), next.poll().is_none()), (3, true));
+    scene.clock.advance(Duration::from_millis(4_700));
+    let_it_look();
+    assert!(begun.poll().is_none());
+    scene.clock.advance(Duration::from_millis(200));
+    scene.accept("begun", &answer(&begun).unwrap());
+    assert!(fallbacks.is_away(), "whoever began it does not end it");
+}
+
+#[test]
+fn relief_that_waits_for_others_is_done_here_before_writers_stop() {
+    let scene = Scene::new(Way::Vanish);
+    let fallback = scene.fallback(false);
+    assert!(scene.spec("relief").is_relief());
+    let (waits, begun) = (scene.spec("waits"), scene.spec("begun"));
+    let [waits, begun] = [waits, begun].map(|spec| fallback.submit(spec).unwrap());
+    scene.elsewhere.kept.lock().unwrap()[0].0.set_waiting(true);
+    scene.clock.advance(Duration::from_millis(1_500));
+    let_it_look();
+    assert!(waits.poll().is_none(), "writers have time");
+    fallback.urge(Some(Duration::from_secs(8)));
+    scene.accept("waits", &answer(&waits).unwrap());
+    assert!(begun.poll().is_none(), "somebody is about to end it");
+    let late = fallback.submit(scene.spec("late")).unwrap();
+    scene.elsewhere.kept.lock().unwrap()[2].0.set_waiting(true);
+    scene.clock.advance(Duration::from_millis(900));
+    let_it_look();
+    assert!(late.poll().is_none(), "it may be begun at once");
+    scene.clock.advance(Duration::from_millis(200));
+    scene.accept("late", &answer(&late).unwrap());
+    assert!(!fallback.fallbacks().is_away());
 }
 
 #[test]

@@ -118,6 +118,15 @@ impl Pool {
         self.decide(now);
     }
 
+    /// Those of `waiting` that no worker has begun.
+    pub fn unbegun(&self, client: u128, waiting: &[u64]) -> Vec<u64> {
+        let waits = |number: &u64| {
+            let id = self.jobs.id(&JobKey { client, number: *number });
+            id.and_then(|id| self.jobs.get(id)).is_some_and(|job| matches!(job.state, State::Waiting))
+        };
+        waiting.iter().copied().filter(waits).collect()
+    }
+
     /// Ends a job; whether it was there and had not ended.
     pub fn cancel(&mut self, now: Duration, key: JobKey) -> bool {
         let Some(id) = self.jobs.id(&key) else { return false };

@@ -127,6 +127,18 @@ fn a_job_goes_to_a_worker_and_its_end_to_the_client_until_it_is_taken() {
 }
 
 #[test]
+fn a_client_hears_which_of_its_jobs_nobody_has_begun() {
+    let mut pool = pool();
+    pool.submit(seconds(1), key(5), order()).unwrap();
+    assert_eq!(pool.unbegun(CLIENT, &[4, 5]), [5]);
+    only(pull(&mut pool, seconds(1), A));
+    pool.submit(seconds(1), key(6), order()).unwrap();
+    assert_eq!(pool.unbegun(CLIENT, &[5, 6]), [6]);
+    assert!(pool.unbegun(CLIENT + 1, &[5, 6]).is_empty());
+    assert!(pool.cancel(seconds(1), key(6)) && pool.unbegun(CLIENT, &[5, 6]).is_empty());
+}
+
+#[test]
 fn a_silent_worker_loses_its_job_and_what_it_says_later_does_not_count() {
     let mut pool = pool();
     let _nothing = pull(&mut pool, seconds(0), A);

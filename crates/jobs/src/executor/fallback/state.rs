@@ -84,6 +84,8 @@ pub(super) struct Away {
     pub(super) deadline: Duration,
     /// It is to find out whether the executor can be relied on.
     pub(super) is_probe: bool,
+    /// As was looked last.
+    pub(super) was_waiting: bool,
 }
 
 /// What is to be gone on with.
@@ -99,6 +101,25 @@ pub(super) enum Ready {
 
 /// How long a cancelled attempt has to end.
 const CANCEL_MAX: Duration = Duration::from_secs(1);
+
+impl Running {
+    /// Once somebody has begun it, it has as long as if nobody had been before it.
+    fn note_begin(&mut self, now: Duration, patience: &Patience) {
+        let is_waiting = self.handle.is_waiting();
+        if let Place::Away(away) = &mut self.place {
+            if away.was_waiting && !is_waiting && !self.is_cancelled {
+                let whole = patience.with(self.job.spec.input_bytes());
+                away.deadline = away.deadline.max(now.saturating_add(whole));
+            }
+            away.was_waiting = is_waiting;
+        }
+    }
+
+    fn is_relief_that_waits(&self, now: Duration, patience: &Patience) -> bool {
+        let has_waited = now.saturating_sub(self.begun) >= patience.begin_max;
+        has_waited && self.job.spec.is_relief() && self.handle.is_waiting()
+    }
+}
 
 impl State {
     pub(super) fn new(seed: u64) -> Self {
@@ -168,7 +189,12 @@ impl State {
         let is_near = self.turn.is_stall_near(now, patience);
         let again = |job: &&mut Running| is_near && matches!(job.place, Place::Reexecuted(_));
         self.jobs.values_mut().filter(again).for_each(|job| job.handle.cancel());
-        let is_late = |job: &Running| matches!(&job.place, Place::Away(away) if now >= away.deadline);
+        self.jobs.values_mut().for_each(|running| running.note_begin(now, patience));
+        let is_late = |job: &Running| match &job.place {
+            Place::Away(away) if now >= away.deadline => true,
+            Place::Away(_) => is_near && job.is_relief_that_waits(now, patience),
+            _ => false,
+        };
         let is_ready = |_: &u64, job: &mut Running| job.handle.poll().is_some() || is_late(job);
         let ready = self.jobs.extract_if(.., is_ready).map(|(_, running)| Ready::Settle(running));
         let mut ready: Vec<Ready> = ready.collect();
