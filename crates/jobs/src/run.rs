@@ -64,7 +64,7 @@ pub fn run_compact(
     if spec.inputs.is_empty() || spec.range.is_empty() {
         return Err(Error::new(ErrorKind::Invalid, "expected a job with inputs and a range of keys"));
     }
-    let runs = open_inputs(&spec.inputs, storage)?;
+    let runs = open_inputs(&spec.inputs, storage, control)?;
     let lists: Vec<&FragmentList> = runs.values().flatten().map(|table| table.tombstones()).collect();
     let tombstones = FragmentList::merge(&lists);
     let cursors: Vec<RunCursor> =
@@ -133,11 +133,12 @@ type Runs = BTreeMap<(u32, u64), Vec<Arc<TableReader>>>;
 const OPENED_AT_ONCE: usize = 16;
 
 /// The inputs by (level, run), each run's tables in order of keys.
-fn open_inputs(inputs: &[JobInput], storage: &dyn Storage) -> Result<Runs> {
+fn open_inputs(inputs: &[JobInput], storage: &dyn Storage, control: &Control) -> Result<Runs> {
     // Blocks of inputs are read once: nothing is kept.
     let cache = Arc::new(BlockCache::new(0));
     let mut runs = Runs::new();
     for inputs in inputs.chunks(OPENED_AT_ONCE) {
+        control.check()?;
         let openings = inputs
             .iter()
             .map(|input| TableReader::begin(storage, &input.table, ReaderOptions::default()))
