@@ -149,6 +149,7 @@ pub(crate) fn put_outcome(outcome: Outcome) -> Option<proto::Outcome> {
                 FailureKind::Storage => Kind::Storage,
                 FailureKind::NotConserved => Kind::NotConserved,
                 FailureKind::Unavailable => Kind::Unavailable,
+                FailureKind::Corrupt => Kind::Corrupt,
             };
             Is::Failure(proto::Failure { kind: kind.into(), message: failure.message })
         }
@@ -169,6 +170,7 @@ pub(crate) fn outcome_of(outcome: Option<proto::Outcome>) -> Result<Outcome, Sta
                 Kind::Storage => FailureKind::Storage,
                 Kind::NotConserved => FailureKind::NotConserved,
                 Kind::Unavailable => FailureKind::Unavailable,
+                Kind::Corrupt => FailureKind::Corrupt,
                 // What is not known here is not tried again.
                 Kind::Invalid | Kind::Unspecified => FailureKind::Invalid,
             };
@@ -186,6 +188,7 @@ pub(crate) fn failure_of(error: &firn_jobs::Error) -> Failure {
         ErrorKind::Storage => FailureKind::Storage,
         ErrorKind::NotConserved => FailureKind::NotConserved,
         ErrorKind::Unavailable => FailureKind::Unavailable,
+        ErrorKind::Corrupt => FailureKind::Corrupt,
     };
     Failure { kind, message: error.to_string() }
 }
@@ -199,6 +202,7 @@ pub(crate) fn error_of(failure: Failure) -> firn_jobs::Error {
         FailureKind::Storage => ErrorKind::Storage,
         FailureKind::NotConserved => ErrorKind::NotConserved,
         FailureKind::Unavailable => ErrorKind::Unavailable,
+        FailureKind::Corrupt => ErrorKind::Corrupt,
     };
     firn_jobs::Error::new(kind, failure.message)
 }

@@ -37,24 +37,36 @@ pub struct Output<'o> {
 /// Output bytes depend on `spec` and the operators alone. Blocks for as long as it takes.
 ///
 /// # Errors
-/// `Rejected` for unknown names, `Invalid` for an impossible spec, `Cancelled`, `Storage`, `NotConserved`. Outputs
-/// are removed then, as far as that is possible.
+/// `Rejected` for unknown names, `Invalid` for an impossible spec, `Cancelled`, `Corrupt` for a damaged input, `Storage`,
+/// `NotConserved`. Outputs are removed then, as far as that is possible.
 pub fn run(
     spec: &JobSpec,
     storage: &dyn Storage,
     semantics: &Semantics,
     control: &Control,
 ) -> Result<JobResult> {
-    match spec {
+    let done = match spec {
         JobSpec::Compact(spec) => run_compact(spec, storage, semantics, control).map(JobResult::Compact),
         JobSpec::Collect(spec) => run_collect(spec, storage, control).map(JobResult::Collect),
+    };
+    done.map_err(|error| told_apart(spec, error))
+}
+
+/// `error`, as what it is: wrong bytes of an input are found by whoever reads it, and nobody else is to try.
+fn told_apart(spec: &JobSpec, error: Error) -> Error {
+    let is_wrong = |source: &&firn_storage::Error| source.kind == firn_storage::ErrorKind::Corrupt;
+    match error.source.as_ref().filter(is_wrong) {
+        Some(source) if spec.input_files().contains_key(source.file.as_str()) => {
+            Error { kind: ErrorKind::Corrupt, ..error }
+        }
+        _ => error,
     }
 }
 
 /// [`run()`] for compactions.
 ///
 /// # Errors
-/// As for [`run()`].
+/// As for [`run()`]; a damaged input is a `Storage` error here.
 pub fn run_compact(
     spec: &CompactSpec,
     storage: &dyn Storage,

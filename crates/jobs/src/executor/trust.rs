@@ -57,6 +57,8 @@ pub(super) enum Concern {
     Need,
     /// This job, and no other.
     Job,
+    /// The job's files, and nobody who reads them.
+    Files,
     /// Every job: the executor is not there, or cannot be relied on.
     Service,
 }
@@ -67,6 +69,7 @@ impl Concern {
         match kind {
             ErrorKind::Rejected => Self::Need,
             ErrorKind::Invalid | ErrorKind::Cancelled => Self::Job,
+            ErrorKind::Corrupt => Self::Files,
             ErrorKind::Unavailable | ErrorKind::Storage | ErrorKind::NotConserved => Self::Service,
         }
     }
@@ -201,6 +204,7 @@ impl Trust {
                     self.doubt(now, waited);
                 }
             }
+            Concern::Files => {}
             Concern::Service => self.doubt(now, waited),
         }
     }

@@ -76,6 +76,8 @@ pub enum FailureKind {
     NotConserved,
     /// Nobody is there, the files cannot be reached from there, or no job is taken; another one may, and later this one.
     Unavailable,
+    /// An input does not hold what it should, whoever reads it.
+    Corrupt,
 }
 
 /// How long an attempt took.

@@ -142,7 +142,7 @@ impl Pool {
         let is_over = self.jobs.change(id, |job| {
             job.failure = Some(failure.clone());
             match failure.kind {
-                FailureKind::Invalid | FailureKind::NotConserved => true,
+                FailureKind::Invalid | FailureKind::NotConserved | FailureKind::Corrupt => true,
                 // Whoever takes no work any more gives it back so.
                 FailureKind::Cancelled => false,
                 FailureKind::Rejected | FailureKind::Unavailable => {
@@ -177,7 +177,7 @@ impl Pool {
             FailureKind::Storage | FailureKind::Unavailable => {
                 member.doubts.failed(now, began, place, pause, failure);
             }
-            FailureKind::Rejected | FailureKind::Cancelled | FailureKind::Invalid => {
+            FailureKind::Rejected | FailureKind::Cancelled | FailureKind::Invalid | FailureKind::Corrupt => {
                 member.doubts.said_nothing(now, began, place);
             }
         }
