@@ -42,7 +42,7 @@ pub struct Limits {
     pub lease: Duration,
     /// A client that has not asked for so long is gone, and so are its jobs. Default 30 s.
     pub client: Duration,
-    /// A job that has read nothing more for so long is taken from its worker. Default 60 s.
+    /// A job that has read, written and made durable nothing more for so long is taken from its worker. Default 60 s.
     pub progress: Duration,
     /// A job that nobody who is there can do waits so long for somebody who can. Default 5 s.
     pub nobody: Duration,

@@ -136,6 +136,7 @@ impl Pool {
                 is_handed: false,
                 seen: now,
                 done_bytes: 0,
+                moved_bytes: 0,
                 progressed: now,
             });
             if let Some(wanted) = &job.wanted {

@@ -164,7 +164,8 @@ pub(super) struct Attempt {
     /// When the worker last named it.
     pub(super) seen: Duration,
     pub(super) done_bytes: u64,
-    /// When that last rose.
+    pub(super) moved_bytes: u64,
+    /// When one of these last rose.
     pub(super) progressed: Duration,
 }
 
