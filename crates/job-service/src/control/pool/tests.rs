@@ -3,13 +3,14 @@ mod figures; // what is counted
 use std::collections::BTreeMap;
 
 use super::*;
-use crate::control::view::Lane;
+use crate::control::view::{Lane, TenantId};
 
 mod failing; // workers whose jobs fail
 mod given_up; // jobs that their clients wait for no more
 mod reach; // workers that do not reach a place
 mod storm; // everybody comes, goes, sleeps and forgets
 mod rows; // what people see
+mod names; // tenants, zones and places
 mod urgency;
 
 const A: u128 = 1;
