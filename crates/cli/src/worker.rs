@@ -125,6 +125,9 @@ fn attend(worker: &Worker, name: &str, clock: &dyn Clock, signals: &mut Signals)
             eprintln!("firn: {plane}: {trouble}");
         }
         told = troubles;
+        for line in worker.take_log() {
+            eprintln!("firn: {line}");
+        }
         for _signal in signals.pending() {
             if is_draining {
                 return Ending::Done;

@@ -27,6 +27,7 @@ pub(crate) struct Progress {
     clock: Arc<dyn Clock>,
     read_bytes: AtomicU64,
     write_bytes: AtomicU64,
+    sync_bytes: AtomicU64,
     first_read: OnceLock<Duration>,
 }
 
@@ -41,6 +42,11 @@ impl Progress {
         self.write_bytes.load(Ordering::Relaxed)
     }
 
+    /// Bytes that were read, written, and synced so far: a place may be at the upload of what was written for long.
+    pub(crate) fn moved_bytes(&self) -> u64 {
+        self.read_bytes() + self.write_bytes() + self.sync_bytes.load(Ordering::Relaxed)
+    }
+
     /// When the first byte was there.
     pub(crate) fn first_read(&self) -> Option<Duration> {
         self.first_read.get().copied()
@@ -51,8 +57,8 @@ impl Scoped {
     /// `place` for an attempt at `spec`, whose stem is the attempt's.
     pub fn new(place: Arc<dyn Storage>, spec: &JobSpec, clock: Arc<dyn Clock>) -> Self {
         let inputs = spec.input_files().into_iter().map(|(name, bytes)| (name.to_owned(), bytes)).collect();
-        let (read_bytes, write_bytes) = Default::default();
-        let progress = Progress { clock, read_bytes, write_bytes, first_read: OnceLock::new() };
+        let (read_bytes, write_bytes, sync_bytes) = Default::default();
+        let progress = Progress { clock, read_bytes, write_bytes, sync_bytes, first_read: OnceLock::new() };
         Self { inner: place, inputs, stem: spec.output_stem().to_owned(), progress: Arc::new(progress) }
     }
 
@@ -80,7 +86,7 @@ impl Storage for Scoped {
             return Err(denied(name, "create what is not under its attempt's stem"));
         }
         let (inner, progress) = (self.inner.create(name)?, Arc::clone(&self.progress));
-        Ok(Arc::new(Written { inner, progress }))
+        Ok(Arc::new(Written { inner, progress, unsynced: AtomicU64::new(0) }))
     }
 
     fn open_write(&self, name: &str) -> Result<Arc<dyn WriteFile>> {
@@ -173,11 +179,14 @@ impl ReadFile for Counted {
 struct Written {
     inner: Arc<dyn WriteFile>,
     progress: Arc<Progress>,
+    /// Bytes that were written since the last sync.
+    unsynced: AtomicU64,
 }
 
 impl Written {
     fn count(&self, bytes: &[u8]) {
         self.progress.write_bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+        self.unsynced.fetch_add(bytes.len() as u64, Ordering::Relaxed);
     }
 }
 
@@ -199,7 +208,10 @@ impl WriteFile for Written {
     }
 
     fn sync(&self) -> Result<()> {
-        self.inner.sync()
+        self.inner.sync()?;
+        let bytes = self.unsynced.swap(0, Ordering::Relaxed);
+        self.progress.sync_bytes.fetch_add(bytes, Ordering::Relaxed);
+        Ok(())
     }
 
     fn write_back(&self, offset: u64, bytes: u64) -> Result<()> {

@@ -87,12 +87,14 @@ pub(crate) fn order_of(request: proto::SubmitRequest) -> Result<Order, Status> {
 }
 
 pub(crate) fn put_held(held: &Held) -> proto::Held {
-    proto::Held { key: put_key(held.key), token: held.token.0, done_bytes: held.done_bytes }
+    let Held { key, token, done_bytes, moved_bytes } = *held;
+    proto::Held { key: put_key(key), token: token.0, done_bytes, moved_bytes }
 }
 
 pub(crate) fn held_of(held: Vec<proto::Held>) -> Result<Vec<Held>, Status> {
     let one = |held: proto::Held| {
-        Ok(Held { key: key_of(held.key)?, token: Token(held.token), done_bytes: held.done_bytes })
+        let proto::Held { key, token, done_bytes, moved_bytes } = held;
+        Ok(Held { key: key_of(key)?, token: Token(token), done_bytes, moved_bytes })
     };
     held.into_iter().map(one).collect()
 }
@@ -149,6 +151,7 @@ pub(crate) fn put_outcome(outcome: Outcome) -> Option<proto::Outcome> {
                 FailureKind::Storage => Kind::Storage,
                 FailureKind::NotConserved => Kind::NotConserved,
                 FailureKind::Unavailable => Kind::Unavailable,
+                FailureKind::Corrupt => Kind::Corrupt,
             };
             Is::Failure(proto::Failure { kind: kind.into(), message: failure.message })
         }
@@ -169,6 +172,7 @@ pub(crate) fn outcome_of(outcome: Option<proto::Outcome>) -> Result<Outcome, Sta
                 Kind::Storage => FailureKind::Storage,
                 Kind::NotConserved => FailureKind::NotConserved,
                 Kind::Unavailable => FailureKind::Unavailable,
+                Kind::Corrupt => FailureKind::Corrupt,
                 // What is not known here is not tried again.
                 Kind::Invalid | Kind::Unspecified => FailureKind::Invalid,
             };
@@ -186,6 +190,7 @@ pub(crate) fn failure_of(error: &firn_jobs::Error) -> Failure {
         ErrorKind::Storage => FailureKind::Storage,
         ErrorKind::NotConserved => FailureKind::NotConserved,
         ErrorKind::Unavailable => FailureKind::Unavailable,
+        ErrorKind::Corrupt => FailureKind::Corrupt,
     };
     Failure { kind, message: error.to_string() }
 }
@@ -199,6 +204,7 @@ pub(crate) fn error_of(failure: Failure) -> firn_jobs::Error {
         FailureKind::Storage => ErrorKind::Storage,
         FailureKind::NotConserved => ErrorKind::NotConserved,
         FailureKind::Unavailable => ErrorKind::Unavailable,
+        FailureKind::Corrupt => ErrorKind::Corrupt,
     };
     firn_jobs::Error::new(kind, failure.message)
 }

@@ -105,7 +105,12 @@ struct Shared {
     told_draining: Mutex<BTreeSet<usize>>,
     /// What goes wrong with each control plane, now.
     troubles: Mutex<BTreeMap<String, String>>,
+    /// What has gone wrong here that nobody was told of yet.
+    log: Mutex<Vec<String>>,
 }
+
+/// Lines of the log that are kept until somebody asks; more are not.
+const LOG_MAX: usize = 100;
 
 impl Worker {
     /// Starts `slots` threads for jobs and one that talks.
@@ -133,6 +138,7 @@ impl Worker {
             drains: Notify::new(),
             told_draining: Mutex::default(),
             troubles: Mutex::default(),
+            log: Mutex::default(),
             options,
         });
         for slot in 0..shared.options.slots {
@@ -177,6 +183,11 @@ impl Worker {
     /// What goes wrong with each control plane that it cannot talk with now, by name.
     pub fn troubles(&self) -> BTreeMap<String, String> {
         self.shared.troubles.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// What went wrong here since the last call, a line each: jobs that panicked.
+    pub fn take_log(&self) -> Vec<String> {
+        std::mem::take(&mut *self.shared.log.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
@@ -242,6 +253,13 @@ impl Shared {
             .unwrap_or_else(PoisonError::into_inner)
             .insert(name.to_owned(), Arc::clone(&place));
         Ok(place)
+    }
+
+    fn log(&self, line: String) {
+        let mut log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
+        if log.len() < LOG_MAX {
+            log.push(line);
+        }
     }
 
     fn set_trouble(&self, plane: &str, trouble: Option<String>) {

@@ -19,11 +19,12 @@ use firn_format::file_name::{self, FileName};
 use firn_format::manifest::{RedirectPlace, ValueSegmentMeta};
 use firn_format::value::segment::Origin;
 use firn_format::value::{Ordinals, Redirect, SegmentNumber, ValueHead, ValueSegmentHeader};
+use firn_storage::ErrorKind::Refused;
 use firn_storage::file::value::{RecordReader, ValueBuilder, ValueSegment};
 use firn_storage::place::write_over;
 use firn_storage::{Storage, WriteFile};
 
-use crate::control::Control;
+use crate::control::{Control, Watch};
 use crate::error::{Error, ErrorKind, Result};
 
 /// Which value segments to copy what lives out of, into one.
@@ -93,9 +94,6 @@ impl Victim {
     }
 }
 
-/// Survivors between two looks at the control.
-const CHECK_VALUES: usize = 64;
-
 /// [`run`](crate::run()) for collections.
 ///
 /// # Errors
@@ -161,24 +159,32 @@ fn write(
     (name, file): (&str, Arc<dyn WriteFile>),
 ) -> Result<CollectResult> {
     let mut builder = ValueBuilder::new(name, file, &header_of(spec));
+    let mut watch = Watch::new(control);
     for (victim, leading) in spec.victims.iter().zip(&redirects.leading) {
         let segment = open(storage, victim)?;
         let mut reader = RecordReader::new(&segment);
-        for (index, ordinal) in victim.survivors().iter().enumerate() {
-            if index.is_multiple_of(CHECK_VALUES) {
-                control.check()?;
-            }
-            let mut is_begun = false;
-            reader.read(
+        for ordinal in victim.survivors().iter() {
+            let (mut is_begun, mut stopped) = (false, None);
+            let read = reader.read(
                 ordinal,
                 |record| check_name(&segment, ordinal, &record.head, leading),
                 |head, bytes| {
                     if !std::mem::replace(&mut is_begun, true) {
                         builder.begin(head.value_bytes)?;
                     }
-                    builder.put(bytes)
+                    builder.put(bytes)?;
+                    // A long value comes in many pieces.
+                    stopped = watch.pass(bytes.len() as u64).err();
+                    match stopped {
+                        None => Ok(()),
+                        Some(_) => Err(firn_storage::Error::new(Refused, segment.name(), "nobody wants it")),
+                    }
                 },
-            )?;
+            );
+            match stopped {
+                Some(error) => return Err(error),
+                None => read?,
+            }
         }
     }
     let (meta, places) = builder.finish(&redirects.made)?;

@@ -30,7 +30,7 @@ use firn_format::tombstone::FragmentList;
 
 use crate::Cursor;
 use crate::conservation::Sums;
-use crate::control::Control;
+use crate::control::{Control, Watch};
 use crate::error::Result;
 use crate::spec::KeyRange;
 use operands::Operands;
@@ -55,7 +55,7 @@ impl Sink for crate::write::TableWriter<'_> {
 /// `tombstones` are all range tombstones of the inputs inside `range`; which of them stay is
 /// [`CompactRules::kept_tombstones`]' business. Without `values` those beside the tree are not read and stay there: no
 /// operand is combined with one, and no filter sees one. The sums have everything but the range tombstones. Blocks on
-/// whatever the source reads; looks at `control` every thousand entries or so.
+/// whatever the source reads; looks at `control` every thousand entries, and every MiB.
 ///
 /// # Errors
 /// What source and sink say; `Cancelled`.
@@ -82,25 +82,19 @@ pub fn compact_entries<C: Cursor + ?Sized, S: Sink + ?Sized>(
         operands: Operands::default(),
     };
     source.seek(&range.start)?;
-    let mut until_check = CHECK_ENTRIES;
+    let mut watch = Watch::new(control);
     while let Some(entry) = source.entry() {
         if range.end.as_ref().is_some_and(|end| entry.key >= end.as_slice()) {
             break;
         }
+        let bytes = entry.key.len() + entry.value.len();
         compaction.take(&entry)?;
         source.next()?;
-        until_check -= 1;
-        if until_check == 0 {
-            control.check()?;
-            until_check = CHECK_ENTRIES;
-        }
+        watch.pass(bytes as u64 + compaction.values.as_mut().map_or(0, |values| values.take_read_bytes()))?;
     }
     compaction.end_key()?;
     Ok(compaction.sums)
 }
-
-/// Entries between two looks at the control.
-const CHECK_ENTRIES: u32 = 1024;
 
 struct Compaction<'r, 'v, S: ?Sized> {
     rules: &'r CompactRules,

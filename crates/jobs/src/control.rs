@@ -17,7 +17,7 @@ impl Control {
         Self::default()
     }
 
-    /// Asks the job to stop; it does so within some thousand entries.
+    /// Asks the job to stop; it does so within a thousand entries or a MiB, and what it waits for then.
     pub fn cancel(&self) {
         // Only this one flag is communicated, so no ordering is needed.
         self.cancelled.store(true, Ordering::Relaxed);
@@ -34,5 +34,38 @@ impl Control {
             true => Err(Error::new(ErrorKind::Cancelled, "the job was cancelled")),
             false => Ok(()),
         }
+    }
+}
+
+/// Work between two looks at a control: entries, and bytes of them.
+const ENTRIES_MAX: u32 = 1024;
+const BYTES_MAX: u64 = 1 << 20;
+
+/// Looks at a control every so much work: where files are slow a few MiB take seconds, however few entries they are.
+#[derive(Debug)]
+pub(crate) struct Watch<'c> {
+    control: &'c Control,
+    entries: u32,
+    bytes: u64,
+}
+
+impl<'c> Watch<'c> {
+    pub(crate) fn new(control: &'c Control) -> Self {
+        Self { control, entries: 0, bytes: 0 }
+    }
+
+    /// An entry was gone on with, for which `bytes` were read or written.
+    ///
+    /// # Errors
+    /// `Cancelled`, if it was time to look and somebody asked.
+    #[inline]
+    pub(crate) fn pass(&mut self, bytes: u64) -> Result<()> {
+        self.entries += 1;
+        self.bytes += bytes;
+        if self.entries < ENTRIES_MAX && self.bytes < BYTES_MAX {
+            return Ok(());
+        }
+        (self.entries, self.bytes) = (0, 0);
+        self.control.check()
     }
 }

@@ -20,6 +20,8 @@ pub enum ErrorKind {
     NotConserved,
     /// Whoever is to run it is not there, or takes no job from this submitter now, whatever it is; later it may.
     Unavailable,
+    /// An input does not hold what it should, whoever reads it: the source, or else the message, says which and where.
+    Corrupt,
 }
 
 /// Why a job has no result.

@@ -37,24 +37,36 @@ pub struct Output<'o> {
 /// Output bytes depend on `spec` and the operators alone. Blocks for as long as it takes.
 ///
 /// # Errors
-/// `Rejected` for unknown names, `Invalid` for an impossible spec, `Cancelled`, `Storage`, `NotConserved`. Outputs
-/// are removed then, as far as that is possible.
+/// `Rejected` for unknown names, `Invalid` for an impossible spec, `Cancelled`, `Corrupt` for a damaged input, `Storage`,
+/// `NotConserved`. Outputs are removed then, as far as that is possible.
 pub fn run(
     spec: &JobSpec,
     storage: &dyn Storage,
     semantics: &Semantics,
     control: &Control,
 ) -> Result<JobResult> {
-    match spec {
+    let done = match spec {
         JobSpec::Compact(spec) => run_compact(spec, storage, semantics, control).map(JobResult::Compact),
         JobSpec::Collect(spec) => run_collect(spec, storage, control).map(JobResult::Collect),
+    };
+    done.map_err(|error| told_apart(spec, error))
+}
+
+/// `error`, as what it is: wrong bytes of an input are found by whoever reads it, and nobody else is to try.
+fn told_apart(spec: &JobSpec, error: Error) -> Error {
+    let is_wrong = |source: &&firn_storage::Error| source.kind == firn_storage::ErrorKind::Corrupt;
+    match error.source.as_ref().filter(is_wrong) {
+        Some(source) if spec.input_files().contains_key(source.file.as_str()) => {
+            Error { kind: ErrorKind::Corrupt, ..error }
+        }
+        _ => error,
     }
 }
 
 /// [`run()`] for compactions.
 ///
 /// # Errors
-/// As for [`run()`].
+/// As for [`run()`]; a damaged input is a `Storage` error here.
 pub fn run_compact(
     spec: &CompactSpec,
     storage: &dyn Storage,
@@ -64,7 +76,7 @@ pub fn run_compact(
     if spec.inputs.is_empty() || spec.range.is_empty() {
         return Err(Error::new(ErrorKind::Invalid, "expected a job with inputs and a range of keys"));
     }
-    let runs = open_inputs(&spec.inputs, storage)?;
+    let runs = open_inputs(&spec.inputs, storage, control)?;
     let lists: Vec<&FragmentList> = runs.values().flatten().map(|table| table.tombstones()).collect();
     let tombstones = FragmentList::merge(&lists);
     let cursors: Vec<RunCursor> =
@@ -133,11 +145,12 @@ type Runs = BTreeMap<(u32, u64), Vec<Arc<TableReader>>>;
 const OPENED_AT_ONCE: usize = 16;
 
 /// The inputs by (level, run), each run's tables in order of keys.
-fn open_inputs(inputs: &[JobInput], storage: &dyn Storage) -> Result<Runs> {
+fn open_inputs(inputs: &[JobInput], storage: &dyn Storage, control: &Control) -> Result<Runs> {
     // Blocks of inputs are read once: nothing is kept.
     let cache = Arc::new(BlockCache::new(0));
     let mut runs = Runs::new();
     for inputs in inputs.chunks(OPENED_AT_ONCE) {
+        control.check()?;
         let openings = inputs
             .iter()
             .map(|input| TableReader::begin(storage, &input.table, ReaderOptions::default()))

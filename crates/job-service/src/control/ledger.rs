@@ -42,6 +42,11 @@ impl Ledger {
         self.accounts.entry(tenant).or_default().weight = weight.max(f64::MIN_POSITIVE);
     }
 
+    /// Forgets tenants but those that `is_there` holds for.
+    pub fn retain(&mut self, mut is_there: impl FnMut(TenantId) -> bool) {
+        self.accounts.retain(|tenant, _| is_there(*tenant));
+    }
+
     /// Says who has work waiting now.
     pub fn set_waiting(&mut self, waiting: &BTreeSet<TenantId>) {
         for tenant in waiting {
@@ -87,6 +92,14 @@ impl Ledger {
             }
         };
         self.accounts.iter().filter_map(|(tenant, account)| Some((*tenant, owed(account)?))).collect()
+    }
+}
+
+#[cfg(test)]
+impl Ledger {
+    /// Accounts that there are.
+    pub(super) fn len(&self) -> usize {
+        self.accounts.len()
     }
 }
 

@@ -15,6 +15,7 @@ mod clients; // what databases ask
 mod workers; // what workers ask
 mod decide; // who gets what
 mod rows; // what people see
+mod names; // whatever has a name, by numbers
 mod counts; // what has happened
 mod figures; // all of it in numbers
 
@@ -30,10 +31,11 @@ pub use workers::{Held, Lease, Pulled};
 
 use super::ledger::Ledger;
 use super::scheduler::Scheduler;
-use super::view::{TenantId, WorkerId, Zone};
-use job::{Kind, KindId};
+use super::view::WorkerId;
+use job::Kind;
 use jobs::Jobs;
 use member::Member;
+use names::Names;
 
 /// Times, numbers and the rule that a pool goes by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,7 +44,7 @@ pub struct Limits {
     pub lease: Duration,
     /// A client that has not asked for so long is gone, and so are its jobs. Default 30 s.
     pub client: Duration,
-    /// A job that has read nothing more for so long is taken from its worker. Default 60 s.
+    /// A job that has read, written and made durable nothing more for so long is taken from its worker. Default 60 s.
     pub progress: Duration,
     /// A job that nobody who is there can do waits so long for somebody who can. Default 5 s.
     pub nobody: Duration,
@@ -87,9 +89,11 @@ pub struct Pool {
     members: BTreeMap<WorkerId, Member>,
     member_ids: BTreeMap<u128, WorkerId>,
     clients: BTreeMap<u128, Client>,
-    tenants: BTreeMap<String, TenantId>,
-    zones: BTreeMap<String, Zone>,
-    kinds: BTreeMap<Kind, KindId>,
+    tenants: Names<String>,
+    zones: Names<String>,
+    kinds: Names<Kind>,
+    /// When names that nobody uses were last forgotten.
+    swept: Duration,
     ledger: Ledger,
     /// Jobs that nobody asks for any more, and since when: what workers say of them meanwhile was said before they heard.
     forgotten: BTreeMap<JobKey, Duration>,
@@ -121,9 +125,10 @@ impl Pool {
             members: BTreeMap::new(),
             member_ids: BTreeMap::new(),
             clients: BTreeMap::new(),
-            tenants: BTreeMap::new(),
-            zones: BTreeMap::new(),
-            kinds: BTreeMap::new(),
+            tenants: Names::default(),
+            zones: Names::default(),
+            kinds: Names::default(),
+            swept: Duration::ZERO,
             ledger: Ledger::default(),
             forgotten: BTreeMap::new(),
             history: VecDeque::new(),
@@ -140,6 +145,7 @@ impl Pool {
         self.members.values_mut().for_each(|member| member.doubts.forget(now));
         let limit = self.limits.lease;
         self.forgotten.retain(|_, since| now.saturating_sub(*since) <= limit);
+        self.forget_names(now);
         self.decide(now);
         self.fail_what_nobody_can(now);
     }
@@ -147,27 +153,6 @@ impl Pool {
     fn draw_id(&mut self) -> u64 {
         self.next += 1;
         self.next
-    }
-
-    /// The number of the zone called `name`; 0 is everywhere.
-    fn zone(&mut self, name: &str) -> Zone {
-        if name.is_empty() {
-            return Zone(0);
-        }
-        let fresh = Zone(self.zones.len() as u32 + 1);
-        *self.zones.entry(name.to_owned()).or_insert(fresh)
-    }
-
-    fn tenant(&mut self, name: &str) -> TenantId {
-        let fresh = TenantId(self.tenants.len() as u32 + 1);
-        *self.tenants.entry(name.to_owned()).or_insert(fresh)
-    }
-
-    fn kind(&mut self, order: &Order) -> KindId {
-        let Order { place, needs, spec_version, .. } = order;
-        let kind = Kind { place: place.clone(), needs: needs.clone(), spec_version: *spec_version };
-        let fresh = KindId(self.kinds.len() as u32);
-        *self.kinds.entry(kind).or_insert(fresh)
     }
 }
 

@@ -53,8 +53,14 @@ impl Holdings {
     pub(super) fn named(&self, plane: usize) -> Vec<Held> {
         let attempts = self.lock();
         let mine = attempts.iter().filter(|(_, one)| one.plane == plane && !one.is_stopped);
-        let read = |one: &Holding| one.progress.as_ref().map_or(0, |progress| progress.read_bytes());
-        mine.map(|(token, one)| Held { key: one.key, token: *token, done_bytes: read(one) }).collect()
+        let bytes = |one: &Holding, of: fn(&Progress) -> u64| one.progress.as_deref().map_or(0, of);
+        let held = mine.map(|(token, one)| Held {
+            key: one.key,
+            token: *token,
+            done_bytes: bytes(one, Progress::read_bytes),
+            moved_bytes: bytes(one, Progress::moved_bytes),
+        });
+        held.collect()
     }
 
     /// Stops what nobody wants any more.
@@ -87,5 +93,35 @@ impl Holdings {
 
     pub(super) fn end(&self, token: Token) {
         self.lock().remove(&token);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use firn_jobs::{CompactSpec, JobSpec};
+    use firn_storage::place::Memory;
+    use firn_storage::{Storage, SystemClock};
+
+    use super::*;
+    use crate::scoped::Scoped;
+
+    #[test]
+    fn what_is_written_and_synced_is_progress_as_what_is_read_is() {
+        let holdings = Holdings::default();
+        let _control = holdings.begin(0, JobKey { client: 1, number: 2 }, Token(3));
+        let spec: JobSpec = CompactSpec { output_stem: "out".to_owned(), ..Default::default() }.into();
+        let place = Scoped::new(Arc::new(Memory::new()), &spec, Arc::new(SystemClock::new()));
+        holdings.runs(Token(3), place.progress());
+        let bytes = || holdings.named(0).iter().map(|held| (held.done_bytes, held.moved_bytes)).next();
+        assert_eq!(bytes(), Some((0, 0)));
+        let file = place.create("out-000000.table").unwrap();
+        file.write_at(0, &[1; 10]).unwrap();
+        assert_eq!(bytes(), Some((0, 10)));
+        for _ in 0..2 {
+            file.sync().unwrap();
+            assert_eq!(bytes(), Some((0, 20)), "what was synced before is no news");
+        }
+        place.open_read("out-000000.table").unwrap().read_at(0, &mut [0; 4]).unwrap();
+        assert_eq!(bytes(), Some((4, 24)));
     }
 }

@@ -1,6 +1,8 @@
 //! The threads that run jobs.
 
+use std::any::Any;
 use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -128,14 +130,26 @@ impl Shared {
             Ok(JobSpec::Collect(_)) => "collect",
             Err(_) => "unknown",
         };
-        let (spec, place) = match spec.and_then(|spec| self.scope(lease, spec)) {
+        let (spec, place) = match self.caught(lease, || self.scope(lease, spec?)) {
             Ok(scoped) => scoped,
             Err(error) => return Attempt { kind, result: Err(error), progress: None },
         };
         let progress = place.progress();
         self.holdings.runs(lease.token, Arc::clone(&progress));
-        let result = run(&spec, &place, &self.semantics, control);
+        let result = self.caught(lease, || run(&spec, &place, &self.semantics, control));
         Attempt { kind, result: result.map(|result| result.encode()), progress: Some(progress) }
+    }
+
+    /// What `work` for `lease` answers. If it panics, the job is one that nobody else is to try: an operator, or this program, cannot do it, and all
+    /// have the same.
+    fn caught<T>(&self, lease: &Lease, work: impl FnOnce() -> Result<T>) -> Result<T> {
+        // Whatever was begun is dropped, and nothing of it is seen again but the files, which go by the attempt's stem.
+        catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
+            let what = format!("worker {} panicked: {}", self.options.name, said(&*panic));
+            let JobKey { client, number } = lease.key;
+            self.log(format!("job {number} of database {client:032x}, files at {}: {what}", lease.place));
+            Err(Error::new(ErrorKind::Invalid, what))
+        })
     }
 
     /// What the attempt does, and where.
@@ -152,6 +166,12 @@ impl Shared {
         let scoped = Scoped::new(place, &spec, Arc::clone(&self.clock));
         Ok((spec, scoped))
     }
+}
+
+/// What a panic was about.
+fn said(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("nothing was said")
 }
 
 /// Bytes of a stem that attempts add.

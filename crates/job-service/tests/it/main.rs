@@ -13,6 +13,10 @@ mod authority; // certificates
 mod tls; // encrypted connections
 mod renewal; // certificates that change while everybody runs
 mod crowds; // too many connections
+mod cancel; // a cancelled job leaves its worker soon
+mod panics; // a job that panics
+mod damaged; // a file that is not what it was
+mod given_up; // jobs that a database took for lost
 mod silent; // a control plane that is gone, to its workers
 mod skew; // other builds
 mod scoped; // what a worker may touch

@@ -40,6 +40,8 @@ pub struct CompactValues<'s> {
     /// The reference that was followed last, and the value.
     followed: Vec<u8>,
     value: Vec<u8>,
+    /// Bytes of values that were read since somebody asked.
+    read_bytes: u64,
     builder: Option<ValueBuilder>,
     /// What stands for the value that left the tree last.
     reference: ReferenceBytes,
@@ -78,6 +80,7 @@ impl<'s> CompactValues<'s> {
             segments: BTreeMap::new(),
             followed: Vec::new(),
             value: Vec::new(),
+            read_bytes: 0,
             builder: None,
             reference: ReferenceBytes::default(),
             front: Vec::new(),
@@ -110,9 +113,15 @@ impl<'s> CompactValues<'s> {
             self.value.clear();
             let reference = decoded(entry)?;
             self.read(&reference, entry.key.len())?;
+            self.read_bytes += self.value.len() as u64;
             self.followed.extend_from_slice(entry.value);
         }
         Ok(&self.value)
+    }
+
+    /// Bytes of values that were read since the last call.
+    pub(super) fn take_read_bytes(&mut self) -> u64 {
+        std::mem::take(&mut self.read_bytes)
     }
 
     /// `entry` with its value where the policy wants it; `None` if that is where it is. May write.

@@ -158,7 +158,16 @@ impl Executor for Fallback {
         let number = self.shared.lock().draw();
         let submitted = self.shared.clock.now();
         self.shared.go_on(
-            Job { number, submitted, spec, finisher, attempts: 0, held_since: None, was_shared: false },
+            Job {
+                number,
+                submitted,
+                spec,
+                finisher,
+                attempts: 0,
+                held_since: None,
+                was_shared: false,
+                is_called_damaged: false,
+            },
             false,
         );
         while self.shared.is_inline && handle.poll().is_none() {
@@ -250,10 +259,11 @@ impl Shared {
     }
 
     /// Goes on with a job that the first executor did not do.
-    fn do_without(self: &Arc<Self>, job: Job, concern: Concern) {
+    fn do_without(self: &Arc<Self>, mut job: Job, concern: Concern) {
+        job.is_called_damaged = concern == Concern::Files;
         match concern {
             // Nobody there ever will.
-            Concern::Need | Concern::Job | Concern::Queue => self.run_here(job),
+            Concern::Need | Concern::Job | Concern::Files | Concern::Queue => self.run_here(job),
             Concern::Service => self.relieve_or_hold(job),
         }
     }
@@ -360,6 +370,10 @@ impl Shared {
             Place::Here => {
                 let queued = begun.saturating_sub(job.submitted);
                 let ran = Ran { queued, ran: waited, ..Ran::default() };
+                if job.is_called_damaged && matches!(result, Some(Ok(_))) {
+                    let reason = "it called files damaged that are whole".to_owned();
+                    self.refused(&job.spec, Concern::Job, reason, Duration::ZERO);
+                }
                 return job.finisher.finish_ran(result.unwrap_or_else(|| Err(closed())), ran);
             }
             Place::Reexecuted(answered) => {

@@ -60,6 +60,8 @@ pub(super) enum Concern {
     Need,
     /// This job, and no other.
     Job,
+    /// The job's files, and nobody who reads them.
+    Files,
     /// How much others have to do there: nobody began it in time.
     Queue,
     /// Every job: the executor is not there, or cannot be relied on.
@@ -72,6 +74,7 @@ impl Concern {
         match kind {
             ErrorKind::Rejected => Self::Need,
             ErrorKind::Invalid | ErrorKind::Cancelled => Self::Job,
+            ErrorKind::Corrupt => Self::Files,
             ErrorKind::Unavailable | ErrorKind::Storage | ErrorKind::NotConserved => Self::Service,
         }
     }
@@ -206,8 +209,8 @@ impl Trust {
                     self.doubt(now, waited);
                 }
             }
-            // Whoever does the jobs of many is no worse for that.
-            Concern::Queue => {}
+            // Whoever does the jobs of many is no worse for a queue.
+            Concern::Files | Concern::Queue => {}
             Concern::Service => self.doubt(now, waited),
         }
     }

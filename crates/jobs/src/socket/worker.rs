@@ -129,6 +129,7 @@ pub(super) fn kind_of(byte: u8) -> ErrorKind {
         ErrorKind::Storage,
         ErrorKind::NotConserved,
         ErrorKind::Unavailable,
+        ErrorKind::Corrupt,
     ];
     kinds.into_iter().find(|kind| *kind as u8 == byte).unwrap_or(ErrorKind::Invalid)
 }

@@ -35,6 +35,8 @@ pub(crate) enum Way {
     /// Filters of compactions are lacking.
     Lack,
     Fail,
+    /// It says that an input is damaged.
+    Accuse,
     /// Done, and said to be something else.
     Lie,
     /// Half of it is written and the answer says so.
@@ -99,6 +101,10 @@ impl Executor for Elsewhere {
         match way {
             Way::Fail => {
                 finisher.finish(Err(Error::new(ErrorKind::Invalid, "the worker is confused")));
+                return Ok(handle);
+            }
+            Way::Accuse => {
+                finisher.finish(Err(Error::new(ErrorKind::Corrupt, "a file is damaged")));
                 return Ok(handle);
             }
             Way::Vanish => {

@@ -57,6 +57,32 @@ fn who_failed_is_asked_less_and_less_until_it_serves() {
 }
 
 #[test]
+fn damaged_files_are_nobodys_fault_who_reads_them_and_whole_ones_are_that_of_who_calls_them_damaged() {
+    let scene = Scene::new(Way::Accuse);
+    let fallback = scene.fallback(true);
+    let input = scene.spec("job").input_files().keys().next().unwrap().to_string();
+    let file = scene.storage.open_write(&input).unwrap();
+    let mut byte = [0];
+    file.read_at(20, &mut byte).unwrap();
+    file.write_at(20, &[!byte[0]]).unwrap();
+    for job in 0..10 {
+        scene.go(if job < 9 { Way::Accuse } else { Way::Serve });
+        let submitted = fallback.submit(scene.spec(&format!("job{job}")));
+        let error = submitted.and_then(|handle| answer(&handle)).unwrap_err();
+        assert_eq!((error.kind, scene.asked()), (ErrorKind::Corrupt, job + 1), "{error}");
+        assert!(error.to_string().contains(&input), "{error}");
+    }
+    // The file is whole, and it says so still.
+    file.write_at(20, &byte).unwrap();
+    scene.go(Way::Accuse);
+    for job in 10..20 {
+        let stem = format!("job{job}");
+        scene.accept(&stem, &answer(&fallback.submit(scene.spec(&stem)).unwrap()).unwrap());
+    }
+    assert_eq!(scene.asked(), 14, "four in a row say something of it");
+}
+
+#[test]
 fn who_vanishes_is_not_waited_for_and_leaves_nothing() {
     let scene = Scene::new(Way::Vanish);
     let fallback = scene.fallback(false);

@@ -95,7 +95,7 @@ fn what_a_worker_says_no_to_is_told_in_its_words() {
     let mut spec = values.spec(&mut random, "c");
     spec.victims[0].segment.bytes += 1;
     let error = answer(&executor.submit(spec.clone().into()).unwrap()).unwrap_err();
-    assert_eq!(error.kind, ErrorKind::Storage);
+    assert_eq!(error.kind, ErrorKind::Corrupt);
     assert!(error.to_string().contains(&spec.victims[0].segment.file), "{error}");
     spec.victims.clear();
     let error = answer(&executor.submit(spec.into()).unwrap()).unwrap_err();

@@ -153,7 +153,7 @@ fn a_value_that_is_not_what_was_written_ends_the_job_and_leaves_nothing() {
         let world = World::new(seed, mix);
         let (inputs, sources) = separated(&world, 3);
         let Some(ValueSource { segment, .. }) = sources.first() else { continue };
-        let meta: &ValueSegmentMeta = segment;
+        let meta: ValueSegmentMeta = segment.clone();
         let file = world.storage.open_write(&meta.file).unwrap();
         // In the middle of a record: its value, or what tells where that is.
         file.write_at(64 + Random(seed).below(meta.bytes / 4), &[0xa5; 200]).unwrap();
@@ -164,7 +164,10 @@ fn a_value_that_is_not_what_was_written_ends_the_job_and_leaves_nothing() {
         let before = world.storage.list().unwrap();
         match run(&spec.into(), &world.storage, &semantics(), &Control::new()) {
             Ok(_) => continue,
-            Err(error) => assert_eq!(error.kind, ErrorKind::Storage, "seed {seed}: {error}"),
+            Err(error) => {
+                assert_eq!(error.kind, ErrorKind::Corrupt, "seed {seed}: {error}");
+                assert!(error.to_string().contains(&meta.file), "seed {seed}: {error}");
+            }
         }
         ended += 1;
         assert_eq!(world.storage.list().unwrap(), before, "seed {seed}");

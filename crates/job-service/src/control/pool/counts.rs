@@ -61,6 +61,8 @@ pub struct ByFailure {
     pub not_conserved: u64,
     /// Its files could not be reached from there.
     pub unavailable: u64,
+    /// An input did not hold what it should.
+    pub corrupt: u64,
 }
 
 impl ByLane {
@@ -92,11 +94,12 @@ impl ByFailure {
             FailureKind::Storage => &mut self.storage,
             FailureKind::NotConserved => &mut self.not_conserved,
             FailureKind::Unavailable => &mut self.unavailable,
+            FailureKind::Corrupt => &mut self.corrupt,
         } += 1;
     }
 
     /// Each with its name.
-    pub fn named(&self) -> [(&'static str, u64); 6] {
+    pub fn named(&self) -> [(&'static str, u64); 7] {
         [
             ("rejected", self.rejected),
             ("cancelled", self.cancelled),
@@ -104,6 +107,7 @@ impl ByFailure {
             ("storage", self.storage),
             ("not_conserved", self.not_conserved),
             ("unavailable", self.unavailable),
+            ("corrupt", self.corrupt),
         ]
     }
 }

@@ -70,14 +70,15 @@ impl Pool {
         let doubtful: Vec<_> = there.iter().filter(|(_, member)| !member.doubts.is_empty()).collect();
         // Many places need the same.
         let mut cannot: BTreeMap<(&BTreeSet<String>, u32), BTreeSet<WorkerId>> = BTreeMap::new();
-        let kinds = self.kinds.iter().filter(|(_, id)| waiting.contains(id));
+        let kinds = self.kinds.iter().map(|(kind, id)| (kind, KindId(id)));
+        let kinds = kinds.filter(|(_, id)| waiting.contains(id));
         let refusals = kinds.map(|(Kind { place, needs, spec_version }, id)| {
             let cannot = cannot.entry((needs, *spec_version)).or_insert_with(|| {
                 let cannot = there.iter().filter(|(_, member)| !member.can(needs, *spec_version));
                 cannot.map(|(id, _)| *id).collect()
             });
             let paused = doubtful.iter().filter(|(_, member)| member.doubts.is_paused(now, place));
-            (*id, cannot.iter().copied().chain(paused.map(|(id, _)| *id)).collect())
+            (id, cannot.iter().copied().chain(paused.map(|(id, _)| *id)).collect())
         });
         refusals.collect()
     }
@@ -136,6 +137,7 @@ impl Pool {
                 is_handed: false,
                 seen: now,
                 done_bytes: 0,
+                moved_bytes: 0,
                 progressed: now,
             });
             if let Some(wanted) = &job.wanted {
@@ -227,15 +229,14 @@ impl Pool {
         // Many places need the same.
         let mut able: BTreeMap<(&BTreeSet<String>, u32), Vec<&'m Member>> = BTreeMap::new();
         let mut suspect = BTreeMap::new();
-        for (Kind { place, needs, spec_version }, id) in
-            self.kinds.iter().filter(|(_, id)| waiting.contains(id))
-        {
+        let kinds = self.kinds.iter().map(|(kind, id)| (kind, KindId(id)));
+        for (Kind { place, needs, spec_version }, id) in kinds.filter(|(_, id)| waiting.contains(id)) {
             let can = able.entry((needs, *spec_version)).or_insert_with(|| {
                 let can = there.iter().filter(|(_, member)| member.can(needs, *spec_version));
                 can.map(|(_, member)| *member).collect()
             });
             if can.is_empty() || all_paused(now, place, can, self.limits.nobody).is_some() {
-                suspect.insert(*id, can.clone());
+                suspect.insert(id, can.clone());
             }
         }
         let lines = self.jobs.lines().filter(|(group, _)| suspect.contains_key(&group.kind));

@@ -64,8 +64,8 @@ impl Pool {
             counts: self.counts.clone(),
             ..Figures::default()
         };
-        for (name, tenant) in &self.tenants {
-            let Some(bytes) = total.by_tenant.get(tenant) else { continue };
+        for (name, tenant) in self.tenants.iter() {
+            let Some(bytes) = total.by_tenant.get(&TenantId(tenant)) else { continue };
             let name = self.counts.names(name).then(|| name.clone());
             let sum = figures.waiting_bytes_by_tenant.entry(name).or_default();
             *sum = sum.saturating_add(*bytes);

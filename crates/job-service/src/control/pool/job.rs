@@ -76,6 +76,8 @@ pub enum FailureKind {
     NotConserved,
     /// Nobody is there, the files cannot be reached from there, or no job is taken; another one may, and later this one.
     Unavailable,
+    /// An input does not hold what it should, whoever reads it.
+    Corrupt,
 }
 
 /// How long an attempt took.
@@ -162,7 +164,8 @@ pub(super) struct Attempt {
     /// When the worker last named it.
     pub(super) seen: Duration,
     pub(super) done_bytes: u64,
-    /// When that last rose.
+    pub(super) moved_bytes: u64,
+    /// When one of these last rose.
     pub(super) progressed: Duration,
 }
 

@@ -79,6 +79,11 @@ impl Jobs {
         self.ids.range(keys).map(|(key, id)| (key.number, *id))
     }
 
+    /// All of them.
+    pub(super) fn all(&self) -> impl Iterator<Item = &Job> {
+        self.all.values()
+    }
+
     pub(super) fn len(&self) -> usize {
         self.all.len()
     }

@@ -3,13 +3,14 @@ mod figures; // what is counted
 use std::collections::BTreeMap;
 
 use super::*;
-use crate::control::view::Lane;
+use crate::control::view::{Lane, TenantId};
 
 mod failing; // workers whose jobs fail
 mod given_up; // jobs that their clients wait for no more
 mod reach; // workers that do not reach a place
 mod storm; // everybody comes, goes, sleeps and forgets
 mod rows; // what people see
+mod names; // tenants, zones and places
 mod urgency;
 
 const A: u128 = 1;
@@ -68,7 +69,7 @@ fn rows(pool: &Pool, now: Duration) -> Rows {
 }
 
 fn held(lease: &Lease) -> Held {
-    Held { key: lease.key, token: lease.token, done_bytes: 0 }
+    Held { key: lease.key, token: lease.token, done_bytes: 0, moved_bytes: 0 }
 }
 
 fn only(pulled: Pulled) -> Lease {
@@ -311,7 +312,8 @@ fn a_worker_that_lives_and_gets_nowhere_loses_its_job() {
     let lease = only(pool.take(seconds(0), A));
     let mut lost_at = None;
     for now in 1..200 {
-        let at = Held { done_bytes: now.min(50), ..held(&lease) };
+        // It reads for 50 s, and is at its outputs for 20 more.
+        let at = Held { done_bytes: now.min(50), moved_bytes: now.min(70), ..held(&lease) };
         pool.follow(seconds(now), CLIENT, &[1], &[]);
         if !pool.beat(seconds(now), A, &[at]).unwrap().is_empty() {
             lost_at = Some(now);
@@ -319,7 +321,7 @@ fn a_worker_that_lives_and_gets_nowhere_loses_its_job() {
         }
         pool.tick(seconds(now));
     }
-    assert_eq!(lost_at, Some(112), "60 s after it read the last byte at 50 s");
+    assert_eq!(lost_at, Some(132), "60 s after it wrote the last byte at 70 s");
 }
 
 #[test]

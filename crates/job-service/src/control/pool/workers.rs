@@ -18,6 +18,8 @@ pub struct Held {
     pub token: Token,
     /// Bytes of inputs that are read.
     pub done_bytes: u64,
+    /// Bytes that were read, written, and made durable.
+    pub moved_bytes: u64,
 }
 
 /// A job for a worker.
@@ -142,7 +144,7 @@ impl Pool {
         let is_over = self.jobs.change(id, |job| {
             job.failure = Some(failure.clone());
             match failure.kind {
-                FailureKind::Invalid | FailureKind::NotConserved => true,
+                FailureKind::Invalid | FailureKind::NotConserved | FailureKind::Corrupt => true,
                 // Whoever takes no work any more gives it back so.
                 FailureKind::Cancelled => false,
                 FailureKind::Rejected | FailureKind::Unavailable => {
@@ -177,7 +179,7 @@ impl Pool {
             FailureKind::Storage | FailureKind::Unavailable => {
                 member.doubts.failed(now, began, place, pause, failure);
             }
-            FailureKind::Rejected | FailureKind::Cancelled | FailureKind::Invalid => {
+            FailureKind::Rejected | FailureKind::Cancelled | FailureKind::Invalid | FailureKind::Corrupt => {
                 member.doubts.said_nothing(now, began, place);
             }
         }
@@ -215,9 +217,11 @@ impl Pool {
             self.jobs.change(id, |job| match &mut job.state {
                 State::Leased(attempt) if (attempt.worker, attempt.token) == (worker, one.token) => {
                     attempt.seen = now;
-                    if one.done_bytes > attempt.done_bytes {
-                        (attempt.done_bytes, attempt.progressed) = (one.done_bytes, now);
+                    if one.done_bytes > attempt.done_bytes || one.moved_bytes > attempt.moved_bytes {
+                        attempt.progressed = now;
                     }
+                    attempt.done_bytes = attempt.done_bytes.max(one.done_bytes);
+                    attempt.moved_bytes = attempt.moved_bytes.max(one.moved_bytes);
                 }
                 // Nobody has it but this worker, who was thought to be gone, or whom a control plane before had given it to.
                 State::Waiting => {
@@ -292,6 +296,7 @@ fn held_attempt(now: Duration, worker: WorkerId, held: &Held) -> Attempt {
         is_handed: true,
         seen: now,
         done_bytes: held.done_bytes,
+        moved_bytes: held.moved_bytes,
         progressed: now,
     }
 }

@@ -42,6 +42,8 @@ pub(in crate::executor) struct Job {
     pub(in crate::executor) held_since: Option<Duration>,
     /// Idle processors here had it once.
     pub(super) was_shared: bool,
+    /// The first executor says that its inputs are damaged, which shows as the second does it.
+    pub(super) is_called_damaged: bool,
 }
 
 /// A job that somebody was given.

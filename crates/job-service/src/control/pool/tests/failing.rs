@@ -11,9 +11,8 @@ fn failures_that_may_pass_are_tried_again_and_others_are_not() {
     let mut pool = pool();
     let _nothing = pull(&mut pool, seconds(0), A);
     let mut tried = Vec::new();
-    for (number, kind) in
-        [(1, FailureKind::Storage), (2, FailureKind::Invalid), (3, FailureKind::NotConserved)]
-    {
+    let kinds = [FailureKind::Storage, FailureKind::Invalid, FailureKind::NotConserved, FailureKind::Corrupt];
+    for (number, kind) in (1..).zip(kinds) {
         // What the one before says of the worker is long forgotten.
         let begin = seconds(100 * number);
         pool.hear(begin, profile(A, 1), &[]);
@@ -34,7 +33,12 @@ fn failures_that_may_pass_are_tried_again_and_others_are_not() {
         tried.push((attempts, (now - begin).as_millis()));
     }
     // 500 ms and 1 s of pause.
-    assert_eq!(tried, [(3, 1600), (1, 100), (1, 100)]);
+    assert_eq!(tried, [(3, 1600), (1, 100), (1, 100), (1, 100)]);
+    assert_eq!(
+        rows(&pool, seconds(401)).workers[0].failing,
+        "",
+        "damaged files say nothing of who reads them"
+    );
 }
 
 #[test]

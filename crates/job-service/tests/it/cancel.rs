@@ -1,0 +1,113 @@
+//! A cancelled job leaves its worker soon, however large what it works on.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use firn::Settings;
+use firn_engine::Semantics;
+use firn_job_service::proto::job_row;
+use firn_job_service::{Places, Remote, Worker, WorkerOptions};
+use firn_jobs::{Executor, JobHandle, JobSpec};
+use firn_storage::place::{Effect, Fault, Faulty, Local, LocalOptions, Operation, When};
+use firn_storage::{Clock, Storage};
+
+use crate::scene::{Scene, any_port, check, url};
+
+/// Directories in which each read and each write takes a while.
+#[derive(Debug)]
+struct Slow(Arc<dyn Clock>);
+
+impl Places for Slow {
+    fn open(&self, name: &str) -> firn_storage::Result<Arc<dyn Storage>> {
+        let place = Local::open(Path::new(name), LocalOptions { create: false })?;
+        let slow = Faulty::with_clock(Arc::new(place), Arc::clone(&self.0));
+        for on in [Operation::Read, Operation::Write] {
+            let effect = Effect::Delay(Duration::from_millis(40));
+            slow.inject(Fault { on, file: "*".to_owned(), when: When::Always { after: 0 }, effect });
+        }
+        Ok(Arc::new(slow))
+    }
+}
+
+/// Passes one large job on, and does all others.
+#[derive(Debug)]
+struct One {
+    remote: Remote,
+    others: firn_jobs::Local,
+    is_wanted: fn(&JobSpec) -> bool,
+    is_open: AtomicBool,
+    job: Mutex<Option<JobHandle>>,
+}
+
+impl Executor for One {
+    fn submit(&self, spec: JobSpec) -> firn_jobs::Result<JobHandle> {
+        let is_large = spec.input_bytes() >= 16 << 20;
+        if !(is_large && (self.is_wanted)(&spec) && self.is_open.swap(false, Ordering::SeqCst)) {
+            return self.others.submit(spec);
+        }
+        let handle = self.remote.submit(spec)?;
+        *self.job.lock().unwrap() = Some(handle.clone());
+        Ok(handle)
+    }
+}
+
+/// Values of 512 KiB in the tree or beside it, until a worker is at a large job that is wanted; this is cancelled then.
+fn cancelled(separate_bytes: u32, is_wanted: fn(&JobSpec) -> bool) {
+    let mut scene = Scene::new();
+    let plane = scene.plane(any_port());
+    let at = plane.address();
+    let mut options = WorkerOptions::new(vec![url(at)], "slow", scene.draw());
+    (options.beat, options.lease) = (Duration::from_millis(50), Duration::from_secs(10));
+    let (places, clock) = (Arc::new(Slow(Arc::clone(&scene.clock))), Arc::clone(&scene.clock));
+    let worker = Worker::start(options, places, Arc::new(Semantics::new()), clock, &scene.spawn).unwrap();
+    let (remote, is_open, job) = (scene.remote(&[at]), AtomicBool::new(true), Mutex::default());
+    let here = Local::open(Path::new(&scene.shared_name()), LocalOptions { create: true }).unwrap();
+    let others = firn_jobs::Local::inline(Arc::new(here), Arc::new(Semantics::new()));
+    let one = Arc::new(One { remote, others, is_wanted, is_open, job });
+    let settings = Settings {
+        separate_bytes,
+        value_segment_bytes: 32 << 20,
+        space_amplification_max: 1.2,
+        memtable_bytes: 8 << 20,
+        ..Settings::for_memory(64 << 20)
+    };
+    let db = scene.builder(&[at]).settings(settings).executor(Arc::<One>::clone(&one)).open().unwrap();
+    let (mut model, random) = (vec![None; 100], &mut fastrand::Rng::with_seed(7));
+    let is_begun = || {
+        let rows = scene.look(at).jobs;
+        rows.iter().any(|row| row.state() == job_row::State::Running && row.done_bytes > 1 << 20)
+    };
+    let mut rounds = 0;
+    while one.is_open.load(Ordering::SeqCst) {
+        let key = random.usize(0..model.len());
+        model[key] = Some((0..512 << 10).map(|_| random.u8(..)).collect());
+        db.put(key.to_be_bytes(), model[key].as_ref().unwrap()).unwrap();
+        rounds += 1;
+        assert!(rounds < 2000, "no such job");
+    }
+    scene.wait_until(is_begun);
+    let begun = scene.clock.now();
+    one.job.lock().unwrap().as_ref().unwrap().cancel();
+    scene.wait_until(|| worker.job_count() == 0);
+    let took = scene.clock.now() - begun;
+    let failed =
+        worker.watch().figures().unwrap().attempts.values().map(|kind| kind.failed.cancelled).sum::<u64>();
+    assert_eq!(failed, 1, "it was not done");
+    println!("{} ms", took.as_millis());
+    assert!(took < Duration::from_secs(1), "{took:?}");
+    db.wait_idle().unwrap();
+    check(&db, &model);
+    db.close().unwrap();
+}
+
+#[test]
+fn a_collection_of_large_values_that_is_cancelled_leaves_its_worker_within_a_second() {
+    cancelled(1000, |spec| matches!(spec, JobSpec::Collect(_)));
+}
+
+#[test]
+fn a_compaction_of_large_values_that_is_cancelled_leaves_its_worker_within_a_second() {
+    cancelled(0, |spec| matches!(spec, JobSpec::Compact(_)));
+}
