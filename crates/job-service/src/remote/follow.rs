@@ -235,7 +235,7 @@ impl Talk {
                 let away = Error::new(ErrorKind::Unavailable, message.clone());
                 self.shared.finish(number, Err(away), Ran::default());
             }
-            // Nobody is there who remembers anything.
+            // Whoever still knows of them hears with the next question that nobody waits for them.
             self.shared.lock().taken.clear();
         }
         self.plane = (self.plane + 1) % self.shared.planes.count();
