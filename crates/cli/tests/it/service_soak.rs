@@ -5,6 +5,7 @@
 //! a network of its own one worker is cut off now and then. Two machines take the database from one another.
 
 mod clients; // what is written, and what must be found
+mod counted; // counters and lists, which show what was done twice
 mod fleet; // processes, and what befalls them
 mod network; // a machine behind a wire that can be cut
 
