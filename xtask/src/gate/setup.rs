@@ -46,6 +46,7 @@ pub(crate) fn tools(full: bool) -> Vec<Tool> {
             tool("mvn", "runs the suite of Jedis", Install::Apt(&["maven", "default-jdk-headless"])),
             tool("redis-benchmark", "is what people measure servers with", Install::Apt(&["redis-tools"])),
             tool("chromium", "shows the server's page", Install::Apt(&["chromium"])),
+            tool("faketime", "makes the clock of a worker jump", Install::Apt(&["faketime"])),
             tool("c++", "compiles the fuzzing runtime", Install::Apt(&["g++"])),
             tool("cargo-fuzz", "drives the fuzz targets", Install::Cargo(&["cargo-fuzz"])),
             tool("cargo-deny", "checks licences and sources", Install::Cargo(&["cargo-deny", "--debug"])),

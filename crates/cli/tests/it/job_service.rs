@@ -67,6 +67,22 @@ impl Scene {
         Self { store, ..Self::over(directory, settings, place) }
     }
 
+    pub(crate) fn store(&self) -> &S3Server {
+        self.store.as_ref().expect("it runs")
+    }
+
+    /// Ends the store; the port where it was, for [`start_store`](Self::start_store).
+    pub(crate) fn stop_store(&mut self) -> u16 {
+        self.store.take().expect("it runs").port()
+    }
+
+    /// Starts the store again, with what it had.
+    pub(crate) fn start_store(&mut self, port: u16) {
+        let options = ServerOptions { port: Some(port), ..ServerOptions::default() };
+        let store = S3Server::start(&self.directory.path().join("shared"), options);
+        self.store = Some(store.expect("it listens"));
+    }
+
     /// Everything in `directory` but what is shared, which lies at `place`.
     pub(crate) fn over(directory: TempDir, settings: Vec<(&'static str, String)>, place: String) -> Self {
         std::fs::write(directory.path().join("settings.toml"), SETTINGS).expect("written");

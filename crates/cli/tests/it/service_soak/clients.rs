@@ -1,8 +1,10 @@
-//! Clients that write and delete, and remember what they were told.
+//! Clients that write, delete, count and list, and remember what they were told.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
+
+use super::counted::{Counted, counter, list};
 
 /// Clients that write at once.
 const CLIENTS: u32 = 4;
@@ -22,6 +24,7 @@ struct Known {
     tried: BTreeMap<u32, Vec<State>>,
     round: u32,
     count: u64,
+    counted: Counted,
 }
 
 pub(super) struct Clients {
@@ -81,8 +84,10 @@ impl Known {
                 };
                 self.tried.entry(*key).or_default().push(*state);
             }
-            match pipe.query::<()>(open) {
-                Ok(()) => {
+            self.counted.add(number, &mut pipe);
+            match pipe.query(open) {
+                Ok(answers) => {
+                    self.counted.acknowledge(number, answers);
                     self.count += states.len() as u64;
                     for (key, state) in states {
                         self.acknowledged.insert(key, state);
@@ -95,8 +100,9 @@ impl Known {
     }
 
     /// Whether each key is what it was acknowledged to be, or what was tried since; from then on that.
-    fn check(&mut self, address: &str) {
+    fn check(&mut self, number: u32, address: &str) {
         let mut connection = reach(address);
+        self.counted.check(number, &mut connection);
         let keys: BTreeSet<u32> = self.acknowledged.keys().chain(self.tried.keys()).copied().collect();
         let keys: Vec<u32> = keys.into_iter().collect();
         for keys in keys.chunks(200) {
@@ -157,16 +163,18 @@ impl Clients {
     }
 
     pub(super) fn check(&mut self, address: String) {
-        self.known.iter_mut().for_each(|known| known.check(&address));
+        self.known.iter_mut().zip(0..).for_each(|(known, number)| known.check(number, &address));
     }
 
-    /// Nothing is there but what was acknowledged, by a walk over everything.
+    /// Nothing is there but what was acknowledged, and nothing twice, by a walk over everything.
+    ///
+    /// A cursor is a place in the order of the keys, so a walk over what does not change meets each key once.
     pub(super) fn check_nothing_else(&self, address: String) {
         let mut connection = reach(&address);
-        let mut found = BTreeSet::new();
+        let mut found = Vec::new();
         let mut cursor = 0_u64;
         loop {
-            let (next, keys): (u64, Vec<u32>) =
+            let (next, keys): (u64, Vec<String>) =
                 redis::cmd("SCAN").arg(cursor).arg("COUNT").arg(500).query(&mut connection).expect("a reply");
             found.extend(keys);
             if next == 0 {
@@ -174,9 +182,17 @@ impl Clients {
             }
             cursor = next;
         }
-        let live =
-            self.known.iter().flat_map(|known| &known.acknowledged).filter(|(_, state)| state.is_some());
-        let live: BTreeSet<u32> = live.map(|(key, _)| *key).collect();
+        let count = found.len();
+        let found: BTreeSet<String> = found.into_iter().collect();
+        assert!(count == found.len(), "a walk met {count} keys, {} of them differ", found.len());
+        let mut live = BTreeSet::new();
+        for (known, number) in self.known.iter().zip(0..) {
+            let is_live = known.acknowledged.iter().filter(|(_, state)| state.is_some());
+            live.extend(is_live.map(|(key, _)| key.to_string()));
+            if known.counted.is_there() {
+                live.extend([counter(number), list(number)]);
+            }
+        }
         assert!(found == live, "{:?}", found.symmetric_difference(&live).take(5).collect::<Vec<_>>());
     }
 }

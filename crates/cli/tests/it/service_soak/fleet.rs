@@ -1,69 +1,32 @@
 //! The processes of a soak, and what befalls them.
 
-use std::fmt;
 use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use firn_engine::Semantics;
 use firn_s3_server::{Faults, S3Server, ServerOptions};
-use firn_storage::place::{Divided, Local, LocalOptions};
-use firn_tree::{VerifyOptions, verify};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
+use super::leftovers::{self, Leftovers};
 use super::network::Network;
+use super::trouble::{Deck, Tally, Trouble};
 use crate::program::text;
 use crate::serve::Serving;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_firn");
 const BUCKET: &str = "firn-test";
 const PLACE: &str = "s3://firn-test/db";
-/// Fakes the time of a process whose clock jumps.
-const FAKE_TIME: &str = "/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1";
+/// How many workers there are.
+pub(super) const WORKERS: usize = 3;
+/// How long a control plane stands still: for longer than a lease, which is 10 s unless it is told.
+const STILL_MS: std::ops::Range<u64> = 11_000..14_000;
 
 /// Under these a few MiB make many jobs.
 const SETTINGS: &str = "memtable_bytes = 1048576\ntable_bytes = 131072\nlog_segment_bytes = 4194304\n\
     buffer_bytes = 4194304\nbuffer_bytes_max = 16777216\nseparate_bytes = 1000\nvalue_segment_bytes = 262144\n\
     space_amplification_max = 1.3\ndurability = \"shared\"\n";
-
-/// What has happened so far.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Tally {
-    jobs_before: (u64, u64),
-    jobs_now: (u64, u64),
-    pub(super) workers_killed: u64,
-    pub(super) workers_stopped: u64,
-    pub(super) workers_cut_off: u64,
-    pub(super) planes_killed: u64,
-    pub(super) databases_lost: u64,
-    pub(super) takeovers: u64,
-    pub(super) store_restarts: u64,
-    pub(super) clock_jumps: u64,
-}
-
-impl Tally {
-    /// Jobs that workers have done.
-    pub(super) fn done_elsewhere(&self) -> u64 {
-        self.jobs_before.0 + self.jobs_now.0
-    }
-}
-
-impl fmt::Display for Tally {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let here = self.jobs_before.1 + self.jobs_now.1;
-        let Self { workers_killed, workers_stopped, workers_cut_off, planes_killed, .. } = self;
-        let Self { databases_lost, takeovers, store_restarts, clock_jumps, .. } = self;
-        write!(
-            f,
-            "{} jobs by workers, {here} by the database; workers: {workers_killed} killed, {workers_stopped} stopped, {workers_cut_off} cut off, \
-             {clock_jumps} jumps of a clock; {planes_killed} control planes killed; databases: {databases_lost} killed, {takeovers} taken over; \
-             {store_restarts} restarts of the store",
-            self.done_elsewhere()
-        )
-    }
-}
 
 /// A process, killed when it is dropped.
 struct Process(Child);
@@ -94,10 +57,38 @@ fn signal_to(process: &Child, signal: Signal) {
     kill_process(pid, signal).expect("it is there");
 }
 
-/// A worker, and until when it is stopped.
+/// The library that fakes the time of a process whose clock jumps: libfaketime, of Debian's package faketime.
+pub(super) fn fake_time() -> Option<PathBuf> {
+    let machines = std::fs::read_dir("/usr/lib").ok()?.flatten();
+    machines.map(|machine| machine.path().join("faketime/libfaketime.so.1")).find(|path| path.exists())
+}
+
+/// A worker or a control plane, and until when it is stopped.
 struct Member {
     process: Process,
     stopped_until: Option<Instant>,
+}
+
+impl Member {
+    /// Stops it; `false` if it is stopped.
+    fn stop(&mut self, until: Instant) -> bool {
+        if self.stopped_until.is_some() {
+            return false;
+        }
+        self.process.signal(Signal::STOP);
+        self.stopped_until = Some(until);
+        true
+    }
+
+    /// Has it go on if it was to stand still until `now`; `false` if it was not.
+    fn go_on(&mut self, now: Instant) -> bool {
+        let is_over = self.stopped_until.is_some_and(|until| until <= now);
+        if is_over {
+            self.process.signal(Signal::CONT);
+            self.stopped_until = None;
+        }
+        is_over
+    }
 }
 
 /// What a machine was that lost the database without noticing.
@@ -109,12 +100,14 @@ struct Sleeper {
 pub(super) struct Fleet {
     pub(super) tally: Tally,
     network: Network,
-    cut_until: Option<Instant>,
-    /// Of worker number 1, if it has one that jumps.
-    clock: Option<std::path::PathBuf>,
+    deck: Deck,
+    /// By worker, until when its wire is cut.
+    cut_until: [Option<Instant>; WORKERS],
+    /// The library that fakes time, and the clock of worker number 1, if it has one that jumps.
+    clock: Option<(PathBuf, PathBuf)>,
     store: Option<S3Server>,
     urls: Vec<String>,
-    planes: Vec<Option<Process>>,
+    planes: Vec<Option<Member>>,
     workers: Vec<Member>,
     serving: Option<Serving>,
     sleeper: Option<Sleeper>,
@@ -125,16 +118,27 @@ pub(super) struct Fleet {
 }
 
 impl Fleet {
+    /// What the machine cannot make is left out, and said.
     pub(super) fn start(network: Network, seed: u64) -> Self {
         let directory = TempDir::new().expect("a directory");
         S3Server::make_bucket(&directory.path().join("s3"), BUCKET).expect("a bucket");
         std::fs::write(directory.path().join("settings.toml"), SETTINGS).expect("written");
         std::fs::write(directory.path().join("token"), "a-secret\n").expect("written");
-        let clock = network.has_wire().then(|| directory.path().join("clock"));
+        let clock = fake_time().map(|library| (library, directory.path().join("clock")));
+        let mut left_out = Vec::new();
+        if clock.is_none() {
+            println!("left out: jumps of a clock, for want of libfaketime (Debian: faketime)");
+            left_out.push(Trouble::ClockJumped);
+        }
+        if !network.has_wires() {
+            println!("left out: workers cut off, for want of a network of their own");
+            left_out.push(Trouble::WorkerCutOff);
+        }
         let mut fleet = Self {
             tally: Tally::default(),
             network,
-            cut_until: None,
+            deck: Deck::without(&left_out, seed),
+            cut_until: [None; WORKERS],
             clock,
             store: None,
             urls: Vec::new(),
@@ -153,7 +157,7 @@ impl Fleet {
             fleet.urls.push(String::new());
             fleet.start_plane(at);
         }
-        for at in 0..3 {
+        for at in 0..WORKERS {
             let member = fleet.worker(at);
             fleet.workers.push(member);
         }
@@ -166,7 +170,7 @@ impl Fleet {
     }
 
     fn set_clock(&self, hours: i64) {
-        if let Some(clock) = &self.clock {
+        if let Some((_, clock)) = &self.clock {
             std::fs::write(clock, format!("{hours:+}h\n")).expect("written");
         }
     }
@@ -196,19 +200,19 @@ impl Fleet {
         let url = line.split_whitespace().find_map(|word| word.strip_suffix(';')).unwrap_or_default();
         assert!(url.starts_with("http://"), "{line:?}");
         self.urls[at] = url.to_owned();
-        self.planes[at] = Some(process);
+        self.planes[at] = Some(Member { process, stopped_until: None });
     }
 
     fn worker(&self, at: usize) -> Member {
-        // The first one is behind the wire, the second one's clock jumps.
-        let mut command = if at == 0 { self.network.there(PROGRAM) } else { Command::new(PROGRAM) };
+        let mut command = self.network.there(at, PROGRAM);
         command.args(["worker", "--token-file", &self.path("token"), "--within", PLACE, "--threads", "2"]);
         command
             .args(["--control-plane", &self.urls.join(","), "--name", &format!("worker-{at}")])
             .envs(self.settings());
-        if let (1, Some(clock)) = (at, &self.clock) {
+        let fakes = self.clock.as_ref().filter(|_| at == 1);
+        if let Some((library, clock)) = fakes {
             let environment = [
-                ("LD_PRELOAD", FAKE_TIME),
+                ("LD_PRELOAD", text(library)),
                 ("FAKETIME_TIMESTAMP_FILE", text(clock)),
                 ("FAKETIME_NO_CACHE", "1"),
                 ("FAKETIME_DONT_FAKE_MONOTONIC", "1"),
@@ -217,6 +221,9 @@ impl Fleet {
         }
         let (process, line) = Process::start(&mut command);
         assert!(line.starts_with(&format!("worker-{at} works for http://")), "{line:?}");
+        // A library that cannot be had is passed over without a word.
+        let maps = std::fs::read_to_string(format!("/proc/{}/maps", process.0.id())).expect("it runs");
+        assert_eq!(maps.contains("libfaketime"), fakes.is_some(), "the time of worker-{at} is faked");
         Member { process, stopped_until: None }
     }
 
@@ -243,62 +250,80 @@ impl Fleet {
         if is_over {
             return self.address();
         }
-        let until = Instant::now() + Duration::from_millis(random.u64(500..14_000));
-        match random.u32(0..40) {
-            0..=3 => {
-                let at = random.usize(0..self.workers.len());
-                self.workers[at] = self.worker(at);
-                self.tally.workers_killed += 1;
-            }
-            4..=6 => {
-                let member = &mut self.workers[random.usize(1..3)];
-                if member.stopped_until.is_none() {
-                    member.process.signal(Signal::STOP);
-                    member.stopped_until = Some(until);
-                    self.tally.workers_stopped += 1;
-                }
-            }
-            7..=9 if self.network.has_wire() && self.cut_until.is_none() => {
-                self.network.cut(true);
-                self.cut_until = Some(until);
-                self.tally.workers_cut_off += 1;
-            }
-            10..=12 => {
-                let at = random.usize(0..2);
-                self.planes[at] = None;
-                self.start_plane(at);
-                self.tally.planes_killed += 1;
-            }
-            13 => {
-                self.lose_database();
-                self.serve();
-            }
-            14 => self.take_over(until),
-            15 if random.bool() => {
-                let port = self.store.take().map(|store| store.port());
-                self.start_store(port);
-                self.tally.store_restarts += 1;
-            }
-            16 | 17 if self.clock.is_some() => {
-                self.set_clock(random.i64(-40..40));
-                self.tally.clock_jumps += 1;
-            }
-            _ => {}
+        if let Some(kind) = self.deck.draw(random)
+            && !self.befalls(kind, random)
+        {
+            self.deck.put_off(kind, &self.tally);
         }
         self.address()
     }
 
-    /// What was to last until now is over.
-    fn let_pass(&mut self, now: Instant) {
-        for member in &mut self.workers {
-            if member.stopped_until.is_some_and(|until| until <= now) {
-                member.process.signal(Signal::CONT);
-                member.stopped_until = None;
+    /// Whether everything that can happen here has.
+    pub(super) fn has_seen_everything(&self) -> bool {
+        self.deck.is_over(&self.tally)
+    }
+
+    /// Makes `kind` happen; `false` if it cannot now.
+    fn befalls(&mut self, kind: Trouble, random: &mut fastrand::Rng) -> bool {
+        let now = Instant::now();
+        let until = now + Duration::from_millis(random.u64(500..14_000));
+        let (worker, plane) = (random.usize(0..WORKERS), random.usize(0..self.planes.len()));
+        match kind {
+            Trouble::WorkerKilled => self.workers[worker] = self.worker(worker),
+            Trouble::WorkerStopped => {
+                if !self.workers[worker].stop(until) {
+                    return false;
+                }
+            }
+            Trouble::WorkerCutOff => {
+                if self.cut_until[worker].is_some() {
+                    return false;
+                }
+                self.network.cut(worker, true);
+                self.cut_until[worker] = Some(until);
+            }
+            Trouble::ClockJumped => self.set_clock(random.i64(-40..40)),
+            Trouble::PlaneKilled => {
+                if self.planes[plane].as_ref().is_some_and(|plane| plane.stopped_until.is_some()) {
+                    return false;
+                }
+                self.planes[plane] = None;
+                self.start_plane(plane);
+            }
+            Trouble::PlaneStopped => {
+                let until = now + Duration::from_millis(random.u64(STILL_MS));
+                // Counted when it goes on.
+                return self.planes[plane].as_mut().is_some_and(|plane| plane.stop(until));
+            }
+            Trouble::DatabaseKilled => {
+                self.lose_database();
+                self.serve();
+            }
+            Trouble::TakenOver => self.take_over(until),
+            Trouble::StoreRestarted => {
+                let port = self.store.take().map(|store| store.port());
+                self.start_store(port);
             }
         }
-        if self.cut_until.is_some_and(|until| until <= now) {
-            self.network.cut(false);
-            self.cut_until = None;
+        self.tally.note(kind);
+        true
+    }
+
+    /// What was to last until `now` is over.
+    fn let_pass(&mut self, now: Instant) {
+        self.workers.iter_mut().for_each(|worker| {
+            worker.go_on(now);
+        });
+        for plane in self.planes.iter_mut().flatten() {
+            if plane.go_on(now) {
+                self.tally.note(Trouble::PlaneStopped);
+            }
+        }
+        for (at, cut_until) in self.cut_until.iter_mut().enumerate() {
+            if cut_until.is_some_and(|until| until <= now) {
+                self.network.cut(at, false);
+                *cut_until = None;
+            }
         }
         if self.sleeper.as_ref().is_some_and(|sleeper| sleeper.until <= now) {
             self.wake();
@@ -319,8 +344,7 @@ impl Fleet {
         if let Some(mut serving) = self.serving.take() {
             serving.process.kill().expect("it is killed");
             serving.process.wait().expect("it ends");
-            self.tally.databases_lost += 1;
-            self.jobs_are_told();
+            self.tally.jobs_are_told();
         }
     }
 
@@ -331,10 +355,9 @@ impl Fleet {
         let Some(serving) = self.serving.take() else { return };
         signal_to(&serving.process, Signal::STOP);
         self.sleeper = Some(Sleeper { serving, until });
-        self.jobs_are_told();
+        self.tally.jobs_are_told();
         self.machine = 1 - self.machine;
         self.serve();
-        self.tally.takeovers += 1;
     }
 
     /// Asks the database what workers have done for it since it was opened.
@@ -354,19 +377,50 @@ impl Fleet {
                 fields.flat_map(|line| line.split([':', ','])).filter_map(|field| field.strip_prefix(word));
             counts.filter_map(|count| count.trim().parse::<u64>().ok()).sum::<u64>()
         };
-        self.tally.jobs_now = (sum("elsewhere_count="), sum("here_count="));
-    }
-
-    fn jobs_are_told(&mut self) {
-        let (elsewhere, here) = std::mem::take(&mut self.tally.jobs_now);
-        self.tally.jobs_before.0 += elsewhere;
-        self.tally.jobs_before.1 += here;
+        self.tally.set_jobs(sum("elsewhere_count="), sum("here_count="));
     }
 
     /// Nothing befalls anybody any more.
     pub(super) fn heal(&mut self) {
         self.let_pass(Instant::now() + Duration::from_secs(3600));
         self.store.as_ref().expect("it runs").set_faults(Faults::default());
+    }
+
+    /// The database starts again, with what it finds; whoever worked for it before does not any more.
+    pub(super) fn start_again(&mut self) {
+        self.heal();
+        self.lose_database();
+        for at in 0..WORKERS {
+            self.workers[at] = self.worker(at);
+        }
+        self.serve();
+    }
+
+    /// Workers are killed and stand still, and nothing else happens; where the database is.
+    pub(super) fn workers_fail(&mut self, random: &mut fastrand::Rng, is_over: bool) -> String {
+        self.let_pass(Instant::now());
+        if !is_over {
+            let kind = if random.bool() { Trouble::WorkerKilled } else { Trouble::WorkerStopped };
+            let _happened = self.befalls(kind, random);
+        }
+        self.address()
+    }
+
+    /// What lies in the store of which nothing speaks, once that is `enough` or `patience` is over, while the database is open.
+    pub(super) fn leftovers(&self, patience: Duration, enough: impl Fn(&Leftovers) -> bool) -> Leftovers {
+        let end = Instant::now() + patience;
+        let (store, local) = (self.directory.path().join("s3"), self.local());
+        loop {
+            match leftovers::look(&store, BUCKET, &local) {
+                Ok(left) if enough(&left) || Instant::now() > end => return left,
+                Err(damage) if Instant::now() > end => panic!("the open database is damaged: {damage}"),
+                _ => std::thread::sleep(Duration::from_millis(500)),
+            }
+        }
+    }
+
+    fn local(&self) -> PathBuf {
+        self.directory.path().join(format!("machine-{}", self.machine))
     }
 
     /// Everybody ends, and what is left is a sound database and nothing else.
@@ -378,18 +432,9 @@ impl Fleet {
         // Whoever opens it next removes what attempts left that were given up since the last look.
         self.serve();
         self.serving.take().expect("it serves").end();
-        let local = self.directory.path().join(format!("machine-{}", self.machine));
-        let shared = self.directory.path().join("s3").join(BUCKET).join("db");
-        // What says that a directory is a database.
-        std::fs::write(shared.join("LOCK"), "").expect("written");
-        let open = |path| Local::open(path, LocalOptions { create: false }).expect("a directory");
-        let storage =
-            Arc::new(Divided::open(Arc::new(open(&local)), Arc::new(open(&shared)), 1).expect("both"));
-        let report =
-            verify(VerifyOptions { storage, semantics: Semantics::new() }, &mut |_| {}).expect("it is read");
-        let findings: Vec<String> = report.findings.iter().map(ToString::to_string).collect();
-        let left = |finding: &&String| finding.contains(".table") || finding.contains(".values");
-        assert!(report.is_sound() && !findings.iter().any(|finding| left(&finding)), "{findings:#?}");
+        let left = leftovers::look(&self.directory.path().join("s3"), BUCKET, &self.local());
+        let left = left.unwrap_or_else(|damage| panic!("{damage}"));
+        assert!(left.outputs.is_empty() && left.others.is_empty(), "{left:#?}");
         self.tally.clone()
     }
 }

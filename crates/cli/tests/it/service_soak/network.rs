@@ -1,16 +1,16 @@
-//! A network that nobody else sees, with one machine behind a wire that can be cut.
+//! A network that nobody else sees, with machines behind wires that can be cut.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::process::Command;
 
-/// Where the servers of a soak listen, and where the machine behind the wire is.
+/// Where the servers of a soak listen, and where the machines behind wires are.
 #[derive(Debug)]
 pub(super) struct Network {
-    /// The name of the other machine's namespace; `None` = there is only this machine.
-    namespace: Option<String>,
+    /// The names of the other machines' namespaces; none = there is only this machine.
+    namespaces: Vec<String>,
 }
 
-/// This end of the wire.
+/// This machine, at whatever end of a wire it is asked.
 const HERE: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 1);
 /// What says that this process is in a namespace of its own.
 const INSIDE: &str = "FIRN_SOAK_NETWORK";
@@ -42,50 +42,58 @@ fn ip(words: &str) {
 impl Network {
     /// Everybody is on this machine.
     pub(super) fn none() -> Self {
-        Self { namespace: None }
+        Self { namespaces: Vec::new() }
     }
 
-    /// Another machine, behind a wire. This process MUST be in a namespace of its own.
-    pub(super) fn with_wire() -> Self {
-        let namespace = format!("firn-soak-{}", std::process::id());
+    /// `count` other machines, each behind a wire of its own. This process MUST be in a namespace of its own.
+    pub(super) fn with_wires(count: usize) -> Self {
         ip("link set lo up");
-        ip(&format!("netns add {namespace}"));
-        ip("link add firn-here type veth peer name firn-there");
-        ip(&format!("link set firn-there netns {namespace}"));
-        ip(&format!("addr add {HERE}/24 dev firn-here"));
-        ip("link set firn-here up");
-        ip(&format!("-n {namespace} addr add 10.77.0.2/24 dev firn-there"));
-        ip(&format!("-n {namespace} link set firn-there up"));
-        ip(&format!("-n {namespace} link set lo up"));
-        Self { namespace: Some(namespace) }
+        // No wire has the address that servers listen at: it stays whichever is cut.
+        ip(&format!("addr add {HERE}/32 dev lo"));
+        let mut network = Self::none();
+        for at in 0..count {
+            let namespace = format!("firn-soak-{}-{at}", std::process::id());
+            ip(&format!("netns add {namespace}"));
+            network.namespaces.push(namespace.clone());
+            let subnet = format!("10.77.{}", at + 1);
+            ip(&format!("link add firn-here-{at} type veth peer name firn-there-{at}"));
+            ip(&format!("link set firn-there-{at} netns {namespace}"));
+            ip(&format!("addr add {subnet}.1/24 dev firn-here-{at}"));
+            ip(&format!("link set firn-here-{at} up"));
+            ip(&format!("-n {namespace} addr add {subnet}.2/24 dev firn-there-{at}"));
+            ip(&format!("-n {namespace} link set firn-there-{at} up"));
+            ip(&format!("-n {namespace} link set lo up"));
+            ip(&format!("-n {namespace} route add default via {subnet}.1"));
+        }
+        network
     }
 
-    pub(super) fn has_wire(&self) -> bool {
-        self.namespace.is_some()
+    pub(super) fn has_wires(&self) -> bool {
+        !self.namespaces.is_empty()
     }
 
-    /// Where servers listen that both machines reach.
+    /// Where servers listen that all machines reach.
     pub(super) fn address(&self) -> IpAddr {
-        if self.has_wire() { HERE.into() } else { Ipv4Addr::LOCALHOST.into() }
+        if self.has_wires() { HERE.into() } else { Ipv4Addr::LOCALHOST.into() }
     }
 
-    /// `program`, to be run on the other machine.
-    pub(super) fn there(&self, program: &str) -> Command {
-        let Some(namespace) = &self.namespace else { return Command::new(program) };
+    /// `program`, to be run on machine `at`.
+    pub(super) fn there(&self, at: usize, program: &str) -> Command {
+        let Some(namespace) = self.namespaces.get(at) else { return Command::new(program) };
         let mut command = Command::new("ip");
         command.args(["netns", "exec", namespace, program]);
         command
     }
 
-    /// Cuts the wire, or mends it.
-    pub(super) fn cut(&self, is_cut: bool) {
-        ip(&format!("link set firn-here {}", if is_cut { "down" } else { "up" }));
+    /// Cuts the wire to machine `at`, or mends it.
+    pub(super) fn cut(&self, at: usize, is_cut: bool) {
+        ip(&format!("link set firn-here-{at} {}", if is_cut { "down" } else { "up" }));
     }
 }
 
 impl Drop for Network {
     fn drop(&mut self) {
-        if let Some(namespace) = &self.namespace {
+        for namespace in &self.namespaces {
             let _removed = Command::new("ip").args(["netns", "del", namespace]).status();
         }
     }

@@ -1,0 +1,236 @@
+//! Databases whose store goes away, may be read only, or is full, while workers run jobs.
+
+use std::time::{Duration, Instant};
+
+use firn_s3_server::Faults;
+
+use crate::job_service::{Process, Scene};
+use crate::rounds::{self, Model};
+use crate::serve::Serving;
+
+/// Keys that are written again and again.
+const KEYS: u32 = 2000;
+
+/// A database on a store, with a control plane and one worker, that has had jobs done.
+struct Busy {
+    scene: Scene,
+    serving: Serving,
+    model: Model,
+    batch: u32,
+    /// Killed as it ends.
+    _helpers: [Process; 2],
+}
+
+/// What the database says of itself as `name`.
+fn told(client: &mut redis::Connection, name: &str) -> String {
+    let all: String = redis::cmd("INFO").arg("firn").query(client).expect("it tells");
+    let lines = all.lines().filter_map(|line| line.split_once(':'));
+    lines
+        .filter(|(of, _)| of.trim_start_matches("firn_") == name)
+        .map(|(_, value)| value.trim().to_owned())
+        .collect()
+}
+
+/// Jobs that workers have done for it.
+fn done_elsewhere(client: &mut redis::Connection) -> u64 {
+    let all: String = redis::cmd("INFO").arg("firn").query(client).expect("it tells");
+    let counts = all.split([':', ',', '\n']).filter_map(|field| field.strip_prefix("elsewhere_count="));
+    counts.filter_map(|count| count.trim().parse::<u64>().ok()).sum()
+}
+
+impl Busy {
+    fn new(durability: &str) -> Self {
+        let mut scene = Scene::new(true);
+        let settings = scene.path("settings.toml");
+        let text = format!("{}durability = \"{durability}\"\n", rounds::SETTINGS);
+        std::fs::write(settings, text).expect("written");
+        let helpers = [scene.plane(), scene.worker("one")];
+        let serving = scene.serve();
+        let mut busy = Self { scene, serving, model: Model::new(), batch: 0, _helpers: helpers };
+        busy.write_until_jobs_are_done(3);
+        busy
+    }
+
+    fn client(&self) -> redis::Connection {
+        rounds::connect(&self.serving.address)
+    }
+
+    fn write(&mut self, client: &mut redis::Connection) {
+        rounds::write(client, &mut self.model, (self.batch / 100, self.batch), KEYS);
+        self.batch += 1;
+    }
+
+    /// Writes until the worker has done `more` jobs.
+    fn write_until_jobs_are_done(&mut self, more: u64) {
+        let mut client = self.client();
+        let end = Instant::now() + Duration::from_secs(60);
+        let enough = done_elsewhere(&mut client) + more;
+        while done_elsewhere(&mut client) < enough {
+            assert!(Instant::now() < end, "{}", told(&mut client, "compaction_fallback_reason"));
+            (0..5).for_each(|_| self.write(&mut client));
+        }
+    }
+
+    /// Waits until the worker has a job.
+    fn wait_for_job(&mut self) {
+        let mut client = self.client();
+        let end = Instant::now() + Duration::from_secs(60);
+        while !self.scene.jobs(&["list"]).ended(0).lines().any(|line| line.starts_with("running ")) {
+            assert!(Instant::now() < end, "no job runs");
+            self.write(&mut client);
+        }
+    }
+
+    /// Everything that was acknowledged is there, and after another opening still.
+    fn check_and_end(self) {
+        rounds::check(&mut self.client(), &self.model, "as it goes on");
+        self.serving.end();
+        let again = self.scene.serve();
+        rounds::check(&mut rounds::connect(&again.address), &self.model, "after another opening");
+        again.end();
+    }
+}
+
+#[test]
+fn a_store_that_starts_again_amid_jobs_is_waited_for_and_workers_go_on() {
+    let mut busy = Busy::new("process");
+    // Each request takes a while, so that the job that is seen still runs when the store goes.
+    busy.scene.store().set_faults(Faults { delay: Duration::from_millis(50), ..Faults::default() });
+    busy.wait_for_job();
+    let port = busy.scene.stop_store();
+    let address = busy.serving.address.clone();
+    let (mut model, first) = (std::mem::take(&mut busy.model), busy.batch);
+    // Writes go on, and wait once there is no room for them.
+    let (model, batch) = std::thread::scope(|scope| {
+        let writer = scope.spawn(move || {
+            let mut client = rounds::connect(&address);
+            let began = Instant::now();
+            let mut batch = first;
+            while began.elapsed() < Duration::from_secs(3) {
+                rounds::write(&mut client, &mut model, (batch / 100, batch), KEYS);
+                batch += 1;
+            }
+            (model, batch)
+        });
+        std::thread::sleep(Duration::from_secs(2));
+        assert!(!writer.is_finished());
+        busy.scene.start_store(port);
+        writer.join().expect("it writes")
+    });
+    (busy.model, busy.batch) = (model, batch);
+    assert!(busy.batch > first);
+    busy.write_until_jobs_are_done(5);
+    assert_eq!(busy.scene.doers(), ["one".to_owned()].into());
+    busy.check_and_end();
+}
+
+impl Busy {
+    /// Writes a hundred new keys at once; what the database says if it takes none of them.
+    fn write_more(&mut self, client: &mut redis::Connection) -> Result<(), String> {
+        self.batch += 1;
+        let keys = (0..100).map(|at| KEYS + self.batch * 100 + at);
+        let mut command = redis::cmd("MSET");
+        for key in keys.clone() {
+            command.arg(key).arg(rounds::value(key, 1));
+        }
+        match command.query::<()>(client) {
+            Ok(()) => self.model.extend(keys.map(|key| (key, 1))),
+            Err(error) => return Err(error.to_string()),
+        }
+        Ok(())
+    }
+
+    /// Makes the store as `faults` say, under a database that acknowledges what its own log has: it goes on for as long as that has room, and
+    /// what it refuses it refuses with the `advice`.
+    fn goes_on_meanwhile(mut self, faults: Faults, advice: &str) {
+        self.scene.store().set_faults(faults);
+        let mut client = self.client();
+        let began = Instant::now();
+        let mut taken = 0;
+        while began.elapsed() < MEANWHILE {
+            match self.write_more(&mut client) {
+                Ok(()) => taken += 1,
+                Err(text) => assert!(text.contains(advice), "{text}"),
+            }
+        }
+        assert!(taken >= 10, "{taken} taken");
+        self.heals();
+    }
+
+    /// Makes the store as `faults` say, under a database whose writes go there: the first of them is refused with the `advice`.
+    fn refuses_meanwhile(mut self, faults: Faults, advice: &str) {
+        self.scene.store().set_faults(faults);
+        let text = self.write_more(&mut self.client()).expect_err("it cannot be shared");
+        assert!(text.contains("not `shared` yet") && text.contains(advice), "{text}");
+        self.heals();
+    }
+
+    /// Reads answer. Once the store is as it should be writes and jobs go on by themselves, and nothing is lost.
+    fn heals(mut self) {
+        rounds::check(&mut self.client(), &self.model, "meanwhile");
+        self.scene.store().set_faults(Faults::default());
+        let (mut client, healed) = (self.client(), Instant::now());
+        while let Err(text) = self.write_more(&mut client) {
+            assert!(healed.elapsed() < Duration::from_secs(60), "{text}");
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        self.write_until_jobs_are_done(3);
+        self.check_and_end();
+    }
+}
+
+/// How long a store is bad under a database that has a log of its own.
+const MEANWHILE: Duration = Duration::from_secs(6);
+
+const GOOD: Faults = Faults {
+    refused_per_mille: 0,
+    lost_per_mille: 0,
+    is_read_only: false,
+    is_full: false,
+    delay: Duration::ZERO,
+};
+const READ_ONLY: Faults = Faults { is_read_only: true, ..GOOD };
+const FULL: Faults = Faults { is_full: true, ..GOOD };
+
+const READ_ONLY_ADVICE: &str = "check the credentials and what they allow";
+const FULL_ADVICE: &str = "the store is full; make room there";
+
+#[test]
+fn a_store_that_becomes_read_only_is_waited_for_by_who_has_a_log() {
+    let busy = Busy::new("process");
+    let mut client = busy.client();
+    let said = std::thread::scope(|scope| {
+        let said = scope.spawn(move || reason(&mut client));
+        busy.goes_on_meanwhile(READ_ONLY, READ_ONLY_ADVICE);
+        said.join().expect("it is told")
+    });
+    assert!(said.contains(READ_ONLY_ADVICE), "{said}");
+}
+
+/// Why jobs are done here, once they are.
+fn reason(client: &mut redis::Connection) -> String {
+    let end = Instant::now() + MEANWHILE;
+    loop {
+        let said = told(client, "compaction_fallback_reason");
+        if !said.is_empty() || Instant::now() > end {
+            return said;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+#[test]
+fn a_store_that_becomes_read_only_is_waited_for_by_who_writes_there() {
+    Busy::new("shared").refuses_meanwhile(READ_ONLY, READ_ONLY_ADVICE);
+}
+
+#[test]
+fn a_store_that_is_full_is_waited_for_by_who_has_a_log() {
+    Busy::new("process").goes_on_meanwhile(FULL, FULL_ADVICE);
+}
+
+/// It is asked for 20 s whether it has room again.
+#[test]
+fn a_store_that_is_full_is_waited_for_by_who_writes_there() {
+    Busy::new("shared").refuses_meanwhile(FULL, FULL_ADVICE);
+}

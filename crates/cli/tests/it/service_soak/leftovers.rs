@@ -1,0 +1,104 @@
+//! What lies in the store and belongs to nothing, while the database is open.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use firn_engine::Semantics;
+use firn_format::file_name::{FileName, parse};
+use firn_format::group::{Group, GroupKind};
+use firn_storage::place::{Divided, Local, LocalOptions};
+use firn_tree::{VerifyOptions, verify};
+use tempfile::TempDir;
+
+/// Files of a bucket that belong to nothing.
+#[derive(Debug, Default)]
+pub(super) struct Leftovers {
+    /// Outputs of attempts at jobs that nobody waits for, which the database looks for some time after they were given up.
+    pub(super) outputs: Vec<String>,
+    /// Anything else, which nobody would ever remove.
+    pub(super) others: Vec<String>,
+}
+
+/// What is left over in `bucket` of the store `store`, whose log and manifest say that the database in `bucket`/db, with the local part
+/// `local`, is sound.
+///
+/// What belongs to a database: the first edit, which says that there has been one, those from the last whole one on, what they name, the groups that the log may need, in a row, and one
+/// group of each earlier opening, its end.
+///
+/// # Errors
+/// Damage: the database that is open has written or removed something while it was looked at, or there is some.
+pub(super) fn look(store: &Path, bucket: &str, local: &Path) -> Result<Leftovers, String> {
+    let shared = store.join(bucket).join("db");
+    let copy = TempDir::new_in(local.parent().expect("beside others")).expect("a directory");
+    let part = |name: &str| {
+        let path = copy.path().join(name);
+        std::fs::create_dir(&path).expect("made");
+        path
+    };
+    let (there, here) = (part("shared"), part("local"));
+    // Objects never change. What the log says beyond the manifest is no damage, the other way round it would be.
+    for (name, path) in files(&shared) {
+        if std::fs::hard_link(&path, there.join(&name)).is_err() {
+            return Err(format!("{name} is gone already"));
+        }
+    }
+    for (name, path) in files(local) {
+        if std::fs::copy(&path, here.join(&name)).is_err() {
+            return Err(format!("{name} is gone already"));
+        }
+    }
+    // What says that a directory is a database.
+    std::fs::write(there.join("LOCK"), "").expect("written");
+    let open =
+        |path: &Path| Arc::new(Local::open(path, LocalOptions { create: false }).expect("a directory"));
+    let storage = Arc::new(Divided::open(open(&here), open(&there), 1).expect("both"));
+    let report = verify(VerifyOptions { storage, semantics: Semantics::new() }, &mut |_| {});
+    let report = report.map_err(|error| error.to_string())?;
+    if !report.is_sound() {
+        return Err(format!("{:#?}", report.damage().map(ToString::to_string).collect::<Vec<_>>()));
+    }
+    let mut left = Leftovers::default();
+    for finding in report.findings.iter().filter(|finding| shared.join(&finding.file).exists()) {
+        if parse(&finding.file) == Some(FileName::ManifestEdit(0)) {
+            continue;
+        }
+        let is_output =
+            matches!(parse(&finding.file), Some(FileName::Table { .. } | FileName::CollectedValues { .. }));
+        if is_output { &mut left.outputs } else { &mut left.others }.push(finding.to_string());
+    }
+    left.others.extend(groups(&there));
+    let uploads = files(store).into_iter().map(|(name, _)| name);
+    left.others.extend(uploads.filter(|name| name.contains("upload")));
+    Ok(left)
+}
+
+fn files(directory: &Path) -> Vec<(String, std::path::PathBuf)> {
+    let entries = std::fs::read_dir(directory).expect("it is there").flatten();
+    let files = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_file()));
+    files.map(|entry| (entry.file_name().to_string_lossy().into_owned(), entry.path())).collect()
+}
+
+/// Groups that no opening can need.
+fn groups(shared: &Path) -> Vec<String> {
+    let mut generations = BTreeMap::<u64, Vec<(u64, String)>>::new();
+    for (name, path) in files(shared) {
+        let Some(FileName::Group { generation, number }) = parse(&name) else { continue };
+        let bytes = std::fs::read(path).expect("it is read");
+        let is_end = Group::decode(&bytes).is_ok_and(|group| group.kind == GroupKind::End);
+        if !is_end {
+            generations.entry(generation).or_default().push((number, name));
+        }
+    }
+    let Some((_, mut last)) = generations.pop_last() else { return Vec::new() };
+    last.sort();
+    // A number between two that are there was removed, and those below it with it.
+    let row = last
+        .iter()
+        .rev()
+        .zip(0..)
+        .take_while(|((number, _), at)| Some(*number) == last.last().map(|it| it.0 - at));
+    let needless = last.len() - row.count();
+    last.truncate(needless);
+    generations.into_values().flatten().chain(last).map(|(_, name)| format!("needless: {name}")).collect()
+}

@@ -1,0 +1,150 @@
+//! What can befall a fleet, what comes next, and what has happened.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// What befalls somebody.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Trouble {
+    WorkerKilled,
+    WorkerStopped,
+    /// Wants a network of its own.
+    WorkerCutOff,
+    /// Wants the library that fakes time.
+    ClockJumped,
+    PlaneKilled,
+    /// For longer than a lease lasts; counted when it goes on.
+    PlaneStopped,
+    DatabaseKilled,
+    TakenOver,
+    StoreRestarted,
+}
+
+impl Trouble {
+    /// All kinds, and how many of forty draws are each.
+    const ALL: [(Self, u32); 9] = [
+        (Self::WorkerKilled, 4),
+        (Self::WorkerStopped, 3),
+        (Self::WorkerCutOff, 3),
+        (Self::ClockJumped, 2),
+        (Self::PlaneKilled, 2),
+        (Self::PlaneStopped, 1),
+        (Self::DatabaseKilled, 1),
+        (Self::TakenOver, 1),
+        (Self::StoreRestarted, 1),
+    ];
+
+    /// Those that any machine can make.
+    pub(super) const ANYWHERE: [Self; 7] = [
+        Self::WorkerKilled,
+        Self::WorkerStopped,
+        Self::PlaneKilled,
+        Self::PlaneStopped,
+        Self::DatabaseKilled,
+        Self::TakenOver,
+        Self::StoreRestarted,
+    ];
+
+    fn words(self) -> &'static str {
+        match self {
+            Self::WorkerKilled => "workers killed",
+            Self::WorkerStopped => "workers stopped",
+            Self::WorkerCutOff => "workers cut off",
+            Self::ClockJumped => "jumps of a clock",
+            Self::PlaneKilled => "control planes killed",
+            Self::PlaneStopped => "control planes stopped",
+            Self::DatabaseKilled => "databases killed",
+            Self::TakenOver => "databases taken over",
+            Self::StoreRestarted => "restarts of the store",
+        }
+    }
+}
+
+/// What comes next: each kind that is possible once, in any order, and from then on by their weights.
+pub(super) struct Deck {
+    possible: Vec<Trouble>,
+    /// Those that did not come yet.
+    owed: Vec<Trouble>,
+}
+
+impl Deck {
+    /// Of all kinds but those of `left_out`.
+    pub(super) fn without(left_out: &[Trouble], seed: u64) -> Self {
+        let kinds = Trouble::ALL.iter().map(|(kind, _)| *kind);
+        let possible: Vec<Trouble> = kinds.filter(|kind| !left_out.contains(kind)).collect();
+        let mut owed = possible.clone();
+        fastrand::Rng::with_seed(seed).shuffle(&mut owed);
+        Self { possible, owed }
+    }
+
+    /// What comes next, if anything.
+    pub(super) fn draw(&mut self, random: &mut fastrand::Rng) -> Option<Trouble> {
+        if !self.owed.is_empty() {
+            return if random.u32(0..3) == 0 { self.owed.pop() } else { None };
+        }
+        let mut die = random.u32(0..40);
+        for (kind, weight) in Trouble::ALL {
+            if die < weight {
+                return Some(kind).filter(|kind| self.possible.contains(kind));
+            }
+            die -= weight;
+        }
+        None
+    }
+
+    /// `kind` did not happen, and comes later if it is still owed.
+    pub(super) fn put_off(&mut self, kind: Trouble, tally: &Tally) {
+        if tally.count(kind) == 0 && !self.owed.contains(&kind) {
+            self.owed.insert(0, kind);
+        }
+    }
+
+    /// Whether each kind that is possible has happened.
+    pub(super) fn is_over(&self, tally: &Tally) -> bool {
+        self.possible.iter().all(|kind| tally.count(*kind) > 0)
+    }
+}
+
+/// What has happened so far.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Tally {
+    jobs_before: (u64, u64),
+    jobs_now: (u64, u64),
+    happened: BTreeMap<Trouble, u64>,
+}
+
+impl Tally {
+    /// Jobs that workers have done.
+    pub(super) fn done_elsewhere(&self) -> u64 {
+        self.jobs_before.0 + self.jobs_now.0
+    }
+
+    /// How often `kind` has happened.
+    pub(super) fn count(&self, kind: Trouble) -> u64 {
+        self.happened.get(&kind).copied().unwrap_or(0)
+    }
+
+    pub(super) fn note(&mut self, kind: Trouble) {
+        *self.happened.entry(kind).or_default() += 1;
+    }
+
+    /// What workers and the database have done since it was opened.
+    pub(super) fn set_jobs(&mut self, elsewhere: u64, here: u64) {
+        self.jobs_now = (elsewhere, here);
+    }
+
+    /// The database that was open is gone, and the next one counts from 0.
+    pub(super) fn jobs_are_told(&mut self) {
+        let (elsewhere, here) = std::mem::take(&mut self.jobs_now);
+        self.jobs_before.0 += elsewhere;
+        self.jobs_before.1 += here;
+    }
+}
+
+impl fmt::Display for Tally {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let here = self.jobs_before.1 + self.jobs_now.1;
+        write!(f, "{} jobs by workers, {here} by the database", self.done_elsewhere())?;
+        Trouble::ALL.iter().try_for_each(|(kind, _)| write!(f, ", {} {}", self.count(*kind), kind.words()))
+    }
+}
