@@ -14,7 +14,10 @@ pub fn from_storage(error: firn_storage::Error) -> Error {
     };
     let place = (!error.file.is_empty()).then(|| Place { file: error.file.clone(), offset: error.offset });
     let message = match error.kind {
-        Kind::Full => format!("the disk is full: free some space and try again ({})", error.message),
+        // Whoever else has files says itself what is full.
+        Kind::Full if error.source.is_some() => {
+            format!("the disk is full: free some space and try again ({})", error.message)
+        }
         _ => error.message.clone(),
     };
     let mut lifted = Error::new(kind, message);

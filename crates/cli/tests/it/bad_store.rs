@@ -140,20 +140,28 @@ impl Busy {
         Ok(())
     }
 
-    /// Makes the store as `faults` say, under a database that acknowledges what its own log has: it goes on for as long as that has room, and
-    /// what it refuses it refuses with the `advice`.
-    fn goes_on_meanwhile(mut self, faults: Faults, advice: &str) {
+    /// Makes the store as `faults` say, under a database that acknowledges what its own log has: it goes on for as long as that has room,
+    /// what it refuses it refuses with the `advice`, and no job is done. `is_said`: why jobs fail is told at once, with the advice.
+    fn goes_on_meanwhile(mut self, faults: Faults, advice: &str, is_said: bool) {
         self.scene.store().set_faults(faults);
         let mut client = self.client();
         let began = Instant::now();
-        let mut taken = 0;
-        while began.elapsed() < MEANWHILE {
+        let (mut taken, mut done) = (0, None);
+        let says =
+            |client: &mut redis::Connection| told(client, "compaction_fallback_reason").contains(advice);
+        while began.elapsed() < MEANWHILE || (is_said && !says(&mut client)) {
+            assert!(began.elapsed() < Duration::from_secs(60), "nobody says why");
             match self.write_more(&mut client) {
                 Ok(()) => taken += 1,
                 Err(text) => assert!(text.contains(advice), "{text}"),
             }
+            if began.elapsed() > MEANWHILE / 3 {
+                // What was made before is committed by now.
+                done.get_or_insert_with(|| done_elsewhere(&mut client));
+            }
         }
         assert!(taken >= 10, "{taken} taken");
+        assert_eq!(done, Some(done_elsewhere(&mut client)), "jobs were done without a store");
         self.heals();
     }
 
@@ -197,26 +205,7 @@ const FULL_ADVICE: &str = "the store is full; make room there";
 
 #[test]
 fn a_store_that_becomes_read_only_is_waited_for_by_who_has_a_log() {
-    let busy = Busy::new("process");
-    let mut client = busy.client();
-    let said = std::thread::scope(|scope| {
-        let said = scope.spawn(move || reason(&mut client));
-        busy.goes_on_meanwhile(READ_ONLY, READ_ONLY_ADVICE);
-        said.join().expect("it is told")
-    });
-    assert!(said.contains(READ_ONLY_ADVICE), "{said}");
-}
-
-/// Why jobs are done here, once they are.
-fn reason(client: &mut redis::Connection) -> String {
-    let end = Instant::now() + MEANWHILE;
-    loop {
-        let said = told(client, "compaction_fallback_reason");
-        if !said.is_empty() || Instant::now() > end {
-            return said;
-        }
-        std::thread::sleep(Duration::from_millis(50));
-    }
+    Busy::new("process").goes_on_meanwhile(READ_ONLY, READ_ONLY_ADVICE, true);
 }
 
 #[test]
@@ -226,7 +215,7 @@ fn a_store_that_becomes_read_only_is_waited_for_by_who_writes_there() {
 
 #[test]
 fn a_store_that_is_full_is_waited_for_by_who_has_a_log() {
-    Busy::new("process").goes_on_meanwhile(FULL, FULL_ADVICE);
+    Busy::new("process").goes_on_meanwhile(FULL, FULL_ADVICE, false);
 }
 
 /// It is asked for 20 s whether it has room again.
