@@ -28,6 +28,7 @@ mod values_cut;
 mod values_interrupted;
 mod values_move;
 mod values_reuse;
+mod values_full;
 mod values_held;
 mod values_holes;
 mod values_spoiled;

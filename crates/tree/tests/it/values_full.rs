@@ -1,0 +1,62 @@
+//! Values beside the tree while no table can be written: on a full disk, or on a store that is away.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use firn_engine::{Engine, ErrorKind, KeyspaceSettings, WriteOptions};
+use firn_storage::place::{Effect, Fault, Faulty, Operation, When};
+use firn_storage::{ErrorKind as Kind, Storage};
+use firn_tree::{Background, TreeSettings};
+
+use crate::world::{World, get_in, session, settle, tiny};
+
+const KEYS: u32 = 100;
+
+#[test]
+fn the_buffer_keeps_its_limit_and_what_it_hides_is_found_later() {
+    let settings = TreeSettings { value_segment_bytes: 1 << 20, ..tiny() };
+    let limit = settings.buffer_bytes_max + settings.segment_bytes;
+    let machine = World::new(settings);
+    let faulty = Arc::new(Faulty::new(Arc::new(machine.storage.clone())));
+    let tree = machine.open_on(Arc::clone(&faulty) as Arc<dyn Storage>, Background::Manual);
+    let settings = KeyspaceSettings { separate_bytes: Some(100), ..KeyspaceSettings::default() };
+    let keyspace = tree.create_keyspace("large", settings).unwrap();
+    let mut session = session(&tree);
+    let value = |number: u32| number.to_le_bytes().repeat(400);
+    for key in 0..KEYS {
+        session.put(keyspace, &key.to_be_bytes(), &value(key), WriteOptions::default()).unwrap();
+    }
+    tree.flush().unwrap();
+    settle(&tree);
+    let (when, effect) = (When::Always { after: 0 }, Effect::Fail(Kind::Full));
+    faulty.inject(Fault { on: Operation::Create, file: "*.table".to_owned(), when, effect });
+    let (mut newest, mut most) = (KEYS, 0);
+    for number in KEYS..100_000 {
+        match session.put(keyspace, &(number % KEYS).to_be_bytes(), &value(number), WriteOptions::default()) {
+            Ok(_) => newest = number + 1,
+            Err(error) => {
+                assert_eq!(error.kind(), ErrorKind::Retry, "{error}");
+                break;
+            }
+        }
+        if number % 1000 == 0 {
+            machine.clock.advance(Duration::from_secs(1));
+            while tree.step().unwrap_or_else(|error| {
+                assert_eq!(error.kind(), ErrorKind::Retry, "{error}");
+                true
+            }) {}
+        }
+        most = most.max(tree.stats().buffer_bytes);
+        assert!(most <= limit, "{most} bytes after {number} values");
+    }
+    assert!(faulty.struck_count() > 10 && newest > 10_000, "{newest} values");
+    faulty.clear_faults();
+    machine.clock.advance(Duration::from_secs(30));
+    settle(&tree);
+    for number in newest - KEYS..newest {
+        let found = get_in(&mut session, keyspace, &(number % KEYS).to_be_bytes());
+        assert!(found == Some(value(number)), "{number}");
+    }
+    let values = tree.stats().values;
+    assert!(values.hidden_bytes + values.dead_bytes < 32 << 20, "{values:?}");
+}
