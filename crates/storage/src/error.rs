@@ -77,7 +77,9 @@ impl Error {
             std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => ErrorKind::Full,
             _ => ErrorKind::Io,
         };
-        Self { source: Some(Arc::new(error)), ..Self::new(kind, file, format!("cannot {action}")) }
+        let advice =
+            if kind == ErrorKind::Full { ", the disk is full: free some space and try again" } else { "" };
+        Self { source: Some(Arc::new(error)), ..Self::new(kind, file, format!("cannot {action}{advice}")) }
     }
 }
 

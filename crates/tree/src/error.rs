@@ -13,14 +13,7 @@ pub fn from_storage(error: firn_storage::Error) -> Error {
         Kind::Io => ErrorKind::Closed,
     };
     let place = (!error.file.is_empty()).then(|| Place { file: error.file.clone(), offset: error.offset });
-    let message = match error.kind {
-        // Whoever else has files says itself what is full.
-        Kind::Full if error.source.is_some() => {
-            format!("the disk is full: free some space and try again ({})", error.message)
-        }
-        _ => error.message.clone(),
-    };
-    let mut lifted = Error::new(kind, message);
+    let mut lifted = Error::new(kind, error.message.clone());
     if let Some(source) = error.source {
         lifted = lifted.because(SystemError(source));
     }

@@ -135,11 +135,12 @@ impl Ways {
 }
 
 fn injected(kind: ErrorKind, on: Operation, file: &str) -> Error {
-    Error::new(kind, file, format!("cannot {} (a scripted fault)", on.verb()))
+    let advice = if kind == ErrorKind::Full { ": free some space" } else { "" };
+    Error::new(kind, file, format!("cannot {} (a scripted fault){advice}", on.verb()))
 }
 
 fn full(file: &str) -> Error {
-    Error::new(ErrorKind::Full, file, "no space left (a scripted limit)")
+    Error::new(ErrorKind::Full, file, "no space left (a scripted limit): free some space")
 }
 
 impl Faulty {

@@ -58,7 +58,7 @@ impl Database {
         let found = look(state, &self.snapshots.sequences(), self.settings.table_bytes);
         let mut done = self.remove_tables(keyspace, &found.tables);
         if found.is_drain_due {
-            done = done.and_then(|all| self.drain_soon(state).map(|()| all));
+            done = done.and_then(|all| Ok(self.drain_soon(state)? && all));
         }
         state.looks.end(found.kept_for);
         if !matches!(done, Ok(true)) {
@@ -109,10 +109,14 @@ impl Database {
         (Claimed { schedule: &self.schedule, tables: free }, is_all)
     }
 
-    /// Has everything of the keyspace drained through the newest range tombstone that `state` knows.
-    fn drain_soon(&self, state: &Keyspace) -> Result<()> {
+    /// Has everything of the keyspace drained through the newest range tombstone that `state` knows; `false` if there is no room for that
+    /// now.
+    fn drain_soon(&self, state: &Keyspace) -> Result<bool> {
         let with_deletes = |memtable: &Arc<Memtable>| memtable.newest_range_delete().is_some();
         let through = if with_deletes(&state.memtable) {
+            if !self.has_room_for(self.settings.segment_bytes) {
+                return Ok(false);
+            }
             self.freeze_memtable(state.id(), &state.memtable)?
         } else {
             let frozen = state.frozen.iter().find(|frozen| with_deletes(&frozen.memtable));
@@ -121,7 +125,7 @@ impl Database {
             frozen.or_else(|| run.map(|run| run.span().end)).unwrap_or_default()
         };
         self.wish_drained(state.id(), through);
-        Ok(())
+        Ok(true)
     }
 
     /// Has everything of the keyspace drained through there.
