@@ -17,7 +17,6 @@ use crate::wire::{error_of, outcome_of, proto, put_key};
 const HOLD_MS: u32 = 20_000;
 /// The same while there are jobs that nobody may have begun.
 const UNBEGUN_HOLD_MS: u32 = 500;
-const FOLLOW_MAX: Duration = Duration::from_secs(30);
 const ANSWER_MAX: Duration = Duration::from_secs(5);
 /// How often cancellations are looked at while there are jobs.
 const LOOK: Duration = Duration::from_millis(50);
@@ -158,7 +157,7 @@ impl Talk {
             urgency,
         };
         let mut request = Request::new(request);
-        request.set_timeout(FOLLOW_MAX);
+        request.set_timeout(Duration::from_millis(hold_ms.into()) + ANSWER_MAX);
         let mut answer = std::pin::pin!(client.follow(request));
         let answer = loop {
             tokio::select! {
