@@ -1,5 +1,7 @@
 //! Rows of a scan, or of several keys that are read together, whose values beside the tree were asked for and are not there yet: the device
-//! fetches several at once.
+//! fetches several at once, and so does the processor what lies in memory.
+
+use std::ops::Range;
 
 use firn_engine::Result;
 use firn_format::value::Reference;
@@ -9,22 +11,26 @@ use firn_storage::place::ASKED_MAX;
 #[derive(Debug, Default)]
 pub(crate) struct Ahead {
     rows: Vec<Row>,
-    /// Bytes of their keys and values.
+    /// Their keys, values and references.
+    data: Vec<u8>,
+    /// Bytes of their keys and values, those that are not here included.
     bytes: usize,
 }
 
+/// Where a row's parts are in the data.
 #[derive(Debug)]
 struct Row {
-    key: Vec<u8>,
+    key: Range<usize>,
     value: Value,
 }
 
 #[derive(Debug)]
 enum Value {
-    /// `None`: the key has none.
-    Here(Option<Vec<u8>>),
+    /// The key has none.
+    Absent,
+    Here(Range<usize>),
     /// What refers to it.
-    Beside(Vec<u8>),
+    Beside(Range<usize>),
 }
 
 /// Values asked for before the first of them is read: all of them may lie in one file.
@@ -50,10 +56,18 @@ impl Ahead {
         self.rows.len() >= ROWS_MAX || self.bytes >= BYTES_MAX
     }
 
+    fn keep(&mut self, bytes: &[u8]) -> Range<usize> {
+        let start = self.data.len();
+        self.data.extend_from_slice(bytes);
+        start..self.data.len()
+    }
+
     /// Adds a row whose value is here, or of a key that has none.
     pub(crate) fn push(&mut self, key: &[u8], value: Option<&[u8]>) {
         self.bytes += key.len() + value.map_or(0, <[u8]>::len);
-        self.rows.push(Row { key: key.to_vec(), value: Value::Here(value.map(<[u8]>::to_vec)) });
+        let key = self.keep(key);
+        let value = value.map_or(Value::Absent, |value| Value::Here(self.keep(value)));
+        self.rows.push(Row { key, value });
     }
 
     /// Adds a row whose value was asked for.
@@ -61,7 +75,9 @@ impl Ahead {
         // What is no reference is found out when it is followed.
         let value_bytes = Reference::decode(reference).map_or(0, |reference| reference.value_bytes);
         self.bytes += key.len() + value_bytes as usize;
-        self.rows.push(Row { key: key.to_vec(), value: Value::Beside(reference.to_vec()) });
+        let key = self.keep(key);
+        let value = Value::Beside(self.keep(reference));
+        self.rows.push(Row { key, value });
     }
 
     /// Tells `give` of all rows: keys, and what they have; `read` appends the value that a reference of a key of so many bytes leads to.
@@ -74,17 +90,23 @@ impl Ahead {
         mut give: impl FnMut(&[u8], Option<&[u8]>),
     ) -> Result<()> {
         self.bytes = 0;
+        let mut data = std::mem::take(&mut self.data);
+        let part = |range: Range<usize>| data.get(range).unwrap_or_default();
         let mut found = Vec::new();
         for Row { key, value } in self.rows.drain(..) {
+            let key = part(key);
             match value {
-                Value::Here(value) => give(&key, value.as_deref()),
+                Value::Absent => give(key, None),
+                Value::Here(value) => give(key, Some(part(value))),
                 Value::Beside(reference) => {
                     found.clear();
-                    read(&reference, key.len(), &mut found)?;
-                    give(&key, Some(&found));
+                    read(part(reference), key.len(), &mut found)?;
+                    give(key, Some(&found));
                 }
             }
         }
+        data.clear();
+        self.data = data;
         Ok(())
     }
 }

@@ -147,7 +147,7 @@ impl Walk {
         let before = before.sequence();
         let (start, end) = range.bounds();
         let (sources, tombstones) = sources(&version, &keyspace, before, range);
-        let wants = if version.values.may_wait() { Wants::Ahead } else { Wants::ALL };
+        let wants = if version.values.is_empty() { Wants::ALL } else { Wants::Ahead };
         Ok(Self {
             shared,
             cursor: MergeCursor::new(sources),

@@ -227,6 +227,11 @@ impl ValueMap {
         self.sealed().for_each(|sealed| sealed.segment.set_may_be_evicted(may_be_evicted));
     }
 
+    /// Whether there were no segments when the map was made.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.homes.is_empty()
+    }
+
     /// Whether some value may have to be waited for.
     pub(crate) fn may_wait(&self) -> bool {
         self.sealed().any(|sealed| !sealed.segment.reads_in_place())

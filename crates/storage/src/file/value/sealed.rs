@@ -30,6 +30,9 @@ pub struct ValueSegment {
     may_be_evicted: AtomicBool,
 }
 
+/// Of a record the bytes that are loaded ahead: what follows them the processor finds by itself.
+const LOADED_BYTES: usize = 512;
+
 impl ValueSegment {
     /// Opens the file `meta` names and checks that it is that file: length, footer, ordinal table.
     ///
@@ -123,17 +126,18 @@ impl ValueSegment {
     }
 
     /// Has the device, or whoever else has the file, fetch the record of the value that `reference` names, which is number `ordinal` here and
-    /// whose key has `key_bytes`; of a long one what is read first, its first chunk. Nothing where values are read in place, or if there is none.
-    /// Waits only where requests have a limit.
+    /// whose key has `key_bytes`; of a long one what is read first, its first chunk. Where values are read in place it is the processor that begins
+    /// to load the first lines. Nothing if there is none. Waits only where requests have a limit.
     pub fn ask(&self, ordinal: u32, reference: &Reference, key_bytes: usize) {
-        if self.reads_in_place() {
-            return;
-        }
         let is_here = reference.segment == self.footer.number;
         let offset = if is_here { Some(reference.offset) } else { self.ordinals().offset(ordinal) };
         let Some(offset) = offset.filter(|offset| *offset < self.footer.records_end) else { return };
         let value_bytes = reference.value_bytes as usize;
         let wanted = long_head_bytes(value_bytes, true) + key_bytes + value_bytes.min(CHUNK_BYTES);
+        if let Some(mapped) = self.bytes.as_ref().filter(|_| self.reads_in_place()) {
+            let lines = (0..wanted.min(LOADED_BYTES)).step_by(64);
+            return lines.for_each(|line| mapped.begin_load(offset as usize + line));
+        }
         let left = self.record_end(ordinal, offset) - offset;
         // The file even where it is mapped: it is what will be read.
         self.file.will_look_up(offset, left.min(wanted as u64));
