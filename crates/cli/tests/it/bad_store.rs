@@ -156,12 +156,13 @@ impl Busy {
                 Err(text) => assert!(text.contains(advice), "{text}"),
             }
             if began.elapsed() > MEANWHILE / 3 {
-                // What was made before is committed by now.
+                // What was made before is done by now, but for a job or two on a busy machine.
                 done.get_or_insert_with(|| done_elsewhere(&mut client));
             }
         }
         assert!(taken >= 10, "{taken} taken");
-        assert_eq!(done, Some(done_elsewhere(&mut client)), "jobs were done without a store");
+        let more = done_elsewhere(&mut client) - done.unwrap_or_default();
+        assert!(more <= 2, "{more} jobs were done without a store");
         self.heals();
     }
 
