@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# From the repository root, after `cargo build --release -p firn`:
+# From the repository root, after `cargo build --release -p firn-cli`:
 #   worker.sh OUT SIZE REPETITIONS
 # overwrites 512 MiB of values of SIZE bytes four times, by one client on the first processor, and has segments collected there, and by a worker
 # on the second one, in turn. Writes OUT/worker-SIZE-N-{here,worker}.json and .html.
