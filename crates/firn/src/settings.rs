@@ -139,8 +139,8 @@ settings! {
         "4 KiB to 512 MiB", "choose a size in that range",
         |s| (4096..=512 * MIB).contains(&s.value_segment_bytes);
 
-    /// Bytes of all files for each byte of keys and values that lives, as far as values beside the tree are concerned: before
-    /// it is reached segments are collected. Less means less space and more writing.
+    /// Bytes of all files for each byte of keys and values that lives, as far as values beside the tree are concerned: about
+    /// there segments are collected. Writes that go on have files take a little more, up to 0.1. Less means less space and more writing.
     space_amplification_max: f64 = "1.5",
         "1.05 to 100.0", "choose a number in that range",
         |s| (1.05..=100.0).contains(&s.space_amplification_max);

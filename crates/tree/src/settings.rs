@@ -39,8 +39,8 @@ pub struct TreeSettings {
     pub separate_bytes: u32,
     /// Bytes at which a value segment takes no more values.
     pub value_segment_bytes: u64,
-    /// Bytes of all files for each byte of keys and values that lives, as far as values beside the tree are concerned: above it
-    /// segments are collected, and writers slowed. Where they overwrite faster than that, files have a little more, up to 0.1.
+    /// Bytes of all files for each byte of keys and values that lives, as far as values beside the tree are concerned: about
+    /// there segments are collected, and writers slowed where they overwrite faster. Files have a little more then, up to 0.1.
     pub space_amplification_max: f64,
     /// Bits of filter for each key, in runs and tables.
     pub filter_bits_per_key: u32,

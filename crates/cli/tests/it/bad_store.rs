@@ -141,8 +141,13 @@ impl Busy {
     }
 
     /// Makes the store as `faults` say, under a database that acknowledges what its own log has: it goes on for as long as that has room,
-    /// what it refuses it refuses with the `advice`, and no job is done. `is_said`: why jobs fail is told at once, with the advice.
+    /// what it refuses it refuses with the `advice`, and no job is done. `is_said`: why a job that runs then failed is told, with the advice.
     fn goes_on_meanwhile(mut self, faults: Faults, advice: &str, is_said: bool) {
+        if is_said {
+            // A job meets the faults: it takes seconds here, and writes what it has at its end.
+            self.scene.store().set_faults(Faults { delay: Duration::from_millis(200), ..GOOD });
+            self.wait_for_job();
+        }
         self.scene.store().set_faults(faults);
         let mut client = self.client();
         let began = Instant::now();

@@ -1,6 +1,6 @@
 //! Slowing writers where collections do not keep up with what they overwrite.
 //!
-//! Every value that overwrites another leaves as much for a collection to give back. Above the space that is allowed writers get
+//! Every value that overwrites another leaves as much for a collection to give back. About where those begin writers get
 //! a pace: what was given back a second of late, from one collection's end to the next one's, so that it counts what else keeps
 //! collections from running. They get more of it while space is little above what is allowed, and less beyond. Where nothing could be
 //! collected no time counts: what is given back then says how little was written, and not how fast collections are.
@@ -44,10 +44,10 @@ const LOOK_NS: u64 = 5_000_000;
 const FREED_RATE_FIRST: f64 = (128 << 20) as f64;
 /// How much the collections before count beside a new one.
 const FADE: f64 = 0.75;
-/// Writers get a pace from here on, as close as that to what is allowed.
+/// Writers get a pace from here on, as close as that to where collections begin.
 const OVER_MIN: f64 = -0.03;
-/// Here they get just what collections give back: with more writes than those keep up with, space settles about here (decision 0049).
-const OVER_EVEN: f64 = 0.01;
+/// Here they get just what collections give back: with more writes than those keep up with, space settles about here (decision 0054).
+const OVER_EVEN: f64 = 0.0;
 /// Slowest pace: a writer is never slowed below this many bytes a second.
 const RATE_MIN: f64 = (1 << 20) as f64;
 /// Debts shorter than this are not worth a sleep: the shorter, the more writes sleep, and the less the longest of them do (decision 0048).
