@@ -9,6 +9,7 @@ mod ratchet;
 mod names;
 mod dead_files;
 mod named_paths;
+mod named_tests;
 mod magics;
 mod quarantine;
 mod leftovers;
@@ -52,6 +53,7 @@ const CHECKS: &[(&str, Check)] = &[
     ("names", names::check),
     ("dead files", dead_files::check),
     ("paths in documents", named_paths::check),
+    ("tests in documents", named_tests::check),
     ("format magics", magics::check),
     ("lint quarantine", quarantine::check),
     ("leftovers", leftovers::check),

@@ -1,8 +1,11 @@
 //! Readers at every snapshot see the same before and after.
 
+use std::sync::Arc;
+
+use firn_engine::{CompactionFilter, FilterVerdict, Semantics};
 use firn_format::Sequence;
 use firn_format::key::Kind;
-use firn_jobs::{CompactResult, Control, run_compact, verify_compact};
+use firn_jobs::{CompactResult, Control, ErrorKind, Sums, run_compact, verify_compact};
 
 use crate::world::{Held, Mix, Read, World, all_keys, semantics};
 
@@ -129,4 +132,47 @@ fn tables_are_cut_where_they_should_be() {
         }
     }
     assert!(tables > 200, "only {tables} tables");
+}
+
+/// Drops every value, by the name that the worlds' own filter has.
+#[derive(Debug)]
+struct DropAll;
+
+impl CompactionFilter for DropAll {
+    fn name(&self) -> &str {
+        "drop-d.1"
+    }
+
+    fn verdict(&self, _: &[u8], _: &[u8]) -> FilterVerdict {
+        FilterVerdict::Drop
+    }
+}
+
+#[test]
+fn that_nothing_is_left_is_an_answer_and_is_believed_only_with_where_all_went() {
+    let semantics = Semantics::new().with_compaction_filter(Arc::new(DropAll));
+    let mix = Mix { operations: 80, merges: false, filter: true, older: false };
+    let mut left = [0; 2];
+    for (seed, mut world) in worlds(mix, 0..100) {
+        world.spec.rules.snapshots.clear();
+        world.spec.rules.older_overlap.clear();
+        world.spec.rules.tick_ms = 10_000;
+        let nothing = run_compact(&world.spec, &world.storage, &semantics, &Control::new()).unwrap();
+        left[0] += nothing.tables.len();
+        assert!(verify_compact(&world.spec, &nothing).is_ok(), "seed {seed}");
+        // No answer at all looks the same, but for the sums.
+        let none = CompactResult { sums: Sums::default(), ..nothing.clone() };
+        let said = verify_compact(&world.spec, &none).map_err(|error| error.kind);
+        assert_eq!(said, Err(ErrorKind::NotConserved), "seed {seed}");
+        // Nor is it believed where something should be left.
+        let (some, _) = compact(&world, seed);
+        left[1] += some.tables.len();
+        if !some.tables.is_empty() {
+            let lost = CompactResult { tables: Vec::new(), ..some };
+            let said = verify_compact(&world.spec, &lost).map_err(|error| error.kind);
+            assert_eq!(said, Err(ErrorKind::NotConserved), "seed {seed}");
+        }
+    }
+    assert_eq!(left[0], 0, "everything is dropped");
+    assert!(left[1] > 100, "{left:?}");
 }

@@ -1,0 +1,72 @@
+//! Tests that documents name and the repository does not have.
+
+use std::collections::BTreeSet;
+
+use super::Finding;
+use crate::repository::Repository;
+
+pub(super) fn check(repository: &Repository) -> Vec<Finding> {
+    let tests = tests(repository);
+    let mut findings = Vec::new();
+    let documents = repository.texts().filter(|(path, _)| path.ends_with(".md"));
+    for (document, text) in documents {
+        for (index, line) in text.lines().enumerate() {
+            for name in line.split('`').skip(1).step_by(2).filter(|name| is_test(name)) {
+                if !tests.contains(name) {
+                    let message = format!("no test `{name}`: name it as `module::test`, as it is now");
+                    findings.push(Finding::new(document, index + 1, message));
+                }
+            }
+        }
+    }
+    findings
+}
+
+/// `module::test` of every test, where the module is called as its file or, of a file `tests.rs`, as its folder.
+fn tests(repository: &Repository) -> BTreeSet<String> {
+    let mut tests = BTreeSet::new();
+    let sources = repository.texts().filter(|(path, _)| path.ends_with(".rs"));
+    for (path, text) in sources {
+        let mut parts = path.trim_end_matches(".rs").rsplit('/').skip_while(|part| *part == "tests");
+        let module = parts.next().unwrap_or_default();
+        let names = text.lines().filter_map(|line| {
+            let rest = line.trim_start();
+            let rest = rest.strip_prefix("async ").unwrap_or(rest).strip_prefix("fn ")?;
+            rest.split_once("()").map(|(name, _)| name)
+        });
+        tests.extend(names.map(|name| format!("{module}::{name}")));
+    }
+    tests
+}
+
+/// Whether `name` can only be meant as a test: those are called like sentences.
+fn is_test(name: &str) -> bool {
+    let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
+    let parts: Vec<&str> = name.split("::").collect();
+    match parts.as_slice() {
+        [module, test] => {
+            module.chars().all(is_plain) && test.chars().all(is_plain) && test.matches('_').count() >= 3
+        }
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ghosts_are_found() {
+        let text = "| S1 | `two_machines::of_two_one_does_it`, `pool::whoever_comes_last_has_it` |\n\
+                    | S2 | `two_machines::of_three_none_does_it`, `gone::of_two_one_does_it`, `std::mem`, `a::b_c` |\n";
+        let files = [
+            ("docs/jobs.md", text),
+            ("crates/a/tests/it/two_machines.rs", "#[test]\nfn of_two_one_does_it() {\n"),
+            ("crates/a/src/pool/tests.rs", "    #[test]\n    async fn whoever_comes_last_has_it() {\n"),
+        ];
+        let found: Vec<String> =
+            check(&Repository::planted(&files)).iter().map(ToString::to_string).collect();
+        assert_eq!(found.len(), 2, "{found:?}");
+        assert!(found.iter().all(|line| line.starts_with("docs/jobs.md:2: ")), "{found:?}");
+    }
+}
