@@ -47,11 +47,20 @@ pub(crate) fn write(
     model.extend(keys.map(|key| (key, round)));
 }
 
+/// Keys that one command asks for.
+const CHECKED_TOGETHER: usize = 200;
+
 /// Expects that every key of `model` has what was written last; `what` says when, where it is not so.
 #[track_caller]
 pub(crate) fn check(client: &mut redis::Connection, model: &Model, what: &str) {
-    for (key, round) in model {
-        let found: Vec<u8> = redis::cmd("GET").arg(key).query(client).expect("a reply");
-        assert!(found == value(*key, *round), "{what}: key {key} of round {round}");
+    let all: Vec<(u32, u32)> = model.iter().map(|(key, round)| (*key, *round)).collect();
+    // Together, so that a store answers many of them at a time.
+    for some in all.chunks(CHECKED_TOGETHER) {
+        let keys: Vec<u32> = some.iter().map(|(key, _)| *key).collect();
+        let found: Vec<Option<Vec<u8>>> = redis::cmd("MGET").arg(keys).query(client).expect("a reply");
+        assert_eq!(found.len(), some.len(), "{what}");
+        for ((key, round), found) in some.iter().zip(found) {
+            assert!(found == Some(value(*key, *round)), "{what}: key {key} of round {round}");
+        }
     }
 }
