@@ -21,6 +21,7 @@ use line::{Line, Write};
 
 use crate::compact::seeks::READS_FOR_EACH_LOOK;
 use crate::database::Database;
+use crate::read::ahead::Ahead;
 use crate::read::prefetch::TOGETHER;
 use crate::read::scan::{Tickets, TreeScan};
 use crate::read::{BesideReads, Found, Lookup, Wants, note_lookup};
@@ -144,6 +145,30 @@ impl TreeSession {
         Ok(found)
     }
 
+    /// Reads the rest of several keys, which have to be waited for, and appends what they have to `out`; on the pool if this session does not
+    /// wait itself.
+    fn wait_for_many(
+        &mut self,
+        version: Arc<Version>,
+        (keyspace, before): (KeyspaceId, firn_format::Position),
+        rest: &[&[u8]],
+        out: &mut Values,
+    ) -> Result<Outcome<()>> {
+        if self.inline {
+            let rest = rest.iter().copied();
+            self.shared.read_many(&version, (keyspace, before), rest, out)?;
+            return Ok(Outcome::Done(()));
+        }
+        let mut values = std::mem::take(out);
+        let rest: Vec<Vec<u8>> = rest.iter().map(|key| key.to_vec()).collect();
+        let ticket = self.read_later(version, move |shared, version| {
+            let rest = rest.iter().map(Vec::as_slice);
+            shared.read_many(version, (keyspace, before), rest, &mut values)?;
+            Ok(Completion::Values(values))
+        });
+        Ok(Outcome::Pending(ticket))
+    }
+
     /// Runs `read` on the pool with the version it began with.
     fn read_later(
         &mut self,
@@ -243,34 +268,36 @@ impl Session for TreeSession {
         let before = point(&self.shared, &version, at);
         out.clear();
         let state = version.keyspace(keyspace.0)?;
-        let mut value = Vec::new();
+        let (mut value, mut ahead) = (Vec::new(), Ahead::default());
         // Who waits for one waits for several at once.
-        let mode = if keys.len() > 1 { ReadMode::ResidentOnly } else { self.mode() };
+        let are_many = keys.len() > 1;
+        let mode = if are_many { ReadMode::ResidentOnly } else { self.mode() };
+        let wants = if are_many && !version.values.is_empty() { Wants::Ahead } else { Wants::ALL };
         for (index, key) in keys.iter().enumerate() {
             // Not all at once: the first would have left the processor's caches when their turn comes.
-            if keys.len() > 1 && index.is_multiple_of(TOGETHER) {
+            if are_many && index.is_multiple_of(TOGETHER) {
                 version.prefetch(state, &keys[index..keys.len().min(index + TOGETHER)]);
             }
-            let lookup = Lookup { keyspace, key, before, mode, wants: Wants::ALL };
-            match self.look_up(&version, &lookup, &mut value)? {
-                Found::Value { .. } => out.push(Some(&value)),
-                Found::Absent { .. } | Found::Asked { .. } => out.push(None),
-                Found::Miss if self.inline => {
-                    let rest = keys[index..].iter().copied();
-                    self.shared.read_many(&version, (keyspace, before), rest, out)?;
-                    return Ok(Outcome::Done(()));
-                }
-                Found::Miss => {
-                    let mut values = std::mem::take(out);
-                    let version = arc_swap::Guard::into_inner(version);
-                    let rest: Vec<Vec<u8>> = keys[index..].iter().map(|key| key.to_vec()).collect();
-                    let ticket = self.read_later(version, move |shared, version| {
-                        let rest = rest.iter().map(Vec::as_slice);
-                        shared.read_many(version, (keyspace, before), rest, &mut values)?;
-                        Ok(Completion::Values(values))
-                    });
-                    return Ok(Outcome::Pending(ticket));
-                }
+            let lookup = Lookup { keyspace, key, before, mode, wants };
+            let found = self.look_up(&version, &lookup, &mut value)?;
+            let mut is_here = found != Found::Miss;
+            if is_here {
+                ahead.take(found, key, &value, out);
+            }
+            let next = index + 1;
+            if !is_here || ahead.is_full() || next.is_multiple_of(TOGETHER) || next == keys.len() {
+                let from = (&**version, mode);
+                is_here &=
+                    self.shared.catch_up(from, &mut ahead, &mut self.beside, |_, value| out.push(value))?;
+            }
+            if !is_here {
+                let rest = keys.get(out.len()..).unwrap_or_default();
+                return self.wait_for_many(
+                    arc_swap::Guard::into_inner(version),
+                    (keyspace, before),
+                    rest,
+                    out,
+                );
             }
         }
         Ok(Outcome::Done(()))

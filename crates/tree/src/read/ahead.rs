@@ -3,9 +3,11 @@
 
 use std::ops::Range;
 
-use firn_engine::Result;
+use firn_engine::{Result, Values};
 use firn_format::value::Reference;
 use firn_storage::place::ASKED_MAX;
+
+use super::Found;
 
 /// Rows in their order, from the first whose value was asked for.
 #[derive(Debug, Default)]
@@ -80,19 +82,31 @@ impl Ahead {
         self.rows.push(Row { key, value });
     }
 
-    /// Tells `give` of all rows: keys, and what they have; `read` appends the value that a reference of a key of so many bytes leads to.
+    /// Takes what a lookup has found of `key`, its value or what refers to it in `value`; to `out` goes what comes before everything that was
+    /// asked for.
+    pub(crate) fn take(&mut self, found: Found, key: &[u8], value: &[u8], out: &mut Values) {
+        let here = matches!(found, Found::Value { .. }).then_some(value);
+        match found {
+            Found::Asked { .. } => self.push_asked(key, value),
+            _ if self.is_empty() => out.push(here),
+            _ => self.push(key, here),
+        }
+    }
+
+    /// Tells `give` of all rows: keys, and what they have; `read` appends the value that a reference of a key of so many bytes leads to, or
+    /// answers `false` if that would be to wait for the device: the rest is forgotten then, and the answer is `false`.
     ///
     /// # Errors
-    /// What `read` says; the rest is forgotten then.
+    /// What `read` says; the rest is forgotten then, too.
     pub(crate) fn give_all(
         &mut self,
-        mut read: impl FnMut(&[u8], usize, &mut Vec<u8>) -> Result<()>,
+        mut read: impl FnMut(&[u8], usize, &mut Vec<u8>) -> Result<bool>,
         mut give: impl FnMut(&[u8], Option<&[u8]>),
-    ) -> Result<()> {
+    ) -> Result<bool> {
         self.bytes = 0;
         let mut data = std::mem::take(&mut self.data);
         let part = |range: Range<usize>| data.get(range).unwrap_or_default();
-        let mut found = Vec::new();
+        let (mut found, mut is_all) = (Vec::new(), true);
         for Row { key, value } in self.rows.drain(..) {
             let key = part(key);
             match value {
@@ -100,13 +114,16 @@ impl Ahead {
                 Value::Here(value) => give(key, Some(part(value))),
                 Value::Beside(reference) => {
                     found.clear();
-                    read(part(reference), key.len(), &mut found)?;
+                    is_all = read(part(reference), key.len(), &mut found)?;
+                    if !is_all {
+                        break;
+                    }
                     give(key, Some(&found));
                 }
             }
         }
         data.clear();
         self.data = data;
-        Ok(())
+        Ok(is_all)
     }
 }

@@ -1,11 +1,11 @@
-//! Several keys at once, where values may have to be waited for: the device fetches several at once.
+//! Several keys at once, where values may have to be waited for: the device fetches several at once, and so does the processor.
 
 use firn_engine::{KeyspaceId, Result, Values};
 use firn_format::Position;
 use firn_storage::file::table::ReadMode;
 
 use super::ahead::Ahead;
-use super::{BesideReads, Found, Lookup, Wants};
+use super::{BesideReads, Lookup, Wants};
 use crate::database::Database;
 use crate::version::Version;
 
@@ -22,42 +22,39 @@ impl Database {
         keys: impl IntoIterator<Item = &'k [u8]>,
         out: &mut Values,
     ) -> Result<()> {
+        let mode = ReadMode::Blocking;
         let (mut ahead, mut reads, mut value) = (Ahead::default(), BesideReads::default(), Vec::new());
         for key in keys {
             let lookup = Lookup { wants: Wants::Ahead, ..Lookup::latest(keyspace, key, before) };
             let found = self.lookup(version, &lookup, &mut value)?;
             reads.note(found);
-            let here = matches!(found, Found::Value { .. }).then_some(value.as_slice());
-            match found {
-                Found::Asked { .. } => ahead.push_asked(key, &value),
-                _ if ahead.is_empty() => out.push(here),
-                _ => ahead.push(key, here),
-            }
+            ahead.take(found, key, &value, out);
             if ahead.is_full() {
-                self.catch_up(version, &mut ahead, &mut reads, |_, value| out.push(value))?;
+                self.catch_up((version, mode), &mut ahead, &mut reads, |_, value| out.push(value))?;
             }
         }
-        self.catch_up(version, &mut ahead, &mut reads, |_, value| out.push(value))?;
+        self.catch_up((version, mode), &mut ahead, &mut reads, |_, value| out.push(value))?;
         self.counters.take_reads(&mut reads);
         Ok(())
     }
 
-    /// Reads the values that were asked for; `give` is told all keys of `ahead` in their order, and what they have.
+    /// Reads the values that were asked for; `give` is told all keys of `ahead` in their order, and what they have. `false` where `mode` is not
+    /// to wait for the device and the next value would be: the rest of `ahead` is forgotten then.
     ///
     /// # Errors
-    /// What reading says; the rest of `ahead` is forgotten then.
-    pub(super) fn catch_up(
+    /// What reading says; the rest of `ahead` is forgotten then, too.
+    pub(crate) fn catch_up(
         &self,
-        version: &Version,
+        (version, mode): (&Version, ReadMode),
         ahead: &mut Ahead,
         reads: &mut BesideReads,
         give: impl FnMut(&[u8], Option<&[u8]>),
-    ) -> Result<()> {
+    ) -> Result<bool> {
         let read = |reference: &[u8], key_bytes: usize, value: &mut Vec<u8>| {
             let found = (reference, key_bytes);
-            self.values.read(&version.values, found, 0..usize::MAX, ReadMode::Blocking, value)?;
-            reads.add(Some(value.len() as u64));
-            Ok(())
+            let is_read = self.values.read(&version.values, found, 0..usize::MAX, mode, value)?;
+            reads.add(is_read.then_some(value.len() as u64));
+            Ok(is_read)
         };
         ahead.give_all(read, give)
     }

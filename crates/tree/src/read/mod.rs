@@ -6,7 +6,7 @@ pub(crate) mod resolve;
 pub(crate) mod scan;
 pub(crate) mod prefetch;
 mod many;
-mod ahead;
+pub(crate) mod ahead;
 mod beside;
 mod source;
 mod tombstones;

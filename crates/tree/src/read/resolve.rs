@@ -158,7 +158,7 @@ impl<'a> Resolution<'a> {
         match self.wants {
             Wants::Presence => return Ok(Resolved::Value),
             Wants::Ahead if self.operands.is_empty() => {
-                values.ask(self.values, found)?;
+                values.ask(self.values, found, self.mode)?;
                 out.extend_from_slice(reference);
                 return Ok(Resolved::Asked);
             }

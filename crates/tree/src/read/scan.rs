@@ -212,10 +212,12 @@ impl Walk {
     /// Reads the values that were asked for.
     fn catch_up(&mut self, out: &mut ScanBatch) -> Result<()> {
         let Self { shared, version, ahead, reads, .. } = self;
-        shared.catch_up(version, ahead, reads, |key, value| {
+        let give = |key: &[u8], value: Option<&[u8]>| {
             // Of a key that has none there is no row.
             out.push(key, value.unwrap_or_default());
-        })
+        };
+        shared.catch_up((version, ReadMode::Blocking), ahead, reads, give)?;
+        Ok(())
     }
 
     fn position(&mut self) -> firn_storage::Result<()> {

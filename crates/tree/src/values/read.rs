@@ -50,17 +50,24 @@ impl Values {
     }
 
     /// Has the device fetch the value that `reference` names, if it may have to be waited for. Waits only where requests have a limit, and for
-    /// the reference of a value that was moved.
+    /// the reference of a value that was moved; where `mode` is not to wait only the processor is asked.
     ///
     /// # Errors
     /// `Corrupt` if the reference is none. Of a value that is nowhere the read tells.
-    pub(crate) fn ask(&self, map: &ValueMap, (reference, key_bytes): (&[u8], usize)) -> Result<()> {
+    pub(crate) fn ask(
+        &self,
+        map: &ValueMap,
+        (reference, key_bytes): (&[u8], usize),
+        mode: ReadMode,
+    ) -> Result<()> {
         let reference = decoded(reference)?;
         match map.known(reference.segment) {
-            Some(Home::Sealed(sealed)) => sealed.segment.ask(reference.ordinal, &reference, key_bytes),
+            Some(Home::Sealed(sealed)) => {
+                sealed.segment.ask(reference.ordinal, &reference, key_bytes, mode);
+            }
             Some(Home::Moved(redirect, sealed)) => {
                 if let Some(ordinal) = redirect.translate(reference.ordinal) {
-                    sealed.segment.ask(ordinal, &reference, key_bytes);
+                    sealed.segment.ask(ordinal, &reference, key_bytes, mode);
                 }
             }
             // What was written just now is in memory.

@@ -127,8 +127,12 @@ impl ValueSegment {
 
     /// Has the device, or whoever else has the file, fetch the record of the value that `reference` names, which is number `ordinal` here and
     /// whose key has `key_bytes`; of a long one what is read first, its first chunk. Where values are read in place it is the processor that begins
-    /// to load the first lines. Nothing if there is none. Waits only where requests have a limit.
-    pub fn ask(&self, ordinal: u32, reference: &Reference, key_bytes: usize) {
+    /// to load the first lines. Nothing if there is none. Waits only where requests have a limit; where `mode` is not to wait nobody but the
+    /// processor is asked.
+    pub fn ask(&self, ordinal: u32, reference: &Reference, key_bytes: usize, mode: ReadMode) {
+        if mode == ReadMode::ResidentOnly && !self.reads_in_place() {
+            return;
+        }
         let is_here = reference.segment == self.footer.number;
         let offset = if is_here { Some(reference.offset) } else { self.ordinals().offset(ordinal) };
         let Some(offset) = offset.filter(|offset| *offset < self.footer.records_end) else { return };
