@@ -186,7 +186,8 @@ pub(crate) fn failure_of(error: &firn_jobs::Error) -> Failure {
     let kind = match error.kind {
         ErrorKind::Rejected => FailureKind::Rejected,
         ErrorKind::Cancelled => FailureKind::Cancelled,
-        ErrorKind::Invalid => FailureKind::Invalid,
+        // Nobody else is to try it there: all have the same operators.
+        ErrorKind::Invalid | ErrorKind::Panicked => FailureKind::Invalid,
         ErrorKind::Storage => FailureKind::Storage,
         ErrorKind::NotConserved => FailureKind::NotConserved,
         ErrorKind::Unavailable => FailureKind::Unavailable,
