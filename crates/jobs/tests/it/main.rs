@@ -19,4 +19,5 @@ mod checking; // what others did, looked at
 mod reexecuted; // what others did, done again
 mod idle; // what would wait elsewhere, done here meanwhile
 mod fallback_away; // what waits while nobody else is there
+mod panics; // operators that panic
 mod merging; // the merge cursor against a sorted array
