@@ -69,6 +69,9 @@ pub struct Stats {
     pub debt_bytes: u64,
     /// Snapshots alive.
     pub snapshot_count: u64,
+    /// Why the last drain, compaction or the like could not be done and is to be tried again, in words: no room, or a panic of an operator.
+    /// `None` = all that was tried was done.
+    pub background_refusal: Option<String>,
     /// Why nothing is written any more, in words, since a write to the log has failed; `None` = it has not.
     pub write_failure: Option<String>,
     /// The cache before shared storage; `None` = there is none.

@@ -155,7 +155,13 @@ impl Scene {
     }
 
     fn held(&self, worker: usize) -> Vec<Held> {
-        let held = |lease: &Lease| Held { key: lease.key, token: lease.token, done_bytes: 1, moved_bytes: 1 };
+        let held = |lease: &Lease| Held {
+            key: lease.key,
+            token: lease.token,
+            done_bytes: 1,
+            moved_bytes: 1,
+            is_syncing: false,
+        };
         self.workers[worker].1.iter().map(held).collect()
     }
 
@@ -184,7 +190,8 @@ impl Scene {
             return;
         }
         let lease = leases.remove(0);
-        let held = Held { key: lease.key, token: lease.token, done_bytes: 1, moved_bytes: 1 };
+        let held =
+            Held { key: lease.key, token: lease.token, done_bytes: 1, moved_bytes: 1, is_syncing: false };
         self.pool.finish(self.now, profile.id, held, Outcome::Done(vec![1; 100]), timings);
     }
 

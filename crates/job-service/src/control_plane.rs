@@ -329,7 +329,13 @@ impl Workers for Plane {
     ) -> Result<Response<proto::FinishReply>, Status> {
         let proto::FinishRequest { worker, key, token, outcome, opened_us, ran_us } = request.into_inner();
         let (worker, key, outcome) = (id_of(&worker)?, key_of(key)?, outcome_of(outcome)?);
-        let held = Held { key, token: crate::control::pool::Token(token), done_bytes: 0, moved_bytes: 0 };
+        let held = Held {
+            key,
+            token: crate::control::pool::Token(token),
+            done_bytes: 0,
+            moved_bytes: 0,
+            is_syncing: false,
+        };
         let timings = timings_of(opened_us, ran_us);
         let taken = self.with(|pool, now| pool.finish(now, worker, held, outcome, timings));
         Ok(Response::new(proto::FinishReply { taken }))

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -28,6 +28,8 @@ pub(crate) struct Progress {
     read_bytes: AtomicU64,
     write_bytes: AtomicU64,
     sync_bytes: AtomicU64,
+    /// Syncs that have begun and not ended.
+    syncs: AtomicU32,
     first_read: OnceLock<Duration>,
 }
 
@@ -47,9 +49,30 @@ impl Progress {
         self.read_bytes() + self.write_bytes() + self.sync_bytes.load(Ordering::Relaxed)
     }
 
+    /// Whether it waits for what was written to become durable.
+    pub(crate) fn is_syncing(&self) -> bool {
+        self.syncs.load(Ordering::Relaxed) > 0
+    }
+
+    /// Does `sync`, which is told of meanwhile.
+    fn during_sync<T>(&self, sync: impl FnOnce() -> T) -> T {
+        self.syncs.fetch_add(1, Ordering::Relaxed);
+        let _ends = Ends(&self.syncs);
+        sync()
+    }
+
     /// When the first byte was there.
     pub(crate) fn first_read(&self) -> Option<Duration> {
         self.first_read.get().copied()
+    }
+}
+
+/// Counts one less, however that came to its end.
+struct Ends<'c>(&'c AtomicU32);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -57,8 +80,8 @@ impl Scoped {
     /// `place` for an attempt at `spec`, whose stem is the attempt's.
     pub fn new(place: Arc<dyn Storage>, spec: &JobSpec, clock: Arc<dyn Clock>) -> Self {
         let inputs = spec.input_files().into_iter().map(|(name, bytes)| (name.to_owned(), bytes)).collect();
-        let (read_bytes, write_bytes, sync_bytes) = Default::default();
-        let progress = Progress { clock, read_bytes, write_bytes, sync_bytes, first_read: OnceLock::new() };
+        let (read_bytes, write_bytes, sync_bytes, syncs, first_read) = Default::default();
+        let progress = Progress { clock, read_bytes, write_bytes, sync_bytes, syncs, first_read };
         Self { inner: place, inputs, stem: spec.output_stem().to_owned(), progress: Arc::new(progress) }
     }
 
@@ -120,7 +143,7 @@ impl Storage for Scoped {
     }
 
     fn sync_dir(&self) -> Result<()> {
-        self.inner.sync_dir()
+        self.progress.during_sync(|| self.inner.sync_dir())
     }
 
     fn lock(&self, _exclusive: bool) -> Result<Box<dyn StorageLock>> {
@@ -208,7 +231,7 @@ impl WriteFile for Written {
     }
 
     fn sync(&self) -> Result<()> {
-        self.inner.sync()?;
+        self.progress.during_sync(|| self.inner.sync())?;
         let bytes = self.unsynced.swap(0, Ordering::Relaxed);
         self.progress.sync_bytes.fetch_add(bytes, Ordering::Relaxed);
         Ok(())

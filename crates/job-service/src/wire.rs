@@ -87,14 +87,14 @@ pub(crate) fn order_of(request: proto::SubmitRequest) -> Result<Order, Status> {
 }
 
 pub(crate) fn put_held(held: &Held) -> proto::Held {
-    let Held { key, token, done_bytes, moved_bytes } = *held;
-    proto::Held { key: put_key(key), token: token.0, done_bytes, moved_bytes }
+    let Held { key, token, done_bytes, moved_bytes, is_syncing } = *held;
+    proto::Held { key: put_key(key), token: token.0, done_bytes, moved_bytes, is_syncing }
 }
 
 pub(crate) fn held_of(held: Vec<proto::Held>) -> Result<Vec<Held>, Status> {
     let one = |held: proto::Held| {
-        let proto::Held { key, token, done_bytes, moved_bytes } = held;
-        Ok(Held { key: key_of(key)?, token: Token(token), done_bytes, moved_bytes })
+        let proto::Held { key, token, done_bytes, moved_bytes, is_syncing } = held;
+        Ok(Held { key: key_of(key)?, token: Token(token), done_bytes, moved_bytes, is_syncing })
     };
     held.into_iter().map(one).collect()
 }
@@ -186,7 +186,8 @@ pub(crate) fn failure_of(error: &firn_jobs::Error) -> Failure {
     let kind = match error.kind {
         ErrorKind::Rejected => FailureKind::Rejected,
         ErrorKind::Cancelled => FailureKind::Cancelled,
-        ErrorKind::Invalid => FailureKind::Invalid,
+        // Nobody else is to try it there: all have the same operators.
+        ErrorKind::Invalid | ErrorKind::Panicked => FailureKind::Invalid,
         ErrorKind::Storage => FailureKind::Storage,
         ErrorKind::NotConserved => FailureKind::NotConserved,
         ErrorKind::Unavailable => FailureKind::Unavailable,

@@ -22,6 +22,8 @@ pub enum ErrorKind {
     Unavailable,
     /// An input does not hold what it should, whoever reads it: the source, or else the message, says which and where.
     Corrupt,
+    /// Whoever ran it met a mistake in an operator, a filter or this program, and went on; the message says what was said.
+    Panicked,
 }
 
 /// Why a job has no result.

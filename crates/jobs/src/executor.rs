@@ -2,12 +2,14 @@
 
 mod ran;
 mod handle;
+mod caught;
 mod local;
 mod trust;
 mod held;
 mod fallbacks;
 mod fallback;
 
+pub use caught::caught;
 pub use fallback::Fallback;
 pub use fallbacks::Fallbacks;
 pub use handle::{Finisher, JobHandle, new_job};

@@ -53,7 +53,9 @@ pub use conservation::{Sums, Tally};
 pub use control::Control;
 pub use cursor::Cursor;
 pub use error::{Error, ErrorKind, Result};
-pub use executor::{Executor, Fallback, Fallbacks, Finisher, JobHandle, Local, Patience, Ran, new_job};
+pub use executor::{
+    Executor, Fallback, Fallbacks, Finisher, JobHandle, Local, Patience, Ran, caught, new_job,
+};
 pub use merge::MergeCursor;
 pub use pressure::Pressure;
 pub use range::partition;

@@ -100,6 +100,9 @@ struct Fleet {
     /// Jobs that one more tenant wants done at every moment, saying that its writers stand still; 0 = no such tenant.
     #[arg(long, default_value_t = 0)]
     flood: u32,
+    /// MiB of inputs in a second that a database reads which does a job itself, since it has waited for too long; 0 = it waits for ever.
+    #[arg(long, default_value_t = 0.0)]
+    own: f64,
     /// Decides everything else.
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -184,8 +187,8 @@ fn main() -> Result<ExitCode> {
         Mode::Crash(options) => run_crash(&*world, &options, &corpus),
         Mode::Batches { count, seed } => run_batches(&*world, seed, count),
         Mode::Kill { rounds, seed, dir } => run_kill(&*world, seed, rounds, dir)?,
-        Mode::Fleet(Fleet { databases, workers, slots, zones, seconds, load, flood, seed, oracle }) => {
-            let plan = Plan { databases, workers, slots, zones, seconds, load, flood, seed };
+        Mode::Fleet(Fleet { databases, workers, slots, zones, seconds, load, flood, own, seed, oracle }) => {
+            let plan = Plan { databases, workers, slots, zones, seconds, load, flood, own, seed };
             print!("{}", fleet::compare(&plan, oracle));
             true
         }

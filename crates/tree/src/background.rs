@@ -14,10 +14,11 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use busy::{Busy, Refused};
+use busy::Busy;
 use firn_engine::{Error, ErrorKind, Result};
 use firn_format::Position;
 use firn_format::value::SegmentNumber;
+use firn_jobs::caught;
 use firn_storage::{Priority, Spawn};
 pub(crate) use sweep::Sweeps;
 
@@ -278,7 +279,38 @@ impl Database {
     fn perform(&self, task: Task) -> Result<()> {
         let claim = Claim { shared: self, task: Some(task) };
         let Some(task) = &claim.task else { return Ok(()) };
-        let result = match task {
+        // Whoever works here goes on: a thread that is gone would be missed by writers, and by whoever closes.
+        let work = || Ok(self.work_on(task));
+        let result = caught("background work", work).unwrap_or_else(|panic| Err(Error::bug(panic.message)));
+        let result = result.map_err(|error| self.explained(error));
+        let refused = result.as_ref().err().filter(|error| error.kind() == ErrorKind::Retry).cloned();
+        let is_refused = refused.is_some();
+        if let Task::Drain { .. }
+        | Task::Compact { .. }
+        | Task::SealValues
+        | Task::Collect { .. }
+        | Task::Expose { .. }
+        | Task::Regroup = task
+        {
+            // Before spares go, so that whoever removes a file from now on lifts it.
+            self.schedule.lock().note_written(task, refused, self.clock.now());
+        }
+        if is_refused {
+            // Their blocks may be what is wanted; once they are removed, the work is tried again.
+            self.give_up_spares();
+        }
+        if let Err(error) = &result
+            && error.kind() != ErrorKind::Retry
+            && !self.schedule.is_stopping()
+        {
+            self.fail(error);
+        }
+        drop(claim);
+        result
+    }
+
+    fn work_on(&self, task: &Task) -> Result<()> {
+        match task {
             Task::Freeze { keyspace } => self.freeze(*keyspace),
             Task::Merge { keyspace, runs } => self.merge_runs(*keyspace, runs),
             Task::Drain { keyspace, runs } => self.drain(*keyspace, runs),
@@ -303,33 +335,7 @@ impl Database {
                 self.give_up_spares();
                 Ok(())
             }
-        };
-        let result = result.map_err(|error| self.explained(error));
-        let refused = result.as_ref().err().filter(|error| error.kind() == ErrorKind::Retry).cloned();
-        let is_refused = refused.is_some();
-        if let Task::Drain { .. }
-        | Task::Compact { .. }
-        | Task::SealValues
-        | Task::Collect { .. }
-        | Task::Expose { .. }
-        | Task::Regroup = task
-        {
-            // Before spares go, so that whoever removes a file from now on lifts it.
-            let mut busy = self.schedule.lock();
-            busy.refused = refused.map(|why| Refused::new(why, busy.refused.as_ref(), self.clock.now()));
         }
-        if is_refused {
-            // Their blocks may be what is wanted; once they are removed, the work is tried again.
-            self.give_up_spares();
-        }
-        if let Err(error) = &result
-            && error.kind() != ErrorKind::Retry
-            && !self.schedule.is_stopping()
-        {
-            self.fail(error);
-        }
-        drop(claim);
-        result
     }
 
     /// The most urgent unit that can be worked on now.
@@ -456,7 +462,9 @@ impl Database {
         }
         let rules = PickRules { relief_only: !self.is_thread_left(busy, false), ..self.pick_rules() };
         // What a look is about to find need not be rewritten.
-        let known = version.live().filter(|keyspace| !busy.reclaiming.contains(&keyspace.id()));
+        let now = self.clock.now();
+        let may = |id| !busy.reclaiming.contains(&id) && busy.may_compact(id, now);
+        let known = version.live().filter(|keyspace| may(keyspace.id()));
         let choices = known.filter_map(|keyspace| {
             let levels = &keyspace.levels;
             let rules = PickRules { share_max: self.garbage_share_max(keyspace), ..rules };

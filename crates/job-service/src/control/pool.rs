@@ -46,6 +46,9 @@ pub struct Limits {
     pub client: Duration,
     /// A job that has read, written and made durable nothing more for so long is taken from its worker. Default 60 s.
     pub progress: Duration,
+    /// The same for one that waits for a sync: a device or a store that writes a queue out may take minutes, and its worker, which is heard of, cannot
+    /// tell that from one that hangs. Default 300 s.
+    pub sync: Duration,
     /// A job that nobody who is there can do waits so long for somebody who can. Default 5 s.
     pub nobody: Duration,
     /// So many attempts fail for reasons that may pass before the job has failed, each at another worker where there is one. Default 3.
@@ -65,6 +68,7 @@ impl Default for Limits {
             lease: Duration::from_secs(10),
             client: Duration::from_secs(30),
             progress: Duration::from_secs(60),
+            sync: Duration::from_secs(300),
             nobody: Duration::from_secs(5),
             attempts_max: 3,
             pause: Duration::from_millis(500),

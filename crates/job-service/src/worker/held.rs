@@ -59,6 +59,7 @@ impl Holdings {
             token: *token,
             done_bytes: bytes(one, Progress::read_bytes),
             moved_bytes: bytes(one, Progress::moved_bytes),
+            is_syncing: one.progress.as_deref().is_some_and(Progress::is_syncing),
         });
         held.collect()
     }
@@ -98,9 +99,11 @@ impl Holdings {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use firn_jobs::{CompactSpec, JobSpec};
-    use firn_storage::place::Memory;
-    use firn_storage::{Storage, SystemClock};
+    use firn_storage::place::{Effect, Fault, Faulty, Memory, Operation, When};
+    use firn_storage::{Clock, Storage, SystemClock};
 
     use super::*;
     use crate::scoped::Scoped;
@@ -123,5 +126,48 @@ mod tests {
         }
         place.open_read("out-000000.table").unwrap().read_at(0, &mut [0; 4]).unwrap();
         assert_eq!(bytes(), Some((4, 24)));
+    }
+
+    /// A clock on which whoever sleeps looks instead what is told of the attempt.
+    #[derive(Debug)]
+    struct Look {
+        holdings: Arc<Holdings>,
+        told: Mutex<Vec<bool>>,
+    }
+
+    impl Clock for Look {
+        fn now(&self) -> Duration {
+            Duration::ZERO
+        }
+
+        fn unix_ms(&self) -> u64 {
+            0
+        }
+
+        fn sleep(&self, _time: Duration) {
+            let told = self.holdings.named(0).iter().map(|held| held.is_syncing).collect::<Vec<_>>();
+            self.told.lock().unwrap().extend(told);
+        }
+    }
+
+    #[test]
+    fn it_is_told_that_an_attempt_waits_for_a_sync() {
+        let holdings = Arc::new(Holdings::default());
+        let _control = holdings.begin(0, JobKey { client: 1, number: 2 }, Token(3));
+        let look = Arc::new(Look { holdings: Arc::clone(&holdings), told: Mutex::default() });
+        let faulty = Faulty::with_clock(Arc::new(Memory::new()), Arc::clone(&look) as _);
+        for on in [Operation::Write, Operation::Sync, Operation::SyncDir] {
+            let (file, when) = ("*".to_owned(), When::Always { after: 0 });
+            faulty.inject(Fault { on, file, when, effect: Effect::Delay(Duration::from_secs(1)) });
+        }
+        let spec: JobSpec = CompactSpec { output_stem: "out".to_owned(), ..Default::default() }.into();
+        let place = Scoped::new(Arc::new(faulty), &spec, Arc::new(SystemClock::new()));
+        holdings.runs(Token(3), place.progress());
+        let file = place.create("out-000000.table").unwrap();
+        file.write_at(0, &[1; 10]).unwrap();
+        file.sync().unwrap();
+        place.sync_dir().unwrap();
+        file.write_at(10, &[1; 10]).unwrap();
+        assert_eq!(*look.told.lock().unwrap(), [false, true, true, false]);
     }
 }

@@ -1,13 +1,11 @@
 //! The threads that run jobs.
 
-use std::any::Any;
 use std::collections::VecDeque;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use firn_format::file_name::STEM_BYTES_MAX;
-use firn_jobs::{Control, Error, ErrorKind, JobSpec, Result, run};
+use firn_jobs::{Control, Error, ErrorKind, JobSpec, Result, caught, run};
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::Shared;
@@ -144,11 +142,14 @@ impl Shared {
     /// have the same.
     fn caught<T>(&self, lease: &Lease, work: impl FnOnce() -> Result<T>) -> Result<T> {
         // Whatever was begun is dropped, and nothing of it is seen again but the files, which go by the attempt's stem.
-        catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
-            let what = format!("worker {} panicked: {}", self.options.name, said(&*panic));
-            let JobKey { client, number } = lease.key;
-            self.log(format!("job {number} of database {client:032x}, files at {}: {what}", lease.place));
-            Err(Error::new(ErrorKind::Invalid, what))
+        caught(&format!("worker {}", self.options.name), work).inspect_err(|error| {
+            if error.kind == ErrorKind::Panicked {
+                let JobKey { client, number } = lease.key;
+                self.log(format!(
+                    "job {number} of database {client:032x}, files at {}: {error}",
+                    lease.place
+                ));
+            }
         })
     }
 
@@ -166,12 +167,6 @@ impl Shared {
         let scoped = Scoped::new(place, &spec, Arc::clone(&self.clock));
         Ok((spec, scoped))
     }
-}
-
-/// What a panic was about.
-fn said(panic: &(dyn Any + Send)) -> &str {
-    let text = panic.downcast_ref::<String>().map(String::as_str);
-    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("nothing was said")
 }
 
 /// Bytes of a stem that attempts add.

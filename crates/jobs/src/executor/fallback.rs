@@ -10,6 +10,7 @@
 //! ```
 
 mod state; // its jobs, and which of them are to be gone on with
+mod check; // looking at what was answered, and removing what nobody wants
 mod reexecute; // what others did, done again here
 mod share; // what would wait there, done here meanwhile
 
@@ -26,16 +27,17 @@ use super::handle::{JobHandle, new_job};
 use super::ran::Ran;
 use super::trust::{Advice, Concern, Patience};
 use crate::error::{Error, ErrorKind, Result};
-use crate::spec::{JobResult, JobSpec};
-use crate::verify::{is_output_of, verify, verify_files};
+use crate::spec::JobSpec;
+use check::{CHECKERS, Chores};
 pub(super) use state::Job;
 use state::{Away, Place, Ready, Running, State};
 
 /// Asks one executor first and runs here, on another, what that one refuses, fails at, answers wrongly, or keeps for
 /// longer than [`Patience`] allows.
 ///
-/// 1. What the first executor answers is checked, files included as far as [`verify_files`] goes, before it is anybody's
-///    result.
+/// 1. What the first executor answers is checked, files included as far as [`verify_files`](crate::verify_files) goes, before it is anybody's
+///    result. Threads do that which do nothing else: where the place is slow or away, no other job's end, lateness or cancellation
+///    waits for it, and a job that is cancelled meanwhile is answered at once.
 /// 2. An attempt there writes under a stem of its own (`<stem>-e`, then `<stem>-e1` and so on), so that one which comes back late meets
 ///    nothing of another attempt. What it leaves is removed. A spare file that the spec names goes to whichever renames it first.
 /// 3. After a failure that concerns every job the first executor is left alone for a while, for twice as long after each that follows, and relied on
@@ -71,6 +73,7 @@ struct Shared {
     is_inline: bool,
     /// Attempts at the first executor that came to nothing.
     given_up: AtomicU64,
+    chores: Chores,
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -82,11 +85,11 @@ const ELSEWHERE: &str = "elsewhere";
 const LOOK: Duration = Duration::from_millis(20);
 
 impl Fallback {
-    /// Asks `first`, then `second`, about tables on `storage`; one thread of `spawn`'s watches over the jobs. From `seed` it is drawn which
-    /// jobs are done again.
+    /// Asks `first`, then `second`, about tables on `storage`; one thread of `spawn`'s watches over the jobs, and two look at files. From `seed` it
+    /// is drawn which jobs are done again.
     ///
     /// # Errors
-    /// `Storage` if the thread cannot be started.
+    /// `Storage` if a thread cannot be started; those that were started end.
     pub fn threads(
         [first, second]: [Arc<dyn Executor>; 2],
         storage: Arc<dyn Storage>,
@@ -98,6 +101,11 @@ impl Fallback {
         let fallback = Self::new([first, second], storage, clock, patience, (seed, false));
         let shared = Arc::clone(&fallback.shared);
         spawn.spawn("firn-fallback".to_owned(), Priority::Normal, Box::new(move || shared.watch()))?;
+        for number in 0..CHECKERS {
+            let shared = Arc::clone(&fallback.shared);
+            let body = Box::new(move || shared.do_chores());
+            spawn.spawn(format!("firn-check-{number}"), Priority::Normal, body)?;
+        }
         Ok(fallback)
     }
 
@@ -119,7 +127,7 @@ impl Fallback {
         patience: Patience,
         (seed, is_inline): (u64, bool),
     ) -> Self {
-        let (fallbacks, given_up, changed, idle) = Default::default();
+        let (fallbacks, given_up, chores, changed, idle) = Default::default();
         let state = Mutex::new(State::new(seed));
         let shared = Shared {
             first,
@@ -131,6 +139,7 @@ impl Fallback {
             fallbacks,
             is_inline,
             given_up,
+            chores,
             state,
             changed,
         };
@@ -314,6 +323,7 @@ impl Shared {
         while let Some(ready) = self.ready(None) {
             ready.into_iter().for_each(|ready| self.handle(ready));
         }
+        self.chores.close();
     }
 
     fn handle(self: &Arc<Self>, ready: Ready) {
@@ -338,7 +348,7 @@ impl Shared {
             let dead = state.take_dead();
             if !dead.is_empty() {
                 drop(state);
-                dead.iter().for_each(|stem| self.remove_outputs(stem));
+                dead.into_iter().for_each(|stem| self.discard(stem));
                 state = self.lock();
                 continue;
             }
@@ -363,8 +373,7 @@ impl Shared {
     fn settle(self: &Arc<Self>, running: Running) {
         let Running { job, handle, begun, place, is_cancelled } = running;
         let result = handle.poll();
-        let ended = self.clock.now();
-        let waited = ended.saturating_sub(begun);
+        let waited = self.clock.now().saturating_sub(begun);
         let away = match place {
             Place::Away(away) => away,
             Place::Here => {
@@ -379,36 +388,38 @@ impl Shared {
             Place::Reexecuted(answered) => {
                 return self.compare(job, answered, result.unwrap_or_else(|| Err(closed())));
             }
+            Place::Checked(checked) => {
+                return self.settle_checked(job, *checked, result, (begun, is_cancelled));
+            }
+            Place::Compared(compared) => return self.settle_compared(job, *compared, result),
             Place::Idle(idle) => {
                 let result = result.unwrap_or_else(|| Err(closed()));
                 return self.settle_idle(job, idle, result, (begun, waited));
             }
         };
-        if away.is_probe {
-            self.lock().trust.end_probe();
-        }
-        let (concern, refusal) = match result {
-            Some(Ok(result)) => match self.believe(&job.spec, &away.stem, &result) {
-                Ok(()) => {
-                    self.went_well(&job.spec);
-                    let checked = self.clock.now().saturating_sub(ended);
-                    if let Some(ran) = handle.ran() {
-                        self.lock().rates.was_done_there(&job.spec, ran.ran);
-                    }
-                    let ran = handle.ran().unwrap_or_else(|| Ran { ran: waited, ..Ran::by(ELSEWHERE) });
-                    return self.reexecute(job, away.stem, result, Ran { checked, ..ran });
-                }
-                Err(error) => (Concern::Service, format!("the answer was wrong: {error}")),
-            },
+        let why = match result {
+            Some(Ok(result)) => return self.check((job, handle, away), result, waited),
             Some(Err(error)) => (Concern::of(error.kind), format!("it failed: {error}")),
             None if handle.is_waiting() => {
                 (Concern::Queue, format!("nobody began it in {:.1} s", waited.as_secs_f64()))
             }
             None => (Concern::Service, format!("there was no answer in {:.1} s", waited.as_secs_f64())),
         };
+        self.give_up((job, handle, away), why, waited, is_cancelled);
+    }
+
+    /// Goes on with a job that came to nothing at the first executor, which has had it for so long.
+    fn give_up(
+        self: &Arc<Self>,
+        (job, handle, away): (Job, JobHandle, Away),
+        (concern, refusal): (Concern, String),
+        waited: Duration,
+        is_cancelled: bool,
+    ) {
+        self.end_probe(&away);
         handle.cancel();
         self.given_up.fetch_add(1, Ordering::Relaxed);
-        self.remove_outputs(&away.stem);
+        self.discard(away.stem.clone());
         if handle.poll().is_none() {
             self.lock().dead.push((handle, away.stem));
         }
@@ -419,9 +430,10 @@ impl Shared {
         self.do_without(job, concern);
     }
 
-    fn believe(&self, spec: &JobSpec, stem: &str, result: &JobResult) -> Result<()> {
-        verify(&spec.with_stem(stem), result)?;
-        verify_files(&*self.storage, spec, result)
+    fn end_probe(&self, away: &Away) {
+        if away.is_probe {
+            self.lock().trust.end_probe();
+        }
     }
 
     fn went_well(&self, spec: &JobSpec) {
@@ -436,16 +448,6 @@ impl Shared {
         self.fallbacks.set_away(state.trust.is_doubted());
         drop(state);
         self.fallbacks.explain(reason);
-    }
-
-    /// Removes what was written under `stem`. The result does not tell: there may be none, or a wrong one.
-    fn remove_outputs(&self, stem: &str) {
-        // What cannot be listed or removed now is garbage that the committer finds by its name.
-        for (name, _) in self.storage.list().unwrap_or_default() {
-            if is_output_of(&name, stem) {
-                let _removed = self.storage.remove(&name);
-            }
-        }
     }
 }
 

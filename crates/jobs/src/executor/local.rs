@@ -7,6 +7,7 @@ use firn_engine::Semantics;
 use firn_storage::{Priority, Spawn, Storage};
 
 use super::Executor;
+use super::caught::caught;
 use super::handle::{Finisher, JobHandle, new_job};
 use crate::compact::CompactRules;
 use crate::error::{Error, ErrorKind, Result};
@@ -15,6 +16,8 @@ use crate::spec::JobSpec;
 use crate::write::table_form;
 
 /// Runs jobs with [`run`], those first that writers wait for and then the oldest, on its own threads or on the submitter's.
+///
+/// A job that panics, by an operator or a mistake of ours, has failed as `Panicked`; its thread goes on with the next.
 ///
 /// Dropped, it lets running jobs end as cancelled and answers `Cancelled` for waiting ones; it does not wait for
 /// its threads.
@@ -154,7 +157,11 @@ impl Shared {
 
     fn run(&self, spec: JobSpec, finisher: Finisher) {
         let control = finisher.control().clone();
-        finisher.finish(run(&spec, &*self.storage, &self.semantics, &control));
+        let what = match &spec {
+            JobSpec::Compact(_) => "a compaction",
+            JobSpec::Collect(_) => "a collection",
+        };
+        finisher.finish(caught(what, || run(&spec, &*self.storage, &self.semantics, &control)));
     }
 }
 

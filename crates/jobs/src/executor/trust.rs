@@ -73,7 +73,7 @@ impl Concern {
     pub(super) fn of(kind: ErrorKind) -> Self {
         match kind {
             ErrorKind::Rejected => Self::Need,
-            ErrorKind::Invalid | ErrorKind::Cancelled => Self::Job,
+            ErrorKind::Invalid | ErrorKind::Cancelled | ErrorKind::Panicked => Self::Job,
             ErrorKind::Corrupt => Self::Files,
             ErrorKind::Unavailable | ErrorKind::Storage | ErrorKind::NotConserved => Self::Service,
         }

@@ -130,6 +130,7 @@ pub(super) fn kind_of(byte: u8) -> ErrorKind {
         ErrorKind::NotConserved,
         ErrorKind::Unavailable,
         ErrorKind::Corrupt,
+        ErrorKind::Panicked,
     ];
     kinds.into_iter().find(|kind| *kind as u8 == byte).unwrap_or(ErrorKind::Invalid)
 }

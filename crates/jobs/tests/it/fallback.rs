@@ -178,7 +178,7 @@ fn a_cancelled_job_is_not_done_anywhere() {
     assert!(handle.poll().is_none(), "a second to end by itself");
     scene.clock.advance(Duration::from_secs(1));
     assert_eq!(answer(&handle).unwrap_err().kind, ErrorKind::Cancelled);
-    assert_eq!(scene.files("job"), [""; 0]);
+    scene.leaves("job", &[]);
     assert_eq!((fallback.fallbacks().count(), fallback.fallbacks().reason()), (0, None));
     // Dropped, it cancels what runs and its threads end.
     let handle = fallback.submit(scene.spec("next")).unwrap();

@@ -15,7 +15,9 @@ mod promises; // purity, conservation, cancelling, executors
 mod elsewhere; // executors that go their own ways
 mod fallback; // what is done elsewhere, or here
 mod ran; // who ran a job, as its handle says
+mod checking; // what others did, looked at
 mod reexecuted; // what others did, done again
 mod idle; // what would wait elsewhere, done here meanwhile
 mod fallback_away; // what waits while nobody else is there
+mod panics; // operators that panic
 mod merging; // the merge cursor against a sorted array

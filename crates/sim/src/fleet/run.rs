@@ -9,6 +9,7 @@ use firn_job_service::control::{
 };
 
 use super::database::{Database, Wanted};
+use super::home::{Own, patience_for};
 use super::oracle::Oracle;
 use super::workers::workers;
 
@@ -46,6 +47,9 @@ pub struct Plan {
     pub load: f64,
     /// Jobs that one more tenant wants done at every moment, saying that its writers stand still; 0 = there is no such tenant.
     pub flood: u32,
+    /// MiB of inputs in a second that a database reads which does a job itself, since it has waited for too long; 0 = databases wait for
+    /// ever, as they do of who decides ideally.
+    pub own: f64,
     /// Decides everything else.
     pub seed: u64,
 }
@@ -59,6 +63,10 @@ pub struct Outcome {
     pub stalled_seconds_max: f64,
     /// Jobs done.
     pub jobs: u64,
+    /// Those of them that databases did themselves.
+    pub own_jobs: u64,
+    /// Bytes of inputs that were read for those.
+    pub own_bytes: f64,
     /// Longest time that a job waited for a worker, over all its attempts, those that never got one included.
     pub waited_seconds_max: f64,
     /// Bytes of inputs that were read in vain.
@@ -74,28 +82,32 @@ pub struct Outcome {
 pub(super) const STEP: f64 = 0.1;
 
 #[derive(Clone)]
-struct Job {
-    database: usize,
-    wanted: Wanted,
-    submitted: f64,
+pub(super) struct Job {
+    pub(super) database: usize,
+    pub(super) wanted: Wanted,
+    pub(super) submitted: f64,
+    /// When its database waits no longer.
+    pub(super) late_at: f64,
     /// Since when nobody has it; what it waited before.
-    waits_since: Option<f64>,
-    waited: f64,
+    pub(super) waits_since: Option<f64>,
+    pub(super) waited: f64,
     /// Bytes that are read, and the worker that has it, with the time until its first byte.
-    done: f64,
-    on: Option<(WorkerId, f64)>,
+    pub(super) done: f64,
+    pub(super) on: Option<(WorkerId, f64)>,
 }
 
 #[derive(Clone)]
 pub(super) struct Fleet {
     pub(super) plan: Plan,
-    databases: Vec<Database>,
-    workers: Vec<Worker>,
-    jobs: BTreeMap<JobId, Job>,
+    pub(super) databases: Vec<Database>,
+    pub(super) workers: Vec<Worker>,
+    pub(super) jobs: BTreeMap<JobId, Job>,
+    /// What databases do themselves, in the order of its coming.
+    pub(super) own: Vec<Own>,
     next: u64,
-    now: f64,
-    ledger: Ledger,
-    outcome: Outcome,
+    pub(super) now: f64,
+    pub(super) ledger: Ledger,
+    pub(super) outcome: Outcome,
 }
 
 /// Runs `plan` with `decider`; a function of both.
@@ -109,6 +121,7 @@ pub fn run(plan: &Plan, decider: Decider) -> Outcome {
         databases: (0..plan.databases).map(database).chain(flooding).collect(),
         workers: workers(plan.workers, plan.slots, plan.zones, plan.seed),
         jobs: BTreeMap::new(),
+        own: Vec::new(),
         next: 0,
         now: 0.0,
         ledger: Ledger::default(),
@@ -124,6 +137,7 @@ pub fn run(plan: &Plan, decider: Decider) -> Outcome {
         match decider {
             Decider::Ideal => fleet.work_ideally(),
             _ => {
+                fleet.work_at_home();
                 fleet.decide(decider, step);
                 fleet.work();
             }
@@ -143,6 +157,7 @@ impl Fleet {
     /// One step in which jobs go where the control plane would have them go if it saw what `seen` makes of what it is told.
     pub(super) fn step_seeing(&mut self, step: u64, seen: &dyn Fn(&mut View, &[Database])) {
         self.begin_step(step);
+        self.work_at_home();
         if self.jobs.values().any(|job| job.on.is_none()) {
             let mut view = self.view();
             self.ledger.set_waiting(&view.waiting.iter().map(|job| job.tenant).collect());
@@ -160,10 +175,16 @@ impl Fleet {
     fn submit(&mut self) {
         for (index, database) in self.databases.iter_mut().enumerate() {
             while let Some(wanted) = database.want() {
+                // Bulk work is begun after relief.
+                let before = self.jobs.values().filter(|job| job.database == index);
+                let before =
+                    before.filter(|job| job.wanted.lane == Lane::Relief || wanted.lane == Lane::Bulk);
+                let bytes = wanted.bytes + before.map(|job| job.wanted.bytes).sum::<f64>();
                 let job = Job {
                     database: index,
                     wanted,
                     submitted: self.now,
+                    late_at: self.now + patience_for(bytes),
                     waits_since: Some(self.now),
                     waited: 0.0,
                     done: 0.0,
@@ -229,6 +250,7 @@ impl Fleet {
             (TenantId(job.database as u32), Duration::from_secs_f64(self.now - job.submitted));
         worker.running.push(Running { id, tenant, waited, lane, zone, bytes, bytes_done: 0 });
         job.on = Some((worker.id, worker.speed(zone).open.as_secs_f64()));
+        job.late_at = job.late_at.max(self.now + patience_for(job.wanted.bytes));
         job.waited += job.waits_since.take().map_or(0.0, |since| self.now - since);
         self.ledger.lease(TenantId(job.database as u32), bytes);
     }

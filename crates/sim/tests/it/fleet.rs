@@ -2,8 +2,17 @@
 
 use firn_sim::fleet::{Decider, Plan, compare, run};
 
-const PLAN: Plan =
-    Plan { databases: 100, workers: 20, slots: 2, zones: 2, seconds: 1200, load: 1.4, flood: 0, seed: 1 };
+const PLAN: Plan = Plan {
+    databases: 100,
+    workers: 20,
+    slots: 2,
+    zones: 2,
+    seconds: 1200,
+    load: 1.4,
+    flood: 0,
+    own: 0.0,
+    seed: 1,
+};
 
 #[test]
 fn decisions_save_stalls_and_starve_nobody() {
@@ -59,6 +68,21 @@ fn a_run_is_a_function_of_its_seed() {
         assert_eq!(run(&plan, decider), run(&plan, decider));
         assert_ne!(run(&plan, decider), run(&Plan { seed: 2, ..plan }, decider));
     }
+}
+
+#[test]
+fn databases_that_do_themselves_what_waits_for_too_long_let_writers_stand_still_less() {
+    let with_own = |load| Plan { load, own: 128.0, ..PLAN };
+    for decider in [Decider::Schedule, Decider::Fifo] {
+        let (patient, own) = (run(&PLAN, decider), run(&with_own(PLAN.load), decider));
+        assert_eq!((patient.own_jobs, patient.own_bytes), (0, 0.0));
+        assert!(own.own_jobs > 0 && own.own_jobs < own.jobs, "{own:?}");
+        assert!(own.stalled_seconds < patient.stalled_seconds / 2.0, "{patient:?} {own:?}");
+        assert!(own.taken_min > patient.taken_min, "{patient:?} {own:?}");
+        assert_eq!(own, run(&with_own(PLAN.load), decider));
+    }
+    let enough = run(&with_own(0.4), Decider::Schedule);
+    assert!(enough.own_jobs * 100 < enough.jobs, "workers are enough: {enough:?}");
 }
 
 #[test]

@@ -8,7 +8,7 @@ use firn_engine::Error;
 use firn_format::Position;
 use firn_format::value::SegmentNumber;
 
-use super::Task;
+use super::{Schedule, Task};
 use crate::buffer::drain::Drain;
 
 /// What tasks in progress have claimed.
@@ -45,6 +45,8 @@ pub(crate) struct Busy {
     pub(super) drain_wishes: BTreeMap<u32, Position>,
     /// Nothing of the kind is tried again until something is freed or asked for, or for a while.
     pub(super) refused: Option<Refused>,
+    /// Keyspaces of which a compaction panicked, none of which begins for a while; all else goes on.
+    resting: BTreeMap<u32, Refused>,
 }
 
 /// The last unit that writes files failed, and may work later (a full disk).
@@ -62,6 +64,21 @@ impl Refused {
     pub(super) fn new(why: Error, before: Option<&Self>, now: Duration) -> Self {
         let rest = before.map_or(REST_MIN, |before| (before.rest * 2).min(REST_MAX));
         Self { why, until: now + rest, rest }
+    }
+}
+
+impl Schedule {
+    /// Lets no compaction of `keyspace` begin for a while after one that panicked; for longer if the one before did too.
+    pub(crate) fn rest(&self, keyspace: u32, why: Error, now: Duration) {
+        let resting = &mut self.lock().resting;
+        let refused = Refused::new(why, resting.get(&keyspace), now);
+        resting.insert(keyspace, refused);
+    }
+
+    /// Why a unit that writes files could not be done when it was tried last, and is to be tried again.
+    pub(crate) fn refusal(&self) -> Option<Error> {
+        let busy = self.lock();
+        busy.refused.iter().chain(busy.resting.values()).map(|refused| refused.why.clone()).next()
     }
 }
 
@@ -136,6 +153,24 @@ impl Busy {
     /// Whether units that write files may be tried at `now`.
     pub(super) fn may_write(&self, now: Duration) -> bool {
         self.refused.as_ref().is_none_or(|refused| now >= refused.until)
+    }
+
+    /// Whether compactions of `keyspace` may be tried at `now`.
+    pub(super) fn may_compact(&self, keyspace: u32, now: Duration) -> bool {
+        self.resting.get(&keyspace).is_none_or(|resting| now >= resting.until)
+    }
+
+    /// `task`, which writes files, has ended, or is `refused` and may be done later.
+    pub(super) fn note_written(&mut self, task: &Task, refused: Option<Error>, now: Duration) {
+        if let Task::Compact { keyspace, choice } = task {
+            match refused {
+                None if !choice.moves => drop(self.resting.remove(keyspace)),
+                // Why says nothing of other units.
+                Some(_) if !self.may_compact(*keyspace, now) => return,
+                _ => {}
+            }
+        }
+        self.refused = refused.map(|why| Refused::new(why, self.refused.as_ref(), now));
     }
 
     /// Whether somebody brings values to the device. One thread at a time does: where writers are faster than it there is always more of that to do,

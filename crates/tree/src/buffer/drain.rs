@@ -9,7 +9,7 @@ use firn_format::manifest::TableMeta;
 use firn_format::table::ReferenceSet;
 use firn_format::tombstone::FragmentList;
 use firn_format::{Kind, Position, Sequence};
-use firn_jobs::{Cursor, KeyRange, MergeCursor, Output, OutputForm, Rules, Scope, compact_source};
+use firn_jobs::{Cursor, KeyRange, MergeCursor, Output, OutputForm, Rules, Scope, caught, compact_source};
 
 use super::Run;
 use super::freeze::runs_of;
@@ -79,7 +79,8 @@ impl Drain {
         let output =
             Output { storage: &*database.outputs, semantics: &database.semantics, form: &form, stem: &stem };
         let scope = Scope { range, rules: &self.rules };
-        let result = compact_source(&mut source, &self.tombstones, scope, None, &output, &database.control);
+        let write = || compact_source(&mut source, &self.tombstones, scope, None, &output, &database.control);
+        let result = caught("a drain", write);
         let tables = result.map_err(from_job)?.tables;
         let outlived = source.outlived.map(Outlived::end).unwrap_or_default();
         Ok(Written { tables, references: source.references, outlived })

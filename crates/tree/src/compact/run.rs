@@ -134,7 +134,7 @@ impl Database {
     /// Waits for the jobs of a rewrite, checks what came of them, and commits it.
     ///
     /// # Errors
-    /// What a job failed with; no output is left then.
+    /// What a job failed with; no output is left then. `Retry` if one panicked: the keyspace's next compaction waits for a while.
     pub(super) fn end_rewrite(&self, rewrite: Rewrite<'_>) -> Result<()> {
         let Rewrite { keyspace, choice, spec, jobs, going, _held, mut stems } = rewrite;
         let part_count = jobs.specs.len();
@@ -148,6 +148,11 @@ impl Database {
             fallbacks.explain(format!("the answers were wrong together: {error}"));
             let whole = CompactSpec { output_stem: stems.draw(), ..spec };
             done = self.end_jobs(self.begin_jobs(vec![whole]));
+        }
+        if let Err(error) = &done
+            && error.kind == firn_jobs::ErrorKind::Panicked
+        {
+            self.schedule.rest(keyspace, from_job(error.clone()), self.clock.now());
         }
         let (mut tables, mut left) = (Vec::new(), Vec::new());
         for result in done.map_err(from_job)? {
@@ -326,6 +331,8 @@ pub(crate) fn from_job(error: firn_jobs::Error) -> Error {
         (firn_jobs::ErrorKind::Cancelled, None) => {
             Error::new(ErrorKind::Retry, "the database is being closed")
         }
+        // Nothing was done, and operators may be luckier with other entries, or later.
+        (firn_jobs::ErrorKind::Panicked, None) => Error::new(ErrorKind::Retry, error.message),
         (firn_jobs::ErrorKind::NotConserved, None) => Error::new(
             ErrorKind::Corrupt,
             format!("a job's outputs do not hold what its inputs held: {}", error.message),

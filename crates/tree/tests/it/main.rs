@@ -58,6 +58,7 @@ mod recovery_cuts;
 mod bounds;
 mod checkpoint_load;
 mod checkpoint_away;
+mod panics;
 mod executors;
 mod urgency;
 mod unmapped;

@@ -138,6 +138,7 @@ impl Pool {
                 seen: now,
                 done_bytes: 0,
                 moved_bytes: 0,
+                is_syncing: false,
                 progressed: now,
             });
             if let Some(wanted) = &job.wanted {

@@ -165,7 +165,9 @@ pub(super) struct Attempt {
     pub(super) seen: Duration,
     pub(super) done_bytes: u64,
     pub(super) moved_bytes: u64,
-    /// When one of these last rose.
+    /// Whether it waited for a sync then.
+    pub(super) is_syncing: bool,
+    /// When one of the numbers last rose, or a sync last ended.
     pub(super) progressed: Duration,
 }
 

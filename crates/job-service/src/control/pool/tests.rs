@@ -69,7 +69,7 @@ fn rows(pool: &Pool, now: Duration) -> Rows {
 }
 
 fn held(lease: &Lease) -> Held {
-    Held { key: lease.key, token: lease.token, done_bytes: 0, moved_bytes: 0 }
+    Held { key: lease.key, token: lease.token, done_bytes: 0, moved_bytes: 0, is_syncing: false }
 }
 
 fn only(pulled: Pulled) -> Lease {
@@ -322,6 +322,33 @@ fn a_worker_that_lives_and_gets_nowhere_loses_its_job() {
         pool.tick(seconds(now));
     }
     assert_eq!(lost_at, Some(132), "60 s after it wrote the last byte at 70 s");
+}
+
+/// When the worker A has lost the job that it has, of which it says that at each second.
+fn lost_at(says: impl Fn(Held, u64) -> Held) -> Option<u64> {
+    let mut pool = pool();
+    let _nothing = pull(&mut pool, seconds(0), A);
+    pool.submit(seconds(0), key(1), order()).unwrap();
+    let lease = only(pool.take(seconds(0), A));
+    (1..1000).find(|now| {
+        pool.follow(seconds(*now), CLIENT, &[1], &[]);
+        let stop = pool.beat(seconds(*now), A, &[says(held(&lease), *now)]).unwrap();
+        pool.tick(seconds(*now));
+        !stop.is_empty()
+    })
+}
+
+#[test]
+fn a_job_that_waits_for_a_sync_has_five_minutes_for_it() {
+    // It writes for 70 s.
+    let writes = |at: Held, now: u64| Held { done_bytes: 1, moved_bytes: now.min(70), ..at };
+    let hangs = lost_at(|at, now| Held { is_syncing: now > 70, ..writes(at, now) });
+    assert_eq!(hangs, Some(372), "300 s after it wrote the last byte");
+    // After a sync of whatever length it has as long as any other, though it synced no byte.
+    let ends = lost_at(|at, now| Held { is_syncing: (71..320).contains(&now), ..writes(at, now) });
+    assert_eq!(ends, Some(382), "60 s after the sync ended at 320 s");
+    let syncs = lost_at(|at, now| Held { moved_bytes: now / 200, is_syncing: true, ..at });
+    assert_eq!(syncs, None, "each of its syncs ends");
 }
 
 #[test]

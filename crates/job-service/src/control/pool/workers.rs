@@ -20,6 +20,8 @@ pub struct Held {
     pub done_bytes: u64,
     /// Bytes that were read, written, and made durable.
     pub moved_bytes: u64,
+    /// Whether it waits for what was written to become durable.
+    pub is_syncing: bool,
 }
 
 /// A job for a worker.
@@ -217,9 +219,13 @@ impl Pool {
             self.jobs.change(id, |job| match &mut job.state {
                 State::Leased(attempt) if (attempt.worker, attempt.token) == (worker, one.token) => {
                     attempt.seen = now;
-                    if one.done_bytes > attempt.done_bytes || one.moved_bytes > attempt.moved_bytes {
+                    let has_moved =
+                        one.done_bytes > attempt.done_bytes || one.moved_bytes > attempt.moved_bytes;
+                    let has_synced = attempt.is_syncing && !one.is_syncing;
+                    if has_moved || has_synced {
                         attempt.progressed = now;
                     }
+                    attempt.is_syncing = one.is_syncing;
                     attempt.done_bytes = attempt.done_bytes.max(one.done_bytes);
                     attempt.moved_bytes = attempt.moved_bytes.max(one.moved_bytes);
                 }
@@ -250,31 +256,32 @@ impl Pool {
 
     /// Attempts of workers that do not name them, or get nowhere.
     pub(super) fn expire_attempts(&mut self, now: Duration) {
-        let Limits { lease, progress, .. } = self.limits;
+        let Limits { lease, progress, sync, .. } = self.limits;
         let silent = |attempt: &Attempt| now.saturating_sub(attempt.seen) > lease;
-        let stuck = |attempt: &Attempt| now.saturating_sub(attempt.progressed) > progress;
-        let lost: Vec<(JobId, WorkerId, bool)> = self
+        let allowed = |attempt: &Attempt| if attempt.is_syncing { progress.max(sync) } else { progress };
+        let stuck = |attempt: &Attempt| now.saturating_sub(attempt.progressed) > allowed(attempt);
+        let lost: Vec<(JobId, Attempt)> = self
             .jobs
             .in_stage(Stage::Running)
             .filter_map(|(id, job)| Some((id, job.attempt()?)))
             .filter(|(_, attempt)| silent(attempt) || stuck(attempt))
-            .map(|(id, attempt)| (id, attempt.worker, silent(attempt)))
+            .map(|(id, attempt)| (id, *attempt))
             .collect();
-        for (id, worker, is_silent) in lost {
+        for (id, attempt) in lost {
             self.stop_attempt(id);
-            let (count, message) = match is_silent {
+            let (count, message) = match silent(&attempt) {
                 true => (
                     &mut self.counts.expired_silent,
                     format!("its worker was not heard of for {} s", lease.as_secs()),
                 ),
                 false => (
                     &mut self.counts.expired_stuck,
-                    format!("its worker got no further for {} s", progress.as_secs()),
+                    format!("its worker got no further for {} s", allowed(&attempt).as_secs()),
                 ),
             };
             *count += 1;
             let failure = Failure { kind: FailureKind::Storage, message };
-            self.attempt_failed(now, id, worker, failure, Timings::default());
+            self.attempt_failed(now, id, attempt.worker, failure, Timings::default());
         }
     }
 
@@ -297,6 +304,7 @@ fn held_attempt(now: Duration, worker: WorkerId, held: &Held) -> Attempt {
         seen: now,
         done_bytes: held.done_bytes,
         moved_bytes: held.moved_bytes,
+        is_syncing: held.is_syncing,
         progressed: now,
     }
 }

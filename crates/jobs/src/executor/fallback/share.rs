@@ -209,7 +209,7 @@ impl Shared {
             }
             Err(_) => {
                 // It failed here or was stopped, which says nothing of what comes of it elsewhere.
-                self.remove_outputs(&idle.stem);
+                self.discard(idle.stem);
                 self.go_on(job, false);
             }
         }

@@ -63,10 +63,31 @@ pub(super) enum Place {
     Away(Away),
     /// At the second.
     Here,
+    /// The first has done it, which is looked at.
+    Checked(Box<Checked>),
     /// At the second, after the first had done it.
     Reexecuted(Box<Answered>),
+    /// Both have done it, which is compared.
+    Compared(Box<Compared>),
     /// On idle processors, while it would only wait at the first.
     Idle(Idle),
+}
+
+/// What the first executor has answered, before it is believed.
+#[derive(Debug)]
+pub(super) struct Checked {
+    pub(super) away: Away,
+    /// Of the attempt, which has ended.
+    pub(super) answered: JobHandle,
+    /// How long it was waited for.
+    pub(super) waited: Duration,
+}
+
+/// What both executors came to.
+#[derive(Debug)]
+pub(super) struct Compared {
+    pub(super) answered: Answered,
+    pub(super) second: JobResult,
 }
 
 /// What the first executor came to, which is compared with what the second comes to.
@@ -195,7 +216,10 @@ impl State {
         let is_late = |job: &Running| match &job.place {
             Place::Away(away) if now >= away.deadline => true,
             Place::Away(_) => is_near && job.is_relief_that_waits(now, patience),
-            _ => false,
+            // Nobody waits for whoever looks at it.
+            Place::Checked(_) => job.is_cancelled,
+            Place::Compared(_) => job.is_cancelled || is_near,
+            Place::Here | Place::Reexecuted(_) | Place::Idle(_) => false,
         };
         let is_ready = |_: &u64, job: &mut Running| job.handle.poll().is_some() || is_late(job);
         let ready = self.jobs.extract_if(.., is_ready).map(|(_, running)| Ready::Settle(running));

@@ -13,6 +13,7 @@ const PATIENT: Limits = Limits {
     lease: Duration::from_secs(10),
     client: Duration::from_secs(30),
     progress: Duration::from_secs(60),
+    sync: Duration::from_secs(300),
     nobody: Duration::from_secs(5),
     attempts_max: 100,
     pause: Duration::from_millis(500),

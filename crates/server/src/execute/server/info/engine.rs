@@ -1,6 +1,6 @@
 //! What INFO tells of the engine.
 
-use firn_engine::{JobStats, SharedCacheStats, Stats, ValueStats};
+use firn_engine::{JobStats, SharedCacheStats, ValueStats};
 
 use super::Lines;
 use crate::worker::Worker;
@@ -35,7 +35,8 @@ pub(super) fn firn(worker: &Worker, lines: &mut Lines) {
     lines.line("spare_bytes", stats.spare_bytes);
     values(&stats.values, lines);
     lines.line("compaction_fallback_count", stats.compaction_fallback_count);
-    lines.line("compaction_fallback_reason", reason(&stats));
+    lines.line("compaction_fallback_reason", one_line(stats.compaction_fallback_reason.as_deref()));
+    lines.line("background_refusal", one_line(stats.background_refusal.as_deref()));
     jobs(&stats.jobs, lines);
     lines.line("orphan_remove_count", stats.orphan_remove_count);
     lines.line("group_count", stats.group_count);
@@ -93,9 +94,9 @@ fn shared_cache(cache: &SharedCacheStats, lines: &mut Lines) {
     lines.line("shared_cache_failure_count", cache.failure_count);
 }
 
-/// Why jobs are not done elsewhere, in one line; empty = none ever was.
-fn reason(stats: &Stats) -> String {
-    let reason = stats.compaction_fallback_reason.as_deref().unwrap_or_default();
+/// Why something is not done, in one line; empty = everything is.
+fn one_line(reason: Option<&str>) -> String {
+    let reason = reason.unwrap_or_default();
     reason.chars().map(|letter| if letter.is_control() { ' ' } else { letter }).collect()
 }
 
