@@ -111,7 +111,8 @@ fn look_up(world: &World, delay: Duration, ask: bool) -> Cost {
     let begin = clock.now();
     for some in wanted.chunks(ASKED_MAX).take(20) {
         if ask {
-            some.iter().for_each(|reference| segment.ask(reference.ordinal, reference, 4));
+            some.iter()
+                .for_each(|reference| segment.ask(reference.ordinal, reference, 4, ReadMode::Blocking));
         }
         for reference in some {
             let (mut out, wanted) = (Vec::new(), Wanted { reference, key_bytes: 4, range: 0..usize::MAX });
