@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use firn_storage::place::check_name;
-use firn_storage::{Clock, Error, ErrorKind, ReadFile, Result, Storage, StorageLock, WriteFile};
+use firn_storage::{Error, ErrorKind, ReadFile, Result, Storage, StorageLock, WriteFile};
 use futures_util::TryStreamExt;
 use object_store::path::Path;
 use object_store::{GetOptions, ObjectStore, ObjectStoreExt, PutMode, PutOptions};
@@ -42,7 +42,7 @@ pub(crate) struct Store {
     objects: Arc<dyn ObjectStore>,
     prefix: Path,
     url: String,
-    throttle: Throttle,
+    throttle: Option<Arc<Throttle>>,
     pub(crate) runtime: Runtime,
     pub(crate) part_bytes: usize,
 }
@@ -52,9 +52,9 @@ impl ObjectPlace {
     ///
     /// # Errors
     /// `Invalid`: the URL, or a setting, with what is expected.
-    pub fn open(options: &ObjectOptions, runtime: &Runtime, clock: Arc<dyn Clock>) -> Result<Self> {
+    pub fn open(options: &ObjectOptions, runtime: &Runtime) -> Result<Self> {
         let (objects, prefix) = options.store()?;
-        Ok(Self::over(objects, prefix, options, runtime, clock))
+        Ok(Self::over(objects, prefix, options, runtime))
     }
 
     /// The place below `prefix` of `objects`, which may be any store that has conditional writes. The URL of `options` is what
@@ -64,13 +64,12 @@ impl ObjectPlace {
         prefix: Path,
         options: &ObjectOptions,
         runtime: &Runtime,
-        clock: Arc<dyn Clock>,
     ) -> Self {
         let store = Store {
             objects,
             prefix,
             url: options.url.clone(),
-            throttle: Throttle::new(&options.limits, clock),
+            throttle: options.throttle.clone(),
             runtime: runtime.clone(),
             part_bytes: options.part_bytes.max(1),
         };
@@ -201,7 +200,9 @@ impl Store {
 
     /// Waits until a request of `class` that moves `bytes` may be made.
     pub(crate) fn pass(&self, class: RequestClass, bytes: u64) {
-        self.throttle.pass(class, bytes);
+        if let Some(throttle) = &self.throttle {
+            throttle.pass(class, bytes);
+        }
     }
 
     /// Makes the request, of `class`, that moves `bytes`.
