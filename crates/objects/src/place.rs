@@ -227,6 +227,18 @@ impl Store {
         head.map(|meta| meta.size).map_err(|error| self.error(name, "open", &error))
     }
 
+    /// Whether there is such an object, as far as this one may know: S3 tells whoever may read but not list that what is not there is denied.
+    pub(crate) fn is_there(&self, name: &str) -> Result<bool> {
+        let path = self.path(name);
+        match self.ask(RequestClass::Read, 0, self.objects.head(&path)) {
+            Ok(_) => Ok(true),
+            Err(object_store::Error::NotFound { .. } | object_store::Error::PermissionDenied { .. }) => {
+                Ok(false)
+            }
+            Err(error) => Err(self.error(name, "open", &error)),
+        }
+    }
+
     /// Bytes `range` of the object, which has `len` bytes.
     ///
     /// # Errors

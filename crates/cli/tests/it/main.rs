@@ -33,6 +33,7 @@ mod crowds;
 mod space;
 mod job_service; // control plane, workers and database, killed
 mod shares; // of workers, and of what a store is asked
+mod rights; // in a bucket
 mod bad_store; // the store away, read-only or full
 mod tls; // the same, encrypted
 mod service_http; // what they say of themselves
