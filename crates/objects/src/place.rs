@@ -223,8 +223,15 @@ impl Store {
     /// The object's length; `NotFound`.
     pub(crate) fn len(&self, name: &str) -> Result<u64> {
         let path = self.path(name);
-        let head = self.ask(RequestClass::Read, 0, self.objects.head(&path));
-        head.map(|meta| meta.size).map_err(|error| self.error(name, "open", &error))
+        match self.ask(RequestClass::Read, 0, self.objects.head(&path)) {
+            Ok(meta) => Ok(meta.size),
+            // Answers to this request have no body, which would say whether the object or its bucket is missing.
+            Err(object_store::Error::NotFound { .. }) => {
+                let got = self.ask(RequestClass::Read, 0, self.objects.get(&path));
+                got.map(|got| got.meta.size).map_err(|error| self.error(name, "open", &error))
+            }
+            Err(error) => Err(self.error(name, "open", &error)),
+        }
     }
 
     /// Whether there is such an object, as far as this one may know: S3 tells whoever may read but not list that what is not there is denied.

@@ -28,6 +28,9 @@ fn a_missing_bucket_is_named() {
     refuses(&place, ErrorKind::Refused, &["s3://no-such-bucket/a", "the bucket does not exist; create it"]);
     let error = place.list().unwrap_err();
     assert_eq!(error.kind, ErrorKind::Refused, "{error}");
+    // Not `NotFound`: whoever looks for his own edit would believe that somebody else has removed it.
+    let error = place.open_read("1.manifest").unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Refused, "{error}");
     // Whoever has it open goes on once it is there.
     std::fs::create_dir(world.directory.path().join("no-such-bucket")).unwrap();
     place.publish("1.manifest", b"edit").unwrap();
