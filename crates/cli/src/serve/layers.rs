@@ -216,7 +216,9 @@ mod tests {
         }
         // What is printed amounts to the same when it is read.
         let again = with(&[], &text).unwrap();
-        assert_eq!(again.options.values(), effective.options.values());
+        let shares = |options: &Options| (options.tenant.clone(), options.weight, options.store_rates);
+        assert_eq!(shares(&again.options), shares(&effective.options));
+        assert_eq!((&again.options.tenant, again.options.weight), (&Some("team".to_owned()), Some(2.0)));
         assert_eq!((&again.options.port, &again.settings), (&effective.options.port, &effective.settings));
         assert_eq!(again.options.log_level, options.log_level);
     }
