@@ -10,8 +10,9 @@ use firn_engine::{Error, ErrorKind};
 
 use crate::database::Access;
 use crate::ending::{Ending, Failure, Result};
-use crate::service::{Reach, remote};
+use crate::service::{Reach, WEIGHT, parse_tenant, parse_weight, remote};
 use crate::shared_place::{SharedName, SharedPlace};
+use crate::store_rates::StoreRates;
 use crate::tls::ClientFiles;
 
 /// Measure Firn on this machine, with progress, a summary and an HTML report.
@@ -83,6 +84,15 @@ struct ServiceArgs {
     /// Where Firn's tables, sealed value segments and manifest lie, if that is not the directory: another one, s3://BUCKET/PREFIX, ...
     #[arg(long, value_name = "PLACE")]
     shared: Option<String>,
+    /// How much an object store is asked in a second, at most, as `firn serve --store-rates` has it: reads=500,write-bytes=20M
+    #[arg(long, value_name = "RATES", requires = "shared")]
+    store_rates: Option<StoreRates>,
+    /// Whose share of the workers the jobs count to [default: the place's own]
+    #[arg(long, value_name = "NAME", requires = "control_plane", value_parser = parse_tenant)]
+    tenant: Option<String>,
+    /// How much that share weighs, 0.001 to 1000: of two that wait, twice the weight is twice the share
+    #[arg(long, value_name = "W", requires = "control_plane", value_parser = parse_weight)]
+    weight: Option<f64>,
 }
 
 impl ServiceArgs {
@@ -91,13 +101,14 @@ impl ServiceArgs {
         let service = self.clone();
         FirnFactory::new().prepared_by(move |builder, options| {
             let failed = |failure: Failure| Error::invalid(failure.to_string());
-            let shared =
-                SharedPlace { name: SharedName { shared: service.shared.clone() }, ..SharedPlace::default() };
+            let name = SharedName { shared: service.shared.clone(), store_rates: service.store_rates };
+            let shared = SharedPlace { name, ..SharedPlace::default() };
             let builder = shared.set(builder, Access::Create).map_err(failed)?;
             let Some(control_planes) = &service.control_plane else { return Ok(builder) };
             let place = service.shared.clone().unwrap_or_else(|| options.dir.display().to_string());
             let tls = ClientFiles::default();
-            let reach = Reach { control_planes, token_file: None, tls, zone: None };
+            let (tenant, weight) = (service.tenant.as_deref(), service.weight.unwrap_or(WEIGHT));
+            let reach = Reach { control_planes, token_file: None, tls, zone: None, tenant, weight };
             let remote = remote(&place, &reach).map_err(failed)?;
             Ok(builder.executor(Arc::new(remote)))
         })

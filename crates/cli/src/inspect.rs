@@ -54,7 +54,7 @@ fn read(path: &Path) -> Result<Vec<u8>> {
 
 /// The bytes of the file `name` of a place that other machines reach.
 fn read_shared(place: &str, name: &str) -> Result<Vec<u8>> {
-    let storage = use_place(place, false)?;
+    let storage = use_place(place, None, false)?;
     let read = storage.open_read(name).and_then(|file| {
         let mut bytes = vec![0; file.len() as usize];
         file.read_at(0, &mut bytes).map(|()| bytes)

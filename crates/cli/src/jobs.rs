@@ -113,8 +113,8 @@ fn shown(list: &proto::ListReply) -> String {
         }
     }
     out += &format!(
-        "\n{:<8} {:<7} {:>9} {:>6} {:>9} {:>5} {:<20} {:<34} {}\n",
-        "STATE", "LANE", "MB", "READ", "AGE", "TRIES", "WORKER", "JOB", "TENANT"
+        "\n{:<8} {:<7} {:>9} {:>6} {:>9} {:>5} {:<20} {:<34} {:>6} {}\n",
+        "STATE", "LANE", "MB", "READ", "AGE", "TRIES", "WORKER", "JOB", "WEIGHT", "TENANT"
     );
     for row in &list.jobs {
         let state = match row.state() {
@@ -128,11 +128,12 @@ fn shown(list: &proto::ListReply) -> String {
         let share = 100.0 * row.done_bytes as f64 / (row.input_bytes.max(1)) as f64;
         let (read, age) = (format!("{:.0} %", share.min(100.0)), format!("{:.2} s", row.age_ms as f64 / 1e3));
         out += &format!(
-            "{state:<8} {lane:<7} {:>9.2} {read:>6} {age:>9} {:>5} {:<20} {:<34} {}\n",
+            "{state:<8} {lane:<7} {:>9.2} {read:>6} {age:>9} {:>5} {:<20} {:<34} {:>6} {}\n",
             row.input_bytes as f64 / 1e6,
             row.attempts,
             row.worker,
             show_key(row.key.as_ref()),
+            row.weight,
             row.tenant
         );
         if !row.failure.is_empty() {

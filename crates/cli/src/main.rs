@@ -12,6 +12,7 @@ mod progress;
 mod until_stdin_closes;
 mod database;
 mod shared_place;
+mod store_rates;
 mod get;
 mod put;
 mod delete;

@@ -15,7 +15,7 @@ use signal_hook::iterator::Signals;
 use crate::database::{Access, check_directory};
 use crate::ending::{Ending, Failure, Result};
 use crate::progress;
-use crate::service::{Reach, remote};
+use crate::service::{Reach, WEIGHT, remote};
 use crate::shared_place::{RangeCache, SharedName, SharedPlace};
 use crate::tls::ClientFiles;
 pub(crate) use layers::Effective;
@@ -57,6 +57,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
     check_directory(dir, Access::Create)?;
     if options.worker.is_some() && options.control_plane.is_some() {
         let what = "jobs go to a worker or to a control plane: say one of --worker and --control-plane";
+        return Err(Failure::new(Ending::Usage, what));
+    }
+    if options.store_rates.is_some() && options.shared.is_none() {
+        let what = "rates of an object store, and none is used: say --shared, or leave --store-rates out";
         return Err(Failure::new(Ending::Usage, what));
     }
     let shared = shared_place(&options, arguments.take_over);
@@ -112,13 +116,16 @@ fn reach<'o>(options: &'o Options, control_planes: &'o str) -> Reach<'o> {
         token_file: options.control_plane_token_file.as_deref(),
         tls: ClientFiles { ca, cert, key },
         zone: options.zone.as_deref(),
+        tenant: options.tenant.as_deref(),
+        weight: options.weight.unwrap_or(WEIGHT),
     }
 }
 
 fn shared_place(options: &Options, take_over: bool) -> SharedPlace {
     let bytes = options.shared_cache_bytes.unwrap_or(SHARED_CACHE_BYTES);
     let cache = options.shared_cache.clone().map(|dir| RangeCache { dir, bytes });
-    SharedPlace { name: SharedName { shared: options.shared.clone() }, take_over, cache }
+    let name = SharedName { shared: options.shared.clone(), store_rates: options.store_rates };
+    SharedPlace { name, take_over, cache }
 }
 
 /// The database's directory, and what the server is told.

@@ -6,10 +6,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use firn_job_service::{Places, Remote, RemoteOptions, SharedToken};
+use firn_objects::{ObjectOptions, Throttle};
 use firn_storage::{Error, ErrorKind, SystemClock, ThreadSpawn};
 
 use crate::ending::{Ending, Failure, Result};
 use crate::shared_place::open_place;
+use crate::store_rates::StoreRates;
 use crate::tls::{ClientFiles, warn_of_plain_token};
 
 /// The first line of `file`; without one none.
@@ -48,6 +50,35 @@ pub(crate) struct Reach<'o> {
     pub(crate) tls: ClientFiles,
     /// Where its files are near to.
     pub(crate) zone: Option<&'o str>,
+    /// Whose share of the workers its jobs count to; `None` = its own.
+    pub(crate) tenant: Option<&'o str>,
+    /// Of that share.
+    pub(crate) weight: f64,
+}
+
+/// The weight of a share that nobody gives one.
+pub(crate) const WEIGHT: f64 = 1.0;
+
+/// Shares of workers are weighed so.
+const WEIGHTS: std::ops::RangeInclusive<f64> = 0.001..=1000.0;
+
+/// Bytes of a tenant's name.
+const TENANT_BYTES_MAX: usize = 256;
+
+/// The weight of a share, said by people.
+pub(crate) fn parse_weight(text: &str) -> std::result::Result<f64, String> {
+    let weight = text.parse::<f64>().ok().filter(|weight| WEIGHTS.contains(weight));
+    weight
+        .ok_or_else(|| "expected a number from 0.001 to 1000: twice the weight is twice the share".to_owned())
+}
+
+/// The name of a tenant, said by people.
+pub(crate) fn parse_tenant(text: &str) -> std::result::Result<String, String> {
+    let is_name = (1..=TENANT_BYTES_MAX).contains(&text.len())
+        && text.trim() == text
+        && !text.contains(char::is_control);
+    let expected = || format!("expected 1 to {TENANT_BYTES_MAX} bytes, none of them a blank at an end");
+    is_name.then(|| text.to_owned()).ok_or_else(expected)
 }
 
 /// The executor of a database whose files are at `place`.
@@ -59,6 +90,10 @@ pub(crate) fn remote(place: &str, reach: &Reach<'_>) -> Result<Remote> {
         warn_of_plain_token(reach.control_planes);
     }
     options.zone = reach.zone.unwrap_or_default().to_owned();
+    if let Some(tenant) = reach.tenant {
+        options.tenant = tenant.to_owned();
+    }
+    options.weight = reach.weight;
     let remote = Remote::new(options, Arc::new(SystemClock::new()), &ThreadSpawn::new());
     remote.map_err(|error| Failure::new(Ending::Usage, format!("cannot use a control plane: {error}")))
 }
@@ -72,12 +107,22 @@ pub(crate) fn urls(text: &str) -> Vec<String> {
 #[derive(Debug)]
 pub(crate) struct Allowed {
     within: Vec<String>,
+    /// Keeps the rates of all stores among them together.
+    throttle: Option<Arc<Throttle>>,
 }
 
 impl Allowed {
-    /// Those that are, or lie in, one of `within`.
-    pub(crate) fn new(within: &[String]) -> Self {
-        Self { within: within.iter().map(|name| real_name(name)).collect() }
+    /// Those that are, or lie in, one of `within`; the stores among them are asked as often as `rates` say, all together.
+    ///
+    /// # Errors
+    /// There are rates, and no stores.
+    pub(crate) fn new(within: &[String], rates: Option<StoreRates>) -> Result<Self> {
+        if rates.is_some() && !within.iter().any(|name| ObjectOptions::is_url(name)) {
+            let what = "--store-rates are for object stores, and no --within names one";
+            return Err(Failure::new(Ending::Usage, what));
+        }
+        let within = within.iter().map(|name| real_name(name)).collect();
+        Ok(Self { within, throttle: rates.map(StoreRates::throttle) })
     }
 
     fn has(&self, name: &str) -> bool {
@@ -106,7 +151,8 @@ impl Places for Allowed {
             let message = format!("it may not touch {name}: start it with --within for that place");
             return Err(Error::new(ErrorKind::Invalid, "", message));
         }
-        open_place(name, false)
+        let throttle = self.throttle.clone().filter(|_| ObjectOptions::is_url(name));
+        open_place(name, throttle, false)
     }
 }
 
@@ -122,7 +168,7 @@ mod tests {
         std::fs::create_dir_all(place.path().join("inner")).expect("made");
         std::os::unix::fs::symlink(place.path().join("inner"), inside.join("way")).expect("made");
         let text = |path: &Path| path.to_str().expect("text").to_owned();
-        let allowed = Allowed::new(&[text(&inside), "s3://bucket/a/".to_owned()]);
+        let allowed = Allowed::new(&[text(&inside), "s3://bucket/a/".to_owned()], None).expect("places");
         let may = [
             text(&inside),
             text(&inside.join("db")),
@@ -145,6 +191,18 @@ mod tests {
         }
         let error = allowed.open("s3://other/db").expect_err("refused");
         assert!(error.to_string().contains("--within"), "{error}");
+    }
+
+    #[test]
+    fn weights_and_tenants_that_are_none_are_refused_with_what_is_expected() {
+        assert_eq!((parse_weight("2.5"), parse_weight("1000")), (Ok(2.5), Ok(1000.0)));
+        for wrong in ["0", "-1", "nan", "inf", "1001", "", "two"] {
+            assert!(parse_weight(wrong).is_err_and(|why| why.contains("0.001 to 1000")), "{wrong}");
+        }
+        assert_eq!(parse_tenant("team a").as_deref(), Ok("team a"));
+        for wrong in ["", " ", " a", "a\n", "a\tb", &"x".repeat(257)] {
+            assert!(parse_tenant(wrong).is_err_and(|why| why.contains("1 to 256 bytes")), "{wrong:?}");
+        }
     }
 
     #[test]

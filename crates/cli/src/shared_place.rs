@@ -5,13 +5,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use firn::Builder;
-use firn_objects::Cached;
+use firn_objects::{Cached, Throttle};
 use firn_storage::place::{Divided, Local, LocalOptions};
-use firn_storage::{ErrorKind, Storage, SystemClock, ThreadSpawn};
+use firn_storage::{ErrorKind, Storage, ThreadSpawn};
 use firn_tree::storage_error;
 
 use crate::database::Access;
 use crate::ending::{Ending, Failure, Result};
+use crate::store_rates::StoreRates;
 
 /// The name of a shared place, if there is one.
 #[derive(clap::Args, Clone, Debug, Default)]
@@ -21,6 +22,11 @@ pub(crate) struct SharedName {
     /// credentials are the environment's, by the names that the stores' own tools use (AWS_ENDPOINT, AWS_REGION, AWS_ACCESS_KEY_ID, ...).
     #[arg(long, value_name = "PLACE")]
     pub(crate) shared: Option<String>,
+    /// How much an object store is asked in a second, at most: any of reads=N, writes=N, lists=N, removals=N (requests), read-bytes=B and
+    /// write-bytes=B, with commas between them: reads=500,write-bytes=20M. Of requests 1 to 1M, of bytes 1M to 1T; after a rest a second's worth goes at
+    /// once, and what is more waits. Default: no limits.
+    #[arg(long, value_name = "RATES", requires = "shared")]
+    pub(crate) store_rates: Option<StoreRates>,
 }
 
 /// A shared place, if there is one, of a database that is opened.
@@ -62,7 +68,7 @@ impl SharedPlace {
     /// The place cannot be opened, with what is expected.
     pub(crate) fn set(&self, builder: Builder, access: Access) -> Result<Builder> {
         let Some(name) = &self.name.shared else { return Ok(builder) };
-        let place = use_place(name, access == Access::Create)?;
+        let place = use_place(name, self.name.store_rates, access == Access::Create)?;
         let place = match &self.cache {
             Some(cache) => cache.before(place),
             None => place,
@@ -80,9 +86,11 @@ impl SharedName {
         let refused = |error| Failure::database(dir, &storage_error(error));
         let local = Arc::new(Local::open(dir, LocalOptions { create: false }).map_err(refused)?);
         let Some(name) = &self.shared else { return Ok(local) };
-        let divided = Divided::open_known(local, use_place(name, false)?).map_err(|error| match error.kind {
+        let place = use_place(name, self.store_rates, false)?;
+        let divided = Divided::open_known(local, place).map_err(|error| match error.kind {
             ErrorKind::NotFound => {
-                let why = "has no log of a database on shared storage; name the directory that it was opened from";
+                let why =
+                    "has no log of a database on shared storage; name the directory that it was opened from";
                 Failure::new(Ending::Failed, format!("{} {why}", dir.display()))
             }
             _ => refused(error),
@@ -103,20 +111,25 @@ impl RangeCache {
 }
 
 /// As [`open_place`], for people.
-pub(crate) fn use_place(name: &str, create: bool) -> Result<Arc<dyn Storage>> {
-    let place = open_place(name, create);
+pub(crate) fn use_place(name: &str, rates: Option<StoreRates>, create: bool) -> Result<Arc<dyn Storage>> {
+    let place = open_place(name, rates.map(StoreRates::throttle), create);
     place.map_err(|error| Failure::new(Ending::Failed, format!("cannot use {name}: {error}")))
 }
 
-/// The place called `name`, with what the environment says of stores; `create`: a directory that is missing is made.
+/// The place called `name`, asked as often as `throttle` lets it be, with what the environment says of stores; `create`: a directory that is
+/// missing is made.
 ///
 /// # Errors
-/// The name is none, with what is expected; what opening a directory says.
-pub(crate) fn open_place(name: &str, create: bool) -> firn_storage::Result<Arc<dyn Storage>> {
+/// The name is none, with what is expected; a directory has a throttle; what opening a directory says.
+pub(crate) fn open_place(
+    name: &str,
+    throttle: Option<Arc<Throttle>>,
+    create: bool,
+) -> firn_storage::Result<Arc<dyn Storage>> {
     let access = firn_objects::Access {
         settings: store_settings(std::env::vars_os()),
         spawn: &ThreadSpawn::new(),
-        clock: Arc::new(SystemClock::new()),
+        throttle,
         create,
     };
     firn_objects::open(name, access)

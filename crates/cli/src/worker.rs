@@ -21,6 +21,7 @@ use signal_hook::iterator::Signals;
 use crate::ending::{Ending, Failure, Result};
 use crate::service::{Allowed, draw, read_token, urls};
 use crate::service_http::{self, Said};
+use crate::store_rates::StoreRates;
 use crate::tls::{ClientFiles, warn_of_plain_token};
 
 /// Work for databases: compact their tables and collect their value segments in this process. Runs until it is ended.
@@ -42,6 +43,11 @@ pub(crate) struct Arguments {
     /// A place that it may touch, and what lies in it: a directory, s3://BUCKET/PREFIX, ... May be said several times.
     #[arg(long, value_name = "PLACE")]
     within: Vec<String>,
+    /// How much the object stores among them are asked in a second, at most, all jobs together: any of reads=N, writes=N, lists=N, removals=N (requests),
+    /// read-bytes=B and write-bytes=B, with commas between them: reads=500,write-bytes=20M. Of requests 1 to 1M, of bytes 1M to 1T; after a rest a
+    /// second's worth goes at once, and what is more waits. Default: no limits.
+    #[arg(long, value_name = "RATES", requires = "control_plane")]
+    store_rates: Option<StoreRates>,
     /// The file with the control planes' token.
     #[arg(long, visible_alias = "control-plane-token-file", value_name = "FILE", requires = "control_plane")]
     token_file: Option<PathBuf>,
@@ -96,7 +102,7 @@ fn pull(arguments: &Arguments, control_planes: &str) -> Result<Ending> {
     options.zone = arguments.zone.clone().unwrap_or_default();
     options.slots = u32::from(arguments.threads);
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
-    let places = Arc::new(Allowed::new(&arguments.within));
+    let places = Arc::new(Allowed::new(&arguments.within, arguments.store_rates)?);
     // Operators, filters and extractors are code of programs that own databases: what needs them goes to others.
     let semantics = Arc::new(Semantics::new());
     let worker = Worker::start(options, places, semantics, Arc::clone(&clock), &ThreadSpawn::new())

@@ -242,6 +242,7 @@ pub(crate) fn put_job_row(row: JobRow) -> proto::JobRow {
     proto::JobRow {
         key: put_key(row.key),
         tenant: row.tenant,
+        weight: row.weight,
         lane: put_lane(row.lane).into(),
         input_bytes: row.bytes,
         done_bytes: row.done_bytes,

@@ -38,6 +38,10 @@ pub(crate) fn from_store(url: &str, file: &str, action: &str, error: &object_sto
         Store::PermissionDenied { .. } | Store::Unauthenticated { .. } => {
             (ErrorKind::Refused, "check the credentials and what they allow")
         }
+        // The client has a kind for that only where one object is asked for, not for lists.
+        _ if says(&["403 Forbidden", "AccessDenied"]) => {
+            (ErrorKind::Refused, "check the credentials and what they allow")
+        }
         Store::NotSupported { .. } | Store::NotImplemented { .. } => {
             (ErrorKind::Invalid, "the store cannot do that; it must have conditional writes")
         }

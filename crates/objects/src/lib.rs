@@ -39,7 +39,7 @@ mod cache; // ranges kept in a directory of this machine
 mod named; // places by name, directories too
 
 pub use cache::Cached;
-pub use limits::{Limits, RequestClass};
+pub use limits::{Limits, RequestClass, Throttle};
 pub use named::{Access, open};
 pub use options::ObjectOptions;
 pub use place::ObjectPlace;

@@ -18,7 +18,7 @@ pub enum RequestClass {
     Remove,
 }
 
-/// Requests and bytes a second; `None` = as many as there are.
+/// Requests and bytes a second; `None` = as many as there are. 0 counts as 1.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Limits {
     /// Requests that read.
@@ -35,9 +35,12 @@ pub struct Limits {
     pub write_bytes_per_second: Option<u64>,
 }
 
-/// Makes whoever asks too often wait.
+/// Makes whoever asks too often wait. Places that share one keep its limits together.
+///
+/// Counts what it is asked for: a request that the client makes again, since it failed in a way that may pass, counts once, and so does a list of
+/// many pages.
 #[derive(Debug)]
-pub(crate) struct Throttle {
+pub struct Throttle {
     clock: Arc<dyn Clock>,
     reads: Option<Rate>,
     writes: Option<Rate>,
@@ -48,7 +51,8 @@ pub(crate) struct Throttle {
 }
 
 impl Throttle {
-    pub(crate) fn new(limits: &Limits, clock: Arc<dyn Clock>) -> Self {
+    /// One that keeps `limits` by `clock`: a second's worth may be asked for at once.
+    pub fn new(limits: &Limits, clock: Arc<dyn Clock>) -> Self {
         let requests = |limit: Option<u32>| limit.map(|limit| Rate::new(u64::from(limit)));
         Self {
             clock,

@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use firn_storage::place::{Local, LocalOptions};
-use firn_storage::{Clock, Error, ErrorKind, Result, Spawn, Storage};
+use firn_storage::{Error, ErrorKind, Result, Spawn, Storage};
 
-use crate::{ObjectOptions, ObjectPlace, Runtime};
+use crate::{ObjectOptions, ObjectPlace, Runtime, Throttle};
 
 /// What a place that machines share is opened with.
 #[derive(Debug)]
@@ -16,8 +16,8 @@ pub struct Access<'a> {
     pub settings: BTreeMap<String, String>,
     /// Starts the thread that talks with an object store.
     pub spawn: &'a dyn Spawn,
-    /// Time, for limits of requests.
-    pub clock: Arc<dyn Clock>,
+    /// How often an object store is asked; whoever opens several places may let them share one. `None` = as often as there is something to ask.
+    pub throttle: Option<Arc<Throttle>>,
     /// Whether a directory that is missing is made.
     pub create: bool,
 }
@@ -28,13 +28,20 @@ pub struct Access<'a> {
 /// machine removes there would end whoever has it mapped.
 ///
 /// # Errors
-/// `Invalid`, with what is expected, for a name that is none; what opening a directory says. Object stores are not asked yet.
+/// `Invalid`, with what is expected, for a name that is none, and for a directory with a throttle; what opening a directory says. Object stores are not asked yet.
 pub fn open(name: &str, access: Access<'_>) -> Result<Arc<dyn Storage>> {
     if ObjectOptions::is_url(name) {
         let mut options = ObjectOptions::new(name);
         options.settings = access.settings;
+        options.throttle = access.throttle;
         let runtime = Runtime::start(access.spawn)?;
-        return Ok(Arc::new(ObjectPlace::open(&options, &runtime, access.clock)?));
+        return Ok(Arc::new(ObjectPlace::open(&options, &runtime)?));
+    }
+    if access.throttle.is_some() {
+        let what = format!(
+            "{name:?} is a directory, which nothing limits: name an object store, or leave limits of requests out"
+        );
+        return Err(Error::new(ErrorKind::Invalid, "", what));
     }
     let local = Local::open(directory(name)?, LocalOptions { create: access.create })?;
     let is_ours = local.is_on_this_machine()?;
@@ -54,7 +61,7 @@ fn directory(name: &str) -> Result<PathBuf> {
 
 #[cfg(test)]
 mod tests {
-    use firn_storage::{SystemClock, ThreadSpawn};
+    use firn_storage::ThreadSpawn;
 
     use super::*;
 
@@ -62,7 +69,7 @@ mod tests {
         let spawn = ThreadSpawn::new();
         let settings = [("AWS_ACCESS_KEY_ID", "a"), ("AWS_SECRET_ACCESS_KEY", "b")];
         let settings = settings.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
-        open(name, Access { settings, spawn: &spawn, clock: Arc::new(SystemClock::new()), create })
+        open(name, Access { settings, spawn: &spawn, throttle: None, create })
     }
 
     #[test]

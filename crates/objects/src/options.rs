@@ -15,7 +15,7 @@ use object_store::{
 };
 use url::Url;
 
-use crate::limits::Limits;
+use crate::limits::Throttle;
 
 /// What [`ObjectPlace::open`](crate::ObjectPlace::open) is told.
 #[derive(Clone)]
@@ -32,8 +32,8 @@ pub struct ObjectOptions {
     pub retry_timeout: Duration,
     /// How often such a request is tried again at most. Default 200, which only a limit of many minutes meets: pauses may stay short for a while.
     pub retries_max: usize,
-    /// How often the store is asked. Default: no limits.
-    pub limits: Limits,
+    /// How often the store is asked. Default: as often as there is something to ask.
+    pub throttle: Option<Arc<Throttle>>,
     /// Bytes of one part of a large object, and below which an object is written in one request; S3 wants at least 5 MiB. Default
     /// 8 MiB.
     pub part_bytes: usize,
@@ -48,7 +48,7 @@ impl ObjectOptions {
             request_timeout: Duration::from_secs(30),
             retry_timeout: Duration::from_secs(20),
             retries_max: 200,
-            limits: Limits::default(),
+            throttle: None,
             part_bytes: 8 << 20,
         }
     }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use firn_storage::place::check_name;
-use firn_storage::{Clock, Error, ErrorKind, ReadFile, Result, Storage, StorageLock, WriteFile};
+use firn_storage::{Error, ErrorKind, ReadFile, Result, Storage, StorageLock, WriteFile};
 use futures_util::TryStreamExt;
 use object_store::path::Path;
 use object_store::{GetOptions, ObjectStore, ObjectStoreExt, PutMode, PutOptions};
@@ -42,7 +42,7 @@ pub(crate) struct Store {
     objects: Arc<dyn ObjectStore>,
     prefix: Path,
     url: String,
-    throttle: Throttle,
+    throttle: Option<Arc<Throttle>>,
     pub(crate) runtime: Runtime,
     pub(crate) part_bytes: usize,
 }
@@ -52,9 +52,9 @@ impl ObjectPlace {
     ///
     /// # Errors
     /// `Invalid`: the URL, or a setting, with what is expected.
-    pub fn open(options: &ObjectOptions, runtime: &Runtime, clock: Arc<dyn Clock>) -> Result<Self> {
+    pub fn open(options: &ObjectOptions, runtime: &Runtime) -> Result<Self> {
         let (objects, prefix) = options.store()?;
-        Ok(Self::over(objects, prefix, options, runtime, clock))
+        Ok(Self::over(objects, prefix, options, runtime))
     }
 
     /// The place below `prefix` of `objects`, which may be any store that has conditional writes. The URL of `options` is what
@@ -64,13 +64,12 @@ impl ObjectPlace {
         prefix: Path,
         options: &ObjectOptions,
         runtime: &Runtime,
-        clock: Arc<dyn Clock>,
     ) -> Self {
         let store = Store {
             objects,
             prefix,
             url: options.url.clone(),
-            throttle: Throttle::new(&options.limits, clock),
+            throttle: options.throttle.clone(),
             runtime: runtime.clone(),
             part_bytes: options.part_bytes.max(1),
         };
@@ -201,7 +200,9 @@ impl Store {
 
     /// Waits until a request of `class` that moves `bytes` may be made.
     pub(crate) fn pass(&self, class: RequestClass, bytes: u64) {
-        self.throttle.pass(class, bytes);
+        if let Some(throttle) = &self.throttle {
+            throttle.pass(class, bytes);
+        }
     }
 
     /// Makes the request, of `class`, that moves `bytes`.
@@ -222,8 +223,27 @@ impl Store {
     /// The object's length; `NotFound`.
     pub(crate) fn len(&self, name: &str) -> Result<u64> {
         let path = self.path(name);
-        let head = self.ask(RequestClass::Read, 0, self.objects.head(&path));
-        head.map(|meta| meta.size).map_err(|error| self.error(name, "open", &error))
+        match self.ask(RequestClass::Read, 0, self.objects.head(&path)) {
+            Ok(meta) => Ok(meta.size),
+            // Answers to this request have no body, which would say whether the object or its bucket is missing.
+            Err(object_store::Error::NotFound { .. }) => {
+                let got = self.ask(RequestClass::Read, 0, self.objects.get(&path));
+                got.map(|got| got.meta.size).map_err(|error| self.error(name, "open", &error))
+            }
+            Err(error) => Err(self.error(name, "open", &error)),
+        }
+    }
+
+    /// Whether there is such an object, as far as this one may know: S3 tells whoever may read but not list that what is not there is denied.
+    pub(crate) fn is_there(&self, name: &str) -> Result<bool> {
+        let path = self.path(name);
+        match self.ask(RequestClass::Read, 0, self.objects.head(&path)) {
+            Ok(_) => Ok(true),
+            Err(object_store::Error::NotFound { .. } | object_store::Error::PermissionDenied { .. }) => {
+                Ok(false)
+            }
+            Err(error) => Err(self.error(name, "open", &error)),
+        }
     }
 
     /// Bytes `range` of the object, which has `len` bytes.

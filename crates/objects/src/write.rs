@@ -85,10 +85,8 @@ impl ObjectWriteFile {
             self.wait_for_part(state)?;
         }
         // Parts are put together without a condition: no two writers share such a name, but a mistake shows here.
-        match store.len(&self.name) {
-            Err(error) if error.kind == ErrorKind::NotFound => {}
-            Ok(_) => return Err(Error::new(ErrorKind::Exists, &self.name, "there is such an object")),
-            Err(error) => return Err(error),
+        if store.is_there(&self.name)? {
+            return Err(Error::new(ErrorKind::Exists, &self.name, "there is such an object"));
         }
         let Some(upload) = &mut state.upload else { return Ok(()) };
         let answer = store.ask(RequestClass::Write, 0, upload.complete());

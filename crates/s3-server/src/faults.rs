@@ -3,6 +3,8 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use crate::grants::Deed;
+
 /// How a server treats requests from now on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Faults {
@@ -25,11 +27,11 @@ pub struct Counts {
     pub reads: u64,
     /// Of these the ones that ask for no bytes: `HEAD`.
     pub heads: u64,
-    /// `PUT` and `POST`.
+    /// `PUT` and `POST`, but for names to remove.
     pub writes: u64,
     /// `GET` of a bucket.
     pub lists: u64,
-    /// `DELETE`.
+    /// `DELETE`, and `POST` of names to remove.
     pub removals: u64,
     /// Refused on purpose.
     pub refused: u64,
@@ -47,6 +49,9 @@ pub(crate) enum Fate {
     Full,
 }
 
+/// Requests that were denied, of which more are not kept.
+const DENIED_MAX: usize = 10_000;
+
 #[derive(Debug)]
 pub(crate) struct Plan {
     state: Mutex<State>,
@@ -56,13 +61,21 @@ pub(crate) struct Plan {
 struct State {
     faults: Faults,
     counts: Counts,
+    denied: Vec<String>,
     random: fastrand::Rng,
 }
 
 impl Plan {
     pub(crate) fn new(seed: u64) -> Self {
         let random = fastrand::Rng::with_seed(seed);
-        Self { state: Mutex::new(State { faults: Faults::default(), counts: Counts::default(), random }) }
+        Self {
+            state: Mutex::new(State {
+                faults: Faults::default(),
+                counts: Counts::default(),
+                denied: Vec::new(),
+                random,
+            }),
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -77,15 +90,27 @@ impl Plan {
         self.lock().counts
     }
 
-    /// Counts a request; what is to happen to it, and how long its answer is held back.
-    pub(crate) fn next(&self, method: &str, is_list: bool) -> (Fate, Duration) {
+    /// Keeps what somebody may not.
+    pub(crate) fn deny(&self, what: String) {
         let mut state = self.lock();
-        let State { faults, counts, random } = &mut *state;
+        if state.denied.len() < DENIED_MAX {
+            state.denied.push(what);
+        }
+    }
+
+    pub(crate) fn denied(&self) -> Vec<String> {
+        self.lock().denied.clone()
+    }
+
+    /// Counts a request; what is to happen to it, and how long its answer is held back.
+    pub(crate) fn next(&self, method: &str, deed: &Deed) -> (Fate, Duration) {
+        let mut state = self.lock();
+        let State { faults, counts, random, .. } = &mut *state;
         let is_write = matches!(method, "PUT" | "POST" | "DELETE");
         match method {
+            _ if deed.is_removal() => counts.removals += 1,
             "PUT" | "POST" => counts.writes += 1,
-            "DELETE" => counts.removals += 1,
-            _ if is_list => counts.lists += 1,
+            _ if deed.is_list() => counts.lists += 1,
             _ => {
                 counts.reads += 1;
                 counts.heads += u64::from(method == "HEAD");

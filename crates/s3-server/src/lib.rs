@@ -1,12 +1,12 @@
 //! An S3 server for tests, in the process of the test, that fails on command.
 //!
 //! The language is spoken by the crates `s3s` and `s3s-fs`, which keep objects in a directory; what is here makes their conditional
-//! writes atomic, counts requests, and lets some of them fail as real stores and networks do: refused before anything was
-//! done, or done without an answer.
+//! writes atomic, counts requests, holds users to what they may do, and lets some requests fail as real stores and networks do: refused
+//! before anything was done, or done without an answer.
 //!
 //! ```text
-//!   client ─► accept ─► Faults: refuse? ─► s3s ─► directory
-//!                            lose the answer? ◄────┘
+//!   client ─► accept ─► Faults: refuse? ─► User: may he? ─► s3s ─► directory
+//!                            lose the answer? ◄─────────────────┘
 //! ```
 //!
 //! The program `firn-s3-server` is the same in a process of its own. [`Minio`] is a server that others have made, for tests that build it.
@@ -17,9 +17,11 @@
 #![forbid(unsafe_code)]
 
 mod faults; // what goes wrong, and what was asked
+mod grants; // who may do what
 mod server; // listening
 mod minio; // a server that others have made
 
 pub use faults::{Counts, Faults};
+pub use grants::{Grant, User};
 pub use minio::Minio;
 pub use server::{S3Server, ServerOptions};

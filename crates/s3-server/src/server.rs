@@ -16,6 +16,7 @@ use s3s::service::{S3Service, S3ServiceBuilder};
 use tokio::sync::{Mutex, oneshot};
 
 use crate::faults::{Counts, Fate, Faults, Plan};
+use crate::grants::{Deed, Leave, User};
 
 /// Where a server listens, and who may ask it.
 #[derive(Clone, Debug)]
@@ -28,6 +29,8 @@ pub struct ServerOptions {
     pub access_key: String,
     /// The secret of that key.
     pub secret_key: String,
+    /// Others who may ask, and for what; a key that is here too is held to that.
+    pub users: Vec<User>,
     /// Chooses the requests that fail.
     pub seed: u64,
 }
@@ -39,6 +42,7 @@ impl Default for ServerOptions {
             port: None,
             access_key: "firn".to_owned(),
             secret_key: "firn-secret".to_owned(),
+            users: Vec::new(),
             seed: 1,
         }
     }
@@ -69,6 +73,7 @@ impl S3Server {
             service: service(directory, &options)?,
             directory: directory.to_owned(),
             plan: Arc::clone(&plan),
+            users: options.users.clone().into(),
             writing: Arc::default(),
         };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -111,6 +116,21 @@ impl S3Server {
         ]
     }
 
+    /// As [`settings`](Self::settings), for one of the [users](ServerOptions::users).
+    pub fn settings_of(&self, user: &User) -> [(&'static str, String); 4] {
+        self.settings().map(|(name, value)| match name {
+            "AWS_ACCESS_KEY_ID" => (name, user.access_key.clone()),
+            "AWS_SECRET_ACCESS_KEY" => (name, user.secret_key.clone()),
+            _ => (name, value),
+        })
+    }
+
+    /// What users have asked for and may not, each as `KEY ACTION RESOURCE PREFIX`. What is not there, and whose absence somebody may not know, is
+    /// none of it.
+    pub fn denied(&self) -> Vec<String> {
+        self.plan.denied()
+    }
+
     /// Treats requests so from now on.
     pub fn set_faults(&self, faults: Faults) {
         self.plan.set(faults);
@@ -136,7 +156,11 @@ fn service(directory: &Path, options: &ServerOptions) -> io::Result<S3Service> {
     let files = s3s_fs::FileSystem::new(directory)
         .map_err(|error| io::Error::other(format!("{}: {error:?}", directory.display())))?;
     let mut builder = S3ServiceBuilder::new(files);
-    builder.set_auth(SimpleAuth::from_single(options.access_key.clone(), options.secret_key.clone()));
+    let mut keys = SimpleAuth::from_single(options.access_key.clone(), options.secret_key.clone());
+    for user in &options.users {
+        keys.register(user.access_key.clone(), user.secret_key.clone().into());
+    }
+    builder.set_auth(keys);
     Ok(builder.build())
 }
 
@@ -146,6 +170,7 @@ struct Backend {
     service: S3Service,
     directory: PathBuf,
     plan: Arc<Plan>,
+    users: Arc<[User]>,
     /// Held by the request that changes something.
     writing: Arc<Mutex<()>>,
 }
@@ -168,12 +193,17 @@ async fn accept(listener: tokio::net::TcpListener, backend: Backend) {
 
 /// Answers one request. An error closes the connection.
 async fn answer(
-    Backend { service, directory, plan, writing }: Backend,
+    Backend { service, directory, plan, users, writing }: Backend,
     request: Request<Incoming>,
 ) -> io::Result<Response<s3s::Body>> {
     let method = request.method().as_str().to_owned();
-    let is_list = method == "GET" && request.uri().query().is_some_and(|query| query.contains("list-type"));
-    let (fate, delay) = plan.next(&method, is_list);
+    let deed = Deed::of(request.method(), request.uri());
+    let (fate, delay) = plan.next(&method, &deed);
+    let authorization = request.headers().get("authorization").and_then(|value| value.to_str().ok());
+    let (leave, key) = Leave::of(&users, authorization.unwrap_or_default(), &deed);
+    if !leave.is_granted {
+        plan.deny(format!("{key} {}", deed.shown()));
+    }
     let bucket = request.uri().path().split('/').nth(1).unwrap_or_default().to_owned();
     let refusal = match fate {
         // The crate would make it.
@@ -181,6 +211,7 @@ async fn answer(
             Some((404, "NoSuchBucket", "The specified bucket does not exist"))
         }
         Fate::SlowDown => Some((503, "SlowDown", "Please reduce your request rate.")),
+        Fate::Answered | Fate::Lost if !leave.is_granted => Some((403, "AccessDenied", "Access Denied")),
         Fate::Denied => Some((403, "AccessDenied", "Access Denied")),
         Fate::Full => {
             Some((507, "XMinioStorageFull", "Storage backend has reached its minimum free drive threshold."))
@@ -191,19 +222,19 @@ async fn answer(
         Some((status, code, message)) => {
             // Whoever is refused after sending half of it would see a broken connection instead.
             let _body = request.into_body().collect().await;
-            let xml = format!(
-                "<?xml version=\"1.0\" encoding=\"UTF-8\"?><Error><Code>{code}</Code><Message>{message}</Message></Error>"
-            );
-            Response::builder().status(status).body(s3s::Body::from(xml)).map_err(io::Error::other)
+            refused(status, code, message)
         }
         None => {
             // The crate checks a condition first and writes then: one at a time.
             let _alone =
                 if method == "GET" || method == "HEAD" { None } else { Some(writing.lock_owned().await) };
-            service
-                .call(request.map(s3s::Body::from))
-                .await
-                .map_err(|error| io::Error::other(format!("{error:?}")))
+            let answered = service.call(request.map(s3s::Body::from)).await;
+            match answered.map_err(|error| io::Error::other(format!("{error:?}"))) {
+                Ok(answer) if answer.status() == 404 && !leave.may_know => {
+                    refused(403, "AccessDenied", "Access Denied")
+                }
+                answered => answered,
+            }
         }
     };
     tokio::time::sleep(delay).await;
@@ -211,4 +242,12 @@ async fn answer(
         Fate::Lost => Err(io::Error::other("this answer is lost")),
         _ => answered,
     }
+}
+
+/// An answer that says no.
+fn refused(status: u16, code: &str, message: &str) -> io::Result<Response<s3s::Body>> {
+    let xml = format!(
+        "<?xml version=\"1.0\" encoding=\"UTF-8\"?><Error><Code>{code}</Code><Message>{message}</Message></Error>"
+    );
+    Response::builder().status(status).body(s3s::Body::from(xml)).map_err(io::Error::other)
 }

@@ -71,6 +71,7 @@ fn job(row: &JobRow) -> Value {
         "client": format!("{:032x}", row.key.client),
         "number": row.key.number,
         "tenant": row.tenant,
+        "weight": row.weight,
         "lane": if row.lane == Lane::Relief { "relief" } else { "bulk" },
         "state": state,
         "worker": row.worker,

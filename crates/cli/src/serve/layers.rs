@@ -186,7 +186,8 @@ mod tests {
     #[test]
     fn flags_go_over_the_environment_over_the_file() {
         let file = "memory_bytes = \"1 GiB\"\nblock_bytes = \"8 KiB\"\n\
-                    [serve]\nport = 1\nbind = \"127.0.0.2\"\nthreads = 3\nprotected_mode = false\n";
+                    [serve]\nport = 1\nbind = \"127.0.0.2\"\nthreads = 3\nprotected_mode = false\n\
+                    tenant = \"team\"\nweight = 2\nstore_rates = \"reads=5k, write-bytes=1M\"\n";
         let environment = [("FIRN_SERVE_PORT", "2"), ("FIRN_SERVE_MEMORY_BYTES", "64M"), ("OTHER", "x")];
         let effective = with(&environment, file).unwrap();
         let options = &effective.options;
@@ -201,6 +202,9 @@ mod tests {
             ("port = 2 ", "# environment"),
             ("threads = 3 ", "# file"),
             ("protected_mode = \"no\" ", "# file"),
+            ("tenant = \"team\" ", "# file"),
+            ("weight = 2.0 ", "# file"),
+            ("store_rates = \"reads=5000,write-bytes=1048576\"", "# file"),
             ("log_format = \"text\" ", "# default"),
             ("# http_port = ", "# default: not set"),
             ("memory_bytes = \"64 MiB\" ", "# environment"),
@@ -212,6 +216,9 @@ mod tests {
         }
         // What is printed amounts to the same when it is read.
         let again = with(&[], &text).unwrap();
+        let shares = |options: &Options| (options.tenant.clone(), options.weight, options.store_rates);
+        assert_eq!(shares(&again.options), shares(&effective.options));
+        assert_eq!((&again.options.tenant, again.options.weight), (&Some("team".to_owned()), Some(2.0)));
         assert_eq!((&again.options.port, &again.settings), (&effective.options.port, &effective.settings));
         assert_eq!(again.options.log_level, options.log_level);
     }
@@ -219,7 +226,9 @@ mod tests {
     #[test]
     fn what_nobody_knows_is_refused_with_what_there_is() {
         type Case<'a> = (&'a [(&'a str, &'a str)], &'a str, &'a [&'a str]);
-        let cases: [Case<'_>; 6] = [
+        let cases: [Case<'_>; 8] = [
+            (&[("FIRN_SERVE_WEIGHT", "0")], "", &["FIRN_SERVE_WEIGHT = 0 is wrong", "0.001 to 1000"]),
+            (&[], "[serve]\ntenant = \"\"", &["`tenant` of [serve] = ", "1 to 256 bytes"]),
             (&[("FIRN_SERVE_PROT", "1")], "", &["no FIRN_SERVE_PROT", "FIRN_SERVE_PORT, FIRN_SERVE_BIND"]),
             (&[("FIRN_SERVE_PORT", "x")], "", &["FIRN_SERVE_PORT = x is wrong", "invalid digit"]),
             (&[], "[serve]\nprot = 1", &["firn.toml", "no `prot` of [serve]", "`http_port` of [serve]"]),

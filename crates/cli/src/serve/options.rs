@@ -7,6 +7,9 @@ use firn_bench::args::{parse_bytes, parse_durability};
 use firn_engine::Durability;
 use firn_server::{LogFormat, LogLevel, Network, ServeSettings};
 
+use crate::service::{WEIGHT, parse_tenant, parse_weight};
+use crate::store_rates::StoreRates;
+
 /// What a cache of shared storage may take if nobody says.
 pub(super) const SHARED_CACHE_BYTES: u64 = 4 << 30;
 
@@ -17,7 +20,7 @@ const KEEPALIVE_S_MAX: i64 = 32_767;
 macro_rules! options {
     ($( $(#[$attribute:meta])* $name:ident: $type:ty; )+) => {
         /// What was said of each option; `None` = nothing.
-        #[derive(clap::Args, Clone, Debug, Default, PartialEq, Eq)]
+        #[derive(clap::Args, Clone, Debug, Default, PartialEq)]
         pub(crate) struct Options { $( $(#[$attribute])* pub(super) $name: Option<$type>, )+ }
 
         impl Options {
@@ -53,6 +56,11 @@ options! {
     /// Bytes that it may take: 512M, 40G. Default 4 GiB.
     #[arg(long, value_name = "B", value_parser = parse_limit)]
     shared_cache_bytes: u64;
+    /// How much an object store is asked in a second, at most: any of reads=N, writes=N, lists=N, removals=N (requests), read-bytes=B and
+    /// write-bytes=B, with commas between them: reads=500,write-bytes=20M. Of requests 1 to 1M, of bytes 1M to 1T; after a rest a second's worth goes at
+    /// once, and what is more waits. Default: no limits. For --shared in an object store only.
+    #[arg(long, value_name = "RATES")]
+    store_rates: StoreRates;
     /// Port to listen on; 0 takes one that is free and says which. Default 6379.
     #[arg(long, value_name = "P")]
     port: u16;
@@ -96,6 +104,14 @@ options! {
     /// Where those files are near to: workers of the same zone are preferred as far as they are faster.
     #[arg(long, value_name = "ZONE")]
     zone: String;
+    /// Whose share of the workers its jobs count to, where databases of several wait; 1 to 256 bytes. Those of one name have one share together. Default: the
+    /// place of its files, so that each database has its own.
+    #[arg(long, value_name = "NAME", value_parser = parse_tenant)]
+    tenant: String;
+    /// How much that share weighs, 0.001 to 1000: of two that wait, twice the weight is twice the share. Of databases of one tenant the last that
+    /// said it counts. Default 1.
+    #[arg(long, value_name = "W", value_parser = parse_weight)]
+    weight: f64;
     /// A folder for backups that `firn backup --http` asks for, on the database's file system. Without it none are made.
     #[arg(long, value_name = "D")]
     backup_dir: PathBuf;
@@ -191,6 +207,9 @@ impl Options {
             control_plane_cert: None,
             control_plane_key: None,
             zone: None,
+            tenant: None,
+            weight: Some(WEIGHT),
+            store_rates: None,
             memory_bytes: None,
             durability: None,
         }
@@ -220,6 +239,8 @@ shown! {
     u16: |it| i64::from(*it);
     u32: |it| i64::from(*it);
     usize: |it| i64::try_from(*it).unwrap_or(i64::MAX);
+    f64: |it| *it;
+    StoreRates: |it| it.to_string();
     u64: |it| i64::try_from(*it).unwrap_or(i64::MAX);
     bool: |it| if *it { "yes" } else { "no" };
     Network: |it| match it { Network::Auto => "auto", Network::Ring => "ring", Network::Epoll => "epoll" };

@@ -12,17 +12,17 @@ use crate::serve::Serving;
 const KEYS: u32 = 2000;
 
 /// A database on a store, with a control plane and one worker, that has had jobs done.
-struct Busy {
-    scene: Scene,
+pub(crate) struct Busy {
+    pub(crate) scene: Scene,
     serving: Serving,
-    model: Model,
+    pub(crate) model: Model,
     batch: u32,
     /// Killed as it ends.
     _helpers: [Process; 2],
 }
 
 /// What the database says of itself as `name`.
-fn told(client: &mut redis::Connection, name: &str) -> String {
+pub(crate) fn told(client: &mut redis::Connection, name: &str) -> String {
     let all: String = redis::cmd("INFO").arg("firn").query(client).expect("it tells");
     let lines = all.lines().filter_map(|line| line.split_once(':'));
     lines
@@ -32,14 +32,14 @@ fn told(client: &mut redis::Connection, name: &str) -> String {
 }
 
 /// Jobs that workers have done for it.
-fn done_elsewhere(client: &mut redis::Connection) -> u64 {
+pub(crate) fn done_elsewhere(client: &mut redis::Connection) -> u64 {
     let all: String = redis::cmd("INFO").arg("firn").query(client).expect("it tells");
     let counts = all.split([':', ',', '\n']).filter_map(|field| field.strip_prefix("elsewhere_count="));
     counts.filter_map(|count| count.trim().parse::<u64>().ok()).sum()
 }
 
 impl Busy {
-    fn new(durability: &str) -> Self {
+    pub(crate) fn new(durability: &str) -> Self {
         let mut scene = Scene::new(true);
         let settings = scene.path("settings.toml");
         let text = format!("{}durability = \"{durability}\"\n", rounds::SETTINGS);
@@ -51,7 +51,7 @@ impl Busy {
         busy
     }
 
-    fn client(&self) -> redis::Connection {
+    pub(crate) fn client(&self) -> redis::Connection {
         rounds::connect(&self.serving.address)
     }
 
@@ -126,7 +126,7 @@ fn a_store_that_starts_again_amid_jobs_is_waited_for_and_workers_go_on() {
 
 impl Busy {
     /// Writes a hundred new keys at once; what the database says if it takes none of them.
-    fn write_more(&mut self, client: &mut redis::Connection) -> Result<(), String> {
+    pub(crate) fn write_more(&mut self, client: &mut redis::Connection) -> Result<(), String> {
         self.batch += 1;
         let keys = (0..100).map(|at| KEYS + self.batch * 100 + at);
         let mut command = redis::cmd("MSET");
@@ -180,7 +180,7 @@ impl Busy {
     }
 
     /// Reads answer. Once the store is as it should be writes and jobs go on by themselves, and nothing is lost.
-    fn heals(mut self) {
+    pub(crate) fn heals(mut self) {
         rounds::check(&mut self.client(), &self.model, "meanwhile");
         self.scene.store().set_faults(Faults::default());
         let (mut client, healed) = (self.client(), Instant::now());

@@ -13,7 +13,7 @@ use crate::rounds::{self, Model, SETTINGS};
 use crate::serve::Serving;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_firn");
-const BUCKET: &str = "firn-test";
+pub(crate) const BUCKET: &str = "firn-test";
 
 /// A process and its first line, killed when it is dropped.
 pub(crate) struct Process(pub(crate) Child, pub(crate) String);
@@ -39,8 +39,10 @@ pub(crate) struct Scene {
     pub(crate) directory: TempDir,
     store: Option<S3Server>,
     /// What everybody is told of a store, by the environment.
-    settings: Vec<(&'static str, String)>,
-    place: String,
+    pub(crate) settings: Vec<(&'static str, String)>,
+    /// What workers are told of it instead, if that is something else.
+    pub(crate) settings_of_workers: Option<Vec<(&'static str, String)>>,
+    pub(crate) place: String,
     /// Where the control plane is.
     pub(crate) url: String,
     /// What control planes are told beside that.
@@ -49,19 +51,26 @@ pub(crate) struct Scene {
     pub(crate) of_clients: Vec<String>,
     /// What workers are told beside all that.
     pub(crate) of_workers: Vec<String>,
+    /// What databases are told beside all that.
+    pub(crate) of_databases: Vec<String>,
 }
 
 impl Scene {
     pub(crate) fn new(in_store: bool) -> Self {
+        Self::with_store(in_store.then(ServerOptions::default))
+    }
+
+    /// On a store with these options, or on a directory.
+    pub(crate) fn with_store(options: Option<ServerOptions>) -> Self {
         let directory = TempDir::new().expect("a directory");
         let shared = directory.path().join("shared");
-        let (store, place) = match in_store {
-            true => {
+        let (store, place) = match options {
+            Some(options) => {
                 S3Server::make_bucket(&shared, BUCKET).expect("a bucket");
-                let store = S3Server::start(&shared, ServerOptions::default()).expect("it listens");
+                let store = S3Server::start(&shared, options).expect("it listens");
                 (Some(store), format!("s3://{BUCKET}/db"))
             }
-            false => (None, text(&shared).to_owned()),
+            None => (None, text(&shared).to_owned()),
         };
         let settings = store.iter().flat_map(S3Server::settings).collect();
         Self { store, ..Self::over(directory, settings, place) }
@@ -91,17 +100,22 @@ impl Scene {
             directory,
             store: None,
             settings,
+            settings_of_workers: None,
             place,
             url: String::new(),
             of_planes: Vec::new(),
             of_clients: Vec::new(),
             of_workers: Vec::new(),
+            of_databases: Vec::new(),
         }
     }
 
     pub(crate) fn command(&self, name: &str) -> Command {
         let mut command = Command::new(PROGRAM);
-        command.arg(name).envs(self.settings.iter().map(|(name, value)| (*name, value)));
+        let of_workers = self.settings_of_workers.as_ref().filter(|_| name == "worker");
+        command
+            .arg(name)
+            .envs(of_workers.unwrap_or(&self.settings).iter().map(|(name, value)| (*name, value)));
         command
     }
 
@@ -146,6 +160,7 @@ impl Scene {
         command.args(["--shared", &self.place, "--config", &self.path("settings.toml")]);
         command.args(["--control-plane", &self.url, "--control-plane-token-file", &self.path("token")]);
         command.args(&self.of_clients);
+        command.args(&self.of_databases);
         Serving::start_as(&mut command, &self.directory.path().join("data")).expect("it serves")
     }
 

@@ -32,7 +32,10 @@ mod kill_serve;
 mod crowds;
 mod space;
 mod job_service; // control plane, workers and database, killed
+mod shares; // of workers, and of what a store is asked
+mod rights; // in a bucket
 mod bad_store; // the store away, read-only or full
+mod missing_bucket; // and without its bucket
 mod tls; // the same, encrypted
 mod service_http; // what they say of themselves
 mod object_store;

@@ -12,7 +12,7 @@ use crate::program::firn;
 use crate::rounds;
 
 /// Samples by name and labels, as they are written.
-type Samples = BTreeMap<String, f64>;
+pub(crate) type Samples = BTreeMap<String, f64>;
 
 /// The answer to GET of `path`: status and body.
 fn get(process: &Process, path: &str) -> (u16, String) {
@@ -27,7 +27,7 @@ fn get(process: &Process, path: &str) -> (u16, String) {
     (status.expect("a status"), body.to_owned())
 }
 
-fn samples(process: &Process) -> Samples {
+pub(crate) fn samples(process: &Process) -> Samples {
     let (status, text) = get(process, "/metrics");
     assert_eq!(status, 200);
     let lines = text.lines().filter(|line| !line.starts_with('#'));
@@ -39,7 +39,7 @@ fn samples(process: &Process) -> Samples {
 }
 
 /// The sum of all samples of the family `name` whose labels hold all of `labels`.
-fn sum(samples: &Samples, name: &str, labels: &[&str]) -> f64 {
+pub(crate) fn sum(samples: &Samples, name: &str, labels: &[&str]) -> f64 {
     let found = samples.iter().filter(|(sample, _)| {
         sample.split('{').next() == Some(name) && labels.iter().all(|label| sample.contains(label))
     });

@@ -7,6 +7,7 @@ mod scene; // a database, a control plane, workers
 mod runs; // jobs go there and come back
 mod storms; // everybody comes and goes
 mod refusals; // wrong tokens, other versions, operators that nobody has
+mod filters; // filters that nobody has
 mod urgency; // how soon writers stop
 mod told; // what a database tells of its jobs
 mod authority; // certificates

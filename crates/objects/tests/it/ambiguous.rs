@@ -7,11 +7,11 @@ use firn_storage::{ErrorKind, Storage};
 use object_store::path::Path;
 
 use crate::lying::{Answer, Lying};
-use crate::world::{clock, runtime};
+use crate::world::runtime;
 
 fn place(store: &Arc<Lying>) -> ObjectPlace {
     let options = ObjectOptions { part_bytes: 10, ..ObjectOptions::new("lying") };
-    ObjectPlace::over(Arc::clone(store) as _, Path::from("db"), &options, &runtime(), clock())
+    ObjectPlace::over(Arc::clone(store) as _, Path::from("db"), &options, &runtime())
 }
 
 fn content(place: &ObjectPlace, name: &str) -> Vec<u8> {

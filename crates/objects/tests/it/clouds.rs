@@ -99,7 +99,7 @@ fn serves(store: &Store, setting: &str) {
 fn a_missing_bucket_is_named(store: &Store) {
     let mut options = store.options("a");
     options.url = format!("{}://no-such-bucket/a", store.scheme);
-    let place = ObjectPlace::open(&options, &store.runtime, clock()).unwrap();
+    let place = ObjectPlace::open(&options, &store.runtime).unwrap();
     refuses(&place, ErrorKind::Refused, &[&options.url, "the bucket does not exist; create it"]);
     let error = place.list().unwrap_err();
     assert_eq!(error.kind, ErrorKind::Invalid, "{error}");
@@ -109,7 +109,7 @@ fn wrong_credentials_are_said_to_be_so_and_not_shown(store: &Store, setting: &st
     let mut options = store.options("a");
     let wrong = "d3Jvbmc=";
     assert!(options.settings.insert(setting.to_owned(), wrong.to_owned()).is_some());
-    let place = ObjectPlace::open(&options, &store.runtime, clock()).unwrap();
+    let place = ObjectPlace::open(&options, &store.runtime).unwrap();
     refuses(&place, ErrorKind::Refused, &["check the credentials"]);
     for error in [place.list().unwrap_err(), place.publish("1.manifest", b"edit").unwrap_err()] {
         assert_eq!(error.kind, ErrorKind::Refused, "{error}");

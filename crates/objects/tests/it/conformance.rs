@@ -10,7 +10,7 @@ use firn_storage::place::conformance::check_objects;
 use object_store::memory::InMemory;
 use object_store::path::Path;
 
-use crate::world::{PART_BYTES, World, clock, runtime};
+use crate::world::{PART_BYTES, World, runtime};
 
 #[test]
 fn a_place_on_s3_keeps_the_contract() {
@@ -42,8 +42,7 @@ fn a_place_in_memory_keeps_the_contract() {
     let runtime = runtime();
     let make = || {
         let options = ObjectOptions { part_bytes: 1000, ..ObjectOptions::new("memory") };
-        let place =
-            ObjectPlace::over(Arc::new(InMemory::new()), Path::from("x/y"), &options, &runtime, clock());
+        let place = ObjectPlace::over(Arc::new(InMemory::new()), Path::from("x/y"), &options, &runtime);
         Arc::new(place) as Arc<dyn Storage>
     };
     check_objects(&make, 300_000);

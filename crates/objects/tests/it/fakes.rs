@@ -10,7 +10,7 @@ use firn_objects::{ObjectOptions, ObjectPlace, Runtime};
 use firn_s3_server::Minio;
 use tempfile::TempDir;
 
-use crate::world::{BUCKET, PART_BYTES, clock, runtime};
+use crate::world::{BUCKET, PART_BYTES, runtime};
 
 /// What opens the fakes, and nothing else: they forget everything.
 const KEY: &str = "b2Ygbm8gd29ydGg=";
@@ -110,7 +110,7 @@ impl Store {
     }
 
     pub(crate) fn place(&self, prefix: &str) -> ObjectPlace {
-        ObjectPlace::open(&self.options(prefix), &self.runtime, clock()).unwrap()
+        ObjectPlace::open(&self.options(prefix), &self.runtime).unwrap()
     }
 }
 

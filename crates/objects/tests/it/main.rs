@@ -12,4 +12,5 @@ mod latency;
 mod lying;
 mod opening;
 mod refusals;
+mod rights;
 mod world;

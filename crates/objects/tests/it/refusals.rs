@@ -24,9 +24,12 @@ fn a_missing_bucket_is_named() {
     let world = World::new();
     let mut options = world.options("a");
     options.url = "s3://no-such-bucket/a".to_owned();
-    let place = ObjectPlace::open(&options, &world.runtime, clock()).unwrap();
+    let place = ObjectPlace::open(&options, &world.runtime).unwrap();
     refuses(&place, ErrorKind::Refused, &["s3://no-such-bucket/a", "the bucket does not exist; create it"]);
     let error = place.list().unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Refused, "{error}");
+    // Not `NotFound`: whoever looks for his own edit would believe that somebody else has removed it.
+    let error = place.open_read("1.manifest").unwrap_err();
     assert_eq!(error.kind, ErrorKind::Refused, "{error}");
     // Whoever has it open goes on once it is there.
     std::fs::create_dir(world.directory.path().join("no-such-bucket")).unwrap();
@@ -39,7 +42,7 @@ fn wrong_credentials_are_said_to_be_so_and_not_shown() {
     let mut options = world.options("a");
     options.settings.insert("AWS_SECRET_ACCESS_KEY".to_owned(), "not-the-secret".to_owned());
     options.retries_max = 0;
-    let place = ObjectPlace::open(&options, &world.runtime, clock()).unwrap();
+    let place = ObjectPlace::open(&options, &world.runtime).unwrap();
     refuses(&place, ErrorKind::Refused, &["check the credentials"]);
     let error = place.publish("1.manifest", b"edit").unwrap_err();
     assert!(!error.to_string().contains("not-the-secret"), "{error}");
@@ -50,7 +53,7 @@ fn a_store_that_is_read_only_or_full_says_so_and_goes_on_afterwards() {
     let world = World::new();
     let mut options = world.options("a");
     options.retries_max = 1;
-    let place = ObjectPlace::open(&options, &world.runtime, clock()).unwrap();
+    let place = ObjectPlace::open(&options, &world.runtime).unwrap();
     world.server.set_faults(Faults { is_read_only: true, ..Faults::default() });
     refuses(&place, ErrorKind::Refused, &["check the credentials and what they allow"]);
     world.server.set_faults(Faults { is_full: true, ..Faults::default() });
@@ -65,7 +68,7 @@ fn a_server_that_is_gone_is_waited_for_as_long_as_it_is_said() {
     let mut options = world.options("a");
     options.retry_timeout = Duration::from_millis(300);
     options.retries_max = 3;
-    let place = ObjectPlace::open(&options, &world.runtime, clock()).unwrap();
+    let place = ObjectPlace::open(&options, &world.runtime).unwrap();
     place.publish("1.manifest", b"edit").unwrap();
     drop(world.server);
     let error = place.open_read("1.manifest").unwrap_err();
@@ -82,7 +85,7 @@ fn a_server_that_starts_again_is_waited_for() {
     let port = server.port();
     let mut options = ObjectOptions::new(format!("s3://{BUCKET}/a"));
     options.settings = server.settings().map(|(name, value)| (name.to_owned(), value)).into();
-    let place = ObjectPlace::open(&options, &runtime(), clock()).unwrap();
+    let place = ObjectPlace::open(&options, &runtime()).unwrap();
     place.publish("1.manifest", b"edit").unwrap();
     drop(server);
     std::thread::scope(|scope| {
@@ -130,7 +133,7 @@ fn place_of<const N: usize>(statuses: [(u16, &'static str); N]) -> ObjectPlace {
     ];
     options.settings = settings.iter().map(|&(name, value)| (name.to_owned(), value.to_owned())).collect();
     options.retries_max = 1;
-    ObjectPlace::open(&options, &runtime(), clock()).unwrap()
+    ObjectPlace::open(&options, &runtime()).unwrap()
 }
 
 #[test]
@@ -151,7 +154,7 @@ fn refusal_of(url: &str, settings: &[(&str, &str)]) -> String {
     let mut options = ObjectOptions::new(url);
     options.retries_max = 0;
     options.settings = settings.iter().map(|&(name, value)| (name.to_owned(), value.to_owned())).collect();
-    let place = match ObjectPlace::open(&options, &runtime(), clock()) {
+    let place = match ObjectPlace::open(&options, &runtime()) {
         Ok(place) => place,
         Err(error) => return error.to_string(),
     };

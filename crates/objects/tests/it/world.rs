@@ -37,7 +37,7 @@ impl World {
     }
 
     pub(crate) fn place(&self, prefix: &str) -> ObjectPlace {
-        ObjectPlace::open(&self.options(prefix), &self.runtime, clock()).unwrap()
+        ObjectPlace::open(&self.options(prefix), &self.runtime).unwrap()
     }
 }
 

@@ -23,12 +23,14 @@ pub enum JobState {
 }
 
 /// One job.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct JobRow {
     /// Which.
     pub key: JobKey,
     /// Whose; empty where only its worker has told of it.
     pub tenant: String,
+    /// Of its tenant's share, as its database said; 0 where only its worker has told of it.
+    pub weight: f64,
     /// What kind.
     pub lane: Lane,
     /// Bytes of inputs.
@@ -174,6 +176,7 @@ pub(super) fn row(job: &Job, members: &BTreeMap<WorkerId, Member>, now: Duration
     JobRow {
         key: job.key,
         tenant: order.map(|order| order.tenant.clone()).unwrap_or_default(),
+        weight: order.map_or(0.0, |order| order.weight),
         lane: job.lane(),
         bytes: job.bytes(),
         done_bytes,

@@ -1,0 +1,96 @@
+//! A database whose bucket goes away, while a worker runs its jobs, and comes back.
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use crate::bad_store::{Busy, done_elsewhere, told};
+use crate::job_service::BUCKET;
+use crate::rounds;
+
+const ADVICE: &str = "the bucket does not exist; create it, or check the URL";
+
+/// How long there is no bucket, at least.
+const MEANWHILE: Duration = Duration::from_secs(6);
+
+/// The bucket, and where it lies meanwhile.
+struct Bucket {
+    here: PathBuf,
+    away: PathBuf,
+}
+
+impl Bucket {
+    fn of(busy: &Busy) -> Self {
+        let here = PathBuf::from(busy.scene.path("shared")).join(BUCKET);
+        Self { here, away: busy.scene.path("away").into() }
+    }
+
+    fn go(&self) {
+        std::fs::rename(&self.here, &self.away).expect("it goes");
+    }
+
+    fn come_back(&self) {
+        std::fs::rename(&self.away, &self.here).expect("it comes back");
+    }
+}
+
+/// Reads every key: what is not at hand is refused with the advice, and nothing is wrong. How many answers there were, and how many refusals.
+fn read(busy: &Busy) -> (u32, u32) {
+    let (mut answered, mut refused) = (0, 0);
+    let mut client = busy.client();
+    for (key, round) in &busy.model {
+        match redis::cmd("GET").arg(key).query::<Vec<u8>>(&mut client) {
+            Ok(found) => {
+                assert!(found == rounds::value(*key, *round), "key {key} of round {round}");
+                answered += 1;
+            }
+            Err(error) => {
+                assert!(error.to_string().contains(ADVICE), "{error}");
+                refused += 1;
+            }
+        }
+    }
+    (answered, refused)
+}
+
+#[test]
+fn a_bucket_that_goes_away_is_waited_for_by_who_has_a_log() {
+    let mut busy = Busy::new("process");
+    let bucket = Bucket::of(&busy);
+    bucket.go();
+    let (mut client, began) = (busy.client(), Instant::now());
+    let (mut taken, mut done) = (0, None);
+    let is_said =
+        |client: &mut redis::Connection| told(client, "compaction_fallback_reason").contains(ADVICE);
+    while began.elapsed() < MEANWHILE || !is_said(&mut client) {
+        assert!(began.elapsed() < Duration::from_secs(60), "nobody says why");
+        match busy.write_more(&mut client) {
+            Ok(()) => taken += 1,
+            Err(text) => assert!(text.contains(ADVICE), "{text}"),
+        }
+        // More than the buffer has room for, and no more to read back than that needs.
+        std::thread::sleep(Duration::from_millis(20));
+        if began.elapsed() > MEANWHILE / 3 {
+            // What was made before is done by now, but for a job or two on a busy machine.
+            done.get_or_insert_with(|| done_elsewhere(&mut client));
+        }
+    }
+    assert!(taken >= 10, "{taken} taken");
+    let more = done_elsewhere(&mut client) - done.unwrap_or_default();
+    assert!(more <= 2, "{more} jobs were done without a bucket");
+    let (answered, refused) = read(&busy);
+    assert!(answered >= 1000, "{answered} answered, {refused} refused");
+    bucket.come_back();
+    busy.heals();
+}
+
+#[test]
+fn a_bucket_that_goes_away_is_waited_for_by_who_writes_there() {
+    let mut busy = Busy::new("shared");
+    let bucket = Bucket::of(&busy);
+    bucket.go();
+    let text = busy.write_more(&mut busy.client()).expect_err("it cannot be shared");
+    assert!(text.contains("not `shared` yet") && text.contains(ADVICE), "{text}");
+    read(&busy);
+    bucket.come_back();
+    busy.heals();
+}

@@ -1,0 +1,87 @@
+//! Jobs that need a compaction filter, and workers that lack it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use firn::Db;
+use firn_engine::{CompactionFilter, FilterVerdict, KeyspaceId, KeyspaceSettings, Semantics};
+
+use crate::scene::{Scene, any_port, done_by};
+
+/// Drops what ends with an odd byte.
+#[derive(Debug)]
+struct DropsOdd;
+
+impl CompactionFilter for DropsOdd {
+    fn name(&self) -> &str {
+        "odd.1"
+    }
+
+    fn verdict(&self, _key: &[u8], value: &[u8]) -> FilterVerdict {
+        match value.last() {
+            Some(byte) if byte % 2 == 1 => FilterVerdict::Drop,
+            _ => FilterVerdict::Keep,
+        }
+    }
+}
+
+/// A keyspace with that filter, no value of which is large enough to lie beside the tree, and what was written to it last.
+struct Filtered<'d> {
+    db: &'d Db,
+    id: KeyspaceId,
+    model: Vec<Vec<u8>>,
+    random: fastrand::Rng,
+}
+
+impl Filtered<'_> {
+    /// Writes, compacts all of it, and finds what the filter keeps and nothing else.
+    fn write_and_check(&mut self) {
+        let keyspace = self.db.in_keyspace(self.id);
+        for step in 0..2000 {
+            let key = self.random.usize(0..self.model.len());
+            let value: Vec<u8> = (0..self.random.usize(1..400)).map(|_| self.random.u8(..)).collect();
+            keyspace.put(key.to_be_bytes(), &value).unwrap();
+            self.model[key] = value;
+            if step % 500 == 499 {
+                self.db.flush().unwrap();
+            }
+        }
+        keyspace.compact_range([], None).unwrap();
+        self.db.wait_idle().unwrap();
+        for (key, value) in self.model.iter().enumerate() {
+            let kept = value.last().is_some_and(|byte| byte % 2 == 0).then_some(value);
+            assert_eq!(keyspace.get(key.to_be_bytes()).unwrap().as_ref(), kept, "key {key}");
+        }
+    }
+}
+
+#[test]
+fn a_worker_without_the_filter_gets_no_such_job_and_one_with_it_does_them() {
+    let mut scene = Scene::new();
+    let plane = scene.plane(any_port());
+    let at = [plane.address()];
+    let lacking = scene.worker("lacking", &at, Semantics::new());
+    let db = scene.builder(&at).compaction_filter(Arc::new(DropsOdd)).open().unwrap();
+    let settings =
+        KeyspaceSettings { compaction_filter: Some("odd.1".to_owned()), ..KeyspaceSettings::default() };
+    let id = db.create_keyspace("filtered", settings).unwrap();
+    let random = fastrand::Rng::with_seed(1);
+    let mut filtered = Filtered { db: &db, id, model: vec![Vec::new(); 500], random };
+    filtered.write_and_check();
+    let stats = db.stats();
+    assert!(stats.compaction_fallback_count > 0, "{stats:?}");
+    let reason = stats.compaction_fallback_reason.unwrap();
+    assert!(reason.contains("filter:odd.1"), "{reason}");
+    assert_eq!(done_by(&scene.look(at[0])), BTreeMap::new());
+    let having = scene.worker("having", &at, Semantics::new().with_compaction_filter(Arc::new(DropsOdd)));
+    // An executor that refused is left alone for a while.
+    let mut rounds = 0;
+    while done_by(&scene.look(at[0])).is_empty() {
+        filtered.write_and_check();
+        rounds += 1;
+        scene.clock.sleep(std::time::Duration::from_millis(100));
+        assert!(rounds < 600, "{:?}", db.stats().compaction_fallback_reason);
+    }
+    assert_eq!(done_by(&scene.look(at[0])).keys().collect::<Vec<_>>(), ["having"]);
+    drop((lacking, having));
+}
