@@ -125,6 +125,12 @@ fn a_store_that_starts_again_amid_jobs_is_waited_for_and_workers_go_on() {
 }
 
 impl Busy {
+    /// The worker has a job that meets what happens next: it takes seconds, and writes what it has at its end.
+    pub(crate) fn have_job_run(&mut self) {
+        self.scene.store().set_faults(Faults { delay: Duration::from_millis(200), ..GOOD });
+        self.wait_for_job();
+    }
+
     /// Writes a hundred new keys at once; what the database says if it takes none of them.
     pub(crate) fn write_more(&mut self, client: &mut redis::Connection) -> Result<(), String> {
         self.batch += 1;
@@ -144,16 +150,17 @@ impl Busy {
     /// what it refuses it refuses with the `advice`, and no job is done. `is_said`: why a job that runs then failed is told, with the advice.
     fn goes_on_meanwhile(mut self, faults: Faults, advice: &str, is_said: bool) {
         if is_said {
-            // A job meets the faults: it takes seconds here, and writes what it has at its end.
-            self.scene.store().set_faults(Faults { delay: Duration::from_millis(200), ..GOOD });
-            self.wait_for_job();
+            self.have_job_run();
         }
         self.scene.store().set_faults(faults);
         let mut client = self.client();
         let began = Instant::now();
         let (mut taken, mut done) = (0, None);
-        let says =
-            |client: &mut redis::Connection| told(client, "compaction_fallback_reason").contains(advice);
+        let says = |client: &mut redis::Connection| {
+            // Why the worker's job failed, and the database's own drain.
+            let whys = ["compaction_fallback_reason", "background_refusal"];
+            whys.into_iter().all(|why| told(client, why).contains(advice))
+        };
         while began.elapsed() < MEANWHILE || (is_said && !says(&mut client)) {
             assert!(began.elapsed() < Duration::from_secs(60), "nobody says why");
             match self.write_more(&mut client) {

@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use firn_s3_server::Faults;
+
 use crate::bad_store::{Busy, done_elsewhere, told};
 use crate::job_service::BUCKET;
 use crate::rounds;
@@ -56,7 +58,9 @@ fn read(busy: &Busy) -> (u32, u32) {
 fn a_bucket_that_goes_away_is_waited_for_by_who_has_a_log() {
     let mut busy = Busy::new("process");
     let bucket = Bucket::of(&busy);
+    busy.have_job_run();
     bucket.go();
+    busy.scene.store().set_faults(Faults::default());
     let (mut client, began) = (busy.client(), Instant::now());
     let (mut taken, mut done) = (0, None);
     let is_said =

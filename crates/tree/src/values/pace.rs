@@ -45,9 +45,9 @@ const FREED_RATE_FIRST: f64 = (128 << 20) as f64;
 /// How much the collections before count beside a new one.
 const FADE: f64 = 0.75;
 /// Writers get a pace from here on, as close as that to where collections begin.
-const OVER_MIN: f64 = -0.03;
+const OVER_MIN: f64 = -0.045;
 /// Here they get just what collections give back: with more writes than those keep up with, space settles about here (decision 0054).
-const OVER_EVEN: f64 = 0.0;
+const OVER_EVEN: f64 = -0.015;
 /// Slowest pace: a writer is never slowed below this many bytes a second.
 const RATE_MIN: f64 = (1 << 20) as f64;
 /// Debts shorter than this are not worth a sleep: the shorter, the more writes sleep, and the less the longest of them do (decision 0048).
