@@ -16,6 +16,8 @@ pub struct Faults {
     pub is_read_only: bool,
     /// Whether writes are refused as by a store without room.
     pub is_full: bool,
+    /// Whether there is no bucket.
+    pub is_bucket_missing: bool,
     /// How long every answer is held back.
     pub delay: Duration,
 }
@@ -47,6 +49,7 @@ pub(crate) enum Fate {
     SlowDown,
     Denied,
     Full,
+    NoBucket,
 }
 
 /// Requests that were denied, of which more are not kept.
@@ -117,7 +120,9 @@ impl Plan {
             }
         }
         let die = random.u32(0..1000);
-        let fate = if faults.is_read_only && is_write {
+        let fate = if faults.is_bucket_missing {
+            Fate::NoBucket
+        } else if faults.is_read_only && is_write {
             Fate::Denied
         } else if faults.is_full && is_write && method != "DELETE" {
             Fate::Full

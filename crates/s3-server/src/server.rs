@@ -207,7 +207,7 @@ async fn answer(
     let bucket = request.uri().path().split('/').nth(1).unwrap_or_default().to_owned();
     let refusal = match fate {
         // The crate would make it.
-        _ if !directory.join(bucket).is_dir() => {
+        _ if fate == Fate::NoBucket || !directory.join(bucket).is_dir() => {
             Some((404, "NoSuchBucket", "The specified bucket does not exist"))
         }
         Fate::SlowDown => Some((503, "SlowDown", "Please reduce your request rate.")),
@@ -216,7 +216,7 @@ async fn answer(
         Fate::Full => {
             Some((507, "XMinioStorageFull", "Storage backend has reached its minimum free drive threshold."))
         }
-        Fate::Answered | Fate::Lost => None,
+        Fate::Answered | Fate::Lost | Fate::NoBucket => None,
     };
     let answered = match refusal {
         Some((status, code, message)) => {

@@ -53,7 +53,8 @@ pub(crate) fn open(options: &TreeOptions) -> Result<(Arc<Database>, Box<dyn Stor
             )));
         }
         let edits_max = options.settings.manifest_edits_max;
-        let mut manifest = Manifest::new(Arc::clone(&options.storage), loaded, edits_max);
+        let mut manifest =
+            Manifest::new((Arc::clone(&options.storage), Arc::clone(&options.clock)), loaded, edits_max);
         match begin(options, &mut manifest) {
             Ok(begun) => return Ok((start(options, manifest, begun)?, lock)),
             // What was read may be gone since.

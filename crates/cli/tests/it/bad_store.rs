@@ -172,7 +172,7 @@ impl Busy {
                 done.get_or_insert_with(|| done_elsewhere(&mut client));
             }
         }
-        assert!(taken >= 10, "{taken} taken");
+        assert!(taken > 0, "none was taken");
         let more = done_elsewhere(&mut client) - done.unwrap_or_default();
         assert!(more <= 2, "{more} jobs were done without a store");
         self.heals();
@@ -203,11 +203,12 @@ impl Busy {
 /// How long a store is bad under a database that has a log of its own.
 const MEANWHILE: Duration = Duration::from_secs(6);
 
-const GOOD: Faults = Faults {
+pub(crate) const GOOD: Faults = Faults {
     refused_per_mille: 0,
     lost_per_mille: 0,
     is_read_only: false,
     is_full: false,
+    is_bucket_missing: false,
     delay: Duration::ZERO,
 };
 const READ_ONLY: Faults = Faults { is_read_only: true, ..GOOD };

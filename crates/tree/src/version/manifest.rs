@@ -3,12 +3,13 @@
 mod load; // reading those that are there
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use firn_engine::{Error, ErrorKind, Result};
 use firn_format::checksum::xxh3;
 use firn_format::file_name;
 use firn_format::manifest::{Change, ManifestEdit};
-use firn_storage::Storage;
+use firn_storage::{Clock, Storage};
 
 use self::load::{Base, Loaded, read_all};
 use super::state::State;
@@ -24,6 +25,8 @@ const CREATED: u64 = 0;
 #[derive(Debug)]
 pub(crate) struct Manifest {
     storage: Arc<dyn Storage>,
+    /// By which it waits for a place that does not answer.
+    clock: Arc<dyn Clock>,
     state: State,
     /// Number of the next edit.
     next: u64,
@@ -75,17 +78,28 @@ pub(crate) fn publish_until_told(
 /// patient.
 const TRIES_MAX: usize = 32;
 
-/// Asks again as long as a place refuses to answer.
-fn until_answered<T>(mut ask: impl FnMut() -> firn_storage::Result<T>) -> firn_storage::Result<T> {
+/// Asks again as long as a place refuses to answer, later and later by `clock`: it may refuse at once.
+fn until_answered<T>(
+    clock: &dyn Clock,
+    mut ask: impl FnMut() -> firn_storage::Result<T>,
+) -> firn_storage::Result<T> {
     let mut answer = ask();
-    for _ in 0..TRIES_MAX {
+    for tried in 0..TRIES_MAX {
         match &answer {
-            Err(error) if error.kind == firn_storage::ErrorKind::Refused => answer = ask(),
+            Err(error) if error.kind == firn_storage::ErrorKind::Refused => {
+                clock.sleep(PAUSE_MIN.saturating_mul(1 << tried.min(31)).min(PAUSE_MAX));
+                answer = ask();
+            }
             _ => break,
         }
     }
     answer
 }
+
+/// Before a place that refused at once is asked for the second time; twice as long each time after that, up to [`PAUSE_MAX`].
+const PAUSE_MIN: Duration = Duration::from_millis(10);
+/// With as many tries as there are it is asked for two minutes at least.
+const PAUSE_MAX: Duration = Duration::from_secs(5);
 
 /// How many numbers are tried at most by somebody who wants one before whoever has the database open: many times as many as edits are
 /// written while a manifest is read.
@@ -105,7 +119,11 @@ enum Seen {
 
 impl Manifest {
     /// Continues what was loaded, or begins with `None`.
-    pub(crate) fn new(storage: Arc<dyn Storage>, loaded: Option<Loaded>, edits_max: u64) -> Self {
+    pub(crate) fn new(
+        (storage, clock): (Arc<dyn Storage>, Arc<dyn Clock>),
+        loaded: Option<Loaded>,
+        edits_max: u64,
+    ) -> Self {
         let loaded = loaded.unwrap_or(Loaded {
             state: State::default(),
             last: 0,
@@ -117,6 +135,7 @@ impl Manifest {
         let Loaded { state, last, oldest, base, last_checksum, is_fenced } = loaded;
         Self {
             storage,
+            clock,
             state,
             next: last + 1,
             oldest,
@@ -218,7 +237,7 @@ impl Manifest {
             return Ok(true);
         }
         let before = file_name::manifest_edit(self.next - 1);
-        let is_before = match until_answered(|| read_all(&*self.storage, &before)) {
+        let is_before = match until_answered(&*self.clock, || read_all(&*self.storage, &before)) {
             // Another one of that number was written where this one was removed.
             Ok(bytes) => self.next > 1 && xxh3(&bytes) == self.last_checksum,
             Err(error) if error.kind == Kind::NotFound => self.next == 1,
@@ -229,7 +248,7 @@ impl Manifest {
             return Ok(is_before);
         }
         let name = file_name::manifest_edit(base.number);
-        match until_answered(|| self.storage.open_read(&name)) {
+        match until_answered(&*self.clock, || self.storage.open_read(&name)) {
             Ok(file) => Ok(file.len() == base.bytes),
             Err(error) if error.kind == Kind::NotFound => Ok(false),
             Err(error) => Err(from_storage(error)),

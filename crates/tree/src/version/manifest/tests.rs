@@ -1,21 +1,26 @@
 //! Publications that fail, on places in memory and on disk: what is read then decides.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use firn_engine::ErrorKind;
 use firn_format::file_name::manifest_edit;
 use firn_format::manifest::Change;
-use firn_storage::Storage;
 use firn_storage::place::{Divided, Effect, Fault, Faulty, Local, LocalOptions, Memory, Operation, When};
+use firn_storage::{Clock, ManualClock, Storage};
 
 use super::{Manifest, load};
 
 const OF_STORAGE: firn_storage::ErrorKind = firn_storage::ErrorKind::Undecided;
 
+fn clock() -> Arc<dyn Clock> {
+    Arc::new(ManualClock::new(0))
+}
+
 /// A manifest of one edit on `storage`, and its place.
 fn begun(storage: Arc<dyn Storage>) -> (Faulty, Manifest) {
     let faulty = Faulty::new(storage);
-    let mut manifest = Manifest::new(Arc::new(faulty.clone()), None, 100);
+    let mut manifest = Manifest::new((Arc::new(faulty.clone()), clock()), None, 100);
     manifest.commit(&[Change::Database { id: 7 }]).unwrap();
     (faulty, manifest)
 }
@@ -127,7 +132,7 @@ fn a_failed_sync_ends_the_manifest_although_the_edit_is_there() {
 fn begun_shared() -> (Faulty, Manifest) {
     let faulty = Faulty::new(Arc::new(Memory::new()));
     let place = Divided::open(Arc::new(Memory::new()), Arc::new(faulty.clone()), 7).unwrap();
-    let mut manifest = Manifest::new(Arc::new(place), None, 100);
+    let mut manifest = Manifest::new((Arc::new(place), clock()), None, 100);
     manifest.commit(&[Change::Database { id: 7 }]).unwrap();
     (faulty, manifest)
 }
@@ -176,9 +181,11 @@ fn whether_an_edit_follows_on_is_asked_until_it_is_said() {
     manifest.commit(&tick(5)).unwrap();
     let when = When::Always { after: 0 };
     faulty.inject(Fault { on: Operation::OpenRead, file: "*".to_owned(), when, effect: refused });
+    let before = manifest.clock.now();
     for _ in 0..2 {
         assert_eq!(manifest.commit(&tick(6)).unwrap_err().kind(), ErrorKind::Closed);
     }
+    assert!(manifest.clock.now() - before >= Duration::from_mins(2), "it may be said after a while");
     assert!(!manifest.is_overtaken(), "nobody can tell");
 }
 
@@ -198,18 +205,18 @@ fn an_edit_that_comes_back_after_it_was_removed_is_not_believed() {
         Arc::new(Divided::open(Arc::new(Memory::new()), Arc::new(shared.clone()), home).unwrap())
     };
     let (ours, theirs) = (place(7), place(8));
-    let mut manifest = Manifest::new(Arc::clone(&ours), None, 4);
+    let mut manifest = Manifest::new((Arc::clone(&ours), clock()), None, 4);
     manifest.commit(&[Change::Database { id: 7 }]).unwrap();
     (1..=2).for_each(|ms| manifest.commit(&tick(ms)).unwrap());
     let before = edit_bytes(&shared, 3);
-    let mut other = Manifest::new(Arc::clone(&theirs), load(&*theirs, 0).unwrap(), 4);
+    let mut other = Manifest::new((Arc::clone(&theirs), clock()), load(&*theirs, 0).unwrap(), 4);
     (11..=13).for_each(|ms| other.commit(&tick(ms)).unwrap());
     assert!(shared.open_read(&manifest_edit(4)).is_err(), "restated and removed");
     shared.publish(&manifest_edit(3), &before).unwrap();
     let told = manifest.commit(&tick(99)).unwrap_err();
     assert!(manifest.is_overtaken() && told.kind() == ErrorKind::Closed, "{told}");
     assert!(shared.open_read(&manifest_edit(4)).is_err(), "nor does it stay");
-    let is_current = Manifest::new(Arc::clone(&ours), load(&*ours, 0).unwrap(), 4).is_current();
+    let is_current = Manifest::new((Arc::clone(&ours), clock()), load(&*ours, 0).unwrap(), 4).is_current();
     assert!(is_current && other.is_current());
     assert_eq!(load(&*theirs, 0).unwrap().unwrap().state.tick_ms, 13);
 }
