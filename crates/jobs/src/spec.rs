@@ -105,7 +105,7 @@ impl JobSpec {
     }
 
     /// Version of a spec's bytes that this build writes and reads.
-    pub const VERSION: u32 = 3;
+    pub const VERSION: u32 = 4;
 }
 
 impl From<CompactSpec> for JobSpec {

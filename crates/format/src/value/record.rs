@@ -130,7 +130,7 @@ impl ValueHead {
     /// record have.
     ///
     /// `chunks` are as many as the value has; without a codec each has all of its bytes.
-    pub fn encode(&self, chunks: impl Iterator<Item = Chunk> + Clone, key: &[u8], out: &mut Vec<u8>) -> u64 {
+    pub fn encode(&self, chunks: impl Iterator<Item = Chunk> + Clone, key: &[u8], out: &mut Vec<u8>) -> u32 {
         let start = out.len();
         out.extend_from_slice(&[0; 4]);
         out.extend_from_slice(&self.segment.0.to_le_bytes());
@@ -160,7 +160,7 @@ impl ValueHead {
         if let Some(place) = out.get_mut(start..).and_then(|head| head.first_chunk_mut::<4>()) {
             *place = checksum.to_le_bytes();
         }
-        xxh3(out.get(start..end).unwrap_or_default())
+        xxh3(out.get(start..end).unwrap_or_default()) as u32
     }
 }
 
@@ -186,7 +186,7 @@ pub struct ValueRecord<'a> {
     pub head: ValueHead,
     /// Bytes of the head.
     head_bytes: usize,
-    /// What references to it have.
+    /// Of its head, and so of its key's and chunks' checksums.
     pub checksum: u64,
     /// The key it was written for.
     pub key: &'a [u8],
@@ -295,6 +295,12 @@ impl<'a> ValueRecord<'a> {
         self.chunk_span(self.chunk_count() - 1).end.next_multiple_of(8)
     }
 
+    /// What references to it have: the lower half of the checksum.
+    #[inline]
+    pub fn reference_checksum(&self) -> u32 {
+        self.checksum as u32
+    }
+
     /// Whether this is the record that `reference` names.
     ///
     /// # Errors
@@ -303,13 +309,13 @@ impl<'a> ValueRecord<'a> {
     pub fn check(&self, reference: &Reference) -> Result<()> {
         let head = &self.head;
         let is_named = (head.segment, head.ordinal) == (reference.segment, reference.ordinal);
-        if is_named && (self.checksum, head.value_bytes) == (reference.checksum, reference.value_bytes) {
+        let checksum = self.reference_checksum();
+        if is_named && (checksum, head.value_bytes) == (reference.checksum, reference.value_bytes) {
             return Ok(());
         }
         let ValueHead { segment, ordinal, value_bytes, .. } = head;
-        let checksum = self.checksum;
         let found =
-            format!("value {ordinal} of segment {segment}, {value_bytes} bytes, checksum {checksum:016x}");
+            format!("value {ordinal} of segment {segment}, {value_bytes} bytes, checksum {checksum:08x}");
         Err(Error::new(4, format!("{reference}"), found))
     }
 

@@ -1,16 +1,17 @@
 //! What stands in the tree in place of a value.
 //!
-//! Short, 12 to 23 bytes; since FormatVersion::V2:
+//! Short, 8 to 23 bytes:
 //!
 //! ```text
 //! varint  segment      number of the value segment it was written to
 //! varint  ordinal      which value of that segment
 //! varint  place        offset of its record there / 8
 //! varint  value_bytes  length of the value
-//! u64 LE  checksum     xxh3 of the record's head, which has the checksums of its chunks
+//! u32 LE  checksum     lower half of the xxh3 of the record's head, which has the checksums of its chunks;
+//!                      before FormatVersion::V3 all 8 bytes of it
 //! ```
 //!
-//! Fixed, 24 bytes, where the short form has no fewer; since FormatVersion::V1, which had no other:
+//! Fixed, 24 bytes, where the short form has no fewer; before FormatVersion::V2 always:
 //!
 //! ```text
 //! offset size  field        meaning
@@ -18,9 +19,11 @@
 //!      4    4  ordinal      u32 LE
 //!      8    4  place        u32 LE
 //!     12    4  value_bytes  u32 LE
-//!     16    8  checksum     u64 LE
+//!     16    4  checksum     u32 LE, as above
+//!     20    4  unused       zero; before FormatVersion::V3 the upper half of the checksum, which nobody looks at any more
 //! ```
-//! The value of a log record or table entry of kind `PutReference`; its length tells the form.
+//! The value of a log record or table entry of kind `PutReference`. 24 bytes are the fixed form; of fewer, what follows the four
+//! numbers tells whether all of the checksum is there or its lower half.
 
 use std::fmt;
 use std::ops::Deref;
@@ -32,7 +35,7 @@ use crate::varint;
 pub const REFERENCE_BYTES_MAX: usize = 24;
 
 /// Fewest bytes of a reference.
-const REFERENCE_BYTES_MIN: usize = 12;
+const REFERENCE_BYTES_MIN: usize = 8;
 
 /// The number of a value segment: given once, never again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -55,8 +58,8 @@ pub struct Reference {
     pub offset: u64,
     /// Length of the value.
     pub value_bytes: u32,
-    /// Of its record's head (see [`ValueRecord::checksum`](super::ValueRecord::checksum)).
-    pub checksum: u64,
+    /// Of its record's head (see [`ValueRecord::reference_checksum`](super::ValueRecord::reference_checksum)).
+    pub checksum: u32,
 }
 
 /// A reference's bytes, on the stack. Empty by default.
@@ -76,11 +79,11 @@ impl Deref for ReferenceBytes {
 }
 
 impl Reference {
-    /// The reference's bytes, in the shorter of the two forms.
+    /// The reference's bytes, in the shorter of the two forms that are written.
     #[inline]
     pub fn encode(&self) -> ReferenceBytes {
         let fields = [self.segment.0, self.ordinal, (self.offset >> 3) as u32, self.value_bytes];
-        let short = fields.map(|field| varint::encoded_bytes(field.into())).into_iter().sum::<usize>() + 8;
+        let short = fields.map(|field| varint::encoded_bytes(field.into())).into_iter().sum::<usize>() + 4;
         if short < REFERENCE_BYTES_MAX { self.encode_short(fields) } else { self.encode_fixed(fields) }
     }
 
@@ -107,15 +110,17 @@ impl Reference {
     #[cold]
     fn encode_fixed(&self, fields: [u32; 4]) -> ReferenceBytes {
         let mut bytes = [0; REFERENCE_BYTES_MAX];
-        let from = fields.into_iter().flat_map(u32::to_le_bytes).chain(self.checksum.to_le_bytes());
+        let [segment, ordinal, place, value_bytes] = fields;
+        let from =
+            [segment, ordinal, place, value_bytes, self.checksum].into_iter().flat_map(u32::to_le_bytes);
         bytes.iter_mut().zip(from).for_each(|(to, from)| *to = from);
         ReferenceBytes { bytes, len: REFERENCE_BYTES_MAX as u8 }
     }
 
-    /// The reference whose bytes are exactly `bytes`, in either form.
+    /// The reference whose bytes are exactly `bytes`, in any form that was ever written.
     ///
     /// # Errors
-    /// Neither form: too few or too many bytes, a number that takes more bytes than it need or than 32 bits.
+    /// No such form: too few or too many bytes, a number that takes more bytes than it need or than 32 bits.
     #[inline]
     pub fn decode(bytes: &[u8]) -> Result<Self> {
         if bytes.len() == REFERENCE_BYTES_MAX {
@@ -138,8 +143,9 @@ impl Reference {
             u32::try_from(number).ok()
         };
         let (segment, ordinal, place, value_bytes) = (number()?, number()?, number()?, number()?);
-        let checksum = u64::from_le_bytes(rest.try_into().ok()?);
-        let is_short = bytes.len() < REFERENCE_BYTES_MAX;
+        let (checksum, upper) = rest.split_first_chunk()?;
+        let checksum = u32::from_le_bytes(*checksum);
+        let is_short = bytes.len() < REFERENCE_BYTES_MAX && matches!(upper.len(), 0 | 4);
         let offset = u64::from(place) << 3;
         is_short.then_some(Self { segment: SegmentNumber(segment), ordinal, offset, value_bytes, checksum })
     }
@@ -152,7 +158,7 @@ impl Reference {
             ordinal: word(1),
             offset: u64::from(word(2)) << 3,
             value_bytes: word(3),
-            checksum: u64::from(word(5)) << 32 | u64::from(word(4)),
+            checksum: word(4),
         }
     }
 }
@@ -162,7 +168,7 @@ impl fmt::Display for Reference {
         let Self { segment, ordinal, offset, value_bytes, checksum } = self;
         write!(
             f,
-            "value {ordinal} of segment {segment}, {value_bytes} bytes, at {offset}, checksum {checksum:016x}"
+            "value {ordinal} of segment {segment}, {value_bytes} bytes, at {offset}, checksum {checksum:08x}"
         )
     }
 }
@@ -176,7 +182,7 @@ mod tests {
         ordinal: 127,
         offset: 8 << 20,
         value_bytes: 4097,
-        checksum: 0x0123_4567_89ab_cdef,
+        checksum: 0x89ab_cdef,
     };
 
     #[test]
@@ -201,15 +207,38 @@ mod tests {
         }
         lengths.sort_unstable();
         lengths.dedup();
-        assert_eq!((lengths.first(), lengths.last()), (Some(&12), Some(&24)));
-        assert_eq!(SHORT.encode().len(), 2 + 1 + 3 + 2 + 8);
+        assert_eq!((lengths.first(), lengths.last()), (Some(&8), Some(&24)));
+        assert_eq!(SHORT.encode().len(), 2 + 1 + 3 + 2 + 4);
+    }
+
+    /// What follows the lower half of a checksum in references of before version 3.
+    const UPPER: [u8; 4] = [0x67, 0x45, 0x23, 0x01];
+
+    #[test]
+    fn what_older_builds_wrote_is_read_though_it_could_be_short() {
+        let fields = [SHORT.segment.0, SHORT.ordinal, 1 << 20, SHORT.value_bytes];
+        let fixed = SHORT.encode_fixed(fields);
+        assert_eq!((fixed.len(), Reference::decode(&fixed)), (24, Ok(SHORT)));
+        let whole = [&fixed[..20], &UPPER].concat();
+        assert_eq!(Reference::decode(&whole), Ok(SHORT), "the fixed form with all of the checksum");
+        let whole = [&SHORT.encode()[..], &UPPER].concat();
+        assert_eq!(Reference::decode(&whole), Ok(SHORT), "the short form with all of the checksum");
     }
 
     #[test]
-    fn what_is_in_the_fixed_form_is_read_though_it_could_be_short() {
-        let fields = [SHORT.segment.0, SHORT.ordinal, 1 << 20, SHORT.value_bytes];
-        let bytes = SHORT.encode_fixed(fields);
-        assert_eq!((bytes.len(), Reference::decode(&bytes)), (24, Ok(SHORT)));
+    fn a_short_form_as_long_as_the_fixed_one_is_not_written() {
+        let most = Reference {
+            segment: SegmentNumber(u32::MAX),
+            ordinal: u32::MAX,
+            offset: u64::from(u32::MAX) << 3,
+            value_bytes: u32::MAX,
+            checksum: u32::MAX,
+        };
+        let bytes = most.encode();
+        assert_eq!((&bytes[..20], &bytes[20..]), (&[0xff; 20][..], &[0; 4][..]));
+        assert_eq!(Reference::decode(&bytes), Ok(most));
+        let less = Reference { segment: SegmentNumber((1 << 28) - 1), ..most };
+        assert_eq!((less.encode().len(), Reference::decode(&less.encode())), (23, Ok(less)));
     }
 
     #[test]
@@ -218,7 +247,9 @@ mod tests {
         for cut in 0..short.len() {
             assert!(Reference::decode(&short[..cut]).is_err(), "cut at {cut}");
         }
-        assert!(Reference::decode(&[&short[..], &[0]].concat()).is_err(), "a byte more");
+        for more in [1, 2, 3, 5, 8] {
+            assert!(Reference::decode(&[&short[..], &[0; 8][..more]].concat()).is_err(), "{more} bytes more");
+        }
         let fixed = SHORT.encode_fixed([1; 4]);
         assert_eq!(Reference::decode(&fixed[..23]).map_err(|error| error.offset), Err(23));
         assert!(Reference::decode(&[&fixed[..], &[0]].concat()).is_err(), "25 bytes");

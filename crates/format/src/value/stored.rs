@@ -71,7 +71,7 @@ impl<'v> Stored<'v> {
         (segment, ordinal): (SegmentNumber, u32),
         (keyspace, key): (u32, &[u8]),
         out: &mut Vec<u8>,
-    ) -> u64 {
+    ) -> u32 {
         let head = ValueHead {
             segment,
             ordinal,

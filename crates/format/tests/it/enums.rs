@@ -15,7 +15,7 @@ const FILE: &str = "enums.txt";
 
 /// Each number with its meaning, one a line.
 fn lines() -> Vec<String> {
-    let mut lines: Vec<String> = [FormatVersion::V1, FormatVersion::V2]
+    let mut lines: Vec<String> = [FormatVersion::V1, FormatVersion::V2, FormatVersion::V3]
         .map(|version| format!("FormatVersion {version:?} {}", version as u32))
         .into();
     for number in 0..=u8::MAX {

@@ -66,17 +66,22 @@ fn golden_bytes_have_their_dump() {
 fn files_of_an_older_version_hold_what_those_of_today_do() {
     let samples = samples();
     let value = |name: &str| &samples.iter().find(|sample| sample.name == name).unwrap().value;
-    for name in ["log-segment-v1-empty", "log-segment-v1-frames", "group-v1-pieces", "group-v1-part"] {
-        let expected = value(&name.replace("v1", "v2")).replace("version: V2", "version: V1");
-        assert_eq!(value(name), &expected, "{name}");
+    for old in [1, 2] {
+        for name in ["log-segment-vN-empty", "log-segment-vN-frames", "group-vN-pieces", "group-vN-part"] {
+            let expected = value(&name.replace('N', "3")).replace("version: V3", &format!("version: V{old}"));
+            assert_eq!(value(&name.replace('N', &old.to_string())), &expected, "{name} of version {old}");
+        }
     }
     // Before their entries tables tell of their blocks.
     let entries = |name: &str| {
         let value = value(name);
         value[value.find(" [").unwrap()..].to_owned()
     };
-    for name in ["table-v1-raw", "table-v1-lz4", "table-v1-zstd", "table-v1-tombstones"] {
-        assert_eq!(entries(name), entries(&name.replace("v1", "v2")), "{name}");
+    for old in ["1", "2"] {
+        for name in ["table-vN-raw", "table-vN-lz4", "table-vN-zstd", "table-vN-tombstones"] {
+            let name = |version| name.replace('N', version);
+            assert_eq!(entries(&name(old)), entries(&name("3")), "{} of version {old}", name(old));
+        }
     }
 }
 

@@ -35,7 +35,7 @@ pub(crate) const FRAME_AT: Position = Position(BASE.0 + SEGMENT_HEADER_BYTES as 
 
 pub(crate) fn samples() -> Vec<Sample> {
     let mut samples =
-        vec![segment("log-segment-v2-empty", vec![]), segment("log-segment-v2-frames", frames())];
+        vec![segment("log-segment-v3-empty", vec![]), segment("log-segment-v3-frames", frames())];
     for (name, frame) in [
         ("log-frame-v1-put", put()),
         ("log-frame-v1-batch", batch()),
@@ -43,6 +43,7 @@ pub(crate) fn samples() -> Vec<Sample> {
         ("log-frame-v1-large-batch", large_batch()),
         ("log-frame-v1-reference", reference(&REFERENCE)),
         ("log-frame-v2-reference", reference(&SHORT_REFERENCE)),
+        ("log-frame-v3-reference", reference(&SHORTER_REFERENCE)),
     ] {
         let bytes = frame.bytes(FRAME_AT);
         let value = format!("{:?}", [(0, frame)]);
@@ -61,8 +62,8 @@ pub(crate) fn samples() -> Vec<Sample> {
     ));
     samples.push(edit("manifest-edit-v1-take-over", false, vec![Change::TakeOver { id: 0x1234 << 100 }]));
     samples.push(home());
-    samples.push(group("group-v2-pieces", &group_id().encode(GroupKind::Whole, &pieces())));
-    samples.push(group("group-v2-part", &group_id().encode(GroupKind::Part, &pieces())));
+    samples.push(group("group-v3-pieces", &group_id().encode(GroupKind::Whole, &pieces())));
+    samples.push(group("group-v3-part", &group_id().encode(GroupKind::Part, &pieces())));
     samples.push(group("group-v1-end", &group_id().encode(GroupKind::End, &[])));
     samples.extend(crate::tables::samples());
     samples.extend(crate::values::samples());
@@ -81,20 +82,27 @@ fn old() -> Vec<Sample> {
         let value = decode(&bytes).unwrap();
         old.push(Sample { name, bytes, value, decode, dump });
     };
-    for name in ["log-segment-v1-empty", "log-segment-v1-frames"] {
+    for name in
+        ["log-segment-v1-empty", "log-segment-v1-frames", "log-segment-v2-empty", "log-segment-v2-frames"]
+    {
         read(name, decode_segment, dump_log);
     }
-    for name in ["group-v1-pieces", "group-v1-part"] {
+    for name in ["group-v1-pieces", "group-v1-part", "group-v2-pieces", "group-v2-part"] {
         read(name, decode_group, dump_group);
     }
-    // The last one is of builds that did not tell of operands.
+    // `table-v2-references` is of builds that did not tell of operands.
     for name in [
         "table-v1-raw",
         "table-v1-lz4",
         "table-v1-zstd",
         "table-v1-tombstones",
         "table-v1-references",
+        "table-v2-raw",
+        "table-v2-lz4",
+        "table-v2-zstd",
+        "table-v2-tombstones",
         "table-v2-references",
+        "table-v2-operands",
     ] {
         read(name, crate::tables::decode, crate::tables::dump);
     }
@@ -192,8 +200,10 @@ fn large_batch() -> Content {
 /// Value 3 of segment 7, at 4224, 4096 bytes.
 const REFERENCE: [u8; 24] =
     [7, 0, 0, 0, 3, 0, 0, 0, 16, 2, 0, 0, 0, 16, 0, 0, 0xef, 0xcd, 0xab, 0x89, 0x67, 0x45, 0x23, 1];
-/// The same.
+/// The same, as version 2 has it.
 const SHORT_REFERENCE: [u8; 14] = [7, 3, 0x90, 4, 0x80, 0x20, 0xef, 0xcd, 0xab, 0x89, 0x67, 0x45, 0x23, 1];
+/// The same, as version 3 has it.
+const SHORTER_REFERENCE: [u8; 10] = [7, 3, 0x90, 4, 0x80, 0x20, 0xef, 0xcd, 0xab, 0x89];
 
 fn reference(reference: &'static [u8]) -> Content {
     Content::Batch(vec![Record {

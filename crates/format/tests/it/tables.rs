@@ -18,16 +18,16 @@ use crate::samples::Sample;
 
 pub(crate) fn samples() -> Vec<Sample> {
     let names = [
-        ("table-v2-raw", Compression::None),
-        ("table-v2-lz4", Compression::Lz4),
-        ("table-v2-zstd", Compression::Zstd),
+        ("table-v3-raw", Compression::None),
+        ("table-v3-lz4", Compression::Lz4),
+        ("table-v3-zstd", Compression::Zstd),
     ];
     let mut samples: Vec<Sample> =
         names.into_iter().map(|(name, compression)| sample(name, compression, &entries(), &list())).collect();
-    samples.push(sample("table-v2-tombstones", Compression::None, &[], &list()));
+    samples.push(sample("table-v3-tombstones", Compression::None, &[], &list()));
     let references = [reference(7, 0), reference(7, 90), reference(12, 3)];
     samples.push(sample(
-        "table-v2-operands",
+        "table-v3-operands",
         Compression::None,
         &referring(&references),
         &FragmentList::new(),
@@ -37,7 +37,7 @@ pub(crate) fn samples() -> Vec<Sample> {
 
 fn reference(segment: u32, ordinal: u32) -> ReferenceBytes {
     let (segment, offset) = (SegmentNumber(segment), 64 + 4160 * u64::from(ordinal));
-    Reference { segment, ordinal, offset, value_bytes: 4096, checksum: 0x0123_4567_89ab_cdef }.encode()
+    Reference { segment, ordinal, offset, value_bytes: 4096, checksum: 0x89ab_cdef }.encode()
 }
 
 /// Some entries whose values lie beside the tree, one whose value does not, and an operand.

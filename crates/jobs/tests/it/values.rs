@@ -230,11 +230,13 @@ fn specs_of_another_version_are_refused_and_who_is_to_be_upgraded_is_told() {
     let spec = JobSpec::from(CompactSpec { values: Some(policy), ..world.spec.clone() });
     let bytes = spec.encode();
     assert_eq!(JobSpec::decode(&bytes), Ok(spec));
-    for (version, who) in
-        [(2, "an older Firn: upgrade the database"), (4, "a newer Firn: upgrade this worker")]
-    {
+    let versions = [
+        (JobSpec::VERSION - 1, "an older Firn: upgrade the database"),
+        (JobSpec::VERSION + 1, "a newer Firn: upgrade this worker"),
+    ];
+    for (version, who) in versions {
         let mut other = bytes.clone();
-        other[8] = version;
+        other[8..12].copy_from_slice(&version.to_le_bytes());
         let end = other.len() - 8;
         let checksum = xxh3(&other[..end]);
         other[end..].copy_from_slice(&checksum.to_le_bytes());

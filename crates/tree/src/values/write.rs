@@ -192,7 +192,7 @@ struct Writer<'a> {
 
 impl Writer<'_> {
     /// Adds a record; its head's checksum.
-    fn add(&mut self, ordinal: u32, large: &Large<'_>) -> Result<u64> {
+    fn add(&mut self, ordinal: u32, large: &Large<'_>) -> Result<u32> {
         let Large { keyspace, key, value } = large;
         let start = self.out.len();
         let checksum = value.encode_head((self.active.number(), ordinal), (*keyspace, key), &mut self.out);

@@ -1,7 +1,7 @@
 //! Databases that older builds have written open, are read, and go on.
 //!
-//! `version_1/` holds what the last build that wrote format version 1 left behind where [`history`] happened and the process
-//! was killed then: tables, value segments that were sealed, collected and open, a log whose records refer to them.
+//! `version_1/` and `version_2/` hold what the last build that wrote that format version left behind where [`history`] happened and
+//! the process was killed then: tables, value segments that were sealed, collected and open, a log whose records refer to them.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -129,10 +129,19 @@ fn write_a_sample() {
 
 #[test]
 fn a_database_of_version_1_is_read_and_goes_on() {
-    let files = read_sample(FormatVersion::V1);
+    goes_on(FormatVersion::V1);
+}
+
+#[test]
+fn a_database_of_version_2_is_read_and_goes_on() {
+    goes_on(FormatVersion::V2);
+}
+
+fn goes_on(older: FormatVersion) {
+    let files = read_sample(older);
     let mut contents = history().1;
     let world = World { storage: directory(&files), ..world() };
-    let (first, second) = (FormatVersion::V1 as u32, FormatVersion::CURRENT as u32);
+    let first = older as u32;
     let of = |extension: &str, version| (extension.to_owned(), version);
     let all = |version| ["log", "table", "values"].map(|extension| of(extension, version));
     assert_eq!(versions(&world.storage), all(first).into());
@@ -145,9 +154,11 @@ fn a_database_of_version_1_is_read_and_goes_on() {
     tree.flush().unwrap();
     drop(tree);
     let both = versions(&world.storage);
-    let either = ["table", "values"]
+    // Value segments are as in version 2.
+    let written = [("table", FormatVersion::V3), ("values", FormatVersion::V2)];
+    let either = written
         .into_iter()
-        .flat_map(|extension| [first, second].map(|of_it| of(extension, of_it)));
+        .flat_map(|(extension, now)| [first, now as u32].map(|of_it| of(extension, of_it)));
     assert!(both.is_superset(&either.collect()), "{both:?}");
     assert_eq!(damage(&world.storage), [], "files of both versions");
 
