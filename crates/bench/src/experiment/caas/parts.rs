@@ -14,7 +14,7 @@ use super::run::{Amount, Bench, Label, RunCost, Setting, Work};
 use super::verdict::{Finding, Measure, Ratio};
 use super::{simulated, stages};
 use crate::measure::sleep;
-use crate::report::PhaseResult;
+use crate::report::{Cells, PhaseResult};
 
 /// A part of the experiment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -320,6 +320,17 @@ fn far_link(store: SocketAddr, is_far: bool) -> Result<Option<Proxy>> {
 /// A database alone on one processor.
 const ONE_CORE: &str = "local, one core";
 
+/// The load where latencies are compared, of what the slower way does when it is asked for all it can: a database that is behind has a queue,
+/// which a client that waits for each operation never sees.
+const PACE: f64 = 0.75;
+
+/// Operations of `workload` that `variant` does in a second, what is left to do counted: the median; 0 if it did none.
+fn drained_per_s(results: &[PhaseResult], part: &str, variant: &str, workload: &str) -> f64 {
+    let measured = |result: &PhaseResult| Some(result.ops_per_s_drained);
+    let spread = Cells::new(results).spread(variant, &format!("{part}: {workload}"), measured);
+    spread.map_or(0.0, |spread| spread.median)
+}
+
 fn run_cores(bench: &Bench<'_>, found: &mut Found) -> Result<()> {
     let part = CaasPart::Cores.name();
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
@@ -333,10 +344,19 @@ fn run_cores(bench: &Bench<'_>, found: &mut Found) -> Result<()> {
     ];
     let plan = &bench.plan;
     let mixes = Work::ycsb("load,a", 2, plan.records, Amount::Operations(plan.operations));
-    let works = [mixes, Work::overwrite(plan), Work::compressed_overwrite(plan)];
+    let works = [mixes.clone(), Work::overwrite(plan), Work::compressed_overwrite(plan)];
     interleave(bench, part, &ways, &works, found)?;
+    let [local, service, _] = ways;
+    let same_load = [local, service];
+    let paced = [("a", mixes), ("overwrite, zstd", Work::compressed_overwrite(plan))].map(|(name, work)| {
+        let both = same_load.each_ref().map(|way| drained_per_s(&found.results, part, way.variant, name));
+        let slower = both.into_iter().fold(f64::INFINITY, f64::min);
+        work.at_rate((slower * PACE) as u64)
+    });
+    interleave(bench, part, &same_load, &paced, found)?;
     let more = "equal processors, our goal: 1.3 times as many operations (floor 1.0)";
     let sooner = "equal processors, our goal: half the p99 (floor 0.8)";
+    let at_pace = "equal processors at the same load, three quarters of what the slower of both can: half the p99 (our goal; floor 0.8)";
     let less = "equal processors: less of the database's processor for each operation";
     let alone_more = "the database on one processor, with a worker elsewhere over without: more operations";
     let alone_sooner = "the database on one processor, with a worker elsewhere over without: p99.9 no higher";
@@ -347,6 +367,8 @@ fn run_cores(bench: &Bench<'_>, found: &mut Found) -> Result<()> {
         (sooner, "overwrite", LOCAL, Measure::P99, 0.5),
         (more, "overwrite, zstd", LOCAL, Measure::Throughput, 1.3),
         (sooner, "overwrite, zstd", LOCAL, Measure::P99, 0.5),
+        (at_pace, "a, paced", LOCAL, Measure::P99, 0.5),
+        (at_pace, "overwrite, zstd, paced", LOCAL, Measure::P99, 0.5),
         (less, "overwrite", LOCAL, Measure::DatabaseCpu, 1.0),
         (alone_more, "a", ONE_CORE, Measure::Throughput, 1.0),
         (alone_sooner, "a", ONE_CORE, Measure::P999, 1.0),
@@ -405,6 +427,19 @@ fn run_stages(bench: &Bench<'_>, found: &mut Found) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::report::Context;
+
+    #[test]
+    fn a_pace_follows_the_median_of_what_a_way_did() {
+        let result = |variant: &str, workload: &str, ops_per_s_drained| {
+            let context = Context { engine: variant.into(), workload: workload.into(), ..Context::default() };
+            PhaseResult { context, ops_per_s_drained, ..PhaseResult::default() }
+        };
+        let mut results = vec![result(SERVICE, "cores: a", 7.0), result(LOCAL, "cores: load", 8.0)];
+        results.extend([300.0, 100.0, 200.0].map(|ops_per_s| result(LOCAL, "cores: a", ops_per_s)));
+        assert_eq!(drained_per_s(&results, "cores", LOCAL, "a"), 200.0);
+        assert_eq!(drained_per_s(&results, "cores", LOCAL, "b"), 0.0);
+    }
 
     #[test]
     fn workers_that_did_nothing_fail_their_part() {

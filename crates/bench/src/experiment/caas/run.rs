@@ -27,7 +27,9 @@ pub(super) struct Work {
     name: String,
     words: Vec<String>,
     /// What results add to the names of its phases.
-    how: &'static str,
+    how: String,
+    /// Operations begin at a rate: phases without one, which only load, are not kept.
+    is_paced: bool,
 }
 
 /// Where a database lies, and what works for it.
@@ -87,9 +89,19 @@ impl Work {
     /// The same where the last level is compressed, of values that lose half of their bytes by it, as db_bench's do.
     pub(super) fn compressed_overwrite(plan: &Plan) -> Self {
         let compressed = ["--compression", "zstd", "--compression-ratio", "0.5"].map(str::to_owned);
-        let Self { name, mut words, .. } = Self::overwrite(plan);
-        words.extend(compressed);
-        Self { name, words, how: ", zstd" }
+        let mut work = Self::overwrite(plan);
+        work.words.extend(compressed);
+        work.how.push_str(", zstd");
+        work
+    }
+
+    /// The same, with so many operations begun in a second, whether or not the last ones are over; latency counts from when each was to
+    /// begin.
+    pub(super) fn at_rate(mut self, operations_per_s: u64) -> Self {
+        self.words.extend(["--rate".to_owned(), operations_per_s.to_string()]);
+        self.how.push_str(", paced");
+        self.is_paced = true;
+        self
     }
 
     /// YCSB's `workloads` on records of 1 KiB.
@@ -106,7 +118,8 @@ impl Work {
     fn new(name: &str, words: &[&str], sizes: &[(&str, String)]) -> Self {
         let words = words.iter().map(|word| (*word).to_owned()).chain([name.to_owned()]);
         let sizes = sizes.iter().flat_map(|(name, value)| [(*name).to_owned(), value.clone()]);
-        Self { name: name.to_owned(), words: words.chain(sizes).collect(), how: "" }
+        let words = words.chain(sizes).collect();
+        Self { name: name.to_owned(), words, how: String::new(), is_paced: false }
     }
 }
 
@@ -159,7 +172,9 @@ impl Bench<'_> {
         let mut results = Vec::new();
         for (process, json) in running {
             wait(process, self.plan.run_max)?;
-            results.extend(read_results(&json)?.into_iter().map(|mut result| {
+            let measured = read_results(&json)?.into_iter();
+            let kept = measured.filter(|result| !work.is_paced || result.context.rate.is_some());
+            results.extend(kept.map(|mut result| {
                 result.context.engine = variant.to_owned();
                 result.context.workload = format!("{part}: {}{}", result.context.workload, work.how);
                 result.context.repetition = repetition;
