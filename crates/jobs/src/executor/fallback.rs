@@ -22,6 +22,7 @@ use firn_format::file_name::STEM_BYTES_MAX;
 use firn_storage::{Clock, Load, Priority, Spawn, Storage};
 
 use super::Executor;
+use super::caught::caught;
 use super::fallbacks::Fallbacks;
 use super::handle::{JobHandle, new_job};
 use super::ran::Ran;
@@ -251,7 +252,7 @@ impl Shared {
             return self.run_here(job);
         }
         job.attempts += 1;
-        match self.first.submit(job.spec.with_stem(&stem)) {
+        match submit(&*self.first, job.spec.with_stem(&stem)) {
             Err(error) => {
                 end_probe();
                 let concern = Concern::of(error.kind);
@@ -294,7 +295,7 @@ impl Shared {
         }
         self.fallbacks.count_one();
         let begun = self.clock.now();
-        match self.second.submit(job.spec.clone()) {
+        match submit(&*self.second, job.spec.clone()) {
             Err(error) => job.finisher.finish(Err(error)),
             Ok(handle) => {
                 self.follow(Running { job, handle, begun, place: Place::Here, is_cancelled: false });
@@ -456,6 +457,11 @@ impl Drop for Fallback {
         self.shared.lock().is_closed = true;
         self.shared.changed.notify_all();
     }
+}
+
+/// Hands `spec` to `executor`, whose mistake is this job's alone: whoever watches over all jobs goes on.
+fn submit(executor: &dyn Executor, spec: JobSpec) -> Result<JobHandle> {
+    caught("taking the job", || executor.submit(spec))
 }
 
 fn closed() -> Error {

@@ -30,6 +30,8 @@ pub(crate) const PATIENCE: Patience = Patience {
 pub(crate) enum Way {
     Serve,
     Refuse,
+    /// It panics as it is asked.
+    Panic,
     /// Nobody is there.
     Away,
     /// Filters of compactions are lacking.
@@ -83,6 +85,7 @@ impl Executor for Elsewhere {
         let way = *self.way.lock().unwrap();
         match way {
             Way::Refuse => return Err(Error::new(ErrorKind::Rejected, "closed on sundays")),
+            Way::Panic => panic!("that cannot be"),
             Way::Away => return Err(Error::new(ErrorKind::Unavailable, "nobody is there")),
             Way::Lack if !spec.needs().is_empty() => {
                 return Err(Error::new(ErrorKind::Rejected, "no such filter"));
@@ -117,7 +120,7 @@ impl Executor for Elsewhere {
                 let file = self.storage.open_write(&tables(&result)[0].file).unwrap();
                 file.write_at(20, b"!").unwrap();
             }
-            Way::Serve | Way::Refuse | Way::Away | Way::Lack | Way::Stray => {}
+            Way::Serve | Way::Refuse | Way::Panic | Way::Away | Way::Lack | Way::Stray => {}
         }
         finisher.finish(Ok(result));
         Ok(handle)

@@ -13,6 +13,7 @@ fn what_goes_wrong_elsewhere_is_done_here() {
     let ways = [
         (Way::Serve, None),
         (Way::Refuse, Some("it was refused: closed on sundays")),
+        (Way::Panic, Some("it was refused: taking the job panicked: that cannot be")),
         (Way::Fail, Some("it failed: the worker is confused")),
         (Way::Lie, Some("the answer was wrong")),
         (Way::Half, Some("the answer was wrong")),

@@ -10,7 +10,7 @@ use firn_engine::{
     CompactionFilter, Engine, ErrorKind, FilterVerdict, KEYSPACE_DEFAULT, KeyspaceId, KeyspaceSettings,
     WriteOptions,
 };
-use firn_jobs::{Executor, JobHandle, JobSpec};
+use firn_jobs::{Error, Executor, JobHandle, JobSpec};
 use firn_storage::ThreadSpawn;
 use firn_tree::{Background, Tree, TreeOptions};
 
@@ -133,12 +133,16 @@ fn a_drain_that_panics_is_tried_again_and_writes_go_on() {
     tree.close().unwrap();
 }
 
-/// Takes no job, in its own way.
+/// Does not know what it is.
 #[derive(Debug)]
 struct Broken;
 
 impl Executor for Broken {
     fn submit(&self, _spec: JobSpec) -> firn_jobs::Result<JobHandle> {
+        Err(Error::new(firn_jobs::ErrorKind::Rejected, "not here"))
+    }
+
+    fn width(&self) -> usize {
         panic!("that cannot be")
     }
 }
