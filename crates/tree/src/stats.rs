@@ -103,7 +103,10 @@ impl Database {
             spare_bytes: self.outputs.spare_bytes() + self.log.spares.file_bytes(),
             debt_bytes: buffer_bytes.saturating_sub(self.settings.buffer_bytes),
             snapshot_count: self.snapshots.count(),
-            background_refusal: self.schedule.refusal().map(|why| why.to_string()),
+            background_refusal: self
+                .schedule
+                .refusal(|keyspace| self.version.load().keyspace(keyspace).is_ok())
+                .map(|why| why.to_string()),
             write_failure: self.log.poison().map(ToString::to_string),
             shared_cache: self.storage.cache_counters().map(shared_cache_stats),
             values: self.value_stats(),

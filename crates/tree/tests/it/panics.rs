@@ -109,6 +109,39 @@ fn a_compaction_that_panics_is_tried_again_and_all_else_goes_on() {
 }
 
 #[test]
+fn a_keyspace_that_is_dropped_while_it_rests_is_nothing_to_be_told_of() {
+    let world = World::new(tiny());
+    let (clumsy, tree, keyspace) = open(&world, b"old");
+    let mut session = session(&tree);
+    put_in(&mut session, keyspace, "old", &[1; 100]);
+    tree.flush().unwrap();
+    clumsy.is_able.store(false, Ordering::SeqCst);
+    write(&tree, &mut session, keyspace, 1..10);
+    until("a panic", || tree.stats().background_refusal.is_some());
+    // One that is under way may panic once more.
+    tree.drop_keyspace(keyspace).unwrap();
+    tree.wait_idle().unwrap();
+    assert_eq!(tree.stats().background_refusal, None);
+    drop(session);
+    tree.close().unwrap();
+}
+
+#[test]
+fn a_keyspace_that_is_dropped_while_its_drain_is_refused_is_nothing_to_be_told_of() {
+    let world = World::new(tiny());
+    let (clumsy, tree, keyspace) = open(&world, b"");
+    clumsy.is_able.store(false, Ordering::SeqCst);
+    let mut session = session(&tree);
+    put_in(&mut session, keyspace, "key", b"one");
+    assert_eq!(tree.flush().unwrap_err().kind(), ErrorKind::Retry);
+    assert!(tree.stats().background_refusal.is_some());
+    tree.drop_keyspace(keyspace).unwrap();
+    assert_eq!(tree.stats().background_refusal, None);
+    drop(session);
+    tree.close().unwrap();
+}
+
+#[test]
 fn a_drain_that_panics_is_tried_again_and_writes_go_on() {
     let world = World::new(tiny());
     let (clumsy, tree, keyspace) = open(&world, b"");
