@@ -31,7 +31,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::spec::JobSpec;
 use check::{CHECKERS, Chores};
 pub(super) use state::Job;
-use state::{Away, Place, Ready, Running, State};
+use state::{Away, Place, Ready, Running, State, Syncs};
 
 /// Asks one executor first and runs here, on another, what that one refuses, fails at, answers wrongly, or keeps for
 /// longer than [`Patience`] allows.
@@ -48,7 +48,8 @@ use state::{Away, Place, Ready, Running, State};
 ///    stop. Whoever has no thread of its own to wait ([`inline`](Self::inline)) does them here at once.
 ///
 /// 5. A job that nobody there has begun, where the first executor says so ([`JobHandle::is_waiting`]), says nothing of it: it is waited for as long as any other
-///    and done here then, and relief after [`Patience::begin_max`] where writers are about to stop. Once it is begun it has its whole time.
+///    and done here then, and relief after [`Patience::begin_max`] where writers are about to stop. Once it is begun it has its whole time, and what it
+///    waits for syncs, where that is said ([`JobHandle::is_syncing`]), does not count, up to [`Patience::sync_max`], unless an attempt has failed there.
 /// 6. A share of what the first executor did is done here too ([`Patience::reexecuted_share`]). Where something else comes of it, that is the job's result,
 ///    and the first executor is doubted.
 /// 7. What waits there and is expected to be done sooner on processors of this process that idle ([`with_idle`](Self::with_idle)) is taken
@@ -262,7 +263,13 @@ impl Shared {
             Ok(handle) => {
                 let bytes = job.spec.input_bytes().saturating_add(self.lock().bytes_before(&job.spec));
                 let deadline = now.saturating_add(self.patience.with(bytes));
-                let place = Place::Away(Away { stem, deadline, is_probe, was_waiting: false });
+                let place = Place::Away(Away {
+                    stem,
+                    deadline,
+                    is_probe,
+                    was_waiting: false,
+                    syncs: Syncs::default(),
+                });
                 self.follow(Running { job, handle, begun: now, place, is_cancelled: false });
             }
         }
@@ -398,13 +405,15 @@ impl Shared {
                 return self.settle_idle(job, idle, result, (begun, waited));
             }
         };
+        let late = |what: &str| {
+            let tried = handle.trouble().map(|why| format!("; it was tried, and failed: {why}"));
+            format!("{what} in {:.1} s{}", waited.as_secs_f64(), tried.unwrap_or_default())
+        };
         let why = match result {
             Some(Ok(result)) => return self.check((job, handle, away), result, waited),
             Some(Err(error)) => (Concern::of(error.kind), format!("it failed: {error}")),
-            None if handle.is_waiting() => {
-                (Concern::Queue, format!("nobody began it in {:.1} s", waited.as_secs_f64()))
-            }
-            None => (Concern::Service, format!("there was no answer in {:.1} s", waited.as_secs_f64())),
+            None if handle.is_waiting() => (Concern::Queue, late("nobody began it")),
+            None => (Concern::Service, late("there was no answer")),
         };
         self.give_up((job, handle, away), why, waited, is_cancelled);
     }

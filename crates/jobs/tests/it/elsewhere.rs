@@ -18,6 +18,7 @@ pub(crate) const MIX: Mix = Mix { operations: 200, merges: true, filter: true, o
 pub(crate) const PATIENCE: Patience = Patience {
     least: Duration::from_secs(5),
     bytes_per_second: 1 << 40,
+    sync_max: Duration::from_secs(20),
     bulk_bytes_per_second: 1 << 40,
     wait_max: Duration::from_secs(60),
     stall_near: Duration::from_secs(10),
