@@ -38,7 +38,7 @@ use state::{Away, Place, Ready, Running, State, Syncs};
 ///
 /// 1. What the first executor answers is checked, files included as far as [`verify_files`](crate::verify_files) goes, before it is anybody's
 ///    result. Threads do that which do nothing else: where the place is slow or away, no other job's end, lateness or cancellation
-///    waits for it, and a job that is cancelled meanwhile is answered at once.
+///    waits for it, and a job that is cancelled meanwhile is answered at once. It is done here where that takes longer than [`Patience::check_max`].
 /// 2. An attempt there writes under a stem of its own (`<stem>-e`, then `<stem>-e1` and so on), so that one which comes back late meets
 ///    nothing of another attempt. What it leaves is removed. A spare file that the spec names goes to whichever renames it first.
 /// 3. After a failure that concerns every job the first executor is left alone for a while, for twice as long after each that follows, and relied on

@@ -17,6 +17,8 @@ pub struct Patience {
     /// So long a job may wait for syncs there beside that, where it is said that it does; relief none of it where writers will stop within
     /// [`stall_near`](Self::stall_near). Default 300 s.
     pub sync_max: Duration,
+    /// What was answered may be looked at for so long, until when it is not believed: a place without limits may never answer. Default 300 s.
+    pub check_max: Duration,
     /// Bytes of inputs of bulk jobs that are begun here in a second while others are away. Default 16 MiB.
     pub bulk_bytes_per_second: u64,
     /// The longest that a bulk job waits for that, or for others to come back. Default 60 s.
@@ -36,6 +38,7 @@ impl Default for Patience {
             least: Duration::from_secs(30),
             bytes_per_second: 4 << 20,
             sync_max: Duration::from_secs(300),
+            check_max: Duration::from_secs(300),
             bulk_bytes_per_second: 16 << 20,
             wait_max: Duration::from_secs(60),
             stall_near: Duration::from_secs(10),

@@ -19,6 +19,7 @@ pub(crate) const PATIENCE: Patience = Patience {
     least: Duration::from_secs(5),
     bytes_per_second: 1 << 40,
     sync_max: Duration::from_secs(20),
+    check_max: Duration::from_secs(100),
     bulk_bytes_per_second: 1 << 40,
     wait_max: Duration::from_secs(60),
     stall_near: Duration::from_secs(10),

@@ -247,6 +247,7 @@ impl State {
         let again = |job: &&mut Running| is_near && matches!(job.place, Place::Reexecuted(_));
         self.jobs.values_mut().filter(again).for_each(|job| job.handle.cancel());
         self.jobs.values_mut().for_each(|running| running.note_begin(now, patience));
+        let hangs = |job: &Running| now.saturating_sub(job.begun) >= patience.check_max;
         let is_late = |job: &Running| match &job.place {
             Place::Away(away) => {
                 let is_urgent = is_near && job.job.spec.is_relief();
@@ -254,8 +255,8 @@ impl State {
                     || is_urgent && job.is_relief_that_waits(now, patience)
             }
             // Nobody waits for whoever looks at it.
-            Place::Checked(_) => job.is_cancelled,
-            Place::Compared(_) => job.is_cancelled || is_near,
+            Place::Checked(_) => job.is_cancelled || hangs(job),
+            Place::Compared(_) => job.is_cancelled || is_near || hangs(job),
             Place::Here | Place::Reexecuted(_) | Place::Idle(_) => false,
         };
         let is_ready = |_: &u64, job: &mut Running| job.handle.poll().is_some() || is_late(job);
