@@ -37,6 +37,9 @@ pub(crate) struct Counters {
     pub(crate) orphan_remove_count: AtomicU64,
 }
 
+/// What holds while background work is refused, whatever refuses it: the reason says what to do about that.
+const MEANWHILE: &str = "it is tried again by itself, writes go on while there is room for them, and nothing that was acknowledged is lost";
+
 /// Adds to a counter.
 pub(crate) fn count(counter: &AtomicU64, by: u64) {
     counter.fetch_add(by, Ordering::Relaxed);
@@ -106,7 +109,7 @@ impl Database {
             background_refusal: self
                 .schedule
                 .refusal(|keyspace| self.version.load().keyspace(keyspace).is_ok())
-                .map(|why| why.to_string()),
+                .map(|why| format!("{why}; {MEANWHILE}")),
             write_failure: self.log.poison().map(ToString::to_string),
             shared_cache: self.storage.cache_counters().map(shared_cache_stats),
             values: self.value_stats(),
