@@ -240,18 +240,22 @@ impl Jobs for Plane {
         &self,
         request: Request<proto::FollowRequest>,
     ) -> Result<Response<proto::FollowReply>, Status> {
-        let proto::FollowRequest { client, waiting, taken, hold_ms, urgency } = request.into_inner();
+        let proto::FollowRequest { client, waiting, taken, hold_ms, urgency, attempts } =
+            request.into_inner();
         let client = id_of(&client)?;
         if let Some(urgency) = urgency {
             let stalls_in = urgency.stalls_in_ms.map(Duration::from_millis);
             // Nobody who waits has to look: it changes what comes first, and neither what has ended nor what is leased.
             self.lock().urge(self.clock.now(), client, stalls_in);
         }
-        let (ended, unknown) = self
+        let known = attempts.map(wire::attempts_of);
+        let ((ended, unknown), attempts) = self
             .held(hold_ms, |pool, now| {
                 let found = pool.follow(now, client, &waiting, &taken);
-                let is_enough = !(found.0.is_empty() && found.1.is_empty());
-                (found, is_enough)
+                let attempts = known.as_ref().map(|_| pool.attempts(client, &waiting));
+                let is_news = known.iter().zip(&attempts).any(|(known, now)| !known.is_as(now));
+                let is_enough = is_news || !(found.0.is_empty() && found.1.is_empty());
+                ((found, attempts), is_enough)
             })
             .await;
         let ended = ended.into_iter().map(|(number, ended)| proto::Ended {
@@ -266,7 +270,8 @@ impl Jobs for Plane {
             let pool = self.lock();
             (pool.slots_for_each(self.clock.now()), pool.unbegun(client, &waiting))
         };
-        Ok(Response::new(proto::FollowReply { ended: ended.collect(), unknown, slots, unbegun }))
+        let (ended, attempts) = (ended.collect(), attempts.map(wire::put_attempts));
+        Ok(Response::new(proto::FollowReply { ended, unknown, slots, unbegun, attempts }))
     }
 
     async fn cancel(

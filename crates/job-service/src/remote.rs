@@ -71,7 +71,9 @@ impl RemoteOptions {
 ///    named, at any later time.
 /// 4. While it has no jobs it asks nobody anything: how many workers there are it knows from the last that it had.
 /// 5. Jobs that nobody has begun are said to wait ([`JobHandle::is_waiting`]), as of half a second ago.
-/// 6. How soon writers stop is said with each job and with each question; while jobs wait, anew when that has changed by a quarter, at most once
+/// 6. Jobs whose worker waits for a sync are said to ([`JobHandle::is_syncing`]), and why attempts failed of those that are tried again
+///    ([`JobHandle::trouble`]), as soon as a control plane hears it.
+/// 7. How soon writers stop is said with each job and with each question; while jobs wait, anew when that has changed by a quarter, at most once
 ///    in a second.
 #[derive(Debug)]
 pub struct Remote {
@@ -107,6 +109,9 @@ struct Away {
     is_submitted: bool,
     /// Somebody has begun it, by what was said last.
     has_begun: bool,
+    /// Whoever has it waits for a sync, and so many attempts have failed, by what was said last.
+    is_syncing: bool,
+    failures: u32,
 }
 
 impl fmt::Debug for Shared {
@@ -158,7 +163,9 @@ impl Executor for Remote {
             stalls_in_ms: None,
         };
         let (handle, finisher) = new_job();
-        state.jobs.insert(number, Away { finisher, request, is_submitted: false, has_begun: false });
+        let (is_submitted, has_begun, is_syncing, failures) = Default::default();
+        let away = Away { finisher, request, is_submitted, has_begun, is_syncing, failures };
+        state.jobs.insert(number, away);
         drop(state);
         self.shared.wake.notify_one();
         Ok(handle)

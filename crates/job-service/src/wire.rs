@@ -7,8 +7,8 @@ use tonic::Status;
 
 use crate::control::Lane;
 use crate::control::pool::{
-    Failure, FailureKind, Held, JobKey, JobRow, JobState, Lease, Order, Outcome, Profile, Timings, Token,
-    WorkerRow,
+    Attempts, Failure, FailureKind, Held, JobKey, JobRow, JobState, Lease, Order, Outcome, Profile, Timings,
+    Token, WorkerRow,
 };
 
 /// Made from `proto/service.proto`.
@@ -45,6 +45,18 @@ pub(crate) fn agree(theirs: Option<proto::Versions>) -> Result<u32, Status> {
 /// The lane that `spec` waits in.
 pub(crate) fn lane(spec: &JobSpec) -> Lane {
     if spec.is_relief() { Lane::Relief } else { Lane::Bulk }
+}
+
+/// How jobs get on.
+pub(crate) fn put_attempts(attempts: Attempts) -> proto::Attempts {
+    let tried = attempts.tried.into_iter();
+    let tried = tried.map(|(number, (failures, failure))| proto::Tried { number, failures, failure });
+    proto::Attempts { syncing: attempts.syncing.into_iter().collect(), tried: tried.collect() }
+}
+
+pub(crate) fn attempts_of(attempts: proto::Attempts) -> Attempts {
+    let tried = attempts.tried.into_iter().map(|one| (one.number, (one.failures, one.failure)));
+    Attempts { syncing: attempts.syncing.into_iter().collect(), tried: tried.collect() }
 }
 
 fn invalid(what: &str) -> Status {

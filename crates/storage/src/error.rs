@@ -77,8 +77,10 @@ impl Error {
             std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => ErrorKind::Full,
             _ => ErrorKind::Io,
         };
-        let advice =
-            if kind == ErrorKind::Full { ", the disk is full: free some space and try again" } else { "" };
+        let advice = match kind {
+            ErrorKind::Full => ", the disk is full: free some space, or raise the quota, and try again",
+            _ => "",
+        };
         Self { source: Some(Arc::new(error)), ..Self::new(kind, file, format!("cannot {action}{advice}")) }
     }
 }

@@ -29,6 +29,7 @@ use crate::log::{Log, LogStart, SegmentMap};
 use crate::memtable::Memtable;
 use crate::recovery::RecoveredLog;
 use crate::settings::{Background, TreeOptions, TreeSettings};
+use crate::stats::Counters;
 use crate::values::{Values, ValuesStart};
 use crate::version::manifest::{Manifest, load};
 use crate::version::set::from_text;
@@ -99,6 +100,7 @@ fn start(options: &TreeOptions, manifest: Manifest, begun: Begun) -> Result<Arc<
     let is_shared = options.settings.durability == Durability::Shared && !options.read_only;
     let (pool, share_pool) = (read_pool(options)?, share_pool(options)?);
     let jobs = start_jobs(options, &outputs)?;
+    let counters = Counters { manifest_write_bytes: manifest.written_bytes(), ..Counters::default() };
     let database = Arc::new(Database {
         storage: Arc::clone(storage),
         outputs,
@@ -127,7 +129,7 @@ fn start(options: &TreeOptions, manifest: Manifest, begun: Begun) -> Result<Arc<
         schedule: Schedule::new(matches!(options.background, Background::Manual) || options.read_only),
         jobs,
         control: firn_jobs::Control::new(),
-        counters: Default::default(),
+        counters,
         pool,
         share_pool,
         tick_ms: AtomicU64::new(state.tick_ms),

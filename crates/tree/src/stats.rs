@@ -1,6 +1,6 @@
 //! What a tree counts, and the answer of `stats`.
 
-use std::sync::PoisonError;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use firn_engine::{KeyspaceStats, SharedCacheStats, Stats, ValueStats};
@@ -13,6 +13,8 @@ use crate::values::Home;
 /// Counters of background work and of reads that missed; one line each, touched once a job or a miss.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
+    /// The manifest's own: whoever asks does not wait for an edit, which may take minutes where the place is away.
+    pub(crate) manifest_write_bytes: Arc<AtomicU64>,
     pub(crate) drain_write_bytes: AtomicU64,
     pub(crate) compaction_write_bytes: AtomicU64,
     pub(crate) compaction_read_bytes: AtomicU64,
@@ -34,6 +36,9 @@ pub(crate) struct Counters {
     pub(crate) beside_read_bytes: AtomicU64,
     pub(crate) orphan_remove_count: AtomicU64,
 }
+
+/// What holds while background work is refused, whatever refuses it: the reason says what to do about that.
+const MEANWHILE: &str = "it is tried again by itself, writes go on while there is room for them, and nothing that was acknowledged is lost";
 
 /// Adds to a counter.
 pub(crate) fn count(counter: &AtomicU64, by: u64) {
@@ -59,6 +64,7 @@ impl Counters {
 }
 
 impl Database {
+    /// Waits for no place and for nobody who does.
     pub(crate) fn stats(&self) -> Stats {
         let version = self.version.load();
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
@@ -71,11 +77,7 @@ impl Database {
             drain_write_bytes_total: read(&self.counters.drain_write_bytes),
             compaction_write_bytes_total: read(&self.counters.compaction_write_bytes),
             compaction_read_bytes_total: read(&self.counters.compaction_read_bytes),
-            manifest_write_bytes_total: self
-                .manifest
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .written_bytes,
+            manifest_write_bytes_total: read(&self.counters.manifest_write_bytes),
             merge_index_bytes_total: read(&self.counters.merge_index_bytes),
             read_miss_bytes_total: self.cache.miss_bytes_total(),
             read_miss_count: read(&self.counters.read_miss_count),
@@ -104,7 +106,10 @@ impl Database {
             spare_bytes: self.outputs.spare_bytes() + self.log.spares.file_bytes(),
             debt_bytes: buffer_bytes.saturating_sub(self.settings.buffer_bytes),
             snapshot_count: self.snapshots.count(),
-            background_refusal: self.schedule.refusal().map(|why| why.to_string()),
+            background_refusal: self
+                .schedule
+                .refusal(|keyspace| self.version.load().keyspace(keyspace).is_ok())
+                .map(|why| format!("{why}; {MEANWHILE}")),
             write_failure: self.log.poison().map(ToString::to_string),
             shared_cache: self.storage.cache_counters().map(shared_cache_stats),
             values: self.value_stats(),
@@ -170,7 +175,7 @@ impl Database {
 
 fn keyspace_stats(keyspace: &crate::version::Keyspace) -> KeyspaceStats {
     let levels = &keyspace.levels;
-    let of = |tables: &[std::sync::Arc<crate::version::Table>]| {
+    let of = |tables: &[Arc<crate::version::Table>]| {
         (tables.len() as u64, tables.iter().map(|table| table.meta().bytes).sum())
     };
     let level0 = levels

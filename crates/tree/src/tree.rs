@@ -227,6 +227,8 @@ impl Engine for Tree {
         drop(manifest);
         shared.roll_for_keyspace(id.0)?;
         shared.drop_dead_segments();
+        // Why something was refused may be gone with it, and so is what it took.
+        shared.retry_drains();
         Ok(())
     }
 

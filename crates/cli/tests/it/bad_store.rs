@@ -126,7 +126,7 @@ fn a_store_that_starts_again_amid_jobs_is_waited_for_and_workers_go_on() {
 
 impl Busy {
     /// Waits until a quarter of the buffer is empty, a log segment, so that writes are taken for a while without a store.
-    fn wait_for_room(&self) {
+    pub(crate) fn wait_for_room(&self) {
         let (mut client, began) = (self.client(), Instant::now());
         while told(&mut client, "buffer_bytes").parse::<u64>().expect("bytes") > 12 << 20 {
             assert!(began.elapsed() < Duration::from_secs(60), "the buffer is not drained");

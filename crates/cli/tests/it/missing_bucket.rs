@@ -36,6 +36,7 @@ fn read(busy: &Busy) -> (u32, u32) {
 #[test]
 fn a_bucket_that_goes_away_is_waited_for_by_who_has_a_log() {
     let mut busy = Busy::new("process");
+    busy.wait_for_room();
     busy.have_job_run();
     busy.scene.store().set_faults(NO_BUCKET);
     let (mut client, began) = (busy.client(), Instant::now());
@@ -55,7 +56,7 @@ fn a_bucket_that_goes_away_is_waited_for_by_who_has_a_log() {
             done.get_or_insert_with(|| done_elsewhere(&mut client));
         }
     }
-    assert!(taken > 0, "none was taken");
+    assert!(taken >= 10, "{taken} taken");
     let more = done_elsewhere(&mut client) - done.unwrap_or_default();
     assert!(more <= 2, "{more} jobs were done without a bucket");
     let (answered, refused) = read(&busy);

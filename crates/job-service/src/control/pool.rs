@@ -22,6 +22,7 @@ mod figures; // all of it in numbers
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
+pub use clients::Attempts;
 pub use counts::{ByFailure, ByLane, Counts, TENANTS_MAX};
 pub use figures::{Figures, Workers};
 pub use job::{Ended, Failure, FailureKind, JobKey, Order, Outcome, Timings, Token};

@@ -7,11 +7,11 @@ use std::time::Duration;
 use firn_jobs::{Error, ErrorKind, JobResult, Ran};
 use tonic::{Code, Request, Status};
 
-use super::{Away, Shared};
+use super::{Away, Shared, State};
 use crate::channel::is_answer;
-use crate::control::pool::{JobKey, Outcome};
+use crate::control::pool::{Attempts, JobKey, Outcome};
 use crate::runtime::Runtime;
-use crate::wire::{error_of, outcome_of, proto, put_key};
+use crate::wire::{attempts_of, error_of, outcome_of, proto, put_attempts, put_key};
 
 /// How long a control plane holds the question what has ended.
 const HOLD_MS: u32 = 20_000;
@@ -136,11 +136,12 @@ impl Talk {
 
     /// Waits for ends; returns when there is something new to say, too.
     async fn follow(&mut self) -> Result<(), Status> {
-        let (waiting, taken, urgency, have_begun) = {
+        let (waiting, taken, urgency, have_begun, attempts) = {
             let mut state = self.shared.lock();
             let urgency = state.urgency.tell(self.shared.clock.now());
             let have_begun = state.jobs.values().all(|away| away.has_begun);
-            (state.jobs.keys().copied().collect::<Vec<_>>(), state.taken.clone(), Some(urgency), have_begun)
+            let waiting = state.jobs.keys().copied().collect::<Vec<_>>();
+            (waiting, state.taken.clone(), Some(urgency), have_begun, state.attempts())
         };
         let Some(mut client) = self.shared.planes.jobs(self.plane) else { return Ok(()) };
         let hold_ms = match have_begun {
@@ -155,6 +156,7 @@ impl Talk {
             taken: taken.clone(),
             hold_ms,
             urgency,
+            attempts: Some(put_attempts(attempts)),
         };
         let mut request = Request::new(request);
         request.set_timeout(Duration::from_millis(hold_ms.into()) + ANSWER_MAX);
@@ -171,7 +173,7 @@ impl Talk {
                 }
             }
         };
-        let proto::FollowReply { ended, unknown, slots, unbegun } = answer.into_inner();
+        let proto::FollowReply { ended, unknown, slots, unbegun, attempts } = answer.into_inner();
         {
             let mut state = self.shared.lock();
             state.taken.retain(|number| !taken.contains(number));
@@ -188,6 +190,7 @@ impl Talk {
                 away.finisher.set_waiting(!away.has_begun);
             }
         }
+        state.note(attempts_of(attempts.unwrap_or_default()));
         for number in unknown {
             if let Some(away) = state.jobs.get_mut(&number) {
                 away.is_submitted = false;
@@ -254,6 +257,31 @@ impl Talk {
             if told.is_err() {
                 // The control plane notices by itself that nobody asks; the rest are dropped, which answers them.
                 return;
+            }
+        }
+    }
+}
+
+impl State {
+    /// How jobs get on, by what was said last.
+    fn attempts(&self) -> Attempts {
+        let syncing = self.jobs.iter().filter(|(_, away)| away.is_syncing).map(|(number, _)| *number);
+        let tried = self.jobs.iter().filter(|(_, away)| away.failures > 0);
+        Attempts {
+            syncing: syncing.collect(),
+            tried: tried.map(|(number, away)| (*number, (away.failures, String::new()))).collect(),
+        }
+    }
+
+    /// How jobs get on is now said to be `attempts`.
+    fn note(&mut self, mut attempts: Attempts) {
+        for (number, away) in &mut self.jobs {
+            away.is_syncing = attempts.syncing.contains(number);
+            away.finisher.set_syncing(away.is_syncing);
+            let tried = attempts.tried.remove(number);
+            away.failures = tried.as_ref().map_or(0, |(failures, _)| *failures);
+            if let Some((_, why)) = tried {
+                away.finisher.set_trouble(why);
             }
         }
     }

@@ -12,14 +12,14 @@ use tonic::transport::{Channel, Endpoint};
 use crate::scene::{Scene, any_port, check, done_by, url, write};
 
 /// A worker of another build that takes what it is given and never answers: what it was given.
-struct Other {
+pub(crate) struct Other {
     runtime: tokio::runtime::Runtime,
     workers: WorkersClient<Channel>,
     jobs: JobsClient<Channel>,
 }
 
 impl Other {
-    fn at(plane: std::net::SocketAddr) -> Self {
+    pub(crate) fn at(plane: std::net::SocketAddr) -> Self {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let channel =
             runtime.block_on(async { Endpoint::from_shared(url(plane)).unwrap().connect().await.unwrap() });
@@ -27,7 +27,7 @@ impl Other {
     }
 
     /// Says that a worker is there that reads specs up to `version`, as builds of before say it, and hears what it is to do.
-    fn pull(&mut self, version: u32, hold_ms: u32) -> Vec<proto::Lease> {
+    pub(crate) fn pull(&mut self, version: u32, hold_ms: u32) -> Vec<proto::Lease> {
         let worker = proto::Worker {
             id: vec![9; 16].into(),
             name: "other".to_owned(),
@@ -38,6 +38,40 @@ impl Other {
         let versions = Some(proto::Versions { min: 1, max: 1 });
         let request = proto::PullRequest { versions, worker: Some(worker), held: vec![], hold_ms };
         self.runtime.block_on(self.workers.pull(request)).unwrap().into_inner().leases
+    }
+
+    /// Says that it has `lease`, and whether that waits for a sync.
+    pub(crate) fn beat(&mut self, lease: &proto::Lease, is_syncing: bool) {
+        let (key, token) = (lease.key.clone(), lease.token);
+        let held = vec![proto::Held { key, token, is_syncing, ..Default::default() }];
+        let request = proto::BeatRequest { worker: vec![9; 16].into(), held };
+        assert!(self.runtime.block_on(self.workers.beat(request)).unwrap().into_inner().known);
+    }
+
+    /// Says that `lease` came to nothing.
+    pub(crate) fn fail(&mut self, lease: &proto::Lease, why: &str) {
+        let failure = proto::Failure { kind: Kind::Storage.into(), message: why.to_owned() };
+        let outcome = proto::Outcome { is: Some(proto::outcome::Is::Failure(failure)) };
+        let request = proto::FinishRequest {
+            worker: vec![9; 16].into(),
+            key: lease.key.clone(),
+            token: lease.token,
+            outcome: Some(outcome),
+            ..Default::default()
+        };
+        assert!(self.runtime.block_on(self.workers.finish(request)).unwrap().into_inner().taken);
+    }
+
+    /// What the client of `lease` hears of it within half a second, which `attempts` listens to.
+    pub(crate) fn follow(
+        &mut self,
+        lease: &proto::Lease,
+        attempts: Option<proto::Attempts>,
+    ) -> proto::FollowReply {
+        let key = lease.key.clone().unwrap();
+        let (client, waiting) = (key.client, vec![key.number]);
+        let request = proto::FollowRequest { client, waiting, hold_ms: 500, attempts, ..Default::default() };
+        self.runtime.block_on(self.jobs.follow(request)).unwrap().into_inner()
     }
 
     /// Hands a job of version `version` in, and waits for its end.

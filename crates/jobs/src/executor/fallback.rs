@@ -22,6 +22,7 @@ use firn_format::file_name::STEM_BYTES_MAX;
 use firn_storage::{Clock, Load, Priority, Spawn, Storage};
 
 use super::Executor;
+use super::caught::caught;
 use super::fallbacks::Fallbacks;
 use super::handle::{JobHandle, new_job};
 use super::ran::Ran;
@@ -30,14 +31,14 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::spec::JobSpec;
 use check::{CHECKERS, Chores};
 pub(super) use state::Job;
-use state::{Away, Place, Ready, Running, State};
+use state::{Away, Place, Ready, Running, State, Syncs};
 
 /// Asks one executor first and runs here, on another, what that one refuses, fails at, answers wrongly, or keeps for
 /// longer than [`Patience`] allows.
 ///
 /// 1. What the first executor answers is checked, files included as far as [`verify_files`](crate::verify_files) goes, before it is anybody's
 ///    result. Threads do that which do nothing else: where the place is slow or away, no other job's end, lateness or cancellation
-///    waits for it, and a job that is cancelled meanwhile is answered at once.
+///    waits for it, and a job that is cancelled meanwhile is answered at once. It is done here where that takes longer than [`Patience::check_max`].
 /// 2. An attempt there writes under a stem of its own (`<stem>-e`, then `<stem>-e1` and so on), so that one which comes back late meets
 ///    nothing of another attempt. What it leaves is removed. A spare file that the spec names goes to whichever renames it first.
 /// 3. After a failure that concerns every job the first executor is left alone for a while, for twice as long after each that follows, and relied on
@@ -47,7 +48,8 @@ use state::{Away, Place, Ready, Running, State};
 ///    stop. Whoever has no thread of its own to wait ([`inline`](Self::inline)) does them here at once.
 ///
 /// 5. A job that nobody there has begun, where the first executor says so ([`JobHandle::is_waiting`]), says nothing of it: it is waited for as long as any other
-///    and done here then, and relief after [`Patience::begin_max`] where writers are about to stop. Once it is begun it has its whole time.
+///    and done here then, and relief after [`Patience::begin_max`] where writers are about to stop. Once it is begun it has its whole time, and what it
+///    waits for syncs, where that is said ([`JobHandle::is_syncing`]), does not count, up to [`Patience::sync_max`], unless an attempt has failed there.
 /// 6. A share of what the first executor did is done here too ([`Patience::reexecuted_share`]). Where something else comes of it, that is the job's result,
 ///    and the first executor is doubted.
 /// 7. What waits there and is expected to be done sooner on processors of this process that idle ([`with_idle`](Self::with_idle)) is taken
@@ -251,7 +253,7 @@ impl Shared {
             return self.run_here(job);
         }
         job.attempts += 1;
-        match self.first.submit(job.spec.with_stem(&stem)) {
+        match submit(&*self.first, job.spec.with_stem(&stem)) {
             Err(error) => {
                 end_probe();
                 let concern = Concern::of(error.kind);
@@ -261,7 +263,13 @@ impl Shared {
             Ok(handle) => {
                 let bytes = job.spec.input_bytes().saturating_add(self.lock().bytes_before(&job.spec));
                 let deadline = now.saturating_add(self.patience.with(bytes));
-                let place = Place::Away(Away { stem, deadline, is_probe, was_waiting: false });
+                let place = Place::Away(Away {
+                    stem,
+                    deadline,
+                    is_probe,
+                    was_waiting: false,
+                    syncs: Syncs::default(),
+                });
                 self.follow(Running { job, handle, begun: now, place, is_cancelled: false });
             }
         }
@@ -294,7 +302,7 @@ impl Shared {
         }
         self.fallbacks.count_one();
         let begun = self.clock.now();
-        match self.second.submit(job.spec.clone()) {
+        match submit(&*self.second, job.spec.clone()) {
             Err(error) => job.finisher.finish(Err(error)),
             Ok(handle) => {
                 self.follow(Running { job, handle, begun, place: Place::Here, is_cancelled: false });
@@ -397,13 +405,15 @@ impl Shared {
                 return self.settle_idle(job, idle, result, (begun, waited));
             }
         };
+        let late = |what: &str| {
+            let tried = handle.trouble().map(|why| format!("; it was tried, and failed: {why}"));
+            format!("{what} in {:.1} s{}", waited.as_secs_f64(), tried.unwrap_or_default())
+        };
         let why = match result {
             Some(Ok(result)) => return self.check((job, handle, away), result, waited),
             Some(Err(error)) => (Concern::of(error.kind), format!("it failed: {error}")),
-            None if handle.is_waiting() => {
-                (Concern::Queue, format!("nobody began it in {:.1} s", waited.as_secs_f64()))
-            }
-            None => (Concern::Service, format!("there was no answer in {:.1} s", waited.as_secs_f64())),
+            None if handle.is_waiting() => (Concern::Queue, late("nobody began it")),
+            None => (Concern::Service, late("there was no answer")),
         };
         self.give_up((job, handle, away), why, waited, is_cancelled);
     }
@@ -456,6 +466,11 @@ impl Drop for Fallback {
         self.shared.lock().is_closed = true;
         self.shared.changed.notify_all();
     }
+}
+
+/// Hands `spec` to `executor`, whose mistake is this job's alone: whoever watches over all jobs goes on.
+fn submit(executor: &dyn Executor, spec: JobSpec) -> Result<JobHandle> {
+    caught("taking the job", || executor.submit(spec))
 }
 
 fn closed() -> Error {

@@ -27,12 +27,14 @@ struct Shared {
     finished: Condvar,
     control: Control,
     is_waiting: AtomicBool,
+    is_syncing: AtomicBool,
 }
 
 #[derive(Default)]
 struct State {
     result: Option<Result<JobResult>>,
     ran: Option<Ran>,
+    trouble: Option<String>,
     callbacks: Vec<Box<dyn FnOnce() + Send>>,
 }
 
@@ -85,6 +87,17 @@ impl JobHandle {
         self.shared.is_waiting.load(Ordering::Relaxed)
     }
 
+    /// Whether the executor has said that whoever has it waits for what was written to become durable. Of one that does not say, `false`.
+    pub fn is_syncing(&self) -> bool {
+        // No ordering: as above.
+        self.shared.is_syncing.load(Ordering::Relaxed)
+    }
+
+    /// Why it was tried in vain there the last time, where the executor says so and tries it again.
+    pub fn trouble(&self) -> Option<String> {
+        self.shared.lock().trouble.clone()
+    }
+
     /// Asks the job to stop; its result is then `Cancelled`, unless it is done already. Does not wait.
     pub fn cancel(&self) {
         self.shared.control.cancel();
@@ -112,6 +125,16 @@ impl Finisher {
     /// Says whether the job still waits for somebody to begin it.
     pub fn set_waiting(&self, is_waiting: bool) {
         self.shared.is_waiting.store(is_waiting, Ordering::Relaxed);
+    }
+
+    /// Says whether whoever has the job waits for what was written to become durable.
+    pub fn set_syncing(&self, is_syncing: bool) {
+        self.shared.is_syncing.store(is_syncing, Ordering::Relaxed);
+    }
+
+    /// Says why the job was tried in vain the last time.
+    pub fn set_trouble(&self, why: String) {
+        self.shared.lock().trouble = Some(why);
     }
 
     /// Gives the job its result: wakes who waits and calls the callbacks, on this thread.

@@ -14,6 +14,11 @@ pub struct Patience {
     pub least: Duration,
     /// So many bytes of inputs get a second more, of the job and of those that were given away before it. Default 4 MiB.
     pub bytes_per_second: u64,
+    /// So long a job may wait for syncs there beside that, where it is said that it does; relief none of it where writers will stop within
+    /// [`stall_near`](Self::stall_near). Default 300 s.
+    pub sync_max: Duration,
+    /// What was answered may be looked at for so long, until when it is not believed: a place without limits may never answer. Default 300 s.
+    pub check_max: Duration,
     /// Bytes of inputs of bulk jobs that are begun here in a second while others are away. Default 16 MiB.
     pub bulk_bytes_per_second: u64,
     /// The longest that a bulk job waits for that, or for others to come back. Default 60 s.
@@ -32,6 +37,8 @@ impl Default for Patience {
         Self {
             least: Duration::from_secs(30),
             bytes_per_second: 4 << 20,
+            sync_max: Duration::from_secs(300),
+            check_max: Duration::from_secs(300),
             bulk_bytes_per_second: 16 << 20,
             wait_max: Duration::from_secs(60),
             stall_near: Duration::from_secs(10),

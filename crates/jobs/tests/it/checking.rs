@@ -7,7 +7,7 @@ use firn_jobs::{ErrorKind, Executor, Fallback, JobHandle, Patience};
 use firn_storage::place::{Effect, Fault, Faulty, Operation, When};
 use firn_storage::{Clock, Storage};
 
-use crate::elsewhere::{Elsewhere, PATIENCE, Scene, Way, answer, tables, until};
+use crate::elsewhere::{Elsewhere, PATIENCE, Scene, Way, answer, let_it_look, tables, until};
 
 /// A clock on which whoever sleeps does so until the gate is opened.
 #[derive(Debug, Default)]
@@ -136,6 +136,29 @@ fn a_job_that_nobody_wants_any_more_is_answered_while_it_is_looked_at() {
             assert_eq!(scene.files(stem), [""; 0]);
         }
     }
+}
+
+#[test]
+fn what_cannot_be_looked_at_is_done_here_and_so_is_what_waits_for_that() {
+    let gated = Gated::new(PATIENCE);
+    // As many as there are threads that look, and one that waits for them.
+    let mut held = vec![gated.submit_held("one"), gated.submit_held("two")];
+    held.push(gated.submit("three"));
+    gated.scene.clock.advance(PATIENCE.check_max - Duration::from_secs(1));
+    let_it_look();
+    assert!(held.iter().all(|handle| handle.poll().is_none()));
+    gated.scene.clock.advance(Duration::from_secs(1));
+    for handle in &held {
+        assert!(!tables(&answer(handle).unwrap())[0].file.contains("-e"));
+    }
+    let fallbacks = gated.fallback.fallbacks();
+    assert_eq!(fallbacks.reason().as_deref(), Some("its files could not be looked at in 100.0 s"));
+    assert!(fallbacks.is_away());
+    gated.gate.open();
+    for (stem, handle) in ["one", "two", "three"].iter().zip(&held) {
+        gated.scene.accept(stem, &answer(handle).unwrap());
+    }
+    gated.ends();
 }
 
 #[test]

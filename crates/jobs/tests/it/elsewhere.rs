@@ -18,6 +18,8 @@ pub(crate) const MIX: Mix = Mix { operations: 200, merges: true, filter: true, o
 pub(crate) const PATIENCE: Patience = Patience {
     least: Duration::from_secs(5),
     bytes_per_second: 1 << 40,
+    sync_max: Duration::from_secs(20),
+    check_max: Duration::from_secs(100),
     bulk_bytes_per_second: 1 << 40,
     wait_max: Duration::from_secs(60),
     stall_near: Duration::from_secs(10),
@@ -30,6 +32,8 @@ pub(crate) const PATIENCE: Patience = Patience {
 pub(crate) enum Way {
     Serve,
     Refuse,
+    /// It panics as it is asked.
+    Panic,
     /// Nobody is there.
     Away,
     /// Filters of compactions are lacking.
@@ -83,6 +87,7 @@ impl Executor for Elsewhere {
         let way = *self.way.lock().unwrap();
         match way {
             Way::Refuse => return Err(Error::new(ErrorKind::Rejected, "closed on sundays")),
+            Way::Panic => panic!("that cannot be"),
             Way::Away => return Err(Error::new(ErrorKind::Unavailable, "nobody is there")),
             Way::Lack if !spec.needs().is_empty() => {
                 return Err(Error::new(ErrorKind::Rejected, "no such filter"));
@@ -117,7 +122,7 @@ impl Executor for Elsewhere {
                 let file = self.storage.open_write(&tables(&result)[0].file).unwrap();
                 file.write_at(20, b"!").unwrap();
             }
-            Way::Serve | Way::Refuse | Way::Away | Way::Lack | Way::Stray => {}
+            Way::Serve | Way::Refuse | Way::Panic | Way::Away | Way::Lack | Way::Stray => {}
         }
         finisher.finish(Ok(result));
         Ok(handle)

@@ -13,6 +13,7 @@ fn what_goes_wrong_elsewhere_is_done_here() {
     let ways = [
         (Way::Serve, None),
         (Way::Refuse, Some("it was refused: closed on sundays")),
+        (Way::Panic, Some("it was refused: taking the job panicked: that cannot be")),
         (Way::Fail, Some("it failed: the worker is confused")),
         (Way::Lie, Some("the answer was wrong")),
         (Way::Half, Some("the answer was wrong")),
@@ -142,6 +143,52 @@ fn a_job_that_waits_for_others_is_no_fault_of_who_has_it() {
     scene.clock.advance(Duration::from_millis(200));
     scene.accept("begun", &answer(&begun).unwrap());
     assert!(fallbacks.is_away(), "whoever began it does not end it");
+}
+
+#[test]
+fn what_a_job_waits_for_a_sync_does_not_count_up_to_a_limit() {
+    let scene = Scene::new(Way::Vanish);
+    let fallback = scene.fallback(false);
+    let kept = &scene.elsewhere.kept;
+    let [ends, hangs, fails] =
+        ["ends", "hangs", "fails"].map(|stem| fallback.submit(scene.spec(stem)).unwrap());
+    let pass = |seconds: u64| {
+        scene.clock.advance(Duration::from_secs(seconds));
+        let_it_look();
+    };
+    pass(4);
+    kept.lock().unwrap().iter().for_each(|(finisher, _)| finisher.set_syncing(true));
+    let_it_look();
+    pass(15);
+    assert!(ends.poll().is_none() && hangs.poll().is_none(), "15 s of 19 were a sync");
+    kept.lock().unwrap()[0].0.set_syncing(false);
+    let_it_look();
+    pass(2);
+    scene.accept("ends", &answer(&ends).unwrap());
+    assert_eq!(fallback.fallbacks().reason().as_deref(), Some("there was no answer in 21.0 s"));
+    pass(3);
+    assert!(hangs.poll().is_none() && fails.poll().is_none(), "5 s, and 20 s of a sync");
+    kept.lock().unwrap()[2].0.set_trouble("the store is full".to_owned());
+    scene.accept("fails", &answer(&fails).unwrap());
+    let reason = fallback.fallbacks().reason().unwrap();
+    assert_eq!(reason, "there was no answer in 24.0 s; it was tried, and failed: the store is full");
+    pass(1);
+    scene.accept("hangs", &answer(&hangs).unwrap());
+    assert_eq!(fallback.fallbacks().reason().as_deref(), Some("there was no answer in 25.0 s"));
+}
+
+#[test]
+fn no_sync_is_waited_for_where_writers_are_about_to_stop() {
+    let scene = Scene::new(Way::Vanish);
+    let fallback = scene.fallback(false);
+    let relief = fallback.submit(scene.spec("relief")).unwrap();
+    scene.elsewhere.kept.lock().unwrap()[0].0.set_syncing(true);
+    let_it_look();
+    scene.clock.advance(Duration::from_secs(6));
+    let_it_look();
+    assert!(relief.poll().is_none(), "writers have time");
+    fallback.urge(Some(Duration::from_secs(8)));
+    scene.accept("relief", &answer(&relief).unwrap());
 }
 
 #[test]

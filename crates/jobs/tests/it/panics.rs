@@ -56,6 +56,27 @@ fn a_job_that_panics_here_has_failed_and_says_why_and_the_next_is_done() {
 }
 
 #[test]
+fn an_executor_that_panics_as_it_is_asked_fails_that_job_and_all_others_are_watched_over() {
+    let scene = Scene::new(Way::Vanish);
+    let second = Elsewhere::new(&scene.storage, Way::Panic);
+    let both = [Arc::clone(&scene.elsewhere) as _, Arc::clone(&second) as Arc<dyn Executor>];
+    let (storage, clock) = (Arc::clone(&scene.storage), Arc::clone(&scene.clock) as _);
+    let fallback = Fallback::threads(both, storage, clock, PATIENCE, 1, &scene.spawn).unwrap();
+    // It is late there, so that the thread that watches asks the second one.
+    let late = fallback.submit(scene.spec("late")).unwrap();
+    scene.clock.advance(PATIENCE.least);
+    let error = answer(&late).unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Panicked, "{error}");
+    assert_eq!(error.message, "taking the job panicked: that cannot be");
+    second.go(Way::Serve);
+    let next = fallback.submit(scene.spec("next")).unwrap();
+    scene.clock.advance(PATIENCE.least);
+    scene.accept("next", &answer(&next).unwrap());
+    drop(fallback);
+    assert!(scene.spawn.join_all().is_empty(), "no thread has panicked");
+}
+
+#[test]
 fn a_job_that_panics_elsewhere_and_here_has_failed_and_says_why() {
     let scene = Scene::new(Way::Fail);
     let clumsy = Arc::new(Clumsy { is_able: AtomicBool::new(false) });

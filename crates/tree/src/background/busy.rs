@@ -75,10 +75,12 @@ impl Schedule {
         resting.insert(keyspace, refused);
     }
 
-    /// Why a unit that writes files could not be done when it was tried last, and is to be tried again.
-    pub(crate) fn refusal(&self) -> Option<Error> {
+    /// Why a unit that writes files could not be done when it was tried last, and is to be tried again. What is not `live` has nothing to be tried:
+    /// a compaction may panic after its keyspace was dropped, too.
+    pub(crate) fn refusal(&self, live: impl Fn(u32) -> bool) -> Option<Error> {
         let busy = self.lock();
-        busy.refused.iter().chain(busy.resting.values()).map(|refused| refused.why.clone()).next()
+        let resting = busy.resting.iter().filter(|(keyspace, _)| live(**keyspace)).map(|(_, why)| why);
+        busy.refused.iter().chain(resting).map(|refused| refused.why.clone()).next()
     }
 }
 

@@ -3,6 +3,7 @@
 mod load; // reading those that are there
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use firn_engine::{Error, ErrorKind, Result};
@@ -44,7 +45,8 @@ pub(crate) struct Manifest {
     reached: u64,
     /// Whether the last edit that was read keeps everybody from writing who had the database before.
     is_fenced: bool,
-    pub(crate) written_bytes: u64,
+    /// Read by whoever does not wait for an edit that is on its way.
+    written_bytes: Arc<AtomicU64>,
 }
 
 /// Publishes `name`; where other machines may do that too, again and again until the place says whether it did.
@@ -146,8 +148,13 @@ impl Manifest {
             is_taken_over: false,
             reached: 0,
             is_fenced,
-            written_bytes: 0,
+            written_bytes: Arc::default(),
         }
+    }
+
+    /// Bytes of edits written by this process, as it goes on.
+    pub(crate) fn written_bytes(&self) -> Arc<AtomicU64> {
+        Arc::clone(&self.written_bytes)
     }
 
     /// Whether nothing was ever committed.
@@ -344,7 +351,7 @@ impl Manifest {
             self.failed = Some(failed.clone());
             return Err(failed);
         }
-        self.written_bytes += bytes.len() as u64;
+        self.written_bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed);
         self.last_checksum = xxh3(bytes);
         self.state = state;
         if base {

@@ -45,6 +45,30 @@ fn a_full_disk_refuses_writes_loses_nothing_and_resumes() {
 }
 
 #[test]
+fn why_a_drain_finds_no_room_is_told_with_what_to_do_and_what_holds_meanwhile() {
+    let world = World::new(tiny());
+    let faulty = Faulty::new(Arc::new(world.storage.clone()));
+    let tree = world.open_on(Arc::new(faulty.clone()), Background::Manual);
+    let (on, file) = (Operation::Write, "*.table".to_owned());
+    let effect = Effect::Fail(firn_storage::ErrorKind::Full);
+    faulty.inject(Fault { on, file, when: When::Always { after: 0 }, effect });
+    let mut session = session(&tree);
+    put(&mut session, b"before", b"kept");
+    assert_eq!(tree.flush().unwrap_err().kind(), ErrorKind::Retry);
+    let why = tree.stats().background_refusal.unwrap();
+    let words =
+        [".table", "free some space", "tried again by itself", "nothing that was acknowledged is lost"];
+    assert!(words.iter().all(|words| why.contains(words)), "{why}");
+    put(&mut session, b"meanwhile", b"taken");
+    faulty.clear_faults();
+    tree.flush().unwrap();
+    assert_eq!(tree.stats().background_refusal, None);
+    for (key, value) in [(&b"before"[..], &b"kept"[..]), (b"meanwhile", b"taken")] {
+        assert_eq!(get(&mut session, key).as_deref(), Some(value));
+    }
+}
+
+#[test]
 fn a_failed_sync_refuses_later_writes_with_the_first_cause_and_reads_go_on() {
     let world = World::new(tiny());
     let faulty = Faulty::new(Arc::new(world.storage.clone()));

@@ -59,6 +59,7 @@ mod bounds;
 mod checkpoint_load;
 mod checkpoint_away;
 mod panics;
+mod told;
 mod executors;
 mod urgency;
 mod unmapped;

@@ -10,7 +10,7 @@ use firn_engine::{
     CompactionFilter, Engine, ErrorKind, FilterVerdict, KEYSPACE_DEFAULT, KeyspaceId, KeyspaceSettings,
     WriteOptions,
 };
-use firn_jobs::{Executor, JobHandle, JobSpec};
+use firn_jobs::{Error, Executor, JobHandle, JobSpec};
 use firn_storage::ThreadSpawn;
 use firn_tree::{Background, Tree, TreeOptions};
 
@@ -109,6 +109,39 @@ fn a_compaction_that_panics_is_tried_again_and_all_else_goes_on() {
 }
 
 #[test]
+fn a_keyspace_that_is_dropped_while_it_rests_is_nothing_to_be_told_of() {
+    let world = World::new(tiny());
+    let (clumsy, tree, keyspace) = open(&world, b"old");
+    let mut session = session(&tree);
+    put_in(&mut session, keyspace, "old", &[1; 100]);
+    tree.flush().unwrap();
+    clumsy.is_able.store(false, Ordering::SeqCst);
+    write(&tree, &mut session, keyspace, 1..10);
+    until("a panic", || tree.stats().background_refusal.is_some());
+    // One that is under way may panic once more.
+    tree.drop_keyspace(keyspace).unwrap();
+    tree.wait_idle().unwrap();
+    assert_eq!(tree.stats().background_refusal, None);
+    drop(session);
+    tree.close().unwrap();
+}
+
+#[test]
+fn a_keyspace_that_is_dropped_while_its_drain_is_refused_is_nothing_to_be_told_of() {
+    let world = World::new(tiny());
+    let (clumsy, tree, keyspace) = open(&world, b"");
+    clumsy.is_able.store(false, Ordering::SeqCst);
+    let mut session = session(&tree);
+    put_in(&mut session, keyspace, "key", b"one");
+    assert_eq!(tree.flush().unwrap_err().kind(), ErrorKind::Retry);
+    assert!(tree.stats().background_refusal.is_some());
+    tree.drop_keyspace(keyspace).unwrap();
+    assert_eq!(tree.stats().background_refusal, None);
+    drop(session);
+    tree.close().unwrap();
+}
+
+#[test]
 fn a_drain_that_panics_is_tried_again_and_writes_go_on() {
     let world = World::new(tiny());
     let (clumsy, tree, keyspace) = open(&world, b"");
@@ -133,12 +166,16 @@ fn a_drain_that_panics_is_tried_again_and_writes_go_on() {
     tree.close().unwrap();
 }
 
-/// Takes no job, in its own way.
+/// Does not know what it is.
 #[derive(Debug)]
 struct Broken;
 
 impl Executor for Broken {
     fn submit(&self, _spec: JobSpec) -> firn_jobs::Result<JobHandle> {
+        Err(Error::new(firn_jobs::ErrorKind::Rejected, "not here"))
+    }
+
+    fn width(&self) -> usize {
         panic!("that cannot be")
     }
 }

@@ -1,12 +1,30 @@
 //! What databases ask.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::job::{Ended, Failure, FailureKind, Job, JobKey, Order, Outcome, State, Timings, Wanted};
 use super::rows::row;
 use super::{Client, HISTORY_MAX, Pool};
 use crate::control::view::JobId;
+
+/// How jobs of a client get on.
+#[derive(Clone, Debug, Default)]
+pub struct Attempts {
+    /// Those whose worker waits for what was written to become durable.
+    pub syncing: BTreeSet<u64>,
+    /// Those of which attempts failed: how many, and why the last one did.
+    pub tried: BTreeMap<u64, (u32, String)>,
+}
+
+impl Attempts {
+    /// Whether `other` says the same, but for words.
+    pub fn is_as(&self, other: &Self) -> bool {
+        let counts =
+            |of: &Self| of.tried.iter().map(|(number, (count, _))| (*number, *count)).collect::<Vec<_>>();
+        self.syncing == other.syncing && counts(self) == counts(other)
+    }
+}
 
 impl Pool {
     /// Takes a job; one that is known already is left as it is.
@@ -125,6 +143,25 @@ impl Pool {
             id.and_then(|id| self.jobs.get(id)).is_some_and(|job| matches!(job.state, State::Waiting))
         };
         waiting.iter().copied().filter(waits).collect()
+    }
+
+    /// How those of `waiting` get on that have not ended.
+    pub fn attempts(&self, client: u128, waiting: &[u64]) -> Attempts {
+        let mut attempts = Attempts::default();
+        for number in waiting {
+            let id = self.jobs.id(&JobKey { client, number: *number });
+            let Some(job) = id.and_then(|id| self.jobs.get(id)) else { continue };
+            if matches!(job.state, State::Ended { .. }) {
+                continue;
+            }
+            if job.attempt().is_some_and(|attempt| attempt.is_syncing) {
+                attempts.syncing.insert(*number);
+            }
+            if let Some(failure) = job.failure.as_ref().filter(|_| job.failures > 0) {
+                attempts.tried.insert(*number, (job.failures, failure.message.clone()));
+            }
+        }
+        attempts
     }
 
     /// Ends a job; whether it was there and had not ended.

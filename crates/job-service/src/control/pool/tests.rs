@@ -140,6 +140,25 @@ fn a_client_hears_which_of_its_jobs_nobody_has_begun() {
 }
 
 #[test]
+fn a_client_hears_which_of_its_jobs_wait_for_a_sync_and_why_attempts_failed() {
+    let mut pool = pool();
+    let _nothing = pull(&mut pool, seconds(0), A);
+    pool.submit(seconds(0), key(5), order()).unwrap();
+    let lease = only(pool.take(seconds(0), A));
+    let nothing = pool.attempts(CLIENT, &[4, 5]);
+    assert!(nothing.is_as(&Default::default()));
+    pool.beat(seconds(2), A, &[Held { is_syncing: true, ..held(&lease) }]).unwrap();
+    let syncs = pool.attempts(CLIENT, &[4, 5]);
+    assert!(!syncs.is_as(&nothing) && syncs.syncing == [5].into() && syncs.tried.is_empty());
+    assert!(pool.attempts(CLIENT, &[4]).is_as(&nothing) && pool.attempts(CLIENT + 1, &[5]).is_as(&nothing));
+    assert!(finish(&mut pool, seconds(4), A, &lease, failed(FailureKind::Storage)));
+    let tried = pool.attempts(CLIENT, &[4, 5]);
+    assert!(tried.syncing.is_empty() && tried.tried == [(5, (1, "no luck".to_owned()))].into());
+    assert!(!tried.is_as(&nothing));
+    assert!(pool.cancel(seconds(5), key(5)) && pool.attempts(CLIENT, &[5]).is_as(&nothing));
+}
+
+#[test]
 fn a_silent_worker_loses_its_job_and_what_it_says_later_does_not_count() {
     let mut pool = pool();
     let _nothing = pull(&mut pool, seconds(0), A);

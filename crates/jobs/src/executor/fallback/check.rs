@@ -186,7 +186,7 @@ impl Shared {
         self.follow(Running { job, handle, begun, place, is_cancelled: false });
     }
 
-    /// Goes on with a job whose answer was looked at, or which nobody wants any more; then `found` may be `None`.
+    /// Goes on with a job whose answer was looked at, or which nobody wants any more, or that takes too long; then `found` may be `None`.
     pub(super) fn settle_checked(
         self: &Arc<Self>,
         job: Job,
@@ -208,9 +208,14 @@ impl Shared {
                 self.reexecute(job, away.stem, result, Ran { checked, ..ran });
             }
             other => {
-                let error = other.and_then(Result::err).unwrap_or_else(closed);
-                let why = (Concern::Service, format!("the answer was wrong: {error}"));
-                self.give_up((job, answered, away), why, waited, is_cancelled);
+                let what = match other.and_then(Result::err) {
+                    Some(error) => format!("the answer was wrong: {error}"),
+                    None => {
+                        let looked = self.clock.now().saturating_sub(begun).as_secs_f64();
+                        format!("its files could not be looked at in {looked:.1} s")
+                    }
+                };
+                self.give_up((job, answered, away), (Concern::Service, what), waited, is_cancelled);
             }
         }
     }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use firn_format::file_name::STEM_BYTES_MAX;
 
 use super::super::ran::Ran;
-use super::Shared;
 use super::state::{Answered, Job, Place, Running};
+use super::{Shared, submit};
 use crate::spec::JobResult;
 
 impl Shared {
@@ -23,7 +23,7 @@ impl Shared {
             return job.finisher.finish_ran(Ok(result), ran);
         }
         // A spare file that it names went to whoever renamed it.
-        match self.second.submit(job.spec.with_stem(&own_stem).without_spare()) {
+        match submit(&*self.second, job.spec.with_stem(&own_stem).without_spare()) {
             Err(_) => job.finisher.finish_ran(Ok(result), ran),
             Ok(handle) => {
                 let place = Place::Reexecuted(Box::new(Answered { stem, own_stem, result, ran }));

@@ -12,8 +12,8 @@ use firn_format::file_name::STEM_BYTES_MAX;
 use firn_storage::Load;
 
 use super::super::ran::Ran;
-use super::Shared;
 use super::state::{Job, Place, Ready, Running, State};
+use super::{Shared, submit};
 use crate::error::Result;
 use crate::spec::{JobResult, JobSpec};
 
@@ -179,7 +179,9 @@ impl Shared {
         let idle = self.idle.get().filter(|_| stem.len() <= STEM_BYTES_MAX);
         // A spare file that it names may be with whoever was asked first.
         let spec = job.spec.with_stem(&stem).without_spare();
-        let Some(Ok(handle)) = idle.map(|(idle, _)| idle.submit(spec)) else { return self.go_on(job, false) };
+        let Some(Ok(handle)) = idle.map(|(idle, _)| submit(&**idle, spec)) else {
+            return self.go_on(job, false);
+        };
         let begun = self.clock.now();
         let place = Place::Idle(Idle { stem, deadline: begun.saturating_add(allowed), is_late: false });
         self.follow(Running { job, handle, begun, place, is_cancelled: false });

@@ -109,6 +109,31 @@ pub(super) struct Away {
     pub(super) is_probe: bool,
     /// As was looked last.
     pub(super) was_waiting: bool,
+    pub(super) syncs: Syncs,
+}
+
+/// How long an attempt has waited for syncs, as far as was looked.
+#[derive(Debug, Default)]
+pub(super) struct Syncs {
+    ended: Duration,
+    /// When the one that it waits for began.
+    since: Option<Duration>,
+}
+
+impl Syncs {
+    fn note(&mut self, is_syncing: bool, now: Duration) {
+        if !is_syncing {
+            self.ended = self.waited(now);
+            self.since = None;
+        } else if self.since.is_none() {
+            self.since = Some(now);
+        }
+    }
+
+    fn waited(&self, now: Duration) -> Duration {
+        let waits = self.since.map_or(Duration::ZERO, |since| now.saturating_sub(since));
+        self.ended.saturating_add(waits)
+    }
 }
 
 /// What is to be gone on with.
@@ -135,7 +160,16 @@ impl Running {
                 away.deadline = away.deadline.max(now.saturating_add(whole));
             }
             away.was_waiting = is_waiting;
+            away.syncs.note(self.handle.is_syncing(), now);
         }
+    }
+
+    /// Whether it has taken longer than it may. A sync of what writers are about to wait for, or of what is to stop, is not waited for.
+    fn is_late(&self, away: &Away, now: Duration, patience: &Patience, is_urgent: bool) -> bool {
+        // A place that fails is not one that is slow.
+        let counts = is_urgent || self.is_cancelled || self.handle.trouble().is_some();
+        let waits = if counts { Duration::ZERO } else { away.syncs.waited(now).min(patience.sync_max) };
+        now >= away.deadline.saturating_add(waits)
     }
 
     fn is_relief_that_waits(&self, now: Duration, patience: &Patience) -> bool {
@@ -213,12 +247,16 @@ impl State {
         let again = |job: &&mut Running| is_near && matches!(job.place, Place::Reexecuted(_));
         self.jobs.values_mut().filter(again).for_each(|job| job.handle.cancel());
         self.jobs.values_mut().for_each(|running| running.note_begin(now, patience));
+        let hangs = |job: &Running| now.saturating_sub(job.begun) >= patience.check_max;
         let is_late = |job: &Running| match &job.place {
-            Place::Away(away) if now >= away.deadline => true,
-            Place::Away(_) => is_near && job.is_relief_that_waits(now, patience),
+            Place::Away(away) => {
+                let is_urgent = is_near && job.job.spec.is_relief();
+                job.is_late(away, now, patience, is_urgent)
+                    || is_urgent && job.is_relief_that_waits(now, patience)
+            }
             // Nobody waits for whoever looks at it.
-            Place::Checked(_) => job.is_cancelled,
-            Place::Compared(_) => job.is_cancelled || is_near,
+            Place::Checked(_) => job.is_cancelled || hangs(job),
+            Place::Compared(_) => job.is_cancelled || is_near || hangs(job),
             Place::Here | Place::Reexecuted(_) | Place::Idle(_) => false,
         };
         let is_ready = |_: &u64, job: &mut Running| job.handle.poll().is_some() || is_late(job);
@@ -232,8 +270,8 @@ impl State {
     /// of the next.
     fn take_held(&mut self, now: Duration, patience: &Patience) -> Option<Ready> {
         let is_over = |job: &Job| self.is_closed || job.finisher.control().is_cancelled();
-        let is_wanted = |job: &Job| is_over(job) || self.trust.advise(&job.spec, now) != Advice::Wait;
-        let free = self.held.iter().find(|(_, job)| is_wanted(job)).map(|(number, _)| *number);
+        let is_urgent = |job: &Job| is_over(job) || self.trust.advise(&job.spec, now) != Advice::Wait;
+        let free = self.held.iter().find(|(_, job)| is_urgent(job)).map(|(number, _)| *number);
         if let Some(job) = free.and_then(|number| self.held.remove(&number)) {
             return Some(Ready::Go(job, false));
         }

@@ -1,0 +1,63 @@
+//! What databases hear of attempts at their jobs, before those have ended.
+
+use std::time::Duration;
+
+use firn_job_service::{Remote, proto};
+use firn_jobs::{CompactSpec, Executor, JobHandle, JobSpec};
+
+use crate::scene::{Scene, any_port};
+use crate::skew::Other;
+
+/// A job that a worker has which does as it is told.
+fn begun(scene: &mut Scene, plane: std::net::SocketAddr) -> (Remote, JobHandle, Other, proto::Lease) {
+    let mut other = Other::at(plane);
+    assert_eq!(other.pull(JobSpec::VERSION, 0), []);
+    let remote = scene.remote(&[plane]);
+    let spec = CompactSpec { output_stem: "job".to_owned(), ..Default::default() };
+    let handle = remote.submit(spec.into()).unwrap();
+    let lease = other.pull(JobSpec::VERSION, 10_000).pop().expect("the job");
+    (remote, handle, other, lease)
+}
+
+/// Waits until `so`, for much less than a question is held.
+#[track_caller]
+fn soon(scene: &Scene, so: impl Fn() -> bool) {
+    let begun = scene.clock.now();
+    scene.wait_until(so);
+    assert!(scene.clock.now() - begun < Duration::from_secs(10), "it was heard with something else");
+}
+
+#[test]
+fn that_a_worker_waits_for_a_sync_is_heard_at_once_and_why_an_attempt_failed() {
+    let mut scene = Scene::new();
+    let plane = scene.plane(any_port());
+    let (_remote, handle, mut other, lease) = begun(&mut scene, plane.address());
+    for is_syncing in [true, false, true] {
+        other.beat(&lease, is_syncing);
+        soon(&scene, || handle.is_syncing() == is_syncing);
+    }
+    assert_eq!(handle.trouble(), None);
+    other.fail(&lease, "the store is full");
+    soon(&scene, || handle.trouble().as_deref() == Some("the store is full"));
+    soon(&scene, || !handle.is_syncing());
+    assert!(handle.poll().is_none(), "it is tried again");
+}
+
+#[test]
+fn who_does_not_listen_to_that_is_told_nothing_of_it() {
+    let mut scene = Scene::new();
+    let plane = scene.plane(any_port());
+    let (remote, _handle, mut other, lease) = begun(&mut scene, plane.address());
+    other.beat(&lease, true);
+    let clock = std::sync::Arc::clone(&scene.clock);
+    let mut asked = |attempts: Option<proto::Attempts>| {
+        let begun = clock.now();
+        let told = other.follow(&lease, attempts).attempts;
+        (told, clock.now() - begun >= Duration::from_millis(500))
+    };
+    assert_eq!(asked(None), (None, true), "as builds of before ask");
+    let syncs = proto::Attempts { syncing: vec![lease.key.clone().unwrap().number], ..Default::default() };
+    assert_eq!(asked(Some(proto::Attempts::default())), (Some(syncs.clone()), false));
+    assert_eq!(asked(Some(syncs.clone())), (Some(syncs), true), "it is known");
+    drop(remote);
+}
