@@ -19,7 +19,7 @@ mod panics; // a job that panics
 mod damaged; // a file that is not what it was
 mod given_up; // jobs that a database took for lost
 mod silent; // a control plane that is gone, to its workers
-mod slow_sync;
-mod attempts; // a device that takes its time
+mod slow_sync; // a device that takes its time
+mod attempts; // what databases hear of attempts at their jobs
 mod skew; // other builds
 mod scoped; // what a worker may touch

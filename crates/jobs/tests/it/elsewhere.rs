@@ -158,7 +158,7 @@ pub(crate) fn until(what: &str, done: impl Fn() -> bool) {
 
 /// So long the thread that watches over jobs has looked several times.
 pub(crate) fn let_it_look() {
-    SystemClock::new().sleep(Duration::from_millis(100));
+    SystemClock::new().sleep(Duration::from_millis(250));
 }
 
 /// What `handle` says in the end.
