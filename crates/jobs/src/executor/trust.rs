@@ -17,7 +17,8 @@ pub struct Patience {
     /// So long a job may wait for syncs there beside that, where it is said that it does; relief none of it where writers will stop within
     /// [`stall_near`](Self::stall_near). Default 300 s.
     pub sync_max: Duration,
-    /// What was answered may be looked at for so long, until when it is not believed: a place without limits may never answer. Default 300 s.
+    /// What was answered may be looked at for so long, and by [`bytes_per_second`](Self::bytes_per_second) longer, before the job is done
+    /// here: a place without limits may never answer. Default 300 s.
     pub check_max: Duration,
     /// Bytes of inputs of bulk jobs that are begun here in a second while others are away. Default 16 MiB.
     pub bulk_bytes_per_second: u64,
@@ -52,6 +53,11 @@ impl Patience {
     /// For a job that reads `bytes`, with those before it.
     pub(super) fn with(&self, bytes: u64) -> Duration {
         self.least.saturating_add(time_of(bytes, self.bytes_per_second))
+    }
+
+    /// To look at what came of jobs that read `bytes`, all that are looked at together: each may wait for the others.
+    pub(super) fn to_check(&self, bytes: u64) -> Duration {
+        self.check_max.saturating_add(time_of(bytes, self.bytes_per_second))
     }
 }
 

@@ -247,7 +247,11 @@ impl State {
         let again = |job: &&mut Running| is_near && matches!(job.place, Place::Reexecuted(_));
         self.jobs.values_mut().filter(again).for_each(|job| job.handle.cancel());
         self.jobs.values_mut().for_each(|running| running.note_begin(now, patience));
-        let hangs = |job: &Running| now.saturating_sub(job.begun) >= patience.check_max;
+        let is_looked_at = |job: &&Running| matches!(job.place, Place::Checked(_) | Place::Compared(_));
+        let bytes =
+            self.jobs.values().filter(is_looked_at).map(|running| running.job.spec.input_bytes()).sum();
+        let check_max = patience.to_check(bytes);
+        let hangs = |job: &Running| now.saturating_sub(job.begun) >= check_max;
         let is_late = |job: &Running| match &job.place {
             Place::Away(away) => {
                 let is_urgent = is_near && job.job.spec.is_relief();
