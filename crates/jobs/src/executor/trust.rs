@@ -56,7 +56,7 @@ impl Patience {
     }
 
     /// To look at what came of jobs that read `bytes`, all that are looked at together: each may wait for the others.
-    pub(super) fn to_check(&self, bytes: u64) -> Duration {
+    pub(super) fn check_limit(&self, bytes: u64) -> Duration {
         self.check_max.saturating_add(time_of(bytes, self.bytes_per_second))
     }
 }

@@ -250,7 +250,7 @@ impl State {
         let is_looked_at = |job: &&Running| matches!(job.place, Place::Checked(_) | Place::Compared(_));
         let bytes =
             self.jobs.values().filter(is_looked_at).map(|running| running.job.spec.input_bytes()).sum();
-        let check_max = patience.to_check(bytes);
+        let check_max = patience.check_limit(bytes);
         let hangs = |job: &Running| now.saturating_sub(job.begun) >= check_max;
         let is_late = |job: &Running| match &job.place {
             Place::Away(away) => {
