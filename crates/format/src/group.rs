@@ -18,7 +18,7 @@
 //!          80       the bytes
 //! ```
 //! Whoever writes the pieces of all groups of a generation, from the number that the manifest names on, has the segments' files as far as
-//! they are needed. Since: FormatVersion::V1. Golden: golden/group-v*-*.{bin,txt}; those of v2 hold log segments of FormatVersion::V2.
+//! they are needed. Since: FormatVersion::V1. Golden: golden/group-v*-*.{bin,txt}; those of v2 and v3 hold log segments of that FormatVersion.
 
 use crate::checksum::xxh3_of_two;
 use crate::error::{Error, Result};

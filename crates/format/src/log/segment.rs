@@ -13,7 +13,7 @@
 //!     64       frames, one after another (see `frame`); the first zero word ends them
 //! ```
 //! Byte `o` of the file has log position `base + o`.
-//! Since: FormatVersion::V1; segments of FormatVersion::V2 may hold short references. Golden: golden/log-segment-v*-*.{bin,txt}.
+//! Since: FormatVersion::V1; segments of FormatVersion::V2 may hold short references, those of V3 such with half of their checksum. Golden: golden/log-segment-v*-*.{bin,txt}.
 
 use crate::checksum;
 use crate::error::{Error, Result};

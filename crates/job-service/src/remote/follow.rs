@@ -280,7 +280,7 @@ impl State {
             away.finisher.set_syncing(away.is_syncing);
             let tried = attempts.tried.remove(number);
             away.failures = tried.as_ref().map_or(0, |(failures, _)| *failures);
-            if let Some((_, why)) = tried {
+            if let Some((_, why)) = tried.filter(|(_, why)| !why.is_empty()) {
                 away.finisher.set_trouble(why);
             }
         }

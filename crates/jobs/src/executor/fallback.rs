@@ -397,9 +397,13 @@ impl Shared {
                 return self.compare(job, answered, result.unwrap_or_else(|| Err(closed())));
             }
             Place::Checked(checked) => {
+                handle.cancel();
                 return self.settle_checked(job, *checked, result, (begun, is_cancelled));
             }
-            Place::Compared(compared) => return self.settle_compared(job, *compared, result),
+            Place::Compared(compared) => {
+                handle.cancel();
+                return self.settle_compared(job, *compared, result);
+            }
             Place::Idle(idle) => {
                 let result = result.unwrap_or_else(|| Err(closed()));
                 return self.settle_idle(job, idle, result, (begun, waited));

@@ -72,7 +72,7 @@ fn read_tables(storage: &dyn Storage, result: &CompactResult) -> Result<()> {
     Ok(())
 }
 
-/// A value under another checksum is whole too: what tells it from the right one is what references know of it.
+/// A value under another checksum is whole too: what tells it from the right one is the checksum of its head, of which references have half.
 fn same_values(storage: &dyn Storage, one: &ValueSegmentMeta, other: &ValueSegmentMeta) -> Result<()> {
     let segments = [ValueSegment::open(storage, one, false)?, ValueSegment::open(storage, other, false)?];
     let [mut ones, mut others] = segments.each_ref().map(RecordReader::new);
@@ -83,7 +83,7 @@ fn same_values(storage: &dyn Storage, one: &ValueSegmentMeta, other: &ValueSegme
     Ok(())
 }
 
-/// What is known of a value: the checksum that references have, which covers its chunks', and its key.
+/// What is known of a value: the checksum of its head, which covers its chunks', and its key.
 fn name_of(reader: &mut RecordReader<'_>, ordinal: u32) -> Result<(u64, Vec<u8>)> {
     let mut name = (0, Vec::new());
     let look = |record: &ValueRecord<'_>| {

@@ -143,6 +143,7 @@ fn what_cannot_be_looked_at_is_done_here_and_so_is_what_waits_for_that() {
     let gated = Gated::new(PATIENCE);
     // As many as there are threads that look, and one that waits for them.
     let mut held = vec![gated.submit_held("one"), gated.submit_held("two")];
+    gated.hold(Operation::OpenRead, "three-e*");
     held.push(gated.submit("three"));
     gated.scene.clock.advance(PATIENCE.check_max - Duration::from_secs(1));
     let_it_look();
@@ -157,6 +158,25 @@ fn what_cannot_be_looked_at_is_done_here_and_so_is_what_waits_for_that() {
     gated.gate.open();
     for (stem, handle) in ["one", "two", "three"].iter().zip(&held) {
         gated.scene.accept(stem, &answer(handle).unwrap());
+    }
+    assert_eq!(gated.gate.waiting(), 2, "nobody looks at what nobody waits for");
+    gated.ends();
+}
+
+#[test]
+fn what_is_large_may_be_looked_at_for_longer_and_so_may_what_waits_for_that() {
+    let bytes = Scene::new(Way::Serve).spec("job").input_bytes();
+    // Each takes as long as its bytes, and the limit beside that.
+    let gated = Gated::new(Patience { bytes_per_second: bytes.div_ceil(50), ..PATIENCE });
+    let held = [gated.submit_held("one"), gated.submit_held("two"), gated.submit("three")];
+    let mut at = 0;
+    for (seconds, ended) in [(148, 0), (150, 1), (197, 1), (200, 2), (245, 2), (250, 3)] {
+        gated.scene.clock.advance(Duration::from_secs(seconds - at));
+        at = seconds;
+        let_it_look();
+        let count = || held.iter().filter(|handle| handle.poll().is_some()).count();
+        until("as many as have taken too long", || count() >= ended);
+        assert_eq!(count(), ended, "after {seconds} s");
     }
     gated.ends();
 }

@@ -153,7 +153,7 @@ fn interleave(
                 };
                 let results = bench.measure(label, work, &[dir], &setting)?;
                 found.costs.push(bench.cost(label, 1, &results, cluster.as_ref())?);
-                found.results.extend(results);
+                found.results.extend(work.kept(results));
                 cluster.map_or(Ok(()), Cluster::end)?;
             }
         }

@@ -76,9 +76,9 @@ impl CaasScale {
                 repetitions: 3,
                 databases: 3,
                 far_records: 100_000,
-                far_seconds: 6,
+                far_seconds: 5,
                 simulated_seconds: 600,
-                idle: Duration::from_secs(20),
+                idle: Duration::from_secs(10),
                 run_max: Duration::from_secs(120),
             },
             Self::Medium => Plan {

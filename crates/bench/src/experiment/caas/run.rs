@@ -28,7 +28,7 @@ pub(super) struct Work {
     words: Vec<String>,
     /// What results add to the names of its phases.
     how: String,
-    /// Operations begin at a rate: phases without one, which only load, are not kept.
+    /// Operations begin at a rate, but for phases that load.
     is_paced: bool,
 }
 
@@ -93,6 +93,12 @@ impl Work {
         work.words.extend(compressed);
         work.how.push_str(", zstd");
         work
+    }
+
+    /// What is kept of `results`: a phase of a paced work that has no rate only loads.
+    pub(super) fn kept(&self, results: Vec<PhaseResult>) -> impl Iterator<Item = PhaseResult> {
+        let is_paced = self.is_paced;
+        results.into_iter().filter(move |result| !is_paced || result.context.rate.is_some())
     }
 
     /// The same, with so many operations begun in a second, whether or not the last ones are over; latency counts from when each was to
@@ -172,9 +178,7 @@ impl Bench<'_> {
         let mut results = Vec::new();
         for (process, json) in running {
             wait(process, self.plan.run_max)?;
-            let measured = read_results(&json)?.into_iter();
-            let kept = measured.filter(|result| !work.is_paced || result.context.rate.is_some());
-            results.extend(kept.map(|mut result| {
+            results.extend(read_results(&json)?.into_iter().map(|mut result| {
                 result.context.engine = variant.to_owned();
                 result.context.workload = format!("{part}: {}{}", result.context.workload, work.how);
                 result.context.repetition = repetition;

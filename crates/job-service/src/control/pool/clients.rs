@@ -13,7 +13,7 @@ use crate::control::view::JobId;
 pub struct Attempts {
     /// Those whose worker waits for what was written to become durable.
     pub syncing: BTreeSet<u64>,
-    /// Those of which attempts failed: how many, and why the last one did.
+    /// Those of which workers said that they failed: how many of them, and why the last attempt came to nothing.
     pub tried: BTreeMap<u64, (u32, String)>,
 }
 
@@ -157,8 +157,9 @@ impl Pool {
             if job.attempt().is_some_and(|attempt| attempt.is_syncing) {
                 attempts.syncing.insert(*number);
             }
-            if let Some(failure) = job.failure.as_ref().filter(|_| job.failures > 0) {
-                attempts.tried.insert(*number, (job.failures, failure.message.clone()));
+            let failures = job.failures.saturating_sub(job.expired);
+            if let Some(failure) = job.failure.as_ref().filter(|_| failures > 0) {
+                attempts.tried.insert(*number, (failures, failure.message.clone()));
             }
         }
         attempts

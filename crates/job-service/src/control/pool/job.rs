@@ -112,6 +112,8 @@ pub(super) struct Job {
     pub(super) attempts: u32,
     /// Attempts that failed for reasons that may pass.
     pub(super) failures: u32,
+    /// Those of them whose worker fell silent or got no further, which says nothing of the job's place.
+    pub(super) expired: u32,
     /// It is left alone until then.
     pub(super) not_before: Duration,
     pub(super) refused_by: BTreeSet<WorkerId>,
@@ -180,6 +182,7 @@ impl Job {
             state,
             attempts: 0,
             failures: 0,
+            expired: 0,
             not_before: Duration::ZERO,
             refused_by: BTreeSet::new(),
             failed_by: BTreeSet::new(),

@@ -174,6 +174,7 @@ fn a_silent_worker_loses_its_job_and_what_it_says_later_does_not_count() {
     pool.tick(seconds(20));
     let second = only(pool.take(seconds(20), B));
     assert_ne!(first.token, second.token);
+    assert!(pool.attempts(CLIENT, &[1]).is_as(&Default::default()), "that says nothing of its place");
     assert!(!finish(&mut pool, seconds(21), A, &first, done()));
     assert_eq!(pool.beat(seconds(21), A, &[held(&first)]), Some(vec![first.token]));
     assert!(finish(&mut pool, seconds(22), B, &second, done()));

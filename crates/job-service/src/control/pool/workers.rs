@@ -281,6 +281,7 @@ impl Pool {
             };
             *count += 1;
             let failure = Failure { kind: FailureKind::Storage, message };
+            self.jobs.change(id, |job| job.expired += 1);
             self.attempt_failed(now, id, attempt.worker, failure, Timings::default());
         }
     }

@@ -109,6 +109,8 @@ impl Shared {
     pub(super) fn do_chores(&self) {
         while let Some(chore) = self.chores.take() {
             match chore {
+                // Nobody waits for the answer.
+                Chore::Answer(asked) if asked.finisher.control().is_cancelled() => {}
                 Chore::Answer(asked) => {
                     let Asked { result, question, finisher } = *asked;
                     finisher.finish(self.find_out(result, &question));
@@ -180,10 +182,17 @@ impl Shared {
     ) {
         let (job, answered, away) = running;
         let question = Question::Believe(job.spec.clone(), away.stem.clone());
+        let (begun, deadline) = self.time_to_look(&job.spec);
         let handle = self.ask_about(result, question);
-        let begun = self.clock.now();
-        let place = Place::Checked(Box::new(Checked { away, answered, waited }));
+        let place = Place::Checked(Box::new(Checked { away, answered, waited, deadline }));
         self.follow(Running { job, handle, begun, place, is_cancelled: false });
+    }
+
+    /// Now, and until when what came of a job may be looked at, behind all that is.
+    fn time_to_look(&self, spec: &JobSpec) -> (Duration, Duration) {
+        let bytes = self.lock().bytes_looked_at().saturating_add(spec.input_bytes());
+        let now = self.clock.now();
+        (now, now.saturating_add(self.patience.check_limit(bytes)))
     }
 
     /// Goes on with a job whose answer was looked at, or which nobody wants any more, or that takes too long; then `found` may be `None`.
@@ -194,7 +203,7 @@ impl Shared {
         found: Option<Result<JobResult>>,
         (begun, is_cancelled): (Duration, bool),
     ) {
-        let Checked { away, answered, waited } = checked;
+        let Checked { away, answered, waited, .. } = checked;
         match found {
             Some(Ok(result)) => {
                 self.end_probe(&away);
@@ -226,9 +235,9 @@ impl Shared {
         match second {
             Ok(second) => {
                 let question = Question::Compare(second.clone());
+                let (begun, deadline) = self.time_to_look(&job.spec);
                 let handle = self.ask_about(answered.result.clone(), question);
-                let begun = self.clock.now();
-                let place = Place::Compared(Box::new(Compared { answered: *answered, second }));
+                let place = Place::Compared(Box::new(Compared { answered: *answered, second, deadline }));
                 self.follow(Running { job, handle, begun, place, is_cancelled: false });
             }
             Err(error) => self.not_done_again(job, *answered, &error),
@@ -238,7 +247,7 @@ impl Shared {
     /// Gives the job what the first executor came to, unless the second came to something else. `found` is `None` where nobody waits for that
     /// any longer.
     pub(super) fn settle_compared(&self, job: Job, compared: Compared, found: Option<Result<JobResult>>) {
-        let Compared { answered, second } = compared;
+        let Compared { answered, second, .. } = compared;
         let Some(found) = found else { return self.not_done_again(job, answered, &closed()) };
         self.fallbacks.count_reexecuted(found.is_err());
         let Answered { stem, own_stem, result, ran } = answered;

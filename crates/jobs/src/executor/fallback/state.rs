@@ -81,6 +81,8 @@ pub(super) struct Checked {
     pub(super) answered: JobHandle,
     /// How long it was waited for.
     pub(super) waited: Duration,
+    /// When it is looked at no longer.
+    pub(super) deadline: Duration,
 }
 
 /// What both executors came to.
@@ -88,6 +90,8 @@ pub(super) struct Checked {
 pub(super) struct Compared {
     pub(super) answered: Answered,
     pub(super) second: JobResult,
+    /// When it is compared no longer.
+    pub(super) deadline: Duration,
 }
 
 /// What the first executor came to, which is compared with what the second comes to.
@@ -200,6 +204,14 @@ impl State {
         before.map(|running| running.job.spec.input_bytes()).fold(0, u64::saturating_add)
     }
 
+    /// Bytes of the jobs whose results are looked at.
+    pub(super) fn bytes_looked_at(&self) -> u64 {
+        let is_looked_at =
+            |running: &&Running| matches!(running.place, Place::Checked(_) | Place::Compared(_));
+        let looked_at = self.jobs.values().filter(is_looked_at);
+        looked_at.map(|running| running.job.spec.input_bytes()).fold(0, u64::saturating_add)
+    }
+
     /// Jobs that were given away, in the order of their coming.
     pub(super) fn away(&self) -> impl DoubleEndedIterator<Item = &Running> {
         self.jobs.values().filter(|running| matches!(running.place, Place::Away(_)))
@@ -247,11 +259,6 @@ impl State {
         let again = |job: &&mut Running| is_near && matches!(job.place, Place::Reexecuted(_));
         self.jobs.values_mut().filter(again).for_each(|job| job.handle.cancel());
         self.jobs.values_mut().for_each(|running| running.note_begin(now, patience));
-        let is_looked_at = |job: &&Running| matches!(job.place, Place::Checked(_) | Place::Compared(_));
-        let bytes =
-            self.jobs.values().filter(is_looked_at).map(|running| running.job.spec.input_bytes()).sum();
-        let check_max = patience.check_limit(bytes);
-        let hangs = |job: &Running| now.saturating_sub(job.begun) >= check_max;
         let is_late = |job: &Running| match &job.place {
             Place::Away(away) => {
                 let is_urgent = is_near && job.job.spec.is_relief();
@@ -259,8 +266,8 @@ impl State {
                     || is_urgent && job.is_relief_that_waits(now, patience)
             }
             // Nobody waits for whoever looks at it.
-            Place::Checked(_) => job.is_cancelled || hangs(job),
-            Place::Compared(_) => job.is_cancelled || is_near || hangs(job),
+            Place::Checked(checked) => job.is_cancelled || now >= checked.deadline,
+            Place::Compared(compared) => job.is_cancelled || is_near || now >= compared.deadline,
             Place::Here | Place::Reexecuted(_) | Place::Idle(_) => false,
         };
         let is_ready = |_: &u64, job: &mut Running| job.handle.poll().is_some() || is_late(job);
@@ -274,8 +281,8 @@ impl State {
     /// of the next.
     fn take_held(&mut self, now: Duration, patience: &Patience) -> Option<Ready> {
         let is_over = |job: &Job| self.is_closed || job.finisher.control().is_cancelled();
-        let is_urgent = |job: &Job| is_over(job) || self.trust.advise(&job.spec, now) != Advice::Wait;
-        let free = self.held.iter().find(|(_, job)| is_urgent(job)).map(|(number, _)| *number);
+        let is_wanted = |job: &Job| is_over(job) || self.trust.advise(&job.spec, now) != Advice::Wait;
+        let free = self.held.iter().find(|(_, job)| is_wanted(job)).map(|(number, _)| *number);
         if let Some(job) = free.and_then(|number| self.held.remove(&number)) {
             return Some(Ready::Go(job, false));
         }
