@@ -156,11 +156,12 @@ fn a_newer_format_is_refused_and_left_as_it_is() {
     let newest =
         listing(&db.dir()).into_iter().rfind(|name| name.starts_with("manifest-")).expect("a manifest");
     let mut bytes = fs::read(db.dir().join(&newest)).expect("read");
-    bytes[8..12].copy_from_slice(&(FormatVersion::CURRENT as u32 + 1).to_le_bytes());
+    let newer = FormatVersion::CURRENT as u32 + 1;
+    bytes[8..12].copy_from_slice(&newer.to_le_bytes());
     fs::write(db.dir().join(&newest), bytes).expect("written");
     let before = contents(&db.dir());
     for (command, rest) in [("get", &["k"][..]), ("put", &["k", "w"]), ("put", &["--create", "k", "w"])] {
-        db.call(command, rest).complained(1, &[&newest, "version 3", "newer Firn: upgrade"]);
+        db.call(command, rest).complained(1, &[&newest, &format!("version {newer}"), "newer Firn: upgrade"]);
     }
     assert_eq!(contents(&db.dir()), before);
 }

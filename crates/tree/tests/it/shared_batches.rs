@@ -248,18 +248,24 @@ fn a_drain_that_sends_the_log_gives_up_where_the_database_closes() {
     let shared = lost(&shared, tree);
     let first = on(&first, &shared);
     let (spawn, begun) = (Arc::new(Ending::default()), Arc::new(AtomicU32::new(0)));
+    // As many threads as have ended when it is closed: some do so while it is opened.
+    let before = Arc::new(AtomicU32::new(u32::MAX));
     let watched = {
-        let (ended, begun) = (Arc::clone(&spawn.ended), Arc::clone(&begun));
+        let (ended, before, begun) = (Arc::clone(&spawn.ended), Arc::clone(&before), Arc::clone(&begun));
         Watched::new(&shared, move |on, name| {
             if on == Operation::Publish && name.ends_with(".group") {
                 begun.fetch_add(1, Ordering::SeqCst);
                 // They end once they are told to: what is sent now is sent while the database closes.
-                until("the end of threads that have nothing to do", || ended.load(Ordering::SeqCst) > 0);
+                until("the end of threads that have nothing to do", || {
+                    ended.load(Ordering::SeqCst) > before.load(Ordering::SeqCst)
+                });
             }
         })
     };
+    let ended = Arc::clone(&spawn.ended);
     let tree = open_by(&first, watched, Background::Threads(spawn));
     until("a first group", || begun.load(Ordering::SeqCst) > 0);
+    before.store(ended.load(Ordering::SeqCst), Ordering::SeqCst);
     in_time("closing", move || tree.close()).unwrap();
     let sent: usize = groups(&shared).values().map(Vec::len).sum();
 
