@@ -38,7 +38,7 @@ pub(crate) struct Counters {
 }
 
 /// What holds while background work is refused, whatever refuses it: the reason says what to do about that.
-const MEANWHILE: &str = "it is tried again by itself, writes go on while there is room for them, and nothing that was acknowledged is lost";
+const MEANWHILE: &str = "it is tried again by itself, writes go on while there is room for them, and nothing that was acknowledged is given up";
 
 /// Adds to a counter.
 pub(crate) fn count(counter: &AtomicU64, by: u64) {

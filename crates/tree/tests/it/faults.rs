@@ -57,7 +57,7 @@ fn why_a_drain_finds_no_room_is_told_with_what_to_do_and_what_holds_meanwhile() 
     assert_eq!(tree.flush().unwrap_err().kind(), ErrorKind::Retry);
     let why = tree.stats().background_refusal.unwrap();
     let words =
-        [".table", "free some space", "tried again by itself", "nothing that was acknowledged is lost"];
+        [".table", "free some space", "tried again by itself", "nothing that was acknowledged is given up"];
     assert!(words.iter().all(|words| why.contains(words)), "{why}");
     put(&mut session, b"meanwhile", b"taken");
     faulty.clear_faults();

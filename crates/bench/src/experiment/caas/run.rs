@@ -95,19 +95,19 @@ impl Work {
         work
     }
 
-    /// What is kept of `results`: a phase of a paced work that has no rate only loads.
-    pub(super) fn kept(&self, results: Vec<PhaseResult>) -> impl Iterator<Item = PhaseResult> {
-        let is_paced = self.is_paced;
-        results.into_iter().filter(move |result| !is_paced || result.context.rate.is_some())
-    }
-
-    /// The same, with so many operations begun in a second, whether or not the last ones are over; latency counts from when each was to
+    /// This work with so many operations begun in a second, whether or not the last ones are over; latency counts from when each was to
     /// begin.
     pub(super) fn at_rate(mut self, operations_per_s: u64) -> Self {
         self.words.extend(["--rate".to_owned(), operations_per_s.to_string()]);
         self.how.push_str(", paced");
         self.is_paced = true;
         self
+    }
+
+    /// What is kept of `results`: a phase of a paced work that has no rate only loads.
+    pub(super) fn kept(&self, results: Vec<PhaseResult>) -> impl Iterator<Item = PhaseResult> {
+        let is_paced = self.is_paced;
+        results.into_iter().filter(move |result| !is_paced || result.context.rate.is_some())
     }
 
     /// YCSB's `workloads` on records of 1 KiB.
