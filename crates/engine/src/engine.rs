@@ -74,6 +74,9 @@ pub trait Engine: Send + Sync {
     fn sync(&self) -> Result<Position>;
 
     /// Waits until no background work is left; with `flush` before it, until the database is drained.
+    ///
+    /// # Errors
+    /// What keeps background work from going on. `Corrupt` if it left a file that it found damaged ([`Stats::damage`]); all else is done then.
     fn wait_idle(&self) -> Result<()>;
 
     /// A consistent copy of the database at `path` (same file system: immutable files are linked).

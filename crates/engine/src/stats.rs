@@ -72,6 +72,11 @@ pub struct Stats {
     /// Why the last drain, compaction or the like could not be done and is to be tried again, in words: no room, or a panic of an operator.
     /// `None` = all that was tried was done.
     pub background_refusal: Option<String>,
+    /// Tables and value segments that background work found damaged since the database was opened, and left as they are: nothing of them is compacted or
+    /// collected, everything else goes on.
+    pub damaged_file_count: u64,
+    /// What is wrong with one of them, in words; `None` = there are none.
+    pub damage: Option<String>,
     /// Why nothing is written any more, in words, since a write to the log has failed; `None` = it has not.
     pub write_failure: Option<String>,
     /// The cache before shared storage; `None` = there is none.

@@ -71,6 +71,7 @@ struct EngineNotes {
     stop_us: u64,
     is_stopped: bool,
     has_failed: bool,
+    damaged_file_count: u64,
 }
 
 impl Log {
@@ -126,6 +127,13 @@ impl Log {
             && !std::mem::replace(&mut engine.has_failed, true)
         {
             self.note(LogLevel::Error, "writes_failed", &[("why", Field::Text(why))]);
+        }
+        let damaged = std::mem::replace(&mut engine.damaged_file_count, stats.damaged_file_count);
+        if let Some(why) = &stats.damage
+            && stats.damaged_file_count > damaged
+        {
+            let fields = [("files", Field::Number(stats.damaged_file_count)), ("why", Field::Text(why))];
+            self.note(LogLevel::Error, "file_damaged", &fields);
         }
     }
 

@@ -6,15 +6,16 @@
 
 mod bury;
 mod busy;
+mod damage;
 mod reclaim;
 mod sweep;
 mod wait;
 
-use std::collections::BTreeSet;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use busy::Busy;
+pub(crate) use damage::Unavailable;
 use firn_engine::{Error, ErrorKind, Result};
 use firn_format::Position;
 use firn_format::value::SegmentNumber;
@@ -24,7 +25,7 @@ pub(crate) use sweep::Sweeps;
 
 use crate::buffer::drain::Drain;
 use crate::buffer::pick::{pick_drain, pick_merge};
-use crate::compact::pick::{Choice, PickRules, pick};
+use crate::compact::pick::{Choice, PickRules, pick, pick_for_deletes};
 use crate::compact::seeks::pick_for_reads;
 use crate::database::Database;
 use crate::error::from_storage;
@@ -112,11 +113,6 @@ impl Schedule {
     /// Lets units that write files be tried again.
     pub(crate) fn forget_refused(&self) {
         self.lock().refused = None;
-    }
-
-    /// Value segments that are being collected.
-    pub(crate) fn collecting(&self) -> BTreeSet<SegmentNumber> {
-        self.lock().collecting.clone()
     }
 
     /// Whether a task in progress should give up.
@@ -302,6 +298,7 @@ impl Database {
         if let Err(error) = &result
             && error.kind() != ErrorKind::Retry
             && !self.schedule.is_stopping()
+            && !self.set_aside(task, error)
         {
             self.fail(error);
         }
@@ -390,7 +387,7 @@ impl Database {
             if busy.held == 0
                 && busy.collections < self.collections_max()
                 && self.is_thread_left(busy, false)
-                && let Some(victims) = self.choose_collection(&version, &busy.collecting)
+                && let Some(victims) = self.choose_collection(&version, &busy.unavailable_segments())
             {
                 return Some(Task::Collect { victims });
             }
@@ -463,13 +460,15 @@ impl Database {
         let rules = PickRules { relief_only: !self.is_thread_left(busy, false), ..self.pick_rules() };
         // What a look is about to find need not be rewritten.
         let now = self.clock.now();
+        let taken = busy.tables_not_to_choose();
         let may = |id| !busy.reclaiming.contains(&id) && busy.may_compact(id, now);
         let known = version.live().filter(|keyspace| may(keyspace.id()));
         let choices = known.filter_map(|keyspace| {
             let levels = &keyspace.levels;
             let rules = PickRules { share_max: self.garbage_share_max(keyspace), ..rules };
-            let choice = pick(levels, &rules, &busy.tables)
-                .or_else(|| pick_for_reads(levels, &rules, &busy.tables, &keyspace.seeks))?;
+            let choice = pick(levels, &rules, &taken)
+                .or_else(|| pick_for_deletes(levels, &rules, &taken, &keyspace.looks.partly()))
+                .or_else(|| pick_for_reads(levels, &rules, &taken, &keyspace.seeks))?;
             (!rules.relief_only || choice.is_relief()).then_some((keyspace.id(), choice))
         });
         choices.max_by(|a, b| a.1.score.total_cmp(&b.1.score))

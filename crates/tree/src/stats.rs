@@ -40,6 +40,9 @@ pub(crate) struct Counters {
 /// What holds while background work is refused, whatever refuses it: the reason says what to do about that.
 const MEANWHILE: &str = "it is tried again by itself, writes go on while there is room for them, and nothing that was acknowledged is given up";
 
+/// What holds while a file is damaged, and what helps.
+const AROUND_DAMAGE: &str = "the file is left as it is and all else goes on: `firn verify` names everything that is damaged, and what of it is lost can be had from a backup alone";
+
 /// Adds to a counter.
 pub(crate) fn count(counter: &AtomicU64, by: u64) {
     counter.fetch_add(by, Ordering::Relaxed);
@@ -71,6 +74,7 @@ impl Database {
         let tables = || version.live().flat_map(|keyspace| keyspace.levels.tables());
         let buffer_bytes = self.buffer_bytes();
         let held = self.held_bytes();
+        let (damaged_file_count, damage) = self.damage();
         Stats {
             user_write_bytes_total: read(&self.counters.user_write_bytes),
             log_write_bytes_total: read(&self.log.written_bytes),
@@ -106,6 +110,8 @@ impl Database {
             spare_bytes: self.outputs.spare_bytes() + self.log.spares.file_bytes(),
             debt_bytes: buffer_bytes.saturating_sub(self.settings.buffer_bytes),
             snapshot_count: self.snapshots.count(),
+            damaged_file_count,
+            damage: damage.map(|why| format!("{why}; {AROUND_DAMAGE}")),
             background_refusal: self
                 .schedule
                 .refusal(|keyspace| self.version.load().keyspace(keyspace).is_ok())

@@ -256,7 +256,8 @@ impl Engine for Tree {
         self.shared.wait_quiet()?;
         // Their files are of no use to whoever wants to see what is left.
         self.shared.give_up_spares();
-        self.shared.wait_quiet()
+        self.shared.wait_quiet()?;
+        self.shared.damage().1.map_or(Ok(()), Err)
     }
 
     fn checkpoint(&self, path: &Path) -> Result<Checkpoint> {

@@ -1,6 +1,7 @@
 //! A file that is not what it was.
 
 use std::os::unix::fs::FileExt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use firn_engine::Semantics;
@@ -8,16 +9,19 @@ use firn_jobs::{ErrorKind, Executor, Finisher, JobHandle, JobSpec, new_job};
 
 use crate::scene::{Scene, any_port, write};
 
-/// Keeps all jobs.
+/// Keeps all jobs, or gives all up.
 #[derive(Debug, Default)]
 struct Keeper {
     jobs: Mutex<Vec<(JobSpec, Finisher)>>,
+    is_gone: AtomicBool,
 }
 
 impl Executor for Keeper {
     fn submit(&self, spec: JobSpec) -> firn_jobs::Result<JobHandle> {
         let (handle, finisher) = new_job();
-        self.jobs.lock().unwrap().push((spec, finisher));
+        if !self.is_gone.load(Ordering::Relaxed) {
+            self.jobs.lock().unwrap().push((spec, finisher));
+        }
         Ok(handle)
     }
 }
@@ -54,11 +58,18 @@ fn a_job_whose_input_is_damaged_fails_once_with_its_name_and_its_database_says_t
     let list = scene.look(at[0]);
     assert_eq!(list.jobs.iter().map(|row| row.attempts).collect::<Vec<_>>(), [1]);
     assert!(list.workers.len() == 3 && list.workers.iter().all(|row| row.failing.is_empty()), "{list:?}");
-    // Its database tries, and finds the same.
+    // Its database tries, finds the same, and leaves the file.
     finisher.finish(Err(error));
+    scene.wait_until(|| db.stats().damage.is_some());
+    let stats = db.stats();
+    assert!(stats.damage.unwrap().contains(&name));
+    assert!(!stats.jobs.is_executor_away, "nobody is doubted: {:?}", stats.jobs);
+    // The others are done here, where nobody keeps them any more, and it says so once nothing is left.
+    keeper.is_gone.store(true, Ordering::Relaxed);
+    keeper.jobs.lock().unwrap().clear();
     let error = db.wait_idle().unwrap_err();
     assert_eq!(error.kind(), firn_engine::ErrorKind::Corrupt, "{error}");
     assert!(error.to_string().contains(&name), "{error}");
-    let jobs = db.stats().jobs;
-    assert!(!jobs.is_executor_away, "nobody is doubted: {jobs:?}");
+    write(&db, &mut model, random, 500);
+    assert_eq!(db.stats().write_failure, None);
 }

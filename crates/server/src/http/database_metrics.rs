@@ -154,7 +154,7 @@ fn keys(shared: &Shared, text: &mut Exposition) {
 fn engine(stats: &Stats, text: &mut Exposition) {
     let takes = u8::from(stats.write_failure.is_none());
     text.single("firn_engine_takes_writes", Gauge, "1, or 0 after a write to the log has failed.", takes);
-    let singles: [(&str, Kind, u64, &str); 21] = [
+    let singles: [(&str, Kind, u64, &str); 22] = [
         ("memory_bytes", Gauge, stats.memory_bytes, "Memory that the engine holds for data."),
         ("memory_bytes_max", Gauge, stats.memory_bytes_max, "Its limit."),
         ("buffer_bytes", Gauge, stats.buffer_bytes, "Log and indexes that are not in tables yet."),
@@ -163,6 +163,12 @@ fn engine(stats: &Stats, text: &mut Exposition) {
         ("tables", Gauge, stats.table_count, "Live tables, counted."),
         ("debt_bytes", Gauge, stats.debt_bytes, "Background work that is left."),
         ("snapshots", Gauge, stats.snapshot_count, "Snapshots that live."),
+        (
+            "damaged_files",
+            Gauge,
+            stats.damaged_file_count,
+            "Tables and value segments that background work found damaged, and left.",
+        ),
         ("read_misses_total", Counter, stats.read_miss_count, "Reads that had to wait for a file."),
         (
             "read_miss_bytes_total",

@@ -8,6 +8,7 @@ use firn_engine::Error;
 use firn_format::Position;
 use firn_format::value::SegmentNumber;
 
+use super::damage::Damage;
 use super::{Schedule, Task};
 use crate::buffer::drain::Drain;
 
@@ -47,6 +48,8 @@ pub(crate) struct Busy {
     pub(super) refused: Option<Refused>,
     /// Keyspaces of which a compaction panicked, none of which begins for a while; all else goes on.
     resting: BTreeMap<u32, Refused>,
+    /// Files that could not be read whole.
+    pub(super) damage: Damage,
 }
 
 /// The last unit that writes files failed, and may work later (a full disk).

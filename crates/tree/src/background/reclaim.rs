@@ -60,7 +60,7 @@ impl Database {
         if found.is_drain_due {
             done = done.and_then(|all| Ok(self.drain_soon(state)? && all));
         }
-        state.looks.end(found.kept_for);
+        state.looks.end(found.kept_for, found.partly);
         if !matches!(done, Ok(true)) {
             state.looks.repeat(self.clock.now());
         }
@@ -69,10 +69,11 @@ impl Database {
 
     /// Removes those of `tables` that nobody works on; whether that was all of them that still live.
     fn remove_tables(&self, keyspace: u32, tables: &[Arc<Table>]) -> Result<bool> {
+        let tables: Vec<_> = tables.iter().filter(|table| self.is_removable(table)).cloned().collect();
         if tables.is_empty() {
             return Ok(true);
         }
-        let (claimed, is_all) = self.claim_tables(keyspace, tables);
+        let (claimed, is_all) = self.claim_tables(keyspace, &tables);
         if claimed.tables.is_empty() {
             return Ok(is_all);
         }
@@ -90,6 +91,13 @@ impl Database {
         })?;
         self.admission.release();
         Ok(is_all)
+    }
+
+    /// Whether it can be read what dies with `table`; of one that is not damaged that shows when it goes.
+    fn is_removable(&self, table: &Table) -> bool {
+        let is_set_aside = self.schedule.lock().is_set_aside(&table.meta().file);
+        let is_corrupt = |error: firn_storage::Error| error.kind == firn_storage::ErrorKind::Corrupt;
+        !is_set_aside || !table.reader().references().is_err_and(is_corrupt)
     }
 
     /// Claims those of `tables` that live and that nobody works on; whether that is all of them that live.

@@ -16,6 +16,7 @@ use std::sync::Arc;
 
 use firn_format::key::key_hash;
 
+use super::reclaim::PartlyHidden;
 use crate::version::levels::LEVEL_MAX;
 use crate::version::{Levels, SortedRun, Table};
 
@@ -182,6 +183,23 @@ pub(crate) fn pick_range(
     let mut inputs: Vec<_> = chosen.into_values().collect();
     inputs.sort_by(newest_first);
     Some(Choice { inputs, output_level, output_run: 0, moves: false, score: f64::MAX })
+}
+
+/// The first of `partly` that can be rewritten, with whatever overlaps it, for less than it is worth; never with a table of `busy`.
+pub(crate) fn pick_for_deletes(
+    levels: &Levels,
+    rules: &PickRules,
+    busy: &BTreeSet<String>,
+    partly: &[PartlyHidden],
+) -> Option<Choice> {
+    partly.iter().find_map(|part| {
+        levels.tables().find(|(_, table)| Arc::ptr_eq(table, &part.table))?;
+        let meta = part.table.meta();
+        let end = [meta.largest.as_slice(), &[0]].concat();
+        let choice = pick_range(levels, &meta.smallest, Some(&end), rules)?;
+        let is_free = choice.inputs.iter().all(|(_, _, table)| !busy.contains(&table.meta().file));
+        (is_free && part.is_worth(choice.input_bytes())).then_some(Choice { score: 1.0, ..choice })
+    })
 }
 
 pub(super) fn newest_first(a: &(u32, u64, Arc<Table>), b: &(u32, u64, Arc<Table>)) -> std::cmp::Ordering {

@@ -11,6 +11,9 @@
 //!
 //! A tombstone that is still in the buffer can take nothing away: after a crash a replay needs both. Where those of the
 //! buffer hide much, the keyspace is drained through them.
+//!
+//! A table of which a part is hidden goes by no edit. Where it refers to values beside the tree it is small beside what it keeps
+//! there: it is rewritten once that is worth it.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -30,13 +33,30 @@ pub(crate) struct Look {
     pub(crate) kept_for: BTreeSet<Sequence>,
     /// The buffer's range tombstones hide so much that they should be drained now.
     pub(crate) is_drain_due: bool,
+    /// Tables to rewrite: range tombstones of tables hide many of the values that they refer to; most first.
+    pub(crate) partly: Vec<PartlyHidden>,
 }
 
-/// A drain for the sake of what it hides must be worth a table's size divided by this,
+/// A table of which range tombstones hide a part from everybody.
+#[derive(Clone, Debug)]
+pub(crate) struct PartlyHidden {
+    pub(crate) table: Arc<Table>,
+    /// Bytes of values beside the tree that this part refers to, about.
+    pub(crate) value_bytes: u64,
+}
+
+/// A drain, or a compaction, for the sake of what is hidden must be worth a table's size divided by this,
 const WORTH_SHARE: u64 = 4;
 
 /// and at least what it writes, divided by this.
 const COST_SHARE: u64 = 4;
+
+impl PartlyHidden {
+    /// Whether that is worth rewriting `bytes` of tables.
+    pub(crate) fn is_worth(&self, bytes: u64) -> bool {
+        self.value_bytes >= bytes / COST_SHARE
+    }
+}
 
 /// Looks at the tables and range tombstones of `keyspace`, whose tables have about `table_bytes`; `snapshots` are those
 /// alive, in order, read after the version that `keyspace` is of.
@@ -52,6 +72,10 @@ pub(crate) fn look(keyspace: &Keyspace, snapshots: &[Sequence], table_bytes: u64
             found.tables.push(table);
         }
     }
+    let (partly, partly_bytes) = partly_hidden(levels, &[], snapshots, &mut found);
+    if partly_bytes >= table_bytes / WORTH_SHARE {
+        found.partly = partly;
+    }
     let deletes: Vec<_> = keyspace.memtables().map(|memtable| memtable.range_delete_lists()).collect();
     let mut lists: Vec<&FragmentList> =
         deletes.iter().flat_map(|deletes| deletes.lists()).map(|list| &**list).collect();
@@ -63,10 +87,70 @@ pub(crate) fn look(keyspace: &Keyspace, snapshots: &[Sequence], table_bytes: u64
     let hidden = Hidden::of(levels, &lists, snapshots);
     found.kept_for.extend(hidden.kept_for);
     let stays = hidden.tables.iter().filter(|table| !is_among(&found.tables, table));
-    let worth: u64 = stays.map(|table| table.meta().bytes).sum();
+    let whole: u64 = stays.map(|table| table.meta().bytes + referred_bytes(table)).sum();
+    let (_, with_buffer) = partly_hidden(levels, &lists, snapshots, &mut found);
+    let worth = whole + with_buffer.saturating_sub(partly_bytes);
     found.is_drain_due =
         worth >= table_bytes / WORTH_SHARE && worth >= undrained_bytes(keyspace, &lists) / COST_SHARE;
     found
+}
+
+/// Bytes of values beside the tree that `table` refers to.
+fn referred_bytes(table: &Table) -> u64 {
+    table.reader().properties().references.map_or(0, |summary| summary.value_bytes)
+}
+
+/// Tables of `levels` of which range tombstones of tables and of `lists` hide a part, but not all, that is worth rewriting the table; and what of values
+/// is hidden so, of all of them. Adds to `found` the snapshots for which something stays.
+fn partly_hidden(
+    levels: &Levels,
+    lists: &[&FragmentList],
+    snapshots: &[Sequence],
+    found: &mut Look,
+) -> (Vec<PartlyHidden>, u64) {
+    if !levels.has_references() || lists.is_empty() && !levels.has_range_deletes() {
+        return (Vec::new(), 0);
+    }
+    let of_tables = levels.tables().map(|(_, table)| table.reader().tombstones());
+    let all: Vec<&FragmentList> =
+        of_tables.chain(lists.iter().copied()).filter(|list| !list.is_empty()).collect();
+    let all = FragmentList::merge(&all);
+    let (mut partly, mut sum) = (Vec::new(), 0);
+    for (_, table) in levels.tables().filter(|(_, table)| referred_bytes(table) > 0) {
+        let meta = table.meta();
+        let reader = snapshots.iter().find(|snapshot| **snapshot > meta.sequence_min).copied();
+        let hidden = hidden_bytes(table, &all, reader.unwrap_or(Sequence::MAX));
+        if let Some(reader) = reader
+            && hidden < hidden_bytes(table, &all, Sequence::MAX)
+        {
+            found.kept_for.insert(reader);
+        }
+        let data_bytes = table.reader().footer().data_bytes;
+        if hidden == 0 || hidden >= data_bytes {
+            continue;
+        }
+        let value_bytes = u128::from(referred_bytes(table)) * u128::from(hidden) / u128::from(data_bytes);
+        let part = PartlyHidden { table: Arc::clone(table), value_bytes: value_bytes as u64 };
+        sum += part.value_bytes;
+        if part.is_worth(meta.bytes) {
+            partly.push(part);
+        }
+    }
+    partly.sort_by_key(|part| std::cmp::Reverse(part.value_bytes));
+    (partly, sum)
+}
+
+/// Bytes of `table`'s data that `tombstones` below `before` hide, about: to a block at each end of what they cover.
+fn hidden_bytes(table: &Table, tombstones: &FragmentList, before: Sequence) -> u64 {
+    let (meta, reader) = (table.meta(), table.reader());
+    let end = [meta.largest.as_slice(), &[0]].concat();
+    let within = tombstones.clip(&meta.smallest, Some(&end));
+    let newer = within.fragments(before).filter(|fragment| fragment.newest > meta.sequence_max);
+    let bytes_to = |key: &[u8]| match key > meta.largest.as_slice() {
+        true => reader.footer().data_bytes,
+        false => reader.bytes_before(key),
+    };
+    newer.map(|fragment| bytes_to(fragment.end).saturating_sub(bytes_to(fragment.start))).sum()
 }
 
 fn is_among(tables: &[Arc<Table>], table: &Arc<Table>) -> bool {
@@ -177,6 +261,8 @@ struct Seen {
     newest: Option<Sequence>,
     /// Snapshots that kept tables from going.
     kept_for: BTreeSet<Sequence>,
+    /// What is worth rewriting.
+    partly: Vec<PartlyHidden>,
     /// Before this moment of the engine's clock new range tombstones are no reason to look,
     rests_until: Duration,
     /// and before this one nothing is.
@@ -223,9 +309,15 @@ impl Looks {
         }
     }
 
-    /// The last look found that tables must stay for the snapshots `kept_for`.
-    pub(crate) fn end(&self, kept_for: BTreeSet<Sequence>) {
-        self.lock().kept_for = kept_for;
+    /// The last look found that tables must stay for the snapshots `kept_for`, and that `partly` is worth rewriting.
+    pub(crate) fn end(&self, kept_for: BTreeSet<Sequence>, partly: Vec<PartlyHidden>) {
+        let mut seen = self.lock();
+        (seen.kept_for, seen.partly) = (kept_for, partly);
+    }
+
+    /// What was worth rewriting at the last look; some of it may be gone.
+    pub(crate) fn partly(&self) -> Vec<PartlyHidden> {
+        self.lock().partly.clone()
     }
 
     /// What the last look found could not all be done: it is to be repeated in a while.

@@ -3,7 +3,7 @@
 //! Collections keep the files of a database in proportion to what lives in it, as far as values can: what is theirs is what
 //! the whole may take without logs, tables and what surrounds values in their records.
 
-use std::collections::BTreeSet;
+use std::borrow::Cow;
 
 use firn_format::value::SegmentNumber;
 use firn_format::value::record::HEAD_BYTES_MIN;
@@ -12,6 +12,7 @@ use firn_format::value::segment::{ORDINAL_BYTES, Origin};
 use super::Home;
 use super::pace::Pressure;
 use super::pick::{Candidate, PickRules, Space, pick};
+use crate::background::Unavailable;
 use crate::database::Database;
 use crate::version::Version;
 
@@ -46,24 +47,24 @@ impl Look {
 const AROUND_BYTES: u64 = (HEAD_BYTES_MIN + ORDINAL_BYTES) as u64;
 
 impl Database {
-    /// Segments to collect beside those that are `busy`; `None` if there is nothing to gain. Writers get their pace by what there
+    /// Segments to collect, none of those that are `unavailable`; `None` if there is nothing to gain. Writers get their pace by what there
     /// is to do.
     pub(crate) fn choose_collection(
         &self,
         version: &Version,
-        busy: &BTreeSet<SegmentNumber>,
+        unavailable: &Unavailable<'_>,
     ) -> Option<Vec<SegmentNumber>> {
-        let look = self.look_at_values(version, busy)?;
+        let look = self.look_at_values(version, unavailable)?;
         let victims = look.pick();
-        self.pace_by(&look, victims.is_some() || !busy.is_empty());
+        self.pace_by(&look, victims.is_some() || !unavailable.collecting.is_empty());
         victims
     }
 
     /// Gives writers a pace by what value segments take now.
     pub(crate) fn pace_by_space(&self) {
-        let busy = self.schedule.collecting();
-        match self.look_at_values(&self.version.load(), &busy) {
-            Some(look) => self.pace_by(&look, !busy.is_empty() || look.pick().is_some()),
+        let unavailable = self.schedule.unavailable_segments();
+        match self.look_at_values(&self.version.load(), &unavailable) {
+            Some(look) => self.pace_by(&look, !unavailable.collecting.is_empty() || look.pick().is_some()),
             None => self.values.pace.set(&Pressure::default(), 1.0, self.clock.now()),
         }
     }
@@ -80,7 +81,8 @@ impl Database {
 
     /// Bytes of values that newer records hide, about, and by how many bytes segments take more than they may.
     pub(crate) fn value_debt(&self, version: &Version) -> (u64, u64) {
-        let look = self.look_at_values(version, &BTreeSet::new());
+        let Unavailable { damaged, .. } = self.schedule.unavailable_segments();
+        let look = self.look_at_values(version, &Unavailable { collecting: Cow::default(), damaged });
         look.map_or((0, 0), |look| (look.space.hidden_bytes, look.space.over_bytes(&look.rules)))
     }
 
@@ -91,7 +93,7 @@ impl Database {
     }
 
     /// `None` where there are no values, as in every database without any: that costs nothing.
-    fn look_at_values(&self, version: &Version, busy: &BTreeSet<SegmentNumber>) -> Option<Look> {
+    fn look_at_values(&self, version: &Version, unavailable: &Unavailable<'_>) -> Option<Look> {
         let map = self.values.map();
         let (mut space, mut candidates) = (Space::default(), Vec::new());
         let (mut sealed_bytes, mut around_bytes, mut waiting_bytes) = (0, 0, 0);
@@ -101,8 +103,8 @@ impl Database {
                     let (bytes, dead_bytes) = (sealed.meta.bytes, sealed.dead_bytes());
                     sealed_bytes += bytes;
                     around_bytes += u64::from(sealed.meta.ordinals) * AROUND_BYTES;
-                    if busy.contains(&number) {
-                        // What is being collected is as good as collected.
+                    if unavailable.collecting.contains(&number) || unavailable.damaged.contains_key(&number) {
+                        // What is being collected is as good as collected; of what cannot be read nothing is to be had.
                         space.total_bytes += bytes.saturating_sub(dead_bytes);
                         continue;
                     }

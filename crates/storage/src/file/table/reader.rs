@@ -229,6 +229,11 @@ impl TableReader {
         self.may_be_evicted.store(may_be_evicted, Ordering::Relaxed);
     }
 
+    /// Bytes of data blocks before the one that `key` is in, or would be: by the index, which is in memory.
+    pub fn bytes_before(&self, key: &[u8]) -> u64 {
+        self.index.block(self.index.find(key)).map_or(self.footer.data_bytes, |(offset, _)| offset)
+    }
+
     /// Begins what a scan from `key` will wait for first, so that it waits for several tables at once: where data is
     /// larger than memory, the device's reading of `bytes` bytes, otherwise the loading of cache lines. Does not wait.
     pub fn ask_for(&self, key: &[u8], bytes: u32) {

@@ -188,7 +188,7 @@ fn a_look_is_due_when_something_has_changed() {
     Arc::make_mut(&mut state.levels).add(0, 7, new);
     assert!(is_due(&state, second, &alive));
     state.looks.begin(&state, second);
-    state.looks.end(look(&state, &alive, 100).kept_for);
+    state.looks.end(look(&state, &alive, 100).kept_for, Vec::new());
     assert!(!is_due(&state, second * 100, &alive));
     assert!(is_due(&state, second, &[]), "the snapshot that kept the table is gone");
     state.memtable.insert_range_delete(b"a", b"b", Sequence(70));
