@@ -44,7 +44,7 @@ impl Other {
     pub(crate) fn beat(&mut self, lease: &proto::Lease, is_syncing: bool) {
         let (key, token) = (lease.key.clone(), lease.token);
         let held = vec![proto::Held { key, token, is_syncing, ..Default::default() }];
-        let request = proto::BeatRequest { worker: vec![9; 16].into(), held };
+        let request = proto::BeatRequest { worker: vec![9; 16].into(), held, ..Default::default() };
         assert!(self.runtime.block_on(self.workers.beat(request)).unwrap().into_inner().known);
     }
 
