@@ -1,6 +1,5 @@
 //! A control plane: the pool behind sockets.
 
-use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -241,7 +240,7 @@ impl Jobs for Plane {
         &self,
         request: Request<proto::FollowRequest>,
     ) -> Result<Response<proto::FollowReply>, Status> {
-        let proto::FollowRequest { client, waiting, taken, hold_ms, urgency, attempts } =
+        let proto::FollowRequest { client, waiting, taken, hold_ms, urgency, attempts, begun } =
             request.into_inner();
         let client = id_of(&client)?;
         if let Some(urgency) = urgency {
@@ -250,13 +249,10 @@ impl Jobs for Plane {
             self.lock().urge(self.clock.now(), client, stalls_in);
         }
         let known = attempts.map(wire::attempts_of);
-        let mut unbegun_at_first = None;
         let ((ended, unknown), attempts) = self
             .held(hold_ms, |pool, now| {
                 let found = pool.follow(now, client, &waiting, &taken);
-                // What had begun and has to begin again; whoever waits for much else does not hear of it soon.
-                let unbegun: BTreeSet<u64> = pool.unbegun(client, &waiting).into_iter().collect();
-                let is_put_back = !unbegun.is_subset(unbegun_at_first.get_or_insert_with(|| unbegun.clone()));
+                let is_put_back = !pool.unbegun(client, &begun).is_empty();
                 let attempts = known.as_ref().map(|_| pool.attempts(client, &waiting));
                 let is_news = known.iter().zip(&attempts).any(|(known, now)| !known.is_as(now));
                 let is_enough = is_news || is_put_back || !(found.0.is_empty() && found.1.is_empty());

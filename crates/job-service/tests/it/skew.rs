@@ -49,8 +49,8 @@ impl Other {
     }
 
     /// Says that `lease` came to nothing.
-    pub(crate) fn fail(&mut self, lease: &proto::Lease, why: &str) {
-        let failure = proto::Failure { kind: Kind::Storage.into(), message: why.to_owned() };
+    pub(crate) fn fail(&mut self, lease: &proto::Lease, kind: Kind, why: &str) {
+        let failure = proto::Failure { kind: kind.into(), message: why.to_owned() };
         let outcome = proto::Outcome { is: Some(proto::outcome::Is::Failure(failure)) };
         let request = proto::FinishRequest {
             worker: vec![9; 16].into(),
