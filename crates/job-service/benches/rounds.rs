@@ -16,8 +16,8 @@ use std::collections::BTreeSet;
 use std::hint::black_box;
 use std::time::Duration;
 
-use firn_job_service::control::Lane;
 use firn_job_service::control::pool::{Held, JobKey, Lease, Limits, Order, Outcome, Pool, Profile, Timings};
+use firn_job_service::control::{Elsewhere, Lane};
 use firn_storage::{Clock, SystemClock};
 
 const TENANTS: u64 = 100;
@@ -161,6 +161,7 @@ impl Scene {
             done_bytes: 1,
             moved_bytes: 1,
             is_syncing: false,
+            is_waiting: false,
         };
         self.workers[worker].1.iter().map(held).collect()
     }
@@ -190,8 +191,14 @@ impl Scene {
             return;
         }
         let lease = leases.remove(0);
-        let held =
-            Held { key: lease.key, token: lease.token, done_bytes: 1, moved_bytes: 1, is_syncing: false };
+        let held = Held {
+            key: lease.key,
+            token: lease.token,
+            done_bytes: 1,
+            moved_bytes: 1,
+            is_syncing: false,
+            is_waiting: false,
+        };
         self.pool.finish(self.now, profile.id, held, Outcome::Done(vec![1; 100]), timings);
     }
 
@@ -212,5 +219,6 @@ fn profile(id: u64, is_barred: bool) -> Profile {
         spec_versions: 1..=1,
         build: "bench".to_owned(),
         is_draining: false,
+        elsewhere: Elsewhere::default(),
     }
 }

@@ -240,7 +240,7 @@ impl Jobs for Plane {
         &self,
         request: Request<proto::FollowRequest>,
     ) -> Result<Response<proto::FollowReply>, Status> {
-        let proto::FollowRequest { client, waiting, taken, hold_ms, urgency, attempts } =
+        let proto::FollowRequest { client, waiting, taken, hold_ms, urgency, attempts, begun } =
             request.into_inner();
         let client = id_of(&client)?;
         if let Some(urgency) = urgency {
@@ -252,9 +252,10 @@ impl Jobs for Plane {
         let ((ended, unknown), attempts) = self
             .held(hold_ms, |pool, now| {
                 let found = pool.follow(now, client, &waiting, &taken);
+                let is_put_back = !pool.unbegun(client, &begun).is_empty();
                 let attempts = known.as_ref().map(|_| pool.attempts(client, &waiting));
                 let is_news = known.iter().zip(&attempts).any(|(known, now)| !known.is_as(now));
-                let is_enough = is_news || !(found.0.is_empty() && found.1.is_empty());
+                let is_enough = is_news || is_put_back || !(found.0.is_empty() && found.1.is_empty());
                 ((found, attempts), is_enough)
             })
             .await;
@@ -320,9 +321,13 @@ impl Workers for Plane {
     }
 
     async fn beat(&self, request: Request<proto::BeatRequest>) -> Result<Response<proto::BeatReply>, Status> {
-        let proto::BeatRequest { worker, held } = request.into_inner();
-        let (worker, held) = (id_of(&worker)?, held_of(held)?);
-        let stop = self.with(|pool, now| pool.beat(now, worker, &held));
+        let proto::BeatRequest { worker, held, elsewhere } = request.into_inner();
+        let (worker, held, elsewhere) = (id_of(&worker)?, held_of(held)?, wire::elsewhere_of(elsewhere));
+        let stop = self.with(|pool, now| {
+            let stop = pool.beat(now, worker, &held);
+            pool.note_elsewhere(now, worker, elsewhere);
+            stop
+        });
         let known = stop.is_some();
         let stop = stop.unwrap_or_default().iter().map(|token| token.0).collect();
         Ok(Response::new(proto::BeatReply { known, stop }))
@@ -340,6 +345,7 @@ impl Workers for Plane {
             done_bytes: 0,
             moved_bytes: 0,
             is_syncing: false,
+            is_waiting: false,
         };
         let timings = timings_of(opened_us, ran_us);
         let taken = self.with(|pool, now| pool.finish(now, worker, held, outcome, timings));

@@ -6,13 +6,14 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use firn_jobs::{JobSpec, is_output_of};
+use firn_jobs::{Control, JobSpec, is_output_of};
 use firn_storage::{Clock, Error, ErrorKind, FileBytes, ReadFile, Result, Storage, StorageLock, WriteFile};
 
 /// A place as one attempt at one job may use it: it reads the files that the spec names, creates files under the attempt's stem and
 /// reads those. It removes, renames, lists, publishes and locks nothing, whatever the code that runs the job does.
 ///
-/// Counts what is read and written, for whoever asks how far the attempt is.
+/// Counts what is read and written, for whoever asks how far the attempt is. Once the attempt is stopped it does nothing more: what is left of an attempt
+/// is the one request that it hangs in.
 #[derive(Debug)]
 pub struct Scoped {
     inner: Arc<dyn Storage>,
@@ -25,6 +26,7 @@ pub struct Scoped {
 #[derive(Debug)]
 pub(crate) struct Progress {
     clock: Arc<dyn Clock>,
+    control: Control,
     read_bytes: AtomicU64,
     write_bytes: AtomicU64,
     sync_bytes: AtomicU64,
@@ -34,6 +36,15 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
+    /// # Errors
+    /// `Refused`: the attempt is stopped.
+    fn check(&self) -> Result<()> {
+        match self.control.is_cancelled() {
+            true => Err(Error::new(ErrorKind::Refused, "", "the job was cancelled")),
+            false => Ok(()),
+        }
+    }
+
     /// Bytes that were read so far.
     pub(crate) fn read_bytes(&self) -> u64 {
         self.read_bytes.load(Ordering::Relaxed)
@@ -55,7 +66,8 @@ impl Progress {
     }
 
     /// Does `sync`, which is told of meanwhile.
-    fn during_sync<T>(&self, sync: impl FnOnce() -> T) -> T {
+    fn during_sync(&self, sync: impl FnOnce() -> Result<()>) -> Result<()> {
+        self.check()?;
         self.syncs.fetch_add(1, Ordering::Relaxed);
         let _ends = Ends(&self.syncs);
         sync()
@@ -79,9 +91,20 @@ impl Drop for Ends<'_> {
 impl Scoped {
     /// `place` for an attempt at `spec`, whose stem is the attempt's.
     pub fn new(place: Arc<dyn Storage>, spec: &JobSpec, clock: Arc<dyn Clock>) -> Self {
+        Self::until(&Control::new(), place, spec, clock)
+    }
+
+    /// The same until `control` is cancelled.
+    pub(crate) fn until(
+        control: &Control,
+        place: Arc<dyn Storage>,
+        spec: &JobSpec,
+        clock: Arc<dyn Clock>,
+    ) -> Self {
+        let control = control.clone();
         let inputs = spec.input_files().into_iter().map(|(name, bytes)| (name.to_owned(), bytes)).collect();
         let (read_bytes, write_bytes, sync_bytes, syncs, first_read) = Default::default();
-        let progress = Progress { clock, read_bytes, write_bytes, sync_bytes, syncs, first_read };
+        let progress = Progress { clock, control, read_bytes, write_bytes, sync_bytes, syncs, first_read };
         Self { inner: place, inputs, stem: spec.output_stem().to_owned(), progress: Arc::new(progress) }
     }
 
@@ -91,7 +114,7 @@ impl Scoped {
 
     fn check_read(&self, name: &str) -> Result<()> {
         let may = self.inputs.contains_key(name) || is_output_of(name, &self.stem);
-        if may { Ok(()) } else { Err(denied(name, "read what its job does not name")) }
+        if may { self.progress.check() } else { Err(denied(name, "read what its job does not name")) }
     }
 
     fn counted(&self, file: Arc<dyn ReadFile>) -> Arc<dyn ReadFile> {
@@ -108,6 +131,7 @@ impl Storage for Scoped {
         if !is_output_of(name, &self.stem) {
             return Err(denied(name, "create what is not under its attempt's stem"));
         }
+        self.progress.check()?;
         let (inner, progress) = (self.inner.create(name)?, Arc::clone(&self.progress));
         Ok(Arc::new(Written { inner, progress, unsynced: AtomicU64::new(0) }))
     }
@@ -176,6 +200,7 @@ impl ReadFile for Counted {
     }
 
     fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<()> {
+        self.progress.check()?;
         self.inner.read_at(offset, out)?;
         // Two numbers for people; nothing is ordered by them.
         self.progress.read_bytes.fetch_add(out.len() as u64, Ordering::Relaxed);
@@ -215,18 +240,21 @@ impl Written {
 
 impl WriteFile for Written {
     fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<()> {
+        self.progress.check()?;
         self.inner.write_at(offset, bytes)?;
         self.count(bytes);
         Ok(())
     }
 
     fn write_zeroing(&self, offset: u64, bytes: &[u8]) -> Result<()> {
+        self.progress.check()?;
         self.inner.write_zeroing(offset, bytes)?;
         self.count(bytes);
         Ok(())
     }
 
     fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<()> {
+        self.progress.check()?;
         self.inner.read_at(offset, out)
     }
 
@@ -238,14 +266,59 @@ impl WriteFile for Written {
     }
 
     fn write_back(&self, offset: u64, bytes: u64) -> Result<()> {
+        self.progress.check()?;
         self.inner.write_back(offset, bytes)
     }
 
     fn allocate(&self, bytes: u64) -> Result<()> {
+        self.progress.check()?;
         self.inner.allocate(bytes)
     }
 
     fn set_len(&self, bytes: u64) -> Result<()> {
+        self.progress.check()?;
         self.inner.set_len(bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use firn_jobs::CompactSpec;
+    use firn_storage::SystemClock;
+    use firn_storage::place::{Faulty, Memory};
+
+    use super::*;
+
+    #[test]
+    fn an_attempt_that_was_stopped_does_nothing_more() {
+        let faulty = Arc::new(Faulty::new(Arc::new(Memory::new())));
+        let spec: JobSpec = CompactSpec { output_stem: "out".to_owned(), ..Default::default() }.into();
+        let control = Control::new();
+        let place: Arc<dyn Storage> = Arc::<Faulty>::clone(&faulty);
+        let scoped = Scoped::until(&control, place, &spec, Arc::new(SystemClock::new()));
+        let (name, other) = ("out-000000.table", "out-000001.table");
+        let written = scoped.create(name).unwrap();
+        written.write_at(0, &[1; 10]).unwrap();
+        let read = scoped.open_read(name).unwrap();
+        control.cancel();
+        let before = faulty.counters();
+        let answers = [
+            written.write_at(10, &[1; 10]),
+            written.write_zeroing(10, &[1; 10]),
+            written.read_at(0, &mut [0; 4]),
+            written.sync(),
+            written.write_back(0, 10),
+            written.allocate(100),
+            written.set_len(5),
+            read.read_at(0, &mut [0; 4]),
+            scoped.create(other).map(drop),
+            scoped.open_read(name).map(drop),
+            scoped.open_read_known(name, 10).map(drop),
+            scoped.sync_dir(),
+        ];
+        for (at, answer) in answers.into_iter().enumerate() {
+            assert!(answer.is_err_and(|error| error.kind == ErrorKind::Refused), "{at}");
+        }
+        assert_eq!(faulty.counters(), before);
     }
 }

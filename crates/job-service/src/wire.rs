@@ -5,11 +5,11 @@ use std::time::Duration;
 use firn_jobs::{ErrorKind, JobSpec};
 use tonic::Status;
 
-use crate::control::Lane;
 use crate::control::pool::{
     Attempts, Failure, FailureKind, Held, JobKey, JobRow, JobState, Lease, Order, Outcome, Profile, Timings,
     Token, WorkerRow,
 };
+use crate::control::{Elsewhere, Lane};
 
 /// Made from `proto/service.proto`.
 #[expect(missing_docs, clippy::allow_attributes, reason = "they are in the file that this is made from")]
@@ -78,11 +78,7 @@ pub(crate) fn key_of(key: Option<proto::JobKey>) -> Result<JobKey, Status> {
 }
 
 pub(crate) fn order_of(request: proto::SubmitRequest) -> Result<Order, Status> {
-    let lane = match request.lane() {
-        proto::Lane::Relief => Lane::Relief,
-        // A lane that is not known here is none that somebody waits in.
-        proto::Lane::Bulk | proto::Lane::Unspecified => Lane::Bulk,
-    };
+    let lane = lane_of(request.lane());
     let is_weight = request.weight.is_finite() && request.weight > 0.0;
     Ok(Order {
         tenant: request.tenant,
@@ -99,26 +95,28 @@ pub(crate) fn order_of(request: proto::SubmitRequest) -> Result<Order, Status> {
 }
 
 pub(crate) fn put_held(held: &Held) -> proto::Held {
-    let Held { key, token, done_bytes, moved_bytes, is_syncing } = *held;
-    proto::Held { key: put_key(key), token: token.0, done_bytes, moved_bytes, is_syncing }
+    let Held { key, token, done_bytes, moved_bytes, is_syncing, is_waiting } = *held;
+    proto::Held { key: put_key(key), token: token.0, done_bytes, moved_bytes, is_syncing, is_waiting }
 }
 
 pub(crate) fn held_of(held: Vec<proto::Held>) -> Result<Vec<Held>, Status> {
     let one = |held: proto::Held| {
-        let proto::Held { key, token, done_bytes, moved_bytes, is_syncing } = held;
-        Ok(Held { key: key_of(key)?, token: Token(token), done_bytes, moved_bytes, is_syncing })
+        let proto::Held { key, token, done_bytes, moved_bytes, is_syncing, is_waiting } = held;
+        Ok(Held { key: key_of(key)?, token: Token(token), done_bytes, moved_bytes, is_syncing, is_waiting })
     };
     held.into_iter().map(one).collect()
 }
 
 pub(crate) fn put_lease(lease: Lease) -> proto::Lease {
-    let Lease { key, token, place, spec } = lease;
-    proto::Lease { key: put_key(key), token: token.0, place, spec: spec.into() }
+    let Lease { key, token, place, spec, lane, waited } = lease;
+    let (lane, waited_ms) = (put_lane(lane).into(), millis(waited));
+    proto::Lease { key: put_key(key), token: token.0, place, spec: spec.into(), lane, waited_ms }
 }
 
 pub(crate) fn lease_of(lease: proto::Lease) -> Result<Lease, Status> {
+    let (lane, waited) = (lane_of(lease.lane()), Duration::from_millis(lease.waited_ms));
     let (key, token) = (key_of(lease.key)?, Token(lease.token));
-    Ok(Lease { key, token, place: lease.place, spec: lease.spec.into() })
+    Ok(Lease { key, token, place: lease.place, spec: lease.spec.into(), lane, waited })
 }
 
 pub(crate) fn put_profile(profile: Profile) -> proto::Worker {
@@ -132,6 +130,7 @@ pub(crate) fn put_profile(profile: Profile) -> proto::Worker {
         spec_version_min: *profile.spec_versions.start(),
         build: profile.build,
         is_draining: profile.is_draining,
+        elsewhere: Some(put_elsewhere(&profile.elsewhere)),
     }
 }
 
@@ -147,6 +146,7 @@ pub(crate) fn profile_of(worker: Option<proto::Worker>) -> Result<Profile, Statu
         spec_versions: worker.spec_version_min.max(1)..=worker.spec_version_max,
         build: worker.build,
         is_draining: worker.is_draining,
+        elsewhere: elsewhere_of(worker.elsewhere),
     })
 }
 
@@ -241,6 +241,26 @@ pub(crate) fn put_lane(lane: Lane) -> proto::Lane {
         Lane::Relief => proto::Lane::Relief,
         Lane::Bulk => proto::Lane::Bulk,
     }
+}
+
+fn lane_of(lane: proto::Lane) -> Lane {
+    match lane {
+        proto::Lane::Relief => Lane::Relief,
+        // A lane that is not known here is none that somebody waits in.
+        proto::Lane::Bulk | proto::Lane::Unspecified => Lane::Bulk,
+    }
+}
+
+pub(crate) fn put_elsewhere(elsewhere: &Elsewhere) -> proto::Elsewhere {
+    let gives_way_ms = elsewhere.gives_way.iter().copied().map(millis).collect();
+    proto::Elsewhere { slots: elsewhere.slots, gives_way_ms }
+}
+
+/// What a worker says that it does for others; builds that did not say do nothing.
+pub(crate) fn elsewhere_of(elsewhere: Option<proto::Elsewhere>) -> Elsewhere {
+    let proto::Elsewhere { slots, gives_way_ms } = elsewhere.unwrap_or_default();
+    let gives_way = gives_way_ms.into_iter().take(slots as usize).map(Duration::from_millis);
+    Elsewhere { slots, gives_way: gives_way.collect() }
 }
 
 pub(crate) fn put_job_row(row: JobRow) -> proto::JobRow {

@@ -17,6 +17,7 @@ use firn_storage::{Clock, Priority, Result, Spawn, Storage};
 use tokio::sync::Notify;
 
 use crate::channel::Planes;
+use crate::control::Elsewhere;
 use crate::control::pool::Profile;
 use crate::runtime::Runtime;
 use crate::tls::ClientTls;
@@ -25,7 +26,6 @@ use held::Holdings;
 use tally::Tally;
 pub use tally::{Attempts, STAGE_BOUNDS_MS, Times, WorkerFigures};
 pub(crate) use work::ATTEMPT_BYTES;
-use work::Queue;
 
 /// Opens places by the names that jobs give them.
 pub trait Places: Send + Sync + fmt::Debug {
@@ -97,7 +97,6 @@ struct Shared {
     /// By name.
     opened: Mutex<BTreeMap<String, Arc<dyn Storage>>>,
     holdings: Holdings,
-    queue: Queue,
     tally: Tally,
     is_draining: AtomicBool,
     drains: Notify,
@@ -113,7 +112,7 @@ struct Shared {
 const LOG_MAX: usize = 100;
 
 impl Worker {
-    /// Starts `slots` threads for jobs and one that talks.
+    /// Starts two threads for each slot, of which one works and the other takes its place while it hangs in a job that was stopped, and one that talks.
     ///
     /// # Errors
     /// A name of a control plane is none, with what is expected; or the system gives no threads.
@@ -127,12 +126,11 @@ impl Worker {
         let runtime = Runtime::start("firn-worker", spawn)?;
         let planes = Planes::new(&options.control_planes, &options.token, &options.tls, &runtime)?;
         let shared = Arc::new(Shared {
+            holdings: Holdings::new(options.slots as usize, Arc::clone(&clock)),
             semantics,
             clock,
             places,
             opened: Mutex::default(),
-            holdings: Holdings::default(),
-            queue: Queue::default(),
             tally: Tally::default(),
             is_draining: AtomicBool::new(false),
             drains: Notify::new(),
@@ -141,10 +139,10 @@ impl Worker {
             log: Mutex::default(),
             options,
         });
-        for slot in 0..shared.options.slots {
+        for thread in shared.holdings.threads() {
             let works = Arc::clone(&shared);
-            let work = Box::new(move || works.work());
-            spawn.spawn(format!("firn-job-{slot}"), Priority::Background, work)?;
+            let work = Box::new(move || works.work(thread));
+            spawn.spawn(format!("firn-job-{thread}"), Priority::Background, work)?;
         }
         for (plane, name) in shared.options.control_planes.clone().into_iter().enumerate() {
             talk::begin(&shared, plane, &name, &planes, &runtime);
@@ -206,6 +204,7 @@ impl WorkerWatch {
         Some(WorkerFigures {
             slots: shared.options.slots,
             held: shared.holdings.count(),
+            hanging: shared.holdings.left_count(),
             is_draining: shared.is_draining.load(Ordering::SeqCst),
             control_planes_heard: shared.options.control_planes.len().saturating_sub(silent),
             control_planes_silent: silent,
@@ -216,13 +215,14 @@ impl WorkerWatch {
 
 impl Drop for Worker {
     fn drop(&mut self) {
-        self.shared.queue.close();
+        self.shared.holdings.close();
         self.shared.holdings.cancel_all();
     }
 }
 
 impl Shared {
-    fn profile(&self) -> Profile {
+    /// What a control plane is told of the worker, which does `elsewhere` for others.
+    fn profile(&self, elsewhere: Elsewhere) -> Profile {
         let named = |kind: &'static str| move |name: &str| format!("{kind}:{name}");
         let merges = self.semantics.merge_operator_names().map(named("merge"));
         let filters = self.semantics.compaction_filter_names().map(named("filter"));
@@ -237,6 +237,7 @@ impl Shared {
             spec_versions: JobSpec::VERSION..=JobSpec::VERSION,
             build: options.build.clone(),
             is_draining: self.is_draining.load(Ordering::SeqCst),
+            elsewhere,
         }
     }
 

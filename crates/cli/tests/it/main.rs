@@ -31,6 +31,7 @@ mod linearizability;
 mod kill_serve;
 mod crowds;
 mod space;
+mod by_hand; // jobs that people look at, and end
 mod job_service; // control plane, workers and database, killed
 mod shares; // of workers, and of what a store is asked
 mod rights; // in a bucket

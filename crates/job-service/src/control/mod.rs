@@ -23,4 +23,6 @@ pub use ledger::Ledger;
 pub use placement::estimate;
 pub use schedule::schedule;
 pub use scheduler::Scheduler;
-pub use view::{Decision, JobId, Lane, Running, Speed, TenantId, View, Waiting, Worker, WorkerId, Zone};
+pub use view::{
+    Decision, Elsewhere, JobId, Lane, Running, Speed, TenantId, View, Waiting, Worker, WorkerId, Zone,
+};

@@ -19,6 +19,9 @@ pub(super) fn time_for(bytes: u64, speed: &Speed) -> Duration {
     speed.open + Duration::from_secs_f64(seconds.min(3e9))
 }
 
+/// Seconds until a slot is free that has somebody else's job: more than any job takes.
+const NOBODY_KNOWS: f64 = 3e9;
+
 /// Some of the workers, by where they are among them.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Mask(Vec<u64>);
@@ -76,8 +79,8 @@ struct Slot {
     free_in: f64,
     /// The job that was given it when it was free: to those before that it still is.
     leased_to: Option<Rank>,
-    /// The bulk job that it has, and how many seconds of it would be lost.
-    stoppable: Option<(JobId, f64)>,
+    /// The bulk job that it has, which is `None` where it is somebody else's, and how many seconds of it would be lost.
+    stoppable: Option<(Option<JobId>, f64)>,
 }
 
 impl Slot {
@@ -102,7 +105,8 @@ pub(super) struct Best {
 pub(super) struct Stopped {
     pub(super) slot: usize,
     pub(super) worker: WorkerId,
-    pub(super) job: JobId,
+    /// `None` = somebody else's, which the worker stops.
+    pub(super) job: Option<JobId>,
     /// When the other job is done then.
     pub(super) done_at: f64,
 }
@@ -117,12 +121,16 @@ impl<'w> Slots<'w> {
                 let speed = worker.speed(running.zone).bytes_per_second.max(1.0);
                 let left = running.bytes.saturating_sub(running.bytes_done) as f64 / speed;
                 let is_bulk = running.lane == Lane::Bulk && gives_way(running);
-                let stoppable = is_bulk.then(|| (running.id, running.bytes_done as f64 / speed));
+                let stoppable = is_bulk.then(|| (Some(running.id), running.bytes_done as f64 / speed));
                 // What should be done any moment is not free before that is said.
                 slots.push(Slot { at, free_in: left.max(1e-3), leased_to: None, stoppable });
             }
             let free = worker.free() as usize;
             slots.extend((0..free).map(|_| Slot { at, free_in: 0.0, leased_to: None, stoppable: None }));
+            slots.extend(worker.elsewhere.gives_way.iter().map(|ran| {
+                let stoppable = Some((None, ran.as_secs_f64()));
+                Slot { at, free_in: NOBODY_KNOWS, leased_to: None, stoppable }
+            }));
             let mine = slots.get(first..).unwrap_or_default();
             let stoppable = mine.iter().filter(|slot| slot.stoppable.is_some()).count();
             stations.push(Station { worker, slots: first..slots.len(), free, stoppable });

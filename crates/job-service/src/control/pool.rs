@@ -41,7 +41,7 @@ use names::Names;
 /// Times, numbers and the rule that a pool goes by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// A job that its worker has not named for so long is given to somebody else. Default 10 s.
+    /// A job that its worker has not named for so long, or has not begun, is given to somebody else. Default 10 s.
     pub lease: Duration,
     /// A client that has not asked for so long is gone, and so are its jobs. Default 30 s.
     pub client: Duration,

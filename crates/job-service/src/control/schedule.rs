@@ -34,7 +34,8 @@ const GAIN_MIN: f64 = 1.0;
 /// 3. In this order each job gets the slot on which it is done first, by measured speeds, be that free or not; those whose slots are free are
 ///    leased. So nobody takes a far or slow slot for long who would be done sooner by waiting for another one.
 /// 4. Bulk work leaves an eighth of the slots, at least one of several, to relief; and a bulk job is stopped where relief that would come too late is
-///    brought forward by more than what the job has done; but none of a tenant that is behind, or that was submitted 150 s ago.
+///    brought forward by more than what the job has done; but none of a tenant that is behind, or that was submitted 150 s ago. A worker that has
+///    no other slot stops so what it does for others.
 ///
 /// Pure. Puts jobs into lines, which a control plane keeps, and then decides as it does.
 pub fn schedule(view: &View) -> Vec<Decision> {
@@ -312,9 +313,13 @@ impl<'v> Plan<'v> {
             && !self.ranking.is_ahead(job.class.tenant)
             && let Some(stopped) = self.slots.to_stop(&job.wanted(), best.done_at, GAIN_MIN)
         {
-            let (bulk, worker) = (stopped.job, stopped.worker);
-            self.decisions.push(Decision::Preempt { job: bulk, worker, relief: job.id });
-            self.bulk -= 1;
+            let worker = stopped.worker;
+            if let Some(bulk) = stopped.job {
+                self.decisions.push(Decision::Preempt { job: bulk, worker, relief: job.id });
+                self.bulk -= 1;
+            } else {
+                self.decisions.push(Decision::Lease { job: job.id, worker });
+            }
             self.take(stopped.slot, job.rank, stopped.done_at);
             // All that were aside before it are planned; for others there may be something now.
             self.open.append(&mut self.aside);

@@ -77,6 +77,15 @@ pub struct Speed {
     pub open: Duration,
 }
 
+/// What a worker does for others than whoever schedules.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Elsewhere {
+    /// Slots that are not to be had because of that.
+    pub slots: u32,
+    /// Of these, those with bulk work that gives way to relief: how long each has run.
+    pub gives_way: Vec<Duration>,
+}
+
 /// A worker that beats.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Worker {
@@ -88,6 +97,8 @@ pub struct Worker {
     pub slots: u32,
     /// What it has.
     pub running: Vec<Running>,
+    /// What it has of others.
+    pub elsewhere: Elsewhere,
     /// With files of its own zone, as measured.
     pub near: Speed,
     /// With files of others.
@@ -109,7 +120,7 @@ pub struct View {
 /// What to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decision {
-    /// The worker gets the job.
+    /// The worker gets the job. Where it has no free slot it is relief, and stops what it does for others.
     Lease {
         /// Which.
         job: JobId,
@@ -130,7 +141,7 @@ pub enum Decision {
 impl Worker {
     /// Slots that are free.
     pub fn free(&self) -> u32 {
-        self.slots.saturating_sub(self.running.len() as u32)
+        self.slots.saturating_sub(self.elsewhere.slots).saturating_sub(self.running.len() as u32)
     }
 
     /// How fast it is with files in `zone`.

@@ -136,15 +136,16 @@ impl Talk {
 
     /// Waits for ends; returns when there is something new to say, too.
     async fn follow(&mut self) -> Result<(), Status> {
-        let (waiting, taken, urgency, have_begun, attempts) = {
+        let (waiting, taken, urgency, begun, attempts) = {
             let mut state = self.shared.lock();
             let urgency = state.urgency.tell(self.shared.clock.now());
-            let have_begun = state.jobs.values().all(|away| away.has_begun);
             let waiting = state.jobs.keys().copied().collect::<Vec<_>>();
-            (waiting, state.taken.clone(), Some(urgency), have_begun, state.attempts())
+            let begun = state.jobs.iter().filter(|(_, away)| away.has_begun).map(|(number, _)| *number);
+            let begun = begun.collect::<Vec<_>>();
+            (waiting, state.taken.clone(), Some(urgency), begun, state.attempts())
         };
         let Some(mut client) = self.shared.planes.jobs(self.plane) else { return Ok(()) };
-        let hold_ms = match have_begun {
+        let hold_ms = match begun.len() == waiting.len() {
             _ if waiting.is_empty() => 0,
             true => HOLD_MS,
             false => UNBEGUN_HOLD_MS,
@@ -157,6 +158,7 @@ impl Talk {
             hold_ms,
             urgency,
             attempts: Some(put_attempts(attempts)),
+            begun,
         };
         let mut request = Request::new(request);
         request.set_timeout(Duration::from_millis(hold_ms.into()) + ANSWER_MAX);

@@ -1,17 +1,54 @@
 //! What a worker has.
+//!
+//! ```text
+//!   accept ─► waits ──next──► runs ──ended──► ended ──forget──► gone
+//!               │ stop          │ stop, and it hangs: another thread takes its slot
+//!               └─► gone        └─► left ──ended──► gone
+//! ```
 
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use firn_jobs::Control;
+use firn_storage::Clock;
+use tokio::sync::mpsc::UnboundedSender;
+use tokio::sync::watch;
 
-use crate::control::pool::{Held, JobKey, Token};
+use crate::control::pool::{Failure, FailureKind, Held, JobKey, Lease, Outcome, Timings, Token};
+use crate::control::{Elsewhere, Lane};
 use crate::scoped::Progress;
 
+/// An attempt that was stopped has so long to end before another thread takes its slot.
+pub(super) const END_MAX: Duration = Duration::from_millis(400);
+
+/// Bulk work that was submitted so long ago gives way to no relief of another control plane, as it does to none of its own.
+const GIVE_WAY_MAX: Duration = Duration::from_secs(150);
+
 /// Attempts by token, from their lease until their end is told.
-#[derive(Debug, Default)]
+///
+/// 1. At most as many run as there are slots, and beside them as many again may hang that were stopped: there are two threads for each slot.
+/// 2. Relief begins before bulk work, and of each the oldest.
+/// 3. An attempt ends once: who left it waits for nothing of it, and tells nothing of it later.
+#[derive(Debug)]
 pub(super) struct Holdings {
-    attempts: Mutex<BTreeMap<Token, Holding>>,
+    slots: usize,
+    clock: Arc<dyn Clock>,
+    state: Mutex<State>,
+    /// A thread may have something to do.
+    wakes: Condvar,
+    /// What control planes are told may be something else.
+    changes: watch::Sender<()>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    attempts: BTreeMap<Token, Holding>,
+    /// Those that hang, whose slots others have.
+    left: BTreeSet<Token>,
+    /// Attempts that ever were here.
+    count: u64,
+    is_closed: bool,
 }
 
 #[derive(Debug)]
@@ -19,155 +56,363 @@ struct Holding {
     /// Which control plane gave it.
     plane: usize,
     key: JobKey,
+    lane: Lane,
+    /// It was submitted so long before that.
+    waited: Duration,
+    /// When it was leased, and after how many others.
+    claimed: Duration,
+    number: u64,
     control: Control,
-    progress: Option<Arc<Progress>>,
+    tell: UnboundedSender<Told>,
+    stage: Stage,
+    /// When it was cancelled.
+    cancelled: Option<Duration>,
     /// Nobody wants it any more.
     is_stopped: bool,
 }
 
-impl Holdings {
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<Token, Holding>> {
-        self.attempts.lock().unwrap_or_else(PoisonError::into_inner)
+#[derive(Debug)]
+enum Stage {
+    /// For a slot.
+    Waits(Lease),
+    Runs {
+        since: Duration,
+        progress: Option<Arc<Progress>>,
+    },
+    /// That is to be told.
+    Ended,
+}
+
+/// A job for a thread.
+#[derive(Debug)]
+pub(super) struct Task {
+    pub(super) lease: Lease,
+    pub(super) control: Control,
+    /// When it was leased.
+    pub(super) claimed: Duration,
+    /// Who tells how it ended.
+    pub(super) tell: UnboundedSender<Told>,
+}
+
+/// How an attempt ended.
+#[derive(Debug)]
+pub(super) struct Told {
+    pub(super) key: JobKey,
+    pub(super) token: Token,
+    pub(super) outcome: Outcome,
+    pub(super) timings: Timings,
+    /// When that was.
+    pub(super) ended: Duration,
+}
+
+/// What a control plane is told.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Says {
+    /// What it gave.
+    pub(super) held: Vec<Held>,
+    /// What the worker does beside that.
+    pub(super) elsewhere: Elsewhere,
+}
+
+impl Says {
+    /// What a control plane should know at once: how many slots it can have, and which of its jobs wait.
+    pub(super) fn news(&self) -> (u32, usize, Vec<Token>) {
+        let waiting = self.held.iter().filter(|held| held.is_waiting).map(|held| held.token);
+        (self.elsewhere.slots, self.elsewhere.gives_way.len(), waiting.collect())
+    }
+}
+
+impl Holding {
+    fn waits(&self) -> bool {
+        matches!(self.stage, Stage::Waits(_))
     }
 
-    pub(super) fn count(&self) -> usize {
-        self.lock().len()
+    fn runs(&self) -> bool {
+        matches!(self.stage, Stage::Runs { .. })
     }
 
-    /// A new attempt, and what stops it.
-    pub(super) fn begin(&self, plane: usize, key: JobKey, token: Token) -> Control {
-        let control = Control::new();
-        let holding = Holding { plane, key, control: control.clone(), progress: None, is_stopped: false };
-        self.lock().insert(token, holding);
-        control
+    /// How long it has run, where it is bulk work that gives way to relief of `plane`.
+    fn gives_way(&self, plane: usize, now: Duration) -> Option<Duration> {
+        let Stage::Runs { since, .. } = self.stage else { return None };
+        let gives_way = self.plane != plane && self.lane == Lane::Bulk && self.cancelled.is_none();
+        let is_young = self.waited + now.saturating_sub(self.claimed) < GIVE_WAY_MAX;
+        (gives_way && is_young).then(|| now.saturating_sub(since))
     }
 
-    /// The attempt runs, and this far is it.
-    pub(super) fn runs(&self, token: Token, progress: Arc<Progress>) {
-        if let Some(holding) = self.lock().get_mut(&token) {
-            holding.progress = Some(progress);
+    /// It has ended as one that was stopped, which is told to whoever wants to hear.
+    fn give_back(&mut self, token: Token, now: Duration) {
+        self.stage = Stage::Ended;
+        if self.is_stopped {
+            return;
+        }
+        let message = "the job was cancelled".to_owned();
+        let outcome = Outcome::Failed(Failure { kind: FailureKind::Cancelled, message });
+        let told = Told { key: self.key, token, outcome, timings: Timings::default(), ended: now };
+        // Whoever tells is gone only when the worker is.
+        let _told = self.tell.send(told);
+    }
+}
+
+impl State {
+    /// Slots that no thread is at.
+    fn free(&self, slots: usize) -> usize {
+        slots.saturating_sub(self.attempts.values().filter(|one| one.runs()).count())
+    }
+
+    /// What waits, the next first.
+    fn queue(&self) -> Vec<Token> {
+        let mut waiting: Vec<_> = self.attempts.iter().filter(|(_, one)| one.waits()).collect();
+        waiting.sort_by_key(|(_, one)| (one.lane, one.number));
+        waiting.into_iter().map(|(token, _)| *token).collect()
+    }
+
+    /// Stops bulk work of other control planes than `plane` if its relief, which has just come, would wait for that.
+    fn make_room(&mut self, plane: usize, slots: usize, now: Duration) {
+        let relief = self.attempts.values().filter(|one| one.waits() && one.lane == Lane::Relief).count();
+        let ending = self.attempts.values().filter(|one| one.runs() && one.cancelled.is_some()).count();
+        if relief <= self.free(slots) + ending {
+            return;
+        }
+        let attempts = self.attempts.values_mut();
+        let giving = attempts.filter_map(|one| Some((one.gives_way(plane, now)?, one)));
+        if let Some((_, one)) = giving.min_by_key(|(ran, _)| *ran) {
+            one.cancelled = Some(now);
+            one.control.cancel();
         }
     }
 
-    /// What the control plane `plane` is told that it has.
-    pub(super) fn named(&self, plane: usize) -> Vec<Held> {
-        let attempts = self.lock();
-        let mine = attempts.iter().filter(|(_, one)| one.plane == plane && !one.is_stopped);
-        let bytes = |one: &Holding, of: fn(&Progress) -> u64| one.progress.as_deref().map_or(0, of);
-        let held = mine.map(|(token, one)| Held {
-            key: one.key,
-            token: *token,
-            done_bytes: bytes(one, Progress::read_bytes),
-            moved_bytes: bytes(one, Progress::moved_bytes),
-            is_syncing: one.progress.as_deref().is_some_and(Progress::is_syncing),
+    /// Leaves what was stopped and hangs; when the next one does.
+    fn leave(&mut self, slots: usize, now: Duration) -> Option<Duration> {
+        let State { attempts, left, .. } = self;
+        let cancelled = attempts.iter_mut().filter(|(_, one)| one.runs());
+        let mut due: Vec<_> =
+            cancelled.filter_map(|(token, one)| Some((one.cancelled?, *token, one))).collect();
+        due.sort_by_key(|(cancelled, ..)| *cancelled);
+        for (cancelled, token, one) in due {
+            if left.len() >= slots {
+                return None;
+            }
+            if now < cancelled + END_MAX {
+                return Some(cancelled + END_MAX - now);
+            }
+            left.insert(token);
+            one.give_back(token, now);
+        }
+        None
+    }
+
+    /// Forgets what has ended and nobody wants.
+    fn sweep(&mut self) {
+        self.attempts
+            .retain(|_, one| !(one.is_stopped && (one.waits() || matches!(one.stage, Stage::Ended))));
+    }
+}
+
+impl Holdings {
+    /// Nothing, for so many `slots`.
+    pub(super) fn new(slots: usize, clock: Arc<dyn Clock>) -> Self {
+        let (state, wakes, changes) = (Mutex::default(), Condvar::new(), watch::Sender::new(()));
+        Self { slots, clock, state, wakes, changes }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Threads that run jobs, by number: as many as there are slots, and as many again for those that hang.
+    pub(super) fn threads(&self) -> std::ops::Range<usize> {
+        0..self.slots * 2
+    }
+
+    /// Threads look again, and so do those who tell.
+    fn changed(&self) {
+        self.wakes.notify_all();
+        self.changes.send_replace(());
+    }
+
+    /// Hears when what is told may be something else.
+    pub(super) fn changes(&self) -> watch::Receiver<()> {
+        self.changes.subscribe()
+    }
+
+    /// Jobs that it has, but those that were stopped and hang.
+    pub(super) fn count(&self) -> usize {
+        self.lock().attempts.len()
+    }
+
+    /// Attempts that were stopped and hang.
+    pub(super) fn left_count(&self) -> usize {
+        self.lock().left.len()
+    }
+
+    /// A job that the control plane `plane` gave; how it ended is told to `tell`.
+    pub(super) fn accept(&self, plane: usize, lease: Lease, tell: UnboundedSender<Told>) {
+        let now = self.clock.now();
+        let mut state = self.lock();
+        state.count += 1;
+        let (token, lane) = (lease.token, lease.lane);
+        let holding = Holding {
+            plane,
+            key: lease.key,
+            lane,
+            waited: lease.waited,
+            claimed: now,
+            number: state.count,
+            control: Control::new(),
+            tell,
+            stage: Stage::Waits(lease),
+            cancelled: None,
+            is_stopped: false,
+        };
+        state.attempts.insert(token, holding);
+        if lane == Lane::Relief {
+            state.make_room(plane, self.slots, now);
+        }
+        drop(state);
+        self.changed();
+    }
+
+    /// The next job of the thread `thread`, which waits until there is one; `None` = no more.
+    pub(super) fn next(&self, thread: usize) -> Option<Task> {
+        let mut state = self.lock();
+        loop {
+            if state.is_closed {
+                return None;
+            }
+            let now = self.clock.now();
+            let left = state.left.len();
+            let again = state.leave(self.slots, now);
+            state.sweep();
+            if state.left.len() > left {
+                self.changed();
+            }
+            // Who is not needed rests, so that as few threads as slots have memory of their own.
+            let is_needed = thread < self.slots + state.left.len() && state.free(self.slots) > 0;
+            let first = if is_needed { state.queue().first().copied() } else { None };
+            if let Some(token) = first
+                && let Some(one) = state.attempts.get_mut(&token)
+                && let Stage::Waits(lease) =
+                    std::mem::replace(&mut one.stage, Stage::Runs { since: now, progress: None })
+            {
+                let (control, claimed, tell) = (one.control.clone(), one.claimed, one.tell.clone());
+                self.changes.send_replace(());
+                return Some(Task { lease, control, claimed, tell });
+            }
+            state = match again {
+                Some(time) => {
+                    let waited = self.wakes.wait_timeout(state, time);
+                    waited.unwrap_or_else(PoisonError::into_inner).0
+                }
+                None => self.wakes.wait(state).unwrap_or_else(PoisonError::into_inner),
+            };
+        }
+    }
+
+    /// The attempt runs, and this far is it.
+    pub(super) fn runs(&self, token: Token, now_at: Arc<Progress>) {
+        if let Some(Holding { stage: Stage::Runs { progress, .. }, .. }) =
+            self.lock().attempts.get_mut(&token)
+        {
+            *progress = Some(now_at);
+        }
+    }
+
+    /// The attempt does not run any more; whether its end is to be told.
+    pub(super) fn ended(&self, token: Token) -> bool {
+        let mut state = self.lock();
+        let is_left = state.left.remove(&token);
+        if let Some(one) = state.attempts.get_mut(&token).filter(|_| !is_left) {
+            one.stage = Stage::Ended;
+        }
+        state.sweep();
+        let is_told = !is_left && state.attempts.contains_key(&token);
+        drop(state);
+        self.changed();
+        is_told
+    }
+
+    /// What the control plane `plane` is told now.
+    pub(super) fn says(&self, plane: usize) -> Says {
+        let now = self.clock.now();
+        let state = self.lock();
+        let waiting: BTreeSet<Token> = state.queue().into_iter().skip(state.free(self.slots)).collect();
+        let is_its = |one: &Holding| one.plane == plane && !one.is_stopped;
+        let held = state.attempts.iter().filter(|(_, one)| is_its(one)).map(|(token, one)| {
+            let progress = match &one.stage {
+                Stage::Runs { progress, .. } => progress.as_deref(),
+                Stage::Waits(_) | Stage::Ended => None,
+            };
+            Held {
+                key: one.key,
+                token: *token,
+                done_bytes: progress.map_or(0, Progress::read_bytes),
+                moved_bytes: progress.map_or(0, Progress::moved_bytes),
+                is_syncing: progress.is_some_and(Progress::is_syncing),
+                is_waiting: waiting.contains(token),
+            }
         });
-        held.collect()
+        let others = state.attempts.values().filter(|one| !is_its(one) && (one.waits() || one.runs()));
+        let slots = others.count().min(self.slots) as u32;
+        let gives_way = state.attempts.values().filter_map(|one| one.gives_way(plane, now)).collect();
+        Says { held: held.collect(), elsewhere: Elsewhere { slots, gives_way } }
     }
 
     /// Stops what nobody wants any more.
     pub(super) fn stop(&self, tokens: impl IntoIterator<Item = Token>) {
-        let mut attempts = self.lock();
+        let mut tokens = tokens.into_iter().peekable();
+        if tokens.peek().is_none() {
+            return;
+        }
+        let now = self.clock.now();
+        let mut state = self.lock();
         for token in tokens {
-            if let Some(one) = attempts.get_mut(&token) {
+            if let Some(one) = state.attempts.get_mut(&token) {
                 one.is_stopped = true;
+                one.cancelled.get_or_insert(now);
                 one.control.cancel();
             }
         }
+        state.sweep();
+        drop(state);
+        self.changed();
     }
 
     /// Stops everything that `plane` gave: it counts on none of it any more.
     pub(super) fn stop_plane(&self, plane: usize) {
-        let tokens: Vec<Token> =
-            self.lock().iter().filter(|(_, one)| one.plane == plane).map(|(token, _)| *token).collect();
+        let of_plane = |(token, one): (&Token, &Holding)| (one.plane == plane).then_some(*token);
+        let tokens: Vec<Token> = self.lock().attempts.iter().filter_map(of_plane).collect();
         self.stop(tokens);
     }
 
     /// Cancels everything; ends are told.
     pub(super) fn cancel_all(&self) {
-        self.lock().values().for_each(|one| one.control.cancel());
+        let now = self.clock.now();
+        for (token, one) in &mut self.lock().attempts {
+            one.cancelled.get_or_insert(now);
+            one.control.cancel();
+            if one.waits() {
+                one.give_back(*token, now);
+            }
+        }
+        self.changed();
+    }
+
+    /// Threads end with what they do.
+    pub(super) fn close(&self) {
+        self.lock().is_closed = true;
+        self.changed();
     }
 
     /// Whether anybody wants to hear how the attempt ended.
     pub(super) fn is_wanted(&self, token: Token) -> bool {
-        self.lock().get(&token).is_some_and(|one| !one.is_stopped)
+        self.lock().attempts.get(&token).is_some_and(|one| !one.is_stopped)
     }
 
-    pub(super) fn end(&self, token: Token) {
-        self.lock().remove(&token);
+    /// Its end is told, or nobody wants it.
+    pub(super) fn forget(&self, token: Token) {
+        self.lock().attempts.remove(&token);
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use std::time::Duration;
-
-    use firn_jobs::{CompactSpec, JobSpec};
-    use firn_storage::place::{Effect, Fault, Faulty, Memory, Operation, When};
-    use firn_storage::{Clock, Storage, SystemClock};
-
-    use super::*;
-    use crate::scoped::Scoped;
-
-    #[test]
-    fn what_is_written_and_synced_is_progress_as_what_is_read_is() {
-        let holdings = Holdings::default();
-        let _control = holdings.begin(0, JobKey { client: 1, number: 2 }, Token(3));
-        let spec: JobSpec = CompactSpec { output_stem: "out".to_owned(), ..Default::default() }.into();
-        let place = Scoped::new(Arc::new(Memory::new()), &spec, Arc::new(SystemClock::new()));
-        holdings.runs(Token(3), place.progress());
-        let bytes = || holdings.named(0).iter().map(|held| (held.done_bytes, held.moved_bytes)).next();
-        assert_eq!(bytes(), Some((0, 0)));
-        let file = place.create("out-000000.table").unwrap();
-        file.write_at(0, &[1; 10]).unwrap();
-        assert_eq!(bytes(), Some((0, 10)));
-        for _ in 0..2 {
-            file.sync().unwrap();
-            assert_eq!(bytes(), Some((0, 20)), "what was synced before is no news");
-        }
-        place.open_read("out-000000.table").unwrap().read_at(0, &mut [0; 4]).unwrap();
-        assert_eq!(bytes(), Some((4, 24)));
-    }
-
-    /// A clock on which whoever sleeps looks instead what is told of the attempt.
-    #[derive(Debug)]
-    struct Look {
-        holdings: Arc<Holdings>,
-        told: Mutex<Vec<bool>>,
-    }
-
-    impl Clock for Look {
-        fn now(&self) -> Duration {
-            Duration::ZERO
-        }
-
-        fn unix_ms(&self) -> u64 {
-            0
-        }
-
-        fn sleep(&self, _time: Duration) {
-            let told = self.holdings.named(0).iter().map(|held| held.is_syncing).collect::<Vec<_>>();
-            self.told.lock().unwrap().extend(told);
-        }
-    }
-
-    #[test]
-    fn it_is_told_that_an_attempt_waits_for_a_sync() {
-        let holdings = Arc::new(Holdings::default());
-        let _control = holdings.begin(0, JobKey { client: 1, number: 2 }, Token(3));
-        let look = Arc::new(Look { holdings: Arc::clone(&holdings), told: Mutex::default() });
-        let faulty = Faulty::with_clock(Arc::new(Memory::new()), Arc::clone(&look) as _);
-        for on in [Operation::Write, Operation::Sync, Operation::SyncDir] {
-            let (file, when) = ("*".to_owned(), When::Always { after: 0 });
-            faulty.inject(Fault { on, file, when, effect: Effect::Delay(Duration::from_secs(1)) });
-        }
-        let spec: JobSpec = CompactSpec { output_stem: "out".to_owned(), ..Default::default() }.into();
-        let place = Scoped::new(Arc::new(faulty), &spec, Arc::new(SystemClock::new()));
-        holdings.runs(Token(3), place.progress());
-        let file = place.create("out-000000.table").unwrap();
-        file.write_at(0, &[1; 10]).unwrap();
-        file.sync().unwrap();
-        place.sync_dir().unwrap();
-        file.write_at(10, &[1; 10]).unwrap();
-        assert_eq!(*look.told.lock().unwrap(), [false, true, true, false]);
-    }
-}
+mod tests;

@@ -9,11 +9,13 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tonic::{Code, Request, Status};
 
 use super::Shared;
-use super::work::{Task, Told};
+use super::held::Told;
 use crate::channel::Planes;
 use crate::control::pool::Token;
 use crate::runtime::Runtime;
-use crate::wire::{VERSIONS, lease_of, micros, proto, put_held, put_key, put_outcome, put_profile};
+use crate::wire::{
+    VERSIONS, lease_of, micros, proto, put_elsewhere, put_held, put_key, put_outcome, put_profile,
+};
 
 /// How long a control plane holds a question for work.
 const HOLD_MS: u32 = 20_000;
@@ -83,10 +85,11 @@ impl Plane {
             // Before the profile is made, so that the beginning of a drain is not missed.
             let drains = shared.drains.notified();
             let is_draining = shared.is_draining.load(Ordering::SeqCst);
+            let says = shared.holdings.says(self.index);
             let request = proto::PullRequest {
                 versions: Some(VERSIONS),
-                worker: Some(put_profile(shared.profile())),
-                held: shared.holdings.named(self.index).iter().map(put_held).collect(),
+                held: says.held.iter().map(put_held).collect(),
+                worker: Some(put_profile(shared.profile(says.elsewhere))),
                 // Whoever ends soon wants to know that it was heard.
                 hold_ms: if is_draining && !self.is_told(&shared) { 0 } else { HOLD_MS },
             };
@@ -121,19 +124,24 @@ impl Plane {
     fn accept(&self, shared: &Shared, lease: proto::Lease, tell: &UnboundedSender<Told>) {
         // What has no key cannot be answered; its lease ends by itself.
         let Ok(lease) = lease_of(lease) else { return };
-        let control = shared.holdings.begin(self.index, lease.key, lease.token);
-        shared.queue.push(Task { lease, control, claimed: shared.clock.now(), tell: tell.clone() });
+        shared.holdings.accept(self.index, lease, tell.clone());
     }
 
-    /// Says for ever that the worker lives, and how far it is.
+    /// Says for ever that the worker lives, and how far it is; at once when it has more or fewer slots for this control plane, or one of its jobs waits
+    /// or waits no more.
     async fn beat(self) {
+        let Some(mut changes) = self.shared.upgrade().map(|shared| shared.holdings.changes()) else { return };
         loop {
             let Some(mut client) = self.planes.workers(self.index) else { return };
             let Some(shared) = self.shared.upgrade() else { return };
             let every = shared.options.beat;
             let worker = shared.options.id.to_be_bytes().to_vec().into();
-            let held = shared.holdings.named(self.index).iter().map(put_held).collect();
-            let mut request = Request::new(proto::BeatRequest { worker, held });
+            // Before the look, so that no change after it is missed.
+            changes.mark_unchanged();
+            let says = shared.holdings.says(self.index);
+            let held = says.held.iter().map(put_held).collect();
+            let elsewhere = Some(put_elsewhere(&says.elsewhere));
+            let mut request = Request::new(proto::BeatRequest { worker, held, elsewhere });
             request.set_timeout(ANSWER_MAX);
             if let Ok(answer) = client.beat(request).await {
                 let answer = answer.into_inner();
@@ -147,7 +155,18 @@ impl Plane {
                 shared.holdings.stop_plane(self.index);
             }
             drop(shared);
-            tokio::time::sleep(every).await;
+            let mut due = std::pin::pin!(tokio::time::sleep(every));
+            loop {
+                tokio::select! {
+                    () = &mut due => break,
+                    Ok(()) = changes.changed() => {
+                        let Some(shared) = self.shared.upgrade() else { return };
+                        if shared.holdings.says(self.index).news() != says.news() {
+                            break;
+                        }
+                    }
+                }
+            }
         }
     }
 
@@ -178,7 +197,7 @@ impl Plane {
             let Some(shared) = self.shared.upgrade() else { return };
             let is_late = shared.clock.now().saturating_sub(begun) > TELL_MAX;
             if is_late || !shared.holdings.is_wanted(token) {
-                return shared.holdings.end(token);
+                return shared.holdings.forget(token);
             }
             drop(shared);
             let mut request = Request::new(message.clone());
@@ -190,9 +209,11 @@ impl Plane {
                 Ok(answer) if !answer.get_ref().taken && pause < PAUSE_MAX => {}
                 Ok(_) => {
                     shared.tally.told(shared.clock.now().saturating_sub(ended));
-                    return shared.holdings.end(token);
+                    return shared.holdings.forget(token);
                 }
-                Err(status) if status.code() == Code::InvalidArgument => return shared.holdings.end(token),
+                Err(status) if status.code() == Code::InvalidArgument => {
+                    return shared.holdings.forget(token);
+                }
                 Err(_) => {}
             }
             drop(shared);

@@ -16,6 +16,8 @@ pub struct WorkerFigures {
     pub slots: u32,
     /// Jobs that it has, those included whose ends are not told yet.
     pub held: usize,
+    /// Attempts that were stopped and hang in their place, beside those; at most as many as there are slots.
+    pub hanging: usize,
     /// It takes no more jobs.
     pub is_draining: bool,
     /// Control planes that it can talk with now.

@@ -1,83 +1,17 @@
 //! The threads that run jobs.
 
-use std::collections::VecDeque;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use firn_format::file_name::STEM_BYTES_MAX;
 use firn_jobs::{Control, Error, ErrorKind, JobSpec, Result, caught, run};
-use tokio::sync::mpsc::UnboundedSender;
 
 use super::Shared;
+use super::held::{Task, Told};
 use super::tally::Attempted;
 use crate::control::pool::{JobKey, Lease, Outcome, Timings, Token};
 use crate::scoped::{Progress, Scoped};
 use crate::wire::failure_of;
-
-/// A job that waits for a thread.
-#[derive(Debug)]
-pub(super) struct Task {
-    pub(super) lease: Lease,
-    pub(super) control: Control,
-    /// When it was leased.
-    pub(super) claimed: Duration,
-    /// Who tells how it ended.
-    pub(super) tell: UnboundedSender<Told>,
-}
-
-/// How an attempt ended.
-#[derive(Debug)]
-pub(super) struct Told {
-    pub(super) key: JobKey,
-    pub(super) token: Token,
-    pub(super) outcome: Outcome,
-    pub(super) timings: Timings,
-    /// When that was.
-    pub(super) ended: Duration,
-}
-
-/// Jobs that wait for a thread, oldest first.
-#[derive(Debug, Default)]
-pub(super) struct Queue {
-    state: Mutex<State>,
-    arrived: Condvar,
-}
-
-#[derive(Debug, Default)]
-struct State {
-    tasks: VecDeque<Task>,
-    is_closed: bool,
-}
-
-impl Queue {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(super) fn push(&self, task: Task) {
-        self.lock().tasks.push_back(task);
-        self.arrived.notify_one();
-    }
-
-    /// Threads end with what they do.
-    pub(super) fn close(&self) {
-        self.lock().is_closed = true;
-        self.arrived.notify_all();
-    }
-
-    fn pop(&self) -> Option<Task> {
-        let mut state = self.lock();
-        loop {
-            if state.is_closed {
-                return None;
-            }
-            match state.tasks.pop_front() {
-                Some(task) => return Some(task),
-                None => state = self.arrived.wait(state).unwrap_or_else(PoisonError::into_inner),
-            }
-        }
-    }
-}
 
 /// What came of running a job.
 struct Attempt {
@@ -89,9 +23,9 @@ struct Attempt {
 }
 
 impl Shared {
-    /// A thread's life.
-    pub(super) fn work(&self) {
-        while let Some(Task { lease, control, claimed, tell }) = self.queue.pop() {
+    /// The life of the thread `thread`.
+    pub(super) fn work(&self, thread: usize) {
+        while let Some(Task { lease, control, claimed, tell }) = self.holdings.next(thread) {
             let begun = self.clock.now();
             let Attempt { kind, result, progress } = self.attempt(&lease, &control);
             let ended = self.clock.now();
@@ -112,8 +46,10 @@ impl Shared {
             let since = |at: Duration| at.saturating_sub(begun);
             let ran = since(ended);
             let timings = Timings { opened: opened.map_or(ran, since), ran };
-            // Whoever tells is gone only when the worker is.
-            let _told = tell.send(Told { key: lease.key, token: lease.token, outcome, timings, ended });
+            if self.holdings.ended(lease.token) {
+                // Whoever tells is gone only when the worker is.
+                let _told = tell.send(Told { key: lease.key, token: lease.token, outcome, timings, ended });
+            }
         }
     }
 
@@ -128,14 +64,20 @@ impl Shared {
             Ok(JobSpec::Collect(_)) => "collect",
             Err(_) => "unknown",
         };
-        let (spec, place) = match self.caught(lease, || self.scope(lease, spec?)) {
+        let (spec, place) = match self.caught(lease, || self.scope(lease, spec?, control)) {
             Ok(scoped) => scoped,
             Err(error) => return Attempt { kind, result: Err(error), progress: None },
         };
         let progress = place.progress();
         self.holdings.runs(lease.token, Arc::clone(&progress));
         let result = self.caught(lease, || run(&spec, &place, &self.semantics, control));
-        Attempt { kind, result: result.map(|result| result.encode()), progress: Some(progress) }
+        // Its place does nothing more for it then, which is no failure of the place.
+        let is_cancelled = |error: &Error| control.is_cancelled() && error.kind == ErrorKind::Storage;
+        let result = result.map(|result| result.encode()).map_err(|error| match is_cancelled(&error) {
+            true => Error::new(ErrorKind::Cancelled, "the job was cancelled"),
+            false => error,
+        });
+        Attempt { kind, result, progress: Some(progress) }
     }
 
     /// What `work` for `lease` answers. If it panics, the job is one that nobody else is to try: an operator, or this program, cannot do it, and all
@@ -154,7 +96,7 @@ impl Shared {
     }
 
     /// What the attempt does, and where.
-    fn scope(&self, lease: &Lease, spec: JobSpec) -> Result<(JobSpec, Scoped)> {
+    fn scope(&self, lease: &Lease, spec: JobSpec, control: &Control) -> Result<(JobSpec, Scoped)> {
         let stem = attempt_stem(spec.output_stem(), lease.token);
         if stem.len() > STEM_BYTES_MAX {
             return Err(Error::new(ErrorKind::Invalid, "expected a stem with room for an attempt's"));
@@ -164,7 +106,7 @@ impl Shared {
             // Another worker may reach it, and this one later.
             Error::new(ErrorKind::Unavailable, format!("worker {}: {error}", self.options.name))
         })?;
-        let scoped = Scoped::new(place, &spec, Arc::clone(&self.clock));
+        let scoped = Scoped::until(control, place, &spec, Arc::clone(&self.clock));
         Ok((spec, scoped))
     }
 }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use firn_job_service::proto::failure::Kind;
 use firn_job_service::{Remote, proto};
 use firn_jobs::{CompactSpec, Executor, JobHandle, JobSpec};
 
@@ -37,10 +38,24 @@ fn that_a_worker_waits_for_a_sync_is_heard_at_once_and_why_an_attempt_failed() {
         soon(&scene, || handle.is_syncing() == is_syncing);
     }
     assert_eq!(handle.trouble(), None);
-    other.fail(&lease, "the store is full");
+    other.fail(&lease, Kind::Storage, "the store is full");
     soon(&scene, || handle.trouble().as_deref() == Some("the store is full"));
     soon(&scene, || !handle.is_syncing());
     assert!(handle.poll().is_none(), "it is tried again");
+}
+
+#[test]
+fn that_a_job_was_begun_and_waits_again_is_heard_at_once() {
+    let mut scene = Scene::new();
+    let plane = scene.plane(any_port());
+    let (_remote, handle, mut other, lease) = begun(&mut scene, plane.address());
+    scene.wait_until(|| handle.is_waiting());
+    other.beat(&lease, false);
+    soon(&scene, || !handle.is_waiting());
+    // Its database asks again when all have ended, or after 20 s. The worker ends, or has others to do.
+    other.fail(&lease, Kind::Cancelled, "not now");
+    soon(&scene, || handle.is_waiting());
+    assert_eq!(handle.trouble(), None);
 }
 
 #[test]

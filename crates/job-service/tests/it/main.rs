@@ -16,6 +16,9 @@ mod renewal; // certificates that change while everybody runs
 mod crowds; // too many connections
 mod cancel; // a cancelled job leaves its worker soon
 mod panics; // a job that panics
+mod hanging; // a place whose requests do not end for now
+mod hangs; // jobs that hang in such a place
+mod two_planes; // a worker of two control planes
 mod damaged; // a file that is not what it was
 mod given_up; // jobs that a database took for lost
 mod silent; // a control plane that is gone, to its workers

@@ -44,13 +44,13 @@ impl Other {
     pub(crate) fn beat(&mut self, lease: &proto::Lease, is_syncing: bool) {
         let (key, token) = (lease.key.clone(), lease.token);
         let held = vec![proto::Held { key, token, is_syncing, ..Default::default() }];
-        let request = proto::BeatRequest { worker: vec![9; 16].into(), held };
+        let request = proto::BeatRequest { worker: vec![9; 16].into(), held, ..Default::default() };
         assert!(self.runtime.block_on(self.workers.beat(request)).unwrap().into_inner().known);
     }
 
     /// Says that `lease` came to nothing.
-    pub(crate) fn fail(&mut self, lease: &proto::Lease, why: &str) {
-        let failure = proto::Failure { kind: Kind::Storage.into(), message: why.to_owned() };
+    pub(crate) fn fail(&mut self, lease: &proto::Lease, kind: Kind, why: &str) {
+        let failure = proto::Failure { kind: kind.into(), message: why.to_owned() };
         let outcome = proto::Outcome { is: Some(proto::outcome::Is::Failure(failure)) };
         let request = proto::FinishRequest {
             worker: vec![9; 16].into(),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use firn_job_service::control::{Speed, Worker, WorkerId, Zone};
+use firn_job_service::control::{Elsewhere, Speed, Worker, WorkerId, Zone};
 
 const MIB: f64 = (1 << 20) as f64;
 /// Files of another zone are read so much slower.
@@ -20,6 +20,7 @@ pub(super) fn workers(count: u32, slots: u32, zones: u32, seed: u64) -> Vec<Work
             zone: Zone(id % zones),
             slots,
             running: Vec::new(),
+            elsewhere: Elsewhere::default(),
             near: speed(near),
             far: speed(near / FAR),
         }

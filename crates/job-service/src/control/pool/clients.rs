@@ -45,10 +45,13 @@ impl Pool {
         let wanted = Wanted { order, tenant, zone, kind };
         match known {
             Some(id) => {
-                let counts = &mut self.counts;
+                let (counts, ledger) = (&mut self.counts, &mut self.ledger);
                 self.jobs.change(id, |job| {
                     // A worker had it before its client was heard of.
                     if job.wanted.is_none() {
+                        if job.attempt().is_some() {
+                            ledger.lease(wanted.tenant, wanted.order.bytes);
+                        }
                         job.wanted = Some(wanted);
                         counts.submit(job);
                     }
@@ -130,7 +133,7 @@ impl Pool {
             return;
         }
         for id in given_up {
-            self.stop_attempt(id);
+            self.stop_attempt(now, id);
             self.forget(now, id);
         }
         self.decide(now);
@@ -140,7 +143,12 @@ impl Pool {
     pub fn unbegun(&self, client: u128, waiting: &[u64]) -> Vec<u64> {
         let waits = |number: &u64| {
             let id = self.jobs.id(&JobKey { client, number: *number });
-            id.and_then(|id| self.jobs.get(id)).is_some_and(|job| matches!(job.state, State::Waiting))
+            id.and_then(|id| self.jobs.get(id)).is_some_and(|job| match &job.state {
+                State::Waiting => true,
+                // It may lie in the worker's queue.
+                State::Leased(attempt) => !attempt.has_begun,
+                State::Ended { .. } => false,
+            })
         };
         waiting.iter().copied().filter(waits).collect()
     }
@@ -172,7 +180,7 @@ impl Pool {
         if is_over {
             return false;
         }
-        self.stop_attempt(id);
+        self.stop_attempt(now, id);
         let failure = Failure { kind: FailureKind::Cancelled, message: "the job was cancelled".to_owned() };
         self.end(now, id, Outcome::Failed(failure), Timings::default());
         self.decide(now);
@@ -180,12 +188,13 @@ impl Pool {
     }
 
     /// Has the worker of a job told to stop it.
-    pub(super) fn stop_attempt(&mut self, id: JobId) {
+    pub(super) fn stop_attempt(&mut self, now: Duration, id: JobId) {
         let Some(attempt) = self.jobs.get(id).and_then(Job::attempt) else { return };
         if let Some(member) = self.members.get_mut(&attempt.worker)
             && attempt.is_handed
         {
             member.stop.insert(attempt.token);
+            member.stopped.insert(attempt.token, now);
         }
     }
 
@@ -231,7 +240,7 @@ impl Pool {
         for client in gone {
             let jobs: Vec<JobId> = self.jobs.of_client(client, u64::MAX).map(|(_, id)| id).collect();
             for id in jobs {
-                self.stop_attempt(id);
+                self.stop_attempt(now, id);
                 self.forget(now, id);
             }
         }

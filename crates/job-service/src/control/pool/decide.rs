@@ -38,7 +38,7 @@ impl Pool {
                 }
                 Decision::Preempt { job, worker, relief } if self.may_begin(&mut probed, relief, worker) => {
                     self.counts.preempted += 1;
-                    self.stop_attempt(job);
+                    self.stop_attempt(now, job);
                     self.release(job);
                 }
                 // Nothing is stopped for what would not begin.
@@ -123,6 +123,9 @@ impl Pool {
     fn lease(&mut self, now: Duration, id: JobId, worker: WorkerId) {
         let token = Token(self.random.u64(..));
         let longest = self.limits.lease;
+        if let Some(member) = self.members.get_mut(&worker) {
+            member.take_place(self.jobs.of_worker(worker).count());
+        }
         let (members, ledger, counts) = (&mut self.members, &mut self.ledger, &mut self.counts);
         self.jobs.change(id, |job| {
             if let (Some(member), Some(place)) = (members.get_mut(&worker), job.place()) {
@@ -135,6 +138,7 @@ impl Pool {
                 token,
                 since: now,
                 is_handed: false,
+                has_begun: false,
                 seen: now,
                 done_bytes: 0,
                 moved_bytes: 0,
@@ -173,6 +177,7 @@ impl Pool {
             zone: member.zone,
             slots: member.profile.slots,
             running: running.collect(),
+            elsewhere: member.profile.elsewhere.clone(),
             near: member.near,
             far: member.far,
         }

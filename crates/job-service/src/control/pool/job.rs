@@ -163,13 +163,15 @@ pub(super) struct Attempt {
     pub(super) since: Duration,
     /// Whether the worker was told.
     pub(super) is_handed: bool,
+    /// Whether it has said that it is at it.
+    pub(super) has_begun: bool,
     /// When the worker last named it.
     pub(super) seen: Duration,
     pub(super) done_bytes: u64,
     pub(super) moved_bytes: u64,
     /// Whether it waited for a sync then.
     pub(super) is_syncing: bool,
-    /// When one of the numbers last rose, or a sync last ended.
+    /// When one of the numbers last rose, or a sync last ended, or it was begun; before that, when it was handed out.
     pub(super) progressed: Duration,
 }
 

@@ -1,12 +1,12 @@
 //! One worker.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use super::doubts::Doubts;
 use super::job::{Job, Timings, Token};
-use crate::control::view::{Speed, WorkerId, Zone};
+use crate::control::view::{Elsewhere, Speed, WorkerId, Zone};
 
 /// What a worker says of itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,6 +27,8 @@ pub struct Profile {
     pub build: String,
     /// It takes no work any more.
     pub is_draining: bool,
+    /// What it does for others.
+    pub elsewhere: Elsewhere,
 }
 
 #[derive(Debug)]
@@ -36,6 +38,8 @@ pub(super) struct Member {
     pub(super) heard: Duration,
     /// What it is to be told to stop.
     pub(super) stop: BTreeSet<Token>,
+    /// Attempts that it was or is to be told to stop, or that it said have failed, and since when: what it says of them meanwhile may be older than that.
+    pub(super) stopped: BTreeMap<Token, Duration>,
     pub(super) near: Speed,
     pub(super) far: Speed,
     pub(super) jobs_done: u64,
@@ -58,10 +62,21 @@ impl Member {
             zone,
             heard: now,
             stop: BTreeSet::new(),
+            stopped: BTreeMap::new(),
             near: SPEED_AT_FIRST,
             far: SPEED_AT_FIRST,
             jobs_done: 0,
             doubts: Doubts::default(),
+        }
+    }
+
+    /// It gets another job beside `running`: where it has no slot left it stops for that what it does for others, which it says soon.
+    pub(super) fn take_place(&mut self, running: usize) {
+        let Profile { slots, elsewhere, .. } = &mut self.profile;
+        let is_full = running + elsewhere.slots as usize >= *slots as usize;
+        let least = elsewhere.gives_way.iter().enumerate().min_by_key(|(_, ran)| **ran);
+        if let Some((at, _)) = least.filter(|_| is_full) {
+            elsewhere.gives_way.remove(at);
         }
     }
 

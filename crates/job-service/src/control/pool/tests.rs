@@ -3,8 +3,10 @@ mod figures; // what is counted
 use std::collections::BTreeMap;
 
 use super::*;
-use crate::control::view::{Lane, TenantId};
+use crate::control::view::{Elsewhere, Lane, TenantId};
 
+mod crossing; // what is said of attempts that are stopped
+mod elsewhere; // workers of several control planes
 mod failing; // workers whose jobs fail
 mod given_up; // jobs that their clients wait for no more
 mod reach; // workers that do not reach a place
@@ -31,6 +33,7 @@ fn profile(id: u128, slots: u32) -> Profile {
         spec_versions: 1..=1,
         build: "test".to_owned(),
         is_draining: false,
+        elsewhere: Elsewhere::default(),
     }
 }
 
@@ -69,7 +72,8 @@ fn rows(pool: &Pool, now: Duration) -> Rows {
 }
 
 fn held(lease: &Lease) -> Held {
-    Held { key: lease.key, token: lease.token, done_bytes: 0, moved_bytes: 0, is_syncing: false }
+    let (key, token) = (lease.key, lease.token);
+    Held { key, token, done_bytes: 0, moved_bytes: 0, is_syncing: false, is_waiting: false }
 }
 
 fn only(pulled: Pulled) -> Lease {
@@ -132,7 +136,12 @@ fn a_client_hears_which_of_its_jobs_nobody_has_begun() {
     let mut pool = pool();
     pool.submit(seconds(1), key(5), order()).unwrap();
     assert_eq!(pool.unbegun(CLIENT, &[4, 5]), [5]);
-    only(pull(&mut pool, seconds(1), A));
+    let lease = only(pull(&mut pool, seconds(1), A));
+    let waits = Held { is_waiting: true, ..held(&lease) };
+    for (said, unbegun) in [(None, [5].as_slice()), (Some(waits), &[5]), (Some(held(&lease)), &[])] {
+        let stop = pool.beat(seconds(1), A, said.as_slice()).unwrap();
+        assert_eq!((pool.unbegun(CLIENT, &[4, 5]).as_slice(), stop), (unbegun, vec![]), "{said:?}");
+    }
     pool.submit(seconds(1), key(6), order()).unwrap();
     assert_eq!(pool.unbegun(CLIENT, &[5, 6]), [6]);
     assert!(pool.unbegun(CLIENT + 1, &[5, 6]).is_empty());
@@ -226,7 +235,8 @@ fn what_a_worker_said_before_a_job_was_forgotten_does_not_bring_it_back() {
 fn an_end_may_be_the_first_that_a_pool_hears_of_a_job() {
     let mut pool = pool();
     pool.hear(seconds(0), profile(A, 1), &[]);
-    let lease = Lease { key: key(1), token: Token(9), place: String::new(), spec: Vec::new() };
+    let (lane, waited) = (Lane::Relief, Duration::ZERO);
+    let lease = Lease { key: key(1), token: Token(9), place: String::new(), spec: Vec::new(), lane, waited };
     assert!(finish(&mut pool, seconds(0), A, &lease, done()));
     pool.submit(seconds(1), key(1), order()).unwrap();
     assert_eq!(end_of(&mut pool, seconds(1), 1).unwrap().outcome, done());

@@ -7,7 +7,7 @@ use super::job::{Attempt, Failure, FailureKind, Job, JobKey, Outcome, State, Tim
 use super::jobs::Stage;
 use super::member::{Member, Profile};
 use super::{Client, Limits, Pool};
-use crate::control::view::{JobId, WorkerId};
+use crate::control::view::{Elsewhere, JobId, Lane, WorkerId};
 
 /// A job that a worker says it has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,6 +22,8 @@ pub struct Held {
     pub moved_bytes: u64,
     /// Whether it waits for what was written to become durable.
     pub is_syncing: bool,
+    /// Whether it waits for a slot of the worker.
+    pub is_waiting: bool,
 }
 
 /// A job for a worker.
@@ -35,6 +37,10 @@ pub struct Lease {
     pub place: String,
     /// The encoded spec.
     pub spec: Vec<u8>,
+    /// What kind of work.
+    pub lane: Lane,
+    /// Since it was submitted.
+    pub waited: Duration,
 }
 
 /// What a worker is told.
@@ -79,7 +85,8 @@ impl Pool {
                 };
                 (attempt.is_handed, attempt.seen, attempt.progressed) = (true, now, now);
                 let (place, spec) = (wanted.order.place.clone(), wanted.order.spec.clone());
-                Some(Lease { key: job.key, token: attempt.token, place, spec })
+                let (lane, waited) = (wanted.order.lane, now.saturating_sub(job.submitted));
+                Some(Lease { key: job.key, token: attempt.token, place, spec, lane, waited })
             });
             leases.extend(lease.flatten());
         }
@@ -96,6 +103,18 @@ impl Pool {
         Some(std::mem::take(&mut member.stop).into_iter().collect())
     }
 
+    /// The worker `id` does `elsewhere` for others, from now on.
+    pub fn note_elsewhere(&mut self, now: Duration, id: u128, elsewhere: Elsewhere) {
+        let member = self.member_ids.get(&id).and_then(|id| self.members.get_mut(id));
+        let Some(member) = member else { return };
+        let before = std::mem::replace(&mut member.profile.elsewhere, elsewhere);
+        let Elsewhere { slots, gives_way } = &member.profile.elsewhere;
+        // Less to be had is nothing to decide about.
+        if *slots < before.slots || gives_way.len() > before.gives_way.len() {
+            self.decide(now);
+        }
+    }
+
     /// An attempt of the worker `id` has ended; whether that counts.
     pub fn finish(
         &mut self,
@@ -106,7 +125,12 @@ impl Pool {
         timings: Timings,
     ) -> bool {
         let Some(worker) = self.member_ids.get(&id).copied() else { return false };
-        // One that was restarted since may hear of the attempt by its end.
+        // One that was restarted since may hear of the attempt by its end. And what is done is done, stopped or not, if nobody else is at it.
+        if matches!(outcome, Outcome::Done(_))
+            && let Some(member) = self.members.get_mut(&worker)
+        {
+            member.stopped.remove(&held.token);
+        }
         self.see(now, worker, &[held]);
         let Some(id) = self.jobs.id(&held.key) else { return false };
         let Some(job) = self.jobs.get(id) else { return false };
@@ -125,6 +149,9 @@ impl Pool {
                 self.end(now, id, outcome, timings);
             }
             Outcome::Failed(failure) => {
+                if let Some(member) = self.members.get_mut(&worker) {
+                    member.stopped.insert(held.token, now);
+                }
                 self.counts.given_up.add(failure.kind);
                 self.attempt_failed(now, id, worker, failure, timings);
             }
@@ -202,27 +229,33 @@ impl Pool {
     /// Notes that `worker` has `held`, and what of it it should stop.
     fn see(&mut self, now: Duration, worker: WorkerId, held: &[Held]) {
         let mut stop = BTreeSet::new();
-        let is_told = |members: &BTreeMap<WorkerId, Member>, token| {
-            members.get(&worker).is_some_and(|member| member.stop.contains(&token))
+        let is_stopped = |members: &BTreeMap<WorkerId, Member>, token| {
+            members.get(&worker).is_some_and(|member| member.stopped.contains_key(&token))
         };
         for one in held {
+            // It hears so with this answer, or has heard so since it said this; in case it has not it is told again.
+            if is_stopped(&self.members, one.token) {
+                stop.insert(one.token);
+                continue;
+            }
             let id = match self.jobs.id(&one.key) {
                 Some(id) => id,
-                // With this answer it hears that nobody wants it.
-                None if is_told(&self.members, one.token) => continue,
                 None if self.forgotten.contains_key(&one.key) => {
                     stop.insert(one.token);
                     continue;
                 }
                 None => self.adopt(now, worker, one),
             };
+            let ledger = &mut self.ledger;
             self.jobs.change(id, |job| match &mut job.state {
                 State::Leased(attempt) if (attempt.worker, attempt.token) == (worker, one.token) => {
                     attempt.seen = now;
                     let has_moved =
                         one.done_bytes > attempt.done_bytes || one.moved_bytes > attempt.moved_bytes;
                     let has_synced = attempt.is_syncing && !one.is_syncing;
-                    if has_moved || has_synced {
+                    let begins = !attempt.has_begun && !one.is_waiting;
+                    attempt.has_begun |= begins;
+                    if has_moved || has_synced || begins {
                         attempt.progressed = now;
                     }
                     attempt.is_syncing = one.is_syncing;
@@ -233,6 +266,9 @@ impl Pool {
                 State::Waiting => {
                     job.attempts += 1;
                     job.state = State::Leased(held_attempt(now, worker, one));
+                    if let Some(wanted) = &job.wanted {
+                        ledger.lease(wanted.tenant, wanted.order.bytes);
+                    }
                 }
                 State::Leased(_) | State::Ended { .. } => {
                     stop.insert(one.token);
@@ -259,16 +295,27 @@ impl Pool {
         let Limits { lease, progress, sync, .. } = self.limits;
         let silent = |attempt: &Attempt| now.saturating_sub(attempt.seen) > lease;
         let allowed = |attempt: &Attempt| if attempt.is_syncing { progress.max(sync) } else { progress };
-        let stuck = |attempt: &Attempt| now.saturating_sub(attempt.progressed) > allowed(attempt);
+        let since = |attempt: &Attempt| now.saturating_sub(attempt.progressed);
+        let stuck = |attempt: &Attempt| attempt.has_begun && since(attempt) > allowed(attempt);
+        let unbegun = |attempt: &Attempt| !attempt.has_begun && since(attempt) > lease;
         let lost: Vec<(JobId, Attempt)> = self
             .jobs
             .in_stage(Stage::Running)
             .filter_map(|(id, job)| Some((id, job.attempt()?)))
-            .filter(|(_, attempt)| silent(attempt) || stuck(attempt))
+            .filter(|(_, attempt)| silent(attempt) || stuck(attempt) || unbegun(attempt))
             .map(|(id, attempt)| (id, *attempt))
             .collect();
         for (id, attempt) in lost {
-            self.stop_attempt(id);
+            if !silent(&attempt) {
+                self.stop_attempt(now, id);
+            }
+            if !silent(&attempt) && !attempt.has_begun {
+                // It has more to do than was known here, which is no failure.
+                let message = format!("its worker did not begin it for {} s", lease.as_secs());
+                let failure = Failure { kind: FailureKind::Cancelled, message };
+                self.attempt_failed(now, id, attempt.worker, failure, Timings::default());
+                continue;
+            }
             let (count, message) = match silent(&attempt) {
                 true => (
                     &mut self.counts.expired_silent,
@@ -286,9 +333,12 @@ impl Pool {
         }
     }
 
-    /// Workers that were not heard of for long.
+    /// Workers that were not heard of for long, and what others were told as long ago.
     pub(super) fn drop_members(&mut self, now: Duration) {
         let limit = self.limits.lease * FORGET_LEASES;
+        for member in self.members.values_mut() {
+            member.stopped.retain(|_, since| now.saturating_sub(*since) <= limit);
+        }
         let gone = self.members.extract_if(.., |_, member| now.saturating_sub(member.heard) > limit);
         for (_, member) in gone {
             self.member_ids.remove(&member.profile.id);
@@ -302,6 +352,7 @@ fn held_attempt(now: Duration, worker: WorkerId, held: &Held) -> Attempt {
         token: held.token,
         since: now,
         is_handed: true,
+        has_begun: !held.is_waiting,
         seen: now,
         done_bytes: held.done_bytes,
         moved_bytes: held.moved_bytes,

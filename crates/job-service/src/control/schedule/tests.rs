@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::super::{JobId, Running, Speed, TenantId, WorkerId, Zone, fifo, least_loaded, random};
+use super::super::{Elsewhere, JobId, Running, Speed, TenantId, WorkerId, Zone, fifo, least_loaded, random};
 use super::*;
 
 mod whole; // against all jobs one after the other
@@ -34,6 +34,7 @@ fn worker(id: u64, zone: u32, slots: u32) -> Worker {
         zone: Zone(zone),
         slots,
         running: Vec::new(),
+        elsewhere: Elsewhere::default(),
         near: speed(100),
         far: speed(10),
     }

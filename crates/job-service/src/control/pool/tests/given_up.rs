@@ -41,7 +41,7 @@ fn a_job_that_was_given_up_before_its_end_needs_no_other_word() {
     assert_eq!(pool.follow(seconds(1), CLIENT, &[2], &[1]), (vec![], vec![]));
     assert_eq!((numbers(&pool), pool.take(seconds(1), A).stop), (vec![2], vec![lease.token]));
     // What only a worker has told of is given up as well.
-    let other = Held { key: key(0), token: Token(7), done_bytes: 0, moved_bytes: 0, is_syncing: false };
+    let other = Held { key: key(0), token: Token(7), ..held(&lease) };
     pool.hear(seconds(1), profile(A, 2), &[other]);
     assert_eq!(numbers(&pool), [0, 2]);
     pool.follow(seconds(1), CLIENT, &[2], &[]);

@@ -1,0 +1,90 @@
+//! Jobs that people look at, and end.
+
+use std::io::{BufRead, BufReader};
+use std::process::ChildStdout;
+use std::time::Duration;
+
+use crate::job_service::{Process, Scene};
+use crate::rounds::{self, Model};
+
+/// A row of a job, as `firn jobs` shows it: its state and its name.
+fn row(line: &str) -> Option<(&str, &str)> {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    // Of shares and times the units are words too, and what waits has no worker.
+    let job = words.iter().find(|word| word.split_once('.').is_some_and(|(client, _)| client.len() == 32))?;
+    words.first().map(|state| (*state, *job))
+}
+
+/// What `firn jobs watch` shows.
+struct Watch {
+    lines: std::io::Lines<BufReader<ChildStdout>>,
+    _process: Process,
+}
+
+impl Watch {
+    fn start(scene: &Scene) -> Self {
+        let mut command = scene.command("jobs");
+        command.args(["--control-plane", &scene.url, "--token-file", &scene.path("token")]);
+        let mut process = Process::start(command.args(["watch", "--every", "1"]));
+        assert!(process.1.starts_with("WORKER "), "{:?}", process.1);
+        let lines = BufReader::new(process.0.stdout.take().expect("piped")).lines();
+        Self { lines, _process: process }
+    }
+
+    /// Waits until it shows that `job` is in `state`, for a minute at most; the line after that.
+    fn until(&mut self, job: &str, state: &str) -> String {
+        let mut looks = 0;
+        while looks < 60 {
+            let line = self.lines.next().expect("it goes on").expect("it is read");
+            looks += u32::from(line.starts_with("WORKER "));
+            if row(&line) == Some((state, job)) {
+                return self.lines.next().expect("it goes on").expect("it is read");
+            }
+        }
+        panic!("{job} is never {state}");
+    }
+}
+
+#[test]
+fn a_job_is_watched_and_ended_and_its_database_goes_on() {
+    let mut scene = Scene::new(true);
+    // Each job takes a while, and most of that in requests that wait.
+    scene.of_workers = ["--store-rates", "reads=1"].map(str::to_owned).to_vec();
+    let _plane = scene.plane();
+    let mut watch = Watch::start(&scene);
+    let _worker = scene.worker("slow");
+    let serving = scene.serve();
+    let (mut client, mut model) = (rounds::connect(&serving.address), Model::new());
+    let running = || {
+        let out = scene.jobs(&[]).ended(0);
+        out.lines().filter_map(row).find(|(state, _)| *state == "running").map(|(_, job)| job.to_owned())
+    };
+    let job = (0..).find_map(|batch| {
+        assert!(batch < 3000, "no job is ever begun");
+        rounds::write(&mut client, &mut model, (0, batch), 2000);
+        if batch % 50 == 49 { running() } else { None }
+    });
+    let job = job.expect("it is found");
+    watch.until(&job, "running");
+    let said = scene.jobs(&["cancel", &job]).ended(0);
+    assert_eq!(said.trim_end(), format!("{job} is cancelled"));
+    let out = scene.jobs(&["list"]).ended(0);
+    assert_eq!(
+        out.lines().filter_map(row).find(|(_, name)| *name == job),
+        Some(("failed", job.as_str())),
+        "{out}"
+    );
+    assert_eq!(watch.until(&job, "failed").trim(), "the job was cancelled");
+    scene.jobs(&["cancel", &job]).complained(4, &[&job, "is not there, or has ended"]);
+    // It has lost nothing, and hands in others.
+    rounds::check(&mut client, &model, "after the end of a job");
+    let mut others = 0;
+    while running().is_none_or(|other| other == job) {
+        rounds::write(&mut client, &mut model, (1, others), 2000);
+        others += 1;
+        assert!(others < 3000, "no other job is begun");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    rounds::check(&mut client, &model, "with other jobs");
+    serving.end();
+}

@@ -1,0 +1,115 @@
+//! A place in which one request does not end before it is let go.
+
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
+
+use firn_engine::Semantics;
+use firn_format::Sequence;
+use firn_format::manifest::TableMeta;
+use firn_job_service::{Places, Worker, WorkerOptions};
+use firn_jobs::{CompactSpec, Executor, JobHandle, JobInput};
+use firn_storage::place::{Effect, Fault, Faulty, Memory, Operation, When};
+use firn_storage::{Clock, Storage, SystemClock};
+
+use crate::scene::{Scene, url};
+
+/// A file whose first request of a kind hangs, and one at which nothing does. Neither is a table.
+pub(crate) const SLOW: &str = "slow-000000.table";
+pub(crate) const OTHER: &str = "other-000000.table";
+const BYTES: u64 = 1000;
+
+/// A clock on which whoever sleeps does so until all are let go.
+#[derive(Debug, Default)]
+pub(crate) struct Gate {
+    sleepers: AtomicUsize,
+    is_open: Mutex<bool>,
+    opened: Condvar,
+}
+
+impl Gate {
+    /// How many hang now.
+    pub(crate) fn sleepers(&self) -> usize {
+        self.sleepers.load(Ordering::SeqCst)
+    }
+
+    pub(crate) fn open(&self) {
+        *self.is_open.lock().unwrap() = true;
+        self.opened.notify_all();
+    }
+}
+
+impl Clock for Gate {
+    fn now(&self) -> Duration {
+        Duration::ZERO
+    }
+
+    fn unix_ms(&self) -> u64 {
+        0
+    }
+
+    fn sleep(&self, _time: Duration) {
+        self.sleepers.fetch_add(1, Ordering::SeqCst);
+        drop(self.opened.wait_while(self.is_open.lock().unwrap(), |is_open| !*is_open).unwrap());
+        self.sleepers.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// The place, whatever it is called.
+#[derive(Debug)]
+struct Hanging(Arc<dyn Storage>);
+
+impl Places for Hanging {
+    fn open(&self, _name: &str) -> firn_storage::Result<Arc<dyn Storage>> {
+        Ok(Arc::clone(&self.0))
+    }
+}
+
+/// A worker with one slot for the control planes at `planes`, and what lets it go that it hangs at: the first operation `on` the slow file.
+pub(crate) fn worker(scene: &mut Scene, planes: &[SocketAddr], on: Operation) -> (Worker, Arc<Gate>) {
+    let memory = Memory::new();
+    for name in [SLOW, OTHER] {
+        memory.publish(name, &[7; BYTES as usize]).unwrap();
+    }
+    worker_at(scene, planes, Arc::new(memory), (on, SLOW))
+}
+
+/// The same with files at `place`, at the first such operation on such a file.
+pub(crate) fn worker_at(
+    scene: &mut Scene,
+    planes: &[SocketAddr],
+    place: Arc<dyn Storage>,
+    (on, file): (Operation, &str),
+) -> (Worker, Arc<Gate>) {
+    let gate = Arc::new(Gate::default());
+    let place = Faulty::with_clock(place, Arc::clone(&gate) as _);
+    let (file, when) = (file.to_owned(), When::Once { after: 0 });
+    place.inject(Fault { on, file, when, effect: Effect::Delay(Duration::from_secs(1)) });
+    let mut options = WorkerOptions::new(planes.iter().copied().map(url).collect(), "one", scene.draw());
+    (options.slots, options.beat, options.lease) = (1, Duration::from_millis(200), Duration::from_secs(2));
+    let (places, clock) = (Arc::new(Hanging(Arc::new(place))), Arc::new(SystemClock::new()));
+    let worker = Worker::start(options, places, Arc::new(Semantics::new()), clock, &scene.spawn).unwrap();
+    (worker, gate)
+}
+
+/// A job that reads `file` of level 0, which is relief, or of another one. Whoever does it finds that the file is damaged, and nobody does it again.
+pub(crate) fn submit(remote: &dyn Executor, file: &str, level: u32) -> JobHandle {
+    let table = TableMeta {
+        file: file.to_owned(),
+        bytes: BYTES,
+        file_checksum: 0,
+        smallest: Vec::new(),
+        largest: Vec::new(),
+        sequence_min: Sequence(0),
+        sequence_max: Sequence(0),
+        entry_count: 0,
+        tombstone_count: 0,
+        range_tombstone_count: 0,
+        data_bytes: 0,
+        content_hash: 0,
+    };
+    let inputs = vec![JobInput { table, level, run: 1 }];
+    let output_stem = format!("out-{file}-{level}");
+    remote.submit(CompactSpec { inputs, output_stem, ..Default::default() }.into()).unwrap()
+}

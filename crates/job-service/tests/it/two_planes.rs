@@ -1,0 +1,61 @@
+//! A worker with one slot that works for two control planes, each with a database of its own.
+
+use std::time::Duration;
+
+use firn_jobs::{ErrorKind, Executor};
+use firn_storage::place::Operation;
+
+use crate::hanging::{OTHER, SLOW, submit, worker};
+use crate::scene::{Scene, any_port};
+
+#[test]
+fn relief_of_one_control_plane_takes_the_place_of_bulk_work_of_another() {
+    let mut scene = Scene::new();
+    let planes = [scene.plane(any_port()), scene.plane(any_port())];
+    let at = [planes[0].address(), planes[1].address()];
+    let (_worker, gate) = worker(&mut scene, &at, Operation::Read);
+    let [one, other] = at.map(|plane| scene.remote(&[plane]));
+    let bulk = submit(&one, SLOW, 1);
+    scene.wait_until(|| gate.sleepers() == 1);
+    let begun = scene.clock.now();
+    other.urge(Some(Duration::from_secs(1)));
+    let relief = submit(&other, OTHER, 0);
+    scene.wait_until(|| relief.poll().is_some());
+    let took = scene.clock.now() - begun;
+    assert!(took < Duration::from_secs(5), "{took:?}");
+    assert_eq!(relief.wait().unwrap_err().kind, ErrorKind::Corrupt, "it was begun");
+    // Which is no failure of anybody, and is done again.
+    scene.wait_until(|| bulk.poll().is_some());
+    assert_eq!((bulk.wait().unwrap_err().kind, bulk.trouble()), (ErrorKind::Corrupt, None));
+    for plane in at {
+        assert_eq!(scene.look(plane).workers[0].failing, "");
+    }
+    assert_eq!(gate.sleepers(), 1, "the first attempt still hangs");
+    gate.open();
+}
+
+#[test]
+fn what_a_worker_has_no_slot_for_is_not_begun() {
+    let mut scene = Scene::new();
+    let planes = [scene.plane(any_port()), scene.plane(any_port())];
+    let at = [planes[0].address(), planes[1].address()];
+    let (_worker, gate) = worker(&mut scene, &at, Operation::Read);
+    let [one, other] = at.map(|plane| scene.remote(&[plane]));
+    // Relief gives way to nobody.
+    let runs = submit(&one, SLOW, 0);
+    scene.wait_until(|| gate.sleepers() == 1 && !runs.is_waiting());
+    other.urge(Some(Duration::from_secs(1)));
+    let waits = submit(&other, OTHER, 0);
+    scene.wait_until(|| waits.is_waiting());
+    // Its control plane would have said so by the next question but one.
+    let begun = scene.clock.now();
+    while scene.clock.now() - begun < Duration::from_millis(1200) {
+        assert!(waits.is_waiting() && waits.poll().is_none());
+        scene.clock.sleep(Duration::from_millis(10));
+    }
+    gate.open();
+    for job in [runs, waits] {
+        scene.wait_until(|| job.poll().is_some());
+        assert_eq!(job.wait().unwrap_err().kind, ErrorKind::Corrupt);
+    }
+}
