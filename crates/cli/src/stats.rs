@@ -39,7 +39,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
 }
 
 /// The figures that are one number, by name.
-fn figures(stats: &Stats) -> [(&'static str, u64); 51] {
+fn figures(stats: &Stats) -> [(&'static str, u64); 56] {
     [
         ("user_write_bytes_total", stats.user_write_bytes_total),
         ("log_write_bytes_total", stats.log_write_bytes_total),
@@ -81,10 +81,13 @@ fn figures(stats: &Stats) -> [(&'static str, u64); 51] {
         ("value_retired_bytes", stats.values.retired_bytes),
         ("redirect_count", stats.values.redirect_count),
         ("redirect_bytes", stats.values.redirect_bytes),
+        ("value_write_count", stats.values.write_count),
         ("value_write_bytes_total", stats.values.write_bytes_total),
+        ("value_sync_count", stats.values.sync_count),
         ("value_read_count", stats.values.read_count),
         ("value_read_bytes_total", stats.values.read_bytes_total),
         ("collection_count", stats.values.collection_count),
+        ("collected_segment_count", stats.values.collected_segment_count),
         ("collection_failure_count", stats.values.collection_failure_count),
         ("collection_read_bytes_total", stats.values.collection_read_bytes_total),
         ("collection_write_bytes_total", stats.values.collection_write_bytes_total),
@@ -92,6 +95,8 @@ fn figures(stats: &Stats) -> [(&'static str, u64); 51] {
         ("value_survivor_bytes_total", stats.values.survivor_bytes_total),
         ("value_dropped_count", stats.values.dropped_count),
         ("value_dropped_bytes_total", stats.values.dropped_bytes_total),
+        ("value_wholly_dead_count", stats.values.wholly_dead_count),
+        ("value_wholly_dead_bytes_total", stats.values.wholly_dead_bytes_total),
     ]
 }
 

@@ -5,7 +5,7 @@
 pub struct JobStats {
     /// Jobs by what they do.
     pub kinds: Vec<JobKindStats>,
-    /// Stages of jobs.
+    /// Stages of jobs, those of each kind apart.
     pub stages: Vec<JobStage>,
     /// The last jobs that came off, newest first; bounded.
     pub last: Vec<JobRow>,
@@ -41,9 +41,11 @@ pub struct JobKindStats {
     pub here_bytes: u64,
 }
 
-/// How long one stage took.
+/// How long one stage took of jobs of one kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct JobStage {
+    /// See [`JobKindStats::kind`].
+    pub kind: &'static str,
     /// Of jobs done elsewhere `queue`: until a worker was given the job; `open`: until it read the first byte; `run`: until it was done; `check`: of
     /// its answer, files included. Of those done in this process `here`: until it was done. `commit`: of compactions and collections, wherever their
     /// jobs ran.

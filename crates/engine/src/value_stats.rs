@@ -25,8 +25,14 @@ pub struct ValueStats {
     pub redirect_count: u64,
     /// Memory that takes.
     pub redirect_bytes: u64,
-    /// Bytes written to value segments as values came.
+    /// Values written to value segments as they came, those included whose writes failed afterwards. What compactions move there is in
+    /// [`compaction_write_bytes_total`](crate::Stats::compaction_write_bytes_total).
+    pub write_count: u64,
+    /// Bytes written for them.
     pub write_bytes_total: u64,
+    /// Device syncs of segments as values came, and as those segments were sealed. Each collection syncs the segment it makes once more, wherever
+    /// it runs.
+    pub sync_count: u64,
     /// Values, or parts of values, that gets, scans and updates read beside the tree. What a session or a scan has read last is told a little
     /// later.
     pub read_count: u64,
@@ -34,6 +40,8 @@ pub struct ValueStats {
     pub read_bytes_total: u64,
     /// Collections committed.
     pub collection_count: u64,
+    /// Segments that they collected.
+    pub collected_segment_count: u64,
     /// Collections that failed, and were given up or tried again.
     pub collection_failure_count: u64,
     /// Bytes of the segments they collected.
@@ -48,6 +56,10 @@ pub struct ValueStats {
     pub dropped_count: u64,
     /// Bytes of them, as they were written by users.
     pub dropped_bytes_total: u64,
+    /// Segments that went without a collection, since nothing referred to any of their values.
+    pub wholly_dead_count: u64,
+    /// Bytes of their files.
+    pub wholly_dead_bytes_total: u64,
 }
 
 impl ValueStats {

@@ -27,6 +27,7 @@ pub(crate) struct Counters {
     pub(crate) collection_read_bytes: AtomicU64,
     pub(crate) collection_write_bytes: AtomicU64,
     pub(crate) collection_count: AtomicU64,
+    pub(crate) collected_segment_count: AtomicU64,
     pub(crate) collection_failure_count: AtomicU64,
     pub(crate) survivor_count: AtomicU64,
     pub(crate) survivor_bytes: AtomicU64,
@@ -35,6 +36,18 @@ pub(crate) struct Counters {
     pub(crate) beside_read_count: AtomicU64,
     pub(crate) beside_read_bytes: AtomicU64,
     pub(crate) orphan_remove_count: AtomicU64,
+}
+
+/// Counters of values as they come beside the tree, and of their segments.
+#[derive(Debug, Default)]
+pub(crate) struct ValueCounters {
+    /// Bytes of records.
+    pub(crate) written_bytes: AtomicU64,
+    pub(crate) written_count: AtomicU64,
+    pub(crate) sync_count: AtomicU64,
+    /// Segments that went without a collection.
+    pub(crate) wholly_dead_count: AtomicU64,
+    pub(crate) wholly_dead_bytes: AtomicU64,
 }
 
 /// What holds while background work is refused, whatever refuses it: the reason says what to do about that.
@@ -141,10 +154,13 @@ impl Database {
     fn value_stats(&self) -> ValueStats {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let mut stats = ValueStats {
-            write_bytes_total: read(&self.values.written_bytes),
+            write_count: read(&self.values.counters.written_count),
+            write_bytes_total: read(&self.values.counters.written_bytes),
+            sync_count: read(&self.values.counters.sync_count),
             read_count: read(&self.counters.beside_read_count),
             read_bytes_total: read(&self.counters.beside_read_bytes),
             collection_count: read(&self.counters.collection_count),
+            collected_segment_count: read(&self.counters.collected_segment_count),
             collection_failure_count: read(&self.counters.collection_failure_count),
             collection_read_bytes_total: read(&self.counters.collection_read_bytes),
             collection_write_bytes_total: read(&self.counters.collection_write_bytes),
@@ -152,6 +168,8 @@ impl Database {
             survivor_bytes_total: read(&self.counters.survivor_bytes),
             dropped_count: read(&self.counters.dropped_count),
             dropped_bytes_total: read(&self.counters.dropped_bytes),
+            wholly_dead_count: read(&self.values.counters.wholly_dead_count),
+            wholly_dead_bytes_total: read(&self.values.counters.wholly_dead_bytes),
             ..ValueStats::default()
         };
         for (_, home) in self.values.map().homes() {

@@ -45,6 +45,9 @@ const LIMITS: [f64; 7] = [1.15, 1.25, 1.35, 1.5, 1.7, 1.85, 2.0];
 /// Times the data is overwritten.
 const OVERWRITES: u64 = 3;
 
+/// The least space that the model is asked for: below it takes very long, and no limit that is tried is as low.
+const MODEL_SPACE_MIN: f64 = 1.05;
+
 /// Values of the model; its figures hardly depend on how many there are.
 const MODEL_VALUES: usize = 200_000;
 
@@ -66,6 +69,8 @@ pub struct SpacePoint {
     pub write_amplification: f64,
     /// What the model writes at that limit.
     pub model: f64,
+    /// What the model writes with as much space as was held on average, 1.05 at least.
+    pub model_held: f64,
     /// Overwrites a second, drained.
     pub ops_per_s: f64,
 }
@@ -110,30 +115,36 @@ fn measure(
     suite.run_step(0, &mut store, watcher.as_mut())?;
     let result = suite.run_step(1, &mut store, watcher.as_mut())?;
     store.close()?;
+    Ok(point(&result, distribution, limit, |space| model(distribution, space, args.seed)))
+}
+
+/// What the model writes at `space`.
+fn model(distribution: &str, space: f64, seed: u64) -> f64 {
     let last = MODEL_VALUES as u64 - 1;
     let mut draws = match distribution {
         "uniform" => Distribution::Uniform { first: 0, last },
         _ => Distribution::Zipfian(ScrambledZipfian::new(0, last)),
     };
-    let model = write_amplification(MODEL_VALUES, &mut draws, limit, OVERWRITES as f64, args.seed);
-    Ok(point(&result, distribution, limit, model))
+    write_amplification(MODEL_VALUES, &mut draws, space.max(MODEL_SPACE_MIN), OVERWRITES as f64, seed)
 }
 
-fn point(result: &PhaseResult, distribution: &str, limit: f64, model: f64) -> SpacePoint {
+fn point(result: &PhaseResult, distribution: &str, limit: f64, model: impl Fn(f64) -> f64) -> SpacePoint {
     let live = result.live_bytes.max(1) as f64;
     let later = result.disk_series.len() / 2;
     let mut looks: Vec<f64> = result.disk_series.iter().skip(later).map(|look| look.bytes as f64).collect();
     if looks.is_empty() {
         looks.push(result.disk_bytes as f64);
     }
+    let space = looks.iter().sum::<f64>() / looks.len() as f64 / live;
     SpacePoint {
         distribution: distribution.to_owned(),
         value_bytes: result.context.value_bytes as u64,
         limit,
-        space: looks.iter().sum::<f64>() / looks.len() as f64 / live,
+        space,
         space_peak: result.disk_peak_bytes.max(result.disk_bytes) as f64 / live,
         write_amplification: result.write_amplification.unwrap_or(0.0),
-        model,
+        model: model(limit),
+        model_held: model(space),
         ops_per_s: result.ops_per_s_drained,
     }
 }
@@ -169,8 +180,12 @@ fn workload(args: &SpaceArgs, distribution: &str, limit: f64, records: u64) -> Y
     }
 }
 
+/// Beside what was written stands what the model writes at the limit, then with the space that was held.
 fn table(points: &[SpacePoint]) -> String {
-    let heading = ["values", "limit", "space", "peak", "written", "model", "above it", "kops/s"];
+    let heading = [
+        "values", "limit", "space", "peak", "written", "at limit", "above it", "at space", "above it",
+        "kops/s",
+    ];
     let mut rows = vec![heading.map(str::to_owned).to_vec()];
     rows.extend(points.iter().map(|point| {
         vec![
@@ -181,6 +196,8 @@ fn table(points: &[SpacePoint]) -> String {
             figure(point.write_amplification),
             figure(point.model),
             figure(point.write_amplification - point.model),
+            figure(point.model_held),
+            figure(point.write_amplification - point.model_held),
             figure(point.ops_per_s / 1e3),
         ]
     }));
@@ -191,11 +208,12 @@ fn table(points: &[SpacePoint]) -> String {
 const WIDTH: usize = 60;
 const HEIGHT: usize = 16;
 
-/// Writing against space: `o` is measured, `.` the model.
+/// Writing against space: `o` is measured, `.` the model, at each limit and with each space that was held.
 fn plot(title: &str, points: &[&SpacePoint]) -> String {
-    let all = points.iter().flat_map(|it| [(it.space, it.write_amplification), (it.limit, it.model)]);
+    let of_model = || points.iter().flat_map(|it| [(it.limit, it.model), (it.space, it.model_held)]);
+    let measured = || points.iter().map(|it| (it.space, it.write_amplification));
     let (mut right, mut top) = (1.0_f64, 1.0_f64);
-    for (x, y) in all {
+    for (x, y) in of_model().chain(measured()) {
         (right, top) = (right.max(x), top.max(y));
     }
     let place = |value: f64, most: f64, cells: usize| {
@@ -206,8 +224,8 @@ fn plot(title: &str, points: &[&SpacePoint]) -> String {
     let mut mark = |x: f64, y: f64, letter: char| {
         canvas[HEIGHT - 1 - place(y, top, HEIGHT)][place(x, right, WIDTH)] = letter;
     };
-    points.iter().for_each(|it| mark(it.limit, it.model, '.'));
-    points.iter().for_each(|it| mark(it.space, it.write_amplification, 'o'));
+    of_model().for_each(|(x, y)| mark(x, y, '.'));
+    measured().for_each(|(x, y)| mark(x, y, 'o'));
     let mut text = format!("{title}: bytes written for each, by bytes held for each (o measured, . model)\n");
     for (row, line) in canvas.iter().enumerate() {
         let label = match row {
@@ -248,23 +266,42 @@ mod tests {
             space_peak: space + 0.1,
             write_amplification,
             model: 1.0 + 0.5 / (limit - 1.0),
+            model_held: 1.0 + 0.5 / (space - 1.0),
             ops_per_s: 12_300.0,
         }
     }
 
     #[test]
     fn a_plot_has_every_point_and_its_corners() {
-        let points = [point(1.25, 1.3, 3.4), point(2.0, 1.9, 1.6)];
+        let points = [point(1.25, 1.3, 3.4), point(2.0, 1.9, 2.2)];
         let text = plot("uniform", &points.iter().collect::<Vec<_>>());
-        let marks = |mark: char| text.lines().skip(1).map(|line| line.matches(mark).count()).sum::<usize>();
-        assert_eq!(marks('o'), 2, "{text}");
+        let rows = || text.lines().filter_map(|line| line.split_once('|'));
+        let marks = |mark: char| rows().map(|(_, cells)| cells.matches(mark).count()).sum::<usize>();
+        assert_eq!((marks('o'), marks('.')), (2, 4), "{text}");
         assert!(text.contains("  3.4 |") || text.contains("3.40 |"), "{text}");
         assert!(text.lines().all(|line| line.len() <= 80), "{text}");
     }
 
     #[test]
     fn a_table_says_how_far_above_the_model_each_point_is() {
-        let text = table(&[point(1.5, 1.48, 2.5)]);
-        assert!(text.lines().nth(1).is_some_and(|line| line.contains("0.5")), "{text}");
+        let text = table(&[point(1.5, 1.55, 2.6)]);
+        let row: Vec<&str> = text.lines().nth(1).unwrap_or_default().split_whitespace().collect();
+        // 2 at the limit, 1.91 with what was held.
+        assert_eq!(row[4..9], ["2.60", "2.00", "0.60", "1.91", "0.69"], "{text}");
+    }
+
+    #[test]
+    fn the_model_is_asked_for_the_limit_and_for_what_was_held() {
+        let result = PhaseResult {
+            live_bytes: 1000,
+            disk_bytes: 1540,
+            write_amplification: Some(2.5),
+            ..PhaseResult::default()
+        };
+        let point = super::point(&result, "uniform", 1.5, |space| 10.0 * space);
+        assert_eq!((point.space, point.model, point.model_held), (1.54, 15.0, 15.4));
+        // The less there is the more it writes, and it ends where there is none.
+        let written = [1.0, 1.5].map(|space| model("zipfian", space, 1));
+        assert!(written[0] > written[1] && written[1] > 1.0, "{written:?}");
     }
 }

@@ -50,7 +50,11 @@ fn writing_against_space_has_a_point_for_each_limit() {
     let directory = tempfile::tempdir().expect("a directory");
     let json = directory.path().join("r.json");
     let out = firn(&["bench", "experiment", "space", "--scale", "tiny", "--json", text(&json)]).ended(0);
-    for part in ["above it", "uniform: bytes written for each", "zipfian: bytes written for each"] {
+    for part in [
+        "at limit  above it  at space  above it",
+        "uniform: bytes written for each",
+        "zipfian: bytes written for each",
+    ] {
         assert!(out.contains(part), "no {part} in {out}");
     }
     let points = std::fs::read_to_string(&json).expect("results");
@@ -61,6 +65,7 @@ fn writing_against_space_has_a_point_for_each_limit() {
         let figure = |name: &str| point[name].as_f64().unwrap_or_else(|| panic!("no {name} in {point}"));
         assert!((1.15..=2.0).contains(&figure("limit")), "{point}");
         assert!(figure("model") > 1.0 && figure("write_amplification") > 1.0, "{point}");
+        assert!(figure("model_held") >= 1.0, "{point}");
         assert!(figure("space") >= 1.0 && figure("space_peak") >= figure("space"), "{point}");
         assert!(figure("ops_per_s") > 0.0, "{point}");
     }

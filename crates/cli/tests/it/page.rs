@@ -65,8 +65,10 @@ fn it_shows_what_the_server_does() {
         "sealed ones by dead share",
         "gone, files held",
         "redirects",
+        "written so far",
         "read so far",
         "left behind by them",
+        "gone without them",
     ] {
         assert!(page.contains(&format!("<td>{what}</td>")), "no row of {what} in {page}");
     }

@@ -100,7 +100,7 @@ fn maintenance_changes_nothing(database: &mut Database) {
     }
 }
 
-fn totals(stats: &Stats) -> [u64; 25] {
+fn totals(stats: &Stats) -> [u64; 30] {
     [
         stats.user_write_bytes_total,
         stats.log_write_bytes_total,
@@ -116,8 +116,11 @@ fn totals(stats: &Stats) -> [u64; 25] {
         stats.compaction_count,
         stats.slowdown_us_total,
         stats.stop_us_total,
+        stats.values.write_count,
         stats.values.write_bytes_total,
+        stats.values.sync_count,
         stats.values.collection_count,
+        stats.values.collected_segment_count,
         stats.values.collection_read_bytes_total,
         stats.values.collection_write_bytes_total,
         stats.values.collection_failure_count,
@@ -127,6 +130,8 @@ fn totals(stats: &Stats) -> [u64; 25] {
         stats.values.survivor_bytes_total,
         stats.values.dropped_count,
         stats.values.dropped_bytes_total,
+        stats.values.wholly_dead_count,
+        stats.values.wholly_dead_bytes_total,
     ]
 }
 

@@ -209,10 +209,12 @@ fn background_jobs_are_told_with_where_they_ran() {
     assert_eq!(sum("firn_engine_jobs_total{"), counts as f64, "{text}");
     assert_eq!(sum("firn_engine_job_read_bytes_total{"), bytes as f64, "{text}");
     assert_eq!(found["firn_engine_jobs_total{kind=\"relief\",place=\"here\"}"], counts as f64);
-    let commits = found["firn_engine_job_stage_seconds_count{stage=\"commit\"}"];
+    let commits = found["firn_engine_job_stage_seconds_count{kind=\"relief\",stage=\"commit\"}"];
     assert_eq!(commits, counts as f64, "one commit each: {text}");
-    assert_eq!(found["firn_engine_job_stage_seconds_bucket{stage=\"commit\",le=\"+Inf\"}"], commits);
-    assert!(found["firn_engine_job_stage_seconds_sum{stage=\"commit\"}"] > 0.0);
+    assert_eq!(sum("firn_engine_job_stage_seconds_count{kind=\"collection\""), 0.0, "{text}");
+    let bucket = "firn_engine_job_stage_seconds_bucket{kind=\"relief\",stage=\"commit\",le=\"+Inf\"}";
+    assert_eq!(found[bucket], commits);
+    assert!(found["firn_engine_job_stage_seconds_sum{kind=\"relief\",stage=\"commit\"}"] > 0.0);
     assert_eq!((found["firn_engine_jobs_held"], found["firn_engine_executor_away"]), (0.0, 0.0));
     let (status, jobs) = get(address, "/jobs");
     assert_eq!(

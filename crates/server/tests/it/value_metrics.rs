@@ -35,16 +35,21 @@ const GAUGES: [&str; 10] = [
     "redirects",
     "redirect_bytes",
 ];
-const COUNTERS: [&str; 9] = [
+const COUNTERS: [&str; 14] = [
+    "value_writes_total",
+    "value_syncs_total",
     "value_reads_total",
     "value_read_bytes_total",
     "collections_total",
+    "collected_segments_total",
     "failed_collections_total",
     "collection_read_bytes_total",
     "value_survivors_total",
     "value_survivor_bytes_total",
     "value_dropped_total",
     "value_dropped_bytes_total",
+    "value_wholly_dead_segments_total",
+    "value_wholly_dead_bytes_total",
 ];
 const SHARES: [&str; 5] = ["0", "0.25", "0.5", "0.75", "1"];
 
@@ -52,15 +57,22 @@ fn by_dead(share: &str) -> String {
     format!("value_segments_by_dead{{share=\"{share}\"}}")
 }
 
-/// Writes and overwrites until segments were collected, leaves one dead value, for which nothing is, and reads each key.
-fn work(db: &firn::Db, client: &mut Client) {
-    let mut random = fastrand::Rng::with_seed(1);
+/// Writes and overwrites until segments were collected and others were wholly dead, leaves one dead value, for which nothing is, and reads each
+/// key; how often it wrote.
+fn work(db: &firn::Db, client: &mut Client) -> u64 {
+    let (mut random, mut writes) = (fastrand::Rng::with_seed(1), 0);
+    // Nothing of these lives when they are drained.
+    for key in 0..KEYS {
+        assert_eq!(client.call(&[b"SET", format!("key:{key}").as_bytes(), &[b'0'; VALUE_BYTES]]), ok());
+        writes += 1;
+    }
     for round in 0.. {
         assert!(round < 100, "nothing is collected: {:?}", db.stats().values);
         for key in 0..KEYS {
             if round == 0 || random.u32(0..3) == 0 {
                 let value = vec![b'a' + round as u8 % 26; VALUE_BYTES];
                 assert_eq!(client.call(&[b"SET", format!("key:{key}").as_bytes(), &value]), ok());
+                writes += 1;
             }
         }
         db.flush().expect("a flush");
@@ -77,6 +89,7 @@ fn work(db: &firn::Db, client: &mut Client) {
         let Value::Bulk(value) = client.say(&format!("GET key:{key}")) else { panic!("key {key} is lost") };
         assert_eq!(value.len(), VALUE_BYTES);
     }
+    writes + 1
 }
 
 #[test]
@@ -94,7 +107,7 @@ fn values_beside_the_tree_are_told_and_add_up() {
     for name in GAUGES.into_iter().chain(COUNTERS) {
         assert_eq!(none.get(name), Some(&0.0), "{name} of a database without values");
     }
-    work(&db, client);
+    let writes = work(&db, client);
     let (_, text) = get(address, "/metrics");
     let found = found(&text);
     let of = |name: &str| *found.get(name).unwrap_or_else(|| panic!("no {name} in {text}"));
@@ -125,6 +138,14 @@ fn values_beside_the_tree_are_told_and_add_up() {
     let written = of("write_bytes_total{by=\"collection\"}");
     assert!(written >= of("value_survivor_bytes_total") && written < read, "{written} of {read}");
     let came = of("write_bytes_total{by=\"values\"}");
+    assert_eq!(of("value_writes_total"), writes as f64);
+    assert!(came >= (writes * VALUE_BYTES as u64) as f64, "{came} of {writes} values");
+    let segments = of("value_segments") + of("collected_segments_total") - of("collections_total");
+    let sealed = segments + of("value_wholly_dead_segments_total") - 1.0;
+    assert!(of("value_syncs_total") >= sealed, "each is synced as it is sealed: {text}");
+    let whole = of("value_wholly_dead_bytes_total") / of("value_wholly_dead_segments_total");
+    assert!(whole > (KEYS * VALUE_BYTES) as f64 / 100.0 && whole < (256 << 10) as f64, "{whole} bytes each");
+    assert!(of("collected_segments_total") > of("collections_total"), "{text}");
     assert!(of("value_dropped_bytes_total") < came, "no value goes twice");
     let (all, dead) = (of("value_segment_bytes"), of("value_dead_bytes"));
     assert!(dead < all && all - dead > (KEYS * VALUE_BYTES) as f64, "{dead} of {all}");
@@ -137,9 +158,15 @@ fn values_beside_the_tree_are_told_and_add_up() {
     );
     assert!(shares[1..].iter().sum::<f64>() > 0.0, "some have dead values: {shares:?}");
     assert_eq!(of("jobs_total{kind=\"collection\",place=\"here\"}"), of("collections_total"));
-    let here = of("job_stage_seconds_count{stage=\"here\"}");
-    let jobs = found.iter().filter(|(name, _)| name.starts_with("jobs_total{"));
-    assert_eq!(here, jobs.map(|(_, count)| count).sum::<f64>(), "all jobs ran here");
+    let of_stage = |kind: &str, stage: &str| {
+        of(&format!("job_stage_seconds_count{{kind=\"{kind}\",stage=\"{stage}\"}}"))
+    };
+    for kind in ["relief", "compaction", "collection"] {
+        let jobs = of(&format!("jobs_total{{kind=\"{kind}\",place=\"here\"}}"));
+        assert_eq!(of_stage(kind, "here"), jobs, "all jobs of kind {kind} ran here");
+    }
+    assert!(of_stage("relief", "here") > 0.0, "{text}");
+    assert_eq!(of_stage("collection", "commit"), of("collections_total"));
     is_told_by_info_too(client, &of);
     server.stop().unwrap();
 }
@@ -157,19 +184,29 @@ fn is_told_by_info_too(client: &mut Client, of: &dyn Fn(&str) -> f64) {
         ("value_dead_bytes", "value_dead_bytes"),
         ("value_retired_count", "value_retired_segments"),
         ("value_retired_bytes", "value_retired_bytes"),
+        ("value_write_count", "value_writes_total"),
+        ("value_write_bytes_total", "write_bytes_total{by=\"values\"}"),
+        ("value_sync_count", "value_syncs_total"),
         ("value_read_count", "value_reads_total"),
         ("value_read_bytes_total", "value_read_bytes_total"),
         ("redirect_count", "redirects"),
         ("redirect_bytes", "redirect_bytes"),
         ("collection_count", "collections_total"),
+        ("collected_segment_count", "collected_segments_total"),
         ("collection_failure_count", "failed_collections_total"),
+        ("collection_read_bytes_total", "collection_read_bytes_total"),
+        ("collection_write_bytes_total", "write_bytes_total{by=\"collection\"}"),
         ("value_survivor_count", "value_survivors_total"),
         ("value_survivor_bytes_total", "value_survivor_bytes_total"),
         ("value_dropped_count", "value_dropped_total"),
         ("value_dropped_bytes_total", "value_dropped_bytes_total"),
+        ("value_wholly_dead_count", "value_wholly_dead_segments_total"),
+        ("value_wholly_dead_bytes_total", "value_wholly_dead_bytes_total"),
     ] {
         assert_eq!(told(name).parse::<f64>().expect("a number"), of(metric), "{name}");
     }
+    let commits = of("job_stage_seconds_count{kind=\"collection\",stage=\"commit\"}");
+    assert!(told("jobs_collection_commit").starts_with(&format!("count={commits},us_total=")), "{info}");
     let shares = SHARES.map(|share| format!("le_{share}={}", of(&by_dead(share))));
     assert_eq!(told("value_segments_by_dead"), shares.join(","));
 }

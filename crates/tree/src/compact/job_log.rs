@@ -15,10 +15,22 @@ pub(crate) struct JobLog {
 
 #[derive(Debug)]
 struct State {
-    kinds: [JobKindStats; 3],
-    stages: [Times; STAGES.len()],
+    /// By [`Kind`].
+    kinds: [JobKindStats; KINDS.len()],
+    stages: [[Times; STAGES.len()]; KINDS.len()],
     /// Oldest first.
     last: VecDeque<JobRow>,
+}
+
+/// What jobs are told apart by.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Kind {
+    /// A compaction out of level 0.
+    Relief,
+    /// Any other compaction.
+    Compaction,
+    /// A collection of value segments.
+    Collection,
 }
 
 /// What [`JobStage`] tells.
@@ -49,6 +61,16 @@ impl Default for JobLog {
     }
 }
 
+impl Kind {
+    fn of(spec: &JobSpec) -> Self {
+        match spec {
+            JobSpec::Compact(_) if spec.is_relief() => Self::Relief,
+            JobSpec::Compact(_) => Self::Compaction,
+            JobSpec::Collect(_) => Self::Collection,
+        }
+    }
+}
+
 impl Times {
     fn add(&mut self, time: Duration) {
         self.count += 1;
@@ -58,9 +80,9 @@ impl Times {
         }
     }
 
-    fn stats(&self, stage: &'static str) -> JobStage {
+    fn stats(&self, kind: &'static str, stage: &'static str) -> JobStage {
         let within_us = BOUNDS_MS.iter().map(|ms| ms * 1000).zip(self.within).collect();
-        JobStage { stage, count: self.count, us_total: self.us_total, within_us }
+        JobStage { kind, stage, count: self.count, us_total: self.us_total, within_us }
     }
 }
 
@@ -71,18 +93,15 @@ impl JobLog {
 
     /// `spec` came to `result` at the moment `ended_unix_ms`, as `ran` tells.
     pub(crate) fn came_off(&self, spec: &JobSpec, result: &JobResult, ran: &Ran, ended_unix_ms: u64) {
-        let kind = match spec {
-            JobSpec::Compact(_) if spec.is_relief() => 0,
-            JobSpec::Compact(_) => 1,
-            JobSpec::Collect(_) => 2,
-        };
+        let kind = Kind::of(spec) as usize;
         let write_bytes = match result {
             JobResult::Compact(result) => result.written_bytes(),
             JobResult::Collect(result) => result.segment.as_ref().map_or(0, |segment| segment.bytes),
         };
         let read_bytes = spec.input_bytes();
         let mut state = self.lock();
-        let counts = &mut state.kinds[kind];
+        let State { kinds, stages, last } = &mut *state;
+        let (counts, stages) = (&mut kinds[kind], &mut stages[kind]);
         let is_elsewhere = !ran.worker.is_empty();
         let (count, bytes) = match is_elsewhere {
             true => (&mut counts.elsewhere_count, &mut counts.elsewhere_bytes),
@@ -93,14 +112,14 @@ impl JobLog {
         match is_elsewhere {
             true => {
                 let times = [ran.queued, ran.opened, ran.ran.saturating_sub(ran.opened), ran.checked];
-                state.stages.iter_mut().zip(times).for_each(|(stage, time)| stage.add(time));
+                stages.iter_mut().zip(times).for_each(|(stage, time)| stage.add(time));
             }
-            false => state.stages[HERE].add(ran.ran),
+            false => stages[HERE].add(ran.ran),
         }
-        if state.last.len() >= LAST_MAX {
-            state.last.pop_front();
+        if last.len() >= LAST_MAX {
+            last.pop_front();
         }
-        state.last.push_back(JobRow {
+        last.push_back(JobRow {
             ended_unix_ms,
             kind: KINDS[kind],
             worker: ran.worker.clone(),
@@ -113,17 +132,20 @@ impl JobLog {
         });
     }
 
-    /// What jobs made became part of the database, which took `time`.
-    pub(crate) fn committed(&self, time: Duration) {
-        self.lock().stages[COMMIT].add(time);
+    /// What jobs of `kind` made became part of the database, which took `time`.
+    pub(crate) fn committed(&self, kind: Kind, time: Duration) {
+        self.lock().stages[kind as usize][COMMIT].add(time);
     }
 
     /// All of it; what waits is not known here.
     pub(crate) fn stats(&self) -> JobStats {
         let state = self.lock();
+        let of = |(kind, times): (&'static str, &[Times; STAGES.len()])| {
+            STAGES.into_iter().zip(*times).map(move |(stage, times)| times.stats(kind, stage))
+        };
         JobStats {
             kinds: state.kinds.to_vec(),
-            stages: STAGES.iter().zip(&state.stages).map(|(stage, times)| times.stats(stage)).collect(),
+            stages: KINDS.into_iter().zip(&state.stages).flat_map(of).collect(),
             last: state.last.iter().rev().cloned().collect(),
             ..JobStats::default()
         }
@@ -151,7 +173,8 @@ mod tests {
             log.came_off(&compact.0, &compact.1, &Ran { ran: ms(2), ..Ran::default() }, 6 + at);
         }
         log.came_off(&collect.0, &collect.1, &Ran { queued: ms(5), ..ran }, 99);
-        log.committed(ms(4));
+        log.committed(Kind::Collection, ms(4));
+        log.committed(Kind::Compaction, ms(20));
         let stats = log.stats();
         let counts = |kind: &JobKindStats| (kind.kind, kind.elsewhere_count, kind.here_count);
         let found: Vec<_> = stats.kinds.iter().map(counts).collect();
@@ -160,7 +183,9 @@ mod tests {
             let within: Vec<u64> = stage.within_us.iter().map(|(_, count)| *count).collect();
             (stage.stage, stage.count, stage.us_total, within)
         };
-        let found: Vec<_> = stats.stages.iter().map(stage).collect();
+        let by_kind =
+            |kind: &'static str| stats.stages.iter().filter(move |stage| stage.kind == kind).map(stage);
+        let found: Vec<_> = by_kind("collection").collect();
         let from = |first: usize, counts: &[u64]| {
             let mut within = vec![0; first];
             within.extend(counts);
@@ -172,7 +197,10 @@ mod tests {
         assert_eq!(found[2], ("run", 2, 38_000, from(3, &[2])));
         assert_eq!(found[3], ("check", 2, 800_000_000, vec![0; BOUNDS_MS.len()]));
         assert_eq!(found[4], ("commit", 1, 4000, from(1, &[1])));
-        assert_eq!(found[5], ("here", 64, 128_000, from(1, &[64])));
+        assert_eq!(found[5], ("here", 0, 0, vec![0; BOUNDS_MS.len()]), "those are compactions");
+        let found: Vec<_> = by_kind("compaction").filter(|stage| stage.1 > 0).collect();
+        assert_eq!(found, [("commit", 1, 20_000, from(3, &[1])), ("here", 64, 128_000, from(1, &[64]))]);
+        assert!(by_kind("relief").all(|stage| stage.1 == 0) && stats.stages.len() == 18, "{stats:?}");
         assert_eq!(
             (stats.last.len(), stats.last[0].ended_unix_ms, stats.last[63].ended_unix_ms),
             (64, 99, 7)

@@ -9,6 +9,7 @@ use firn_jobs::{
     partition,
 };
 
+use super::job_log::Kind;
 use super::jobs::Submitted;
 use super::pick::{Choice, PickRules, splits};
 use super::stems::HeldStems;
@@ -94,7 +95,8 @@ impl Database {
         let begun = self.clock.now();
         let is_committed = self.commit_or_remove(edit)?;
         if is_committed && !choice.moves {
-            self.jobs.log.committed(self.clock.now().saturating_sub(begun));
+            let kind = if choice.is_relief() { Kind::Relief } else { Kind::Compaction };
+            self.jobs.log.committed(kind, self.clock.now().saturating_sub(begun));
         }
         if is_committed {
             count(&self.counters.compaction_write_bytes, written + left);

@@ -17,6 +17,7 @@ use firn_jobs::{CollectResult, CollectSpec, JobSpec, Redirects, Victim};
 use firn_storage::file::value::ValueSegment;
 
 use super::{Home, Sealed};
+use crate::compact::job_log::Kind;
 use crate::compact::run::from_job;
 use crate::database::Database;
 use crate::error::from_storage;
@@ -57,7 +58,7 @@ impl Database {
             self.remove_output(&segment.file);
         }
         if let Some(gone_bytes) = committed? {
-            self.jobs.log.committed(self.clock.now().saturating_sub(begun));
+            self.jobs.log.committed(Kind::Collection, self.clock.now().saturating_sub(begun));
             self.count_collected(&spec, &result);
             let written = result.segment.as_ref().map_or(0, |segment| segment.bytes);
             self.values.pace.freed(gone_bytes.saturating_sub(written), self.clock.now());
@@ -73,6 +74,7 @@ impl Database {
         let survivor_bytes = segment.map_or(0, |segment| segment.value_bytes);
         count(&counters.survivor_count, segment.map_or(0, |segment| segment.ordinals.into()));
         count(&counters.survivor_bytes, survivor_bytes);
+        count(&counters.collected_segment_count, spec.victims.len() as u64);
         let victims = spec.victims.iter();
         count(&counters.dropped_count, victims.clone().map(|victim| victim.dead.len()).sum());
         let value_bytes: u64 = victims.map(|victim| victim.segment.value_bytes).sum();

@@ -20,6 +20,7 @@ use super::stale::newly_stale;
 use super::{Home, ValueMap, Values};
 use crate::database::Database;
 use crate::error::from_storage;
+use crate::stats::count;
 use crate::version::Table;
 use crate::version::values_state::ValuesState;
 
@@ -269,6 +270,8 @@ impl Values {
             }
             for number in &deaths.gone {
                 if let Some(Home::Sealed(sealed)) = map.known(*number) {
+                    count(&self.counters.wholly_dead_count, 1);
+                    count(&self.counters.wholly_dead_bytes, sealed.meta.bytes);
                     self.pace.gone(sealed.meta.bytes);
                     sealed.retire();
                 }

@@ -29,7 +29,7 @@ mod space;
 mod pace;
 mod collect;
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use arc_swap::ArcSwapOption;
@@ -45,6 +45,7 @@ use firn_storage::place::Reusing;
 
 use crate::error::from_storage;
 use crate::log::segment::Graveyard;
+use crate::stats::{ValueCounters, count};
 use streamed::Unfinished;
 
 pub(crate) use active::{Active, Places};
@@ -77,8 +78,7 @@ pub(crate) struct Values {
     rolling: Mutex<Rolling>,
     /// Held while a file is created or removed.
     unfinished: Mutex<Unfinished>,
-    /// Bytes of records written as values came.
-    pub(crate) written_bytes: AtomicU64,
+    pub(crate) counters: ValueCounters,
     /// What writers bring for what is written of it.
     brought: Brought,
     /// For writers, who take one out each.
@@ -142,7 +142,7 @@ impl Values {
                 map: start.map,
             }),
             unfinished: Mutex::default(),
-            written_bytes: AtomicU64::new(0),
+            counters: ValueCounters::default(),
             brought: Brought::default(),
             compressors: Mutex::default(),
             pace: SpacePace::default(),
@@ -194,7 +194,11 @@ impl Values {
     /// # Errors
     /// A failed sync: what was not synced before is unknown for good.
     pub(crate) fn sync(&self) -> firn_storage::Result<()> {
-        self.unsynced().iter().try_for_each(|active| active.open.sync().map(drop))
+        self.unsynced().iter().try_for_each(|active| {
+            let is_synced_now = active.open.sync()?;
+            count(&self.counters.sync_count, is_synced_now.into());
+            Ok(())
+        })
     }
 
     /// The segment that takes values now; begins another one if it is `full`, or if there is none.

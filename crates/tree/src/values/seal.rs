@@ -22,6 +22,7 @@ use super::deaths::ValueEdit;
 use super::{Home, Values};
 use crate::database::Database;
 use crate::error::from_storage;
+use crate::stats::count;
 use crate::version::Version;
 use crate::version::manifest::Manifest;
 
@@ -63,6 +64,7 @@ impl Values {
                 // Now, and not before the first of them was sealed: a keyspace may be new, and have its first value here.
                 let keyspaces = version.load().ids();
                 let (mut meta, dead) = seal_one(&active, &settled, &keyspaces)?;
+                count(&self.counters.sync_count, 1);
                 self.share(&mut meta)?;
                 self.newly_sealed(meta, dead, Arc::downgrade(&active))
             })

@@ -141,7 +141,7 @@ impl<'v> Streamed<'v> {
         self.open.write_at(self.offset, stored).map_err(from_storage)?;
         self.chunks.push(chunk);
         self.offset += stored.len() as u64;
-        count(&self.claim.values.written_bytes, stored.len() as u64);
+        count(&self.claim.values.counters.written_bytes, stored.len() as u64);
         self.open.begin_write_back().map_err(from_storage)
     }
 
@@ -161,7 +161,10 @@ impl<'v> Streamed<'v> {
         open.write_at(start, &front).map_err(from_storage)?;
         open.sync().map_err(from_storage)?;
         let record_bytes = unpadded + padding.len() as u64;
-        count(&claim.values.written_bytes, (front.len() + padding.len()) as u64);
+        let counters = &claim.values.counters;
+        count(&counters.sync_count, 1);
+        count(&counters.written_count, 1);
+        count(&counters.written_bytes, (front.len() + padding.len()) as u64);
         let ValueHead { segment, ordinal, value_bytes, keyspace, .. } = head;
         let active = Arc::new(Active::new(open, start + record_bytes));
         let given = active.give(1, record_bytes).filter(|given| (given.ordinal, given.offset) == (0, start));

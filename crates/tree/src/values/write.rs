@@ -140,7 +140,8 @@ impl Values {
     fn put_group(&self, group: &[(usize, Large<'_>)], bytes: u64, separated: &mut Separated) -> Result<()> {
         let (active, given) = self.give(group.len() as u32, bytes)?;
         separated.places.push(Arc::clone(&active), given);
-        count(&self.written_bytes, bytes);
+        count(&self.counters.written_count, group.len() as u64);
+        count(&self.counters.written_bytes, bytes);
         self.brought.add(group.iter().map(|(_, large)| large.brought_bytes()).sum(), bytes);
         let copied = group.iter().map(|(_, large)| large).filter(|large| large.is_copied());
         let out = Vec::with_capacity(copied.map(Large::record_bytes).sum::<u64>() as usize);

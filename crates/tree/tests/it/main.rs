@@ -31,6 +31,7 @@ mod values_reuse;
 mod values_full;
 mod values_held;
 mod values_holes;
+mod values_room;
 mod values_spoiled;
 mod values_reclaim;
 mod values_stale;

@@ -3,20 +3,54 @@
 use std::sync::Arc;
 
 use firn_engine::{
-    BatchLimit, Change, Engine, Outcome, ReadAt, ScanBatch, ScanRange, ValueStats, WriteOptions,
+    BatchLimit, Change, Compression, Engine, Outcome, ReadAt, ScanBatch, ScanRange, ValueStats, WriteOptions,
 };
 use firn_storage::place::{Effect, Fault, Faulty, Operation, When};
 use firn_storage::{ErrorKind, Storage};
-use firn_tree::{Background, Tree};
+use firn_tree::{Background, Tree, TreeSettings};
 
+use crate::streamed::{beside, put_from};
 use crate::values_holes::{KEY, KEYS, Scene, text};
-use crate::world::{self, get_in, rows, settle};
+use crate::world::{self, DISK, World, get_in, rows, settle, tiny};
 
 /// Bytes of each of the scene's values.
 const VALUE_BYTES: u64 = 3000;
 
 fn stats(tree: &Tree) -> ValueStats {
     tree.stats().values
+}
+
+#[test]
+fn values_that_come_are_counted_and_so_are_the_syncs_that_takes() {
+    let machine = World::new(TreeSettings { value_segment_bytes: 64 << 10, ..tiny() });
+    let faulty = Faulty::new(Arc::new(machine.storage.clone()));
+    let tree = machine.open_on(Arc::new(faulty.clone()), Background::Manual);
+    let keyspace = tree.create_keyspace("large", beside(Compression::None)).unwrap();
+    let mut session = world::session(&tree);
+    let done = || faulty.counters().of_extension(Operation::Sync, "values").operations;
+    let told = || (stats(&tree).write_count, stats(&tree).sync_count);
+    assert_eq!(told(), (0, 0));
+    for key in 0..KEYS {
+        let options = if key % 8 == 0 { DISK } else { WriteOptions::default() };
+        session.put(keyspace, &key.to_be_bytes(), &text(key, 0), options).unwrap();
+        session.put(keyspace, &(KEYS + key).to_be_bytes(), b"in the tree", options).unwrap();
+    }
+    assert_eq!(told(), (KEYS.into(), done()));
+    assert!(done() >= u64::from(KEYS) / 8, "{} syncs", done());
+    tree.sync().unwrap();
+    let synced = told();
+    tree.sync().unwrap();
+    assert_eq!((told(), synced.1), (synced, done()), "there was nothing to sync");
+    // One that comes in pieces is synced before anybody knows of it.
+    let long = vec![7; 5 << 20];
+    put_from(&tree, keyspace, b"long", &long, WriteOptions::default()).unwrap();
+    assert_eq!(told(), (u64::from(KEYS) + 1, synced.1 + 1));
+    // Those that are not sealed yet are.
+    tree.flush().unwrap();
+    settle(&tree);
+    let sealed = told();
+    assert_eq!(sealed, (u64::from(KEYS) + 1, done()));
+    assert!(sealed.1 >= synced.1 + 1 + stats(&tree).by_dead.iter().sum::<u64>(), "{:?}", stats(&tree));
 }
 
 #[test]
@@ -77,7 +111,29 @@ fn collections_copy_or_leave_behind_each_value_of_their_segments() {
     assert!(after.collection_read_bytes_total >= values * record_bytes, "{after:?}");
     assert!(after.collection_write_bytes_total >= after.survivor_count * record_bytes, "{after:?}");
     assert_eq!(after.by_dead.iter().sum::<u64>(), after.segment_count, "{after:?}");
+    let gone = before.segment_count + after.collection_count - after.segment_count;
+    assert_eq!((after.collected_segment_count, after.wholly_dead_count), (gone, 0), "{after:?}");
+    assert!(gone > after.collection_count, "{after:?}");
     assert_eq!((after.retired_count, after.retired_bytes, after.collection_failure_count), (0, 0, 0));
+}
+
+#[test]
+fn segments_without_a_live_value_go_uncollected_and_are_counted() {
+    let mut scene = Scene::new();
+    let first = stats(&scene.tree);
+    assert_eq!((first.wholly_dead_count, first.wholly_dead_bytes_total), (0, 0));
+    for key in 0..KEYS {
+        scene.put(key, &text(key, 1));
+    }
+    scene.compact();
+    let second = stats(&scene.tree);
+    let gone = (second.wholly_dead_count, second.wholly_dead_bytes_total);
+    assert_eq!(gone, (first.segment_count, first.segment_bytes), "{first:?}, then {second:?}");
+    scene.tree.drop_keyspace(scene.keyspace).unwrap();
+    let none = stats(&scene.tree);
+    assert_eq!(none.wholly_dead_count, first.segment_count + second.segment_count, "{none:?}");
+    assert_eq!(none.wholly_dead_bytes_total, first.segment_bytes + second.segment_bytes, "{none:?}");
+    assert_eq!((none.segment_count, none.collection_count, none.collected_segment_count), (0, 0, 0));
 }
 
 #[test]

@@ -1,10 +1,15 @@
 //! Background jobs as metrics: where they ran, what their stages took, what waits.
 
+use std::fmt::Display;
+
 use firn_engine::{JobKindStats, JobStats};
 
 use super::super::exposition::Exposition;
 use super::super::exposition::Kind::{Counter, Gauge, Histogram};
 
+type Label<'s> = (&'static str, &'s dyn Display);
+
+/// docs/operations.md names these.
 pub(super) fn text(jobs: &JobStats, text: &mut Exposition) {
     type Tell = fn(&JobKindStats) -> [u64; 2];
     let families: [(&str, &str, Tell); 2] = [
@@ -24,17 +29,17 @@ pub(super) fn text(jobs: &JobStats, text: &mut Exposition) {
         }
     }
     let name = "firn_engine_job_stage_seconds";
-    let help = "How long stages of jobs done elsewhere took, and jobs done here; commits of all compactions and collections.";
+    let help = "How long stages of jobs done elsewhere took, and jobs done here; commits of both.";
     text.family(name, Histogram, help);
     for stage in &jobs.stages {
+        let (kind, stage_name): (Label<'_>, Label<'_>) = (("kind", &stage.kind), ("stage", &stage.stage));
         let bucket = format!("{name}_bucket");
         for (us, count) in &stage.within_us {
-            let le = *us as f64 / 1e6;
-            text.sample(&bucket, &[("stage", &stage.stage), ("le", &le)], count);
+            text.sample(&bucket, &[kind, stage_name, ("le", &(*us as f64 / 1e6))], count);
         }
-        text.sample(&bucket, &[("stage", &stage.stage), ("le", &"+Inf")], stage.count);
-        text.sample(&format!("{name}_sum"), &[("stage", &stage.stage)], stage.us_total as f64 / 1e6);
-        text.sample(&format!("{name}_count"), &[("stage", &stage.stage)], stage.count);
+        text.sample(&bucket, &[kind, stage_name, ("le", &"+Inf")], stage.count);
+        text.sample(&format!("{name}_sum"), &[kind, stage_name], stage.us_total as f64 / 1e6);
+        text.sample(&format!("{name}_count"), &[kind, stage_name], stage.count);
     }
     text.single(
         "firn_engine_jobs_held",

@@ -27,6 +27,8 @@ pub(super) fn text(values: &ValueStats, text: &mut Exposition) {
         text.single(&format!("firn_engine_{name}"), Gauge, help, value);
     }
     let counters = [
+        ("value_writes_total", values.write_count, "Values written beside the tree as they came."),
+        ("value_syncs_total", values.sync_count, "Syncs of segments that values were written to."),
         (
             "value_reads_total",
             values.read_count,
@@ -34,6 +36,7 @@ pub(super) fn text(values: &ValueStats, text: &mut Exposition) {
         ),
         ("value_read_bytes_total", values.read_bytes_total, "Bytes of them."),
         ("collections_total", values.collection_count, "Collections of value segments."),
+        ("collected_segments_total", values.collected_segment_count, "Segments that they collected."),
         ("failed_collections_total", values.collection_failure_count, "Collections that failed."),
         (
             "collection_read_bytes_total",
@@ -44,6 +47,12 @@ pub(super) fn text(values: &ValueStats, text: &mut Exposition) {
         ("value_survivor_bytes_total", values.survivor_bytes_total, "Bytes of them."),
         ("value_dropped_total", values.dropped_count, "Values that collections left behind."),
         ("value_dropped_bytes_total", values.dropped_bytes_total, "Bytes of them."),
+        (
+            "value_wholly_dead_segments_total",
+            values.wholly_dead_count,
+            "Segments that went without a collection.",
+        ),
+        ("value_wholly_dead_bytes_total", values.wholly_dead_bytes_total, "Bytes of their files."),
     ];
     for (name, value, help) in counters {
         text.single(&format!("firn_engine_{name}"), Counter, help, value);

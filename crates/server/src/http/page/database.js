@@ -118,6 +118,9 @@ function show(before, after, slow, jobs) {
   table("jobs", ["job", "where", "read", "waited", "took", "at"], jobs.slice(0, 12).map(it =>
     [it.kind, it.place, bytes(it.read_bytes), time(it.queued_us / 1e6), time(it.ran_us / 1e6), new Date(it.ended_unix_ms).toLocaleTimeString()]),
     "none yet");
+  table("stages", ["job", "stage", "times", "on average"], samples(after, "firn_engine_job_stage_seconds_count").filter(it => it.value > 0)
+    .map(({ labels, value }) => [labels.kind, labels.stage, number(value), time(of("firn_engine_job_stage_seconds_sum", labels) / value)]),
+    "none yet");
   const held = of("firn_engine_jobs_held");
   element("jobs-note").textContent = number(of("firn_engine_jobs_total", { place: "elsewhere" })) + " done elsewhere, "
     + number(of("firn_engine_jobs_total", { place: "here" })) + " here"
@@ -132,6 +135,8 @@ function show(before, after, slow, jobs) {
       (labels.share === "0" ? "none" : `≤\u00a0${100 * labels.share}\u00a0%`) + ":\u00a0" + number(value)).join(" · ")],
     ["gone, files held", number(of("firn_engine_value_retired_segments")) + " · " + bytes(of("firn_engine_value_retired_bytes"))],
     ["redirects", number(of("firn_engine_redirects")) + " · " + bytes(of("firn_engine_redirect_bytes")) + " of memory"],
+    ["written so far", number(of("firn_engine_value_writes_total")) + " · " + bytes(of("firn_engine_write_bytes_total", { by: "values" }))
+      + " · " + number(of("firn_engine_value_syncs_total")) + " syncs"],
     ["read so far", values("reads", "read")],
     ["read a second", number(change("firn_engine_value_reads_total")) + " · " + bytes(change("firn_engine_value_read_bytes_total")) + "/s"],
     ["dead", share(of("firn_engine_value_dead_bytes"))],
@@ -139,9 +144,10 @@ function show(before, after, slow, jobs) {
     ["hidden by newer records, about", share(of("firn_engine_value_hidden_bytes"))],
     ["to be freed by collections", share(of("firn_engine_value_debt_bytes"))],
     ["collections so far", number(of("firn_engine_collections_total")) + (failed > 0 ? ", " + number(failed) + " failed" : "")],
-    ["read by them", bytes(of("firn_engine_collection_read_bytes_total"))],
+    ["read by them", number(of("firn_engine_collected_segments_total")) + " segments · " + bytes(of("firn_engine_collection_read_bytes_total"))],
     ["copied by them", values("survivors", "survivor")],
     ["left behind by them", values("dropped", "dropped")],
+    ["gone without them", values("wholly_dead_segments", "wholly_dead") + " of segments"],
     ["copied a second", bytes(change("firn_engine_write_bytes_total", { by: "collection" })) + "/s"],
   ], "none: separate_bytes says from which length on");
   table("keys", ["database", "keys", "with expiry"], samples(after, "firn_keys").map(({ labels, value }) =>

@@ -74,16 +74,24 @@ fn values(values: &ValueStats, lines: &mut Lines) {
     lines.line("value_debt_bytes", values.debt_bytes);
     lines.line("value_retired_count", values.retired_count);
     lines.line("value_retired_bytes", values.retired_bytes);
+    lines.line("value_write_count", values.write_count);
+    lines.line("value_write_bytes_total", values.write_bytes_total);
+    lines.line("value_sync_count", values.sync_count);
     lines.line("value_read_count", values.read_count);
     lines.line("value_read_bytes_total", values.read_bytes_total);
     lines.line("redirect_count", values.redirect_count);
     lines.line("redirect_bytes", values.redirect_bytes);
     lines.line("collection_count", values.collection_count);
+    lines.line("collected_segment_count", values.collected_segment_count);
     lines.line("collection_failure_count", values.collection_failure_count);
+    lines.line("collection_read_bytes_total", values.collection_read_bytes_total);
+    lines.line("collection_write_bytes_total", values.collection_write_bytes_total);
     lines.line("value_survivor_count", values.survivor_count);
     lines.line("value_survivor_bytes_total", values.survivor_bytes_total);
     lines.line("value_dropped_count", values.dropped_count);
     lines.line("value_dropped_bytes_total", values.dropped_bytes_total);
+    lines.line("value_wholly_dead_count", values.wholly_dead_count);
+    lines.line("value_wholly_dead_bytes_total", values.wholly_dead_bytes_total);
 }
 
 fn shared_cache(cache: &SharedCacheStats, lines: &mut Lines) {
@@ -119,7 +127,7 @@ fn jobs(jobs: &JobStats, lines: &mut Lines) {
     }
     for stage in &jobs.stages {
         lines.line(
-            &format!("jobs_stage_{}", stage.stage),
+            &format!("jobs_{}_{}", stage.kind, stage.stage),
             format!("count={},us_total={}", stage.count, stage.us_total),
         );
     }
