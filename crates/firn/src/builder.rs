@@ -97,7 +97,9 @@ impl Builder {
     /// stay in the local directory.
     ///
     /// The database can then be opened on another machine, and compactions can run wherever that place is reached. At
-    /// most one process writes to it, whichever opened it last; checkpoints copy what lies there.
+    /// most one process writes to it, whichever opened it last; checkpoints copy what lies there. Put a
+    /// directory whose file server may be away for a moment into a [`Mounted`](firn_storage::place::Mounted) one: a read
+    /// that fails there would else end writing.
     #[must_use]
     pub fn shared(mut self, place: Arc<dyn Storage>) -> Self {
         self.shared = Some(place);

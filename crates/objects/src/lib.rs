@@ -21,14 +21,15 @@
 //!
 //! # Invariants
 //! 1. An object is created once and never overwritten: by a condition that the store checks where it is written in one
-//!    request, and by names that no two writers share where it is written in parts.
-//! 2. An answer that did not arrive is neither yes nor no: what is there is read, and compared.
+//!    request, and by names that no two writers share where it is written in parts (on S3 by a condition, too).
+//! 2. An answer that did not arrive is neither yes nor no: what is there is read, and compared; of what was written in parts, whose it is.
 //! 3. No name is believed to be free because a list does not have it.
 //! 4. Secrets are in no error and in nothing that `Debug` writes.
 
 #![forbid(unsafe_code)]
 
 mod options; // where objects are, and how they are asked for
+mod condition; // uploads that end only where the name is free
 mod runtime; // the thread that talks with the store
 mod limits; // how often it is asked
 mod error; // what it can fail with

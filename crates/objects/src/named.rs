@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use firn_storage::place::{Local, LocalOptions};
+use firn_storage::place::{Local, LocalOptions, Mounted};
 use firn_storage::{Error, ErrorKind, Result, Spawn, Storage};
 
 use crate::{ObjectOptions, ObjectPlace, Runtime, Throttle};
@@ -25,7 +25,7 @@ pub struct Access<'a> {
 /// The place called `name`: the URL of an object store (see [`ObjectOptions::url`]), `file:///DIRECTORY`, or a directory that all machines mount.
 ///
 /// Files of a directory on a file system of this machine are mapped; those on others (NFS and the like) are read, since what another
-/// machine removes there would end whoever has it mapped.
+/// machine removes there would end whoever has it mapped. What fails in a directory may pass, but a sync ([`Mounted`]).
 ///
 /// # Errors
 /// `Invalid`, with what is expected, for a name that is none, and for a directory with a throttle; what opening a directory says. Object stores are not asked yet.
@@ -45,7 +45,7 @@ pub fn open(name: &str, access: Access<'_>) -> Result<Arc<dyn Storage>> {
     }
     let local = Local::open(directory(name)?, LocalOptions { create: access.create })?;
     let is_ours = local.is_on_this_machine()?;
-    Ok(Arc::new(if is_ours { local } else { local.without_mappings() }))
+    Ok(Arc::new(Mounted::new(Arc::new(if is_ours { local } else { local.without_mappings() }))))
 }
 
 fn directory(name: &str) -> Result<PathBuf> {
@@ -89,5 +89,22 @@ mod tests {
             assert!(matches!(error.kind, ErrorKind::Invalid | ErrorKind::NotFound), "{wrong:?}: {error}");
         }
         assert!(open_named("ftp://host/x", true).unwrap_err().to_string().contains("expected a directory"));
+    }
+
+    /// What the system will not open or read, it may later; a directory of one's own says that it failed.
+    #[test]
+    fn what_fails_in_a_directory_that_is_shared_may_pass() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("shared");
+        let shared = open_named(path.to_str().unwrap(), true).unwrap();
+        std::fs::create_dir(path.join("1.table")).unwrap();
+        std::os::unix::fs::symlink("elsewhere", path.join("2.table")).unwrap();
+        let own = Local::open(&path, LocalOptions::default()).unwrap();
+        let fails = |place: &dyn Storage| {
+            let read = place.open_read("1.table").unwrap().read_at(0, &mut [0]).unwrap_err();
+            [read.kind, place.open_read("2.table").unwrap_err().kind]
+        };
+        assert_eq!(fails(&own), [ErrorKind::Io; 2]);
+        assert_eq!(fails(&*shared), [ErrorKind::Refused; 2]);
     }
 }

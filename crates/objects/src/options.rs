@@ -8,6 +8,7 @@ use std::time::Duration;
 use firn_storage::{Error, ErrorKind, Result};
 use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
 use object_store::azure::{AzureConfigKey, MicrosoftAzureBuilder};
+use object_store::client::ReqwestConnector;
 use object_store::gcp::{GoogleCloudStorageBuilder, GoogleConfigKey};
 use object_store::path::Path;
 use object_store::{
@@ -15,6 +16,7 @@ use object_store::{
 };
 use url::Url;
 
+use crate::condition::Conditional;
 use crate::limits::Throttle;
 
 /// What [`ObjectPlace::open`](crate::ObjectPlace::open) is told.
@@ -83,6 +85,7 @@ impl ObjectOptions {
     fn s3(&self) -> object_store::Result<Arc<dyn ObjectStore>> {
         let mut builder = AmazonS3Builder::new()
             .with_url(&self.url)
+            .with_http_connector(Conditional(ReqwestConnector::default()))
             .with_client_options(self.client())
             .with_retry(self.retry());
         for (key, value) in self.known::<AmazonS3ConfigKey>() {

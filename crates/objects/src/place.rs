@@ -1,16 +1,23 @@
 //! The directory: names below one prefix of a bucket.
 
+use std::borrow::Cow;
+use std::collections::hash_map::RandomState;
 use std::future::Future;
+use std::hash::BuildHasher;
 use std::ops::Range;
 use std::path::Path as FilePath;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
 use firn_storage::place::check_name;
 use firn_storage::{Error, ErrorKind, ReadFile, Result, Storage, StorageLock, WriteFile};
 use futures_util::TryStreamExt;
 use object_store::path::Path;
-use object_store::{GetOptions, ObjectStore, ObjectStoreExt, PutMode, PutOptions};
+use object_store::{
+    Attribute, GetOptions, MultipartUpload, ObjectStore, ObjectStoreExt, PutMode, PutMultipartOptions,
+    PutOptions,
+};
 
 use crate::error::{from_store, is_beyond_end, is_refusal};
 use crate::limits::{RequestClass, Throttle};
@@ -45,6 +52,34 @@ pub(crate) struct Store {
     throttle: Option<Arc<Throttle>>,
     pub(crate) runtime: Runtime,
     pub(crate) part_bytes: usize,
+    owners: Owners,
+}
+
+/// Marks of what is written in parts, which say whose it is: no two writers have the same, wherever they are.
+#[derive(Debug, Default)]
+struct Owners {
+    /// Drawn for this handle.
+    random: [RandomState; 2],
+    given: AtomicU64,
+}
+
+impl Owners {
+    fn next(&self) -> String {
+        let number = self.given.fetch_add(1, Ordering::Relaxed);
+        let [high, low] = self.random.each_ref().map(|random| random.hash_one(number));
+        format!("{high:016x}{low:016x}")
+    }
+}
+
+/// Where an object has the mark of its owner. Azure takes no signs but letters and digits in such a name.
+const OWNER: Attribute = Attribute::Metadata(Cow::Borrowed("firnowner"));
+
+/// An object, as far as a request tells that asks for no bytes.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Seen {
+    pub(crate) bytes: u64,
+    /// The mark of whoever wrote it in parts.
+    pub(crate) owner: Option<String>,
 }
 
 impl ObjectPlace {
@@ -72,6 +107,7 @@ impl ObjectPlace {
             throttle: options.throttle.clone(),
             runtime: runtime.clone(),
             part_bytes: options.part_bytes.max(1),
+            owners: Owners::default(),
         };
         Self { store: Arc::new(store) }
     }
@@ -232,6 +268,25 @@ impl Store {
             }
             Err(error) => Err(self.error(name, "open", &error)),
         }
+    }
+
+    /// Begins to write the object in parts; with the mark that it will have.
+    pub(crate) fn begin_parts(&self, name: &str) -> object_store::Result<(Box<dyn MultipartUpload>, String)> {
+        let owner = self.owners.next();
+        let mut options = PutMultipartOptions::default();
+        options.attributes.insert(OWNER, owner.clone().into());
+        let path = self.path(name);
+        let parts = self.ask(RequestClass::Write, 0, self.objects.put_multipart_opts(&path, options))?;
+        Ok((parts, owner))
+    }
+
+    /// What there is of the name.
+    pub(crate) fn look(&self, name: &str) -> object_store::Result<Seen> {
+        let path = self.path(name);
+        let options = GetOptions { head: true, ..GetOptions::default() };
+        let found = self.ask(RequestClass::Read, 0, self.objects.get_opts(&path, options))?;
+        let owner = found.attributes.get(&OWNER).map(|owner| owner.as_ref().to_owned());
+        Ok(Seen { bytes: found.meta.size, owner })
     }
 
     /// Whether there is such an object, as far as this one may know: S3 tells whoever may read but not list that what is not there is denied.

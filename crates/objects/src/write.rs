@@ -7,11 +7,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use bytes::Bytes;
 use firn_storage::{Error, ErrorKind, Result, WriteFile};
 use object_store::MultipartUpload;
-use object_store::ObjectStoreExt;
 use tokio::task::JoinHandle;
 
 use crate::limits::RequestClass;
-use crate::place::{Store, cannot};
+use crate::place::{Seen, Store, cannot};
 
 /// Parts on their way at once.
 const PARTS_IN_FLIGHT_MAX: usize = 4;
@@ -29,10 +28,17 @@ struct State {
     len: u64,
     /// The last of them, which are in no part yet.
     tail: Vec<u8>,
-    upload: Option<Box<dyn MultipartUpload>>,
+    upload: Option<Upload>,
     in_flight: VecDeque<JoinHandle<object_store::Result<()>>>,
     is_complete: bool,
     failure: Option<Error>,
+}
+
+/// Parts that are to become an object.
+struct Upload {
+    parts: Box<dyn MultipartUpload>,
+    /// What the object will say whose it is.
+    owner: String,
 }
 
 impl ObjectWriteFile {
@@ -47,11 +53,10 @@ impl ObjectWriteFile {
     /// Sends the tail as a part.
     fn send_part(&self, state: &mut State) -> Result<()> {
         let store = &self.store;
-        let path = store.path(&self.name);
-        let failed = |error: object_store::Error| store.error(&self.name, "write", &error);
         if state.upload.is_none() {
-            let begin = store.objects().put_multipart(&path);
-            state.upload = Some(store.ask(RequestClass::Write, 0, begin).map_err(failed)?);
+            let begun = store.begin_parts(&self.name);
+            let (parts, owner) = begun.map_err(|error| self.failed(&error))?;
+            state.upload = Some(Upload { parts, owner });
         }
         while state.in_flight.len() >= PARTS_IN_FLIGHT_MAX {
             self.wait_for_part(state)?;
@@ -59,14 +64,14 @@ impl ObjectWriteFile {
         let Some(upload) = &mut state.upload else { return Ok(()) };
         let part = Bytes::from(std::mem::replace(&mut state.tail, Vec::with_capacity(store.part_bytes)));
         store.pass(RequestClass::Write, part.len() as u64);
-        state.in_flight.push_back(store.runtime.begin(upload.put_part(part.into())));
+        state.in_flight.push_back(store.runtime.begin(upload.parts.put_part(part.into())));
         Ok(())
     }
 
     fn wait_for_part(&self, state: &mut State) -> Result<()> {
         let Some(part) = state.in_flight.pop_front() else { return Ok(()) };
         match self.store.runtime.wait(part) {
-            Ok(sent) => sent.map_err(|error| self.store.error(&self.name, "write", &error)),
+            Ok(sent) => sent.map_err(|error| self.failed(&error)),
             Err(error) => {
                 Err(Error::new(ErrorKind::Refused, &self.name, format!("a part was given up: {error}")))
             }
@@ -84,22 +89,35 @@ impl ObjectWriteFile {
         while !state.in_flight.is_empty() {
             self.wait_for_part(state)?;
         }
-        // Parts are put together without a condition: no two writers share such a name, but a mistake shows here.
+        // Not every store has a condition for the last step: no two writers share such a name, but a mistake shows here.
         if store.is_there(&self.name)? {
-            return Err(Error::new(ErrorKind::Exists, &self.name, "there is such an object"));
+            return Err(self.taken());
         }
         let Some(upload) = &mut state.upload else { return Ok(()) };
-        let answer = store.ask(RequestClass::Write, 0, upload.complete());
-        match answer {
-            Ok(_) => {}
-            // The answer that was lost may have been yes; the name is this writer's alone.
-            Err(error) => match store.len(&self.name) {
-                Ok(len) if len == state.len => {}
-                _ => return Err(store.error(&self.name, "write", &error)),
-            },
+        if let Err(error) = store.ask(RequestClass::Write, 0, upload.parts.complete()) {
+            // The answer that was lost may have been yes, and one that came may be about a second try: what is there decides.
+            match store.look(&self.name) {
+                Ok(Seen { bytes, owner: Some(owner) }) if owner == upload.owner && bytes == state.len => {}
+                Ok(Seen { owner: Some(owner), .. }) if owner != upload.owner => return Err(self.taken()),
+                _ => return Err(self.failed(&error)),
+            }
         }
         state.upload = None;
         Ok(())
+    }
+
+    /// What a request about parts has failed with. That the upload is gone, or the name taken where nobody can tell by whom, whoever writes it
+    /// again under another name does not meet.
+    fn failed(&self, error: &object_store::Error) -> Error {
+        let error = self.store.error(&self.name, "write", error);
+        match error.kind {
+            ErrorKind::NotFound | ErrorKind::Exists => Error { kind: ErrorKind::Refused, ..error },
+            _ => error,
+        }
+    }
+
+    fn taken(&self) -> Error {
+        Error::new(ErrorKind::Exists, &self.name, "there is such an object")
     }
 
     /// Does `what` unless something failed before; what fails is final.
@@ -177,7 +195,7 @@ impl Drop for ObjectWriteFile {
             state.in_flight.iter().for_each(JoinHandle::abort);
             // Nobody waits for it. Parts that stay are the store's to remove, by the bucket's rule for unfinished uploads, or after
             // a week (Azure, which has no request for it).
-            drop(self.store.runtime.begin(async move { upload.abort().await }));
+            drop(self.store.runtime.begin(async move { upload.parts.abort().await }));
         }
     }
 }

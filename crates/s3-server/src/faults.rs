@@ -4,6 +4,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::grants::Deed;
+use crate::uploads::{Step, Upload, Uploads};
 
 /// How a server treats requests from now on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -12,6 +13,8 @@ pub struct Faults {
     pub refused_per_mille: u32,
     /// Of a thousand requests, how many are done without an answer: the connection is closed.
     pub lost_per_mille: u32,
+    /// Of a thousand requests that end an upload in parts, how many more are.
+    pub lost_ends_per_mille: u32,
     /// Whether writes are refused as by a store that may be read only.
     pub is_read_only: bool,
     /// Whether writes are refused as by a store without room.
@@ -39,6 +42,14 @@ pub struct Counts {
     pub refused: u64,
     /// Answers kept back for good on purpose.
     pub lost: u64,
+    /// Uploads in parts that have begun.
+    pub uploads: u64,
+    /// Parts that have come.
+    pub parts: u64,
+    /// Uploads that have become objects.
+    pub completed_uploads: u64,
+    /// Of these the ones whose writers were not told.
+    pub lost_ends: u64,
 }
 
 /// What is to happen to one request.
@@ -65,6 +76,7 @@ struct State {
     faults: Faults,
     counts: Counts,
     denied: Vec<String>,
+    uploads: Uploads,
     random: fastrand::Rng,
 }
 
@@ -76,6 +88,7 @@ impl Plan {
                 faults: Faults::default(),
                 counts: Counts::default(),
                 denied: Vec::new(),
+                uploads: Uploads::default(),
                 random,
             }),
         }
@@ -105,8 +118,28 @@ impl Plan {
         self.lock().denied.clone()
     }
 
+    /// Parts of `key` were dealt with as `step` says; `fate`: whether that is told.
+    pub(crate) fn note(&self, key: &str, step: &Step, fate: Fate) {
+        let mut state = self.lock();
+        let State { counts, uploads, .. } = &mut *state;
+        match step {
+            Step::Begin => counts.uploads += 1,
+            Step::Part(_) => counts.parts += 1,
+            Step::Complete(_) => {
+                counts.completed_uploads += 1;
+                counts.lost_ends += u64::from(fate == Fate::Lost);
+            }
+            Step::Abort(_) => {}
+        }
+        uploads.note(key, step);
+    }
+
+    pub(crate) fn uploads(&self) -> Vec<Upload> {
+        self.lock().uploads.unfinished()
+    }
+
     /// Counts a request; what is to happen to it, and how long its answer is held back.
-    pub(crate) fn next(&self, method: &str, deed: &Deed) -> (Fate, Duration) {
+    pub(crate) fn next(&self, method: &str, deed: &Deed, step: Option<&Step>) -> (Fate, Duration) {
         let mut state = self.lock();
         let State { faults, counts, random, .. } = &mut *state;
         let is_write = matches!(method, "PUT" | "POST" | "DELETE");
@@ -120,6 +153,7 @@ impl Plan {
             }
         }
         let die = random.u32(0..1000);
+        let ends = if matches!(step, Some(Step::Complete(_))) { faults.lost_ends_per_mille } else { 0 };
         let fate = if faults.is_bucket_missing {
             Fate::NoBucket
         } else if faults.is_read_only && is_write {
@@ -129,7 +163,7 @@ impl Plan {
         } else if die < faults.refused_per_mille {
             counts.refused += 1;
             Fate::SlowDown
-        } else if die < faults.refused_per_mille + faults.lost_per_mille {
+        } else if die < faults.refused_per_mille + faults.lost_per_mille + ends {
             counts.lost += 1;
             Fate::Lost
         } else {

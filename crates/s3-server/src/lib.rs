@@ -18,6 +18,7 @@
 
 mod faults; // what goes wrong, and what was asked
 mod grants; // who may do what
+mod uploads; // uploads in parts
 mod server; // listening
 mod minio; // a server that others have made
 
@@ -25,3 +26,4 @@ pub use faults::{Counts, Faults};
 pub use grants::{Grant, User};
 pub use minio::Minio;
 pub use server::{S3Server, ServerOptions};
+pub use uploads::Upload;

@@ -17,6 +17,7 @@ use tokio::sync::{Mutex, oneshot};
 
 use crate::faults::{Counts, Fate, Faults, Plan};
 use crate::grants::{Deed, Leave, User};
+use crate::uploads::{Step, Upload};
 
 /// Where a server listens, and who may ask it.
 #[derive(Clone, Debug)]
@@ -131,6 +132,11 @@ impl S3Server {
         self.plan.denied()
     }
 
+    /// Uploads in parts that have not ended, as far as this server has seen a part of them.
+    pub fn unfinished_uploads(&self) -> Vec<Upload> {
+        self.plan.uploads()
+    }
+
     /// Treats requests so from now on.
     pub fn set_faults(&self, faults: Faults) {
         self.plan.set(faults);
@@ -198,11 +204,13 @@ async fn answer(
 ) -> io::Result<Response<s3s::Body>> {
     let method = request.method().as_str().to_owned();
     let deed = Deed::of(request.method(), request.uri());
-    let (fate, delay) = plan.next(&method, &deed);
+    let step = Step::of(request.method(), request.uri());
+    let key = request.uri().path().trim_matches('/').to_owned();
+    let (fate, delay) = plan.next(&method, &deed, step.as_ref());
     let authorization = request.headers().get("authorization").and_then(|value| value.to_str().ok());
-    let (leave, key) = Leave::of(&users, authorization.unwrap_or_default(), &deed);
+    let (leave, user) = Leave::of(&users, authorization.unwrap_or_default(), &deed);
     if !leave.is_granted {
-        plan.deny(format!("{key} {}", deed.shown()));
+        plan.deny(format!("{user} {}", deed.shown()));
     }
     let bucket = request.uri().path().split('/').nth(1).unwrap_or_default().to_owned();
     let refusal = match fate {
@@ -229,6 +237,11 @@ async fn answer(
             let _alone =
                 if method == "GET" || method == "HEAD" { None } else { Some(writing.lock_owned().await) };
             let answered = service.call(request.map(s3s::Body::from)).await;
+            if let Some(step) = &step
+                && answered.as_ref().is_ok_and(|answered| answered.status().is_success())
+            {
+                plan.note(&key, step, fate);
+            }
             match answered.map_err(|error| io::Error::other(format!("{error:?}"))) {
                 Ok(answer) if answer.status() == 404 && !leave.may_know => {
                     refused(403, "AccessDenied", "Access Denied")

@@ -216,6 +216,7 @@ const MEANWHILE: Duration = Duration::from_secs(6);
 pub(crate) const GOOD: Faults = Faults {
     refused_per_mille: 0,
     lost_per_mille: 0,
+    lost_ends_per_mille: 0,
     is_read_only: false,
     is_full: false,
     is_bucket_missing: false,

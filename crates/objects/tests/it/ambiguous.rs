@@ -82,3 +82,27 @@ fn a_file_whose_answer_is_lost_is_there_once() {
         }
     }
 }
+
+/// What an object in parts is written with says whose it is, not how long it is.
+#[test]
+fn an_object_of_somebody_else_that_is_as_long_is_not_taken_for_ones_own() {
+    let store = Lying::new(&[Answer::Another]);
+    let place = place(&store);
+    let file = place.create("a.table").unwrap();
+    file.write_at(0, &[1; 25]).unwrap();
+    let error = file.sync().unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Exists, "{error}");
+}
+
+/// Whoever writes it again under another name meets neither: the database goes on.
+#[test]
+fn parts_that_are_gone_and_answers_that_nobody_can_explain_may_pass() {
+    for answer in [Answer::Gone, Answer::DoneOutOfSight] {
+        let store = Lying::new(&[answer]);
+        let place = place(&store);
+        let file = place.create("a.table").unwrap();
+        file.write_at(0, &[1; 25]).unwrap();
+        let error = file.sync().unwrap_err();
+        assert_eq!(error.kind, ErrorKind::Refused, "{answer:?}: {error}");
+    }
+}

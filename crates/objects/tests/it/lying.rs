@@ -11,8 +11,8 @@ use futures_util::stream::BoxStream;
 use object_store::memory::InMemory;
 use object_store::path::Path;
 use object_store::{
-    CopyOptions, Error, GetOptions, GetResult, ListResult, MultipartUpload, ObjectMeta, ObjectStore,
-    PutMultipartOptions, PutOptions, PutPayload, PutResult, Result, UploadPart,
+    Attribute, CopyOptions, Error, GetOptions, GetResult, ListResult, MultipartUpload, ObjectMeta,
+    ObjectStore, PutMultipartOptions, PutOptions, PutPayload, PutResult, Result, UploadPart,
 };
 
 /// What a store does with one creation.
@@ -26,6 +26,12 @@ pub(crate) enum Answer {
     Lost,
     /// It is refused.
     Denied,
+    /// Of parts: somebody else's object of the name is there first, as long, and nobody is told.
+    Another,
+    /// Of parts: the store does not know the upload.
+    Gone,
+    /// Of parts: it is done twice, as when a client tries again, and nobody can look what is there.
+    DoneOutOfSight,
 }
 
 /// Objects in memory, created as the next answers say.
@@ -34,7 +40,7 @@ pub(crate) struct Lying {
     inner: InMemory,
     answers: Mutex<VecDeque<Answer>>,
     /// Whether reads fail.
-    is_unreadable: Mutex<bool>,
+    is_unreadable: Arc<Mutex<bool>>,
 }
 
 impl Lying {
@@ -56,13 +62,20 @@ impl Lying {
 #[derive(Debug)]
 struct LyingUpload {
     inner: Box<dyn MultipartUpload>,
+    /// Somebody else's.
+    other: Box<dyn MultipartUpload>,
     answer: Option<Answer>,
+    is_unreadable: Arc<Mutex<bool>>,
 }
 
 #[async_trait]
 impl MultipartUpload for LyingUpload {
     fn put_part(&mut self, part: PutPayload) -> UploadPart {
-        self.inner.put_part(part)
+        let (inner, other) = (self.inner.put_part(part.clone()), self.other.put_part(part));
+        Box::pin(async move {
+            other.await?;
+            inner.await
+        })
     }
 
     async fn complete(&mut self) -> Result<PutResult> {
@@ -71,6 +84,18 @@ impl MultipartUpload for LyingUpload {
             Some(Answer::DoneAndLost) => {
                 self.inner.complete().await?;
                 Err(lost())
+            }
+            Some(Answer::Another) => {
+                self.other.complete().await?;
+                Err(lost())
+            }
+            Some(Answer::DoneOutOfSight) => {
+                self.inner.complete().await?;
+                *self.is_unreadable.lock().unwrap() = true;
+                Err(Error::Precondition { path: String::new(), source: "the name is taken".into() })
+            }
+            Some(Answer::Gone) => {
+                Err(Error::NotFound { path: String::new(), source: "no such upload".into() })
             }
             Some(_) => Err(lost()),
         }
@@ -105,10 +130,10 @@ impl ObjectStore for Lying {
                 self.inner.put_opts(path, payload.clone(), options.clone()).await?;
                 self.inner.put_opts(path, payload, options).await
             }
-            Some(Answer::Lost) => Err(lost()),
             Some(Answer::Denied) => {
                 Err(Error::PermissionDenied { path: path.to_string(), source: "no".into() })
             }
+            Some(_) => Err(lost()),
         }
     }
 
@@ -118,8 +143,12 @@ impl ObjectStore for Lying {
         options: PutMultipartOptions,
     ) -> Result<Box<dyn MultipartUpload>> {
         let inner = self.inner.put_multipart_opts(path, options).await?;
+        let mut others = PutMultipartOptions::default();
+        others.attributes.insert(Attribute::Metadata("firnowner".into()), "another".into());
+        let other = self.inner.put_multipart_opts(path, others).await?;
         let answer = self.answers.lock().unwrap().pop_front();
-        Ok(Box::new(LyingUpload { inner, answer }))
+        let is_unreadable = Arc::clone(&self.is_unreadable);
+        Ok(Box::new(LyingUpload { inner, other, answer, is_unreadable }))
     }
 
     async fn get_opts(&self, path: &Path, options: GetOptions) -> Result<GetResult> {

@@ -58,3 +58,37 @@ fn objects_of_many_parts_are_created_without_the_right_to_list() {
     assert_eq!(world.place("a").list().unwrap().len(), 2);
     assert!(world.server.denied().len() >= 5, "{:?}", world.server.denied());
 }
+
+/// Creates anything of the prefix `a`, and may not even ask what is there.
+fn writer() -> User {
+    let grant = Grant {
+        action: "s3:PutObject".to_owned(),
+        resource: format!("arn:aws:s3:::{BUCKET}/a/*"),
+        prefix: None,
+    };
+    User { access_key: "blind".to_owned(), secret_key: "blind-secret".to_owned(), grants: vec![grant] }
+}
+
+#[test]
+fn an_object_of_many_parts_replaces_none_that_its_writer_cannot_see() {
+    let mut world = World::new();
+    let options = ServerOptions { users: vec![writer()], ..ServerOptions::default() };
+    world.server = S3Server::start(world.directory.path(), options).unwrap();
+    let write = |place: &ObjectPlace, byte: u8| {
+        let file = place.create("1.table")?;
+        file.write_at(0, &vec![byte; PART_BYTES + 1])?;
+        file.sync()
+    };
+    let place = world.place("a");
+    write(&place, 1).unwrap();
+    let mut options = world.options("a");
+    for (name, value) in world.server.settings_of(&writer()) {
+        options.settings.insert(name.to_owned(), value);
+    }
+    let blind = ObjectPlace::open(&options, &world.runtime).unwrap();
+    let error = write(&blind, 2).unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Refused, "{error}");
+    let mut found = vec![0; PART_BYTES + 1];
+    place.open_read("1.table").unwrap().read_at(0, &mut found).unwrap();
+    assert!(found.iter().all(|byte| *byte == 1), "it was replaced");
+}

@@ -9,6 +9,7 @@ mod memory; // a directory in memory, with a crash model
 mod faulty; // any place, failing on command
 mod reuse; // any place, dead files becoming new ones
 mod divided; // two places as one: here, and where all machines reach it
+mod mounted; // a directory whose file server may be away
 mod pool; // threads for reads that missed memory
 pub mod conformance; // what all of them must do
 
@@ -16,6 +17,7 @@ pub use divided::{Divided, SharedPart, copy};
 pub use faulty::{Count, Counters, Effect, Fault, Faulty, Operation, When};
 pub use local::{Local, LocalOptions};
 pub use memory::{Crash, Memory};
+pub use mounted::Mounted;
 pub use name::check as check_name;
 pub use pool::{ReadBody, ReadPool, Rejected};
 pub use reuse::{Reusing, SpareFiles, write_over};

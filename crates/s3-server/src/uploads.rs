@@ -1,0 +1,88 @@
+//! Uploads in parts: those that have begun and not ended.
+
+use std::collections::BTreeMap;
+
+use hyper::{Method, Uri};
+
+/// An upload of which at least a part has come, and which is neither an object nor given up.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Upload {
+    /// Its name for the server.
+    pub id: String,
+    /// The object that it is to become, as `BUCKET/KEY`.
+    pub key: String,
+    /// Parts that have come; one that came twice counts twice.
+    pub parts: u64,
+}
+
+/// What a request does with an upload, named by its id.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    Begin,
+    Part(String),
+    Complete(String),
+    Abort(String),
+}
+
+impl Step {
+    /// Of a request with `method` for `uri`; `None` if it is about no upload.
+    pub(crate) fn of(method: &Method, uri: &Uri) -> Option<Self> {
+        let query = uri.query().unwrap_or_default();
+        let id = query.split('&').find_map(|pair| pair.strip_prefix("uploadId=")).map(str::to_owned);
+        match *method {
+            Method::POST if query.split('&').any(|pair| pair.trim_end_matches('=') == "uploads") => {
+                Some(Self::Begin)
+            }
+            Method::POST => id.map(Self::Complete),
+            Method::PUT => id.map(Self::Part),
+            Method::DELETE => id.map(Self::Abort),
+            _ => None,
+        }
+    }
+}
+
+/// By id.
+#[derive(Debug, Default)]
+pub(crate) struct Uploads(BTreeMap<String, Upload>);
+
+impl Uploads {
+    /// `step` was taken with parts of `key`. One that nobody has sent a part of is not known yet.
+    pub(crate) fn note(&mut self, key: &str, step: &Step) {
+        match step {
+            Step::Begin => {}
+            Step::Part(id) => {
+                let new = || Upload { id: id.clone(), key: key.to_owned(), parts: 0 };
+                self.0.entry(id.clone()).or_insert_with(new).parts += 1;
+            }
+            Step::Complete(id) | Step::Abort(id) => drop(self.0.remove(id)),
+        }
+    }
+
+    pub(crate) fn unfinished(&self) -> Vec<Upload> {
+        self.0.values().cloned().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn uploads_are_known_from_their_first_part_to_their_end() {
+        let step = |method: Method, uri: &str| Step::of(&method, &uri.parse().expect("an address"));
+        let part = step(Method::PUT, "/b/p/x?partNumber=1&uploadId=u");
+        assert_eq!(part, Some(Step::Part("u".to_owned())));
+        assert_eq!(step(Method::POST, "/b/p/x?uploads="), Some(Step::Begin));
+        for (method, uri) in [(Method::PUT, "/b/p/x"), (Method::POST, "/b?delete"), (Method::GET, "/b/p/x")] {
+            assert_eq!(step(method, uri), None);
+        }
+        for end in [Method::POST, Method::DELETE] {
+            let mut uploads = Uploads::default();
+            (0..2).for_each(|_| uploads.note("b/p/x", &Step::Part("u".to_owned())));
+            let known = Upload { id: "u".to_owned(), key: "b/p/x".to_owned(), parts: 2 };
+            assert_eq!(uploads.unfinished(), [known]);
+            uploads.note("b/p/x", &step(end, "/b/p/x?uploadId=u").expect("an end"));
+            assert_eq!(uploads.unfinished(), []);
+        }
+    }
+}

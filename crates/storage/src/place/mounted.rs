@@ -1,0 +1,273 @@
+//! A directory that several machines mount, whose file server may be away for a moment.
+
+use std::path::Path;
+use std::sync::{Arc, OnceLock};
+
+use crate::place::{CacheCounters, SharedPart};
+use crate::{Error, ErrorKind, FileBytes, ReadFile, Result, Storage, StorageLock, WriteFile};
+
+/// A place of which failures may pass, as those of an object store do: what is `Io` elsewhere is [`Refused`](ErrorKind::Refused), and whoever
+/// works in the background tries again.
+///
+/// 1. A failed sync, of a file, of the directory or amid a publication, is what it is elsewhere: nobody knows what the device has, and nobody
+///    asks again.
+/// 2. A file of which a write has failed is never synced: the system may have told so of bytes that it took before.
+#[derive(Debug)]
+pub struct Mounted {
+    inner: Arc<dyn Storage>,
+}
+
+impl Mounted {
+    /// `inner`, which others reach over a network, or may.
+    pub fn new(inner: Arc<dyn Storage>) -> Self {
+        Self { inner }
+    }
+}
+
+/// What failed before anything was synced, and may not fail later.
+fn may_pass(error: Error) -> Error {
+    error.or_rather(ErrorKind::Refused)
+}
+
+fn writing(inner: Arc<dyn WriteFile>) -> Arc<dyn WriteFile> {
+    Arc::new(MountedWriteFile { inner, failure: OnceLock::new() })
+}
+
+fn reading(inner: Arc<dyn ReadFile>) -> Arc<dyn ReadFile> {
+    Arc::new(MountedReadFile { inner })
+}
+
+impl Storage for Mounted {
+    fn create(&self, name: &str) -> Result<Arc<dyn WriteFile>> {
+        self.inner.create(name).map(writing).map_err(may_pass)
+    }
+
+    fn open_write(&self, name: &str) -> Result<Arc<dyn WriteFile>> {
+        self.inner.open_write(name).map(writing).map_err(may_pass)
+    }
+
+    fn open_read(&self, name: &str) -> Result<Arc<dyn ReadFile>> {
+        self.inner.open_read(name).map(reading).map_err(may_pass)
+    }
+
+    fn open_read_known(&self, name: &str, bytes: u64) -> Result<Arc<dyn ReadFile>> {
+        self.inner.open_read_known(name, bytes).map(reading).map_err(may_pass)
+    }
+
+    /// Of what fails amid a publication only the place inside knows whether it was a sync.
+    fn publish(&self, name: &str, bytes: &[u8]) -> Result<()> {
+        self.inner.publish(name, bytes)
+    }
+
+    fn rename(&self, from: &str, to: &str) -> Result<()> {
+        self.inner.rename(from, to).map_err(may_pass)
+    }
+
+    fn remove(&self, name: &str) -> Result<()> {
+        self.inner.remove(name).map_err(may_pass)
+    }
+
+    fn list(&self) -> Result<Vec<(String, u64)>> {
+        self.inner.list().map_err(may_pass)
+    }
+
+    fn sync_dir(&self) -> Result<()> {
+        self.inner.sync_dir()
+    }
+
+    fn lock(&self, exclusive: bool) -> Result<Box<dyn StorageLock>> {
+        self.inner.lock(exclusive)
+    }
+
+    fn link_into(&self, names: &[String], path: &Path) -> Result<Arc<dyn Storage>> {
+        self.inner.link_into(names, path)
+    }
+
+    fn free_bytes(&self) -> Result<Option<u64>> {
+        self.inner.free_bytes().map_err(may_pass)
+    }
+
+    fn describe(&self) -> String {
+        self.inner.describe()
+    }
+
+    fn shared_part(&self) -> Option<&dyn SharedPart> {
+        self.inner.shared_part()
+    }
+
+    fn cache_counters(&self) -> Option<CacheCounters> {
+        self.inner.cache_counters()
+    }
+}
+
+#[derive(Debug)]
+struct MountedWriteFile {
+    inner: Arc<dyn WriteFile>,
+    /// The first failure of a write, which is the answer of every sync.
+    failure: OnceLock<Error>,
+}
+
+impl MountedWriteFile {
+    /// What a write has said.
+    fn noted(&self, written: Result<()>) -> Result<()> {
+        written.map_err(may_pass).inspect_err(|error| {
+            self.failure.get_or_init(|| error.clone());
+        })
+    }
+}
+
+impl WriteFile for MountedWriteFile {
+    fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<()> {
+        self.noted(self.inner.write_at(offset, bytes))
+    }
+
+    fn write_zeroing(&self, offset: u64, bytes: &[u8]) -> Result<()> {
+        self.noted(self.inner.write_zeroing(offset, bytes))
+    }
+
+    fn write_staged(&self, offset: u64, bytes: &[u8]) -> Result<()> {
+        self.noted(self.inner.write_staged(offset, bytes))
+    }
+
+    fn hand_over(&self) -> Result<()> {
+        self.noted(self.inner.hand_over())
+    }
+
+    fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<()> {
+        self.inner.read_at(offset, out).map_err(may_pass)
+    }
+
+    fn sync(&self) -> Result<()> {
+        match self.failure.get() {
+            Some(failure) => Err(failure.clone()),
+            None => self.inner.sync(),
+        }
+    }
+
+    /// A failure may be the device's, of bytes that were taken: as a failed sync.
+    fn write_back(&self, offset: u64, bytes: u64) -> Result<()> {
+        self.inner.write_back(offset, bytes)
+    }
+
+    fn allocate(&self, bytes: u64) -> Result<()> {
+        self.inner.allocate(bytes).map_err(may_pass)
+    }
+
+    fn set_len(&self, bytes: u64) -> Result<()> {
+        self.noted(self.inner.set_len(bytes))
+    }
+}
+
+#[derive(Debug)]
+struct MountedReadFile {
+    inner: Arc<dyn ReadFile>,
+}
+
+impl ReadFile for MountedReadFile {
+    fn len(&self) -> u64 {
+        self.inner.len()
+    }
+
+    fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<()> {
+        self.inner.read_at(offset, out).map_err(may_pass)
+    }
+
+    fn will_need(&self, offset: u64, bytes: u64) {
+        self.inner.will_need(offset, bytes);
+    }
+
+    fn will_look_up(&self, offset: u64, bytes: u64) {
+        self.inner.will_look_up(offset, bytes);
+    }
+
+    fn bytes(&self) -> Result<Option<FileBytes>> {
+        self.inner.bytes().map_err(may_pass)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::place::{Effect, Fault, Faulty, Memory, Operation, When};
+
+    /// A place on which everything of `on` fails as `kind` says, with the file `there`.
+    fn failing(on: Operation, kind: ErrorKind) -> Mounted {
+        let memory = Memory::new();
+        memory.publish("there", b"bytes").unwrap();
+        let faulty = Faulty::new(Arc::new(memory));
+        let (file, when) = ("*".to_owned(), When::Always { after: 0 });
+        faulty.inject(Fault { on, file, when, effect: Effect::Fail(kind) });
+        Mounted::new(Arc::new(faulty))
+    }
+
+    /// Everything that can be asked of a place, until something fails.
+    fn use_all(place: &dyn Storage) -> Result<()> {
+        let file = place.create("1.table")?;
+        file.allocate(100)?;
+        file.write_at(0, b"0123456789")?;
+        file.read_at(0, &mut [0; 5])?;
+        file.set_len(8)?;
+        file.write_back(0, 8)?;
+        file.sync()?;
+        place.sync_dir()?;
+        place.open_write("1.table")?;
+        let read = place.open_read("1.table")?;
+        read.read_at(0, &mut [0; 5])?;
+        read.bytes()?;
+        place.open_read_known("1.table", 8)?.read_at(3, &mut [0; 5])?;
+        place.list()?;
+        place.rename("1.table", "2.table")?;
+        place.remove("2.table")?;
+        place.publish("manifest-1", b"edit")
+    }
+
+    #[test]
+    fn what_fails_may_pass_but_a_sync() {
+        use Operation as On;
+        let may_pass = [
+            On::Create,
+            On::OpenWrite,
+            On::OpenRead,
+            On::Rename,
+            On::Remove,
+            On::List,
+            On::Write,
+            On::Allocate,
+            On::SetLen,
+            On::Read,
+            On::Bytes,
+        ];
+        for on in may_pass {
+            let error = use_all(&failing(on, ErrorKind::Io)).unwrap_err();
+            assert_eq!(error.kind, ErrorKind::Refused, "{on:?}: {error}");
+        }
+        for on in [On::Sync, On::SyncDir, On::WriteBack, On::Publish] {
+            let error = use_all(&failing(on, ErrorKind::Io)).unwrap_err();
+            assert_eq!(error.kind, ErrorKind::Io, "{on:?}: {error}");
+        }
+        for kind in [ErrorKind::Full, ErrorKind::Corrupt, ErrorKind::NotFound, ErrorKind::Exists] {
+            for on in may_pass {
+                assert_eq!(use_all(&failing(on, kind)).unwrap_err().kind, kind, "{on:?}");
+            }
+        }
+        use_all(&Mounted::new(Arc::new(Memory::new()))).unwrap();
+    }
+
+    /// On Linux the error of bytes that were written behind may be told by a later write; the sync after it says yes.
+    #[test]
+    fn a_file_of_which_a_write_failed_is_never_synced() {
+        let memory = Memory::new();
+        let faulty = Faulty::new(Arc::new(memory));
+        let place = Mounted::new(Arc::new(faulty.clone()));
+        let file = place.create("1.table").unwrap();
+        file.write_at(0, b"0123").unwrap();
+        let (file_name, when) = ("1.table".to_owned(), When::Once { after: 0 });
+        let effect = Effect::Fail(ErrorKind::Io);
+        faulty.inject(Fault { on: Operation::Write, file: file_name, when, effect });
+        assert_eq!(file.write_at(4, b"4567").unwrap_err().kind, ErrorKind::Refused);
+        file.write_at(4, b"4567").unwrap();
+        for _ in 0..2 {
+            assert_eq!(file.sync().unwrap_err().kind, ErrorKind::Refused);
+        }
+    }
+}
