@@ -1,5 +1,6 @@
 //! What goes wrong, and what was asked.
 
+use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -134,8 +135,12 @@ impl Plan {
         uploads.note(key, step);
     }
 
-    pub(crate) fn uploads(&self) -> Vec<Upload> {
+    pub(crate) fn unfinished_uploads(&self) -> Vec<Upload> {
         self.lock().uploads.unfinished()
+    }
+
+    pub(crate) fn completed_uploads(&self) -> BTreeSet<String> {
+        self.lock().uploads.completed()
     }
 
     /// Counts a request; what is to happen to it, and how long its answer is held back.

@@ -1,5 +1,6 @@
 //! Listening, and passing requests on.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
@@ -134,7 +135,12 @@ impl S3Server {
 
     /// Uploads in parts that have not ended, as far as this server has seen a part of them.
     pub fn unfinished_uploads(&self) -> Vec<Upload> {
-        self.plan.uploads()
+        self.plan.unfinished_uploads()
+    }
+
+    /// Objects that were made of parts, as `BUCKET/KEY`, whether they are there still or not.
+    pub fn completed_uploads(&self) -> BTreeSet<String> {
+        self.plan.completed_uploads()
     }
 
     /// Treats requests so from now on.

@@ -1,6 +1,6 @@
 //! Uploads in parts: those that have begun and not ended.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use hyper::{Method, Uri};
 
@@ -41,9 +41,13 @@ impl Step {
     }
 }
 
-/// By id.
 #[derive(Debug, Default)]
-pub(crate) struct Uploads(BTreeMap<String, Upload>);
+pub(crate) struct Uploads {
+    /// By id.
+    unfinished: BTreeMap<String, Upload>,
+    /// What those that have ended well became, as `BUCKET/KEY`.
+    completed: BTreeSet<String>,
+}
 
 impl Uploads {
     /// `step` was taken with parts of `key`. One that nobody has sent a part of is not known yet.
@@ -52,14 +56,22 @@ impl Uploads {
             Step::Begin => {}
             Step::Part(id) => {
                 let new = || Upload { id: id.clone(), key: key.to_owned(), parts: 0 };
-                self.0.entry(id.clone()).or_insert_with(new).parts += 1;
+                self.unfinished.entry(id.clone()).or_insert_with(new).parts += 1;
             }
-            Step::Complete(id) | Step::Abort(id) => drop(self.0.remove(id)),
+            Step::Complete(id) => {
+                self.unfinished.remove(id);
+                self.completed.insert(key.to_owned());
+            }
+            Step::Abort(id) => drop(self.unfinished.remove(id)),
         }
     }
 
     pub(crate) fn unfinished(&self) -> Vec<Upload> {
-        self.0.values().cloned().collect()
+        self.unfinished.values().cloned().collect()
+    }
+
+    pub(crate) fn completed(&self) -> BTreeSet<String> {
+        self.completed.clone()
     }
 }
 
@@ -76,13 +88,14 @@ mod tests {
         for (method, uri) in [(Method::PUT, "/b/p/x"), (Method::POST, "/b?delete"), (Method::GET, "/b/p/x")] {
             assert_eq!(step(method, uri), None);
         }
-        for end in [Method::POST, Method::DELETE] {
+        for (end, becomes) in [(Method::POST, Some("b/p/x".to_owned())), (Method::DELETE, None)] {
             let mut uploads = Uploads::default();
             (0..2).for_each(|_| uploads.note("b/p/x", &Step::Part("u".to_owned())));
             let known = Upload { id: "u".to_owned(), key: "b/p/x".to_owned(), parts: 2 };
             assert_eq!(uploads.unfinished(), [known]);
             uploads.note("b/p/x", &step(end, "/b/p/x?uploadId=u").expect("an end"));
             assert_eq!(uploads.unfinished(), []);
+            assert_eq!(uploads.completed(), becomes.into_iter().collect());
         }
     }
 }

@@ -37,6 +37,7 @@ mod shares; // of workers, and of what a store is asked
 mod rights; // in a bucket
 mod bad_store; // the store away, read-only or full
 mod missing_bucket; // and without its bucket
+mod parts; // files of many parts
 mod tls; // the same, encrypted
 mod service_http; // what they say of themselves
 mod object_store;
