@@ -145,6 +145,8 @@ fn what_cannot_be_looked_at_is_done_here_and_so_is_what_waits_for_that() {
     let mut held = vec![gated.submit_held("one"), gated.submit_held("two")];
     gated.hold(Operation::OpenRead, "three-e*");
     held.push(gated.submit("three"));
+    // Its time begins once its answer is there.
+    let_it_look();
     gated.scene.clock.advance(PATIENCE.check_max - Duration::from_secs(1));
     let_it_look();
     assert!(held.iter().all(|handle| handle.poll().is_none()));
@@ -169,6 +171,7 @@ fn what_is_large_may_be_looked_at_for_longer_and_so_may_what_waits_for_that() {
     // Each takes as long as its bytes, and the limit beside that.
     let gated = Gated::new(Patience { bytes_per_second: bytes.div_ceil(50), ..PATIENCE });
     let held = [gated.submit_held("one"), gated.submit_held("two"), gated.submit("three")];
+    let_it_look();
     let mut at = 0;
     for (seconds, ended) in [(148, 0), (150, 1), (197, 1), (200, 2), (245, 2), (250, 3)] {
         gated.scene.clock.advance(Duration::from_secs(seconds - at));
