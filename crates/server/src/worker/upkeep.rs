@@ -143,14 +143,12 @@ impl Worker {
         }
     }
 
-    /// Shows `line` to all clients, of whichever worker, that are shown every command.
+    /// Shows `line` to all clients, of whichever worker, that are shown every command. Those of this one get it by its mailbox too: a command that
+    /// another worker had answered before this one began is shown before it everywhere.
     pub(crate) fn show_monitors(&self, line: &[u8]) {
         let line: Arc<[u8]> = line.into();
         for worker in self.shared.monitors.workers() {
-            match worker == self.index {
-                true => self.show_own_monitors(&line),
-                false => self.shared.mailboxes[worker].send(Message::Show(Arc::clone(&line))),
-            }
+            self.shared.mailboxes[worker].send(Message::Show(Arc::clone(&line)));
         }
     }
 
