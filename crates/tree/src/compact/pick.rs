@@ -185,6 +185,9 @@ pub(crate) fn pick_range(
     Some(Choice { inputs, output_level, output_run: 0, moves: false, score: f64::MAX })
 }
 
+/// Of tables that are partly hidden, so many are looked at to rewrite one.
+const LOOKED_AT_MAX: usize = 4;
+
 /// The first of `partly` that can be rewritten, with whatever overlaps it, for less than it is worth; never with a table of `busy`.
 pub(crate) fn pick_for_deletes(
     levels: &Levels,
@@ -192,13 +195,17 @@ pub(crate) fn pick_for_deletes(
     busy: &BTreeSet<String>,
     partly: &[PartlyHidden],
 ) -> Option<Choice> {
-    partly.iter().find_map(|part| {
-        levels.tables().find(|(_, table)| Arc::ptr_eq(table, &part.table))?;
-        let meta = part.table.meta();
+    let is_free = |table: &Table| !busy.contains(&table.meta().file);
+    let free = partly.iter().filter(|part| part.table.upgrade().is_some_and(|table| is_free(&table)));
+    // To find what overlaps one takes a look at all tables, each time that somebody chooses.
+    free.take(LOOKED_AT_MAX).find_map(|part| {
+        let part_table = part.table.upgrade()?;
+        levels.tables().find(|(_, table)| Arc::ptr_eq(table, &part_table))?;
+        let meta = part_table.meta();
         let end = [meta.largest.as_slice(), &[0]].concat();
         let choice = pick_range(levels, &meta.smallest, Some(&end), rules)?;
-        let is_free = choice.inputs.iter().all(|(_, _, table)| !busy.contains(&table.meta().file));
-        (is_free && part.is_worth(choice.input_bytes())).then_some(Choice { score: 1.0, ..choice })
+        let are_free = choice.inputs.iter().all(|(_, _, table)| is_free(table));
+        (are_free && part.is_worth(choice.input_bytes())).then_some(Choice { score: 1.0, ..choice })
     })
 }
 

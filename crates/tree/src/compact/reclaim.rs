@@ -16,7 +16,7 @@
 //! there: it is rewritten once that is worth it.
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use firn_format::Sequence;
@@ -40,7 +40,8 @@ pub(crate) struct Look {
 /// A table of which range tombstones hide a part from everybody.
 #[derive(Clone, Debug)]
 pub(crate) struct PartlyHidden {
-    pub(crate) table: Arc<Table>,
+    /// Weak, so that its file goes with it: nobody looks again once no range tombstone is left.
+    pub(crate) table: Weak<Table>,
     /// Bytes of values beside the tree that this part refers to, about.
     pub(crate) value_bytes: u64,
 }
@@ -72,7 +73,8 @@ pub(crate) fn look(keyspace: &Keyspace, snapshots: &[Sequence], table_bytes: u64
             found.tables.push(table);
         }
     }
-    let (partly, partly_bytes) = partly_hidden(levels, &[], snapshots, &mut found);
+    let whole = found.tables.clone();
+    let (partly, partly_bytes) = partly_hidden(levels, &[], snapshots, &whole, &mut found.kept_for);
     if partly_bytes >= table_bytes / WORTH_SHARE {
         found.partly = partly;
     }
@@ -85,10 +87,10 @@ pub(crate) fn look(keyspace: &Keyspace, snapshots: &[Sequence], table_bytes: u64
         return found;
     }
     let hidden = Hidden::of(levels, &lists, snapshots);
-    found.kept_for.extend(hidden.kept_for);
+    found.kept_for.extend(hidden.kept_for.iter().copied());
     let stays = hidden.tables.iter().filter(|table| !is_among(&found.tables, table));
     let whole: u64 = stays.map(|table| table.meta().bytes + referred_bytes(table)).sum();
-    let (_, with_buffer) = partly_hidden(levels, &lists, snapshots, &mut found);
+    let (_, with_buffer) = partly_hidden(levels, &lists, snapshots, &hidden.tables, &mut found.kept_for);
     let worth = whole + with_buffer.saturating_sub(partly_bytes);
     found.is_drain_due =
         worth >= table_bytes / WORTH_SHARE && worth >= undrained_bytes(keyspace, &lists) / COST_SHARE;
@@ -100,13 +102,14 @@ fn referred_bytes(table: &Table) -> u64 {
     table.reader().properties().references.map_or(0, |summary| summary.value_bytes)
 }
 
-/// Tables of `levels` of which range tombstones of tables and of `lists` hide a part, but not all, that is worth rewriting the table; and what of values
-/// is hidden so, of all of them. Adds to `found` the snapshots for which something stays.
+/// Tables of `levels` of which range tombstones of tables and of `lists` hide a part that is worth rewriting the table; and what of values
+/// is hidden so, of all of them but those that are hidden `whole`. Adds to `kept_for` the snapshots for which something stays.
 fn partly_hidden(
     levels: &Levels,
     lists: &[&FragmentList],
     snapshots: &[Sequence],
-    found: &mut Look,
+    whole: &[Arc<Table>],
+    kept_for: &mut BTreeSet<Sequence>,
 ) -> (Vec<PartlyHidden>, u64) {
     if !levels.has_references() || lists.is_empty() && !levels.has_range_deletes() {
         return (Vec::new(), 0);
@@ -123,14 +126,15 @@ fn partly_hidden(
         if let Some(reader) = reader
             && hidden < hidden_bytes(table, &all, Sequence::MAX)
         {
-            found.kept_for.insert(reader);
+            kept_for.insert(reader);
         }
-        let data_bytes = table.reader().footer().data_bytes;
-        if hidden == 0 || hidden >= data_bytes {
+        let data_bytes = table.reader().footer().data_bytes.max(1);
+        // Of one that is hidden but for a key or two all blocks may count as hidden, to whose beginnings this is reckoned.
+        if hidden == 0 || is_among(whole, table) {
             continue;
         }
         let value_bytes = u128::from(referred_bytes(table)) * u128::from(hidden) / u128::from(data_bytes);
-        let part = PartlyHidden { table: Arc::clone(table), value_bytes: value_bytes as u64 };
+        let part = PartlyHidden { table: Arc::downgrade(table), value_bytes: value_bytes as u64 };
         sum += part.value_bytes;
         if part.is_worth(meta.bytes) {
             partly.push(part);
