@@ -154,8 +154,10 @@ function show(before, after, slow, jobs) {
     ["db" + labels.database, number(value), number(of("firn_expiring_keys", labels))]), "none counted yet");
   const takes = of("firn_engine_takes_writes") === 1;
   const stopping = of("firn_stopping") === 1;
-  element("state").textContent = !takes ? "takes no writes" : stopping ? "stopping" : "serving";
-  element("state").className = takes && !stopping ? "good" : "bad";
+  const damaged = of("firn_engine_damaged_files");
+  const serving = damaged > 0 ? "serving, but " + number(damaged) + (damaged === 1 ? " file is" : " files are") + " damaged: run firn verify" : "serving";
+  element("state").textContent = !takes ? "takes no writes" : stopping ? "stopping" : serving;
+  element("state").className = takes && !stopping && damaged === 0 ? "good" : "bad";
   const version = (samples(after, "firn_build_info")[0] || { labels: {} }).labels.version;
   element("about").textContent = `${version} · up ${duration(of("firn_uptime_seconds"))} · ${number(of("firn_worker_threads"))} threads`;
 }
