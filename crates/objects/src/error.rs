@@ -4,6 +4,8 @@ use std::error::Error as _;
 
 use firn_storage::{Error, ErrorKind};
 
+use crate::full;
+
 /// What went wrong when `file` was asked for at the place `url`, which nobody knows the effect of.
 pub(crate) fn from_store(url: &str, file: &str, action: &str, error: &object_store::Error) -> Error {
     use object_store::Error as Store;
@@ -22,7 +24,7 @@ pub(crate) fn from_store(url: &str, file: &str, action: &str, error: &object_sto
             return Error::new(ErrorKind::Exists, file, format!("there is such an object in {url}"));
         }
         // Before what is denied: one store answers so to whoever has used up a quota.
-        _ if says(&["StorageFull", "QuotaExceeded", "507 Insufficient"]) => {
+        _ if says(&["StorageFull", "QuotaExceeded", full::WORDS]) => {
             (ErrorKind::Full, "the store is full; make room there, or raise the quota")
         }
         // Without any the client asks the machine that it runs on, which is none of the store's.

@@ -30,6 +30,7 @@
 
 mod options; // where objects are, and how they are asked for
 mod condition; // uploads that end only where the name is free
+mod full; // stores that have no room
 mod runtime; // the thread that talks with the store
 mod limits; // how often it is asked
 mod error; // what it can fail with

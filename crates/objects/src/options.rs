@@ -17,6 +17,7 @@ use object_store::{
 use url::Url;
 
 use crate::condition::Conditional;
+use crate::full::Filling;
 use crate::limits::Throttle;
 
 /// What [`ObjectPlace::open`](crate::ObjectPlace::open) is told.
@@ -85,7 +86,7 @@ impl ObjectOptions {
     fn s3(&self) -> object_store::Result<Arc<dyn ObjectStore>> {
         let mut builder = AmazonS3Builder::new()
             .with_url(&self.url)
-            .with_http_connector(Conditional(ReqwestConnector::default()))
+            .with_http_connector(Filling(Conditional(ReqwestConnector::default())))
             .with_client_options(self.client())
             .with_retry(self.retry());
         for (key, value) in self.known::<AmazonS3ConfigKey>() {

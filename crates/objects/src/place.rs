@@ -343,8 +343,6 @@ impl Store {
         match self.read_all(name) {
             Ok(found) if found == bytes => Ok(()),
             Ok(_) => Err(Error::new(ErrorKind::Exists, name, error.message)),
-            // The store has said no.
-            Err(look) if look.kind == ErrorKind::NotFound && error.kind == ErrorKind::Full => Err(error),
             Err(look) => {
                 let message =
                     format!("{}; and it is not known whether that was done ({look})", error.message);

@@ -40,7 +40,11 @@ pub(crate) fn done_elsewhere(client: &mut redis::Connection) -> u64 {
 
 impl Busy {
     pub(crate) fn new(durability: &str) -> Self {
-        let mut scene = Scene::new(true);
+        Self::on(Scene::new(true), durability)
+    }
+
+    /// With what is shared as `scene` has it.
+    pub(crate) fn on(mut scene: Scene, durability: &str) -> Self {
         let settings = scene.path("settings.toml");
         let text = format!("{}durability = \"{durability}\"\n", rounds::SETTINGS);
         std::fs::write(settings, text).expect("written");
@@ -197,9 +201,14 @@ impl Busy {
     }
 
     /// Reads answer. Once the store is as it should be writes and jobs go on by themselves, and nothing is lost.
-    pub(crate) fn heals(mut self) {
+    pub(crate) fn heals(self) {
+        self.heals_once(|scene| scene.store().set_faults(Faults::default()));
+    }
+
+    /// The same of whatever `mend` mends.
+    pub(crate) fn heals_once(mut self, mend: impl FnOnce(&Scene)) {
         rounds::check(&mut self.client(), &self.model, "meanwhile");
-        self.scene.store().set_faults(Faults::default());
+        mend(&self.scene);
         let (mut client, healed) = (self.client(), Instant::now());
         while let Err(text) = self.write_more(&mut client) {
             assert!(healed.elapsed() < Duration::from_secs(60), "{text}");
@@ -240,10 +249,9 @@ fn a_store_that_becomes_read_only_is_waited_for_by_who_writes_there() {
 
 #[test]
 fn a_store_that_is_full_is_waited_for_by_who_has_a_log() {
-    Busy::new("process").goes_on_meanwhile(FULL, FULL_ADVICE, false);
+    Busy::new("process").goes_on_meanwhile(FULL, FULL_ADVICE, true);
 }
 
-/// It is asked for 20 s whether it has room again.
 #[test]
 fn a_store_that_is_full_is_waited_for_by_who_writes_there() {
     Busy::new("shared").refuses_meanwhile(FULL, FULL_ADVICE);

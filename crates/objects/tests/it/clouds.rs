@@ -102,7 +102,7 @@ fn a_missing_bucket_is_named(store: &Store) {
     let place = ObjectPlace::open(&options, &store.runtime).unwrap();
     refuses(&place, ErrorKind::Refused, &[&options.url, "the bucket does not exist; create it"]);
     let error = place.list().unwrap_err();
-    assert_eq!(error.kind, ErrorKind::Invalid, "{error}");
+    assert_eq!(error.kind, ErrorKind::Refused, "{error}");
 }
 
 fn wrong_credentials_are_said_to_be_so_and_not_shown(store: &Store, setting: &str) {

@@ -145,6 +145,15 @@ fn a_no_after_an_answer_that_tells_nothing_leaves_open_what_was_done() {
 }
 
 #[test]
+fn a_full_store_is_believed_at_once_and_not_of_a_try_before() {
+    let full = (507, "SlowStore");
+    let words = ["the store is full; make room there"];
+    // Whoever asks again is told that it is done.
+    refuses(&place_of([full, (200, "")]), ErrorKind::Full, &words);
+    refuses(&place_of([(500, "InternalError"), full, (404, "NoSuchKey")]), ErrorKind::Undecided, &words);
+}
+
+#[test]
 fn a_quota_that_is_used_up_is_no_matter_of_credentials() {
     refuses(&place_of([(403, "QuotaExceeded")]), ErrorKind::Full, &["the store is full; make room there"]);
 }
