@@ -72,12 +72,12 @@ impl Interceptor for Demand {
         let found = request.metadata().get("authorization").map(|found| found.as_encoded_bytes());
         match found {
             Some(found) if is_same(found, expected.as_encoded_bytes()) => Ok(request),
-            Some(_) => {
-                Err(Status::unauthenticated("the token is not this control plane's: see --token-file"))
-            }
-            None => {
-                Err(Status::unauthenticated("this control plane wants a token: give one with --token-file"))
-            }
+            Some(_) => Err(Status::unauthenticated(
+                "the token is not this control plane's: see --control-plane-token-file",
+            )),
+            None => Err(Status::unauthenticated(
+                "this control plane wants a token: give one with --control-plane-token-file",
+            )),
         }
     }
 }

@@ -168,9 +168,11 @@ impl Worker {
 
     /// Whether it may end: it has no jobs, and each control plane that can be talked with knows that it takes none.
     pub fn is_drained(&self) -> bool {
-        let told = self.shared.told_draining.lock().unwrap_or_else(PoisonError::into_inner).len();
-        let silent = self.troubles().len();
-        self.job_count() == 0 && told + silent >= self.shared.options.control_planes.len()
+        let told = self.shared.told_draining.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let troubles = self.troubles();
+        let mut planes = self.shared.options.control_planes.iter().enumerate();
+        self.job_count() == 0
+            && planes.all(|(index, name)| told.contains(&index) || troubles.contains_key(name))
     }
 
     /// What it does, in numbers.
@@ -200,13 +202,16 @@ impl WorkerWatch {
     /// What it does, and has done; `None` = it has ended.
     pub fn figures(&self) -> Option<WorkerFigures> {
         let shared = self.shared.upgrade()?;
-        let silent = shared.troubles.lock().unwrap_or_else(PoisonError::into_inner).len();
+        let planes = &shared.options.control_planes;
+        let troubles = shared.troubles.lock().unwrap_or_else(PoisonError::into_inner);
+        let silent = planes.iter().filter(|name| troubles.contains_key(*name)).count();
+        drop(troubles);
         Some(WorkerFigures {
             slots: shared.options.slots,
             held: shared.holdings.count(),
             hanging: shared.holdings.left_count(),
             is_draining: shared.is_draining.load(Ordering::SeqCst),
-            control_planes_heard: shared.options.control_planes.len().saturating_sub(silent),
+            control_planes_heard: planes.len() - silent,
             control_planes_silent: silent,
             ..shared.tally.figures()
         })

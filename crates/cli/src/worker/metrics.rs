@@ -12,6 +12,11 @@ pub(super) fn of(figures: &WorkerFigures) -> Exposition {
     let gauges = [
         ("slots", u64::from(figures.slots), "Jobs at a time."),
         ("jobs", figures.held as u64, "Jobs that it has, until their ends are told."),
+        (
+            "hanging",
+            figures.hanging as u64,
+            "Attempts that were stopped and hang in their place, whose slots others have.",
+        ),
         ("draining", draining, "1 while it takes no more jobs and ends those that it has."),
     ];
     for (name, value, help) in gauges {

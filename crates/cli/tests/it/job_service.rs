@@ -243,7 +243,7 @@ fn a_worker_that_is_asked_to_end_does_and_what_is_said_wrongly_is_explained() {
     let _plane = scene.plane();
     let within = scene.directory.path().display().to_string();
     let ask = |arguments: &[&str]| firn(&[&["jobs", "--control-plane", &scene.url], arguments].concat());
-    ask(&[]).complained(1, &["wants a token", "--token-file"]);
+    ask(&[]).complained(1, &["wants a token", "--control-plane-token-file"]);
     let token = scene.path("token");
     let key = "00000000000000000000000000000001.7";
     ask(&["--token-file", &token, "cancel", key]).complained(4, &["is not there"]);

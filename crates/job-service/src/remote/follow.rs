@@ -11,7 +11,7 @@ use super::{Away, Shared, State};
 use crate::channel::is_answer;
 use crate::control::pool::{Attempts, JobKey, Outcome};
 use crate::runtime::Runtime;
-use crate::wire::{attempts_of, error_of, outcome_of, proto, put_attempts, put_key};
+use crate::wire::{attempts_of, error_of, millis, outcome_of, proto, put_attempts, put_key};
 
 /// How long a control plane holds the question what has ended.
 const HOLD_MS: u32 = 20_000;
@@ -27,7 +27,7 @@ const BYE_MAX: Duration = Duration::from_secs(1);
 
 /// Talks until the executor is dropped; keeps the thread that it runs on until then.
 pub(super) async fn talk(shared: Arc<Shared>, _runtime: Runtime) {
-    let mut talk = Talk { shared, plane: 0, silent_since: None, pause: PAUSE_MIN };
+    let mut talk = Talk { shared, plane: 0, asked_at: None, silent_since: None, pause: PAUSE_MIN };
     loop {
         let (is_closed, is_idle) = {
             let state = talk.shared.lock();
@@ -37,14 +37,16 @@ pub(super) async fn talk(shared: Arc<Shared>, _runtime: Runtime) {
             return talk.bye().await;
         }
         if is_idle {
+            talk.asked_at = None;
             talk.shared.wake.notified().await;
             continue;
         }
         match talk.round().await {
-            Ok(()) => {
+            Ok(Heard::Something) => {
                 talk.shared.planes.heard(talk.plane);
-                (talk.silent_since, talk.pause) = (None, PAUSE_MIN);
+                (talk.asked_at, talk.silent_since, talk.pause) = (None, None, PAUSE_MIN);
             }
+            Ok(Heard::Nothing) => {}
             Err(status) => talk.failed(&status).await,
         }
     }
@@ -54,9 +56,18 @@ struct Talk {
     shared: Arc<Shared>,
     /// Which control plane is asked.
     plane: usize,
+    /// Since when it has not answered the question what has ended, which may have been put anew meanwhile, with what was new.
+    asked_at: Option<Duration>,
     /// Since when nobody answers.
     silent_since: Option<Duration>,
     pause: Duration,
+}
+
+/// What became of a question.
+enum Heard {
+    Something,
+    /// There is something new to say first.
+    Nothing,
 }
 
 impl Talk {
@@ -64,7 +75,7 @@ impl Talk {
     ///
     /// # Errors
     /// The control plane does not answer.
-    async fn round(&mut self) -> Result<(), Status> {
+    async fn round(&mut self) -> Result<Heard, Status> {
         self.cancel().await?;
         self.submit().await?;
         self.follow().await
@@ -135,7 +146,9 @@ impl Talk {
     }
 
     /// Waits for ends; returns when there is something new to say, too.
-    async fn follow(&mut self) -> Result<(), Status> {
+    ///
+    /// However often that is, a control plane that does not answer within what it holds the first question and [`ANSWER_MAX`] does not answer.
+    async fn follow(&mut self) -> Result<Heard, Status> {
         let (waiting, taken, urgency, begun, attempts) = {
             let mut state = self.shared.lock();
             let urgency = state.urgency.tell(self.shared.clock.now());
@@ -144,33 +157,36 @@ impl Talk {
             let begun = begun.collect::<Vec<_>>();
             (waiting, state.taken.clone(), Some(urgency), begun, state.attempts())
         };
-        let Some(mut client) = self.shared.planes.jobs(self.plane) else { return Ok(()) };
+        let Some(mut client) = self.shared.planes.jobs(self.plane) else { return Ok(Heard::Nothing) };
         let hold_ms = match begun.len() == waiting.len() {
             _ if waiting.is_empty() => 0,
             true => HOLD_MS,
             false => UNBEGUN_HOLD_MS,
         };
+        let now = self.shared.clock.now();
+        let asked_for = now.saturating_sub(*self.asked_at.get_or_insert(now));
+        let hold = Duration::from_millis(hold_ms.into());
         let client_id = self.shared.options.client.to_be_bytes().to_vec().into();
         let request = proto::FollowRequest {
             client: client_id,
             waiting: waiting.clone(),
             taken: taken.clone(),
-            hold_ms,
+            hold_ms: millis(hold.saturating_sub(asked_for)).try_into().unwrap_or(hold_ms),
             urgency,
             attempts: Some(put_attempts(attempts)),
             begun,
         };
         let mut request = Request::new(request);
-        request.set_timeout(Duration::from_millis(hold_ms.into()) + ANSWER_MAX);
+        request.set_timeout((hold + ANSWER_MAX).saturating_sub(asked_for).max(LOOK));
         let mut answer = std::pin::pin!(client.follow(request));
         let answer = loop {
             tokio::select! {
                 answer = &mut answer => break answer?,
-                () = self.shared.wake.notified() => return Ok(()),
+                () = self.shared.wake.notified() => return Ok(Heard::Nothing),
                 () = tokio::time::sleep(LOOK) => {
                     let state = self.shared.lock();
                     if state.jobs.values().any(|away| away.finisher.control().is_cancelled()) {
-                        return Ok(());
+                        return Ok(Heard::Nothing);
                     }
                 }
             }
@@ -198,7 +214,7 @@ impl Talk {
                 away.is_submitted = false;
             }
         }
-        Ok(())
+        Ok(Heard::Something)
     }
 
     fn end(&self, ended: proto::Ended) {
@@ -220,6 +236,7 @@ impl Talk {
     /// Nobody answered: another one is asked, and told everything.
     async fn failed(&mut self, status: &Status) {
         self.shared.planes.renew(self.plane);
+        self.asked_at = None;
         let now = self.shared.clock.now();
         let since = *self.silent_since.get_or_insert(now);
         // What it was told may be lost; where it is not, it knows the job by its key.

@@ -26,7 +26,10 @@ fn a_wrong_token_is_refused_with_what_to_do_and_the_database_serves_on() {
         scene.token = token;
         let error = scene.remote(&at).submit(some_job()).unwrap().wait().unwrap_err();
         assert_eq!(error.kind, ErrorKind::Unavailable);
-        assert!(error.message.contains(expected) && error.message.contains("--token-file"), "{error}");
+        assert!(
+            error.message.contains(expected) && error.message.contains("--control-plane-token-file"),
+            "{error}"
+        );
         let worker = scene.worker("stranger", &at, Semantics::new());
         scene.wait_until(|| !worker.troubles().is_empty());
         assert!(worker.troubles()[&url(at[0])].contains(expected), "{:?}", worker.troubles());
@@ -70,6 +73,15 @@ fn who_speaks_another_version_is_told_which_one_is_expected() {
     for wrong in [None, of(0, 0)] {
         assert!(ask(wrong).is_err(), "{wrong:?}");
     }
+    // Workers are told the same.
+    let at = url(plane.address());
+    let refused = runtime.block_on(async move {
+        let channel = tonic::transport::Endpoint::from_shared(at).unwrap().connect().await.unwrap();
+        let worker = Some(proto::Worker { id: vec![9; 16].into(), slots: 1, ..Default::default() });
+        let request = proto::PullRequest { versions: of(2, 7), worker, ..Default::default() };
+        proto::workers_client::WorkersClient::new(channel).pull(request).await.unwrap_err()
+    });
+    assert!(refused.message().contains("from 1 to 1, this one speaks 2 to 7"), "{refused:?}");
 }
 
 #[test]

@@ -57,3 +57,16 @@ fn what_a_silent_control_plane_gave_is_stopped() {
     check(&db, &model);
     db.close().unwrap();
 }
+
+#[test]
+fn a_worker_that_names_a_control_plane_twice_drains_where_that_is_gone() {
+    let mut scene = Scene::new();
+    let gone = scene.plane(any_port());
+    let worker = scene.worker("one", &[gone.address(), gone.address()], Semantics::new());
+    drop(gone);
+    until(&*scene.clock, "its trouble", || !worker.troubles().is_empty());
+    worker.drain();
+    until(&*scene.clock, "its end", || worker.is_drained());
+    let figures = worker.watch().figures().unwrap();
+    assert_eq!((figures.control_planes_heard, figures.control_planes_silent), (0, 2));
+}

@@ -1,11 +1,14 @@
 //! A worker whose device takes its time to make durable what was written.
 
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use firn_engine::Semantics;
 use firn_job_service::control::pool::Limits;
+use firn_job_service::proto::job_row::State;
 use firn_job_service::{ControlPlane, ControlPlaneOptions, Places, SharedToken, Worker, WorkerOptions};
 use firn_storage::place::{Effect, Fault, Faulty, Local, LocalOptions, Operation, When};
 use firn_storage::{Clock, Storage};
@@ -27,6 +30,44 @@ impl Places for Slow {
     }
 }
 
+/// A worker of `plane` whose device is slow, called "slow".
+fn slow_worker(scene: &mut Scene, plane: SocketAddr) -> Worker {
+    let mut options = WorkerOptions::new(vec![url(plane)], "slow", scene.draw());
+    options.beat = Duration::from_millis(200);
+    let (places, clock) = (Arc::new(Slow(Arc::clone(&scene.clock))), Arc::clone(&scene.clock));
+    Worker::start(options, places, Arc::new(Semantics::new()), clock, &scene.spawn).unwrap()
+}
+
+#[test]
+fn a_worker_that_drains_amid_a_job_does_it_and_no_other() {
+    let mut scene = Scene::new();
+    let plane = scene.plane(any_port());
+    let at = [plane.address()];
+    let worker = slow_worker(&mut scene, at[0]);
+    let db = scene.open(&at);
+    let mut model = vec![None; 1000];
+    write(&db, &mut model, &mut fastrand::Rng::with_seed(6), 2000);
+    let of_it = |scene: &Scene, state: State| {
+        let rows = scene.look(at[0]).jobs.into_iter();
+        let rows = rows.filter(|row| row.state() == state && row.worker == "slow");
+        rows.map(|row| row.key.unwrap().number).collect::<BTreeSet<u64>>()
+    };
+    scene.wait_until(|| !of_it(&scene, State::Running).is_empty());
+    worker.drain();
+    // What was given to it until it is known that it takes no more it does.
+    scene.wait_until(|| scene.look(at[0]).workers.iter().any(|row| row.is_draining));
+    let (before, held) = (of_it(&scene, State::Done), of_it(&scene, State::Running));
+    assert!(!held.is_empty() && !worker.is_drained(), "{held:?}");
+    write(&db, &mut model, &mut fastrand::Rng::with_seed(7), 2000);
+    scene.wait_until(|| worker.is_drained());
+    // What waited there its database may have taken back.
+    let done: BTreeSet<u64> = of_it(&scene, State::Done).difference(&before).copied().collect();
+    assert!(!done.is_empty() && done.is_subset(&held), "{done:?} of {held:?}");
+    drop(worker);
+    check(&db, &model);
+    db.close().unwrap();
+}
+
 #[test]
 fn a_worker_that_waits_for_a_sync_keeps_its_job() {
     let mut scene = Scene::new();
@@ -40,10 +81,7 @@ fn a_worker_that_waits_for_a_sync_keeps_its_job() {
     };
     let plane = ControlPlane::start(&options, Arc::clone(&scene.clock), &scene.spawn).unwrap();
     let at = [plane.address()];
-    let mut options = WorkerOptions::new(vec![url(at[0])], "slow", scene.draw());
-    options.beat = Duration::from_millis(200);
-    let (places, clock) = (Arc::new(Slow(Arc::clone(&scene.clock))), Arc::clone(&scene.clock));
-    let _worker = Worker::start(options, places, Arc::new(Semantics::new()), clock, &scene.spawn).unwrap();
+    let _worker = slow_worker(&mut scene, at[0]);
     let db = scene.open(&at);
     let mut model = vec![None; 1000];
     write(&db, &mut model, &mut fastrand::Rng::with_seed(4), 2000);
