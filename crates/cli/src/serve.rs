@@ -2,6 +2,7 @@
 
 mod options;
 mod layers;
+mod together;
 
 use std::io::Write;
 use std::net::SocketAddr;
@@ -55,14 +56,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
     let (dir, serve) = serve_settings(&options, password);
     let dir = &dir;
     check_directory(dir, Access::Create)?;
-    if options.worker.is_some() && options.control_plane.is_some() {
-        let what = "jobs go to a worker or to a control plane: say one of --worker and --control-plane";
-        return Err(Failure::new(Ending::Usage, what));
-    }
-    if options.store_rates.is_some() && options.shared.is_none() {
-        let what = "rates of an object store, and none is used: say --shared, or leave --store-rates out";
-        return Err(Failure::new(Ending::Usage, what));
-    }
+    together::check(&options, arguments.take_over)?;
     let shared = shared_place(&options, arguments.take_over);
     let db = Arc::new(progress::during(&format!("opening {}", dir.display()), |_| {
         let mut builder = shared.set(firn::Db::builder(dir).settings(settings), Access::Create)?;

@@ -115,8 +115,13 @@ impl Allowed {
     /// Those that are, or lie in, one of `within`; the stores among them are asked as often as `rates` say, all together.
     ///
     /// # Errors
-    /// There are rates, and no stores.
+    /// One of them has no name; there are rates, and no stores.
     pub(crate) fn new(within: &[String], rates: Option<StoreRates>) -> Result<Self> {
+        if within.iter().any(|name| plain(name).is_empty()) {
+            // Below it everything would lie.
+            let what = "--within is empty: name a directory, or s3://BUCKET/PREFIX";
+            return Err(Failure::new(Ending::Usage, what));
+        }
         if rates.is_some() && !within.iter().any(|name| ObjectOptions::is_url(name)) {
             let what = "--store-rates are for object stores, and no --within names one";
             return Err(Failure::new(Ending::Usage, what));
@@ -125,20 +130,33 @@ impl Allowed {
         Ok(Self { within, throttle: rates.map(StoreRates::throttle) })
     }
 
-    fn has(&self, name: &str) -> bool {
+    /// The place called `name` as it is opened, if it is one of these.
+    fn find(&self, name: &str) -> Option<String> {
         let real = real_name(name);
         let lies_in = |place: &String| {
             let rest = real.strip_prefix(place.trim_end_matches('/'));
             rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
         };
-        // Nothing that is there is called so, and what a store makes of it is its own affair.
-        !real.split('/').any(|part| part == "..") && self.within.iter().any(lies_in)
+        (!climbs(&real) && self.within.iter().any(lies_in)).then_some(real)
     }
+}
+
+/// Whether some part of the name may lead out of what is before it, by whatever a parser of URLs makes of it: it reads `%2e` as a dot, and passes
+/// over tabs and ends of lines.
+fn climbs(name: &str) -> bool {
+    let read = name.to_ascii_lowercase().replace("%2e", ".");
+    let is_dots = |part: &str| part == "." || part == "..";
+    read.contains(char::is_control) || read.split(['/', '\\']).any(is_dots)
+}
+
+/// The name of a directory without what says that it is one.
+fn plain(name: &str) -> &str {
+    name.strip_prefix("file://").unwrap_or(name)
 }
 
 /// A directory without links on the way; the URL of a store as it is.
 fn real_name(name: &str) -> String {
-    let path = name.strip_prefix("file://").unwrap_or(name);
+    let path = plain(name);
     if path.contains("://") {
         return path.to_owned();
     }
@@ -146,13 +164,14 @@ fn real_name(name: &str) -> String {
 }
 
 impl Places for Allowed {
+    /// What was looked at is opened, whatever becomes of links on the way meanwhile.
     fn open(&self, name: &str) -> firn_storage::Result<Arc<dyn firn_storage::Storage>> {
-        if !self.has(name) {
+        let Some(real) = self.find(name) else {
             let message = format!("it may not touch {name}: start it with --within for that place");
             return Err(Error::new(ErrorKind::Invalid, "", message));
-        }
-        let throttle = self.throttle.clone().filter(|_| ObjectOptions::is_url(name));
-        open_place(name, throttle, false)
+        };
+        let throttle = self.throttle.clone().filter(|_| ObjectOptions::is_url(&real));
+        open_place(&real, throttle, false)
     }
 }
 
@@ -176,7 +195,7 @@ mod tests {
             "s3://bucket/a".to_owned(),
         ];
         for name in may.iter().chain([&"s3://bucket/a/b".to_owned()]) {
-            assert!(allowed.has(name), "{name}");
+            assert!(allowed.find(name).is_some(), "{name}");
         }
         let neighbours = [
             place.path().to_owned(),
@@ -187,10 +206,24 @@ mod tests {
         for name in neighbours.iter().map(|path| text(path)).chain(
             ["s3://bucket/ab", "s3://bucket", "s3://bucket/a/../b", "gs://bucket/a"].map(str::to_owned),
         ) {
-            assert!(!allowed.has(&name), "{name}");
+            assert_eq!(allowed.find(&name), None, "{name}");
         }
+        // A parser of URLs would make `..` of them.
+        for name in ["%2e%2e/b", ".%2E/b", "%2E./b", "./b", ".\t./b", "..\\b", "b/%2e%2e/%2e%2e/c", "b\n"] {
+            assert_eq!(allowed.find(&format!("s3://bucket/a/{name}")), None, "{name:?}");
+        }
+        assert!(allowed.find("s3://bucket/a/b%20c..d/...").is_some(), "these are names");
         let error = allowed.open("s3://other/db").expect_err("refused");
         assert!(error.to_string().contains("--within"), "{error}");
+    }
+
+    #[test]
+    fn a_place_without_a_name_is_not_everything() {
+        for nothing in ["", "file://"] {
+            let error =
+                Allowed::new(&["s3://bucket/a".to_owned(), nothing.to_owned()], None).expect_err("none");
+            assert!(error.to_string().contains("--within is empty"), "{error}");
+        }
     }
 
     #[test]

@@ -159,7 +159,8 @@ options! {
     /// Memory for buffers and caches: 512M, 4G. Default: the engine's.
     #[arg(long, value_name = "B", value_parser = parse_bytes)]
     memory_bytes: u64;
-    /// What an acknowledged write survives: `process` (kill -9) or `disk` (loss of power). Default: the engine's.
+    /// What an acknowledged write survives: `process` (kill -9), `disk` (loss of power) or `shared` (loss of the machine; with --shared). Default: the
+    /// engine's.
     #[arg(long, value_name = "WORD", value_parser = parse_durability)]
     durability: Durability;
     /// How lines of the log on standard error look: `text` or `json`. Default text.
