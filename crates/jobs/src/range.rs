@@ -29,6 +29,7 @@ fn part(spec: &CompactSpec, number: usize, range: KeyRange) -> CompactSpec {
         input.table.largest >= range.start && range.end.as_ref().is_none_or(|end| input.table.smallest < *end)
     });
     part.output.splits.retain(|split| *split > range.start && range.contains(split));
+    part.rules.older_overlap.retain(|older| older.touches(&range));
     part.output_stem = format!("{}-{number}", spec.output_stem);
     part.range = range;
     part

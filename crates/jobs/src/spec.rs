@@ -104,7 +104,8 @@ impl JobSpec {
         }
     }
 
-    /// Version of a spec's bytes that this build writes and reads.
+    /// Version of a spec's bytes that this build writes and reads, and of what it makes of them: it changes with the format of outputs and with what
+    /// a codec makes of the same bytes.
     pub const VERSION: u32 = 4;
 }
 
@@ -205,6 +206,12 @@ impl KeyRange {
     pub fn is_empty(&self) -> bool {
         self.end.as_ref().is_some_and(|end| end <= &self.start)
     }
+
+    /// Whether some key is in both.
+    pub fn touches(&self, other: &KeyRange) -> bool {
+        let start = (&self.start).max(&other.start);
+        [&self.end, &other.end].into_iter().flatten().all(|end| start < end)
+    }
 }
 
 /// Which versions are kept.
@@ -214,8 +221,8 @@ pub struct Rules {
     pub snapshots: Vec<Sequence>,
     /// Engine time in milliseconds since the Unix epoch: puts that expire at or before it are expired.
     pub tick_ms: u64,
-    /// Where versions older than the inputs' may lie outside the inputs. Outside these ranges tombstones that
-    /// every snapshot sees are dropped. [`KeyRange::all`] = drop none.
+    /// Where versions older than the inputs' may lie outside the inputs; where there are no inputs it says nothing. Outside these ranges
+    /// tombstones that every snapshot sees are dropped. [`KeyRange::all`] = drop none.
     pub older_overlap: Vec<KeyRange>,
     /// Name of the operator that combines merge operands; `None`: they stay as they are.
     pub merge_operator: Option<String>,

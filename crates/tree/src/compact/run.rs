@@ -239,7 +239,10 @@ impl Database {
             0 => !choice.inputs.iter().any(|(_, _, input)| Arc::ptr_eq(input, table)),
             output => level > output,
         };
+        // Those of other keys are left out: a spec is as large as its job, however large the keyspace is.
+        let span = span_of_all(choice.inputs.iter().map(|(_, _, table)| table));
         let older = state.levels.tables().filter(|(level, table)| is_older(*level, table));
+        let older = older.map(|(_, table)| span_of(table)).filter(|older| older.touches(&span));
         let splits = self.splits(&state.levels);
         let table_bytes = choice.table_bytes(self.settings.table_bytes, &splits);
         let mut output = self.output_form(state, choice.output_level, splits);
@@ -248,7 +251,7 @@ impl Database {
             keyspace: state.id(),
             inputs: choice.inputs.iter().map(input).collect(),
             range: KeyRange::all(),
-            rules: self.rules(state, older.map(|(_, table)| span_of(table)).collect()),
+            rules: self.rules(state, older.collect()),
             output,
             values: None,
             output_stem,
@@ -324,6 +327,13 @@ fn moved(keyspace: u32, choice: &Choice) -> Edit {
 pub(crate) fn span_of(table: &Table) -> KeyRange {
     let meta = table.meta();
     KeyRange { start: meta.smallest.clone(), end: Some([meta.largest.as_slice(), &[0]].concat()) }
+}
+
+/// What lies between the first and the last key of all of `tables`.
+fn span_of_all<'t>(tables: impl Iterator<Item = &'t Arc<Table>>) -> KeyRange {
+    let spans = tables.map(|table| span_of(table));
+    let both = |a: KeyRange, b: KeyRange| KeyRange { start: a.start.min(b.start), end: a.end.max(b.end) };
+    spans.reduce(both).unwrap_or_default()
 }
 
 /// The contract's error for what a job said.

@@ -64,6 +64,7 @@ mod checkpoint_away;
 mod panics;
 mod told;
 mod executors;
+mod older_ranges; // what compactions are told of tables below
 mod urgency;
 mod unmapped;
 mod scans;
