@@ -91,6 +91,9 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
             let arguments = [&SERVER[..], &WORKER].concat();
             runs.push(call(&root, &arguments, &[("FIRN_SEED", seed.to_string())])?);
         }
+        if seed == options.first_seed {
+            runs.push(call(&root, &SAME_BYTES, &[])?);
+        }
         if options.service_jobs > 0 && seed == options.first_seed {
             let jobs = options.service_jobs.to_string();
             let environment = [("FIRN_SEED", seed.to_string()), ("FIRN_JOBS", jobs)];
@@ -131,6 +134,20 @@ const BEYOND_MEMORY: [&str; 1] = ["many_times_its_memory_is_served_steadily"];
 
 /// A thousand random collections here and in a worker process, byte for byte.
 const WORKER: [&str; 1] = ["a_worker_process_makes_the_same_bytes_a_thousand_times"];
+
+/// A thousand random compactions by a worker behind a control plane and here, byte for byte.
+const SAME_BYTES: [&str; 10] = [
+    "test",
+    "--release",
+    "-p",
+    "firn-job-service",
+    "--test",
+    "it",
+    "--",
+    "--ignored",
+    "--nocapture",
+    "a_thousand_compactions",
+];
 
 /// Compaction as a service, with a fleet in trouble.
 const SERVICE: [&str; 1] = ["many_jobs_of_a_troubled_fleet"];

@@ -22,7 +22,19 @@ mod two_planes; // a worker of two control planes
 mod damaged; // a file that is not what it was
 mod given_up; // jobs that a database took for lost
 mod silent; // a control plane that is gone, to its workers
+mod woken; // and one that stands still, to a database with news
 mod slow_sync; // a device that takes its time
 mod attempts; // what databases hear of attempts at their jobs
 mod skew; // other builds
 mod scoped; // what a worker may touch
+mod content; // a database by workers, and one by itself
+#[expect(dead_code, reason = "the tests of jobs ask it for more")]
+#[path = "../../../jobs/tests/it/world.rs"]
+mod world; // random histories, as tables
+#[expect(dead_code, reason = "the tests of jobs ask it for more")]
+#[path = "../../../jobs/tests/it/segments.rs"]
+mod segments; // random value segments
+#[expect(dead_code, reason = "workers elsewhere write over nothing, which its own check asks for")]
+#[path = "../../../jobs/tests/it/same_bytes.rs"]
+mod same_bytes; // collections by an executor and here
+mod bytes; // outputs of workers, and those made here

@@ -107,18 +107,10 @@ impl Scene {
     }
 
     pub(crate) fn builder(&mut self, planes: &[SocketAddr]) -> Builder {
-        let settings = Settings {
-            separate_bytes: 500,
-            value_segment_bytes: 1 << 20,
-            space_amplification_max: 1.2,
-            memtable_bytes: 1 << 20,
-            table_bytes: 256 << 10,
-            ..Settings::for_memory(64 << 20)
-        };
         let shared =
             Local::open(std::path::Path::new(&self.shared_name()), LocalOptions { create: true }).unwrap();
         let remote = Arc::new(self.remote(planes));
-        let builder = Db::builder(self.place.path().join("db")).settings(settings);
+        let builder = Db::builder(self.place.path().join("db")).settings(settings());
         builder.shared(Arc::new(shared)).executor(remote)
     }
 
@@ -149,6 +141,18 @@ impl Scene {
 
     pub(crate) fn try_look(&self, plane: SocketAddr) -> firn_jobs::Result<proto::ListReply> {
         Look::at(&self.url(plane), &self.token, &self.tls, &self.spawn).unwrap().list()
+    }
+}
+
+/// Under these a few MiB make many jobs.
+pub(crate) fn settings() -> Settings {
+    Settings {
+        separate_bytes: 500,
+        value_segment_bytes: 1 << 20,
+        space_amplification_max: 1.2,
+        memtable_bytes: 1 << 20,
+        table_bytes: 256 << 10,
+        ..Settings::for_memory(64 << 20)
     }
 }
 
