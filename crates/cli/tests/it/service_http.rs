@@ -17,7 +17,11 @@ pub(crate) type Samples = BTreeMap<String, f64>;
 /// The answer to GET of `path`: status and body.
 fn get(process: &Process, path: &str) -> (u16, String) {
     let http = process.1.split_once("HTTP at http://").map(|(_, rest)| rest);
-    let address = http.and_then(|rest| rest.split(';').next()).expect("it says where");
+    get_at(http.and_then(|rest| rest.split(';').next()).expect("it says where"), path)
+}
+
+/// The answer of whoever is at `address`.
+fn get_at(address: &str, path: &str) -> (u16, String) {
     let mut stream = TcpStream::connect(address).expect("it listens");
     write!(stream, "GET {path} HTTP/1.1\r\nHost: {address}\r\n\r\n").expect("it is sent");
     let mut answer = String::new();
@@ -28,7 +32,15 @@ fn get(process: &Process, path: &str) -> (u16, String) {
 }
 
 pub(crate) fn samples(process: &Process) -> Samples {
-    let (status, text) = get(process, "/metrics");
+    read(get(process, "/metrics"))
+}
+
+/// The samples of whoever is at `address`.
+pub(crate) fn samples_at(address: &str) -> Samples {
+    read(get_at(address, "/metrics"))
+}
+
+fn read((status, text): (u16, String)) -> Samples {
     assert_eq!(status, 200);
     let lines = text.lines().filter(|line| !line.starts_with('#'));
     let sample = |line: &str| {

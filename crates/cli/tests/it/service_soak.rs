@@ -1,11 +1,12 @@
 //! A database whose compactions and collections others do, while everybody is killed, stopped, cut off, doubled and lied to: nothing is lost,
 //! doubled or brought back, and no file is left over.
 //!
-//! The store fails one request in twenty, half of them after they were done. There are two control planes. One worker's clock jumps, where
-//! there is a library that fakes time. With networks of their own workers are cut off now and then. Two machines take the database from one
-//! another. Each kind of trouble that is possible happens once at least.
+//! The store fails one request in twenty, half of them after they were done. There are two control planes. The clocks of a worker, of a control plane and
+//! of a machine with the database jump, where there is a library that fakes time. With networks of their own workers are cut off now and then. Two machines take the
+//! database from one another, asleep and at work. Each kind of trouble that is possible happens once at least.
 
 mod clients; // what is written, and what must be found
+mod clocks; // time as some processes see it
 mod counted; // counters and lists, which show what was done twice
 mod trouble; // what can befall whom
 mod fleet; // processes, and what befalls them
@@ -92,10 +93,11 @@ fn many_jobs_of_a_troubled_fleet_lose_nothing() {
         return network::run_inside("service_soak::many_jobs_of_a_troubled_fleet_lose_nothing");
     }
     assert!(
-        fleet::fake_time().is_some(),
+        clocks::fake_time().is_some(),
         "libfaketime is missing, without which no clock jumps: install Debian's package faketime"
     );
     let tally = soak(given("FIRN_JOBS", 10_000), given("FIRN_SEED", 1), Network::with_wires(WORKERS), true);
-    let everything = [&Trouble::ANYWHERE[..], &[Trouble::WorkerCutOff, Trouble::ClockJumped]].concat();
+    let everything = [&Trouble::ANYWHERE[..], &Trouble::CLOCKS, &[Trouble::WorkerCutOff]].concat();
     assert!(everything.iter().all(|kind| tally.count(*kind) > 0), "{tally}");
+    assert!(tally.past_lease > 0 && tally.expired > 0, "{tally}");
 }

@@ -1,6 +1,7 @@
 //! The processes of a soak, and what befalls them.
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpStream;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -9,24 +10,42 @@ use firn_s3_server::{Faults, S3Server, ServerOptions};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
+use super::clocks::Clocks;
 use super::leftovers::{self, Leftovers};
 use super::network::Network;
 use super::trouble::{Deck, Tally, Trouble};
 use crate::program::text;
 use crate::serve::Serving;
+use crate::service_http::{samples_at, sum};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_firn");
 const BUCKET: &str = "firn-test";
 const PLACE: &str = "s3://firn-test/db";
 /// How many workers there are.
 pub(super) const WORKERS: usize = 3;
-/// How long a control plane stands still: for longer than a lease, which is 10 s unless it is told.
+/// The worker and the control plane whose clocks jump, as those of both machines do that have the database.
+const JUMPING: usize = 1;
+/// How long a lease lasts after its worker's last word, unless control planes are told otherwise.
+const LEASE: Duration = Duration::from_secs(10);
+/// How long a control plane stands still: for longer than a lease.
 const STILL_MS: std::ops::Range<u64> = 11_000..14_000;
 
 /// Under these a few MiB make many jobs.
 const SETTINGS: &str = "memtable_bytes = 1048576\ntable_bytes = 131072\nlog_segment_bytes = 4194304\n\
     buffer_bytes = 4194304\nbuffer_bytes_max = 16777216\nseparate_bytes = 1000\nvalue_segment_bytes = 262144\n\
     space_amplification_max = 1.3\ndurability = \"shared\"\n";
+
+fn worker_name(at: usize) -> String {
+    format!("worker-{at}")
+}
+
+fn plane_name(at: usize) -> String {
+    format!("control-plane-{at}")
+}
+
+fn machine_name(at: usize) -> String {
+    format!("machine-{at}")
+}
 
 /// A process, killed when it is dropped.
 struct Process(Child);
@@ -57,26 +76,29 @@ fn signal_to(process: &Child, signal: Signal) {
     kill_process(pid, signal).expect("it is there");
 }
 
-/// The library that fakes the time of a process whose clock jumps: libfaketime, of Debian's package faketime.
-pub(super) fn fake_time() -> Option<PathBuf> {
-    let machines = std::fs::read_dir("/usr/lib").ok()?.flatten();
-    machines.map(|machine| machine.path().join("faketime/libfaketime.so.1")).find(|path| path.exists())
-}
-
 /// A worker or a control plane, and until when it is stopped.
 struct Member {
     process: Process,
     stopped_until: Option<Instant>,
+    /// How long it was to stand still, when it was stopped last.
+    stopped_for: Duration,
+    /// Where it answers by HTTP, if it does.
+    http: Option<String>,
 }
 
 impl Member {
+    fn new(process: Process, line: &str) -> Self {
+        let http = line.split_once("HTTP at http://").and_then(|(_, rest)| rest.split(';').next());
+        Self { process, stopped_until: None, stopped_for: Duration::ZERO, http: http.map(str::to_owned) }
+    }
+
     /// Stops it; `false` if it is stopped.
     fn stop(&mut self, until: Instant) -> bool {
         if self.stopped_until.is_some() {
             return false;
         }
         self.process.signal(Signal::STOP);
-        self.stopped_until = Some(until);
+        (self.stopped_until, self.stopped_for) = (Some(until), until - Instant::now());
         true
     }
 
@@ -97,14 +119,26 @@ struct Sleeper {
     until: Instant,
 }
 
+/// Expects that the machine at `address`, which has lost the database, acknowledges nothing and says why.
+fn assert_refuses(address: &str) {
+    // Clients begin with several requests, of which a machine that may tell nobody anything answers the first.
+    let mut stream = TcpStream::connect(address).expect("it runs");
+    // A store that fails is asked for a while whose the last group is.
+    stream.set_read_timeout(Some(Duration::from_secs(60))).expect("an option");
+    stream.write_all(b"SET lost 1\r\n").expect("it is sent");
+    let mut answer = String::new();
+    BufReader::new(stream).read_line(&mut answer).expect("it answers");
+    let says = ["opened on another machine", "writes are refused"];
+    assert!(answer.starts_with('-') && says.iter().any(|words| answer.contains(words)), "{answer:?}");
+}
+
 pub(super) struct Fleet {
     pub(super) tally: Tally,
     network: Network,
     deck: Deck,
     /// By worker, until when its wire is cut.
     cut_until: [Option<Instant>; WORKERS],
-    /// The library that fakes time, and the clock of worker number 1, if it has one that jumps.
-    clock: Option<(PathBuf, PathBuf)>,
+    clocks: Clocks,
     store: Option<S3Server>,
     urls: Vec<String>,
     planes: Vec<Option<Member>>,
@@ -124,11 +158,11 @@ impl Fleet {
         S3Server::make_bucket(&directory.path().join("s3"), BUCKET).expect("a bucket");
         std::fs::write(directory.path().join("settings.toml"), SETTINGS).expect("written");
         std::fs::write(directory.path().join("token"), "a-secret\n").expect("written");
-        let clock = fake_time().map(|library| (library, directory.path().join("clock")));
+        let clocks = Clocks::new(directory.path());
         let mut left_out = Vec::new();
-        if clock.is_none() {
-            println!("left out: jumps of a clock, for want of libfaketime (Debian: faketime)");
-            left_out.push(Trouble::ClockJumped);
+        if !clocks.can_jump() {
+            println!("left out: jumps of clocks, for want of libfaketime (Debian: faketime)");
+            left_out.extend(Trouble::CLOCKS);
         }
         if !network.has_wires() {
             println!("left out: workers cut off, for want of a network of their own");
@@ -139,7 +173,7 @@ impl Fleet {
             network,
             deck: Deck::without(&left_out, seed),
             cut_until: [None; WORKERS],
-            clock,
+            clocks,
             store: None,
             urls: Vec::new(),
             planes: Vec::new(),
@@ -150,7 +184,6 @@ impl Fleet {
             seed,
             directory,
         };
-        fleet.set_clock(0);
         fleet.start_store(None);
         for at in 0..2 {
             fleet.planes.push(None);
@@ -167,12 +200,6 @@ impl Fleet {
 
     fn path(&self, name: &str) -> String {
         text(&self.directory.path().join(name)).to_owned()
-    }
-
-    fn set_clock(&self, hours: i64) {
-        if let Some((_, clock)) = &self.clock {
-            std::fs::write(clock, format!("{hours:+}h\n")).expect("written");
-        }
     }
 
     /// Starts the store, where it was before if there was one.
@@ -196,35 +223,33 @@ impl Fleet {
         };
         let mut command = Command::new(PROGRAM);
         command.args(["control-plane", "--listen", &listen, "--token-file", &self.path("token")]);
+        command.args(["--http", &format!("{}:0", self.network.address())]);
+        let jumps = at == JUMPING;
+        if jumps {
+            self.clocks.give(&plane_name(at), &mut command);
+        }
         let (process, line) = Process::start(&mut command);
         let url = line.split_whitespace().find_map(|word| word.strip_suffix(';')).unwrap_or_default();
         assert!(url.starts_with("http://"), "{line:?}");
+        self.clocks.expect(process.0.id(), jumps);
         self.urls[at] = url.to_owned();
-        self.planes[at] = Some(Member { process, stopped_until: None });
+        self.planes[at] = Some(Member::new(process, &line));
     }
 
     fn worker(&self, at: usize) -> Member {
         let mut command = self.network.there(at, PROGRAM);
         command.args(["worker", "--token-file", &self.path("token"), "--within", PLACE, "--threads", "2"]);
         command
-            .args(["--control-plane", &self.urls.join(","), "--name", &format!("worker-{at}")])
+            .args(["--control-plane", &self.urls.join(","), "--name", &worker_name(at)])
             .envs(self.settings());
-        let fakes = self.clock.as_ref().filter(|_| at == 1);
-        if let Some((library, clock)) = fakes {
-            let environment = [
-                ("LD_PRELOAD", text(library)),
-                ("FAKETIME_TIMESTAMP_FILE", text(clock)),
-                ("FAKETIME_NO_CACHE", "1"),
-                ("FAKETIME_DONT_FAKE_MONOTONIC", "1"),
-            ];
-            command.envs(environment);
+        let jumps = at == JUMPING;
+        if jumps {
+            self.clocks.give(&worker_name(at), &mut command);
         }
         let (process, line) = Process::start(&mut command);
         assert!(line.starts_with(&format!("worker-{at} works for http://")), "{line:?}");
-        // A library that cannot be had is passed over without a word.
-        let maps = std::fs::read_to_string(format!("/proc/{}/maps", process.0.id())).expect("it runs");
-        assert_eq!(maps.contains("libfaketime"), fakes.is_some(), "the time of worker-{at} is faked");
-        Member { process, stopped_until: None }
+        self.clocks.expect(process.0.id(), jumps);
+        Member::new(process, &line)
     }
 
     /// The database on this machine, taken over where it is another one's.
@@ -234,8 +259,10 @@ impl Fleet {
         command.args(["--control-plane", &self.urls.join(",")]);
         command.args(["--control-plane-token-file", &self.path("token")]).envs(self.settings());
         command.stderr(Stdio::null());
-        let dir = self.directory.path().join(format!("machine-{}", self.machine));
-        self.serving = Some(Serving::start_as(&mut command, &dir).expect("it serves"));
+        self.clocks.give(&machine_name(self.machine), &mut command);
+        let serving = Serving::start_as(&mut command, &self.local()).expect("it serves");
+        self.clocks.expect(serving.process.id(), true);
+        self.serving = Some(serving);
     }
 
     pub(super) fn address(&self) -> String {
@@ -282,11 +309,19 @@ impl Fleet {
                 self.network.cut(worker, true);
                 self.cut_until[worker] = Some(until);
             }
-            Trouble::ClockJumped => self.set_clock(random.i64(-40..40)),
+            Trouble::WorkerClockJumped | Trouble::PlaneClockJumped | Trouble::DatabaseClockJumped => {
+                let (whose, far) = match kind {
+                    Trouble::WorkerClockJumped => (worker_name(JUMPING), random.bool()),
+                    Trouble::PlaneClockJumped => (plane_name(JUMPING), true),
+                    _ => (machine_name(self.machine), false),
+                };
+                self.clocks.jump(&whose, far, random);
+            }
             Trouble::PlaneKilled => {
                 if self.planes[plane].as_ref().is_some_and(|plane| plane.stopped_until.is_some()) {
                     return false;
                 }
+                self.tally.expired += self.expired(plane);
                 self.planes[plane] = None;
                 self.start_plane(plane);
             }
@@ -300,6 +335,7 @@ impl Fleet {
                 self.serve();
             }
             Trouble::TakenOver => self.take_over(until),
+            Trouble::FoughtFor => self.fight(),
             Trouble::StoreRestarted => {
                 let port = self.store.take().map(|store| store.port());
                 self.start_store(port);
@@ -311,9 +347,11 @@ impl Fleet {
 
     /// What was to last until `now` is over.
     fn let_pass(&mut self, now: Instant) {
-        self.workers.iter_mut().for_each(|worker| {
-            worker.go_on(now);
-        });
+        for worker in &mut self.workers {
+            if worker.go_on(now) && worker.stopped_for > LEASE {
+                self.tally.past_lease += 1;
+            }
+        }
         for plane in self.planes.iter_mut().flatten() {
             if plane.go_on(now) {
                 self.tally.note(Trouble::PlaneStopped);
@@ -360,6 +398,19 @@ impl Fleet {
         self.serve();
     }
 
+    /// Another machine takes the database from one that is at work, which acknowledges nothing from then on.
+    fn fight(&mut self) {
+        self.wake();
+        self.count_jobs();
+        let Some(mut loser) = self.serving.take() else { return };
+        self.tally.jobs_are_told();
+        self.machine = 1 - self.machine;
+        self.serve();
+        assert_refuses(&loser.address);
+        loser.process.kill().expect("it is killed");
+        loser.process.wait().expect("it ends");
+    }
+
     /// Asks the database what workers have done for it since it was opened.
     pub(super) fn count_jobs(&mut self) {
         let client = redis::Client::open(format!("redis://{}", self.address())).expect("an address");
@@ -378,6 +429,13 @@ impl Fleet {
             counts.filter_map(|count| count.trim().parse::<u64>().ok()).sum::<u64>()
         };
         self.tally.set_jobs(sum("elsewhere_count="), sum("here_count="));
+    }
+
+    /// Leases of workers that were silent for too long, by what control plane `at` has counted since its start.
+    fn expired(&self, at: usize) -> u64 {
+        let member = self.planes[at].as_ref().expect("it runs");
+        let samples = samples_at(member.http.as_deref().expect("it says where"));
+        sum(&samples, "firn_control_plane_expired_leases_total", &["silent"]) as u64
     }
 
     /// Nothing befalls anybody any more.
@@ -420,12 +478,13 @@ impl Fleet {
     }
 
     fn local(&self) -> PathBuf {
-        self.directory.path().join(format!("machine-{}", self.machine))
+        self.directory.path().join(machine_name(self.machine))
     }
 
     /// Everybody ends, and what is left is a sound database and nothing else.
     pub(super) fn end(mut self) -> Tally {
         self.count_jobs();
+        self.tally.expired += (0..self.planes.len()).map(|at| self.expired(at)).sum::<u64>();
         self.workers.clear();
         self.planes.clear();
         self.serving.take().expect("it serves").end();

@@ -10,51 +10,68 @@ pub(super) enum Trouble {
     WorkerStopped,
     /// Wants a network of its own.
     WorkerCutOff,
-    /// Wants the library that fakes time.
-    ClockJumped,
+    /// By up to 40 hours; it wants the library that fakes time, as those of others do.
+    WorkerClockJumped,
+    /// By up to 40 hours.
+    PlaneClockJumped,
+    /// By as much as a store's rules let it: whoever is further off is denied everything.
+    DatabaseClockJumped,
     PlaneKilled,
     /// For longer than a lease lasts; counted when it goes on.
     PlaneStopped,
     DatabaseKilled,
+    /// While whoever has it stands still.
     TakenOver,
+    /// While whoever has it is at work.
+    FoughtFor,
     StoreRestarted,
 }
 
 impl Trouble {
     /// All kinds, and how many of forty draws are each.
-    const ALL: [(Self, u32); 9] = [
+    const ALL: [(Self, u32); 12] = [
         (Self::WorkerKilled, 4),
         (Self::WorkerStopped, 3),
         (Self::WorkerCutOff, 3),
-        (Self::ClockJumped, 2),
+        (Self::WorkerClockJumped, 2),
+        (Self::PlaneClockJumped, 1),
+        (Self::DatabaseClockJumped, 1),
         (Self::PlaneKilled, 2),
         (Self::PlaneStopped, 1),
         (Self::DatabaseKilled, 1),
         (Self::TakenOver, 1),
+        (Self::FoughtFor, 1),
         (Self::StoreRestarted, 1),
     ];
 
     /// Those that any machine can make.
-    pub(super) const ANYWHERE: [Self; 7] = [
+    pub(super) const ANYWHERE: [Self; 8] = [
         Self::WorkerKilled,
         Self::WorkerStopped,
         Self::PlaneKilled,
         Self::PlaneStopped,
         Self::DatabaseKilled,
         Self::TakenOver,
+        Self::FoughtFor,
         Self::StoreRestarted,
     ];
+    /// Those that want the library that fakes time.
+    pub(super) const CLOCKS: [Self; 3] =
+        [Self::WorkerClockJumped, Self::PlaneClockJumped, Self::DatabaseClockJumped];
 
     fn words(self) -> &'static str {
         match self {
             Self::WorkerKilled => "workers killed",
             Self::WorkerStopped => "workers stopped",
             Self::WorkerCutOff => "workers cut off",
-            Self::ClockJumped => "jumps of a clock",
+            Self::WorkerClockJumped => "jumps of a worker's clock",
+            Self::PlaneClockJumped => "of a control plane's",
+            Self::DatabaseClockJumped => "of a database's",
             Self::PlaneKilled => "control planes killed",
             Self::PlaneStopped => "control planes stopped",
             Self::DatabaseKilled => "databases killed",
-            Self::TakenOver => "databases taken over",
+            Self::TakenOver => "databases taken over asleep",
+            Self::FoughtFor => "at work",
             Self::StoreRestarted => "restarts of the store",
         }
     }
@@ -111,6 +128,10 @@ pub(super) struct Tally {
     jobs_before: (u64, u64),
     jobs_now: (u64, u64),
     happened: BTreeMap<Trouble, u64>,
+    /// Workers that went on after having stood still for longer than a lease.
+    pub(super) past_lease: u64,
+    /// Leases of workers that were silent for too long.
+    pub(super) expired: u64,
 }
 
 impl Tally {
@@ -145,6 +166,11 @@ impl fmt::Display for Tally {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let here = self.jobs_before.1 + self.jobs_now.1;
         write!(f, "{} jobs by workers, {here} by the database", self.done_elsewhere())?;
-        Trouble::ALL.iter().try_for_each(|(kind, _)| write!(f, ", {} {}", self.count(*kind), kind.words()))
+        Trouble::ALL
+            .iter()
+            .try_for_each(|(kind, _)| write!(f, ", {} {}", self.count(*kind), kind.words()))?;
+        write!(f, ", {} workers resumed past their lease", self.past_lease)?;
+        // Known once a control plane ends.
+        write!(f, ", {} leases ended by silence", self.expired)
     }
 }
