@@ -32,7 +32,8 @@ fn every_part_has_figures_and_verdicts_at_a_tiny_scale() {
         (path("r.json"), path("r.html"), path("work"), path("store"), path("simulator"));
     let programs = ["--store-server", text(&store), "--simulator", text(&simulator)];
     let places = ["--json", text(&json), "--html", text(&html), "--dir", text(&work)];
-    let words = ["bench", "experiment", "caas", "--scale", "tiny", "--part", "where,schedulers,zones,stages"];
+    let words = ["bench", "experiment", "caas", "--scale", "tiny", "--idle", "2"];
+    let words = [&words[..], &["--part", "where,schedulers,zones,stages"]].concat();
     let answer = firn(&[&words[..], &programs, &places].concat());
     assert_eq!(answer.code, 0, "{}", answer.complaint);
     let report: serde_json::Value =
@@ -41,6 +42,9 @@ fn every_part_has_figures_and_verdicts_at_a_tiny_scale() {
     for finding in list("findings") {
         assert!(finding["verdict"] != "failed", "{finding}");
     }
+    let is_watched =
+        |finding: &serde_json::Value| finding["figure"].as_str().is_some_and(|it| it.contains("in 2 s)"));
+    assert_eq!(list("findings").iter().filter(|finding| is_watched(finding)).count(), 4);
     let of = |part: &str| {
         list("results")
             .iter()

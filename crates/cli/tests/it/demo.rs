@@ -28,6 +28,9 @@ fn a_demonstration_tells_where_every_job_ran_and_leaves_a_database_in_order() {
         assert!(["relief", "bulk"].contains(&job[1]), "{out}");
         assert!(["worker-1", "worker-2", "the"].contains(&job[2]), "{out}");
     }
+    for worker in ["worker-1", "worker-2"] {
+        assert!(jobs.iter().any(|job| job[2] == worker), "nothing ran on {worker}: {out}");
+    }
     let on_workers = jobs.iter().filter(|job| job[2].starts_with("worker-")).count();
     assert!(out.contains(&format!("{on_workers} of {} jobs ran on workers", jobs.len())), "{out}");
     for words in

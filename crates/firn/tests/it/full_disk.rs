@@ -1,40 +1,8 @@
 //! A file system that is really full, and is written to again once something is removed.
 
-use std::path::Path;
-use std::process::Command;
-
 use firn::{Batch, Db, Durability, ErrorKind, KEYSPACE_DEFAULT, Settings, WriteOptions};
 
-/// A small file system of its own, unmounted at the end.
-struct SmallDisk(tempfile::TempDir);
-
-impl SmallDisk {
-    fn mount(bytes: usize) -> Option<Self> {
-        let at = tempfile::tempdir().expect("a directory");
-        let options = format!("size={bytes}");
-        let mounted =
-            Command::new("mount").args(["-t", "tmpfs", "-o", &options, "tmpfs"]).arg(at.path()).output();
-        let why = match mounted {
-            Ok(output) if output.status.success() => return Some(Self(at)),
-            Ok(output) => String::from_utf8_lossy(&output.stderr).trim().to_owned(),
-            Err(error) => format!("`mount` cannot be run: {error}"),
-        };
-        eprintln!("LEFT OUT: a real full disk, since mounting a tmpfs was refused: {why}");
-        None
-    }
-
-    fn path(&self) -> &Path {
-        self.0.path()
-    }
-}
-
-impl Drop for SmallDisk {
-    fn drop(&mut self) {
-        let unmounted = Command::new("umount").arg(self.0.path()).status();
-        let is_unmounted = unmounted.is_ok_and(|status| status.success());
-        assert!(is_unmounted || std::thread::panicking(), "unmount {}", self.0.path().display());
-    }
-}
+use crate::small_disk::SmallDisk;
 
 fn value(number: u32) -> Vec<u8> {
     let mut value = number.to_be_bytes().repeat(12_500);

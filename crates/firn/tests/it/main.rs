@@ -7,4 +7,5 @@ mod keyspaces;
 mod scans;
 mod threads;
 mod components;
+mod small_disk; // a file system that is soon full
 mod full_disk;
