@@ -25,6 +25,9 @@ pub struct CaasArgs {
     /// The program `firn-sim`, which gives the simulated figures [default: beside this program]
     #[arg(long, value_name = "FILE")]
     pub simulator: Option<PathBuf>,
+    /// Seconds for which it is watched what is asked while nothing is to do [default: 10, at medium scale 60]
+    #[arg(long, value_name = "SECONDS")]
+    pub idle: Option<u64>,
     /// Seed of every random choice
     #[arg(long, value_name = "SEED", default_value_t = 1)]
     pub seed: u64,

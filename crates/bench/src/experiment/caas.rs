@@ -16,6 +16,8 @@ mod simulated; // what the simulator says
 mod stages; // how long jobs take to begin, and what idleness costs
 mod parts; // the questions
 
+use std::time::Duration;
+
 use firn_engine::{Error, Result};
 use serde::Serialize;
 
@@ -53,10 +55,11 @@ const NOTES: [&str; 4] = [
      scheduler of control planes), or in the part on schedulers two workers by another one.",
     "A database's processor time is its process's, which makes the load, too; workers' and control planes' are in the JSON's costs.",
     "Unless a part says otherwise all processes share all processors of the machine: what workers use is then taken from the database.",
-    "Verdicts compare medians: as claimed, same direction (better than what it is compared with, by less than is claimed), not seen.",
+    "Verdicts compare medians: as claimed, same direction (better than what it is compared with, by less than is claimed), not seen; \
+     of our goals that have one, that their floor is reached or missed.",
 ];
 
-/// Runs the experiment as `args` say: progress on standard error, tables on standard output, reports where they are asked for.
+/// Runs the experiment as `args` say: progress on standard error, tables on standard output, reports where they are asked for, anew after each part.
 ///
 /// # Errors
 /// `Invalid` if the reports cannot be written, or if a part failed, once they are written.
@@ -70,9 +73,13 @@ pub fn run_caas(args: &CaasArgs) -> Result<CaasReport> {
     let path = std::path::absolute(dir.path())
         .map_err(|error| Error::invalid("the system does not say where it is").because(error))?;
     eprintln!("{}", machine.line());
-    let bench = Bench { args, plan: args.scale.plan(), dir: &path };
+    let mut plan = args.scale.plan();
+    plan.idle = args.idle.map_or(plan.idle, Duration::from_secs);
+    let bench = Bench { args, plan, dir: &path };
     let parts = if args.part.is_empty() { &CaasPart::ALL[..] } else { &args.part };
-    let mut all = Found::default();
+    let command = command_line();
+    let mut report =
+        CaasReport { machine, command, findings: Vec::new(), costs: Vec::new(), results: Vec::new() };
     let mut failed = Vec::new();
     for (at, part) in parts.iter().enumerate() {
         eprintln!("part {} of {}, {}: {}", at + 1, parts.len(), part.name(), part.question());
@@ -82,19 +89,22 @@ pub fn run_caas(args: &CaasArgs) -> Result<CaasReport> {
             found.findings.push(broken(*part, &error));
             failed.push(part.name());
         }
-        all.results.append(&mut found.results);
-        all.costs.append(&mut found.costs);
-        all.findings.append(&mut found.findings);
+        report.results.append(&mut found.results);
+        report.costs.append(&mut found.costs);
+        report.findings.append(&mut found.findings);
+        // Who ends the next part, after hours perhaps, keeps those before it.
+        write(args, &report)?;
     }
-    let Found { results, costs, findings } = all;
-    let report = CaasReport { machine, command: command_line(), findings, costs, results };
     print!(
         "{}\n{}\n{}",
         summary_table(&report.results),
         costs_table(&report.costs),
         findings_text(&report.findings)
     );
-    write(args, &report)?;
+    if let Some(path) = &args.output.json {
+        eprintln!("results: {}", path.display());
+    }
+    eprintln!("report: {}", args.output.html_path().display());
     match failed.as_slice() {
         [] => Ok(report),
         parts => Err(Error::invalid(format!("failed: {}; the report says why", parts.join(", ")))),
@@ -147,7 +157,6 @@ fn write(args: &CaasArgs, report: &CaasReport) -> Result<()> {
         let text = serde_json::to_string(report)
             .map_err(|error| Error::bug("the report has no JSON form").because(error))?;
         write_text(path, &(text + "\n"))?;
-        eprintln!("results: {}", path.display());
     }
     let head = Report {
         title: "Compaction as a service".to_owned(),
@@ -155,10 +164,7 @@ fn write(args: &CaasArgs, report: &CaasReport) -> Result<()> {
         command: report.command.clone(),
         notes: NOTES.map(str::to_owned).into(),
     };
-    let path = args.output.html_path();
-    write_text(&path, &html_with_findings(&head, &report.findings, &report.results)?)?;
-    eprintln!("report: {}", path.display());
-    Ok(())
+    write_text(&args.output.html_path(), &html_with_findings(&head, &report.findings, &report.results)?)
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@ fn args(dir: &std::path::Path, part: CaasPart) -> CaasArgs {
         dir: Some(dir.join("work")),
         store_server: Some(nowhere.clone()),
         simulator: Some(nowhere),
+        idle: None,
         seed: 1,
         output,
     }

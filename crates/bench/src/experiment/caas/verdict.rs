@@ -10,7 +10,11 @@ use crate::report::{Cells, PhaseResult, Spread, figure};
 pub enum Verdict {
     /// As much as is claimed, or more.
     AsClaimed,
-    /// Less than that, but better than what it is compared with, by medians.
+    /// Less than that, and as much as is the least that we want.
+    FloorReached,
+    /// Less than the least that we want.
+    FloorMissed,
+    /// Less than what is claimed, but better than what it is compared with, by medians.
     SameDirection,
     /// No better than what it is compared with.
     NotSeen,
@@ -23,6 +27,8 @@ impl Verdict {
     pub fn text(self) -> &'static str {
         match self {
             Self::AsClaimed => "as claimed",
+            Self::FloorReached => "floor reached",
+            Self::FloorMissed => "floor missed",
             Self::SameDirection => "same direction",
             Self::NotSeen => "not seen",
             Self::Failed => "failed",
@@ -91,6 +97,8 @@ pub(super) struct Ratio<'c> {
     pub(super) than: &'c str,
     pub(super) measure: Measure,
     pub(super) claimed: f64,
+    /// The least that we want, of a claim that is our own goal.
+    pub(super) floor: Option<f64>,
 }
 
 impl Ratio<'_> {
@@ -124,10 +132,12 @@ impl Ratio<'_> {
         let ratio = of.median / than.median;
         let is_better =
             |limit: f64| if self.measure.more_is_better() { ratio >= limit } else { ratio <= limit };
-        let verdict = match () {
-            () if is_better(self.claimed) => Verdict::AsClaimed,
-            () if is_better(1.0) && ratio != 1.0 => Verdict::SameDirection,
-            () => Verdict::NotSeen,
+        let verdict = match self.floor {
+            _ if is_better(self.claimed) => Verdict::AsClaimed,
+            Some(floor) if is_better(floor) => Verdict::FloorReached,
+            Some(_) => Verdict::FloorMissed,
+            None if is_better(1.0) && ratio != 1.0 => Verdict::SameDirection,
+            None => Verdict::NotSeen,
         };
         (format!("{} times. {both}", figure(ratio)), verdict)
     }
@@ -144,9 +154,27 @@ mod tests {
     }
 
     fn verdict(of: f64, than: f64, measure: Measure, claimed: f64) -> Verdict {
+        verdict_over(None, of, than, measure, claimed)
+    }
+
+    fn verdict_over(floor: Option<f64>, of: f64, than: f64, measure: Measure, claimed: f64) -> Verdict {
         let results = [result("a", of * 1e3, of), result("b", than * 1e3, than)];
-        let ratio = Ratio { claim: "c", workload: "w", of: "a", than: "b", measure, claimed };
+        let ratio = Ratio { claim: "c", workload: "w", of: "a", than: "b", measure, claimed, floor };
         ratio.finding("p", &results).verdict
+    }
+
+    #[test]
+    fn a_goal_of_ours_reaches_its_floor_or_does_not() {
+        use Measure::{Stalled, Throughput};
+        use Verdict::{AsClaimed, FloorMissed, FloorReached};
+        let seen = [(1.3, AsClaimed), (1.2, FloorReached), (1.0, FloorReached), (0.99, FloorMissed)];
+        for (of, expected) in seen {
+            assert_eq!(verdict_over(Some(1.0), of, 1.0, Throughput, 1.3), expected, "{of}");
+        }
+        let seen = [(0.5, AsClaimed), (0.8, FloorReached), (0.9, FloorMissed), (2.0, FloorMissed)];
+        for (of, expected) in seen {
+            assert_eq!(verdict_over(Some(0.8), of, 1.0, Stalled, 0.5), expected, "{of}");
+        }
     }
 
     #[test]
@@ -173,6 +201,7 @@ mod tests {
             than: "missing",
             measure: Measure::P99,
             claimed: 1.0,
+            floor: None,
         };
         let finding = ratio.finding("p", &[result("a", 1.0, 1.0)]);
         assert_eq!((finding.verdict, finding.figure.as_str()), (Verdict::Failed, "it was not measured"));
