@@ -182,6 +182,14 @@ pub(super) fn simulations(root: &Path, full: bool) -> Vec<Step> {
     ]
 }
 
+/// Fleets of databases and workers, simulated for minutes.
+pub(super) fn fleets() -> Step {
+    Step::cargo(
+        "sim fleets",
+        &["test", "--release", "-p", "firn-sim", "--test", "it", "--", "--ignored", "--nocapture", "fleet::"],
+    )
+}
+
 /// Where cargo puts the program `name` when it builds it as it has built this one; from `root`, if it lies there.
 fn beside_this_program(root: &Path, name: &str) -> String {
     let path = std::env::current_exe().map_or_else(|_| name.into(), |program| program.with_file_name(name));
