@@ -2,6 +2,7 @@
 
 use std::future::Future;
 use std::sync::Arc;
+use std::time::Duration;
 
 use firn_storage::{Error, ErrorKind, Priority, Result, Spawn};
 use tokio::runtime::{Builder, Handle};
@@ -14,6 +15,10 @@ pub struct Runtime {
     handle: Handle,
     _end: Arc<oneshot::Sender<()>>,
 }
+
+/// Threads of the resolver of names have so long to end. None is let go while it ends: of such a one the C library (glibc 2.36) reads what is freed
+/// already, which was seen to end a process.
+const END_MAX: Duration = Duration::from_secs(1);
 
 impl Runtime {
     /// Starts the thread. The system's resolver of names may start a few more while it is asked.
@@ -30,7 +35,7 @@ impl Runtime {
         let body = Box::new(move || {
             // Either way nobody is left who asks.
             let _dropped = runtime.block_on(ended);
-            runtime.shutdown_background();
+            runtime.shutdown_timeout(END_MAX);
         });
         spawn.spawn("firn-objects".to_owned(), Priority::Normal, body)?;
         Ok(Self { handle, _end: Arc::new(end) })

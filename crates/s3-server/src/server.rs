@@ -6,6 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
@@ -88,7 +89,7 @@ impl S3Server {
                 let _dropped = ended.await;
             });
             // Ends connections too.
-            runtime.shutdown_background();
+            runtime.shutdown_timeout(END_MAX);
         })?;
         Ok(Self { address, options, plan, end: Some(end), thread: Some(thread) })
     }
@@ -153,6 +154,10 @@ impl S3Server {
         self.plan.counts()
     }
 }
+
+/// Threads of files have so long to end. None is let go while it ends: of such a one the C library (glibc 2.36) reads what is freed
+/// already, which was seen to end a process.
+const END_MAX: Duration = Duration::from_secs(5);
 
 impl Drop for S3Server {
     fn drop(&mut self) {
