@@ -117,9 +117,8 @@ impl Allowed {
     /// # Errors
     /// One of them has no name; there are rates, and no stores.
     pub(crate) fn new(within: &[String], rates: Option<StoreRates>) -> Result<Self> {
-        if within.iter().any(|name| plain(name).is_empty()) {
-            // Below it everything would lie.
-            let what = "--within is empty: name a directory, or s3://BUCKET/PREFIX";
+        if let Some(name) = within.iter().find(|name| is_everything(plain(name))) {
+            let what = format!("--within {name:?} names nothing: name a directory, or s3://BUCKET/PREFIX");
             return Err(Failure::new(Ending::Usage, what));
         }
         if rates.is_some() && !within.iter().any(|name| ObjectOptions::is_url(name)) {
@@ -137,16 +136,26 @@ impl Allowed {
             let rest = real.strip_prefix(place.trim_end_matches('/'));
             rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
         };
-        (!climbs(&real) && self.within.iter().any(lies_in)).then_some(real)
+        (!may_climb(&real) && self.within.iter().any(lies_in)).then_some(real)
     }
 }
 
-/// Whether some part of the name may lead out of what is before it, by whatever a parser of URLs makes of it: it reads `%2e` as a dot, and passes
-/// over tabs and ends of lines.
-fn climbs(name: &str) -> bool {
-    let read = name.to_ascii_lowercase().replace("%2e", ".");
+/// Whether everything lies below the place called `name`.
+fn is_everything(name: &str) -> bool {
+    let bucket = name.split_once("://").map_or(name, |(_, rest)| rest);
+    bucket.is_empty() || bucket.starts_with('/') && bucket.len() < name.len()
+}
+
+/// Whether some part of the name may lead out of what is before it, by whatever a parser of URLs makes of it: it reads `%2e` as a dot, passes over
+/// blanks, and ends where a query begins.
+fn may_climb(name: &str) -> bool {
     let is_dots = |part: &str| part == "." || part == "..";
-    read.contains(char::is_control) || read.split(['/', '\\']).any(is_dots)
+    if !name.contains("://") {
+        return name.split('/').any(is_dots);
+    }
+    let read = name.to_ascii_lowercase().replace("%2e", ".");
+    let is_plain = !read.contains(|letter: char| letter.is_control() || "?#\\".contains(letter));
+    !is_plain || read.split('/').any(|part| is_dots(part.trim()))
 }
 
 /// The name of a directory without what says that it is one.
@@ -164,7 +173,7 @@ fn real_name(name: &str) -> String {
 }
 
 impl Places for Allowed {
-    /// What was looked at is opened, whatever becomes of links on the way meanwhile.
+    /// What was looked at is opened, and no link that has taken its name.
     fn open(&self, name: &str) -> firn_storage::Result<Arc<dyn firn_storage::Storage>> {
         let Some(real) = self.find(name) else {
             let message = format!("it may not touch {name}: start it with --within for that place");
@@ -209,7 +218,20 @@ mod tests {
             assert_eq!(allowed.find(&name), None, "{name}");
         }
         // A parser of URLs would make `..` of them.
-        for name in ["%2e%2e/b", ".%2E/b", "%2E./b", "./b", ".\t./b", "..\\b", "b/%2e%2e/%2e%2e/c", "b\n"] {
+        for name in [
+            "%2e%2e/b",
+            ".%2E/b",
+            "%2E./b",
+            "./b",
+            ".\t./b",
+            "..\\b",
+            "b/%2e%2e/%2e%2e/c",
+            "b\n",
+            "..?",
+            "..#x",
+            ".. ",
+            "%2e%2e?",
+        ] {
             assert_eq!(allowed.find(&format!("s3://bucket/a/{name}")), None, "{name:?}");
         }
         assert!(allowed.find("s3://bucket/a/b%20c..d/...").is_some(), "these are names");
@@ -219,10 +241,10 @@ mod tests {
 
     #[test]
     fn a_place_without_a_name_is_not_everything() {
-        for nothing in ["", "file://"] {
+        for nothing in ["", "file://", "s3://", "s3:///x"] {
             let error =
                 Allowed::new(&["s3://bucket/a".to_owned(), nothing.to_owned()], None).expect_err("none");
-            assert!(error.to_string().contains("--within is empty"), "{error}");
+            assert!(error.to_string().contains("names nothing"), "{error}");
         }
     }
 

@@ -39,12 +39,12 @@ pub(super) fn check(options: &Options, take_over: bool) -> Result<()> {
         |said: &[(bool, &'static str)]| said.iter().find(|(is_said, _)| *is_said).map(|(_, name)| *name);
     if let (None, Some(name)) = (&options.shared, lacking(&of_shared)) {
         return refuse(format!(
-            "{name} is for shared storage, and none is used: say --shared, or leave it out"
+            "{name} is for shared storage, and none is used: say --shared, or leave it out (of the file and the environment, too)"
         ));
     }
     if let (None, Some(name)) = (&options.control_plane, lacking(&of_planes)) {
         return refuse(format!(
-            "{name} is for control planes, and none is used: say --control-plane, or leave it out"
+            "{name} is for control planes, and none is used: say --control-plane, or leave it out (of the file and the environment, too)"
         ));
     }
     Ok(())

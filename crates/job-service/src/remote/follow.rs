@@ -18,6 +18,8 @@ const HOLD_MS: u32 = 20_000;
 /// The same while there are jobs that nobody may have begun.
 const UNBEGUN_HOLD_MS: u32 = 500;
 const ANSWER_MAX: Duration = Duration::from_secs(5);
+/// However late it is, as after this process stood still, an answer has so long to come.
+const ANSWER_MIN: Duration = Duration::from_secs(1);
 /// How often cancellations are looked at while there are jobs.
 const LOOK: Duration = Duration::from_millis(50);
 const PAUSE_MIN: Duration = Duration::from_millis(50);
@@ -27,7 +29,7 @@ const BYE_MAX: Duration = Duration::from_secs(1);
 
 /// Talks until the executor is dropped; keeps the thread that it runs on until then.
 pub(super) async fn talk(shared: Arc<Shared>, _runtime: Runtime) {
-    let mut talk = Talk { shared, plane: 0, asked_at: None, silent_since: None, pause: PAUSE_MIN };
+    let mut talk = Talk { shared, plane: 0, given_up_at: None, silent_since: None, pause: PAUSE_MIN };
     loop {
         let (is_closed, is_idle) = {
             let state = talk.shared.lock();
@@ -37,14 +39,14 @@ pub(super) async fn talk(shared: Arc<Shared>, _runtime: Runtime) {
             return talk.bye().await;
         }
         if is_idle {
-            talk.asked_at = None;
+            talk.given_up_at = None;
             talk.shared.wake.notified().await;
             continue;
         }
         match talk.round().await {
             Ok(Heard::Something) => {
                 talk.shared.planes.heard(talk.plane);
-                (talk.asked_at, talk.silent_since, talk.pause) = (None, None, PAUSE_MIN);
+                (talk.given_up_at, talk.silent_since, talk.pause) = (None, None, PAUSE_MIN);
             }
             Ok(Heard::Nothing) => {}
             Err(status) => talk.failed(&status).await,
@@ -56,8 +58,8 @@ struct Talk {
     shared: Arc<Shared>,
     /// Which control plane is asked.
     plane: usize,
-    /// Since when it has not answered the question what has ended, which may have been put anew meanwhile, with what was new.
-    asked_at: Option<Duration>,
+    /// Until when it must answer the question what has ended, which may have been put anew meanwhile, with what was new; it has answered nothing else since.
+    given_up_at: Option<Duration>,
     /// Since when nobody answers.
     silent_since: Option<Duration>,
     pause: Duration,
@@ -95,6 +97,7 @@ impl Talk {
             request.set_timeout(ANSWER_MAX);
             match client.submit(request).await {
                 Ok(answer) => {
+                    self.given_up_at = None;
                     let mut state = self.shared.lock();
                     state.slots = answer.into_inner().slots;
                     if let Some(away) = state.jobs.get_mut(&number) {
@@ -133,6 +136,9 @@ impl Talk {
             let cancelled = Error::new(ErrorKind::Cancelled, "the job was cancelled");
             self.shared.finish(number, Err(cancelled), Ran::default());
             told?;
+            if is_submitted {
+                self.given_up_at = None;
+            }
         }
         Ok(())
     }
@@ -164,25 +170,27 @@ impl Talk {
             false => UNBEGUN_HOLD_MS,
         };
         let now = self.shared.clock.now();
-        let asked_for = now.saturating_sub(*self.asked_at.get_or_insert(now));
         let hold = Duration::from_millis(hold_ms.into());
+        let left = self.given_up_at.get_or_insert(now + hold + ANSWER_MAX).saturating_sub(now);
+        let hold = hold.min(left.saturating_sub(ANSWER_MAX));
         let client_id = self.shared.options.client.to_be_bytes().to_vec().into();
         let request = proto::FollowRequest {
             client: client_id,
             waiting: waiting.clone(),
             taken: taken.clone(),
-            hold_ms: millis(hold.saturating_sub(asked_for)).try_into().unwrap_or(hold_ms),
+            hold_ms: millis(hold).try_into().unwrap_or(hold_ms),
             urgency,
             attempts: Some(put_attempts(attempts)),
             begun,
         };
         let mut request = Request::new(request);
-        request.set_timeout((hold + ANSWER_MAX).saturating_sub(asked_for).max(LOOK));
+        request.set_timeout(left.max(ANSWER_MIN));
         let mut answer = std::pin::pin!(client.follow(request));
         let answer = loop {
             tokio::select! {
                 answer = &mut answer => break answer?,
-                () = self.shared.wake.notified() => return Ok(Heard::Nothing),
+                // The last question is not put anew.
+                () = self.shared.wake.notified(), if !left.is_zero() => return Ok(Heard::Nothing),
                 () = tokio::time::sleep(LOOK) => {
                     let state = self.shared.lock();
                     if state.jobs.values().any(|away| away.finisher.control().is_cancelled()) {
@@ -236,7 +244,7 @@ impl Talk {
     /// Nobody answered: another one is asked, and told everything.
     async fn failed(&mut self, status: &Status) {
         self.shared.planes.renew(self.plane);
-        self.asked_at = None;
+        self.given_up_at = None;
         let now = self.shared.clock.now();
         let since = *self.silent_since.get_or_insert(now);
         // What it was told may be lost; where it is not, it knows the job by its key.

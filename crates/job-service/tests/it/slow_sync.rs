@@ -47,21 +47,24 @@ fn a_worker_that_drains_amid_a_job_does_it_and_no_other() {
     let db = scene.open(&at);
     let mut model = vec![None; 1000];
     write(&db, &mut model, &mut fastrand::Rng::with_seed(6), 2000);
-    let of_it = |scene: &Scene, state: State| {
-        let rows = scene.look(at[0]).jobs.into_iter();
-        let rows = rows.filter(|row| row.state() == state && row.worker == "slow");
-        rows.map(|row| row.key.unwrap().number).collect::<BTreeSet<u64>>()
+    // Of jobs that it has ended, and that it runs.
+    let of_it = |scene: &Scene| {
+        let rows = scene.look(at[0]).jobs;
+        [State::Done, State::Running].map(|state| {
+            let rows = rows.iter().filter(|row| row.state() == state && row.worker == "slow");
+            rows.map(|row| row.key.clone().unwrap().number).collect::<BTreeSet<u64>>()
+        })
     };
-    scene.wait_until(|| !of_it(&scene, State::Running).is_empty());
+    scene.wait_until(|| !of_it(&scene)[1].is_empty());
     worker.drain();
     // What was given to it until it is known that it takes no more it does.
     scene.wait_until(|| scene.look(at[0]).workers.iter().any(|row| row.is_draining));
-    let (before, held) = (of_it(&scene, State::Done), of_it(&scene, State::Running));
+    let [before, held] = of_it(&scene);
     assert!(!held.is_empty() && !worker.is_drained(), "{held:?}");
     write(&db, &mut model, &mut fastrand::Rng::with_seed(7), 2000);
     scene.wait_until(|| worker.is_drained());
     // What waited there its database may have taken back.
-    let done: BTreeSet<u64> = of_it(&scene, State::Done).difference(&before).copied().collect();
+    let done: BTreeSet<u64> = of_it(&scene)[0].difference(&before).copied().collect();
     assert!(!done.is_empty() && done.is_subset(&held), "{done:?} of {held:?}");
     drop(worker);
     check(&db, &model);

@@ -84,7 +84,7 @@ pub(crate) fn restore(
             if last.is_some_and(|last| last > number) {
                 return Err(missing(manifest, name));
             }
-            match publish_until_told(storage, &name, &id.encode(GroupKind::End, &[])) {
+            match publish_until_told(storage, manifest.clock(), &name, &id.encode(GroupKind::End, &[])) {
                 Ok(()) => break,
                 // The one before has created a group, or somebody else who takes over the end.
                 Err(error) if error.kind == firn_storage::ErrorKind::Exists => continue,

@@ -49,11 +49,12 @@ pub(crate) struct Manifest {
     written_bytes: Arc<AtomicU64>,
 }
 
-/// Publishes `name`; where other machines may do that too, again and again until the place says whether it did.
+/// Publishes `name`; where other machines may do that too, again and again, later and later by `clock`, until the place says whether it did.
 ///
 /// A publication that nobody heard of may happen later still: what is undone meanwhile would be named by it.
 pub(crate) fn publish_until_told(
     storage: &dyn Storage,
+    clock: &dyn Clock,
     name: &str,
     bytes: &[u8],
 ) -> firn_storage::Result<()> {
@@ -62,11 +63,12 @@ pub(crate) fn publish_until_told(
     if storage.shared_part().is_none() {
         return published;
     }
-    for _ in 0..TRIES_MAX {
+    for tried in 0..TRIES_MAX {
         let Err(error) = &published else { break };
         if error.kind != Kind::Undecided {
             break;
         }
+        clock.sleep(pause(tried));
         published = storage.publish(name, bytes).map_err(|error| match error.kind {
             Kind::Exists => error,
             // That is about this try, not about the one before.
@@ -77,7 +79,7 @@ pub(crate) fn publish_until_told(
 }
 
 /// How often a shared place is asked again that does not say what became of an edit: each time takes as long as the place itself is
-/// patient.
+/// patient, and a pause, since it may refuse at once.
 const TRIES_MAX: usize = 32;
 
 /// Asks again as long as a place refuses to answer, later and later by `clock`: it may refuse at once.
@@ -89,13 +91,18 @@ fn until_answered<T>(
     for tried in 0..TRIES_MAX {
         match &answer {
             Err(error) if error.kind == firn_storage::ErrorKind::Refused => {
-                clock.sleep(PAUSE_MIN.saturating_mul(1 << tried.min(31)).min(PAUSE_MAX));
+                clock.sleep(pause(tried));
                 answer = ask();
             }
             _ => break,
         }
     }
     answer
+}
+
+/// Before a place is asked again that was asked again so many times.
+fn pause(tried: usize) -> Duration {
+    PAUSE_MIN.saturating_mul(1 << tried.min(31)).min(PAUSE_MAX)
 }
 
 /// Before a place that refused at once is asked for the second time; twice as long each time after that, up to [`PAUSE_MAX`].
@@ -120,6 +127,11 @@ enum Seen {
 }
 
 impl Manifest {
+    /// By which it waits.
+    pub(crate) fn clock(&self) -> &dyn Clock {
+        &*self.clock
+    }
+
     /// Continues what was loaded, or begins with `None`.
     pub(crate) fn new(
         (storage, clock): (Arc<dyn Storage>, Arc<dyn Clock>),
@@ -218,7 +230,7 @@ impl Manifest {
             let changes = vec![Change::TakeOver { id: home }];
             let bytes = ManifestEdit { number, base: false, epoch: self.state.generation, changes }.encode();
             let name = file_name::manifest_edit(number);
-            match publish_until_told(&*self.storage, &name, &bytes) {
+            match publish_until_told(&*self.storage, &*self.clock, &name, &bytes) {
                 Ok(()) if number == first => return self.believe(&name, &bytes, self.state.clone(), false),
                 Ok(()) => {
                     self.reached = number;
@@ -313,7 +325,7 @@ impl Manifest {
         let edit = ManifestEdit { number: self.next, base, epoch: state.generation, changes };
         let bytes = edit.encode();
         let name = file_name::manifest_edit(self.next);
-        if let Err(error) = publish_until_told(&*self.storage, &name, &bytes) {
+        if let Err(error) = publish_until_told(&*self.storage, &*self.clock, &name, &bytes) {
             match self.look(&name, &bytes, error.kind) {
                 Seen::Edit => {}
                 Seen::Nothing => return Err(from_storage(error)),
