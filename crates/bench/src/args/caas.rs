@@ -26,7 +26,7 @@ pub struct CaasArgs {
     #[arg(long, value_name = "FILE")]
     pub simulator: Option<PathBuf>,
     /// Seconds for which it is watched what is asked while nothing is to do [default: 10, at medium scale 60]
-    #[arg(long, value_name = "SECONDS")]
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
     pub idle: Option<u64>,
     /// Seed of every random choice
     #[arg(long, value_name = "SEED", default_value_t = 1)]
