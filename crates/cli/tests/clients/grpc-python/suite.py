@@ -79,7 +79,7 @@ def refused(channel, service, token):
     for name, wrong, said in (("List", None, "wants a token"), ("Cancel", "x", "is not this control plane's")):
         error = refusal(lambda: call(channel, service, name, wrong))
         check(error.code(), grpc.StatusCode.UNAUTHENTICATED, f"{name} with {wrong!r}")
-        check(said in error.details() and "--token-file" in error.details(), True, error.details())
+        check(said in error.details() and "--control-plane-token-file" in error.details(), True, error.details())
     unsaid = refusal(lambda: call(channel, service, "Submit", token))
     check(unsaid.code(), grpc.StatusCode.INVALID_ARGUMENT, "a job of which nothing is said")
     newer = refusal(lambda: call(channel, service, "Submit", token, versions={"min": 1000, "max": 1001}))
