@@ -10,7 +10,8 @@
 //! A payload that compression shrinks by less than an eighth, or more than [`RATIO_MAX`] times, is stored raw:
 //! so a reader never allocates more than `RATIO_MAX` times what it was given. Since: FormatVersion::V1.
 
-use std::fmt;
+use std::cell::RefCell;
+use std::{fmt, io};
 
 use super::compressor::{Compressor, Shrunk};
 use crate::checksum::xxh3;
@@ -185,15 +186,29 @@ pub fn decompress(codec: Compression, stored: &[u8], raw_bytes: usize, out: &mut
         }
         Compression::Zstd => {
             out.reserve_exact(raw_bytes);
-            zstd::bulk::Decompressor::new()
-                .and_then(|mut zstd| zstd.decompress_to_buffer(stored, out))
-                .map_err(|error| failed(&error))?
+            zstd_decompress(stored, out).map_err(|error| failed(&error))?
         }
     };
     if bytes != raw_bytes || out.len() != raw_bytes {
         return Err(Error::new(0, format!("a payload of {raw_bytes} bytes"), format!("{bytes} bytes")));
     }
     Ok(())
+}
+
+/// `stored` into the capacity of `out`, with memory of Zstd that the thread keeps: to set it up anew costs a small block as much as
+/// to decompress it.
+fn zstd_decompress(stored: &[u8], out: &mut Vec<u8>) -> io::Result<usize> {
+    thread_local! {
+        /// About 100 KB, of threads that have decompressed anything; freed with the thread.
+        static ZSTD: RefCell<Option<zstd::bulk::Decompressor<'static>>> = const { RefCell::new(None) };
+    }
+    ZSTD.with_borrow_mut(|kept| {
+        let zstd = match kept {
+            Some(zstd) => zstd,
+            None => kept.insert(zstd::bulk::Decompressor::new()?),
+        };
+        zstd.decompress_to_buffer(stored, out)
+    })
 }
 
 pub(super) fn failed(error: &dyn fmt::Display) -> Error {

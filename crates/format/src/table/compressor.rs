@@ -28,13 +28,14 @@ impl Compressor {
                 lz4_flex::block::compress_into(payload, &mut self.scratch).map_err(|error| failed(&error))?
             }
             Compression::Zstd => {
-                self.scratch.resize(zstd::zstd_safe::compress_bound(payload.len()), 0);
+                self.scratch.clear();
+                self.scratch.reserve(zstd::zstd_safe::compress_bound(payload.len()));
                 if self.zstd.is_none() {
                     self.zstd =
                         Some(zstd::bulk::Compressor::new(ZSTD_LEVEL).map_err(|error| failed(&error))?);
                 }
                 let Some(zstd) = &mut self.zstd else { return Ok(Shrunk::TooLittle) };
-                zstd.compress_to_buffer(payload, &mut self.scratch[..]).map_err(|error| failed(&error))?
+                zstd.compress_to_buffer(payload, &mut self.scratch).map_err(|error| failed(&error))?
             }
         };
         self.scratch.truncate(bytes);

@@ -413,7 +413,7 @@ impl TableCursor {
     }
 
     fn fill_ahead(&mut self, offset: u64, bytes: u64) -> Result<()> {
-        self.ahead.clear();
+        // What is there already is overwritten, not zeroed first.
         self.ahead.resize(bytes as usize, 0);
         self.ahead_offset = offset;
         if let Err(error) = self.table.file.read_at(offset, &mut self.ahead) {
