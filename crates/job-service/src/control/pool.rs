@@ -59,6 +59,8 @@ pub struct Limits {
     pub pause: Duration,
     /// Jobs at a time; those beyond are refused. Default 100 000.
     pub jobs_max: usize,
+    /// Bytes of specs and results that are kept; jobs beyond are refused. Default 1 GiB.
+    pub held_bytes_max: u64,
     /// Which job goes to which worker. Default: what stalls soonest.
     pub scheduler: Scheduler,
 }
@@ -74,6 +76,7 @@ impl Default for Limits {
             attempts_max: 3,
             pause: Duration::from_millis(500),
             jobs_max: 100_000,
+            held_bytes_max: 1 << 30,
             scheduler: Scheduler::default(),
         }
     }

@@ -261,7 +261,7 @@ impl Shared {
                 self.do_without(job, concern);
             }
             Ok(handle) => {
-                let bytes = job.spec.input_bytes().saturating_add(self.lock().bytes_before(&job.spec));
+                let bytes = job.spec.input_bytes().saturating_add(self.lock().before(&job.spec).1);
                 let deadline = now.saturating_add(self.patience.with(bytes));
                 let place = Place::Away(Away {
                     stem,

@@ -47,9 +47,14 @@ impl Both {
 
     /// As [`new`](Self::new), when it is known that the worker takes a second for a job.
     fn knowing() -> Self {
+        Self::knowing_of(Duration::ZERO)
+    }
+
+    /// The same, when so much of that second is `opened` in.
+    fn knowing_of(opened: Duration) -> Self {
         let both = Self::new();
         let known = both.submit("known");
-        both.worker_ends(&known);
+        both.worker_ends_after(opened, &known);
         both
     }
 
@@ -66,8 +71,12 @@ impl Both {
 
     /// The worker ends the job that it was given first, which is `handle`'s, and says that it took a second.
     fn worker_ends(&self, handle: &JobHandle) -> JobResult {
+        self.worker_ends_after(Duration::ZERO, handle)
+    }
+
+    fn worker_ends_after(&self, opened: Duration, handle: &JobHandle) -> JobResult {
         let (finisher, result) = self.scene.elsewhere.kept.lock().unwrap().remove(0);
-        finisher.finish_ran(Ok(result), Ran { ran: Duration::from_secs(1), ..Ran::by("w") });
+        finisher.finish_ran(Ok(result), Ran { opened, ran: Duration::from_secs(1), ..Ran::by("w") });
         answer(handle).unwrap()
     }
 
@@ -168,6 +177,21 @@ fn where_half_idles_a_job_is_expected_to_take_twice_as_long() {
     both.pass(150, 0.0);
     assert_eq!(both.here(), 0, "it has just taken two seconds");
     jobs.iter().for_each(|job| drop(both.worker_ends(job)));
+}
+
+#[test]
+fn where_the_worker_mostly_opens_files_a_job_is_done_here_on_half_a_processor() {
+    let both = Both::knowing_of(Duration::from_millis(900));
+    let first = both.submit("first");
+    both.pass(150, 0.5);
+    both.pass(150, 0.5);
+    assert_eq!(both.here(), 0, "it does not wait there");
+    let second = both.submit("second");
+    until("a fifth of a second here is sooner than two there", || both.here() == 1);
+    both.worker_stops_the_last();
+    both.ends_here(None);
+    answer(&second).unwrap();
+    both.worker_ends(&first);
 }
 
 #[test]

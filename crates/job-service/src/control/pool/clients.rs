@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::job::{Ended, Failure, FailureKind, Job, JobKey, Order, Outcome, State, Timings, Wanted};
 use super::rows::row;
-use super::{Client, HISTORY_MAX, Pool};
+use super::{Client, HISTORY_MAX, Limits, Pool};
 use crate::control::view::JobId;
 
 /// How jobs of a client get on.
@@ -30,14 +30,13 @@ impl Pool {
     /// Takes a job; one that is known already is left as it is.
     ///
     /// # Errors
-    /// There are too many.
+    /// There are too many, or what is known of them takes too much memory.
     pub fn submit(&mut self, now: Duration, key: JobKey, order: Order) -> Result<(), Failure> {
         let stalls_at = order.stalls_in.map(|stalls_in| now.saturating_add(stalls_in));
         self.clients.insert(key.client, Client { heard: now, stalls_at });
         let known = self.jobs.id(&key);
-        if known.is_none() && self.jobs.len() >= self.limits.jobs_max {
+        if let Some(message) = known.is_none().then(|| self.too_much(&order)).flatten() {
             self.counts.refused += 1;
-            let message = format!("{} jobs are here already, which is the limit", self.limits.jobs_max);
             return Err(Failure { kind: FailureKind::Unavailable, message });
         }
         let (tenant, zone, kind) = (self.tenant(&order.tenant), self.zone(&order.zone), self.kind(&order));
@@ -67,6 +66,18 @@ impl Pool {
         }
         self.decide(now);
         Ok(())
+    }
+
+    /// Why there is no room for one more job.
+    fn too_much(&self, order: &Order) -> Option<String> {
+        let (Limits { jobs_max, held_bytes_max, .. }, held) = (&self.limits, self.jobs.held_bytes());
+        if self.jobs.len() >= *jobs_max {
+            return Some(format!("{jobs_max} jobs are here already, which is the limit"));
+        }
+        let spec_bytes = order.spec.len() as u64;
+        (held + spec_bytes > *held_bytes_max).then(|| {
+            format!("a spec of {spec_bytes} bytes beside {held} of other jobs is more than {held_bytes_max}, which is the limit")
+        })
     }
 
     /// Writers of `client` stop in `stalls_in` if nothing is done. Its jobs go by that from the next decision on.

@@ -197,6 +197,16 @@ impl Job {
         self.wanted.as_ref().map_or(0, |wanted| wanted.order.bytes)
     }
 
+    /// Of its spec and its result, which are in memory as long as it is.
+    pub(super) fn held_bytes(&self) -> u64 {
+        let spec = self.wanted.as_ref().map_or(0, |wanted| wanted.order.spec.len());
+        let result = match &self.state {
+            State::Ended { ended: Ended { outcome: Outcome::Done(result), .. }, .. } => result.len(),
+            State::Waiting | State::Leased(_) | State::Ended { .. } => 0,
+        };
+        (spec + result) as u64
+    }
+
     /// Where its files are, if anybody has said so.
     pub(super) fn place(&self) -> Option<&str> {
         self.wanted.as_ref().map(|wanted| wanted.order.place.as_str())

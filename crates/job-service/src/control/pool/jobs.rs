@@ -44,6 +44,7 @@ struct Seat {
     worker: Option<WorkerId>,
     is_refused: bool,
     is_nobodys: bool,
+    held_bytes: u64,
 }
 
 /// All jobs. Whatever is kept beside a job is what the job says, after each change.
@@ -62,6 +63,8 @@ pub(super) struct Jobs {
     clients: BTreeMap<u128, usize>,
     /// Those that wait and were refused by somebody, and those of which is known since when nobody can do them.
     suspects: BTreeSet<JobId>,
+    /// Bytes of all specs and results.
+    held_bytes: u64,
 }
 
 impl Jobs {
@@ -86,6 +89,11 @@ impl Jobs {
 
     pub(super) fn len(&self) -> usize {
         self.all.len()
+    }
+
+    /// Bytes of their specs and results.
+    pub(super) fn held_bytes(&self) -> u64 {
+        self.held_bytes
     }
 
     /// Adds a job that is not here.
@@ -166,6 +174,7 @@ impl Jobs {
     fn enter(&mut self, id: JobId, seat: Seat) {
         self.by_stage.entry(seat.stage).or_default().insert(id);
         self.lanes.entry(seat.stage).or_default().add(seat.lane, 1);
+        self.held_bytes += seat.held_bytes;
         if seat.is_alive() {
             *self.clients.entry(seat.client).or_default() += 1;
         }
@@ -189,6 +198,7 @@ impl Jobs {
             ids.remove(&id);
         }
         self.lanes.entry(seat.stage).or_default().sub(seat.lane, 1);
+        self.held_bytes -= seat.held_bytes;
         if seat.is_alive()
             && let Some(count) = self.clients.get_mut(&seat.client)
         {
@@ -240,6 +250,7 @@ impl Seat {
             worker: job.attempt().map(|attempt| attempt.worker),
             is_refused: !job.refused_by.is_empty(),
             is_nobodys: job.nobody_since.is_some(),
+            held_bytes: job.held_bytes(),
         }
     }
 
@@ -274,6 +285,7 @@ impl Jobs {
             ids(&|seat| seat.worker.is_some()).len()
         );
         assert_eq!(self.suspects, ids(&Seat::is_suspect));
+        assert_eq!(self.held_bytes, self.all.values().map(Job::held_bytes).sum::<u64>());
         let clients: BTreeSet<u128> =
             seats.iter().filter(|(_, seat)| seat.is_alive()).map(|(_, seat)| seat.client).collect();
         assert!(self.clients.keys().eq(&clients));

@@ -393,6 +393,27 @@ fn there_is_a_limit_to_jobs() {
 }
 
 #[test]
+fn there_is_a_limit_to_what_jobs_take_of_memory() {
+    let mut pool = Pool::new(Limits { held_bytes_max: 100, ..Limits::default() }, 1);
+    let of = |bytes| Order { spec: vec![7; bytes], ..order() };
+    pool.submit(seconds(0), key(0), of(60)).unwrap();
+    let refusal = pool.submit(seconds(0), key(1), of(41)).unwrap_err();
+    assert_eq!(refusal.kind, FailureKind::Unavailable, "its database does it itself, or asks again");
+    assert!(refusal.message.contains("41 bytes beside 60 of other jobs is more than 100"), "{refusal:?}");
+    let lease = only(pull(&mut pool, seconds(1), A));
+    assert!(
+        finish(&mut pool, seconds(2), A, &lease, Outcome::Done(vec![8; 30])),
+        "a result is never refused"
+    );
+    pool.submit(seconds(2), key(1), of(11)).unwrap_err();
+    pool.submit(seconds(2), key(1), of(10)).unwrap();
+    pool.submit(seconds(2), key(1), of(10)).unwrap();
+    pool.follow(seconds(3), CLIENT, &[0, 1], &[0]);
+    pool.submit(seconds(3), key(2), of(90)).unwrap();
+    assert_eq!(rows(&pool, seconds(3)).jobs.len(), 3, "with what ended");
+}
+
+#[test]
 fn slots_are_divided_among_those_who_have_jobs() {
     let mut pool = pool();
     assert_eq!(pool.slots_for_each(seconds(0)), 0, "nobody is there");

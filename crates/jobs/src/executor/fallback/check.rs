@@ -210,7 +210,7 @@ impl Shared {
                 self.went_well(&job.spec);
                 let ran = answered.ran();
                 if let Some(ran) = &ran {
-                    self.lock().rates.was_done_there(&job.spec, ran.ran);
+                    self.lock().rates.was_done_there(&job.spec, ran);
                 }
                 let checked = self.clock.now().saturating_sub(begun);
                 let ran = ran.unwrap_or_else(|| Ran { ran: waited, ..Ran::by(ELSEWHERE) });

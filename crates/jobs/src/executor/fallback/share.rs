@@ -27,12 +27,21 @@ pub(super) struct Idle {
     pub(super) is_late: bool,
 }
 
-/// Seconds for a byte of inputs, of late, by one slot there and on idle processors here; for compactions and for collections.
+/// How long jobs took of late, at one slot there and on idle processors here; for compactions and for collections.
 #[derive(Debug, Default)]
 pub(super) struct Rates {
-    there: [Option<f64>; 2],
-    /// With the moment when that was found.
+    there: [Option<There>; 2],
+    /// Seconds for a byte of inputs, and when that was found.
     here: [Option<(f64, Duration)>; 2],
+}
+
+/// What a job takes there: a small one is mostly opening.
+#[derive(Clone, Copy, Debug)]
+struct There {
+    /// Seconds until its first byte is read.
+    open: f64,
+    /// Seconds for a byte of inputs after that.
+    byte: f64,
 }
 
 /// How many processors idle.
@@ -64,11 +73,16 @@ const LOOK_MIN: Duration = Duration::from_millis(100);
 const LOOK_MAX: Duration = Duration::from_secs(10);
 
 impl Rates {
-    /// A job that reads what `spec` does was `ran` at a slot there.
-    pub(super) fn was_done_there(&mut self, spec: &JobSpec, ran: Duration) {
-        let Some(rate) = rate_of(spec, ran) else { return };
+    /// A job that reads what `spec` does took so long at a slot there.
+    pub(super) fn was_done_there(&mut self, spec: &JobSpec, ran: &Ran) {
+        let opened = ran.opened.min(ran.ran);
+        let Some(byte) = rate_of(spec, ran.ran - opened) else { return };
+        let open = opened.as_secs_f64();
         let known = &mut self.there[kind_of(spec)];
-        *known = Some(known.map_or(rate, |known| known + LATEST * (rate - known)));
+        *known = Some(known.map_or(There { open, byte }, |known| There {
+            open: known.open + LATEST * (open - known.open),
+            byte: known.byte + LATEST * (byte - known.byte),
+        }));
     }
 
     fn was_done_here(&mut self, spec: &JobSpec, ran: Duration, now: Duration) {
@@ -77,20 +91,22 @@ impl Rates {
         }
     }
 
-    /// How long `spec` may take here where so many `processors` idle, if it is expected to be done sooner than there, after the `bytes_before` it
-    /// which are read at `width` slots.
+    /// How long `spec` may take here where so many `processors` idle, if it is expected to be done sooner than there, after the jobs `before` it,
+    /// so many that read so much, which are done at `width` slots.
     fn allow(
         &self,
         spec: &JobSpec,
-        (bytes_before, width): (u64, usize),
+        (jobs_before, bytes_before): (usize, u64),
+        width: usize,
         processors: f64,
         now: Duration,
     ) -> Option<Duration> {
         let there = self.there[kind_of(spec)]?;
         let found = self.here[kind_of(spec)].filter(|(_, at)| now.saturating_sub(*at) < HERE_HOLDS);
-        let here = found.map_or(there / processors.min(1.0), |(here, _)| here);
+        let here = found.map_or(there.byte / processors.min(1.0), |(here, _)| here);
         let bytes = spec.input_bytes() as f64;
-        let (ends_here, ends_there) = (bytes * here, (bytes_before as f64 / width as f64 + bytes) * there);
+        let before = jobs_before as f64 * there.open + bytes_before as f64 * there.byte;
+        let (ends_here, ends_there) = (bytes * here, before / width as f64 + there.open + bytes * there.byte);
         let late = Duration::try_from_secs_f64(LATE * ends_here).unwrap_or(Duration::MAX);
         (ends_here < ends_there).then_some(late.max(LATE_MIN))
     }
@@ -160,8 +176,9 @@ impl Shared {
         let is_done = last.is_cancelled || last.handle.poll().is_some();
         let is_free = !is_done && !is_probe && !last.job.was_shared;
         let (number, spec) = (last.job.number, &last.job.spec);
-        let bytes_before = state.bytes_before(spec).saturating_sub(spec.input_bytes());
-        let allowed = state.rates.allow(spec, (bytes_before, width), state.idleness.processors, now)?;
+        let (jobs, bytes) = state.before(spec);
+        let before = (jobs.saturating_sub(1), bytes.saturating_sub(spec.input_bytes()));
+        let allowed = state.rates.allow(spec, before, width, state.idleness.processors, now)?;
         let running = is_free.then(|| state.jobs.remove(&number)).flatten()?;
         Some(Ready::Share(running, allowed))
     }

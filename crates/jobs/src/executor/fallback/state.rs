@@ -198,10 +198,13 @@ impl State {
         }
     }
 
-    /// Bytes of inputs of the jobs that were given away and may be done before `spec`: there may be one worker for all, and relief goes before bulk work.
-    pub(super) fn bytes_before(&self, spec: &JobSpec) -> u64 {
+    /// The jobs that were given away and may be done before `spec`, how many and bytes of their inputs: there may be one worker for all, and
+    /// relief goes before bulk work.
+    pub(super) fn before(&self, spec: &JobSpec) -> (usize, u64) {
         let before = self.away().filter(|running| running.job.spec.is_relief() || !spec.is_relief());
-        before.map(|running| running.job.spec.input_bytes()).fold(0, u64::saturating_add)
+        before.fold((0, 0), |(jobs, bytes), running| {
+            (jobs + 1, bytes.saturating_add(running.job.spec.input_bytes()))
+        })
     }
 
     /// Bytes of the jobs whose results are looked at.

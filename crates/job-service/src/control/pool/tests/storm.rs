@@ -18,6 +18,7 @@ const PATIENT: Limits = Limits {
     attempts_max: 100,
     pause: Duration::from_millis(500),
     jobs_max: 1000,
+    held_bytes_max: 1 << 20,
     scheduler: Scheduler::Urgency,
 };
 
