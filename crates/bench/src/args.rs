@@ -25,7 +25,8 @@ pub struct RunArgs {
     #[arg(long, value_name = "B", value_parser = parse_bytes)]
     pub value_bytes: Option<u64>,
     /// Begin this many operations per second, all threads together, and count latency from the intended
-    /// start (open loop); without it each thread begins when its last operation is over
+    /// start (open loop), those of one thread that are due in the same 0.1 ms together; without it each thread
+    /// begins when its last operation is over
     #[arg(long, value_name = "OPS", value_parser = parse_rate)]
     pub rate: Option<f64>,
     /// End each phase after this many seconds instead of a number of operations (load and fills excepted)

@@ -48,20 +48,37 @@ pub(super) struct Worker {
     recorder: Recorder,
 }
 
-/// The schedule of an open loop: operation `n` is due `offset + n * interval` after the start.
+/// The schedule of an open loop: operation `n` is due `share * interval + n * interval` after the start.
+///
+/// To sleep takes more processor time than most operations. So those of one thread that are due within [`TOGETHER`] of each other begin
+/// together, at the end of it, and the threads' turns are apart.
 struct Pace {
     interval: Duration,
-    offset: Duration,
-    due: Option<Instant>,
+    /// Of the interval and of [`TOGETHER`], by which this thread comes later than the first one.
+    share: f64,
+    due: Option<Duration>,
 }
 
+/// See [`Pace`]. Operations that are further apart begin one by one.
+const TOGETHER: Duration = Duration::from_micros(100);
+
 impl Pace {
-    /// Waits until the next operation is due and returns when that was.
+    /// Waits until the next operation is to begin and returns when that was.
     fn next(&mut self, begun: Instant) -> Instant {
-        let due = self.due.map_or(begun + self.offset, |due| due + self.interval);
+        let begins = begun + self.plan();
+        sleep_until(begins);
+        begins
+    }
+
+    /// When the next operation is to begin, from the start on.
+    fn plan(&mut self) -> Duration {
+        let due = self.due.map_or(self.interval.mul_f64(self.share), |due| due + self.interval);
         self.due = Some(due);
-        sleep_until(due);
-        due
+        if self.interval >= TOGETHER {
+            return due;
+        }
+        let turns = due.as_nanos().div_ceil(TOGETHER.as_nanos());
+        Duration::from_nanos((turns * TOGETHER.as_nanos()) as u64) + TOGETHER.mul_f64(self.share)
     }
 }
 
@@ -76,7 +93,7 @@ impl Worker {
     ) -> Self {
         let pace = interval.filter(|_| stream.counted).map(|interval| Pace {
             interval,
-            offset: interval.mul_f64(index as f64 / counted.max(1) as f64),
+            share: index as f64 / counted.max(1) as f64,
             due: None,
         });
         let recorder = Recorder {
@@ -146,5 +163,34 @@ impl Drop for Leaving<'_> {
         }
         let _guard = self.shared.leaving.lock().unwrap_or_else(PoisonError::into_inner);
         self.shared.left.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_due_within_a_tenth_of_a_millisecond_begins_together_and_nothing_early() {
+        let interval = Duration::from_micros(7);
+        for share in [0.0, 0.5] {
+            let mut pace = Pace { interval, share, due: None };
+            let plans: Vec<Duration> = (0..100_000).map(|_| pace.plan()).collect();
+            for (number, begins) in plans.iter().enumerate() {
+                let due = interval.mul_f64(share) + interval * number as u32;
+                let late = begins.checked_sub(due).unwrap_or_else(|| panic!("{number} begins early"));
+                assert!(late <= TOGETHER.mul_f64(1.0 + share), "{number}: {late:?}");
+            }
+            let mut turns = plans.clone();
+            turns.dedup();
+            assert!(
+                turns.is_sorted() && (7000..=7001).contains(&turns.len()),
+                "{} turns of 0.7 s",
+                turns.len()
+            );
+        }
+        let mut slow = Pace { interval: TOGETHER, share: 0.5, due: None };
+        let [first, second] = [slow.plan(), slow.plan()];
+        assert_eq!((first, second), (TOGETHER / 2, TOGETHER * 3 / 2), "one by one");
     }
 }
