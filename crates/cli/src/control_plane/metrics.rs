@@ -82,7 +82,11 @@ fn since_the_start(counts: &Counts, text: &mut Exposition) {
         by_lane(text, name, ("outcome", &outcome), jobs);
     }
     let singles = [
-        ("refused_jobs_total", counts.refused, "Jobs that were refused because too many were here."),
+        (
+            "refused_jobs_total",
+            counts.refused,
+            "Jobs that were refused because too many were here, or too much of them.",
+        ),
         ("leases_total", counts.leased, "Attempts that were given to workers."),
         ("preempted_leases_total", counts.preempted, "Attempts that were stopped for more urgent work."),
     ];

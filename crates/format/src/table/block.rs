@@ -195,20 +195,25 @@ pub fn decompress(codec: Compression, stored: &[u8], raw_bytes: usize, out: &mut
     Ok(())
 }
 
-/// `stored` into the capacity of `out`, with memory of Zstd that the thread keeps: to set it up anew costs a small block as much as
-/// to decompress it.
+/// `stored` into the capacity of `out`, with memory of Zstd that the thread keeps: to set it up anew costs more than to decompress a small
+/// block. A thread that ends, and has given it back, sets it up anew.
 fn zstd_decompress(stored: &[u8], out: &mut Vec<u8>) -> io::Result<usize> {
     thread_local! {
         /// About 100 KB, of threads that have decompressed anything; freed with the thread.
         static ZSTD: RefCell<Option<zstd::bulk::Decompressor<'static>>> = const { RefCell::new(None) };
     }
-    ZSTD.with_borrow_mut(|kept| {
-        let zstd = match kept {
+    let kept = ZSTD.try_with(|kept| {
+        let mut kept = kept.borrow_mut();
+        let zstd = match &mut *kept {
             Some(zstd) => zstd,
             None => kept.insert(zstd::bulk::Decompressor::new()?),
         };
         zstd.decompress_to_buffer(stored, out)
-    })
+    });
+    match kept {
+        Ok(bytes) => bytes,
+        Err(_ending) => zstd::bulk::Decompressor::new()?.decompress_to_buffer(stored, out),
+    }
 }
 
 pub(super) fn failed(error: &dyn fmt::Display) -> Error {
@@ -235,6 +240,33 @@ mod tests {
                 out
             }
         })
+    }
+
+    #[test]
+    fn what_was_compressed_before_does_not_show() {
+        let [small, large] = [100_u32, 30_000]
+            .map(|count| (0..count).flat_map(|n| format!("value {n} ").into_bytes()).collect::<Vec<u8>>());
+        for compression in [Compression::Lz4, Compression::Zstd] {
+            let mut sealer = Sealer::new(compression);
+            for payload in [&small, &large, &small] {
+                let mut out = payload.clone();
+                sealer.seal(&mut out, 0).unwrap();
+                assert_eq!(out, sealed(payload, compression), "{compression:?}, {} bytes", payload.len());
+            }
+        }
+    }
+
+    #[test]
+    fn a_block_that_cannot_be_decompressed_says_nothing_of_the_next() {
+        let text = b"one two one two one two one two one two".repeat(50);
+        let block = sealed(&text, Compression::Zstd);
+        let Ok(Checked::Compressed { codec, stored, raw_bytes }) = check(&block) else { panic!("{block:?}") };
+        let mut out = Vec::new();
+        for cut in 0..stored.len() {
+            assert!(decompress(codec, &stored[..cut], raw_bytes, &mut out).is_err(), "{cut} bytes");
+            decompress(codec, stored, raw_bytes, &mut out).unwrap();
+            assert_eq!(out, text, "after {cut} bytes");
+        }
     }
 
     #[test]

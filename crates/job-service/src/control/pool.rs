@@ -59,8 +59,10 @@ pub struct Limits {
     pub pause: Duration,
     /// Jobs at a time; those beyond are refused. Default 100 000.
     pub jobs_max: usize,
-    /// Bytes of specs and results that are kept; jobs beyond are refused. Default 1 GiB.
+    /// Bytes of specs and results that are kept; beyond that no job is taken, and results of those that were still are. Default 1 GiB.
     pub held_bytes_max: u64,
+    /// Bytes of results in one answer to a client, but for the first. Default 64 MiB: a message has 256 at most.
+    pub answer_bytes_max: u64,
     /// Which job goes to which worker. Default: what stalls soonest.
     pub scheduler: Scheduler,
 }
@@ -77,6 +79,7 @@ impl Default for Limits {
             pause: Duration::from_millis(500),
             jobs_max: 100_000,
             held_bytes_max: 1 << 30,
+            answer_bytes_max: 64 << 20,
             scheduler: Scheduler::default(),
         }
     }

@@ -36,11 +36,12 @@ fn tables(directory: &Path) -> Vec<TableMeta> {
     tables.into_values().collect()
 }
 
-/// Writes the same to `db` as to each other, has it compacted as a whole, and closes it.
-fn fill(db: &Db, seed: u64) {
+/// Writes the same to `db` as to each other, with `trouble` while its jobs are under way, has it compacted as a whole, and closes it.
+fn fill(db: &Db, seed: u64, mut trouble: impl FnMut(usize)) {
     let (mut model, random) = (vec![None; 2000], &mut fastrand::Rng::with_seed(seed));
-    for _ in 0..3 {
+    for round in 0..ROUNDS {
         write(db, &mut model, random, 2000);
+        trouble(round);
         db.wait_idle().unwrap();
     }
     db.flush().unwrap();
@@ -50,27 +51,63 @@ fn fill(db: &Db, seed: u64) {
     db.close().unwrap();
 }
 
+/// How often is written.
+const ROUNDS: usize = 3;
+
+fn in_tree() -> Settings {
+    Settings { separate_bytes: 0, ..settings() }
+}
+
+/// Entries of the database in `directory`, and the sum of their hashes.
+fn content(directory: &Path) -> (u64, u128) {
+    tables(directory).iter().fold((0, 0), |(entries, hash), table| {
+        (entries + table.entry_count, hash.wrapping_add(table.content_hash))
+    })
+}
+
+/// What a database that does everything itself makes of what `seed` writes.
+fn own_content(scene: &Scene, name: &str, seed: u64) -> (u64, u128) {
+    let place = scene.place.path().join(name);
+    let own = Db::builder(&place).settings(in_tree()).open().unwrap();
+    fill(&own, seed, |_| {});
+    content(&place)
+}
+
 #[test]
 fn a_database_whose_jobs_workers_do_has_the_content_of_one_that_does_its_own() {
     let mut scene = Scene::new();
     let plane = scene.plane(any_port());
     let at = [plane.address()];
     let _workers = ["one", "two"].map(|name| scene.worker(name, &at, Semantics::new()));
-    let in_tree = || Settings { separate_bytes: 0, ..settings() };
     let served = scene.builder(&at).settings(in_tree()).open().unwrap();
-    fill(&served, 5);
+    fill(&served, 5, |_| {});
     let done: u32 = done_by(&scene.look(at[0])).values().sum();
     assert!(done > 10, "{done} jobs by workers, {:?}", served.stats());
-    let own = Db::builder(scene.place.path().join("own")).settings(in_tree()).open().unwrap();
-    fill(&own, 5);
-    let of = |tables: &[TableMeta]| {
-        let hash = tables.iter().fold(0_u128, |sum, table| sum.wrapping_add(table.content_hash));
-        (tables.iter().map(|table| table.entry_count).sum::<u64>(), hash)
-    };
-    let [theirs, mine] = [Path::new(&scene.shared_name()), &scene.place.path().join("own")].map(tables);
-    assert!(of(&theirs).0 > 1000, "{theirs:?}");
-    assert_eq!(of(&theirs), of(&mine));
-    let other = Db::builder(scene.place.path().join("other")).settings(in_tree()).open().unwrap();
-    fill(&other, 6);
-    assert_ne!(of(&tables(&scene.place.path().join("other"))).1, of(&mine).1, "others have another");
+    let theirs = content(Path::new(&scene.shared_name()));
+    assert!(theirs.0 > 1000, "{theirs:?}");
+    assert_eq!(theirs, own_content(&scene, "own", 5));
+    assert_ne!(theirs.1, own_content(&scene, "other", 6).1, "others have another");
+}
+
+#[test]
+fn it_has_that_too_when_workers_and_control_planes_end_amid_their_jobs() {
+    let mut scene = Scene::new();
+    let mut plane = Some(scene.plane(any_port()));
+    let at = [plane.as_ref().unwrap().address()];
+    let mut workers: Vec<_> =
+        ["0 of two", "1 of two"].map(|name| scene.worker(name, &at, Semantics::new())).into();
+    let served = scene.builder(&at).settings(in_tree()).open().unwrap();
+    let mut done = 0;
+    fill(&served, 5, |round| {
+        // Some of what was just written is compacted by now, some is about to be.
+        scene.wait_until(|| done_by(&scene.look(at[0])).values().sum::<u32>() > 0);
+        done += done_by(&scene.look(at[0])).values().sum::<u32>();
+        workers.remove(0);
+        plane = None;
+        plane = Some(scene.plane(at[0]));
+        workers.push(scene.worker(&format!("{round} later"), &at, Semantics::new()));
+    });
+    done += done_by(&scene.look(at[0])).values().sum::<u32>();
+    assert!(done > 10, "{done} jobs by workers, {:?}", served.stats());
+    assert_eq!(content(Path::new(&scene.shared_name())), own_content(&scene, "own", 5));
 }

@@ -187,7 +187,7 @@ fn where_the_worker_mostly_opens_files_a_job_is_done_here_on_half_a_processor() 
     both.pass(150, 0.5);
     assert_eq!(both.here(), 0, "it does not wait there");
     let second = both.submit("second");
-    until("a fifth of a second here is sooner than two there", || both.here() == 1);
+    until("1.1 s here are sooner than two there", || both.here() == 1);
     both.worker_stops_the_last();
     both.ends_here(None);
     answer(&second).unwrap();

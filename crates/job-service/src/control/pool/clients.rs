@@ -100,7 +100,7 @@ impl Pool {
     }
 
     /// What has ended of `waiting`, all jobs that `client` believes are here, and which of them are not. Those of `taken` are forgotten, and so is what it has
-    /// given up.
+    /// given up. Results beyond [`Limits::answer_bytes_max`] are told once those before them are taken.
     pub fn follow(
         &mut self,
         now: Duration,
@@ -116,7 +116,7 @@ impl Pool {
         if let Some(newest) = newest {
             self.drop_given_up(now, client, &waiting, newest);
         }
-        let (mut ended, mut unknown) = (Vec::new(), Vec::new());
+        let (mut ended, mut unknown, mut bytes) = (Vec::new(), Vec::new(), 0);
         for number in waiting {
             let id = self.jobs.id(&JobKey { client, number });
             match id.and_then(|id| self.jobs.get(id)) {
@@ -124,7 +124,10 @@ impl Pool {
                 // Without its order nobody could go on where its worker ends.
                 Some(job) if job.wanted.is_none() => unknown.push(number),
                 Some(Job { state: State::Ended { ended: end, .. }, .. }) => {
-                    ended.push((number, end.clone()));
+                    bytes += end.outcome.bytes();
+                    if ended.is_empty() || bytes <= self.limits.answer_bytes_max {
+                        ended.push((number, end.clone()));
+                    }
                 }
                 Some(_) => {}
             }

@@ -52,6 +52,16 @@ pub enum Outcome {
     Failed(Failure),
 }
 
+impl Outcome {
+    /// Of the encoded result.
+    pub(super) fn bytes(&self) -> u64 {
+        match self {
+            Self::Done(result) => result.len() as u64,
+            Self::Failed(_) => 0,
+        }
+    }
+}
+
 /// Why there is no result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
@@ -201,10 +211,10 @@ impl Job {
     pub(super) fn held_bytes(&self) -> u64 {
         let spec = self.wanted.as_ref().map_or(0, |wanted| wanted.order.spec.len());
         let result = match &self.state {
-            State::Ended { ended: Ended { outcome: Outcome::Done(result), .. }, .. } => result.len(),
-            State::Waiting | State::Leased(_) | State::Ended { .. } => 0,
+            State::Ended { ended, .. } => ended.outcome.bytes(),
+            State::Waiting | State::Leased(_) => 0,
         };
-        (spec + result) as u64
+        spec as u64 + result
     }
 
     /// Where its files are, if anybody has said so.

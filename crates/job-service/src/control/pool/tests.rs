@@ -414,6 +414,25 @@ fn there_is_a_limit_to_what_jobs_take_of_memory() {
 }
 
 #[test]
+fn results_that_are_too_long_for_one_answer_come_one_after_another() {
+    let mut pool = Pool::new(Limits { answer_bytes_max: 100, ..Limits::default() }, 1);
+    for (number, bytes) in [150, 60, 40, 1].into_iter().enumerate() {
+        pool.submit(seconds(0), key(number as u64), order()).unwrap();
+        let lease = only(pull(&mut pool, seconds(1), A));
+        assert!(finish(&mut pool, seconds(2), A, &lease, Outcome::Done(vec![8; bytes])));
+    }
+    let mut ended = |waiting: &[u64], taken: &[u64]| -> Vec<u64> {
+        let (ended, unknown) = pool.follow(seconds(3), CLIENT, waiting, taken);
+        assert!(unknown.is_empty(), "{unknown:?}");
+        ended.into_iter().map(|(number, _)| number).collect()
+    };
+    assert_eq!(ended(&[0, 1, 2, 3], &[]), [0], "the first, however long");
+    assert_eq!(ended(&[1, 2, 3], &[0]), [1, 2]);
+    assert_eq!(ended(&[1, 2, 3], &[]), [1, 2], "until they are taken");
+    assert_eq!(ended(&[3], &[1, 2]), [3]);
+}
+
+#[test]
 fn slots_are_divided_among_those_who_have_jobs() {
     let mut pool = pool();
     assert_eq!(pool.slots_for_each(seconds(0)), 0, "nobody is there");

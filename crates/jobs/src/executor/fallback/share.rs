@@ -1,8 +1,8 @@
 //! What waits elsewhere, done meanwhile on processors here that idle.
 //!
 //! A burst of writes leaves more to do than workers do at once, and then the database's own processors have nothing to do. Of the jobs
-//! that wait there the last one is taken back and done here, at the lowest priority, if that is expected to end sooner: by how long jobs take there and how much of
-//! the processors idled while nothing was done so. Where that was wrong the job is given away again, and it is longer until the next is tried.
+//! that wait there the last one is taken back and done here, at the lowest priority, if that is expected to end sooner: by how long opening files and reading bytes takes
+//! there and how much of the processors idled while nothing was done so. Where that was wrong the job is given away again, and it is longer until the next is tried.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -31,7 +31,7 @@ pub(super) struct Idle {
 #[derive(Debug, Default)]
 pub(super) struct Rates {
     there: [Option<There>; 2],
-    /// Seconds for a byte of inputs, and when that was found.
+    /// Seconds for a byte of inputs, opening apart, and when that was found.
     here: [Option<(f64, Duration)>; 2],
 }
 
@@ -85,8 +85,11 @@ impl Rates {
         }));
     }
 
+    /// Nobody tells what opening takes here: as much as there, it is supposed.
     fn was_done_here(&mut self, spec: &JobSpec, ran: Duration, now: Duration) {
-        if let Some(rate) = rate_of(spec, ran) {
+        let open = self.there[kind_of(spec)].map_or(0.0, |there| there.open);
+        let worked = ran.saturating_sub(Duration::try_from_secs_f64(open).unwrap_or(Duration::MAX));
+        if let Some(rate) = rate_of(spec, worked) {
             self.here[kind_of(spec)] = Some((rate, now));
         }
     }
@@ -106,7 +109,8 @@ impl Rates {
         let here = found.map_or(there.byte / processors.min(1.0), |(here, _)| here);
         let bytes = spec.input_bytes() as f64;
         let before = jobs_before as f64 * there.open + bytes_before as f64 * there.byte;
-        let (ends_here, ends_there) = (bytes * here, before / width as f64 + there.open + bytes * there.byte);
+        let ends_here = there.open + bytes * here;
+        let ends_there = before / width as f64 + there.open + bytes * there.byte;
         let late = Duration::try_from_secs_f64(LATE * ends_here).unwrap_or(Duration::MAX);
         (ends_here < ends_there).then_some(late.max(LATE_MIN))
     }

@@ -19,6 +19,7 @@ const PATIENT: Limits = Limits {
     pause: Duration::from_millis(500),
     jobs_max: 1000,
     held_bytes_max: 1 << 20,
+    answer_bytes_max: 20,
     scheduler: Scheduler::Urgency,
 };
 
