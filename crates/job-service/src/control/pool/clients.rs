@@ -8,6 +8,9 @@ use super::rows::row;
 use super::{Client, HISTORY_MAX, Limits, Pool};
 use crate::control::view::JobId;
 
+/// What can be done where there is no room.
+const ADVICE: &str = "give it more workers, or some of its databases another control plane";
+
 /// How jobs of a client get on.
 #[derive(Clone, Debug, Default)]
 pub struct Attempts {
@@ -72,11 +75,13 @@ impl Pool {
     fn too_much(&self, order: &Order) -> Option<String> {
         let (Limits { jobs_max, held_bytes_max, .. }, held) = (&self.limits, self.jobs.held_bytes());
         if self.jobs.len() >= *jobs_max {
-            return Some(format!("{jobs_max} jobs are here already, which is the limit"));
+            return Some(format!("{jobs_max} jobs are here already, which is the limit: {ADVICE}"));
         }
         let spec_bytes = order.spec.len() as u64;
         (held + spec_bytes > *held_bytes_max).then(|| {
-            format!("a spec of {spec_bytes} bytes beside {held} of other jobs is more than {held_bytes_max}, which is the limit")
+            format!(
+                "a spec of {spec_bytes} bytes beside {held} of other jobs is more than {held_bytes_max}, which is the limit: {ADVICE}"
+            )
         })
     }
 
