@@ -18,8 +18,8 @@ pub struct CursorOptions {
     pub fill_cache: bool,
     /// Every block's checksum is compared, also where it was compared before.
     pub verify_always: bool,
-    /// Bytes read at once of a file that is not mapped, with the blocks being read, while the file is asked for as many again twice; bytes
-    /// asked for ahead of a mapped one. In file order; 0 = none.
+    /// Bytes that a file which is not mapped is asked for at once, three times as many beginning with what is read next; bytes asked for ahead
+    /// of a mapped one. In file order; 0 = none.
     pub read_ahead_bytes: u32,
     /// Where data is larger than memory: bytes of the first read of cached blocks; each further one takes twice as
     /// many, up to 256 KiB. At least a block is read.
@@ -41,26 +41,23 @@ impl CursorOptions {
         if self.read_ahead_bytes == 0 || table.is_mapped() {
             return;
         }
-        if let Some(first) = windows(table, table.index.find(key), self.read_ahead_bytes).next() {
+        if let Some((first, _)) = window(table, table.index.find(key), self.read_ahead_bytes) {
             table.file.will_need(first.start, first.end - first.start);
         }
     }
 }
 
-/// Whole blocks of `table` from block `number` on, in pieces of up to `bytes`, or of one block.
-fn windows(table: &TableReader, mut number: usize, bytes: u32) -> impl Iterator<Item = Range<u64>> {
-    std::iter::from_fn(move || {
-        let (start, first_bytes) = table.index.block(number)?;
-        let mut end = start + first_bytes;
-        number += 1;
-        while let Some((offset, more)) = table.index.block(number)
-            && offset + more <= start + u64::from(bytes)
-        {
-            end = offset + more;
-            number += 1;
-        }
-        Some(start..end)
-    })
+/// Whole blocks of `table` from block `number` on, up to `bytes` or one block, and the number of the block behind them.
+fn window(table: &TableReader, number: usize, bytes: u32) -> Option<(Range<u64>, usize)> {
+    let (start, first_bytes) = table.index.block(number)?;
+    let (mut end, mut next) = (start + first_bytes, number + 1);
+    while let Some((offset, more)) = table.index.block(next)
+        && offset + more <= start + u64::from(bytes)
+    {
+        end = offset + more;
+        next += 1;
+    }
+    Some((start..end, next))
 }
 
 /// A place in a table: entries of all versions, by key up, and of one key newest first.
@@ -81,11 +78,17 @@ pub struct TableCursor {
     ahead_next: u64,
     /// How far the file has been asked for.
     asked_until: u64,
+    /// Of a file that is not mapped: the block that begins there.
+    ask_next: usize,
 }
 
-/// Pieces that a file which is not mapped is asked for beyond the one being read: what two hold takes longer to merge than most stores to
-/// answer.
-const WINDOWS_AHEAD: usize = 2;
+/// What a file that is not mapped is asked for, in [`CursorOptions::read_ahead_bytes`], with what is being read: what two of three hold takes
+/// longer to merge than most stores to answer.
+const WINDOWS_ASKED: u64 = 3;
+
+/// What is taken at once of what a file that is not mapped was asked for: what several tables' pieces take is still near the processor when
+/// it is read again.
+const PIECE_BYTES: u32 = 128 << 10;
 
 /// What a scan of data larger than memory comes to read at once.
 const AHEAD_BYTES_MAX: u64 = 256 << 10;
@@ -96,6 +99,8 @@ enum Held {
     None,
     /// Offset and length of its payload in the mapping.
     Mapped(u64, u64, Shape),
+    /// Where its payload lies in what was read ahead.
+    Ahead(Range<usize>, Shape),
     Loaded(CachedBlock),
 }
 
@@ -112,6 +117,7 @@ impl TableCursor {
             ahead_offset: 0,
             ahead_next: u64::from(options.first_read_bytes),
             asked_until: 0,
+            ask_next: 0,
         }
     }
 
@@ -227,6 +233,7 @@ impl TableCursor {
         match &self.block {
             Held::None => &[],
             Held::Mapped(offset, bytes, _) => self.table.mapped(*offset, *bytes).unwrap_or_default(),
+            Held::Ahead(range, _) => self.ahead.get(range.clone()).unwrap_or_default(),
             Held::Loaded(block) => &block.payload,
         }
     }
@@ -241,6 +248,9 @@ impl TableCursor {
             Held::None => return Ok(()),
             Held::Mapped(offset, bytes, shape) => {
                 DataBlock::with_shape(self.table.mapped(*offset, *bytes).unwrap_or_default(), *shape)
+            }
+            Held::Ahead(range, shape) => {
+                DataBlock::with_shape(self.ahead.get(range.clone()).unwrap_or_default(), *shape)
             }
             Held::Loaded(block) => DataBlock::with_shape(&block.payload, block.shape),
         };
@@ -339,9 +349,15 @@ impl TableCursor {
         }
         let room = self.take_room();
         if !self.is_ahead(offset, bytes) {
-            self.fill_window(number)?;
+            self.fill_piece(number, offset)?;
         }
         let checked = block::check(self.ahead_at(offset, bytes)).map_err(wrap)?;
+        if let Checked::Raw(payload) = checked {
+            let shape = Shape::of(payload).map_err(wrap)?;
+            // The payload is where the block begins.
+            let start = (offset - self.ahead_offset) as usize;
+            return Ok(Held::Ahead(start..start + payload.len(), shape));
+        }
         Ok(Held::Loaded(table.decode(checked, offset, room)?))
     }
 
@@ -353,25 +369,30 @@ impl TableCursor {
         }
     }
 
-    /// Reads block `number` and what comes behind it of a file that is not mapped, and asks for the next pieces, which are what is read next if
-    /// the walk goes on.
+    /// Reads block `number`, which begins at `offset`, and what comes behind it of a file that is not mapped, and asks for more, which is what
+    /// is read next if the walk goes on.
     #[inline(never)]
-    fn fill_window(&mut self, number: usize) -> Result<()> {
+    fn fill_piece(&mut self, number: usize, offset: u64) -> Result<()> {
         let table = Arc::clone(&self.table);
-        let mut windows = windows(&table, number, self.options.read_ahead_bytes);
-        let Some(window) = windows.next() else { return Ok(()) };
-        let goes_on = window.start == self.ahead_offset + self.ahead.len() as u64;
-        let goes_back = !self.ahead.is_empty() && window.start < self.ahead_offset;
-        let asked_until = if goes_on { self.asked_until } else { 0 };
-        let mut until = asked_until.max(window.end);
-        if self.options.read_ahead_bytes > 0 && !goes_back {
-            for next in windows.take(WINDOWS_AHEAD).filter(|next| next.end > asked_until) {
-                self.table.file.will_need(next.start, next.end - next.start);
-                until = next.end;
+        let read_ahead = self.options.read_ahead_bytes;
+        let goes_on = offset == self.ahead_offset + self.ahead.len() as u64;
+        let goes_back = !self.ahead.is_empty() && offset < self.ahead_offset;
+        if !goes_on || self.ask_next < number {
+            self.ask_next = number;
+        }
+        if read_ahead > 0 && !goes_back {
+            let far = offset + WINDOWS_ASKED * u64::from(read_ahead);
+            while let Some((window, next)) = window(&table, self.ask_next, read_ahead)
+                && (window.end <= far || self.ask_next == number)
+            {
+                table.file.will_need(window.start, window.end - window.start);
+                self.ask_next = next;
             }
         }
-        self.asked_until = until;
-        self.fill_ahead(window.start, window.end - window.start)
+        match window(&table, number, read_ahead.min(PIECE_BYTES)) {
+            Some((piece, _)) => self.fill_ahead(piece.start, piece.end - piece.start),
+            None => Ok(()),
+        }
     }
 
     /// Asks for more of a mapped file before it is needed; going backward asks for nothing.
