@@ -1,7 +1,7 @@
-//! Stopping a job from outside.
+//! Stopping a job from outside, and seeing how far it is.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::error::{Error, ErrorKind, Result};
 
@@ -9,6 +9,7 @@ use crate::error::{Error, ErrorKind, Result};
 #[derive(Clone, Debug, Default)]
 pub struct Control {
     cancelled: Arc<AtomicBool>,
+    passed_count: Arc<AtomicU64>,
 }
 
 impl Control {
@@ -26,6 +27,17 @@ impl Control {
     /// Whether somebody asked.
     pub fn is_cancelled(&self) -> bool {
         self.cancelled.load(Ordering::Relaxed)
+    }
+
+    /// Entries of its inputs that the job has gone over so far, as far as whoever runs it says.
+    pub fn passed_count(&self) -> u64 {
+        self.passed_count.load(Ordering::Relaxed)
+    }
+
+    /// Says that the job has gone over so many entries more.
+    pub fn pass(&self, entries: u64) {
+        // No ordering: a number to decide by.
+        self.passed_count.fetch_add(entries, Ordering::Relaxed);
     }
 
     /// `Cancelled` if somebody asked.
@@ -65,6 +77,7 @@ impl<'c> Watch<'c> {
         if self.entries < ENTRIES_MAX && self.bytes < BYTES_MAX {
             return Ok(());
         }
+        self.control.pass(self.entries.into());
         (self.entries, self.bytes) = (0, 0);
         self.control.check()
     }

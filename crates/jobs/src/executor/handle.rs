@@ -93,6 +93,11 @@ impl JobHandle {
         self.shared.is_syncing.load(Ordering::Relaxed)
     }
 
+    /// Entries that it has gone over so far, where its executor says so; of one that does not say, 0.
+    pub fn passed_count(&self) -> u64 {
+        self.shared.control.passed_count()
+    }
+
     /// Why it was tried in vain there the last time, where the executor says so and tries it again.
     pub fn trouble(&self) -> Option<String> {
         self.shared.lock().trouble.clone()

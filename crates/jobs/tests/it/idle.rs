@@ -261,6 +261,30 @@ fn what_takes_too_long_here_is_given_away_again() {
 }
 
 #[test]
+fn what_has_less_left_here_than_all_of_it_takes_there_stays() {
+    let both = Both::knowing();
+    let (before, slow) = (both.submit("before"), both.submit("slow"));
+    let JobSpec::Compact(spec) = both.scene.spec("counted") else { panic!("a compaction") };
+    let all: u64 = spec.inputs.iter().map(|input| input.table.entry_count).sum();
+    both.pass(150, 0.0);
+    until("it is done here", || both.here() == 1);
+    both.worker_stops_the_last();
+    let gone_over = |entries| both.idle.kept.lock().unwrap()[0].0.control().pass(entries);
+    // After 2.1 seconds 0.9 are left, of which one would take a second there; it has twice as long for them.
+    gone_over(all * 7 / 10);
+    both.pass(2_100, 1.0);
+    assert!(!both.is_stopped_here());
+    // After 3.7 there are 1.6.
+    both.pass(1_600, 1.0);
+    assert!(!both.is_stopped_here());
+    both.pass(300, 1.0);
+    until("it is asked to stop", || both.is_stopped_here());
+    both.ends_here(None);
+    both.scene.accept("slow", &answer(&slow).unwrap());
+    both.worker_ends(&before);
+}
+
+#[test]
 fn what_fails_here_or_is_refused_is_given_away_again_and_leaves_nothing() {
     for way in [Way::Vanish, Way::Refuse] {
         let both = Both::knowing();

@@ -2,7 +2,8 @@
 //!
 //! A burst of writes leaves more to do than workers do at once, and then the database's own processors have nothing to do. Of the jobs
 //! that wait there the last one is taken back and done here, at the lowest priority, if that is expected to end sooner: by how long opening files and reading bytes takes
-//! there and how much of the processors idled while nothing was done so. Where that was wrong the job is given away again, and it is longer until the next is tried.
+//! there and how much of the processors idled while nothing was done so. Where that was wrong the job is given away again, unless what is left of it takes less here than all of it there, and
+//! it is longer until the next is tried.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -21,7 +22,7 @@ use crate::spec::{JobResult, JobSpec};
 #[derive(Debug)]
 pub(super) struct Idle {
     stem: String,
-    /// When it is given away again.
+    /// When it is given away again, if too much of it is left.
     pub(super) deadline: Duration,
     /// It was, and is asked to stop.
     pub(super) is_late: bool,
@@ -94,6 +95,12 @@ impl Rates {
         }
     }
 
+    /// How long `spec` takes there once somebody has begun it.
+    fn alone(&self, spec: &JobSpec) -> Option<Duration> {
+        let there = self.there[kind_of(spec)]?;
+        Duration::try_from_secs_f64(there.open + spec.input_bytes() as f64 * there.byte).ok()
+    }
+
     /// How long `spec` may take here where so many `processors` idle, if it is expected to be done sooner than there, after the jobs `before` it,
     /// so many that read so much, which are done at `width` slots.
     fn allow(
@@ -157,6 +164,38 @@ fn kind_of(spec: &JobSpec) -> usize {
 
 fn rate_of(spec: &JobSpec, ran: Duration) -> Option<f64> {
     (spec.input_bytes() > 0).then(|| ran.as_secs_f64() / spec.input_bytes() as f64)
+}
+
+/// How long what is left of a job will take, which has gone over so much of it until `now`; `None` where it does not say.
+fn left_of(running: &Running, now: Duration) -> Option<Duration> {
+    let JobSpec::Compact(spec) = &running.job.spec else { return None };
+    // Of a job over a part of their keys that is more than it will go over, so that it seems to have more left than it has.
+    let all: u64 = spec.inputs.iter().map(|input| input.table.entry_count).sum();
+    let passed = Some(running.handle.passed_count()).filter(|passed| *passed > 0)?;
+    let left = all.saturating_sub(passed) as f64 / passed as f64;
+    Duration::try_from_secs_f64(now.saturating_sub(running.begun).as_secs_f64() * left).ok()
+}
+
+impl State {
+    /// Asks what takes too long on idle processors to stop, but for what has less left than all of it would take there.
+    pub(super) fn stop_late(&mut self, now: Duration) {
+        for running in self.jobs.values_mut() {
+            let Place::Idle(Idle { deadline, is_late: false, .. }) = running.place else { continue };
+            if now < deadline {
+                continue;
+            }
+            let there = self.rates.alone(&running.job.spec);
+            let left = left_of(running, now).filter(|left| there.is_some_and(|there| *left <= there));
+            let Place::Idle(idle) = &mut running.place else { continue };
+            match left {
+                Some(left) => idle.deadline = now.saturating_add(left.mul_f64(LATE).max(LATE_MIN / 5)),
+                None => {
+                    idle.is_late = true;
+                    running.handle.cancel();
+                }
+            }
+        }
+    }
 }
 
 impl Shared {

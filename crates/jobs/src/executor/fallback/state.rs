@@ -248,15 +248,7 @@ impl State {
                 }
             }
         }
-        for running in self.jobs.values_mut() {
-            if let Place::Idle(idle) = &mut running.place
-                && now >= idle.deadline
-                && !idle.is_late
-            {
-                idle.is_late = true;
-                running.handle.cancel();
-            }
-        }
+        self.stop_late(now);
         // What came of it elsewhere is believed as of all others, rather than that writers wait.
         let is_near = self.turn.is_stall_near(now, patience);
         let again = |job: &&mut Running| is_near && matches!(job.place, Place::Reexecuted(_));
