@@ -40,6 +40,12 @@ pub trait Executor: Send + Sync + fmt::Debug {
         0
     }
 
+    /// Whether an input may be mapped by an attempt whose job has ended: whoever cuts such a file ends the process that has it mapped. An attempt that
+    /// reads an input by calls only meets other bytes there, of which nobody waits for what it makes.
+    fn may_map_after_end(&self) -> bool {
+        true
+    }
+
     /// Jobs of one submitter that run at the same time, as far as is known now: what is large is divided into so many. At least 1.
     fn width(&self) -> usize {
         1

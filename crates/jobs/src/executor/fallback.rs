@@ -164,6 +164,11 @@ impl Fallback {
 }
 
 impl Executor for Fallback {
+    /// Attempts at the second are waited for.
+    fn may_map_after_end(&self) -> bool {
+        self.shared.first.may_map_after_end()
+    }
+
     fn submit(&self, spec: JobSpec) -> Result<JobHandle> {
         let (handle, finisher) = new_job();
         let number = self.shared.lock().draw();

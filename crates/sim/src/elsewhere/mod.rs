@@ -185,6 +185,11 @@ impl Executor for Elsewhere {
         }
         Ok(handle)
     }
+
+    /// Nobody is ended by what he reads in memory.
+    fn may_map_after_end(&self) -> bool {
+        false
+    }
 }
 
 /// What a worker does: a spec's bytes in, a result's bytes out.

@@ -155,11 +155,13 @@ impl Database {
 
     /// The tables that come, open.
     fn open_added(&self, edit: &Edit) -> Result<Vec<(u32, u64, Arc<Table>)>> {
+        // Of a job nobody says here whether this process did it; what others wrote need not be ours to write over.
+        let is_own = self.jobs.fallbacks.is_none() || edit.drained.is_some();
+        let leaves_file = is_own && !self.jobs.may_map_after_end;
         let added = edit.added.iter().map(|(level, run, meta)| {
             let reader = open_table(&self.storage, meta, &self.cache)?;
             let table = Table::new(meta.clone(), reader, edit.overwrites, Arc::clone(&self.graveyard));
-            // Whoever else works on tables may read one after it was given up here.
-            if self.jobs.fallbacks.is_none() {
+            if leaves_file {
                 table.may_leave_file();
             }
             Ok((*level, *run, Arc::new(table)))

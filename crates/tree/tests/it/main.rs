@@ -53,6 +53,7 @@ mod deferred;
 mod faults;
 mod reopened;
 mod reuse;
+mod reuse_elsewhere;
 mod memory;
 mod numbered;
 mod watermark;
