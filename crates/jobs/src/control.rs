@@ -29,7 +29,7 @@ impl Control {
         self.cancelled.load(Ordering::Relaxed)
     }
 
-    /// Entries of its inputs that the job has gone over so far, as far as whoever runs it says.
+    /// Entries of its inputs that a compaction has gone over so far, as far as whoever runs it says.
     pub fn passed_count(&self) -> u64 {
         self.passed_count.load(Ordering::Relaxed)
     }

@@ -94,10 +94,14 @@ impl ObjectReadFile {
         let wanted = match self.next(&range) {
             Next::Missing(until) => range.start..until,
             Next::Ahead(found) => {
-                let until = range.end.min(found.range.end);
+                let (until, asked_until) = (range.end.min(found.range.end), found.range.end);
                 match self.take(found, &range) {
                     Some(bytes) => return Ok(bytes),
-                    None => range.start..until,
+                    None => {
+                        // Whoever reads on wants the rest too, by one request.
+                        self.will_need(until, asked_until - until);
+                        range.start..until
+                    }
                 }
             }
         };

@@ -93,7 +93,7 @@ impl JobHandle {
         self.shared.is_syncing.load(Ordering::Relaxed)
     }
 
-    /// Entries that it has gone over so far, where its executor says so; of one that does not say, 0.
+    /// Entries that it, a compaction, has gone over so far, where its executor says so; of one that does not say, 0.
     pub fn passed_count(&self) -> u64 {
         self.shared.control.passed_count()
     }

@@ -30,9 +30,13 @@ fn gets(world: &World) -> u64 {
 
 /// Merges four runs of one table each, all of `records`, on a store that holds every answer back for `delay`.
 fn compact(records: u64, delay: Duration) -> Cost {
+    compact_of(records, VALUE_BYTES, delay)
+}
+
+fn compact_of(records: u64, value_bytes: usize, delay: Duration) -> Cost {
     let world = World::new();
     let place = world.place("a");
-    let spec = compaction(&place, records);
+    let spec = compaction(&place, records, value_bytes);
     world.server.set_faults(Faults { delay, ..Faults::default() });
     let (clock, before) = (clock(), gets(&world));
     let begin = clock.now();
@@ -41,10 +45,10 @@ fn compact(records: u64, delay: Duration) -> Cost {
     (clock.now() - begin, gets(&world) - before)
 }
 
-fn compaction(place: &dyn Storage, records: u64) -> CompactSpec {
+fn compaction(place: &dyn Storage, records: u64, value_bytes: usize) -> CompactSpec {
     let input = |run: u64| {
         let numbers = (0..records).filter(|number| number % RUNS == run);
-        let table = table(place, &format!("in-{run}.table"), run + 1, numbers, VALUE_BYTES);
+        let table = table(place, &format!("in-{run}.table"), run + 1, numbers, value_bytes);
         JobInput { table, level: 0, run }
     };
     let inputs = (0..RUNS).map(input).collect();
@@ -87,6 +91,16 @@ fn jobs_ask_for_each_piece_once() {
     // A segment of 8 MB, which is opened twice by two requests: one reads its beginning, eight the rest.
     let (_, reads) = collect(8000, Duration::ZERO);
     assert_eq!(reads, 2 * 2 + 1 + 8);
+}
+
+#[test]
+fn a_job_asks_for_large_blocks_ahead_too() {
+    let delay = Duration::from_millis(400);
+    // Four tables of six blocks of 2 MiB, a request each: one after the other they would take 24 times as long as an answer.
+    let (time, reads) = compact_of(24, 2 << 20, delay);
+    println!("{time:?}, {reads} reads");
+    assert_eq!(reads, 4 * (1 + 6));
+    assert!(time < 18 * delay, "{time:?}");
 }
 
 #[test]
@@ -156,7 +170,7 @@ fn figures_of_jobs() {
         let directory = tempfile::tempdir().unwrap();
         let local = Local::open(directory.path(), LocalOptions { create: true }).unwrap();
         let local = if maps { local } else { local.without_mappings() };
-        let compaction = JobSpec::Compact(compaction(&local, 256_000));
+        let compaction = JobSpec::Compact(compaction(&local, 256_000, VALUE_BYTES));
         let collection = collection(&local, 256_000);
         for (what, spec) in [("compaction", compaction), ("collection", collection)] {
             let clock = clock();

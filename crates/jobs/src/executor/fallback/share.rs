@@ -26,6 +26,8 @@ pub(super) struct Idle {
     pub(super) deadline: Duration,
     /// It was, and is asked to stop.
     pub(super) is_late: bool,
+    /// When it was looked at last how far it is, and how many entries it had gone over.
+    looked: (Duration, u64),
 }
 
 /// How long jobs took of late, at one slot there and on idle processors here; for compactions and for collections.
@@ -166,29 +168,37 @@ fn rate_of(spec: &JobSpec, ran: Duration) -> Option<f64> {
     (spec.input_bytes() > 0).then(|| ran.as_secs_f64() / spec.input_bytes() as f64)
 }
 
-/// How long what is left of a job will take, which has gone over so much of it until `now`; `None` where it does not say.
-fn left_of(running: &Running, now: Duration) -> Option<Duration> {
-    let JobSpec::Compact(spec) = &running.job.spec else { return None };
+/// How long what is left of a compaction will take, which has gone over `passed` entries until `now`, at the rate since it was `looked` at
+/// last; `None` where it does not say.
+fn left_of(
+    spec: &JobSpec,
+    (since, before): (Duration, u64),
+    (now, passed): (Duration, u64),
+) -> Option<Duration> {
+    let JobSpec::Compact(spec) = spec else { return None };
     // Of a job over a part of their keys that is more than it will go over, so that it seems to have more left than it has.
     let all: u64 = spec.inputs.iter().map(|input| input.table.entry_count).sum();
-    let passed = Some(running.handle.passed_count()).filter(|passed| *passed > 0)?;
-    let left = all.saturating_sub(passed) as f64 / passed as f64;
-    Duration::try_from_secs_f64(now.saturating_sub(running.begun).as_secs_f64() * left).ok()
+    let lately = Some(passed.saturating_sub(before)).filter(|lately| *lately > 0)?;
+    let left = all.saturating_sub(passed) as f64 / lately as f64;
+    Duration::try_from_secs_f64(now.saturating_sub(since).as_secs_f64() * left).ok()
 }
 
 impl State {
     /// Asks what takes too long on idle processors to stop, but for what has less left than all of it would take there.
     pub(super) fn stop_late(&mut self, now: Duration) {
         for running in self.jobs.values_mut() {
-            let Place::Idle(Idle { deadline, is_late: false, .. }) = running.place else { continue };
-            if now < deadline {
+            let Place::Idle(idle) = &mut running.place else { continue };
+            if now < idle.deadline || idle.is_late {
                 continue;
             }
-            let there = self.rates.alone(&running.job.spec);
-            let left = left_of(running, now).filter(|left| there.is_some_and(|there| *left <= there));
-            let Place::Idle(idle) = &mut running.place else { continue };
-            match left {
-                Some(left) => idle.deadline = now.saturating_add(left.mul_f64(LATE).max(LATE_MIN / 5)),
+            let (spec, passed) = (&running.job.spec, running.handle.passed_count());
+            let there = self.rates.alone(spec);
+            let left = left_of(spec, idle.looked, (now, passed));
+            match left.filter(|left| there.is_some_and(|there| *left <= there)) {
+                Some(left) => {
+                    idle.deadline = now.saturating_add(left.mul_f64(LATE).max(LATE_MIN / 5));
+                    idle.looked = (now, passed);
+                }
                 None => {
                     idle.is_late = true;
                     running.handle.cancel();
@@ -243,7 +253,8 @@ impl Shared {
             return self.go_on(job, false);
         };
         let begun = self.clock.now();
-        let place = Place::Idle(Idle { stem, deadline: begun.saturating_add(allowed), is_late: false });
+        let deadline = begun.saturating_add(allowed);
+        let place = Place::Idle(Idle { stem, deadline, is_late: false, looked: (begun, 0) });
         self.follow(Running { job, handle, begun, place, is_cancelled: false });
     }
 

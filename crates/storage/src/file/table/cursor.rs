@@ -86,6 +86,9 @@ pub struct TableCursor {
 /// longer to merge than most stores to answer.
 const WINDOWS_ASKED: u64 = 3;
 
+/// Blocks that it is asked for beyond the one being read, however large they are.
+const BLOCKS_ASKED: usize = 2;
+
 /// What is taken at once of what a file that is not mapped was asked for: what several tables' pieces take is still near the processor when
 /// it is read again.
 const PIECE_BYTES: u32 = 128 << 10;
@@ -383,7 +386,7 @@ impl TableCursor {
         if read_ahead > 0 && !goes_back {
             let far = offset + WINDOWS_ASKED * u64::from(read_ahead);
             while let Some((window, next)) = window(&table, self.ask_next, read_ahead)
-                && (window.end <= far || self.ask_next == number)
+                && (window.end <= far || self.ask_next <= number + BLOCKS_ASKED)
             {
                 table.file.will_need(window.start, window.end - window.start);
                 self.ask_next = next;
