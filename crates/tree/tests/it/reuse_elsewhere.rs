@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use firn_engine::Engine;
 use firn_jobs::{Executor, Finisher, JobHandle, JobSpec, Local, new_job};
-use firn_storage::file::table::{ReaderOptions, TableReader};
 use firn_storage::file::cache::BlockCache;
+use firn_storage::file::table::{ReaderOptions, TableReader};
 use firn_storage::place::{Crash, Memory};
 use firn_storage::{ManualClock, ReadFile, Storage};
 use firn_tree::{Tree, TreeOptions, VerifyOptions};
@@ -59,7 +59,14 @@ fn open(world: &World, maps: bool) -> (Arc<Tree>, Arc<Elsewhere>) {
     let options = world.options();
     let inner = Local::inline(Arc::clone(&options.storage), Arc::new(options.semantics.clone()));
     let (keeps, kept) = Default::default();
-    let elsewhere = Arc::new(Elsewhere { inner, storage: world.storage.clone(), clock: Arc::clone(&world.clock), maps, keeps, kept });
+    let elsewhere = Arc::new(Elsewhere {
+        inner,
+        storage: world.storage.clone(),
+        clock: Arc::clone(&world.clock),
+        maps,
+        keeps,
+        kept,
+    });
     let executor: Option<Arc<dyn Executor>> = Some(Arc::clone(&elsewhere) as _);
     (Tree::open(TreeOptions { executor, ..options }).unwrap(), elsewhere)
 }
@@ -94,7 +101,12 @@ fn tables(world: &World) -> usize {
 
 /// What was done to tables whose files went to others.
 fn given_on(world: &World) -> Vec<String> {
-    world.storage.journal().into_iter().filter(|done| done.starts_with("rename") && done.contains(".table")).collect()
+    world
+        .storage
+        .journal()
+        .into_iter()
+        .filter(|done| done.starts_with("rename") && done.contains(".table"))
+        .collect()
 }
 
 fn is_new(inputs: &[(String, Arc<dyn ReadFile>)], name: &str) -> bool {
@@ -114,7 +126,8 @@ fn as_read_now(world: &World, spec: &JobSpec, inputs: &[(String, Arc<dyn ReadFil
         place.publish(name, kept).unwrap();
         let known = spec.inputs.iter().find(|input| input.table.file == *name).unwrap();
         let cache = Arc::new(BlockCache::new(0));
-        differ += usize::from(TableReader::open(&place, &known.table, &cache, ReaderOptions::default()).is_err());
+        differ +=
+            usize::from(TableReader::open(&place, &known.table, &cache, ReaderOptions::default()).is_err());
         assert!(world.storage.open_read(name).is_err(), "{name} is needed by nobody");
     }
     (place, differ)
@@ -166,7 +179,8 @@ fn a_compaction_elsewhere_that_comes_late_changes_nothing() {
     assert_eq!(tables(&world) as u64, tree.stats().table_count);
     tree.close().unwrap();
     let storage = Arc::new(world.storage.clone());
-    let report = firn_tree::verify(VerifyOptions { storage, semantics: Default::default() }, &mut |_| {}).unwrap();
+    let report =
+        firn_tree::verify(VerifyOptions { storage, semantics: Default::default() }, &mut |_| {}).unwrap();
     assert!(report.is_sound());
     check(&world.open().unwrap(), 6);
 }
