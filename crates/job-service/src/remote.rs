@@ -176,8 +176,8 @@ impl Executor for Remote {
         Ok(handle)
     }
 
-    fn width(&self) -> usize {
-        self.shared.lock().slots.max(1) as usize
+    fn width(&self) -> Option<usize> {
+        Some(self.shared.lock().slots.max(1) as usize)
     }
 
     fn urge(&self, stalls_in: Option<Duration>) {

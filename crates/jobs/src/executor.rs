@@ -46,9 +46,10 @@ pub trait Executor: Send + Sync + fmt::Debug {
         true
     }
 
-    /// Jobs of one submitter that run at the same time, as far as is known now: what is large is divided into so many. At least 1.
-    fn width(&self) -> usize {
-        1
+    /// Jobs of one submitter that run at the same time, at least 1, as far as is known now: what is large is divided into so many, and few more
+    /// compactions are chosen than are begun. `None` = it does not say.
+    fn width(&self) -> Option<usize> {
+        None
     }
 
     /// Says that writers of the database whose jobs these are will stop in `stalls_in` if none of them is done; `None` = that is not in sight.

@@ -7,6 +7,7 @@
 mod bury;
 mod busy;
 mod damage;
+mod elsewhere;
 mod reclaim;
 mod sweep;
 mod wait;
@@ -187,26 +188,6 @@ impl Database {
         let shared = Arc::clone(self);
         let body = Box::new(move || shared.admission.nudge());
         spawn.spawn("firn-pace".to_owned(), Priority::Normal, body).map_err(from_storage)
-    }
-
-    /// Background threads. Who waits for jobs elsewhere does nothing here: beside an executor there are as many again as were asked for,
-    /// the one that never waits, and the one that waits for relief alone.
-    fn thread_count(&self) -> usize {
-        let waiting = if self.jobs.fallbacks.is_some() { self.settings.background_threads + 2 } else { 0 };
-        self.settings.background_threads + waiting
-    }
-
-    /// Collections at a time.
-    fn collections_max(&self) -> usize {
-        self.settings.background_threads * if self.jobs.fallbacks.is_some() { 2 } else { 1 }
-    }
-
-    /// Whether another thread may wait for a job elsewhere that takes runs out of level 0 (`is_relief`), or for anything else that may take long: a bulk
-    /// job, or a list of a place that may be far away. One is left for what is done here, or an executor that hangs would hold that up too;
-    /// and one for relief, which writers wait for, while bulk jobs may be held for a minute.
-    fn is_thread_left(&self, busy: &Busy, is_relief: bool) -> bool {
-        let waiting = busy.collections + busy.compacting + usize::from(busy.is_sweeping);
-        self.jobs.fallbacks.is_none() || waiting + 2 - usize::from(is_relief) < self.thread_count()
     }
 
     /// There may be something to do.
@@ -446,18 +427,22 @@ impl Database {
     /// A compaction, unless the threads are wanted for something else.
     fn choose_spare_compaction(&self, busy: &Busy, version: &Version) -> Option<Task> {
         let (keyspace, choice) = self.choose_compaction(busy, version)?;
-        // While the buffer fills, a thread is left to the drain that will be due, unless compaction is far behind.
+        // While the buffer fills, a thread is left to the drain that will be due, unless compaction is far behind. Nobody drains elsewhere: who is
+        // free there is given something all the same.
         let is_filling = self.buffer_bytes() > self.settings.buffer_bytes / 2;
-        let spare = busy.compacting + 1 < self.settings.background_threads.max(2);
-        (spare || !is_filling || choice.score >= FAR_BEHIND).then_some(Task::Compact { keyspace, choice })
+        let is_spare = busy.compacting + 1 < self.settings.background_threads.max(2)
+            || self.width_elsewhere().is_some_and(|width| busy.compacting < width);
+        (is_spare || !is_filling || choice.score >= FAR_BEHIND).then_some(Task::Compact { keyspace, choice })
     }
 
     /// The most urgent compaction that may begin now, with its keyspace.
     fn choose_compaction(&self, busy: &Busy, version: &Version) -> Option<(u32, Choice)> {
-        if !busy.may_write(self.clock.now()) || busy.held > 0 || !self.is_thread_left(busy, true) {
+        let may_begin =
+            |is_relief| self.is_thread_left(busy, is_relief) && self.is_begun_soon(busy, is_relief);
+        if !busy.may_write(self.clock.now()) || busy.held > 0 || !may_begin(true) {
             return None;
         }
-        let rules = PickRules { relief_only: !self.is_thread_left(busy, false), ..self.pick_rules() };
+        let rules = PickRules { relief_only: !may_begin(false), ..self.pick_rules() };
         // What a look is about to find need not be rewritten.
         let now = self.clock.now();
         let taken = busy.tables_not_to_choose();

@@ -198,9 +198,12 @@ impl Executor for Fallback {
         self.shared.given_up.load(Ordering::Relaxed) + elsewhere
     }
 
-    fn width(&self) -> usize {
-        let is_away = self.shared.lock().trust.is_doubted();
-        if is_away { self.shared.second.width() } else { self.shared.first.width() }
+    fn width(&self) -> Option<usize> {
+        let (is_away, idle) = {
+            let state = self.shared.lock();
+            (state.trust.is_doubted(), state.idle_count())
+        };
+        if is_away { self.shared.second.width() } else { Some(self.shared.first.width()? + idle) }
     }
 
     fn urge(&self, stalls_in: Option<Duration>) {

@@ -62,6 +62,11 @@ impl JobHandle {
         self.shared.lock().result.clone()
     }
 
+    /// Whether there is a result; never blocks.
+    pub fn is_finished(&self) -> bool {
+        self.shared.lock().result.is_some()
+    }
+
     /// Blocks until there is a result.
     ///
     /// # Errors

@@ -121,8 +121,8 @@ impl Executor for Local {
         Ok(handle)
     }
 
-    fn width(&self) -> usize {
-        self.threads.max(1)
+    fn width(&self) -> Option<usize> {
+        Some(self.threads.max(1))
     }
 }
 

@@ -128,8 +128,8 @@ impl Executor for Elsewhere {
         Ok(handle)
     }
 
-    fn width(&self) -> usize {
-        self.width
+    fn width(&self) -> Option<usize> {
+        Some(self.width)
     }
 }
 

@@ -20,7 +20,7 @@ fn what_others_did_by_other_rules_is_found_by_doing_it_again() {
         assert_eq!((believed.fallbacks().reexecuted(), believed.fallbacks().reason()), ((0, 0), None));
 
         let fallback = scene.fallback_with(is_inline, ALWAYS);
-        assert_eq!(fallback.width(), 5, "those elsewhere");
+        assert_eq!(fallback.width(), Some(5), "those elsewhere");
         let handle = fallback.submit(scene.spec("job")).unwrap();
         let result = answer(&handle).unwrap();
         scene.accept("job", &result);
@@ -33,7 +33,7 @@ fn what_others_did_by_other_rules_is_found_by_doing_it_again() {
             reason.starts_with("elsewhere came to something else than this process: produced"),
             "{reason}"
         );
-        assert_eq!(fallback.width(), 1, "this process");
+        assert_eq!(fallback.width(), Some(1), "this process");
         let next = answer(&fallback.submit(scene.spec("next")).unwrap()).unwrap();
         scene.accept("next", &next);
         assert_eq!(scene.asked(), 2, "who did something else is left alone");

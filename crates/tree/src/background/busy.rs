@@ -25,6 +25,8 @@ pub(crate) struct Busy {
     /// Keyspaces of which somebody finds out which tables are hidden.
     pub(super) reclaiming: BTreeSet<u32>,
     pub(super) compacting: usize,
+    /// Those of them that take runs out of level 0.
+    pub(super) relieving: usize,
     pub(super) is_sealing: bool,
     pub(super) is_writing_back: bool,
     /// That was what was claimed last: a device that is slower than writers would have nobody do anything else.
@@ -105,6 +107,7 @@ impl Busy {
             Task::DrainPart { drain, .. } => drop(self.take_part(drain)),
             Task::Compact { choice, .. } => {
                 self.compacting += 1;
+                self.relieving += usize::from(choice.is_relief());
                 self.is_collection_next = true;
                 self.tables.extend(choice.inputs.iter().map(|(_, _, table)| table.meta().file.clone()));
             }
@@ -134,6 +137,7 @@ impl Busy {
             }
             Task::Compact { choice, .. } => {
                 self.compacting -= 1;
+                self.relieving -= usize::from(choice.is_relief());
                 for (_, _, table) in &choice.inputs {
                     self.tables.remove(&table.meta().file);
                 }

@@ -62,7 +62,7 @@ impl Default for JobLog {
 }
 
 impl Kind {
-    fn of(spec: &JobSpec) -> Self {
+    pub(super) fn of(spec: &JobSpec) -> Self {
         match spec {
             JobSpec::Compact(_) if spec.is_relief() => Self::Relief,
             JobSpec::Compact(_) => Self::Compaction,

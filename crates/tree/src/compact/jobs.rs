@@ -9,7 +9,7 @@ use firn_engine::JobStats;
 use firn_jobs::{Error, ErrorKind, Executor, Fallbacks, JobHandle, JobResult, JobSpec, Ran, Result};
 use firn_storage::Clock;
 
-use super::job_log::JobLog;
+use super::job_log::{JobLog, Kind};
 
 /// The executor of a database, from its opening to its close.
 ///
@@ -54,7 +54,7 @@ struct State {
     /// Gone once the database closes.
     executor: Option<Arc<dyn Executor>>,
     /// By the stem of their outputs.
-    running: BTreeMap<String, JobHandle>,
+    running: BTreeMap<String, (Kind, JobHandle)>,
 }
 
 impl Jobs {
@@ -74,10 +74,21 @@ impl Jobs {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Jobs of this database that run at the same time, as far as is known now.
-    pub(crate) fn width(&self) -> usize {
+    /// Jobs of this database that run at the same time, as far as is known now; `None` = nobody says.
+    pub(crate) fn width(&self) -> Option<usize> {
         let executor = self.lock().executor.clone();
-        executor.map_or(1, |executor| executor.width())
+        executor.and_then(|executor| executor.width())
+    }
+
+    /// Compactions that were given to the executor and have no result yet: those that take runs out of level 0, and all.
+    pub(crate) fn unfinished(&self) -> (usize, usize) {
+        let state = self.lock();
+        let unfinished = state.running.values().filter(|(_, handle)| !handle.is_finished());
+        unfinished.fold((0, 0), |(relief, all), (kind, _)| match kind {
+            Kind::Relief => (relief + 1, all + 1),
+            Kind::Compaction => (relief, all + 1),
+            Kind::Collection => (relief, all),
+        })
     }
 
     /// Runs all of `specs` and waits for them, in their order.
@@ -137,7 +148,7 @@ impl Jobs {
         if state.executor.is_none() {
             handle.cancel();
         }
-        state.running.insert(spec.output_stem().to_owned(), handle.clone());
+        state.running.insert(spec.output_stem().to_owned(), (Kind::of(spec), handle.clone()));
         Ok(handle)
     }
 
@@ -189,7 +200,7 @@ impl Jobs {
     pub(crate) fn end(&self) {
         let mut state = self.lock();
         let executor = state.executor.take();
-        state.running.values().for_each(JobHandle::cancel);
+        state.running.values().for_each(|(_, handle)| handle.cancel());
         drop(state);
         // An executor's end answers handles, whose callbacks must not find the lock taken.
         drop(executor);

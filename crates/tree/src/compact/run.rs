@@ -130,7 +130,7 @@ impl Database {
 
     /// Parts that one choice is divided into, at most.
     pub(super) fn parts_max(&self) -> usize {
-        self.jobs.width().max(self.settings.background_threads).min(PARTS_MAX)
+        self.jobs.width().unwrap_or(1).max(self.settings.background_threads).min(PARTS_MAX)
     }
 
     /// Waits for the jobs of a rewrite, checks what came of them, and commits it.

@@ -61,6 +61,7 @@ mod group_write;
 mod recovery_cuts;
 mod bounds;
 mod checkpoint_load;
+mod chosen_late; // when compactions are chosen
 mod checkpoint_away;
 mod panics;
 mod told;

@@ -175,7 +175,7 @@ impl Executor for Broken {
         Err(Error::new(firn_jobs::ErrorKind::Rejected, "not here"))
     }
 
-    fn width(&self) -> usize {
+    fn width(&self) -> Option<usize> {
         panic!("that cannot be")
     }
 }

@@ -16,14 +16,14 @@ use crate::bounds::{in_time, until};
 use crate::world::{World, get, put, session, settle, threads, tiny};
 
 /// Many tables of the last level, and little enough above.
-fn settings() -> TreeSettings {
+pub(crate) fn settings() -> TreeSettings {
     TreeSettings { table_bytes: 64 << 10, level0_runs_max: 100, garbage_share_max: 100.0, ..tiny() }
 }
 
 const KEYS: u32 = 4000;
 
 /// Every key, with `value` in it: in rising order, so that tables of one drain are apart.
-fn fill(tree: &Tree, value: u8) {
+pub(crate) fn fill(tree: &Tree, value: u8) {
     let mut session = session(tree);
     for key in 0..KEYS {
         put(&mut session, &key.to_be_bytes(), &[value; 500]);
@@ -43,7 +43,7 @@ fn filled() -> World {
     world
 }
 
-fn holds(tree: &Tree, value: u8) {
+pub(crate) fn holds(tree: &Tree, value: u8) {
     let mut session = session(tree);
     for key in 0..KEYS {
         assert_eq!(get(&mut session, &key.to_be_bytes()).as_deref(), Some(&[value; 500][..]), "key {key}");
@@ -62,12 +62,12 @@ fn tables(world: &World, tree: &Tree) -> (u64, u64) {
     (files.iter().filter(|(name, _)| name.ends_with(".table")).count() as u64, tree.stats().table_count)
 }
 
-/// Does jobs when it is told to, oldest first, and says how wide it is.
+/// Does jobs when it is told to, oldest first, and says how wide it is, or does not.
 #[derive(Debug)]
-struct Slow {
+pub(crate) struct Slow {
     inner: Local,
-    width: usize,
-    waiting: Mutex<Vec<(JobSpec, Finisher)>>,
+    width: Option<usize>,
+    pub(crate) waiting: Mutex<Vec<(JobSpec, Finisher)>>,
     /// Jobs that were given to it.
     asked: AtomicUsize,
     /// Jobs that may be done.
@@ -77,7 +77,7 @@ struct Slow {
 }
 
 impl Slow {
-    fn open(world: &World, width: usize) -> (Arc<Self>, Arc<Tree>) {
+    pub(crate) fn open(world: &World, width: Option<usize>) -> (Arc<Self>, Arc<Tree>) {
         let options = world.options();
         let inner = Local::inline(Arc::clone(&options.storage), Arc::new(options.semantics.clone()));
         let (waiting, asked, allowed, is_latest_first) = Default::default();
@@ -87,7 +87,7 @@ impl Slow {
         (slow, tree)
     }
 
-    fn allow(&self, count: usize) {
+    pub(crate) fn allow(&self, count: usize) {
         self.allowed.fetch_add(count, Ordering::SeqCst);
         self.go_on();
     }
@@ -121,7 +121,7 @@ impl Executor for Slow {
         Ok(handle)
     }
 
-    fn width(&self) -> usize {
+    fn width(&self) -> Option<usize> {
         self.width
     }
 }
@@ -129,7 +129,7 @@ impl Executor for Slow {
 #[test]
 fn a_range_is_rewritten_by_as_many_as_there_are_and_what_is_done_stays_done() {
     let world = filled();
-    let (slow, tree) = Slow::open(&world, 6);
+    let (slow, tree) = Slow::open(&world, Some(6));
     let before = tree.stats().keyspaces[0].levels.clone();
     let compacting = Arc::clone(&tree);
     let compaction = begin(move || compacting.compact_range(KEYSPACE_DEFAULT, b"", None));
@@ -171,7 +171,7 @@ fn a_range_is_rewritten_by_as_many_as_there_are_and_what_is_done_stays_done() {
 #[test]
 fn pieces_that_were_done_after_one_that_was_not_leave_nothing() {
     let world = filled();
-    let (slow, tree) = Slow::open(&world, 8);
+    let (slow, tree) = Slow::open(&world, Some(8));
     let live = tree.stats().table_count;
     let compacting = Arc::clone(&tree);
     let compaction = begin(move || compacting.compact_range(KEYSPACE_DEFAULT, b"", None));

@@ -215,10 +215,10 @@ impl Shared {
         let (idle, load) = self.idle.get()?;
         let jobs = state.idle_count();
         let room = state.idleness.room(&**load, jobs, now);
-        if room == 0 || jobs >= idle.width() || state.trust.is_doubted() || state.is_closed {
+        if room == 0 || jobs >= idle.width().unwrap_or(1) || state.trust.is_doubted() || state.is_closed {
             return None;
         }
-        let width = self.first.width().max(1);
+        let width = self.first.width().unwrap_or(1);
         if state.away().count() <= width {
             return None;
         }
