@@ -427,11 +427,10 @@ impl Database {
     /// A compaction, unless the threads are wanted for something else.
     fn choose_spare_compaction(&self, busy: &Busy, version: &Version) -> Option<Task> {
         let (keyspace, choice) = self.choose_compaction(busy, version)?;
-        // While the buffer fills, a thread is left to the drain that will be due, unless compaction is far behind. Nobody drains elsewhere: who is
-        // free there is given something all the same.
+        // While the buffer fills, a thread is left to the drain that will be due, unless compaction is far behind.
         let is_filling = self.buffer_bytes() > self.settings.buffer_bytes / 2;
-        let is_spare = busy.compacting + 1 < self.settings.background_threads.max(2)
-            || self.width_elsewhere().is_some_and(|width| busy.compacting < width);
+        let is_spare = busy.compacting + 1 < self.settings.background_threads.max(2);
+        let is_spare = is_spare || self.is_somebody_free(busy);
         (is_spare || !is_filling || choice.score >= FAR_BEHIND).then_some(Task::Compact { keyspace, choice })
     }
 

@@ -199,11 +199,9 @@ impl Executor for Fallback {
     }
 
     fn width(&self) -> Option<usize> {
-        let (is_away, idle) = {
-            let state = self.shared.lock();
-            (state.trust.is_doubted(), state.idle_count())
-        };
-        if is_away { self.shared.second.width() } else { Some(self.shared.first.width()? + idle) }
+        let elsewhere = self.shared.first.width()?;
+        let is_away = self.shared.lock().trust.is_doubted();
+        if is_away { self.shared.second.width() } else { Some(elsewhere) }
     }
 
     fn urge(&self, stalls_in: Option<Duration>) {
@@ -321,7 +319,10 @@ impl Shared {
     /// Watches over `job` from now on.
     fn follow(self: &Arc<Self>, running: Running) {
         let handle = running.handle.clone();
-        self.lock().jobs.insert(running.job.number, running);
+        let mut state = self.lock();
+        state.jobs.insert(running.job.number, running);
+        self.fallbacks.set_here(state.here_count());
+        drop(state);
         self.changed.notify_all();
         // An executor that keeps the job for ever must not keep this one, and through it itself.
         let shared: Weak<Self> = Arc::downgrade(self);
@@ -371,6 +372,7 @@ impl Shared {
             let now = self.clock.now();
             let mut ready = state.take_ready(now, &self.patience);
             ready.extend(self.take_waiting(&mut state, now));
+            self.fallbacks.set_here(state.here_count());
             if !ready.is_empty() {
                 return Some(ready);
             }

@@ -10,6 +10,7 @@ pub struct Fallbacks {
     held_count: AtomicU64,
     held_bytes: AtomicU64,
     is_away: AtomicBool,
+    here: AtomicU64,
     reexecuted_count: AtomicU64,
     differed_count: AtomicU64,
     idle_count: AtomicU64,
@@ -36,6 +37,11 @@ impl Fallbacks {
     /// Whether the first executor is asked no more than to find out whether it can be relied on again; see [`reason`](Self::reason).
     pub fn is_away(&self) -> bool {
         self.is_away.load(Ordering::Relaxed)
+    }
+
+    /// Compactions without a result that nobody elsewhere has any more: they are done here, or what came of them is looked at.
+    pub fn here(&self) -> u64 {
+        self.here.load(Ordering::Relaxed)
     }
 
     /// Jobs that were done elsewhere and again here, and those of them where something else came of it.
@@ -69,6 +75,10 @@ impl Fallbacks {
 
     pub(super) fn set_away(&self, is_away: bool) {
         self.is_away.store(is_away, Ordering::Relaxed);
+    }
+
+    pub(super) fn set_here(&self, count: u64) {
+        self.here.store(count, Ordering::Relaxed);
     }
 
     pub(super) fn hold(&self, bytes: u64) {

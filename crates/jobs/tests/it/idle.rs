@@ -121,12 +121,12 @@ fn what_waits_is_done_here_and_nothing_else() {
 
     let first = both.submit("first");
     both.pass(1000, 0.0);
-    assert_eq!((both.here(), both.fallback.width()), (0, Some(1)), "it does not wait there");
+    assert_eq!((both.here(), both.fallback.fallbacks().here()), (0, 0), "it does not wait there");
     both.pass(150, 1.0);
     let (second, third) = (both.submit("second"), both.submit("third"));
     both.pass(150, 0.0);
     until("the third is done here", || both.here() == 1);
-    assert_eq!(both.fallback.width(), Some(2), "and this process");
+    until("it is told", || both.fallback.fallbacks().here() == 1);
     both.worker_stops_the_last();
     both.pass(700, 1.0);
     assert_eq!(both.here(), 1, "there is one processor");

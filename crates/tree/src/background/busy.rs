@@ -11,6 +11,7 @@ use firn_format::value::SegmentNumber;
 use super::damage::Damage;
 use super::{Schedule, Task};
 use crate::buffer::drain::Drain;
+use crate::compact::pick::Choice;
 
 /// What tasks in progress have claimed.
 #[derive(Debug, Default)]
@@ -25,8 +26,8 @@ pub(crate) struct Busy {
     /// Keyspaces of which somebody finds out which tables are hidden.
     pub(super) reclaiming: BTreeSet<u32>,
     pub(super) compacting: usize,
-    /// Those of them that take runs out of level 0.
-    pub(super) relieving: usize,
+    /// Those of them whose jobs nobody was given yet, by one of their inputs; and whether they take runs out of level 0.
+    unbegun: BTreeMap<String, bool>,
     pub(super) is_sealing: bool,
     pub(super) is_writing_back: bool,
     /// That was what was claimed last: a device that is slower than writers would have nobody do anything else.
@@ -73,6 +74,11 @@ impl Refused {
 }
 
 impl Schedule {
+    /// The jobs of `choice` were given to somebody.
+    pub(crate) fn note_begun(&self, choice: &Choice) {
+        self.lock().note_begun(choice);
+    }
+
     /// Lets no compaction of `keyspace` begin for a while after one that panicked; for longer if the one before did too.
     pub(crate) fn rest(&self, keyspace: u32, why: Error, now: Duration) {
         let resting = &mut self.lock().resting;
@@ -107,7 +113,7 @@ impl Busy {
             Task::DrainPart { drain, .. } => drop(self.take_part(drain)),
             Task::Compact { choice, .. } => {
                 self.compacting += 1;
-                self.relieving += usize::from(choice.is_relief());
+                self.unbegun.extend(choice.first_input().map(|file| (file.to_owned(), choice.is_relief())));
                 self.is_collection_next = true;
                 self.tables.extend(choice.inputs.iter().map(|(_, _, table)| table.meta().file.clone()));
             }
@@ -137,7 +143,7 @@ impl Busy {
             }
             Task::Compact { choice, .. } => {
                 self.compacting -= 1;
-                self.relieving -= usize::from(choice.is_relief());
+                self.note_begun(choice);
                 for (_, _, table) in &choice.inputs {
                     self.tables.remove(&table.meta().file);
                 }
@@ -157,6 +163,18 @@ impl Busy {
             | Task::Balance
             | Task::GiveUpSpares => {}
         }
+    }
+
+    /// The jobs of `choice` were given to somebody, or there are none.
+    fn note_begun(&mut self, choice: &Choice) {
+        if let Some(file) = choice.first_input() {
+            self.unbegun.remove(file);
+        }
+    }
+
+    /// Compactions that were chosen and are no jobs yet: those that take runs out of level 0, and all.
+    pub(super) fn unbegun(&self) -> (usize, usize) {
+        (self.unbegun.values().filter(|is_relief| **is_relief).count(), self.unbegun.len())
     }
 
     /// Whether units that write files may be tried at `now`.

@@ -26,21 +26,27 @@ impl Database {
         self.jobs.fallbacks.is_none() || waiting + 2 - usize::from(is_relief) < self.thread_count()
     }
 
-    /// Compactions of this database that run elsewhere at the same time, if somebody says.
-    pub(super) fn width_elsewhere(&self) -> Option<usize> {
-        self.jobs.fallbacks.as_ref()?;
-        // Whoever panics when asked does so again where a job is divided, which is told.
-        caught("asking how many jobs run", || Ok(self.jobs.width())).ok().flatten()
+    /// Whether somebody elsewhere is free, as far as is known: it is given something while the buffer fills too, since nobody drains there.
+    pub(super) fn is_somebody_free(&self, busy: &Busy) -> bool {
+        let is_there = self.jobs.fallbacks.as_ref().is_some_and(|fallbacks| !fallbacks.is_away());
+        is_there && self.width().is_some_and(|width| busy.compacting < width)
     }
 
-    /// Whether a compaction that is chosen now is begun elsewhere soon. One that waits there keeps its tables from being chosen with what comes into
-    /// level 0 meanwhile, and so rewrites as much of the base level for less of that. No more is chosen ahead than keeps whoever is free there from
-    /// waiting for a choice.
+    /// Whether a compaction that is chosen now is begun soon, where others do them. One that waits there keeps its tables from being chosen with what
+    /// comes into level 0 meanwhile, and so rewrites as much of the base level for less of that. One is chosen ahead, which may be divided, or whoever
+    /// is free there would wait for a choice. Tables that only change their level wait for their turn as well.
     pub(super) fn is_begun_soon(&self, busy: &Busy, is_relief: bool) -> bool {
-        let Some(width) = self.width_elsewhere() else { return true };
-        // What was chosen a moment ago is no job yet.
-        let (relief, all) = self.jobs.unfinished();
-        let before = if is_relief { relief.max(busy.relieving) } else { all.max(busy.compacting) };
-        before <= width
+        let Some(fallbacks) = &self.jobs.fallbacks else { return true };
+        let Some(width) = self.width() else { return true };
+        let here = if fallbacks.is_away() { 0 } else { fallbacks.here() as usize };
+        let ((relief, all), (chosen_relief, chosen)) = (self.jobs.unfinished(), busy.unbegun());
+        let before = if is_relief { relief + chosen_relief } else { all + chosen };
+        before <= width.saturating_add(here)
+    }
+
+    /// Jobs of this database that run at the same time, if whoever does them says.
+    fn width(&self) -> Option<usize> {
+        // Whoever panics when asked does so again where a job is divided, which is told.
+        caught("asking how many jobs run", || Ok(self.jobs.width())).ok().flatten()
     }
 }

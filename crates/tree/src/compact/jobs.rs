@@ -96,7 +96,7 @@ impl Jobs {
     /// # Errors
     /// The first failure; nothing runs any more then. `Cancelled` when the database is being closed.
     pub(crate) fn run(&self, specs: Vec<JobSpec>) -> Result<Vec<JobResult>> {
-        self.wait(self.begin(specs))
+        self.wait(self.begin(specs), || ())
     }
 
     /// Gives all of `specs` to the executor. Whoever begins jobs MUST [`wait`](Self::wait) for them.
@@ -112,14 +112,15 @@ impl Jobs {
         submitted
     }
 
-    /// Waits for jobs that have begun, in their order.
+    /// Waits for jobs that have begun, in their order; says of each that it has `ended`.
     ///
     /// # Errors
     /// As for [`run`](Self::run).
-    pub(crate) fn wait(&self, submitted: Submitted) -> Result<Vec<JobResult>> {
+    pub(crate) fn wait(&self, submitted: Submitted, ended: impl Fn()) -> Result<Vec<JobResult>> {
         let Submitted { specs, handles, refused, begun } = submitted;
         let wait = |(spec, handle): (&JobSpec, &JobHandle)| {
             let result = handle.wait();
+            ended();
             if let Ok(result) = &result {
                 // Who does not say is here, and tells nothing of its stages.
                 let here = || Ran { ran: self.clock.now().saturating_sub(begun), ..Ran::default() };

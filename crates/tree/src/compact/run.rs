@@ -82,10 +82,9 @@ impl Database {
         if choice.moves {
             return self.commit_choice(choice, moved(keyspace, choice));
         }
-        match self.begin_rewrite(keyspace, choice.clone())? {
-            Some(rewrite) => self.end_rewrite(rewrite),
-            None => Ok(()),
-        }
+        let Some(rewrite) = self.begin_rewrite(keyspace, choice.clone())? else { return Ok(()) };
+        self.schedule.note_begun(choice);
+        self.end_rewrite(rewrite)
     }
 
     fn commit_choice(&self, choice: &Choice, edit: Edit) -> Result<()> {
@@ -195,7 +194,8 @@ impl Database {
     fn end_jobs(&self, jobs: BegunJobs) -> firn_jobs::Result<Vec<CompactResult>> {
         let BegunJobs { specs, submitted } = jobs;
         let stems: Vec<String> = specs.iter().map(|spec| spec.output_stem.clone()).collect();
-        let done = self.jobs.wait(submitted).and_then(|results| {
+        // Whoever is free now may have something chosen for it.
+        let done = self.jobs.wait(submitted, || self.wake_background()).and_then(|results| {
             let results = results.into_iter().map(JobResult::into_compact);
             let results: Vec<CompactResult> = results.collect::<firn_jobs::Result<_>>()?;
             let jobs: Vec<_> = specs.into_iter().zip(results).collect();

@@ -218,7 +218,7 @@ impl Shared {
         if room == 0 || jobs >= idle.width().unwrap_or(1) || state.trust.is_doubted() || state.is_closed {
             return None;
         }
-        let width = self.first.width().unwrap_or(1);
+        let width = self.first.width().unwrap_or(1).max(1);
         if state.away().count() <= width {
             return None;
         }

@@ -225,6 +225,14 @@ impl State {
         self.jobs.values().filter(|running| matches!(running.place, Place::Idle(_))).count()
     }
 
+    /// Compactions that are done or looked at here.
+    pub(super) fn here_count(&self) -> u64 {
+        let is_here = |running: &&Running| {
+            !matches!(running.place, Place::Away(_)) && matches!(running.job.spec, JobSpec::Compact(_))
+        };
+        self.jobs.values().filter(is_here).count() as u64
+    }
+
     /// Whether what came of a job elsewhere is looked at again here.
     pub(super) fn draw_reexecution(&mut self, now: Duration, patience: &Patience) -> bool {
         self.random.f64() < patience.reexecuted_share && !self.turn.is_stall_near(now, patience)
