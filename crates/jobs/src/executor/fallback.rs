@@ -182,6 +182,7 @@ impl Executor for Fallback {
                 attempts: 0,
                 held_since: None,
                 was_shared: false,
+                has_waited: false,
                 is_called_damaged: false,
             },
             false,
@@ -284,6 +285,7 @@ impl Shared {
     /// Goes on with a job that the first executor did not do.
     fn do_without(self: &Arc<Self>, mut job: Job, concern: Concern) {
         job.is_called_damaged = concern == Concern::Files;
+        job.has_waited = concern == Concern::Queue;
         match concern {
             // Nobody there ever will.
             Concern::Need | Concern::Job | Concern::Files | Concern::Queue => self.run_here(job),

@@ -39,7 +39,8 @@ impl Fallbacks {
         self.is_away.load(Ordering::Relaxed)
     }
 
-    /// Compactions without a result that nobody elsewhere has any more: they are done here, or what came of them is looked at.
+    /// Compactions without a result that take nobody's time elsewhere: they are done here, or what came of them is looked at. Not those that are done
+    /// here since nobody there began them in time: another in their place would wait as well.
     pub fn here(&self) -> u64 {
         self.here.load(Ordering::Relaxed)
     }

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use firn_jobs::{ErrorKind, Executor, is_output_of};
+use firn_jobs::{ErrorKind, Executor, Fallback, is_output_of};
 use firn_storage::{Priority, Spawn, ThreadSpawn};
 
-use crate::elsewhere::{Scene, Way, answer, let_it_look, tables, until};
+use crate::elsewhere::{Elsewhere, PATIENCE, Scene, Way, answer, let_it_look, tables, until};
 
 #[test]
 fn what_goes_wrong_elsewhere_is_done_here() {
@@ -213,6 +213,30 @@ fn relief_that_waits_for_others_is_done_here_before_writers_stop() {
     scene.clock.advance(Duration::from_millis(200));
     scene.accept("late", &answer(&late).unwrap());
     assert!(!fallback.fallbacks().is_away());
+}
+
+#[test]
+fn what_is_done_here_takes_nobodys_time_elsewhere_unless_it_had_only_waited() {
+    for (way, here) in [(Way::Refuse, 2), (Way::Vanish, 0)] {
+        let scene = Scene::new(way);
+        let second = Elsewhere::of_width(&scene.storage, Way::Vanish, 2);
+        let executors: [Arc<dyn Executor>; 2] = [Arc::clone(&scene.elsewhere) as _, Arc::clone(&second) as _];
+        let (storage, clock) = (Arc::clone(&scene.storage), Arc::clone(&scene.clock) as _);
+        let fallback = Fallback::threads(executors, storage, clock, PATIENCE, 1, &scene.spawn).unwrap();
+        let handles = ["one", "two"].map(|stem| fallback.submit(scene.spec(stem)).unwrap());
+        for (finisher, _) in &*scene.elsewhere.kept.lock().unwrap() {
+            finisher.set_waiting(true);
+        }
+        fallback.urge(Some(Duration::from_secs(8)));
+        scene.clock.advance(Duration::from_millis(1_100));
+        until("both are done here", || second.kept.lock().unwrap().len() == 2);
+        until("it is told", || fallback.fallbacks().here() == here);
+        let_it_look();
+        assert_eq!(fallback.fallbacks().here(), here, "{way:?}");
+        second.kept.lock().unwrap().drain(..).for_each(|(finisher, result)| finisher.finish(Ok(result)));
+        handles.iter().for_each(|handle| drop(answer(handle).unwrap()));
+        until("nothing is left", || fallback.fallbacks().here() == 0);
+    }
 }
 
 #[test]

@@ -42,6 +42,8 @@ pub(in crate::executor) struct Job {
     pub(in crate::executor) held_since: Option<Duration>,
     /// Idle processors here had it once.
     pub(super) was_shared: bool,
+    /// Nobody at the first executor began it in time.
+    pub(super) has_waited: bool,
     /// The first executor says that its inputs are damaged, which shows as the second does it.
     pub(super) is_called_damaged: bool,
 }
@@ -225,12 +227,16 @@ impl State {
         self.jobs.values().filter(|running| matches!(running.place, Place::Idle(_))).count()
     }
 
-    /// Compactions that are done or looked at here.
+    /// Compactions that are done or looked at here, but for those that had only waited elsewhere.
     pub(super) fn here_count(&self) -> u64 {
-        let is_here = |running: &&Running| {
-            !matches!(running.place, Place::Away(_)) && matches!(running.job.spec, JobSpec::Compact(_))
+        let compactions =
+            self.jobs.values().filter(|running| matches!(running.job.spec, JobSpec::Compact(_)));
+        let is_here = |running: &&Running| match running.place {
+            Place::Away(_) => false,
+            Place::Here => !running.job.has_waited,
+            Place::Checked(_) | Place::Reexecuted(_) | Place::Compared(_) | Place::Idle(_) => true,
         };
-        self.jobs.values().filter(is_here).count() as u64
+        compactions.filter(is_here).count() as u64
     }
 
     /// Whether what came of a job elsewhere is looked at again here.
