@@ -113,7 +113,7 @@ impl Busy {
             Task::DrainPart { drain, .. } => drop(self.take_part(drain)),
             Task::Compact { choice, .. } => {
                 self.compacting += 1;
-                self.unbegun.extend(choice.first_input().map(|file| (file.to_owned(), choice.is_relief())));
+                self.unbegun.extend(first_input(choice).map(|file| (file.to_owned(), choice.is_relief())));
                 self.is_collection_next = true;
                 self.tables.extend(choice.inputs.iter().map(|(_, _, table)| table.meta().file.clone()));
             }
@@ -167,7 +167,7 @@ impl Busy {
 
     /// The jobs of `choice` were given to somebody, or there are none.
     fn note_begun(&mut self, choice: &Choice) {
-        if let Some(file) = choice.first_input() {
+        if let Some(file) = first_input(choice) {
             self.unbegun.remove(file);
         }
     }
@@ -217,6 +217,11 @@ impl Busy {
         *next += 1;
         Some(*next - 1).filter(|part| *part < drain.part_count())
     }
+}
+
+/// What no other choice has beside `choice`.
+fn first_input(choice: &Choice) -> Option<&str> {
+    choice.inputs.first().map(|(_, _, table)| table.meta().file.as_str())
 }
 
 #[cfg(test)]

@@ -64,11 +64,6 @@ impl Choice {
         self.superseded_bytes() as f64 / self.input_bytes().max(1) as f64
     }
 
-    /// What no other choice has beside this one.
-    pub(crate) fn first_input(&self) -> Option<&str> {
-        self.inputs.first().map(|(_, _, table)| table.meta().file.as_str())
-    }
-
     /// Whether it takes tables out of level 0, or only changes what the version says: nobody waits for either for long.
     pub(crate) fn is_relief(&self) -> bool {
         self.moves || self.inputs.iter().any(|(level, ..)| *level == 0)

@@ -23,9 +23,9 @@ fn due(filling: bool) -> World {
     }
     if filling {
         let mut session = session(&tree);
-        (0..settings().buffer_bytes / 2 + 1).step_by(4096).for_each(|at| {
-            drop(put(&mut session, &[&[0xff; 4][..], &at.to_be_bytes()].concat(), &[0; 4096]))
-        });
+        for at in (0..=settings().buffer_bytes / 2).step_by(4096) {
+            put(&mut session, &[&[0xff; 4][..], &at.to_be_bytes()].concat(), &[0; 4096]);
+        }
     }
     let found = world.crash(Crash::Kill);
     World { settings: TreeSettings { level0_runs_max: 2, ..settings() }, ..found }
