@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use firn_jobs::{ErrorKind, Executor, Fallback, is_output_of};
+use firn_jobs::{ErrorKind, Executor, Fallback, JobHandle, Patience, Ran, is_output_of};
 use firn_storage::{Priority, Spawn, ThreadSpawn};
 
 use crate::elsewhere::{Elsewhere, PATIENCE, Scene, Way, answer, let_it_look, tables, until};
@@ -213,6 +213,40 @@ fn relief_that_waits_for_others_is_done_here_before_writers_stop() {
     scene.clock.advance(Duration::from_millis(200));
     scene.accept("late", &answer(&late).unwrap());
     assert!(!fallback.fallbacks().is_away());
+}
+
+#[test]
+fn relief_is_waited_for_longer_where_what_is_before_it_takes_longer() {
+    for (width, begin_ms) in [(1, 6_000), (2, 3_000)] {
+        let mut scene = Scene::new(Way::Vanish);
+        scene.elsewhere = Elsewhere::of_width(&scene.storage, Way::Vanish, width);
+        let fallback = scene.fallback_with(false, Patience { least: Duration::from_secs(3600), ..PATIENCE });
+        let submit = |stem: &str| fallback.submit(scene.spec(stem)).unwrap();
+        let kept = &scene.elsewhere.kept;
+        let ends_first = |job: &JobHandle| {
+            let (finisher, result) = kept.lock().unwrap().remove(0);
+            finisher.finish_ran(Ok(result), Ran { ran: Duration::from_secs(3), ..Ran::by("w") });
+            answer(job).unwrap();
+        };
+        ends_first(&submit("known"));
+        let (first, waits) = (submit("first"), submit("waits"));
+        kept.lock().unwrap()[1].0.set_waiting(true);
+        fallback.urge(Some(Duration::ZERO));
+        scene.clock.advance(Duration::from_millis(begin_ms - 100));
+        let_it_look();
+        assert!(waits.poll().is_none(), "somebody is about to begin it");
+        // What was expected is not forgotten when it has come true.
+        ends_first(&first);
+        let_it_look();
+        assert!(waits.poll().is_none(), "it may be begun at once");
+        scene.clock.advance(Duration::from_millis(200));
+        scene.accept("waits", &answer(&waits).unwrap());
+        kept.lock().unwrap().clear();
+        let alone = submit("alone");
+        kept.lock().unwrap()[0].0.set_waiting(true);
+        scene.clock.advance(Duration::from_millis(1_100));
+        scene.accept("alone", &answer(&alone).unwrap());
+    }
 }
 
 #[test]

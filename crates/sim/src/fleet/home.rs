@@ -54,6 +54,7 @@ impl Fleet {
         if database.is_flooding() {
             return false;
         }
+        // A database has one relief at a time, so that none of its own is before it.
         let waits = self.now - job.submitted >= patience.begin_max.as_secs_f64() && job.on.is_none();
         let is_near = || database.stalls_in(self.plan.load).is_some_and(|left| left <= patience.stall_near);
         self.now >= job.late_at || (waits && job.wanted.lane == Lane::Relief && is_near())

@@ -103,23 +103,35 @@ impl Rates {
         Duration::try_from_secs_f64(there.open + spec.input_bytes() as f64 * there.byte).ok()
     }
 
+    /// How long the jobs `before` `spec` take at `width` slots there, so many that read so much, as far as is known.
+    pub(super) fn before(
+        &self,
+        spec: &JobSpec,
+        (jobs, bytes): (usize, u64),
+        width: usize,
+    ) -> Option<Duration> {
+        let there = self.there[kind_of(spec)]?;
+        let all = jobs as f64 * there.open + bytes as f64 * there.byte;
+        Duration::try_from_secs_f64(all / width as f64).ok()
+    }
+
     /// How long `spec` may take here where so many `processors` idle, if it is expected to be done sooner than there, after the jobs `before` it,
     /// so many that read so much, which are done at `width` slots.
     fn allow(
         &self,
         spec: &JobSpec,
-        (jobs_before, bytes_before): (usize, u64),
+        before: (usize, u64),
         width: usize,
         processors: f64,
         now: Duration,
     ) -> Option<Duration> {
+        let begins_in = self.before(spec, before, width)?;
         let there = self.there[kind_of(spec)]?;
         let found = self.here[kind_of(spec)].filter(|(_, at)| now.saturating_sub(*at) < HERE_HOLDS);
         let here = found.map_or(there.byte / processors.min(1.0), |(here, _)| here);
         let bytes = spec.input_bytes() as f64;
-        let before = jobs_before as f64 * there.open + bytes_before as f64 * there.byte;
         let ends_here = there.open + bytes * here;
-        let ends_there = before / width as f64 + there.open + bytes * there.byte;
+        let ends_there = begins_in.as_secs_f64() + there.open + bytes * there.byte;
         let late = Duration::try_from_secs_f64(LATE * ends_here).unwrap_or(Duration::MAX);
         (ends_here < ends_there).then_some(late.max(LATE_MIN))
     }

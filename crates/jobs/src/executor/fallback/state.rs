@@ -111,6 +111,8 @@ pub(super) struct Answered {
 pub(super) struct Away {
     pub(super) stem: String,
     pub(super) deadline: Duration,
+    /// Where writers are about to stop, relief that nobody has begun by then is waited for no longer.
+    pub(super) begin_by: Duration,
     /// It is to find out whether the executor can be relied on.
     pub(super) is_probe: bool,
     /// As was looked last.
@@ -178,9 +180,9 @@ impl Running {
         now >= away.deadline.saturating_add(waits)
     }
 
-    fn is_relief_that_waits(&self, now: Duration, patience: &Patience) -> bool {
-        let has_waited = now.saturating_sub(self.begun) >= patience.begin_max;
-        has_waited && self.job.spec.is_relief() && self.handle.is_waiting()
+    /// Whether nobody has begun it for longer than relief may wait.
+    fn is_overdue(&self, away: &Away, now: Duration) -> bool {
+        now >= away.begin_by && self.handle.is_waiting()
     }
 }
 
@@ -271,8 +273,7 @@ impl State {
         let is_late = |job: &Running| match &job.place {
             Place::Away(away) => {
                 let is_urgent = is_near && job.job.spec.is_relief();
-                job.is_late(away, now, patience, is_urgent)
-                    || is_urgent && job.is_relief_that_waits(now, patience)
+                job.is_late(away, now, patience, is_urgent) || is_urgent && job.is_overdue(away, now)
             }
             // Nobody waits for whoever looks at it.
             Place::Checked(checked) => job.is_cancelled || now >= checked.deadline,
