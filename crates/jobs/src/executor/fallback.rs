@@ -48,7 +48,8 @@ use state::{Away, Place, Ready, Running, State, Syncs};
 ///    stop. Whoever has no thread of its own to wait ([`inline`](Self::inline)) does them here at once.
 ///
 /// 5. A job that nobody there has begun, where the first executor says so ([`JobHandle::is_waiting`]), says nothing of it: it is waited for as long as any other
-///    and done here then, and relief after [`Patience::begin_within`] where writers are about to stop. Once it is begun it has its whole time, and what it
+///    and done here then, and relief after [`Patience::begin_max`] where writers are about to stop, unless this database's own keeps the first
+///    executor busy ([`Patience::end_within`]). Once it is begun it has its whole time, and what it
 ///    waits for syncs, where that is said ([`JobHandle::is_syncing`]), does not count, up to [`Patience::sync_max`], unless an attempt has failed there.
 /// 6. A share of what the first executor did is done here too ([`Patience::reexecuted_share`]). Where something else comes of it, that is the job's result,
 ///    and the first executor is doubted.
@@ -268,18 +269,14 @@ impl Shared {
                 self.do_without(job, concern);
             }
             Ok(handle) => {
-                let width = self.first.width().unwrap_or(1).max(1);
-                let state = self.lock();
-                let before = state.before(&job.spec);
-                let begins_in = state.rates.before(&job.spec, before, width);
-                drop(state);
-                let bytes = job.spec.input_bytes().saturating_add(before.1);
+                let bytes = job.spec.input_bytes().saturating_add(self.lock().before(&job.spec).1);
+                let deadline = now.saturating_add(self.patience.with(bytes));
                 let place = Place::Away(Away {
                     stem,
-                    deadline: now.saturating_add(self.patience.with(bytes)),
-                    begin_by: now.saturating_add(self.patience.begin_within(begins_in)),
+                    deadline,
                     is_probe,
                     was_waiting: false,
+                    since: now,
                     syncs: Syncs::default(),
                 });
                 self.follow(Running { job, handle, begun: now, place, is_cancelled: false });
@@ -377,7 +374,7 @@ impl Shared {
                 continue;
             }
             let now = self.clock.now();
-            let mut ready = state.take_ready(now, &self.patience);
+            let mut ready = state.take_ready(self.first_width(), now, &self.patience);
             ready.extend(self.take_waiting(&mut state, now));
             self.fallbacks.set_here(state.here_count());
             if !ready.is_empty() {

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-/// Where a job ran, and how long its stages took: told for people, nothing depends on it. An executor elsewhere may say anything.
+/// Where a job ran, and how long its stages took: told for people. An executor elsewhere may say anything: no result depends on it, only what is
+/// expected of later jobs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ran {
     /// Who ran it; empty = whoever submitted it, in his own process.

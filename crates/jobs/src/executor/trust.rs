@@ -26,8 +26,8 @@ pub struct Patience {
     pub wait_max: Duration,
     /// Where writers will stop within so long, no bulk job waits. Default 10 s.
     pub stall_near: Duration,
-    /// Then relief that nobody elsewhere has begun for so long is done here, where that is said; later where the jobs before it take
-    /// longer ([`begin_within`](Self::begin_within)). Default 1 s.
+    /// Then relief that nobody elsewhere has begun for so long is done here, where that is said; what relief of the same database takes there before
+    /// it, as long as that is expected to end soon ([`end_within`](Self::end_within)), does not count. Default 1 s.
     pub begin_max: Duration,
     /// Share of the jobs done elsewhere that are done here too before they are believed, drawn for each; none while writers will stop
     /// within [`stall_near`](Self::stall_near). Default 0.01.
@@ -56,11 +56,11 @@ impl Patience {
         self.least.saturating_add(time_of(bytes, self.bytes_per_second))
     }
 
-    /// How long relief may wait until somebody elsewhere begins it, where writers are about to stop: twice as long as the database's own jobs
-    /// before it are expected to take, if that is known, and [`begin_max`](Self::begin_max) at least. Done here it would take its time of processors that
-    /// clients want, while whoever is there is busy with what relieves as well.
-    pub fn begin_within(&self, begins_in: Option<Duration>) -> Duration {
-        begins_in.map_or(self.begin_max, |begins_in| self.begin_max.max(begins_in.saturating_mul(2)))
+    /// How long relief that somebody elsewhere has begun is expected to end soon: for twice as long as such a job takes, if that is known,
+    /// [`begin_max`](Self::begin_max) at least and [`least`](Self::least) at most.
+    pub fn end_within(&self, takes: Option<Duration>) -> Duration {
+        let twice = takes.map_or(Duration::ZERO, |takes| takes.saturating_mul(2));
+        twice.max(self.begin_max).min(self.least)
     }
 
     /// To look at what came of jobs that read `bytes`, all that are looked at together: each may wait for the others.

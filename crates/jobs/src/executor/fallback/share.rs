@@ -12,6 +12,7 @@ use std::time::Duration;
 use firn_format::file_name::STEM_BYTES_MAX;
 use firn_storage::Load;
 
+use super::super::caught::caught;
 use super::super::ran::Ran;
 use super::state::{Job, Place, Ready, Running, State};
 use super::{Shared, submit};
@@ -38,13 +39,14 @@ pub(super) struct Rates {
     here: [Option<(f64, Duration)>; 2],
 }
 
-/// What a job takes there: a small one is mostly opening.
+/// What jobs take there: small ones are mostly opening.
 #[derive(Clone, Copy, Debug)]
 struct There {
-    /// Seconds until its first byte is read.
+    /// Seconds until the first byte is read.
     open: f64,
-    /// Seconds for a byte of inputs after that.
-    byte: f64,
+    /// Seconds after that and bytes of inputs, of all jobs together, the later the more: a small one that took long says little of large ones.
+    seconds: f64,
+    bytes: f64,
 }
 
 /// How many processors idle.
@@ -58,7 +60,7 @@ pub(super) struct Idleness {
     look: Duration,
 }
 
-/// Share of the latest job in what is expected of the next.
+/// Share of the latest job in what is expected of the next, where all are alike.
 const LATEST: f64 = 0.3;
 
 /// What jobs took here tells of the next one for so long.
@@ -75,17 +77,32 @@ const PROCESSORS_MIN: f64 = 0.25;
 const LOOK_MIN: Duration = Duration::from_millis(100);
 const LOOK_MAX: Duration = Duration::from_secs(10);
 
+impl There {
+    /// The same, and one more job that read so many `bytes` and `ran` so.
+    fn and(known: Option<Self>, bytes: u64, ran: &Ran) -> Self {
+        let opened = ran.opened.min(ran.ran);
+        let (open, seconds) = (opened.as_secs_f64(), (ran.ran - opened).as_secs_f64());
+        let bytes = bytes as f64;
+        known.map_or(Self { open, seconds, bytes }, |known| Self {
+            open: known.open + LATEST * (open - known.open),
+            seconds: known.seconds * (1.0 - LATEST) + seconds,
+            bytes: known.bytes * (1.0 - LATEST) + bytes,
+        })
+    }
+
+    /// Seconds for a byte of inputs after the first.
+    fn byte(&self) -> f64 {
+        self.seconds / self.bytes
+    }
+}
+
 impl Rates {
     /// A job that reads what `spec` does took so long at a slot there.
     pub(super) fn was_done_there(&mut self, spec: &JobSpec, ran: &Ran) {
-        let opened = ran.opened.min(ran.ran);
-        let Some(byte) = rate_of(spec, ran.ran - opened) else { return };
-        let open = opened.as_secs_f64();
-        let known = &mut self.there[kind_of(spec)];
-        *known = Some(known.map_or(There { open, byte }, |known| There {
-            open: known.open + LATEST * (open - known.open),
-            byte: known.byte + LATEST * (byte - known.byte),
-        }));
+        if spec.input_bytes() > 0 {
+            let known = &mut self.there[kind_of(spec)];
+            *known = Some(There::and(*known, spec.input_bytes(), ran));
+        }
     }
 
     /// Nobody tells what opening takes here: as much as there, it is supposed.
@@ -98,21 +115,9 @@ impl Rates {
     }
 
     /// How long `spec` takes there once somebody has begun it.
-    fn alone(&self, spec: &JobSpec) -> Option<Duration> {
+    pub(super) fn alone(&self, spec: &JobSpec) -> Option<Duration> {
         let there = self.there[kind_of(spec)]?;
-        Duration::try_from_secs_f64(there.open + spec.input_bytes() as f64 * there.byte).ok()
-    }
-
-    /// How long the jobs `before` `spec` take at `width` slots there, so many that read so much, as far as is known.
-    pub(super) fn before(
-        &self,
-        spec: &JobSpec,
-        (jobs, bytes): (usize, u64),
-        width: usize,
-    ) -> Option<Duration> {
-        let there = self.there[kind_of(spec)]?;
-        let all = jobs as f64 * there.open + bytes as f64 * there.byte;
-        Duration::try_from_secs_f64(all / width as f64).ok()
+        Duration::try_from_secs_f64(there.open + spec.input_bytes() as f64 * there.byte()).ok()
     }
 
     /// How long `spec` may take here where so many `processors` idle, if it is expected to be done sooner than there, after the jobs `before` it,
@@ -120,18 +125,18 @@ impl Rates {
     fn allow(
         &self,
         spec: &JobSpec,
-        before: (usize, u64),
+        (jobs_before, bytes_before): (usize, u64),
         width: usize,
         processors: f64,
         now: Duration,
     ) -> Option<Duration> {
-        let begins_in = self.before(spec, before, width)?;
         let there = self.there[kind_of(spec)]?;
         let found = self.here[kind_of(spec)].filter(|(_, at)| now.saturating_sub(*at) < HERE_HOLDS);
-        let here = found.map_or(there.byte / processors.min(1.0), |(here, _)| here);
+        let here = found.map_or(there.byte() / processors.min(1.0), |(here, _)| here);
         let bytes = spec.input_bytes() as f64;
+        let before = jobs_before as f64 * there.open + bytes_before as f64 * there.byte();
         let ends_here = there.open + bytes * here;
-        let ends_there = begins_in.as_secs_f64() + there.open + bytes * there.byte;
+        let ends_there = before / width as f64 + there.open + bytes * there.byte();
         let late = Duration::try_from_secs_f64(LATE * ends_here).unwrap_or(Duration::MAX);
         (ends_here < ends_there).then_some(late.max(LATE_MIN))
     }
@@ -221,6 +226,12 @@ impl State {
 }
 
 impl Shared {
+    /// Jobs that the first executor does at a time; as few as may be where it does not say.
+    pub(super) fn first_width(&self) -> usize {
+        let width = caught("asking how many jobs run", || Ok(self.first.width()));
+        width.ok().flatten().unwrap_or(1).max(1)
+    }
+
     /// The job that will be the last one there to be begun, if it waits and idle processors here are expected to do it sooner; and how long they may
     /// take.
     pub(super) fn take_waiting(&self, state: &mut State, now: Duration) -> Option<Ready> {
@@ -230,7 +241,7 @@ impl Shared {
         if room == 0 || jobs >= idle.width().unwrap_or(1) || state.trust.is_doubted() || state.is_closed {
             return None;
         }
-        let width = self.first.width().unwrap_or(1).max(1);
+        let width = self.first_width();
         if state.away().count() <= width {
             return None;
         }
@@ -298,5 +309,29 @@ impl Shared {
                 self.go_on(job, false);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Nanoseconds for a byte, as jobs of so many bytes tell that took so many milliseconds.
+    fn byte(jobs: &[(u64, u64)]) -> f64 {
+        let and = |known, (bytes, ms): &(u64, u64)| {
+            Some(There::and(known, *bytes, &Ran { ran: Duration::from_millis(*ms), ..Ran::default() }))
+        };
+        jobs.iter().fold(None, and).unwrap().byte() * 1e9
+    }
+
+    #[test]
+    fn a_small_job_that_took_long_says_little_of_large_ones() {
+        let (large, small) = ((100_000_000, 3_000), (64_000, 300));
+        assert!((byte(&[large]) - 30.0).abs() < 1e-6);
+        assert!(byte(&[large, small]) < 35.0);
+        assert!(byte(&[small, large]) < 35.0);
+        assert!(byte(&[small]) > 4000.0, "nothing else is known");
+        let slower = (100_000_000, 6_000);
+        assert!(byte(&[large, slower, slower]) > 48.0, "large ones tell of each other");
     }
 }

@@ -20,6 +20,8 @@ pub(super) struct State {
     pub(super) turn: Turn,
     pub(super) rates: Rates,
     pub(super) idleness: Idleness,
+    /// When the first executor was last as busy as it can be with relief of this database alone.
+    busy_with_relief: Duration,
     /// Attempts that were given up and may still write, with their stems.
     pub(super) dead: Vec<(JobHandle, String)>,
     pub(super) is_closed: bool,
@@ -111,12 +113,11 @@ pub(super) struct Answered {
 pub(super) struct Away {
     pub(super) stem: String,
     pub(super) deadline: Duration,
-    /// Where writers are about to stop, relief that nobody has begun by then is waited for no longer.
-    pub(super) begin_by: Duration,
     /// It is to find out whether the executor can be relied on.
     pub(super) is_probe: bool,
-    /// As was looked last.
+    /// As was looked last, and since when that is so.
     pub(super) was_waiting: bool,
+    pub(super) since: Duration,
     pub(super) syncs: Syncs,
 }
 
@@ -167,7 +168,9 @@ impl Running {
                 let whole = patience.with(self.job.spec.input_bytes());
                 away.deadline = away.deadline.max(now.saturating_add(whole));
             }
-            away.was_waiting = is_waiting;
+            if away.was_waiting != is_waiting {
+                (away.was_waiting, away.since) = (is_waiting, now);
+            }
             away.syncs.note(self.handle.is_syncing(), now);
         }
     }
@@ -180,9 +183,17 @@ impl Running {
         now >= away.deadline.saturating_add(waits)
     }
 
-    /// Whether nobody has begun it for longer than relief may wait.
-    fn is_overdue(&self, away: &Away, now: Duration) -> bool {
-        now >= away.begin_by && self.handle.is_waiting()
+    /// Whether nobody has begun it for longer than relief may wait, where its executor was `busy` with others of it until then.
+    fn is_overdue(&self, busy: Duration, now: Duration, patience: &Patience) -> bool {
+        let waited = now.saturating_sub(self.begun.max(busy));
+        waited >= patience.begin_max && self.handle.is_waiting()
+    }
+
+    /// Whether somebody has begun it who may be expected to end it soon, as far as `rates` tell.
+    fn is_on_time(&self, rates: &Rates, now: Duration, patience: &Patience) -> bool {
+        let Place::Away(away) = &self.place else { return false };
+        let is_begun = !away.was_waiting && !self.is_cancelled && self.handle.poll().is_none();
+        is_begun && now.saturating_sub(away.since) < patience.end_within(rates.alone(&self.job.spec))
     }
 }
 
@@ -196,6 +207,7 @@ impl State {
             turn: Turn::default(),
             rates: Rates::default(),
             idleness: Idleness::default(),
+            busy_with_relief: Duration::ZERO,
             dead: Vec::new(),
             is_closed: false,
             random: fastrand::Rng::with_seed(seed),
@@ -252,8 +264,18 @@ impl State {
         ended.map(|(_, stem)| stem).collect()
     }
 
-    /// Jobs that have a result or are late, and the one that need not be held any longer; passes cancellations on.
-    pub(super) fn take_ready(&mut self, now: Duration, patience: &Patience) -> Vec<Ready> {
+    /// Notes whether the first executor, `width` wide, is as busy as it can be with relief of this database that is expected to end soon. What waits for
+    /// that alone would take here what clients want, to be done little sooner.
+    fn note_busy(&mut self, width: usize, now: Duration, patience: &Patience) {
+        let relief = self.away().filter(|running| running.job.spec.is_relief());
+        if relief.filter(|running| running.is_on_time(&self.rates, now, patience)).count() >= width {
+            self.busy_with_relief = now;
+        }
+    }
+
+    /// Jobs that have a result or are late, and the one that need not be held any longer; passes cancellations on. The first executor does
+    /// `width` jobs at a time.
+    pub(super) fn take_ready(&mut self, width: usize, now: Duration, patience: &Patience) -> Vec<Ready> {
         for running in self.jobs.values_mut() {
             let is_asked = self.is_closed || running.job.finisher.control().is_cancelled();
             if is_asked && !running.is_cancelled {
@@ -270,10 +292,13 @@ impl State {
         let again = |job: &&mut Running| is_near && matches!(job.place, Place::Reexecuted(_));
         self.jobs.values_mut().filter(again).for_each(|job| job.handle.cancel());
         self.jobs.values_mut().for_each(|running| running.note_begin(now, patience));
+        self.note_busy(width, now, patience);
+        let busy = self.busy_with_relief;
         let is_late = |job: &Running| match &job.place {
             Place::Away(away) => {
                 let is_urgent = is_near && job.job.spec.is_relief();
-                job.is_late(away, now, patience, is_urgent) || is_urgent && job.is_overdue(away, now)
+                job.is_late(away, now, patience, is_urgent)
+                    || is_urgent && job.is_overdue(busy, now, patience)
             }
             // Nobody waits for whoever looks at it.
             Place::Checked(checked) => job.is_cancelled || now >= checked.deadline,
