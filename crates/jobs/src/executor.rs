@@ -47,7 +47,8 @@ pub trait Executor: Send + Sync + fmt::Debug {
     }
 
     /// Jobs of one submitter that run at the same time, at least 1, as far as is known now: what is large is divided into so many, and few more
-    /// compactions are chosen than run. `None` = it does not say. MUST NOT block, nor ask the database, which holds locks meanwhile.
+    /// compactions are chosen than run. `None` = it does not say. MUST NOT block, nor ask the database, which holds locks meanwhile, nor
+    /// wait for a lock under which a job is finished.
     fn width(&self) -> Option<usize> {
         None
     }

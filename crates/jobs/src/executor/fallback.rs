@@ -48,8 +48,8 @@ use state::{Away, Place, Ready, Running, State, Syncs};
 ///    stop. Whoever has no thread of its own to wait ([`inline`](Self::inline)) does them here at once.
 ///
 /// 5. A job that nobody there has begun, where the first executor says so ([`JobHandle::is_waiting`]), says nothing of it: it is waited for as long as any other
-///    and done here then, and relief after [`Patience::begin_max`] where writers are about to stop, unless this database's own keeps the first
-///    executor busy ([`Patience::end_within`]). Once it is begun it has its whole time, and what it
+///    and done here then, and relief after [`Patience::begin_max`] where writers are about to stop, counted from when relief of this database last kept
+///    the first executor as busy as it can be ([`Patience::end_within`]). Once it is begun it has its whole time, and what it
 ///    waits for syncs, where that is said ([`JobHandle::is_syncing`]), does not count, up to [`Patience::sync_max`], unless an attempt has failed there.
 /// 6. A share of what the first executor did is done here too ([`Patience::reexecuted_share`]). Where something else comes of it, that is the job's result,
 ///    and the first executor is doubted.
@@ -276,7 +276,7 @@ impl Shared {
                     deadline,
                     is_probe,
                     was_waiting: false,
-                    since: now,
+                    begun_there: None,
                     syncs: Syncs::default(),
                 });
                 self.follow(Running { job, handle, begun: now, place, is_cancelled: false });
@@ -374,7 +374,7 @@ impl Shared {
                 continue;
             }
             let now = self.clock.now();
-            let mut ready = state.take_ready(self.first_width(), now, &self.patience);
+            let mut ready = state.take_ready(|| self.first_width(), now, &self.patience);
             ready.extend(self.take_waiting(&mut state, now));
             self.fallbacks.set_here(state.here_count());
             if !ready.is_empty() {

@@ -26,8 +26,8 @@ pub struct Patience {
     pub wait_max: Duration,
     /// Where writers will stop within so long, no bulk job waits. Default 10 s.
     pub stall_near: Duration,
-    /// Then relief that nobody elsewhere has begun for so long is done here, where that is said; what relief of the same database takes there before
-    /// it, as long as that is expected to end soon ([`end_within`](Self::end_within)), does not count. Default 1 s.
+    /// Then relief that nobody elsewhere has begun for so long is done here, where that is said; counted from when as many jobs as run there at a
+    /// time were relief of the same database, each expected to end soon ([`end_within`](Self::end_within)). Default 1 s.
     pub begin_max: Duration,
     /// Share of the jobs done elsewhere that are done here too before they are believed, drawn for each; none while writers will stop
     /// within [`stall_near`](Self::stall_near). Default 0.01.
@@ -57,10 +57,10 @@ impl Patience {
     }
 
     /// How long relief that somebody elsewhere has begun is expected to end soon: for twice as long as such a job takes, if that is known,
-    /// [`begin_max`](Self::begin_max) at least and [`least`](Self::least) at most.
+    /// [`begin_max`](Self::begin_max) at least and [`stall_near`](Self::stall_near) at most.
     pub fn end_within(&self, takes: Option<Duration>) -> Duration {
         let twice = takes.map_or(Duration::ZERO, |takes| takes.saturating_mul(2));
-        twice.max(self.begin_max).min(self.least)
+        twice.max(self.begin_max).min(self.stall_near)
     }
 
     /// To look at what came of jobs that read `bytes`, all that are looked at together: each may wait for the others.

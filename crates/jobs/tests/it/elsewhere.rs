@@ -59,7 +59,7 @@ pub(crate) struct Elsewhere {
     storage: Arc<dyn Storage>,
     way: Mutex<Way>,
     count: AtomicUsize,
-    width: usize,
+    width: Option<usize>,
     pub(crate) kept: Mutex<Vec<(Finisher, JobResult)>>,
 }
 
@@ -69,8 +69,13 @@ impl Elsewhere {
         Self::of_width(storage, way, 5)
     }
 
-    /// One that says that it does `width` jobs at a time.
-    pub(crate) fn of_width(storage: &Arc<dyn Storage>, way: Way, width: usize) -> Arc<Self> {
+    /// One that says that it does `width` jobs at a time, or does not say.
+    pub(crate) fn of_width(
+        storage: &Arc<dyn Storage>,
+        way: Way,
+        width: impl Into<Option<usize>>,
+    ) -> Arc<Self> {
+        let width = width.into();
         let inner = Local::inline(Arc::clone(storage), Arc::new(semantics()));
         let (count, kept) = (AtomicUsize::new(0), Mutex::default());
         Arc::new(Self { inner, storage: Arc::clone(storage), way: Mutex::new(way), count, width, kept })
@@ -129,7 +134,7 @@ impl Executor for Elsewhere {
     }
 
     fn width(&self) -> Option<usize> {
-        Some(self.width)
+        self.width
     }
 }
 

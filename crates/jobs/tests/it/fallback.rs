@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use firn_jobs::{ErrorKind, Executor, Fallback, JobHandle, Patience, Ran, is_output_of};
+use firn_jobs::{ErrorKind, Executor, Fallback, is_output_of};
 use firn_storage::{Priority, Spawn, ThreadSpawn};
 
 use crate::elsewhere::{Elsewhere, PATIENCE, Scene, Way, answer, let_it_look, tables, until};
@@ -189,94 +189,6 @@ fn no_sync_is_waited_for_where_writers_are_about_to_stop() {
     assert!(relief.poll().is_none(), "writers have time");
     fallback.urge(Some(Duration::from_secs(8)));
     scene.accept("relief", &answer(&relief).unwrap());
-}
-
-#[test]
-fn relief_that_waits_for_others_is_done_here_before_writers_stop() {
-    let scene = Scene::new(Way::Vanish);
-    let fallback = scene.fallback(false);
-    assert!(scene.spec("relief").is_relief());
-    let (waits, begun) = (scene.spec("waits"), scene.spec("begun"));
-    let [waits, begun] = [waits, begun].map(|spec| fallback.submit(spec).unwrap());
-    scene.elsewhere.kept.lock().unwrap()[0].0.set_waiting(true);
-    scene.clock.advance(Duration::from_millis(1_500));
-    let_it_look();
-    assert!(waits.poll().is_none(), "writers have time");
-    fallback.urge(Some(Duration::from_secs(8)));
-    scene.accept("waits", &answer(&waits).unwrap());
-    assert!(begun.poll().is_none(), "somebody is about to end it");
-    let late = fallback.submit(scene.spec("late")).unwrap();
-    scene.elsewhere.kept.lock().unwrap()[2].0.set_waiting(true);
-    scene.clock.advance(Duration::from_millis(900));
-    let_it_look();
-    assert!(late.poll().is_none(), "it may be begun at once");
-    scene.clock.advance(Duration::from_millis(200));
-    scene.accept("late", &answer(&late).unwrap());
-    assert!(!fallback.fallbacks().is_away());
-}
-
-/// A database of which it is known that its jobs take three seconds elsewhere, where so many are done at a time, and whose writers stand still.
-fn known_to_take_three_seconds(width: usize) -> (Scene, Fallback) {
-    let mut scene = Scene::new(Way::Vanish);
-    scene.elsewhere = Elsewhere::of_width(&scene.storage, Way::Vanish, width);
-    let fallback = scene.fallback_with(false, Patience { least: Duration::from_secs(3600), ..PATIENCE });
-    let known = fallback.submit(scene.spec("known")).unwrap();
-    end_first(&scene, &known);
-    fallback.urge(Some(Duration::ZERO));
-    (scene, fallback)
-}
-
-/// The job that was given away first is `job`, and ends.
-fn end_first(scene: &Scene, job: &JobHandle) {
-    let (finisher, result) = scene.elsewhere.kept.lock().unwrap().remove(0);
-    finisher.finish_ran(Ok(result), Ran { ran: Duration::from_secs(3), ..Ran::by("w") });
-    answer(job).unwrap();
-}
-
-#[test]
-fn relief_waits_for_relief_of_the_same_database_and_not_for_others() {
-    for width in [1, 2] {
-        let (scene, fallback) = known_to_take_three_seconds(width);
-        let pass = |ms: u64| {
-            scene.clock.advance(Duration::from_millis(ms));
-            let_it_look();
-        };
-        let submit = |stem: &str| fallback.submit(scene.spec(stem)).unwrap();
-        let running: Vec<JobHandle> = ["one", "two"][..width].iter().map(|stem| submit(stem)).collect();
-        let waits = submit("waits");
-        scene.elsewhere.kept.lock().unwrap()[width].0.set_waiting(true);
-        pass(5_900);
-        assert!(waits.poll().is_none(), "those before it are about to end");
-        end_first(&scene, &running[0]);
-        pass(900);
-        assert!(waits.poll().is_none(), "it may be begun at once");
-        pass(200);
-        scene.accept("waits", &answer(&waits).unwrap());
-        scene.elsewhere.kept.lock().unwrap().pop();
-        running[1..].iter().for_each(|job| end_first(&scene, job));
-        // Whoever is there has time for one more, and gives it to somebody else.
-        let _begun: Vec<JobHandle> = (1..width).map(|_| submit("begun")).collect();
-        let last = submit("last");
-        scene.elsewhere.kept.lock().unwrap()[width - 1].0.set_waiting(true);
-        pass(1_100);
-        scene.accept("last", &answer(&last).unwrap());
-    }
-}
-
-#[test]
-fn relief_waits_no_longer_for_what_takes_longer_than_was_expected() {
-    let (scene, fallback) = known_to_take_three_seconds(1);
-    let late = fallback.submit(scene.spec("late")).unwrap();
-    let waits = fallback.submit(scene.spec("waits")).unwrap();
-    scene.elsewhere.kept.lock().unwrap()[1].0.set_waiting(true);
-    for ms in [5_900, 900] {
-        scene.clock.advance(Duration::from_millis(ms));
-        let_it_look();
-        assert!(waits.poll().is_none(), "a second after what was expected");
-    }
-    scene.clock.advance(Duration::from_millis(200));
-    scene.accept("waits", &answer(&waits).unwrap());
-    assert!(late.poll().is_none(), "somebody has begun it");
 }
 
 #[test]

@@ -14,6 +14,7 @@ mod socket; // jobs in another process
 mod promises; // purity, conservation, cancelling, executors
 mod elsewhere; // executors that go their own ways
 mod fallback; // what is done elsewhere, or here
+mod relief; // what writers wait for, that nobody there has begun
 mod ran; // who ran a job, as its handle says
 mod checking; // what others did, looked at
 mod reexecuted; // what others did, done again

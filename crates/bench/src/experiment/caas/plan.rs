@@ -103,7 +103,7 @@ impl CaasScale {
                 operations: 10_000_000,
                 overwrites: 16_000_000,
                 memory: "512M",
-                repetitions: 5,
+                repetitions: 3,
                 databases: 16,
                 far_records: 2_000_000,
                 far_seconds: 120,

@@ -83,11 +83,14 @@ impl There {
         let opened = ran.opened.min(ran.ran);
         let (open, seconds) = (opened.as_secs_f64(), (ran.ran - opened).as_secs_f64());
         let bytes = bytes as f64;
-        known.map_or(Self { open, seconds, bytes }, |known| Self {
+        let Some(known) = known else { return Self { open, seconds, bytes } };
+        // What is small beside those before it has them forgotten the less.
+        let kept = 1.0 - LATEST * (bytes / (LATEST * known.bytes)).min(1.0);
+        Self {
             open: known.open + LATEST * (open - known.open),
-            seconds: known.seconds * (1.0 - LATEST) + seconds,
-            bytes: known.bytes * (1.0 - LATEST) + bytes,
-        })
+            seconds: known.seconds * kept + seconds,
+            bytes: known.bytes * kept + bytes,
+        }
     }
 
     /// Seconds for a byte of inputs after the first.
@@ -226,10 +229,10 @@ impl State {
 }
 
 impl Shared {
-    /// Jobs that the first executor does at a time; as few as may be where it does not say.
-    pub(super) fn first_width(&self) -> usize {
+    /// Jobs that the first executor does at a time, if it says.
+    pub(super) fn first_width(&self) -> Option<usize> {
         let width = caught("asking how many jobs run", || Ok(self.first.width()));
-        width.ok().flatten().unwrap_or(1).max(1)
+        width.ok().flatten().map(|width| width.max(1))
     }
 
     /// The job that will be the last one there to be begun, if it waits and idle processors here are expected to do it sooner; and how long they may
@@ -241,7 +244,7 @@ impl Shared {
         if room == 0 || jobs >= idle.width().unwrap_or(1) || state.trust.is_doubted() || state.is_closed {
             return None;
         }
-        let width = self.first_width();
+        let width = self.first_width().unwrap_or(1);
         if state.away().count() <= width {
             return None;
         }
@@ -329,6 +332,7 @@ mod tests {
         let (large, small) = ((100_000_000, 3_000), (64_000, 300));
         assert!((byte(&[large]) - 30.0).abs() < 1e-6);
         assert!(byte(&[large, small]) < 35.0);
+        assert!(byte(&[large, small, small, small, small, small]) < 50.0);
         assert!(byte(&[small, large]) < 35.0);
         assert!(byte(&[small]) > 4000.0, "nothing else is known");
         let slower = (100_000_000, 6_000);

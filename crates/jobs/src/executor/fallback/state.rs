@@ -115,9 +115,10 @@ pub(super) struct Away {
     pub(super) deadline: Duration,
     /// It is to find out whether the executor can be relied on.
     pub(super) is_probe: bool,
-    /// As was looked last, and since when that is so.
+    /// As was looked last.
     pub(super) was_waiting: bool,
-    pub(super) since: Duration,
+    /// When it was begun first, if it was seen to wait before.
+    pub(super) begun_there: Option<Duration>,
     pub(super) syncs: Syncs,
 }
 
@@ -164,13 +165,14 @@ impl Running {
     fn note_begin(&mut self, now: Duration, patience: &Patience) {
         let is_waiting = self.handle.is_waiting();
         if let Place::Away(away) = &mut self.place {
+            if away.was_waiting && !is_waiting {
+                away.begun_there.get_or_insert(now);
+            }
             if away.was_waiting && !is_waiting && !self.is_cancelled {
                 let whole = patience.with(self.job.spec.input_bytes());
                 away.deadline = away.deadline.max(now.saturating_add(whole));
             }
-            if away.was_waiting != is_waiting {
-                (away.was_waiting, away.since) = (is_waiting, now);
-            }
+            away.was_waiting = is_waiting;
             away.syncs.note(self.handle.is_syncing(), now);
         }
     }
@@ -183,8 +185,10 @@ impl Running {
         now >= away.deadline.saturating_add(waits)
     }
 
-    /// Whether nobody has begun it for longer than relief may wait, where its executor was `busy` with others of it until then.
+    /// Whether nobody has begun it for longer than relief may wait, where its executor was last `busy` with other relief of the same database then.
     fn is_overdue(&self, busy: Duration, now: Duration, patience: &Patience) -> bool {
+        // What has failed there waits for something else.
+        let busy = if self.handle.trouble().is_some() { Duration::ZERO } else { busy };
         let waited = now.saturating_sub(self.begun.max(busy));
         waited >= patience.begin_max && self.handle.is_waiting()
     }
@@ -192,8 +196,18 @@ impl Running {
     /// Whether somebody has begun it who may be expected to end it soon, as far as `rates` tell.
     fn is_on_time(&self, rates: &Rates, now: Duration, patience: &Patience) -> bool {
         let Place::Away(away) = &self.place else { return false };
-        let is_begun = !away.was_waiting && !self.is_cancelled && self.handle.poll().is_none();
-        is_begun && now.saturating_sub(away.since) < patience.end_within(rates.alone(&self.job.spec))
+        if away.was_waiting
+            || self.is_cancelled
+            || self.handle.is_finished()
+            || self.handle.trouble().is_some()
+        {
+            return false;
+        }
+        // Of what nobody has spoken of yet it is not known whether it waits.
+        let is_known =
+            away.begun_there.is_some() || now.saturating_sub(self.begun) >= patience.begin_max * 3 / 4;
+        let takes = patience.end_within(rates.alone(&self.job.spec));
+        is_known && now.saturating_sub(away.begun_there.unwrap_or(self.begun)) < takes
     }
 }
 
@@ -264,18 +278,27 @@ impl State {
         ended.map(|(_, stem)| stem).collect()
     }
 
-    /// Notes whether the first executor, `width` wide, is as busy as it can be with relief of this database that is expected to end soon. What waits for
+    /// Notes whether the first executor is as busy as it can be, at so many jobs, with relief of this database that is expected to end soon. What waits for
     /// that alone would take here what clients want, to be done little sooner.
-    fn note_busy(&mut self, width: usize, now: Duration, patience: &Patience) {
-        let relief = self.away().filter(|running| running.job.spec.is_relief());
-        if relief.filter(|running| running.is_on_time(&self.rates, now, patience)).count() >= width {
+    fn note_busy(&mut self, width: impl FnOnce() -> Option<usize>, now: Duration, patience: &Patience) {
+        let relief = || self.away().filter(|running| running.job.spec.is_relief());
+        if self.trust.is_doubted() || !relief().any(|running| running.handle.is_waiting()) {
+            return;
+        }
+        let on_time = relief().filter(|running| running.is_on_time(&self.rates, now, patience)).count();
+        if width().is_some_and(|width| on_time >= width) {
             self.busy_with_relief = now;
         }
     }
 
-    /// Jobs that have a result or are late, and the one that need not be held any longer; passes cancellations on. The first executor does
-    /// `width` jobs at a time.
-    pub(super) fn take_ready(&mut self, width: usize, now: Duration, patience: &Patience) -> Vec<Ready> {
+    /// Jobs that have a result or are late, and the one that need not be held any longer; passes cancellations on. `width` tells how
+    /// many jobs the first executor does at a time.
+    pub(super) fn take_ready(
+        &mut self,
+        width: impl FnOnce() -> Option<usize>,
+        now: Duration,
+        patience: &Patience,
+    ) -> Vec<Ready> {
         for running in self.jobs.values_mut() {
             let is_asked = self.is_closed || running.job.finisher.control().is_cancelled();
             if is_asked && !running.is_cancelled {
