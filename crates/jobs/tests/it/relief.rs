@@ -107,30 +107,30 @@ fn relief_waits_while_relief_of_the_same_database_runs_wherever_it_may() {
 }
 
 /// Of two jobs the second one waits for the first, which is `done` something with, and is done here within such a time.
-fn waits_for(seconds: u64, width: Option<usize>, done: impl FnOnce(&Known), within: (u64, u64)) {
+fn waits_for(seconds: u64, width: Option<usize>, done: impl FnOnce(&Known, &JobHandle), within: (u64, u64)) {
     let known = Known::new(seconds, width);
-    let _first = known.submit("first");
+    let first = known.submit("first");
     let waits = known.submit("waits");
     known.set_waiting(1, true);
-    done(&known);
+    done(&known, &first);
     known.is_done_between(within, &waits, "waits");
 }
 
 #[test]
 fn relief_waits_for_nothing_that_takes_longer_than_was_expected() {
-    waits_for(3, Some(1), |_| {}, (5_900, 7_050));
+    waits_for(3, Some(1), |_, _| {}, (5_900, 7_050));
     // However long it was expected to take, writers stand still.
-    waits_for(30, Some(1), |_| {}, (9_900, 11_050));
+    waits_for(30, Some(1), |_, _| {}, (9_900, 11_050));
 }
 
 #[test]
 fn relief_waits_for_nothing_that_is_said_to_fail_or_to_wait_as_well() {
-    waits_for(3, None, |_| {}, (800, 1_050));
-    waits_for(3, Some(1), |known| known.set_trouble(0), (800, 1_050));
+    waits_for(3, None, |_, _| {}, (800, 1_050));
+    waits_for(3, Some(1), |known, _| known.set_trouble(0), (800, 1_050));
     // What has failed waits for something else than for those before it.
-    waits_for(3, Some(1), |known| known.set_trouble(1), (800, 1_050));
+    waits_for(3, Some(1), |known, _| known.set_trouble(1), (800, 1_050));
     // It is not said at once.
-    let told_late = |known: &Known| {
+    let told_late = |known: &Known, _: &JobHandle| {
         known.pass(500);
         known.set_waiting(0, true);
     };
@@ -138,8 +138,18 @@ fn relief_waits_for_nothing_that_is_said_to_fail_or_to_wait_as_well() {
 }
 
 #[test]
+fn relief_waits_for_whoever_has_just_ended_relief_of_the_same_database() {
+    // Though nobody said that it was begun.
+    let ended = |known: &Known, first: &JobHandle| {
+        known.pass(500);
+        known.end_first(first, 3);
+    };
+    waits_for(3, Some(1), ended, (800, 1_050));
+}
+
+#[test]
 fn relief_waits_no_longer_because_what_is_before_it_was_begun_again() {
-    let begun_again = |known: &Known| {
+    let begun_again = |known: &Known, _: &JobHandle| {
         known.set_waiting(0, true);
         known.pass(500);
         known.set_waiting(0, false);

@@ -193,14 +193,13 @@ impl Running {
         waited >= patience.begin_max && self.handle.is_waiting()
     }
 
-    /// Whether somebody has begun it who may be expected to end it soon, as far as `rates` tell.
+    /// Whether somebody has begun it who may be expected to end it soon, as far as `rates` tell, or has ended it well by now.
     fn is_on_time(&self, rates: &Rates, now: Duration, patience: &Patience) -> bool {
         let Place::Away(away) = &self.place else { return false };
-        if away.was_waiting
-            || self.is_cancelled
-            || self.handle.is_finished()
-            || self.handle.trouble().is_some()
-        {
+        if self.handle.is_finished() {
+            return matches!(self.handle.poll(), Some(Ok(_)));
+        }
+        if away.was_waiting || self.is_cancelled || self.handle.trouble().is_some() {
             return false;
         }
         // Of what nobody has spoken of yet it is not known whether it waits.
