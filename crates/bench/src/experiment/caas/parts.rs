@@ -121,6 +121,15 @@ impl<'w> Way<'w> {
     }
 }
 
+/// `processors` as they are named for the first repetition, the other of the first two in every second one: each has a speed of its own, which changes.
+fn in_turn(processors: Option<&str>, repetition: u32) -> Option<&str> {
+    match (processors, repetition.is_multiple_of(2)) {
+        (Some("0"), true) => Some("1"),
+        (Some("1"), true) => Some("0"),
+        _ => processors,
+    }
+}
+
 /// Runs each of `works` in each of `ways`, A B C A B C, each on a database of its own.
 fn interleave(
     bench: &Bench<'_>,
@@ -139,7 +148,7 @@ fn interleave(
                         workers: way.workers,
                         scheduler: URGENCY,
                         within: dir.display().to_string(),
-                        processors: way.worker_processors,
+                        processors: in_turn(way.worker_processors, repetition),
                         store: StoreSettings::new(),
                         link: None,
                     };
@@ -148,7 +157,7 @@ fn interleave(
                 let cluster = cluster.transpose()?;
                 let setting = Setting {
                     control_plane: cluster.as_ref().map(Cluster::url),
-                    processors: way.database_processors,
+                    processors: in_turn(way.database_processors, repetition),
                     ..Setting::default()
                 };
                 let results = bench.measure(label, work, &[dir], &setting)?;
@@ -442,6 +451,15 @@ mod tests {
         results.extend([300.0, 100.0, 200.0].map(|ops_per_s| result(LOCAL, "cores: a", ops_per_s)));
         assert_eq!(drained_per_s(&results, "cores", LOCAL, "a"), 200.0);
         assert_eq!(drained_per_s(&results, "cores", LOCAL, "b"), 0.0);
+    }
+
+    #[test]
+    fn a_database_and_its_worker_change_places_between_repetitions() {
+        let places =
+            |repetition| [Some("0"), Some("1"), Some("0,1"), None].map(|one| in_turn(one, repetition));
+        assert_eq!(places(1), [Some("0"), Some("1"), Some("0,1"), None]);
+        assert_eq!(places(2), [Some("1"), Some("0"), Some("0,1"), None]);
+        assert_eq!(places(3), places(1));
     }
 
     #[test]
