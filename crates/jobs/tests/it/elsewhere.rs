@@ -1,7 +1,7 @@
 //! Executors that refuse, fail, vanish, are slow, or lie, and a fallback around them.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use firn_format::manifest::TableMeta;
@@ -32,7 +32,7 @@ pub(crate) const PATIENCE: Patience = Patience {
 pub(crate) enum Way {
     Serve,
     Refuse,
-    /// It panics as it is asked.
+    /// It panics as it is asked, whatever for.
     Panic,
     /// Nobody is there.
     Away,
@@ -134,6 +134,10 @@ impl Executor for Elsewhere {
     }
 
     fn width(&self) -> Option<usize> {
+        assert!(
+            !matches!(*self.way.lock().unwrap_or_else(PoisonError::into_inner), Way::Panic),
+            "nobody counts"
+        );
         self.width
     }
 }

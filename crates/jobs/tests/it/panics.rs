@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use firn_engine::{CompactionFilter, FilterVerdict, Semantics};
 use firn_jobs::{ErrorKind, Executor, Fallback, Local};
 use firn_storage::Storage;
 
-use crate::elsewhere::{Elsewhere, PATIENCE, Scene, Way, answer};
+use crate::elsewhere::{Elsewhere, PATIENCE, Scene, Way, answer, let_it_look};
 use crate::world::{Append, DropD};
 
 /// As [`DropD`], while it is able to.
@@ -72,6 +73,21 @@ fn an_executor_that_panics_as_it_is_asked_fails_that_job_and_all_others_are_watc
     let next = fallback.submit(scene.spec("next")).unwrap();
     scene.clock.advance(PATIENCE.least);
     scene.accept("next", &answer(&next).unwrap());
+    drop(fallback);
+    assert!(scene.spawn.join_all().is_empty(), "no thread has panicked");
+}
+
+#[test]
+fn an_executor_that_panics_as_it_is_asked_how_wide_it_is_keeps_no_relief_from_being_done_here() {
+    let scene = Scene::new(Way::Vanish);
+    let fallback = scene.fallback(false);
+    let waits = fallback.submit(scene.spec("waits")).unwrap();
+    scene.go(Way::Panic);
+    scene.elsewhere.kept.lock().unwrap()[0].0.set_waiting(true);
+    fallback.urge(Some(Duration::ZERO));
+    let_it_look();
+    scene.clock.advance(PATIENCE.begin_max);
+    scene.accept("waits", &answer(&waits).unwrap());
     drop(fallback);
     assert!(scene.spawn.join_all().is_empty(), "no thread has panicked");
 }
