@@ -112,6 +112,26 @@ impl Both {
 }
 
 #[test]
+fn relief_that_waits_goes_before_bulk_work_where_writers_are_about_to_stop() {
+    for (stalls_in, is_relief) in [(None, false), (Some(Duration::ZERO), true)] {
+        let both = Both::knowing();
+        let _bulk = both.submit_bulk("bulk");
+        let (_runs, _waits) = (both.submit("runs"), both.submit("waits"));
+        let set_waiting = |number: usize| {
+            both.scene.elsewhere.kept.lock().unwrap()[number].0.set_waiting(true);
+        };
+        (set_waiting(0), set_waiting(2));
+        both.fallback.urge(stalls_in);
+        both.pass(200, 0.0);
+        both.pass(200, 0.0);
+        assert_eq!(both.here(), 1, "{stalls_in:?}");
+        let taken = if is_relief { 2 } else { 0 };
+        until("it is asked to stop", || both.scene.is_cancelled(taken));
+        assert!(!both.scene.is_cancelled(1), "somebody does that");
+    }
+}
+
+#[test]
 fn what_waits_is_done_here_and_nothing_else() {
     let both = Both::new();
     let handles: Vec<JobHandle> = ["a", "b"].iter().map(|stem| both.submit(stem)).collect();

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use firn_jobs::{Executor, Fallback, JobHandle, Patience, Ran};
+use firn_jobs::{Error, ErrorKind, Executor, Fallback, JobHandle, JobSpec, Patience, Ran};
 
 use crate::elsewhere::{Elsewhere, PATIENCE, Scene, Way, answer, let_it_look};
 
@@ -135,6 +135,23 @@ fn relief_waits_for_nothing_that_is_said_to_fail_or_to_wait_as_well() {
         known.set_waiting(0, true);
     };
     waits_for(3, Some(1), told_late, (300, 550));
+    let failed = |known: &Known, _: &JobHandle| {
+        known.pass(500);
+        let (finisher, _) = known.scene.elsewhere.kept.lock().unwrap().remove(0);
+        finisher.finish(Err(Error::new(ErrorKind::Invalid, "the job is none")));
+    };
+    waits_for(3, Some(1), failed, (300, 550));
+}
+
+#[test]
+fn relief_waits_for_no_bulk_work() {
+    let known = Known::new(3, Some(1));
+    let JobSpec::Compact(mut bulk) = known.scene.spec("bulk") else { panic!("a compaction") };
+    bulk.inputs.iter_mut().for_each(|input| input.level += 1);
+    let _bulk = known.fallback.submit(bulk.into()).unwrap();
+    let waits = known.submit("waits");
+    known.set_waiting(1, true);
+    known.is_done_between((800, 1_050), &waits, "waits");
 }
 
 #[test]

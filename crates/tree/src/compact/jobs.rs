@@ -112,7 +112,7 @@ impl Jobs {
         submitted
     }
 
-    /// Waits for jobs that have begun, in their order; says of each that it has `ended`.
+    /// Waits for jobs that have begun, in their order; says of each that it has `ended`, once those before it have.
     ///
     /// # Errors
     /// As for [`run`](Self::run).

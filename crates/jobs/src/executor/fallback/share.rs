@@ -78,18 +78,19 @@ const LOOK_MIN: Duration = Duration::from_millis(100);
 const LOOK_MAX: Duration = Duration::from_secs(10);
 
 impl There {
-    /// The same, and one more job that read so many `bytes` and `ran` so.
-    fn and(known: Option<Self>, bytes: u64, ran: &Ran) -> Self {
+    /// What was `known`, and one more job that read so many `bytes` and `ran` so.
+    fn learned(known: Option<Self>, bytes: u64, ran: &Ran) -> Self {
         let opened = ran.opened.min(ran.ran);
         let (open, seconds) = (opened.as_secs_f64(), (ran.ran - opened).as_secs_f64());
         let bytes = bytes as f64;
         let Some(known) = known else { return Self { open, seconds, bytes } };
-        // What is small beside those before it has them forgotten the less.
-        let kept = 1.0 - LATEST * (bytes / (LATEST * known.bytes)).min(1.0);
+        // What is small beside those before it tells the less, and has them forgotten the less.
+        let weight = (bytes / (LATEST * known.bytes)).min(1.0);
+        let kept = 1.0 - LATEST * weight;
         Self {
             open: known.open + LATEST * (open - known.open),
-            seconds: known.seconds * kept + seconds,
-            bytes: known.bytes * kept + bytes,
+            seconds: known.seconds * kept + weight * seconds,
+            bytes: known.bytes * kept + weight * bytes,
         }
     }
 
@@ -104,7 +105,7 @@ impl Rates {
     pub(super) fn was_done_there(&mut self, spec: &JobSpec, ran: &Ran) {
         if spec.input_bytes() > 0 {
             let known = &mut self.there[kind_of(spec)];
-            *known = Some(There::and(*known, spec.input_bytes(), ran));
+            *known = Some(There::learned(*known, spec.input_bytes(), ran));
         }
     }
 
@@ -235,8 +236,8 @@ impl Shared {
         width.ok().flatten().map(|width| width.max(1))
     }
 
-    /// The job that will be the last one there to be begun, if it waits and idle processors here are expected to do it sooner; and how long they may
-    /// take.
+    /// The job that will be the last one there to be begun, or the last relief where writers are about to stop, if it waits and idle processors here
+    /// are expected to do it sooner; and how long they may take.
     pub(super) fn take_waiting(&self, state: &mut State, now: Duration) -> Option<Ready> {
         let (idle, load) = self.idle.get()?;
         let jobs = state.idle_count();
@@ -248,8 +249,12 @@ impl Shared {
         if state.away().count() <= width {
             return None;
         }
+        let is_urgent = |running: &&Running| running.job.spec.is_relief() && running.handle.is_waiting();
+        let is_near = state.turn.is_stall_near(now, &self.patience);
+        let urgent = is_near.then(|| state.away().rev().find(is_urgent)).flatten();
         // Bulk work is begun after relief.
-        let last = state.away().rev().min_by_key(|running| running.job.spec.is_relief())?;
+        let last =
+            urgent.or_else(|| state.away().rev().min_by_key(|running| running.job.spec.is_relief()))?;
         // Somebody waits for what a probe comes to there.
         let is_probe = matches!(&last.place, Place::Away(away) if away.is_probe);
         let is_done = last.is_cancelled || last.handle.poll().is_some();
@@ -322,7 +327,7 @@ mod tests {
     /// Nanoseconds for a byte, as jobs of so many bytes tell that took so many milliseconds.
     fn byte(jobs: &[(u64, u64)]) -> f64 {
         let and = |known, (bytes, ms): &(u64, u64)| {
-            Some(There::and(known, *bytes, &Ran { ran: Duration::from_millis(*ms), ..Ran::default() }))
+            Some(There::learned(known, *bytes, &Ran { ran: Duration::from_millis(*ms), ..Ran::default() }))
         };
         jobs.iter().fold(None, and).unwrap().byte() * 1e9
     }
@@ -332,7 +337,8 @@ mod tests {
         let (large, small) = ((100_000_000, 3_000), (64_000, 300));
         assert!((byte(&[large]) - 30.0).abs() < 1e-6);
         assert!(byte(&[large, small]) < 35.0);
-        assert!(byte(&[large, small, small, small, small, small]) < 50.0);
+        let many: Vec<_> = [large].into_iter().chain([small; 30]).collect();
+        assert!(byte(&many) < 35.0, "{} of 30", byte(&many));
         assert!(byte(&[small, large]) < 35.0);
         assert!(byte(&[small]) > 4000.0, "nothing else is known");
         let slower = (100_000_000, 6_000);

@@ -21,7 +21,7 @@ pub(super) struct State {
     pub(super) rates: Rates,
     pub(super) idleness: Idleness,
     /// When the first executor was last as busy as it can be with relief of this database alone.
-    busy_with_relief: Duration,
+    last_busy: Duration,
     /// Attempts that were given up and may still write, with their stems.
     pub(super) dead: Vec<(JobHandle, String)>,
     pub(super) is_closed: bool,
@@ -185,11 +185,11 @@ impl Running {
         now >= away.deadline.saturating_add(waits)
     }
 
-    /// Whether nobody has begun it for longer than relief may wait, where its executor was last `busy` with other relief of the same database then.
-    fn is_overdue(&self, busy: Duration, now: Duration, patience: &Patience) -> bool {
+    /// Whether nobody has begun it for longer than relief may wait, counted from `last_busy` on, when its executor was last busy with other relief of the same database.
+    fn is_overdue(&self, last_busy: Duration, now: Duration, patience: &Patience) -> bool {
         // What has failed there waits for something else.
-        let busy = if self.handle.trouble().is_some() { Duration::ZERO } else { busy };
-        let waited = now.saturating_sub(self.begun.max(busy));
+        let last_busy = if self.handle.trouble().is_some() { Duration::ZERO } else { last_busy };
+        let waited = now.saturating_sub(self.begun.max(last_busy));
         waited >= patience.begin_max && self.handle.is_waiting()
     }
 
@@ -204,7 +204,7 @@ impl Running {
         }
         // Of what nobody has spoken of yet it is not known whether it waits.
         let is_known =
-            away.begun_there.is_some() || now.saturating_sub(self.begun) >= patience.begin_max * 3 / 4;
+            away.begun_there.is_some() || now.saturating_sub(self.begun) >= patience.begin_max / 4 * 3;
         let takes = patience.end_within(rates.alone(&self.job.spec));
         is_known && now.saturating_sub(away.begun_there.unwrap_or(self.begun)) < takes
     }
@@ -220,7 +220,7 @@ impl State {
             turn: Turn::default(),
             rates: Rates::default(),
             idleness: Idleness::default(),
-            busy_with_relief: Duration::ZERO,
+            last_busy: Duration::ZERO,
             dead: Vec::new(),
             is_closed: false,
             random: fastrand::Rng::with_seed(seed),
@@ -286,7 +286,7 @@ impl State {
         }
         let on_time = relief().filter(|running| running.is_on_time(&self.rates, now, patience)).count();
         if width().is_some_and(|width| on_time >= width) {
-            self.busy_with_relief = now;
+            self.last_busy = now;
         }
     }
 
@@ -315,12 +315,12 @@ impl State {
         self.jobs.values_mut().filter(again).for_each(|job| job.handle.cancel());
         self.jobs.values_mut().for_each(|running| running.note_begin(now, patience));
         self.note_busy(width, now, patience);
-        let busy = self.busy_with_relief;
+        let last_busy = self.last_busy;
         let is_late = |job: &Running| match &job.place {
             Place::Away(away) => {
                 let is_urgent = is_near && job.job.spec.is_relief();
                 job.is_late(away, now, patience, is_urgent)
-                    || is_urgent && job.is_overdue(busy, now, patience)
+                    || is_urgent && job.is_overdue(last_busy, now, patience)
             }
             // Nobody waits for whoever looks at it.
             Place::Checked(checked) => job.is_cancelled || now >= checked.deadline,
