@@ -27,7 +27,9 @@ pub struct Scoped {
 pub(crate) struct Progress {
     clock: Arc<dyn Clock>,
     control: Control,
-    read_bytes: AtomicU64,
+    input_bytes: AtomicU64,
+    /// Of outputs.
+    read_back_bytes: AtomicU64,
     write_bytes: AtomicU64,
     sync_bytes: AtomicU64,
     /// Syncs that have begun and not ended.
@@ -45,9 +47,14 @@ impl Progress {
         }
     }
 
-    /// Bytes that were read so far.
+    /// Bytes of inputs that were read so far.
+    pub(crate) fn input_bytes(&self) -> u64 {
+        self.input_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Bytes that were read so far, those of outputs included.
     pub(crate) fn read_bytes(&self) -> u64 {
-        self.read_bytes.load(Ordering::Relaxed)
+        self.input_bytes() + self.read_back_bytes.load(Ordering::Relaxed)
     }
 
     /// Bytes that were written so far.
@@ -103,8 +110,16 @@ impl Scoped {
     ) -> Self {
         let control = control.clone();
         let inputs = spec.input_files().into_iter().map(|(name, bytes)| (name.to_owned(), bytes)).collect();
-        let (read_bytes, write_bytes, sync_bytes, syncs, first_read) = Default::default();
-        let progress = Progress { clock, control, read_bytes, write_bytes, sync_bytes, syncs, first_read };
+        let progress = Progress {
+            clock,
+            control,
+            input_bytes: AtomicU64::default(),
+            read_back_bytes: AtomicU64::default(),
+            write_bytes: AtomicU64::default(),
+            sync_bytes: AtomicU64::default(),
+            syncs: AtomicU32::default(),
+            first_read: OnceLock::default(),
+        };
         Self { inner: place, inputs, stem: spec.output_stem().to_owned(), progress: Arc::new(progress) }
     }
 
@@ -117,8 +132,9 @@ impl Scoped {
         if may { self.progress.check() } else { Err(denied(name, "read what its job does not name")) }
     }
 
-    fn counted(&self, file: Arc<dyn ReadFile>) -> Arc<dyn ReadFile> {
-        Arc::new(Counted { inner: file, progress: Arc::clone(&self.progress) })
+    fn counted(&self, name: &str, file: Arc<dyn ReadFile>) -> Arc<dyn ReadFile> {
+        let is_input = self.inputs.contains_key(name);
+        Arc::new(Counted { inner: file, is_input, progress: Arc::clone(&self.progress) })
     }
 }
 
@@ -142,12 +158,12 @@ impl Storage for Scoped {
 
     fn open_read(&self, name: &str) -> Result<Arc<dyn ReadFile>> {
         self.check_read(name)?;
-        self.inner.open_read(name).map(|file| self.counted(file))
+        self.inner.open_read(name).map(|file| self.counted(name, file))
     }
 
     fn open_read_known(&self, name: &str, bytes: u64) -> Result<Arc<dyn ReadFile>> {
         self.check_read(name)?;
-        self.inner.open_read_known(name, bytes).map(|file| self.counted(file))
+        self.inner.open_read_known(name, bytes).map(|file| self.counted(name, file))
     }
 
     fn publish(&self, name: &str, _bytes: &[u8]) -> Result<()> {
@@ -191,6 +207,7 @@ impl Storage for Scoped {
 #[derive(Debug)]
 struct Counted {
     inner: Arc<dyn ReadFile>,
+    is_input: bool,
     progress: Arc<Progress>,
 }
 
@@ -203,7 +220,9 @@ impl ReadFile for Counted {
         self.progress.check()?;
         self.inner.read_at(offset, out)?;
         // Two numbers for people; nothing is ordered by them.
-        self.progress.read_bytes.fetch_add(out.len() as u64, Ordering::Relaxed);
+        let progress = &*self.progress;
+        let count = if self.is_input { &progress.input_bytes } else { &progress.read_back_bytes };
+        count.fetch_add(out.len() as u64, Ordering::Relaxed);
         self.progress.first_read.get_or_init(|| self.progress.clock.now());
         Ok(())
     }

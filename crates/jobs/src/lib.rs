@@ -66,6 +66,6 @@ pub use spec::{
     ValueSource,
 };
 pub use verify::{
-    is_output_of, verify, verify_all, verify_collect, verify_compact, verify_files, verify_same,
+    is_output_of, read_back, verify, verify_all, verify_collect, verify_compact, verify_files, verify_same,
 };
 pub use write::TableWriter;

@@ -11,6 +11,7 @@ pub use same::verify_same;
 
 use firn_format::file_name::{self, FileName};
 use firn_storage::Storage;
+use firn_storage::file::table::file_checksum;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::spec::{JobResult, JobSpec};
@@ -42,6 +43,27 @@ pub fn verify_files(storage: &dyn Storage, spec: &JobSpec, result: &JobResult) -
         (JobSpec::Collect(spec), JobResult::Collect(result)) => collect::verify_values(storage, spec, result),
         _ => Err(other_kind()),
     }
+}
+
+/// Reads all tables of `result` back from `storage` and compares their checksums with those of what was written. Whoever writes where bytes travel
+/// does that before it answers: the database reads of tables what [`verify_files`] says, and removes what they were made from. Value segments
+/// it reads as a whole. Blocks while these are read.
+///
+/// # Errors
+/// `Storage` with the table that lies there otherwise: the job may be done again.
+pub fn read_back(storage: &dyn Storage, result: &JobResult) -> Result<()> {
+    let JobResult::Compact(result) = result else { return Ok(()) };
+    for table in &result.tables {
+        let found = file_checksum(&*storage.open_read_known(&table.file, table.bytes)?)?;
+        if found != table.file_checksum {
+            let message = format!(
+                "output {} was written with checksum {:#018x} and lies there with {found:#018x}",
+                table.file, table.file_checksum
+            );
+            return Err(Error::new(ErrorKind::Storage, message));
+        }
+    }
+    Ok(())
 }
 
 fn other_kind() -> Error {

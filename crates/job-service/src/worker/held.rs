@@ -345,7 +345,7 @@ impl Holdings {
             Held {
                 key: one.key,
                 token: *token,
-                done_bytes: progress.map_or(0, Progress::read_bytes),
+                done_bytes: progress.map_or(0, Progress::input_bytes),
                 moved_bytes: progress.map_or(0, Progress::moved_bytes),
                 is_syncing: progress.is_some_and(Progress::is_syncing),
                 is_waiting: waiting.contains(token),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use firn_format::file_name::STEM_BYTES_MAX;
-use firn_jobs::{Control, Error, ErrorKind, JobSpec, Result, caught, run};
+use firn_jobs::{Control, Error, ErrorKind, JobSpec, Result, caught, read_back, run};
 
 use super::Shared;
 use super::held::{Task, Told};
@@ -70,7 +70,12 @@ impl Shared {
         };
         let progress = place.progress();
         self.holdings.runs(lease.token, Arc::clone(&progress));
-        let result = self.caught(lease, || run(&spec, &place, &self.semantics, control));
+        let done = || {
+            let result = run(&spec, &place, &self.semantics, control)?;
+            read_back(&place, &result)?;
+            Ok(result)
+        };
+        let result = self.caught(lease, done);
         // Its place does nothing more for it then, which is no failure of the place.
         let is_cancelled = |error: &Error| control.is_cancelled() && error.kind == ErrorKind::Storage;
         let result = result.map(|result| result.encode()).map_err(|error| match is_cancelled(&error) {

@@ -20,6 +20,7 @@ mod hanging; // a place whose requests do not end for now
 mod hangs; // jobs that hang in such a place
 mod two_planes; // a worker of two control planes
 mod damaged; // a file that is not what it was
+mod read_back; // a place that keeps something else than was written
 mod given_up; // jobs that a database took for lost
 mod silent; // a control plane that is gone, to its workers
 mod woken; // and one that stands still, to a database with news

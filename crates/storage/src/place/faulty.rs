@@ -120,7 +120,7 @@ impl Ways {
     /// Does `action` as operation `on` of `file`, unless a fault strikes it.
     fn run<T>(&self, on: Operation, file: &str, action: impl FnOnce() -> Result<T>) -> Result<T> {
         match self.meet(on, file) {
-            None | Some(Effect::Delay(_)) => action(),
+            None | Some(Effect::Delay(_) | Effect::Turn) => action(),
             Some(Effect::FailAfter(kind)) => {
                 action()?;
                 Err(injected(kind, on, file))

@@ -31,3 +31,4 @@ pub use builder::{TableBuilder, Unsynced};
 pub use cursor::{CursorOptions, TableCursor};
 pub use point::{Hit, Lookup, ReadMode};
 pub use reader::{Opening, ReaderOptions, TableReader};
+pub use verify::file_checksum;

@@ -12,10 +12,13 @@ use firn_format::value::Reference;
 use super::cursor::{CursorOptions, TableCursor};
 use super::point::{Lookup, ReadMode};
 use super::reader::TableReader;
-use crate::{Error, Result};
+use crate::{Error, ReadFile, Result};
 
 /// Bytes read at a time for the whole file's checksum.
 const CHUNK_BYTES: usize = 1 << 20;
+
+/// Bytes asked for at a time for that, the next ones while these are read.
+const AHEAD_BYTES: u64 = 4 << 20;
 
 /// How many bytes of a key are its prefix.
 type Prefix<'p> = &'p dyn Fn(&[u8]) -> Option<usize>;
@@ -179,17 +182,7 @@ impl TableReader {
     }
 
     fn verify_file_checksum(&self, expected: u64) -> Result<()> {
-        let mut checksum = FileChecksum::default();
-        let mut chunk = vec![0; CHUNK_BYTES];
-        let mut offset = 0;
-        while offset < self.file.len() {
-            let bytes = (self.file.len() - offset).min(CHUNK_BYTES as u64) as usize;
-            let Some(part) = chunk.get_mut(..bytes) else { break };
-            self.file.read_at(offset, part)?;
-            checksum.update(part);
-            offset += bytes as u64;
-        }
-        match checksum.finish() {
+        match file_checksum(&*self.file)? {
             found if found == expected => Ok(()),
             found => {
                 let message = format!("expected a file with checksum {expected:#018x}, found {found:#018x}");
@@ -197,4 +190,25 @@ impl TableReader {
             }
         }
     }
+}
+
+/// The checksum of all bytes of `file`, as [`TableMeta::file_checksum`] has it. Blocks while it is read; what comes next is asked for ahead.
+///
+/// # Errors
+/// What reading says.
+pub fn file_checksum(file: &dyn ReadFile) -> Result<u64> {
+    let mut checksum = FileChecksum::default();
+    let mut chunk = vec![0; CHUNK_BYTES];
+    let mut offset = 0;
+    while offset < file.len() {
+        if offset.is_multiple_of(AHEAD_BYTES) {
+            file.will_need(offset, 2 * AHEAD_BYTES);
+        }
+        let bytes = (file.len() - offset).min(CHUNK_BYTES as u64) as usize;
+        let Some(part) = chunk.get_mut(..bytes) else { break };
+        file.read_at(offset, part)?;
+        checksum.update(part);
+        offset += bytes as u64;
+    }
+    Ok(checksum.finish())
 }

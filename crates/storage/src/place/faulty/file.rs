@@ -45,6 +45,13 @@ impl FaultyWriteFile {
         let (on, name) = (Operation::Write, &self.name);
         match self.ways.meet(on, name) {
             None | Some(Effect::Delay(_)) => self.write_within_limit(offset, bytes, way),
+            Some(Effect::Turn) => {
+                let mut turned = bytes.to_vec();
+                if let Some(last) = turned.last_mut() {
+                    *last ^= 1;
+                }
+                self.write_within_limit(offset, &turned, way)
+            }
             Some(Effect::Fail(kind)) => Err(injected(kind, on, name)),
             Some(Effect::FailAfter(kind)) => {
                 self.write_within_limit(offset, bytes, way)?;

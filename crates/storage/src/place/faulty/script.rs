@@ -93,6 +93,8 @@ pub enum Effect {
         /// The error.
         kind: ErrorKind,
     },
+    /// A write happens with a bit of its last byte turned, and says that all is well. Operations other than writes happen as they should.
+    Turn,
     /// It takes that much longer, and happens. Delays add up, with one another and with one other effect.
     Delay(Duration),
 }

@@ -73,6 +73,18 @@ fn a_write_may_be_short() {
 }
 
 #[test]
+fn a_write_may_be_wrong_and_say_nothing() {
+    let (_, place) = over_memory();
+    let file = place.create("a").unwrap();
+    place.inject(fault(Operation::Write, "a", When::Once { after: 0 }, Effect::Turn));
+    file.write_at(0, b"0123").unwrap();
+    file.write_at(4, b"4567").unwrap();
+    let mut found = [0; 8];
+    file.read_at(0, &mut found).unwrap();
+    assert_eq!(&found, b"01224567");
+}
+
+#[test]
 fn after_a_failed_sync_success_means_nothing() {
     let (memory, place) = over_memory();
     let file = place.create("a").unwrap();

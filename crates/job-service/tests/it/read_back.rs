@@ -1,0 +1,54 @@
+//! A place that keeps something else than was written, and says that all is well.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use firn_engine::Semantics;
+use firn_job_service::control::pool::ByFailure;
+use firn_job_service::proto::job_row::State;
+use firn_job_service::{Places, Worker, WorkerOptions};
+use firn_storage::Storage;
+use firn_storage::place::{Effect, Fault, Faulty, Local, LocalOptions, Operation, When};
+
+use crate::scene::{Scene, any_port, check, url, write};
+
+/// Directories in which the first write to a table has a bit turned.
+#[derive(Debug)]
+struct Turning;
+
+impl Places for Turning {
+    fn open(&self, name: &str) -> firn_storage::Result<Arc<dyn Storage>> {
+        let turning = Faulty::new(Arc::new(Local::open(Path::new(name), LocalOptions { create: false })?));
+        let (on, file) = (Operation::Write, "*.table".to_owned());
+        turning.inject(Fault { on, file, when: When::Once { after: 0 }, effect: Effect::Turn });
+        Ok(Arc::new(turning))
+    }
+}
+
+#[test]
+fn a_table_that_lies_there_otherwise_than_it_was_written_is_no_result() {
+    let mut scene = Scene::new();
+    let plane = scene.plane(any_port());
+    let at = [plane.address()];
+    let mut options = WorkerOptions::new(vec![url(at[0])], "turning", scene.draw());
+    options.slots = 1;
+    let (places, clock) = (Arc::new(Turning), Arc::clone(&scene.clock));
+    let worker = Worker::start(options, places, Arc::new(Semantics::new()), clock, &scene.spawn).unwrap();
+    let db = scene.open(&at);
+    let (mut model, random) = (vec![None; 1000], &mut fastrand::Rng::with_seed(11));
+    let again = |scene: &Scene| {
+        scene.look(at[0]).jobs.iter().any(|row| row.state() == State::Done && row.attempts > 1)
+    };
+    for round in 0.. {
+        assert!(round < 40, "nothing was found wrong");
+        write(&db, &mut model, random, 500);
+        if again(&scene) {
+            break;
+        }
+    }
+    let attempts = worker.watch().figures().unwrap().attempts["compact"];
+    assert_eq!(attempts.failed, ByFailure { storage: 1, ..ByFailure::default() });
+    drop(worker);
+    check(&db, &model);
+    db.close().unwrap();
+}
