@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use firn_job_service::{Places, Remote, RemoteOptions, SharedToken};
-use firn_objects::{ObjectOptions, Throttle};
+use firn_objects::{LazyRuntime, ObjectOptions, Throttle};
 use firn_storage::{Error, ErrorKind, SystemClock, ThreadSpawn};
 
 use crate::ending::{Ending, Failure, Result};
@@ -109,6 +109,8 @@ pub(crate) struct Allowed {
     within: Vec<String>,
     /// Keeps the rates of all stores among them together.
     throttle: Option<Arc<Throttle>>,
+    /// Talks with all stores among them.
+    runtime: LazyRuntime,
 }
 
 impl Allowed {
@@ -126,7 +128,8 @@ impl Allowed {
             return Err(Failure::new(Ending::Usage, what));
         }
         let within = within.iter().map(|name| real_name(name)).collect();
-        Ok(Self { within, throttle: rates.map(StoreRates::throttle) })
+        let runtime = LazyRuntime::new(Arc::new(ThreadSpawn::new()));
+        Ok(Self { within, throttle: rates.map(StoreRates::throttle), runtime })
     }
 
     /// The place called `name` as it is opened, if it is one of these.
@@ -180,7 +183,7 @@ impl Places for Allowed {
             return Err(Error::new(ErrorKind::Invalid, "", message));
         };
         let throttle = self.throttle.clone().filter(|_| ObjectOptions::is_url(&real));
-        open_place(&real, throttle, false)
+        open_place(&real, throttle, false, &self.runtime)
     }
 }
 

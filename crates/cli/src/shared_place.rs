@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use firn::Builder;
-use firn_objects::{Cached, Throttle};
+use firn_objects::{Cached, LazyRuntime, Throttle};
 use firn_storage::place::{Divided, Local, LocalOptions};
 use firn_storage::{ErrorKind, Storage, ThreadSpawn};
 use firn_tree::storage_error;
@@ -112,12 +112,17 @@ impl RangeCache {
 
 /// As [`open_place`], for people.
 pub(crate) fn use_place(name: &str, rates: Option<StoreRates>, create: bool) -> Result<Arc<dyn Storage>> {
-    let place = open_place(name, rates.map(StoreRates::throttle), create);
+    let place = open_place(
+        name,
+        rates.map(StoreRates::throttle),
+        create,
+        &LazyRuntime::new(Arc::new(ThreadSpawn::new())),
+    );
     place.map_err(|error| Failure::new(Ending::Failed, format!("cannot use {name}: {error}")))
 }
 
 /// The place called `name`, asked as often as `throttle` lets it be, with what the environment says of stores; `create`: a directory that is
-/// missing is made.
+/// missing is made; `runtime`: whoever talks with an object store.
 ///
 /// # Errors
 /// The name is none, with what is expected; a directory has a throttle; what opening a directory says.
@@ -125,13 +130,10 @@ pub(crate) fn open_place(
     name: &str,
     throttle: Option<Arc<Throttle>>,
     create: bool,
+    runtime: &LazyRuntime,
 ) -> firn_storage::Result<Arc<dyn Storage>> {
-    let access = firn_objects::Access {
-        settings: store_settings(std::env::vars_os()),
-        spawn: &ThreadSpawn::new(),
-        throttle,
-        create,
-    };
+    let access =
+        firn_objects::Access { settings: store_settings(std::env::vars_os()), runtime, throttle, create };
     firn_objects::open(name, access)
 }
 

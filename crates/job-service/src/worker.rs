@@ -1,6 +1,7 @@
 //! A worker: takes jobs from control planes, runs them, says what came of it.
 
 mod held; // what it has
+mod opened; // where it reads and writes
 mod talk; // what it says to one control plane
 mod work; // its threads
 mod tally; // what it has done
@@ -23,13 +24,14 @@ use crate::runtime::Runtime;
 use crate::tls::ClientTls;
 use crate::token::SharedToken;
 use held::Holdings;
+use opened::Opened;
 use tally::Tally;
 pub use tally::{Attempts, STAGE_BOUNDS_MS, Times, WorkerFigures};
 pub(crate) use work::ATTEMPT_BYTES;
 
 /// Opens places by the names that jobs give them.
 pub trait Places: Send + Sync + fmt::Debug {
-    /// The place called `name`. A worker asks once for each name while it runs.
+    /// The place called `name`. A worker asks again for what it has not used for ten minutes.
     ///
     /// # Errors
     /// It cannot be opened, or this worker may not touch it.
@@ -94,8 +96,7 @@ struct Shared {
     semantics: Arc<Semantics>,
     clock: Arc<dyn Clock>,
     places: Arc<dyn Places>,
-    /// By name.
-    opened: Mutex<BTreeMap<String, Arc<dyn Storage>>>,
+    opened: Opened,
     holdings: Holdings,
     tally: Tally,
     is_draining: AtomicBool,
@@ -130,7 +131,7 @@ impl Worker {
             semantics,
             clock,
             places,
-            opened: Mutex::default(),
+            opened: Opened::default(),
             tally: Tally::default(),
             is_draining: AtomicBool::new(false),
             drains: Notify::new(),
@@ -248,17 +249,7 @@ impl Shared {
 
     /// The place called `name`.
     fn place(&self, name: &str) -> Result<Arc<dyn Storage>> {
-        let known = self.opened.lock().unwrap_or_else(PoisonError::into_inner).get(name).cloned();
-        if let Some(place) = known {
-            return Ok(place);
-        }
-        // Not under the lock: a store may take its time to answer.
-        let place = self.places.open(name)?;
-        self.opened
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .insert(name.to_owned(), Arc::clone(&place));
-        Ok(place)
+        self.opened.place(name, self.clock.now(), || self.places.open(name))
     }
 
     fn log(&self, line: String) {

@@ -45,4 +45,4 @@ pub use limits::{Limits, RequestClass, Throttle};
 pub use named::{Access, open};
 pub use options::ObjectOptions;
 pub use place::ObjectPlace;
-pub use runtime::Runtime;
+pub use runtime::{LazyRuntime, Runtime};

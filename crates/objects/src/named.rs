@@ -5,17 +5,17 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use firn_storage::place::{Local, LocalOptions, Mounted};
-use firn_storage::{Error, ErrorKind, Result, Spawn, Storage};
+use firn_storage::{Error, ErrorKind, Result, Storage};
 
-use crate::{ObjectOptions, ObjectPlace, Runtime, Throttle};
+use crate::{LazyRuntime, ObjectOptions, ObjectPlace, Throttle};
 
 /// What a place that machines share is opened with.
 #[derive(Debug)]
 pub struct Access<'a> {
     /// What object stores are told: see [`ObjectOptions::settings`].
     pub settings: BTreeMap<String, String>,
-    /// Starts the thread that talks with an object store.
-    pub spawn: &'a dyn Spawn,
+    /// Talks with object stores.
+    pub runtime: &'a LazyRuntime,
     /// How often an object store is asked; whoever opens several places may let them share one. `None` = as often as there is something to ask.
     pub throttle: Option<Arc<Throttle>>,
     /// Whether a directory that is missing is made.
@@ -34,8 +34,7 @@ pub fn open(name: &str, access: Access<'_>) -> Result<Arc<dyn Storage>> {
         let mut options = ObjectOptions::new(name);
         options.settings = access.settings;
         options.throttle = access.throttle;
-        let runtime = Runtime::start(access.spawn)?;
-        return Ok(Arc::new(ObjectPlace::open(&options, &runtime)?));
+        return Ok(Arc::new(ObjectPlace::open(&options, &access.runtime.get()?)?));
     }
     if access.throttle.is_some() {
         let what = format!(
@@ -66,10 +65,10 @@ mod tests {
     use super::*;
 
     fn open_named(name: &str, create: bool) -> Result<Arc<dyn Storage>> {
-        let spawn = ThreadSpawn::new();
+        let runtime = LazyRuntime::new(Arc::new(ThreadSpawn::new()));
         let settings = [("AWS_ACCESS_KEY_ID", "a"), ("AWS_SECRET_ACCESS_KEY", "b")];
         let settings = settings.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
-        open(name, Access { settings, spawn: &spawn, throttle: None, create })
+        open(name, Access { settings, runtime: &runtime, throttle: None, create })
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The thread that talks with object stores.
 
 use std::future::Future;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use firn_storage::{Error, ErrorKind, Priority, Result, Spawn};
@@ -55,5 +55,31 @@ impl Runtime {
         future: impl Future<Output = T> + Send + 'static,
     ) -> tokio::task::JoinHandle<T> {
         self.handle.spawn(future)
+    }
+}
+
+/// A [`Runtime`] that starts when it is wanted first: whoever opens any number of places has one thread for all, and none where no place is an object store.
+#[derive(Debug)]
+pub struct LazyRuntime {
+    spawn: Arc<dyn Spawn>,
+    started: Mutex<Option<Runtime>>,
+}
+
+impl LazyRuntime {
+    /// One whose thread `spawn` will start.
+    pub fn new(spawn: Arc<dyn Spawn>) -> Self {
+        Self { spawn, started: Mutex::default() }
+    }
+
+    /// The runtime, started if it was not.
+    ///
+    /// # Errors
+    /// As for [`Runtime::start`].
+    pub fn get(&self) -> Result<Runtime> {
+        let mut started = self.started.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(runtime) = &*started {
+            return Ok(runtime.clone());
+        }
+        Ok(started.insert(Runtime::start(&*self.spawn)?).clone())
     }
 }

@@ -120,7 +120,8 @@ fn relief_that_waits_goes_before_bulk_work_where_writers_are_about_to_stop() {
         let set_waiting = |number: usize| {
             both.scene.elsewhere.kept.lock().unwrap()[number].0.set_waiting(true);
         };
-        (set_waiting(0), set_waiting(2));
+        set_waiting(0);
+        set_waiting(2);
         both.fallback.urge(stalls_in);
         both.pass(200, 0.0);
         both.pass(200, 0.0);
