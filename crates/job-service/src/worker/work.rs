@@ -26,7 +26,6 @@ impl Shared {
     /// The life of the thread `thread`.
     pub(super) fn work(&self, thread: usize) {
         while let Some(Task { lease, control, claimed, tell }) = self.holdings.next(thread) {
-            let begun = self.clock.now();
             let Attempt { kind, result, progress } = self.attempt(&lease, &control);
             let ended = self.clock.now();
             let opened = progress.as_ref().and_then(|progress| progress.first_read());
@@ -43,7 +42,8 @@ impl Shared {
                 Ok(result) => Outcome::Done(result),
                 Err(error) => Outcome::Failed(failure_of(&error)),
             };
-            let since = |at: Duration| at.saturating_sub(begun);
+            // What it waited for a thread here its database sees as opening.
+            let since = |at: Duration| at.saturating_sub(claimed);
             let ran = since(ended);
             let timings = Timings { opened: opened.map_or(ran, since), ran };
             if self.holdings.ended(lease.token) {

@@ -174,7 +174,7 @@ fn run_where(bench: &Bench<'_>, found: &mut Found) -> Result<()> {
     let part = CaasPart::Where.name();
     let ways = [Way::anywhere(LOCAL, 0), Way::anywhere(FIXED, 1), Way::anywhere(SERVICE, 2)];
     let plan = &bench.plan;
-    let mixes = Work::ycsb("load,a,b,f", 2, plan.records, Amount::Operations(plan.operations));
+    let mixes = Work::ycsb(plan.mixes, 2, plan.records, Amount::Operations(plan.operations));
     interleave(bench, part, &ways, &[Work::fillrandom(plan), mixes], found)?;
     let claims = [
         (

@@ -26,6 +26,8 @@ pub(super) struct Plan {
     /// Records of YCSB, of 1 KiB, and operations of each workload.
     pub(super) records: u64,
     pub(super) operations: u64,
+    /// Which of YCSB's workloads run where workers are near, in this order.
+    pub(super) mixes: &'static str,
     /// Puts of fillrandom and then of overwrite by one thread, values of 400 bytes.
     pub(super) overwrites: u64,
     /// Memory of a database.
@@ -56,6 +58,7 @@ impl CaasScale {
                 put_threads: 2,
                 records: 20_000,
                 operations: 20_000,
+                mixes: "load,a,b,f",
                 overwrites: 100_000,
                 memory: "16M",
                 repetitions: 1,
@@ -71,6 +74,7 @@ impl CaasScale {
                 put_threads: 4,
                 records: 250_000,
                 operations: 500_000,
+                mixes: "load,a,b,f",
                 overwrites: 1_500_000,
                 memory: "64M",
                 repetitions: 3,
@@ -86,6 +90,7 @@ impl CaasScale {
                 put_threads: 8,
                 records: 500_000,
                 operations: 1_000_000,
+                mixes: "load,a,b,c,f,d,e",
                 overwrites: 4_000_000,
                 memory: "128M",
                 repetitions: 3,
@@ -101,6 +106,7 @@ impl CaasScale {
                 put_threads: 16,
                 records: 10_000_000,
                 operations: 10_000_000,
+                mixes: "load,a,b,c,f,d,e",
                 overwrites: 16_000_000,
                 memory: "512M",
                 repetitions: 3,

@@ -93,9 +93,9 @@ pub enum FailureKind {
 /// How long an attempt took.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Timings {
-    /// From its begin until its first input was open.
+    /// From when its worker had the lease until it had read the first byte of an input.
     pub opened: Duration,
-    /// From its begin until its end.
+    /// From when its worker had the lease until its end.
     pub ran: Duration,
 }
 
