@@ -46,7 +46,7 @@ impl Compression {
 /// What a keyspace is created with; kept in the manifest, changed only by the calls that say so.
 ///
 /// Operators, filters and extractors are *names*: the code behind a name is registered in [`crate::Semantics`]
-/// when the database is opened, and opening fails when a name has no code.
+/// when the database is opened, and opening fails when a name has no code. Their parameters are not kept: they are those of whoever opens it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KeyspaceSettings {
     /// Compression of the tables of the last level, and of values beside the tree, which their writers compress. Default none.

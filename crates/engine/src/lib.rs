@@ -59,7 +59,7 @@ pub use locks::{KeyLocks, LockTable};
 pub use outcome::{Outcome, Ticket};
 pub use position::Position;
 pub use scan::{BatchLimit, Direction, Scan, ScanBatch, ScanRange};
-pub use semantics::{CompactionFilter, FilterVerdict, MergeOperator, PrefixExtractor, Semantics};
+pub use semantics::{CompactionFilter, FilterVerdict, Identity, MergeOperator, PrefixExtractor, Semantics};
 pub use session::{Change, Session, UpdateFn, Values, WriteOptions};
 pub use snapshot::{ReadAt, Snapshot, SnapshotPin};
 pub use source::ValueSource;

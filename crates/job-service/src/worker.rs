@@ -229,9 +229,10 @@ impl Drop for Worker {
 impl Shared {
     /// What a control plane is told of the worker, which does `elsewhere` for others.
     fn profile(&self, elsewhere: Elsewhere) -> Profile {
+        // As `JobSpec::needs` says it.
         let named = |kind: &'static str| move |name: &str| format!("{kind}:{name}");
-        let merges = self.semantics.merge_operator_names().map(named("merge"));
-        let filters = self.semantics.compaction_filter_names().map(named("filter"));
+        let merges = self.semantics.merge_operator_identities().map(named("merge"));
+        let filters = self.semantics.compaction_filter_identities().map(named("filter"));
         let prefixes = self.semantics.prefix_extractor_names().map(named("prefix"));
         let options = &self.options;
         Profile {
