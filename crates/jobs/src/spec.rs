@@ -69,7 +69,7 @@ impl JobSpec {
         matches!(self, Self::Compact(spec) if spec.inputs.iter().any(|input| input.level == 0))
     }
 
-    /// What an executor must have, by kind and name: `merge:NAME`, `filter:NAME`, `prefix:NAME`.
+    /// What an executor must have, by kind and what the job names it: `merge:IDENTITY`, `filter:IDENTITY`, `prefix:NAME`.
     pub fn needs(&self) -> BTreeSet<String> {
         let Self::Compact(spec) = self else { return BTreeSet::new() };
         let name = |kind: &str, name: &Option<String>| name.as_ref().map(|name| format!("{kind}:{name}"));
@@ -151,7 +151,7 @@ fn other_kind(expected: &str) -> Error {
 
 /// A compaction: which tables to rewrite, by which rules, into what.
 ///
-/// The outputs' bytes are a function of this value and of the operators it names.
+/// The outputs' bytes are a function of this value and of the operators it names, which have their parameters by that.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CompactSpec {
     /// The keyspace all inputs belong to; for people, no rule looks at it.
@@ -224,9 +224,9 @@ pub struct Rules {
     /// Where versions older than the inputs' may lie outside the inputs; where there are no inputs it says nothing. Outside these ranges
     /// tombstones that every snapshot sees are dropped. [`KeyRange::all`] = drop none.
     pub older_overlap: Vec<KeyRange>,
-    /// Name of the operator that combines merge operands; `None`: they stay as they are.
+    /// The text of the [`Identity`](firn_engine::Identity) of the operator that combines merge operands; `None`: they stay as they are.
     pub merge_operator: Option<String>,
-    /// Name of the filter for puts that no snapshot sees.
+    /// The text of the identity of the filter for puts that no snapshot sees.
     pub compaction_filter: Option<String>,
 }
 
@@ -239,7 +239,7 @@ pub struct OutputForm {
     pub compression: Compression,
     /// Bits per key of the filters; 0 = none.
     pub filter_bits_per_key: u32,
-    /// Name of the prefix extractor, if prefixes are filtered too.
+    /// Name of the prefix extractor, if prefixes are filtered too; it says its parameters, and tables keep it.
     pub prefix_extractor: Option<String>,
     /// Bytes at which a table is closed, at the next key.
     pub table_bytes_target: u64,

@@ -130,6 +130,48 @@ fn filters_and_extractors_are_named_by_keyspaces() {
     assert!(error.to_string().contains("nobody"), "{error}");
 }
 
+/// Drops values of its length, which its name does not say.
+#[derive(Debug)]
+struct OfLength(usize);
+
+impl CompactionFilter for OfLength {
+    fn name(&self) -> &str {
+        "test.length.1"
+    }
+
+    fn parameters_hash(&self) -> u64 {
+        self.0 as u64
+    }
+
+    fn verdict(&self, _key: &[u8], value: &[u8]) -> FilterVerdict {
+        if value.len() == self.0 { FilterVerdict::Drop } else { FilterVerdict::Keep }
+    }
+}
+
+/// Keyspaces keep its name alone.
+#[test]
+fn a_filter_may_have_other_parameters_whenever_a_database_is_opened() {
+    let memory = Memory::new();
+    for length in [1, 2] {
+        let db = Db::builder("parameters").storage(Arc::new(memory.clone()));
+        let db = db.compaction_filter(Arc::new(OfLength(length))).open().expect("opened");
+        let settings = KeyspaceSettings {
+            compaction_filter: Some("test.length.1".into()),
+            ..KeyspaceSettings::default()
+        };
+        let notes = db.in_keyspace(db.create_keyspace("notes", settings).expect("created, or there"));
+        for key in ["a", "b", "c"] {
+            notes.put(key, "n".repeat(1 + usize::from(key.as_bytes()[0] - b'a'))).expect("put");
+        }
+        notes.compact_range("", None).expect("compacted");
+        let lengths: Vec<usize> =
+            ["a", "b", "c"].iter().filter_map(|key| Some(notes.get(key).expect("read")?.len())).collect();
+        let kept: Vec<usize> = (1..=3).filter(|one| *one != length).collect();
+        assert_eq!(lengths, kept);
+        db.close().expect("closed");
+    }
+}
+
 /// Counts jobs and runs them in the caller.
 #[derive(Debug)]
 struct Counting {

@@ -1,4 +1,4 @@
-//! Jobs that need a compaction filter, and workers that lack it.
+//! Jobs that need a compaction filter, and workers that lack it or have another one of its name.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -25,10 +25,32 @@ impl CompactionFilter for DropsOdd {
     }
 }
 
-/// A keyspace with that filter, no value of which is large enough to lie beside the tree, and what was written to it last.
+/// Drops what ends with a byte below a limit, which its name does not say.
+#[derive(Debug)]
+struct DropsBelow(u8);
+
+impl CompactionFilter for DropsBelow {
+    fn name(&self) -> &str {
+        "below.1"
+    }
+
+    fn parameters_hash(&self) -> u64 {
+        u64::from(self.0)
+    }
+
+    fn verdict(&self, _key: &[u8], value: &[u8]) -> FilterVerdict {
+        match value.last() {
+            Some(byte) if *byte < self.0 => FilterVerdict::Drop,
+            _ => FilterVerdict::Keep,
+        }
+    }
+}
+
+/// A keyspace with a filter, no value of which is large enough to lie beside the tree, and what was written to it last.
 struct Filtered<'d> {
     db: &'d Db,
     id: KeyspaceId,
+    filter: Arc<dyn CompactionFilter>,
     model: Vec<Vec<u8>>,
     random: fastrand::Rng,
 }
@@ -49,31 +71,33 @@ impl Filtered<'_> {
         keyspace.compact_range([], None).unwrap();
         self.db.wait_idle().unwrap();
         for (key, value) in self.model.iter().enumerate() {
-            let kept = value.last().is_some_and(|byte| byte % 2 == 0).then_some(value);
+            // What was never written is the empty value.
+            let is_kept = !value.is_empty() && self.filter.verdict(b"", value) == FilterVerdict::Keep;
+            let kept = is_kept.then_some(value);
             assert_eq!(keyspace.get(key.to_be_bytes()).unwrap().as_ref(), kept, "key {key}");
         }
     }
 }
 
-#[test]
-fn a_worker_without_the_filter_gets_no_such_job_and_one_with_it_does_them() {
+/// Has a worker with `lacking` refuse the jobs of a database with `filter`, which need `need`, and another one with `having` do them.
+fn refused_and_done(filter: Arc<dyn CompactionFilter>, lacking: Semantics, having: Semantics, need: &str) {
     let mut scene = Scene::new();
     let plane = scene.plane(any_port());
     let at = [plane.address()];
-    let lacking = scene.worker("lacking", &at, Semantics::new());
-    let db = scene.builder(&at).compaction_filter(Arc::new(DropsOdd)).open().unwrap();
-    let settings =
-        KeyspaceSettings { compaction_filter: Some("odd.1".to_owned()), ..KeyspaceSettings::default() };
+    let lacking = scene.worker("lacking", &at, lacking);
+    let db = scene.builder(&at).compaction_filter(Arc::clone(&filter)).open().unwrap();
+    let compaction_filter = Some(filter.name().to_owned());
+    let settings = KeyspaceSettings { compaction_filter, ..KeyspaceSettings::default() };
     let id = db.create_keyspace("filtered", settings).unwrap();
     let random = fastrand::Rng::with_seed(1);
-    let mut filtered = Filtered { db: &db, id, model: vec![Vec::new(); 500], random };
+    let mut filtered = Filtered { db: &db, id, filter, model: vec![Vec::new(); 500], random };
     filtered.write_and_check();
     let stats = db.stats();
     assert!(stats.compaction_fallback_count > 0, "{stats:?}");
     let reason = stats.compaction_fallback_reason.unwrap();
-    assert!(reason.contains("filter:odd.1"), "{reason}");
+    assert!(reason.contains(need), "{reason}");
     assert_eq!(done_by(&scene.look(at[0])), BTreeMap::new());
-    let having = scene.worker("having", &at, Semantics::new().with_compaction_filter(Arc::new(DropsOdd)));
+    let having = scene.worker("having", &at, having);
     // An executor that refused is left alone for a while.
     let mut rounds = 0;
     while done_by(&scene.look(at[0])).is_empty() {
@@ -84,4 +108,19 @@ fn a_worker_without_the_filter_gets_no_such_job_and_one_with_it_does_them() {
     }
     assert_eq!(done_by(&scene.look(at[0])).keys().collect::<Vec<_>>(), ["having"]);
     drop((lacking, having));
+}
+
+#[test]
+fn a_worker_without_the_filter_gets_no_such_job_and_one_with_it_does_them() {
+    let having = Semantics::new().with_compaction_filter(Arc::new(DropsOdd));
+    refused_and_done(Arc::new(DropsOdd), Semantics::new(), having, "filter:odd.1");
+}
+
+#[test]
+fn a_worker_with_other_parameters_gets_no_such_job_and_one_with_the_same_does_them() {
+    let with = |limit| Semantics::new().with_compaction_filter(Arc::new(DropsBelow(limit)));
+    let need = "(filter:below.1#0000000000000064); one has filter:below.1#00000000000000c8, which is of other parameters";
+    // It may have others besides.
+    let having = with(100).with_compaction_filter(Arc::new(DropsBelow(50)));
+    refused_and_done(Arc::new(DropsBelow(100)), with(200), having, need);
 }

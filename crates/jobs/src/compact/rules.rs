@@ -22,23 +22,18 @@ pub struct CompactRules {
 }
 
 impl CompactRules {
-    /// `rules` with what `semantics` knows under their names.
+    /// `rules` with what `semantics` has of the same names and parameters.
     ///
     /// # Errors
-    /// `Rejected` if a name is not known.
+    /// `Rejected` if it lacks one, or has it with other parameters only.
     pub fn new(rules: &Rules, semantics: &Semantics) -> Result<Self> {
-        let lacks =
-            |what: &str, name: &str| Error::new(ErrorKind::Rejected, format!("no {what} {name:?} here"));
-        let merge_operator = match &rules.merge_operator {
-            None => None,
-            Some(name) => Some(semantics.merge_operator(name).ok_or_else(|| lacks("merge operator", name))?),
-        };
-        let compaction_filter = match &rules.compaction_filter {
-            None => None,
-            Some(name) => {
-                Some(semantics.compaction_filter(name).ok_or_else(|| lacks("compaction filter", name))?)
-            }
-        };
+        let lacks = |error: firn_engine::Error| Error::new(ErrorKind::Rejected, error.message());
+        let operator = rules.merge_operator.as_deref();
+        let merge_operator = operator.map(|identity| semantics.merge_operator_of_job(identity));
+        let merge_operator = merge_operator.transpose().map_err(lacks)?;
+        let filter = rules.compaction_filter.as_deref();
+        let compaction_filter = filter.map(|identity| semantics.compaction_filter_of_job(identity));
+        let compaction_filter = compaction_filter.transpose().map_err(lacks)?;
         let mut snapshots = rules.snapshots.clone();
         snapshots.sort_unstable();
         snapshots.dedup();

@@ -260,13 +260,13 @@ impl Database {
 
     /// Which versions stay, for a job outside of whose inputs older ones may lie in `older_overlap`.
     pub(crate) fn rules(&self, state: &Keyspace, older_overlap: Vec<KeyRange>) -> Rules {
-        let settings = &state.definition.settings;
+        let definition = &state.definition;
         Rules {
             snapshots: self.snapshots.sequences(),
             tick_ms: self.now_ms(),
             older_overlap,
-            merge_operator: settings.merge_operator.clone(),
-            compaction_filter: settings.compaction_filter.clone(),
+            merge_operator: definition.merge_operator_identity.clone(),
+            compaction_filter: definition.compaction_filter_identity.clone(),
         }
     }
 

@@ -136,6 +136,10 @@ pub(crate) struct Definition {
     pub(crate) settings: KeyspaceSettings,
     pub(crate) merge_operator: Option<Arc<dyn MergeOperator>>,
     pub(crate) prefix_extractor: Option<Arc<dyn PrefixExtractor>>,
+    /// What its jobs name, so that nobody does them with other parameters than this process has: the settings say names alone.
+    pub(crate) merge_operator_identity: Option<String>,
+    /// As that of the merge operator.
+    pub(crate) compaction_filter_identity: Option<String>,
 }
 
 impl Definition {
@@ -151,23 +155,38 @@ impl Definition {
                 "keyspace {name:?} uses the {what} {code:?}: register it before opening the database"
             ))
         };
-        let merge_operator = match &settings.merge_operator {
-            None => None,
+        let (merge_operator, merge_operator_identity) = match &settings.merge_operator {
+            None => (None, None),
             Some(code) => {
-                Some(semantics.merge_operator(code).ok_or_else(|| missing("merge operator", code))?)
+                let missing = || missing("merge operator", code);
+                let operator = semantics.merge_operator(code).ok_or_else(missing)?;
+                let identity = semantics.merge_operator_identity(code).ok_or_else(missing)?;
+                (Some(operator), Some(identity.to_owned()))
             }
         };
-        if let Some(code) = &settings.compaction_filter {
-            // Jobs find the filter by its name; here it only has to be there.
-            semantics.compaction_filter(code).ok_or_else(|| missing("compaction filter", code))?;
-        }
+        // Jobs find the filter by its identity; here it only has to be there.
+        let compaction_filter_identity = match &settings.compaction_filter {
+            None => None,
+            Some(code) => {
+                let identity = semantics.compaction_filter_identity(code);
+                Some(identity.ok_or_else(|| missing("compaction filter", code))?.to_owned())
+            }
+        };
         let prefix_extractor = match &settings.prefix_extractor {
             None => None,
             Some(code) => {
                 Some(semantics.prefix_extractor(code).ok_or_else(|| missing("prefix extractor", code))?)
             }
         };
-        Ok(Self { id, name: name.to_owned(), settings, merge_operator, prefix_extractor })
+        Ok(Self {
+            id,
+            name: name.to_owned(),
+            settings,
+            merge_operator,
+            prefix_extractor,
+            merge_operator_identity,
+            compaction_filter_identity,
+        })
     }
 }
 
