@@ -5,6 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
+use firn_engine::Identity;
+
 use super::Pool;
 use super::doubts::Paused;
 use super::job::{Attempt, Failure, FailureKind, Job, Kind, KindId, Outcome, State, Timings, Token, Wanted};
@@ -287,11 +289,15 @@ fn nobody(job: &Job, there: &[(WorkerId, &Member)]) -> Failure {
                 there.iter().all(|(_, member)| is(&member.profile.spec_versions))
             };
             let advice = if all(&|read| *read.end() < version) {
-                "; upgrade them"
+                "; upgrade them".to_owned()
             } else if all(&|read| *read.start() > version) {
-                "; upgrade the database"
+                "; upgrade the database".to_owned()
+            } else if let Some(other) = with_other_parameters(&wanted.order.needs, there) {
+                format!(
+                    "; one has {other}, which is of other parameters: register it there with the database's"
+                )
             } else {
-                ""
+                String::new()
             };
             let message = format!(
                 "none of {} workers reads specs of version {version} and has all that it needs ({needs}){advice}",
@@ -302,4 +308,13 @@ fn nobody(job: &Job, there: &[(WorkerId, &Member)]) -> Failure {
         _ => (FailureKind::Unavailable, "no worker is there".to_owned()),
     };
     Failure { kind, message }
+}
+
+/// What somebody of those `there` has by the name of something that he lacks of `needs`.
+fn with_other_parameters<'m>(needs: &BTreeSet<String>, there: &[(WorkerId, &'m Member)]) -> Option<&'m str> {
+    there.iter().find_map(|(_, member)| {
+        let has = &member.profile.has;
+        let lacking: BTreeSet<&str> = needs.difference(has).map(|need| Identity::read(need).name).collect();
+        has.iter().map(String::as_str).find(|one| lacking.contains(Identity::read(one).name))
+    })
 }

@@ -19,7 +19,7 @@ pub struct Profile {
     pub zone: String,
     /// Jobs at a time.
     pub slots: u32,
-    /// Operators, filters and extractors, as orders need them.
+    /// Operators, filters and extractors, as orders need them: those with other parameters are others.
     pub has: BTreeSet<String>,
     /// The versions of specs that it reads.
     pub spec_versions: RangeInclusive<u32>,

@@ -303,6 +303,24 @@ fn what_one_cannot_another_may_and_what_nobody_can_fails_with_the_reason() {
 }
 
 #[test]
+fn of_other_parameters_it_is_said_who_has_which() {
+    let mut pool = pool();
+    let _nothing = pull(&mut pool, seconds(0), A);
+    let needs = ["merge:sum#000000000000000a".to_owned()].into();
+    pool.submit(seconds(0), key(1), Order { needs, ..order() }).unwrap();
+    assert_eq!(pull(&mut pool, seconds(0), A), Pulled::default());
+    pool.tick(seconds(0));
+    pool.tick(seconds(6));
+    let Some(Ended { outcome: Outcome::Failed(failure), .. }) = end_of(&mut pool, seconds(6), 1) else {
+        panic!("it has no end");
+    };
+    assert_eq!(failure.kind, FailureKind::Rejected);
+    let all =
+        "(merge:sum#000000000000000a); one has merge:sum, which is of other parameters: register it there";
+    assert!(failure.message.contains(all), "{failure:?}");
+}
+
+#[test]
 fn whoever_cancels_or_goes_ends_the_work_and_whoever_drains_gives_it_back() {
     let mut pool = pool();
     let _nothing = pull(&mut pool, seconds(0), A);
