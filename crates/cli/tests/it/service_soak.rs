@@ -9,6 +9,7 @@ mod clients; // what is written, and what must be found
 mod clocks; // time as some processes see it
 mod counted; // counters and lists, which show what was done twice
 mod trouble; // what can befall whom
+mod member; // a process, and how it stands still
 mod fleet; // processes, and what befalls them
 mod leftovers; // what lies in the store of which nothing speaks
 mod network; // machines behind wires that can be cut

@@ -3,15 +3,16 @@
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use firn_s3_server::{Faults, S3Server, ServerOptions};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 use tempfile::TempDir;
 
 use super::clocks::Clocks;
 use super::leftovers::{self, Leftovers};
+use super::member::{Member, Process, signal_to};
 use super::network::Network;
 use super::trouble::{Deck, Tally, Trouble};
 use crate::program::text;
@@ -45,72 +46,6 @@ fn plane_name(at: usize) -> String {
 
 fn machine_name(at: usize) -> String {
     format!("machine-{at}")
-}
-
-/// A process, killed when it is dropped.
-struct Process(Child);
-
-impl Process {
-    /// Starts `command` and waits for its first line.
-    fn start(command: &mut Command) -> (Self, String) {
-        let mut process = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("it starts");
-        let mut line = String::new();
-        BufReader::new(process.stdout.as_mut().expect("piped")).read_line(&mut line).expect("it is read");
-        (Self(process), line)
-    }
-
-    fn signal(&self, signal: Signal) {
-        signal_to(&self.0, signal);
-    }
-}
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        let _gone = self.0.kill();
-        let _ended = self.0.wait();
-    }
-}
-
-fn signal_to(process: &Child, signal: Signal) {
-    let pid = Pid::from_raw(process.id().cast_signed()).expect("an id");
-    kill_process(pid, signal).expect("it is there");
-}
-
-/// A worker or a control plane, and until when it is stopped.
-struct Member {
-    process: Process,
-    stopped_until: Option<Instant>,
-    /// How long it was to stand still, when it was stopped last.
-    stopped_for: Duration,
-    /// Where it answers by HTTP, if it does.
-    http: Option<String>,
-}
-
-impl Member {
-    fn new(process: Process, line: &str) -> Self {
-        let http = line.split_once("HTTP at http://").and_then(|(_, rest)| rest.split(';').next());
-        Self { process, stopped_until: None, stopped_for: Duration::ZERO, http: http.map(str::to_owned) }
-    }
-
-    /// Stops it; `false` if it is stopped.
-    fn stop(&mut self, until: Instant) -> bool {
-        if self.stopped_until.is_some() {
-            return false;
-        }
-        self.process.signal(Signal::STOP);
-        (self.stopped_until, self.stopped_for) = (Some(until), until - Instant::now());
-        true
-    }
-
-    /// Has it go on if it was to stand still until `now`; `false` if it was not.
-    fn go_on(&mut self, now: Instant) -> bool {
-        let is_over = self.stopped_until.is_some_and(|until| until <= now);
-        if is_over {
-            self.process.signal(Signal::CONT);
-            self.stopped_until = None;
-        }
-        is_over
-    }
 }
 
 /// What a machine was that lost the database without noticing.
