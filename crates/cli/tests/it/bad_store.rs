@@ -31,11 +31,18 @@ pub(crate) fn told(client: &mut redis::Connection, name: &str) -> String {
         .collect()
 }
 
+/// Jobs that workers have done for a database since it was opened, and those that it has done itself, by what it says of itself in `told`.
+pub(crate) fn jobs_done(told: &str) -> (u64, u64) {
+    let sum = |name: &str| {
+        let counts = told.split([':', ',', '\n']).filter_map(|field| field.strip_prefix(name));
+        counts.filter_map(|count| count.trim().parse::<u64>().ok()).sum()
+    };
+    (sum("elsewhere_count="), sum("here_count="))
+}
+
 /// Jobs that workers have done for it.
 pub(crate) fn done_elsewhere(client: &mut redis::Connection) -> u64 {
-    let all: String = redis::cmd("INFO").arg("firn").query(client).expect("it tells");
-    let counts = all.split([':', ',', '\n']).filter_map(|field| field.strip_prefix("elsewhere_count="));
-    counts.filter_map(|count| count.trim().parse::<u64>().ok()).sum()
+    jobs_done(&redis::cmd("INFO").arg("firn").query::<String>(client).expect("it tells")).0
 }
 
 impl Busy {

@@ -1,5 +1,5 @@
 //! A database whose compactions and collections others do, while everybody is killed, stopped, cut off, doubled and lied to: nothing is lost,
-//! doubled or brought back, and no file is left over.
+//! doubled or brought back, and no file is left over. What there is at the end is what a database has that is told the same and does all by itself.
 //!
 //! The store fails one request in twenty, half of them after they were done. There are two control planes. The clocks of a worker, of a control plane and
 //! of a machine with the database jump, where there is a library that fakes time. With networks of their own workers are cut off now and then. Two machines take the
@@ -8,16 +8,21 @@
 mod clients; // what is written, and what must be found
 mod clocks; // time as some processes see it
 mod counted; // counters and lists, which show what was done twice
+mod history; // what was done, in its order, to be done again
+mod content; // what a database has, in one number
 mod trouble; // what can befall whom
 mod member; // a process, and how it stands still
 mod fleet; // processes, and what befalls them
 mod leftovers; // what lies in the store of which nothing speaks
+mod local; // the same by a database alone
 mod network; // machines behind wires that can be cut
 
 use std::time::{Duration, Instant};
 
 use self::clients::Clients;
+use self::content::Content;
 use self::fleet::{Fleet, WORKERS};
+use self::local::Local;
 use self::network::Network;
 use self::trouble::{Tally, Trouble};
 
@@ -59,6 +64,7 @@ fn soak(jobs: u64, seed: u64, network: Network, swept: bool) -> Tally {
     fleet.heal();
     clients.check(fleet.address());
     clients.check_nothing_else(fleet.address());
+    let content = content_of_local_run(&fleet, &clients);
     let left = match swept {
         true => fleet.leftovers(SWEPT, |left| left.outputs.is_empty() && left.others.is_empty()),
         false => fleet.leftovers(Duration::from_secs(10), |left| left.others.is_empty()),
@@ -67,12 +73,23 @@ fn soak(jobs: u64, seed: u64, network: Network, swept: bool) -> Tally {
     assert!(left.others.is_empty() && (!swept || left.outputs.is_empty()), "left in the store: {left:#?}");
     let tally = fleet.end();
     println!(
-        "{} jobs in {:.0} s, {} writes acknowledged: {tally}",
+        "{} jobs in {:.0} s, {} writes acknowledged, {content}: {tally}",
         tally.done_elsewhere(),
         began.elapsed().as_secs_f64(),
         clients.acknowledged
     );
     tally
+}
+
+/// Expects that the database has what one has that was told the same and had nobody's help; says what that is.
+fn content_of_local_run(fleet: &Fleet, clients: &Clients) -> String {
+    let (content, local) = (Content::read(&fleet.address()), Local::replay(clients));
+    let own = local.content();
+    assert!(content == own, "{content}, and a local run has {own}");
+    // A single key less is noticed.
+    local.lose_one();
+    assert!(local.content() != own, "a key less, and still {own}");
+    format!("{content}, as a local run of {} jobs has", local.jobs)
 }
 
 #[expect(clippy::disallowed_methods, reason = "a test's seed and length come from its caller")]

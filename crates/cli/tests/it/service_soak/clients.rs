@@ -5,6 +5,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::counted::{Counted, counter, list};
+use super::history::{History, Operation};
 
 /// Clients that write at once.
 const CLIENTS: u32 = 4;
@@ -25,6 +26,8 @@ struct Known {
     round: u32,
     count: u64,
     counted: Counted,
+    /// All that is known to have been done.
+    history: History,
 }
 
 pub(super) struct Clients {
@@ -33,7 +36,7 @@ pub(super) struct Clients {
     pub(super) acknowledged: u64,
 }
 
-fn value(key: u32, round: u32) -> Vec<u8> {
+pub(super) fn value(key: u32, round: u32) -> Vec<u8> {
     let bytes = 100 + (key as usize * 389 + round as usize * 71) % 2500;
     format!("{key}.{round}.").into_bytes().into_iter().cycle().take(bytes).collect()
 }
@@ -47,7 +50,7 @@ fn connect(address: &str, answer_max: Duration) -> Option<redis::Connection> {
 }
 
 /// A connection to a server that may be about to start.
-fn reach(address: &str) -> redis::Connection {
+pub(super) fn reach(address: &str) -> redis::Connection {
     let end = Instant::now() + Duration::from_secs(60);
     loop {
         match connect(address, Duration::from_secs(60)) {
@@ -87,9 +90,11 @@ impl Known {
             self.counted.add(number, &mut pipe);
             match pipe.query(open) {
                 Ok(answers) => {
-                    self.counted.acknowledge(number, answers);
+                    let element = self.counted.acknowledge(number, answers);
+                    self.history.add(Operation::Add(element));
                     self.count += states.len() as u64;
                     for (key, state) in states {
+                        self.history.add(Operation::Put(key, state));
                         self.acknowledged.insert(key, state);
                         self.tried.remove(&key);
                     }
@@ -118,6 +123,9 @@ impl Known {
                             found.map(|it| String::from_utf8_lossy(&it[..12.min(it.len())]).into_owned());
                         panic!("key {key}: expected {before:?} or one of {tried:?}, found {head:?}")
                     });
+                if state != before {
+                    self.history.add(Operation::Put(*key, state));
+                }
                 self.acknowledged.insert(*key, state);
             }
         }
@@ -164,6 +172,15 @@ impl Clients {
 
     pub(super) fn check(&mut self, address: String) {
         self.known.iter_mut().zip(0..).for_each(|(known, number)| known.check(number, &address));
+    }
+
+    /// All do again at `address`, where nothing is, what they are known to have done until the last check, each in its order.
+    pub(super) fn replay(&self, address: &str) {
+        std::thread::scope(|scope| {
+            for (known, number) in self.known.iter().zip(0..) {
+                scope.spawn(move || known.history.replay(number, &known.counted, &mut reach(address)));
+            }
+        });
     }
 
     /// Nothing is there but what was acknowledged, and nothing twice, by a walk over everything.

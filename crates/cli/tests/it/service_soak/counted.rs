@@ -1,6 +1,6 @@
 //! What a client counts and lists: each of it once, though some of it has no answer.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A counter and a list of one client, each longer by one with each batch.
 #[derive(Default)]
@@ -9,6 +9,8 @@ pub(super) struct Counted {
     /// Those that had no answer, and may have been done.
     unanswered: BTreeSet<u64>,
     last: u64,
+    /// The counter's value and the list as they were checked last.
+    checked: (u64, Vec<u64>),
 }
 
 pub(super) fn counter(client: u32) -> String {
@@ -27,12 +29,13 @@ impl Counted {
         pipe.cmd("INCR").arg(counter(number)).cmd("RPUSH").arg(list(number)).arg(self.last);
     }
 
-    /// The element that was added last was acknowledged, with the counter's value and the list's length.
-    pub(super) fn acknowledge(&mut self, number: u32, (value, length): (u64, u64)) {
+    /// The element that was added last was acknowledged, with the counter's value and the list's length; which one that is.
+    pub(super) fn acknowledge(&mut self, number: u32, (value, length): (u64, u64)) -> u64 {
         self.unanswered.remove(&self.last);
         self.acknowledged.insert(self.last);
         self.is_possible(&counter(number), value);
         self.is_possible(&list(number), length);
+        self.last
     }
 
     /// Whether anything was added that there is now for sure.
@@ -51,7 +54,7 @@ impl Counted {
     /// Expects the counter and the list of client `number` to have each acknowledged element once, and those without an answer at most once.
     ///
     /// What was acknowledged lies in the list before all that was sent after it.
-    pub(super) fn check(&self, number: u32, connection: &mut redis::Connection) {
+    pub(super) fn check(&mut self, number: u32, connection: &mut redis::Connection) {
         let value: Option<u64> =
             redis::cmd("GET").arg(counter(number)).query(connection).expect("a counter's value");
         self.is_possible(&counter(number), value.unwrap_or(0));
@@ -64,7 +67,7 @@ impl Counted {
         let lost: Vec<&u64> = self.acknowledged.difference(&once).take(5).collect();
         assert!(lost.is_empty(), "{key}: {lost:?} were acknowledged and are not there");
         let mut highest = 0;
-        for element in found {
+        for &element in &found {
             let is_late = element < highest;
             assert!(
                 self.unanswered.contains(&element) || !is_late && self.acknowledged.contains(&element),
@@ -72,5 +75,27 @@ impl Counted {
             );
             highest = highest.max(element);
         }
+        self.checked = (value.unwrap_or(0), found);
+    }
+
+    /// Stands for no element.
+    pub(super) const NONE: u64 = 0;
+
+    /// How many of those without an answer the counter had counted as it was checked last.
+    pub(super) fn unanswered_count(&self) -> u64 {
+        self.checked.0 - self.acknowledged.len() as u64
+    }
+
+    /// Those without an answer that were in the list as it was checked last, by the acknowledged one that they lay behind, or [`NONE`](Self::NONE).
+    pub(super) fn unanswered_behind(&self) -> BTreeMap<u64, Vec<u64>> {
+        let mut behind = BTreeMap::<u64, Vec<u64>>::new();
+        let mut last = Self::NONE;
+        for &element in &self.checked.1 {
+            match self.acknowledged.contains(&element) {
+                true => last = element,
+                false => behind.entry(last).or_default().push(element),
+            }
+        }
+        behind
     }
 }

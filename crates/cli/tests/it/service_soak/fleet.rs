@@ -15,11 +15,12 @@ use super::leftovers::{self, Leftovers};
 use super::member::{Member, Process, signal_to};
 use super::network::Network;
 use super::trouble::{Deck, Tally, Trouble};
+use crate::bad_store::jobs_done;
 use crate::program::text;
 use crate::serve::Serving;
 use crate::service_http::{samples_at, sum};
 
-const PROGRAM: &str = env!("CARGO_BIN_EXE_firn");
+pub(super) const PROGRAM: &str = env!("CARGO_BIN_EXE_firn");
 const BUCKET: &str = "firn-test";
 const PLACE: &str = "s3://firn-test/db";
 /// How many workers there are.
@@ -32,7 +33,7 @@ const LEASE: Duration = Duration::from_secs(10);
 const STILL_MS: std::ops::Range<u64> = 11_000..14_000;
 
 /// Under these a few MiB make many jobs.
-const SETTINGS: &str = "memtable_bytes = 1048576\ntable_bytes = 131072\nlog_segment_bytes = 4194304\n\
+pub(super) const SETTINGS: &str = "memtable_bytes = 1048576\ntable_bytes = 131072\nlog_segment_bytes = 4194304\n\
     buffer_bytes = 4194304\nbuffer_bytes_max = 16777216\nseparate_bytes = 1000\nvalue_segment_bytes = 262144\n\
     space_amplification_max = 1.3\ndurability = \"shared\"\n";
 
@@ -356,14 +357,8 @@ impl Fleet {
         let told = connection
             .and_then(|mut connection| redis::cmd("INFO").arg("firn").query::<String>(&mut connection));
         let Ok(told) = told else { return };
-        let sum = |word: &str| {
-            let fields =
-                told.lines().filter(|line| line.starts_with("firn_jobs_") || line.starts_with("jobs_"));
-            let counts =
-                fields.flat_map(|line| line.split([':', ','])).filter_map(|field| field.strip_prefix(word));
-            counts.filter_map(|count| count.trim().parse::<u64>().ok()).sum::<u64>()
-        };
-        self.tally.set_jobs(sum("elsewhere_count="), sum("here_count="));
+        let (elsewhere, here) = jobs_done(&told);
+        self.tally.set_jobs(elsewhere, here);
     }
 
     /// Leases of workers that were silent for too long, by what control plane `at` has counted since its start.
