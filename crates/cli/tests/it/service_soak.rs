@@ -69,7 +69,7 @@ fn soak(jobs: u64, seed: u64, network: Network, swept: bool) -> Tally {
         true => fleet.leftovers(SWEPT, |left| left.outputs.is_empty() && left.others.is_empty()),
         false => fleet.leftovers(Duration::from_secs(10), |left| left.others.is_empty()),
     };
-    println!("outputs that nobody waits for: {}", left.outputs.len());
+    println!("outputs that nobody waits for: {}, {} bytes", left.outputs.len(), left.output_bytes);
     assert!(left.others.is_empty() && (!swept || left.outputs.is_empty()), "left in the store: {left:#?}");
     let tally = fleet.end();
     println!(

@@ -378,10 +378,18 @@ impl Fleet {
     pub(super) fn start_again(&mut self) {
         self.heal();
         self.lose_database();
-        for at in 0..WORKERS {
-            self.workers[at] = self.worker(at);
-        }
+        self.workers.clear();
+        self.tell_leftovers();
+        self.workers = (0..WORKERS).map(|at| self.worker(at)).collect();
         self.serve();
+    }
+
+    /// Says what is left while nobody has the database and nobody works for it, so that nothing of it is committed any more.
+    ///
+    /// There may be some, which the next opening removes: what an attempt left that came to nothing is removed after a minute, what is of an opening
+    /// before within an hour, and what was under way just now is not waited for.
+    fn tell_leftovers(&self) {
+        println!("left before the next opening: {}", self.leftovers(Duration::from_secs(10), |_| true));
     }
 
     /// Workers are killed and stand still, and nothing else happens; where the database is.
@@ -394,14 +402,14 @@ impl Fleet {
         self.address()
     }
 
-    /// What lies in the store of which nothing speaks, once that is `enough` or `patience` is over, while the database is open.
+    /// What lies in the store of which nothing speaks, once that is `enough` or `patience` is over.
     pub(super) fn leftovers(&self, patience: Duration, enough: impl Fn(&Leftovers) -> bool) -> Leftovers {
         let end = Instant::now() + patience;
         let (store, local) = (self.directory.path().join("s3"), self.local());
         loop {
             match leftovers::look(&store, BUCKET, &local) {
                 Ok(left) if enough(&left) || Instant::now() > end => return left,
-                Err(damage) if Instant::now() > end => panic!("the open database is damaged: {damage}"),
+                Err(damage) if Instant::now() > end => panic!("the database is damaged: {damage}"),
                 _ => std::thread::sleep(Duration::from_millis(500)),
             }
         }
@@ -418,6 +426,7 @@ impl Fleet {
         self.workers.clear();
         self.planes.clear();
         self.serving.take().expect("it serves").end();
+        self.tell_leftovers();
         // Whoever opens it next removes what attempts left that were given up since the last look.
         self.serve();
         self.serving.take().expect("it serves").end();

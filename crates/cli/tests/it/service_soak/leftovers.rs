@@ -1,6 +1,7 @@
-//! What lies in the store and belongs to nothing, while the database is open.
+//! What lies in the store and belongs to nothing, whether the database is open or not.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -16,8 +17,17 @@ use tempfile::TempDir;
 pub(super) struct Leftovers {
     /// Outputs of attempts at jobs that nobody waits for, which the database looks for some time after they were given up.
     pub(super) outputs: Vec<String>,
+    /// Of all outputs.
+    pub(super) output_bytes: u64,
     /// Anything else, which nobody would ever remove.
     pub(super) others: Vec<String>,
+}
+
+impl fmt::Display for Leftovers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { outputs, output_bytes, others } = self;
+        write!(f, "{} outputs of {output_bytes} bytes, {} other files", outputs.len(), others.len())
+    }
 }
 
 /// What is left over in `bucket` of the store `store`, whose log and manifest say that the database in `bucket`/db, with the local part
@@ -59,13 +69,17 @@ pub(super) fn look(store: &Path, bucket: &str, local: &Path) -> Result<Leftovers
         return Err(format!("{:#?}", report.damage().map(ToString::to_string).collect::<Vec<_>>()));
     }
     let mut left = Leftovers::default();
-    for finding in report.findings.iter().filter(|finding| shared.join(&finding.file).exists()) {
-        if parse(&finding.file) == Some(FileName::ManifestEdit(0)) {
-            continue;
+    for finding in &report.findings {
+        // What was there as it was verified may be gone by now.
+        let Ok(meta) = std::fs::metadata(shared.join(&finding.file)) else { continue };
+        match parse(&finding.file) {
+            Some(FileName::ManifestEdit(0)) => {}
+            Some(FileName::Table { .. } | FileName::CollectedValues { .. }) => {
+                left.outputs.push(finding.to_string());
+                left.output_bytes += meta.len();
+            }
+            _ => left.others.push(finding.to_string()),
         }
-        let is_output =
-            matches!(parse(&finding.file), Some(FileName::Table { .. } | FileName::CollectedValues { .. }));
-        if is_output { &mut left.outputs } else { &mut left.others }.push(finding.to_string());
     }
     left.others.extend(groups(&there));
     let uploads = files(store).into_iter().map(|(name, _)| name);
