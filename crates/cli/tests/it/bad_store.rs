@@ -86,7 +86,7 @@ impl Busy {
     fn wait_for_job(&mut self) {
         let mut client = self.client();
         let end = Instant::now() + Duration::from_secs(60);
-        while !self.scene.jobs(&["list"]).ended(0).lines().any(|line| line.starts_with("running ")) {
+        while !self.scene.is_job_running() {
             assert!(Instant::now() < end, "no job runs");
             self.write(&mut client);
         }

@@ -1,6 +1,6 @@
 //! The program as control plane, workers and database: killed, started again, on a directory and on a store that fails.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -174,22 +174,74 @@ impl Scene {
         firn(&all)
     }
 
-    /// Workers that have done jobs, as people see it.
-    pub(crate) fn doers(&self) -> BTreeSet<String> {
+    /// Jobs that were done lately, each with its worker, as people see it.
+    fn done(&self) -> BTreeMap<String, String> {
         let out = self.jobs(&["list"]).ended(0);
         let done = out.lines().filter(|line| line.starts_with("done "));
-        done.filter_map(|line| line.split_whitespace().nth(8)).map(str::to_owned).collect()
+        let words = done.map(|line| line.split_whitespace().skip(8).map(str::to_owned));
+        words
+            .filter_map(|mut words| words.next().zip(words.next()).map(|(worker, job)| (job, worker)))
+            .collect()
+    }
+
+    /// Workers that have done jobs.
+    pub(crate) fn doers(&self) -> BTreeSet<String> {
+        self.done().into_values().collect()
+    }
+
+    /// Whether a worker has a job.
+    pub(crate) fn is_job_running(&self) -> bool {
+        self.jobs(&["list"]).ended(0).lines().any(|line| line.starts_with("running "))
     }
 }
 
-/// Writes until both workers have done something, while they, the control plane and the database are killed.
-fn storm(scene: &mut Scene) {
+/// Workers that have done something.
+#[derive(Default)]
+struct Doers {
+    all: BTreeSet<String>,
+    /// Jobs that were done before the store was started again the last time; they do not count.
+    before: BTreeSet<String>,
+}
+
+impl Doers {
+    fn look(&mut self, scene: &Scene) {
+        let done = scene.done().into_iter().filter(|(job, _)| !self.before.contains(job));
+        self.all.extend(done.map(|(_, worker)| worker));
+    }
+
+    /// From now on only what is done from now on counts.
+    fn begin_again(&mut self, scene: &Scene) {
+        self.before.extend(scene.done().into_keys());
+        self.all.clear();
+    }
+
+    fn are_both(&self) -> bool {
+        self.all.is_superset(&["one".to_owned(), "two".to_owned()].into())
+    }
+}
+
+/// The store goes amid a job, for a moment, and comes back as `faults` say; `doers` are those who work from then on.
+fn restart_store(scene: &mut Scene, faults: &Faults, doers: &mut Doers) {
+    let port = scene.stop_store();
+    std::thread::sleep(STORE_AWAY);
+    doers.begin_again(scene);
+    scene.start_store(port);
+    scene.store().set_faults(faults.clone());
+}
+
+/// For so long a store that is started again answers nobody.
+const STORE_AWAY: Duration = Duration::from_millis(500);
+
+/// Writes until both workers have done something, while they, the control plane and the database are killed. A store, which there is with `faults`, is
+/// started again in two of the rounds, after the last of which both have to have done something.
+fn storm(scene: &mut Scene, faults: Option<&Faults>) {
     let mut plane = scene.plane();
     let mut workers = [Some(scene.worker("one")), Some(scene.worker("two"))];
     let mut model = Model::new();
-    let mut doers = BTreeSet::new();
+    let mut doers = Doers::default();
+    let (mut restarts, restarts_wanted) = (0, if faults.is_some() { 2 } else { 0 });
     let mut round = 0;
-    while round < 4 || !doers.is_superset(&["one".to_owned(), "two".to_owned()].into()) {
+    while round < 4 || restarts < restarts_wanted || !doers.are_both() {
         let mut serving = scene.serve();
         let mut client = rounds::connect(&serving.address);
         rounds::check(&mut client, &model, &format!("round {round}"));
@@ -199,16 +251,25 @@ fn storm(scene: &mut Scene) {
                 (1, 30) => workers[0] = None,
                 (1, 60) => workers[0] = Some(scene.worker("one")),
                 (2, 30) => {
-                    doers.extend(scene.doers());
+                    doers.look(scene);
                     drop(plane);
                     plane = scene.plane();
                 }
                 (3, 50) => workers[1] = None,
                 (3, 70) => workers[1] = Some(scene.worker("two")),
+                // Both workers are there then.
+                (_, 40..) if round % 2 == 0 && restarts < restarts_wanted.min(round / 2 + 1) => {
+                    if let Some(faults) = faults
+                        && scene.is_job_running()
+                    {
+                        restart_store(scene, faults, &mut doers);
+                        restarts += 1;
+                    }
+                }
                 _ => {}
             }
         }
-        doers.extend(scene.doers());
+        doers.look(scene);
         if round % 2 == 0 {
             serving.process.kill().expect("it is killed");
             serving.process.wait().expect("it ends");
@@ -216,7 +277,11 @@ fn storm(scene: &mut Scene) {
             serving.end();
         }
         round += 1;
-        assert!(round < 30, "only {doers:?} have done anything");
+        assert!(
+            round < 30,
+            "only {:?} have done anything since the store was started again {restarts} times",
+            doers.all
+        );
     }
     drop(workers);
     drop(plane);
@@ -224,15 +289,15 @@ fn storm(scene: &mut Scene) {
 
 #[test]
 fn a_database_on_a_directory_keeps_everything_whoever_of_its_helpers_is_killed() {
-    storm(&mut Scene::new(false));
+    storm(&mut Scene::new(false), None);
 }
 
 #[test]
 fn a_database_on_a_failing_store_keeps_everything_whoever_of_its_helpers_is_killed() {
     let mut scene = Scene::new(true);
-    let store = scene.store.as_ref().expect("it runs");
-    store.set_faults(Faults { refused_per_mille: 25, lost_per_mille: 25, ..Faults::default() });
-    storm(&mut scene);
+    let faults = Faults { refused_per_mille: 25, lost_per_mille: 25, ..Faults::default() };
+    scene.store().set_faults(faults.clone());
+    storm(&mut scene, Some(&faults));
 }
 
 #[test]
