@@ -23,7 +23,7 @@ mod server; // listening
 mod minio; // a server that others have made
 
 pub use faults::{Counts, Faults};
-pub use grants::{Grant, User};
+pub use grants::{Condition, Grant, User};
 pub use minio::Minio;
 pub use server::{S3Server, ServerOptions};
 pub use uploads::Upload;

@@ -214,7 +214,7 @@ async fn answer(
     request: Request<Incoming>,
 ) -> io::Result<Response<s3s::Body>> {
     let method = request.method().as_str().to_owned();
-    let deed = Deed::of(request.method(), request.uri());
+    let deed = Deed::of(request.method(), request.uri(), request.headers());
     let step = Step::of(request.method(), request.uri());
     let key = request.uri().path().trim_matches('/').to_owned();
     let (fate, delay) = plan.next(&method, &deed, step.as_ref());

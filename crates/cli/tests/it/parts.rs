@@ -4,14 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use firn_format::file_name::{self, FileName};
-use firn_s3_server::{Faults, S3Server, Upload};
+use firn_s3_server::{Faults, S3Server};
 
 use crate::bad_store::{done_elsewhere, told};
 use crate::job_service::{Process, Scene};
 use crate::rounds;
 
 /// Files of a part and a half: parts have 8 MiB.
-const SETTINGS: &str = "memtable_bytes = 16777216\ntable_bytes = 12582912\nlog_segment_bytes = 8388608\n\
+pub(crate) const SETTINGS: &str = "memtable_bytes = 16777216\ntable_bytes = 12582912\nlog_segment_bytes = 8388608\n\
     buffer_bytes = 25165824\nbuffer_bytes_max = 67108864\nseparate_bytes = 32768\nvalue_segment_bytes = 12582912\n\
     space_amplification_max = 1.3\nlevel0_runs_max = 4\nidle_threads = 0\n";
 
@@ -41,15 +41,20 @@ fn value(key: u32, round: u32) -> Vec<u8> {
 }
 
 /// What each key was written with last.
-struct Written {
+pub(crate) struct Written {
     rounds: BTreeMap<u32, u32>,
     random: fastrand::Rng,
     round: u32,
 }
 
 impl Written {
+    /// Nothing yet.
+    pub(crate) fn new(seed: u64) -> Self {
+        Self { rounds: BTreeMap::new(), random: fastrand::Rng::with_seed(seed), round: 0 }
+    }
+
     /// Writes some keys.
-    fn write(&mut self, client: &mut redis::Connection) {
+    pub(crate) fn write(&mut self, client: &mut redis::Connection) {
         self.round += 1;
         let mut pipe = redis::pipe();
         let keys: BTreeSet<u32> = (0..40).map(|_| self.random.u32(0..KEYS)).collect();
@@ -60,7 +65,7 @@ impl Written {
         self.rounds.extend(keys.into_iter().map(|key| (key, self.round)));
     }
 
-    fn check(&self, client: &mut redis::Connection, what: &str) {
+    pub(crate) fn check(&self, client: &mut redis::Connection, what: &str) {
         let all: Vec<(&u32, &u32)> = self.rounds.iter().collect();
         for some in all.chunks(100) {
             let keys: Vec<u32> = some.iter().map(|(key, _)| **key).collect();
@@ -72,9 +77,9 @@ impl Written {
     }
 }
 
-/// Whether `upload` is what an attempt at a job makes, whose names end in the attempt's sixteen digits.
-fn is_of_attempt(upload: &Upload) -> bool {
-    let name = upload.key.rsplit('/').next().unwrap_or_default();
+/// Whether the object `key` is what an attempt at a job makes, whose names end in the attempt's sixteen digits.
+pub(crate) fn is_of_attempt(key: &str) -> bool {
+    let name = key.rsplit('/').next().unwrap_or_default();
     let stem = match file_name::parse(name) {
         Some(FileName::Table { stem, .. } | FileName::CollectedValues { stem, .. }) => stem,
         _ => return false,
@@ -87,7 +92,7 @@ fn kill_amid_parts(store: &S3Server, worker: Process) -> BTreeSet<String> {
     let began = Instant::now();
     loop {
         let mut uploads = store.unfinished_uploads();
-        uploads.retain(is_of_attempt);
+        uploads.retain(|upload| is_of_attempt(&upload.key));
         if !uploads.is_empty() {
             drop(worker);
             return uploads.into_iter().map(|upload| upload.id).collect();
@@ -106,8 +111,7 @@ fn is_made_of_parts(scene: &Scene, ending: &str) -> bool {
 fn files_of_many_parts_are_whole_whoever_is_killed_as_he_uploads_them() {
     let seed = std::env::var("FIRN_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(1);
     println!("FIRN_SEED={seed}");
-    let random = fastrand::Rng::with_seed(seed);
-    let mut written = Written { rounds: BTreeMap::new(), random, round: 0 };
+    let mut written = Written::new(seed);
     let mut scene = Scene::new(true);
     std::fs::write(scene.path("settings.toml"), SETTINGS).expect("written");
     scene.of_databases = vec!["--memory-bytes".to_owned(), "128M".to_owned()];

@@ -1,12 +1,19 @@
 //! Databases and workers that may do in a bucket what the guide's policies say, and nothing else.
 
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use firn_s3_server::{Grant, ServerOptions, User};
+use firn_objects::{ObjectOptions, ObjectPlace, Runtime};
+use firn_s3_server::{Condition, Grant, ServerOptions, User};
+use firn_storage::{ErrorKind, Storage, ThreadSpawn};
+use object_store::ObjectStoreExt;
+use object_store::aws::AmazonS3Builder;
 use serde_json::Value;
 
 use crate::bad_store::{done_elsewhere, told};
 use crate::job_service::{BUCKET, Scene};
+use crate::parts::{self, Written, is_of_attempt};
 use crate::program::Answer;
 use crate::rounds::{self, Model};
 
@@ -22,6 +29,22 @@ fn texts(value: &Value) -> Vec<String> {
     all.iter().map(|text| text.as_str().expect("a text").to_owned()).collect()
 }
 
+/// The condition of a statement, if it has one.
+fn condition(statement: &Value) -> Option<Condition> {
+    let condition = statement.get("Condition")?;
+    let all = condition.as_object().expect("operators");
+    let (operator, of) = all.iter().next().expect("an operator");
+    let (key, value) = of.as_object().and_then(|of| of.iter().next()).expect("a key and its value");
+    assert_eq!((all.len(), of.as_object().map(serde_json::Map::len)), (1, Some(1)), "{condition}");
+    let value = value.as_str().expect("a text");
+    Some(match (operator.as_str(), key.as_str(), value) {
+        ("StringLike", "s3:prefix", prefix) => Condition::Prefix(prefix.to_owned()),
+        ("Null", "s3:if-none-match", "false") => Condition::IfNoneMatch,
+        ("Bool", "s3:ObjectCreationOperation", "false") => Condition::NoObjectCreation,
+        _ => panic!("what is {condition}?"),
+    })
+}
+
 /// What a policy of the guide allows, in the place of these tests.
 fn grants(policy: &str) -> Vec<Grant> {
     let policy = policy.replace("BUCKET", BUCKET).replace("PREFIX", "db");
@@ -29,32 +52,29 @@ fn grants(policy: &str) -> Vec<Grant> {
     let mut grants = Vec::new();
     for statement in policy["Statement"].as_array().expect("statements") {
         assert_eq!(statement["Effect"], "Allow");
-        let condition = &statement["Condition"];
-        let prefix = condition["StringLike"]["s3:prefix"].as_str().map(str::to_owned);
-        assert_eq!(condition.is_null(), prefix.is_none(), "{condition}");
         for action in texts(&statement["Action"]) {
             for resource in texts(&statement["Resource"]) {
-                let (action, prefix) = (action.clone(), prefix.clone());
-                grants.push(Grant { action, resource, prefix });
+                let (action, condition) = (action.clone(), condition(statement));
+                grants.push(Grant { action, resource, condition });
             }
         }
     }
     grants
 }
 
-/// The users of the guide: a database and a worker.
-fn users() -> [User; 2] {
+/// The users of the guide: a database, a worker, and a worker that may create and not replace.
+fn users() -> [User; 3] {
     let guide = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/operations.md"));
     let guide = guide.expect("it is read");
     let policies: Vec<&str> =
         guide.split("```json\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
-    assert_eq!(policies.len(), 2, "one of a database, then one of a worker");
+    assert_eq!(policies.len(), 3, "one of a database, then two of a worker");
     let user = |name: &str, policy: &str| User {
         access_key: name.to_owned(),
         secret_key: format!("secret-of-{name}"),
         grants: grants(policy),
     };
-    [user("database", policies[0]), user("worker", policies[1])]
+    [user("database", policies[0]), user("worker", policies[1]), user("creator", policies[2])]
 }
 
 /// `firn` with what `user` is told of the store.
@@ -68,6 +88,11 @@ fn call_as(scene: &Scene, user: &User, words: &[&str]) -> Answer {
         out: text(output.stdout),
         complaint: text(output.stderr),
     }
+}
+
+/// Where the server has the objects of `scene`.
+fn place(scene: &Scene) -> PathBuf {
+    PathBuf::from(scene.path("shared")).join(BUCKET).join("db")
 }
 
 /// Writes everything over and over for as long as `goes_on`, a minute and a half at most.
@@ -93,7 +118,7 @@ fn write_while(
 
 #[test]
 fn databases_and_workers_need_no_more_rights_than_the_guide_gives_them() {
-    let [database, worker] = users();
+    let [database, worker, _] = users();
     let users = vec![database.clone(), worker.clone()];
     let mut scene = Scene::with_store(Some(ServerOptions { users, ..ServerOptions::default() }));
     scene.settings_of_workers = Some(scene.store().settings_of(&worker).into());
@@ -106,7 +131,7 @@ fn databases_and_workers_need_no_more_rights_than_the_guide_gives_them() {
     // What a worker leaves that is killed amid a job is the database's to remove.
     drop(first);
     let left = "00000001-00000001-0123456789abcdef-000000.table";
-    let place = std::path::PathBuf::from(scene.path("shared")).join(BUCKET).join("db");
+    let place = place(&scene);
     std::fs::write(place.join(left), b"half of it").expect("it is left");
     let second = scene.worker("two");
     let enough = done_elsewhere(&mut client) + 3;
@@ -135,4 +160,102 @@ fn databases_and_workers_need_no_more_rights_than_the_guide_gives_them() {
     let taken = call_as(&scene, &worker, &taken);
     assert!(taken.code != 0 && taken.complaint.contains("check the credentials"), "{taken:?}");
     assert!(!scene.store().denied().is_empty());
+}
+
+/// Names of objects in `place` that attempts at jobs have made.
+fn made_by_attempts(place: &Path) -> BTreeSet<String> {
+    let names = std::fs::read_dir(place).expect("objects").flatten();
+    names.filter_map(|file| file.file_name().into_string().ok()).filter(|name| is_of_attempt(name)).collect()
+}
+
+/// Whether attempts have made a table of parts, and a value segment in one request.
+fn has_both_forms(scene: &Scene, place: &Path) -> bool {
+    let of_parts = scene.store().completed_uploads();
+    let is_one = |name: &String| !of_parts.contains(&format!("{BUCKET}/db/{name}"));
+    of_parts.iter().any(|key| key.ends_with(".table") && is_of_attempt(key))
+        && made_by_attempts(place).iter().any(|name| name.ends_with(".values") && is_one(name))
+}
+
+/// What becomes of the object `name` that somebody replaces who has the credentials of `user` and none of our programs: in one request, and in parts.
+fn replace(scene: &Scene, user: &User, name: &str) -> [object_store::Result<()>; 2] {
+    let [endpoint, region, key, secret] = scene.store().settings_of(user).map(|(_, value)| value);
+    let store = AmazonS3Builder::new()
+        .with_bucket_name(BUCKET)
+        .with_endpoint(endpoint)
+        .with_allow_http(true)
+        .with_region(region)
+        .with_access_key_id(key)
+        .with_secret_access_key(secret)
+        .build()
+        .expect("a client");
+    let path = object_store::path::Path::from(format!("db/{name}"));
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    runtime.block_on(async {
+        let whole = store.put(&path, "forged".into()).await.map(drop);
+        let in_parts = async {
+            let mut upload = store.put_multipart(&path).await.expect("an upload begins");
+            upload.put_part("forged".into()).await.expect("a part is taken");
+            upload.complete().await.map(drop)
+        };
+        [whole, in_parts.await]
+    })
+}
+
+#[test]
+fn a_worker_that_may_create_and_not_replace_does_its_work_and_replaces_nothing() {
+    let [database, worker, creator] = users();
+    let users = vec![database.clone(), worker.clone(), creator.clone()];
+    let mut scene = Scene::with_store(Some(ServerOptions { users, ..ServerOptions::default() }));
+    std::fs::write(scene.path("settings.toml"), parts::SETTINGS).expect("written");
+    scene.of_databases = vec!["--memory-bytes".to_owned(), "128M".to_owned()];
+    scene.settings_of_workers = Some(scene.store().settings_of(&creator).into());
+    scene.settings = scene.store().settings_of(&database).into();
+    let _plane = scene.plane();
+    let one = scene.worker("one");
+    let serving = scene.serve();
+    let (mut client, mut written, place) =
+        (rounds::connect(&serving.address), Written::new(1), place(&scene));
+    let end = Instant::now() + Duration::from_secs(120);
+    while done_elsewhere(&mut client) < 5 || !has_both_forms(&scene, &place) {
+        let reason = told(&mut client, "compaction_fallback_reason");
+        assert!(Instant::now() < end, "{reason} {:?}", scene.store().denied());
+        written.write(&mut client);
+    }
+    written.check(&mut client, "as it goes on");
+    serving.end();
+    drop(one);
+    // What attempts left is gone after another opening, and what there is is the database's.
+    let again = scene.serve();
+    written.check(&mut rounds::connect(&again.address), "after another opening");
+    again.end();
+    assert_eq!(scene.store().denied(), [""; 0]);
+    // What is there is replaced neither by our own programs, nor by whoever has the worker's credentials.
+    let name = made_by_attempts(&place).pop_first().expect("an output");
+    let bytes = || std::fs::read(place.join(&name)).expect("it is there");
+    let before = bytes();
+    let mut options = ObjectOptions::new(scene.place.clone());
+    options
+        .settings
+        .extend(scene.store().settings_of(&creator).map(|(name, value)| (name.to_owned(), value)));
+    let runtime = Runtime::start(&ThreadSpawn::new()).expect("a thread");
+    let own = ObjectPlace::open(&options, &runtime).expect("a place");
+    assert_eq!(own.publish(&name, b"forged").expect_err("it is there").kind, ErrorKind::Exists);
+    assert_eq!(scene.store().denied(), [""; 0]);
+    for replaced in replace(&scene, &creator, &name) {
+        let error = replaced.expect_err("it is there");
+        assert!(matches!(error, object_store::Error::PermissionDenied { .. }), "{error}");
+    }
+    let denied = scene.store().denied();
+    assert!(
+        denied.len() == 2 && denied.iter().all(|it| it.starts_with("creator s3:PutObject ")),
+        "{denied:?}"
+    );
+    assert!(bytes() == before, "{name} was replaced");
+    let data = scene.path("data");
+    call_as(&scene, &database, &["verify", "--shared", &scene.place, &data]).ended(0);
+    // Which the other policy does not keep from anybody.
+    for replaced in replace(&scene, &worker, &name) {
+        replaced.expect("it is done");
+        assert!(bytes() == b"forged");
+    }
 }

@@ -11,7 +11,7 @@ fn reader_and_writer() -> User {
     let grant = |action: &str, keys: &str| Grant {
         action: action.to_owned(),
         resource: format!("arn:aws:s3:::{BUCKET}/a/{keys}"),
-        prefix: None,
+        condition: None,
     };
     let grants = vec![
         grant("s3:GetObject", "*.table"),
@@ -64,7 +64,7 @@ fn writer() -> User {
     let grant = Grant {
         action: "s3:PutObject".to_owned(),
         resource: format!("arn:aws:s3:::{BUCKET}/a/*"),
-        prefix: None,
+        condition: None,
     };
     User { access_key: "blind".to_owned(), secret_key: "blind-secret".to_owned(), grants: vec![grant] }
 }
