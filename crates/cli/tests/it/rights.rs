@@ -215,7 +215,7 @@ fn a_worker_that_may_create_and_not_replace_does_its_work_and_replaces_nothing()
     let serving = scene.serve();
     let (mut client, mut written, place) =
         (rounds::connect(&serving.address), Written::new(1), place(&scene));
-    let end = Instant::now() + Duration::from_secs(120);
+    let end = Instant::now() + Duration::from_secs(400);
     while done_elsewhere(&mut client) < 5 || !has_both_forms(&scene, &place) {
         let reason = told(&mut client, "compaction_fallback_reason");
         assert!(Instant::now() < end, "{reason} {:?}", scene.store().denied());

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use firn_engine::Result;
 use firn_format::file_name::{FileName, parse};
+use firn_storage::ErrorKind;
 
 use super::Task;
 use crate::database::Database;
@@ -40,13 +41,22 @@ impl Database {
         });
         let offered = segments.chain(files);
         let mut freed = false;
-        for name in dead.buried.into_iter().chain(offered) {
+        let mut names = dead.buried.into_iter().chain(offered);
+        while let Some(name) = names.next() {
             // Of those there may be many, and the next opening removes what nobody needs.
             if is_closed && matches!(parse(&name), Some(FileName::Group { .. })) {
                 continue;
             }
-            // What cannot be removed now is found and removed by the next opening.
-            freed |= self.storage.remove(&name).is_ok();
+            match self.storage.remove(&name) {
+                Ok(()) => freed = true,
+                Err(error) if is_closed || error.kind == ErrorKind::NotFound => {}
+                // A place that is away would have each of the others waited for as well. This one comes last then, so that it keeps none of them.
+                Err(_) => {
+                    self.graveyard.put_off(names.by_ref());
+                    self.graveyard.put_off([name]);
+                    self.jobs.leave_something();
+                }
+            }
         }
         match is_closed {
             true => self.log.spares.trim_arenas(0),
@@ -96,7 +106,7 @@ impl Database {
     /// Removes the files of tables that are kept for new ones, and all that waits for its removal, at once; whether there
     /// were any.
     pub(crate) fn remove_spare_tables(&self) -> bool {
-        let Dead { mut buried, mut offered, offered_files } = self.graveyard.take();
+        let Dead { mut buried, mut offered, offered_files, .. } = self.graveyard.take();
         buried.append(&mut offered);
         buried.extend(offered_files.into_iter().map(|file| file.name));
         buried.extend(self.outputs.take_spares());

@@ -109,6 +109,8 @@ impl Database {
     /// `Closed`: another machine has taken the database over. What the place says is none: it is asked again in a while.
     pub(super) fn sweep(&self) -> Result<()> {
         self.sweeps.begin(self.clock.now());
+        self.graveyard.recall();
+        self.wake_background();
         let mut is_all = false;
         if let Some(orphans) = self.orphans()? {
             is_all = true;

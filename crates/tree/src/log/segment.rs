@@ -189,6 +189,8 @@ pub(crate) struct Dead {
     pub(crate) offered: Vec<String>,
     /// Tables and value segments whose files others may have once nobody reads them.
     pub(crate) offered_files: Vec<DeadFile>,
+    /// To be removed, and they could not be: they come along with what is buried next.
+    put_off: Vec<String>,
 }
 
 /// A table or a value segment whose file others of its kind may have.
@@ -240,13 +242,25 @@ impl Graveyard {
     pub(crate) fn held(&self) -> Option<BTreeSet<String>> {
         let mut held = self.held.as_ref()?.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let dead = self.lock();
-        held.extend(dead.buried.iter().cloned());
+        held.extend(dead.buried.iter().chain(&dead.put_off).cloned());
         held.extend(dead.offered_files.iter().map(|file| file.name.clone()));
         Some(held)
     }
 
     pub(crate) fn bury(&self, name: String) {
         self.lock().buried.push(name);
+    }
+
+    /// These could not be removed: they are tried again with what is buried next, or once that is [asked](Self::recall) for.
+    pub(crate) fn put_off(&self, names: impl IntoIterator<Item = String>) {
+        self.lock().put_off.extend(names);
+    }
+
+    /// What could not be removed is tried again now.
+    pub(crate) fn recall(&self) {
+        let mut dead = self.lock();
+        let Dead { buried, put_off, .. } = &mut *dead;
+        buried.append(put_off);
     }
 
     pub(crate) fn offer(&self, name: String) {
@@ -256,7 +270,7 @@ impl Graveyard {
     /// What was offered is to be removed instead.
     pub(crate) fn withdraw_offers(&self) {
         let mut dead = self.lock();
-        let Dead { buried, offered, offered_files } = &mut *dead;
+        let Dead { buried, offered, offered_files, .. } = &mut *dead;
         buried.append(offered);
         buried.extend(offered_files.drain(..).map(|file| file.name));
     }
@@ -304,7 +318,9 @@ impl Graveyard {
     }
 
     pub(crate) fn take(&self) -> Dead {
-        std::mem::take(&mut *self.lock())
+        let mut dead = std::mem::take(&mut *self.lock());
+        dead.buried.append(&mut dead.put_off);
+        dead
     }
 
     fn lock(&self) -> MutexGuard<'_, Dead> {

@@ -216,6 +216,39 @@ fn what_comes_after_a_job_was_done_is_removed_within_the_hour_or_as_soon_as_the_
 }
 
 #[test]
+fn what_dies_while_nothing_can_be_removed_is_removed_with_what_dies_next_or_in_a_while() {
+    for has_next in [false, true] {
+        let site = Site::new(true);
+        let tree = site.open(Background::Manual);
+        fill(&tree);
+        let dead = site.files();
+        let effect = Effect::Fail(firn_storage::ErrorKind::Refused);
+        let (on, file, when) = (Operation::Remove, "*".to_owned(), When::Always { after: 0 });
+        site.faulty.inject(Fault { on, file, when, effect });
+        compact(&tree);
+        let before = site.faulty.counters();
+        settle(&tree);
+        let tried = site.faulty.counters().since(&before).of(Operation::Remove).operations;
+        assert!(tried <= 1, "a place that refuses one is asked for {tried}");
+        assert!(site.has_all(&dead) && dead.len() > 1, "{dead:?}");
+        site.faulty.clear_faults();
+        if has_next {
+            fill(&tree);
+            compact(&tree);
+            settle(&tree);
+        } else {
+            site.after(&tree, 0);
+            site.after(&tree, 59);
+            assert!(site.has_all(&dead));
+            site.after(&tree, 1);
+        }
+        assert!(!site.has_any(&dead), "{:?}", site.files());
+        tree.close().unwrap();
+        site.check();
+    }
+}
+
+#[test]
 fn what_cannot_be_listed_or_removed_now_is_removed_later() {
     let site = Site::new(true);
     let tree = site.open(Background::Manual);

@@ -75,7 +75,7 @@ impl CaasScale {
                 records: 250_000,
                 operations: 500_000,
                 mixes: "load,a,b,f",
-                overwrites: 1_500_000,
+                overwrites: 1_200_000,
                 memory: "64M",
                 repetitions: 3,
                 databases: 3,

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use firn_engine::Semantics;
 use firn_format::file_name::{FileName, parse};
 use firn_format::group::{Group, GroupKind};
+use firn_format::manifest::{Change, ManifestEdit};
 use firn_storage::place::{Divided, Local, LocalOptions};
 use firn_tree::{VerifyOptions, verify};
 use tempfile::TempDir;
@@ -93,6 +94,26 @@ fn files(directory: &Path) -> Vec<(String, std::path::PathBuf)> {
     files.map(|entry| (entry.file_name().to_string_lossy().into_owned(), entry.path())).collect()
 }
 
+/// Of which generation groups are needed besides those of the last opening, and from which number on, as the last edit says that speaks of them.
+fn named_groups(shared: &Path) -> Option<(u64, u64)> {
+    let edits = files(shared).into_iter().filter_map(|(name, path)| match parse(&name) {
+        Some(FileName::ManifestEdit(number)) => Some((number, path)),
+        _ => None,
+    });
+    let edits: BTreeMap<u64, std::path::PathBuf> = edits.collect();
+    for path in edits.values().rev() {
+        let edit = ManifestEdit::decode(&std::fs::read(path).expect("it is read")).expect("it is sound");
+        let named = edit.changes.iter().rev().find_map(|change| match change {
+            Change::Groups { generation, first, .. } => Some((*generation, *first)),
+            _ => None,
+        });
+        if named.is_some() || edit.base {
+            return named;
+        }
+    }
+    None
+}
+
 /// Groups that no opening can need.
 fn groups(shared: &Path) -> Vec<String> {
     let mut generations = BTreeMap::<u64, Vec<(u64, String)>>::new();
@@ -114,5 +135,12 @@ fn groups(shared: &Path) -> Vec<String> {
         .take_while(|((number, _), at)| Some(*number) == last.last().map(|it| it.0 - at));
     let needless = last.len() - row.count();
     last.truncate(needless);
-    generations.into_values().flatten().chain(last).map(|(_, name)| format!("needless: {name}")).collect()
+    // Until an opening's first edit about groups those of the one before are what its log was made from.
+    let named = named_groups(shared);
+    let is_needed =
+        |generation: u64, number: u64| named.is_some_and(|(of, first)| of == generation && number >= first);
+    let before = generations.into_iter().flat_map(|(generation, groups)| {
+        groups.into_iter().filter(move |(number, _)| !is_needed(generation, *number))
+    });
+    before.chain(last).map(|(_, name)| format!("needless: {name}, needed from {named:?} on")).collect()
 }
