@@ -52,8 +52,9 @@ impl Database {
                 Err(error) if is_closed || error.kind == ErrorKind::NotFound => {}
                 // A place that is away would have each of the others waited for as well. This one comes last then, so that it keeps none of them.
                 Err(_) => {
-                    self.graveyard.put_off(names.by_ref());
-                    self.graveyard.put_off([name]);
+                    // Whoever lets go of a file that was offered may ask the graveyard for something: not under its lock.
+                    let others: Vec<String> = names.by_ref().collect();
+                    self.graveyard.put_off(others.into_iter().chain([name]));
                     self.jobs.leave_something();
                 }
             }
