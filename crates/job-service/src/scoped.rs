@@ -7,10 +7,11 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use firn_jobs::{Control, JobSpec, is_output_of};
+use firn_storage::place::UnfinishedUpload;
 use firn_storage::{Clock, Error, ErrorKind, FileBytes, ReadFile, Result, Storage, StorageLock, WriteFile};
 
 /// A place as one attempt at one job may use it: it reads the files that the spec names, creates files under the attempt's stem and
-/// reads those. It removes, renames, lists, publishes and locks nothing, whatever the code that runs the job does.
+/// reads those. It removes, renames, lists, publishes and locks nothing, and ends no upload but its own, whatever the code that runs the job does.
 ///
 /// Counts what is read and written, for whoever asks how far the attempt is. Once the attempt is stopped it does nothing more: what is left of an attempt
 /// is the one request that it hangs in.
@@ -196,6 +197,14 @@ impl Storage for Scoped {
 
     fn free_bytes(&self) -> Result<Option<u64>> {
         self.inner.free_bytes()
+    }
+
+    fn unfinished_uploads(&self) -> Result<Vec<UnfinishedUpload>> {
+        Err(denied("", "list uploads"))
+    }
+
+    fn abort_upload(&self, upload: &UnfinishedUpload) -> Result<()> {
+        Err(denied(&upload.name, "abort an upload of somebody else"))
     }
 
     fn describe(&self) -> String {

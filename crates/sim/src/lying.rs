@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use firn_engine::Result as EngineResult;
-use firn_storage::place::{CacheCounters, SharedPart};
+use firn_storage::place::{CacheCounters, SharedPart, UnfinishedUpload};
 use firn_storage::{Clock, ReadFile, Result, Storage, StorageLock, WriteFile};
 
 use crate::world::{Knobs, Opened, World};
@@ -103,6 +103,14 @@ impl Storage for Lying {
 
     fn free_bytes(&self) -> Result<Option<u64>> {
         self.inner.free_bytes()
+    }
+
+    fn unfinished_uploads(&self) -> Result<Vec<UnfinishedUpload>> {
+        self.inner.unfinished_uploads()
+    }
+
+    fn abort_upload(&self, upload: &UnfinishedUpload) -> Result<()> {
+        self.inner.abort_upload(upload)
     }
 
     fn describe(&self) -> String {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use firn_format::file_name::{self, FileName};
 use firn_format::home::Home;
 
-use crate::place::CacheCounters;
+use crate::place::{CacheCounters, UnfinishedUpload};
 use crate::{Error, ErrorKind, ReadFile, Result, Storage, StorageLock, WriteFile};
 
 /// The part of a database that other machines reach.
@@ -191,6 +191,17 @@ impl Storage for Divided {
         self.local.free_bytes()
     }
 
+    /// Those of the shared part: on a machine's own nothing is uploaded.
+    fn unfinished_uploads(&self) -> Result<Vec<UnfinishedUpload>> {
+        let mut uploads = self.shared.unfinished_uploads()?;
+        uploads.retain(|upload| !is_local(&upload.name));
+        Ok(uploads)
+    }
+
+    fn abort_upload(&self, upload: &UnfinishedUpload) -> Result<()> {
+        self.shared.abort_upload(upload)
+    }
+
     fn describe(&self) -> String {
         format!("{} (log in {})", self.shared.describe(), self.local.describe())
     }
@@ -244,6 +255,22 @@ mod tests {
         assert_eq!(local.lock(true).unwrap_err().kind, ErrorKind::Locked);
         drop(shared.lock(true).unwrap());
         drop(lock);
+    }
+
+    #[test]
+    fn uploads_are_those_of_the_shared_part() {
+        let (local, shared) = (Memory::new(), Memory::new());
+        let place = Divided::open(Arc::new(local.clone()), Arc::new(shared.clone()), 7).unwrap();
+        local.leave_upload("1-000000.table", "a");
+        for (name, id) in [("1-000000.table", "b"), ("1-000000.table", "c"), ("00000001.values", "d")] {
+            shared.leave_upload(name, id);
+        }
+        let found = place.unfinished_uploads().unwrap();
+        assert_eq!(found.iter().map(|upload| upload.id.as_str()).collect::<Vec<_>>(), ["b", "c"]);
+        place.abort_upload(&found[0]).unwrap();
+        assert_eq!(place.abort_upload(&found[0]).unwrap_err().kind, ErrorKind::NotFound);
+        assert_eq!(place.unfinished_uploads().unwrap(), found[1..]);
+        assert_eq!(shared.crash(crate::place::Crash::Kill).unfinished_uploads().unwrap().len(), 2);
     }
 
     #[test]

@@ -11,7 +11,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use crate::place::{CacheCounters, SharedPart};
+use crate::place::{CacheCounters, SharedPart, UnfinishedUpload};
 use crate::{Clock, Error, ErrorKind, ManualClock, ReadFile, Result, Storage, StorageLock, WriteFile};
 
 use self::file::{FaultyReadFile, FaultyWriteFile};
@@ -229,6 +229,14 @@ impl Storage for Faulty {
             Some(_) => Ok(free),
             None => self.inner.free_bytes(),
         }
+    }
+
+    fn unfinished_uploads(&self) -> Result<Vec<UnfinishedUpload>> {
+        self.ways.run(Operation::ListUploads, "", || self.inner.unfinished_uploads())
+    }
+
+    fn abort_upload(&self, upload: &UnfinishedUpload) -> Result<()> {
+        self.ways.run(Operation::AbortUpload, &upload.name, || self.inner.abort_upload(upload))
     }
 
     fn describe(&self) -> String {

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::place::old_bytes::OldBytes;
-use crate::place::{PAGE_BYTES, check_range, name, zeros_after};
+use crate::place::{PAGE_BYTES, UnfinishedUpload, check_range, name, zeros_after};
 use crate::{Error, ErrorKind, FileBytes, ReadFile, Result, Storage, StorageLock, WriteFile};
 
 use self::content::Content;
@@ -23,9 +23,9 @@ pub use self::crash::Crash;
 /// A clone is another handle of the same directory. Operations that change something are numbered from 0 across
 /// all directories of the machine: create, write, sync, `set_len`, rename, remove, `sync_dir` count one each; a
 /// publication counts two (the file gets its name; the directory is synced), and so does `link_into`. Operations
-/// that fail because of their arguments, opening, reading, listing, locking, `write_back` and `allocate` count
-/// none. [`cut_at`](Self::cut_at) stops the machine before a numbered operation, and [`crash`](Self::crash)
-/// gives what is found afterwards.
+/// that fail because of their arguments, opening, reading, listing, locking, `write_back`, `allocate` and what is done
+/// with uploads count none. [`cut_at`](Self::cut_at) stops the machine before a numbered operation, and
+/// [`crash`](Self::crash) gives what is found afterwards.
 ///
 /// # The crash model
 /// *Kill*: everything begun is there. *Power loss*, for each thing independently:
@@ -96,6 +96,12 @@ impl Memory {
     pub fn directory(&self, path: &Path) -> Option<Self> {
         let known = self.world.state_even_if_gone().directories.contains_key(path);
         known.then(|| Self { world: self.world.clone(), path: path.to_owned() })
+    }
+
+    /// Leaves an upload of a file `name` here that nobody ends, as somebody does who is killed while he sends its parts.
+    pub fn leave_upload(&self, name: &str, id: &str) {
+        let upload = UnfinishedUpload { name: name.to_owned(), id: id.to_owned() };
+        self.world.state_even_if_gone().directory(&self.path).uploads.insert(upload);
     }
 
     fn existing(&self, state: &mut State, name: &str) -> Result<Arc<Inode>> {
@@ -235,6 +241,18 @@ impl Storage for Memory {
 
     fn free_bytes(&self) -> Result<Option<u64>> {
         self.world.check_here().map(|()| None)
+    }
+
+    fn unfinished_uploads(&self) -> Result<Vec<UnfinishedUpload>> {
+        Ok(self.world.state()?.directory(&self.path).uploads.iter().cloned().collect())
+    }
+
+    fn abort_upload(&self, upload: &UnfinishedUpload) -> Result<()> {
+        let mut state = self.world.state()?;
+        match state.directory(&self.path).uploads.remove(upload) {
+            true => Ok(()),
+            false => Err(Error::new(ErrorKind::NotFound, &upload.name, "there is no such upload")),
+        }
     }
 
     fn describe(&self) -> String {

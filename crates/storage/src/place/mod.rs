@@ -27,7 +27,7 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::{Error, Result};
+use crate::{Error, ErrorKind, Result};
 pub use mapped::prefetch;
 
 use mapped::Mapping;
@@ -94,6 +94,25 @@ pub trait Storage: Send + Sync + fmt::Debug {
     /// Bytes free for new files, if known.
     fn free_bytes(&self) -> Result<Option<u64>>;
 
+    /// Uploads below this place that somebody has begun and that are neither whole nor given up: of a file that is sent in parts, and of one whose
+    /// writer was killed amid that. They are no files, and no list has them. What has begun since the call may be missing.
+    ///
+    /// None where a place has no such thing, or no way to ask for it. `Invalid` if this handle may not ask, or is given no answer that it
+    /// understands: asking again soon does not help. Other errors may pass.
+    fn unfinished_uploads(&self) -> Result<Vec<UnfinishedUpload>> {
+        Ok(Vec::new())
+    }
+
+    /// Has the place forget `upload`, which [`unfinished_uploads`](Self::unfinished_uploads) told, with all that was sent of it. Whoever still
+    /// writes it fails.
+    ///
+    /// There MUST be no file of its name that is needed: of an upload that ended and was not forgotten, as may happen where a store crashes, some
+    /// stores remove the parts, which are the file's. `NotFound` if there is no such upload, or none any more; `Invalid` if this handle may not do
+    /// that. After other errors it is there or not.
+    fn abort_upload(&self, upload: &UnfinishedUpload) -> Result<()> {
+        Err(Error::new(ErrorKind::NotFound, &upload.name, "there is no such upload"))
+    }
+
     /// What people call this place (a path, `memory`).
     fn describe(&self) -> String;
 
@@ -108,6 +127,15 @@ pub trait Storage: Send + Sync + fmt::Debug {
     fn cache_counters(&self) -> Option<CacheCounters> {
         None
     }
+}
+
+/// An upload of a file in parts that has begun and not ended.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct UnfinishedUpload {
+    /// What the file was to be called.
+    pub name: String,
+    /// What the place calls the upload: of one name there may be several.
+    pub id: String,
 }
 
 /// What a cache of ranges of far files has done since it was made. All but `held_bytes` only grow.

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
-use crate::place::{CacheCounters, SharedPart};
+use crate::place::{CacheCounters, SharedPart, UnfinishedUpload};
 use crate::{Error, ErrorKind, FileBytes, ReadFile, Result, Storage, StorageLock, WriteFile};
 
 /// A place of which failures may pass, as those of an object store do: what is `Io` elsewhere is [`Refused`](ErrorKind::Refused), and whoever
@@ -85,6 +85,14 @@ impl Storage for Mounted {
 
     fn free_bytes(&self) -> Result<Option<u64>> {
         self.inner.free_bytes().map_err(may_pass)
+    }
+
+    fn unfinished_uploads(&self) -> Result<Vec<UnfinishedUpload>> {
+        self.inner.unfinished_uploads().map_err(may_pass)
+    }
+
+    fn abort_upload(&self, upload: &UnfinishedUpload) -> Result<()> {
+        self.inner.abort_upload(upload).map_err(may_pass)
     }
 
     fn describe(&self) -> String {

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use firn_format::file_name::{self, FileName};
 
-use crate::place::{CacheCounters, PAGE_BYTES, SharedPart};
+use crate::place::{CacheCounters, PAGE_BYTES, SharedPart, UnfinishedUpload};
 use crate::{ErrorKind, ReadFile, Result, Storage, StorageLock, WriteFile};
 
 /// Names of files with whatever they hold, for whoever wants one to write over.
@@ -230,6 +230,14 @@ impl Storage for Reusing {
 
     fn free_bytes(&self) -> Result<Option<u64>> {
         self.inner.free_bytes()
+    }
+
+    fn unfinished_uploads(&self) -> Result<Vec<UnfinishedUpload>> {
+        self.inner.unfinished_uploads()
+    }
+
+    fn abort_upload(&self, upload: &UnfinishedUpload) -> Result<()> {
+        self.inner.abort_upload(upload)
     }
 
     fn describe(&self) -> String {

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
-use firn_storage::place::{Memory, Operation};
+use firn_storage::place::{Memory, Operation, UnfinishedUpload};
 use firn_storage::{ReadFile, Result, Storage, StorageLock, WriteFile};
 
 /// Is told what is asked for, and of which file.
@@ -106,6 +106,14 @@ impl Storage for Watched {
 
     fn free_bytes(&self) -> Result<Option<u64>> {
         self.inner.free_bytes()
+    }
+
+    fn unfinished_uploads(&self) -> Result<Vec<UnfinishedUpload>> {
+        self.after(Operation::ListUploads, "").unfinished_uploads()
+    }
+
+    fn abort_upload(&self, upload: &UnfinishedUpload) -> Result<()> {
+        self.after(Operation::AbortUpload, &upload.name).abort_upload(upload)
     }
 
     fn describe(&self) -> String {

@@ -26,17 +26,19 @@ pub(super) fn restart(old: &World, crash: Crash) -> World {
     let mut inodes = Inodes { crash, new: BTreeMap::new() };
     let mut directories = BTreeMap::new();
     for (index, (path, directory)) in state.directories.iter().enumerate() {
+        let uploads = directory.uploads.clone();
         let directory = match crash {
             Crash::Kill => Directory {
                 names: inodes.names(&directory.names),
                 names_synced: inodes.names(&directory.names_synced),
                 unsynced: directory.unsynced.iter().map(|change| inodes.change(change)).collect(),
+                uploads,
                 ..Directory::default()
             },
             Crash::PowerLoss { seed } => {
                 let names = names_after_power_loss(directory, &mut rng(seed, !(index as u64)));
                 let names = inodes.names(&names);
-                Directory { names_synced: names.clone(), names, ..Directory::default() }
+                Directory { names_synced: names.clone(), names, uploads, ..Directory::default() }
             }
         };
         directories.insert(path.clone(), directory);

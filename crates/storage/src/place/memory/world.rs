@@ -1,10 +1,11 @@
 //! The machine that a [`Memory`](super::Memory) is a directory of: all its directories, and its last moment.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
+use crate::place::UnfinishedUpload;
 use crate::{Error, ErrorKind, Result};
 
 use super::content::Content;
@@ -44,6 +45,8 @@ pub(super) struct Directory {
     pub(super) names: Names,
     pub(super) names_synced: Names,
     pub(super) unsynced: Vec<NameChange>,
+    /// They survive a crash, as what is sent to other machines does.
+    pub(super) uploads: BTreeSet<UnfinishedUpload>,
     pub(super) writer: bool,
     pub(super) readers: usize,
 }
