@@ -35,7 +35,7 @@ pub struct Counts {
     pub heads: u64,
     /// `PUT` and `POST`, but for names to remove.
     pub writes: u64,
-    /// `GET` of a bucket.
+    /// `GET` of a bucket: of its objects, or of its uploads.
     pub lists: u64,
     /// `DELETE`, and `POST` of names to remove.
     pub removals: u64,
@@ -133,6 +133,11 @@ impl Plan {
             Step::Abort(_) => {}
         }
         uploads.note(key, step);
+    }
+
+    /// An upload of `key` has begun, and is called `id`.
+    pub(crate) fn begin(&self, key: &str, id: &str) {
+        self.lock().uploads.begin(key, id);
     }
 
     pub(crate) fn unfinished_uploads(&self) -> Vec<Upload> {

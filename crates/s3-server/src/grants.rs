@@ -3,6 +3,8 @@
 use hyper::header::IF_NONE_MATCH;
 use hyper::{HeaderMap, Method, Uri};
 
+use crate::uploads::is_of_bucket;
+
 /// Somebody who asks, beside whoever may do everything.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct User {
@@ -17,9 +19,9 @@ pub struct User {
 /// Something that somebody may do: an action at a resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Grant {
-    /// `s3:GetObject`, `s3:PutObject`, `s3:DeleteObject`, `s3:AbortMultipartUpload` or `s3:ListBucket`.
+    /// `s3:GetObject`, `s3:PutObject`, `s3:DeleteObject`, `s3:AbortMultipartUpload`, `s3:ListBucket` or `s3:ListBucketMultipartUploads`.
     pub action: String,
-    /// `arn:aws:s3:::BUCKET/KEY`, for `s3:ListBucket` without the key; `*` stands for any characters, `?` for one.
+    /// `arn:aws:s3:::BUCKET/KEY`, for those that list without the key; `*` stands for any characters, `?` for one.
     pub resource: String,
     /// What must hold of the request, too; `None` = nothing.
     pub condition: Option<Condition>,
@@ -28,7 +30,8 @@ pub struct Grant {
 /// What must hold of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Condition {
-    /// `StringLike` of `s3:prefix`: names that are asked for begin so; with the same signs.
+    /// `StringLike` of `s3:prefix`: names of objects that are asked for begin so; with the same signs. Of lists of uploads S3 says no prefix to a
+    /// policy, so that it does not hold of them.
     Prefix(String),
     /// `Null` of `s3:if-none-match` is `false`: it has that header, and so replaces nothing.
     IfNoneMatch,
@@ -51,8 +54,9 @@ impl Deed {
     pub(crate) fn of(method: &Method, uri: &Uri, headers: &HeaderMap) -> Self {
         let query = uri.query().unwrap_or_default();
         let has = |name: &str| query.split('&').any(|pair| pair.split('=').next() == Some(name));
-        let is_bucket = uri.path().trim_matches('/').split('/').nth(1).is_none();
+        let is_bucket = is_of_bucket(uri);
         let action = match *method {
+            Method::GET if is_bucket && has("uploads") => "s3:ListBucketMultipartUploads",
             Method::GET | Method::HEAD if is_bucket => "s3:ListBucket",
             Method::GET | Method::HEAD => "s3:GetObject",
             Method::DELETE if has("uploadId") => "s3:AbortMultipartUpload",
@@ -86,7 +90,9 @@ impl Deed {
 
     fn meets(&self, condition: &Condition) -> bool {
         match condition {
-            Condition::Prefix(prefix) => fits(prefix.as_bytes(), self.prefix.as_bytes()),
+            Condition::Prefix(prefix) => {
+                self.action == "s3:ListBucket" && fits(prefix.as_bytes(), self.prefix.as_bytes())
+            }
             Condition::IfNoneMatch => self.has_if_none_match,
             Condition::NoObjectCreation => !self.creates_object,
         }
@@ -103,7 +109,7 @@ impl Deed {
     }
 
     pub(crate) fn is_list(&self) -> bool {
-        self.action == "s3:ListBucket"
+        matches!(self.action, "s3:ListBucket" | "s3:ListBucketMultipartUploads")
     }
 
     /// For people.
@@ -148,7 +154,7 @@ fn fits(pattern: &[u8], text: &[u8]) -> bool {
 }
 
 /// `text` with `%XX` as what it stands for.
-fn decoded(text: &str) -> String {
+pub(crate) fn decoded(text: &str) -> String {
     let mut parts = text.split('%');
     let mut out = parts.next().unwrap_or_default().as_bytes().to_vec();
     for part in parts {

@@ -1,7 +1,7 @@
 //! An S3 server for tests, in the process of the test, that fails on command.
 //!
 //! The language is spoken by the crates `s3s` and `s3s-fs`, which keep objects in a directory; what is here makes their conditional
-//! writes atomic, counts requests, holds users to what they may do, and lets some requests fail as real stores and networks do: refused
+//! writes atomic, lists uploads that have not ended, counts requests, holds users to what they may do, and lets some requests fail as real stores and networks do: refused
 //! before anything was done, or done without an answer.
 //!
 //! ```text

@@ -19,7 +19,7 @@ use tokio::sync::{Mutex, oneshot};
 
 use crate::faults::{Counts, Fate, Faults, Plan};
 use crate::grants::{Deed, Leave, User};
-use crate::uploads::{Step, Upload};
+use crate::uploads::{Step, Upload, UploadRoute, id_of};
 
 /// Where a server listens, and who may ask it.
 #[derive(Clone, Debug)]
@@ -36,6 +36,8 @@ pub struct ServerOptions {
     pub users: Vec<User>,
     /// Chooses the requests that fail.
     pub seed: u64,
+    /// How many uploads are told by one answer.
+    pub uploads_page_max: usize,
 }
 
 impl Default for ServerOptions {
@@ -47,6 +49,7 @@ impl Default for ServerOptions {
             secret_key: "firn-secret".to_owned(),
             users: Vec::new(),
             seed: 1,
+            uploads_page_max: 1000,
         }
     }
 }
@@ -73,7 +76,7 @@ impl S3Server {
         let address = listener.local_addr()?;
         let plan = Arc::new(Plan::new(options.seed));
         let backend = Backend {
-            service: service(directory, &options)?,
+            service: service(directory, &options, &plan)?,
             directory: directory.to_owned(),
             plan: Arc::clone(&plan),
             users: options.users.clone().into(),
@@ -134,7 +137,7 @@ impl S3Server {
         self.plan.denied()
     }
 
-    /// Uploads in parts that have not ended, as far as this server has seen a part of them.
+    /// Uploads in parts that have not ended, as far as this server has seen them begin, or a part of them.
     pub fn unfinished_uploads(&self) -> Vec<Upload> {
         self.plan.unfinished_uploads()
     }
@@ -169,7 +172,7 @@ impl Drop for S3Server {
     }
 }
 
-fn service(directory: &Path, options: &ServerOptions) -> io::Result<S3Service> {
+fn service(directory: &Path, options: &ServerOptions, plan: &Arc<Plan>) -> io::Result<S3Service> {
     let files = s3s_fs::FileSystem::new(directory)
         .map_err(|error| io::Error::other(format!("{}: {error:?}", directory.display())))?;
     let mut builder = S3ServiceBuilder::new(files);
@@ -178,6 +181,11 @@ fn service(directory: &Path, options: &ServerOptions) -> io::Result<S3Service> {
         keys.register(user.access_key.clone(), user.secret_key.clone().into());
     }
     builder.set_auth(keys);
+    builder.set_route(UploadRoute {
+        plan: Arc::clone(plan),
+        directory: directory.to_owned(),
+        page_max: options.uploads_page_max,
+    });
     Ok(builder.build())
 }
 
@@ -247,11 +255,19 @@ async fn answer(
             // The crate checks a condition first and writes then: one at a time.
             let _alone =
                 if method == "GET" || method == "HEAD" { None } else { Some(writing.lock_owned().await) };
-            let answered = service.call(request.map(s3s::Body::from)).await;
+            let mut answered = service.call(request.map(s3s::Body::from)).await;
             if let Some(step) = &step
                 && answered.as_ref().is_ok_and(|answered| answered.status().is_success())
             {
                 plan.note(&key, step, fate);
+                if *step == Step::Begin
+                    && let Ok(answer) = &mut answered
+                {
+                    let said = std::mem::take(answer.body_mut()).collect().await;
+                    let said = said.map_err(|error| io::Error::other(error.to_string()))?.to_bytes();
+                    id_of(&said).into_iter().for_each(|id| plan.begin(&key, &id));
+                    *answer.body_mut() = s3s::Body::from(said);
+                }
             }
             match answered.map_err(|error| io::Error::other(format!("{error:?}"))) {
                 Ok(answer) if answer.status() == 404 && !leave.may_know => {

@@ -18,6 +18,7 @@ fn requests_are_what_policies_call_them() {
         (Method::GET, "/b/p/x.table", "s3:GetObject arn:aws:s3:::b/p/x.table"),
         (Method::HEAD, "/b/p/x%2Ey", "s3:GetObject arn:aws:s3:::b/p/x.y"),
         (Method::GET, "/b?list-type=2&prefix=p%2F", "s3:ListBucket arn:aws:s3:::b p/"),
+        (Method::GET, "/b?uploads=&prefix=p%2F", "s3:ListBucketMultipartUploads arn:aws:s3:::b p/"),
         (Method::PUT, "/b/p/x?partNumber=1&uploadId=u", "s3:PutObject arn:aws:s3:::b/p/x"),
         (Method::POST, "/b/p/x?uploads", "s3:PutObject arn:aws:s3:::b/p/x"),
         (Method::DELETE, "/b/p/x?uploadId=u", "s3:AbortMultipartUpload arn:aws:s3:::b/p/x"),
@@ -39,6 +40,8 @@ fn only_what_is_granted_is_let_through() {
         grant("s3:PutObject", "arn:aws:s3:::b/p/*-????-*.table", None),
         grant("s3:DeleteObject", "arn:aws:s3:::b/p/*", None),
         grant("s3:ListBucket", "arn:aws:s3:::b", Some("p/*")),
+        grant("s3:ListBucketMultipartUploads", "arn:aws:s3:::b", Some("p/*")),
+        grant("s3:ListBucketMultipartUploads", "arn:aws:s3:::c", None),
     ];
     for (method, uri, is_granted) in [
         (Method::PUT, "/b/p/a-1234-0.table", true),
@@ -48,6 +51,8 @@ fn only_what_is_granted_is_let_through() {
         (Method::GET, "/b/p/a-1234-0.table", false),
         (Method::GET, "/b?prefix=p%2F", true),
         (Method::GET, "/b?prefix=q%2F", false),
+        (Method::GET, "/b?uploads=&prefix=p%2F", false),
+        (Method::GET, "/c?uploads=&prefix=p%2F", true),
         (Method::GET, "/b", false),
         (Method::POST, "/b?delete", true),
         (Method::POST, "/c?delete", false),
