@@ -24,7 +24,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use firn_storage::place::{CacheCounters, Local, LocalOptions, SharedPart};
+use firn_storage::place::{CacheCounters, Local, LocalOptions, SharedPart, UnfinishedUpload};
 use firn_storage::{Error, ReadFile, Result, Storage, StorageLock, WriteFile};
 
 use self::ranges::{BLOCK_BYTES, Ranges};
@@ -139,6 +139,14 @@ impl Storage for Cached {
 
     fn free_bytes(&self) -> Result<Option<u64>> {
         self.inner.free_bytes()
+    }
+
+    fn unfinished_uploads(&self) -> Result<Vec<UnfinishedUpload>> {
+        self.inner.unfinished_uploads()
+    }
+
+    fn abort_upload(&self, upload: &UnfinishedUpload) -> Result<()> {
+        self.inner.abort_upload(upload)
     }
 
     fn describe(&self) -> String {

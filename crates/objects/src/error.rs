@@ -55,6 +55,26 @@ pub(crate) fn from_store(url: &str, file: &str, action: &str, error: &object_sto
     Error::new(kind, file, format!("cannot {action} in {url} ({advice}): {text}"))
 }
 
+/// What went wrong when unfinished uploads were asked for, or one of them was to be aborted. Who may not do that, or whose store does not know it,
+/// is told so however often he asks: that is `Invalid`.
+pub(crate) fn of_uploads(url: &str, file: &str, action: &str, error: &object_store::Error) -> Error {
+    use object_store::Error as Store;
+    match error {
+        Store::NotSupported { .. } | Store::NotImplemented { .. } => {
+            let why = "the store does not know that, or has an answer of its own";
+            Error::new(
+                ErrorKind::Invalid,
+                file,
+                format!("cannot {action} in {url} ({why}): {}", chain(error)),
+            )
+        }
+        Store::PermissionDenied { .. } | Store::Unauthenticated { .. } => {
+            Error { kind: ErrorKind::Invalid, ..from_store(url, file, action, error) }
+        }
+        _ => from_store(url, file, action, error),
+    }
+}
+
 /// Whether the store has said no, so that nothing was done.
 pub(crate) fn is_refusal(error: &object_store::Error) -> bool {
     use object_store::Error as Store;

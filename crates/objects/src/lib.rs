@@ -8,6 +8,7 @@
 //!   tree, jobs ─► ObjectPlace ─┬─ write: parts, several at once ─► object, whole or not at all
 //!                 (blocking)   ├─ read: ranges, and ahead of whoever reads in order
 //!                              ├─ limits: requests and bytes a second, by class
+//!                              ├─ uploads: those that nobody has ended (S3)
 //!                              └─ Runtime: one thread that talks with the store
 //! ```
 //!
@@ -36,6 +37,7 @@ mod limits; // how often it is asked
 mod error; // what it can fail with
 mod place; // the directory
 mod write; // one object being written
+mod uploads; // objects that were begun in parts and not ended
 mod read; // one object being read
 mod cache; // ranges kept in a directory of this machine
 mod named; // places by name, directories too

@@ -12,9 +12,9 @@ pub enum RequestClass {
     Read,
     /// Creating an object, or a part of one.
     Write,
-    /// Asking for names.
+    /// Asking for names of objects, or for uploads that have not ended.
     List,
-    /// Removing an object.
+    /// Removing an object, or an upload that has not ended.
     Remove,
 }
 

@@ -19,6 +19,7 @@ use url::Url;
 use crate::condition::Conditional;
 use crate::full::Filling;
 use crate::limits::Throttle;
+use crate::uploads::Uploads;
 
 /// What [`ObjectPlace::open`](crate::ObjectPlace::open) is told.
 #[derive(Clone)]
@@ -62,7 +63,7 @@ impl ObjectOptions {
     }
 
     /// The store, and what the names of this place's objects begin with.
-    pub(crate) fn store(&self) -> Result<(Arc<dyn ObjectStore>, Path)> {
+    pub(crate) fn store(&self) -> Result<(Client, Path)> {
         let wrong = |why: String| Error::new(ErrorKind::Invalid, "", format!("{}: {why}", self.url));
         let expected = "expected s3://BUCKET/PREFIX, gs://BUCKET/PREFIX or az://CONTAINER/PREFIX";
         let url = Url::parse(&self.url).map_err(|error| wrong(format!("{expected} ({error})")))?;
@@ -70,8 +71,8 @@ impl ObjectOptions {
             ObjectStoreScheme::parse(&url).map_err(|error| wrong(format!("{expected} ({error})")))?;
         let store = match scheme {
             ObjectStoreScheme::AmazonS3 => self.s3(),
-            ObjectStoreScheme::GoogleCloudStorage => self.google(),
-            ObjectStoreScheme::MicrosoftAzure => self.azure(),
+            ObjectStoreScheme::GoogleCloudStorage => self.google().map(Client::without_uploads),
+            ObjectStoreScheme::MicrosoftAzure => self.azure().map(Client::without_uploads),
             _ => return Err(wrong(expected.to_owned())),
         };
         let explained = |error: object_store::Error| match error.to_string() {
@@ -83,7 +84,7 @@ impl ObjectOptions {
         Ok((store.map_err(explained)?, prefix))
     }
 
-    fn s3(&self) -> object_store::Result<Arc<dyn ObjectStore>> {
+    fn s3(&self) -> object_store::Result<Client> {
         let mut builder = AmazonS3Builder::new()
             .with_url(&self.url)
             .with_http_connector(Filling(Conditional(ReqwestConnector::default())))
@@ -92,7 +93,12 @@ impl ObjectOptions {
         for (key, value) in self.known::<AmazonS3ConfigKey>() {
             builder = builder.with_config(key, value);
         }
-        Ok(Arc::new(builder.build()?))
+        let is_set = |key| builder.get_config_value(&key).is_some_and(|value| value != "false");
+        // Who signs nothing may list nothing, and buckets of that kind want signatures of their own.
+        let is_signed = !is_set(AmazonS3ConfigKey::SkipSignature) && !is_set(AmazonS3ConfigKey::S3Express);
+        let s3 = builder.build()?;
+        let uploads = is_signed.then(|| Uploads::new(s3.clone(), self.client(), self.retries_max));
+        Ok(Client { objects: Arc::new(s3), uploads })
     }
 
     fn google(&self) -> object_store::Result<Arc<dyn ObjectStore>> {
@@ -155,6 +161,19 @@ impl ObjectOptions {
     }
 }
 
+/// What asks a store.
+pub(crate) struct Client {
+    pub(crate) objects: Arc<dyn ObjectStore>,
+    /// `None` where there is no way to ask for uploads.
+    pub(crate) uploads: Option<Uploads>,
+}
+
+impl Client {
+    pub(crate) fn without_uploads(objects: Arc<dyn ObjectStore>) -> Self {
+        Self { objects, uploads: None }
+    }
+}
+
 /// What URLs of object stores begin with.
 const SCHEMES: [&str; 8] = ["s3", "s3a", "gs", "az", "azure", "adl", "abfs", "abfss"];
 
@@ -180,7 +199,7 @@ mod tests {
         for text in ["/tmp/data", "data", "c:/x", "http://example/x", "s3:/bucket"] {
             assert!(!ObjectOptions::is_url(text), "{text}");
         }
-        let error = ObjectOptions::new("ftp://host/x").store().unwrap_err();
+        let error = ObjectOptions::new("ftp://host/x").store().err().unwrap();
         assert_eq!(error.kind, ErrorKind::Invalid);
         assert!(error.to_string().contains("ftp://host/x: expected s3://BUCKET/PREFIX"), "{error}");
     }
@@ -189,12 +208,12 @@ mod tests {
     fn secrets_are_not_written() {
         let mut options = ObjectOptions::new("s3://bucket/p");
         options.settings.insert("AWS_SECRET_ACCESS_KEY".to_owned(), "hidden".to_owned());
-        let error = options.store().unwrap_err().to_string();
+        let error = options.store().err().unwrap().to_string();
         assert!(error.contains("Missing AccessKeyId") && !error.contains("hidden"), "{error}");
         options.settings.insert("aws_access_key_id".to_owned(), "known".to_owned());
-        let (store, prefix) = options.store().unwrap();
+        let (Client { objects, uploads }, prefix) = options.store().unwrap();
         assert_eq!(prefix.as_ref(), "p");
-        for text in [format!("{options:?}"), store.to_string()] {
+        for text in [format!("{options:?}"), objects.to_string(), format!("{uploads:?}")] {
             assert!(!text.contains("hidden"), "{text}");
         }
     }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
-use firn_storage::place::check_name;
+use firn_storage::place::{UnfinishedUpload, check_name};
 use firn_storage::{Error, ErrorKind, ReadFile, Result, Storage, StorageLock, WriteFile};
 use futures_util::TryStreamExt;
 use object_store::path::Path;
@@ -19,11 +19,12 @@ use object_store::{
     PutOptions,
 };
 
-use crate::error::{from_store, is_beyond_end, is_refusal};
+use crate::error::{from_store, is_beyond_end, is_refusal, of_uploads};
 use crate::limits::{RequestClass, Throttle};
-use crate::options::ObjectOptions;
+use crate::options::{Client, ObjectOptions};
 use crate::read::ObjectReadFile;
 use crate::runtime::Runtime;
+use crate::uploads::{Listed, Uploads};
 use crate::write::ObjectWriteFile;
 
 /// The objects below one prefix, as a flat directory of files.
@@ -35,7 +36,9 @@ use crate::write::ObjectWriteFile;
 ///    are taken for the publisher's own, whose confirmation was lost.
 /// 3. There is no renaming, no linking, no writing to what exists (`Invalid`), and locking excludes nobody.
 /// 4. Removing what is not there may succeed.
-/// 5. A request that fails in a way that may pass is made again, as its options say; then it is `Refused`, or `Undecided` where it published.
+/// 5. Uploads that have not ended are known on S3 and what speaks its language, a request for each thousand. Google's and Azure's stores remove by
+///    themselves what nobody ends, or by a rule of the bucket.
+/// 6. A request that fails in a way that may pass is made again, as its options say; then it is `Refused`, or `Undecided` where it published.
 ///
 /// Every call blocks on the network. MUST NOT be called by an asynchronous task.
 #[derive(Debug)]
@@ -47,6 +50,7 @@ pub struct ObjectPlace {
 #[derive(Debug)]
 pub(crate) struct Store {
     objects: Arc<dyn ObjectStore>,
+    uploads: Option<Uploads>,
     prefix: Path,
     url: String,
     throttle: Option<Arc<Throttle>>,
@@ -88,20 +92,25 @@ impl ObjectPlace {
     /// # Errors
     /// `Invalid`: the URL, or a setting, with what is expected.
     pub fn open(options: &ObjectOptions, runtime: &Runtime) -> Result<Self> {
-        let (objects, prefix) = options.store()?;
-        Ok(Self::over(objects, prefix, options, runtime))
+        let (client, prefix) = options.store()?;
+        Ok(Self::of(client, prefix, options, runtime))
     }
 
     /// The place below `prefix` of `objects`, which may be any store that has conditional writes. The URL of `options` is what
-    /// people are told.
+    /// people are told. Uploads that have not ended cannot be asked for.
     pub fn over(
         objects: Arc<dyn ObjectStore>,
         prefix: Path,
         options: &ObjectOptions,
         runtime: &Runtime,
     ) -> Self {
+        Self::of(Client::without_uploads(objects), prefix, options, runtime)
+    }
+
+    fn of(client: Client, prefix: Path, options: &ObjectOptions, runtime: &Runtime) -> Self {
         let store = Store {
-            objects,
+            objects: client.objects,
+            uploads: client.uploads,
             prefix,
             url: options.url.clone(),
             throttle: options.throttle.clone(),
@@ -171,6 +180,32 @@ impl Storage for ObjectPlace {
             .collect();
         names.sort_unstable();
         Ok(names)
+    }
+
+    fn unfinished_uploads(&self) -> Result<Vec<UnfinishedUpload>> {
+        let (store, prefix) = (&self.store, self.store.prefix.as_ref());
+        let Some(uploads) = &store.uploads else { return Ok(Vec::new()) };
+        let prefix = if prefix.is_empty() { String::new() } else { format!("{prefix}/") };
+        let found = store
+            .ask(RequestClass::List, 0, uploads.list(&prefix))
+            .map_err(|error| of_uploads(&store.url, "", "list the unfinished uploads", &error))?;
+        let own = |Listed { key, upload_id }: Listed| {
+            let name = key.strip_prefix(&prefix).filter(|name| check_name(name).is_ok())?.to_owned();
+            Some(UnfinishedUpload { name, id: upload_id })
+        };
+        Ok(found.into_iter().filter_map(own).collect())
+    }
+
+    fn abort_upload(&self, upload: &UnfinishedUpload) -> Result<()> {
+        let (store, name) = (&self.store, &upload.name);
+        check_name(name)?;
+        let Some(uploads) = &store.uploads else {
+            return Err(Error::new(ErrorKind::NotFound, name, "uploads to this store cannot be asked for"));
+        };
+        let path = store.path(name);
+        store
+            .ask(RequestClass::Remove, 0, uploads.abort(&path, &upload.id))
+            .map_err(|error| of_uploads(&store.url, name, "abort an upload", &error))
     }
 
     fn sync_dir(&self) -> Result<()> {

@@ -193,8 +193,8 @@ impl Drop for ObjectWriteFile {
         let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
         if let Some(mut upload) = state.upload.take() {
             state.in_flight.iter().for_each(JoinHandle::abort);
-            // Nobody waits for it. Parts that stay are the store's to remove, by the bucket's rule for unfinished uploads, or after
-            // a week (Azure, which has no request for it).
+            // Nobody waits for it. What stays its database removes, on S3; elsewhere it is for the bucket's rule for unfinished uploads, or goes
+            // after a week (Azure, which has no request for it).
             drop(self.store.runtime.begin(async move { upload.parts.abort().await }));
         }
     }

@@ -13,4 +13,5 @@ mod lying;
 mod opening;
 mod refusals;
 mod rights;
+mod uploads;
 mod world;

@@ -101,8 +101,14 @@ fn a_server_that_starts_again_is_waited_for() {
 }
 
 /// A store that answers as `statuses` say, one after the other and the last one for ever, whatever it is asked.
+pub(crate) fn place_of<const N: usize>(statuses: [(u16, &'static str); N]) -> ObjectPlace {
+    let body = |code| format!("<Error><Code>{code}</Code><Message>{code}</Message></Error>");
+    place_saying(statuses.map(|(status, code)| (status, body(code))))
+}
+
+/// The same with `answers`.
 #[expect(clippy::disallowed_methods, reason = "the store ends with the test's process")]
-fn place_of<const N: usize>(statuses: [(u16, &'static str); N]) -> ObjectPlace {
+pub(crate) fn place_saying<const N: usize>(answers: [(u16, String); N]) -> ObjectPlace {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("http://{}", listener.local_addr().unwrap());
     std::thread::spawn(move || {
@@ -116,8 +122,7 @@ fn place_of<const N: usize>(statuses: [(u16, &'static str); N]) -> ObjectPlace {
                     _ => return,
                 }
             }
-            let (status, code) = statuses[number.min(N - 1)];
-            let body = format!("<Error><Code>{code}</Code><Message>{code}</Message></Error>");
+            let (status, body) = &answers[number.min(N - 1)];
             let head = format!("HTTP/1.1 {status} No\r\ncontent-length: {}\r\nconnection: close", body.len());
             // Who asked may have gone.
             let _ = stream.write_all(format!("{head}\r\n\r\n{body}").as_bytes());
