@@ -39,7 +39,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
 }
 
 /// The figures that are one number, by name.
-fn figures(stats: &Stats) -> [(&'static str, u64); 56] {
+fn figures(stats: &Stats) -> [(&'static str, u64); 57] {
     [
         ("user_write_bytes_total", stats.user_write_bytes_total),
         ("log_write_bytes_total", stats.log_write_bytes_total),
@@ -58,6 +58,7 @@ fn figures(stats: &Stats) -> [(&'static str, u64); 56] {
         ("job_elsewhere_count", stats.jobs.kinds.iter().map(|kind| kind.elsewhere_count).sum()),
         ("job_here_count", stats.jobs.kinds.iter().map(|kind| kind.here_count).sum()),
         ("orphan_remove_count", stats.orphan_remove_count),
+        ("upload_abort_count", stats.upload_abort_count),
         ("group_count", stats.group_count),
         ("group_write_bytes_total", stats.group_write_bytes_total),
         ("slowdown_us_total", stats.slowdown_us_total),

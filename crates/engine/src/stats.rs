@@ -43,6 +43,11 @@ pub struct Stats {
     /// Files removed that attempts at jobs had left which nobody waited for any more: the database looks for them a minute after an attempt
     /// elsewhere came to nothing, and about once an hour while jobs run there.
     pub orphan_remove_count: u64,
+    /// Uploads of files in parts aborted at an object store, which attempts had left: the opening looks for them, and whoever looks for such files.
+    pub upload_abort_count: u64,
+    /// Why the last look for such uploads, or the end of one of them, came to nothing, in words: no right, a store that does not list them.
+    /// `None` = nothing was in the way, or there are none where the database lies.
+    pub upload_refusal: Option<String>,
     /// Groups of writes put on shared storage.
     pub group_count: u64,
     /// Their bytes.

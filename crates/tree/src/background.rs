@@ -22,7 +22,7 @@ use firn_format::Position;
 use firn_format::value::SegmentNumber;
 use firn_jobs::caught;
 use firn_storage::{Priority, Spawn};
-pub(crate) use sweep::Sweeps;
+pub(crate) use sweep::{Orphans, Sweeps};
 
 use crate::buffer::drain::Drain;
 use crate::buffer::pick::{pick_drain, pick_merge};

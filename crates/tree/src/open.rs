@@ -21,6 +21,7 @@ use crate::background::{Schedule, Sweeps};
 use crate::compact::jobs::Jobs;
 use crate::compact::run::from_job;
 use crate::compact::stems::Stems;
+use crate::compact::uploads::Aborted;
 use crate::database::Database;
 use crate::error::from_storage;
 use crate::groups::{Groups, Older, not_shared};
@@ -85,11 +86,13 @@ struct Begun {
     next_values: SegmentNumber,
     /// Groups that the manifest named.
     older: Option<Older>,
+    /// Uploads that an earlier process waited for.
+    aborted: Aborted,
 }
 
 /// Makes a database of what was found.
 fn start(options: &TreeOptions, manifest: Manifest, begun: Begun) -> Result<Arc<Database>> {
-    let Begun { state, mut version, recovered, graveyard, cache, next_values, older } = begun;
+    let Begun { state, mut version, recovered, graveyard, cache, next_values, older, aborted } = begun;
     let storage = &options.storage;
     let generation = state.generation + 1;
     let outputs = Arc::new(Reusing::new(Arc::clone(storage)));
@@ -100,7 +103,11 @@ fn start(options: &TreeOptions, manifest: Manifest, begun: Begun) -> Result<Arc<
     let is_shared = options.settings.durability == Durability::Shared && !options.read_only;
     let (pool, share_pool) = (read_pool(options)?, share_pool(options)?);
     let jobs = start_jobs(options, &outputs)?;
-    let counters = Counters { manifest_write_bytes: manifest.written_bytes(), ..Counters::default() };
+    let counters = Counters {
+        manifest_write_bytes: manifest.written_bytes(),
+        upload_abort_count: AtomicU64::new(aborted.count),
+        ..Counters::default()
+    };
     let database = Arc::new(Database {
         storage: Arc::clone(storage),
         outputs,
@@ -134,7 +141,7 @@ fn start(options: &TreeOptions, manifest: Manifest, begun: Begun) -> Result<Arc<
         share_pool,
         tick_ms: AtomicU64::new(state.tick_ms),
         stems: Stems::new(generation),
-        sweeps: Sweeps::new(options.clock.now()),
+        sweeps: Sweeps::new(options.clock.now(), aborted),
         spares_offered_ms: AtomicU64::new(0),
         next_run: AtomicU64::new(next_run),
         read_only: options.read_only,

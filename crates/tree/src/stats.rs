@@ -36,6 +36,7 @@ pub(crate) struct Counters {
     pub(crate) beside_read_count: AtomicU64,
     pub(crate) beside_read_bytes: AtomicU64,
     pub(crate) orphan_remove_count: AtomicU64,
+    pub(crate) upload_abort_count: AtomicU64,
 }
 
 /// Counters of values as they come beside the tree, and of their segments.
@@ -105,6 +106,8 @@ impl Database {
             compaction_fallback_count: self.jobs.fallbacks.as_ref().map_or(0, |fallbacks| fallbacks.count()),
             compaction_fallback_reason: self.jobs.fallbacks.as_ref().and_then(|fallbacks| fallbacks.reason()),
             orphan_remove_count: read(&self.counters.orphan_remove_count),
+            upload_abort_count: read(&self.counters.upload_abort_count),
+            upload_refusal: self.sweeps.upload_refusal(),
             group_count: read(&self.groups.count),
             group_write_bytes_total: read(&self.groups.bytes),
             slowdown_us_total: self.admission.slowdown_us(),

@@ -200,6 +200,7 @@ fn engine(stats: &Stats, text: &mut Exposition) {
             "Jobs done here, not elsewhere.",
         ),
         ("orphans_removed_total", Counter, stats.orphan_remove_count, "Outputs of dead attempts, removed."),
+        ("uploads_aborted_total", Counter, stats.upload_abort_count, "Uploads of dead attempts, aborted."),
         ("groups_total", Counter, stats.group_count, "Groups of writes put on shared storage."),
         ("group_write_bytes_total", Counter, stats.group_write_bytes_total, "Their bytes."),
     ];

@@ -4,12 +4,17 @@
 //! else meanwhile. What it creates then is called as no edit will ever call a file, and only a list finds it. The next opening would; a
 //! database that stays open looks for it by itself.
 //!
+//! Of whoever was killed as he sent a file in parts the upload stays, which a list of its own finds, and which goes by the same rule.
+//!
 //! ```text
 //!   list ─► stems that nobody waits for ─► files that have holders ─► still the last writer? ─► what the manifest names ─► remove
 //! ```
 //! In this order. What was listed and is called by a stem that is let go by then is named by an edit by then, or never will be; if it is, either
 //! the manifest still names it, or whoever reads it held it before and does still, or it is dead. Who takes the database over writes an edit
 //! first: what was listed before that is not his.
+//!
+//! An upload of a file that the manifest names, or somebody holds, stays as the file does. It may have begun twice, or have ended and not been
+//! forgotten: stores are known that remove the file's parts then ([decision 0065](../../../../docs/decisions/0065-uploads-go-as-files-do.md)).
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -19,8 +24,11 @@ use firn_engine::Result;
 use firn_format::file_name::{FileName, parse};
 
 use super::busy::Busy;
+use crate::compact::stems::GivenUp;
+use crate::compact::uploads::{Aborted, Uploads};
 use crate::database::Database;
 use crate::stats::count;
+use crate::version::state::State;
 
 /// When there may be something to remove.
 ///
@@ -30,6 +38,8 @@ use crate::stats::count;
 #[derive(Debug)]
 pub(crate) struct Sweeps {
     due: Mutex<Due>,
+    /// Why uploads that nobody waits for may be there still, in words.
+    upload_refusal: Mutex<Option<String>>,
 }
 
 /// Moments of the engine's clock.
@@ -53,9 +63,22 @@ const GRACE: Duration = Duration::from_secs(60);
 const REST: Duration = Duration::from_secs(3600);
 
 impl Sweeps {
-    /// None was needed until `now`: the opening has removed what there was.
-    pub(crate) fn new(now: Duration) -> Self {
-        Self { due: Mutex::new(Due { swept_at: now, ..Due::default() }) }
+    /// None was needed until `now`: the opening has removed what there was, but for uploads that it could not, which `aborted` tells.
+    pub(crate) fn new(now: Duration, aborted: Aborted) -> Self {
+        let due = Due { swept_at: now, ..Due::default() };
+        let sweeps = Self { due: Mutex::new(due), upload_refusal: Mutex::new(aborted.refusal) };
+        if aborted.may_pass {
+            sweeps.repeat(now);
+        }
+        sweeps
+    }
+
+    pub(crate) fn upload_refusal(&self) -> Option<String> {
+        self.upload_refusal.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn tell_uploads(&self, refusal: Option<String>) {
+        *self.upload_refusal.lock().unwrap_or_else(PoisonError::into_inner) = refusal;
     }
 
     /// Whether a sweep is due at the moment `now`, where `ended` jobs have ended and something was left `left` times.
@@ -103,7 +126,8 @@ impl Database {
             && self.sweeps.is_due(self.clock.now(), self.jobs.ended_count(), self.jobs.left_count())
     }
 
-    /// Looks for outputs that nobody waits for and removes them. Blocks for a list, and for a request or two under the manifest's lock.
+    /// Looks for outputs, and uploads of such, that nobody waits for and removes them. Blocks for two lists, and for a request or two under the
+    /// manifest's lock.
     ///
     /// # Errors
     /// `Closed`: another machine has taken the database over. What the place says is none: it is asked again in a while.
@@ -112,9 +136,9 @@ impl Database {
         self.graveyard.recall();
         self.wake_background();
         let mut is_all = false;
-        if let Some(orphans) = self.orphans()? {
+        if let Some((files, uploads)) = self.orphans()? {
             is_all = true;
-            for name in orphans {
+            for name in files {
                 if self.schedule.is_stopping() {
                     break;
                 }
@@ -123,6 +147,11 @@ impl Database {
                     Err(error) => is_all &= error.kind == firn_storage::ErrorKind::NotFound,
                 }
             }
+            let aborted = uploads.abort(&*self.storage, |_| self.schedule.is_stopping());
+            count(&self.counters.upload_abort_count, aborted.count);
+            // Who may not ask, or has nobody who answers, is not told otherwise in a minute.
+            is_all &= !aborted.may_pass;
+            self.sweeps.tell_uploads(aborted.refusal);
         }
         if !is_all {
             self.sweeps.repeat(self.clock.now());
@@ -130,12 +159,13 @@ impl Database {
         Ok(())
     }
 
-    /// Files that no edit names and none ever will; `None` if that cannot be told now.
-    fn orphans(&self) -> Result<Option<Vec<String>>> {
+    /// Files that no edit names and none ever will, and uploads of such; `None` if that cannot be told now.
+    fn orphans(&self) -> Result<Option<(Vec<String>, Uploads)>> {
         let Ok(files) = self.storage.list() else { return Ok(None) };
+        let mut uploads = Uploads::list(&*self.storage);
         let given_up = self.stems.given_up();
         let Some(held) = self.graveyard.held() else { return Ok(None) };
-        let spares = self.outputs.spare_names();
+        let spares = BTreeSet::from_iter(self.outputs.spare_names());
         let mut manifest = self.manifest.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(failure) = manifest.failure() {
             return Err(failure);
@@ -143,21 +173,39 @@ impl Database {
         if self.storage.shared_part().is_some() && !manifest.is_current() {
             return manifest.failure().map_or(Ok(None), Err);
         }
-        let state = manifest.state();
+        let outputs = Orphans::new(&given_up, manifest.state());
+        let is_orphan = |name: &str| outputs.have(name) && !held.contains(name) && !spares.contains(name);
+        uploads.retain(is_orphan);
+        let names = files.into_iter().map(|(name, _)| name);
+        Ok(Some((names.filter(|name| is_orphan(name)).collect(), uploads)))
+    }
+}
+
+/// Names of outputs that no edit has and none ever will.
+pub(crate) struct Orphans<'s> {
+    given_up: &'s GivenUp,
+    state: &'s State,
+    /// Files of value segments that `state` has.
+    segments: BTreeSet<&'s str>,
+}
+
+impl<'s> Orphans<'s> {
+    /// Of attempts with stems that are `given_up`, which edits up to `state` do not name.
+    pub(crate) fn new(given_up: &'s GivenUp, state: &'s State) -> Self {
         let segments = state.values.segments.values();
-        let segments: BTreeSet<&str> = segments.map(|known| known.meta.file.as_str()).collect();
-        let is_orphan = |name: &String| match parse(name) {
+        Self { given_up, state, segments: segments.map(|known| known.meta.file.as_str()).collect() }
+    }
+
+    pub(crate) fn have(&self, name: &str) -> bool {
+        match parse(name) {
             Some(FileName::Table { stem, .. }) => {
-                given_up.contains(&stem) && !state.tables.contains_key(name)
+                self.given_up.contains(&stem) && !self.state.tables.contains_key(name)
             }
             Some(FileName::CollectedValues { stem, .. }) => {
-                given_up.contains(&stem) && !segments.contains(name.as_str())
+                self.given_up.contains(&stem) && !self.segments.contains(name)
             }
             _ => false,
-        };
-        let unheld = |name: &String| !held.contains(name) && !spares.contains(name);
-        let names = files.into_iter().map(|(name, _)| name);
-        Ok(Some(names.filter(is_orphan).filter(unheld).collect()))
+        }
     }
 }
 
@@ -167,7 +215,7 @@ mod tests {
 
     /// Seconds at which a sweep is found to be due, where it is looked for each second.
     fn sweeps(seconds: u64, left: impl Fn(u64) -> u64, ended: impl Fn(u64) -> u64) -> Vec<u64> {
-        let sweeps = Sweeps::new(Duration::ZERO);
+        let sweeps = Sweeps::new(Duration::ZERO, Aborted::default());
         let is_due = |second: &u64| {
             let now = Duration::from_secs(*second);
             let is_due = sweeps.is_due(now, ended(*second), left(*second));
@@ -186,6 +234,17 @@ mod tests {
         // What came shortly before a sweep has another one.
         assert_eq!(sweeps(20_000, |now| u64::from(now >= 100) + u64::from(now >= 130), |_| 0), [160, 190]);
         assert_eq!(sweeps(300, |now| now, |_| 0), [61, 121, 181, 241]);
+    }
+
+    #[test]
+    fn an_opening_that_could_not_abort_an_upload_now_has_a_sweep_some_time_after() {
+        for (may_pass, is_due) in [(true, true), (false, false)] {
+            let aborted = Aborted { may_pass, refusal: Some("no".to_owned()), count: 0 };
+            let sweeps = Sweeps::new(Duration::ZERO, aborted);
+            assert!(!sweeps.is_due(GRACE - Duration::from_secs(1), 0, 0));
+            assert_eq!(sweeps.is_due(GRACE, 0, 0), is_due);
+            assert_eq!(sweeps.upload_refusal().as_deref(), Some("no"));
+        }
     }
 
     #[test]

@@ -10,6 +10,7 @@ pub(crate) mod seeks;
 pub(crate) mod reclaim;
 mod values;
 pub(crate) mod stems;
+pub(crate) mod uploads;
 pub(crate) mod job_log;
 pub(crate) mod jobs;
 pub(crate) mod run;

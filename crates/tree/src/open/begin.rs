@@ -10,6 +10,9 @@ use firn_storage::file::cache::BlockCache;
 use firn_storage::place::SharedPart;
 
 use super::{Begun, definition, spawn_of, tables_version};
+use crate::background::Orphans;
+use crate::compact::stems::Stems;
+use crate::compact::uploads::{Aborted, Uploads};
 use crate::error::from_storage;
 use crate::groups::{Older, recover_restored, restore, stale};
 use crate::log::segment::Graveyard;
@@ -51,9 +54,10 @@ pub(super) fn begin(options: &TreeOptions, manifest: &mut Manifest) -> Result<Be
         }
         None => log_elsewhere(storage, &state)?,
     };
-    let (map, older) = change(options, manifest, &mut found, (&version, &recovered), &graveyard)?;
+    let (map, Leftovers { older, aborted }) =
+        change(options, manifest, &mut found, (&version, &recovered), &graveyard)?;
     version.values = Arc::new(map);
-    Ok(Begun { state, version, recovered, graveyard, cache, next_values: found.next(), older })
+    Ok(Begun { state, version, recovered, graveyard, cache, next_values: found.next(), older, aborted })
 }
 
 /// Begins the manifest of a new database, which has its default keyspace.
@@ -123,17 +127,17 @@ fn fence(options: &TreeOptions, manifest: &mut Manifest, state: &State) -> Resul
 }
 
 /// The first changes on disk, unless the database is only read: a new generation of the log, value segments sealed, files removed
-/// that nothing needs. Where values are then, and which groups there are.
+/// that nothing needs. Where values are then, and what is left.
 fn change(
     options: &TreeOptions,
     manifest: &mut Manifest,
     found: &mut FoundValues,
     (version, recovered): (&Version, &RecoveredLog),
     graveyard: &Arc<Graveyard>,
-) -> Result<(ValueMap, Option<Older>)> {
+) -> Result<(ValueMap, Leftovers)> {
     let (storage, state) = (&options.storage, manifest.state().clone());
     if options.read_only {
-        return Ok((found.map(&**storage, &state, graveyard)?, None));
+        return Ok((found.map(&**storage, &state, graveyard)?, Leftovers::default()));
     }
     let tables = version.live().flat_map(|keyspace| keyspace.levels.tables()).map(|(_, table)| table);
     let generation = state.generation + 1;
@@ -141,8 +145,8 @@ fn change(
     values.extend(found.seal(&**storage, &recovered.references, (recovered.end, generation))?);
     keep_cuts(&**storage, recovered)?;
     begin_generation(options, manifest, generation, recovered, values)?;
-    let older = remove_leftovers(storage, manifest, recovered, &found.stale)?;
-    Ok((sealed_map(&**storage, manifest.state(), graveyard)?, older))
+    let leftovers = remove_leftovers(storage, manifest, recovered, &found.stale)?;
+    Ok((sealed_map(&**storage, manifest.state(), graveyard)?, leftovers))
 }
 
 /// Makes the segments durable that tell where earlier recoveries cut the log.
@@ -189,19 +193,28 @@ fn begin_generation(
     manifest.commit(&changes)
 }
 
-/// Removes files that no edit names: outputs of jobs that never committed, segments beyond the cut, groups that nobody needs. The groups that the
-/// manifest names.
+/// What an opening has found that its database does not begin with.
+#[derive(Default)]
+struct Leftovers {
+    /// Groups that the manifest names.
+    older: Option<Older>,
+    aborted: Aborted,
+}
+
+/// Removes files that no edit names: outputs of jobs that never committed, segments beyond the cut, groups that nobody needs. Aborts uploads of
+/// outputs that an earlier process waited for; whether it can is nobody's error, and where that fails for a time it goes no further.
 fn remove_leftovers(
     storage: &Arc<dyn Storage>,
     manifest: &mut Manifest,
     recovered: &RecoveredLog,
     stale_values: &[String],
-) -> Result<Option<Older>> {
+) -> Result<Leftovers> {
     use firn_format::file_name::{FileName, parse};
     let files = storage.list().map_err(from_storage)?;
+    let mut uploads = Uploads::list(&**storage);
     // Who takes the database over writes an edit first: what was listed before that is not his.
     if storage.shared_part().is_some() && !manifest.is_current() {
-        return Ok(None);
+        return Ok(Leftovers::default());
     }
     let state = manifest.state();
     let older = state.groups.and_then(|named| Older::among(&files, named, recovered.next_base));
@@ -226,5 +239,9 @@ fn remove_leftovers(
             }
         }
     }
-    Ok(older)
+    let given_up = Stems::new(state.generation).given_up();
+    let orphans = Orphans::new(&given_up, state);
+    uploads.retain(|name| orphans.have(name));
+    let aborted = uploads.abort(&**storage, |so_far| so_far.may_pass);
+    Ok(Leftovers { older, aborted })
 }

@@ -16,6 +16,7 @@ mod shared_batches;
 mod shared_large;
 mod shared_regrouped;
 mod sweeps;
+mod sweeps_uploads;
 mod slow_writers;
 mod verify_sample;
 mod asking;

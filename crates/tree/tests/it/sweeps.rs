@@ -17,15 +17,15 @@ use crate::world::{Hook, World, describe, put, session, settle, threads, tiny};
 
 /// Runs jobs here and remembers what their outputs were to be called.
 #[derive(Debug)]
-struct Late {
+pub(crate) struct Late {
     inner: Local,
-    stems: Mutex<Vec<String>>,
+    pub(crate) stems: Mutex<Vec<String>>,
     /// Outputs are there, and whoever asked is told that it failed.
-    fails: AtomicBool,
+    pub(crate) fails: AtomicBool,
     /// Outputs are there, and nobody is told.
-    holds: AtomicBool,
-    held: Mutex<Vec<(Finisher, JobResult)>>,
-    given_up: AtomicU64,
+    pub(crate) holds: AtomicBool,
+    pub(crate) held: Mutex<Vec<(Finisher, JobResult)>>,
+    pub(crate) given_up: AtomicU64,
 }
 
 impl Executor for Late {
@@ -49,18 +49,18 @@ impl Executor for Late {
 }
 
 /// A database on shared storage, or all in one directory, whose jobs a worker elsewhere does.
-struct Site {
-    world: World,
+pub(crate) struct Site {
+    pub(crate) world: World,
     /// What workers and other machines reach.
-    shared: Memory,
-    faulty: Faulty,
-    hook: Arc<Hook>,
+    pub(crate) shared: Memory,
+    pub(crate) faulty: Faulty,
+    pub(crate) hook: Arc<Hook>,
     storage: Arc<dyn Storage>,
-    executor: Arc<Late>,
+    pub(crate) executor: Arc<Late>,
 }
 
 impl Site {
-    fn new(is_divided: bool) -> Self {
+    pub(crate) fn new(is_divided: bool) -> Self {
         let world = World::new(TreeSettings {
             level0_runs_max: 100,
             garbage_share_max: 100.0,
@@ -85,7 +85,7 @@ impl Site {
         Self { world, shared, faulty, hook, storage, executor }
     }
 
-    fn open(&self, background: Background) -> Arc<Tree> {
+    pub(crate) fn open(&self, background: Background) -> Arc<Tree> {
         let (storage, executor) = (Arc::clone(&self.storage), Arc::clone(&self.executor));
         let executor: Option<Arc<dyn Executor>> = Some(executor);
         Tree::open(TreeOptions { storage, executor, background, ..self.world.options() }).unwrap()
@@ -101,11 +101,11 @@ impl Site {
         names
     }
 
-    fn create(&self, name: &str) {
+    pub(crate) fn create(&self, name: &str) {
         self.shared.create(name).unwrap().write_at(0, b"late").unwrap();
     }
 
-    fn files(&self) -> Vec<String> {
+    pub(crate) fn files(&self) -> Vec<String> {
         let files = self.shared.list().unwrap().into_iter().map(|(name, _)| name);
         files.filter(|name| name.ends_with(".table") || name.ends_with(".values")).collect()
     }
@@ -115,18 +115,18 @@ impl Site {
         names.iter().all(|name| files.contains(name))
     }
 
-    fn has_any(&self, names: &[String]) -> bool {
+    pub(crate) fn has_any(&self, names: &[String]) -> bool {
         let files = self.files();
         names.iter().any(|name| files.contains(name))
     }
 
     /// Does what there is to do after so many seconds.
-    fn after(&self, tree: &Tree, seconds: u64) {
+    pub(crate) fn after(&self, tree: &Tree, seconds: u64) {
         self.world.clock.advance(Duration::from_secs(seconds));
         settle(tree);
     }
 
-    fn check(&self) {
+    pub(crate) fn check(&self) {
         let storage = Arc::clone(&self.storage);
         let report = verify(VerifyOptions { storage, semantics: semantics() }, &mut |_| {}).unwrap();
         let is_output =
@@ -136,12 +136,12 @@ impl Site {
     }
 }
 
-fn divided(local: &Memory, shared: Arc<dyn Storage>, home: u128) -> Divided {
+pub(crate) fn divided(local: &Memory, shared: Arc<dyn Storage>, home: u128) -> Divided {
     Divided::open(Arc::new(local.clone()), shared, home).unwrap()
 }
 
 /// Puts every key twice, each time in a sorted run of its own.
-fn fill(tree: &Tree) {
+pub(crate) fn fill(tree: &Tree) {
     let mut session = session(tree);
     for round in 0..2_u8 {
         for key in 0..300_u32 {
@@ -151,7 +151,7 @@ fn fill(tree: &Tree) {
     }
 }
 
-fn compact(tree: &Tree) {
+pub(crate) fn compact(tree: &Tree) {
     tree.compact_range(KEYSPACE_DEFAULT, b"", None).unwrap();
 }
 

@@ -41,6 +41,8 @@ pub(super) fn firn(worker: &Worker, lines: &mut Lines) {
     lines.line("damage", one_line(stats.damage.as_deref()));
     jobs(&stats.jobs, lines);
     lines.line("orphan_remove_count", stats.orphan_remove_count);
+    lines.line("upload_abort_count", stats.upload_abort_count);
+    lines.line("upload_refusal", one_line(stats.upload_refusal.as_deref()));
     lines.line("group_count", stats.group_count);
     lines.line("group_write_bytes_total", stats.group_write_bytes_total);
     if let Some(cache) = &stats.shared_cache {
