@@ -23,8 +23,8 @@ const HOLE: u32 = u32::MAX;
 
 /// Bytes of a cache line.
 const LINE_BYTES: usize = 64;
-/// Lines of a record that are loaded ahead of those who walk.
-const LINES_LOADED: usize = 4;
+/// Bytes of a record that are loaded ahead of those who walk: by the time they are read, the processor has understood that more follow.
+const LOADED_BYTES_MAX: usize = 1024;
 
 impl SegmentMap {
     /// A map over `segments`, oldest first.
@@ -51,14 +51,14 @@ impl SegmentMap {
     /// Begins to load the record at `position`, if it lies in a live segment.
     #[inline]
     pub(crate) fn prefetch(&self, position: Position) {
-        self.load_lines(position, 1);
+        self.bytes_at(position).and_then(<[u8]>::first).into_iter().for_each(prefetch);
     }
 
+    /// The record at `position` and what is published behind it, if that lies in a live segment.
     #[inline]
-    fn load_lines(&self, position: Position, lines: usize) {
-        let Some(segment) = self.segment_of(position) else { return };
-        let Some(offset) = segment.region_offset(position) else { return };
-        segment.region().read_from(offset).iter().step_by(LINE_BYTES).take(lines).for_each(prefetch);
+    fn bytes_at(&self, position: Position) -> Option<&[u8]> {
+        let segment = self.segment_of(position)?;
+        Some(segment.region().read_from(segment.region_offset(position)?))
     }
 
     #[inline]
@@ -72,14 +72,14 @@ impl SegmentMap {
 impl Records for SegmentMap {
     #[inline]
     fn record(&self, position: Position) -> Option<Record<'_>> {
-        let segment = self.segment_of(position)?;
-        let offset = segment.region_offset(position)?;
-        Record::at(segment.region().read_from(offset))
+        Record::at(self.bytes_at(position)?)
     }
 
-    /// Its first lines: by the time they are read, the processor has understood that the rest follows.
     #[inline]
-    fn begin_load(&self, position: Position) {
-        self.load_lines(position, LINES_LOADED);
+    fn begin_load(&self, position: Position, bytes: usize) {
+        let there = self.bytes_at(position).unwrap_or_default();
+        let front = there.get(..bytes.min(LOADED_BYTES_MAX)).unwrap_or(there);
+        front.iter().step_by(LINE_BYTES).for_each(prefetch);
+        front.last().into_iter().for_each(prefetch);
     }
 }

@@ -18,11 +18,13 @@ pub(crate) struct RunCursor<P> {
     records: P,
     /// Index of the entry it stands on; the record there was found.
     at: Option<usize>,
+    /// Bytes of the record that it stood on last; the next ones may have as many.
+    record_bytes: usize,
 }
 
 impl<P> RunCursor<P> {
     pub(super) fn new(run: Arc<Run>, before: Sequence, records: P) -> Self {
-        Self { run, before, records, at: None }
+        Self { run, before, records, at: None, record_bytes: 0 }
     }
 }
 
@@ -46,14 +48,14 @@ impl<P: Deref<Target: Records>> RunCursor<P> {
     #[inline]
     fn look_ahead(&self, from: usize) {
         if let Some(entry) = self.run.entries.get(from + AHEAD_ENTRIES) {
-            self.records.begin_load(entry.position());
+            self.records.begin_load(entry.position(), self.record_bytes);
         }
     }
 
     fn stand(&mut self, at: Option<usize>) -> Result<()> {
         self.at = None;
         if let Some(index) = at {
-            find(self.run.entries[index], &*self.records)?;
+            self.record_bytes = find(self.run.entries[index], &*self.records)?.bytes();
         }
         self.at = at;
         Ok(())
