@@ -9,6 +9,7 @@ use std::process::{Command, Output};
 
 use anyhow::{Context, Result, bail, ensure};
 
+use crate::checkout::{self, succeed};
 use crate::repository::root;
 
 /// What `cargo x cures` takes.
@@ -86,7 +87,7 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
     let root = root();
     let patches = patches(&root, options.name.as_deref())?;
     ensure!(!patches.is_empty(), "no cure is called so: they are crates/*/tests/cures/*.patch");
-    let checkout = checkout(&root)?;
+    let checkout = checkout::of(&root, "cures", &checkout::resolve(&root, "HEAD")?)?;
     let mut missed = 0;
     for (index, patch) in patches.iter().enumerate() {
         let name = patch.file_stem().unwrap_or_default().to_string_lossy();
@@ -123,28 +124,6 @@ fn patches(root: &Path, name: Option<&str>) -> Result<Vec<PathBuf>> {
     Ok(patches)
 }
 
-/// A checkout of `HEAD` of its own, so that nobody's work is patched; kept, with what was built in it, for the next time.
-fn checkout(root: &Path) -> Result<PathBuf> {
-    let checkout = root.join("target/cures/checkout");
-    let at = checkout.to_string_lossy().into_owned();
-    let head = succeed(Command::new("git").args(["rev-parse", "HEAD"]).current_dir(root))?;
-    let head = String::from_utf8_lossy(&head.stdout).trim().to_owned();
-    if !checkout.join(".git").exists() {
-        succeed(Command::new("git").args(["worktree", "prune"]).current_dir(root))?;
-        succeed(
-            Command::new("git")
-                .args(["worktree", "add", "--force", "--detach", &at, &head])
-                .current_dir(root),
-        )?;
-    }
-    succeed(
-        Command::new("git")
-            .args(["checkout", "--quiet", "--force", "--detach", &head])
-            .current_dir(&checkout),
-    )?;
-    Ok(checkout)
-}
-
 /// Patches `checkout`, and tells of each test whether it fails there.
 fn take_out(checkout: &Path, patch: &Path, cure: &Cure) -> Result<Vec<(String, bool)>> {
     let patch = patch.to_string_lossy().into_owned();
@@ -169,14 +148,6 @@ fn take_out(checkout: &Path, patch: &Path, cure: &Cure) -> Result<Vec<(String, b
     let noticed: Result<Vec<_>> = noticed.collect();
     git(&["apply", "--reverse", &patch])?;
     noticed
-}
-
-fn succeed(command: &mut Command) -> Result<Output> {
-    let output = command.output().with_context(|| format!("cannot run {command:?}"))?;
-    if !output.status.success() {
-        bail!("{command:?} failed: {}", String::from_utf8_lossy(&output.stderr).trim());
-    }
-    Ok(output)
 }
 
 #[cfg(test)]

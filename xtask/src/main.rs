@@ -3,6 +3,7 @@
 mod repository;
 mod source;
 mod tidy;
+mod checkout;
 mod cures;
 mod gate;
 mod soak;
