@@ -53,6 +53,8 @@ pub(crate) struct Scene {
     pub(crate) of_workers: Vec<String>,
     /// What databases are told beside all that.
     pub(crate) of_databases: Vec<String>,
+    /// Programs of other builds, by the commands that they are called for.
+    pub(crate) of_other_builds: BTreeMap<&'static str, String>,
 }
 
 impl Scene {
@@ -107,11 +109,12 @@ impl Scene {
             of_clients: Vec::new(),
             of_workers: Vec::new(),
             of_databases: Vec::new(),
+            of_other_builds: BTreeMap::new(),
         }
     }
 
     pub(crate) fn command(&self, name: &str) -> Command {
-        let mut command = Command::new(PROGRAM);
+        let mut command = Command::new(self.of_other_builds.get(name).map_or(PROGRAM, String::as_str));
         let of_workers = self.settings_of_workers.as_ref().filter(|_| name == "worker");
         command
             .arg(name)
@@ -156,12 +159,22 @@ impl Scene {
     }
 
     pub(crate) fn serve(&self) -> Serving {
+        self.serve_as(&mut self.serve_command()).expect("it serves")
+    }
+
+    /// `firn serve` of the database, in some way; `None` if it ends at once.
+    pub(crate) fn serve_as(&self, command: &mut Command) -> Option<Serving> {
+        Serving::start_as(command, &self.directory.path().join("data"))
+    }
+
+    /// What [`serve`](Self::serve) calls.
+    pub(crate) fn serve_command(&self) -> Command {
         let mut command = self.command("serve");
         command.args(["--shared", &self.place, "--config", &self.path("settings.toml")]);
         command.args(["--control-plane", &self.url, "--control-plane-token-file", &self.path("token")]);
         command.args(&self.of_clients);
         command.args(&self.of_databases);
-        Serving::start_as(&mut command, &self.directory.path().join("data")).expect("it serves")
+        command
     }
 
     /// `firn jobs` of the control plane.

@@ -5,11 +5,11 @@
 //! of a machine with the database jump, where there is a library that fakes time. With networks of their own workers are cut off now and then. Two machines take the
 //! database from one another, asleep and at work. Each kind of trouble that is possible happens once at least.
 
-mod clients; // what is written, and what must be found
+pub(crate) mod clients; // what is written, and what must be found
 mod clocks; // time as some processes see it
 mod counted; // counters and lists, which show what was done twice
 mod history; // what was done, in its order, to be done again
-mod content; // what a database has, in one number
+pub(crate) mod content; // what a database has, in one number
 mod trouble; // what can befall whom
 mod member; // a process, and how it stands still
 mod fleet; // processes, and what befalls them

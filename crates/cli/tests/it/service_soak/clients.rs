@@ -30,10 +30,12 @@ struct Known {
     history: History,
 }
 
-pub(super) struct Clients {
+pub(crate) struct Clients {
     known: Vec<Known>,
     seed: u64,
-    pub(super) acknowledged: u64,
+    pub(crate) acknowledged: u64,
+    /// How long each waits after what was acknowledged; without, they write as fast as they can.
+    pub(crate) pause: Duration,
 }
 
 pub(super) fn value(key: u32, round: u32) -> Vec<u8> {
@@ -62,8 +64,14 @@ pub(super) fn reach(address: &str) -> redis::Connection {
 }
 
 impl Known {
-    /// Writes to keys of client `number` until `end`.
-    fn write(&mut self, number: u32, random: &mut fastrand::Rng, address: &Mutex<String>, end: Instant) {
+    /// Writes to keys of client `number` until `end`, and waits for `pause` each time.
+    fn write(
+        &mut self,
+        number: u32,
+        random: &mut fastrand::Rng,
+        address: &Mutex<String>,
+        (pause, end): (Duration, Instant),
+    ) {
         let mut connection = None;
         while Instant::now() < end {
             let Some(open) = connection.as_mut() else {
@@ -98,6 +106,7 @@ impl Known {
                         self.acknowledged.insert(key, state);
                         self.tried.remove(&key);
                     }
+                    std::thread::sleep(pause);
                 }
                 Err(_) => connection = None,
             }
@@ -133,13 +142,14 @@ impl Known {
 }
 
 impl Clients {
-    pub(super) fn new(seed: u64) -> Self {
-        Self { known: (0..CLIENTS).map(|_| Known::default()).collect(), seed, acknowledged: 0 }
+    pub(crate) fn new(seed: u64) -> Self {
+        let known = (0..CLIENTS).map(|_| Known::default()).collect();
+        Self { known, seed, acknowledged: 0, pause: Duration::ZERO }
     }
 
     /// All write for a while to wherever the database is, while `happens` is called again and again, with whether that is
     /// over; it says where the database is then.
-    pub(super) fn write(
+    pub(crate) fn write(
         &mut self,
         address: String,
         random: &mut fastrand::Rng,
@@ -148,7 +158,7 @@ impl Clients {
         let end = Instant::now() + ROUND;
         let address = Mutex::new(address);
         self.seed += 1;
-        let seed = self.seed;
+        let (seed, pause) = (self.seed, self.pause);
         std::thread::scope(|scope| {
             let clients: Vec<_> = self
                 .known
@@ -157,7 +167,7 @@ impl Clients {
                 .map(|(known, number)| {
                     let address = &address;
                     let mut random = fastrand::Rng::with_seed(seed << 8 | u64::from(number));
-                    scope.spawn(move || known.write(number, &mut random, address, end))
+                    scope.spawn(move || known.write(number, &mut random, address, (pause, end)))
                 })
                 .collect();
             // One may have to wait until a machine wakes to which it has connected.
@@ -170,7 +180,7 @@ impl Clients {
         self.acknowledged = self.known.iter().map(|known| known.count).sum();
     }
 
-    pub(super) fn check(&mut self, address: String) {
+    pub(crate) fn check(&mut self, address: String) {
         self.known.iter_mut().zip(0..).for_each(|(known, number)| known.check(number, &address));
     }
 
@@ -186,7 +196,7 @@ impl Clients {
     /// Nothing is there but what was acknowledged, and nothing twice, by a walk over everything.
     ///
     /// A cursor is a place in the order of the keys, so a walk over what does not change meets each key once.
-    pub(super) fn check_nothing_else(&self, address: String) {
+    pub(crate) fn check_nothing_else(&self, address: String) {
         let mut connection = reach(&address);
         let mut found = Vec::new();
         let mut cursor = 0_u64;

@@ -9,7 +9,7 @@ use super::clients::reach;
 
 /// All keys of a database that runs, with what each has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Content {
+pub(crate) struct Content {
     pub(super) keys: u64,
     /// The sum of the keys' hashes.
     hash: u128,
@@ -25,7 +25,7 @@ impl Content {
     /// Of the database at `address`, to which nobody writes meanwhile.
     ///
     /// Tables' own hashes would differ: they depend on the numbers that writes were given, of which those without an answer take some, too.
-    pub(super) fn read(address: &str) -> Self {
+    pub(crate) fn read(address: &str) -> Self {
         let mut connection = reach(address);
         let (mut content, mut cursor) = (Self::default(), 0_u64);
         loop {
