@@ -5,6 +5,7 @@ mod source;
 mod tidy;
 mod checkout;
 mod cures;
+mod skew;
 mod gate;
 mod soak;
 
@@ -31,6 +32,8 @@ enum Command {
     Soak(soak::Options),
     /// Take out what keeps known mistakes away, and see the tests fail that are about it; tens of minutes.
     Cures(cures::Options),
+    /// Build an older revision's program, and have it work together with this one's; minutes.
+    Skew(skew::Options),
     /// Run the simulator (release build) with these arguments: `cargo x sim metamorphic --seeds 10`.
     Sim {
         /// Handed on as they are.
@@ -45,6 +48,7 @@ fn main() -> Result<ExitCode> {
         Command::Tidy => tidy::run()?,
         Command::Soak(options) => soak::run(&options)?,
         Command::Cures(options) => cures::run(&options)?,
+        Command::Skew(options) => skew::run(&options)?,
         Command::Sim { arguments } => simulate(&arguments)?,
     };
     Ok(if is_good { ExitCode::SUCCESS } else { ExitCode::FAILURE })

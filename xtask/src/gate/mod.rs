@@ -17,7 +17,7 @@ use tally::Tally;
 /// What `cargo x test` takes.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Options {
-    /// Also run what takes longer: more seeds and cuts, client libraries, object stores of others, the page in a browser, fuzzing, sanitizers, licences, advisories and spelling (up to 90 minutes).
+    /// Also run what takes longer: more seeds and cuts, client libraries, object stores of others, older builds, the page in a browser, fuzzing, sanitizers, licences, advisories and spelling (up to 90 minutes).
     #[arg(long)]
     full: bool,
     /// Say what would be done and do nothing.
@@ -39,7 +39,7 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
     }
     if !options.full {
         println!(
-            "  leave out client libraries for Redis, object stores of others, the page in a browser, crowds, fuzzing, sanitizers, licences, advisories, spelling and longer seeds: cargo x test --full runs them"
+            "  leave out client libraries for Redis, object stores of others, older builds, the page in a browser, crowds, fuzzing, sanitizers, licences, advisories, spelling and longer seeds: cargo x test --full runs them"
         );
     }
     println!(
@@ -68,6 +68,7 @@ fn steps(root: &Path, full: bool) -> Vec<Step> {
     if full {
         steps.push(step::fleets());
         steps.extend(step::clouds());
+        steps.push(step::old_builds());
         steps.extend(step::server());
         steps.extend(step::fuzzing(root));
         steps.push(step::address_sanitizer());

@@ -1,7 +1,7 @@
 //! Steps are told apart by what they need, and name tests that there are.
 
 use super::*;
-use crate::soak;
+use crate::{skew, soak};
 
 #[test]
 fn results_in_the_output_are_summed() {
@@ -82,13 +82,15 @@ fn tests_have_the_names_that_are_asked_for() {
             assert!(tests.iter().any(|test| test.contains(filter)), "{filter}");
         }
     }
+    assert!(tests.iter().any(|test| test.contains(skew::TESTS)), "{}", skew::TESTS);
 }
 
 /// A test that is ignored and that nobody asks for never runs.
 #[test]
 fn whatever_test_of_the_server_is_ignored_is_asked_for() {
     let steps = all();
-    let asked: Vec<&str> = steps.iter().flat_map(filters).chain(soak::server_tests()).collect();
+    let asked: Vec<&str> =
+        steps.iter().flat_map(filters).chain(soak::server_tests()).chain([skew::TESTS]).collect();
     let tests = ignored(PROGRAM);
     assert!(tests.len() > 10, "{tests:?}");
     for test in tests {

@@ -1,0 +1,96 @@
+//! `cargo x skew`: builds the program of an older revision, and runs the tests that have both builds work together.
+//!
+//! ```text
+//!   REVISION ─► target/skew/checkout ─► its `firn`, kept as target/skew/firn-HASH ─► tests of `old_builds`
+//! ```
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+
+use crate::checkout;
+use crate::repository::root;
+
+/// What `cargo x skew` takes.
+#[derive(clap::Args, Debug, Default)]
+pub(crate) struct Options {
+    /// The older build, as git names it; without one, the two that tell most: the first whose files and jobs have the versions of today, and the
+    /// last before it.
+    revision: Option<String>,
+}
+
+/// The revisions that are tried where none is named.
+///
+/// The first is the oldest with format version 3 and specs of version 4, which today's build has too: either may do the other's jobs. The second is
+/// the commit before, with versions 2 and 3: neither may. When a version changes, the last commit before that takes the second place, and the
+/// first one with it the first.
+const REVISIONS: [&str; 2] =
+    ["0b3166536f7994ba65115407237e318f61b137e3", "303c338ec2da5bab9d3c703636145c5e281a2880"];
+
+/// The tests of the program that are run, by the module that they are in.
+pub(crate) const TESTS: &str = "old_builds::";
+
+/// Runs the tests with each old build; `Ok(true)` if none failed.
+pub(crate) fn run(options: &Options) -> Result<bool> {
+    let root = root();
+    let mut is_good = true;
+    for revision in revisions(options) {
+        let hash = checkout::resolve(&root, revision)?;
+        let program = build(&root, &hash)?;
+        println!("with the build of {revision}, {}:", program.display());
+        is_good &= test(&root, &program)?;
+    }
+    Ok(is_good)
+}
+
+fn revisions(options: &Options) -> Vec<&str> {
+    options.revision.as_deref().map_or_else(|| REVISIONS.to_vec(), |revision| vec![revision])
+}
+
+/// Why the revisions that are tried by themselves cannot be, if so.
+pub(crate) fn obstacle() -> Option<String> {
+    let root = root();
+    REVISIONS
+        .iter()
+        .find_map(|revision| checkout::resolve(&root, revision).err())
+        .map(|error| error.to_string())
+}
+
+/// The program of revision `hash`; what was built before is taken as it is, since a revision never changes.
+fn build(root: &Path, hash: &str) -> Result<PathBuf> {
+    let program = root.join(format!("target/skew/firn-{hash}"));
+    if program.exists() {
+        return Ok(program);
+    }
+    let checkout = checkout::of(root, "skew", hash)?;
+    let target = root.join("target/skew/target");
+    println!("building firn of {hash}, in some minutes the first time");
+    let status = Command::new("cargo")
+        .args(["build", "--quiet", "--locked", "--package", "firn-cli", "--bin", "firn"])
+        .env("CARGO_TARGET_DIR", &target)
+        // Nobody changes it.
+        .env("CARGO_INCREMENTAL", "0")
+        .current_dir(&checkout)
+        .status()
+        .context("cannot run cargo")?;
+    ensure!(status.success(), "firn of {hash} does not build here: name another revision");
+    // Whole at once: a copy that was interrupted must not be taken for the program.
+    let copy = program.with_extension("new");
+    let built = target.join("debug/firn");
+    std::fs::copy(&built, &copy).with_context(|| format!("cannot copy {}", built.display()))?;
+    std::fs::rename(&copy, &program).with_context(|| format!("cannot name {}", program.display()))?;
+    Ok(program)
+}
+
+/// Runs the tests, by what the gate has built: for one package alone most crates would be built again.
+fn test(root: &Path, program: &Path) -> Result<bool> {
+    let status = Command::new("cargo")
+        .args(["test", "--quiet", "--workspace", "--test", "it", "--", "--ignored", "--nocapture"])
+        .args(["--test-threads", "1", TESTS])
+        .env("FIRN_OLD_BUILD", program)
+        .current_dir(root)
+        .status()
+        .context("cannot run cargo")?;
+    Ok(status.success())
+}
