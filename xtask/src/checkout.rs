@@ -24,17 +24,30 @@ pub(crate) fn resolve(root: &Path, revision: &str) -> Result<String> {
 /// A checkout of `hash` at target/`folder`/checkout, of its own, so that nobody's work is touched; kept for the next time.
 pub(crate) fn of(root: &Path, folder: &str, hash: &str) -> Result<PathBuf> {
     let checkout = root.join("target").join(folder).join("checkout");
-    let at = checkout.to_string_lossy().into_owned();
-    if !checkout.join(".git").exists() {
+    if switch(root, &checkout, hash).is_err() {
+        // There is none, or one that was interrupted, or another clone's that came with a copy of target.
+        if checkout.exists() {
+            std::fs::remove_dir_all(&checkout)
+                .with_context(|| format!("cannot remove {}", checkout.display()))?;
+        }
         succeed(Command::new("git").args(["worktree", "prune"]).current_dir(root))?;
-        succeed(
-            Command::new("git").args(["worktree", "add", "--force", "--detach", &at, hash]).current_dir(root),
-        )?;
+        let at = checkout.to_string_lossy();
+        let add = ["worktree", "add", "--force", "--detach", &*at, hash];
+        succeed(Command::new("git").args(add).current_dir(root))?;
     }
-    succeed(
-        Command::new("git").args(["checkout", "--quiet", "--force", "--detach", hash]).current_dir(&checkout),
-    )?;
     Ok(checkout)
+}
+
+/// Has the checkout, which must be one of the clone at `root`, be of `hash`.
+fn switch(root: &Path, checkout: &Path, hash: &str) -> Result<()> {
+    ensure!(checkout.join(".git").exists(), "there is no checkout");
+    let clone = |at: &Path| {
+        let which = ["rev-parse", "--path-format=absolute", "--git-common-dir"];
+        succeed(Command::new("git").args(which).current_dir(at)).map(|output| output.stdout)
+    };
+    ensure!(clone(checkout)? == clone(root)?, "it is another clone's");
+    let checked_out = ["checkout", "--quiet", "--force", "--detach", hash];
+    succeed(Command::new("git").args(checked_out).current_dir(checkout)).map(drop)
 }
 
 /// Runs `command`, which must end well.

@@ -4,6 +4,7 @@
 //!   REVISION ─► target/skew/checkout ─► its `firn`, kept as target/skew/firn-HASH ─► tests of `old_builds`
 //! ```
 
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -60,6 +61,10 @@ pub(crate) fn obstacle() -> Option<String> {
 /// The program of revision `hash`; what was built before is taken as it is, since a revision never changes.
 fn build(root: &Path, hash: &str) -> Result<PathBuf> {
     let program = root.join(format!("target/skew/firn-{hash}"));
+    // Two of these at once would build each other's revision.
+    std::fs::create_dir_all(root.join("target/skew")).context("cannot make target/skew")?;
+    let lock = File::create(root.join("target/skew/lock")).context("cannot make a file in target/skew")?;
+    lock.lock().context("cannot lock target/skew")?;
     if program.exists() {
         return Ok(program);
     }
@@ -71,6 +76,9 @@ fn build(root: &Path, hash: &str) -> Result<PathBuf> {
         .env("CARGO_TARGET_DIR", &target)
         // Nobody changes it.
         .env("CARGO_INCREMENTAL", "0")
+        // It says by itself what it is built with.
+        .env_remove("RUSTUP_TOOLCHAIN")
+        .env_remove("CARGO_BUILD_TARGET")
         .current_dir(&checkout)
         .status()
         .context("cannot run cargo")?;

@@ -59,14 +59,16 @@ pub(crate) fn from_store(url: &str, file: &str, action: &str, error: &object_sto
 /// is told so however often he asks: that is `Invalid`.
 pub(crate) fn of_uploads(url: &str, file: &str, action: &str, error: &object_store::Error) -> Error {
     use object_store::Error as Store;
+    let text = chain(error);
+    let is_unknown = match error {
+        Store::NotSupported { .. } | Store::NotImplemented { .. } => true,
+        // The client has no kind for these.
+        _ => UNKNOWN.iter().any(|status| text.contains(status)),
+    };
     match error {
-        Store::NotSupported { .. } | Store::NotImplemented { .. } => {
+        _ if is_unknown => {
             let why = "the store does not know that, or has an answer of its own";
-            Error::new(
-                ErrorKind::Invalid,
-                file,
-                format!("cannot {action} in {url} ({why}): {}", chain(error)),
-            )
+            Error::new(ErrorKind::Invalid, file, format!("cannot {action} in {url} ({why}): {text}"))
         }
         Store::PermissionDenied { .. } | Store::Unauthenticated { .. } => {
             Error { kind: ErrorKind::Invalid, ..from_store(url, file, action, error) }
@@ -74,6 +76,9 @@ pub(crate) fn of_uploads(url: &str, file: &str, action: &str, error: &object_sto
         _ => from_store(url, file, action, error),
     }
 }
+
+/// Statuses of stores that do not know a request.
+const UNKNOWN: [&str; 2] = ["405 Method Not Allowed", "501 Not Implemented"];
 
 /// Whether the store has said no, so that nothing was done.
 pub(crate) fn is_refusal(error: &object_store::Error) -> bool {

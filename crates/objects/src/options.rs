@@ -93,7 +93,7 @@ impl ObjectOptions {
         for (key, value) in self.known::<AmazonS3ConfigKey>() {
             builder = builder.with_config(key, value);
         }
-        let is_set = |key| builder.get_config_value(&key).is_some_and(|value| value != "false");
+        let is_set = |key| builder.get_config_value(&key).is_some_and(|value| is_true(&value));
         // Who signs nothing may list nothing, and buckets of that kind want signatures of their own.
         let is_signed = !is_set(AmazonS3ConfigKey::SkipSignature) && !is_set(AmazonS3ConfigKey::S3Express);
         let s3 = builder.build()?;
@@ -172,6 +172,11 @@ impl Client {
     pub(crate) fn without_uploads(objects: Arc<dyn ObjectStore>) -> Self {
         Self { objects, uploads: None }
     }
+}
+
+/// Whether the client takes `value` for yes.
+fn is_true(value: &str) -> bool {
+    ["1", "true", "on", "yes", "y"].contains(&value.to_ascii_lowercase().as_str())
 }
 
 /// What URLs of object stores begin with.

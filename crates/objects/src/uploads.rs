@@ -62,7 +62,7 @@ impl Uploads {
         Self { s3, client, tries_max: retries_max.saturating_add(1).min(TRIES_MAX) }
     }
 
-    /// Uploads of keys that begin with `prefix`; a request for each thousand.
+    /// Uploads of keys that begin with `prefix` and have no `/` after it; a request for each thousand.
     ///
     /// # Errors
     /// `PermissionDenied`; `NotSupported`: the store does not know the request, or answers it as no other does. Others may pass.
@@ -129,7 +129,7 @@ impl Uploads {
 
 /// Which uploads are asked for: of keys that begin with `prefix`, behind the key and the id `after`, if they are not empty.
 fn query(prefix: &str, after: &(String, String)) -> String {
-    let mut query = "uploads=".to_owned();
+    let mut query = "uploads=&delimiter=%2F".to_owned();
     let pairs = [("prefix", prefix), ("key-marker", &after.0), ("upload-id-marker", &after.1)];
     for (name, value) in pairs.iter().filter(|(_, value)| !value.is_empty()) {
         // Signatures have spaces as `%20`.
@@ -163,9 +163,10 @@ async fn ask(client: &HttpClient, request: HttpRequest) -> std::result::Result<V
     let said = format!("{status}: {}", String::from_utf8_lossy(&body));
     let is_brief =
         status.is_server_error() && status.as_u16() != NOT_IMPLEMENTED || PASSING.contains(&status.as_u16());
+    let may_pass = is_brief || PASSING_CODES.iter().any(|code| said.contains(code));
     let error = match status.as_u16() {
+        _ if may_pass => failed(said),
         401 | 403 => Error::PermissionDenied { path: "?uploads".to_owned(), source: said.into() },
-        _ if is_brief || said.contains("NoSuchBucket") => failed(said),
         _ => not_understood(said),
     };
     Err(Failure { error, is_brief })
@@ -175,6 +176,9 @@ const NOT_IMPLEMENTED: u16 = 501;
 
 /// A request that took too long, one that met another, one too many.
 const PASSING: [u16; 3] = [408, 409, 429];
+
+/// What else passes: a store that has just started may lack its buckets, credentials are renewed, clocks are set.
+const PASSING_CODES: [&str; 4] = ["NoSuchBucket", "RequestTimeout", "ExpiredToken", "RequestTimeTooSkewed"];
 
 fn read(answer: &[u8]) -> Result<Page> {
     quick_xml::de::from_reader(answer).map_err(not_understood)
@@ -207,7 +211,10 @@ mod tests {
         let _installed = rustls::crypto::ring::default_provider().install_default();
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         let query = query("a b/", &("a b/1.table".to_owned(), "x+y=".to_owned()));
-        assert_eq!(query, "uploads=&prefix=a%20b%2F&key-marker=a%20b%2F1.table&upload-id-marker=x%2By%3D");
+        assert_eq!(
+            query,
+            "uploads=&delimiter=%2F&prefix=a%20b%2F&key-marker=a%20b%2F1.table&upload-id-marker=x%2By%3D"
+        );
         let hosted = |builder: AmazonS3Builder| {
             builder.with_virtual_hosted_style_request(true).with_endpoint("https://b.host/")
         };

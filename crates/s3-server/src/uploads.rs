@@ -169,10 +169,11 @@ fn page(uploads: Vec<Upload>, uri: &Uri, page_max: usize) -> String {
     let said = |name: &str| value(uri, name).unwrap_or_default();
     let bucket = format!("{}/", uri.path().trim_matches('/'));
     let (prefix, after) = (said("prefix"), (said("key-marker"), said("upload-id-marker")));
+    let is_deep = said("delimiter").is_empty();
     let mut asked: Vec<(String, String)> = uploads
         .into_iter()
         .filter_map(|upload| Some((upload.key.strip_prefix(&bucket)?.to_owned(), upload.id)))
-        .filter(|(key, _)| key.starts_with(&prefix))
+        .filter(|(key, _)| key.strip_prefix(&prefix).is_some_and(|rest| is_deep || !rest.contains('/')))
         .filter(|upload| *upload > after && (upload.0 != after.0 || !after.1.is_empty()))
         .collect();
     asked.sort_unstable();
@@ -214,6 +215,8 @@ mod tests {
         assert_eq!(ids("prefix=p%2F", 2), ("12".to_owned(), true));
         assert_eq!(ids("prefix=p%2F&key-marker=p%2Fx&upload-id-marker=1", 9), ("20".to_owned(), false));
         assert_eq!(ids("prefix=p%2F&key-marker=p%2Fx", 9), ("0".to_owned(), false));
+        assert_eq!(ids("prefix=&delimiter=%2F", 9), (String::new(), false));
+        assert_eq!(ids("prefix=p%2F&delimiter=%2F", 9), ("120".to_owned(), false));
     }
 
     #[test]

@@ -52,6 +52,7 @@ fn an_attempt_reads_its_inputs_creates_under_its_stem_and_nothing_else() {
     assert!(scoped.remove(mine).is_err() && scoped.rename(mine, "out-e-00ff-000001.table").is_err());
     assert!(scoped.list().is_err() && scoped.lock(false).is_err() && scoped.open_write(mine).is_err());
     assert!(scoped.publish("manifest-0000000000000002", b"mine").is_err());
+    assert!(scoped.unfinished_uploads().is_err());
     assert!(scoped.link_into(&[], std::path::Path::new("/")).is_err());
     assert_eq!(place.list().unwrap().len(), 4);
 }

@@ -25,14 +25,15 @@ use firn_format::file_name::{FileName, parse};
 
 use super::busy::Busy;
 use crate::compact::stems::GivenUp;
-use crate::compact::uploads::{Aborted, Uploads};
+use crate::compact::uploads::{Aborted, Reach, Uploads};
 use crate::database::Database;
 use crate::stats::count;
 use crate::version::state::State;
 
 /// When there may be something to remove.
 ///
-/// 1. [`GRACE`] after an attempt came to nothing, or something could not be removed: whoever runs it may write for a while still.
+/// 1. [`GRACE`] after an attempt came to nothing, or something could not be removed: whoever runs it may write for a while still. The longer
+///    the more often one after the other could not.
 /// 2. Once in [`REST`] while jobs end, and once more after: an attempt that nobody missed, or that stood still for longer.
 /// 3. Never else, so that a database at which nothing happens asks nothing of its place.
 #[derive(Debug)]
@@ -54,6 +55,8 @@ struct Due {
     ended_at: Option<Duration>,
     /// The last sweep, or the opening.
     swept_at: Duration,
+    /// How often sweeps did not come to their end, one after the other.
+    repeats: u32,
 }
 
 /// How long what was left by an attempt that came to nothing stays at least: the attempt may write more, and others may come to nothing soon.
@@ -105,11 +108,25 @@ impl Sweeps {
         due.first_left_at = due.last_left_at.filter(|at| now.saturating_sub(*at) < GRACE);
     }
 
-    /// The last sweep did not come to its end: it is repeated in a while.
+    /// The last sweep did not come to its end: it is repeated in a while, and in twice as long each time, up to [`REST`].
     fn repeat(&self, now: Duration) {
         let mut due = self.lock();
-        due.last_left_at = Some(now);
-        due.first_left_at.get_or_insert(now);
+        let pause = GRACE.saturating_mul(1 << due.repeats.min(10)).min(REST);
+        due.repeats += 1;
+        // As if what is left had been noticed then.
+        let noticed = now.saturating_add(pause - GRACE);
+        due.last_left_at = Some(noticed);
+        due.first_left_at = Some(noticed);
+    }
+
+    /// The last sweep came to its end.
+    fn end(&self) {
+        self.lock().repeats = 0;
+    }
+
+    /// Whether an opening or a sweep has left something that it knows of.
+    fn is_left(&self) -> bool {
+        self.lock().repeats > 0
     }
 
     fn lock(&self) -> MutexGuard<'_, Due> {
@@ -118,9 +135,10 @@ impl Sweeps {
 }
 
 impl Database {
-    /// Whether somebody is to look for outputs that nobody waits for. Only workers that the owner gave leave any.
+    /// Whether somebody is to look for outputs that nobody waits for. Only workers that the owner gave leave any, and openings that had too
+    /// much to remove.
     pub(super) fn is_sweep_due(&self, busy: &Busy) -> bool {
-        self.jobs.fallbacks.is_some()
+        (self.jobs.fallbacks.is_some() || self.sweeps.is_left())
             && !busy.is_sweeping
             && self.is_thread_left(busy, false)
             && self.sweeps.is_due(self.clock.now(), self.jobs.ended_count(), self.jobs.left_count())
@@ -147,14 +165,15 @@ impl Database {
                     Err(error) => is_all &= error.kind == firn_storage::ErrorKind::NotFound,
                 }
             }
-            let aborted = uploads.abort(&*self.storage, |_| self.schedule.is_stopping());
+            let aborted = uploads.abort(&*self.storage, Reach::SWEEP, || self.schedule.is_stopping());
             count(&self.counters.upload_abort_count, aborted.count);
             // Who may not ask, or has nobody who answers, is not told otherwise in a minute.
             is_all &= !aborted.may_pass;
             self.sweeps.tell_uploads(aborted.refusal);
         }
-        if !is_all {
-            self.sweeps.repeat(self.clock.now());
+        match is_all {
+            true => self.sweeps.end(),
+            false => self.sweeps.repeat(self.clock.now()),
         }
         Ok(())
     }
@@ -245,6 +264,30 @@ mod tests {
             assert_eq!(sweeps.is_due(GRACE, 0, 0), is_due);
             assert_eq!(sweeps.upload_refusal().as_deref(), Some("no"));
         }
+    }
+
+    #[test]
+    fn what_cannot_be_removed_is_tried_again_ever_later_until_it_can() {
+        let sweeps = Sweeps::new(Duration::ZERO, Aborted::default());
+        assert!(!sweeps.is_left());
+        let tried = |now: &u64| {
+            let now = Duration::from_secs(*now);
+            let is_due = sweeps.is_due(now, 0, 1);
+            if is_due {
+                sweeps.begin(now);
+                sweeps.repeat(now);
+            }
+            is_due
+        };
+        let pauses = [60, 60, 120, 240, 480, 960, 1920, 3600, 3600];
+        let moments = pauses.iter().scan(0, |now, pause| {
+            *now += pause;
+            Some(*now)
+        });
+        assert_eq!((0..12_000).filter(tried).collect::<Vec<u64>>(), moments.collect::<Vec<u64>>());
+        assert!(sweeps.is_left());
+        sweeps.end();
+        assert!(!sweeps.is_left());
     }
 
     #[test]

@@ -12,6 +12,21 @@ pub(crate) struct Uploads {
     told: Result<Vec<UnfinishedUpload>>,
 }
 
+/// How far an attempt to abort uploads goes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Reach {
+    uploads: usize,
+    /// Failures that may pass. Each may have taken as long as a place tries again.
+    failures: usize,
+}
+
+impl Reach {
+    /// Of an opening, for which users wait.
+    pub(crate) const OPENING: Self = Self { uploads: 32, failures: 1 };
+    /// Of a sweep. One upload that the place cannot abort keeps no other from it.
+    pub(crate) const SWEEP: Self = Self { uploads: usize::MAX, failures: 3 };
+}
+
 /// What became of uploads that nobody waits for.
 #[derive(Debug, Default)]
 pub(crate) struct Aborted {
@@ -35,22 +50,39 @@ impl Uploads {
         }
     }
 
-    /// Has `storage` forget them, until `is_enough`. Blocks for a request each. What fails is told, and is nobody's error.
-    pub(crate) fn abort(self, storage: &dyn Storage, is_enough: impl Fn(&Aborted) -> bool) -> Aborted {
+    /// Has `storage` forget them, as far as `reach` goes, until `is_stopping`. Blocks for a request each. What fails is told, and is nobody's error.
+    pub(crate) fn abort(
+        self,
+        storage: &dyn Storage,
+        reach: Reach,
+        is_stopping: impl Fn() -> bool,
+    ) -> Aborted {
         let mut aborted = Aborted::default();
-        match self.told {
-            Err(error) => aborted.fail(&error),
-            Ok(uploads) => {
-                for upload in uploads {
-                    if is_enough(&aborted) {
+        let uploads = self.told.unwrap_or_else(|error| {
+            aborted.fail(&error);
+            Vec::new()
+        });
+        let mut failures = 0;
+        for (tried, upload) in uploads.iter().enumerate() {
+            if is_stopping() || failures >= reach.failures {
+                break;
+            }
+            if tried >= reach.uploads {
+                aborted.refusal = Some(format!("there are more than {tried}: the others are aborted later"));
+                aborted.may_pass = true;
+                break;
+            }
+            match storage.abort_upload(upload) {
+                Ok(()) => aborted.count += 1,
+                // Whoever began it has ended it, or the store has.
+                Err(error) if error.kind == ErrorKind::NotFound => {}
+                Err(error) => {
+                    aborted.fail(&error);
+                    if error.kind == ErrorKind::Invalid {
+                        // The next one would be answered the same.
                         break;
                     }
-                    match storage.abort_upload(&upload) {
-                        Ok(()) => aborted.count += 1,
-                        // Whoever began it has ended it, or the store has.
-                        Err(error) if error.kind == ErrorKind::NotFound => {}
-                        Err(error) => aborted.fail(&error),
-                    }
+                    failures += 1;
                 }
             }
         }

@@ -12,7 +12,7 @@ use firn_storage::place::SharedPart;
 use super::{Begun, definition, spawn_of, tables_version};
 use crate::background::Orphans;
 use crate::compact::stems::Stems;
-use crate::compact::uploads::{Aborted, Uploads};
+use crate::compact::uploads::{Aborted, Reach, Uploads};
 use crate::error::from_storage;
 use crate::groups::{Older, recover_restored, restore, stale};
 use crate::log::segment::Graveyard;
@@ -30,7 +30,9 @@ use crate::version::state::State;
 pub(super) fn begin(options: &TreeOptions, manifest: &mut Manifest) -> Result<Begun> {
     let storage = &options.storage;
     start_manifest(options, manifest)?;
-    let graveyard = Arc::new(Graveyard::new(options.executor.is_some() && !options.read_only));
+    // Whoever sweeps asks.
+    let is_swept = options.executor.is_some() || storage.shared_part().is_some();
+    let graveyard = Arc::new(Graveyard::new(is_swept && !options.read_only));
     // It may become that large, and gets its capacity once what else is held is known.
     let cache = Arc::new(BlockCache::new(options.settings.memory_bytes));
     let state = manifest.state().clone();
@@ -202,7 +204,7 @@ struct Leftovers {
 }
 
 /// Removes files that no edit names: outputs of jobs that never committed, segments beyond the cut, groups that nobody needs. Aborts uploads of
-/// outputs that an earlier process waited for; whether it can is nobody's error, and where that fails for a time it goes no further.
+/// outputs that an earlier process waited for; whether it can is nobody's error, and what would take long is left for a sweep.
 fn remove_leftovers(
     storage: &Arc<dyn Storage>,
     manifest: &mut Manifest,
@@ -242,6 +244,6 @@ fn remove_leftovers(
     let given_up = Stems::new(state.generation).given_up();
     let orphans = Orphans::new(&given_up, state);
     uploads.retain(|name| orphans.have(name));
-    let aborted = uploads.abort(&**storage, |so_far| so_far.may_pass);
+    let aborted = uploads.abort(&**storage, Reach::OPENING, || false);
     Ok(Leftovers { older, aborted })
 }

@@ -55,7 +55,7 @@ pub(crate) struct Site {
     pub(crate) shared: Memory,
     pub(crate) faulty: Faulty,
     pub(crate) hook: Arc<Hook>,
-    storage: Arc<dyn Storage>,
+    pub(crate) storage: Arc<dyn Storage>,
     pub(crate) executor: Arc<Late>,
 }
 

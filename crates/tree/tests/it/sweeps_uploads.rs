@@ -99,7 +99,8 @@ fn the_upload_of_a_job_in_progress_stays() {
         let swept = catch_unwind(AssertUnwindSafe(|| {
             site.shared.leave_upload(&name, "1");
             site.world.clock.advance(Duration::from_secs(10));
-            until("a sweep", || !site.uploads().iter().any(|name| left.contains(name)));
+            // Which is told once all are aborted that are to be.
+            until("a sweep", || tree.stats().upload_abort_count >= left.len() as u64);
             assert_eq!(site.uploads(), [name.clone()]);
         }));
         let held = std::mem::take(&mut *site.executor.held.lock().unwrap());
@@ -157,6 +158,8 @@ fn who_may_not_ask_for_uploads_sweeps_files_as_ever_and_no_more_often() {
         let stats = tree.stats();
         assert_eq!((stats.orphan_remove_count, stats.upload_abort_count), (2, 0), "{on:?}");
         assert!(stats.upload_refusal.unwrap().contains("a scripted fault"), "{on:?}");
+        let tried = usize::from(on == Operation::AbortUpload);
+        assert_eq!(site.asked(Operation::AbortUpload), tried as u64, "{on:?}: the next would be refused too");
         put(&mut session(&tree), b"key", b"value");
         tree.flush().unwrap();
         tree.close().unwrap();
@@ -216,6 +219,31 @@ fn uploads_that_cannot_be_listed_or_aborted_now_are_aborted_in_a_while() {
             site.check();
         }
     }
+}
+
+/// There may be very many, where nobody has removed any before, and users wait for an opening.
+#[test]
+fn an_opening_aborts_some_uploads_and_leaves_the_others_for_a_sweep() {
+    let site = Site::new(true);
+    site.open(Background::Manual).close().unwrap();
+    let name = |number: u32| format!("00000001-00000001-7-{number:06}.table");
+    (0..40).for_each(|number| site.shared.leave_upload(&name(number), "1"));
+    // Nobody else does its jobs.
+    let storage = Arc::clone(&site.storage);
+    let options = TreeOptions { storage, background: Background::Manual, ..site.world.options() };
+    let tree = Tree::open(options).unwrap();
+    assert_eq!((tree.stats().upload_abort_count, site.uploads().len()), (32, 8));
+    assert!(tree.stats().upload_refusal.unwrap().contains("more than 32: the others are aborted later"));
+    site.after(&tree, 59);
+    assert_eq!(site.uploads().len(), 8);
+    site.after(&tree, 1);
+    let stats = tree.stats();
+    assert_eq!((stats.upload_abort_count, site.uploads().len(), stats.upload_refusal), (40, 0, None));
+    let before = site.faulty.counters();
+    (0..100).for_each(|_| site.after(&tree, 3600));
+    assert_eq!(site.faulty.counters(), before, "an idle database asks nothing");
+    tree.close().unwrap();
+    site.check();
 }
 
 #[test]

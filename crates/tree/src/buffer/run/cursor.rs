@@ -10,6 +10,10 @@ use super::{Arc, Records, Result, Run, Sequence, find};
 /// How many entries ahead of a walk records are loaded.
 const AHEAD_ENTRIES: usize = 8;
 
+/// So many bytes of each, as long as the walk may end before it comes there; whoever has gone so many steps comes there.
+const FRONT_BYTES: usize = 256;
+const LONG_WALK: usize = 64;
+
 /// Stands on a version of a run that lies below a sequence. Holds the run, and whatever leads to its records.
 #[derive(Debug)]
 pub(crate) struct RunCursor<P> {
@@ -20,11 +24,13 @@ pub(crate) struct RunCursor<P> {
     at: Option<usize>,
     /// Bytes of the record that it stood on last; the next ones may have as many.
     record_bytes: usize,
+    /// Steps forward since it was set somewhere.
+    walked: usize,
 }
 
 impl<P> RunCursor<P> {
     pub(super) fn new(run: Arc<Run>, before: Sequence, records: P) -> Self {
-        Self { run, before, records, at: None, record_bytes: 0 }
+        Self { run, before, records, at: None, record_bytes: 0, walked: 0 }
     }
 }
 
@@ -46,9 +52,11 @@ impl<P: Deref<Target: Records>> RunCursor<P> {
 
     /// Begins to load the record that a walk forward reaches soon: each lies somewhere else.
     #[inline]
-    fn look_ahead(&self, from: usize) {
+    fn look_ahead(&mut self, from: usize) {
+        self.walked += 1;
         if let Some(entry) = self.run.entries.get(from + AHEAD_ENTRIES) {
-            self.records.begin_load(entry.position(), self.record_bytes);
+            let bytes = if self.walked < LONG_WALK { FRONT_BYTES } else { self.record_bytes };
+            self.records.begin_load(entry.position(), bytes);
         }
     }
 
@@ -77,20 +85,24 @@ impl<P: Deref<Target: Records> + Send> Cursor for RunCursor<P> {
     }
 
     fn seek_first(&mut self) -> Result<()> {
+        self.walked = 0;
         self.settle_forward(0)
     }
 
     fn seek_last(&mut self) -> Result<()> {
+        self.walked = 0;
         self.settle_backward(self.run.entries.len())
     }
 
     fn seek(&mut self, key: &[u8]) -> Result<()> {
+        self.walked = 0;
         self.at = None;
         let start = self.run.lower_bound(key, &*self.records)?;
         self.settle_forward(start)
     }
 
     fn seek_before(&mut self, key: &[u8]) -> Result<()> {
+        self.walked = 0;
         self.at = None;
         let end = self.run.lower_bound(key, &*self.records)?;
         self.settle_backward(end)
