@@ -160,8 +160,8 @@ fn databases_and_workers_need_no_more_rights_than_the_guide_gives_them() {
     let upload = leave_upload(&scene, &worker, left);
     let put = ["put", "--shared", &scene.place, "--dir", &data, "key", "value"];
     call_as(&scene, &older, &put).ended(0);
-    let denied = scene.store().denied();
-    assert_eq!(denied, [format!("older s3:ListBucketMultipartUploads arn:aws:s3:::{BUCKET} db/")]);
+    let of_uploads = scene.store().denied();
+    assert_eq!(of_uploads, [format!("older s3:ListBucketMultipartUploads arn:aws:s3:::{BUCKET} db/")]);
     assert!(uploads().any(|id| id == upload));
     call_as(&scene, &database, &put).ended(0);
     assert!(!uploads().any(|id| id == upload));
@@ -176,7 +176,7 @@ fn databases_and_workers_need_no_more_rights_than_the_guide_gives_them() {
     let taken = ["put", "--shared", &scene.place, "--take-over", "--dir", &elsewhere, "k", "v"];
     let taken = call_as(&scene, &worker, &taken);
     assert!(taken.code != 0 && taken.complaint.contains("check the credentials"), "{taken:?}");
-    assert!(scene.store().denied().len() > denied.len());
+    assert!(scene.store().denied().len() > of_uploads.len());
 }
 
 /// Names of objects in `place` that attempts at jobs have made.
