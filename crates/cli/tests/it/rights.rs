@@ -195,6 +195,8 @@ fn has_both_forms(scene: &Scene, place: &std::path::Path) -> bool {
 
 /// A client of the store with the credentials of `user`, which is none of our programs.
 fn client(scene: &Scene, user: &User) -> AmazonS3 {
+    // The process has one; whoever was first is as good.
+    let _installed = rustls::crypto::ring::default_provider().install_default();
     let [endpoint, region, key, secret] = scene.store().settings_of(user).map(|(_, value)| value);
     AmazonS3Builder::new()
         .with_bucket_name(BUCKET)
