@@ -219,7 +219,7 @@ pub(super) fn clouds() -> Vec<Step> {
     ]
 }
 
-/// Programs of two builds at once, with each of two older ones, which are built first (the first time); then they take five minutes together.
+/// Programs of two builds at once, with each of two older ones, which are built first (the first time); then they take four minutes together.
 pub(super) fn old_builds() -> Step {
     Step::inside("skew", || skew::run(&skew::Options::default())).needing("cc").unless(skew::obstacle)
 }
