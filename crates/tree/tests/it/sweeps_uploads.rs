@@ -101,7 +101,7 @@ fn the_upload_of_a_job_in_progress_stays() {
             site.world.clock.advance(Duration::from_secs(10));
             // Which is told once all are aborted that are to be.
             until("a sweep", || tree.stats().upload_abort_count >= left.len() as u64);
-            assert_eq!(site.uploads(), [name.clone()]);
+            assert_eq!(site.uploads(), std::slice::from_ref(&name));
         }));
         let held = std::mem::take(&mut *site.executor.held.lock().unwrap());
         held.into_iter().for_each(|(finisher, result)| finisher.finish(Ok(result)));
