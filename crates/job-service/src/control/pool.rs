@@ -12,6 +12,7 @@ mod jobs; // all of them, each where it is looked for
 mod member; // one worker
 mod doubts; // where its jobs fail
 mod clients; // what databases ask
+mod room; // how much of it, and whose
 mod workers; // what workers ask
 mod decide; // who gets what
 mod rows; // what people see
@@ -57,9 +58,10 @@ pub struct Limits {
     /// After an attempt that failed so, the next waits so long, and twice as long each time; and so does the worker with the next job whose files are
     /// at the same place. Default 500 ms.
     pub pause: Duration,
-    /// Jobs at a time; those beyond are refused. Default 100 000.
+    /// Jobs at a time, of all tenants; one tenant may have as many as are left for others. Those beyond are refused. Default 100 000.
     pub jobs_max: usize,
-    /// Bytes of specs and results that are kept; beyond that no job is taken, and results of those that were still are. Default 1 GiB.
+    /// Bytes of specs and results that are kept, for all tenants and for one as with jobs. Beyond that no job is taken, and results of those that were still
+    /// are. Default 1 GiB.
     pub held_bytes_max: u64,
     /// Bytes of results in one answer to a client, but for the first. Default 64 MiB: a message has 256 at most.
     pub answer_bytes_max: u64,

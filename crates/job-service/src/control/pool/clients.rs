@@ -5,11 +5,8 @@ use std::time::Duration;
 
 use super::job::{Ended, Failure, FailureKind, Job, JobKey, Order, Outcome, State, Timings, Wanted};
 use super::rows::row;
-use super::{Client, HISTORY_MAX, Limits, Pool};
+use super::{Client, HISTORY_MAX, Pool};
 use crate::control::view::JobId;
-
-/// What can be done where there is no room.
-const ADVICE: &str = "give it more workers, or some of its databases another control plane";
 
 /// How jobs of a client get on.
 #[derive(Clone, Debug, Default)]
@@ -33,7 +30,7 @@ impl Pool {
     /// Takes a job; one that is known already is left as it is.
     ///
     /// # Errors
-    /// There are too many, or what is known of them takes too much memory.
+    /// There are too many, or what is known of them takes too much memory: of all tenants, or of this one.
     pub fn submit(&mut self, now: Duration, key: JobKey, order: Order) -> Result<(), Failure> {
         let stalls_at = order.stalls_in.map(|stalls_in| now.saturating_add(stalls_in));
         self.clients.insert(key.client, Client { heard: now, stalls_at });
@@ -69,20 +66,6 @@ impl Pool {
         }
         self.decide(now);
         Ok(())
-    }
-
-    /// Why there is no room for one more job.
-    fn too_much(&self, order: &Order) -> Option<String> {
-        let (Limits { jobs_max, held_bytes_max, .. }, held) = (&self.limits, self.jobs.held_bytes());
-        if self.jobs.len() >= *jobs_max {
-            return Some(format!("{jobs_max} jobs are here already, which is the limit: {ADVICE}"));
-        }
-        let spec_bytes = order.spec.len() as u64;
-        (held + spec_bytes > *held_bytes_max).then(|| {
-            format!(
-                "a spec of {spec_bytes} bytes beside {held} of other jobs is more than {held_bytes_max}, which is the limit: {ADVICE}"
-            )
-        })
     }
 
     /// Writers of `client` stop in `stalls_in` if nothing is done. Its jobs go by that from the next decision on.

@@ -39,6 +39,7 @@ struct Seat {
     stage: Stage,
     lane: Lane,
     client: u128,
+    tenant: Option<TenantId>,
     /// Where and as what it waits, and until when it is left alone.
     waits: Option<(Group, Entry, Duration)>,
     worker: Option<WorkerId>,
@@ -63,8 +64,17 @@ pub(super) struct Jobs {
     clients: BTreeMap<u128, usize>,
     /// Those that wait and were refused by somebody, and those of which is known since when nobody can do them.
     suspects: BTreeSet<JobId>,
-    /// Bytes of all specs and results.
-    held_bytes: u64,
+    /// Of all of them, and of each tenant that has any.
+    share: Share,
+    shares: BTreeMap<TenantId, Share>,
+}
+
+/// Of what there is room for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Share {
+    pub(super) jobs: usize,
+    /// Of their specs and results.
+    pub(super) held_bytes: u64,
 }
 
 impl Jobs {
@@ -87,13 +97,14 @@ impl Jobs {
         self.all.values()
     }
 
-    pub(super) fn len(&self) -> usize {
-        self.all.len()
+    /// What they take together.
+    pub(super) fn share(&self) -> Share {
+        self.share
     }
 
-    /// Bytes of their specs and results.
-    pub(super) fn held_bytes(&self) -> u64 {
-        self.held_bytes
+    /// What those of `tenant` take.
+    pub(super) fn share_of(&self, tenant: TenantId) -> Share {
+        self.shares.get(&tenant).copied().unwrap_or_default()
     }
 
     /// Adds a job that is not here.
@@ -174,7 +185,10 @@ impl Jobs {
     fn enter(&mut self, id: JobId, seat: Seat) {
         self.by_stage.entry(seat.stage).or_default().insert(id);
         self.lanes.entry(seat.stage).or_default().add(seat.lane, 1);
-        self.held_bytes += seat.held_bytes;
+        self.share.add(seat.held_bytes);
+        if let Some(tenant) = seat.tenant {
+            self.shares.entry(tenant).or_default().add(seat.held_bytes);
+        }
         if seat.is_alive() {
             *self.clients.entry(seat.client).or_default() += 1;
         }
@@ -198,7 +212,15 @@ impl Jobs {
             ids.remove(&id);
         }
         self.lanes.entry(seat.stage).or_default().sub(seat.lane, 1);
-        self.held_bytes -= seat.held_bytes;
+        self.share.sub(seat.held_bytes);
+        if let Some(tenant) = seat.tenant
+            && let Some(share) = self.shares.get_mut(&tenant)
+        {
+            share.sub(seat.held_bytes);
+            if share.jobs == 0 {
+                self.shares.remove(&tenant);
+            }
+        }
         if seat.is_alive()
             && let Some(count) = self.clients.get_mut(&seat.client)
         {
@@ -228,6 +250,18 @@ impl Jobs {
     }
 }
 
+impl Share {
+    fn add(&mut self, held_bytes: u64) {
+        self.jobs += 1;
+        self.held_bytes += held_bytes;
+    }
+
+    fn sub(&mut self, held_bytes: u64) {
+        self.jobs -= 1;
+        self.held_bytes -= held_bytes;
+    }
+}
+
 impl Seat {
     fn of(id: JobId, job: &Job) -> Self {
         let stage = match &job.state {
@@ -246,6 +280,7 @@ impl Seat {
             stage,
             lane: job.lane(),
             client: job.key.client,
+            tenant: job.wanted.as_ref().map(|wanted| wanted.tenant),
             waits,
             worker: job.attempt().map(|attempt| attempt.worker),
             is_refused: !job.refused_by.is_empty(),
@@ -285,7 +320,15 @@ impl Jobs {
             ids(&|seat| seat.worker.is_some()).len()
         );
         assert_eq!(self.suspects, ids(&Seat::is_suspect));
-        assert_eq!(self.held_bytes, self.all.values().map(Job::held_bytes).sum::<u64>());
+        let of = |is_here: &dyn Fn(&Seat) -> bool| {
+            let here = seats.iter().filter(|(_, seat)| is_here(seat));
+            let held_bytes: Vec<u64> = here.map(|(_, seat)| seat.held_bytes).collect();
+            Share { jobs: held_bytes.len(), held_bytes: held_bytes.iter().sum() }
+        };
+        assert_eq!(self.share, of(&|_| true));
+        let tenants: BTreeSet<TenantId> = seats.iter().filter_map(|(_, seat)| seat.tenant).collect();
+        assert!(self.shares.keys().eq(&tenants));
+        assert!(self.shares.iter().all(|(tenant, share)| *share == of(&|seat| seat.tenant == Some(*tenant))));
         let clients: BTreeSet<u128> =
             seats.iter().filter(|(_, seat)| seat.is_alive()).map(|(_, seat)| seat.client).collect();
         assert!(self.clients.keys().eq(&clients));

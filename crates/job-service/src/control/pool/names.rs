@@ -1,5 +1,6 @@
 //! Tenants, zones and kinds of jobs, each by a number for as long as a job or a worker has it.
 
+use std::borrow::Borrow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -34,6 +35,14 @@ impl<N: Ord> Names<N> {
                 return self.last;
             }
         }
+    }
+
+    /// That of `name`, if it has one.
+    pub(super) fn get<Q: Ord + ?Sized>(&self, name: &Q) -> Option<u32>
+    where
+        N: Borrow<Q>,
+    {
+        self.numbers.get(name).copied()
     }
 
     /// Forgets all names but those of `used`.

@@ -8,6 +8,7 @@ use crate::control::view::{Elsewhere, Lane, TenantId};
 mod crossing; // what is said of attempts that are stopped
 mod elsewhere; // workers of several control planes
 mod failing; // workers whose jobs fail
+mod room; // how many jobs, and whose
 mod given_up; // jobs that their clients wait for no more
 mod reach; // workers that do not reach a place
 mod storm; // everybody comes, goes, sleeps and forgets
@@ -397,38 +398,6 @@ fn a_job_that_waits_for_a_sync_has_five_minutes_for_it() {
     assert_eq!(ends, Some(382), "60 s after the sync ended at 320 s");
     let syncs = lost_at(|at, now| Held { moved_bytes: now / 200, is_syncing: true, ..at });
     assert_eq!(syncs, None, "each of its syncs ends");
-}
-
-#[test]
-fn there_is_a_limit_to_jobs() {
-    let mut pool = Pool::new(Limits { jobs_max: 2, ..Limits::default() }, 1);
-    for number in 0..2 {
-        pool.submit(seconds(0), key(number), order()).unwrap();
-    }
-    let refusal = pool.submit(seconds(0), key(2), order()).unwrap_err();
-    assert!(refusal.message.contains("2 jobs are here already"), "{refusal:?}");
-    pool.submit(seconds(0), key(1), order()).unwrap();
-}
-
-#[test]
-fn there_is_a_limit_to_what_jobs_take_of_memory() {
-    let mut pool = Pool::new(Limits { held_bytes_max: 100, ..Limits::default() }, 1);
-    let of = |bytes| Order { spec: vec![7; bytes], ..order() };
-    pool.submit(seconds(0), key(0), of(60)).unwrap();
-    let refusal = pool.submit(seconds(0), key(1), of(41)).unwrap_err();
-    assert_eq!(refusal.kind, FailureKind::Unavailable, "its database does it itself, or asks again");
-    assert!(refusal.message.contains("41 bytes beside 60 of other jobs is more than 100"), "{refusal:?}");
-    let lease = only(pull(&mut pool, seconds(1), A));
-    assert!(
-        finish(&mut pool, seconds(2), A, &lease, Outcome::Done(vec![8; 30])),
-        "a result is never refused"
-    );
-    pool.submit(seconds(2), key(1), of(11)).unwrap_err();
-    pool.submit(seconds(2), key(1), of(10)).unwrap();
-    pool.submit(seconds(2), key(1), of(10)).unwrap();
-    pool.follow(seconds(3), CLIENT, &[0, 1], &[0]);
-    pool.submit(seconds(3), key(2), of(90)).unwrap();
-    assert_eq!(rows(&pool, seconds(3)).jobs.len(), 3, "with what ended");
 }
 
 #[test]
