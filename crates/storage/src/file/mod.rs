@@ -3,4 +3,6 @@
 pub mod table;
 pub mod value;
 pub mod cache;
+pub mod whole;
+mod in_turn;
 mod tail;

@@ -3,7 +3,7 @@
 use crate::{ReadFile, Result};
 
 /// The last bytes of a file that is not mapped, read at once: where each read is a request, an opening is one or two of them.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Tail {
     bytes: Vec<u8>,
     start: u64,
@@ -11,6 +11,11 @@ pub(super) struct Tail {
 
 /// What is read before it is known how much is needed: the parts of most small tables, and less than a request's own time.
 const TAIL_BYTES: u64 = 64 << 10;
+
+/// Where the tail of a file of `bytes` bytes begins.
+pub(super) fn start_of(bytes: u64) -> u64 {
+    bytes.saturating_sub(TAIL_BYTES)
+}
 
 impl Tail {
     /// Whether all of a file of `bytes` bytes is its tail.
@@ -20,13 +25,20 @@ impl Tail {
 
     /// Asks for what [`read`](Self::read) reads. Does not wait.
     pub(super) fn ask(file: &dyn ReadFile) {
-        let start = file.len().saturating_sub(TAIL_BYTES);
+        let start = start_of(file.len());
         file.will_need(start, file.len() - start);
+    }
+
+    /// Asks for what [`reach`](Self::reach) reads. Does not wait.
+    pub(super) fn ask_back_to(&self, file: &dyn ReadFile, start: u64) {
+        if let Some(missing) = self.start.checked_sub(start).filter(|missing| *missing > 0) {
+            file.will_need(start, missing);
+        }
     }
 
     /// The last 64 KiB of `file`, or what it has.
     pub(super) fn read(file: &dyn ReadFile) -> Result<Self> {
-        let start = file.len().saturating_sub(TAIL_BYTES);
+        let start = start_of(file.len());
         Ok(Self { bytes: read(file, start, file.len() - start)?, start })
     }
 

@@ -263,6 +263,9 @@ pub struct FileBytes {
     owner: Owner,
 }
 
+/// Pages that [`FileBytes::will_need_unless_there`] looks at.
+const PAGES_ASKED: usize = 4;
+
 #[derive(Clone)]
 enum Owner {
     Memory(Arc<dyn AsRef<[u8]> + Send + Sync>),
@@ -296,6 +299,15 @@ impl FileBytes {
             Owner::Memory(_) => true,
             Owner::Away(_) => false,
             Owner::Mapped(mapping) => mapping.is_resident(range).unwrap_or(false),
+        }
+    }
+
+    /// As [`will_need`](Self::will_need), unless the system seems to have `range` in memory, by a few of its pages: to be asked for what is there it
+    /// looks at each.
+    pub fn will_need_unless_there(&self, range: Range<usize>) {
+        let step = (range.len() / PAGES_ASKED).max(1);
+        if !range.clone().step_by(step).all(|at| self.is_resident(at..at + 1)) {
+            self.will_need(range);
         }
     }
 

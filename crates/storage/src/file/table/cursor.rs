@@ -8,8 +8,8 @@ use firn_format::table::block::{self, Checked};
 use firn_format::table::data::{DataBlock, Shape, Walker};
 
 use super::reader::{BlockRef, TableReader};
+use crate::Result;
 use crate::file::cache::CachedBlock;
-use crate::{FileBytes, Result};
 
 /// How a cursor reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -406,9 +406,7 @@ impl TableCursor {
         if is_near || offset + 2 * ahead < self.asked_until {
             let from = self.asked_until.clamp(offset, offset + bytes);
             let until = (offset + bytes + ahead).min(end);
-            if !is_likely_resident(mapped, from as usize..until as usize) {
-                mapped.will_need(from as usize..until as usize);
-            }
+            mapped.will_need_unless_there(from as usize..until as usize);
             self.asked_until = until;
         }
     }
@@ -452,12 +450,3 @@ impl TableCursor {
         self.ahead.get(start..start + bytes as usize).unwrap_or_default()
     }
 }
-
-/// Whether the system seems to have `range` in memory, by a few of its pages: to be asked for what is there it looks at each.
-fn is_likely_resident(mapped: &FileBytes, range: Range<usize>) -> bool {
-    let step = (range.len() / PAGES_ASKED).max(1);
-    range.step_by(step).all(|at| mapped.is_resident(at..at + 1))
-}
-
-/// See [`is_likely_resident`].
-const PAGES_ASKED: usize = 4;

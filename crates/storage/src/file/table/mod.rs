@@ -17,6 +17,7 @@
 
 mod builder;
 mod parts;
+mod opening;
 mod reader;
 mod point;
 mod prefetch;
@@ -30,5 +31,5 @@ mod tests;
 pub use builder::{TableBuilder, Unsynced};
 pub use cursor::{CursorOptions, TableCursor};
 pub use point::{Hit, Lookup, ReadMode};
-pub use reader::{Opening, ReaderOptions, TableReader};
+pub use reader::{ReaderOptions, TableReader};
 pub use verify::file_checksum;

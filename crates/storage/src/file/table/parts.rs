@@ -13,34 +13,46 @@ pub(super) struct Parts<'f> {
     name: &'f str,
     file: &'f dyn ReadFile,
     bytes: Option<&'f [u8]>,
-    /// What was read of a file that is not mapped.
-    tail: Tail,
+    /// What was read of a file that is not mapped, if anything was.
+    tail: Option<Tail>,
 }
 
 impl<'f> Parts<'f> {
-    pub(super) fn new(name: &'f str, file: &'f dyn ReadFile, bytes: Option<&'f [u8]>) -> Self {
-        Self { name, file, bytes, tail: Tail::default() }
+    pub(super) fn new(
+        name: &'f str,
+        file: &'f dyn ReadFile,
+        bytes: Option<&'f [u8]>,
+        tail: Option<Tail>,
+    ) -> Self {
+        Self { name, file, bytes, tail }
     }
 
-    /// The footer; what it names is read too unless the file is mapped, all at once.
-    pub(super) fn footer(&mut self) -> Result<Footer> {
+    /// What was read.
+    pub(super) fn into_tail(self) -> Option<Tail> {
+        self.tail
+    }
+
+    /// The footer, and where the first of what it names begins. Of a file that is not mapped its end is read.
+    pub(super) fn footer(&mut self) -> Result<(Footer, u64)> {
         let Some(offset) = self.file.len().checked_sub(FOOTER_BYTES as u64) else {
             let message =
                 format!("expected a table of at least {FOOTER_BYTES} bytes, found {}", self.file.len());
             return Err(Error::corrupt(self.name, 0, message));
         };
-        if self.bytes.is_none() {
-            self.tail = Tail::read(self.file)?;
+        if self.bytes.is_none() && self.tail.is_none() {
+            self.tail = Some(Tail::read(self.file)?);
         }
         let bytes = self.fetch(Handle { offset, bytes: FOOTER_BYTES as u64 })?;
         let footer =
             Footer::decode(&bytes, self.file.len()).map_err(|error| corrupt(self.name, offset, &error))?;
         drop(bytes);
         let named = footer.handles().into_iter().filter(|(_, handle)| handle.bytes > 0);
-        if let (None, Some(first)) = (self.bytes, named.map(|(_, handle)| handle.offset).min()) {
-            self.tail.reach(self.file, first)?;
-        }
-        Ok(footer)
+        Ok((footer, named.map(|(_, handle)| handle.offset).min().unwrap_or(offset)))
+    }
+
+    /// What lies from `first` on is read too unless the file is mapped, all at once.
+    pub(super) fn reach(&mut self, first: u64) -> Result<()> {
+        self.tail.as_mut().map_or(Ok(()), |tail| tail.reach(self.file, first))
     }
 
     pub(super) fn fetch(&self, handle: Handle) -> Result<Cow<'_, [u8]>> {
@@ -54,7 +66,7 @@ impl<'f> Parts<'f> {
                 .map(Cow::Borrowed)
                 .ok_or_else(past_end);
         }
-        if let Some(found) = self.tail.get(handle.offset, bytes) {
+        if let Some(found) = self.tail.as_ref().and_then(|tail| tail.get(handle.offset, bytes)) {
             return Ok(Cow::Borrowed(found));
         }
         let mut out = vec![0; bytes];

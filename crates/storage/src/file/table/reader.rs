@@ -12,8 +12,10 @@ use firn_format::table::index::Index;
 use firn_format::table::{Footer, Properties};
 use firn_format::tombstone::FragmentList;
 
+use super::opening::Begun;
 use super::parts::{LineAligned, Parts, corrupt};
 use crate::file::cache::{BlockCache, CachedBlock, FileNumber};
+use crate::file::in_turn::{InTurn, Opening};
 use crate::file::tail::Tail;
 use crate::{Error, FileBytes, ReadFile, Result, Storage};
 
@@ -49,26 +51,6 @@ pub struct TableReader {
     pub(super) may_be_evicted: AtomicBool,
 }
 
-/// A table that is being opened.
-#[derive(Debug)]
-pub struct Opening<'m> {
-    meta: &'m TableMeta,
-    file: Arc<dyn ReadFile>,
-    bytes: Option<FileBytes>,
-}
-
-impl Opening<'_> {
-    /// The table. Blocks on the device.
-    ///
-    /// # Errors
-    /// As for [`TableReader::open`].
-    pub fn finish(self, cache: &Arc<BlockCache>) -> Result<TableReader> {
-        let table = TableReader::of(&self.meta.file, self.file, self.bytes, cache)?;
-        table.check_meta(self.meta)?;
-        Ok(table)
-    }
-}
-
 /// A data block ready to be read.
 pub(super) enum BlockRef<'t> {
     /// Where it lies: its payload.
@@ -90,24 +72,19 @@ impl TableReader {
         cache: &Arc<BlockCache>,
         options: ReaderOptions,
     ) -> Result<Self> {
-        Self::begin(storage, meta, options)?.finish(cache)
+        Begun::begin(storage, meta, cache, options)?.finish()
     }
 
-    /// Begins to open the file `meta` names: asks for what is read first, so that who opens several waits for all of them at once.
-    ///
-    /// # Errors
-    /// As for [`open`](Self::open).
-    pub fn begin<'m>(
-        storage: &dyn Storage,
-        meta: &'m TableMeta,
+    /// Opens the files that `metas` name, as [`open`](Self::open) does and in their order, while those behind are on their way: tens of a place whose
+    /// answers take time are waited for together. Does nothing before it is asked for the first; each time blocks on the device, for one at most where
+    /// it is not hurried.
+    pub fn open_all<'a>(
+        storage: &'a dyn Storage,
+        metas: impl IntoIterator<Item = &'a TableMeta, IntoIter: 'a>,
+        cache: &'a Arc<BlockCache>,
         options: ReaderOptions,
-    ) -> Result<Opening<'m>> {
-        let file = storage.open_read_known(&meta.file, meta.bytes)?;
-        let bytes = if options.map { file.bytes()? } else { None };
-        if bytes.is_none() {
-            Tail::ask(&*file);
-        }
-        Ok(Opening { meta, file, bytes })
+    ) -> impl Iterator<Item = Result<Self>> + 'a {
+        InTurn::new(metas.into_iter().map(move |meta| Begun::begin(storage, meta, cache, options)))
     }
 
     /// Opens any table file, as [`open`](Self::open) but with nothing to compare it to.
@@ -121,20 +98,20 @@ impl TableReader {
         options: ReaderOptions,
     ) -> Result<Self> {
         let bytes = if options.map { file.bytes()? } else { None };
-        Self::of(name, file, bytes, cache)
+        Self::of(name, file, bytes, None, cache)
     }
 
-    fn of(
+    /// `tail` is what was read of a file that is not mapped, if anything was.
+    pub(super) fn of(
         name: &str,
         file: Arc<dyn ReadFile>,
         bytes: Option<FileBytes>,
+        tail: Option<Tail>,
         cache: &Arc<BlockCache>,
     ) -> Result<Self> {
-        if let Some(bytes) = &bytes {
-            bytes.expect_random();
-        }
-        let mut parts = Parts::new(name, &*file, bytes.as_deref());
-        let footer = parts.footer()?;
+        let mut parts = Parts::new(name, &*file, bytes.as_deref(), tail);
+        let (footer, first) = parts.footer()?;
+        parts.reach(first)?;
         let properties_at = footer.properties.offset;
         let properties = Properties::decode(&parts.payload(footer.properties)?)
             .map_err(|error| corrupt(name, properties_at, &error))?;
@@ -155,6 +132,10 @@ impl TableReader {
         let filter = parts.filter(footer.filter)?;
         let prefixes = parts.filter(footer.prefixes)?;
         drop((top, region));
+        // From here on.
+        if let Some(bytes) = &bytes {
+            bytes.expect_random();
+        }
         Ok(Self {
             name: name.to_owned(),
             verified: (0..index.block_count().div_ceil(64)).map(|_| AtomicU64::new(0)).collect(),
@@ -403,7 +384,7 @@ impl TableReader {
         corrupt(&self.name, offset, error)
     }
 
-    fn check_meta(&self, meta: &TableMeta) -> Result<()> {
+    pub(super) fn check_meta(&self, meta: &TableMeta) -> Result<()> {
         let p = &self.properties;
         let found = (p.entry_count, p.tombstone_count, p.range_tombstone_count, p.data_bytes, p.content_hash);
         let expected = (

@@ -14,7 +14,7 @@ impl TableReader {
     /// `Corrupt` with file and offset, also if the table says that it refers to another number of values; what reading says.
     pub fn references(&self) -> Result<ReferenceSet> {
         let Some(summary) = self.properties().references else { return Ok(ReferenceSet::default()) };
-        let parts = Parts::new(self.name(), &*self.file, self.bytes.as_deref());
+        let parts = Parts::new(self.name(), &*self.file, self.bytes.as_deref(), None);
         let at = summary.block.offset;
         let payload = parts.payload(summary.block)?;
         let set = ReferenceSet::decode(&payload).map_err(|error| self.corrupt(at, &error))?;

@@ -16,6 +16,7 @@
 mod read;
 mod open;
 mod unsealed;
+mod opening;
 mod sealed;
 mod records;
 mod builder;

@@ -7,15 +7,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use firn_format::manifest::{RedirectPlace, ValueSegmentMeta};
 use firn_format::value::record::{CHUNK_BYTES, ValueRecord, long_head_bytes};
-use firn_format::value::segment::{
-    OrdinalTable, VALUE_FOOTER_BYTES, VALUE_HEADER_BYTES, ValueFooter, ValueSegmentHeader,
-};
+use firn_format::value::segment::{OrdinalTable, VALUE_FOOTER_BYTES, ValueFooter, ValueSegmentHeader};
 use firn_format::value::{Redirect, Reference, SegmentNumber, ValueHead};
 
 use super::corrupt;
+use super::opening::Begun;
 use super::read::{Bytes, Wanted, read_value};
+use crate::file::in_turn::{InTurn, Opening};
 use crate::file::table::ReadMode;
-use crate::file::tail::Tail;
 use crate::{Error, FileBytes, ReadFile, Result, Storage};
 
 /// A sealed value segment. Immutable and shared between threads.
@@ -41,52 +40,30 @@ impl ValueSegment {
     /// # Errors
     /// `NotFound`; `Corrupt` with file and offset; what reading says.
     pub fn open(storage: &dyn Storage, meta: &ValueSegmentMeta, map: bool) -> Result<Self> {
-        let (file, len) = (storage.open_read_known(&meta.file, meta.bytes)?, meta.bytes);
-        let wrong = |offset, expected: String, found: String| {
-            Error::corrupt(&meta.file, offset, format!("expected {expected}, found {found}"))
-        };
-        let Some(footer_at) = len.checked_sub((VALUE_FOOTER_BYTES + VALUE_HEADER_BYTES) as u64) else {
-            return Err(wrong(0, "a value segment".to_owned(), format!("{len} bytes")));
-        };
-        let footer_at = footer_at + VALUE_HEADER_BYTES as u64;
-        let bytes = if map { file.bytes()? } else { None };
-        let mut tail = Tail::default();
-        if bytes.is_none() {
-            if !Tail::is_all_of(len) {
-                // The beginning comes while the end is read.
-                file.will_need(0, VALUE_HEADER_BYTES as u64);
-            }
-            tail = Tail::read(&*file)?;
-        }
-        let fetch = |offset: u64, out: &mut [u8]| match tail.get(offset, out.len()) {
-            Some(found) => {
-                out.copy_from_slice(found);
-                Ok(())
-            }
-            None => file.read_at(offset, out),
-        };
-        let mut head = [0; VALUE_HEADER_BYTES];
-        fetch(0, &mut head)?;
-        let header = ValueSegmentHeader::decode(&head).map_err(|error| corrupt(&meta.file, 0, &error))?;
-        let mut foot = [0; VALUE_FOOTER_BYTES];
-        fetch(footer_at, &mut foot)?;
-        let footer =
-            ValueFooter::decode(&foot, len).map_err(|error| corrupt(&meta.file, footer_at, &error))?;
-        let found = (header.number, footer.number, footer.ordinals, footer.value_bytes, checksum_of(&foot));
-        let expected = (meta.number, meta.number, meta.ordinals, meta.value_bytes, meta.checksum);
-        if found != expected {
-            return Err(wrong(footer_at, format!("the segment {expected:?}"), format!("{found:?}")));
-        }
-        let mut table = vec![0; footer.table_bytes() as usize];
-        fetch(footer.records_end, &mut table)?;
-        OrdinalTable::check(&table, &footer)
-            .map_err(|error| corrupt(&meta.file, footer.records_end, &error))?;
-        if let Some(bytes) = &bytes {
-            bytes.expect_random();
-            table = Vec::new();
-        }
+        Begun::begin(storage, meta, map)?.finish()
+    }
+
+    /// Opens the files that `metas` name, as [`open`](Self::open) does and in their order, while those behind are on their way: tens of a place whose
+    /// answers take time are waited for together. Does nothing before it is asked for the first; each time blocks on the device, for one at most where
+    /// it is not hurried.
+    pub fn open_all<'a>(
+        storage: &'a dyn Storage,
+        metas: impl IntoIterator<Item = &'a ValueSegmentMeta, IntoIter: 'a>,
+        map: bool,
+    ) -> impl Iterator<Item = Result<Self>> + 'a {
+        InTurn::new(metas.into_iter().map(move |meta| Begun::begin(storage, meta, map)))
+    }
+
+    /// Of parts that are known to fit together.
+    pub(super) fn of(
+        name: &str,
+        file: Arc<dyn ReadFile>,
+        bytes: Option<FileBytes>,
+        (header, footer): (ValueSegmentHeader, ValueFooter),
+        table: Vec<u8>,
+    ) -> Self {
         let may_be_evicted = AtomicBool::new(false);
-        Ok(Self { name: meta.file.clone(), file, bytes, header, footer, table, may_be_evicted })
+        Self { name: name.to_owned(), file, bytes, header, footer, table, may_be_evicted }
     }
 
     /// Its number.
@@ -284,11 +261,6 @@ impl ValueSegment {
 const HEAD_BYTES_READ: usize = 512;
 /// What the longest head and the longest key take.
 const HEAD_BYTES_MAX: usize = long_head_bytes(u32::MAX as usize, true) + u16::MAX as usize;
-
-/// The checksum that a footer ends with.
-fn checksum_of(footer: &[u8]) -> u64 {
-    footer.last_chunk().map_or(0, |checksum| u64::from_le_bytes(*checksum))
-}
 
 /// One record of a segment, as far as reads of it may go.
 struct Record<'s> {

@@ -1,0 +1,38 @@
+//! Small files, each read as a whole.
+
+use std::sync::Arc;
+
+use super::in_turn::{InTurn, Opening};
+use crate::{ReadFile, Result, Storage};
+
+/// Reads `files`, names and lengths, one after another, while those behind are on their way: tens of a place whose answers take time are waited for
+/// together. Does nothing before it is asked for the first; each time blocks on the device.
+///
+/// Each answers `NotFound`, `Corrupt` if it has another length, or what reading says.
+pub fn read_whole<'a>(
+    storage: &'a dyn Storage,
+    files: impl IntoIterator<Item = (String, u64), IntoIter: 'a>,
+) -> impl Iterator<Item = Result<Vec<u8>>> + 'a {
+    let begin = |(name, bytes): (String, u64)| {
+        let file = storage.open_read_known(&name, bytes)?;
+        file.will_need(0, bytes);
+        Ok(Begun(file))
+    };
+    InTurn::new(files.into_iter().map(begin))
+}
+
+struct Begun(Arc<dyn ReadFile>);
+
+impl Opening for Begun {
+    type Open = Vec<u8>;
+
+    fn ask_rest(&mut self) -> Result<()> {
+        Ok(())
+    }
+
+    fn finish(self) -> Result<Vec<u8>> {
+        let mut bytes = vec![0; self.0.len() as usize];
+        self.0.read_at(0, &mut bytes)?;
+        Ok(bytes)
+    }
+}
