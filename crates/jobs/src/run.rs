@@ -141,25 +141,19 @@ pub fn compact_source<C: Cursor + ?Sized>(
 /// Tables by (level, run).
 type Runs = BTreeMap<(u32, u64), Vec<Arc<TableReader>>>;
 
-/// Inputs that are waited for together.
-const OPENED_AT_ONCE: usize = 16;
-
 /// The inputs by (level, run), each run's tables in order of keys.
 fn open_inputs(inputs: &[JobInput], storage: &dyn Storage, control: &Control) -> Result<Runs> {
     // Blocks of inputs are read once: nothing is kept.
     let cache = Arc::new(BlockCache::new(0));
     let mut runs = Runs::new();
-    for inputs in inputs.chunks(OPENED_AT_ONCE) {
+    let metas = inputs.iter().map(|input| &input.table);
+    let mut opened = TableReader::open_all(storage, metas, &cache, ReaderOptions::default());
+    for input in inputs {
         control.check()?;
-        let openings = inputs
-            .iter()
-            .map(|input| TableReader::begin(storage, &input.table, ReaderOptions::default()))
-            .collect::<firn_storage::Result<Vec<_>>>()?;
-        for (input, opening) in inputs.iter().zip(openings) {
-            let table = Arc::new(opening.finish(&cache)?);
-            runs.entry((input.level, input.run)).or_default().push(table);
-        }
+        let Some(table) = opened.next().transpose()? else { break };
+        runs.entry((input.level, input.run)).or_default().push(Arc::new(table));
     }
+    drop(opened);
     for tables in runs.values_mut() {
         tables.sort_by(|a, b| a.properties().smallest.cmp(&b.properties().smallest));
         let overlap =

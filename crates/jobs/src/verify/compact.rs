@@ -114,8 +114,8 @@ pub(super) fn verify_outputs(
     result: &CompactResult,
 ) -> Result<()> {
     let cache = Arc::new(BlockCache::new(0));
-    for table in &result.tables {
-        check_form(&spec.output, &TableReader::open(storage, table, &cache, ReaderOptions::default())?)?;
+    for table in TableReader::open_all(storage, &result.tables, &cache, ReaderOptions::default()) {
+        check_form(&spec.output, &table?)?;
     }
     let (Some(meta), Some(values)) = (&result.values, &spec.values) else { return Ok(()) };
     let segment = ValueSegment::open(storage, meta, false)?;
