@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use arc_swap::ArcSwap;
 use firn_engine::{Durability, Error, ErrorKind, LockTable, Place, Result};
 use firn_format::Position;
+use firn_format::manifest::TableMeta;
 use firn_format::value::SegmentNumber;
 use firn_jobs::{Executor, Fallback, Local, Patience};
 use firn_storage::file::cache::BlockCache;
@@ -88,11 +89,13 @@ struct Begun {
     older: Option<Older>,
     /// Uploads that an earlier process waited for.
     aborted: Aborted,
+    may_follow: bool,
 }
 
 /// Makes a database of what was found.
 fn start(options: &TreeOptions, manifest: Manifest, begun: Begun) -> Result<Arc<Database>> {
-    let Begun { state, mut version, recovered, graveyard, cache, next_values, older, aborted } = begun;
+    let Begun { state, mut version, recovered, graveyard, cache, next_values, older, aborted, may_follow } =
+        begun;
     let storage = &options.storage;
     let generation = state.generation + 1;
     let outputs = Arc::new(Reusing::new(Arc::clone(storage)));
@@ -141,7 +144,7 @@ fn start(options: &TreeOptions, manifest: Manifest, begun: Begun) -> Result<Arc<
         share_pool,
         tick_ms: AtomicU64::new(state.tick_ms),
         stems: Stems::new(generation),
-        sweeps: Sweeps::new(options.clock.now(), aborted),
+        sweeps: Sweeps::new(options.clock.now(), aborted, may_follow),
         spares_offered_ms: AtomicU64::new(0),
         next_run: AtomicU64::new(next_run),
         read_only: options.read_only,
@@ -312,8 +315,10 @@ fn tables_version(
     for (id, keyspace) in &state.keyspaces {
         let definition = Arc::new(definition(options, *id, keyspace)?);
         let mut levels = Levels::default();
-        for table in state.tables.values().filter(|table| table.keyspace == *id) {
-            let reader = open_table(&options.storage, &table.meta, cache)?;
+        let mine = || state.tables.values().filter(|table| table.keyspace == *id);
+        let opened = open_tables(&options.storage, mine().map(|table| &table.meta), cache);
+        for (table, reader) in mine().zip(opened) {
+            let reader = reader?;
             let known = table.superseded_thousandths.map(|share| f64::from(share) / 1000.0);
             let overwrites = known.unwrap_or(OVERWRITES_UNKNOWN);
             let opened = Table::new(table.meta.clone(), reader, overwrites, Arc::clone(graveyard));
@@ -349,13 +354,15 @@ fn definition(options: &TreeOptions, id: u32, keyspace: &KeyspaceState) -> Resul
     Definition::new(id, &keyspace.name, from_text(&keyspace.settings)?, &options.semantics)
 }
 
-/// Opens the table that `meta` describes.
-pub(crate) fn open_table(
-    storage: &Arc<dyn Storage>,
-    meta: &firn_format::manifest::TableMeta,
-    cache: &Arc<BlockCache>,
-) -> Result<Arc<TableReader>> {
-    match TableReader::open(&**storage, meta, cache, ReaderOptions::default()) {
+/// Opens the tables that `metas` describe, in their order, those behind while one is waited for.
+pub(crate) fn open_tables<'a>(
+    storage: &'a Arc<dyn Storage>,
+    metas: impl IntoIterator<Item = &'a TableMeta, IntoIter: Clone + 'a>,
+    cache: &'a Arc<BlockCache>,
+) -> impl Iterator<Item = Result<Arc<TableReader>>> + 'a {
+    let metas = metas.into_iter();
+    let opened = TableReader::open_all(&**storage, metas.clone(), cache, ReaderOptions::default());
+    metas.zip(opened).map(|(meta, opened)| match opened {
         Ok(reader) => Ok(Arc::new(reader)),
         Err(error) if error.kind == firn_storage::ErrorKind::NotFound => {
             let place = Place { file: meta.file.clone(), offset: None };
@@ -365,7 +372,7 @@ pub(crate) fn open_table(
             ))
         }
         Err(error) => Err(from_storage(error)),
-    }
+    })
 }
 
 /// Gives recovered memtables to their keyspaces as frozen ones; answers the memtables of the first new segment.

@@ -1,7 +1,9 @@
-//! How many requests it takes to open a file of which the manifest knows the length.
+//! How many requests it takes to open a file of which the manifest knows the length, and how long to open many.
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use firn::{Db, Settings};
 use firn_format::manifest::TableMeta;
 use firn_storage::ErrorKind;
 use firn_storage::file::cache::BlockCache;
@@ -9,7 +11,9 @@ use firn_storage::file::table::{ReaderOptions, TableReader};
 use firn_storage::file::value::ValueSegment;
 
 use crate::content::{table, values};
-use crate::world::World;
+use crate::world::{World, clock};
+use firn_s3_server::Faults;
+use firn_storage::Storage;
 
 #[test]
 fn a_table_is_opened_by_as_many_requests_as_its_parts_need() {
@@ -65,4 +69,58 @@ fn a_file_that_is_gone_or_has_another_length_is_not_opened() {
     assert_eq!(open(&missing).unwrap_err().kind, ErrorKind::NotFound);
     other.file = "4.values".to_owned();
     assert_eq!(ValueSegment::open(&place, &other, true).unwrap_err().kind, ErrorKind::NotFound);
+}
+
+/// How long it takes to open a database on a store that holds every answer back for `delay`, and of how many tables and value segments.
+fn open_again(delay: Duration) -> (Duration, usize) {
+    let world = World::new();
+    let directory = tempfile::tempdir().unwrap();
+    let settings = Settings {
+        table_bytes: 64 << 10,
+        separate_bytes: 1000,
+        value_segment_bytes: 256 << 10,
+        ..Settings::for_memory(64 << 20)
+    };
+    let place = Arc::new(world.place("db"));
+    let builder = || {
+        Db::builder(directory.path().join("db")).settings(settings.clone()).shared(Arc::clone(&place) as _)
+    };
+    let value = |number: usize| vec![number as u8; if number % 10 == 0 { 5000 } else { 600 }];
+    let db = builder().create(true).open().unwrap();
+    for number in 0..10_000_usize {
+        db.put(&number.to_be_bytes(), &value(number)).unwrap();
+    }
+    db.in_default().compact_range([], None).unwrap();
+    db.close().unwrap();
+
+    world.server.set_faults(Faults { delay, ..Faults::default() });
+    let clock = clock();
+    let begin = clock.now();
+    let db = builder().open().unwrap();
+    let time = clock.now() - begin;
+    world.server.set_faults(Faults::default());
+    for number in (0..10_000_usize).step_by(7) {
+        assert_eq!(db.get(&number.to_be_bytes()).unwrap().as_deref(), Some(&*value(number)));
+    }
+    db.close().unwrap();
+    let names = place.list().unwrap();
+    (time, names.iter().filter(|(name, _)| name.ends_with(".table") || name.ends_with(".values")).count())
+}
+
+#[test]
+fn files_of_a_database_are_opened_while_others_are_on_their_way() {
+    let delay = Duration::from_millis(100);
+    let (time, files) = open_again(delay);
+    println!("{time:?} for {files} files");
+    assert!(files > 80, "{files} files");
+    assert!(time < files as u32 * delay / 2, "{time:?} for {files} files");
+}
+
+#[test]
+#[ignore = "figures: `cargo test -p firn-objects --test it -- --ignored --nocapture opening`"]
+fn figures_of_opening() {
+    for delay in [0, 5, 20, 50].map(Duration::from_millis) {
+        let (time, files) = open_again(delay);
+        println!("{files} files, answers after {delay:?}: {time:?}");
+    }
 }

@@ -4,6 +4,9 @@
 //! else meanwhile. What it creates then is called as no edit will ever call a file, and only a list finds it. The next opening would; a
 //! database that stays open looks for it by itself.
 //!
+//! A request of a process that was killed may be done by its place after the next opening has listed what there was: of a table it has written, or of a
+//! group of its log, which goes as those do that the opening found.
+//!
 //! Of whoever was killed as he sent a file in parts the upload stays, which a list of its own finds, and which goes by the same rule.
 //!
 //! ```text
@@ -27,6 +30,7 @@ use super::busy::Busy;
 use crate::compact::stems::GivenUp;
 use crate::compact::uploads::{Aborted, Reach, Uploads};
 use crate::database::Database;
+use crate::groups::stale;
 use crate::stats::count;
 use crate::version::state::State;
 
@@ -34,8 +38,10 @@ use crate::version::state::State;
 ///
 /// 1. [`GRACE`] after an attempt came to nothing, or something could not be removed: whoever runs it may write for a while still. The longer
 ///    the more often one after the other could not.
-/// 2. Once in [`REST`] while jobs end, and once more after: an attempt that nobody missed, or that stood still for longer.
-/// 3. Never else, so that a database at which nothing happens asks nothing of its place.
+/// 2. [`GRACE`] after an opening that found what a process before left behind, and again after the groups of that one are needed no more: what it asked
+///    for last may be done later still.
+/// 3. Once in [`REST`] while jobs end, and once more after: an attempt that nobody missed, or that stood still for longer.
+/// 4. Never else, so that a database at which nothing happens asks nothing of its place.
 #[derive(Debug)]
 pub(crate) struct Sweeps {
     due: Mutex<Due>,
@@ -66,12 +72,15 @@ const GRACE: Duration = Duration::from_secs(60);
 const REST: Duration = Duration::from_secs(3600);
 
 impl Sweeps {
-    /// None was needed until `now`: the opening has removed what there was, but for uploads that it could not, which `aborted` tells.
-    pub(crate) fn new(now: Duration, aborted: Aborted) -> Self {
+    /// None was needed until `now`: the opening has removed what there was, but for uploads that it could not, which `aborted` tells. More `may_follow`.
+    pub(crate) fn new(now: Duration, aborted: Aborted, may_follow: bool) -> Self {
         let due = Due { swept_at: now, ..Due::default() };
         let sweeps = Self { due: Mutex::new(due), upload_refusal: Mutex::new(aborted.refusal) };
         if aborted.may_pass {
             sweeps.repeat(now);
+        }
+        if may_follow {
+            sweeps.expect(now);
         }
         sweeps
     }
@@ -108,6 +117,13 @@ impl Sweeps {
         due.first_left_at = due.last_left_at.filter(|at| now.saturating_sub(*at) < GRACE);
     }
 
+    /// There may be something to remove in a while that nobody tells of.
+    pub(crate) fn expect(&self, now: Duration) {
+        let mut due = self.lock();
+        due.first_left_at.get_or_insert(now);
+        due.last_left_at = due.last_left_at.max(Some(now));
+    }
+
     /// The last sweep did not come to its end: it is repeated in a while, and in twice as long each time, up to [`REST`].
     fn repeat(&self, now: Duration) {
         let mut due = self.lock();
@@ -124,9 +140,9 @@ impl Sweeps {
         self.lock().repeats = 0;
     }
 
-    /// Whether an opening or a sweep has left something that it knows of.
+    /// Whether something is or may be left that is to be looked for.
     fn is_left(&self) -> bool {
-        self.lock().repeats > 0
+        self.lock().first_left_at.is_some()
     }
 
     fn lock(&self) -> MutexGuard<'_, Due> {
@@ -136,7 +152,7 @@ impl Sweeps {
 
 impl Database {
     /// Whether somebody is to look for outputs that nobody waits for. Only workers that the owner gave leave any, and openings that had too
-    /// much to remove.
+    /// much to remove, or could not have seen all.
     pub(super) fn is_sweep_due(&self, busy: &Busy) -> bool {
         (self.jobs.fallbacks.is_some() || self.sweeps.is_left())
             && !busy.is_sweeping
@@ -144,7 +160,7 @@ impl Database {
             && self.sweeps.is_due(self.clock.now(), self.jobs.ended_count(), self.jobs.left_count())
     }
 
-    /// Looks for outputs, and uploads of such, that nobody waits for and removes them. Blocks for two lists, and for a request or two under the
+    /// Looks for outputs that nobody waits for, for groups of earlier openings, and for uploads of such, and removes them. Blocks for two lists, and for a request or two under the
     /// manifest's lock.
     ///
     /// # Errors
@@ -192,11 +208,15 @@ impl Database {
         if self.storage.shared_part().is_some() && !manifest.is_current() {
             return manifest.failure().map_or(Ok(None), Err);
         }
-        let outputs = Orphans::new(&given_up, manifest.state());
-        let is_orphan = |name: &str| outputs.have(name) && !held.contains(name) && !spares.contains(name);
+        let state = manifest.state();
+        let (outputs, groups) =
+            (Orphans::new(&given_up, state), stale(&files, state.groups, state.generation));
+        let is_orphan = |name: &str| {
+            (outputs.have(name) || groups.contains(name)) && !held.contains(name) && !spares.contains(name)
+        };
         uploads.retain(is_orphan);
-        let names = files.into_iter().map(|(name, _)| name);
-        Ok(Some((names.filter(|name| is_orphan(name)).collect(), uploads)))
+        let names = files.iter().map(|(name, _)| name).filter(|name| is_orphan(name));
+        Ok(Some((names.cloned().collect(), uploads)))
     }
 }
 
@@ -234,7 +254,7 @@ mod tests {
 
     /// Seconds at which a sweep is found to be due, where it is looked for each second.
     fn sweeps(seconds: u64, left: impl Fn(u64) -> u64, ended: impl Fn(u64) -> u64) -> Vec<u64> {
-        let sweeps = Sweeps::new(Duration::ZERO, Aborted::default());
+        let sweeps = Sweeps::new(Duration::ZERO, Aborted::default(), false);
         let is_due = |second: &u64| {
             let now = Duration::from_secs(*second);
             let is_due = sweeps.is_due(now, ended(*second), left(*second));
@@ -259,7 +279,7 @@ mod tests {
     fn an_opening_that_could_not_abort_an_upload_now_has_a_sweep_some_time_after() {
         for (may_pass, is_due) in [(true, true), (false, false)] {
             let aborted = Aborted { may_pass, refusal: Some("no".to_owned()), count: 0 };
-            let sweeps = Sweeps::new(Duration::ZERO, aborted);
+            let sweeps = Sweeps::new(Duration::ZERO, aborted, false);
             assert!(!sweeps.is_due(GRACE - Duration::from_secs(1), 0, 0));
             assert_eq!(sweeps.is_due(GRACE, 0, 0), is_due);
             assert_eq!(sweeps.upload_refusal().as_deref(), Some("no"));
@@ -268,7 +288,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_removed_is_tried_again_ever_later_until_it_can() {
-        let sweeps = Sweeps::new(Duration::ZERO, Aborted::default());
+        let sweeps = Sweeps::new(Duration::ZERO, Aborted::default(), false);
         assert!(!sweeps.is_left());
         let tried = |now: &u64| {
             let now = Duration::from_secs(*now);
@@ -286,6 +306,7 @@ mod tests {
         });
         assert_eq!((0..12_000).filter(tried).collect::<Vec<u64>>(), moments.collect::<Vec<u64>>());
         assert!(sweeps.is_left());
+        sweeps.begin(Duration::from_secs(20_000));
         sweeps.end();
         assert!(!sweeps.is_left());
     }

@@ -110,6 +110,13 @@ pub(crate) struct Unneeded {
     of: Of,
 }
 
+impl Unneeded {
+    /// Whether groups of the opening before go, of which one may come to be yet that nobody has seen: its process may have been killed as it asked for it.
+    fn is_of_another(&self) -> bool {
+        self.of != Of::Named && !self.names.is_empty()
+    }
+}
+
 /// Whose groups go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Of {

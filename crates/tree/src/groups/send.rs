@@ -112,7 +112,11 @@ impl Database {
 
     /// Has groups removed that an edit says are needed no more.
     pub(crate) fn bury_groups(&self, unneeded: Option<Unneeded>) {
-        let names = unneeded.map(|unneeded| self.groups.forget(unneeded)).unwrap_or_default();
+        let Some(unneeded) = unneeded else { return };
+        if unneeded.is_of_another() {
+            self.sweeps.expect(self.clock.now());
+        }
+        let names = self.groups.forget(unneeded);
         names.into_iter().for_each(|name| self.graveyard.bury(name));
     }
 

@@ -56,10 +56,11 @@ pub(super) fn begin(options: &TreeOptions, manifest: &mut Manifest) -> Result<Be
         }
         None => log_elsewhere(storage, &state)?,
     };
-    let (map, Leftovers { older, aborted }) =
+    let (map, Leftovers { older, aborted, may_follow }) =
         change(options, manifest, &mut found, (&version, &recovered), &graveyard)?;
     version.values = Arc::new(map);
-    Ok(Begun { state, version, recovered, graveyard, cache, next_values: found.next(), older, aborted })
+    let next_values = found.next();
+    Ok(Begun { state, version, recovered, graveyard, cache, next_values, older, aborted, may_follow })
 }
 
 /// Begins the manifest of a new database, which has its default keyspace.
@@ -201,6 +202,8 @@ struct Leftovers {
     /// Groups that the manifest names.
     older: Option<Older>,
     aborted: Aborted,
+    /// An earlier process ended amid its work on shared storage: what it asked for last may be done after all was listed.
+    may_follow: bool,
 }
 
 /// Removes files that no edit names: outputs of jobs that never committed, segments beyond the cut, groups that nobody needs. Aborts uploads of
@@ -222,10 +225,15 @@ fn remove_leftovers(
     let older = state.groups.and_then(|named| Older::among(&files, named, recovered.next_base));
     let stale_groups = stale(&files, state.groups, state.generation);
     // One that an opening before left behind may have been made again since it was found.
+    let mut may_follow = storage.shared_part().is_some() && (older.is_some() || !stale_groups.is_empty());
     let live: BTreeSet<&str> = state.values.segments.values().map(|known| known.meta.file.as_str()).collect();
     for (name, _) in &files {
         let leftover = match parse(name) {
-            Some(FileName::Table { .. }) => !state.tables.contains_key(name),
+            Some(FileName::Table { .. }) => {
+                let is_leftover = !state.tables.contains_key(name);
+                may_follow |= is_leftover && storage.shared_part().is_some();
+                is_leftover
+            }
             Some(FileName::LogSegment { .. }) => recovered.stale.contains(name),
             Some(FileName::ValueSegment(_) | FileName::CollectedValues { .. }) => {
                 stale_values.contains(name) && !live.contains(name.as_str())
@@ -245,5 +253,5 @@ fn remove_leftovers(
     let orphans = Orphans::new(&given_up, state);
     uploads.retain(|name| orphans.have(name));
     let aborted = uploads.abort(&**storage, Reach::OPENING, || false);
-    Ok(Leftovers { older, aborted })
+    Ok(Leftovers { older, aborted, may_follow })
 }

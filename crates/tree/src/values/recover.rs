@@ -262,8 +262,10 @@ pub(crate) fn sealed_map(
 ) -> Result<ValueMap> {
     let mut map = ValueMap::default();
     let mut sealed: BTreeMap<SegmentNumber, Arc<Sealed>> = BTreeMap::new();
-    for (number, known) in &state.values.segments {
-        let segment = match ValueSegment::open(storage, &known.meta, true) {
+    let metas = state.values.segments.values().map(|known| &*known.meta);
+    let opened = ValueSegment::open_all(storage, metas, true);
+    for ((number, known), opened) in state.values.segments.iter().zip(opened) {
+        let segment = match opened {
             Ok(segment) => {
                 let (meta, dead) = ((*known.meta).clone(), &*known.dead);
                 Arc::new(Sealed::new(segment, meta, dead, Arc::clone(graveyard)))

@@ -12,7 +12,7 @@ use crate::buffer::freeze::retire_below;
 use crate::database::Database;
 use crate::error::from_storage;
 use crate::groups::By;
-use crate::open::open_table;
+use crate::open::open_tables;
 
 /// What a job changes in one keyspace.
 #[derive(Debug)]
@@ -158,9 +158,9 @@ impl Database {
         // Of a job nobody says here whether this process did it; what others wrote need not be ours to write over.
         let is_own = self.jobs.fallbacks.is_none() || edit.drained.is_some();
         let leaves_file = is_own && !self.jobs.may_map_after_end;
-        let added = edit.added.iter().map(|(level, run, meta)| {
-            let reader = open_table(&self.storage, meta, &self.cache)?;
-            let table = Table::new(meta.clone(), reader, edit.overwrites, Arc::clone(&self.graveyard));
+        let opened = open_tables(&self.storage, edit.added.iter().map(|(_, _, meta)| meta), &self.cache);
+        let added = edit.added.iter().zip(opened).map(|((level, run, meta), reader)| {
+            let table = Table::new(meta.clone(), reader?, edit.overwrites, Arc::clone(&self.graveyard));
             if leaves_file {
                 table.may_leave_file();
             }

@@ -7,12 +7,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use firn_engine::{Error, ErrorKind, Result};
-use firn_format::checksum::xxh3;
 use firn_format::file_name;
 use firn_format::manifest::{Change, ManifestEdit};
 use firn_storage::{Clock, Storage};
 
-use self::load::{Base, Loaded, read_all};
+use self::load::{Base, Loaded, Written, read_all};
 use super::state::State;
 use crate::error::from_storage;
 
@@ -35,8 +34,8 @@ pub(crate) struct Manifest {
     oldest: u64,
     base: Base,
     edits_max: u64,
-    /// Checksum of the last edit's bytes.
-    last_checksum: u64,
+    /// The last edit.
+    written: Written,
     /// Why no further edit is believed, once one failed.
     failed: Option<Error>,
     /// Whether that is because somebody else has written an edit.
@@ -143,10 +142,10 @@ impl Manifest {
             last: 0,
             oldest: 1,
             base: Base { number: 0, bytes: 0 },
-            last_checksum: 0,
+            written: Written::of(&[]),
             is_fenced: false,
         });
-        let Loaded { state, last, oldest, base, last_checksum, is_fenced } = loaded;
+        let Loaded { state, last, oldest, base, written, is_fenced } = loaded;
         Self {
             storage,
             clock,
@@ -155,7 +154,7 @@ impl Manifest {
             oldest,
             base,
             edits_max,
-            last_checksum,
+            written,
             failed: None,
             is_taken_over: false,
             reached: 0,
@@ -256,9 +255,14 @@ impl Manifest {
             return Ok(true);
         }
         let before = file_name::manifest_edit(self.next - 1);
-        let is_before = match until_answered(&*self.clock, || read_all(&*self.storage, &before)) {
+        let look = || match self.next {
+            // That there was a database once.
+            1 => self.storage.open_read(&before).map(|_| false),
             // Another one of that number was written where this one was removed.
-            Ok(bytes) => self.next > 1 && xxh3(&bytes) == self.last_checksum,
+            _ => self.written.is_in(&*self.storage, &before),
+        };
+        let is_before = match until_answered(&*self.clock, look) {
+            Ok(is_it) => is_it,
             Err(error) if error.kind == Kind::NotFound => self.next == 1,
             Err(error) => return Err(from_storage(error)),
         };
@@ -364,7 +368,7 @@ impl Manifest {
             return Err(failed);
         }
         self.written_bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed);
-        self.last_checksum = xxh3(bytes);
+        self.written = Written::of(bytes);
         self.state = state;
         if base {
             self.base = Base { number: self.next, bytes: bytes.len() as u64 };

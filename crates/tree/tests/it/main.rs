@@ -17,6 +17,7 @@ mod shared_large;
 mod shared_regrouped;
 mod sweeps;
 mod sweeps_uploads;
+mod late_requests;
 mod slow_writers;
 mod verify_sample;
 mod asking;

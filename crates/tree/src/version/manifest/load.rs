@@ -5,6 +5,7 @@ use firn_format::checksum::xxh3;
 use firn_format::file_name::{self, FileName};
 use firn_format::manifest::{Change, ManifestEdit};
 use firn_storage::Storage;
+use firn_storage::file::whole::read_whole;
 
 use super::CREATED;
 use crate::error::{from_format, from_storage};
@@ -18,10 +19,36 @@ pub(crate) struct Loaded {
     pub(super) last: u64,
     pub(super) oldest: u64,
     pub(super) base: Base,
-    /// Checksum of the last edit's bytes.
-    pub(super) last_checksum: u64,
+    pub(super) written: Written,
     /// Whether the last edit keeps everybody from writing who had the database before.
     pub(super) is_fenced: bool,
+}
+
+/// What was last written, or read of that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Written {
+    bytes: u64,
+    checksum: u64,
+}
+
+impl Written {
+    pub(super) fn of(bytes: &[u8]) -> Self {
+        Self { bytes: bytes.len() as u64, checksum: xxh3(bytes) }
+    }
+
+    /// Whether the file `name` is that, by one request.
+    ///
+    /// # Errors
+    /// `NotFound`; what reading says.
+    pub(super) fn is_in(self, storage: &dyn Storage, name: &str) -> firn_storage::Result<bool> {
+        match read_whole(storage, [(name.to_owned(), self.bytes)]).next() {
+            Some(Ok(found)) => Ok(Self::of(&found) == self),
+            // Of another length.
+            Some(Err(error)) if error.kind == firn_storage::ErrorKind::Corrupt => Ok(false),
+            Some(Err(error)) => Err(error),
+            None => Ok(false),
+        }
+    }
 }
 
 /// The newest edit that restates everything.
@@ -39,47 +66,66 @@ pub(super) struct Base {
 pub(crate) fn load(storage: &dyn Storage, through: u64) -> Result<Option<Loaded>> {
     let is_shared = storage.shared_part().is_some();
     for _ in 0..LOADS_MAX {
-        match load_edits(storage, numbers(storage, through)?) {
+        match load_edits(storage, &known(storage, through)?) {
             // Whoever has the database open on another machine has restated the state meanwhile.
             Err(error) if is_shared && error.kind() == ErrorKind::Corrupt => {}
             loaded => return loaded,
         }
     }
     // What was there may have been restated since.
-    load_edits(storage, numbers(storage, 0)?)
+    load_edits(storage, &known(storage, 0)?)
 }
 
 /// How often a manifest is read that somebody else seems to change.
 const LOADS_MAX: usize = 4;
 
-/// Numbers of the edits that a list has, and of those behind them up to `through`, rising; without that of [`CREATED`].
+/// An edit that is said to be there.
+#[derive(Clone, Copy, Debug)]
+struct Known {
+    number: u64,
+    /// As far as a list says that.
+    bytes: Option<u64>,
+}
+
+/// The edits that a list has, and those behind them up to `through`, by rising numbers; without that of [`CREATED`].
 ///
 /// The list may be older than what it lists: whoever writes the next edit finds out.
-fn numbers(storage: &dyn Storage, through: u64) -> Result<Vec<u64>> {
-    let mut numbers: Vec<u64> = storage
+fn known(storage: &dyn Storage, through: u64) -> Result<Vec<Known>> {
+    let mut known: Vec<Known> = storage
         .list()
         .map_err(from_storage)?
         .iter()
-        .filter_map(|(name, _)| match file_name::parse(name) {
-            Some(FileName::ManifestEdit(number)) => Some(number).filter(|number| *number != CREATED),
+        .filter_map(|(name, bytes)| match file_name::parse(name) {
+            Some(FileName::ManifestEdit(number)) if number != CREATED => {
+                Some(Known { number, bytes: Some(*bytes) })
+            }
             _ => None,
         })
         .collect();
-    numbers.sort_unstable();
-    if let Some(last) = numbers.last().copied() {
-        numbers.extend(last + 1..=through);
+    known.sort_unstable_by_key(|edit| edit.number);
+    if let Some(last) = known.last().map(|edit| edit.number) {
+        known.extend((last + 1..=through).map(|number| Known { number, bytes: None }));
     }
-    Ok(numbers)
+    Ok(known)
 }
 
-fn load_edits(storage: &dyn Storage, numbers: Vec<u64>) -> Result<Option<Loaded>> {
-    let Some(last) = numbers.last().copied() else { return none_beside_data(storage) };
+fn load_edits(storage: &dyn Storage, known: &[Known]) -> Result<Option<Loaded>> {
+    let Some(last) = known.last().map(|edit| edit.number) else { return none_beside_data(storage) };
+    // From the newest one on, those before it on their way.
+    let listed =
+        known.iter().rev().filter_map(|edit| Some((file_name::manifest_edit(edit.number), edit.bytes?)));
+    let mut listed = read_whole(storage, listed);
     let mut edits = Vec::new();
-    let (mut last_checksum, mut base) = (0, Base { number: last, bytes: 0 });
-    for number in numbers.iter().rev().copied() {
-        let (edit, bytes) = read_edit(storage, number)?;
+    let (mut written, mut base) = (Written::of(&[]), Base { number: last, bytes: 0 });
+    for Known { number, bytes } in known.iter().rev().copied() {
+        let read = match bytes {
+            Some(_) => listed.next(),
+            None => None,
+        };
+        let read = read.unwrap_or_else(|| read_all(storage, &file_name::manifest_edit(number)));
+        let (edit, bytes) = edit_of(number, read)?;
         if number == last {
-            last_checksum = xxh3(&bytes);
+            written = Written::of(&bytes);
         }
         base = Base { number, bytes: bytes.len() as u64 };
         let is_base = edit.base;
@@ -88,7 +134,7 @@ fn load_edits(storage: &dyn Storage, numbers: Vec<u64>) -> Result<Option<Loaded>
             break;
         }
         let before = number.saturating_sub(1);
-        if numbers.binary_search(&before).is_err() || before == number {
+        if known.binary_search_by_key(&before, |edit| edit.number).is_err() || before == number {
             let place = Place { file: file_name::manifest_edit(before), offset: None };
             return Err(Error::corrupt(
                 place,
@@ -103,10 +149,10 @@ fn load_edits(storage: &dyn Storage, numbers: Vec<u64>) -> Result<Option<Loaded>
             state.apply(change).map_err(|error| error.at(place()))?;
         }
     }
-    let oldest = numbers.first().copied().unwrap_or(last);
+    let oldest = known.first().map_or(last, |edit| edit.number);
     let fences = |change: &Change| matches!(change, Change::TakeOver { .. });
     let is_fenced = edits.first().is_some_and(|edit| edit.changes.iter().any(fences));
-    Ok(Some(Loaded { state, last, oldest, base, last_checksum, is_fenced }))
+    Ok(Some(Loaded { state, last, oldest, base, written, is_fenced }))
 }
 
 /// No database, unless something is there that only a manifest can have named.
@@ -126,10 +172,10 @@ fn none_beside_data(storage: &dyn Storage) -> Result<Option<Loaded>> {
     Err(Error::corrupt(place, format!("the manifest is missing, but {name} is there")))
 }
 
-/// The edit `number`, and its bytes.
-fn read_edit(storage: &dyn Storage, number: u64) -> Result<(ManifestEdit, Vec<u8>)> {
+/// The edit `number`, and its bytes, by what was read of it.
+fn edit_of(number: u64, read: firn_storage::Result<Vec<u8>>) -> Result<(ManifestEdit, Vec<u8>)> {
     let name = file_name::manifest_edit(number);
-    let bytes = read_all(storage, &name).map_err(|error| match error.kind {
+    let bytes = read.map_err(|error| match error.kind {
         firn_storage::ErrorKind::NotFound => {
             let place = Place { file: name.clone(), offset: None };
             Error::corrupt(place, format!("manifest edit number {number} is missing"))
