@@ -4,6 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use firn_jobs::{Error, ErrorKind, Executor, Fallback, Patience};
+use firn_storage::Storage;
+use firn_storage::place::{Effect, Fault, Faulty, Operation, When};
 
 use crate::elsewhere::{Elsewhere, PATIENCE, Scene, Way, answer, tables, until};
 
@@ -129,4 +131,26 @@ fn what_is_not_done_again_in_the_end_is_believed_as_all_others_are() {
         assert!(tables(&result)[0].file.starts_with("job-e-"));
         assert_eq!((fallback.fallbacks().reexecuted(), fallback.fallbacks().reason()), ((0, 0), None));
     }
+}
+
+#[test]
+fn whoever_cannot_look_at_files_says_nothing_of_who_wrote_them() {
+    let scene = Scene::new(Way::Serve);
+    let slow = Elsewhere::new(&scene.storage, Way::Vanish);
+    let both: [Arc<dyn Executor>; 2] = [Arc::clone(&scene.elsewhere) as _, Arc::clone(&slow) as _];
+    let faulty = Faulty::new(Arc::clone(&scene.storage));
+    let storage: Arc<dyn Storage> = Arc::new(faulty.clone());
+    let fallback =
+        Fallback::threads(both, storage, Arc::clone(&scene.clock) as _, ALWAYS, 1, &scene.spawn).unwrap();
+    let handle = fallback.submit(scene.spec("job")).unwrap();
+    until("it is done again", || !slow.kept.lock().unwrap().is_empty());
+    let effect = Effect::Fail(firn_storage::ErrorKind::Refused);
+    let (on, file) = (Operation::OpenRead, "job-e-*".to_owned());
+    faulty.inject(Fault { on, file, when: When::Always { after: 0 }, effect });
+    let (finisher, result) = slow.kept.lock().unwrap().remove(0);
+    finisher.finish(Ok(result));
+    let result = answer(&handle).unwrap();
+    scene.accept("job", &result);
+    assert!(tables(&result)[0].file.starts_with("job-e-"));
+    assert_eq!((fallback.fallbacks().reexecuted(), fallback.fallbacks().reason()), ((0, 0), None));
 }

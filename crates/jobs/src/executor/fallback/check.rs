@@ -218,6 +218,9 @@ impl Shared {
             }
             other => {
                 let what = match other.and_then(Result::err) {
+                    Some(error) if was_not_seen(&error) => {
+                        format!("its files could not be looked at: {error}")
+                    }
                     Some(error) => format!("the answer was wrong: {error}"),
                     None => {
                         let looked = self.clock.now().saturating_sub(begun).as_secs_f64();
@@ -248,7 +251,12 @@ impl Shared {
     /// any longer.
     pub(super) fn settle_compared(&self, job: Job, compared: Compared, found: Option<Result<JobResult>>) {
         let Compared { answered, second, .. } = compared;
-        let Some(found) = found else { return self.not_done_again(job, answered, &closed()) };
+        let found = match found {
+            None => return self.not_done_again(job, answered, &closed()),
+            // Its files are another matter.
+            Some(Err(error)) if was_not_seen(&error) => return self.not_done_again(job, answered, &error),
+            Some(found) => found,
+        };
         self.fallbacks.count_reexecuted(found.is_err());
         let Answered { stem, own_stem, result, ran } = answered;
         let Err(error) = found else {
@@ -271,4 +279,11 @@ impl Shared {
         }
         job.finisher.finish_ran(Ok(answered.result), answered.ran);
     }
+}
+
+/// Whether a place did not let anybody look, which says nothing of what is there.
+fn was_not_seen(error: &Error) -> bool {
+    use firn_storage::ErrorKind as Kind;
+    let kind = error.source.as_ref().map(|source| source.kind);
+    error.kind == ErrorKind::Storage && matches!(kind, Some(Kind::Refused | Kind::Io))
 }
