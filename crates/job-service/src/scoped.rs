@@ -13,8 +13,8 @@ use firn_storage::{Clock, Error, ErrorKind, FileBytes, ReadFile, Result, Storage
 /// A place as one attempt at one job may use it: it reads the files that the spec names, creates files under the attempt's stem and
 /// reads those. It removes, renames, lists, publishes and locks nothing, and ends no upload but its own, whatever the code that runs the job does.
 ///
-/// Counts what is read and written, for whoever asks how far the attempt is. Once the attempt is stopped it does nothing more: what is left of an attempt
-/// is the one request that it hangs in.
+/// Counts what is read and written, for whoever asks how far the attempt is. Once the attempt is stopped it begins nothing more: what is left of an
+/// attempt is the one operation that it hangs in, of a file in parts several requests.
 #[derive(Debug)]
 pub struct Scoped {
     inner: Arc<dyn Storage>,
@@ -237,11 +237,15 @@ impl ReadFile for Counted {
     }
 
     fn will_need(&self, offset: u64, bytes: u64) {
-        self.inner.will_need(offset, bytes);
+        if self.progress.check().is_ok() {
+            self.inner.will_need(offset, bytes);
+        }
     }
 
     fn will_look_up(&self, offset: u64, bytes: u64) {
-        self.inner.will_look_up(offset, bytes);
+        if self.progress.check().is_ok() {
+            self.inner.will_look_up(offset, bytes);
+        }
     }
 
     /// Never: what another machine removes would end whoever has it mapped, and nobody could count.
@@ -348,5 +352,44 @@ mod tests {
             assert!(answer.is_err_and(|error| error.kind == ErrorKind::Refused), "{at}");
         }
         assert_eq!(faulty.counters(), before);
+    }
+
+    /// Counts what is asked for ahead.
+    #[derive(Debug, Default)]
+    struct Asked(AtomicU32);
+
+    impl ReadFile for Asked {
+        fn len(&self) -> u64 {
+            10
+        }
+
+        fn read_at(&self, _offset: u64, _out: &mut [u8]) -> Result<()> {
+            Ok(())
+        }
+
+        fn will_need(&self, _offset: u64, _bytes: u64) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+
+        fn bytes(&self) -> Result<Option<FileBytes>> {
+            Ok(None)
+        }
+    }
+
+    #[test]
+    fn an_attempt_that_was_stopped_asks_for_nothing_ahead() {
+        let (control, asked) = (Control::new(), Arc::new(Asked::default()));
+        let spec: JobSpec = CompactSpec::default().into();
+        let scoped = Scoped::until(&control, Arc::new(Memory::new()), &spec, Arc::new(SystemClock::new()));
+        let inner: Arc<dyn ReadFile> = Arc::<Asked>::clone(&asked);
+        let file = Counted { inner, is_input: true, progress: Arc::clone(&scoped.progress) };
+        let ask = || {
+            file.will_need(0, 5);
+            file.will_look_up(5, 5);
+            asked.0.load(Ordering::Relaxed)
+        };
+        assert_eq!(ask(), 2);
+        control.cancel();
+        assert_eq!(ask(), 2);
     }
 }

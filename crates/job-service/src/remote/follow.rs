@@ -29,7 +29,8 @@ const BYE_MAX: Duration = Duration::from_secs(1);
 
 /// Talks until the executor is dropped; keeps the thread that it runs on until then.
 pub(super) async fn talk(shared: Arc<Shared>, _runtime: Runtime) {
-    let mut talk = Talk { shared, plane: 0, given_up_at: None, silent_since: None, pause: PAUSE_MIN };
+    let mut talk =
+        Talk { shared, plane: 0, given_up_at: None, silent_since: None, failed_count: 0, pause: PAUSE_MIN };
     loop {
         let (is_closed, is_idle) = {
             let state = talk.shared.lock();
@@ -39,7 +40,7 @@ pub(super) async fn talk(shared: Arc<Shared>, _runtime: Runtime) {
             return talk.bye().await;
         }
         if is_idle {
-            talk.given_up_at = None;
+            (talk.given_up_at, talk.failed_count, talk.pause) = (None, 0, PAUSE_MIN);
             talk.shared.wake.notified().await;
             continue;
         }
@@ -47,6 +48,7 @@ pub(super) async fn talk(shared: Arc<Shared>, _runtime: Runtime) {
             Ok(Heard::Something) => {
                 talk.shared.planes.heard(talk.plane);
                 (talk.given_up_at, talk.silent_since, talk.pause) = (None, None, PAUSE_MIN);
+                talk.failed_count = 0;
             }
             Ok(Heard::Nothing) => {}
             Err(status) => talk.failed(&status).await,
@@ -62,6 +64,8 @@ struct Talk {
     given_up_at: Option<Duration>,
     /// Since when nobody answers.
     silent_since: Option<Duration>,
+    /// How many did not answer, one after another, since there was nothing to ask.
+    failed_count: usize,
     pause: Duration,
 }
 
@@ -253,7 +257,10 @@ impl Talk {
             state.jobs.values_mut().for_each(|away| away.is_submitted = false);
             state.urgency.forget_told();
         }
-        if now.saturating_sub(since) >= self.shared.options.away_max {
+        self.failed_count += 1;
+        // Since it asked for something before, somebody may have come back: each is asked once at least.
+        let are_all_asked = self.failed_count >= self.shared.planes.count();
+        if are_all_asked && now.saturating_sub(since) >= self.shared.options.away_max {
             let numbers: Vec<u64> = self.shared.lock().jobs.keys().copied().collect();
             let message = format!(
                 "no control plane answers, the last asked was {}: {}",

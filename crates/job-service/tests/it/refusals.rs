@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use firn_engine::{KeyspaceSettings, MergeOperator, Semantics};
-use firn_job_service::{SharedToken, proto};
+use firn_job_service::{ControlPlane, SharedToken, proto};
 use firn_jobs::{ErrorKind, Executor, JobSpec};
 
 use crate::scene::{Scene, any_port, check, done_by, url, write};
@@ -102,6 +102,22 @@ fn nobody_there_is_said_soon_and_jobs_are_done_here() {
     let mut model = vec![None; 500];
     write(&db, &mut model, &mut fastrand::Rng::with_seed(1), 2000);
     check(&db, &model);
+}
+
+#[test]
+fn who_comes_back_among_many_who_are_gone_is_asked() {
+    let mut scene = Scene::new();
+    let planes: Vec<_> = (0..6).map(|_| scene.plane(any_port())).collect();
+    let at: Vec<_> = planes.iter().map(ControlPlane::address).collect();
+    drop(planes);
+    let remote = scene.remote(&at);
+    let ask = || remote.submit(some_job()).unwrap().wait().unwrap_err().message;
+    let message = ask();
+    assert!(message.contains("no control plane answers"), "{message}");
+    // While nothing was asked nobody was silent.
+    let back = scene.plane(at[3]);
+    assert_eq!(ask(), "no worker is there");
+    drop(back);
 }
 
 /// Adds numbers in decimal.
