@@ -64,7 +64,7 @@ struct Talk {
     given_up_at: Option<Duration>,
     /// Since when nobody answers.
     silent_since: Option<Duration>,
-    /// How many did not answer, one after another, since there was nothing to ask.
+    /// How many did not answer, one after another, since there was nothing to ask or all was given up.
     failed_count: usize,
     pause: Duration,
 }
@@ -273,6 +273,7 @@ impl Talk {
             }
             // Whoever still knows of them hears with the next question that nobody waits for them.
             self.shared.lock().taken.clear();
+            (self.failed_count, self.pause) = (0, PAUSE_MIN);
         }
         self.plane = (self.plane + 1) % self.shared.planes.count();
         tokio::time::sleep(self.pause).await;
