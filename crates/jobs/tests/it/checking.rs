@@ -7,7 +7,7 @@ use firn_jobs::{ErrorKind, Executor, Fallback, JobHandle, Patience};
 use firn_storage::place::{Effect, Fault, Faulty, Operation, When};
 use firn_storage::{Clock, Storage};
 
-use crate::elsewhere::{Elsewhere, PATIENCE, Scene, Way, answer, let_it_look, tables, until};
+use crate::elsewhere::{Elsewhere, PATIENCE, Scene, Way, answer, tables, until};
 
 /// A clock on which whoever sleeps does so until the gate is opened.
 #[derive(Debug, Default)]
@@ -146,9 +146,9 @@ fn what_cannot_be_looked_at_is_done_here_and_so_is_what_waits_for_that() {
     gated.hold(Operation::OpenRead, "three-e*");
     held.push(gated.submit("three"));
     // Its time begins once its answer is there.
-    let_it_look();
+    gated.scene.let_it_look();
     gated.scene.clock.advance(PATIENCE.check_max - Duration::from_secs(1));
-    let_it_look();
+    gated.scene.let_it_look();
     assert!(held.iter().all(|handle| handle.poll().is_none()));
     gated.scene.clock.advance(Duration::from_secs(1));
     for handle in &held {
@@ -171,12 +171,14 @@ fn what_is_large_may_be_looked_at_for_longer_and_so_may_what_waits_for_that() {
     // Each takes as long as its bytes, and the limit beside that.
     let gated = Gated::new(Patience { bytes_per_second: bytes.div_ceil(50), ..PATIENCE });
     let held = [gated.submit_held("one"), gated.submit_held("two"), gated.submit("three")];
-    let_it_look();
+    gated.scene.let_it_look();
     let mut at = 0;
     for (seconds, ended) in [(148, 0), (150, 1), (197, 1), (200, 2), (245, 2), (250, 3)] {
         gated.scene.clock.advance(Duration::from_secs(seconds - at));
         at = seconds;
-        let_it_look();
+        if ended < held.len() {
+            gated.scene.let_it_look();
+        }
         let count = || held.iter().filter(|handle| handle.poll().is_some()).count();
         until("as many as have taken too long", || count() >= ended);
         assert_eq!(count(), ended, "after {seconds} s");

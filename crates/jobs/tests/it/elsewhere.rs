@@ -165,22 +165,53 @@ pub(crate) fn until(what: &str, done: impl Fn() -> bool) {
     }
 }
 
-/// So long the thread that watches over jobs has looked several times.
-pub(crate) fn let_it_look() {
-    SystemClock::new().sleep(Duration::from_millis(250));
-}
-
 /// What `handle` says in the end.
 pub(crate) fn answer(handle: &JobHandle) -> firn_jobs::Result<JobResult> {
     until("an answer", || handle.poll().is_some());
     handle.wait()
 }
 
+/// A clock that moves when it is told to, and counts how often the thread that watches over jobs asks it: once as it looks, and as it goes on with what
+/// it found.
+#[derive(Debug)]
+pub(crate) struct AskedClock {
+    time: ManualClock,
+    asked: AtomicUsize,
+}
+
+impl AskedClock {
+    fn new() -> Self {
+        Self { time: ManualClock::new(0), asked: AtomicUsize::new(0) }
+    }
+
+    pub(crate) fn advance(&self, time: Duration) {
+        self.time.advance(time);
+    }
+}
+
+impl Clock for AskedClock {
+    fn now(&self) -> Duration {
+        let now = self.time.now();
+        if std::thread::current().name() == Some("firn-fallback") {
+            self.asked.fetch_add(1, Ordering::SeqCst);
+        }
+        now
+    }
+
+    fn unix_ms(&self) -> u64 {
+        self.time.unix_ms()
+    }
+
+    fn sleep(&self, time: Duration) {
+        self.time.sleep(time);
+    }
+}
+
 /// A world, an executor that goes its way, and a fallback around it to one that does what it should.
 pub(crate) struct Scene {
     pub(crate) world: World,
     pub(crate) storage: Arc<dyn Storage>,
-    pub(crate) clock: Arc<ManualClock>,
+    pub(crate) clock: Arc<AskedClock>,
     pub(crate) elsewhere: Arc<Elsewhere>,
     pub(crate) spawn: ThreadSpawn,
 }
@@ -190,7 +221,7 @@ impl Scene {
         let world = World::new(11, MIX);
         let storage: Arc<dyn Storage> = Arc::new(world.storage.clone());
         let elsewhere = Elsewhere::new(&storage, way);
-        Self { world, storage, clock: Arc::new(ManualClock::new(0)), elsewhere, spawn: ThreadSpawn::new() }
+        Self { world, storage, clock: Arc::new(AskedClock::new()), elsewhere, spawn: ThreadSpawn::new() }
     }
 
     pub(crate) fn fallback(&self, is_inline: bool) -> Fallback {
@@ -207,6 +238,20 @@ impl Scene {
         }
         let second = Local::threads(Arc::clone(&storage), semantics, &self.spawn, 1).unwrap();
         Fallback::threads([first, Arc::new(second)], storage, clock, patience, 1, &self.spawn).unwrap()
+    }
+
+    /// Waits until the thread that watches over jobs has looked from now on, and has gone on with what it found. It looks only while some job has no answer.
+    pub(crate) fn let_it_look(&self) {
+        let pause = |ms| SystemClock::new().sleep(Duration::from_millis(ms));
+        // It may be going on with something now. From one look to the next that finds nothing new are 20 ms.
+        for _ in 0..3 {
+            let before = self.clock.asked.load(Ordering::SeqCst);
+            until("a look", || {
+                pause(1);
+                self.clock.asked.load(Ordering::SeqCst) > before
+            });
+            pause(20);
+        }
     }
 
     pub(crate) fn spec(&self, stem: &str) -> JobSpec {

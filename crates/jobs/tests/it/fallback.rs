@@ -6,7 +6,7 @@ use std::time::Duration;
 use firn_jobs::{ErrorKind, Executor, Fallback, is_output_of};
 use firn_storage::{Priority, Spawn, ThreadSpawn};
 
-use crate::elsewhere::{Elsewhere, PATIENCE, Scene, Way, answer, let_it_look, tables, until};
+use crate::elsewhere::{Elsewhere, PATIENCE, Scene, Way, answer, tables, until};
 
 #[test]
 fn what_goes_wrong_elsewhere_is_done_here() {
@@ -122,7 +122,7 @@ fn a_job_that_waits_for_others_is_no_fault_of_who_has_it() {
     let fallback = scene.fallback(false);
     let wait = |number: usize, is_waiting| {
         scene.elsewhere.kept.lock().unwrap()[number].0.set_waiting(is_waiting);
-        let_it_look();
+        scene.let_it_look();
     };
     let queued = fallback.submit(scene.spec("queued")).unwrap();
     let begun = fallback.submit(scene.spec("begun")).unwrap();
@@ -138,7 +138,7 @@ fn a_job_that_waits_for_others_is_no_fault_of_who_has_it() {
     let next = fallback.submit(scene.spec("next")).unwrap();
     assert_eq!((scene.asked(), next.poll().is_none()), (3, true));
     scene.clock.advance(Duration::from_millis(4_700));
-    let_it_look();
+    scene.let_it_look();
     assert!(begun.poll().is_none());
     scene.clock.advance(Duration::from_millis(200));
     scene.accept("begun", &answer(&begun).unwrap());
@@ -154,15 +154,15 @@ fn what_a_job_waits_for_a_sync_does_not_count_up_to_a_limit() {
         ["ends", "hangs", "fails"].map(|stem| fallback.submit(scene.spec(stem)).unwrap());
     let pass = |seconds: u64| {
         scene.clock.advance(Duration::from_secs(seconds));
-        let_it_look();
+        scene.let_it_look();
     };
     pass(4);
     kept.lock().unwrap().iter().for_each(|(finisher, _)| finisher.set_syncing(true));
-    let_it_look();
+    scene.let_it_look();
     pass(15);
     assert!(ends.poll().is_none() && hangs.poll().is_none(), "15 s of 19 were a sync");
     kept.lock().unwrap()[0].0.set_syncing(false);
-    let_it_look();
+    scene.let_it_look();
     pass(2);
     scene.accept("ends", &answer(&ends).unwrap());
     assert_eq!(fallback.fallbacks().reason().as_deref(), Some("there was no answer in 21.0 s"));
@@ -172,7 +172,7 @@ fn what_a_job_waits_for_a_sync_does_not_count_up_to_a_limit() {
     scene.accept("fails", &answer(&fails).unwrap());
     let reason = fallback.fallbacks().reason().unwrap();
     assert_eq!(reason, "there was no answer in 24.0 s; it was tried, and failed: the store is full");
-    pass(1);
+    scene.clock.advance(Duration::from_secs(1));
     scene.accept("hangs", &answer(&hangs).unwrap());
     assert_eq!(fallback.fallbacks().reason().as_deref(), Some("there was no answer in 25.0 s"));
 }
@@ -183,9 +183,9 @@ fn no_sync_is_waited_for_where_writers_are_about_to_stop() {
     let fallback = scene.fallback(false);
     let relief = fallback.submit(scene.spec("relief")).unwrap();
     scene.elsewhere.kept.lock().unwrap()[0].0.set_syncing(true);
-    let_it_look();
+    scene.let_it_look();
     scene.clock.advance(Duration::from_secs(6));
-    let_it_look();
+    scene.let_it_look();
     assert!(relief.poll().is_none(), "writers have time");
     fallback.urge(Some(Duration::from_secs(8)));
     scene.accept("relief", &answer(&relief).unwrap());
@@ -207,7 +207,7 @@ fn what_is_done_here_takes_nobodys_time_elsewhere_unless_it_had_only_waited() {
         scene.clock.advance(Duration::from_millis(1_100));
         until("both are done here", || second.kept.lock().unwrap().len() == 2);
         until("it is told", || fallback.fallbacks().here() == here);
-        let_it_look();
+        scene.let_it_look();
         assert_eq!(fallback.fallbacks().here(), here, "{way:?}");
         second.kept.lock().unwrap().drain(..).for_each(|(finisher, result)| finisher.finish(Ok(result)));
         handles.iter().for_each(|handle| drop(answer(handle).unwrap()));

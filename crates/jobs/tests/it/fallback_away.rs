@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use firn_jobs::{ErrorKind, Executor, Fallback, JobHandle, JobSpec, Patience};
 
-use crate::elsewhere::{PATIENCE, Scene, Way, answer, let_it_look, tables, until};
+use crate::elsewhere::{PATIENCE, Scene, Way, answer, tables, until};
 
 /// The job called `stem` of `scene`, below level 0 and without a filter.
 fn bulk(scene: &Scene, stem: &str) -> JobSpec {
@@ -43,7 +43,7 @@ fn while_others_are_away_relief_is_done_at_once_and_bulk_at_a_rate() {
     scene.accept("relief", &answer(&relief).unwrap());
     for (done, job) in jobs.iter().enumerate().skip(1) {
         scene.clock.advance(Duration::from_millis(9_900));
-        let_it_look();
+        scene.let_it_look();
         assert!(job.poll().is_none(), "bulk{done} before its turn");
         // The division of bytes by ten leaves some over.
         scene.clock.advance(Duration::from_millis(300));
@@ -71,7 +71,7 @@ fn who_is_back_gets_what_was_held_after_two_jobs_one_by_one_went_well() {
     let kept = || scene.elsewhere.kept.lock().unwrap().len();
     for done in 0..2 {
         until("one finds out", || kept() == 1 && fallbacks.held().0 == 4 - done);
-        let_it_look();
+        scene.let_it_look();
         assert_eq!((kept(), fallbacks.is_away()), (1, true), "nobody else is sent before it is known");
         let (finisher, result) = scene.elsewhere.kept.lock().unwrap().remove(0);
         if done == 1 {
@@ -100,21 +100,21 @@ fn nobody_is_held_for_long_nor_while_writers_are_about_to_stop() {
     let soon = submit(&scene, &fallback, "soon");
     fallback.urge(Some(Duration::from_secs(60)));
     scene.clock.advance(Duration::from_millis(29_900));
-    let_it_look();
+    scene.let_it_look();
     assert!(late.poll().is_none() && soon.poll().is_none());
     scene.clock.advance(Duration::from_millis(100));
     assert!(is_done_here(&late), "after a minute");
-    let_it_look();
+    scene.let_it_look();
     assert!(soon.poll().is_none());
     // What was said goes on: 30 of the 60 seconds are over.
     fallback.urge(Some(Duration::from_secs(11)));
-    let_it_look();
+    scene.let_it_look();
     assert!(soon.poll().is_none());
     scene.clock.advance(Duration::from_secs(1));
     assert!(is_done_here(&soon), "writers stop in ten seconds");
     fallback.urge(None);
     let other = submit(&scene, &fallback, "other");
-    let_it_look();
+    scene.let_it_look();
     assert!(other.poll().is_none(), "that is over");
 }
 
@@ -177,13 +177,13 @@ fn a_job_is_waited_for_until_those_before_it_could_be_done_too() {
     let (first, second) = (submit(&scene, &fallback, "first"), submit(&scene, &fallback, "second"));
     let relief = fallback.submit(scene.spec("relief")).unwrap();
     scene.clock.advance(Duration::from_millis(14_900));
-    let_it_look();
+    scene.let_it_look();
     assert!(first.poll().is_none() && second.poll().is_none() && relief.poll().is_none());
     // The division of bytes by ten leaves some over.
     scene.clock.advance(Duration::from_millis(300));
     assert!(is_done_here(&first) && is_done_here(&relief), "relief goes before bulk work");
     scene.clock.advance(Duration::from_millis(9_600));
-    let_it_look();
+    scene.let_it_look();
     assert!(second.poll().is_none());
     scene.clock.advance(Duration::from_millis(500));
     assert!(is_done_here(&second));

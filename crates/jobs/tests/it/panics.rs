@@ -8,7 +8,7 @@ use firn_engine::{CompactionFilter, FilterVerdict, Semantics};
 use firn_jobs::{ErrorKind, Executor, Fallback, Local};
 use firn_storage::Storage;
 
-use crate::elsewhere::{Elsewhere, PATIENCE, Scene, Way, answer, let_it_look};
+use crate::elsewhere::{Elsewhere, PATIENCE, Scene, Way, answer};
 use crate::world::{Append, DropD};
 
 /// As [`DropD`], while it is able to.
@@ -85,7 +85,7 @@ fn an_executor_that_panics_as_it_is_asked_how_wide_it_is_keeps_no_relief_from_be
     scene.go(Way::Panic);
     scene.elsewhere.kept.lock().unwrap()[0].0.set_waiting(true);
     fallback.urge(Some(Duration::ZERO));
-    let_it_look();
+    scene.let_it_look();
     scene.clock.advance(PATIENCE.begin_max);
     scene.accept("waits", &answer(&waits).unwrap());
     drop(fallback);

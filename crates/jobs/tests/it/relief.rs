@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use firn_jobs::{Error, ErrorKind, Executor, Fallback, JobHandle, JobSpec, Patience, Ran};
 
-use crate::elsewhere::{Elsewhere, PATIENCE, Scene, Way, answer, let_it_look};
+use crate::elsewhere::{Elsewhere, PATIENCE, Scene, Way, answer};
 
 #[test]
 fn relief_that_waits_for_others_is_done_here_before_writers_stop() {
@@ -15,7 +15,7 @@ fn relief_that_waits_for_others_is_done_here_before_writers_stop() {
     let [waits, begun] = [waits, begun].map(|spec| fallback.submit(spec).unwrap());
     scene.elsewhere.kept.lock().unwrap()[0].0.set_waiting(true);
     scene.clock.advance(Duration::from_millis(1_500));
-    let_it_look();
+    scene.let_it_look();
     assert!(waits.poll().is_none(), "writers have time");
     fallback.urge(Some(Duration::from_secs(8)));
     scene.accept("waits", &answer(&waits).unwrap());
@@ -23,7 +23,7 @@ fn relief_that_waits_for_others_is_done_here_before_writers_stop() {
     let late = fallback.submit(scene.spec("late")).unwrap();
     scene.elsewhere.kept.lock().unwrap()[2].0.set_waiting(true);
     scene.clock.advance(Duration::from_millis(900));
-    let_it_look();
+    scene.let_it_look();
     assert!(late.poll().is_none(), "it may be begun at once");
     scene.clock.advance(Duration::from_millis(200));
     scene.accept("late", &answer(&late).unwrap());
@@ -71,7 +71,7 @@ impl Known {
 
     fn pass(&self, ms: u64) {
         self.scene.clock.advance(Duration::from_millis(ms));
-        let_it_look();
+        self.scene.let_it_look();
     }
 
     /// `job` is done here after `to` ms, and not after `from`.
@@ -80,7 +80,8 @@ impl Known {
         (0..from / 400).for_each(|_| self.pass(400));
         self.pass(from % 400);
         assert!(job.poll().is_none(), "{stem}: before {from} ms");
-        self.pass(to - from);
+        // Nothing may be left then that is looked at.
+        self.scene.clock.advance(Duration::from_millis(to - from));
         self.scene.accept(stem, &answer(job).unwrap());
     }
 }
@@ -172,9 +173,9 @@ fn relief_waits_no_longer_because_what_is_before_it_was_begun_again() {
         known.set_waiting(0, false);
         (0..10).for_each(|_| known.pass(400));
         known.set_waiting(0, true);
-        let_it_look();
+        known.scene.let_it_look();
         known.set_waiting(0, false);
-        let_it_look();
+        known.scene.let_it_look();
     };
     waits_for(3, Some(1), begun_again, (1_900, 3_050));
 }
