@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -12,11 +12,12 @@ use firn_format::table::Compression;
 use firn_jobs::{
     CompactResult, Error, Executor, Finisher, JobHandle, JobResult, JobSpec, Local, OutputForm, new_job,
 };
+use firn_storage::place::Operation;
 use firn_storage::{Clock, Storage, SystemClock};
 use firn_tree::{Background, Tree, TreeOptions, TreeSettings};
 
 use crate::bounds::{in_time, until};
-use crate::world::{World, get, get_in, put, seed, session, settle, threads, tiny};
+use crate::world::{Hook, World, get, get_in, put, seed, session, settle, threads, tiny};
 
 /// Changes a right result into a wrong one.
 type Lie = fn(&mut CompactResult);
@@ -356,7 +357,7 @@ fn segments_die_beside_a_held_compaction() {
     tree.wait_idle().unwrap();
 }
 
-/// Nobody is in `wait`, and every background thread works on one thing for long.
+/// Nobody is in `wait`, and nothing that background threads work on ends: a drain does only where the writer stands still.
 #[test]
 fn a_delayed_write_is_told_in_time_though_all_background_threads_are_busy() {
     let settings = TreeSettings {
@@ -369,41 +370,54 @@ fn a_delayed_write_is_told_in_time_though_all_background_threads_are_busy() {
     };
     let world = World::new(settings);
     let executor = Wayward::new(&world, &[Act::Hold]);
-    let clock = Arc::new(SystemClock::new());
+    let (clock, hook, gate) = (Arc::new(SystemClock::new()), Arc::<Hook>::default(), Arc::default());
+    let storage: Arc<dyn Storage> = Arc::new(hook.before(&world.storage, Operation::Write, "*.table"));
     let given: Option<Arc<dyn Executor>> = Some(Arc::clone(&executor) as _);
-    let options =
-        TreeOptions { executor: given, background: threads(), clock: clock.clone(), ..world.options() };
+    let (background, timed) = (threads(), Arc::clone(&clock) as _);
+    let options = TreeOptions { storage, executor: given, background, clock: timed, ..world.options() };
     let tree = Tree::open(options).unwrap();
-    std::thread::scope(|scope| {
-        // The last flush may find the thread taken.
-        let filling = scope.spawn(|| fill(&tree, 3));
-        executor.wait_held();
-        let told = catch_unwind(AssertUnwindSafe(|| told_in_time(&tree, &clock, 5)));
-        // Whatever came of it, nobody is to wait for the job any more.
-        executor.release();
-        filling.join().unwrap();
-        told.unwrap_or_else(|panic| resume_unwind(panic));
+    fill(&tree, 3);
+    executor.wait_held();
+    let is_open: Arc<AtomicBool> = Arc::clone(&gate);
+    hook.set(move || {
+        while !is_open.load(Ordering::Acquire) {
+            SystemClock::new().sleep(Duration::from_millis(1));
+        }
     });
+    let told = catch_unwind(AssertUnwindSafe(|| told_in_time(&tree, &clock, &gate, 5)));
+    // Whatever came of it, nobody is to wait for the job any more, nor at the gate.
+    gate.store(true, Ordering::Release);
+    executor.release();
+    told.unwrap_or_else(|panic| resume_unwind(panic));
 }
 
-/// Writes until `count` writes were delayed, and sleeps on the notifier alone until each is acknowledged.
-fn told_in_time(tree: &Tree, clock: &SystemClock, count: u32) {
+/// Writes until `count` writes were delayed, and sleeps on the notifier alone until each is acknowledged. No drain ends while one is delayed.
+fn told_in_time(tree: &Tree, clock: &SystemClock, gate: &AtomicBool, count: u32) {
     let (mut session, value, begun) = (tree.session(), vec![5; 100_000], clock.now());
     let mut told = 0;
     while told < count {
         assert!(clock.now() - begun < Duration::from_secs(60), "{told} writes were delayed");
+        let slowed_us = tree.stats().slowdown_us_total;
         let written = session.put(KEYSPACE_DEFAULT, b"paced", &value, WriteOptions::default()).unwrap();
         let Outcome::Pending(ticket) = written else { continue };
+        let is_delayed = tree.stats().slowdown_us_total > slowed_us;
+        if !is_delayed {
+            // It finds no room. Drains that take so long delay later writes, however slow the writer is.
+            clock.sleep(Duration::from_millis(200));
+            gate.store(true, Ordering::Release);
+        }
         let (notifier, asked, mut is_written) = (session.notifier(), clock.now(), false);
         while !is_written {
-            let deadline = deadline(Duration::from_secs(30));
-            assert!(notifier.wait(Some(deadline)), "not told in {:?}", clock.now() - asked);
+            let is_told = notifier.wait(Some(deadline(Duration::from_secs(30))));
+            let waited = clock.now() - asked;
+            assert!(is_told && waited < Duration::from_secs(30), "not told in {waited:?}");
             session.poll(&mut |of, completion| {
                 assert!(matches!(completion, Completion::Written(_)), "{completion:?}");
                 is_written = of == ticket;
             });
         }
-        told += 1;
+        gate.store(false, Ordering::Release);
+        told += u32::from(is_delayed);
     }
 }
 
