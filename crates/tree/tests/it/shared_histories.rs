@@ -1,5 +1,6 @@
 //! Histories in which a write that was acknowledged as `Shared` could be lost, or one that was lost come back.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -205,29 +206,41 @@ fn reads_do_not_wait_for_writes_that_wait_for_shared_storage() {
     let mut miss = |key: u32| {
         let f = Box::new(|_: Option<&[u8]>| firn_engine::Change::Keep);
         let out = reader.update(KEYSPACE_DEFAULT, &key.to_be_bytes(), f, HERE).unwrap();
-        let Outcome::Pending(ticket) = out else { return Some(0) };
-        for waited in 0..100 {
-            let mut done = false;
+        let Outcome::Pending(ticket) = out else { return true };
+        let (clock, mut done) = (SystemClock::new(), false);
+        while !done && clock.now() < Duration::from_secs(30) {
+            clock.sleep(Duration::from_millis(20));
             reader.poll(&mut |it, completion| {
                 done |= it == ticket && !matches!(completion, Completion::Failed(_))
             });
-            if done {
-                return Some(waited);
-            }
-            SystemClock::new().sleep(Duration::from_millis(20));
         }
-        None
+        done
     };
-    assert!(miss(0).is_some());
-    hook.set(|| SystemClock::new().sleep(Duration::from_secs(5)));
+    assert!(miss(0), "nobody waits for the place yet");
     let mut writer = tree.session();
+    let answers = Answers::default();
+    let is_there = Arc::clone(&answers.0);
+    hook.set(move || {
+        while !is_there.load(Ordering::Acquire) {
+            SystemClock::new().sleep(Duration::from_millis(1));
+        }
+    });
     for key in 0..4_u8 {
         let out = writer.put(KEYSPACE_DEFAULT, &[key], b"", SHARED).unwrap();
         assert!(matches!(out, Outcome::Pending(_)));
     }
     SystemClock::new().sleep(Duration::from_millis(100));
-    assert!(miss(100).is_some(), "it was not answered in two seconds");
-    hook.set(|| {});
+    assert!(miss(100), "it was not answered while the place was not there");
+}
+
+/// A place answers again when this is dropped, also where the test panics.
+#[derive(Default)]
+struct Answers(Arc<AtomicBool>);
+
+impl Drop for Answers {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Release);
+    }
 }
 
 /// Somebody is told that he cannot take it over, and the one who has it can share nothing any more.
