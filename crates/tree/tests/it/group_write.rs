@@ -1,13 +1,14 @@
 //! Group writes of several threads, and crashes at any moment between: what was acknowledged is there, and whole.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use firn_engine::blocking::Blocking;
 use firn_engine::{Completion, Durability, Engine, Outcome, ReadAt, Session, Ticket, WriteOptions};
 use firn_storage::place::Crash;
+use firn_storage::{Clock, SystemClock};
 use firn_tree::Tree;
 
 use crate::numbered::{Both, both, numbered, prefixes};
@@ -50,10 +51,22 @@ fn options(durability: Durability) -> WriteOptions {
     WriteOptions { durability: Some(durability), expires_at_ms: 0 }
 }
 
+/// Batches of each thread.
+const COUNT: u32 = 500;
+
+/// The numbers of a thread's batches: half of them, and once there is a second round of crashes the others.
+fn numbers(rounds: &AtomicU64) -> impl Iterator<Item = u32> {
+    (0..COUNT).inspect(|number| {
+        while *number == COUNT / 2 && rounds.load(Ordering::Acquire) < 2 {
+            SystemClock::new().sleep(Duration::from_millis(1));
+        }
+    })
+}
+
 /// A thread that waits for each answer.
-fn write_one_by_one(tree: &Tree, both: Both, thread: u8, count: u32, seed: u64, told: &Told) {
+fn write_one_by_one(tree: &Tree, both: Both, thread: u8, rounds: &AtomicU64, seed: u64, told: &Told) {
     let (mut session, mut rng) = (session(tree), fastrand::Rng::with_seed(seed));
-    for number in 0..count {
+    for number in numbers(rounds) {
         let (records, bytes) = shape(&mut rng);
         let durability = durability(&mut rng);
         let batch = numbered(both, thread, number, records, bytes);
@@ -98,11 +111,11 @@ impl Pending {
 }
 
 /// A thread that has many writes under way at once.
-fn write_ahead(tree: &Tree, both: Both, thread: u8, count: u32, seed: u64, told: &Told, ask: Ask) {
+fn write_ahead(tree: &Tree, both: Both, thread: u8, rounds: &AtomicU64, seed: u64, told: &Told, ask: Ask) {
     let (mut session, mut rng) = (tree.session(), fastrand::Rng::with_seed(seed));
     let notifier = session.notifier();
     let mut pending = Pending::default();
-    for number in 0..count {
+    for number in numbers(rounds) {
         let (records, bytes) = shape(&mut rng);
         let durability = durability(&mut rng);
         let batch = numbered(both, thread, number, records, bytes);
@@ -125,7 +138,7 @@ fn write_ahead(tree: &Tree, both: Both, thread: u8, count: u32, seed: u64, told:
         }
     }
     pending.take(&mut *session, told, thread);
-    assert_eq!(pending.answered, count, "thread {thread}: every write is answered");
+    assert_eq!(pending.answered, COUNT, "thread {thread}: every write is answered");
     assert!(!session.wait(None), "nothing is under way any more");
 }
 
@@ -160,29 +173,30 @@ fn crash_and_look(world: &World, told: &Told, crash: Crash) {
 #[test]
 fn what_a_group_acknowledged_survives_kills_and_disk_writes_loss_of_power() {
     const THREADS: usize = 4;
-    const COUNT: u32 = 500;
     let seed = seed(4201);
     let world = World::new(tiny());
     let tree = world.open_timed(Arc::new(world.storage.clone()));
     let both = both(&tree);
-    let (told, writing) = (Told::default(), AtomicUsize::new(THREADS));
-    let (tree, told, writing) = (&tree, &told, &writing);
+    let (told, writing, rounds) = (Told::default(), AtomicUsize::new(THREADS), AtomicU64::new(0));
+    let (tree, told, writing, rounds) = (&tree, &told, &writing, &rounds);
     std::thread::scope(|scope| {
         for thread in 0..THREADS as u8 {
             let seed = seed + u64::from(thread);
             scope.spawn(move || {
                 let _done = Done(writing);
                 match thread {
-                    0 => write_one_by_one(tree, both, thread, COUNT, seed, told),
-                    1 => write_ahead(tree, both, thread, COUNT, seed, told, Ask::Wait),
-                    2 => write_ahead(tree, both, thread, COUNT, seed, told, Ask::Notifier),
-                    _ => write_ahead(tree, both, thread, COUNT, seed, told, Ask::PollOnly),
+                    0 => write_one_by_one(tree, both, thread, rounds, seed, told),
+                    1 => write_ahead(tree, both, thread, rounds, seed, told, Ask::Wait),
+                    2 => write_ahead(tree, both, thread, rounds, seed, told, Ask::Notifier),
+                    _ => write_ahead(tree, both, thread, rounds, seed, told, Ask::PollOnly),
                 }
             });
         }
+        let _last = LetGo(rounds);
         let mut round = 0;
         while writing.load(Ordering::Acquire) > 0 {
             round += 1;
+            rounds.store(round, Ordering::Release);
             crash_and_look(&world, told, Crash::Kill);
             crash_and_look(&world, told, Crash::PowerLoss { seed: seed + round });
         }
@@ -195,6 +209,15 @@ fn what_a_group_acknowledged_survives_kills_and_disk_writes_loss_of_power() {
     tree.sync().unwrap();
     told.lock().unwrap().values_mut().for_each(|acknowledged| acknowledged.disk = acknowledged.process);
     crash_and_look(&world, told, Crash::PowerLoss { seed });
+}
+
+/// Lets writers go on to their end also where the test panics.
+struct LetGo<'r>(&'r AtomicU64);
+
+impl Drop for LetGo<'_> {
+    fn drop(&mut self) {
+        self.0.store(u64::MAX, Ordering::Release);
+    }
 }
 
 /// Counts a writer as done, also where it panics.
