@@ -86,17 +86,24 @@ fn quotas_are_met_exactly_by_every_thread() {
 
 #[test]
 fn time_ends_a_phase_without_quota_and_warmup_is_not_counted() {
-    let performed = Arc::new(AtomicU64::new(0));
-    let mut timed = phase(vec![Scripted::stream(&performed, None)]);
-    timed.time = Some(Duration::from_millis(350));
-    timed.warmup = Duration::from_millis(200);
-    let mut watched = Watched::default();
-    let measured = run_phase(&MemoryTarget::default(), timed, &mut watched).unwrap();
-    assert!(measured.run >= Duration::from_millis(340), "{:?}", measured.run);
-    assert!(watched.samples >= 2, "{} samples", watched.samples);
-    assert_eq!(measured.series.len(), watched.samples);
-    let all = performed.load(Ordering::Relaxed);
-    assert!(measured.operations < all, "{} of {all} counted", measured.operations);
+    let run = || {
+        let performed = Arc::new(AtomicU64::new(0));
+        let mut timed = phase(vec![Scripted::stream(&performed, None)]);
+        timed.time = Some(Duration::from_millis(350));
+        timed.warmup = Duration::from_millis(200);
+        let mut watched = Watched::default();
+        let measured = run_phase(&MemoryTarget::default(), timed, &mut watched).unwrap();
+        assert!(measured.run >= Duration::from_millis(340), "{:?}", measured.run);
+        assert_eq!(measured.series.len(), watched.samples);
+        (watched.samples, measured.operations, performed.load(Ordering::Relaxed))
+    };
+    // A thread that gets no processor may miss all of a warm-up, or of a phase, and not five times.
+    let is_right = |(samples, counted, all): &(usize, u64, u64)| *samples >= 2 && counted < all;
+    let mut runs = vec![run()];
+    while !runs.last().is_some_and(is_right) {
+        assert!(runs.len() < 5, "samples, operations that were counted, and all: {runs:?}");
+        runs.push(run());
+    }
 }
 
 /// One stall of 300 ms among operations due every millisecond.
@@ -211,9 +218,12 @@ fn a_drain_is_measured_with_its_bytes() {
     let mut drained = phase(vec![Scripted::stream(&performed, Some(100))]);
     drained.drains = true;
     let mut watched = Watched::default();
+    let begun = now();
     let measured = run_phase(&SlowDrain(MemoryTarget::default()), drained, &mut watched).unwrap();
+    let whole = begun.elapsed();
     assert_eq!(watched.drains, 1);
     assert!(measured.drain >= Duration::from_millis(150), "{:?}", measured.drain);
-    assert!(measured.run < Duration::from_millis(150), "{:?}", measured.run);
+    let both = (measured.run, measured.drain);
+    assert!(both.0 + both.1 <= whole, "{both:?} of {whole:?}: neither has a part of the other");
     assert_eq!(measured.counters.bytes_written, 100 * 8 + 12);
 }
