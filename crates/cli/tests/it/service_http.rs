@@ -3,10 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
+use crate::bad_store::told;
 use crate::job_service::{Process, Scene};
 use crate::program::firn;
 use crate::rounds;
@@ -71,7 +72,7 @@ fn scene() -> Scene {
 }
 
 /// Numbers of INFO.
-fn info(client: &mut redis::Connection) -> impl Fn(&str) -> f64 {
+fn info(client: &mut redis::Connection) -> impl Fn(&str) -> f64 + use<> {
     let said: String = redis::cmd("INFO").arg("firn").query(client).expect("a reply");
     let lines = said.lines().filter_map(|line| line.split_once(':'));
     let all: BTreeMap<String, f64> =
@@ -90,18 +91,24 @@ fn work(client: &mut redis::Connection, plane: &Process) {
     panic!("there is never enough to do");
 }
 
+/// For so long a database may hand no job in and go on all the same: it checks outputs and commits them.
+const REST: Duration = Duration::from_secs(5);
+
 /// What `plane` says once nothing changes any more.
 fn at_rest(plane: &Process) -> Samples {
-    let mut before = samples(plane);
+    let (mut before, mut since) = (samples(plane), Instant::now());
     loop {
-        std::thread::sleep(Duration::from_millis(500));
+        std::thread::sleep(Duration::from_millis(100));
         let now = samples(plane);
         let busy: f64 = ["waiting", "running"]
             .map(|state| sum(&now, "firn_control_plane_jobs", &[&format!("state=\"{state}\"")]))
             .iter()
             .sum();
-        let leases = "firn_control_plane_leases_total";
-        if busy == 0.0 && one(&now, leases) == one(&before, leases) {
+        let counts =
+            ["submitted_jobs_total", "leases_total"].map(|name| format!("firn_control_plane_{name}"));
+        if busy > 0.0 || counts.iter().any(|name| sum(&now, name, &[]) != sum(&before, name, &[])) {
+            since = Instant::now();
+        } else if since.elapsed() >= REST {
             return now;
         }
         before = now;
@@ -152,6 +159,9 @@ fn compare_list(listed: &str, control: &Samples, tenant: &str) -> f64 {
 #[test]
 fn metrics_are_what_a_run_really_did() {
     let mut scene = scene();
+    // What the database takes back to do it itself nobody else would count as done.
+    std::fs::write(scene.path("settings.toml"), format!("{}idle_threads = 0\n", rounds::SETTINGS))
+        .expect("written");
     let plane = scene.plane();
     let workers = [scene.worker("one"), scene.worker("two")];
     let serving = scene.serve();
@@ -162,7 +172,12 @@ fn metrics_are_what_a_run_really_did() {
     let of_plane = |name: &str, labels: &[&str]| sum(&control, &format!("firn_control_plane_{name}"), labels);
     let done = of_plane("ended_jobs_total", &["outcome=\"done\""]);
     assert!(done > 20.0, "{control:?}");
-    assert_eq!(of_plane("submitted_jobs_total", &[]), done, "nothing failed");
+    // Relief that nobody began in time, with writers about to stop, its database does itself: that is no failure, on a machine that stands still.
+    let given_up = engine("compaction_fallback_count");
+    let why = told(&mut client, "compaction_fallback_reason");
+    assert!(given_up == 0.0 || why.starts_with("nobody began it"), "{given_up}: {why}");
+    assert_eq!(of_plane("submitted_jobs_total", &[]), done + given_up, "nothing failed");
+    assert_eq!(of_plane("ended_jobs_total", &["outcome=\"abandoned\""]), given_up);
     assert_eq!(of_plane("leases_total", &[]), done, "at the first attempt");
     for none in ["failed_attempts_total", "expired_leases_total", "preempted_leases_total", "waiting_bytes"] {
         assert_eq!(of_plane(none, &[]), 0.0, "{none}");
@@ -183,7 +198,6 @@ fn metrics_are_what_a_run_really_did() {
         ["compact", "collect"].map(|kind| of_workers("attempts_total", &[&format!("kind=\"{kind}\"")]));
     assert!(compacted > 0.0 && compacted + collected == done, "{compacted} and {collected} of {done}");
     assert!(collected >= engine("collection_count") && engine("collection_count") > 0.0, "{collected}");
-    assert_eq!(engine("compaction_fallback_count"), 0.0);
     for stage in ["open", "run", "tell"].map(|stage| format!("stage=\"{stage}\"")) {
         assert_eq!(of_workers("stage_seconds_count", &[&stage]), done, "{stage}");
         assert_eq!(of_workers("stage_seconds_bucket", &[&stage, "le=\"+Inf\""]), done, "{stage}");
