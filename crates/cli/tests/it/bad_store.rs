@@ -1,5 +1,6 @@
 //! Databases whose store goes away, may be read only, or is full, while workers run jobs.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use firn_s3_server::Faults;
@@ -111,21 +112,25 @@ fn a_store_that_starts_again_amid_jobs_is_waited_for_and_workers_go_on() {
     let port = busy.scene.stop_store();
     let address = busy.serving.address.clone();
     let (mut model, first) = (std::mem::take(&mut busy.model), busy.batch);
+    let is_back = AtomicBool::new(false);
     // Writes go on, and wait once there is no room for them.
     let (model, batch) = std::thread::scope(|scope| {
+        let is_back = &is_back;
         let writer = scope.spawn(move || {
             let mut client = rounds::connect(&address);
             let began = Instant::now();
             let mut batch = first;
-            while began.elapsed() < Duration::from_secs(3) {
+            // A test that fails before the store is back ends too.
+            while !is_back.load(Ordering::SeqCst) && began.elapsed() < Duration::from_secs(60) {
                 rounds::write(&mut client, &mut model, (batch / 100, batch), KEYS);
                 batch += 1;
             }
             (model, batch)
         });
         std::thread::sleep(Duration::from_secs(2));
-        assert!(!writer.is_finished());
+        assert!(!writer.is_finished(), "writes are refused");
         busy.scene.start_store(port);
+        is_back.store(true, Ordering::SeqCst);
         writer.join().expect("it writes")
     });
     (busy.model, busy.batch) = (model, batch);
