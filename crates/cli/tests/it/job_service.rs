@@ -2,12 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader};
+use std::net::Ipv4Addr;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use firn_s3_server::{Faults, S3Server, ServerOptions};
 use tempfile::TempDir;
 
+use crate::hosts::own_host;
 use crate::program::{Answer, firn, text};
 use crate::rounds::{self, Model, SETTINGS};
 use crate::serve::Serving;
@@ -37,6 +39,8 @@ impl Drop for Process {
 
 pub(crate) struct Scene {
     pub(crate) directory: TempDir,
+    /// Where the store and the control plane are, and nobody else.
+    pub(crate) host: Ipv4Addr,
     store: Option<S3Server>,
     /// What everybody is told of a store, by the environment.
     pub(crate) settings: Vec<(&'static str, String)>,
@@ -66,16 +70,17 @@ impl Scene {
     pub(crate) fn with_store(options: Option<ServerOptions>) -> Self {
         let directory = TempDir::new().expect("a directory");
         let shared = directory.path().join("shared");
-        let (store, place) = match options {
-            Some(options) => {
-                S3Server::make_bucket(&shared, BUCKET).expect("a bucket");
-                let store = S3Server::start(&shared, options).expect("it listens");
-                (Some(store), format!("s3://{BUCKET}/db"))
-            }
-            None => (None, text(&shared).to_owned()),
+        let Some(options) = options else {
+            let place = text(&shared).to_owned();
+            return Self::over(directory, Vec::new(), place);
         };
-        let settings = store.iter().flat_map(S3Server::settings).collect();
-        Self { store, ..Self::over(directory, settings, place) }
+        S3Server::make_bucket(&shared, BUCKET).expect("a bucket");
+        let mut scene = Self::over(directory, Vec::new(), format!("s3://{BUCKET}/db"));
+        let options = ServerOptions { address: scene.host.into(), ..options };
+        let store = S3Server::start(&shared, options).expect("it listens");
+        scene.settings = store.settings().into();
+        scene.store = Some(store);
+        scene
     }
 
     pub(crate) fn store(&self) -> &S3Server {
@@ -89,7 +94,8 @@ impl Scene {
 
     /// Starts the store again, with what it had.
     pub(crate) fn start_store(&mut self, port: u16) {
-        let options = ServerOptions { port: Some(port), ..ServerOptions::default() };
+        let (address, port) = (self.host.into(), Some(port));
+        let options = ServerOptions { address, port, ..ServerOptions::default() };
         let store = S3Server::start(&self.directory.path().join("shared"), options);
         self.store = Some(store.expect("it listens"));
     }
@@ -100,6 +106,7 @@ impl Scene {
         std::fs::write(directory.path().join("token"), "a-secret\nmore\n").expect("written");
         Self {
             directory,
+            host: own_host(),
             store: None,
             settings,
             settings_of_workers: None,
@@ -128,7 +135,8 @@ impl Scene {
 
     /// A control plane, where one was before if there was one.
     pub(crate) fn plane(&mut self) -> Process {
-        let at = self.url.split_once("://").map_or("127.0.0.1:0", |(_, at)| at).to_owned();
+        let at = self.url.split_once("://").map(|(_, at)| at.to_owned());
+        let at = at.unwrap_or_else(|| format!("{}:0", self.host));
         let mut command = self.command("control-plane");
         command.args(["--listen", &at, "--token-file", &self.path("token")]).args(&self.of_planes);
         let process = Process::start(&mut command);
@@ -136,7 +144,7 @@ impl Scene {
         let url = line.split_whitespace().find_map(|word| word.strip_suffix(';')).unwrap_or_default();
         self.url = url.to_owned();
         let scheme = if self.of_planes.iter().any(|word| word == "--tls-cert") { "https" } else { "http" };
-        assert!(self.url.starts_with(&format!("{scheme}://127.0.0.1:")), "{line:?}");
+        assert!(self.url.starts_with(&format!("{scheme}://{}:", self.host)), "{line:?}");
         process
     }
 

@@ -3,6 +3,7 @@
 #![expect(clippy::disallowed_methods, reason = "the program runs in real time, and tests say their seeds")]
 
 mod program;
+mod hosts; // that servers have for themselves
 mod rounds; // what is written, and what must be found
 mod usage;
 mod config;

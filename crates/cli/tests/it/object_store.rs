@@ -1,11 +1,13 @@
 //! Databases whose tables lie in an S3 bucket: seen from several directories, killed, with a store that fails.
 
+use std::net::Ipv4Addr;
 use std::path::Path;
 use std::process::Command;
 
 use firn_s3_server::{Faults, S3Server, ServerOptions};
 use tempfile::TempDir;
 
+use crate::hosts::own_host;
 use crate::program::{Answer, text};
 use crate::rounds::{self, Model, SETTINGS};
 use crate::serve::Serving;
@@ -16,6 +18,8 @@ pub(crate) const PLACE: &str = "s3://firn-test/some/db";
 /// A store with a bucket, and room for directories.
 pub(crate) struct Scene {
     directory: TempDir,
+    /// Where the store is, and nobody else.
+    host: Ipv4Addr,
     server: Option<S3Server>,
 }
 
@@ -23,14 +27,14 @@ impl Scene {
     pub(crate) fn new() -> Self {
         let directory = TempDir::new().expect("a directory");
         S3Server::make_bucket(&directory.path().join("s3"), BUCKET).expect("a bucket");
-        let mut scene = Self { directory, server: None };
+        let mut scene = Self { directory, host: own_host(), server: None };
         scene.start(None);
         scene
     }
 
     /// Starts the store, where it was before if there was one.
     fn start(&mut self, port: Option<u16>) {
-        let options = ServerOptions { port, ..ServerOptions::default() };
+        let options = ServerOptions { address: self.host.into(), port, ..ServerOptions::default() };
         let server = S3Server::start(&self.directory.path().join("s3"), options).expect("it listens");
         self.server = Some(server);
     }

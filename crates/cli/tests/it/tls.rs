@@ -24,13 +24,13 @@ fn authority(directory: &Path, name: &str) -> Authority {
     Issuer::new(params, key)
 }
 
-/// Puts NAME.pem and NAME.key into `directory`: a new certificate for this machine.
-fn sign(authority: &Authority, directory: &Path, name: &str) {
+/// Puts NAME.pem and NAME.key into the directory of `scene`: a new certificate for its control plane.
+fn sign(authority: &Authority, scene: &Scene, name: &str) {
     let key = KeyPair::generate().expect("a key");
-    let params = CertificateParams::new(vec!["127.0.0.1".to_owned()]).expect("a name");
+    let params = CertificateParams::new(vec![scene.host.to_string()]).expect("a name");
     let certificate = params.signed_by(&key, authority).expect("signed").pem();
-    std::fs::write(directory.join(format!("{name}.pem")), certificate).expect("written");
-    std::fs::write(directory.join(format!("{name}.key")), key.serialize_pem()).expect("written");
+    std::fs::write(scene.path(&format!("{name}.pem")), certificate).expect("written");
+    std::fs::write(scene.path(&format!("{name}.key")), key.serialize_pem()).expect("written");
 }
 
 /// A scene with certificates of the CAs `ours`, which comes too, and `others`; nobody is told anything of them yet.
@@ -38,8 +38,8 @@ fn scene() -> (Scene, Authority) {
     let scene = Scene::new(false);
     let directory = scene.directory.path();
     let [ours, others] = ["ours", "others"].map(|name| authority(directory, name));
-    sign(&ours, directory, "ours");
-    sign(&others, directory, "others");
+    sign(&ours, &scene, "ours");
+    sign(&others, &scene, "others");
     (scene, ours)
 }
 
@@ -89,7 +89,7 @@ fn a_database_has_its_jobs_done_by_who_shows_a_certificate() {
     write_until(&serving.address, |_| scene.doers().contains("one"));
     // Everything is renewed, the CA too, while all run; each file for itself.
     let renewed = authority(scene.directory.path(), "ours");
-    sign(&renewed, scene.directory.path(), "ours");
+    sign(&renewed, &scene, "ours");
     while scene.jobs(&["list"]).code != 0 {
         std::thread::sleep(Duration::from_millis(50));
     }

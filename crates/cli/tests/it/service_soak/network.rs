@@ -3,14 +3,18 @@
 use std::net::{IpAddr, Ipv4Addr};
 use std::process::Command;
 
+use crate::hosts::own_host;
+
 /// Where the servers of a soak listen, and where the machines behind wires are.
 #[derive(Debug)]
 pub(super) struct Network {
     /// The names of the other machines' namespaces; none = there is only this machine.
     namespaces: Vec<String>,
+    /// This machine, at whatever end of a wire it is asked.
+    here: Ipv4Addr,
 }
 
-/// This machine, at whatever end of a wire it is asked.
+/// This machine where there are wires.
 const HERE: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 1);
 /// What says that this process is in a namespace of its own.
 const INSIDE: &str = "FIRN_SOAK_NETWORK";
@@ -42,7 +46,7 @@ fn ip(words: &str) {
 impl Network {
     /// Everybody is on this machine.
     pub(super) fn none() -> Self {
-        Self { namespaces: Vec::new() }
+        Self { namespaces: Vec::new(), here: own_host() }
     }
 
     /// `count` other machines, each behind a wire of its own. This process MUST be in a namespace of its own.
@@ -50,7 +54,7 @@ impl Network {
         ip("link set lo up");
         // No wire has the address that servers listen at: it stays whichever is cut.
         ip(&format!("addr add {HERE}/32 dev lo"));
-        let mut network = Self::none();
+        let mut network = Self { namespaces: Vec::new(), here: HERE };
         for at in 0..count {
             let namespace = format!("firn-soak-{}-{at}", std::process::id());
             ip(&format!("netns add {namespace}"));
@@ -74,7 +78,7 @@ impl Network {
 
     /// Where servers listen that all machines reach.
     pub(super) fn address(&self) -> IpAddr {
-        if self.has_wires() { HERE.into() } else { Ipv4Addr::LOCALHOST.into() }
+        self.here.into()
     }
 
     /// `program`, to be run on machine `at`.
