@@ -63,16 +63,19 @@ fn who_does_not_listen_to_that_is_told_nothing_of_it() {
     let mut scene = Scene::new();
     let plane = scene.plane(any_port());
     let (remote, _handle, mut other, lease) = begun(&mut scene, plane.address());
-    other.beat(&lease, true);
     let clock = std::sync::Arc::clone(&scene.clock);
-    let mut asked = |attempts: Option<proto::Attempts>| {
+    // What is told, and whether the question was held for as long as it may be.
+    let mut asked = |attempts: Option<proto::Attempts>, hold: Duration| {
+        // The lease would end between the questions of a test that stands still.
+        other.beat(&lease, true);
         let begun = clock.now();
-        let told = other.follow(&lease, attempts).attempts;
-        (told, clock.now() - begun >= Duration::from_millis(500))
+        let told = other.follow(&lease, attempts, hold).attempts;
+        (told, clock.now() - begun >= hold)
     };
-    assert_eq!(asked(None), (None, true), "as builds of before ask");
+    let (short, long) = (Duration::from_millis(500), Duration::from_secs(10));
+    assert_eq!(asked(None, short), (None, true), "as builds of before ask");
     let syncs = proto::Attempts { syncing: vec![lease.key.clone().unwrap().number], ..Default::default() };
-    assert_eq!(asked(Some(proto::Attempts::default())), (Some(syncs.clone()), false));
-    assert_eq!(asked(Some(syncs.clone())), (Some(syncs), true), "it is known");
+    assert_eq!(asked(Some(proto::Attempts::default()), long), (Some(syncs.clone()), false));
+    assert_eq!(asked(Some(syncs.clone()), short), (Some(syncs), true), "it is known");
     drop(remote);
 }

@@ -62,15 +62,16 @@ impl Other {
         assert!(self.runtime.block_on(self.workers.finish(request)).unwrap().into_inner().taken);
     }
 
-    /// What the client of `lease` hears of it within half a second, which `attempts` listens to.
+    /// What the client of `lease` hears of it within `hold`, which `attempts` listens to.
     pub(crate) fn follow(
         &mut self,
         lease: &proto::Lease,
         attempts: Option<proto::Attempts>,
+        hold: Duration,
     ) -> proto::FollowReply {
         let key = lease.key.clone().unwrap();
-        let (client, waiting) = (key.client, vec![key.number]);
-        let request = proto::FollowRequest { client, waiting, hold_ms: 500, attempts, ..Default::default() };
+        let (client, waiting, hold_ms) = (key.client, vec![key.number], hold.as_millis() as u32);
+        let request = proto::FollowRequest { client, waiting, hold_ms, attempts, ..Default::default() };
         self.runtime.block_on(self.jobs.follow(request)).unwrap().into_inner()
     }
 
