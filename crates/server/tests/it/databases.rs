@@ -100,8 +100,8 @@ fn what_expires_is_gone_and_its_room_is_given_back() {
     let long = "x".repeat(200_000);
     for key in ["short", "long"] {
         let value = if key == "long" { long.as_str() } else { "v" };
-        assert_eq!(client.call(&["SET", key, value, "PX", "300"]), ok());
-        assert!(matches!(client.say(&format!("PTTL {key}")), Value::Integer(1..=300)), "{key}");
+        assert_eq!(client.call(&["SET", key, value, "PX", "3000"]), ok());
+        assert!(matches!(client.say(&format!("PTTL {key}")), Value::Integer(1..=3000)), "{key}");
     }
     assert_eq!(client.say("STRLEN long"), Value::Integer(200_000));
     assert_eq!(client.say("TTL none"), Value::Integer(-2));
@@ -109,11 +109,11 @@ fn what_expires_is_gone_and_its_room_is_given_back() {
     assert_eq!(client.say("TTL stays"), Value::Integer(-1));
     let start = Instant::now();
     while client.say("EXISTS short long") != Value::Integer(0) {
-        assert!(start.elapsed() < Duration::from_secs(5));
+        assert!(start.elapsed() < Duration::from_secs(30));
     }
     // Duty removes the record, and then the fragments.
     while served.records("keys") > 1 + 1 || served.records("fields") > 0 || served.records("purges") > 0 {
-        assert!(start.elapsed() < Duration::from_secs(10), "{:?}", served.counts());
+        assert!(start.elapsed() < Duration::from_secs(30), "{:?}", served.counts());
         std::thread::sleep(Duration::from_millis(20));
     }
     assert_eq!(served.records("expiry"), 0);
