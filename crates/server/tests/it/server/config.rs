@@ -244,7 +244,7 @@ fn limits_are_changed_while_the_server_runs() {
     assert_eq!(client.say("CONFIG SET client-query-buffer-limit 1mb"), ok());
 }
 
-/// Until the connection is closed, or ten seconds.
+/// How long it takes until the connection is closed.
 fn closed_after(client: &mut Client) -> Duration {
     let start = Instant::now();
     assert_eq!(client.reply(), None);
@@ -257,13 +257,14 @@ fn connections_that_say_nothing_are_closed() {
     let mut clients: Vec<Client> = (0..4).map(|_| served.connect()).collect();
     clients.iter_mut().for_each(|client| assert_eq!(client.say("PING"), Value::Simple("PONG".into())));
     let mut asking = served.connect();
-    assert_eq!(asking.say("CONFIG SET timeout 1"), ok());
-    for _ in 0..8 {
+    assert_eq!(asking.say("CONFIG SET timeout 4"), ok());
+    let since = Instant::now();
+    while since.elapsed() < Duration::from_secs(6) {
         std::thread::sleep(Duration::from_millis(250));
         assert_eq!(asking.say("CONFIG GET hz"), Value::Array(vec![bulk("hz"), bulk("10")]), "it speaks");
     }
     for client in &mut clients {
-        assert!(closed_after(client) < Duration::from_millis(1500));
+        assert!(closed_after(client) < Duration::from_secs(5));
     }
     assert_eq!(asking.say("CONFIG SET timeout 0"), ok());
 }
