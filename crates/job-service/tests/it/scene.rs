@@ -131,12 +131,20 @@ impl Scene {
 
     /// Waits until `done`, for a minute at most.
     #[track_caller]
-    pub(crate) fn wait_until(&self, mut done: impl FnMut() -> bool) {
+    pub(crate) fn wait_until(&self, done: impl FnMut() -> bool) {
+        assert!(self.wait_at_most(Duration::from_secs(60), done), "it takes too long");
+    }
+
+    /// Waits until `done`, for `time` at most; whether it is.
+    pub(crate) fn wait_at_most(&self, time: Duration, mut done: impl FnMut() -> bool) -> bool {
         let begun = self.clock.now();
         while !done() {
-            assert!(self.clock.now() - begun < Duration::from_secs(60), "it takes too long");
+            if self.clock.now() - begun >= time {
+                return false;
+            }
             self.clock.sleep(Duration::from_millis(1));
         }
+        true
     }
 
     pub(crate) fn try_look(&self, plane: SocketAddr) -> firn_jobs::Result<proto::ListReply> {
