@@ -93,23 +93,36 @@ fn jobs_ask_for_each_piece_once() {
     assert_eq!(reads, 2 * 2 + 1 + 8);
 }
 
+/// Expects that one run of three takes less than `limit`, and each makes so many `reads`: a machine that stands still holds one up, a job that waits
+/// for answers one after the other all.
+#[track_caller]
+fn check_soon(limit: Duration, reads: u64, run: impl Fn() -> Cost) {
+    let mut times = Vec::new();
+    while times.len() < 3 {
+        let (time, found) = run();
+        println!("{time:?}, {found} reads");
+        assert_eq!(found, reads);
+        if time < limit {
+            return;
+        }
+        times.push(time);
+    }
+    panic!("none of {times:?} is less than {limit:?}");
+}
+
 #[test]
 fn a_job_asks_for_large_blocks_ahead_too() {
     let delay = Duration::from_millis(400);
     // Four tables of six blocks of 2 MiB, a request each: one after the other they would take 24 times as long as an answer.
-    let (time, reads) = compact_of(24, 2 << 20, delay);
-    println!("{time:?}, {reads} reads");
-    assert_eq!(reads, 4 * (1 + 6));
-    assert!(time < 18 * delay, "{time:?}");
+    check_soon(18 * delay, 4 * (1 + 6), || compact_of(24, 2 << 20, delay));
 }
 
 #[test]
 fn a_job_waits_for_its_inputs_together() {
     let delay = Duration::from_millis(400);
-    // Each of four tables is opened and read at the same time as the others; the output and its name are two more.
-    let (time, reads) = compact(100, delay);
-    assert_eq!(reads, 2 * 4);
-    assert!(time < 7 * delay, "{time:?}");
+    // Each of four tables is opened and read at the same time as the others, and the output is sent: that is three answers. If they
+    // were opened one after the other, or read so, it would be six.
+    check_soon(6 * delay, 2 * 4, || compact(100, delay));
 }
 
 /// Reads 640 values of 4 KB, each of another place of a segment, 32 after one another, which `ask` has asked for before.
