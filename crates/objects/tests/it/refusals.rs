@@ -1,7 +1,7 @@
 //! What people do wrong, and what they are told.
 
 use std::io::{Read, Write};
-use std::net::TcpListener;
+use std::net::{IpAddr, TcpListener};
 use std::time::Duration;
 
 use firn_objects::{ObjectOptions, ObjectPlace};
@@ -81,7 +81,10 @@ fn a_server_that_is_gone_is_waited_for_as_long_as_it_is_said() {
 fn a_server_that_starts_again_is_waited_for() {
     let directory = tempfile::tempdir().unwrap();
     S3Server::make_bucket(directory.path(), BUCKET).unwrap();
-    let server = S3Server::start(directory.path(), ServerOptions::default()).unwrap();
+    // An address that nobody else has: others would take the port while nobody listens there.
+    let address = IpAddr::from([127, 0, 3, 1]);
+    let options = ServerOptions { address, ..ServerOptions::default() };
+    let server = S3Server::start(directory.path(), options).unwrap();
     let port = server.port();
     let mut options = ObjectOptions::new(format!("s3://{BUCKET}/a"));
     options.settings = server.settings().map(|(name, value)| (name.to_owned(), value)).into();
@@ -91,7 +94,7 @@ fn a_server_that_starts_again_is_waited_for() {
     std::thread::scope(|scope| {
         let again = scope.spawn(|| {
             clock().sleep(Duration::from_secs(4));
-            let options = ServerOptions { port: Some(port), ..ServerOptions::default() };
+            let options = ServerOptions { address, port: Some(port), ..ServerOptions::default() };
             S3Server::start(directory.path(), options).unwrap()
         });
         assert_eq!(place.open_read("1.manifest").unwrap().len(), 4);
