@@ -11,9 +11,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use firn::jobs::socket::serve;
+use firn::jobs::socket::{Tell, serve};
 use firn_engine::Semantics;
 use firn_job_service::{Worker, WorkerOptions};
+use firn_server::raise_descriptor_limit;
 use firn_storage::{Clock, Spawn, SystemClock, ThreadSpawn};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -56,7 +57,7 @@ pub(crate) struct Arguments {
     /// What people call it. Default: the process's number.
     #[arg(long, value_name = "NAME", requires = "control_plane")]
     name: Option<String>,
-    /// Where it is: jobs on places of the same zone are near.
+    /// Where it is: jobs on places of the same zone are near, and so are those whose databases say none. Default: near to all.
     #[arg(long, value_name = "ZONE", requires = "control_plane")]
     zone: Option<String>,
     /// Where to answer by HTTP: metrics for Prometheus (/metrics) and health (/health: ready or draining); port 0 takes one that is free and
@@ -71,7 +72,11 @@ pub(crate) struct Arguments {
     threads: u16,
 }
 
+/// Files and connections that a worker may have open, if the system lets it: each job has all of its inputs open.
+const DESCRIPTORS: u64 = 65_536;
+
 pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
+    raise_descriptor_limit(DESCRIPTORS);
     match (&arguments.control_plane, &arguments.socket) {
         (Some(urls), _) => pull(arguments, urls),
         (None, Some(_)) if arguments.tls.is_said() => {
@@ -157,11 +162,8 @@ fn listen_at(path: &Path, threads: u16) -> Result<Ending> {
     let spawn: Arc<dyn Spawn> = Arc::new(ThreadSpawn::new());
     // Operators, filters and extractors are code of programs that own databases: what needs them is refused.
     let semantics = Arc::new(Semantics::new());
-    let error = match serve(&listener, &semantics, usize::from(threads), &spawn) {
-        Ok(()) => return Ok(Ending::Done),
-        Err(error) => error,
-    };
-    Err(Failure::file("listen on", path, &error))
+    let tell: Tell = Arc::new(|what: &str| eprintln!("firn: {what}"));
+    serve(&listener, &semantics, usize::from(threads), &spawn, &SystemClock::new(), &tell)
 }
 
 /// Listens at `path`, which nobody else does.

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use firn_storage::{Priority, Spawn};
 
-use super::wire::{Found, Incoming, Message, VERSION};
+use super::wire::{Found, HELLO, Incoming, Message, VERSION};
 use super::worker::kind_of;
 use crate::error::{Error, ErrorKind, Result};
 use crate::executor::{Executor, Finisher, JobHandle, new_job};
@@ -23,8 +23,8 @@ const SEND_MAX: Duration = Duration::from_secs(5);
 /// Runs jobs in a worker process on this machine, which reaches the database's directory itself.
 ///
 /// Connects when a job comes and there is no connection. A worker that is not there, that goes, or that does not read
-/// for five seconds is `Rejected`; it is tried again with the next job. Dropped, it ends the connection, whereupon the worker
-/// stops what it does for it.
+/// for five seconds is `Unavailable`; so is one that does not work for this database, with what it said. It is tried again with the
+/// next job. Dropped, it ends the connection, whereupon the worker stops what it does for it.
 #[derive(Debug)]
 pub struct Socket {
     shared: Arc<Shared>,
@@ -104,7 +104,7 @@ impl Executor for Socket {
         if let Err(error) = sent {
             let lost = state.connection.take();
             drop(state);
-            end(lost);
+            end(lost, &gone());
             return Err(Error::new(
                 ErrorKind::Unavailable,
                 format!("the worker does not take jobs: {error}"),
@@ -119,7 +119,7 @@ impl Executor for Socket {
 impl Drop for Socket {
     fn drop(&mut self) {
         let lost = self.shared.lock().connection.take();
-        end(lost);
+        end(lost, &gone());
     }
 }
 
@@ -138,6 +138,12 @@ impl Shared {
         if let Some(away) = away {
             away.finisher.finish(result);
         }
+    }
+
+    /// Ends the talk over `stream`, unless another one has begun; its jobs are told `why`.
+    fn lose(&self, stream: &Arc<UnixStream>, why: &Error) {
+        let lost = self.lock().connection.take_if(|known| Arc::ptr_eq(&known.stream, stream));
+        end(lost, why);
     }
 
     /// Passes cancellations on; whether the connection is still the one that is talked over.
@@ -169,28 +175,26 @@ fn read(shared: &Weak<Shared>, stream: &Arc<UnixStream>) {
                     |error| Error::new(ErrorKind::Invalid, format!("the worker's answer is none: {error}"));
                 shared.finish(stream, number, JobResult::decode(&result).map_err(wrong));
             }
+            // It does not work for this database.
+            Found::Message(Message::Failed { number: HELLO, kind, message }) => {
+                return shared.lose(stream, &Error::new(kind_of(kind), message));
+            }
             Found::Message(Message::Failed { number, kind, message }) => {
                 shared.finish(stream, number, Err(Error::new(kind_of(kind), message)));
             }
             Found::Nothing if is_wanted => {}
             // It is gone, or says what no worker says.
-            _ => {
-                let mut state = shared.lock();
-                let is_current = |known: &mut Connection| Arc::ptr_eq(&known.stream, stream);
-                let lost = state.connection.take_if(is_current);
-                drop(state);
-                return end(lost);
-            }
+            _ => return shared.lose(stream, &gone()),
         }
     }
 }
 
-/// Ends a talk; its jobs are told.
-fn end(connection: Option<Connection>) {
+/// Ends a talk; its jobs are told `why`.
+fn end(connection: Option<Connection>, why: &Error) {
     let Some(connection) = connection else { return };
     // Whoever is gone already cannot be told.
     let _told = connection.stream.shutdown(std::net::Shutdown::Both);
-    connection.jobs.into_values().for_each(|away| away.finisher.finish(Err(gone())));
+    connection.jobs.into_values().for_each(|away| away.finisher.finish(Err(why.clone())));
 }
 
 fn gone() -> Error {

@@ -7,12 +7,16 @@
 //!      5    8  number   u64 LE, the job's; of a hello, the version of these messages
 //!     13       body     hello: the directory; job: the spec; done: the result; failed: a byte for the kind, then a text
 //! ```
+//! Jobs' numbers begin at 1: what has failed with the number 0 is the hello, and with it the talk. A database that does not know
+//! that sees the talk end.
 
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
 
 /// Version of the messages. Both sides are of one program, but one may have been started long before the other.
 pub(super) const VERSION: u64 = 3;
+/// The number of a hello that has failed.
+pub(super) const HELLO: u64 = 0;
 /// No message is longer.
 const MESSAGE_BYTES_MAX: usize = 256 << 20;
 /// Bytes before the body, length not included.

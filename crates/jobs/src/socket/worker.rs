@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
+use std::io::Read;
+use std::net::Shutdown;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
@@ -10,9 +12,9 @@ use std::time::Duration;
 
 use firn_engine::Semantics;
 use firn_storage::place::{Local as LocalDirectory, LocalOptions};
-use firn_storage::{Priority, Spawn, Storage};
+use firn_storage::{Clock, Priority, Spawn, Storage};
 
-use super::wire::{Found, Incoming, Message, VERSION};
+use super::wire::{Found, HELLO, Incoming, Message, VERSION};
 use crate::error::{Error, ErrorKind, Result};
 use crate::executor::{Executor, JobHandle, Local};
 use crate::spec::{JobResult, JobSpec};
@@ -20,25 +22,45 @@ use crate::spec::{JobResult, JobSpec};
 /// How long a database may leave an answer unread.
 const SEND_MAX: Duration = Duration::from_secs(5);
 
+/// How long nobody is let in after that failed: descriptors are short, as a rule.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// Tells people, in one line, what a worker does not do and why.
+pub type Tell = Arc<dyn Fn(&str) + Send + Sync>;
+
 /// Serves whoever connects to `listener`, each on `threads` threads of `spawn`'s, for ever.
 ///
 /// Each connection names a database's directory on this machine; jobs read named files there and make others under names that
 /// no file has, new ones or of value segments that they were given to be written over. It takes no lock: the database that asks holds it. When a connection ends, its jobs are cancelled.
-///
-/// # Errors
-/// The listener fails.
+/// A database that is not served hears why, and so does `tell`. Where nobody can be let in it is tried again, ten times a second by `clock`.
 pub fn serve(
     listener: &UnixListener,
     semantics: &Arc<Semantics>,
     threads: usize,
     spawn: &Arc<dyn Spawn>,
-) -> std::io::Result<()> {
+    clock: &dyn Clock,
+    tell: &Tell,
+) -> ! {
+    let mut is_short = false;
     loop {
-        let (stream, _) = listener.accept()?;
-        let (semantics, spawn_jobs) = (Arc::clone(semantics), Arc::clone(spawn));
-        let talk = Box::new(move || talk(&Arc::new(stream), &semantics, threads, &*spawn_jobs));
+        let stream = match listener.accept() {
+            Ok((stream, _)) => stream,
+            Err(error) => {
+                if !is_short {
+                    tell(&format!("nobody is let in for now: {error}"));
+                }
+                is_short = true;
+                clock.sleep(ACCEPT_PAUSE);
+                continue;
+            }
+        };
+        is_short = false;
+        let (semantics, spawn_jobs, told) = (Arc::clone(semantics), Arc::clone(spawn), Arc::clone(tell));
+        let talk = Box::new(move || talk(&Arc::new(stream), &semantics, threads, &*spawn_jobs, &told));
         // Whoever cannot be served sees the connection end.
-        let _served = spawn.spawn("firn-worker-talk".to_owned(), Priority::Normal, talk);
+        if let Err(error) = spawn.spawn("firn-worker-talk".to_owned(), Priority::Normal, talk) {
+            tell(&format!("a database is not served: {error}"));
+        }
     }
 }
 
@@ -63,12 +85,27 @@ impl Answers {
 }
 
 /// Serves one connection until it ends.
-fn talk(stream: &Arc<UnixStream>, semantics: &Arc<Semantics>, threads: usize, spawn: &dyn Spawn) {
+fn talk(
+    stream: &Arc<UnixStream>,
+    semantics: &Arc<Semantics>,
+    threads: usize,
+    spawn: &dyn Spawn,
+    tell: &Tell,
+) {
     let mut incoming = Incoming::default();
-    let Found::Message(Message::Hello { version: VERSION, directory }) = incoming.next(stream) else {
+    let Found::Message(Message::Hello { version, directory }) = incoming.next(stream) else {
         return;
     };
-    let Ok(local) = begin(stream, &directory, semantics, threads, spawn) else { return };
+    // Without a limit a database that hangs would keep its worker's threads.
+    let _limited = stream.set_write_timeout(Some(SEND_MAX));
+    let directory = Path::new(OsStr::from_bytes(&directory));
+    let local = match begin(version, directory, semantics, threads, spawn) {
+        Ok(local) => local,
+        Err(error) => {
+            tell(&format!("the database in {} is not served: {error}", directory.display()));
+            return refuse(stream, &error);
+        }
+    };
     let answers = Arc::new(Answers { stream: Arc::clone(stream), sending: Mutex::new(()) });
     let handles: Arc<Mutex<BTreeMap<u64, JobHandle>>> = Arc::default();
     let lock = || handles.lock().unwrap_or_else(PoisonError::into_inner);
@@ -104,20 +141,37 @@ fn talk(stream: &Arc<UnixStream>, semantics: &Arc<Semantics>, threads: usize, sp
     lock().values().for_each(JobHandle::cancel);
 }
 
+/// Threads for the jobs of a database in `directory`, which speaks `version`.
 fn begin(
-    stream: &UnixStream,
-    directory: &[u8],
+    version: u64,
+    directory: &Path,
     semantics: &Arc<Semantics>,
     threads: usize,
     spawn: &dyn Spawn,
 ) -> Result<Local> {
-    // Without a limit a database that hangs would keep its worker's threads.
-    let _limited = stream.set_write_timeout(Some(SEND_MAX));
-    let directory =
-        LocalDirectory::open(Path::new(OsStr::from_bytes(directory)), LocalOptions { create: false })?;
+    let unavailable = |what: String| Error::new(ErrorKind::Unavailable, what);
+    if version != VERSION {
+        let older = if version < VERSION { "database" } else { "worker" };
+        return Err(unavailable(format!(
+            "the worker speaks version {VERSION} of the messages, the database version {version}: upgrade the {older}"
+        )));
+    }
+    let opened = LocalDirectory::open(directory, LocalOptions { create: false })
+        .map_err(|error| unavailable(format!("the worker cannot open the directory: {error}")))?;
     // The database holds the lock, and gives files on that it no longer needs from here.
-    let storage: Arc<dyn Storage> = Arc::new(directory.without_mappings());
+    let storage: Arc<dyn Storage> = Arc::new(opened.without_mappings());
     Local::threads(storage, Arc::clone(semantics), spawn, threads)
+        .map_err(|error| unavailable(format!("the worker has no threads for jobs: {error}")))
+}
+
+/// Says why nothing is done, and ends once the database has: where its next message finds nobody, it would hear that instead.
+fn refuse(mut stream: &UnixStream, why: &Error) {
+    let message = Message::Failed { number: HELLO, kind: why.kind as u8, message: why.to_string() };
+    // Whoever is gone cannot be told.
+    let _told = message.send(stream).and_then(|()| stream.shutdown(Shutdown::Write));
+    let _limited = stream.set_read_timeout(Some(SEND_MAX));
+    let mut piece = [0; 4096];
+    while stream.read(&mut piece).is_ok_and(|count| count > 0) {}
 }
 
 /// The kind that travelled as `byte`; storage's own errors do not travel, their text does.

@@ -1,15 +1,16 @@
 //! Jobs over a socket: the same bytes as here, and workers that are missing, go, hang, or are cancelled.
 
-use std::io::Read;
-use std::os::unix::net::UnixListener;
-use std::sync::Arc;
+use std::io::{Read, Write};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
+use std::sync::{Arc, Mutex};
 
 use fastrand::Rng;
 use firn_engine::Semantics;
-use firn_jobs::socket::{Socket, serve};
+use firn_jobs::socket::{Socket, Tell, serve};
 use firn_jobs::{ErrorKind, Executor, JobHandle, JobResult, JobSpec};
 use firn_storage::place::{Local as Directory, LocalOptions};
-use firn_storage::{Priority, Spawn, Storage, ThreadSpawn};
+use firn_storage::{Priority, Spawn, Storage, SystemClock, ThreadSpawn};
 
 use crate::same_bytes::{answer, compare};
 use crate::segments::Values;
@@ -19,6 +20,8 @@ struct Scene {
     directory: tempfile::TempDir,
     storage: Arc<dyn Storage>,
     socket: std::path::PathBuf,
+    /// What workers tell people.
+    told: Arc<Mutex<Vec<String>>>,
 }
 
 impl Scene {
@@ -26,7 +29,8 @@ impl Scene {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("db");
         let storage = Arc::new(Directory::open(&path, LocalOptions { create: true }).unwrap());
-        Self { socket: directory.path().join("worker.socket"), directory, storage }
+        let socket = directory.path().join("worker.socket");
+        Self { socket, directory, storage, told: Arc::default() }
     }
 
     fn listen(&self) -> UnixListener {
@@ -38,12 +42,27 @@ impl Scene {
         let listener = self.listen();
         let spawn: Arc<dyn Spawn> = Arc::new(ThreadSpawn::new());
         let served = Arc::clone(&spawn);
-        let work = move || drop(serve(&listener, &Arc::new(Semantics::new()), threads, &served));
-        spawn.spawn("worker".to_owned(), Priority::Normal, Box::new(work)).unwrap();
+        let told = Arc::clone(&self.told);
+        let tell: Tell = Arc::new(move |what: &str| told.lock().unwrap().push(what.to_owned()));
+        let (semantics, clock) = (Arc::new(Semantics::new()), SystemClock::new());
+        let work = Box::new(move || serve(&listener, &semantics, threads, &served, &clock, &tell));
+        spawn.spawn("worker".to_owned(), Priority::Normal, work).unwrap();
     }
 
     fn executor(&self) -> Socket {
-        Socket::new(&self.socket, &self.directory.path().join("db"), Arc::new(ThreadSpawn::new())).unwrap()
+        self.executor_on(&self.directory.path().join("db"))
+    }
+
+    fn executor_on(&self, directory: &Path) -> Socket {
+        Socket::new(&self.socket, directory, Arc::new(ThreadSpawn::new())).unwrap()
+    }
+
+    /// Some job.
+    fn job(&self) -> JobSpec {
+        let mut values = Values::on(Arc::clone(&self.storage), 1);
+        let mut random = Rng::with_seed(1);
+        values.write(&mut random);
+        values.spec(&mut random, "c").into()
     }
 }
 
@@ -58,10 +77,7 @@ fn a_worker_makes_the_same_bytes() {
 fn a_worker_that_is_missing_or_goes_refuses_and_one_that_comes_is_asked() {
     let scene = Scene::new();
     let executor = scene.executor();
-    let mut values = Values::on(Arc::clone(&scene.storage), 1);
-    let mut random = Rng::with_seed(1);
-    values.write(&mut random);
-    let spec = JobSpec::from(values.spec(&mut random, "c"));
+    let spec = scene.job();
     let error = executor.submit(spec.clone()).unwrap_err();
     assert_eq!(error.kind, ErrorKind::Unavailable);
     assert!(error.to_string().contains("worker.socket"), "{error}");
@@ -76,12 +92,77 @@ fn a_worker_that_is_missing_or_goes_refuses_and_one_that_comes_is_asked() {
     // One that says what no worker says.
     let handle = executor.submit(spec.clone()).unwrap();
     let (stream, _) = listener.accept().unwrap();
-    std::io::Write::write_all(&mut &stream, b"HTTP/1.1 400 Bad Request\r\n\r\n").unwrap();
+    (&stream).write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n").unwrap();
     assert_eq!(answer(&handle).unwrap_err().kind, ErrorKind::Unavailable);
     drop((listener, stream));
     std::fs::remove_file(&scene.socket).unwrap();
     scene.worker(1);
     assert!(answer(&executor.submit(spec).unwrap()).is_ok());
+}
+
+/// A message as it travels.
+fn message(tag: u8, number: u64, body: &[u8]) -> Vec<u8> {
+    let rest = [&[tag], number.to_le_bytes().as_slice(), body].concat();
+    [&(rest.len() as u32).to_le_bytes(), rest.as_slice()].concat()
+}
+
+#[test]
+fn a_database_with_other_messages_is_told_so_and_the_talk_ends() {
+    let scene = Scene::new();
+    scene.worker(1);
+    for (version, older) in [(1, "database"), (77, "worker")] {
+        let mut stream = UnixStream::connect(&scene.socket).unwrap();
+        stream.write_all(&message(0, version, b"/some/where")).unwrap();
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).unwrap();
+        let said = String::from_utf8_lossy(&answer[14..]).into_owned();
+        assert_eq!(answer, message(4, 0, &[&[ErrorKind::Unavailable as u8], said.as_bytes()].concat()));
+        assert!(said.contains(&format!("database version {version}: upgrade the {older}")), "{said}");
+        let told = scene.told.lock().unwrap().pop().unwrap();
+        assert_eq!(told, format!("the database in /some/where is not served: {said}"));
+    }
+}
+
+#[test]
+fn what_a_worker_says_that_does_not_serve_is_why_jobs_fail() {
+    let scene = Scene::new();
+    let listener = scene.listen();
+    let executor = scene.executor();
+    let spec = scene.job();
+    let handles = [0, 1].map(|_| executor.submit(spec.clone()).unwrap());
+    let (mut stream, _) = listener.accept().unwrap();
+    stream
+        .write_all(&message(4, 0, &[&[ErrorKind::Unavailable as u8][..], b"not of my age"].concat()))
+        .unwrap();
+    for handle in &handles {
+        let error = answer(handle).unwrap_err();
+        assert_eq!((error.kind, error.to_string().as_str()), (ErrorKind::Unavailable, "not of my age"));
+    }
+    // The talk is over, and another one begins with the next job.
+    stream.read_to_end(&mut Vec::new()).unwrap();
+    let _handle = executor.submit(spec).unwrap();
+    listener.accept().unwrap();
+}
+
+#[test]
+fn a_directory_that_a_worker_cannot_open_is_why_jobs_fail_until_it_can() {
+    let scene = Scene::new();
+    scene.worker(1);
+    let directory = scene.directory.path().join("elsewhere");
+    let (executor, spec) = (scene.executor_on(&directory), scene.job());
+    for _ in 0..20 {
+        let error = answer(&executor.submit(spec.clone()).unwrap()).unwrap_err();
+        assert_eq!(error.kind, ErrorKind::Unavailable);
+        let said = error.to_string();
+        assert!(
+            said.contains("the worker cannot open") && said.contains(directory.to_str().unwrap()),
+            "{said}"
+        );
+        let told = scene.told.lock().unwrap().pop().unwrap();
+        assert!(told.ends_with(&said), "{told}");
+    }
+    std::os::unix::fs::symlink(scene.directory.path().join("db"), &directory).unwrap();
+    answer(&executor.submit(spec).unwrap()).unwrap();
 }
 
 #[test]
