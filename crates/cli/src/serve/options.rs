@@ -101,7 +101,7 @@ options! {
     /// Its key, in PEM.
     #[arg(long, value_name = "FILE")]
     control_plane_key: PathBuf;
-    /// Where those files are near to: workers of the same zone are preferred as far as they are faster.
+    /// Where those files are near to: workers of the same zone are preferred as far as they are faster. Default: near to all.
     #[arg(long, value_name = "ZONE")]
     zone: String;
     /// Whose share of the workers its jobs count to, where databases of several wait; 1 to 256 bytes. Those of one name have one share together. Default: the

@@ -15,9 +15,19 @@ pub struct WorkerId(pub u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TenantId(pub u32);
 
-/// Where files or a worker are: within a zone bytes are near.
+/// Where files or a worker are: within a zone bytes are near. 0 is everywhere, which is near to all zones.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Zone(pub u32);
+
+impl Zone {
+    /// Whose zone nobody has said.
+    pub const EVERYWHERE: Self = Self(0);
+
+    /// Whether what is in `other` is near to what is here.
+    pub fn is_near(self, other: Self) -> bool {
+        self == other || [self, other].contains(&Self::EVERYWHERE)
+    }
+}
 
 /// Two kinds of work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -99,9 +109,9 @@ pub struct Worker {
     pub running: Vec<Running>,
     /// What it has of others.
     pub elsewhere: Elsewhere,
-    /// With files of its own zone, as measured.
+    /// With files that are near to its zone, as measured.
     pub near: Speed,
-    /// With files of others.
+    /// With others.
     pub far: Speed,
 }
 
@@ -146,6 +156,6 @@ impl Worker {
 
     /// How fast it is with files in `zone`.
     pub fn speed(&self, zone: Zone) -> Speed {
-        if zone == self.zone { self.near } else { self.far }
+        if self.zone.is_near(zone) { self.near } else { self.far }
     }
 }

@@ -4,14 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use firn_job_service::control::{
-    Decision, JobId, Lane, Ledger, Running, TenantId, View, Waiting, Worker, WorkerId, Zone, fifo,
-    least_loaded, random, schedule,
+    Decision, JobId, Lane, Ledger, Running, TenantId, View, Waiting, Worker, WorkerId, fifo, least_loaded,
+    random, schedule,
 };
 
 use super::database::{Database, Wanted};
 use super::home::{Own, patience_for};
 use super::oracle::Oracle;
-use super::workers::workers;
+use super::workers::{workers, zone_of};
 
 /// Who decides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -112,7 +112,7 @@ pub(super) struct Fleet {
 
 /// Runs `plan` with `decider`; a function of both.
 pub fn run(plan: &Plan, decider: Decider) -> Outcome {
-    let zone = |index: u32| Zone(index % plan.zones);
+    let zone = |index: u32| zone_of(index, plan.zones);
     let database =
         |index: u32| Database::new(plan.seed.wrapping_mul(1000).wrapping_add(u64::from(index)), zone(index));
     let flooding = (plan.flood > 0).then(|| Database::flooding(plan.flood, zone(0)));
@@ -277,7 +277,7 @@ impl Fleet {
                     continue;
                 }
                 let zone = self.databases[job.database].zone;
-                let speed = if zone == worker.zone { worker.near } else { worker.far };
+                let speed = if worker.zone.is_near(zone) { worker.near } else { worker.far };
                 job.done += speed.bytes_per_second * STEP;
                 running.bytes_done = job.done as u64;
                 if job.done >= job.wanted.bytes {

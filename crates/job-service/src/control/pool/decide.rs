@@ -169,7 +169,7 @@ impl Pool {
                 waited: now.saturating_sub(job.submitted),
                 // What nobody has asked for yet cannot be given to others, and is not stopped for them.
                 lane: wanted.map_or(Lane::Relief, |wanted| wanted.order.lane),
-                zone: wanted.map_or(Zone(0), |wanted| wanted.zone),
+                zone: wanted.map_or(Zone::EVERYWHERE, |wanted| wanted.zone),
                 bytes: job.bytes(),
                 bytes_done: attempt.done_bytes,
             }
@@ -180,8 +180,8 @@ impl Pool {
             slots: member.profile.slots,
             running: running.collect(),
             elsewhere: member.profile.elsewhere.clone(),
-            near: member.near,
-            far: member.far,
+            near: member.near.speed,
+            far: member.far.speed,
         }
     }
 

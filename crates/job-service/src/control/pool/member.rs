@@ -40,10 +40,20 @@ pub(super) struct Member {
     pub(super) stop: BTreeSet<Token>,
     /// Attempts that it was or is to be told to stop, or that it said have failed, and since when: what it says of them meanwhile may be older than that.
     pub(super) stopped: BTreeMap<Token, Duration>,
-    pub(super) near: Speed,
-    pub(super) far: Speed,
+    /// With files that are near to it.
+    pub(super) near: Believed,
+    /// With others.
+    pub(super) far: Believed,
     pub(super) jobs_done: u64,
     pub(super) doubts: Doubts,
+}
+
+/// How fast a worker is believed to be.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Believed {
+    pub(super) speed: Speed,
+    /// A job has told something about its bytes a second.
+    is_measured: bool,
 }
 
 /// What a worker is believed to do before anything is measured: more than any does, so that each is tried.
@@ -63,8 +73,8 @@ impl Member {
             heard: now,
             stop: BTreeSet::new(),
             stopped: BTreeMap::new(),
-            near: SPEED_AT_FIRST,
-            far: SPEED_AT_FIRST,
+            near: Believed::AT_FIRST,
+            far: Believed::AT_FIRST,
             jobs_done: 0,
             doubts: Doubts::default(),
         }
@@ -88,14 +98,28 @@ impl Member {
     /// Learns from a job of `bytes` in `zone` that is done.
     pub(super) fn learn(&mut self, zone: Zone, bytes: u64, timings: &Timings) {
         self.jobs_done += 1;
-        let is_near = zone == self.zone;
-        let speed = if is_near { &mut self.near } else { &mut self.far };
+        let is_near = self.zone.is_near(zone);
+        if is_near { &mut self.near } else { &mut self.far }.learn(bytes, timings);
+    }
+}
+
+impl Believed {
+    const AT_FIRST: Self = Self { speed: SPEED_AT_FIRST, is_measured: false };
+
+    /// Bytes a second, as far as jobs have told.
+    pub(super) fn measured(&self) -> Option<f64> {
+        self.is_measured.then_some(self.speed.bytes_per_second)
+    }
+
+    fn learn(&mut self, bytes: u64, timings: &Timings) {
+        let Self { speed, is_measured } = self;
         let mixed = |old: f64, new: f64| old + NEW_SHARE * (new - old);
         let open = mixed(speed.open.as_secs_f64(), timings.opened.as_secs_f64());
         speed.open = Duration::from_secs_f64(open);
         let worked = timings.ran.saturating_sub(timings.opened).as_secs_f64();
         if bytes >= MEASURED_BYTES_MIN && worked > 0.0 {
             speed.bytes_per_second = mixed(speed.bytes_per_second, bytes as f64 / worked);
+            *is_measured = true;
         }
     }
 }

@@ -61,10 +61,10 @@ impl<N: Ord> Names<N> {
 const SWEEP: Duration = Duration::from_secs(10);
 
 impl Pool {
-    /// The number of the zone called `name`; 0 is everywhere.
+    /// The zone called `name`; without a name it is everywhere.
     pub(super) fn zone(&mut self, name: &str) -> Zone {
         match name {
-            "" => Zone(0),
+            "" => Zone::EVERYWHERE,
             name => Zone(self.zones.number(name.to_owned())),
         }
     }

@@ -70,10 +70,10 @@ pub struct WorkerRow {
     pub running: u32,
     /// Since it was heard of.
     pub quiet: Duration,
-    /// Bytes of inputs a second with files of its own zone, as measured.
-    pub near_bytes_per_second: f64,
-    /// With files of others.
-    pub far_bytes_per_second: f64,
+    /// Bytes of inputs a second with files that are near; `None` = no job has been long enough to tell.
+    pub near_bytes_per_second: Option<f64>,
+    /// With others.
+    pub far_bytes_per_second: Option<f64>,
     /// It takes no work any more.
     pub is_draining: bool,
     /// Jobs done.
@@ -144,8 +144,8 @@ fn worker_row(member: &Member, now: Duration, running: u32) -> WorkerRow {
         slots: member.profile.slots,
         running,
         quiet: now.saturating_sub(member.heard),
-        near_bytes_per_second: member.near.bytes_per_second,
-        far_bytes_per_second: member.far.bytes_per_second,
+        near_bytes_per_second: member.near.measured(),
+        far_bytes_per_second: member.far.measured(),
         is_draining: member.profile.is_draining,
         jobs_done: member.jobs_done,
         build: member.profile.build.clone(),

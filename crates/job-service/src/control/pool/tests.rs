@@ -13,6 +13,7 @@ mod given_up; // jobs that their clients wait for no more
 mod reach; // workers that do not reach a place
 mod storm; // everybody comes, goes, sleeps and forgets
 mod rows; // what people see
+mod speeds; // what jobs tell of workers
 mod names; // tenants, zones and places
 mod urgency;
 
@@ -127,7 +128,7 @@ fn a_job_goes_to_a_worker_and_its_end_to_the_client_until_it_is_taken() {
     let rows = rows(&pool, seconds(5));
     assert_eq!((rows.jobs.len(), rows.jobs[0].state), (1, JobState::Done), "but for people");
     assert_eq!((rows.jobs[0].queued, rows.jobs[0].timings.ran), (Duration::ZERO, Duration::from_millis(110)));
-    let measured = rows.workers[0].near_bytes_per_second;
+    let measured = rows.workers[0].near_bytes_per_second.unwrap();
     let (believed, found) = (f64::from(1 << 30), f64::from(10 << 20));
     assert!((measured - (believed + 0.3 * (found - believed))).abs() < 1.0, "{measured}");
 }

@@ -15,7 +15,7 @@ fn job(id: u64, lane: Lane, mib: u64) -> Waiting {
         tenant: TenantId(id as u32),
         lane,
         bytes: mib * MIB,
-        zone: Zone(0),
+        zone: Zone(1),
         waited: Duration::ZERO,
         stalls_in: None,
         refused_by: BTreeSet::new(),
@@ -26,7 +26,7 @@ fn relief(id: u64, mib: u64, stalls_in_s: u64) -> Waiting {
     Waiting { stalls_in: Some(Duration::from_secs(stalls_in_s)), ..job(id, Lane::Relief, mib) }
 }
 
-/// 100 MiB a second near, a tenth of that far.
+/// 100 MiB a second near, a tenth of that far. Jobs' files are in zone 1; near to them are 1 and 0.
 fn worker(id: u64, zone: u32, slots: u32) -> Worker {
     let speed = |mib: u64| Speed { bytes_per_second: (mib * MIB) as f64, open: Duration::from_millis(50) };
     Worker {
@@ -46,7 +46,7 @@ fn running(id: u64, lane: Lane, done: u64) -> Running {
         tenant: TenantId(id as u32),
         waited: Duration::ZERO,
         lane,
-        zone: Zone(0),
+        zone: Zone(1),
         bytes: 1000 * MIB,
         bytes_done: done * MIB,
     }
@@ -91,6 +91,20 @@ fn a_job_goes_where_it_is_done_first_and_never_where_it_was_refused() {
     let mut nowhere = relief(9, 100, 1);
     nowhere.refused_by = [1, 2, 3].map(WorkerId).into();
     assert_eq!(schedule(&View { waiting: vec![nowhere], ..view }), []);
+}
+
+#[test]
+fn what_nobody_has_said_where_it_is_is_near_to_everybody() {
+    // What is far is worth waiting for who is near.
+    let mut busy = worker(2, 1, 1);
+    busy.running.push(running(91, Lane::Relief, 900));
+    for (zone_of_files, zone, expected) in
+        [(1, 7, vec![]), (0, 7, vec![lease(1, 1)]), (1, 0, vec![lease(1, 1)]), (0, 0, vec![lease(1, 1)])]
+    {
+        let waiting = vec![Waiting { zone: Zone(zone_of_files), ..relief(1, 200, 60) }];
+        let view = View { waiting, workers: vec![worker(1, zone, 1), busy.clone()], ..View::default() };
+        assert_eq!(schedule(&view), expected, "files in zone {zone_of_files}, a worker in zone {zone}");
+    }
 }
 
 /// The only worker stops `job` for `relief`.

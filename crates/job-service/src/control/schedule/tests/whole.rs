@@ -111,7 +111,7 @@ fn whole(view: &View) -> Vec<Decision> {
 fn draw(random: &mut fastrand::Rng, jobs: u64) -> View {
     let count = random.u64(0..6);
     let workers = (1..=count).map(|id| {
-        let mut drawn = worker(id, random.u32(0..2), random.u32(1..5));
+        let mut drawn = worker(id, random.u32(0..3), random.u32(1..5));
         drawn.near.bytes_per_second = [100e6, 100e6, 37e6, 1e6][random.usize(0..4)];
         drawn.far.bytes_per_second = drawn.near.bytes_per_second / [1.0, 3.0][random.usize(0..2)];
         drawn.near.open = Duration::from_millis([0, 50, 3000][random.usize(0..3)]);
@@ -129,7 +129,7 @@ fn draw(random: &mut fastrand::Rng, jobs: u64) -> View {
     let workers: Vec<Worker> = workers.collect();
     let (relief_of, is_alike) = (random.u8(0..4), random.u8(0..3) == 0);
     let mut few = |most: usize| if is_alike { 0 } else { random.usize(0..most) };
-    let drawn: Vec<[usize; 4]> = (0..jobs).map(|_| [few(4), few(2), few(5), few(3)]).collect();
+    let drawn: Vec<[usize; 4]> = (0..jobs).map(|_| [few(4), few(3), few(5), few(3)]).collect();
     let refusals: Vec<BTreeSet<WorkerId>> =
         (0..4).map(|_| (1..=count).filter(|_| random.u8(0..4) == 0).map(WorkerId).collect()).collect();
     let stalls = [2, 0, 7, 10, 50].map(|seconds| (seconds != 7).then(|| Duration::from_secs(seconds)));
