@@ -31,7 +31,7 @@ pub(crate) struct Arguments {
 enum Action {
     /// Workers, and jobs that wait, run or ended lately. This is what is done where nothing is said.
     List,
-    /// The same again and again, until it is ended.
+    /// The same again and again, until it is ended. A control plane that does not answer any more is asked again.
     Watch {
         /// Seconds between two looks.
         #[arg(long, value_name = "S", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=3600))]
@@ -55,10 +55,20 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
     let look = look.map_err(|error| Failure::new(Ending::Usage, error.to_string()))?;
     match arguments.action.as_ref().unwrap_or(&Action::List) {
         Action::List => print(&shown(&look.list().map_err(failed)?)),
-        Action::Watch { every } => loop {
-            print(&shown(&look.list().map_err(failed)?))?;
-            SystemClock::new().sleep(Duration::from_secs(*every));
-        },
+        Action::Watch { every } => {
+            // Whoever is wrong about where it is hears so at once; later it may just be away for a while.
+            let mut list = Ok(look.list().map_err(failed)?);
+            loop {
+                match list {
+                    Ok(list) => {
+                        print(&shown(&list))?;
+                    }
+                    Err(failure) => eprintln!("firn: {failure}"),
+                }
+                SystemClock::new().sleep(Duration::from_secs(*every));
+                list = look.list().map_err(failed);
+            }
+        }
         Action::Cancel { job } => {
             let key = parse_key(job).ok_or_else(|| {
                 let what = format!("expected a job as `firn jobs list` shows it, found {job:?}");
@@ -98,10 +108,10 @@ fn shown(list: &proto::ListReply) -> String {
     );
     for row in &list.workers {
         let running = format!("{}/{}", row.running, row.slots);
-        let speed = match row.jobs_done {
-            0 => "-".to_owned(),
-            _ => format!("{:.0}", row.near_bytes_per_second / 1e6),
-        };
+        // Without any job it is what a control plane of before believes.
+        let is_measured = row.jobs_done > 0 && row.near_bytes_per_second > 0.0;
+        let speed =
+            if is_measured { format!("{:.0}", row.near_bytes_per_second / 1e6) } else { "-".to_owned() };
         let quiet = format!("{:.1} s", row.quiet_ms as f64 / 1e3);
         let drains = if row.is_draining { "; takes no more jobs" } else { "" };
         out += &format!(
@@ -181,6 +191,25 @@ mod tests {
             assert_eq!(shown.lines().last(), Some(line));
             let rows = |state: &str| shown.lines().filter(|line| line.starts_with(state)).count() as u64;
             assert_eq!(["waiting ", "running ", "done "].map(rows), listed);
+        }
+    }
+
+    #[test]
+    fn a_speed_is_shown_once_it_is_measured() {
+        // The last two control planes are older, and say what they believe.
+        for (jobs_done, near_bytes_per_second, speed) in
+            [(0, 0.0, "-"), (3, 0.0, "-"), (3, 7.6e6, "8"), (0, 1e9, "-"), (3, 1e9, "1000")]
+        {
+            let row = proto::WorkerRow {
+                name: "one".to_owned(),
+                zone: "z".to_owned(),
+                jobs_done,
+                near_bytes_per_second,
+                ..Default::default()
+            };
+            let shown = shown(&proto::ListReply { workers: vec![row], ..Default::default() });
+            let words = shown.lines().nth(1).map(|line| line.split_whitespace().nth(4).unwrap_or_default());
+            assert_eq!(words, Some(speed), "{shown}");
         }
     }
 

@@ -26,7 +26,7 @@ function show({ workers, jobs, lease_ms, waiting_count, waiting_bytes, waiting_m
   ]);
   table("workers", ["worker", "zone", "jobs", "done", "reads", "heard of", "state", "build"], workers.map(worker =>
     [worker.name, worker.zone || "–", `${worker.running} of ${worker.slots}`, number(worker.jobs_done),
-      worker.jobs_done ? bytes(worker.bytes_per_second) + "/s" : "–", ms(worker.quiet_ms) + " ago", state(worker), worker.build]),
+      worker.bytes_per_second ? bytes(worker.bytes_per_second) + "/s" : "–", ms(worker.quiet_ms) + " ago", state(worker), worker.build]),
     "none has been heard of");
   table("leases", ["job", "worker", "tenant", "kind", "size", "read", "for", "waited", "try"], running.slice(0, ROWS).map(job =>
     [name(job), job.worker, job.tenant || "–", job.lane, bytes(job.bytes), percent(job.bytes ? Math.min(1, job.done_bytes / job.bytes) : 0),

@@ -1,10 +1,11 @@
 //! Jobs that people look at, and end.
 
 use std::io::{BufRead, BufReader};
-use std::process::ChildStdout;
+use std::process::{ChildStdout, Stdio};
 use std::time::Duration;
 
 use crate::job_service::{Process, Scene};
+use crate::program::firn;
 use crate::rounds::{self, Model};
 
 /// A row of a job, as `firn jobs` shows it: its state and its name.
@@ -87,4 +88,24 @@ fn a_job_is_watched_and_ended_and_its_database_goes_on() {
     }
     rounds::check(&mut client, &model, "with other jobs");
     serving.end();
+}
+
+#[test]
+fn a_watch_goes_on_while_its_control_plane_is_away() {
+    let nobody = firn(&["jobs", "--control-plane", "http://127.0.0.1:9", "watch"]);
+    nobody.complained(1, &["control plane http://127.0.0.1:9", "refused"]);
+    let mut scene = Scene::new(false);
+    let plane = scene.plane();
+    let mut command = scene.command("jobs");
+    command.args(["--control-plane", &scene.url, "--token-file", &scene.path("token")]);
+    command.args(["watch", "--every", "1"]).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut watch = Process(command.spawn().expect("it starts"), String::new());
+    let mut shown = BufReader::new(watch.0.stdout.take().expect("piped")).lines().map_while(Result::ok);
+    let mut told = BufReader::new(watch.0.stderr.take().expect("piped")).lines().map_while(Result::ok);
+    assert!(shown.any(|line| line.starts_with("WORKER ")), "it ends");
+    drop(plane);
+    assert!(told.any(|line| line.starts_with(&format!("firn: control plane {}: ", scene.url))), "it ends");
+    let _plane = scene.plane();
+    let _worker = scene.worker("late");
+    assert!(shown.any(|line| line.starts_with("late ")), "it ends");
 }
