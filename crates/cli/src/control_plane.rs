@@ -12,6 +12,7 @@ use std::sync::Arc;
 use firn_job_service::control::Scheduler;
 use firn_job_service::control::pool::Limits;
 use firn_job_service::{ControlPlane, ControlPlaneOptions};
+use firn_server::raise_descriptor_limit;
 use firn_storage::{Clock, SystemClock, ThreadSpawn};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -36,8 +37,8 @@ pub(crate) struct Arguments {
     token_file: Option<PathBuf>,
     #[command(flatten)]
     tls: ServerFiles,
-    /// Connections at a time; those beyond are closed as they come. Each database, worker and `firn jobs` has one. The system must give as many
-    /// descriptors (`ulimit -n`) and some more.
+    /// Connections at a time; those beyond are closed as they come. Each database, worker and `firn jobs` has one. The system must let it have as many
+    /// descriptors (`ulimit -Hn`) and some more.
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     connections_max: u32,
     /// Where to answer by HTTP: a page with queue, leases and workers (/), the same as JSON (/jobs), metrics for Prometheus (/metrics) and health
@@ -50,6 +51,9 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "NAME", value_parser = parse_scheduler, default_value = "urgency")]
     scheduler: Scheduler,
 }
+
+/// What a control plane has open beside connections of databases and workers: those by HTTP, and files as they are read.
+const DESCRIPTORS_BESIDE: u64 = 1000;
 
 fn parse_scheduler(name: &str) -> std::result::Result<Scheduler, String> {
     let names = || Scheduler::ALL.map(Scheduler::name).join(", ");
@@ -74,6 +78,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
         limits,
         seed,
     };
+    raise_descriptor_limit(u64::from(arguments.connections_max) + DESCRIPTORS_BESIDE);
     let clock = Arc::new(SystemClock::new());
     let plane = ControlPlane::start(&options, Arc::clone(&clock) as Arc<dyn Clock>, &ThreadSpawn::new())
         .map_err(|error| failed(error.to_string()))?;

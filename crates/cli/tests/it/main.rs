@@ -32,6 +32,8 @@ mod linearizability;
 mod kill_serve;
 mod crowds;
 mod space;
+mod descriptors; // of workers, and too few of them
+mod units; // what systemd is told
 mod by_hand; // jobs that people look at, and end
 mod job_service; // control plane, workers and database, killed
 mod shares; // of workers, and of what a store is asked
