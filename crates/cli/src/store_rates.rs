@@ -3,9 +3,10 @@
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use firn_bench::args::{parse_bytes, parse_count};
-use firn_objects::{Limits, Throttle};
+use firn_objects::{Limits, PART_BYTES, Throttle};
 use firn_storage::SystemClock;
 
 /// Requests and bytes a second, at most: `reads=500,write-bytes=20M`.
@@ -18,10 +19,26 @@ const REQUESTS: std::ops::RangeInclusive<u64> = 1..=1_000_000;
 /// Of bytes: a part of a large object, which waits as a whole, takes no longer than some seconds.
 const BYTES: std::ops::RangeInclusive<u64> = 1 << 20..=1 << 40;
 
+/// Longer no job is to wait with a piece of a file: half of what control planes bear.
+const PIECE_WAIT_MAX: Duration = Duration::from_secs(30);
+
 impl StoreRates {
     /// What keeps them, for every place that is given it together.
     pub(crate) fn throttle(self) -> Arc<Throttle> {
         Arc::new(Throttle::new(&self.0, Arc::new(SystemClock::new())))
+    }
+
+    /// Says why `writers` at a time would be too slow at these rates for whoever watches over them, and what would do.
+    pub(crate) fn check_writers(self, writers: u16) -> Result<(), String> {
+        let Some(rate) = self.0.write_bytes_per_second else { return Ok(()) };
+        let together = u64::from(writers) * PART_BYTES as u64;
+        if together <= rate * PIECE_WAIT_MAX.as_secs() {
+            return Ok(());
+        }
+        let (wait, enough) = (together / rate, together.div_ceil(PIECE_WAIT_MAX.as_secs()).div_ceil(1 << 20));
+        Err(format!(
+            "at {rate} write-bytes a second {writers} jobs at a time wait for up to {wait} s with each piece of a file, and control planes take jobs away that get no further for 60 s: say write-bytes={enough}M, or have fewer at a time"
+        ))
     }
 
     /// Takes `name=value`.
@@ -100,6 +117,16 @@ mod tests {
         assert_eq!(all.parse(), Ok(read));
         let one: StoreRates = "reads=3".parse().expect("a rate");
         assert_eq!(one, StoreRates(Limits { reads_per_second: Some(3), ..Limits::default() }));
+    }
+
+    #[test]
+    fn rates_at_which_no_job_gets_on_are_refused_with_one_at_which_all_do() {
+        let rates = |text: &str| text.parse::<StoreRates>().expect(text);
+        for (text, writers) in [("reads=1", 256), ("write-bytes=1M", 3), ("write-bytes=5M", 16)] {
+            assert_eq!(rates(text).check_writers(writers), Ok(()), "{text}");
+        }
+        let refusal = rates("write-bytes=1M").check_writers(16).expect_err("128 s");
+        assert!(refusal.contains("up to 128 s") && refusal.contains("say write-bytes=5M"), "{refusal}");
     }
 
     #[test]

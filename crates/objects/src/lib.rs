@@ -45,6 +45,6 @@ mod named; // places by name, directories too
 pub use cache::Cached;
 pub use limits::{Limits, RequestClass, Throttle};
 pub use named::{Access, open};
-pub use options::ObjectOptions;
+pub use options::{ObjectOptions, PART_BYTES};
 pub use place::ObjectPlace;
 pub use runtime::{LazyRuntime, Runtime};

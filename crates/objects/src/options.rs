@@ -21,6 +21,9 @@ use crate::full::Filling;
 use crate::limits::Throttle;
 use crate::uploads::Uploads;
 
+/// Bytes of one part of a large object, unless somebody says otherwise.
+pub const PART_BYTES: usize = 8 << 20;
+
 /// What [`ObjectPlace::open`](crate::ObjectPlace::open) is told.
 #[derive(Clone)]
 pub struct ObjectOptions {
@@ -39,7 +42,7 @@ pub struct ObjectOptions {
     /// How often the store is asked. Default: as often as there is something to ask.
     pub throttle: Option<Arc<Throttle>>,
     /// Bytes of one part of a large object, and below which an object is written in one request; S3 wants at least 5 MiB. Default
-    /// 8 MiB.
+    /// [`PART_BYTES`].
     pub part_bytes: usize,
 }
 
@@ -53,7 +56,7 @@ impl ObjectOptions {
             retry_timeout: Duration::from_secs(20),
             retries_max: 200,
             throttle: None,
-            part_bytes: 8 << 20,
+            part_bytes: PART_BYTES,
         }
     }
 
