@@ -28,17 +28,24 @@ impl StoreRates {
         Arc::new(Throttle::new(&self.0, Arc::new(SystemClock::new())))
     }
 
-    /// Says why `writers` at a time would be too slow at these rates for whoever watches over them, and what would do.
-    pub(crate) fn check_writers(self, writers: u16) -> Result<(), String> {
-        let Some(rate) = self.0.write_bytes_per_second else { return Ok(()) };
-        let together = u64::from(writers) * PART_BYTES as u64;
-        if together <= rate * PIECE_WAIT_MAX.as_secs() {
-            return Ok(());
+    /// Says why so many jobs at a time would be too slow at these rates for whoever watches over them, and what would do.
+    pub(crate) fn check_jobs(self, jobs: u16) -> Result<(), String> {
+        let limits = &self.0;
+        let most = PIECE_WAIT_MAX.as_secs();
+        let jobs = u64::from(jobs);
+        let rates = [
+            ("reads", limits.reads_per_second.map(u64::from), jobs),
+            ("writes", limits.writes_per_second.map(u64::from), jobs),
+            ("write-bytes", limits.write_bytes_per_second, jobs * PART_BYTES as u64),
+        ];
+        for (name, rate, together) in rates {
+            let Some(rate) = rate.filter(|rate| together > rate * most) else { continue };
+            let (wait, enough) = (together / rate, together.div_ceil(most));
+            return Err(format!(
+                "with {name}={rate} each of {jobs} jobs at a time waits for up to {wait} s with a piece of a file, and control planes take jobs away that get no further for 60 s: say {name}={enough} at least, or have fewer at a time"
+            ));
         }
-        let (wait, enough) = (together / rate, together.div_ceil(PIECE_WAIT_MAX.as_secs()).div_ceil(1 << 20));
-        Err(format!(
-            "at {rate} write-bytes a second {writers} jobs at a time wait for up to {wait} s with each piece of a file, and control planes take jobs away that get no further for 60 s: say write-bytes={enough}M, or have fewer at a time"
-        ))
+        Ok(())
     }
 
     /// Takes `name=value`.
@@ -122,11 +129,18 @@ mod tests {
     #[test]
     fn rates_at_which_no_job_gets_on_are_refused_with_one_at_which_all_do() {
         let rates = |text: &str| text.parse::<StoreRates>().expect(text);
-        for (text, writers) in [("reads=1", 256), ("write-bytes=1M", 3), ("write-bytes=5M", 16)] {
-            assert_eq!(rates(text).check_writers(writers), Ok(()), "{text}");
+        for (text, jobs) in [("lists=1", 256), ("reads=1,writes=1", 30), ("write-bytes=1M", 3)] {
+            assert_eq!(rates(text).check_jobs(jobs), Ok(()), "{text}");
         }
-        let refusal = rates("write-bytes=1M").check_writers(16).expect_err("128 s");
-        assert!(refusal.contains("up to 128 s") && refusal.contains("say write-bytes=5M"), "{refusal}");
+        for (text, jobs, wait, enough) in [
+            ("write-bytes=1M", 16, 128, "write-bytes=4473925"),
+            ("reads=1", 256, 256, "reads=9"),
+            ("write-bytes=1T,writes=2", 100, 50, "writes=4"),
+        ] {
+            let refusal = rates(text).check_jobs(jobs).expect_err(text);
+            assert!(refusal.contains(&format!("up to {wait} s")) && refusal.contains(enough), "{refusal}");
+            assert_eq!(rates(enough).check_jobs(jobs), Ok(()));
+        }
     }
 
     #[test]

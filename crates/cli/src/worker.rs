@@ -107,7 +107,7 @@ fn pull(arguments: &Arguments, control_planes: &str) -> Result<Ending> {
     options.zone = arguments.zone.clone().unwrap_or_default();
     options.slots = u32::from(arguments.threads);
     let rates = arguments.store_rates.unwrap_or_default();
-    rates.check_writers(arguments.threads).map_err(|why| Failure::new(Ending::Usage, why))?;
+    rates.check_jobs(arguments.threads).map_err(|why| Failure::new(Ending::Usage, why))?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
     let places = Arc::new(Allowed::new(&arguments.within, arguments.store_rates)?);
     // Operators, filters and extractors are code of programs that own databases: what needs them goes to others.

@@ -147,13 +147,11 @@ fn open_inputs(inputs: &[JobInput], storage: &dyn Storage, control: &Control) ->
     let cache = Arc::new(BlockCache::new(0));
     let mut runs = Runs::new();
     let metas = inputs.iter().map(|input| &input.table);
-    let mut opened = TableReader::open_all(storage, metas, &cache, ReaderOptions::default());
-    for input in inputs {
+    let opened = TableReader::open_all(storage, metas, &cache, ReaderOptions::default());
+    for (table, input) in opened.zip(inputs) {
         control.check()?;
-        let Some(table) = opened.next().transpose()? else { break };
-        runs.entry((input.level, input.run)).or_default().push(Arc::new(table));
+        runs.entry((input.level, input.run)).or_default().push(Arc::new(table?));
     }
-    drop(opened);
     for tables in runs.values_mut() {
         tables.sort_by(|a, b| a.properties().smallest.cmp(&b.properties().smallest));
         let overlap =

@@ -11,8 +11,8 @@
 //! # Invariants
 //! 1. Files never change, so a block is right for as long as its file has its name; what is removed here is forgotten here. A file that another
 //!    machine removes may be read from here until its blocks go, as what it was.
-//! 2. Only files of known length are kept, which are tables and value segments: whether an edit of the manifest is there is always
-//!    asked of the store.
+//! 2. Only files of known length are kept, and of them nothing that was asked for ahead and is read as it was asked for. So edits of the manifest are read
+//!    (`read_whole`): whether one is there is always asked of the store.
 //! 3. No byte is given out whose checksum, which is in memory, is wrong. That is why the cache begins empty.
 //! 4. Whatever happens to the directory, a read ends as it would without the cache.
 

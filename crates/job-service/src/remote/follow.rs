@@ -30,7 +30,7 @@ const BYE_MAX: Duration = Duration::from_secs(1);
 /// Talks until the executor is dropped; keeps the thread that it runs on until then.
 pub(super) async fn talk(shared: Arc<Shared>, _runtime: Runtime) {
     let mut talk =
-        Talk { shared, plane: 0, given_up_at: None, silent_since: None, failed_count: 0, pause: PAUSE_MIN };
+        Talk { shared, plane: 0, given_up_at: None, silent_since: None, round: None, pause: PAUSE_MIN };
     loop {
         let (is_closed, is_idle) = {
             let state = talk.shared.lock();
@@ -40,7 +40,7 @@ pub(super) async fn talk(shared: Arc<Shared>, _runtime: Runtime) {
             return talk.bye().await;
         }
         if is_idle {
-            (talk.given_up_at, talk.failed_count, talk.pause) = (None, 0, PAUSE_MIN);
+            (talk.given_up_at, talk.round, talk.pause) = (None, None, PAUSE_MIN);
             talk.shared.wake.notified().await;
             continue;
         }
@@ -48,7 +48,7 @@ pub(super) async fn talk(shared: Arc<Shared>, _runtime: Runtime) {
             Ok(Heard::Something) => {
                 talk.shared.planes.heard(talk.plane);
                 (talk.given_up_at, talk.silent_since, talk.pause) = (None, None, PAUSE_MIN);
-                talk.failed_count = 0;
+                talk.round = None;
             }
             Ok(Heard::Nothing) => {}
             Err(status) => talk.failed(&status).await,
@@ -64,8 +64,8 @@ struct Talk {
     given_up_at: Option<Duration>,
     /// Since when nobody answers.
     silent_since: Option<Duration>,
-    /// How many did not answer, one after another, since there was nothing to ask or all was given up.
-    failed_count: usize,
+    /// Since when one after another did not answer, and how many, after there was nothing to ask or all was given up.
+    round: Option<(Duration, usize)>,
     pause: Duration,
 }
 
@@ -257,10 +257,14 @@ impl Talk {
             state.jobs.values_mut().for_each(|away| away.is_submitted = false);
             state.urgency.forget_told();
         }
-        self.failed_count += 1;
-        // Since it asked for something before, somebody may have come back: each is asked once at least.
-        let are_all_asked = self.failed_count >= self.shared.planes.count();
-        if are_all_asked && now.saturating_sub(since) >= self.shared.options.away_max {
+        let (begun, failed_count) = self.round.get_or_insert((now, 0));
+        *failed_count += 1;
+        let away_max = self.shared.options.away_max;
+        let is_away = now.saturating_sub(since) >= away_max;
+        // Since something was asked for before, somebody may have come back: each is asked, if that does not take as long again.
+        let is_round_over =
+            *failed_count >= self.shared.planes.count() || now.saturating_sub(*begun) >= away_max;
+        if is_away && is_round_over {
             let numbers: Vec<u64> = self.shared.lock().jobs.keys().copied().collect();
             let message = format!(
                 "no control plane answers, the last asked was {}: {}",
@@ -273,7 +277,7 @@ impl Talk {
             }
             // Whoever still knows of them hears with the next question that nobody waits for them.
             self.shared.lock().taken.clear();
-            (self.failed_count, self.pause) = (0, PAUSE_MIN);
+            (self.round, self.pause) = (None, PAUSE_MIN);
         }
         self.plane = (self.plane + 1) % self.shared.planes.count();
         tokio::time::sleep(self.pause).await;

@@ -19,10 +19,15 @@ fn who_comes_when_there_is_no_room_is_sent_away_and_let_in_once_there_is() {
     first.list().unwrap();
     second.list().unwrap();
     assert_eq!(watch.connections(), Connections { open: 2, max: 2, refused: 0 });
-    for refused in 1..=3 {
+    let (mut refused, begun) = (0, scene.clock.now());
+    while refused < 3 {
         let said = third.list().unwrap_err().to_string();
         assert!(said.contains("--connections-max"), "{said}");
-        assert_eq!(watch.connections(), Connections { open: 2, max: 2, refused });
+        let found = watch.connections();
+        // A request may still go to a connection that was closed before, and be no other one.
+        assert!(found.open == 2 && (refused..=refused + 1).contains(&found.refused), "{found:?}");
+        assert!(scene.clock.now() - begun < Duration::from_secs(60), "{found:?}");
+        refused = found.refused;
     }
     first.list().unwrap();
     drop(second);

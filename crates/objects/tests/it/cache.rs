@@ -9,6 +9,7 @@ use firn_jobs::{CompactSpec, Control, JobInput, run_compact};
 use firn_s3_server::Faults;
 use firn_storage::file::cache::BlockCache;
 use firn_storage::file::table::{ReaderOptions, TableReader};
+use firn_storage::file::whole::read_whole;
 use firn_storage::place::conformance::check_objects;
 use firn_storage::place::{ASKED_MAX, Effect, Fault, Faulty, Local, LocalOptions, Memory, Operation, When};
 use firn_storage::{ErrorKind, ReadFile, Storage};
@@ -373,4 +374,20 @@ fn figures_of_point_reads() {
         }
     }
     println!("{:?}", cached.counters());
+}
+
+#[test]
+fn whether_a_whole_file_is_there_the_store_says_and_not_what_was_kept() {
+    let world = World::new();
+    let (place, other) = (world.place("a"), world.place("a"));
+    let cached = Cached::new(Arc::new(place), Arc::new(Memory::new()), 8 * BLOCK);
+    let (name, bytes) = ("manifest-0000000000000007", content(1, 700));
+    put(&cached, name, &bytes);
+    // Whoever reads it in part has it kept.
+    assert_eq!(read(&*cached.open_read_known(name, 700).unwrap(), 0, 100).unwrap(), bytes[..100]);
+    let whole = || read_whole(&cached, [(name.to_owned(), 700)]).next().unwrap();
+    assert_eq!(whole().unwrap(), bytes);
+    other.remove(name).unwrap();
+    assert_eq!(read(&*cached.open_read_known(name, 700).unwrap(), 0, 100).unwrap(), bytes[..100]);
+    assert_eq!(whole().unwrap_err().kind, ErrorKind::NotFound);
 }

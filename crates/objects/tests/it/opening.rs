@@ -85,10 +85,10 @@ fn open_again(delay: Duration) -> (Duration, usize) {
     let builder = || {
         Db::builder(directory.path().join("db")).settings(settings.clone()).shared(Arc::clone(&place) as _)
     };
-    let value = |number: usize| vec![number as u8; if number % 10 == 0 { 5000 } else { 600 }];
+    let value = |number: usize| vec![number as u8; if number.is_multiple_of(10) { 5000 } else { 600 }];
     let db = builder().create(true).open().unwrap();
     for number in 0..10_000_usize {
-        db.put(&number.to_be_bytes(), &value(number)).unwrap();
+        db.put(number.to_be_bytes(), value(number)).unwrap();
     }
     db.in_default().compact_range([], None).unwrap();
     db.close().unwrap();
@@ -100,7 +100,7 @@ fn open_again(delay: Duration) -> (Duration, usize) {
     let time = clock.now() - begin;
     world.server.set_faults(Faults::default());
     for number in (0..10_000_usize).step_by(7) {
-        assert_eq!(db.get(&number.to_be_bytes()).unwrap().as_deref(), Some(&*value(number)));
+        assert_eq!(db.get(number.to_be_bytes()).unwrap().as_deref(), Some(&*value(number)));
     }
     db.close().unwrap();
     let names = place.list().unwrap();
@@ -119,7 +119,7 @@ fn files_of_a_database_are_opened_while_others_are_on_their_way() {
 #[test]
 #[ignore = "figures: `cargo test -p firn-objects --test it -- --ignored --nocapture opening`"]
 fn figures_of_opening() {
-    for delay in [0, 5, 20, 50].map(Duration::from_millis) {
+    for delay in [0, 5, 20, 50, 100].map(Duration::from_millis) {
         let (time, files) = open_again(delay);
         println!("{files} files, answers after {delay:?}: {time:?}");
     }

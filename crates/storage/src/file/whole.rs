@@ -6,7 +6,7 @@ use super::in_turn::{InTurn, Opening};
 use crate::{ReadFile, Result, Storage};
 
 /// Reads `files`, names and lengths, one after another, while those behind are on their way: tens of a place whose answers take time are waited for
-/// together. Does nothing before it is asked for the first; each time blocks on the device.
+/// together. Each is asked of its place, past any cache. Does nothing before it is asked for the first; each time blocks on the device.
 ///
 /// Each answers `NotFound`, `Corrupt` if it has another length, or what reading says.
 pub fn read_whole<'a>(
@@ -15,6 +15,7 @@ pub fn read_whole<'a>(
 ) -> impl Iterator<Item = Result<Vec<u8>>> + 'a {
     let begin = |(name, bytes): (String, u64)| {
         let file = storage.open_read_known(&name, bytes)?;
+        // What is asked for ahead is read past whatever keeps files: whether one is there its store says.
         file.will_need(0, bytes);
         Ok(Begun(file))
     };

@@ -235,7 +235,8 @@ pub trait ReadFile: Send + Sync + fmt::Debug {
     fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<()>;
 
     /// Asks for `bytes` bytes from `offset` to be read ahead; waits only where requests have a limit that is reached. Advice only: where it is
-    /// not taken, reading them waits. A place may forget the oldest of more than [`ASKED_MAX`] ranges that were asked for and not read.
+    /// not taken, reading them waits. A place may forget the oldest of more than [`ASKED_MAX`] ranges that were asked for and not read. A cache before
+    /// this place neither answers such a read nor keeps what comes: [`will_look_up`](Self::will_look_up) asks it.
     fn will_need(&self, offset: u64, bytes: u64) {
         let _ = (offset, bytes);
     }

@@ -38,8 +38,8 @@ use crate::version::state::State;
 ///
 /// 1. [`GRACE`] after an attempt came to nothing, or something could not be removed: whoever runs it may write for a while still. The longer
 ///    the more often one after the other could not.
-/// 2. [`GRACE`] after an opening that found what a process before left behind, and again after the groups of that one are needed no more: what it asked
-///    for last may be done later still.
+/// 2. On shared storage, [`GRACE`] after the opening, and again after groups of the process before are needed no more: what that one asked for last may be
+///    done later still. Where sweeps do not come to their end, when the next one does.
 /// 3. Once in [`REST`] while jobs end, and once more after: an attempt that nobody missed, or that stood still for longer.
 /// 4. Never else, so that a database at which nothing happens asks nothing of its place.
 #[derive(Debug)]
@@ -209,8 +209,8 @@ impl Database {
             return manifest.failure().map_or(Ok(None), Err);
         }
         let state = manifest.state();
-        let (outputs, groups) =
-            (Orphans::new(&given_up, state), stale(&files, state.groups, state.generation));
+        let named = state.groups.map(|named| self.groups.needed_of(named));
+        let (outputs, groups) = (Orphans::new(&given_up, state), stale(&files, named, state.generation));
         let is_orphan = |name: &str| {
             (outputs.have(name) || groups.contains(name)) && !held.contains(name) && !spares.contains(name)
         };

@@ -89,6 +89,8 @@ struct Sent {
     /// Numbers of this process's, and behind which position of the log each is needed no more.
     own: VecDeque<(u64, Position)>,
     older: Option<Older>,
+    /// An edit says that none of the generation before is needed.
+    is_older_over: bool,
 }
 
 /// Groups that the manifest named when this process began.
@@ -150,7 +152,7 @@ impl Groups {
             through: AtomicU64::new(0),
             tries: AtomicU64::new(0),
             crossing: AtomicU64::new(crossing.0),
-            sent: Mutex::new(Sent { own: VecDeque::new(), older }),
+            sent: Mutex::new(Sent { own: VecDeque::new(), older, is_older_over: false }),
             count: AtomicU64::new(0),
             bytes: AtomicU64::new(0),
         }
@@ -233,7 +235,7 @@ impl Groups {
     fn forget(&self, unneeded: Unneeded) -> Vec<String> {
         let mut sent = self.lock_sent();
         match unneeded.of {
-            Of::Older => sent.older = None,
+            Of::Older => (sent.older, sent.is_older_over) = (None, true),
             Of::Unnamed => {
                 sent.older = None;
                 self.is_named.store(true, Ordering::Release);
@@ -241,6 +243,17 @@ impl Groups {
             Of::Named => drop(sent.own.drain(..unneeded.names.len())),
         }
         unneeded.names
+    }
+
+    /// Which of the groups that the manifest has `named` may be needed.
+    ///
+    /// Of those of the opening before it names what follows on the last one that was seen. Once all of that log is in tables, neither is what comes late:
+    /// it was on this machine's device before it was sent.
+    pub(crate) fn needed_of(&self, named: NamedGroups) -> NamedGroups {
+        match self.lock_sent().is_older_over && named.generation < self.generation {
+            true => NamedGroups { first: u64::MAX, ..named },
+            false => named,
+        }
     }
 
     fn lock_sending(&self) -> MutexGuard<'_, Sending> {
@@ -298,7 +311,7 @@ pub(crate) fn stale(files: &[(String, u64)], named: Option<NamedGroups>, generat
     let (of, first) = named.map_or((0, 0), |named| (named.generation, named.first));
     let is_stale = |group: &Listed<'_>| match group.generation.cmp(&of) {
         Less => !group.is_end(),
-        Equal => group.number < first,
+        Equal => group.number < first && !group.is_end(),
         // Its process never named them, and never will: this one has written an edit since.
         Greater => group.generation < generation,
     };
@@ -323,5 +336,25 @@ mod tests {
         assert_eq!(naming.change, Change::Groups { generation: 2, first: 0, cut: POSITION_END });
         assert_eq!(groups.forget(naming), [file_name::group(1, 0)]);
         assert!(groups.unneeded(Position(0)).is_none() && groups.unneeded(Position(50)).is_some());
+    }
+
+    #[test]
+    fn of_an_opening_before_ends_stay_and_the_rest_goes_once_all_is_in_tables() {
+        let header = GROUP_HEADER_BYTES as u64;
+        let files =
+            [(1, 3, 500), (1, 4, header), (2, 5, 500), (2, 6, 500), (2, 7, header), (3, 0, 500), (4, 0, 500)]
+                .map(|(generation, number, bytes)| (file_name::group(generation, number), bytes));
+        let named = NamedGroups { generation: 2, first: 6, cut: POSITION_END };
+        let older = Older { generation: 2, names: Vec::new(), next: 6, needed_to: Position(0) };
+        let groups = Groups::new((7, 3), true, Some(older), (Position(0), Position(0)));
+        let stale_now = |groups: &Groups| -> Vec<String> {
+            let stale = stale(&files, Some(groups.needed_of(named)), 3);
+            stale.into_iter().map(str::to_owned).collect()
+        };
+        let (first, second) = (file_name::group(1, 3), file_name::group(2, 5));
+        assert_eq!(stale_now(&groups), [first.clone(), second.clone()]);
+        let over = groups.unneeded(Position(0)).unwrap();
+        assert!(groups.forget(over).is_empty());
+        assert_eq!(stale_now(&groups), [first, second, file_name::group(2, 6)]);
     }
 }

@@ -202,7 +202,7 @@ struct Leftovers {
     /// Groups that the manifest names.
     older: Option<Older>,
     aborted: Aborted,
-    /// An earlier process ended amid its work on shared storage: what it asked for last may be done after all was listed.
+    /// There were processes before, on shared storage: what the last one asked for, if it was killed, may be done after all was listed.
     may_follow: bool,
 }
 
@@ -225,15 +225,10 @@ fn remove_leftovers(
     let older = state.groups.and_then(|named| Older::among(&files, named, recovered.next_base));
     let stale_groups = stale(&files, state.groups, state.generation);
     // One that an opening before left behind may have been made again since it was found.
-    let mut may_follow = storage.shared_part().is_some() && (older.is_some() || !stale_groups.is_empty());
     let live: BTreeSet<&str> = state.values.segments.values().map(|known| known.meta.file.as_str()).collect();
     for (name, _) in &files {
         let leftover = match parse(name) {
-            Some(FileName::Table { .. }) => {
-                let is_leftover = !state.tables.contains_key(name);
-                may_follow |= is_leftover && storage.shared_part().is_some();
-                is_leftover
-            }
+            Some(FileName::Table { .. }) => !state.tables.contains_key(name),
             Some(FileName::LogSegment { .. }) => recovered.stale.contains(name),
             Some(FileName::ValueSegment(_) | FileName::CollectedValues { .. }) => {
                 stale_values.contains(name) && !live.contains(name.as_str())
@@ -253,5 +248,6 @@ fn remove_leftovers(
     let orphans = Orphans::new(&given_up, state);
     uploads.retain(|name| orphans.have(name));
     let aborted = uploads.abort(&**storage, Reach::OPENING, || false);
+    let may_follow = storage.shared_part().is_some() && state.generation > 1;
     Ok(Leftovers { older, aborted, may_follow })
 }

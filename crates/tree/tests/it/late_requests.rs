@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use firn_engine::KEYSPACE_DEFAULT;
+use firn_engine::{Engine, KEYSPACE_DEFAULT};
 use firn_format::file_name;
 use firn_storage::Storage;
 use firn_storage::place::Memory;
 use firn_tree::Tree;
 
-use crate::shared_durability::{SHARED, groups, lost, on, settings};
+use crate::shared_durability::{HERE, SHARED, all, groups, lost, on, settings};
 use crate::two_machines::Machine;
 use crate::world::{session, settle};
 
@@ -54,6 +54,24 @@ fn a_group_that_comes_late_goes_with_those_before_it() {
     after(&machine, &tree, 1);
     assert!(!is_there(&shared, &late));
     assert!(groups(&shared).contains_key(&(generation + 1)), "its own stay");
+}
+
+#[test]
+fn a_group_that_comes_late_goes_where_this_opening_has_none_too() {
+    let (machine, shared, tree, generation) = killed();
+    // Drained, and never asked for as `Shared` again.
+    for key in 2..5 {
+        session(&tree).put(KEYSPACE_DEFAULT, &[key], &[key; 100], HERE).unwrap();
+        tree.flush().unwrap();
+        settle(&tree);
+    }
+    assert_eq!(groups(&shared), Default::default());
+    let late = file_name::group(generation, 1);
+    shared.create(&late).unwrap().write_at(0, &[7; 500]).unwrap();
+    after(&machine, &tree, 60);
+    assert!(!is_there(&shared, &late));
+    let taken = Machine::new(settings(), &shared, 8).take_over().unwrap();
+    assert_eq!(all(&taken), all(&tree), "all of it is in tables");
 }
 
 #[test]

@@ -88,7 +88,7 @@ impl Pool {
     }
 
     /// What has ended of `waiting`, all jobs that `client` believes are here, and which of them are not. Those of `taken` are forgotten, and so is what it has
-    /// given up. Results beyond [`Limits::answer_bytes_max`] are told once those before them are taken.
+    /// given up. Results beyond [`Limits::answer_bytes_max`](super::Limits::answer_bytes_max) are told once those before them are taken.
     pub fn follow(
         &mut self,
         now: Duration,

@@ -250,11 +250,12 @@ impl Shared {
     /// Gives the job what the first executor came to, unless the second came to something else. `found` is `None` where nobody waits for that
     /// any longer.
     pub(super) fn settle_compared(&self, job: Job, compared: Compared, found: Option<Result<JobResult>>) {
-        let Compared { answered, second, .. } = compared;
+        let Compared { answered, second, deadline } = compared;
         let found = match found {
             None => return self.not_done_again(job, answered, &closed()),
-            // Its files are another matter.
-            Some(Err(error)) if was_not_seen(&error) => return self.not_done_again(job, answered, &error),
+            Some(Err(error)) if was_not_seen(&error) => {
+                return self.settle_unseen(job, Compared { answered, second, deadline }, &error);
+            }
             Some(found) => found,
         };
         self.fallbacks.count_reexecuted(found.is_err());
@@ -270,6 +271,22 @@ impl Shared {
         self.refused(&job.spec, Concern::Service, reason, ran.ran);
         self.fallbacks.count_one();
         job.finisher.finish_ran(Ok(second), Ran { queued: ran.queued, ..Ran::default() });
+    }
+
+    /// Gives the job what the second executor came to, since a file of the first could not be looked at; where it was one of the second, the other way
+    /// round. That says nothing of whoever wrote it, but nobody needs to rely on such a file where there is another one.
+    fn settle_unseen(&self, job: Job, compared: Compared, why: &Error) {
+        let Compared { answered, second, .. } = compared;
+        let file = why.source.as_ref().map_or("", |source| source.file.as_str());
+        if is_output_of(file, &answered.own_stem) {
+            return self.not_done_again(job, answered, why);
+        }
+        self.discard(answered.stem);
+        self.fallbacks.explain(format!(
+            "a job that was done elsewhere was done here again, since its files could not be looked at: {why}"
+        ));
+        self.fallbacks.count_one();
+        job.finisher.finish_ran(Ok(second), Ran { queued: answered.ran.queued, ..Ran::default() });
     }
 
     fn not_done_again(&self, job: Job, answered: Answered, why: &Error) {

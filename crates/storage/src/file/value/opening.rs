@@ -29,7 +29,10 @@ impl<'a> Begun<'a> {
         let file = storage.open_read_known(&meta.file, meta.bytes)?;
         let bytes = if map { file.bytes()? } else { None };
         match &bytes {
-            Some(bytes) => bytes.will_need_unless_there(tail::start_of(meta.bytes) as usize..bytes.len()),
+            Some(bytes) => {
+                bytes.will_need_unless_there(0..VALUE_HEADER_BYTES);
+                bytes.will_need_unless_there(tail::start_of(meta.bytes) as usize..bytes.len());
+            }
             None => {
                 if !Tail::is_all_of(meta.bytes) {
                     file.will_need(0, VALUE_HEADER_BYTES as u64);

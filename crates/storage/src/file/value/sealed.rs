@@ -44,8 +44,8 @@ impl ValueSegment {
     }
 
     /// Opens the files that `metas` name, as [`open`](Self::open) does and in their order, while those behind are on their way: tens of a place whose
-    /// answers take time are waited for together. Does nothing before it is asked for the first; each time blocks on the device, for one at most where
-    /// it is not hurried.
+    /// answers take time are waited for together. Does nothing before it is asked for the first, which takes as long as an answer or two; blocks
+    /// on the device.
     pub fn open_all<'a>(
         storage: &'a dyn Storage,
         metas: impl IntoIterator<Item = &'a ValueSegmentMeta, IntoIter: 'a>,

@@ -24,7 +24,7 @@ pub(crate) struct Loaded {
     pub(super) is_fenced: bool,
 }
 
-/// What was last written, or read of that.
+/// What the newest edit's file holds, by its length and its checksum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Written {
     bytes: u64,
@@ -43,8 +43,10 @@ impl Written {
     pub(super) fn is_in(self, storage: &dyn Storage, name: &str) -> firn_storage::Result<bool> {
         match read_whole(storage, [(name.to_owned(), self.bytes)]).next() {
             Some(Ok(found)) => Ok(Self::of(&found) == self),
-            // Of another length.
-            Some(Err(error)) if error.kind == firn_storage::ErrorKind::Corrupt => Ok(false),
+            // Of another length, as a rule; the place may have sent less of the same one.
+            Some(Err(error)) if error.kind == firn_storage::ErrorKind::Corrupt => {
+                if storage.open_read(name)?.len() == self.bytes { Err(error) } else { Ok(false) }
+            }
             Some(Err(error)) => Err(error),
             None => Ok(false),
         }
