@@ -28,6 +28,7 @@
 //!             12    4  at         u32 LE, where it lies in the slot's data
 //!             16    8  checksum   u64 LE, of the salt, bytes 0..16 and the piece, as `xxh3_of_two`
 //! ```
+//! Several slots may be for the same file; whatever their order, the pieces of all of them belong into it.
 //! An entry counts if its checksum is right, whatever the others are: it belongs to the name and the salt that the head of its slot
 //! has. A slot with a wrong head holds nothing, and so does a file with a wrong header: that is what a loss of power leaves.
 //! Since: FormatVersion::V1. Golden: golden/stage-v1-slots.{bin,txt},

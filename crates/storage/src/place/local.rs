@@ -10,6 +10,7 @@ mod open_file;
 mod stage;
 #[cfg(test)]
 mod tests;
+mod waiting;
 
 use std::fs::File;
 use std::io;

@@ -13,6 +13,7 @@ use crate::place::{STAGED_BYTES_MAX, zeros_after};
 use crate::{Error, Result};
 
 use super::stage::{Slot, Stage};
+use super::waiting::Waiting;
 
 /// Why a read of a file that is being written fails.
 const ENDS: &str = "the file ends before what was written to it";
@@ -33,7 +34,7 @@ pub(super) struct OpenFile {
 /// What waits to be written, and where old bytes are.
 #[derive(Debug, Default)]
 struct Staged {
-    slot: Option<Slot>,
+    waiting: Waiting,
     /// It gets no slot any more.
     has_left: bool,
     old: OldBytes,
@@ -61,7 +62,7 @@ impl OpenFile {
     pub(super) fn write_zeroing(&self, offset: u64, bytes: &[u8]) -> Result<()> {
         let end = offset + bytes.len() as u64;
         self.settle_before(end)?;
-        self.write_with(offset, bytes, zeros_after(end))
+        self.write_with(offset, &[bytes], zeros_after(end))
     }
 
     /// Puts `bytes` into the slot; writes them where there is none, or they are too many.
@@ -79,22 +80,24 @@ impl OpenFile {
         self.write_out(&mut staged)?;
         staged.old.reach(end);
         // With the lock held: whoever writes behind it comes after its zeros.
-        self.write_with(offset, bytes, staged.old.zeros_behind(end))
+        self.write_with(offset, &[bytes], staged.old.zeros_behind(end))
     }
 
-    /// Its slot, with room for `bytes`; `None` if it has none and gets none.
+    /// A slot with room for `bytes`; `None` if it has none and gets none.
     fn slot_for<'s>(&self, staged: &'s mut Staged, bytes: usize) -> Result<Option<&'s mut Slot>> {
-        if staged.slot.is_none()
-            && !staged.has_left
-            && let Some(mut slot) = self.stage.as_ref().and_then(|stage| stage.take())
-        {
-            slot.begin(&self.name);
-            staged.slot = Some(slot);
+        let Some(stage) = self.stage.as_ref().filter(|_| !staged.has_left) else { return Ok(None) };
+        if staged.waiting.make_room(bytes, &self.name, stage) {
+            return Ok(staged.waiting.last());
         }
-        if staged.slot.as_ref().is_some_and(|slot| !slot.has_room(bytes)) {
-            self.write_out(staged)?;
+        match staged.waiting.is_empty() {
+            // With its own lock held: who has several slots never waits for a file that has none.
+            true => {
+                stage.collect_further();
+                staged.waiting.make_room(bytes, &self.name, stage);
+            }
+            false => self.write_out(staged)?,
         }
-        Ok(staged.slot.as_mut())
+        Ok(staged.waiting.last())
     }
 
     /// Fills `out` with what was written or waits.
@@ -114,12 +117,11 @@ impl OpenFile {
     /// The same where bytes of `out` wait, or lie before such that do. Writes nothing.
     fn read_over(&self, offset: u64, out: &mut [u8]) -> Result<()> {
         let staged = self.lock();
-        let slot = staged.slot.as_ref();
-        if slot.is_some_and(|slot| slot.read(offset, out)) {
+        if staged.waiting.read(offset, out) {
             return Ok(());
         }
-        let waiting_end = slot.map_or(0, Slot::end);
-        let there = usize::try_from(waiting_end.saturating_sub(offset)).unwrap_or(usize::MAX).min(out.len());
+        let there =
+            usize::try_from(staged.waiting.end().saturating_sub(offset)).unwrap_or(usize::MAX).min(out.len());
         let mut done = 0;
         while done < out.len() {
             match self.file.read_at(&mut out[done..], offset + done as u64) {
@@ -133,9 +135,7 @@ impl OpenFile {
                 Err(error) => return Err(read_error(&self.name, offset, error, ENDS)),
             }
         }
-        if let Some(slot) = slot {
-            slot.lay_over(offset, out);
-        }
+        staged.waiting.lay_over(offset, out);
         Ok(())
     }
 
@@ -143,7 +143,7 @@ impl OpenFile {
     pub(super) fn waiting_end(&self) -> u64 {
         match self.waiting_from.load(Ordering::Acquire) {
             NONE => 0,
-            _ => self.lock().slot.as_ref().map_or(0, Slot::end),
+            _ => self.lock().waiting.end(),
         }
     }
 
@@ -164,9 +164,19 @@ impl OpenFile {
         }
     }
 
-    /// Writes what waits, and gives the slot to others.
+    /// Writes what waits, and gives its slots to others.
     pub(super) fn leave_stage(&self) -> Result<()> {
         self.leave(&mut self.lock())
+    }
+
+    /// Writes what waits and gives all slots but one to others, if it has several and nobody is just writing it. What cannot be written
+    /// goes on waiting, and whoever writes or syncs the file is told.
+    pub(super) fn give_back_further(&self) {
+        if let Ok(mut staged) = self.staged.try_lock()
+            && staged.waiting.has_several()
+        {
+            let _told_later = self.write_out(&mut staged);
+        }
     }
 
     /// The same for good: the file's name is going to be another one's, or nobody's.
@@ -182,7 +192,7 @@ impl OpenFile {
     pub(super) fn abandon_stage(&self) {
         let mut staged = self.lock();
         if self.leave(&mut staged).is_err() {
-            staged.slot = None;
+            staged.waiting.abandon();
             self.waiting_from.store(NONE, Ordering::Release);
         }
         staged.has_left = true;
@@ -192,10 +202,9 @@ impl OpenFile {
     pub(super) fn forget_stage(&self) {
         let mut staged = self.lock();
         if self.leave(&mut staged).is_err()
-            && let (Some(mut slot), Some(stage)) = (staged.slot.take(), &self.stage)
+            && let Some(stage) = &self.stage
         {
-            slot.clear();
-            stage.give_back(slot);
+            staged.waiting.give_back(stage);
             self.waiting_from.store(NONE, Ordering::Release);
         }
         staged.has_left = true;
@@ -203,9 +212,8 @@ impl OpenFile {
 
     fn leave(&self, staged: &mut Staged) -> Result<()> {
         self.write_out(staged)?;
-        if let (Some(mut slot), Some(stage)) = (staged.slot.take(), &self.stage) {
-            slot.clear();
-            stage.give_back(slot);
+        if let Some(stage) = &self.stage {
+            staged.waiting.give_back(stage);
         }
         Ok(())
     }
@@ -220,40 +228,43 @@ impl OpenFile {
 
     /// Writes what waits; on `Err` all of it goes on waiting.
     fn write_out(&self, staged: &mut Staged) -> Result<()> {
-        let Some(mut slot) = staged.slot.take() else { return Ok(()) };
-        let written = slot.sorted().try_for_each(|(offset, bytes)| {
-            self.write_with(offset, bytes, staged.old.zeros_behind(offset + bytes.len() as u64))
-        });
-        if written.is_ok() && !slot.is_empty() {
-            slot.begin(&self.name);
-            self.waiting_from.store(NONE, Ordering::Release);
+        let Some(stage) = self.stage.as_ref().filter(|_| !staged.waiting.is_empty()) else { return Ok(()) };
+        for (offset, pieces) in staged.waiting.stretches() {
+            let end = offset + pieces.iter().map(|piece| piece.len() as u64).sum::<u64>();
+            self.write_with(offset, &pieces, staged.old.zeros_behind(end))?;
         }
-        staged.slot = Some(slot);
-        written
+        staged.waiting.empty(&self.name, stage);
+        self.waiting_from.store(NONE, Ordering::Release);
+        Ok(())
     }
 
     fn write(&self, offset: u64, bytes: &[u8]) -> Result<()> {
         self.file.write_all_at(bytes, offset).map_err(|error| self.write_error(offset, error))
     }
 
-    /// Writes `bytes`, and `zeros` behind them.
-    fn write_with(&self, offset: u64, bytes: &[u8], zeros: &[u8]) -> Result<()> {
-        if zeros.is_empty() {
+    /// Writes `pieces`, one behind the other, and `zeros` behind them.
+    fn write_with(&self, offset: u64, pieces: &[&[u8]], zeros: &[u8]) -> Result<()> {
+        if let ([bytes], []) = (pieces, zeros) {
             return self.write(offset, bytes);
         }
-        let parts = [IoSlice::new(bytes), IoSlice::new(zeros)];
-        let written = loop {
-            match rustix::io::pwritev(&self.file, &parts, offset) {
+        let mut parts: Vec<IoSlice<'_>> =
+            pieces.iter().chain([&zeros]).map(|part| IoSlice::new(part)).collect();
+        let (mut rest, mut at) = (parts.as_mut_slice(), offset);
+        // What is missing of the pieces is written; what is missing of the zeros was not promised.
+        let end = offset + pieces.iter().map(|piece| piece.len() as u64).sum::<u64>();
+        while at < end {
+            // Of more parts than the system takes at once, the first ones.
+            match rustix::io::pwritev(&self.file, rest, at) {
                 Err(Errno::INTR) => {}
-                written => break written,
+                Err(errno) => return Err(self.write_error(at, errno.into())),
+                Ok(0) => return Err(self.write_error(at, io::ErrorKind::WriteZero.into())),
+                Ok(written) => {
+                    at += written as u64;
+                    IoSlice::advance_slices(&mut rest, written);
+                }
             }
-        };
-        let written = written.map_err(|errno| self.write_error(offset, errno.into()))?;
-        // What is missing of the bytes is written without zeros; what is missing of these was not promised.
-        match bytes.get(written..) {
-            None | Some([]) => Ok(()),
-            Some(rest) => self.write(offset + written as u64, rest),
         }
+        Ok(())
     }
 
     fn write_error(&self, offset: u64, error: io::Error) -> Error {

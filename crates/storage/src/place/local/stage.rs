@@ -29,7 +29,9 @@ const STAGING_FILE_SYSTEMS: [u64; 3] = [0xef53, 0x5846_5342, 0x0102_1994];
 
 /// The stage of a directory that this process has locked for writing.
 ///
-/// 1. A slot is free, or belongs to one open file.
+/// 1. A slot is free, or belongs to one open file. Who finds its slot full takes a further one, as long as one stays free, and writes them
+///    all together: fewer writers of small pieces wait for the system. Whoever has none comes first
+///    ([`collect_further`](Self::collect_further)).
 /// 2. What a slot holds is not in its file, or there with the same bytes.
 #[derive(Debug)]
 pub(super) struct Stage {
@@ -41,6 +43,8 @@ pub(super) struct Stage {
 struct State {
     /// Those that nobody has; `None` until the first is asked for.
     free: Option<Vec<Slot>>,
+    /// Those that somebody has beside a first one.
+    further: usize,
     /// Those that are open, and some that were.
     files: Vec<Weak<OpenFile>>,
     is_closed: bool,
@@ -59,20 +63,35 @@ impl Stage {
         state.files.push(Arc::downgrade(file));
     }
 
-    /// A slot for a file that is [registered](Self::register). `None` if all are taken, or the directory cannot have a stage: its
-    /// file system is none of those that are known to be fit, or is full.
-    pub(super) fn take(&self) -> Option<Slot> {
+    /// A slot for a file that is [registered](Self::register) and has `held`. `None` if all are taken, or for a file that has some, all
+    /// but one; or if the directory cannot have a stage: its file system is none of those that are known to be fit, or is full.
+    pub(super) fn take(&self, held: usize) -> Option<Slot> {
         let mut state = self.lock();
         if state.is_closed {
             return None;
         }
-        state.free.get_or_insert_with(|| self.make().unwrap_or_default()).pop()
+        let free = state.free.get_or_insert_with(|| self.make().unwrap_or_default());
+        let mut slot = if held == 0 || free.len() > 1 { free.pop()? } else { return None };
+        slot.is_further = held > 0;
+        state.further += usize::from(slot.is_further);
+        Some(slot)
     }
 
-    /// Takes back a slot that is cleared.
-    pub(super) fn give_back(&self, slot: Slot) {
-        if let Some(free) = &mut self.lock().free {
+    /// Takes back a slot, and clears it.
+    pub(super) fn give_back(&self, mut slot: Slot) {
+        slot.clear();
+        let mut state = self.lock();
+        state.further -= usize::from(slot.is_further);
+        if let Some(free) = &mut state.free {
             free.push(slot);
+        }
+    }
+
+    /// Files that have several slots write what waits and give back all but one, unless somebody is just writing them. Costs nothing
+    /// where there is none.
+    pub(super) fn collect_further(&self) {
+        if self.lock().further > 0 {
+            self.files().iter().for_each(|file| file.give_back_further());
         }
     }
 
@@ -123,6 +142,8 @@ pub(super) struct Slot {
     used: usize,
     /// The same pieces; those that follow one another in the file and came so are one.
     runs: Vec<Piece>,
+    /// Whoever has it has another one.
+    is_further: bool,
 }
 
 impl Slot {
@@ -131,7 +152,7 @@ impl Slot {
         let part = MappedPart::of(file, range.start as u64, range.len())?;
         // Drawn, and counted on from there: no other process has had it.
         let salt = RandomState::new().hash_one(index);
-        Ok(Self { part, salt, count: 0, used: 0, runs: Vec::new() })
+        Ok(Self { part, salt, count: 0, used: 0, runs: Vec::new(), is_further: false })
     }
 
     /// It holds nothing, and is for pieces of the file `name`.
@@ -172,9 +193,8 @@ impl Slot {
         }
     }
 
-    /// What it holds, in the order of the file.
-    pub(super) fn sorted(&mut self) -> impl Iterator<Item = (u64, &[u8])> {
-        self.runs.sort_unstable_by_key(|run| run.offset);
+    /// What it holds, and where that goes in the file.
+    pub(super) fn runs(&self) -> impl Iterator<Item = (u64, &[u8])> {
         let bytes = self.part.bytes();
         self.runs.iter().filter_map(|run| Some((run.offset, run.bytes(bytes)?)))
     }

@@ -136,6 +136,107 @@ fn more_files_than_slots_are_written_all_the_same() {
     assert_eq!(raw(root.path(), "next.log"), b"");
 }
 
+/// Pieces of 1000 bytes that a slot holds.
+const PIECES_OF_A_SLOT: u64 = 65;
+
+/// Writes `count` pieces of 1000 bytes to the end of `file`, which has `length`.
+fn write_pieces(file: &dyn WriteFile, length: &mut u64, count: u64) {
+    for _ in 0..count {
+        file.write_staged(*length, &[(*length / 1000) as u8; 1000]).unwrap();
+        *length += 1000;
+    }
+}
+
+fn pieces(length: u64) -> Vec<u8> {
+    (0..length).map(|at| (at / 1000) as u8).collect()
+}
+
+#[test]
+fn a_file_that_is_alone_has_all_slots_but_one() {
+    let (root, place, _lock) = new_place();
+    let (file, mut length) = (place.create("a.log").unwrap(), 0);
+    write_pieces(&*file, &mut length, 3 * PIECES_OF_A_SLOT);
+    assert_eq!(raw(root.path(), "a.log"), b"", "all wait");
+    let mut found = vec![0; length as usize];
+    file.read_at(0, &mut found).unwrap();
+    assert_eq!(found, pieces(length));
+    let left = killed(root.path());
+    drop(Local::open(left.path(), OPEN).unwrap().lock(true).unwrap());
+    assert_eq!(raw(left.path(), "a.log"), pieces(length));
+    // One more finds them full; what comes then waits again, in as many.
+    for _ in 0..3 {
+        let written = length;
+        write_pieces(&*file, &mut length, 1);
+        assert_eq!(raw(root.path(), "a.log"), pieces(written));
+        write_pieces(&*file, &mut length, 3 * PIECES_OF_A_SLOT - 1);
+        assert_eq!(raw(root.path(), "a.log"), pieces(written));
+    }
+    file.sync().unwrap();
+    assert_eq!(raw(root.path(), "a.log"), pieces(length));
+}
+
+#[test]
+fn who_has_several_slots_makes_room_for_who_has_none() {
+    let (root, place, _lock) = new_place();
+    let (file, mut length) = (place.create("a.log").unwrap(), 0);
+    write_pieces(&*file, &mut length, 3 * PIECES_OF_A_SLOT);
+    let others: Vec<_> = (1..5).map(|index| place.create(&format!("{index}.log")).unwrap()).collect();
+    let lengths =
+        || ["a", "1", "2", "3", "4"].map(|name| raw(root.path(), &format!("{name}.log")).len() as u64);
+    others[0].write_staged(0, b"waits").unwrap();
+    assert_eq!(lengths(), [0; 5], "the slot that is left is for it");
+    others[1].write_staged(0, b"waits").unwrap();
+    assert_eq!(lengths(), [length, 0, 0, 0, 0], "the second gets one that was written out");
+    others[2].write_staged(0, b"waits").unwrap();
+    assert_eq!(lengths(), [length, 0, 0, 0, 0], "and so the third");
+    others[3].write_staged(0, b"waits").unwrap();
+    assert_eq!(lengths(), [length, 0, 0, 0, 5], "nobody has two");
+    // Where all are taken, a full one is written out alone.
+    write_pieces(&*file, &mut length, PIECES_OF_A_SLOT);
+    assert_eq!(lengths(), [length - 1000 * PIECES_OF_A_SLOT, 0, 0, 0, 5]);
+    write_pieces(&*file, &mut length, 1);
+    assert_eq!(lengths(), [length - 1000, 0, 0, 0, 5]);
+    let left = killed(root.path());
+    drop(Local::open(left.path(), OPEN).unwrap().lock(true).unwrap());
+    assert_eq!(raw(left.path(), "a.log"), pieces(length));
+    assert!((1..5).all(|index| raw(left.path(), &format!("{index}.log")) == b"waits"));
+}
+
+#[test]
+fn who_cannot_write_out_makes_no_room_and_loses_nothing() {
+    let (root, place, _lock) = new_place();
+    let (stuck, mut length) = (stuck(root.path(), &place), 13);
+    while length < 150_000 {
+        stuck.write_staged(length, &[7; 1000]).unwrap();
+        length += 1000;
+    }
+    for name in ["b.log", "c.log"] {
+        place.create(name).unwrap().write_staged(0, b"small").unwrap();
+    }
+    let files = ["b.log", "c.log"].map(|name| place.open_write(name).unwrap());
+    files.iter().for_each(|file| file.write_staged(5, b" and more").unwrap());
+    assert_eq!(["b.log", "c.log"].map(|name| raw(root.path(), name).len()), [5, 14]);
+    let left = killed(root.path());
+    drop(Local::open(left.path(), OPEN).unwrap().lock(true).unwrap());
+    let found = raw(left.path(), "a.log");
+    assert!(found.len() as u64 == length && found[13..].iter().all(|byte| *byte == 7));
+    assert!(["b.log", "c.log"].iter().all(|name| raw(left.path(), name) == b"small and more"));
+}
+
+/// More of them than the system takes at once, none behind the one before.
+#[test]
+fn thousands_of_pieces_that_came_in_another_order_are_written() {
+    let (root, place, _lock) = new_place();
+    let file = place.create("a.log").unwrap();
+    let expected: Vec<u8> = (0..9_000u32).map(|index| index as u8).collect();
+    for index in (0..3_000).map(|index: usize| index ^ 1) {
+        file.write_staged(3 * index as u64, &expected[3 * index..][..3]).unwrap();
+    }
+    assert_eq!(raw(root.path(), "a.log"), b"", "all wait");
+    file.sync().unwrap();
+    assert_eq!(raw(root.path(), "a.log"), expected);
+}
+
 #[test]
 fn another_file_of_the_same_name_gets_nothing_of_the_first() {
     let (root, place, _lock) = new_place();
@@ -365,10 +466,13 @@ fn what_cannot_be_written_goes_on_waiting() {
     assert_eq!(raw(left.path(), "a.log"), vec![7; taken as usize]);
 }
 
-/// Pieces come late, far apart and at once; whole pages of an earlier life are written over.
+/// Pieces come late, far apart and at once; whole pages of an earlier life are written over; every other time much waits, in several
+/// slots.
 #[test]
 fn random_writes_are_found_and_survive() {
     for seed in 0..60u64 {
+        let (usual, large) = if seed % 2 == 0 { (900, 40_000) } else { (5_000, 10_000) };
+        let writes_out = if seed % 2 == 0 { 24 } else { 200 };
         let mut random = fastrand::Rng::with_seed(seed);
         let (root, place, _lock) = new_place();
         let mut model: BTreeMap<&str, Vec<u8>> = BTreeMap::new();
@@ -383,10 +487,10 @@ fn random_writes_are_found_and_survive() {
         for _ in 0..400 {
             let name = if random.bool() { "a.log" } else { "b.values" };
             let (file, expected) = (&files[name], model.get_mut(name).unwrap());
-            match random.u32(0..24) {
-                0..14 => {
-                    let length =
-                        if random.u32(0..12) == 0 { random.usize(0..40_000) } else { random.usize(0..900) };
+            match random.u32(0..writes_out) {
+                0..14 | 24.. => {
+                    let most = if random.u32(0..12) == 0 { large } else { usual };
+                    let length = random.usize(0..most);
                     let piece = vec![random.u8(..); length.min(STAGED_BYTES_MAX * 2)];
                     let at = expected.len();
                     expected.extend_from_slice(&piece);
