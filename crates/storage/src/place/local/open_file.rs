@@ -90,10 +90,9 @@ impl OpenFile {
             return Ok(staged.waiting.last());
         }
         match staged.waiting.is_empty() {
-            // With its own lock held: who has several slots never waits for a file that has none.
+            // With this file's lock held: nobody waits there for another one's.
             true => {
-                stage.collect_further();
-                staged.waiting.make_room(bytes, &self.name, stage);
+                let _has_one = stage.collect_further() && staged.waiting.make_room(bytes, &self.name, stage);
             }
             false => self.write_out(staged)?,
         }
@@ -169,16 +168,6 @@ impl OpenFile {
         self.leave(&mut self.lock())
     }
 
-    /// Writes what waits and gives all slots but one to others, if it has several and nobody is just writing it. What cannot be written
-    /// goes on waiting, and whoever writes or syncs the file is told.
-    pub(super) fn give_back_further(&self) {
-        if let Ok(mut staged) = self.staged.try_lock()
-            && staged.waiting.has_several()
-        {
-            let _told_later = self.write_out(&mut staged);
-        }
-    }
-
     /// The same for good: the file's name is going to be another one's, or nobody's.
     pub(super) fn leave_stage_for_good(&self) -> Result<()> {
         let mut staged = self.lock();
@@ -208,6 +197,16 @@ impl OpenFile {
             self.waiting_from.store(NONE, Ordering::Release);
         }
         staged.has_left = true;
+    }
+
+    /// Writes what waits and gives all slots but one to others, if it has several and nobody is just at it. What cannot be written goes
+    /// on waiting, and whoever writes or syncs the file is told.
+    pub(super) fn give_back_further(&self) {
+        if let Ok(mut staged) = self.staged.try_lock()
+            && staged.waiting.has_several()
+        {
+            let _told_later = self.write_out(&mut staged);
+        }
     }
 
     fn leave(&self, staged: &mut Staged) -> Result<()> {

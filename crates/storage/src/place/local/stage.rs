@@ -43,8 +43,8 @@ pub(super) struct Stage {
 struct State {
     /// Those that nobody has; `None` until the first is asked for.
     free: Option<Vec<Slot>>,
-    /// Those that somebody has beside a first one.
-    further: usize,
+    /// Somebody has got a further slot since it was last asked who has.
+    has_further: bool,
     /// Those that are open, and some that were.
     files: Vec<Weak<OpenFile>>,
     is_closed: bool,
@@ -71,28 +71,27 @@ impl Stage {
             return None;
         }
         let free = state.free.get_or_insert_with(|| self.make().unwrap_or_default());
-        let mut slot = if held == 0 || free.len() > 1 { free.pop()? } else { return None };
-        slot.is_further = held > 0;
-        state.further += usize::from(slot.is_further);
+        let slot = if held == 0 || free.len() > 1 { free.pop()? } else { return None };
+        state.has_further |= held > 0;
         Some(slot)
     }
 
     /// Takes back a slot, and clears it.
     pub(super) fn give_back(&self, mut slot: Slot) {
         slot.clear();
-        let mut state = self.lock();
-        state.further -= usize::from(slot.is_further);
-        if let Some(free) = &mut state.free {
+        if let Some(free) = &mut self.lock().free {
             free.push(slot);
         }
     }
 
-    /// Files that have several slots write what waits and give back all but one, unless somebody is just writing them. Costs nothing
-    /// where there is none.
-    pub(super) fn collect_further(&self) {
-        if self.lock().further > 0 {
+    /// Files that have several slots write what waits and give back all but one, unless somebody is just at them. Answers whether they
+    /// were asked: once for all further slots that were taken, so that where nothing comes of it nobody asks in vain at each write.
+    pub(super) fn collect_further(&self) -> bool {
+        let has_further = std::mem::take(&mut self.lock().has_further);
+        if has_further {
             self.files().iter().for_each(|file| file.give_back_further());
         }
+        has_further
     }
 
     /// Files that are open.
@@ -142,8 +141,6 @@ pub(super) struct Slot {
     used: usize,
     /// The same pieces; those that follow one another in the file and came so are one.
     runs: Vec<Piece>,
-    /// Whoever has it has another one.
-    is_further: bool,
 }
 
 impl Slot {
@@ -152,7 +149,7 @@ impl Slot {
         let part = MappedPart::of(file, range.start as u64, range.len())?;
         // Drawn, and counted on from there: no other process has had it.
         let salt = RandomState::new().hash_one(index);
-        Ok(Self { part, salt, count: 0, used: 0, runs: Vec::new(), is_further: false })
+        Ok(Self { part, salt, count: 0, used: 0, runs: Vec::new() })
     }
 
     /// It holds nothing, and is for pieces of the file `name`.

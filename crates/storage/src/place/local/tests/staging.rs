@@ -221,6 +221,87 @@ fn who_cannot_write_out_makes_no_room_and_loses_nothing() {
     let found = raw(left.path(), "a.log");
     assert!(found.len() as u64 == length && found[13..].iter().all(|byte| *byte == 7));
     assert!(["b.log", "c.log"].iter().all(|name| raw(left.path(), name) == b"small and more"));
+    // Once nobody wants the file its slots are free.
+    place.remove("a.log").unwrap();
+    let others = ["d.log", "e.log", "f.log"].map(|name| place.create(name).unwrap());
+    others.iter().for_each(|file| file.write_staged(0, b"waits").unwrap());
+    assert_eq!(["d.log", "e.log", "f.log"].map(|name| raw(root.path(), name).len()), [0; 3]);
+}
+
+#[test]
+fn who_goes_leaves_all_its_slots() {
+    let (root, place, lock) = new_place();
+    let others: Vec<_> = (0..4).map(|index| place.create(&format!("{index}.log")).unwrap()).collect();
+    // Each is full, three times over, when something happens to it.
+    let full = |name: &str| {
+        let (file, mut length) = (place.create(name).unwrap(), 0);
+        write_pieces(&*file, &mut length, 3 * PIECES_OF_A_SLOT);
+        assert_eq!(raw(root.path(), name), b"", "all wait");
+        (file, length)
+    };
+    let all_can_wait = |after: &str| {
+        for (index, file) in others.iter().enumerate() {
+            let before = raw(root.path(), &format!("{index}.log")).len();
+            file.write_staged(before as u64, b"waits").unwrap();
+            assert_eq!(raw(root.path(), &format!("{index}.log")).len(), before, "{index} after {after}");
+        }
+        others.iter().for_each(|file| file.hand_over().unwrap());
+    };
+    let (file, length) = full("handed.log");
+    file.hand_over().unwrap();
+    assert_eq!(raw(root.path(), "handed.log"), pieces(length));
+    all_can_wait("a handing over");
+    let (file, length) = full("dropped.log");
+    drop(file);
+    assert_eq!(raw(root.path(), "dropped.log"), pieces(length));
+    all_can_wait("a drop");
+    let (_file, length) = full("renamed.log");
+    place.rename("renamed.log", "new.log").unwrap();
+    assert_eq!(raw(root.path(), "new.log"), pieces(length));
+    all_can_wait("a rename");
+    let (_file, _) = full("removed.log");
+    place.remove("removed.log").unwrap();
+    all_can_wait("a removal");
+    let (file, length) = full("cut.log");
+    file.set_len(100_000).unwrap();
+    file.hand_over().unwrap();
+    assert_eq!(raw(root.path(), "cut.log"), pieces(length)[..100_000]);
+    all_can_wait("a cut");
+    let (_file, length) = full("closed.log");
+    drop(lock);
+    assert_eq!(raw(root.path(), "closed.log"), pieces(length));
+}
+
+/// More threads than slots, each with a file of its own, in any order; some write until all slots are full, some let go.
+#[test]
+fn threads_that_take_slots_from_one_another_lose_nothing() {
+    let (root, place, _lock) = new_place();
+    let names: Vec<String> = (0..6).map(|index| format!("{index}.log")).collect();
+    let written: Vec<_> = std::thread::scope(|scope| {
+        let write = |index: usize| {
+            let (file, mut length) = (place.create(&names[index]).unwrap(), 0);
+            let mut random = fastrand::Rng::with_seed(index as u64);
+            for _ in 0..40 {
+                write_pieces(&*file, &mut length, random.u64(1..120));
+                let from = random.u64(0..length);
+                let mut found = vec![0; (length - from).min(70_000) as usize];
+                file.read_at(from, &mut found).unwrap();
+                let is_expected = |(at, byte): (usize, &u8)| *byte == ((from + at as u64) / 1000) as u8;
+                assert!(found.iter().enumerate().all(is_expected), "seed {index}, at {from} of {length}");
+                if random.u32(0..8) == 0 {
+                    file.hand_over().unwrap();
+                }
+            }
+            (file, length)
+        };
+        let threads: Vec<_> = (0..6).map(|index| scope.spawn(move || write(index))).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    });
+    let left = killed(root.path());
+    drop(Local::open(left.path(), OPEN).unwrap().lock(true).unwrap());
+    for (name, (_open, length)) in names.iter().zip(written) {
+        assert!(raw(left.path(), name) == pieces(length), "{name} of {length} bytes");
+    }
 }
 
 /// More of them than the system takes at once, none behind the one before.
@@ -476,7 +557,9 @@ fn random_writes_are_found_and_survive() {
         let mut random = fastrand::Rng::with_seed(seed);
         let (root, place, _lock) = new_place();
         let mut model: BTreeMap<&str, Vec<u8>> = BTreeMap::new();
-        for name in ["a.log", "b.values"] {
+        let names = ["a.log", "b.values", "c.log", "d.values", "e.log", "f.values"];
+        let names = if seed % 2 == 0 { &names[..2] } else { &names };
+        for &name in names {
             let old = vec![0xee; random.usize(0..300_000)];
             std::fs::write(root.path().join(name), &old).unwrap();
             model.insert(name, Vec::new());
@@ -484,8 +567,8 @@ fn random_writes_are_found_and_survive() {
         let files: BTreeMap<&str, _> =
             model.keys().map(|name| (*name, place.open_write(name).unwrap())).collect();
         let mut late: Vec<(&str, usize, Vec<u8>)> = Vec::new();
-        for _ in 0..400 {
-            let name = if random.bool() { "a.log" } else { "b.values" };
+        for _ in 0..400 * names.len() / 2 {
+            let name = names[random.usize(0..names.len())];
             let (file, expected) = (&files[name], model.get_mut(name).unwrap());
             match random.u32(0..writes_out) {
                 0..14 | 24.. => {
