@@ -4,12 +4,16 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use firn::{Db, Settings};
 use firn_engine::Semantics;
 use firn_format::manifest::{Change, ManifestEdit, TableMeta};
+use firn_job_service::proto;
+use firn_storage::place::{Local, LocalOptions, Operation};
 
+use crate::hanging::worker_at;
 use crate::scene::{Scene, any_port, check, done_by, settings, write};
 
 /// The tables of the database in `directory`, which nobody has open.
@@ -93,23 +97,38 @@ fn a_database_whose_jobs_workers_do_has_the_content_of_one_that_does_its_own() {
 #[test]
 fn it_has_that_too_when_workers_and_control_planes_end_amid_their_jobs() {
     let mut scene = Scene::new();
-    let mut plane = Some(scene.plane(any_port()));
-    let at = [plane.as_ref().unwrap().address()];
-    let mut workers: Vec<_> =
-        ["0 of two", "1 of two"].map(|name| scene.worker(name, &at, Semantics::new())).into();
+    let first_plane = scene.plane(any_port());
+    let at = [first_plane.address()];
+    // It does a job up to its first sync.
+    let shared = Local::open(Path::new(&scene.shared_name()), LocalOptions { create: true }).unwrap();
+    let (hangs, gate) = worker_at(&mut scene, &at, Arc::new(shared), (Operation::Sync, "*"));
+    scene.wait_until(|| scene.look(at[0]).workers.len() == 1);
+    let (mut plane, mut workers) = (Some(first_plane), vec![hangs]);
     let served = scene.builder(&at).settings(in_tree()).open().unwrap();
     let mut done = 0;
     fill(&served, 5, |round| {
-        // Some of what was just written is compacted by now, some is about to be; all of it here, where workers came too late.
-        let by_workers = || done_by(&scene.look(at[0])).values().sum::<u32>();
-        scene.wait_at_most(Duration::from_secs(5), || by_workers() > 0);
-        done += by_workers();
+        match round {
+            0 => {
+                scene.wait_until(|| gate.sleepers() == 1);
+                let is_running = |row: &proto::JobRow| row.state() == proto::job_row::State::Running;
+                assert!(scene.look(at[0]).jobs.iter().any(is_running));
+            }
+            // Some of what was just written is compacted by now, some is about to be; all of it here, where workers came too late.
+            _ => {
+                let by_workers = || done_by(&scene.look(at[0])).values().sum::<u32>();
+                scene.wait_at_most(Duration::from_secs(5), || by_workers() > 0);
+                done += by_workers();
+            }
+        }
         workers.remove(0);
         plane = None;
         plane = Some(scene.plane(at[0]));
-        workers.push(scene.worker(&format!("{round} later"), &at, Semantics::new()));
+        workers.extend(
+            ["one", "other"].map(|name| scene.worker(&format!("{round} {name}"), &at, Semantics::new())),
+        );
     });
     done += done_by(&scene.look(at[0])).values().sum::<u32>();
     assert!(done > 0, "no job by workers, {:?}", served.stats());
+    gate.open();
     assert_eq!(content(Path::new(&scene.shared_name())), own_content(&scene, "own", 5));
 }
