@@ -11,6 +11,7 @@ mod plan; // how much
 mod proxy; // a link to another zone
 mod cluster; // control plane, workers, store
 mod run; // databases under load
+mod content; // what they hold in the end
 mod verdict; // claims and figures
 mod simulated; // what the simulator says
 mod stages; // how long jobs take to begin, and what idleness costs

@@ -58,6 +58,12 @@ fn every_part_has_figures_and_verdicts_at_a_tiny_scale() {
     assert_eq!((of("where: "), of("schedulers: "), of("zones: ")), (3 * 5, 4 * 2 * 2, 3 * 2));
     // Ways and phases; at the same load two ways of two works.
     assert_eq!(of("cores: "), if has_two { 3 * 6 + 2 * 2 } else { 0 });
+    // Two works by one thread, each in three ways.
+    let same = list("findings")
+        .into_iter()
+        .find(|it| it["claim"].as_str().is_some_and(|claim| claim.contains("holds the same")));
+    let figure = same.as_ref().and_then(|it| it["figure"].as_str()).unwrap_or_default();
+    assert_eq!(figure.matches("in each of 3").count(), if has_two { 2 } else { 0 }, "{figure}");
     for cost in list("costs") {
         let is_alone = cost["variant"].as_str().is_some_and(|name| name.starts_with("local"));
         assert_eq!(cost["worker_jobs"].is_null(), is_alone, "{cost}");

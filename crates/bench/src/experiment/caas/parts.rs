@@ -8,6 +8,7 @@ use clap::ValueEnum;
 use firn_engine::{Error, Result};
 
 use super::cluster::{Cluster, ClusterPlan, Store, StoreSettings, beside};
+use super::content::{self, Held};
 use super::plan::ZONE_DELAY;
 use super::proxy::Proxy;
 use super::run::{Amount, Bench, Label, RunCost, Setting, Work};
@@ -37,6 +38,7 @@ pub(super) struct Found {
     pub(super) results: Vec<PhaseResult>,
     pub(super) costs: Vec<RunCost>,
     pub(super) findings: Vec<Finding>,
+    pub(super) held: Vec<Held>,
 }
 
 /// Who compacts, as results are named.
@@ -160,10 +162,15 @@ fn interleave(
                     processors: in_turn(way.database_processors, repetition),
                     ..Setting::default()
                 };
-                let results = bench.measure(label, work, &[dir], &setting)?;
+                let results = bench.measure(label, work, &[dir.clone()], &setting)?;
                 found.costs.push(bench.cost(label, 1, &results, cluster.as_ref())?);
                 found.results.extend(work.kept(results));
                 cluster.map_or(Ok(()), Cluster::end)?;
+                // Once: to read everything takes seconds.
+                if let Some(workload) = work.name_in_order().filter(|_| repetition == 1) {
+                    let (variant, content) = (way.variant.to_owned(), content::of(&dir)?);
+                    found.held.push(Held { workload, variant, content });
+                }
             }
         }
     }
@@ -366,6 +373,7 @@ fn run_cores(bench: &Bench<'_>, found: &mut Found) -> Result<()> {
         work.at_rate((slower * PACE) as u64)
     });
     interleave(bench, part, &same_load, &paced, found)?;
+    found.findings.extend(content::finding(part, &found.held)?);
     let more = "equal processors, our goal: 1.3 times as many operations (floor 1.0)";
     let meanwhile = "equal processors, while clients work: 1.3 times as many operations (floor 1.0)";
     let sooner = "equal processors, our goal: half the p99 (floor 0.8)";

@@ -30,6 +30,8 @@ pub(super) struct Work {
     how: String,
     /// Operations begin at a rate, but for phases that load.
     is_paced: bool,
+    /// One thread does all operations: what is there in the end follows from the seed.
+    is_in_order: bool,
 }
 
 /// Where a database lies, and what works for it.
@@ -83,7 +85,7 @@ impl Work {
     pub(super) fn overwrite(plan: &Plan) -> Self {
         let words = ["db", "--key-bytes", "16", "--value-bytes", "400", "--benchmarks"];
         let sizes = [("--num", plan.overwrites.to_string()), ("--threads", "1".to_owned())];
-        Self::new("fillrandom,overwrite", &words, &sizes)
+        Self { is_in_order: true, ..Self::new("fillrandom,overwrite", &words, &sizes) }
     }
 
     /// The same where the last level is compressed, of values that lose half of their bytes by it, as db_bench's do.
@@ -110,6 +112,11 @@ impl Work {
         results.into_iter().filter(move |result| !is_paced || result.context.rate.is_some())
     }
 
+    /// Its name, if a database that did it holds what every other one does.
+    pub(super) fn name_in_order(&self) -> Option<String> {
+        self.is_in_order.then(|| format!("{}{}", self.name, self.how))
+    }
+
     /// YCSB's `workloads` on records of 1 KiB.
     pub(super) fn ycsb(workloads: &str, threads: u32, records: u64, amount: Amount) -> Self {
         let amount = match amount {
@@ -125,7 +132,7 @@ impl Work {
         let words = words.iter().map(|word| (*word).to_owned()).chain([name.to_owned()]);
         let sizes = sizes.iter().flat_map(|(name, value)| [(*name).to_owned(), value.clone()]);
         let words = words.chain(sizes).collect();
-        Self { name: name.to_owned(), words, how: String::new(), is_paced: false }
+        Self { name: name.to_owned(), words, how: String::new(), is_paced: false, is_in_order: false }
     }
 }
 
