@@ -7,26 +7,38 @@ use std::time::Duration;
 
 use firn::Settings;
 use firn_engine::Semantics;
-use firn_job_service::proto::job_row;
+use firn_job_service::control::pool::Limits;
 use firn_job_service::{Places, Remote, Worker, WorkerOptions};
 use firn_jobs::{Executor, JobHandle, JobSpec};
 use firn_storage::place::{Effect, Fault, Faulty, Local, LocalOptions, Operation, When};
 use firn_storage::{Clock, Storage};
 
 use crate::scene::{Scene, any_port, check, url};
+use crate::second::{PROMISED, within_a_second};
 
 /// Directories in which each read and each write takes a while.
 #[derive(Debug)]
-struct Slow(Arc<dyn Clock>);
+struct Slow {
+    clock: Arc<dyn Clock>,
+    opened: Mutex<Vec<Faulty>>,
+}
+
+impl Slow {
+    fn read_bytes(&self) -> u64 {
+        let opened = self.opened.lock().unwrap();
+        opened.iter().map(|place| place.counters().of(Operation::Read).bytes).sum()
+    }
+}
 
 impl Places for Slow {
     fn open(&self, name: &str) -> firn_storage::Result<Arc<dyn Storage>> {
         let place = Local::open(Path::new(name), LocalOptions { create: false })?;
-        let slow = Faulty::with_clock(Arc::new(place), Arc::clone(&self.0));
+        let slow = Faulty::with_clock(Arc::new(place), Arc::clone(&self.clock));
         for on in [Operation::Read, Operation::Write] {
             let effect = Effect::Delay(Duration::from_millis(200));
             slow.inject(Fault { on, file: "*".to_owned(), when: When::Always { after: 0 }, effect });
         }
+        self.opened.lock().unwrap().push(slow.clone());
         Ok(Arc::new(slow))
     }
 }
@@ -54,14 +66,18 @@ impl Executor for One {
     }
 }
 
-/// Values of 512 KiB in the tree or beside it, until a worker is at a large job that is wanted; this is cancelled then.
-fn cancelled(separate_bytes: u32, is_wanted: fn(&JobSpec) -> bool) {
+/// Values of 512 KiB in the tree or beside it, until a worker is at a large job that is wanted; this is cancelled then. How long its worker is at it after
+/// that.
+fn cancelled(separate_bytes: u32, is_wanted: fn(&JobSpec) -> bool) -> Duration {
     let mut scene = Scene::new();
-    let plane = scene.plane(any_port());
+    // What the worker hears within a second is no answer to a beat.
+    let beat = Duration::from_secs(30);
+    let plane = scene.plane_with(any_port(), Limits { lease: 4 * beat, ..Limits::default() });
     let at = plane.address();
     let mut options = WorkerOptions::new(vec![url(at)], "slow", scene.draw());
-    (options.beat, options.lease) = (Duration::from_millis(50), Duration::from_secs(10));
-    let (places, clock) = (Arc::new(Slow(Arc::clone(&scene.clock))), Arc::clone(&scene.clock));
+    (options.beat, options.lease) = (beat, 4 * beat);
+    let slow = Arc::new(Slow { clock: Arc::clone(&scene.clock), opened: Mutex::default() });
+    let (places, clock) = (Arc::<Slow>::clone(&slow), Arc::clone(&scene.clock));
     let worker = Worker::start(options, places, Arc::new(Semantics::new()), clock, &scene.spawn).unwrap();
     let (remote, is_open, job) = (scene.remote(&[at]), AtomicBool::new(true), Mutex::default());
     let here = Local::open(Path::new(&scene.shared_name()), LocalOptions { create: true }).unwrap();
@@ -76,10 +92,6 @@ fn cancelled(separate_bytes: u32, is_wanted: fn(&JobSpec) -> bool) {
     };
     let db = scene.builder(&[at]).settings(settings).executor(Arc::<One>::clone(&one)).open().unwrap();
     let (mut model, random) = (vec![None; 100], &mut fastrand::Rng::with_seed(7));
-    let is_begun = || {
-        let rows = scene.look(at).jobs;
-        rows.iter().any(|row| row.state() == job_row::State::Running && row.done_bytes > 1 << 20)
-    };
     let mut rounds = 0;
     while one.is_open.load(Ordering::SeqCst) {
         let key = random.usize(0..model.len());
@@ -88,7 +100,7 @@ fn cancelled(separate_bytes: u32, is_wanted: fn(&JobSpec) -> bool) {
         rounds += 1;
         assert!(rounds < 2000, "no such job");
     }
-    scene.wait_until(is_begun);
+    scene.wait_until(|| slow.read_bytes() > 1 << 20);
     let begun = scene.clock.now();
     let (job, bytes) = one.job.lock().unwrap().clone().unwrap();
     job.cancel();
@@ -99,21 +111,23 @@ fn cancelled(separate_bytes: u32, is_wanted: fn(&JobSpec) -> bool) {
     scene.wait_until(|| worker.job_count() == 0);
     println!("{} ms, {} of {bytes} bytes", took.as_millis(), figures.read_bytes + figures.write_bytes);
     let attempts = figures.attempts.values().next().unwrap();
-    assert_eq!((attempts.done, attempts.failed.cancelled), (0, 1), "it was not done");
-    assert!(took < Duration::from_secs(10), "{took:?}");
+    let is_late = attempts.failed.cancelled == 0;
     // As a whole it reads all of them, and writes about as many.
-    assert!(figures.read_bytes + figures.write_bytes < bytes, "{figures:?} of {bytes} bytes");
+    let is_part = figures.read_bytes + figures.write_bytes < bytes;
+    assert!(is_late || is_part, "{figures:?} of {bytes} bytes");
     db.wait_idle().unwrap();
     check(&db, &model);
     db.close().unwrap();
+    // It was done, or missed what others had done meanwhile: that it was cancelled was heard too late, however soon it ended then.
+    if is_late { took.max(PROMISED) } else { took }
 }
 
 #[test]
 fn a_collection_of_large_values_that_is_cancelled_leaves_its_worker_within_a_second() {
-    cancelled(1000, |spec| matches!(spec, JobSpec::Collect(_)));
+    within_a_second(|| cancelled(1000, |spec| matches!(spec, JobSpec::Collect(_))));
 }
 
 #[test]
 fn a_compaction_of_large_values_that_is_cancelled_leaves_its_worker_within_a_second() {
-    cancelled(0, |spec| matches!(spec, JobSpec::Compact(_)));
+    within_a_second(|| cancelled(0, |spec| matches!(spec, JobSpec::Compact(_))));
 }

@@ -14,6 +14,7 @@ mod authority; // certificates
 mod tls; // encrypted connections
 mod renewal; // certificates that change while everybody runs
 mod crowds; // too many connections
+mod second; // what is promised within a second
 mod cancel; // a cancelled job leaves its worker soon
 mod panics; // a job that panics
 mod hanging; // a place whose requests do not end for now

@@ -68,6 +68,10 @@ impl Scene {
         // Whoever is killed is noticed soon.
         let limits =
             Limits { lease: Duration::from_secs(2), nobody: Duration::from_secs(1), ..Limits::default() };
+        self.plane_with(address, limits)
+    }
+
+    pub(crate) fn plane_with(&mut self, address: SocketAddr, limits: Limits) -> ControlPlane {
         let seed = self.draw() as u64 ^ (self.draw() >> 64) as u64;
         let options = ControlPlaneOptions {
             address,
