@@ -15,7 +15,8 @@ mod storm; // everybody comes, goes, sleeps and forgets
 mod rows; // what people see
 mod speeds; // what jobs tell of workers
 mod names; // tenants, zones and places
-mod urgency;
+mod urgency; // who is about to stop writers
+mod shares; // whose jobs weigh how much
 
 const A: u128 = 1;
 const B: u128 = 2;

@@ -155,6 +155,18 @@ fn what_is_owed_and_what_has_waited_too_long_goes_before_what_is_urgent() {
     assert_eq!(schedule(&view), [lease(1, 1), lease(2, 1), lease(3, 1)]);
 }
 
+#[test]
+fn who_is_ahead_waits_a_second_longer_for_each_mib_of_that() {
+    const AHEAD_MIB: u64 = 4608;
+    let first = |waited_s| {
+        let ahead = Waiting { waited: Duration::from_secs(waited_s), ..job(1, Lane::Bulk, 100) };
+        let owed = [(ahead.tenant, -((AHEAD_MIB * MIB) as f64))].into();
+        schedule(&View { waiting: vec![ahead, relief(2, 100, 1)], workers: vec![worker(1, 0, 1)], owed })
+    };
+    assert_eq!(first(300 + AHEAD_MIB - 1), [lease(2, 1)]);
+    assert_eq!(first(300 + AHEAD_MIB + 1), [lease(1, 1)]);
+}
+
 /// Where jobs are short beside what is left the worth of all of them is as good as nothing; it is more for some, nevertheless.
 #[test]
 fn what_stalls_sooner_goes_first_however_far_away_that_is() {
