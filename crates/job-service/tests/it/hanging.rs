@@ -82,11 +82,22 @@ pub(crate) fn worker_at(
     place: Arc<dyn Storage>,
     (on, file): (Operation, &str),
 ) -> (Worker, Arc<Gate>) {
+    named_worker_at(scene, planes, "one", place, (on, file, When::Once { after: 0 }))
+}
+
+/// The same with a name, and with all such operations of `when`.
+pub(crate) fn named_worker_at(
+    scene: &mut Scene,
+    planes: &[SocketAddr],
+    name: &str,
+    place: Arc<dyn Storage>,
+    (on, file, when): (Operation, &str, When),
+) -> (Worker, Arc<Gate>) {
     let gate = Arc::new(Gate::default());
     let place = Faulty::with_clock(place, Arc::clone(&gate) as _);
-    let (file, when) = (file.to_owned(), When::Once { after: 0 });
-    place.inject(Fault { on, file, when, effect: Effect::Delay(Duration::from_secs(1)) });
-    let mut options = WorkerOptions::new(planes.iter().copied().map(url).collect(), "one", scene.draw());
+    let effect = Effect::Delay(Duration::from_secs(1));
+    place.inject(Fault { on, file: file.to_owned(), when, effect });
+    let mut options = WorkerOptions::new(planes.iter().copied().map(url).collect(), name, scene.draw());
     (options.slots, options.beat, options.lease) = (1, Duration::from_millis(200), Duration::from_secs(2));
     let (places, clock) = (Arc::new(Hanging(Arc::new(place))), Arc::new(SystemClock::new()));
     let worker = Worker::start(options, places, Arc::new(Semantics::new()), clock, &scene.spawn).unwrap();

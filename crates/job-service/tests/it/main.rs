@@ -19,6 +19,7 @@ mod cancel; // a cancelled job leaves its worker soon
 mod panics; // a job that panics
 mod hanging; // a place whose requests do not end for now
 mod hangs; // jobs that hang in such a place
+mod divided; // one compaction of several workers, of which one is lost
 mod two_planes; // a worker of two control planes
 mod damaged; // a file that is not what it was
 mod read_back; // a place that keeps something else than was written
