@@ -24,8 +24,12 @@ pub(crate) struct Busy {
 
 /// What the database says of itself as `name`.
 pub(crate) fn told(client: &mut redis::Connection, name: &str) -> String {
-    let all: String = redis::cmd("INFO").arg("firn").query(client).expect("it tells");
-    let lines = all.lines().filter_map(|line| line.split_once(':'));
+    line(&redis::cmd("INFO").arg("firn").query::<String>(client).expect("it tells"), name)
+}
+
+/// What `told`, which a database has said of itself, has as `name`.
+pub(crate) fn line(told: &str, name: &str) -> String {
+    let lines = told.lines().filter_map(|line| line.split_once(':'));
     lines
         .filter(|(of, _)| of.trim_start_matches("firn_") == name)
         .map(|(_, value)| value.trim().to_owned())

@@ -10,15 +10,15 @@ use firn_s3_server::{Faults, S3Server, ServerOptions};
 use rustix::process::Signal;
 use tempfile::TempDir;
 
+use super::answers::Jobs;
 use super::clocks::Clocks;
 use super::leftovers::{self, Leftovers};
 use super::member::{Member, Process, signal_to};
 use super::network::Network;
 use super::trouble::{Deck, Tally, Trouble};
-use crate::bad_store::jobs_done;
 use crate::program::text;
 use crate::serve::Serving;
-use crate::service_http::{samples_at, sum};
+use crate::service_http::samples_at;
 
 pub(super) const PROGRAM: &str = env!("CARGO_BIN_EXE_firn");
 const BUCKET: &str = "firn-test";
@@ -32,10 +32,10 @@ const LEASE: Duration = Duration::from_secs(10);
 /// How long a control plane stands still: for longer than a lease.
 const STILL_MS: std::ops::Range<u64> = 11_000..14_000;
 
-/// Under these a few MiB make many jobs.
+/// Under these a few MiB make many jobs, of which every other one is done twice, unless writers are about to stop.
 pub(super) const SETTINGS: &str = "memtable_bytes = 1048576\ntable_bytes = 131072\nlog_segment_bytes = 4194304\n\
     buffer_bytes = 4194304\nbuffer_bytes_max = 16777216\nseparate_bytes = 1000\nvalue_segment_bytes = 262144\n\
-    space_amplification_max = 1.3\ndurability = \"shared\"\n";
+    space_amplification_max = 1.3\ndurability = \"shared\"\nreexecuted_share = 0.5\n";
 
 fn worker_name(at: usize) -> String {
     format!("worker-{at}")
@@ -257,7 +257,7 @@ impl Fleet {
                 if self.planes[plane].as_ref().is_some_and(|plane| plane.stopped_until.is_some()) {
                     return false;
                 }
-                self.tally.expired += self.expired(plane);
+                self.note_attempts(plane);
                 self.planes[plane] = None;
                 self.start_plane(plane);
             }
@@ -347,7 +347,7 @@ impl Fleet {
         loser.process.wait().expect("it ends");
     }
 
-    /// Asks the database what workers have done for it since it was opened.
+    /// Asks the database what it has had done since it was opened, and what was wrong with it.
     pub(super) fn count_jobs(&mut self) {
         let client = redis::Client::open(format!("redis://{}", self.address())).expect("an address");
         let connection = client.get_connection_with_timeout(Duration::from_secs(20)).and_then(|connection| {
@@ -357,15 +357,13 @@ impl Fleet {
         let told = connection
             .and_then(|mut connection| redis::cmd("INFO").arg("firn").query::<String>(&mut connection));
         let Ok(told) = told else { return };
-        let (elsewhere, here) = jobs_done(&told);
-        self.tally.set_jobs(elsewhere, here);
+        self.tally.set_jobs(Jobs::told(&told));
     }
 
-    /// Leases of workers that were silent for too long, by what control plane `at` has counted since its start.
-    fn expired(&self, at: usize) -> u64 {
+    /// Notes what control plane `at` has counted since its start.
+    fn note_attempts(&mut self, at: usize) {
         let member = self.planes[at].as_ref().expect("it runs");
-        let samples = samples_at(member.http.as_deref().expect("it says where"));
-        sum(&samples, "firn_control_plane_expired_leases_total", &["silent"]) as u64
+        self.tally.attempts.add(&samples_at(member.http.as_deref().expect("it says where")));
     }
 
     /// Nothing befalls anybody any more.
@@ -422,7 +420,7 @@ impl Fleet {
     /// Everybody ends, and what is left is a sound database and nothing else.
     pub(super) fn end(mut self) -> Tally {
         self.count_jobs();
-        self.tally.expired += (0..self.planes.len()).map(|at| self.expired(at)).sum::<u64>();
+        (0..self.planes.len()).for_each(|at| self.note_attempts(at));
         self.workers.clear();
         self.planes.clear();
         self.serving.take().expect("it serves").end();

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use super::answers::{Attempts, Jobs};
+
 /// What befalls somebody.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Trouble {
@@ -125,19 +127,31 @@ impl Deck {
 /// What has happened so far.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Tally {
-    jobs_before: (u64, u64),
-    jobs_now: (u64, u64),
+    jobs_before: Jobs,
+    jobs_now: Jobs,
     happened: BTreeMap<Trouble, u64>,
     /// Workers that went on after having stood still for longer than a lease.
     pub(super) past_lease: u64,
-    /// Leases of workers that were silent for too long.
-    pub(super) expired: u64,
+    /// Known once a control plane ends.
+    pub(super) attempts: Attempts,
 }
 
 impl Tally {
+    /// What all databases have told of jobs.
+    pub(super) fn jobs(&self) -> Jobs {
+        self.jobs_before.clone() + self.jobs_now.clone()
+    }
+
     /// Jobs that workers have done.
     pub(super) fn done_elsewhere(&self) -> u64 {
-        self.jobs_before.0 + self.jobs_now.0
+        self.jobs().elsewhere
+    }
+
+    /// No worker's answer was wrong, as far as databases and control planes have told.
+    pub(super) fn expect_right_answers(&self) {
+        let jobs = self.jobs();
+        assert!(jobs.differed == 0 && jobs.wrong.is_empty(), "{:?}: {self}", jobs.wrong);
+        assert_eq!(self.attempts.wrong(), 0, "{self}");
     }
 
     /// How often `kind` has happened.
@@ -149,28 +163,26 @@ impl Tally {
         *self.happened.entry(kind).or_default() += 1;
     }
 
-    /// What workers and the database have done since it was opened.
-    pub(super) fn set_jobs(&mut self, elsewhere: u64, here: u64) {
-        self.jobs_now = (elsewhere, here);
+    /// What the database tells since it was opened.
+    pub(super) fn set_jobs(&mut self, told: Jobs) {
+        let before = std::mem::replace(&mut self.jobs_now, told);
+        // Another reason may have been told since.
+        self.jobs_now.wrong.extend(before.wrong);
     }
 
     /// The database that was open is gone, and the next one counts from 0.
     pub(super) fn jobs_are_told(&mut self) {
-        let (elsewhere, here) = std::mem::take(&mut self.jobs_now);
-        self.jobs_before.0 += elsewhere;
-        self.jobs_before.1 += here;
+        self.jobs_before = self.jobs();
+        self.jobs_now = Jobs::default();
     }
 }
 
 impl fmt::Display for Tally {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let here = self.jobs_before.1 + self.jobs_now.1;
-        write!(f, "{} jobs by workers, {here} by the database", self.done_elsewhere())?;
+        write!(f, "{}", self.jobs())?;
         Trouble::ALL
             .iter()
             .try_for_each(|(kind, _)| write!(f, ", {} {}", self.count(*kind), kind.words()))?;
-        write!(f, ", {} workers resumed past their lease", self.past_lease)?;
-        // Known once a control plane ends.
-        write!(f, ", {} leases ended by silence", self.expired)
+        write!(f, ", {} workers resumed past their lease, {}", self.past_lease, self.attempts)
     }
 }
