@@ -51,6 +51,7 @@ mod shared_tools; // verify, inspect, backup
 mod shared_cache;
 mod shared_writes;
 mod service_soak;
+mod siblings; // databases beside one another, with the same workers
 mod old_builds; // programs of two builds at once
 mod minio; // everything on a store that others have made
 mod demo; // everything at once, by one command
