@@ -80,7 +80,9 @@ mod tests {
         let content = |entries: &[(&str, &str)]| {
             let dir = tempfile::tempdir().unwrap();
             let db = Db::builder(dir.path()).open().unwrap();
-            entries.iter().for_each(|(key, value)| drop(db.put(key, value).unwrap()));
+            for (key, value) in entries {
+                db.put(key, value).unwrap();
+            }
             db.close().unwrap();
             of(dir.path()).unwrap()
         };

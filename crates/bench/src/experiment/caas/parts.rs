@@ -162,7 +162,7 @@ fn interleave(
                     processors: in_turn(way.database_processors, repetition),
                     ..Setting::default()
                 };
-                let results = bench.measure(label, work, &[dir.clone()], &setting)?;
+                let results = bench.measure(label, work, std::slice::from_ref(&dir), &setting)?;
                 found.costs.push(bench.cost(label, 1, &results, cluster.as_ref())?);
                 found.results.extend(work.kept(results));
                 cluster.map_or(Ok(()), Cluster::end)?;
