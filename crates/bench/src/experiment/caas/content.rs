@@ -60,7 +60,7 @@ pub(super) fn finding(part: &str, held: &[Held]) -> Result<Option<Finding>> {
         if all.windows(2).any(|two| two[0].content != two[1].content) {
             let told: Vec<_> = all.iter().map(|one| format!("{} {}", one.variant, shown(one))).collect();
             return Err(Error::invalid(format!(
-                "{workload}: databases that were told the same hold {}",
+                "{workload}: databases that were told the same hold {}; repeat it with --dir, and report what each of them has",
                 told.join("; ")
             )));
         }

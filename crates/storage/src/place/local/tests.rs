@@ -1,5 +1,6 @@
 //! What the file system of this machine really does.
 
+mod slots;
 mod staging;
 
 use std::os::unix::fs::PermissionsExt;
