@@ -107,8 +107,12 @@ impl Executor for Wayward {
 
 /// A tree whose compactions run on `executor`.
 fn open(world: &World, executor: &Arc<Wayward>, background: Background) -> Arc<Tree> {
+    open_with(world.options(), executor, background)
+}
+
+fn open_with(options: TreeOptions, executor: &Arc<Wayward>, background: Background) -> Arc<Tree> {
     let executor: Option<Arc<dyn Executor>> = Some(Arc::clone(executor) as _);
-    Tree::open(TreeOptions { executor, background, ..world.options() }).unwrap()
+    Tree::open(TreeOptions { executor, background, ..options }).unwrap()
 }
 
 const KEYS: u32 = 300;
@@ -290,7 +294,9 @@ fn an_executor_that_hangs_holds_up_no_drain() {
     let threads_waiting = 2 * settings.background_threads + 1;
     let world = World::new(settings);
     let executor = Wayward::new(&world, &[Act::Hold; 1000]);
-    let tree = open(&world, &executor, threads());
+    // A clock that delays would move on: what is held is done here once it has taken too long.
+    let options = TreeOptions { clock: Arc::new(SystemClock::new()), ..world.options() };
+    let tree = open_with(options, &executor, threads());
     let separated = KeyspaceSettings { separate_bytes: Some(1000), ..KeyspaceSettings::default() };
     let keyspace = tree.create_keyspace("large", separated).unwrap();
     let state = RefCell::new((fastrand::Rng::with_seed(seed(11)), [0; 100]));
