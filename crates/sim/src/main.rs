@@ -100,6 +100,12 @@ struct Fleet {
     /// Jobs that one more tenant wants done at every moment, saying that its writers stand still; 0 = no such tenant.
     #[arg(long, default_value_t = 0)]
     flood: u32,
+    /// Weight of a second tenant of that kind, where the first has 1; 0 = no second.
+    #[arg(long, default_value_t = 0.0)]
+    heavy: f64,
+    /// How many times in an hour each worker is killed, and away for a minute.
+    #[arg(long, default_value_t = 0.0)]
+    crashes: f64,
     /// MiB of inputs in a second that a database reads which does a job itself, since it has waited for too long; 0 = it waits for ever.
     #[arg(long, default_value_t = 0.0)]
     own: f64,
@@ -187,8 +193,23 @@ fn main() -> Result<ExitCode> {
         Mode::Crash(options) => run_crash(&*world, &options, &corpus),
         Mode::Batches { count, seed } => run_batches(&*world, seed, count),
         Mode::Kill { rounds, seed, dir } => run_kill(&*world, seed, rounds, dir)?,
-        Mode::Fleet(Fleet { databases, workers, slots, zones, seconds, load, flood, own, seed, oracle }) => {
-            let plan = Plan { databases, workers, slots, zones, seconds, load, flood, own, seed };
+        Mode::Fleet(fleet) => {
+            let Fleet {
+                databases,
+                workers,
+                slots,
+                zones,
+                seconds,
+                load,
+                flood,
+                heavy,
+                crashes,
+                own,
+                seed,
+                oracle,
+            } = fleet;
+            let plan =
+                Plan { databases, workers, slots, zones, seconds, load, flood, heavy, crashes, own, seed };
             print!("{}", fleet::compare(&plan, oracle));
             true
         }

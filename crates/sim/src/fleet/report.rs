@@ -44,14 +44,15 @@ impl Report {
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Plan { databases, workers, slots, zones, seconds, load, flood, own, seed } = self.plan;
+        let Plan { databases, workers, slots, zones, seconds, load, flood, heavy, crashes, own, seed } =
+            self.plan;
         writeln!(
             f,
-            "{databases} databases, {workers} workers of {slots} slots, {zones} zones, {seconds} s, load {load}, flood {flood}, own {own} MiB/s, seed {seed}"
+            "{databases} databases, {workers} workers of {slots} slots, {zones} zones, {seconds} s, load {load}, flood {flood}, heavy {heavy}, crashes {crashes}/h, own {own} MiB/s, seed {seed}"
         )?;
         writeln!(
             f,
-            "{:<12} {:>10} {:>8} {:>10} {:>8} {:>10} {:>6} {:>10} {:>10} {:>10} {:>8} {:>8}",
+            "{:<12} {:>10} {:>8} {:>10} {:>8} {:>10} {:>6} {:>10} {:>10} {:>10} {:>10} {:>8} {:>8}",
             "decider",
             "stalled s",
             "x ideal",
@@ -62,6 +63,7 @@ impl fmt::Display for Report {
             "wasted GiB",
             "taken min",
             "flood GiB",
+            "heavy GiB",
             "own jobs",
             "own GiB"
         )?;
@@ -69,7 +71,7 @@ impl fmt::Display for Report {
         for Row { decider, outcome } in &self.rows {
             writeln!(
                 f,
-                "{:<12} {:>10.0} {:>8.2} {:>10.1} {:>8} {:>10.1} {:>6.2} {:>10.1} {:>10.3} {:>10.1} {:>8} {:>8.1}",
+                "{:<12} {:>10.0} {:>8.2} {:>10.1} {:>8} {:>10.1} {:>6.2} {:>10.1} {:>10.3} {:>10.1} {:>10.1} {:>8} {:>8.1}",
                 format!("{decider:?}"),
                 outcome.stalled_seconds,
                 outcome.stalled_seconds / ideal,
@@ -79,7 +81,8 @@ impl fmt::Display for Report {
                 outcome.busy,
                 outcome.wasted_bytes / f64::from(1 << 30),
                 outcome.taken_min,
-                outcome.flood_bytes / f64::from(1 << 30),
+                outcome.flood_bytes[0] / f64::from(1 << 30),
+                outcome.flood_bytes[1] / f64::from(1 << 30),
                 outcome.own_jobs,
                 outcome.own_bytes / f64::from(1 << 30),
             )?;

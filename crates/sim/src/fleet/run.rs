@@ -8,6 +8,7 @@ use firn_job_service::control::{
     random, schedule,
 };
 
+use super::crashes::Crashes;
 use super::database::{Database, Wanted};
 use super::home::{Own, patience_for};
 use super::oracle::Oracle;
@@ -47,6 +48,10 @@ pub struct Plan {
     pub load: f64,
     /// Jobs that one more tenant wants done at every moment, saying that its writers stand still; 0 = there is no such tenant.
     pub flood: u32,
+    /// Weight of a second tenant of that kind, where the first has 1; 0 = there is no second.
+    pub heavy: f64,
+    /// How many times in an hour each worker is killed, and away for a minute.
+    pub crashes: f64,
     /// MiB of inputs in a second that a database reads which does a job itself, since it has waited for too long; 0 = databases wait for
     /// ever, as they do of who decides ideally.
     pub own: f64,
@@ -75,8 +80,10 @@ pub struct Outcome {
     pub busy: f64,
     /// Bytes of its users that a database has taken, of those they wanted it to take; the least of all databases.
     pub taken_min: f64,
-    /// Bytes of inputs that were read for the tenant that wants jobs done at every moment. All else is of the others.
-    pub flood_bytes: f64,
+    /// Bytes of inputs that were read for the tenants that want jobs done at every moment, the heavy one last. All else is of the others.
+    pub flood_bytes: [f64; 2],
+    /// How many workers were killed.
+    pub crashes: u64,
 }
 
 pub(super) const STEP: f64 = 0.1;
@@ -107,6 +114,7 @@ pub(super) struct Fleet {
     next: u64,
     pub(super) now: f64,
     pub(super) ledger: Ledger,
+    pub(super) crashes: Crashes,
     pub(super) outcome: Outcome,
 }
 
@@ -115,7 +123,8 @@ pub fn run(plan: &Plan, decider: Decider) -> Outcome {
     let zone = |index: u32| zone_of(index, plan.zones);
     let database =
         |index: u32| Database::new(plan.seed.wrapping_mul(1000).wrapping_add(u64::from(index)), zone(index));
-    let flooding = (plan.flood > 0).then(|| Database::flooding(plan.flood, zone(0)));
+    let flooding_count = if plan.flood == 0 { 0 } else { 1 + usize::from(plan.heavy > 0.0) };
+    let flooding = std::iter::repeat_with(|| Database::flooding(plan.flood, zone(0))).take(flooding_count);
     let mut fleet = Fleet {
         plan: *plan,
         databases: (0..plan.databases).map(database).chain(flooding).collect(),
@@ -125,8 +134,12 @@ pub fn run(plan: &Plan, decider: Decider) -> Outcome {
         next: 0,
         now: 0.0,
         ledger: Ledger::default(),
+        crashes: Crashes::new(plan.crashes, plan.seed),
         outcome: Outcome::default(),
     };
+    if flooding_count > 1 {
+        fleet.ledger.set_weight(TenantId(plan.databases + 1), plan.heavy);
+    }
     let steps = (f64::from(plan.seconds) / STEP) as u64;
     if decider == Decider::Oracle {
         Oracle::new(&fleet.databases, plan, steps).run(&mut fleet, steps);
@@ -151,6 +164,7 @@ impl Fleet {
         self.now = step as f64 * STEP;
         let load = self.plan.load;
         self.databases.iter_mut().for_each(|database| database.pass(STEP, load));
+        self.crash();
         self.submit();
     }
 
@@ -210,11 +224,16 @@ impl Fleet {
                 refused_by: BTreeSet::new(),
             }
         });
-        View { waiting: waiting.collect(), workers: self.workers.clone(), owed: self.ledger.owed() }
+        let workers = self.workers_there().cloned().collect();
+        View { waiting: waiting.collect(), workers, owed: self.ledger.owed() }
+    }
+
+    fn workers_there(&self) -> impl Iterator<Item = &Worker> {
+        self.workers.iter().filter(|worker| !self.crashes.is_away(worker.id))
     }
 
     fn decide(&mut self, decider: Decider, step: u64) {
-        let is_free = self.workers.iter().any(|worker| worker.free() > 0);
+        let is_free = self.workers_there().any(|worker| worker.free() > 0);
         if self.jobs.values().all(|job| job.on.is_some()) || (!is_free && decider != Decider::Schedule) {
             return;
         }
@@ -267,7 +286,7 @@ impl Fleet {
 
     fn work(&mut self) {
         let mut finished = Vec::new();
-        for worker in &mut self.workers {
+        for worker in self.workers.iter_mut().filter(|worker| !self.crashes.is_away(worker.id)) {
             for running in &mut worker.running {
                 self.outcome.busy += STEP;
                 let Some(job) = self.jobs.get_mut(&running.id) else { continue };
@@ -292,8 +311,7 @@ impl Fleet {
     /// Slots, the fastest first, each for a step with the job that has least slack.
     fn work_ideally(&mut self) {
         let mut speeds: Vec<f64> = self
-            .workers
-            .iter()
+            .workers_there()
             .flat_map(|worker| (0..worker.slots).map(|_| worker.near.bytes_per_second))
             .collect();
         speeds.sort_by(|a, b| b.total_cmp(a));
@@ -340,8 +358,8 @@ impl Fleet {
         let stalled = self.databases.iter().map(|database| database.stalled_seconds);
         let ordinary = self.databases.iter().filter(|one| !one.is_flooding());
         let taken = ordinary.map(|one| one.written / (one.written + one.refused).max(1.0));
-        let flooding = self.databases.iter().filter(|one| one.is_flooding());
-        let flood_bytes = flooding.map(|one| one.written).fold(0.0, |sum, bytes| sum + bytes);
+        let mut flooding = self.databases.iter().filter(|one| one.is_flooding()).map(|one| one.written);
+        let flood_bytes = [(); 2].map(|()| flooding.next().unwrap_or_default());
         let slots: u32 = self.workers.iter().map(|worker| worker.slots).sum();
         Outcome {
             stalled_seconds: stalled.clone().sum(),

@@ -1,6 +1,6 @@
 //! Many databases on a few workers, and what the control plane's decisions are worth.
 
-use firn_sim::fleet::{Decider, Plan, compare, run};
+use firn_sim::fleet::{Decider, Outcome, Plan, compare, run};
 
 const PLAN: Plan = Plan {
     databases: 100,
@@ -10,6 +10,8 @@ const PLAN: Plan = Plan {
     seconds: 1200,
     load: 1.4,
     flood: 0,
+    heavy: 0.0,
+    crashes: 0.0,
     own: 0.0,
     seed: 1,
 };
@@ -49,9 +51,43 @@ fn a_tenant_that_wants_everything_gets_what_others_leave() {
     );
     assert!(ours.taken_min > 0.99 && ours.wasted_bytes < 1e9, "nothing is stopped for it: {ours:?}");
     // A third of all slots is free without it.
-    assert!(ours.flood_bytes > f64::from(600 << 20) * 1024.0 && ours.busy > 0.9, "nor is it: {ours:?}");
+    assert!(ours.flood_bytes[0] > f64::from(600 << 20) * 1024.0 && ours.busy > 0.9, "nor is it: {ours:?}");
     let overloaded = run(&Plan { load: 1.4, ..plan }, Decider::Schedule);
-    assert!(overloaded.flood_bytes > 0.0 && overloaded.taken_min > 0.5, "{overloaded:?}");
+    assert!(overloaded.flood_bytes[0] > 0.0 && overloaded.taken_min > 0.5, "{overloaded:?}");
+}
+
+#[test]
+fn tenants_that_want_everything_share_what_others_leave_by_their_weights() {
+    for load in [0.4, 0.8, 1.4] {
+        let plan = Plan { load, flood: 100, heavy: 3.0, ..PLAN };
+        let [ours, least_loaded] =
+            [Decider::Schedule, Decider::LeastLoaded].map(|decider| run(&plan, decider));
+        let times = |outcome: &Outcome| outcome.flood_bytes[1] / outcome.flood_bytes[0];
+        assert!((times(&ours) - 3.0).abs() < 0.2, "load {load}: {ours:?}");
+        assert!(
+            (times(&least_loaded) - 1.0).abs() < 0.2,
+            "load {load}, by nobody's weight: {least_loaded:?}"
+        );
+        assert!(ours.stalled_seconds * 10.0 < least_loaded.stalled_seconds, "{ours:?} {least_loaded:?}");
+    }
+}
+
+#[test]
+fn workers_that_are_killed_cost_what_they_had_begun_and_starve_nobody() {
+    let plan = Plan { load: 1.2, crashes: 6.0, ..PLAN };
+    let report = compare(&plan, false);
+    println!("{report}");
+    let ours = report.of(Decider::Schedule);
+    for other in [Decider::Random, Decider::Fifo, Decider::LeastLoaded].map(|other| report.of(other)) {
+        assert!(ours.stalled_seconds * 5.0 < other.stalled_seconds, "{ours:?} {other:?}");
+    }
+    assert!(ours.crashes > 20 && ours.wasted_bytes > 1e9, "otherwise it is too easy: {ours:?}");
+    assert!(ours.stalled_seconds < report.of(Decider::Ideal).stalled_seconds * 2.0, "{ours:?}");
+    assert!(ours.waited_seconds_max < 310.0 && ours.taken_min > 0.8, "nobody starves: {ours:?}");
+    // A job of a killed worker waits for the end of its lease.
+    let enough = run(&Plan { load: 0.6, ..plan }, Decider::Schedule);
+    assert!(enough.stalled_seconds == 0.0 && enough.waited_seconds_max < 25.0, "{enough:?}");
+    assert!(enough.waited_seconds_max > 10.0, "{enough:?}");
 }
 
 #[test]
