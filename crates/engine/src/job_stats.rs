@@ -16,6 +16,11 @@ pub struct JobStats {
     /// Whether whoever is to do jobs elsewhere is asked no more than to find out whether it can be relied on again; the statistics say why
     /// ([`compaction_fallback_reason`](crate::Stats::compaction_fallback_reason)).
     pub is_executor_away: bool,
+    /// Jobs done here that somebody elsewhere was to do, by why; together
+    /// [`compaction_fallback_count`](crate::Stats::compaction_fallback_count). `away`: nobody there was relied on, or took jobs; `lacking`: nobody there
+    /// had what they need; `unbegun`: nobody there began them in time; `late`: they were not done in time; `failed`, or their inputs are `damaged`, as was said there;
+    /// `wrong`: what came of them; `unseen`: that could not be looked at. Empty = all jobs are done here.
+    pub fallbacks: Vec<(&'static str, u64)>,
     /// Jobs done elsewhere that were done here too, before they were believed.
     pub reexecuted_count: u64,
     /// Those of them of which something else came here, which is what counts.

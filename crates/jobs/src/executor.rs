@@ -6,10 +6,12 @@ mod caught;
 mod local;
 mod trust;
 mod held;
+mod cause;
 mod fallbacks;
 mod fallback;
 
 pub use caught::caught;
+pub use cause::Cause;
 pub use fallback::Fallback;
 pub use fallbacks::Fallbacks;
 pub use handle::{Finisher, JobHandle, new_job};

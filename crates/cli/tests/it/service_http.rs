@@ -176,6 +176,10 @@ fn metrics_are_what_a_run_really_did() {
     let given_up = engine("compaction_fallback_count");
     let why = told(&mut client, "compaction_fallback_reason");
     assert!(given_up == 0.0 || why.starts_with("nobody began it"), "{given_up}: {why}");
+    let by_cause = told(&mut client, "jobs_fallbacks");
+    let none_else = by_cause.split(',').filter(|cause| !cause.ends_with("=0")).collect::<Vec<_>>();
+    let unbegun = (given_up > 0.0).then(|| format!("unbegun={given_up}"));
+    assert_eq!(none_else, Vec::from_iter(unbegun.as_deref()), "{by_cause}");
     assert_eq!(of_plane("submitted_jobs_total", &[]), done + given_up, "nothing failed");
     assert_eq!(of_plane("ended_jobs_total", &["outcome=\"abandoned\""]), given_up);
     assert_eq!(of_plane("leases_total", &[]), done, "at the first attempt");

@@ -23,6 +23,7 @@ use firn_storage::{Clock, Load, Priority, Spawn, Storage};
 
 use super::Executor;
 use super::caught::caught;
+use super::cause::Cause;
 use super::fallbacks::Fallbacks;
 use super::handle::{JobHandle, new_job};
 use super::ran::Ran;
@@ -183,8 +184,7 @@ impl Executor for Fallback {
                 attempts: 0,
                 held_since: None,
                 was_shared: false,
-                has_waited: false,
-                is_called_damaged: false,
+                cause: Cause::Away,
             },
             false,
         );
@@ -238,7 +238,7 @@ impl Shared {
             }
             Advice::Ask => self.ask(job, false),
             Advice::Probe => self.ask(job, true),
-            Advice::Lacking => self.run_here(job),
+            Advice::Lacking => self.run_here(Job { cause: Cause::Lacking, ..job }),
             Advice::Wait if is_turn => self.run_here(job),
             Advice::Wait => self.relieve_or_hold(job),
         }
@@ -265,6 +265,7 @@ impl Shared {
             Err(error) => {
                 end_probe();
                 let concern = Concern::of(error.kind);
+                job.cause = Cause::of(error.kind);
                 self.refused(&job.spec, concern, format!("it was refused: {error}"), Duration::ZERO);
                 self.do_without(job, concern);
             }
@@ -285,9 +286,7 @@ impl Shared {
     }
 
     /// Goes on with a job that the first executor did not do.
-    fn do_without(self: &Arc<Self>, mut job: Job, concern: Concern) {
-        job.is_called_damaged = concern == Concern::Files;
-        job.has_waited = concern == Concern::Queue;
+    fn do_without(self: &Arc<Self>, job: Job, concern: Concern) {
         match concern {
             // Nobody there ever will.
             Concern::Need | Concern::Job | Concern::Files | Concern::Queue => self.run_here(job),
@@ -310,7 +309,7 @@ impl Shared {
         if self.lock().is_closed {
             return job.finisher.finish(Err(closed()));
         }
-        self.fallbacks.count_one();
+        self.fallbacks.count_one(job.cause);
         let begun = self.clock.now();
         match submit(&*self.second, job.spec.clone()) {
             Err(error) => job.finisher.finish(Err(error)),
@@ -393,7 +392,7 @@ impl Shared {
 
     /// Gives a job that has ended or is late its result, or to whoever is to do it then.
     fn settle(self: &Arc<Self>, running: Running) {
-        let Running { job, handle, begun, place, is_cancelled } = running;
+        let Running { mut job, handle, begun, place, is_cancelled } = running;
         let result = handle.poll();
         let waited = self.clock.now().saturating_sub(begun);
         let away = match place {
@@ -401,7 +400,7 @@ impl Shared {
             Place::Here => {
                 let queued = begun.saturating_sub(job.submitted);
                 let ran = Ran { queued, ran: waited, ..Ran::default() };
-                if job.is_called_damaged && matches!(result, Some(Ok(_))) {
+                if job.cause == Cause::Damaged && matches!(result, Some(Ok(_))) {
                     let reason = "it called files damaged that are whole".to_owned();
                     self.refused(&job.spec, Concern::Job, reason, Duration::ZERO);
                 }
@@ -427,13 +426,16 @@ impl Shared {
             let tried = handle.trouble().map(|why| format!("; it was tried, and failed: {why}"));
             format!("{what} in {:.1} s{}", waited.as_secs_f64(), tried.unwrap_or_default())
         };
-        let why = match result {
+        let (cause, concern, refusal) = match result {
             Some(Ok(result)) => return self.check((job, handle, away), result, waited),
-            Some(Err(error)) => (Concern::of(error.kind), format!("it failed: {error}")),
-            None if handle.is_waiting() => (Concern::Queue, late("nobody began it")),
-            None => (Concern::Service, late("there was no answer")),
+            Some(Err(error)) => {
+                (Cause::of(error.kind), Concern::of(error.kind), format!("it failed: {error}"))
+            }
+            None if handle.is_waiting() => (Cause::Unbegun, Concern::Queue, late("nobody began it")),
+            None => (Cause::Late, Concern::Service, late("there was no answer")),
         };
-        self.give_up((job, handle, away), why, waited, is_cancelled);
+        job.cause = cause;
+        self.give_up((job, handle, away), (concern, refusal), waited, is_cancelled);
     }
 
     /// Goes on with a job that came to nothing at the first executor, which has had it for so long.

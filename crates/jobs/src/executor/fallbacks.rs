@@ -3,10 +3,13 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
+use super::cause::Cause;
+
 /// Jobs that were not done where they should have been, and those that wait.
 #[derive(Debug, Default)]
 pub struct Fallbacks {
-    count: AtomicU64,
+    /// By [`Cause`].
+    counts: [AtomicU64; Cause::ALL.len()],
     held_count: AtomicU64,
     held_bytes: AtomicU64,
     is_away: AtomicBool,
@@ -21,7 +24,12 @@ pub struct Fallbacks {
 impl Fallbacks {
     /// Jobs done here instead, those included for which nobody else was asked so shortly after a failure.
     pub fn count(&self) -> u64 {
-        self.count.load(Ordering::Relaxed)
+        self.by_cause().iter().map(|(_, count)| count).sum()
+    }
+
+    /// The same, by why.
+    pub fn by_cause(&self) -> [(Cause, u64); Cause::ALL.len()] {
+        Cause::ALL.map(|cause| (cause, self.counts[cause as usize].load(Ordering::Relaxed)))
     }
 
     /// Why the latest job that was asked of the first executor was not done there; `None` = that never happened.
@@ -60,8 +68,8 @@ impl Fallbacks {
         *self.reason.lock().unwrap_or_else(PoisonError::into_inner) = Some(reason);
     }
 
-    pub(super) fn count_one(&self) {
-        self.count.fetch_add(1, Ordering::Relaxed);
+    pub(super) fn count_one(&self, cause: Cause) {
+        self.counts[cause as usize].fetch_add(1, Ordering::Relaxed);
     }
 
     pub(super) fn count_reexecuted(&self, differs: bool) {

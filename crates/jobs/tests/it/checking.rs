@@ -3,11 +3,11 @@
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
-use firn_jobs::{ErrorKind, Executor, Fallback, JobHandle, Patience};
+use firn_jobs::{Cause, ErrorKind, Executor, Fallback, JobHandle, Patience};
 use firn_storage::place::{Effect, Fault, Faulty, Operation, When};
 use firn_storage::{Clock, Storage};
 
-use crate::elsewhere::{Elsewhere, PATIENCE, Scene, Way, answer, tables, until};
+use crate::elsewhere::{Elsewhere, PATIENCE, Scene, Way, answer, causes, tables, until};
 
 /// A clock on which whoever sleeps does so until the gate is opened.
 #[derive(Debug, Default)]
@@ -156,7 +156,7 @@ fn what_cannot_be_looked_at_is_done_here_and_so_is_what_waits_for_that() {
     }
     let fallbacks = gated.fallback.fallbacks();
     assert_eq!(fallbacks.reason().as_deref(), Some("its files could not be looked at in 100.0 s"));
-    assert!(fallbacks.is_away());
+    assert_eq!((causes(&fallbacks), fallbacks.is_away()), (vec![(Cause::Unseen, 3)], true));
     gated.gate.open();
     for (stem, handle) in ["one", "two", "three"].iter().zip(&held) {
         gated.scene.accept(stem, &answer(handle).unwrap());

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use firn_format::manifest::TableMeta;
 use firn_jobs::{
-    Error, ErrorKind, Executor, Fallback, Finisher, JobHandle, JobResult, JobSpec, Local, Patience,
-    is_output_of, new_job, verify, verify_files,
+    Cause, Error, ErrorKind, Executor, Fallback, Fallbacks, Finisher, JobHandle, JobResult, JobSpec, Local,
+    Patience, is_output_of, new_job, verify, verify_files,
 };
 use firn_storage::{Clock, ManualClock, Storage, SystemClock, ThreadSpawn};
 
@@ -163,6 +163,11 @@ pub(crate) fn until(what: &str, done: impl Fn() -> bool) {
         assert!(clock.now() < Duration::from_secs(30), "{what}: not in half a minute");
         std::thread::yield_now();
     }
+}
+
+/// Why jobs were done here, and how many for each reason.
+pub(crate) fn causes(fallbacks: &Fallbacks) -> Vec<(Cause, u64)> {
+    fallbacks.by_cause().into_iter().filter(|(_, count)| *count > 0).collect()
 }
 
 /// What `handle` says in the end.

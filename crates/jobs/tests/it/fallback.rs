@@ -3,22 +3,24 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use firn_jobs::{ErrorKind, Executor, Fallback, is_output_of};
+use firn_jobs::{Cause, ErrorKind, Executor, Fallback, is_output_of};
 use firn_storage::{Priority, Spawn, ThreadSpawn};
 
-use crate::elsewhere::{Elsewhere, PATIENCE, Scene, Way, answer, tables, until};
+use crate::elsewhere::{Elsewhere, PATIENCE, Scene, Way, answer, causes, tables, until};
 
 #[test]
 fn what_goes_wrong_elsewhere_is_done_here() {
     let ways = [
         (Way::Serve, None),
-        (Way::Refuse, Some("it was refused: closed on sundays")),
-        (Way::Panic, Some("it was refused: taking the job panicked: that cannot be")),
-        (Way::Fail, Some("it failed: the worker is confused")),
-        (Way::Lie, Some("the answer was wrong")),
-        (Way::Half, Some("the answer was wrong")),
+        (Way::Away, Some((Cause::Away, "it was refused: nobody is there"))),
+        (Way::Refuse, Some((Cause::Lacking, "it was refused: closed on sundays"))),
+        (Way::Panic, Some((Cause::Failed, "it was refused: taking the job panicked: that cannot be"))),
+        (Way::Fail, Some((Cause::Failed, "it failed: the worker is confused"))),
+        (Way::Lie, Some((Cause::Wrong, "the answer was wrong"))),
+        (Way::Half, Some((Cause::Wrong, "the answer was wrong"))),
     ];
-    for (way, reason) in ways {
+    for (way, why) in ways {
+        let reason = why.map(|(_, reason)| reason);
         for is_inline in [true, false] {
             let scene = Scene::new(way);
             let fallback = scene.fallback(is_inline);
@@ -26,6 +28,7 @@ fn what_goes_wrong_elsewhere_is_done_here() {
             let result = answer(&fallback.submit(scene.spec("job")).unwrap()).unwrap();
             scene.accept("job", &result);
             assert_eq!((scene.asked(), fallbacks.count()), (1, u64::from(reason.is_some())), "{way:?}");
+            assert_eq!(causes(&fallbacks), Vec::from_iter(why.map(|(cause, _)| (cause, 1))), "{way:?}");
             let found = fallbacks.reason();
             assert!(found.as_deref().unwrap_or("").starts_with(reason.unwrap_or("")), "{way:?}: {found:?}");
             assert_eq!(found.is_some(), reason.is_some(), "{way:?}: {found:?}");
@@ -81,6 +84,7 @@ fn damaged_files_are_nobodys_fault_who_reads_them_and_whole_ones_are_that_of_who
         scene.accept(&stem, &answer(&fallback.submit(scene.spec(&stem)).unwrap()).unwrap());
     }
     assert_eq!(scene.asked(), 14, "four in a row say something of it");
+    assert_eq!(causes(&fallback.fallbacks()), [(Cause::Away, 6), (Cause::Damaged, 14)]);
 }
 
 #[test]
@@ -143,6 +147,7 @@ fn a_job_that_waits_for_others_is_no_fault_of_who_has_it() {
     scene.clock.advance(Duration::from_millis(200));
     scene.accept("begun", &answer(&begun).unwrap());
     assert!(fallbacks.is_away(), "whoever began it does not end it");
+    assert_eq!(causes(&fallbacks), [(Cause::Unbegun, 1), (Cause::Late, 1)]);
 }
 
 #[test]

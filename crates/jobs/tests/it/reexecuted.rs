@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use firn_jobs::{Error, ErrorKind, Executor, Fallback, Patience};
+use firn_jobs::{Cause, Error, ErrorKind, Executor, Fallback, Patience};
 use firn_storage::Storage;
 use firn_storage::place::{Effect, Fault, Faulty, Operation, When};
 
-use crate::elsewhere::{Elsewhere, PATIENCE, Scene, Way, answer, tables, until};
+use crate::elsewhere::{Elsewhere, PATIENCE, Scene, Way, answer, causes, tables, until};
 
 const ALWAYS: Patience = Patience { reexecuted_share: 1.0, ..PATIENCE };
 
@@ -29,7 +29,8 @@ fn what_others_did_by_other_rules_is_found_by_doing_it_again() {
         assert!(tables(&result)[0].file.starts_with("job-c-"), "{}", tables(&result)[0].file);
         assert_eq!(handle.ran().unwrap().worker, "", "it is this process' result");
         let fallbacks = fallback.fallbacks();
-        assert_eq!((fallbacks.reexecuted(), fallbacks.count(), fallbacks.is_away()), ((1, 1), 1, true));
+        assert_eq!((fallbacks.reexecuted(), causes(&fallbacks)), ((1, 1), vec![(Cause::Wrong, 1)]));
+        assert!(fallbacks.is_away());
         let reason = fallbacks.reason().unwrap();
         assert!(
             reason.starts_with("elsewhere came to something else than this process: produced"),
@@ -155,7 +156,8 @@ fn whoever_cannot_look_at_files_says_nothing_of_who_wrote_them_and_takes_others(
     scene.accept("job", &result);
     assert_eq!(tables(&result)[0].file, own);
     let fallbacks = fallback.fallbacks();
-    assert_eq!((fallbacks.reexecuted(), fallbacks.count(), fallbacks.is_away()), ((0, 0), 1, false));
+    assert_eq!((fallbacks.reexecuted(), causes(&fallbacks)), ((0, 0), vec![(Cause::Unseen, 1)]));
+    assert!(!fallbacks.is_away());
     let reason = fallbacks.reason().unwrap();
     assert!(reason.contains("its files could not be looked at"), "{reason}");
 }

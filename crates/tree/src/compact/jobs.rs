@@ -168,7 +168,10 @@ impl Jobs {
         let fallbacks = self.fallbacks.as_ref();
         let (idle_count, late_count) = fallbacks.map_or((0, 0), |fallbacks| fallbacks.idle());
         let (reexecuted_count, differed_count) = fallbacks.map_or((0, 0), |fallbacks| fallbacks.reexecuted());
+        let by_cause = fallbacks.map(|fallbacks| fallbacks.by_cause());
+        let fallbacks = by_cause.into_iter().flatten().map(|(cause, count)| (cause.name(), count)).collect();
         JobStats {
+            fallbacks,
             held_count,
             held_bytes,
             is_executor_away,

@@ -13,6 +13,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::super::caught::caught;
+use super::super::cause::Cause;
 use super::super::handle::{Finisher, JobHandle, new_job};
 use super::super::ran::Ran;
 use super::super::trust::Concern;
@@ -198,7 +199,7 @@ impl Shared {
     /// Goes on with a job whose answer was looked at, or which nobody wants any more, or that takes too long; then `found` may be `None`.
     pub(super) fn settle_checked(
         self: &Arc<Self>,
-        job: Job,
+        mut job: Job,
         checked: Checked,
         found: Option<Result<JobResult>>,
         (begun, is_cancelled): (Duration, bool),
@@ -217,16 +218,17 @@ impl Shared {
                 self.reexecute(job, away.stem, result, Ran { checked, ..ran });
             }
             other => {
-                let what = match other.and_then(Result::err) {
+                let (cause, what) = match other.and_then(Result::err) {
                     Some(error) if was_not_seen(&error) => {
-                        format!("its files could not be looked at: {error}")
+                        (Cause::Unseen, format!("its files could not be looked at: {error}"))
                     }
-                    Some(error) => format!("the answer was wrong: {error}"),
+                    Some(error) => (Cause::Wrong, format!("the answer was wrong: {error}")),
                     None => {
                         let looked = self.clock.now().saturating_sub(begun).as_secs_f64();
-                        format!("its files could not be looked at in {looked:.1} s")
+                        (Cause::Unseen, format!("its files could not be looked at in {looked:.1} s"))
                     }
                 };
+                job.cause = cause;
                 self.give_up((job, answered, away), (Concern::Service, what), waited, is_cancelled);
             }
         }
@@ -269,7 +271,7 @@ impl Shared {
         let who = if ran.worker.is_empty() { ELSEWHERE } else { &ran.worker };
         let reason = format!("{who} came to something else than this process: {error}");
         self.refused(&job.spec, Concern::Service, reason, ran.ran);
-        self.fallbacks.count_one();
+        self.fallbacks.count_one(Cause::Wrong);
         job.finisher.finish_ran(Ok(second), Ran { queued: ran.queued, ..Ran::default() });
     }
 
@@ -285,7 +287,7 @@ impl Shared {
         self.fallbacks.explain(format!(
             "a job that was done elsewhere was done here again, since its files could not be looked at: {why}"
         ));
-        self.fallbacks.count_one();
+        self.fallbacks.count_one(Cause::Unseen);
         job.finisher.finish_ran(Ok(second), Ran { queued: answered.ran.queued, ..Ran::default() });
     }
 

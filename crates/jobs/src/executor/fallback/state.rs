@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use super::super::cause::Cause;
 use super::super::handle::{Finisher, JobHandle};
 use super::super::held::Turn;
 use super::super::ran::Ran;
@@ -44,10 +45,8 @@ pub(in crate::executor) struct Job {
     pub(in crate::executor) held_since: Option<Duration>,
     /// Idle processors here had it once.
     pub(super) was_shared: bool,
-    /// Nobody at the first executor began it in time.
-    pub(super) has_waited: bool,
-    /// The first executor says that its inputs are damaged, which shows as the second does it.
-    pub(super) is_called_damaged: bool,
+    /// Why it is done here, if it is.
+    pub(super) cause: Cause,
 }
 
 /// A job that somebody was given.
@@ -260,7 +259,7 @@ impl State {
             self.jobs.values().filter(|running| matches!(running.job.spec, JobSpec::Compact(_)));
         let is_here = |running: &&Running| match running.place {
             Place::Away(_) => false,
-            Place::Here => !running.job.has_waited,
+            Place::Here => running.job.cause != Cause::Unbegun,
             Place::Checked(_) | Place::Reexecuted(_) | Place::Compared(_) | Place::Idle(_) => true,
         };
         compactions.filter(is_here).count() as u64

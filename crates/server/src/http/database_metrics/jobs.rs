@@ -56,6 +56,11 @@ pub(super) fn text(jobs: &JobStats, text: &mut Exposition) {
     text.single("firn_engine_jobs_idle_total", Counter, help, jobs.idle_count);
     let help = "Jobs begun so that took too long, and were given to workers again.";
     text.single("firn_engine_jobs_idle_late_total", Counter, help, jobs.late_count);
+    let name = "firn_engine_job_fallbacks_total";
+    text.family(name, Counter, "Jobs done here that workers were to do, by why.");
+    for (cause, count) in &jobs.fallbacks {
+        text.sample(name, &[("cause", cause)], count);
+    }
     let is_away = u8::from(jobs.is_executor_away);
     let help = "1 while workers are asked for no more than to find out whether they are back; INFO says why.";
     text.single("firn_engine_executor_away", Gauge, help, is_away);

@@ -122,9 +122,12 @@ function show(before, after, slow, jobs) {
     .map(({ labels, value }) => [labels.kind, labels.stage, number(value), time(of("firn_engine_job_stage_seconds_sum", labels) / value)]),
     "none yet");
   const held = of("firn_engine_jobs_held");
+  const causes = samples(after, "firn_engine_job_fallbacks_total").filter(it => it.value > 0)
+    .map(({ labels, value }) => number(value) + " " + labels.cause);
   element("jobs-note").textContent = number(of("firn_engine_jobs_total", { place: "elsewhere" })) + " done elsewhere, "
     + number(of("firn_engine_jobs_total", { place: "here" })) + " here"
     + (held > 0 ? "; " + number(held) + " wait (" + bytes(of("firn_engine_jobs_held_bytes")) + ")" : "")
+    + (causes.length > 0 ? "; of workers' jobs, done here: " + causes.join(", ") : "")
     + (of("firn_engine_executor_away") === 1 ? "; workers are away" : "") + ".";
   const share = part => bytes(part) + " · " + percent(part / valueBytes);
   const values = (what, name) => number(of(`firn_engine_value_${what}_total`)) + " · " + bytes(of(`firn_engine_value_${name}_bytes_total`));

@@ -120,6 +120,9 @@ fn jobs(jobs: &JobStats, lines: &mut Lines) {
     lines.line("jobs_differed_count", jobs.differed_count);
     lines.line("jobs_idle_count", jobs.idle_count);
     lines.line("jobs_idle_late_count", jobs.late_count);
+    let causes: Vec<String> =
+        jobs.fallbacks.iter().map(|(cause, count)| format!("{cause}={count}")).collect();
+    lines.line("jobs_fallbacks", causes.join(","));
     for kind in &jobs.kinds {
         let text = format!(
             "elsewhere_count={},elsewhere_bytes={},here_count={},here_bytes={}",
