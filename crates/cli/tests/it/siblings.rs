@@ -83,7 +83,7 @@ impl Sibling {
         let mut client = rounds::connect(&self.serving.address);
         let told: String = redis::cmd("INFO").arg("firn").query(&mut client).expect("it tells");
         let jobs = Jobs::told(&told);
-        assert!(jobs.wrong.is_empty() && jobs.differed == 0, "{}: {jobs:?}", NAMES[self.at]);
+        assert!(jobs.are_right(), "{}: {jobs:?}", NAMES[self.at]);
         jobs
     }
 

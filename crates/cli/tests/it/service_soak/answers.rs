@@ -30,7 +30,9 @@ pub(crate) struct Jobs {
     pub(crate) again: u64,
     /// Those of them of which something else came there.
     pub(crate) differed: u64,
-    /// Answers that were not taken, by the reasons that were seen: a database tells the last one only.
+    /// Workers' jobs that the database did, by why.
+    causes: BTreeMap<String, u64>,
+    /// Answers that were not taken, in words, as far as they were seen: a database tells the last ones only.
     pub(crate) wrong: BTreeSet<String>,
 }
 
@@ -40,17 +42,35 @@ impl Jobs {
         let (elsewhere, here) = jobs_done(info);
         let count = |name| line(info, name).parse().unwrap_or_else(|_| panic!("no {name} in {info}"));
         let (again, differed) = (count("jobs_reexecuted_count"), count("jobs_differed_count"));
+        let causes = line(info, "jobs_fallbacks");
+        let cause = |text: &str| {
+            let (cause, count) = text.split_once('=').unwrap_or_else(|| panic!("{text} in {info}"));
+            (cause.to_owned(), count.parse().unwrap_or_else(|_| panic!("{text} in {info}")))
+        };
+        let causes = causes.split(',').map(cause).collect();
         let reason = line(info, "compaction_fallback_reason");
         let is_wrong = REFUSED.iter().any(|words| reason.contains(words));
-        Self { elsewhere, here, again, differed, wrong: is_wrong.then_some(reason).into_iter().collect() }
+        let wrong = is_wrong.then_some(reason).into_iter().collect();
+        Self { elsewhere, here, again, differed, causes, wrong }
+    }
+
+    /// No answer of a worker was wrong.
+    pub(crate) fn are_right(&self) -> bool {
+        self.differed == 0
+            && self.wrong.is_empty()
+            && self.causes.get("wrong").is_none_or(|count| *count == 0)
     }
 }
 
 impl Add for Jobs {
     type Output = Self;
 
-    fn add(self, other: Self) -> Self {
+    fn add(mut self, other: Self) -> Self {
+        for (cause, count) in other.causes {
+            *self.causes.entry(cause).or_default() += count;
+        }
         Self {
+            causes: self.causes,
             elsewhere: self.elsewhere + other.elsewhere,
             here: self.here + other.here,
             again: self.again + other.again,
@@ -62,8 +82,11 @@ impl Add for Jobs {
 
 impl fmt::Display for Jobs {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { elsewhere, here, again, differed, .. } = self;
-        write!(f, "{elsewhere} jobs by workers, {here} by the database, {again} jobs done twice, ")?;
+        let Self { elsewhere, here, again, differed, causes, .. } = self;
+        write!(f, "{elsewhere} jobs by workers, {here} by the database")?;
+        let causes = causes.iter().filter(|(_, count)| **count > 0);
+        let causes: Vec<String> = causes.map(|(cause, count)| format!("{count} {cause}")).collect();
+        write!(f, " (instead of workers: {}), {again} jobs done twice, ", causes.join(", "))?;
         match differed {
             0 => f.write_str("none differed"),
             _ => write!(f, "{differed} differed"),
