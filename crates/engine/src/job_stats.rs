@@ -17,7 +17,7 @@ pub struct JobStats {
     /// ([`compaction_fallback_reason`](crate::Stats::compaction_fallback_reason)).
     pub is_executor_away: bool,
     /// Jobs done here that somebody elsewhere was to do, by why; together
-    /// [`compaction_fallback_count`](crate::Stats::compaction_fallback_count). `away`: nobody there was relied on, or took jobs; `lacking`: nobody there
+    /// [`compaction_fallback_count`](crate::Stats::compaction_fallback_count). `away`: nobody was there, took jobs, reached the files, or was relied on; `lacking`: nobody there
     /// had what they need; `unbegun`: nobody there began them in time; `late`: they were not done in time; `failed`, or their inputs are `damaged`, as was said there;
     /// `wrong`: what came of them; `unseen`: that could not be looked at. Empty = all jobs are done here.
     pub fallbacks: Vec<(&'static str, u64)>,

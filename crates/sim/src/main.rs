@@ -101,9 +101,9 @@ struct Fleet {
     #[arg(long, default_value_t = 0)]
     flood: u32,
     /// Weight of a second tenant of that kind, where the first has 1; 0 = no second.
-    #[arg(long, default_value_t = 0.0)]
+    #[arg(long, default_value_t = 0.0, requires = "flood")]
     heavy: f64,
-    /// How many times in an hour each worker is killed, and away for a minute.
+    /// How many times in an hour that it works each worker is killed, and away for a minute.
     #[arg(long, default_value_t = 0.0)]
     crashes: f64,
     /// MiB of inputs in a second that a database reads which does a job itself, since it has waited for too long; 0 = it waits for ever.

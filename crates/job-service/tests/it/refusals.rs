@@ -170,7 +170,7 @@ fn a_worker_without_the_operator_gets_no_such_job_and_one_with_it_does_them() {
     };
     add(5000);
     let stats = db.stats();
-    assert_eq!(causes(&stats), ["lacking"], "{stats:?}");
+    assert!(causes(&stats).contains(&"lacking"), "{stats:?}");
     let reason = stats.compaction_fallback_reason.unwrap();
     assert!(reason.contains("merge:sum"), "{reason}");
     assert_eq!(done_by(&scene.look(at[0])), BTreeMap::new());

@@ -5,7 +5,7 @@ use crate::error::ErrorKind;
 /// Why a job was done here that somebody elsewhere was to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Cause {
-    /// Nobody there can be relied on now, or takes jobs.
+    /// Nobody is there, or takes jobs, or reaches the files, or can be relied on now.
     Away,
     /// Nobody there has what it needs.
     Lacking,
@@ -13,7 +13,7 @@ pub enum Cause {
     Unbegun,
     /// It was begun there, and not done in time.
     Late,
-    /// It failed there.
+    /// It failed there, and may wait there to be tried again.
     Failed,
     /// Its inputs are damaged, it is said there.
     Damaged,

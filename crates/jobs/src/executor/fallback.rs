@@ -18,7 +18,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
-use firn_format::file_name::STEM_BYTES_MAX;
 use firn_storage::{Clock, Load, Priority, Spawn, Storage};
 
 use super::Executor;
@@ -247,20 +246,17 @@ impl Shared {
     /// Gives the job to the first executor.
     fn ask(self: &Arc<Self>, mut job: Job, is_probe: bool) {
         let now = self.clock.now();
-        let stem = match job.attempts {
-            0 => format!("{}-e", job.spec.output_stem()),
-            attempts => format!("{}-e{attempts}", job.spec.output_stem()),
-        };
         let end_probe = || {
             if is_probe {
                 self.lock().trust.end_probe();
             }
         };
-        if stem.len() > STEM_BYTES_MAX {
+        let Some(stem) = job.draw_stem() else {
             end_probe();
-            return self.run_here(job);
-        }
-        job.attempts += 1;
+            return self.run_here(Job { cause: Cause::Lacking, ..job });
+        };
+        // What became of it before is of no account.
+        job.cause = Cause::Away;
         match submit(&*self.first, job.spec.with_stem(&stem)) {
             Err(error) => {
                 end_probe();
@@ -431,7 +427,11 @@ impl Shared {
             Some(Err(error)) => {
                 (Cause::of(error.kind), Concern::of(error.kind), format!("it failed: {error}"))
             }
-            None if handle.is_waiting() => (Cause::Unbegun, Concern::Queue, late("nobody began it")),
+            None if handle.is_waiting() => {
+                // One that was tried in vain waits to be tried again.
+                let cause = handle.trouble().map_or(Cause::Unbegun, |_| Cause::Failed);
+                (cause, Concern::Queue, late("nobody began it"))
+            }
             None => (Cause::Late, Concern::Service, late("there was no answer")),
         };
         job.cause = cause;

@@ -151,6 +151,22 @@ fn a_job_that_waits_for_others_is_no_fault_of_who_has_it() {
 }
 
 #[test]
+fn what_was_tried_in_vain_and_waits_has_failed() {
+    let scene = Scene::new(Way::Vanish);
+    let fallback = scene.fallback(false);
+    let job = fallback.submit(scene.spec("job")).unwrap();
+    let finisher = scene.elsewhere.kept.lock().unwrap().remove(0).0;
+    finisher.set_trouble("the store is full".to_owned());
+    finisher.set_waiting(true);
+    scene.let_it_look();
+    scene.clock.advance(Duration::from_millis(5_100));
+    scene.accept("job", &answer(&job).unwrap());
+    let fallbacks = fallback.fallbacks();
+    assert!(fallbacks.reason().unwrap().contains("the store is full"));
+    assert_eq!((causes(&fallbacks), fallbacks.is_away()), (vec![(Cause::Failed, 1)], false));
+}
+
+#[test]
 fn what_a_job_waits_for_a_sync_does_not_count_up_to_a_limit() {
     let scene = Scene::new(Way::Vanish);
     let fallback = scene.fallback(false);

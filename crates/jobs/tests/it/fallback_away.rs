@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use firn_jobs::{ErrorKind, Executor, Fallback, JobHandle, JobSpec, Patience};
+use firn_jobs::{Cause, ErrorKind, Executor, Fallback, JobHandle, JobSpec, Patience};
 
-use crate::elsewhere::{PATIENCE, Scene, Way, answer, tables, until};
+use crate::elsewhere::{PATIENCE, Scene, Way, answer, causes, tables, until};
 
 /// The job called `stem` of `scene`, below level 0 and without a filter.
 fn bulk(scene: &Scene, stem: &str) -> JobSpec {
@@ -50,9 +50,25 @@ fn while_others_are_away_relief_is_done_at_once_and_bulk_at_a_rate() {
         assert!(is_done_here(job));
         until("one less waits", || fallbacks.held().0 == 3 - done as u64);
     }
-    assert_eq!((fallbacks.count(), fallbacks.held()), (5, (0, 0)));
+    assert_eq!((causes(&fallbacks), fallbacks.held()), (vec![(Cause::Away, 5)], (0, 0)));
     drop(fallback);
     assert!(scene.spawn.join_all().is_empty());
+}
+
+#[test]
+fn what_was_late_there_is_done_here_for_that_though_it_was_held_and_asked_for_again() {
+    let scene = Scene::new(Way::Vanish);
+    let fallback = scene.fallback_with(false, Patience { bulk_bytes_per_second: 1, ..PATIENCE });
+    let fallbacks = fallback.fallbacks();
+    let late = [submit(&scene, &fallback, "one"), submit(&scene, &fallback, "two")];
+    scene.clock.advance(Duration::from_millis(5_100));
+    // The first has its turn at once, the other none for as long as it is patient.
+    until("one waits", || fallbacks.held().0 == 1);
+    assert_eq!(causes(&fallbacks), [(Cause::Late, 1)]);
+    scene.go(Way::Refuse);
+    scene.clock.advance(Duration::from_secs(60));
+    assert!(late.iter().all(is_done_here));
+    assert_eq!(causes(&fallbacks), [(Cause::Lacking, 1), (Cause::Late, 1)], "the last reason counts");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Workers that are killed amid their jobs, and come back.
 //!
-//! Nobody is told: what a killed worker had is given to others once its lease has ended, and for them begins anew.
+//! Nobody is told: jobs go to a killed worker for as long as its leases last, and then those that it has go to others, where they begin anew.
 
 use std::collections::BTreeMap;
 
@@ -30,8 +30,13 @@ impl Crashes {
         Self { chance: in_an_hour / 3600.0 * STEP, random, killed_at: BTreeMap::new() }
     }
 
-    pub(super) fn is_away(&self, worker: WorkerId) -> bool {
-        self.killed_at.contains_key(&worker)
+    pub(super) fn killed_at(&self, worker: WorkerId) -> Option<f64> {
+        self.killed_at.get(&worker).copied()
+    }
+
+    /// Whether whoever decides knows at the moment `now` that `worker` is away.
+    pub(super) fn is_missed(&self, worker: WorkerId, now: f64) -> bool {
+        self.killed_at(worker).is_some_and(|at| now - at >= LEASE_SECONDS)
     }
 }
 
@@ -42,23 +47,21 @@ impl Fleet {
             return;
         }
         for worker in &self.workers {
-            if !self.crashes.is_away(worker.id) && self.crashes.random.f64() < self.crashes.chance {
+            let is_there = self.crashes.killed_at(worker.id).is_none();
+            if is_there && self.crashes.random.f64() < self.crashes.chance {
                 self.crashes.killed_at.insert(worker.id, self.now);
                 self.outcome.crashes += 1;
             }
         }
         self.crashes.killed_at.retain(|_, killed_at| self.now - *killed_at < AWAY_SECONDS);
-        let is_over =
-            |(worker, at): (&WorkerId, &f64)| (self.now - at >= LEASE_SECONDS).then_some((*worker, *at));
-        let over: BTreeMap<WorkerId, f64> = self.crashes.killed_at.iter().filter_map(is_over).collect();
-        for worker in &mut self.workers {
-            let Some(killed_at) = over.get(&worker.id) else { continue };
+        let now = self.now;
+        for worker in self.workers.iter_mut().filter(|worker| self.crashes.is_missed(worker.id, now)) {
             for Running { id, .. } in std::mem::take(&mut worker.running) {
                 let Some(job) = self.jobs.get_mut(&id) else { continue };
                 self.outcome.wasted_bytes += job.done;
                 self.ledger.stop(TenantId(job.database as u32), job.wanted.bytes as u64);
-                // Nobody has worked on it since.
-                (job.on, job.done, job.waits_since) = (None, 0.0, Some(*killed_at));
+                job.waits_since = job.idle_since(&self.crashes);
+                (job.on, job.done) = (None, 0.0);
             }
         }
     }

@@ -68,7 +68,7 @@ impl Fleet {
             let mine = self.workers.iter_mut().filter(|one| one.id == worker);
             mine.for_each(|worker| worker.running.retain(|running| running.id != id));
         }
-        let waited = job.waited + job.waits_since.map_or(0.0, |since| self.now - since);
+        let waited = job.waited(&self.crashes, self.now);
         self.outcome.waited_seconds_max = self.outcome.waited_seconds_max.max(waited);
         self.own.push(Own { database: job.database, wanted: job.wanted, done: 0.0 });
     }

@@ -6,9 +6,9 @@
 //! ```
 //! Time goes in steps. The ideal decides with every step anew, moves jobs between workers without losing anything, opens nothing and
 //! finds every file near: no scheduler of jobs that stay where they are can be expected to do better. The oracle is held to
-//! the same rules as everybody else, and knows what users will write. Databases wait for ever, or have
-//! processors of their own and the patience that real ones have. Workers may be killed, and tenants that want everything be worth more than one another. What is simulated is the placement; the decisions are the ones that the control
-//! plane makes.
+//! the same rules as everybody else, and knows what will happen. Databases wait for ever, or have
+//! processors of their own and the patience that real ones have. Workers may be killed, and of two tenants that want everything one may have more weight. What is
+//! simulated is the placement; the decisions are the ones that the control plane makes.
 
 mod database; // what fills up
 mod workers; // who works

@@ -1,4 +1,4 @@
-//! A scheduler that knows what users will write, under the same rules as the control plane, which cannot know.
+//! A scheduler that knows what users will write and which workers will be killed, under the same rules as the control plane, which cannot know.
 //!
 //! ```text
 //!   every few seconds: each way for as long, then the control plane's ─► the fleet minutes later, with what will be written

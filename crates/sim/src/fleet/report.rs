@@ -52,7 +52,7 @@ impl fmt::Display for Report {
         )?;
         writeln!(
             f,
-            "{:<12} {:>10} {:>8} {:>10} {:>8} {:>10} {:>6} {:>10} {:>10} {:>10} {:>10} {:>8} {:>8}",
+            "{:<12} {:>10} {:>8} {:>10} {:>8} {:>10} {:>6} {:>10} {:>10} {:>10} {:>10} {:>8} {:>8} {:>6}",
             "decider",
             "stalled s",
             "x ideal",
@@ -65,13 +65,14 @@ impl fmt::Display for Report {
             "flood GiB",
             "heavy GiB",
             "own jobs",
-            "own GiB"
+            "own GiB",
+            "killed"
         )?;
         let ideal = self.of(Decider::Ideal).stalled_seconds.max(1.0);
         for Row { decider, outcome } in &self.rows {
             writeln!(
                 f,
-                "{:<12} {:>10.0} {:>8.2} {:>10.1} {:>8} {:>10.1} {:>6.2} {:>10.1} {:>10.3} {:>10.1} {:>10.1} {:>8} {:>8.1}",
+                "{:<12} {:>10.0} {:>8.2} {:>10.1} {:>8} {:>10.1} {:>6.2} {:>10.1} {:>10.3} {:>10.1} {:>10.1} {:>8} {:>8.1} {:>6}",
                 format!("{decider:?}"),
                 outcome.stalled_seconds,
                 outcome.stalled_seconds / ideal,
@@ -85,6 +86,7 @@ impl fmt::Display for Report {
                 outcome.flood_bytes[1] / f64::from(1 << 30),
                 outcome.own_jobs,
                 outcome.own_bytes / f64::from(1 << 30),
+                outcome.crashes,
             )?;
         }
         Ok(())

@@ -19,7 +19,7 @@ use super::workers::{workers, zone_of};
 pub enum Decider {
     /// Every step anew, with nothing lost by moving; a bound.
     Ideal,
-    /// The best of several ways, tried with what users will write: a scheduler under the same rules that knows what none can.
+    /// The best of several ways, tried with what users will write and which workers will be killed: a scheduler under the same rules that knows what none can.
     Oracle,
     /// The control plane.
     Schedule,
@@ -50,7 +50,7 @@ pub struct Plan {
     pub flood: u32,
     /// Weight of a second tenant of that kind, where the first has 1; 0 = there is no second.
     pub heavy: f64,
-    /// How many times in an hour each worker is killed, and away for a minute.
+    /// How many times in an hour that it works each worker is killed, and away for a minute.
     pub crashes: f64,
     /// MiB of inputs in a second that a database reads which does a job itself, since it has waited for too long; 0 = databases wait for
     /// ever, as they do of who decides ideally.
@@ -101,6 +101,20 @@ pub(super) struct Job {
     /// Bytes that are read, and the worker that has it, with the time until its first byte.
     pub(super) done: f64,
     pub(super) on: Option<(WorkerId, f64)>,
+    pub(super) leased: f64,
+}
+
+impl Job {
+    /// Since when nobody works on it: whoever has it may have been killed.
+    pub(super) fn idle_since(&self, crashes: &Crashes) -> Option<f64> {
+        let killed_at = || crashes.killed_at(self.on?.0).map(|at| at.max(self.leased));
+        self.waits_since.or_else(killed_at)
+    }
+
+    /// How long nobody has worked on it until `now`, in all.
+    pub(super) fn waited(&self, crashes: &Crashes, now: f64) -> f64 {
+        self.waited + self.idle_since(crashes).map_or(0.0, |since| now - since)
+    }
 }
 
 #[derive(Clone)]
@@ -203,6 +217,7 @@ impl Fleet {
                     waited: 0.0,
                     done: 0.0,
                     on: None,
+                    leased: 0.0,
                 };
                 self.jobs.insert(JobId(self.next), job);
                 self.next += 1;
@@ -228,8 +243,9 @@ impl Fleet {
         View { waiting: waiting.collect(), workers, owed: self.ledger.owed() }
     }
 
+    /// Workers that are there, as far as whoever decides knows.
     fn workers_there(&self) -> impl Iterator<Item = &Worker> {
-        self.workers.iter().filter(|worker| !self.crashes.is_away(worker.id))
+        self.workers.iter().filter(|worker| !self.crashes.is_missed(worker.id, self.now))
     }
 
     fn decide(&mut self, decider: Decider, step: u64) {
@@ -269,6 +285,7 @@ impl Fleet {
             (TenantId(job.database as u32), Duration::from_secs_f64(self.now - job.submitted));
         worker.running.push(Running { id, tenant, waited, lane, zone, bytes, bytes_done: 0 });
         job.on = Some((worker.id, worker.speed(zone).open.as_secs_f64()));
+        job.leased = self.now;
         job.late_at = job.late_at.max(self.now + patience_for(job.wanted.bytes));
         job.waited += job.waits_since.take().map_or(0.0, |since| self.now - since);
         self.ledger.lease(TenantId(job.database as u32), bytes);
@@ -286,7 +303,7 @@ impl Fleet {
 
     fn work(&mut self) {
         let mut finished = Vec::new();
-        for worker in self.workers.iter_mut().filter(|worker| !self.crashes.is_away(worker.id)) {
+        for worker in self.workers.iter_mut().filter(|worker| self.crashes.killed_at(worker.id).is_none()) {
             for running in &mut worker.running {
                 self.outcome.busy += STEP;
                 let Some(job) = self.jobs.get_mut(&running.id) else { continue };
@@ -311,7 +328,9 @@ impl Fleet {
     /// Slots, the fastest first, each for a step with the job that has least slack.
     fn work_ideally(&mut self) {
         let mut speeds: Vec<f64> = self
-            .workers_there()
+            .workers
+            .iter()
+            .filter(|worker| self.crashes.killed_at(worker.id).is_none())
             .flat_map(|worker| (0..worker.slots).map(|_| worker.near.bytes_per_second))
             .collect();
         speeds.sort_by(|a, b| b.total_cmp(a));
@@ -352,7 +371,7 @@ impl Fleet {
 
     fn finish(mut self, steps: u64) -> Outcome {
         for job in self.jobs.values().filter(|job| !self.databases[job.database].is_flooding()) {
-            let waited = job.waited + job.waits_since.map_or(0.0, |since| self.now - since);
+            let waited = job.waited(&self.crashes, self.now);
             self.outcome.waited_seconds_max = self.outcome.waited_seconds_max.max(waited);
         }
         let stalled = self.databases.iter().map(|database| database.stalled_seconds);

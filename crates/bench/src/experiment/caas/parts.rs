@@ -410,6 +410,9 @@ fn run_cores(bench: &Bench<'_>, found: &mut Found) -> Result<()> {
 /// Where the store is, as findings name it, and how long bytes take each way.
 const STORES: [(&str, Duration); 2] = [("store beside", Duration::ZERO), ("store 10 ms away", ZONE_DELAY)];
 
+/// How long after the last job a database looks for what jobs left, which shows where it is watched for as long.
+const SWEPT: Duration = Duration::from_secs(60);
+
 fn run_stages(bench: &Bench<'_>, found: &mut Found) -> Result<()> {
     let part = CaasPart::Stages.name();
     let program = beside(bench.args.store_server.as_deref(), "firn-s3-server")?;
@@ -430,6 +433,10 @@ fn run_stages(bench: &Bench<'_>, found: &mut Found) -> Result<()> {
         let served = stages::Served::start(bench, &place, store.behind(&link), &cluster)?;
         stages::load(bench, &served)?;
         found.findings.push(stages::first_byte(part, variant, &served.rest()?));
+        if bench.plan.idle >= SWEPT {
+            // What jobs left is looked for once.
+            sleep(SWEPT + Duration::from_secs(5));
+        }
         let (store_before, plane_before) = (link.sent(), cluster.sent());
         sleep(bench.plan.idle);
         let claim = format!(

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use firn_format::file_name::STEM_BYTES_MAX;
+
 use super::super::cause::Cause;
 use super::super::handle::{Finisher, JobHandle};
 use super::super::held::Turn;
@@ -47,6 +49,18 @@ pub(in crate::executor) struct Job {
     pub(super) was_shared: bool,
     /// Why it is done here, if it is.
     pub(super) cause: Cause,
+}
+
+impl Job {
+    /// What the outputs of its next attempt at the first executor are called; `None` if that is too long for a name.
+    pub(super) fn draw_stem(&mut self) -> Option<String> {
+        let stem = match self.attempts {
+            0 => format!("{}-e", self.spec.output_stem()),
+            attempts => format!("{}-e{attempts}", self.spec.output_stem()),
+        };
+        self.attempts += 1;
+        (stem.len() <= STEM_BYTES_MAX).then_some(stem)
+    }
 }
 
 /// A job that somebody was given.
