@@ -63,8 +63,7 @@ fn what_was_late_there_is_done_here_for_that_though_it_was_held_and_asked_for_ag
     let late = [submit(&scene, &fallback, "one"), submit(&scene, &fallback, "two")];
     scene.clock.advance(Duration::from_millis(5_100));
     // The first has its turn at once, the other none for as long as it is patient.
-    until("one waits", || fallbacks.held().0 == 1);
-    assert_eq!(causes(&fallbacks), [(Cause::Late, 1)]);
+    until("one waits", || fallbacks.held().0 == 1 && causes(&fallbacks) == [(Cause::Late, 1)]);
     scene.go(Way::Refuse);
     scene.clock.advance(Duration::from_secs(60));
     assert!(late.iter().all(is_done_here));
