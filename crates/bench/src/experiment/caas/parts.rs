@@ -434,7 +434,9 @@ fn run_stages(bench: &Bench<'_>, found: &mut Found) -> Result<()> {
         stages::load(bench, &served)?;
         found.findings.push(stages::first_byte(part, variant, &served.rest()?));
         if bench.plan.idle >= SWEPT {
-            // What jobs left is looked for once.
+            eprintln!(
+                "{part}: {variant}: a minute until what jobs left is looked for, and then nothing to do"
+            );
             sleep(SWEPT + Duration::from_secs(5));
         }
         let (store_before, plane_before) = (link.sent(), cluster.sent());
