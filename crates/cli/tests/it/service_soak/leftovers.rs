@@ -24,6 +24,13 @@ pub(super) struct Leftovers {
     pub(super) others: Vec<String>,
 }
 
+impl Leftovers {
+    /// Whether groups that no opening can need are all there is besides outputs.
+    pub(super) fn are_groups(&self) -> bool {
+        self.others.iter().all(|other| other.starts_with(NEEDLESS))
+    }
+}
+
 impl fmt::Display for Leftovers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { outputs, output_bytes, others } = self;
@@ -94,6 +101,9 @@ fn files(directory: &Path) -> Vec<(String, std::path::PathBuf)> {
     files.map(|entry| (entry.file_name().to_string_lossy().into_owned(), entry.path())).collect()
 }
 
+/// How a group begins in a list that no opening can need.
+const NEEDLESS: &str = "needless: ";
+
 /// Of which generation groups are needed besides those of the last opening, and from which number on, as the last edit says that speaks of them.
 fn named_groups(shared: &Path) -> Option<(u64, u64)> {
     let edits = files(shared).into_iter().filter_map(|(name, path)| match parse(&name) {
@@ -142,5 +152,5 @@ fn groups(shared: &Path) -> Vec<String> {
     let before = generations.into_iter().flat_map(|(generation, groups)| {
         groups.into_iter().filter(move |(number, _)| !is_needed(generation, *number))
     });
-    before.chain(last).map(|(_, name)| format!("needless: {name}, needed from {named:?} on")).collect()
+    before.chain(last).map(|(_, name)| format!("{NEEDLESS}{name}, needed from {named:?} on")).collect()
 }
