@@ -239,12 +239,42 @@ mod tests {
         Change::AddTable { keyspace: 0, level: 0, run: 1, table }
     }
 
+    fn keyspace() -> Change {
+        Change::Keyspace { id: 0, name: "k".to_owned(), settings: KeyspaceText::default() }
+    }
+
+    /// What the last of `changes` is refused with, after all others.
+    #[track_caller]
+    fn refusal(changes: &[Change]) -> String {
+        let (last, before) = changes.split_last().unwrap();
+        let mut state = State::default();
+        before.iter().for_each(|change| state.apply(change).unwrap());
+        let error = state.apply(last).unwrap_err();
+        assert_eq!(error.kind(), firn_engine::ErrorKind::Corrupt);
+        error.to_string()
+    }
+
+    #[test]
+    fn a_table_that_is_there_is_not_added_again() {
+        let refused = refusal(&[keyspace(), add("one"), add("two"), add("one")]);
+        assert!(refused.contains("table one is added twice"), "{refused}");
+    }
+
+    #[test]
+    fn a_table_that_is_not_there_is_not_removed() {
+        let remove = || Change::RemoveTable { file: "one".to_owned() };
+        for before in [&[add("two")][..], &[add("one"), remove()]] {
+            let refused = refusal(&[&[keyspace()], before, &[remove()]].concat());
+            assert!(refused.contains("unknown table one is removed"), "{refused}");
+        }
+        refusal(&[keyspace(), add("one"), remove(), add("one"), remove(), remove()]);
+    }
+
     #[test]
     fn superseded_shares_are_restated_where_they_are_known() {
         let mut state = State::default();
-        let keyspace = Change::Keyspace { id: 0, name: "k".to_owned(), settings: KeyspaceText::default() };
         let share = |file: &str| Change::Superseded { file: file.to_owned(), thousandths: 333 };
-        for change in [keyspace, add("known"), add("unknown"), share("known")] {
+        for change in [keyspace(), add("known"), add("unknown"), share("known")] {
             state.apply(&change).unwrap();
         }
         assert!(state.apply(&share("nowhere")).is_err());

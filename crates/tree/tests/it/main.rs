@@ -68,6 +68,7 @@ mod checkpoint_away;
 mod panics;
 mod told;
 mod executors;
+mod held_bulk; // jobs that wait for an executor which is away
 mod older_ranges; // what compactions are told of tables below
 mod urgency;
 mod unmapped;

@@ -15,7 +15,7 @@ use crate::verify_sample::{Files, NOW_MS, SMALL, directory, key, options, read_f
 use crate::world::{World, prefixed, put, session, tiny};
 
 /// The manifest's edits, oldest first.
-fn edits(files: &Files) -> Vec<ManifestEdit> {
+pub(crate) fn edits(files: &Files) -> Vec<ManifestEdit> {
     let edits = files.iter().filter(|(name, _)| name.starts_with("manifest-"));
     edits.map(|(_, content)| ManifestEdit::decode(content).unwrap()).collect()
 }
@@ -29,7 +29,7 @@ fn report_with(mut files: Files, changes: Vec<Change>) -> VerifyReport {
 }
 
 /// Live tables of the default keyspace: level, run, what they are. Deepest last.
-fn tables(files: &Files) -> Vec<(u32, u64, TableMeta)> {
+pub(crate) fn tables(files: &Files) -> Vec<(u32, u64, TableMeta)> {
     let mut tables = Vec::new();
     for change in edits(files).into_iter().flat_map(|edit| edit.changes) {
         match change {
