@@ -4,15 +4,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader};
 use std::net::Ipv4Addr;
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use firn_s3_server::{Faults, S3Server, ServerOptions};
+use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
 use crate::hosts::own_host;
 use crate::program::{Answer, firn, text};
 use crate::rounds::{self, Model, SETTINGS};
 use crate::serve::Serving;
+use crate::service_http::{samples, sum};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_firn");
 pub(crate) const BUCKET: &str = "firn-test";
@@ -27,6 +29,12 @@ impl Process {
         let mut line = String::new();
         BufReader::new(process.stdout.as_mut().expect("piped")).read_line(&mut line).expect("it is read");
         Self(process, line)
+    }
+
+    /// Tells it SIGTERM.
+    fn ask_to_end(&self) {
+        let id = Pid::from_raw(self.0.id().cast_signed()).expect("a process");
+        kill_process(id, Signal::TERM).expect("told");
     }
 }
 
@@ -210,6 +218,16 @@ impl Scene {
         self.done().into_values().collect()
     }
 
+    /// Jobs that a worker has or had, each with what has become of it, as people see it.
+    fn jobs_of(&self, worker: &str) -> BTreeMap<String, String> {
+        let out = self.jobs(&["list"]).ended(0);
+        let rows = out.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+        // What waits has no worker, and its job stands there.
+        rows.filter(|words| words.get(8) == Some(&worker))
+            .map(|words| (words[9].to_owned(), words[0].to_owned()))
+            .collect()
+    }
+
     /// Whether a worker has a job.
     pub(crate) fn is_job_running(&self) -> bool {
         self.jobs(&["list"]).ended(0).lines().any(|line| line.starts_with("running "))
@@ -347,12 +365,78 @@ fn a_worker_that_is_asked_to_end_does_and_what_is_said_wrongly_is_explained() {
     let both = firn(&["serve", "--dir", &scene.path("db"), "--worker", "x", "--control-plane", &scene.url]);
     both.complained(2, &["say one of --worker and --control-plane"]);
     let mut worker = scene.worker("one");
-    let id = worker.0.id().cast_signed();
     std::thread::sleep(Duration::from_millis(200));
-    rustix::process::kill_process(
-        rustix::process::Pid::from_raw(id).expect("a process"),
-        rustix::process::Signal::TERM,
-    )
-    .expect("told");
+    worker.ask_to_end();
     assert!(worker.0.wait().expect("it ends").success());
+}
+
+/// Attempts that were given to workers.
+const LEASES: &str = "firn_control_plane_leases_total";
+
+/// A worker that may read twice in a second has ended two small jobs after so long.
+const DRAIN_MAX: Duration = Duration::from_secs(60);
+
+/// For so long a store holds each answer back while a worker is asked to end.
+const STORE_SLOW: Duration = Duration::from_secs(3);
+
+#[test]
+fn a_worker_that_is_asked_to_end_amid_jobs_ends_them_first_and_takes_no_more() {
+    let mut scene = Scene::new(true);
+    let http = ["--http", "127.0.0.1:0"].map(str::to_owned);
+    (scene.of_planes, scene.of_workers) = (http.to_vec(), http.to_vec());
+    // Each job takes seconds.
+    scene.of_workers.extend(["--store-rates", "reads=2"].map(str::to_owned));
+    // What waits for a worker waits on, though processors of the database idle.
+    std::fs::write(scene.path("settings.toml"), format!("{SETTINGS}idle_threads = 0\n")).expect("written");
+    let plane = scene.plane();
+    let mut worker = scene.worker("one");
+    let serving = scene.serve();
+    let (mut client, mut model) = (rounds::connect(&serving.address), Model::new());
+    let mut batches = 0..;
+    let mut write = |client: &mut redis::Connection, model: &mut Model, count| {
+        for batch in batches.by_ref().take(count) {
+            rounds::write(client, model, (0, batch), 2000);
+        }
+    };
+    let begun = Instant::now();
+    while sum(&samples(&plane), "firn_control_plane_jobs", &["running"]) < 1.0 {
+        assert!(begun.elapsed() < DRAIN_MAX, "no job is ever begun");
+        write(&mut client, &mut model, 2);
+    }
+    // It does not end before the control plane is told, on a busy machine either.
+    scene.store().set_faults(Faults { delay: STORE_SLOW, ..Faults::default() });
+    worker.ask_to_end();
+    let asked = Instant::now();
+    while sum(&samples(&plane), "firn_control_plane_workers", &["draining"]) < 1.0 {
+        assert_eq!(worker.0.try_wait().expect("it is looked at"), None, "it ends amid its jobs");
+        assert!(asked.elapsed() < DRAIN_MAX, "the control plane is not told");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let (given, leases) = (scene.jobs_of("one"), sum(&samples(&plane), LEASES, &[]));
+    assert!(given.values().any(|state| state == "running"), "it ends amid none of {given:?}");
+    scene.store().set_faults(Faults::default());
+    // It has jobs, and others wait that it does not take.
+    let mut waited: f64 = 0.0;
+    let ended = loop {
+        let (ended, control) = (worker.0.try_wait().expect("it is looked at"), samples(&plane));
+        assert_eq!(sum(&control, LEASES, &[]), leases, "it was given others");
+        if let Some(ended) = ended {
+            break ended;
+        }
+        assert!(asked.elapsed() < DRAIN_MAX, "it does not end");
+        waited = waited.max(sum(&control, "firn_control_plane_jobs", &["waiting"]));
+        write(&mut client, &mut model, 5);
+        std::thread::sleep(Duration::from_millis(20));
+    };
+    println!("it ended after {:?} with {given:?}, while {waited} waited", asked.elapsed());
+    assert!(ended.success(), "{ended}");
+    let done = given.keys().map(|job| (job.clone(), "done".to_owned())).collect();
+    assert_eq!(scene.jobs_of("one"), done, "of {given:?}");
+    let control = samples(&plane);
+    assert!(waited > 0.0, "nothing else was to be done");
+    for none in ["expired_leases_total", "failed_attempts_total", "preempted_leases_total"] {
+        assert_eq!(sum(&control, &format!("firn_control_plane_{none}"), &[]), 0.0, "{none}");
+    }
+    rounds::check(&mut client, &model, "without a worker");
+    serving.end();
 }

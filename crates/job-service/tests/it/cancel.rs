@@ -14,7 +14,7 @@ use firn_storage::place::{Effect, Fault, Faulty, Local, LocalOptions, Operation,
 use firn_storage::{Clock, Storage};
 
 use crate::scene::{Scene, any_port, check, url};
-use crate::second::{PROMISED, within_a_second};
+use crate::second::{Took, Watch, within_a_second};
 
 /// Directories in which each read and each write takes a while.
 #[derive(Debug)]
@@ -68,7 +68,7 @@ impl Executor for One {
 
 /// Values of 512 KiB in the tree or beside it, until a worker is at a large job that is wanted; this is cancelled then. How long its worker is at it after
 /// that.
-fn cancelled(separate_bytes: u32, is_wanted: fn(&JobSpec) -> bool) -> Duration {
+fn cancelled(separate_bytes: u32, is_wanted: fn(&JobSpec) -> bool) -> Took {
     let mut scene = Scene::new();
     // What the worker hears within a second is no answer to a beat.
     let beat = Duration::from_secs(30);
@@ -101,15 +101,15 @@ fn cancelled(separate_bytes: u32, is_wanted: fn(&JobSpec) -> bool) -> Duration {
         assert!(rounds < 2000, "no such job");
     }
     scene.wait_until(|| slow.read_bytes() > 1 << 20);
-    let begun = scene.clock.now();
     let (job, bytes) = one.job.lock().unwrap().clone().unwrap();
+    let watch = Watch::begin(&scene.clock);
     job.cancel();
     // The count of jobs alone would be 0 while it hangs in its place, too.
     let figures = || worker.watch().figures().unwrap();
     scene.wait_until(|| !figures().attempts.is_empty());
-    let (took, figures) = (scene.clock.now() - begun, figures());
+    let (took, figures) = (watch.end(), figures());
     scene.wait_until(|| worker.job_count() == 0);
-    println!("{} ms, {} of {bytes} bytes", took.as_millis(), figures.read_bytes + figures.write_bytes);
+    println!("{} of {bytes} bytes", figures.read_bytes + figures.write_bytes);
     let attempts = figures.attempts.values().next().unwrap();
     let is_late = attempts.failed.cancelled == 0;
     // As a whole it reads all of them, and writes about as many.
@@ -119,7 +119,7 @@ fn cancelled(separate_bytes: u32, is_wanted: fn(&JobSpec) -> bool) -> Duration {
     check(&db, &model);
     db.close().unwrap();
     // It was done, or missed what others had done meanwhile: that it was cancelled was heard too late, however soon it ended then.
-    if is_late { took.max(PROMISED) } else { took }
+    if is_late { took.late() } else { took }
 }
 
 #[test]

@@ -13,7 +13,7 @@ use firn_format::manifest::{Change, ManifestEdit, TableMeta};
 use firn_job_service::proto;
 use firn_storage::place::{Local, LocalOptions, Operation};
 
-use crate::hanging::worker_at;
+use crate::hanging::{OFTEN, worker_at};
 use crate::scene::{Scene, any_port, check, done_by, settings, write};
 
 /// The tables of the database in `directory`, which nobody has open.
@@ -99,9 +99,9 @@ fn it_has_that_too_when_workers_and_control_planes_end_amid_their_jobs() {
     let mut scene = Scene::new();
     let first_plane = scene.plane(any_port());
     let at = [first_plane.address()];
-    // It does a job up to its first sync.
+    // It does a job up to its first sync. That it is gone is noticed soon by the control plane, which has a short lease.
     let shared = Local::open(Path::new(&scene.shared_name()), LocalOptions { create: true }).unwrap();
-    let (hangs, gate) = worker_at(&mut scene, &at, Arc::new(shared), (Operation::Sync, "*"));
+    let (hangs, gate) = worker_at(&mut scene, &at, OFTEN, Arc::new(shared), (Operation::Sync, "*"));
     scene.wait_until(|| scene.look(at[0]).workers.len() == 1);
     let (mut plane, mut workers) = (Some(first_plane), vec![hangs]);
     let served = scene.builder(&at).settings(in_tree()).open().unwrap();

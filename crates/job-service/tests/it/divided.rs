@@ -9,7 +9,7 @@ use firn_job_service::control::pool::{JobRow, JobState};
 use firn_jobs::{CompactSpec, Executor, JobHandle, JobSpec};
 use firn_storage::place::{Local, LocalOptions, Operation, When};
 
-use crate::hanging::named_worker_at;
+use crate::hanging::{OFTEN, named_worker_at};
 use crate::scene::{Model, Scene, any_port, check, settings, write};
 
 const SEED: u64 = 9;
@@ -92,12 +92,12 @@ fn a_compaction_that_workers_share_loses_nothing_with_one_of_them() {
     let model = filled(&place);
     let plane = scene.plane(any_port());
     let at = [plane.address()];
-    // Whoever writes a table hangs, however often he begins.
+    // Whoever writes a table hangs, however often he begins. Who is lost is missed after a lease, which is short.
     let mut workers: Vec<_> = Vec::new();
     for name in NAMES {
         let here = Arc::new(Local::open(&place, LocalOptions { create: false }).unwrap());
         let writes = (Operation::Write, "*.table", When::Always { after: 0 });
-        workers.push((name, named_worker_at(&mut scene, &at, name, here, writes)));
+        workers.push((name, named_worker_at(&mut scene, &at, (name, OFTEN), here, writes)));
     }
     scene.wait_until(|| scene.look(at[0]).workers.len() == NAMES.len());
     let (remote, compactions) = (scene.remote(&at), Mutex::default());

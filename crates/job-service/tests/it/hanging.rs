@@ -8,17 +8,33 @@ use std::time::Duration;
 use firn_engine::Semantics;
 use firn_format::Sequence;
 use firn_format::manifest::TableMeta;
-use firn_job_service::{Places, Worker, WorkerOptions};
+use firn_job_service::control::pool::Limits;
+use firn_job_service::{ControlPlane, Places, Worker, WorkerOptions};
 use firn_jobs::{CompactSpec, Executor, JobHandle, JobInput};
 use firn_storage::place::{Effect, Fault, Faulty, Memory, Operation, When};
 use firn_storage::{Clock, Storage, SystemClock};
 
-use crate::scene::{Scene, url};
+use crate::scene::{Scene, any_port, url};
 
 /// A file whose first request of a kind hangs, and one at which nothing does. Neither is a table.
 pub(crate) const SLOW: &str = "slow-000000.table";
 pub(crate) const OTHER: &str = "other-000000.table";
 const BYTES: u64 = 1000;
+
+/// How often a worker says that it lives where it is to be noticed soon that somebody is gone: a lease is ten of them.
+pub(crate) const OFTEN: Duration = Duration::from_millis(200);
+
+/// And where it is not: what such a worker hears within seconds is no answer to a beat.
+pub(crate) const SELDOM: Duration = Duration::from_secs(30);
+
+fn lease(beat: Duration) -> Duration {
+    10 * beat
+}
+
+/// A control plane for workers that say seldom that they live.
+pub(crate) fn patient_plane(scene: &mut Scene) -> ControlPlane {
+    scene.plane_with(any_port(), Limits { lease: lease(SELDOM), ..Limits::default() })
+}
 
 /// A clock on which whoever sleeps does so until all are let go.
 #[derive(Debug, Default)]
@@ -67,29 +83,35 @@ impl Places for Hanging {
 }
 
 /// A worker with one slot for the control planes at `planes`, and what lets it go that it hangs at: the first operation `on` the slow file.
-pub(crate) fn worker(scene: &mut Scene, planes: &[SocketAddr], on: Operation) -> (Worker, Arc<Gate>) {
+pub(crate) fn worker(
+    scene: &mut Scene,
+    planes: &[SocketAddr],
+    beat: Duration,
+    on: Operation,
+) -> (Worker, Arc<Gate>) {
     let memory = Memory::new();
     for name in [SLOW, OTHER] {
         memory.publish(name, &[7; BYTES as usize]).unwrap();
     }
-    worker_at(scene, planes, Arc::new(memory), (on, SLOW))
+    worker_at(scene, planes, beat, Arc::new(memory), (on, SLOW))
 }
 
 /// The same with files at `place`, at the first such operation on such a file.
 pub(crate) fn worker_at(
     scene: &mut Scene,
     planes: &[SocketAddr],
+    beat: Duration,
     place: Arc<dyn Storage>,
     (on, file): (Operation, &str),
 ) -> (Worker, Arc<Gate>) {
-    named_worker_at(scene, planes, "one", place, (on, file, When::Once { after: 0 }))
+    named_worker_at(scene, planes, ("one", beat), place, (on, file, When::Once { after: 0 }))
 }
 
 /// The same with a name, and with all such operations of `when`.
 pub(crate) fn named_worker_at(
     scene: &mut Scene,
     planes: &[SocketAddr],
-    name: &str,
+    (name, beat): (&str, Duration),
     place: Arc<dyn Storage>,
     (on, file, when): (Operation, &str, When),
 ) -> (Worker, Arc<Gate>) {
@@ -98,7 +120,7 @@ pub(crate) fn named_worker_at(
     let effect = Effect::Delay(Duration::from_secs(1));
     place.inject(Fault { on, file: file.to_owned(), when, effect });
     let mut options = WorkerOptions::new(planes.iter().copied().map(url).collect(), name, scene.draw());
-    (options.slots, options.beat, options.lease) = (1, Duration::from_millis(200), Duration::from_secs(2));
+    (options.slots, options.beat, options.lease) = (1, beat, lease(beat));
     let (places, clock) = (Arc::new(Hanging(Arc::new(place))), Arc::new(SystemClock::new()));
     let worker = Worker::start(options, places, Arc::new(Semantics::new()), clock, &scene.spawn).unwrap();
     (worker, gate)

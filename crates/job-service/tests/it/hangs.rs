@@ -9,27 +9,27 @@ use firn_job_service::{Look, Worker, WorkerFigures};
 use firn_jobs::ErrorKind;
 use firn_storage::place::{Local, LocalOptions, Operation};
 
-use crate::hanging::{OTHER, SLOW, submit, worker, worker_at};
+use crate::hanging::{OFTEN, OTHER, SELDOM, SLOW, patient_plane, submit, worker, worker_at};
 use crate::scene::{Scene, any_port, check, url, write};
-use crate::second::within_a_second;
+use crate::second::{Took, Watch, within_a_second};
 
 fn figures(worker: &Worker) -> WorkerFigures {
     worker.watch().figures().unwrap()
 }
 
 /// Cancels a job that hangs at its first operation of the kind; how long it keeps its slot after that.
-fn cancelled_at(on: Operation) -> Duration {
+fn cancelled_at(on: Operation) -> Took {
     let mut scene = Scene::new();
-    let plane = scene.plane(any_port());
+    let plane = patient_plane(&mut scene);
     let at = [plane.address()];
-    let (worker, gate) = worker(&mut scene, &at, on);
+    let (worker, gate) = worker(&mut scene, &at, SELDOM, on);
     let remote = scene.remote(&at);
     let hangs = submit(&remote, SLOW, 1);
     scene.wait_until(|| gate.sleepers() == 1);
-    let begun = scene.clock.now();
+    let watch = Watch::begin(&scene.clock);
     hangs.cancel();
     scene.wait_until(|| worker.job_count() == 0);
-    let took = scene.clock.now() - begun;
+    let took = watch.end();
     // The only slot serves others meanwhile.
     let other = submit(&remote, OTHER, 1);
     scene.wait_until(|| other.poll().is_some());
@@ -57,7 +57,8 @@ fn a_job_that_is_cancelled_while_its_store_hangs_leaves_its_slot_within_a_second
 fn what_hangs_for_a_control_plane_that_is_gone_leaves_its_slot_to_another() {
     let mut scene = Scene::new();
     let (gone, there) = (scene.plane(any_port()), scene.plane(any_port()));
-    let (worker, gate) = worker(&mut scene, &[gone.address(), there.address()], Operation::Read);
+    // What is gone is missed once it has not answered for a lease.
+    let (worker, gate) = worker(&mut scene, &[gone.address(), there.address()], OFTEN, Operation::Read);
     let [one, other] = [&gone, &there].map(|plane| scene.remote(&[plane.address()]));
     let _hangs = submit(&one, SLOW, 0);
     scene.wait_until(|| gate.sleepers() == 1);
@@ -70,12 +71,12 @@ fn what_hangs_for_a_control_plane_that_is_gone_leaves_its_slot_to_another() {
 }
 
 /// Cancels a job that hangs in a sync, by hand; how long it keeps its slot after that.
-fn cancelled_in_a_sync() -> Duration {
+fn cancelled_in_a_sync() -> Took {
     let mut scene = Scene::new();
-    let plane = scene.plane(any_port());
+    let plane = patient_plane(&mut scene);
     let at = [plane.address()];
     let here = Local::open(Path::new(&scene.shared_name()), LocalOptions { create: true }).unwrap();
-    let (worker, gate) = worker_at(&mut scene, &at, Arc::new(here), (Operation::Sync, "*"));
+    let (worker, gate) = worker_at(&mut scene, &at, SELDOM, Arc::new(here), (Operation::Sync, "*"));
     let db = scene.open(&at);
     let (mut model, random) = (vec![None; 1000], &mut fastrand::Rng::with_seed(8));
     let opened = scene.clock.now();
@@ -86,10 +87,10 @@ fn cancelled_in_a_sync() -> Duration {
     let rows = plane.watch().rows(100).jobs;
     let hangs = rows.iter().find(|row| row.state == JobState::Running).expect("it hangs");
     let look = Look::at(&url(at[0]), &scene.token, &scene.tls, &scene.spawn).unwrap();
-    let begun = scene.clock.now();
+    let (begun, watch) = (scene.clock.now(), Watch::begin(&scene.clock));
     assert!(look.cancel(hangs.key).unwrap());
     scene.wait_until(|| figures(&worker).hanging == 1);
-    let took = scene.clock.now() - begun;
+    let took = watch.end();
     // Its database does that itself, and others there.
     let done = || figures(&worker).attempts.values().map(|kind| kind.done).sum::<u64>();
     let before = done();

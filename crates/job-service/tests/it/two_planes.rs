@@ -5,15 +5,15 @@ use std::time::Duration;
 use firn_jobs::{ErrorKind, Executor};
 use firn_storage::place::Operation;
 
-use crate::hanging::{OTHER, SLOW, submit, worker};
+use crate::hanging::{OFTEN, OTHER, SELDOM, SLOW, patient_plane, submit, worker};
 use crate::scene::{Scene, any_port};
 
 #[test]
 fn relief_of_one_control_plane_takes_the_place_of_bulk_work_of_another() {
     let mut scene = Scene::new();
-    let planes = [scene.plane(any_port()), scene.plane(any_port())];
+    let planes = [patient_plane(&mut scene), patient_plane(&mut scene)];
     let at = [planes[0].address(), planes[1].address()];
-    let (_worker, gate) = worker(&mut scene, &at, Operation::Read);
+    let (_worker, gate) = worker(&mut scene, &at, SELDOM, Operation::Read);
     let [one, other] = at.map(|plane| scene.remote(&[plane]));
     let bulk = submit(&one, SLOW, 1);
     scene.wait_until(|| gate.sleepers() == 1);
@@ -39,7 +39,7 @@ fn what_a_worker_has_no_slot_for_is_not_begun() {
     let mut scene = Scene::new();
     let planes = [scene.plane(any_port()), scene.plane(any_port())];
     let at = [planes[0].address(), planes[1].address()];
-    let (_worker, gate) = worker(&mut scene, &at, Operation::Read);
+    let (_worker, gate) = worker(&mut scene, &at, OFTEN, Operation::Read);
     let [one, other] = at.map(|plane| scene.remote(&[plane]));
     // Relief gives way to nobody.
     let runs = submit(&one, SLOW, 0);
@@ -47,7 +47,7 @@ fn what_a_worker_has_no_slot_for_is_not_begun() {
     other.urge(Some(Duration::from_secs(1)));
     let waits = submit(&other, OTHER, 0);
     scene.wait_until(|| waits.is_waiting());
-    // Its control plane would have said so by the next question but one.
+    // Its control plane would have said so by the next question but one, and there are several in this time.
     let begun = scene.clock.now();
     while scene.clock.now() - begun < Duration::from_millis(1200) {
         assert!(waits.is_waiting() && waits.poll().is_none());
