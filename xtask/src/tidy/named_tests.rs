@@ -22,19 +22,22 @@ pub(super) fn check(repository: &Repository) -> Vec<Finding> {
     findings
 }
 
-/// `module::test` of every test, where the module is called as its file or, of a file `tests.rs`, as its folder.
+/// `module::test` of everything under `#[test]`, where the module is called as its file or, of a file `tests.rs`, as its folder.
 fn tests(repository: &Repository) -> BTreeSet<String> {
     let mut tests = BTreeSet::new();
     let sources = repository.texts().filter(|(path, _)| path.ends_with(".rs"));
     for (path, text) in sources {
         let mut parts = path.trim_end_matches(".rs").rsplit('/').skip_while(|part| *part == "tests");
         let module = parts.next().unwrap_or_default();
-        let names = text.lines().filter_map(|line| {
-            let rest = line.trim_start();
-            let rest = rest.strip_prefix("async ").unwrap_or(rest).strip_prefix("fn ")?;
-            rest.split_once("()").map(|(name, _)| name)
-        });
-        tests.extend(names.map(|name| format!("{module}::{name}")));
+        // An attribute is of the next function.
+        let mut is_marked = false;
+        for line in text.lines().map(str::trim) {
+            is_marked |= line == "#[test]";
+            let rest = line.strip_prefix("async ").unwrap_or(line).strip_prefix("fn ");
+            let Some(rest) = rest.filter(|_| is_marked) else { continue };
+            is_marked = false;
+            tests.extend(rest.split_once("()").map(|(name, _)| format!("{module}::{name}")));
+        }
     }
     tests
 }
@@ -55,18 +58,24 @@ fn is_test(name: &str) -> bool {
 mod tests {
     use super::*;
 
+    /// A test, and a function that tests call.
+    const TWO_MACHINES: &str = "#[test]\n/// Slow.\n#[ignore = \"minutes\"]\nfn of_two_one_does_it() {\n}\n\
+                                fn what_two_machines_share() {\n}\n";
+
     #[test]
     fn ghosts_are_found() {
         let text = "| S1 | `two_machines::of_two_one_does_it`, `pool::whoever_comes_last_has_it` |\n\
-                    | S2 | `two_machines::of_three_none_does_it`, `gone::of_two_one_does_it`, `std::mem`, `a::b_c` |\n";
+                    | S2 | `two_machines::of_three_none_does_it`, `gone::of_two_one_does_it`, `std::mem`, `a::b_c` |\n\
+                    | S3 | `two_machines::what_two_machines_share` |\n";
         let files = [
             ("docs/jobs.md", text),
-            ("crates/a/tests/it/two_machines.rs", "#[test]\nfn of_two_one_does_it() {\n"),
+            ("crates/a/tests/it/two_machines.rs", TWO_MACHINES),
             ("crates/a/src/pool/tests.rs", "    #[test]\n    async fn whoever_comes_last_has_it() {\n"),
         ];
         let found: Vec<String> =
             check(&Repository::planted(&files)).iter().map(ToString::to_string).collect();
-        assert_eq!(found.len(), 2, "{found:?}");
-        assert!(found.iter().all(|line| line.starts_with("docs/jobs.md:2: ")), "{found:?}");
+        assert_eq!(found.len(), 3, "{found:?}");
+        let at = |line: &str| found.iter().filter(|it| it.starts_with(line)).count();
+        assert_eq!((at("docs/jobs.md:2: "), at("docs/jobs.md:3: ")), (2, 1), "{found:?}");
     }
 }

@@ -19,7 +19,7 @@ pub struct CaasArgs {
     /// Directory for databases and logs, kept afterwards [default: a temporary one, removed]
     #[arg(long, value_name = "DIR")]
     pub dir: Option<PathBuf>,
-    /// The program `firn-s3-server`, which is the store of the part on zones [default: beside this program]
+    /// The program `firn-s3-server`, which is the store of the parts `zones` and `stages` [default: beside this program]
     #[arg(long, value_name = "FILE")]
     pub store_server: Option<PathBuf>,
     /// The program `firn-sim`, which gives the simulated figures [default: beside this program]

@@ -253,29 +253,34 @@ fn run_schedulers(bench: &Bench<'_>, found: &mut Found) -> Result<()> {
             cluster.end()?;
         }
     }
+    found.findings.extend(scheduler_findings(&found.results));
+    found.findings.push(simulated::finding(bench, part));
+    Ok(())
+}
+
+/// What `results` say of the service's scheduler beside each of the others.
+fn scheduler_findings(results: &[PhaseResult]) -> Vec<Finding> {
     let claims = [
         (
             "urgency over random, CaaS-LSM's README for Nebula: random has 86 % fewer operations",
-            "load",
             "random",
             Measure::Throughput,
             7.1,
         ),
         (
             "urgency over least-loaded, which is CaaS-LSM's own: writers stand still for less",
-            "load",
             "least-loaded",
             Measure::Stalled,
             1.0,
         ),
-        ("urgency over random: writers stand still for less", "load", "random", Measure::Stalled, 1.0),
+        ("urgency over fifo: writers stand still for less", "fifo", Measure::Stalled, 1.0),
+        ("urgency over random: writers stand still for less", "random", Measure::Stalled, 1.0),
     ];
-    found.findings.extend(claims.map(|(claim, workload, than, measure, claimed)| {
-        Ratio { claim, workload, of: SERVICE, than, measure, claimed, floor: None }
-            .finding(part, &found.results)
-    }));
-    found.findings.push(simulated::finding(bench, part));
-    Ok(())
+    let found = claims.map(|(claim, than, measure, claimed)| {
+        Ratio { claim, workload: "load", of: SERVICE, than, measure, claimed, floor: None }
+            .finding(CaasPart::Schedulers.name(), results)
+    });
+    found.into()
 }
 
 fn run_zones(bench: &Bench<'_>, found: &mut Found) -> Result<()> {
@@ -460,7 +465,26 @@ fn run_stages(bench: &Bench<'_>, found: &mut Found) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::experiment::caas::verdict::Verdict;
     use crate::report::Context;
+
+    #[test]
+    fn each_scheduler_beside_ours_is_judged_by_how_long_writers_stand_still() {
+        let results = SCHEDULERS.map(|(scheduler, variant)| {
+            let workload = "schedulers: load".into();
+            let context = Context { engine: variant.into(), workload, ..Context::default() };
+            let stall_s = if scheduler == URGENCY { 1.0 } else { 2.0 };
+            PhaseResult { context, stall_s, ..PhaseResult::default() }
+        });
+        let findings = scheduler_findings(&results);
+        let stalled = findings.iter().filter(|finding| finding.figure.contains("stopped and slowed"));
+        let others = SCHEDULERS.into_iter().filter(|(scheduler, _)| *scheduler != URGENCY);
+        for (_, variant) in others {
+            let mut judged = stalled.clone().filter(|it| it.figure.contains(&format!(", {variant} ")));
+            assert_eq!(judged.next().map(|it| it.verdict), Some(Verdict::AsClaimed), "{variant}");
+            assert_eq!(judged.next(), None, "{variant}");
+        }
+    }
 
     #[test]
     fn a_pace_follows_the_median_of_what_a_way_did() {

@@ -1,0 +1,3 @@
+//! The program, as who starts it sees it.
+
+mod program; // what it says first
