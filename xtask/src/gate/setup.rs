@@ -26,6 +26,7 @@ pub(crate) fn tools(full: bool) -> Vec<Tool> {
     let mut tools = vec![
         tool("git", "lists the files that tidy checks", Install::Apt(&["git"])),
         tool("cc", "compiles Zstd and the program's allocator", Install::Apt(&["gcc", "libc6-dev"])),
+        tool("faketime", "makes clocks jump", Install::Apt(&["faketime"])),
         tool("redis-server", "is what answers are compared with", Install::Apt(&["redis-server"])),
         Tool {
             command: "python3",
@@ -46,7 +47,6 @@ pub(crate) fn tools(full: bool) -> Vec<Tool> {
             tool("mvn", "runs the suite of Jedis", Install::Apt(&["maven", "default-jdk-headless"])),
             tool("redis-benchmark", "is what people measure servers with", Install::Apt(&["redis-tools"])),
             tool("chromium", "shows the server's page", Install::Apt(&["chromium"])),
-            tool("faketime", "makes the clock of a worker jump", Install::Apt(&["faketime"])),
             tool("c++", "compiles the fuzzing runtime", Install::Apt(&["g++"])),
             tool("cargo-fuzz", "drives the fuzz targets", Install::Cargo(&["cargo-fuzz"])),
             tool("cargo-deny", "checks licences and sources", Install::Cargo(&["cargo-deny", "--debug"])),

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use crate::bad_store::{Busy, told};
 use crate::job_service::Scene;
-use crate::program::text;
+use crate::program::{say_left_out, text};
 use crate::small_disk::SmallDisk;
 
 /// How long it is bad, at least.
@@ -59,7 +59,9 @@ impl Closed {
         if changed.as_ref().is_ok_and(|output| output.status.success()) {
             return Some(Self(directory.to_owned()));
         }
-        eprintln!("LEFT OUT: a directory that nobody may write in, since chattr +i was refused: {changed:?}");
+        say_left_out(&format!(
+            "a directory that nobody may write in, since chattr +i was refused: {changed:?}"
+        ));
         None
     }
 }

@@ -1,4 +1,4 @@
-//! Clients that write, delete, count and list, and remember what they were told.
+//! Clients that write, let expire, delete, count and list, and remember what they were told.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
@@ -6,16 +6,16 @@ use std::time::{Duration, Instant};
 
 use super::counted::{Counted, counter, list};
 use super::history::{History, Operation};
+use super::keys::{self, State};
 
 /// Clients that write at once.
 const CLIENTS: u32 = 4;
 /// Keys of each.
 const KEYS: u32 = 1000;
+/// How long after it was written last all has expired that does so soon, by clocks that are right within a second.
+const EXPIRED: Duration = Duration::from_secs(10);
 /// How long one round of writing is.
 const ROUND: Duration = Duration::from_secs(3);
-
-/// What a key was last to become: the value of a round, or nothing.
-type State = Option<u32>;
 
 /// What one client knows.
 #[derive(Default)]
@@ -28,6 +28,8 @@ struct Known {
     counted: Counted,
     /// All that is known to have been done.
     history: History,
+    /// When what expires late does so.
+    late_ms: u64,
 }
 
 pub(crate) struct Clients {
@@ -36,11 +38,6 @@ pub(crate) struct Clients {
     pub(crate) acknowledged: u64,
     /// How long each waits after what was acknowledged; without, they write as fast as they can.
     pub(crate) pause: Duration,
-}
-
-pub(super) fn value(key: u32, round: u32) -> Vec<u8> {
-    let bytes = 100 + (key as usize * 389 + round as usize * 71) % 2500;
-    format!("{key}.{round}.").into_bytes().into_iter().cycle().take(bytes).collect()
 }
 
 /// A connection on which an answer may take so long.
@@ -86,14 +83,15 @@ impl Known {
             let batch: BTreeSet<u32> = (0..50).map(|_| random.u32(0..KEYS) * CLIENTS + number).collect();
             let mut pipe = redis::pipe();
             self.round += 1;
-            let states: Vec<(u32, State)> =
-                batch.into_iter().map(|key| (key, (random.u32(0..8) > 0).then_some(self.round))).collect();
+            let round = self.round;
+            let mut state = |key| match keys::may_be_deleted(key) && random.u32(0..8) == 0 {
+                true => None,
+                false => Some(round),
+            };
+            let states: Vec<(u32, State)> = batch.into_iter().map(|key| (key, state(key))).collect();
             for (key, state) in &states {
-                match state {
-                    Some(round) => pipe.cmd("SET").arg(key).arg(value(*key, *round)).ignore(),
-                    None => pipe.cmd("DEL").arg(key).ignore(),
-                };
-                self.tried.entry(*key).or_default().push(*state);
+                keys::put(&mut pipe, *key, *state, self.late_ms);
+                self.tried.entry(*key).or_default().extend(keys::states(*key, *state));
             }
             self.counted.add(number, &mut pipe);
             match pipe.query(open) {
@@ -113,25 +111,27 @@ impl Known {
         }
     }
 
-    /// Whether each key is what it was acknowledged to be, or what was tried since; from then on that.
+    /// Whether each key is what it was acknowledged to be, or what was tried since; from then on that, or, where nothing is there, what may have expired.
     fn check(&mut self, number: u32, address: &str) {
         let mut connection = reach(address);
         self.counted.check(number, &mut connection);
         let keys: BTreeSet<u32> = self.acknowledged.keys().chain(self.tried.keys()).copied().collect();
         let keys: Vec<u32> = keys.into_iter().collect();
         for keys in keys.chunks(200) {
-            let found: Vec<Option<Vec<u8>>> =
-                redis::cmd("MGET").arg(keys).query(&mut connection).expect("a reply");
-            for (key, found) in keys.iter().zip(found) {
-                let is = |state: &State| found == state.map(|round| value(*key, round));
+            for (key, found) in keys.iter().zip(keys::find(keys, &mut connection)) {
                 let before = self.acknowledged.get(key).copied().unwrap_or(None);
                 let tried = self.tried.remove(key).unwrap_or_default();
-                let state =
-                    std::iter::once(before).chain(tried.iter().copied()).find(is).unwrap_or_else(|| {
-                        let head =
-                            found.map(|it| String::from_utf8_lossy(&it[..12.min(it.len())]).into_owned());
-                        panic!("key {key}: expected {before:?} or one of {tried:?}, found {head:?}")
-                    });
+                let states = std::iter::once(before).chain(tried.iter().copied());
+                let mut possible = states.filter(|state| found.may_be(*key, *state));
+                let state = possible.next().unwrap_or_else(|| {
+                    let head = found.head();
+                    panic!("key {key}: expected {before:?} or one of {tried:?}, found {head}")
+                });
+                // What is not there may have expired, by a clock that another machine's is behind.
+                let others: Vec<State> = possible.collect();
+                if !others.is_empty() {
+                    self.tried.insert(*key, others);
+                }
                 if state != before {
                     self.history.add(Operation::Put(*key, state));
                 }
@@ -143,7 +143,8 @@ impl Known {
 
 impl Clients {
     pub(crate) fn new(seed: u64) -> Self {
-        let known = (0..CLIENTS).map(|_| Known::default()).collect();
+        let late_ms = keys::late_ms();
+        let known = (0..CLIENTS).map(|_| Known { late_ms, ..Known::default() }).collect();
         Self { known, seed, acknowledged: 0, pause: Duration::ZERO }
     }
 
@@ -188,38 +189,58 @@ impl Clients {
     pub(super) fn replay(&self, address: &str) {
         std::thread::scope(|scope| {
             for (known, number) in self.known.iter().zip(0..) {
-                scope.spawn(move || known.history.replay(number, &known.counted, &mut reach(address)));
+                scope.spawn(move || {
+                    known.history.replay(number, known.late_ms, &known.counted, &mut reach(address))
+                });
             }
         });
     }
 
-    /// Nothing is there but what was acknowledged, and nothing twice, by a walk over everything.
-    ///
-    /// A cursor is a place in the order of the keys, so a walk over what does not change meets each key once.
+    /// Nothing is there but what was acknowledged, and nothing twice, by a walk over everything; what was to expire soon is gone in a while.
     pub(crate) fn check_nothing_else(&self, address: String) {
         let mut connection = reach(&address);
-        let mut found = Vec::new();
-        let mut cursor = 0_u64;
+        let live = self.live();
+        let end = Instant::now() + EXPIRED;
         loop {
-            let (next, keys): (u64, Vec<String>) =
-                redis::cmd("SCAN").arg(cursor).arg("COUNT").arg(500).query(&mut connection).expect("a reply");
-            found.extend(keys);
-            if next == 0 {
-                break;
+            let found = walk(&mut connection);
+            if found == live {
+                return;
             }
-            cursor = next;
+            let differ = || found.symmetric_difference(&live).take(5).collect::<Vec<_>>();
+            assert!(Instant::now() < end && found.is_superset(&live), "{:?}", differ());
+            std::thread::sleep(Duration::from_millis(200));
         }
-        let count = found.len();
-        let found: BTreeSet<String> = found.into_iter().collect();
-        assert!(count == found.len(), "a walk met {count} keys, {} of them differ", found.len());
+    }
+
+    /// Names of what is there once all has expired that does so soon.
+    fn live(&self) -> BTreeSet<String> {
         let mut live = BTreeSet::new();
         for (known, number) in self.known.iter().zip(0..) {
-            let is_live = known.acknowledged.iter().filter(|(_, state)| state.is_some());
+            let is_live = known.acknowledged.iter().filter(|(key, state)| keys::stays(**key, **state));
             live.extend(is_live.map(|(key, _)| key.to_string()));
             if known.counted.is_there() {
                 live.extend([counter(number), list(number)]);
             }
         }
-        assert!(found == live, "{:?}", found.symmetric_difference(&live).take(5).collect::<Vec<_>>());
+        live
     }
+}
+
+/// Names of all keys, each of which a walk meets once: a cursor is a place in the order of the keys, and those that expire meanwhile change nothing of it.
+fn walk(connection: &mut redis::Connection) -> BTreeSet<String> {
+    let mut found = Vec::new();
+    let mut cursor = 0_u64;
+    loop {
+        let (next, keys): (u64, Vec<String>) =
+            redis::cmd("SCAN").arg(cursor).arg("COUNT").arg(500).query(connection).expect("a reply");
+        found.extend(keys);
+        if next == 0 {
+            break;
+        }
+        cursor = next;
+    }
+    let count = found.len();
+    let found: BTreeSet<String> = found.into_iter().collect();
+    assert!(count == found.len(), "a walk met {count} keys, {} of them differ", found.len());
+    found
 }

@@ -38,6 +38,11 @@ impl Clocks {
         self.set(whose, random.i64(-most..=most));
     }
 
+    /// The clock of `whose` is right within a second.
+    pub(super) fn set_right(&self, whose: &str) {
+        self.set(whose, 0);
+    }
+
     fn set(&self, whose: &str, minutes: i64) {
         if let Some((_, directory)) = &self.faked {
             std::fs::write(directory.join(file(whose)), format!("{minutes:+}m\n")).expect("written");

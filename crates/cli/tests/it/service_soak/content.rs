@@ -1,13 +1,18 @@
 //! What a database has, in one number that depends neither on where it lies nor on the order in which it is read.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use firn_format::key::{Entry, Kind, Sequence};
 use firn_format::table::content::entry_hash;
 
 use super::clients::reach;
+use super::keys::is_about_to_expire;
 
-/// All keys of a database that runs, with what each has.
+/// What a key that is not there is said to expire at.
+const GONE: i64 = -2;
+
+/// All keys of a database that runs, with what each has and when it expires, but those that expire soon.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Content {
     pub(super) keys: u64,
@@ -40,16 +45,27 @@ impl Content {
     }
 
     fn add(&mut self, keys: &[String], connection: &mut redis::Connection) {
-        let mut pipe = redis::pipe();
+        let (mut types, mut ends) = (redis::pipe(), redis::pipe());
         for key in keys {
-            pipe.cmd("TYPE").arg(key);
+            types.cmd("TYPE").arg(key);
+            ends.cmd("PEXPIRETIME").arg(key);
         }
-        let types: Vec<String> = pipe.query(connection).expect("types");
-        for (key, kind) in keys.iter().zip(types) {
+        let types: Vec<String> = types.query(connection).expect("types");
+        let ends: Vec<i64> = ends.query(connection).expect("moments");
+        for ((key, kind), expires_at_ms) in keys.iter().zip(types).zip(ends) {
+            let is_going = u64::try_from(expires_at_ms).is_ok_and(is_about_to_expire);
+            if is_going || expires_at_ms == GONE {
+                continue;
+            }
             let elements: Vec<Vec<u8>> = match kind.as_str() {
                 "string" => vec![redis::cmd("GET").arg(key).query(connection).expect("a value")],
                 "list" => {
                     redis::cmd("LRANGE").arg(key).arg(0).arg(-1).query(connection).expect("a list's elements")
+                }
+                "hash" => {
+                    let fields: BTreeMap<Vec<u8>, Vec<u8>> =
+                        redis::cmd("HGETALL").arg(key).query(connection).expect("a hash's fields");
+                    fields.into_iter().flat_map(|(field, value)| [field, value]).collect()
                 }
                 other => panic!("{key} is a {other}, which nobody has written"),
             };
@@ -64,7 +80,7 @@ impl Content {
                 key: key.as_bytes(),
                 sequence: Sequence(0),
                 kind: Kind::Put,
-                expires_at_ms: 0,
+                expires_at_ms: u64::try_from(expires_at_ms).unwrap_or(0),
                 value: &typed,
             };
             self.hash = self.hash.wrapping_add(entry_hash(&entry));

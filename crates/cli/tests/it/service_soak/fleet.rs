@@ -16,7 +16,7 @@ use super::leftovers::{self, Leftovers};
 use super::member::{Member, Process, signal_to};
 use super::network::Network;
 use super::trouble::{Deck, Tally, Trouble};
-use crate::program::text;
+use crate::program::{say_left_out, text};
 use crate::serve::Serving;
 use crate::service_http::samples_at;
 
@@ -25,6 +25,8 @@ const BUCKET: &str = "firn-test";
 const PLACE: &str = "s3://firn-test/db";
 /// How many workers there are.
 pub(super) const WORKERS: usize = 3;
+/// How many machines take the database from one another.
+const MACHINES: usize = 2;
 /// The worker and the control plane whose clocks jump, as those of both machines do that have the database.
 const JUMPING: usize = 1;
 /// How long a lease lasts after its worker's last word, unless control planes are told otherwise.
@@ -97,7 +99,7 @@ impl Fleet {
         let clocks = Clocks::new(directory.path());
         let mut left_out = Vec::new();
         if !clocks.can_jump() {
-            println!("left out: jumps of clocks, for want of libfaketime (Debian: faketime)");
+            say_left_out("jumps of clocks, for want of libfaketime (Debian: faketime)");
             left_out.extend(Trouble::CLOCKS);
         }
         if !network.has_wires() {
@@ -370,6 +372,7 @@ impl Fleet {
     pub(super) fn heal(&mut self) {
         self.let_pass(Instant::now() + Duration::from_secs(3600));
         self.store.as_ref().expect("it runs").set_faults(Faults::default());
+        (0..MACHINES).for_each(|machine| self.clocks.set_right(&machine_name(machine)));
     }
 
     /// The database starts again, with what it finds; whoever worked for it before does not any more.

@@ -1,12 +1,12 @@
 //! What a client is known to have done, in its order, to be done again elsewhere.
 
-use super::clients::value;
 use super::counted::{Counted, counter, list};
+use super::keys::{self, State};
 
 /// What was done to one client's keys, which nobody else writes.
 pub(super) enum Operation {
     /// A key became the value of a round, or nothing.
-    Put(u32, Option<u32>),
+    Put(u32, State),
     /// An element was added to the list, and the counter counted it.
     Add(u64),
 }
@@ -25,8 +25,15 @@ impl History {
         self.0.push(operation);
     }
 
-    /// Does all of it again, as client `number`, in its order, where nothing was done before. `counted` knows what became of its counter and its list.
-    pub(super) fn replay(&self, number: u32, counted: &Counted, connection: &mut redis::Connection) {
+    /// Does all of it again, as client `number`, in its order, where nothing was done before. `counted` knows what became of its counter and its list, and what expires
+    /// late does so at `late_ms`.
+    pub(super) fn replay(
+        &self,
+        number: u32,
+        late_ms: u64,
+        counted: &Counted,
+        connection: &mut redis::Connection,
+    ) {
         let behind = counted.unanswered_behind();
         let push = |pipe: &mut redis::Pipeline, elements: &[u64]| {
             for element in elements {
@@ -44,12 +51,7 @@ impl History {
         }
         for (operation, at) in self.0.iter().zip(1..) {
             match operation {
-                Operation::Put(key, Some(round)) => {
-                    pipe.cmd("SET").arg(key).arg(value(*key, *round)).ignore();
-                }
-                Operation::Put(key, None) => {
-                    pipe.cmd("DEL").arg(key).ignore();
-                }
+                Operation::Put(key, state) => keys::put(&mut pipe, *key, *state, late_ms),
                 Operation::Add(element) => {
                     pipe.cmd("INCR").arg(counter(number)).ignore();
                     push(&mut pipe, &[*element]);
