@@ -38,8 +38,8 @@ pub(crate) struct Arguments {
     config: Option<PathBuf>,
     #[command(flatten)]
     options: Options,
-    /// Open a database on shared storage although its log lies in another directory: what was written there and is in no table is given
-    /// up, and whoever has it open there writes nothing any more. For this start alone: neither file nor environment can say it.
+    /// Open a database on shared storage although its log lies in another directory: what was written there and is neither in a table nor
+    /// acknowledged as `shared` is given up, and whoever has it open there writes nothing any more. For this start alone: neither file nor environment can say it.
     #[arg(long)]
     take_over: bool,
 }

@@ -34,8 +34,8 @@ pub(crate) struct SharedName {
 pub(crate) struct SharedPlace {
     #[command(flatten)]
     pub(crate) name: SharedName,
-    /// Open it although its log lies in another directory: what was written there and is in no table is given up, and
-    /// whoever has it open there writes nothing any more.
+    /// Open it although its log lies in another directory: what was written there and is neither in a table nor acknowledged as `shared` is given up,
+    /// and whoever has it open there writes nothing any more.
     #[arg(long, requires = "shared")]
     pub(crate) take_over: bool,
     /// Where ranges that were read are kept, by who reads for long enough.
