@@ -107,7 +107,7 @@ impl Builder {
     }
 
     /// Opens a database on shared storage whose log lies on another machine, which is else a `Conflict`: what was written there and is
-    /// neither in a table nor acknowledged as [`Durability::Shared`] is given up, and whoever has it open there writes nothing any more. Default no.
+    /// neither in a table nor acknowledged as [`Shared`](firn_engine::Durability::Shared) is given up, and whoever has it open there writes nothing any more. Default no.
     #[must_use]
     pub fn take_over(mut self, take_over: bool) -> Self {
         self.take_over = take_over;
