@@ -3,14 +3,15 @@
 use std::io::{BufRead, BufReader};
 use std::process::{ChildStdout, Stdio};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use firn_s3_server::Faults;
+use firn_storage::{Clock, SystemClock};
 
 use crate::job_service::{Process, Scene};
 use crate::program::firn;
 use crate::rounds::{self, Model};
+use crate::second;
 use crate::service_http::{samples, sum};
 
 /// A row of a job, as `firn jobs` shows it: its state and its name.
@@ -51,57 +52,18 @@ impl Watch {
     }
 }
 
-/// What is cancelled leaves its slot within so long.
-const PROMISED: Duration = Duration::from_secs(1);
-
-/// A slot that is not free after so long is lost, however long the machine stood still.
-const LOST: Duration = Duration::from_secs(10);
-
 /// For so long a store holds its answers back amid a job.
 const HANGS: Duration = Duration::from_secs(6);
 
-/// So long a thread rests that watches whether the machine stands still.
-const REST: Duration = Duration::from_millis(5);
-
-/// For how long the machine has stood still while it was watched: a thread that rests again and again has rested for so much longer.
-struct Standstill(Arc<AtomicU64>);
-
-impl Standstill {
-    /// Watches until it is dropped.
-    fn watch() -> Self {
-        let microseconds = Arc::new(AtomicU64::new(0));
-        let watched = Arc::downgrade(&microseconds);
-        std::thread::spawn(move || {
-            while let Some(microseconds) = watched.upgrade() {
-                let begun = Instant::now();
-                std::thread::sleep(REST);
-                let late = begun.elapsed().saturating_sub(REST);
-                microseconds.fetch_add(late.as_micros() as u64, Ordering::Relaxed);
-            }
-        });
-        Self(microseconds)
-    }
-
-    fn so_far(&self) -> Duration {
-        Duration::from_micros(self.0.load(Ordering::Relaxed))
-    }
-}
-
-/// Expects that `is_so` within a second and as long as the machine stands still meanwhile.
+/// Expects that `is_so` within a second, where the machine does not stand still.
 #[track_caller]
-fn soon(what: &str, is_so: impl Fn() -> bool) {
-    let (standstill, begun) = (Standstill::watch(), Instant::now());
-    loop {
-        let (is_so, took) = (is_so(), begun.elapsed());
-        // The thread that watches wakes as late as this one, and has said so by then.
-        std::thread::sleep(2 * REST);
-        let stood = standstill.so_far();
-        assert!(took < (PROMISED + stood).min(LOST), "{what}: not in {took:?}, {stood:?} of them still");
-        if is_so {
-            println!("{what}: in {took:?}, {stood:?} of them still");
-            return;
-        }
+fn soon(is_so: impl Fn() -> bool) {
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+    let (watch, begun) = (second::Watch::begin(&clock), Instant::now());
+    while !is_so() && begun.elapsed() < HANGS {
+        clock.sleep(Duration::from_millis(10));
     }
+    watch.end().expect_kept();
 }
 
 #[test]
@@ -134,7 +96,7 @@ fn a_job_is_watched_and_ended_and_its_database_goes_on() {
         || of_worker("firn_worker_attempts_total", &["cancelled"]) + of_worker("firn_worker_hanging", &[]);
     assert_eq!(stopped(), 0.0);
     let said = scene.jobs(&["cancel", &job]).ended(0);
-    soon("its slot is free", || stopped() >= 1.0);
+    soon(|| stopped() >= 1.0);
     scene.store().set_faults(Faults::default());
     assert_eq!(said.trim_end(), format!("{job} is cancelled"));
     let out = scene.jobs(&["list"]).ended(0);

@@ -34,6 +34,9 @@ mod crowds;
 mod space;
 mod descriptors; // of workers, and too few of them
 mod units; // what systemd is told
+#[expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+#[path = "../../../job-service/tests/it/second.rs"]
+mod second; // what is promised within a second
 mod by_hand; // jobs that people look at, and end
 mod job_service; // control plane, workers and database, killed
 mod shares; // of workers, and of what a store is asked

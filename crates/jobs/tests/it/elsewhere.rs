@@ -9,8 +9,9 @@ use firn_jobs::{
     Cause, Error, ErrorKind, Executor, Fallback, Fallbacks, Finisher, JobHandle, JobResult, JobSpec, Local,
     Patience, is_output_of, new_job, verify, verify_files,
 };
-use firn_storage::{Clock, ManualClock, Storage, SystemClock, ThreadSpawn};
+use firn_storage::{Clock, Storage, SystemClock, ThreadSpawn};
 
+use crate::asked_clock::AskedClock;
 use crate::world::{Mix, World, semantics};
 
 pub(crate) const MIX: Mix = Mix { operations: 200, merges: true, filter: true, older: true };
@@ -176,42 +177,6 @@ pub(crate) fn answer(handle: &JobHandle) -> firn_jobs::Result<JobResult> {
     handle.wait()
 }
 
-/// A clock that moves when it is told to, and counts how often the thread that watches over jobs asks it: once as it looks, and as it goes on with what
-/// it found.
-#[derive(Debug)]
-pub(crate) struct AskedClock {
-    time: ManualClock,
-    asked: AtomicUsize,
-}
-
-impl AskedClock {
-    fn new() -> Self {
-        Self { time: ManualClock::new(0), asked: AtomicUsize::new(0) }
-    }
-
-    pub(crate) fn advance(&self, time: Duration) {
-        self.time.advance(time);
-    }
-}
-
-impl Clock for AskedClock {
-    fn now(&self) -> Duration {
-        let now = self.time.now();
-        if std::thread::current().name() == Some("firn-fallback") {
-            self.asked.fetch_add(1, Ordering::SeqCst);
-        }
-        now
-    }
-
-    fn unix_ms(&self) -> u64 {
-        self.time.unix_ms()
-    }
-
-    fn sleep(&self, time: Duration) {
-        self.time.sleep(time);
-    }
-}
-
 /// A world, an executor that goes its way, and a fallback around it to one that does what it should.
 pub(crate) struct Scene {
     pub(crate) world: World,
@@ -250,10 +215,10 @@ impl Scene {
         let pause = |ms| SystemClock::new().sleep(Duration::from_millis(ms));
         // It may be going on with something now. From one look to the next that finds nothing new are 20 ms.
         for _ in 0..3 {
-            let before = self.clock.asked.load(Ordering::SeqCst);
+            let before = self.clock.asked_count();
             until("a look", || {
                 pause(1);
-                self.clock.asked.load(Ordering::SeqCst) > before
+                self.clock.asked_count() > before
             });
             pause(20);
         }

@@ -12,6 +12,7 @@ mod same_bytes; // collections by an executor and here
 #[cfg(unix)]
 mod socket; // jobs in another process
 mod promises; // purity, conservation, cancelling, executors
+mod asked_clock; // moves when it is told to
 mod elsewhere; // executors that go their own ways
 mod fallback; // what is done elsewhere, or here
 mod relief; // what writers wait for, that nobody there has begun

@@ -1,15 +1,15 @@
 //! What no writer waits for, while the executor that the owner gave is away: it is begun here at the rate that the settings say.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use firn_engine::{Engine, KEYSPACE_DEFAULT, Ordered};
 use firn_jobs::{Error, ErrorKind, Executor, JobHandle, JobSpec};
-use firn_storage::{Clock, ManualClock};
+use firn_storage::Clock;
 use firn_tree::{Tree, TreeOptions, TreeSettings};
 
+use crate::asked_clock::AskedClock;
 use crate::bounds::{in_time, until};
 use crate::world::{World, put, session, settle, threads, tiny};
 
@@ -24,38 +24,11 @@ impl Executor for Away {
     }
 }
 
-/// A clock that moves when it is told to, and counts how often the thread that watches over jobs asks it.
-#[derive(Debug)]
-struct AskedClock {
-    time: Arc<ManualClock>,
-    asked: AtomicUsize,
-}
-
-impl AskedClock {
-    /// Waits until jobs that are held have been looked at since the last advance.
-    fn wait_looks(&self) {
-        // A look asks once, and up to eight times more as it goes on with what it found: one that asks whether others are back, and one job to begin.
-        let before = self.asked.load(Ordering::SeqCst);
-        until("looks", || self.asked.load(Ordering::SeqCst) >= before + 12);
-    }
-}
-
-impl Clock for AskedClock {
-    fn now(&self) -> Duration {
-        let now = self.time.now();
-        if std::thread::current().name() == Some("firn-fallback") {
-            self.asked.fetch_add(1, Ordering::SeqCst);
-        }
-        now
-    }
-
-    fn unix_ms(&self) -> u64 {
-        self.time.unix_ms()
-    }
-
-    fn sleep(&self, time: Duration) {
-        self.time.sleep(time);
-    }
+/// Waits until jobs that are held have been looked at since the last advance of `clock`.
+fn wait_looks(clock: &AskedClock) {
+    // A look asks once, and up to eight times more as it goes on with what it found: one that asks whether others are back, and one job to begin.
+    let before = clock.asked_count();
+    until("looks", || clock.asked_count() >= before + 12);
 }
 
 /// Jobs that a compaction of everything is divided into: one for each thread, or for each table's worth of bytes if those are fewer.
@@ -88,7 +61,7 @@ impl Scene {
         drop(writer);
         tree.close().unwrap();
         drop(tree);
-        let clock = Arc::new(AskedClock { time: Arc::clone(&world.clock), asked: AtomicUsize::new(0) });
+        let clock = Arc::new(AskedClock::new());
         let away = Arc::<Away>::default();
         let (executor, timed): (Arc<dyn Executor>, _) = (Arc::clone(&away) as _, Arc::clone(&clock) as _);
         let options =
@@ -121,15 +94,15 @@ fn at_a_low_rate_bulk_jobs_are_held_until_their_turn() {
             let turn = Duration::from_millis(bytes * 1000 / RATE);
             assert!((5..50).contains(&turn.as_secs()), "{turn:?}");
             let little = Duration::from_millis(1);
-            scene.clock.time.advance(turn - little);
-            scene.clock.wait_looks();
+            scene.clock.advance(turn - little);
+            wait_looks(&scene.clock);
             assert_eq!(scene.jobs(), (1, JOBS - 1), "before its turn");
-            scene.clock.time.advance(little);
+            scene.clock.advance(little);
             until("the second begins", || scene.jobs() == (2, JOBS - 2));
         }));
         // Whatever came of it, nobody is to wait for a turn any more.
         until("the end", || {
-            scene.clock.time.advance(Duration::from_secs(60));
+            scene.clock.advance(Duration::from_secs(60));
             compacting.is_finished()
         });
         ended.unwrap_or_else(|panic| resume_unwind(panic));
@@ -141,9 +114,9 @@ fn at_a_low_rate_bulk_jobs_are_held_until_their_turn() {
 #[test]
 fn at_a_high_rate_no_bulk_job_waits_for_its_turn() {
     let scene = Scene::new(1 << 40);
-    let begun = scene.clock.time.now();
+    let begun = scene.clock.now();
     let tree = Arc::clone(&scene.tree);
     in_time("a compaction", move || tree.compact_range(KEYSPACE_DEFAULT, b"", None).unwrap());
-    assert_eq!((scene.jobs(), scene.clock.time.now()), ((JOBS, 0), begun), "no time has passed");
+    assert_eq!((scene.jobs(), scene.clock.now()), ((JOBS, 0), begun), "no time has passed");
     assert_eq!(scene.away.0.lock().unwrap().len(), 1, "nobody is back, and nobody was asked again");
 }

@@ -68,6 +68,8 @@ mod checkpoint_away;
 mod panics;
 mod told;
 mod executors;
+#[path = "../../../jobs/tests/it/asked_clock.rs"]
+mod asked_clock; // moves when it is told to
 mod held_bulk; // jobs that wait for an executor which is away
 mod older_ranges; // what compactions are told of tables below
 mod urgency;
