@@ -140,6 +140,7 @@ impl Pool {
                 token,
                 since: now,
                 is_handed: false,
+                is_named: false,
                 has_begun: false,
                 seen: now,
                 done_bytes: 0,

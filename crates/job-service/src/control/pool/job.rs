@@ -173,6 +173,8 @@ pub(super) struct Attempt {
     pub(super) since: Duration,
     /// Whether the worker was told.
     pub(super) is_handed: bool,
+    /// Whether the worker has ever named it.
+    pub(super) is_named: bool,
     /// Whether it has said that it is at it.
     pub(super) has_begun: bool,
     /// When the worker last named it.

@@ -17,6 +17,7 @@ mod speeds; // what jobs tell of workers
 mod names; // tenants, zones and places
 mod urgency; // who is about to stop writers
 mod shares; // whose jobs weigh how much
+mod unheard; // answers that a worker never had
 
 const A: u128 = 1;
 const B: u128 = 2;

@@ -67,7 +67,23 @@ impl Pool {
         let member = self.members.entry(id).or_insert_with(|| Member::new(profile.clone(), zone, now));
         (member.profile, member.zone, member.heard) = (profile, zone, now);
         self.see(now, id, held);
+        self.release_unheard(id, held);
         self.decide(now);
+    }
+
+    /// Attempts that were handed to `worker` with an answer that it never had wait again: it asks once more only when it has the answer
+    /// before, or has given it up, and names all it has. What it has named it may have ended since.
+    fn release_unheard(&mut self, worker: WorkerId, held: &[Held]) {
+        let named: BTreeSet<Token> = held.iter().map(|one| one.token).collect();
+        let is_unheard =
+            |attempt: &Attempt| attempt.is_handed && !attempt.is_named && !named.contains(&attempt.token);
+        let unheard: Vec<JobId> = self
+            .jobs
+            .of_worker(worker)
+            .filter(|(_, job)| job.attempt().is_some_and(is_unheard))
+            .map(|(id, _)| id)
+            .collect();
+        unheard.into_iter().for_each(|id| self.release(id));
     }
 
     /// What there is for the worker `id`, each once.
@@ -249,7 +265,7 @@ impl Pool {
             let ledger = &mut self.ledger;
             self.jobs.change(id, |job| match &mut job.state {
                 State::Leased(attempt) if (attempt.worker, attempt.token) == (worker, one.token) => {
-                    attempt.seen = now;
+                    (attempt.seen, attempt.is_named) = (now, true);
                     let has_moved =
                         one.done_bytes > attempt.done_bytes || one.moved_bytes > attempt.moved_bytes;
                     let has_synced = attempt.is_syncing && !one.is_syncing;
@@ -352,6 +368,7 @@ fn held_attempt(now: Duration, worker: WorkerId, held: &Held) -> Attempt {
         token: held.token,
         since: now,
         is_handed: true,
+        is_named: true,
         has_begun: !held.is_waiting,
         seen: now,
         done_bytes: held.done_bytes,
