@@ -66,6 +66,12 @@ impl Blocking {
         self.found(outcome, out)
     }
 
+    /// Whether a value of `key` is stored, one that has expired and was not dropped yet included.
+    pub fn is_stored(&mut self, keyspace: KeyspaceId, key: &[u8]) -> Result<bool> {
+        let outcome = self.session.is_stored(keyspace, key)?;
+        self.found(outcome, &mut Vec::new())
+    }
+
     /// Writes the value that `key` has at `snapshot` to `out`, a few MiB at a time; its length, or `None`, and nothing written, if
     /// there is none.
     ///

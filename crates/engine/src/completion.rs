@@ -12,7 +12,7 @@ use crate::{Error, KeyLocks, Position, ScanBatch, Ticket, Values};
 pub enum Completion {
     /// A write was acknowledged.
     Written(Position),
-    /// A `get` or `get_range` found this value, or none.
+    /// A `get` or `get_range` found this value, or none; `is_stored` tells by an empty one.
     Value(Option<Vec<u8>>),
     /// A `multi_get` found these values.
     Values(Values),

@@ -53,6 +53,12 @@ impl Futures {
         self.reply(outcome, |found| found.then_some(out), value)
     }
 
+    /// Whether a value of `key` is stored, one that has expired and was not dropped yet included.
+    pub fn is_stored(&self, keyspace: KeyspaceId, key: &[u8]) -> Reply<bool> {
+        let outcome = self.line.lock().session.is_stored(keyspace, key);
+        self.reply(outcome, |stored| stored, |completion| Ok(value(completion)?.is_some()))
+    }
+
     /// Values of `keys` as of one point, in order.
     pub fn multi_get(&self, at: ReadAt<'_>, keyspace: KeyspaceId, keys: &[&[u8]]) -> Reply<Values> {
         let mut out = Values::new();

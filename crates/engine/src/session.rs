@@ -124,6 +124,16 @@ pub trait Session: Send {
         out: &mut Values,
     ) -> Result<Outcome<()>>;
 
+    /// Whether a value of `key` is stored, one that has expired included: [`get`](Self::get) does not find that, and would again
+    /// if the clock were set back. For who deletes only what is there.
+    ///
+    /// What has expired may be dropped at any moment, and is not stored from then on. Costs a lookup; reads no value.
+    /// Completes as [`Completion::Value`], with an empty value if one is stored.
+    ///
+    /// # Errors
+    /// As [`get`](Self::get).
+    fn is_stored(&mut self, keyspace: KeyspaceId, key: &[u8]) -> Result<Outcome<bool>>;
+
     /// Says that `keys` are about to be read: what that needs from memory is loaded for all of them at once, instead of for
     /// one after the other. A hint: no answer depends on it, nothing is read from a device, and it never waits.
     fn prefetch(&mut self, keyspace: KeyspaceId, keys: &[&[u8]]) {

@@ -145,6 +145,31 @@ impl TreeSession {
         Ok(found)
     }
 
+    /// Looks up what is wanted of a value, which is less than all of it; on the pool if that has to wait.
+    fn look_up_part(
+        &mut self,
+        at: ReadAt<'_>,
+        (keyspace, key): (KeyspaceId, &[u8]),
+        wants: Wants,
+        out: &mut Vec<u8>,
+    ) -> Result<Outcome<bool>> {
+        let version = self.shared.version.load();
+        let before = point(&self.shared, &version, at);
+        let lookup = Lookup { keyspace, key, before, mode: self.mode(), wants };
+        let found = self.look_up(&version, &lookup, out)?;
+        if found == Found::Miss {
+            out.clear();
+            let version = arc_swap::Guard::into_inner(version);
+            let key = key.to_vec();
+            let ticket = self.read_later(version, move |shared, version| {
+                let lookup = Lookup { wants, ..Lookup::latest(keyspace, &key, before) };
+                shared.read_missed(version, &lookup)
+            });
+            return Ok(Outcome::Pending(ticket));
+        }
+        Ok(Outcome::Done(matches!(found, Found::Value { .. })))
+    }
+
     /// Reads the rest of several keys, which have to be waited for, and appends what they have to `out`; on the pool if this session does not
     /// wait itself.
     fn wait_for_many(
@@ -239,22 +264,11 @@ impl Session for TreeSession {
         range: Range<usize>,
         out: &mut Vec<u8>,
     ) -> Result<Outcome<bool>> {
-        let version = self.shared.version.load();
-        let before = point(&self.shared, &version, at);
-        let wants = Wants::Part { start: range.start, end: range.end };
-        let lookup = Lookup { keyspace, key, before, mode: self.mode(), wants };
-        let found = self.look_up(&version, &lookup, out)?;
-        if found == Found::Miss {
-            out.clear();
-            let version = arc_swap::Guard::into_inner(version);
-            let key = key.to_vec();
-            let ticket = self.read_later(version, move |shared, version| {
-                let lookup = Lookup { wants, ..Lookup::latest(keyspace, &key, before) };
-                shared.read_missed(version, &lookup)
-            });
-            return Ok(Outcome::Pending(ticket));
-        }
-        Ok(Outcome::Done(matches!(found, Found::Value { .. })))
+        self.look_up_part(at, (keyspace, key), Wants::Part { start: range.start, end: range.end }, out)
+    }
+
+    fn is_stored(&mut self, keyspace: KeyspaceId, key: &[u8]) -> Result<Outcome<bool>> {
+        self.look_up_part(ReadAt::Latest, (keyspace, key), Wants::Stored, &mut Vec::new())
     }
 
     fn multi_get(

@@ -91,6 +91,11 @@ impl Session for Delayed {
         self.hold(Completion::Value(value))
     }
 
+    fn is_stored(&mut self, _: KeyspaceId, key: &[u8]) -> Result<Outcome<bool>> {
+        let value = self.records.lock().unwrap().get(key).map(|_| Vec::new());
+        self.hold(Completion::Value(value))
+    }
+
     fn multi_get(
         &mut self,
         _: ReadAt<'_>,

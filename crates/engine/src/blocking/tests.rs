@@ -21,7 +21,9 @@ fn every_call_waits_for_its_completion() {
     assert!(out.is_empty());
     let values = db.multi_get(ReadAt::Latest, KS, &[b"c", b"x", b"a"]).unwrap();
     assert_eq!(values.iter().collect::<Vec<_>>(), [Some(&b"3"[..]), None, Some(&b"1"[..])]);
+    assert!(db.is_stored(KS, b"a").unwrap());
     db.delete(KS, b"a", O).unwrap();
+    assert!(!db.is_stored(KS, b"a").unwrap());
     assert_eq!(db.merge(KS, b"a", b"x", O).unwrap_err().kind(), ErrorKind::Invalid);
     let length = db.update(KS, b"b", O, |value| {
         let length = value.map_or(0, <[u8]>::len);

@@ -2,7 +2,9 @@
 
 use super::Check;
 use super::database::{Database, key};
-use crate::{Batch, Change, KeyspaceId, KeyspaceSettings, Op, OpKind, ReadAt, ScanRange, WriteOptions};
+use crate::{
+    Batch, Change, ErrorKind, KeyspaceId, KeyspaceSettings, Op, OpKind, ReadAt, ScanRange, WriteOptions,
+};
 
 pub(super) const CHECKS: &[Check] = &[
     ("expiry::a record is gone from its time on", false, gone_from_its_time),
@@ -12,6 +14,7 @@ pub(super) const CHECKS: &[Check] = &[
     ("expiry::updates see expired records as absent", false, updates),
     ("expiry::survives reopening", false, reopened),
     ("expiry::only values expire", false, only_values),
+    ("expiry::deletes and what has expired are told apart", false, stored),
     ("expiry::operands on an expired value apply to nothing", false, operands_on_expired),
     ("expiry::scans skip expired records", true, scans),
 ];
@@ -145,6 +148,38 @@ fn appending(database: &mut Database) -> KeyspaceId {
         KeyspaceSettings { merge_operator: Some(super::APPEND.to_owned()), ..KeyspaceSettings::default() };
     database.keyspace = database.engine().create_keyspace("appending", settings).expect("create");
     database.keyspace
+}
+
+fn stored(database: &mut Database) {
+    let (keyspace, now) = (database.keyspace, database.harness.now_ms());
+    for place in ["expired", "deleted"] {
+        database.put(place.as_bytes(), b"older");
+        database.flush();
+        database.db().put(keyspace, place.as_bytes(), b"1", expiring(now + 1000)).expect("put");
+    }
+    database.put(b"stays", b"1");
+    let is_stored =
+        |database: &mut Database, key: &[u8]| database.db().is_stored(keyspace, key).expect("told");
+    assert!(is_stored(database, b"deleted"));
+    database.delete(b"deleted");
+    database.harness.advance_ms(1000);
+    assert!(is_stored(database, b"expired"), "nothing was dropped yet");
+    database.assert_value(ReadAt::Latest, b"expired", None);
+    database.everywhere(&mut |database| {
+        assert!(is_stored(database, b"stays"));
+        assert!(!is_stored(database, b"deleted"));
+        assert!(!is_stored(database, b"never"));
+    });
+    // By now it may have been dropped; what it hid is not there.
+    if is_stored(database, b"expired") {
+        database.delete(b"expired");
+    }
+    database.everywhere(&mut |database| {
+        assert!(!is_stored(database, b"expired"));
+        database.assert_value(ReadAt::Latest, b"expired", None);
+    });
+    let unknown = database.db().is_stored(KeyspaceId(u32::MAX), b"a").expect_err("there is none");
+    assert_eq!(unknown.kind(), ErrorKind::Invalid);
 }
 
 fn operands_on_expired(database: &mut Database) {

@@ -49,7 +49,9 @@ fn every_call_is_ready_after_its_completion() {
         assert_eq!(db.get_range(ReadAt::Latest, KS, b"b", 0..1).await.unwrap().as_deref(), Some(&b"2"[..]));
         let values = db.multi_get(ReadAt::Latest, KS, &[b"c", b"x"]).await.unwrap();
         assert_eq!(values.iter().collect::<Vec<_>>(), [Some(&b"3"[..]), None]);
+        assert!(db.is_stored(KS, b"c").await.unwrap());
         db.delete(KS, b"c", O).await.unwrap();
+        assert!(!db.is_stored(KS, b"c").await.unwrap());
         assert_eq!(db.merge(KS, b"a", b"x", O).await.unwrap_err().kind(), ErrorKind::Invalid);
         let length = db.update(KS, b"b", O, |value| (Change::Keep, value.map_or(0, <[u8]>::len)));
         assert_eq!(length.await.unwrap(), 2);

@@ -128,7 +128,7 @@ async fn expire(call: &mut Call<'_>, kind: Deadline) -> Result<()> {
     if is_set {
         match u64::try_from(at_ms).ok().filter(|at_ms| *at_ms > call.transaction.now_ms()) {
             Some(at_ms) => call.transaction.set_expiry(&entry, at_ms)?,
-            None => call.transaction.remove(&entry)?,
+            None => call.transaction.remove(&entry).await?,
         }
     }
     call.reply(|reply| reply.integer(i64::from(is_set)));

@@ -48,10 +48,8 @@ async fn del(call: &mut Call<'_>) -> Result<()> {
     keys.dedup();
     let mut count = 0;
     for entry in call.transaction.entries(keys).await? {
-        if entry.exists() {
-            call.transaction.remove(&entry)?;
-            count += 1;
-        }
+        call.transaction.remove(&entry).await?;
+        count += i64::from(entry.exists());
     }
     call.reply(|reply| reply.integer(count));
     Ok(())

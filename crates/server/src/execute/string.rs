@@ -217,7 +217,7 @@ async fn get_set(call: &mut Call<'_>) -> Result<()> {
 async fn get_del(call: &mut Call<'_>) -> Result<()> {
     let entry = call.entry(1).await?;
     reply_string(call, &entry).await?;
-    call.transaction.remove(&entry)
+    call.transaction.remove(&entry).await
 }
 
 /// `GETEX key [EX s | PX ms | EXAT s | PXAT ms | PERSIST]`
@@ -239,7 +239,7 @@ async fn get_ex(call: &mut Call<'_>) -> Result<()> {
         let expires_at_ms = expiry.map(|(index, kind)| deadline(call, index, kind)).transpose()?;
         match expires_at_ms.or(is_persistent.then_some(0)) {
             Some(at_ms) if at_ms != 0 && at_ms <= call.transaction.now_ms() => {
-                call.transaction.remove(&entry)?;
+                call.transaction.remove(&entry).await?;
             }
             Some(at_ms) => call.transaction.set_expiry(&entry, at_ms)?,
             None => {}

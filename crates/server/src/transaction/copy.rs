@@ -15,7 +15,7 @@ impl Transaction {
         let parts_stay = from.key.database == to.key.database && from.key.slot == to.key.slot;
         if value.collection().is_some() && !parts_stay {
             self.copy(from, to).await?;
-            return self.remove(from);
+            return self.remove(from).await;
         }
         self.discard(to)?;
         self.forget_expiry(&from.key, &value);

@@ -136,21 +136,24 @@ impl Transaction {
         self.touch(key);
     }
 
-    /// Removes the key with all that stands there.
-    pub(crate) fn remove(&mut self, entry: &Entry) -> Result<()> {
-        if entry.record.is_some() {
-            self.remove_silently(entry)?;
+    /// Removes the key with all that stands there, what has expired included: it is gone also if the clock is set back.
+    pub(crate) async fn remove(&mut self, entry: &Entry) -> Result<()> {
+        if entry.is_live {
+            self.discard(entry)?;
+            self.delete(self.keyspaces().keys, entry.key.bytes());
             self.touch(&entry.key);
+            return Ok(());
+        }
+        // What expired long ago the engine does not show, and may hold all the same.
+        let keys = self.keyspaces().keys;
+        if entry.record.is_some() || self.is_stored(keys, entry.key.bytes()).await? {
+            self.remove_expired(entry)?;
         }
         Ok(())
     }
 
     /// Removes what has expired. Nobody is told: for who watches the key or waits for it there was nothing any more.
     pub(crate) fn remove_expired(&mut self, entry: &Entry) -> Result<()> {
-        self.remove_silently(entry)
-    }
-
-    fn remove_silently(&mut self, entry: &Entry) -> Result<()> {
         self.discard(entry)?;
         self.delete(self.keyspaces().keys, entry.key.bytes());
         Ok(())

@@ -144,6 +144,14 @@ impl Transaction {
         Ok(is_found.then_some(value))
     }
 
+    /// Whether a value is stored at the engine's key `key`, one that has expired for the engine too included.
+    async fn is_stored(&mut self, keyspace: KeyspaceId, key: &[u8]) -> Result<bool> {
+        match self.own.get(keyspace, key) {
+            Some(value) => Ok(value.is_some()),
+            None => self.worker.is_stored(keyspace, key).await,
+        }
+    }
+
     /// The values at the engine's keys `keys`.
     pub(crate) async fn multi_get(
         &mut self,

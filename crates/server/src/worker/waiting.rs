@@ -201,6 +201,18 @@ impl Worker {
         }
     }
 
+    /// Whether a value of `key` is stored, one that has expired included.
+    pub(crate) async fn is_stored(&self, keyspace: KeyspaceId, key: &[u8]) -> Result<bool> {
+        let outcome = self.session.borrow_mut().is_stored(keyspace, key)?;
+        match outcome {
+            Outcome::Done(is_stored) => Ok(is_stored),
+            Outcome::Pending(ticket) => match self.completion(ticket).await {
+                Completion::Value(value) => Ok(value.is_some()),
+                other => Err(unexpected(other)),
+            },
+        }
+    }
+
     /// Has the engine load what reads of `keys` need.
     pub(crate) fn prefetch(&self, keyspace: KeyspaceId, keys: &[&[u8]]) {
         self.session.borrow_mut().prefetch(keyspace, keys);

@@ -36,6 +36,8 @@ mod limits;
 mod reference;
 #[path = "server/mod.rs"]
 mod server;
+#[path = "set_back.rs"]
+mod set_back;
 #[path = "scripts.rs"]
 mod scripts;
 #[path = "http.rs"]

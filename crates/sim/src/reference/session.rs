@@ -138,6 +138,15 @@ impl Session for ReferenceSession {
         Ok(self.answer(value, out))
     }
 
+    fn is_stored(&mut self, keyspace: KeyspaceId, key: &[u8]) -> Result<Outcome<bool>> {
+        let is_stored = {
+            let state = self.shared.lock();
+            // Nothing has expired at the beginning of time.
+            state.model.get(state.model.end(), keyspace, key, 0)?.is_some()
+        };
+        Ok(self.answer(is_stored.then(Vec::new), &mut Vec::new()))
+    }
+
     fn multi_get(
         &mut self,
         at: ReadAt<'_>,

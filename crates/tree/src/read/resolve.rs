@@ -37,6 +37,8 @@ pub(crate) enum Resolved {
 pub(crate) enum Wants {
     /// Only whether there is one.
     Presence,
+    /// Only whether there is one, as if the clock had not moved: what has expired counts.
+    Stored,
     /// The bytes from `start` to `end`; what lies beyond the value's end is left out.
     Part { start: usize, end: usize },
     /// That a value beside the tree is asked for and not waited for; others as a whole.
@@ -118,7 +120,9 @@ impl<'a> Resolution<'a> {
         match hit.kind {
             // The time is asked only where a record expires.
             Kind::Put | Kind::PutReference
-                if hit.expires_at_ms != 0 && hit.expires_at_ms <= self.database.now_ms() =>
+                if hit.expires_at_ms != 0
+                    && self.wants != Wants::Stored
+                    && hit.expires_at_ms <= self.database.now_ms() =>
             {
                 self.finish(None, out)
             }
@@ -156,7 +160,7 @@ impl<'a> Resolution<'a> {
         out.clear();
         let (values, found) = (&self.database.values, (reference, self.key.len()));
         match self.wants {
-            Wants::Presence => return Ok(Resolved::Value),
+            Wants::Presence | Wants::Stored => return Ok(Resolved::Value),
             Wants::Ahead if self.operands.is_empty() => {
                 values.ask(self.values, found, self.mode)?;
                 out.extend_from_slice(reference);
@@ -191,7 +195,7 @@ impl<'a> Resolution<'a> {
                 out.extend_from_slice(value.get(start..end.min(value.len())).unwrap_or_default());
             }
             (Some(value), Wants::Ahead) => out.extend_from_slice(value),
-            (Some(_), Wants::Presence) => {}
+            (Some(_), Wants::Presence | Wants::Stored) => {}
         }
         Ok(Resolved::Value)
     }

@@ -5,6 +5,7 @@
 mod world;
 mod watched;
 mod smoke;
+mod set_back;
 mod two_machines;
 mod two_machines_race;
 mod take_overs;

@@ -84,11 +84,8 @@ impl Known {
             let mut pipe = redis::pipe();
             self.round += 1;
             let round = self.round;
-            let mut state = |key| match keys::may_be_deleted(key) && random.u32(0..8) == 0 {
-                true => None,
-                false => Some(round),
-            };
-            let states: Vec<(u32, State)> = batch.into_iter().map(|key| (key, state(key))).collect();
+            let mut state = || (random.u32(0..8) != 0).then_some(round);
+            let states: Vec<(u32, State)> = batch.into_iter().map(|key| (key, state())).collect();
             for (key, state) in &states {
                 keys::put(&mut pipe, *key, *state, self.late_ms);
                 self.tried.entry(*key).or_default().extend(keys::states(*key, *state));

@@ -1,7 +1,8 @@
 //! What a key becomes: a hash, or text, of which some expires late, and some soon.
 //!
 //! What expires late is there for as long as any of this runs, though clocks of workers jump farther than that: whoever goes by his own clock drops it.
-//! What expires soon is there, or is nothing, since the clock of a database may be wrong; but what it replaced never comes back.
+//! What expires soon is there, or is nothing, since the clock of a database may be wrong; but what it replaced never comes back, and neither does it itself
+//! once somebody has deleted it, though it had expired by then.
 
 use std::time::{Duration, SystemTime};
 
@@ -47,19 +48,12 @@ fn is_hash(key: u32) -> bool {
     key.is_multiple_of(11)
 }
 
-/// Whether clients delete `key`; others they let expire soon.
-///
-/// Whoever deletes what has expired finds nothing to delete, and it is there again once the clock of the database is set back.
-pub(super) fn may_be_deleted(key: u32) -> bool {
-    !key.is_multiple_of(3) || is_hash(key)
-}
-
 fn expiry(key: u32, round: u32) -> Expiry {
     match (key + round) % 8 {
         // To make one that expires takes two commands, and a server may be killed between them.
         _ if is_hash(key) => Expiry::Never,
         0 => Expiry::Late,
-        1 | 2 if !may_be_deleted(key) => Expiry::Soon,
+        1 => Expiry::Soon,
         _ => Expiry::Never,
     }
 }

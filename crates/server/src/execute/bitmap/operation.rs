@@ -75,7 +75,7 @@ pub(super) async fn combine(call: &mut Call<'_>) -> Result<()> {
     }
     let destination = call.entry(2).await?;
     match len {
-        0 => call.transaction.remove(&destination)?,
+        0 => call.transaction.remove(&destination).await?,
         _ => call.transaction.set_string(&destination, &result, 0).await?,
     }
     call.reply(|reply| reply.integer(len as i64));

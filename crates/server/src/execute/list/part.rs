@@ -67,7 +67,7 @@ pub(super) async fn trim(call: &mut Call<'_>) -> Result<()> {
     if let Some(mut list) = entry.collection(Tag::List)? {
         let places = span(list.count(), start, stop);
         if places.is_empty() {
-            call.transaction.remove(&entry)?;
+            call.transaction.remove(&entry).await?;
         } else if places.end - places.start < list.count() {
             let (head, tail) = list.ends();
             let (new_head, new_tail) = (head + places.start, head + places.end);

@@ -89,7 +89,7 @@ async fn store(call: &mut Call<'_>, operation: Operation) -> Result<()> {
     }
     let entry = call.entry(1).await?;
     if stored.is_empty() {
-        call.transaction.remove(&entry)?;
+        call.transaction.remove(&entry).await?;
     } else {
         let mut set = call.transaction.create(&entry, Tag::Set).await?;
         for member in &stored {

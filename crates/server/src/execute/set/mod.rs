@@ -232,7 +232,7 @@ async fn pop_all(call: &mut Call<'_>, set: &Collection) -> Result<()> {
         call.reply(|reply| reply.bulk(member));
     }
     let entry = call.entry(1).await?;
-    call.transaction.remove(&entry)
+    call.transaction.remove(&entry).await
 }
 
 /// `SRANDMEMBER key [count]`

@@ -56,7 +56,7 @@ pub(super) fn delete(transaction: &mut Transaction, set: &mut Collection, member
 pub(super) async fn replace(call: &mut Call<'_>, index: usize, members: &[(Vec<u8>, Score)]) -> Result<()> {
     let entry = call.entry(index).await?;
     if members.is_empty() {
-        return call.transaction.remove(&entry);
+        return call.transaction.remove(&entry).await;
     }
     let mut set = call.transaction.create(&entry, Tag::SortedSet).await?;
     for (member, score) in members {

@@ -41,6 +41,10 @@ impl Session for Restless {
         none()
     }
 
+    fn is_stored(&mut self, _: KeyspaceId, _: &[u8]) -> Result<Outcome<bool>> {
+        none()
+    }
+
     fn multi_get(
         &mut self,
         _: ReadAt<'_>,

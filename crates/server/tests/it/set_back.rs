@@ -1,0 +1,99 @@
+//! A clock that was ahead and is set back: what was deleted meanwhile is not there again, though it had expired by that clock.
+
+use std::sync::Arc;
+
+use firn::storage::ManualClock;
+use firn::storage::place::Memory;
+use firn_protocol::resp::Value;
+use firn_server::{ServeSettings, Server};
+
+use super::client::{Client, bulk};
+
+const RIGHT_MS: u64 = 1_000_000_000;
+
+/// The commands that leave nothing at `a`, and what they answer where there was nothing.
+const REMOVALS: [(&str, Value); 8] = [
+    ("DEL a b", Value::Integer(0)),
+    ("UNLINK a", Value::Integer(0)),
+    ("GETDEL a", Value::Null),
+    ("SINTERSTORE a b c", Value::Integer(0)),
+    ("SUNIONSTORE a b", Value::Integer(0)),
+    ("ZUNIONSTORE a 1 b", Value::Integer(0)),
+    ("BITOP NOT a b", Value::Integer(0)),
+    ("ZRANGESTORE a b 0 -1", Value::Integer(0)),
+];
+
+/// What stands at `a`: a string, one that lies apart from its key, a collection.
+const WRITES: [&[&str]; 3] = [
+    &["SET a value PX 8000"],
+    &["SETRANGE a 100000 end", "PEXPIRE a 8000"],
+    &["HSET a field value", "PEXPIRE a 8000"],
+];
+
+#[test]
+fn what_was_removed_while_the_clock_was_ahead_is_gone() {
+    // Within the minute for which the engine keeps what has expired, and after it.
+    for ahead_ms in [10_000, 3_600_000] {
+        for (removal, answer) in REMOVALS {
+            for writes in WRITES {
+                let what = format!("{writes:?}, {removal} {ahead_ms} ms ahead");
+                let (served, clock) = serve();
+                let client = &mut Client::connect(served.address());
+                // No turn of the server's own removes what somebody has found expired: a command does, or nobody.
+                assert_eq!(client.say("DEBUG SET-ACTIVE-EXPIRE 0"), Value::Simple("OK".into()), "{what}");
+                for write in writes {
+                    client.say(write);
+                }
+                clock.set_unix_ms(RIGHT_MS + ahead_ms);
+                assert_eq!(client.say(removal), answer, "{what}");
+                clock.set_unix_ms(RIGHT_MS);
+                assert_eq!(client.say("EXISTS a"), Value::Integer(0), "{what}");
+                assert_eq!(client.say("RPUSH a other"), Value::Integer(1), "{what}");
+                served.stop().expect("it ends");
+            }
+        }
+    }
+}
+
+/// The clock alone removes nothing: who was not deleted is there again, which shows that the test above could fail.
+#[test]
+fn what_nobody_removed_is_there_again() {
+    let (served, clock) = serve();
+    let client = &mut Client::connect(served.address());
+    client.say("DEBUG SET-ACTIVE-EXPIRE 0");
+    client.say("SET a value PX 8000");
+    clock.set_unix_ms(RIGHT_MS + 3_600_000);
+    assert_eq!(client.say("GET a"), Value::Null);
+    clock.set_unix_ms(RIGHT_MS);
+    assert_eq!(client.say("GET a"), bulk("value"));
+    served.stop().expect("it ends");
+}
+
+/// A transaction sees its own: what it has deleted, and what it set anew, which a second delete counts.
+#[test]
+fn a_transaction_counts_what_it_deleted_itself() {
+    let (served, clock) = serve();
+    let client = &mut Client::connect(served.address());
+    client.say("SET a value PX 8000");
+    clock.set_unix_ms(RIGHT_MS + 3_600_000);
+    client.say("MULTI");
+    for command in ["DEL a", "DEL a", "SET a new", "DEL a", "DEL a"] {
+        client.say(command);
+    }
+    let counts = [Value::Integer(0), Value::Integer(0), Value::Simple("OK".into())];
+    let expected = counts.into_iter().chain([Value::Integer(1), Value::Integer(0)]).collect();
+    assert_eq!(client.say("EXEC"), Value::Array(expected));
+    clock.set_unix_ms(RIGHT_MS);
+    assert_eq!(client.say("EXISTS a"), Value::Integer(0));
+    served.stop().expect("it ends");
+}
+
+/// A server whose time is the test's, on a database in memory.
+fn serve() -> (Server, Arc<ManualClock>) {
+    let clock = Arc::new(ManualClock::new(RIGHT_MS));
+    let db = firn::Db::builder("in memory").storage(Arc::new(Memory::new())).clock(Arc::clone(&clock) as _);
+    let db = Arc::new(db.open().expect("opened"));
+    let settings = ServeSettings { port: 0, threads: 1, ..ServeSettings::default() };
+    let server = Server::start_with(db, settings, Arc::clone(&clock) as _).expect("a server");
+    (server, clock)
+}
