@@ -13,17 +13,30 @@ use crate::client::ClientAddress;
 
 /// The keys that one client watches: raised when one of them changes.
 #[derive(Debug, Default)]
-pub(crate) struct WatchFlag(AtomicBool);
+pub(crate) struct WatchFlag {
+    is_raised: AtomicBool,
+    is_rid: AtomicBool,
+}
 
 impl WatchFlag {
     /// Whether a key has changed since it was watched.
     pub(crate) fn is_raised(&self) -> bool {
-        self.0.load(Ordering::Acquire)
+        self.is_raised.load(Ordering::Acquire)
     }
 
     /// A key has changed.
     pub(crate) fn raise(&self) {
-        self.0.store(true, Ordering::Release);
+        self.is_raised.store(true, Ordering::Release);
+    }
+
+    /// Whether something was removed that had expired: a change for who watched it while it was there.
+    pub(crate) fn is_rid_of_expired(&self) -> bool {
+        self.is_rid.load(Ordering::Acquire)
+    }
+
+    /// What stood at a key had expired and was removed.
+    fn rid_of_expired(&self) {
+        self.is_rid.store(true, Ordering::Release);
     }
 }
 
@@ -113,6 +126,13 @@ impl Observers {
         let observed = keys.get(key)?;
         observed.watchers.iter().for_each(|flag| flag.raise());
         observed.waiters.front().copied()
+    }
+
+    /// What stood at `key` had expired and was removed: whoever waits for something there has nothing to look at.
+    pub(crate) fn rid_of_expired(&self, key: &[u8]) {
+        if let Some(observed) = self.keys().get(key) {
+            observed.watchers.iter().for_each(|flag| flag.rid_of_expired());
+        }
     }
 
     /// All keys of these databases have changed: everybody who waits for one should look.

@@ -15,6 +15,8 @@ pub(super) const CHECKS: &[Check] = &[
     ("expiry::survives reopening", false, reopened),
     ("expiry::only values expire", false, only_values),
     ("expiry::deletes and what has expired are told apart", false, stored),
+    ("expiry::operands are stored, whatever they apply to", false, operands_stored),
+    ("expiry::what a range delete covers is not stored", true, covered_is_not_stored),
     ("expiry::operands on an expired value apply to nothing", false, operands_on_expired),
     ("expiry::scans skip expired records", true, scans),
 ];
@@ -150,6 +152,11 @@ fn appending(database: &mut Database) -> KeyspaceId {
     database.keyspace
 }
 
+fn is_stored(database: &mut Database, key: &[u8]) -> bool {
+    let keyspace = database.keyspace;
+    database.db().is_stored(keyspace, key).expect("told")
+}
+
 fn stored(database: &mut Database) {
     let (keyspace, now) = (database.keyspace, database.harness.now_ms());
     for place in ["expired", "deleted"] {
@@ -158,12 +165,9 @@ fn stored(database: &mut Database) {
         database.db().put(keyspace, place.as_bytes(), b"1", expiring(now + 1000)).expect("put");
     }
     database.put(b"stays", b"1");
-    let is_stored =
-        |database: &mut Database, key: &[u8]| database.db().is_stored(keyspace, key).expect("told");
     assert!(is_stored(database, b"deleted"));
     database.delete(b"deleted");
     database.harness.advance_ms(1000);
-    assert!(is_stored(database, b"expired"), "nothing was dropped yet");
     database.assert_value(ReadAt::Latest, b"expired", None);
     database.everywhere(&mut |database| {
         assert!(is_stored(database, b"stays"));
@@ -180,6 +184,36 @@ fn stored(database: &mut Database) {
     });
     let unknown = database.db().is_stored(KeyspaceId(u32::MAX), b"a").expect_err("there is none");
     assert_eq!(unknown.kind(), ErrorKind::Invalid);
+}
+
+fn operands_stored(database: &mut Database) {
+    let now = database.harness.now_ms();
+    let keyspace = appending(database);
+    database.db().put(keyspace, b"on expired", b"1", expiring(now + 1000)).expect("put");
+    database.merge(b"on expired", b"2");
+    database.merge(b"alone", b"3");
+    database.harness.advance_ms(1000);
+    database.everywhere(&mut |database| {
+        assert!(is_stored(database, b"on expired"));
+        assert!(is_stored(database, b"alone"));
+        assert!(!is_stored(database, b"never"));
+    });
+    database.delete(b"on expired");
+    database.everywhere(&mut |database| assert!(!is_stored(database, b"on expired")));
+}
+
+fn covered_is_not_stored(database: &mut Database) {
+    let (keyspace, now) = (database.keyspace, database.harness.now_ms());
+    for key in [b"a", b"b", b"c"] {
+        database.db().put(keyspace, key, b"1", expiring(now + 1000)).expect("put");
+    }
+    database.delete_range(b"a", b"c");
+    database.db().put(keyspace, b"b", b"2", expiring(now + 2000)).expect("put");
+    assert!(!is_stored(database, b"a"));
+    assert!(is_stored(database, b"b"), "put again");
+    assert!(is_stored(database, b"c"), "beside the range");
+    database.harness.advance_ms(2000);
+    database.everywhere(&mut |database| assert!(!is_stored(database, b"a")));
 }
 
 fn operands_on_expired(database: &mut Database) {

@@ -29,6 +29,7 @@ mod woken; // and one that stands still, to a database with news
 mod slow_sync; // a device that takes its time
 mod attempts; // what databases hear of attempts at their jobs
 mod skew; // other builds
+mod unheard; // answers that nobody hears
 mod scoped; // what a worker may touch
 mod content; // a database by workers, and one by itself
 #[expect(dead_code, reason = "the tests of jobs ask it for more")]

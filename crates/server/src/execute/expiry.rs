@@ -125,11 +125,11 @@ async fn expire(call: &mut Call<'_>, kind: Deadline) -> Result<()> {
     let at_ms = kind.at_ms(number, call.transaction.now_ms()).ok_or_else(|| invalid(call))?;
     let entry = call.entry(1).await?;
     let is_set = entry.exists() && conditions.allow(entry.expires_at_ms()?, at_ms);
-    if is_set {
-        match u64::try_from(at_ms).ok().filter(|at_ms| *at_ms > call.transaction.now_ms()) {
-            Some(at_ms) => call.transaction.set_expiry(&entry, at_ms)?,
-            None => call.transaction.remove(&entry).await?,
-        }
+    match u64::try_from(at_ms).ok().filter(|at_ms| *at_ms > call.transaction.now_ms()) {
+        Some(at_ms) if is_set => call.transaction.set_expiry(&entry, at_ms)?,
+        // What was over before stays so.
+        None if is_set || !entry.exists() => call.transaction.remove(&entry).await?,
+        _ => {}
     }
     call.reply(|reply| reply.integer(i64::from(is_set)));
     Ok(())

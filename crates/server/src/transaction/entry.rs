@@ -139,10 +139,8 @@ impl Transaction {
     /// Removes the key with all that stands there, what has expired included: it is gone also if the clock is set back.
     pub(crate) async fn remove(&mut self, entry: &Entry) -> Result<()> {
         if entry.is_live {
-            self.discard(entry)?;
-            self.delete(self.keyspaces().keys, entry.key.bytes());
             self.touch(&entry.key);
-            return Ok(());
+            return self.remove_record(entry);
         }
         // What expired long ago the engine does not show, and may hold all the same.
         let keys = self.keyspaces().keys;
@@ -152,8 +150,15 @@ impl Transaction {
         Ok(())
     }
 
-    /// Removes what has expired. Nobody is told: for who watches the key or waits for it there was nothing any more.
+    /// Removes what has expired: only who watched it while it was there is told.
     pub(crate) fn remove_expired(&mut self, entry: &Entry) -> Result<()> {
+        if self.worker.shared.is_any_key_observed() {
+            self.rid.push(entry.key.bytes().to_vec());
+        }
+        self.remove_record(entry)
+    }
+
+    fn remove_record(&mut self, entry: &Entry) -> Result<()> {
         self.discard(entry)?;
         self.delete(self.keyspaces().keys, entry.key.bytes());
         Ok(())

@@ -62,6 +62,8 @@ pub(crate) struct Transaction {
     now_ms: u64,
     /// Keys that changed, for those who watch or wait for them.
     touched: Vec<Vec<u8>>,
+    /// Keys at which something had expired and is removed.
+    rid: Vec<Vec<u8>>,
     /// Messages to be sent once it is written.
     messages: Vec<(Topic, Vec<u8>, Vec<u8>)>,
     /// What the batch leaves to be purged.
@@ -94,6 +96,7 @@ impl Transaction {
             own: OwnWrites::default(),
             now_ms: worker.now_ms(),
             touched: Vec::new(),
+            rid: Vec::new(),
             messages: Vec::new(),
             purges: Vec::new(),
             buckets: Vec::new(),
@@ -273,9 +276,7 @@ impl Transaction {
         for purge in self.purges.drain(..) {
             worker.shared.purges.push(purge);
         }
-        for key in self.touched.drain(..) {
-            worker.shared.key_changed(&key);
-        }
+        self.tell_observers();
         Ok(())
     }
 
@@ -289,7 +290,14 @@ impl Transaction {
         if !self.purges.is_empty() {
             shared.purges.set_incomplete();
         }
-        self.touched.iter().for_each(|key| shared.key_changed(key));
+        self.tell_observers();
+    }
+
+    /// Tells who watches a key that was written to, or waits for it.
+    fn tell_observers(&mut self) {
+        let shared = &self.worker.shared;
+        self.touched.drain(..).for_each(|key| shared.key_changed(&key));
+        self.rid.drain(..).for_each(|key| shared.observers.rid_of_expired(&key));
     }
 
     /// Whether the catalog holds what the transaction would put there.

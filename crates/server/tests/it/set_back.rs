@@ -69,23 +69,69 @@ fn what_nobody_removed_is_there_again() {
     served.stop().expect("it ends");
 }
 
-/// A transaction sees its own: what it has deleted, and what it set anew, which a second delete counts.
+/// What was over when it was set to be over stays so.
 #[test]
-fn a_transaction_counts_what_it_deleted_itself() {
-    let (served, clock) = serve();
-    let client = &mut Client::connect(served.address());
-    client.say("SET a value PX 8000");
-    clock.set_unix_ms(RIGHT_MS + 3_600_000);
-    client.say("MULTI");
-    for command in ["DEL a", "DEL a", "SET a new", "DEL a", "DEL a"] {
-        client.say(command);
+fn who_lets_it_expire_at_once_removes_what_has_expired() {
+    for ahead_ms in [10_000, 3_600_000] {
+        for command in ["EXPIRE a 0", "PEXPIREAT a 1", "EXPIRE a -1 NX"] {
+            let (served, clock) = serve();
+            let client = &mut Client::connect(served.address());
+            client.say("DEBUG SET-ACTIVE-EXPIRE 0");
+            client.say("SET a value PX 8000");
+            clock.set_unix_ms(RIGHT_MS + ahead_ms);
+            assert_eq!(client.say(command), Value::Integer(0), "{command} {ahead_ms}");
+            clock.set_unix_ms(RIGHT_MS);
+            assert_eq!(client.say("EXISTS a"), Value::Integer(0), "{command} {ahead_ms}");
+            served.stop().expect("it ends");
+        }
     }
-    let counts = [Value::Integer(0), Value::Integer(0), Value::Simple("OK".into())];
-    let expected = counts.into_iter().chain([Value::Integer(1), Value::Integer(0)]).collect();
-    assert_eq!(client.say("EXEC"), Value::Array(expected));
-    clock.set_unix_ms(RIGHT_MS);
-    assert_eq!(client.say("EXISTS a"), Value::Integer(0));
-    served.stop().expect("it ends");
+}
+
+/// A transaction counts what is there for it, and what has expired is gone whatever it does afterwards.
+#[test]
+fn a_transaction_removes_what_has_expired() {
+    let ok = || Value::Simple("OK".into());
+    let rounds = [
+        (vec!["DEL a", "DEL a"], vec![Value::Integer(0), Value::Integer(0)]),
+        (vec!["DEL a", "SET a new", "DEL a"], vec![Value::Integer(0), ok(), Value::Integer(1)]),
+        (vec!["SET a new", "DEL a", "DEL a"], vec![ok(), Value::Integer(1), Value::Integer(0)]),
+    ];
+    for (commands, answers) in rounds {
+        let (served, clock) = serve();
+        let client = &mut Client::connect(served.address());
+        client.say("SET a value PX 8000");
+        clock.set_unix_ms(RIGHT_MS + 3_600_000);
+        client.say("MULTI");
+        for command in &commands {
+            client.say(command);
+        }
+        assert_eq!(client.say("EXEC"), Value::Array(answers), "{commands:?}");
+        clock.set_unix_ms(RIGHT_MS);
+        assert_eq!(client.say("EXISTS a"), Value::Integer(0), "{commands:?}");
+        served.stop().expect("it ends");
+    }
+}
+
+/// Whoever watched it while it was there hears of it; whoever watched a key at which there was nothing any more does not.
+#[test]
+fn who_watched_it_while_it_was_there_hears_that_it_is_removed() {
+    for (watched_ms, is_done) in [(RIGHT_MS, false), (RIGHT_MS + 10_000, true)] {
+        let (served, clock) = serve();
+        let (watcher, other) =
+            (&mut Client::connect(served.address()), &mut Client::connect(served.address()));
+        other.say("DEBUG SET-ACTIVE-EXPIRE 0");
+        other.say("SET a value PX 8000");
+        clock.set_unix_ms(watched_ms);
+        watcher.say("WATCH a");
+        clock.set_unix_ms(RIGHT_MS + 10_000);
+        assert_eq!(other.say("DEL a"), Value::Integer(0));
+        clock.set_unix_ms(RIGHT_MS);
+        watcher.say("MULTI");
+        watcher.say("EXISTS a");
+        let expected = if is_done { Value::Array(vec![Value::Integer(0)]) } else { Value::Null };
+        assert_eq!(watcher.say("EXEC"), expected, "watched at {watched_ms}");
+        served.stop().expect("it ends");
+    }
 }
 
 /// A server whose time is the test's, on a database in memory.

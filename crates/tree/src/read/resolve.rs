@@ -129,6 +129,7 @@ impl<'a> Resolution<'a> {
             Kind::Put => self.finish(Some(hit.value), out),
             Kind::PutReference => self.follow(hit.value, out),
             Kind::Delete => self.finish(None, out),
+            Kind::Merge if self.wants == Wants::Stored => Ok(Resolved::Value),
             Kind::Merge => {
                 self.operands.push(hit.value.to_vec());
                 Ok(Resolved::Older)

@@ -124,6 +124,8 @@ pub(super) struct Job {
     pub(super) failures: u32,
     /// Those of them whose worker fell silent or got no further, which says nothing of the job's place.
     pub(super) expired: u32,
+    /// Answers in a row with which it was handed out and that its worker never had.
+    pub(super) unheard: u32,
     /// It is left alone until then.
     pub(super) not_before: Duration,
     pub(super) refused_by: BTreeSet<WorkerId>,
@@ -197,6 +199,7 @@ impl Job {
             attempts: 0,
             failures: 0,
             expired: 0,
+            unheard: 0,
             not_before: Duration::ZERO,
             refused_by: BTreeSet::new(),
             failed_by: BTreeSet::new(),

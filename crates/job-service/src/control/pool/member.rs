@@ -36,6 +36,8 @@ pub(super) struct Member {
     pub(super) profile: Profile,
     pub(super) zone: Zone,
     pub(super) heard: Duration,
+    /// Its newest question for work.
+    pub(super) question: u64,
     /// What it is to be told to stop.
     pub(super) stop: BTreeSet<Token>,
     /// Attempts that it was or is to be told to stop, or that it said have failed, and since when: what it says of them meanwhile may be older than that.
@@ -71,6 +73,7 @@ impl Member {
             profile,
             zone,
             heard: now,
+            question: 0,
             stop: BTreeSet::new(),
             stopped: BTreeMap::new(),
             near: Believed::AT_FIRST,

@@ -52,38 +52,60 @@ pub struct Pulled {
     pub stop: Vec<Token>,
 }
 
+/// A question of a worker for work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Question {
+    worker: u128,
+    number: u64,
+}
+
+/// Answers that were lost with the same job, after which the next one is waited for.
+const UNHEARD_MAX: u32 = 2;
+
 /// Workers that have not been heard of for so many leases are forgotten.
 const FORGET_LEASES: u32 = 6;
 
 impl Pool {
-    /// A worker is there and has `held`.
-    pub fn hear(&mut self, now: Duration, profile: Profile, held: &[Held]) {
+    /// A worker is there and has `held`, and asks for work: which of its questions that is.
+    pub fn hear(&mut self, now: Duration, profile: Profile, held: &[Held]) -> Question {
         let zone = self.zone(&profile.zone);
         let id = match self.member_ids.get(&profile.id) {
             Some(id) => *id,
             None => WorkerId(self.draw_id()),
         };
         self.member_ids.insert(profile.id, id);
+        let question = Question { worker: profile.id, number: self.draw_id() };
         let member = self.members.entry(id).or_insert_with(|| Member::new(profile.clone(), zone, now));
-        (member.profile, member.zone, member.heard) = (profile, zone, now);
+        (member.profile, member.zone, member.heard, member.question) = (profile, zone, now, question.number);
         self.see(now, id, held);
-        self.release_unheard(id, held);
+        self.release_unheard(now, id);
         self.decide(now);
+        question
+    }
+
+    /// Whether the worker has asked nothing since: an answer to an older question may reach nobody.
+    pub fn is_newest(&self, question: Question) -> bool {
+        let id = self.member_ids.get(&question.worker);
+        id.and_then(|id| self.members.get(id)).is_some_and(|member| member.question == question.number)
     }
 
     /// Attempts that were handed to `worker` with an answer that it never had wait again: it asks once more only when it has the answer
-    /// before, or has given it up, and names all it has. What it has named it may have ended since.
-    fn release_unheard(&mut self, worker: WorkerId, held: &[Held]) {
-        let named: BTreeSet<Token> = held.iter().map(|one| one.token).collect();
-        let is_unheard =
-            |attempt: &Attempt| attempt.is_handed && !attempt.is_named && !named.contains(&attempt.token);
-        let unheard: Vec<JobId> = self
-            .jobs
-            .of_worker(worker)
-            .filter(|(_, job)| job.attempt().is_some_and(is_unheard))
-            .map(|(id, _)| id)
-            .collect();
-        unheard.into_iter().for_each(|id| self.release(id));
+    /// before, or has given it up, and names all it has. What it has named it may have ended since. A job that such answers were lost with
+    /// twice is left to the end of its lease: it may be the reason.
+    fn release_unheard(&mut self, now: Duration, worker: WorkerId) {
+        let unheard = |(id, job): (JobId, &Job)| {
+            let attempt = job.attempt().filter(|attempt| attempt.is_handed && !attempt.is_named)?;
+            (job.unheard < UNHEARD_MAX).then_some((id, attempt.since))
+        };
+        let unheard: Vec<(JobId, Duration)> = self.jobs.of_worker(worker).filter_map(unheard).collect();
+        for (id, began) in unheard {
+            let place = self.jobs.get(id).and_then(Job::place);
+            if let (Some(member), Some(place)) = (self.members.get_mut(&worker), place) {
+                member.doubts.said_nothing(now, began, place);
+            }
+            self.jobs.change(id, |job| job.unheard += 1);
+            self.release(id);
+        }
     }
 
     /// What there is for the worker `id`, each once.
@@ -266,6 +288,7 @@ impl Pool {
             self.jobs.change(id, |job| match &mut job.state {
                 State::Leased(attempt) if (attempt.worker, attempt.token) == (worker, one.token) => {
                     (attempt.seen, attempt.is_named) = (now, true);
+                    job.unheard = 0;
                     let has_moved =
                         one.done_bytes > attempt.done_bytes || one.moved_bytes > attempt.moved_bytes;
                     let has_synced = attempt.is_syncing && !one.is_syncing;

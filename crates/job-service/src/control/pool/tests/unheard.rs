@@ -56,3 +56,49 @@ fn what_was_not_handed_out_yet_comes_with_the_next_answer() {
     assert_eq!(only(pull(&mut pool, seconds(1), A)).key, key(1));
     assert_eq!(attempts(&pool), 1);
 }
+
+/// Whoever loses each answer with a job in it, for it is too large or nobody can read it, is not given the job for ever.
+#[test]
+fn a_job_that_answers_are_lost_with_again_and_again_is_left_to_its_lease() {
+    let (mut pool, mut lease) = handed();
+    for now in [1, 2] {
+        let next = only(pull(&mut pool, seconds(now), A));
+        assert_ne!(next.token, std::mem::replace(&mut lease, next.clone()).token, "{now}");
+    }
+    for now in 3..12 {
+        assert_eq!(pull(&mut pool, seconds(now), A), Pulled::default(), "{now}");
+        pool.tick(seconds(now));
+    }
+    pool.tick(seconds(13));
+    let Figures { counts, .. } = pool.figures(seconds(13));
+    assert_eq!((counts.expired_silent, counts.given_up), (1, ByFailure::default()));
+    // Once it is named all is as before.
+    let lease = only(pull(&mut pool, seconds(15), A));
+    assert_eq!(pool.beat(seconds(15), A, &[held(&lease)]), Some(vec![]));
+    assert!(pool.jobs.all().all(|job| job.unheard == 0));
+}
+
+/// What was to find out whether a place can be read again has found out nothing.
+#[test]
+fn an_answer_that_was_lost_says_nothing_of_a_place() {
+    let (mut pool, first) = handed();
+    assert!(finish(&mut pool, seconds(0), A, &first, failed(FailureKind::Storage)));
+    let _lost = only(pull(&mut pool, seconds(2), A));
+    assert_eq!(only(pull(&mut pool, seconds(3), A)).key, key(1), "no pause of ten seconds");
+}
+
+/// A question on a connection that is gone is held for a while, and gets nothing that the newest one would get.
+#[test]
+fn only_the_newest_question_is_answered() {
+    let mut pool = pool();
+    let first = pool.hear(seconds(0), profile(A, 1), &[]);
+    let others = pool.hear(seconds(0), profile(B, 1), &[]);
+    assert!(pool.is_newest(first) && pool.is_newest(others));
+    let second = pool.hear(seconds(1), profile(A, 1), &[]);
+    assert!(!pool.is_newest(first) && pool.is_newest(second) && pool.is_newest(others));
+    // Who was forgotten and comes again has asked something else.
+    pool.tick(seconds(100));
+    assert!(!pool.is_newest(second));
+    pool.hear(seconds(100), profile(A, 1), &[]);
+    assert!(!pool.is_newest(first) && !pool.is_newest(second));
+}
