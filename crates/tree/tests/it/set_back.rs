@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use firn_engine::blocking::Blocking;
 use firn_engine::{
-    Completion, Engine, KEYSPACE_DEFAULT, KeyspaceId, KeyspaceSettings, Ordered, Outcome, WriteOptions,
+    Completion, Engine, KEYSPACE_DEFAULT, KeyspaceId, KeyspaceSettings, Ordered, Outcome, ReadAt,
+    WriteOptions,
 };
 use firn_storage::Clock;
 use firn_tree::{Background, Tree};
@@ -127,4 +128,16 @@ fn who_does_not_wait_is_told_later() {
         assert_eq!(told, is_stored, "{}", key.escape_ascii());
     }
     assert!(tree.stats().read_miss_count > 0, "it had to be read from a device");
+}
+
+/// It takes no operator to tell that there are operands.
+#[test]
+fn operands_that_cannot_be_applied_are_stored() {
+    let machine = World::new(tiny());
+    let tree = machine.open().unwrap();
+    let keyspace = tree.create_keyspace("sums", world::adding()).unwrap();
+    let mut session = world::session(&tree);
+    session.merge(keyspace, b"a", b"no number", WriteOptions::default()).unwrap();
+    assert!(session.get(ReadAt::Latest, keyspace, b"a").is_err());
+    assert!(session.is_stored(keyspace, b"a").unwrap());
 }
