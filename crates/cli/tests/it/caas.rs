@@ -56,8 +56,8 @@ fn every_part_has_figures_and_verdicts_at_a_tiny_scale() {
     };
     // Ways and phases; two databases at once with each scheduler.
     assert_eq!((of("where: "), of("schedulers: "), of("zones: ")), (3 * 5, 4 * 2 * 2, 3 * 2));
-    // Ways and phases; at the same load two ways of two works.
-    assert_eq!(of("cores: "), if has_two { 3 * 6 + 2 * 2 } else { 0 });
+    // Ways and phases; at each of two loads two ways of two works.
+    assert_eq!(of("cores: "), if has_two { 3 * 6 + 2 * 4 } else { 0 });
     // Two works by one thread, each in three ways.
     let same = list("findings")
         .into_iter()

@@ -98,10 +98,10 @@ impl Work {
     }
 
     /// This work with so many operations begun in a second, whether or not the last ones are over; latency counts from when each was to
-    /// begin.
-    pub(super) fn at_rate(mut self, operations_per_s: u64) -> Self {
+    /// begin. Results call it `how`.
+    pub(super) fn at_rate(mut self, operations_per_s: u64, how: &str) -> Self {
         self.words.extend(["--rate".to_owned(), operations_per_s.to_string()]);
-        self.how.push_str(", paced");
+        self.how = format!("{}, {how}", self.how);
         self.is_paced = true;
         self
     }
