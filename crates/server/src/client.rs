@@ -172,8 +172,6 @@ impl Watch {
 
     /// Whether a key has changed or expired since it was watched.
     pub(crate) fn is_over(&self, now_ms: u64) -> bool {
-        // Once it is removed it has expired, also where the clock was set back since.
-        let now_ms = if self.flag.is_rid_of_expired() { u64::MAX } else { now_ms };
         self.flag.is_raised() || self.keys.values().any(|expires_at_ms| (1..=now_ms).contains(expires_at_ms))
     }
 }

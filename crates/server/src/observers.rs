@@ -13,30 +13,17 @@ use crate::client::ClientAddress;
 
 /// The keys that one client watches: raised when one of them changes.
 #[derive(Debug, Default)]
-pub(crate) struct WatchFlag {
-    is_raised: AtomicBool,
-    is_rid: AtomicBool,
-}
+pub(crate) struct WatchFlag(AtomicBool);
 
 impl WatchFlag {
     /// Whether a key has changed since it was watched.
     pub(crate) fn is_raised(&self) -> bool {
-        self.is_raised.load(Ordering::Acquire)
+        self.0.load(Ordering::Acquire)
     }
 
     /// A key has changed.
     pub(crate) fn raise(&self) {
-        self.is_raised.store(true, Ordering::Release);
-    }
-
-    /// Whether something was removed that had expired: a change for who watched it while it was there.
-    pub(crate) fn is_rid_of_expired(&self) -> bool {
-        self.is_rid.load(Ordering::Acquire)
-    }
-
-    /// What stood at a key had expired and was removed.
-    fn rid_of_expired(&self) {
-        self.is_rid.store(true, Ordering::Release);
+        self.0.store(true, Ordering::Release);
     }
 }
 
@@ -49,7 +36,8 @@ pub(crate) struct Observers {
 
 #[derive(Debug, Default)]
 struct Observed {
-    watchers: Vec<Arc<WatchFlag>>,
+    /// With whether something stood there when it was watched.
+    watchers: Vec<(Arc<WatchFlag>, bool)>,
     /// Longest waiting first.
     waiters: VecDeque<ClientAddress>,
 }
@@ -65,12 +53,12 @@ impl Observers {
         self.count.load(Ordering::Acquire) == 0
     }
 
-    /// `flag` is raised when `key` changes.
-    pub(crate) fn watch(&self, key: &[u8], flag: &Arc<WatchFlag>) {
+    /// `flag` is raised when `key` changes, at which something stands or not (`is_there`).
+    pub(crate) fn watch(&self, key: &[u8], flag: &Arc<WatchFlag>, is_there: bool) {
         let mut keys = self.keys();
         let watchers = &mut keys.entry(key.to_vec()).or_default().watchers;
-        if !watchers.iter().any(|known| Arc::ptr_eq(known, flag)) {
-            watchers.push(Arc::clone(flag));
+        if !watchers.iter().any(|(known, _)| Arc::ptr_eq(known, flag)) {
+            watchers.push((Arc::clone(flag), is_there));
             self.count.fetch_add(1, Ordering::AcqRel);
         }
     }
@@ -80,7 +68,7 @@ impl Observers {
         let mut keys = self.keys();
         let Some(observed) = keys.get_mut(key) else { return };
         let before = observed.watchers.len();
-        observed.watchers.retain(|known| !Arc::ptr_eq(known, flag));
+        observed.watchers.retain(|(known, _)| !Arc::ptr_eq(known, flag));
         self.count.fetch_sub(before - observed.watchers.len(), Ordering::AcqRel);
         if observed.watchers.is_empty() && observed.waiters.is_empty() {
             keys.remove(key);
@@ -124,14 +112,14 @@ impl Observers {
     pub(crate) fn changed(&self, key: &[u8]) -> Option<ClientAddress> {
         let keys = self.keys();
         let observed = keys.get(key)?;
-        observed.watchers.iter().for_each(|flag| flag.raise());
+        observed.watchers.iter().for_each(|(flag, _)| flag.raise());
         observed.waiters.front().copied()
     }
 
-    /// What stood at `key` had expired and was removed: whoever waits for something there has nothing to look at.
+    /// What stood at `key` had expired and was removed: a change for who watched it while it was there, and for nobody else.
     pub(crate) fn rid_of_expired(&self, key: &[u8]) {
         if let Some(observed) = self.keys().get(key) {
-            observed.watchers.iter().for_each(|flag| flag.rid_of_expired());
+            observed.watchers.iter().filter(|(_, was_there)| *was_there).for_each(|(flag, _)| flag.raise());
         }
     }
 
@@ -142,7 +130,7 @@ impl Observers {
         for (key, observed) in keys.iter() {
             let is_meant = databases.iter().any(|database| key.starts_with(&database.number().to_be_bytes()));
             if is_meant {
-                observed.watchers.iter().for_each(|flag| flag.raise());
+                observed.watchers.iter().for_each(|(flag, _)| flag.raise());
                 waiters.extend(observed.waiters.iter().copied());
             }
         }
@@ -179,9 +167,11 @@ mod tests {
     fn watchers_are_told_once_and_of_their_keys_only() {
         let observers = Observers::default();
         let (a, b) = (Arc::new(WatchFlag::default()), Arc::new(WatchFlag::default()));
-        observers.watch(b"k", &a);
-        observers.watch(b"k", &a);
-        observers.watch(b"m", &b);
+        observers.watch(b"k", &a, false);
+        observers.watch(b"k", &a, true);
+        observers.watch(b"m", &b, true);
+        observers.rid_of_expired(b"k");
+        assert!(!a.is_raised(), "there was nothing when it was watched first");
         observers.changed(b"k");
         assert!(a.is_raised());
         assert!(!b.is_raised());

@@ -56,7 +56,8 @@ const NOTES: [&str; 4] = [
      scheduler of control planes), or in the part on schedulers two workers by another one.",
     "A database's processor time is its process's, which makes the load, too; workers' and control planes' are in the JSON's costs.",
     "Unless a part says otherwise all processes share all processors of the machine: what workers use is then taken from the database.",
-    "Verdicts compare medians: as claimed, same direction (better than what it is compared with, by less than is claimed), not seen; \
+    "Verdicts go by how many times it is what it is compared with, each repetition for itself, and the median of that: as claimed, same direction \
+     (better than what it is compared with, by less than is claimed), not seen; \
      of our goals that have one, that their floor is reached or missed.",
 ];
 

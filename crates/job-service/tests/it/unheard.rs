@@ -10,7 +10,7 @@ fn a_job_goes_to_the_newest_question_of_its_worker() {
     let mut scene = Scene::new();
     let plane = scene.plane(any_port());
     let (mut before, mut newest) = (Other::at(plane.address()), Other::at(plane.address()));
-    let held = std::thread::spawn(move || before.pull(JobSpec::VERSION, 3000));
+    let held = std::thread::spawn(move || before.pull(JobSpec::VERSION, 1000));
     scene.wait_until(|| !scene.look(plane.address()).workers.is_empty());
     assert_eq!(newest.pull(JobSpec::VERSION, 0), [], "the same worker, elsewhere");
     let remote = scene.remote(&[plane.address()]);

@@ -116,7 +116,7 @@ pub(super) async fn watch(request: &Request<'_>, out: &mut Vec<u8>) -> Result<()
     let watch = watch.get_or_insert_with(Watch::default);
     for entry in &entries {
         watch.add(entry.key.bytes(), entry.expires_at_ms()?);
-        request.worker.shared.observers.watch(entry.key.bytes(), &watch.flag);
+        request.worker.shared.observers.watch(entry.key.bytes(), &watch.flag, entry.exists());
     }
     if names.is_outdated(request.worker) {
         // Databases were flushed or swapped before it watched: nobody will say so again.

@@ -121,8 +121,9 @@ fn who_watched_it_while_it_was_there_hears_that_it_is_removed() {
             (&mut Client::connect(served.address()), &mut Client::connect(served.address()));
         other.say("DEBUG SET-ACTIVE-EXPIRE 0");
         other.say("SET a value PX 8000");
+        other.say("SET b value EX 1000");
         clock.set_unix_ms(watched_ms);
-        watcher.say("WATCH a");
+        watcher.say("WATCH b a");
         clock.set_unix_ms(RIGHT_MS + 10_000);
         assert_eq!(other.say("DEL a"), Value::Integer(0));
         clock.set_unix_ms(RIGHT_MS);

@@ -345,7 +345,7 @@ fn far_link(store: SocketAddr, is_far: bool) -> Result<Option<Proxy>> {
 const ONE_CORE: &str = "local, one core";
 
 /// Loads where latencies are compared, of what the slower way does when it is asked for all it can: a database that is behind has a queue,
-/// which a client that waits for each operation never sees. With a quarter to spare neither is behind for long; with a twentieth it shows who is.
+/// which a client that waits for each operation never sees. Which of both is the slower one changes from run to run.
 const PACES: [(&str, f64); 2] = [("paced", 0.75), ("nearly full", 0.95)];
 
 /// Operations of `workload` that `variant` does in a second, what is left to do counted: the median; 0 if it did none.

@@ -1,5 +1,7 @@
 //! Claims, what was found, and what that says of them.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 
 use crate::report::{Cells, PhaseResult, Spread, figure};
@@ -14,7 +16,7 @@ pub enum Verdict {
     FloorReached,
     /// Less than the least that we want.
     FloorMissed,
-    /// Less than what is claimed, but better than what it is compared with, by medians.
+    /// Less than what is claimed, but better than what it is compared with.
     SameDirection,
     /// No better than what it is compared with.
     NotSeen,
@@ -43,7 +45,7 @@ pub struct Finding {
     pub part: String,
     /// What is claimed, and by whom.
     pub claim: String,
-    /// What was found, with medians and extremes; why nothing was, if so.
+    /// What was found: how many times it is, by the median of all repetitions, and both with medians and extremes; why nothing was, if so.
     pub figure: String,
     /// What that says.
     pub verdict: Verdict,
@@ -111,14 +113,38 @@ impl Ratio<'_> {
         let cells = Cells::new(results);
         let workload = format!("{part}: {}", self.workload);
         let spread = |variant| cells.spread(variant, &workload, |result| Some(self.measure.of(result)));
-        let (figure, verdict) = match (spread(self.of), spread(self.than)) {
-            (Some(of), Some(than)) => self.judge(of, than),
+        let measured = (spread(self.of), spread(self.than), self.times(&workload, results));
+        let (figure, verdict) = match measured {
+            (Some(of), Some(than), Some(times)) => self.judge(of, than, times),
             _ => ("it was not measured".to_owned(), Verdict::Failed),
         };
         Finding { part: part.to_owned(), claim: self.claim.to_owned(), figure, verdict }
     }
 
-    fn judge(&self, of: Spread, than: Spread) -> (String, Verdict) {
+    /// How many times it is in each repetition: those of one ran one after the other, and a machine changes from one to the next.
+    fn times(&self, workload: &str, results: &[PhaseResult]) -> Option<Spread> {
+        let by_repetition = |variant: &str| {
+            let mut sums = BTreeMap::<u32, (f64, f64)>::new();
+            let its = |result: &&PhaseResult| {
+                result.context.engine == variant && result.context.workload == workload
+            };
+            for result in results.iter().filter(its) {
+                let (sum, count) = sums.entry(result.context.repetition).or_default();
+                (*sum, *count) = (*sum + self.measure.of(result), *count + 1.0);
+            }
+            sums
+        };
+        let than = by_repetition(self.than);
+        let times = by_repetition(self.of).into_iter().filter_map(|(repetition, (sum, count))| {
+            let (than_sum, than_count) = than.get(&repetition)?;
+            let (of, than) = (sum / count, than_sum / than_count);
+            // None of what is bad on either side is as good as the other.
+            Some(if of == than { 1.0 } else { of / than })
+        });
+        Spread::of(times.collect())
+    }
+
+    fn judge(&self, of: Spread, than: Spread, times: Spread) -> (String, Verdict) {
         let shown = |name: &str, it: Spread| {
             format!("{name} {} ({} to {})", figure(it.median), figure(it.low), figure(it.high))
         };
@@ -133,7 +159,7 @@ impl Ratio<'_> {
             // None of what is bad on either side shows nothing; of operations there are always some.
             return (both, Verdict::NotSeen);
         }
-        let ratio = of.median / than.median;
+        let ratio = times.median;
         let is_better =
             |limit: f64| if self.measure.more_is_better() { ratio >= limit } else { ratio <= limit };
         let verdict = match self.floor {
@@ -143,7 +169,11 @@ impl Ratio<'_> {
             None if is_better(1.0) && ratio != 1.0 => Verdict::SameDirection,
             None => Verdict::NotSeen,
         };
-        (format!("{} times. {both}", figure(ratio)), verdict)
+        let range = match times.low == times.high {
+            true => String::new(),
+            false => format!(" ({} to {})", figure(times.low), figure(times.high)),
+        };
+        (format!("{} times{range}. {both}", figure(ratio)), verdict)
     }
 }
 
@@ -201,6 +231,31 @@ mod tests {
             assert_eq!(verdict(of, 1.0, Stalled, 0.5), expected, "{of}");
         }
         assert_eq!([verdict(0.0, 0.0, Stalled, 0.5), verdict(1.0, 0.0, Stalled, 0.5)], [NotSeen, NotSeen]);
+    }
+
+    /// A machine that is twice as fast for the second repetition changes neither.
+    #[test]
+    fn repetitions_are_compared_each_with_its_own() {
+        let measured = |engine, repetition, value: f64| {
+            let mut result = result(engine, value * 1e3, 1.0);
+            result.context.repetition = repetition;
+            result
+        };
+        let (one, other) = ([1.2, 2.4, 0.9], [1.0, 2.0, 3.0]);
+        let results: Vec<PhaseResult> = (1..)
+            .zip(one.into_iter().zip(other))
+            .flat_map(|(repetition, (of, than))| {
+                [measured("a", repetition, of), measured("b", repetition, than)]
+            })
+            .collect();
+        let (measure, floor) = (Measure::Throughput, Some(1.0));
+        let ratio = Ratio { claim: "c", workload: "w", of: "a", than: "b", measure, claimed: 1.3, floor };
+        let found = ratio.finding("p", &results);
+        assert_eq!(found.verdict, Verdict::FloorReached, "{found:?}");
+        assert!(
+            found.figure.starts_with("1.20 times (0.30 to 1.20). w: a 1.20 (0.90 to 2.40), b"),
+            "{found:?}"
+        );
     }
 
     #[test]

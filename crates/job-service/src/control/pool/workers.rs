@@ -91,11 +91,12 @@ impl Pool {
 
     /// Attempts that were handed to `worker` with an answer that it never had wait again: it asks once more only when it has the answer
     /// before, or has given it up, and names all it has. What it has named it may have ended since. A job that such answers were lost with
-    /// twice is left to the end of its lease: it may be the reason.
+    /// twice is left to the end of its lease, for it may be the reason; not where the worker is given nothing more.
     fn release_unheard(&mut self, now: Duration, worker: WorkerId) {
+        let is_draining = self.members.get(&worker).is_some_and(|member| member.profile.is_draining);
         let unheard = |(id, job): (JobId, &Job)| {
             let attempt = job.attempt().filter(|attempt| attempt.is_handed && !attempt.is_named)?;
-            (job.unheard < UNHEARD_MAX).then_some((id, attempt.since))
+            (is_draining || job.unheard < UNHEARD_MAX).then_some((id, attempt.since))
         };
         let unheard: Vec<(JobId, Duration)> = self.jobs.of_worker(worker).filter_map(unheard).collect();
         for (id, began) in unheard {

@@ -119,7 +119,8 @@ fn a_worker_whose_jobs_all_fail_is_asked_less_and_less_and_trusted_again_once_on
     assert!(finish(&mut pool, seconds(130), A, &lease, failed(FailureKind::Cancelled)));
     pool.hear(seconds(130), profile(A, 2), &[]);
     let lease = only(pool.take(seconds(130), A));
-    assert_eq!(pull(&mut pool, seconds(130), A), Pulled::default(), "one at a time");
+    pool.hear(seconds(130), profile(A, 2), &[held(&lease)]);
+    assert_eq!(pool.take(seconds(130), A), Pulled::default(), "one at a time");
     assert!(finish(&mut pool, seconds(131), A, &lease, done()));
     assert_eq!(failing(&pool), "");
     pool.hear(seconds(131), profile(A, 2), &[]);

@@ -78,6 +78,18 @@ fn a_job_that_answers_are_lost_with_again_and_again_is_left_to_its_lease() {
     assert!(pool.jobs.all().all(|job| job.unheard == 0));
 }
 
+/// Nor is one left for long to a worker that drains, which is given nothing more.
+#[test]
+fn whoever_drains_after_answers_were_lost_leaves_its_jobs_to_others() {
+    let (mut pool, _lost) = handed();
+    for now in [1, 2] {
+        let _lost = only(pull(&mut pool, seconds(now), A));
+    }
+    let _nothing = pull(&mut pool, seconds(2), B);
+    pool.hear(seconds(3), Profile { is_draining: true, ..profile(A, 1) }, &[]);
+    assert_eq!(only(pool.take(seconds(3), B)).key, key(1));
+}
+
 /// What was to find out whether a place can be read again has found out nothing.
 #[test]
 fn an_answer_that_was_lost_says_nothing_of_a_place() {
