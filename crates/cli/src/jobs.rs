@@ -30,18 +30,32 @@ pub(crate) struct Arguments {
 #[derive(clap::Subcommand)]
 enum Action {
     /// Workers, and jobs that wait, run or ended lately. This is what is done where nothing is said.
-    List,
+    List {
+        #[command(flatten)]
+        shows: Shows,
+    },
     /// The same again and again, until it is ended. A control plane that does not answer any more is asked again.
     Watch {
         /// Seconds between two looks.
         #[arg(long, value_name = "S", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=3600))]
         every: u64,
+        #[command(flatten)]
+        shows: Shows,
     },
     /// End a job; its database does it itself then.
     Cancel {
         /// As `firn jobs list` shows it.
         job: String,
     },
+}
+
+/// What is shown besides.
+#[derive(Clone, Copy, Default, clap::Args)]
+struct Shows {
+    /// Show below each job what its stages took: it waits for a worker (queue), its inputs are opened (open), read (read), merged (merge), and its
+    /// outputs written (write), in ms. Of one that runs the control plane knows the sum of all but the first (ran).
+    #[arg(long)]
+    stages: bool,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
@@ -53,15 +67,15 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
     let (url, tls) = (arguments.control_plane.trim_end_matches('/'), arguments.tls.read()?);
     let look = Look::at(url, &token, &tls, &ThreadSpawn::new());
     let look = look.map_err(|error| Failure::new(Ending::Usage, error.to_string()))?;
-    match arguments.action.as_ref().unwrap_or(&Action::List) {
-        Action::List => print(&shown(&look.list().map_err(failed)?)),
-        Action::Watch { every } => {
+    match arguments.action.as_ref().unwrap_or(&Action::List { shows: Shows::default() }) {
+        Action::List { shows } => print(&shown(&look.list().map_err(failed)?, *shows)),
+        Action::Watch { every, shows } => {
             // Whoever is wrong about where it is hears so at once; later it may just be away for a while.
             let mut list = Ok(look.list().map_err(failed)?);
             loop {
                 match list {
                     Ok(list) => {
-                        print(&shown(&list))?;
+                        print(&shown(&list, *shows))?;
                     }
                     Err(failure) => eprintln!("firn: {failure}"),
                 }
@@ -101,7 +115,24 @@ fn parse_key(text: &str) -> Option<JobKey> {
     Some(JobKey { client: u128::from_str_radix(client, 16).ok()?, number: number.parse().ok()? })
 }
 
-fn shown(list: &proto::ListReply) -> String {
+/// What the stages of a job took, where that is known.
+fn stages_of(row: &proto::JobRow) -> String {
+    let ms = |us: u64| format!("{:.1}", us as f64 / 1e3);
+    let queue = format!("queue {}", ms(row.queued_us));
+    match row.state() {
+        proto::job_row::State::Done => {
+            // Workers say what they like.
+            let waits = [row.opened_us, row.read_us, row.write_us];
+            let merge = waits.iter().fold(row.ran_us, |left, wait| left.saturating_sub(*wait));
+            let [open, read, merge, write] = [row.opened_us, row.read_us, merge, row.write_us].map(ms);
+            format!("{queue}, open {open}, read {read}, merge {merge}, write {write} ms")
+        }
+        proto::job_row::State::Running => format!("{queue}, ran {} ms", ms(row.ran_us)),
+        _ => format!("{queue} ms"),
+    }
+}
+
+fn shown(list: &proto::ListReply, shows: Shows) -> String {
     let mut out = format!(
         "{:<20} {:<10} {:>9} {:>9} {:>9} {:>9}  {}\n",
         "WORKER", "ZONE", "RUNNING", "DONE", "MB/S", "QUIET", "BUILD"
@@ -146,6 +177,9 @@ fn shown(list: &proto::ListReply) -> String {
             row.weight,
             row.tenant
         );
+        if shows.stages {
+            out += &format!("         {}\n", stages_of(row));
+        }
         if !row.failure.is_empty() {
             out += &format!("         {}\n", row.failure);
         }
@@ -162,63 +196,4 @@ fn shown(list: &proto::ListReply) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use firn_job_service::proto::job_row::State;
-
-    use super::*;
-
-    /// What people see of so many jobs that wait, that run and that ended, where there are as many as the control plane says.
-    fn shown_of([waiting, running, done]: [u64; 3], all_waiting: u64, all_running: u64) -> String {
-        let states = [(State::Waiting, waiting), (State::Running, running), (State::Done, done)];
-        let row = |state: State, number| proto::JobRow {
-            key: Some(proto::JobKey { client: vec![7; 16].into(), number }),
-            state: state.into(),
-            ..Default::default()
-        };
-        let jobs = states.into_iter().flat_map(|(state, count)| (0..count).map(move |at| row(state, at)));
-        let (jobs, workers) = (jobs.collect(), Vec::new());
-        shown(&proto::ListReply { jobs, workers, waiting: all_waiting, running: all_running })
-    }
-
-    #[test]
-    fn what_the_list_leaves_out_is_counted_in_its_last_line() {
-        for (listed, waiting, running, line) in [
-            ([1000, 2, 7], 100_000, 2, "and 99000 more that wait, 0 more that run"),
-            ([3, 1000, 7], 3, 1001, "and 0 more that wait, 1 more that run"),
-            ([1000, 1000, 0], 1004, 1005, "and 4 more that wait, 5 more that run"),
-        ] {
-            let shown = shown_of(listed, waiting, running);
-            assert_eq!(shown.lines().last(), Some(line));
-            let rows = |state: &str| shown.lines().filter(|line| line.starts_with(state)).count() as u64;
-            assert_eq!(["waiting ", "running ", "done "].map(rows), listed);
-        }
-    }
-
-    #[test]
-    fn a_speed_is_shown_once_it_is_measured() {
-        // The last two control planes are older, and say what they believe.
-        for (jobs_done, near_bytes_per_second, speed) in
-            [(0, 0.0, "-"), (3, 0.0, "-"), (3, 7.6e6, "8"), (0, 1e9, "-"), (3, 1e9, "1000")]
-        {
-            let row = proto::WorkerRow {
-                name: "one".to_owned(),
-                zone: "z".to_owned(),
-                jobs_done,
-                near_bytes_per_second,
-                ..Default::default()
-            };
-            let shown = shown(&proto::ListReply { workers: vec![row], ..Default::default() });
-            let words = shown.lines().nth(1).map(|line| line.split_whitespace().nth(4).unwrap_or_default());
-            assert_eq!(words, Some(speed), "{shown}");
-        }
-    }
-
-    #[test]
-    fn a_list_of_everything_has_no_such_line() {
-        // Those that ended are never counted so, and of fewer than are listed none is left out.
-        for (listed, waiting, running) in [([0, 0, 0], 0, 0), ([3, 2, 1000], 3, 2), ([3, 2, 1], 2, 0)] {
-            let shown = shown_of(listed, waiting, running);
-            assert!(!shown.contains("more that"), "{shown}");
-        }
-    }
-}
+mod tests;

@@ -51,8 +51,9 @@ pub struct JobKindStats {
 pub struct JobStage {
     /// See [`JobKindStats::kind`].
     pub kind: &'static str,
-    /// Of jobs done elsewhere `queue`: until a worker was given the job; `open`: until it read the first byte; `run`: until it was done; `check`: of
-    /// its answer, files included. Of those done in this process `here`: until it was done. `commit`: of compactions and collections, wherever their
+    /// Of jobs done elsewhere, one after another or by turns, `queue`: until a worker was given the job; `open`: until it read the first byte; `read`: what it waited for
+    /// inputs from then on; `merge`: what it did beside waiting; `write`: what it waited for outputs, until they were durable and read back; `check`: of
+    /// its answer, files included. Workers that do not look what they wait for have all but `queue` and `open` in `merge`. Of those done in this process `here`: until it was done. `commit`: of compactions and collections, wherever their
     /// jobs ran.
     pub stage: &'static str,
     /// How often.
@@ -82,6 +83,10 @@ pub struct JobRow {
     pub opened_us: u64,
     /// From the same moment until it was done.
     pub ran_us: u64,
+    /// Of that, what it waited for inputs after their first byte, where that is known.
+    pub read_us: u64,
+    /// Of that, what it waited for outputs, until they were durable and read back, where that is known.
+    pub write_us: u64,
     /// Of checking the answer.
     pub checked_us: u64,
 }

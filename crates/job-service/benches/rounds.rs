@@ -185,7 +185,8 @@ impl Scene {
     fn finish(&mut self, worker: usize) {
         let mut speed = || (60 + self.random.u64(0..80)) as f64;
         let opened = Duration::from_millis(20);
-        let timings = Timings { opened, ran: opened + Duration::from_secs_f64(500.0 / speed()) };
+        let timings =
+            Timings { opened, ran: opened + Duration::from_secs_f64(500.0 / speed()), ..Timings::default() };
         let (profile, leases) = &mut self.workers[worker];
         if leases.is_empty() {
             return;

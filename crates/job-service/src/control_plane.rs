@@ -266,6 +266,8 @@ impl Jobs for Plane {
             queued_us: micros(ended.queued),
             opened_us: micros(ended.timings.opened),
             ran_us: micros(ended.timings.ran),
+            read_us: micros(ended.timings.reading),
+            write_us: micros(ended.timings.writing),
         });
         let (slots, unbegun) = {
             let pool = self.lock();
@@ -341,7 +343,9 @@ impl Workers for Plane {
         &self,
         request: Request<proto::FinishRequest>,
     ) -> Result<Response<proto::FinishReply>, Status> {
-        let proto::FinishRequest { worker, key, token, outcome, opened_us, ran_us } = request.into_inner();
+        let request = request.into_inner();
+        let timings = timings_of(&request);
+        let proto::FinishRequest { worker, key, token, outcome, .. } = request;
         let (worker, key, outcome) = (id_of(&worker)?, key_of(key)?, outcome_of(outcome)?);
         let held = Held {
             key,
@@ -351,7 +355,6 @@ impl Workers for Plane {
             is_syncing: false,
             is_waiting: false,
         };
-        let timings = timings_of(opened_us, ran_us);
         let taken = self.with(|pool, now| pool.finish(now, worker, held, outcome, timings));
         Ok(Response::new(proto::FinishReply { taken }))
     }

@@ -1,14 +1,17 @@
 //! What a worker may touch.
 
+mod progress;
+
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
-use std::time::Duration;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use firn_jobs::{Control, JobSpec, is_output_of};
 use firn_storage::place::UnfinishedUpload;
 use firn_storage::{Clock, Error, ErrorKind, FileBytes, ReadFile, Result, Storage, StorageLock, WriteFile};
+
+pub(crate) use progress::Progress;
 
 /// A place as one attempt at one job may use it: it reads the files that the spec names, creates files under the attempt's stem and
 /// reads those. It removes, renames, lists, publishes and locks nothing, and ends no upload but its own, whatever the code that runs the job does.
@@ -21,79 +24,6 @@ pub struct Scoped {
     inputs: BTreeMap<String, u64>,
     stem: String,
     progress: Arc<Progress>,
-}
-
-/// How far an attempt is.
-#[derive(Debug)]
-pub(crate) struct Progress {
-    clock: Arc<dyn Clock>,
-    control: Control,
-    input_bytes: AtomicU64,
-    /// Of outputs.
-    read_back_bytes: AtomicU64,
-    write_bytes: AtomicU64,
-    sync_bytes: AtomicU64,
-    /// Syncs that have begun and not ended.
-    syncs: AtomicU32,
-    first_read: OnceLock<Duration>,
-}
-
-impl Progress {
-    /// # Errors
-    /// `Refused`: the attempt is stopped.
-    fn check(&self) -> Result<()> {
-        match self.control.is_cancelled() {
-            true => Err(Error::new(ErrorKind::Refused, "", "the job was cancelled")),
-            false => Ok(()),
-        }
-    }
-
-    /// Bytes of inputs that were read so far.
-    pub(crate) fn input_bytes(&self) -> u64 {
-        self.input_bytes.load(Ordering::Relaxed)
-    }
-
-    /// Bytes that were read so far, those of outputs included.
-    pub(crate) fn read_bytes(&self) -> u64 {
-        self.input_bytes() + self.read_back_bytes.load(Ordering::Relaxed)
-    }
-
-    /// Bytes that were written so far.
-    pub(crate) fn write_bytes(&self) -> u64 {
-        self.write_bytes.load(Ordering::Relaxed)
-    }
-
-    /// Bytes that were read, written, and synced so far: a place may be at the upload of what was written for long.
-    pub(crate) fn moved_bytes(&self) -> u64 {
-        self.read_bytes() + self.write_bytes() + self.sync_bytes.load(Ordering::Relaxed)
-    }
-
-    /// Whether it waits for what was written to become durable.
-    pub(crate) fn is_syncing(&self) -> bool {
-        self.syncs.load(Ordering::Relaxed) > 0
-    }
-
-    /// Does `sync`, which is told of meanwhile.
-    fn during_sync(&self, sync: impl FnOnce() -> Result<()>) -> Result<()> {
-        self.check()?;
-        self.syncs.fetch_add(1, Ordering::Relaxed);
-        let _ends = Ends(&self.syncs);
-        sync()
-    }
-
-    /// When the first byte was there.
-    pub(crate) fn first_read(&self) -> Option<Duration> {
-        self.first_read.get().copied()
-    }
-}
-
-/// Counts one less, however that came to its end.
-struct Ends<'c>(&'c AtomicU32);
-
-impl Drop for Ends<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
-    }
 }
 
 impl Scoped {
@@ -109,18 +39,8 @@ impl Scoped {
         spec: &JobSpec,
         clock: Arc<dyn Clock>,
     ) -> Self {
-        let control = control.clone();
         let inputs = spec.input_files().into_iter().map(|(name, bytes)| (name.to_owned(), bytes)).collect();
-        let progress = Progress {
-            clock,
-            control,
-            input_bytes: AtomicU64::default(),
-            read_back_bytes: AtomicU64::default(),
-            write_bytes: AtomicU64::default(),
-            sync_bytes: AtomicU64::default(),
-            syncs: AtomicU32::default(),
-            first_read: OnceLock::default(),
-        };
+        let progress = Progress::new(control.clone(), clock);
         Self { inner: place, inputs, stem: spec.output_stem().to_owned(), progress: Arc::new(progress) }
     }
 
@@ -148,8 +68,8 @@ impl Storage for Scoped {
         if !is_output_of(name, &self.stem) {
             return Err(denied(name, "create what is not under its attempt's stem"));
         }
-        self.progress.check()?;
-        let (inner, progress) = (self.inner.create(name)?, Arc::clone(&self.progress));
+        let inner = self.progress.during_write(|| self.inner.create(name))?;
+        let progress = Arc::clone(&self.progress);
         Ok(Arc::new(Written { inner, progress, unsynced: AtomicU64::new(0) }))
     }
 
@@ -226,14 +146,10 @@ impl ReadFile for Counted {
     }
 
     fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<()> {
-        self.progress.check()?;
-        self.inner.read_at(offset, out)?;
-        // Two numbers for people; nothing is ordered by them.
-        let progress = &*self.progress;
-        let count = if self.is_input { &progress.input_bytes } else { &progress.read_back_bytes };
-        count.fetch_add(out.len() as u64, Ordering::Relaxed);
-        self.progress.first_read.get_or_init(|| self.progress.clock.now());
-        Ok(())
+        match self.is_input {
+            true => self.progress.during_read(out.len() as u64, || self.inner.read_at(offset, out)),
+            false => self.progress.during_read_back(out.len() as u64, || self.inner.read_at(offset, out)),
+        }
     }
 
     fn will_need(&self, offset: u64, bytes: u64) {
@@ -265,51 +181,44 @@ struct Written {
 
 impl Written {
     fn count(&self, bytes: &[u8]) {
-        self.progress.write_bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+        self.progress.count_written(bytes.len() as u64);
         self.unsynced.fetch_add(bytes.len() as u64, Ordering::Relaxed);
     }
 }
 
 impl WriteFile for Written {
     fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<()> {
-        self.progress.check()?;
-        self.inner.write_at(offset, bytes)?;
+        self.progress.during_write(|| self.inner.write_at(offset, bytes))?;
         self.count(bytes);
         Ok(())
     }
 
     fn write_zeroing(&self, offset: u64, bytes: &[u8]) -> Result<()> {
-        self.progress.check()?;
-        self.inner.write_zeroing(offset, bytes)?;
+        self.progress.during_write(|| self.inner.write_zeroing(offset, bytes))?;
         self.count(bytes);
         Ok(())
     }
 
     fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<()> {
-        self.progress.check()?;
-        self.inner.read_at(offset, out)
+        self.progress.during_write(|| self.inner.read_at(offset, out))
     }
 
     fn sync(&self) -> Result<()> {
         self.progress.during_sync(|| self.inner.sync())?;
-        let bytes = self.unsynced.swap(0, Ordering::Relaxed);
-        self.progress.sync_bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.progress.count_synced(self.unsynced.swap(0, Ordering::Relaxed));
         Ok(())
     }
 
     fn write_back(&self, offset: u64, bytes: u64) -> Result<()> {
-        self.progress.check()?;
-        self.inner.write_back(offset, bytes)
+        self.progress.during_write(|| self.inner.write_back(offset, bytes))
     }
 
     fn allocate(&self, bytes: u64) -> Result<()> {
-        self.progress.check()?;
-        self.inner.allocate(bytes)
+        self.progress.during_write(|| self.inner.allocate(bytes))
     }
 
     fn set_len(&self, bytes: u64) -> Result<()> {
-        self.progress.check()?;
-        self.inner.set_len(bytes)
+        self.progress.during_write(|| self.inner.set_len(bytes))
     }
 }
 
@@ -356,7 +265,7 @@ mod tests {
 
     /// Counts what is asked for ahead.
     #[derive(Debug, Default)]
-    struct Asked(AtomicU32);
+    struct Asked(AtomicU64);
 
     impl ReadFile for Asked {
         fn len(&self) -> u64 {

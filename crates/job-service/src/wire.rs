@@ -222,8 +222,14 @@ pub(crate) fn error_of(failure: Failure) -> firn_jobs::Error {
     firn_jobs::Error::new(kind, failure.message)
 }
 
-pub(crate) fn timings_of(opened_us: u64, ran_us: u64) -> Timings {
-    Timings { opened: Duration::from_micros(opened_us), ran: Duration::from_micros(ran_us) }
+/// What a worker measured; one of a build that did not look what it waited for says zero.
+pub(crate) fn timings_of(end: &proto::FinishRequest) -> Timings {
+    Timings {
+        opened: Duration::from_micros(end.opened_us),
+        ran: Duration::from_micros(end.ran_us),
+        reading: Duration::from_micros(end.read_us),
+        writing: Duration::from_micros(end.write_us),
+    }
 }
 
 /// Microseconds, as far as they can be counted.
@@ -288,6 +294,8 @@ pub(crate) fn put_job_row(row: JobRow) -> proto::JobRow {
         queued_us: micros(row.queued),
         opened_us: micros(row.timings.opened),
         ran_us: micros(row.timings.ran),
+        read_us: micros(row.timings.reading),
+        write_us: micros(row.timings.writing),
     }
 }
 

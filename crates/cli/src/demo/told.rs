@@ -42,7 +42,18 @@ impl Told<'_> {
     }
 
     fn jobs(&self) -> String {
-        let heading = ["job", "lane", "ran on", "tries", "input MB", "queued ms", "open ms", "ran ms"];
+        let heading = [
+            "job",
+            "lane",
+            "ran on",
+            "tries",
+            "input MB",
+            "queued ms",
+            "open ms",
+            "read ms",
+            "write ms",
+            "ran ms",
+        ];
         let mut rows = vec![heading.map(str::to_owned).to_vec()];
         rows.extend(self.rows.iter().enumerate().map(|(at, row)| {
             let lane = if row.lane() == Lane::Relief { "relief" } else { "bulk" };
@@ -54,6 +65,8 @@ impl Told<'_> {
                 format!("{:.1}", row.input_bytes as f64 / 1e6),
                 format!("{:.1}", row.queued_us as f64 / 1e3),
                 format!("{:.1}", row.opened_us as f64 / 1e3),
+                format!("{:.1}", row.read_us as f64 / 1e3),
+                format!("{:.1}", row.write_us as f64 / 1e3),
                 format!("{:.1}", row.ran_us as f64 / 1e3),
             ]
         }));

@@ -47,9 +47,11 @@ pub(super) fn of(figures: &WorkerFigures) -> Exposition {
         text.single(&format!("firn_worker_{name}"), Counter, help, value);
     }
     let name = "firn_worker_stage_seconds";
-    let help = "Times of attempts: from the lease to the first byte read (open), to the end of the work (run), until that is told (tell).";
+    let help = "Times of attempts: from the lease to the first byte read (open), waits for inputs (read) and for outputs (write), all else until the end of the work (merge), until that is told (tell).";
     text.family(name, Histogram, help);
-    for (stage, times) in [("open", &figures.open), ("run", &figures.run), ("tell", &figures.tell)] {
+    let WorkerFigures { open, read, merge, write, tell, .. } = figures;
+    for (stage, times) in [("open", open), ("read", read), ("merge", merge), ("write", write), ("tell", tell)]
+    {
         histogram(&mut text, name, stage, times);
     }
     text

@@ -202,7 +202,7 @@ fn metrics_are_what_a_run_really_did() {
         ["compact", "collect"].map(|kind| of_workers("attempts_total", &[&format!("kind=\"{kind}\"")]));
     assert!(compacted > 0.0 && compacted + collected == done, "{compacted} and {collected} of {done}");
     assert!(collected >= engine("collection_count") && engine("collection_count") > 0.0, "{collected}");
-    for stage in ["open", "run", "tell"].map(|stage| format!("stage=\"{stage}\"")) {
+    for stage in ["open", "read", "merge", "write", "tell"].map(|stage| format!("stage=\"{stage}\"")) {
         assert_eq!(of_workers("stage_seconds_count", &[&stage]), done, "{stage}");
         assert_eq!(of_workers("stage_seconds_bucket", &[&stage, "le=\"+Inf\""]), done, "{stage}");
         assert!(of_workers("stage_seconds_sum", &[&stage]) > 0.0, "{stage}");

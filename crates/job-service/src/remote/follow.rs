@@ -240,6 +240,8 @@ impl Talk {
             queued: Duration::from_micros(ended.queued_us),
             opened: Duration::from_micros(ended.opened_us),
             ran: Duration::from_micros(ended.ran_us),
+            reading: Duration::from_micros(ended.read_us),
+            writing: Duration::from_micros(ended.write_us),
             ..Ran::by(&ended.worker)
         };
         self.shared.finish(ended.number, result, ran);

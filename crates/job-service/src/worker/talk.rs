@@ -190,6 +190,8 @@ impl Plane {
             outcome: put_outcome(outcome),
             opened_us: micros(timings.opened),
             ran_us: micros(timings.ran),
+            read_us: micros(timings.reading),
+            write_us: micros(timings.writing),
         };
         let mut pause = PAUSE_MIN;
         loop {

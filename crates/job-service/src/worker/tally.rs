@@ -32,9 +32,13 @@ pub struct WorkerFigures {
     pub write_bytes: u64,
     /// From the lease to the first byte of the first input.
     pub open: Times,
-    /// From then on to the end of the work.
-    pub run: Times,
-    /// From then on until the control plane has taken the end.
+    /// What they waited for inputs from then on.
+    pub read: Times,
+    /// What they did beside waiting.
+    pub merge: Times,
+    /// What they waited for outputs, until those were durable and read back.
+    pub write: Times,
+    /// From the end of the work until the control plane has taken it.
     pub tell: Times,
 }
 
@@ -77,6 +81,10 @@ pub(super) struct Attempted {
     pub(super) open: Option<Duration>,
     /// From then on, or from the lease on.
     pub(super) run: Duration,
+    /// Of that it waited so long for inputs,
+    pub(super) reading: Duration,
+    /// and for outputs.
+    pub(super) writing: Duration,
 }
 
 impl Times {
@@ -105,7 +113,10 @@ impl Tally {
             figures.read_bytes += attempted.read_bytes;
             figures.write_bytes += attempted.write_bytes;
             attempted.open.into_iter().for_each(|open| figures.open.add(open));
-            figures.run.add(attempted.run);
+            let (reading, writing) = (attempted.reading, attempted.writing);
+            figures.read.add(reading);
+            figures.merge.add(attempted.run.saturating_sub(reading + writing));
+            figures.write.add(writing);
         });
     }
 

@@ -30,6 +30,10 @@ impl Shared {
             let ended = self.clock.now();
             let opened = progress.as_ref().and_then(|progress| progress.first_read());
             let bytes = |of: fn(&Progress) -> u64| progress.as_ref().map_or(0, |progress| of(progress));
+            let time = |of: fn(&Progress) -> Duration| {
+                progress.as_ref().map_or(Duration::ZERO, |progress| of(progress))
+            };
+            let (reading, writing) = (time(Progress::reading), time(Progress::writing));
             self.tally.attempted(&Attempted {
                 kind,
                 failure: result.as_ref().err().map(|error| failure_of(error).kind),
@@ -37,6 +41,8 @@ impl Shared {
                 write_bytes: bytes(Progress::write_bytes),
                 open: opened.map(|opened| opened.saturating_sub(claimed)),
                 run: ended.saturating_sub(opened.unwrap_or(claimed)),
+                reading,
+                writing,
             });
             let outcome = match result {
                 Ok(result) => Outcome::Done(result),
@@ -45,7 +51,7 @@ impl Shared {
             // What it waited for a thread here its database sees as opening.
             let since = |at: Duration| at.saturating_sub(claimed);
             let ran = since(ended);
-            let timings = Timings { opened: opened.map_or(ran, since), ran };
+            let timings = Timings { opened: opened.map_or(ran, since), ran, reading, writing };
             if self.holdings.ended(lease.token) {
                 // Whoever tells is gone only when the worker is.
                 let _told = tell.send(Told { key: lease.key, token: lease.token, outcome, timings, ended });

@@ -49,14 +49,16 @@ fn the_figures_of_jobs_are_those_of_the_jobs_that_ran() {
     for stage in &stats.jobs.stages {
         let (count, us_total) = stages.entry(stage.stage).or_default();
         (*count, *us_total) = (*count + stage.count, *us_total + stage.us_total);
-        if stage.stage == "run" {
+        if stage.stage == "merge" {
             assert_eq!(stage.count, kinds[stage.kind], "{stage:?}");
         }
     }
-    for stage in ["queue", "open", "run", "check"] {
+    for stage in ["queue", "open", "read", "merge", "write", "check"] {
         assert_eq!(stages[stage].0, count, "{stage}: {stages:?}");
     }
-    assert!(stages["run"].1 > 0 && stages["check"].1 > 0 && stages["commit"].1 > 0, "{stages:?}");
+    for stage in ["read", "merge", "write", "check", "commit"] {
+        assert!(stages[stage].1 > 0, "{stage}: {stages:?}");
+    }
     assert!((1..=count).contains(&stages["commit"].0), "{stages:?}");
     // The list of the last ones knows who did what, and adds up to the stages where nothing was left out.
     assert!(count <= 64, "{count} jobs do not fit into the list");
@@ -67,7 +69,12 @@ fn the_figures_of_jobs_are_those_of_the_jobs_that_ran() {
     assert_eq!(sum(|row| row.read_bytes), bytes);
     assert_eq!(sum(|row| row.queued_us), stages["queue"].1);
     assert_eq!(sum(|row| row.opened_us), stages["open"].1);
-    assert_eq!(sum(|row| row.ran_us), stages["open"].1 + stages["run"].1);
+    assert_eq!((sum(|row| row.read_us), sum(|row| row.write_us)), (stages["read"].1, stages["write"].1));
+    let [open, read, merge, write] = ["open", "read", "merge", "write"].map(|stage| stages[stage].1);
+    assert!(sum(|row| row.ran_us).abs_diff(open + read + merge + write) <= 3 * count, "{stages:?}");
+    // The control plane says the same.
+    let sum = |tell: fn(&JobRow) -> u64| done.iter().map(|row| tell(row)).sum::<u64>();
+    assert_eq!((sum(|row| row.read_us), sum(|row| row.write_us)), (read, write));
     // Nobody is there any more.
     drop((workers, plane));
     grow(&db, &mut model, random);

@@ -14,6 +14,10 @@ pub struct Ran {
     pub opened: Duration,
     /// From that begin until its end.
     pub ran: Duration,
+    /// Of that, what it waited for its inputs after their first byte; zero where nobody looked.
+    pub reading: Duration,
+    /// Of that, what it waited for its outputs: to take bytes, to become durable, to be read back; zero where nobody looked.
+    pub writing: Duration,
     /// Checking what was answered, files included.
     pub checked: Duration,
 }

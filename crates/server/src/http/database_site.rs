@@ -98,7 +98,7 @@ fn jobs(shared: &Shared) -> String {
         let _ = write!(
             text,
             "{comma}{{\"ended_unix_ms\":{},\"kind\":\"{}\",\"place\":\"{place}\",\"read_bytes\":{},\"write_bytes\":{},\
-             \"queued_us\":{},\"opened_us\":{},\"ran_us\":{},\"checked_us\":{}}}",
+             \"queued_us\":{},\"opened_us\":{},\"ran_us\":{},\"read_us\":{},\"write_us\":{},\"checked_us\":{}}}",
             job.ended_unix_ms,
             job.kind,
             job.read_bytes,
@@ -106,6 +106,8 @@ fn jobs(shared: &Shared) -> String {
             job.queued_us,
             job.opened_us,
             job.ran_us,
+            job.read_us,
+            job.write_us,
             job.checked_us
         );
     }

@@ -49,9 +49,9 @@ pub(crate) const LAST_MAX: usize = 64;
 const BOUNDS_MS: [u64; 10] = [1, 4, 16, 64, 256, 1024, 4096, 16_384, 65_536, 262_144];
 
 const KINDS: [&str; 3] = ["relief", "compaction", "collection"];
-const STAGES: [&str; 6] = ["queue", "open", "run", "check", "commit", "here"];
-const COMMIT: usize = 4;
-const HERE: usize = 5;
+const STAGES: [&str; 8] = ["queue", "open", "read", "merge", "write", "check", "commit", "here"];
+const COMMIT: usize = 6;
+const HERE: usize = 7;
 
 impl Default for JobLog {
     fn default() -> Self {
@@ -109,9 +109,14 @@ impl JobLog {
         };
         *count += 1;
         *bytes += read_bytes;
+        // Whoever says that may say anything: together they are what is left.
+        let opened = ran.opened.min(ran.ran);
+        let reading = ran.reading.min(ran.ran - opened);
+        let writing = ran.writing.min(ran.ran - opened - reading);
         match is_elsewhere {
             true => {
-                let times = [ran.queued, ran.opened, ran.ran.saturating_sub(ran.opened), ran.checked];
+                let merging = ran.ran - opened - reading - writing;
+                let times = [ran.queued, opened, reading, merging, writing, ran.checked];
                 stages.iter_mut().zip(times).for_each(|(stage, time)| stage.add(time));
             }
             false => stages[HERE].add(ran.ran),
@@ -126,8 +131,10 @@ impl JobLog {
             read_bytes,
             write_bytes,
             queued_us: micros(ran.queued),
-            opened_us: micros(ran.opened),
+            opened_us: micros(opened),
             ran_us: micros(ran.ran),
+            read_us: micros(reading),
+            write_us: micros(writing),
             checked_us: micros(ran.checked),
         });
     }
@@ -167,12 +174,16 @@ mod tests {
         let (log, ms) = (JobLog::default(), Duration::from_millis);
         let compact = (CompactSpec::default().into(), JobResult::Compact(CompactResult::default()));
         let collect = (CollectSpec::default().into(), JobResult::Collect(CollectResult::default()));
-        let ran = Ran { queued: ms(3), opened: ms(1), ran: ms(20), checked: ms(400_000), ..Ran::by("w") };
+        let (queued, opened, checked) = (ms(3), ms(1), ms(400_000));
+        let ran =
+            Ran { queued, opened, ran: ms(20), reading: ms(5), writing: ms(2), checked, ..Ran::by("w") };
         log.came_off(&collect.0, &collect.1, &ran, 5);
         for at in 0..LAST_MAX as u64 {
             log.came_off(&compact.0, &compact.1, &Ran { ran: ms(2), ..Ran::default() }, 6 + at);
         }
-        log.came_off(&collect.0, &collect.1, &Ran { queued: ms(5), ..ran }, 99);
+        // It says that it waited for longer than it took.
+        let writing = ms(1000);
+        log.came_off(&collect.0, &collect.1, &Ran { queued: ms(5), reading: ms(7), writing, ..ran }, 99);
         log.committed(Kind::Collection, ms(4));
         log.committed(Kind::Compaction, ms(20));
         let stats = log.stats();
@@ -194,13 +205,17 @@ mod tests {
         };
         assert_eq!(found[0], ("queue", 2, 8000, from(1, &[1, 2])));
         assert_eq!(found[1], ("open", 2, 2000, from(0, &[2])));
-        assert_eq!(found[2], ("run", 2, 38_000, from(3, &[2])));
-        assert_eq!(found[3], ("check", 2, 800_000_000, vec![0; BOUNDS_MS.len()]));
-        assert_eq!(found[4], ("commit", 1, 4000, from(1, &[1])));
-        assert_eq!(found[5], ("here", 0, 0, vec![0; BOUNDS_MS.len()]), "those are compactions");
+        assert_eq!(found[2], ("read", 2, 12_000, from(2, &[2])));
+        assert_eq!(found[3], ("merge", 2, 12_000, from(0, &[1, 1, 2])));
+        assert_eq!(found[4], ("write", 2, 14_000, from(1, &[1, 2])));
+        assert_eq!(found[5], ("check", 2, 800_000_000, vec![0; BOUNDS_MS.len()]));
+        assert_eq!(found[6], ("commit", 1, 4000, from(1, &[1])));
+        assert_eq!(found[7], ("here", 0, 0, vec![0; BOUNDS_MS.len()]), "those are compactions");
+        let times = |row: &JobRow| [row.opened_us, row.read_us, row.write_us, row.ran_us];
+        assert_eq!(times(&stats.last[0]), [1000, 7000, 12_000, 20_000]);
         let found: Vec<_> = by_kind("compaction").filter(|stage| stage.1 > 0).collect();
         assert_eq!(found, [("commit", 1, 20_000, from(3, &[1])), ("here", 64, 128_000, from(1, &[64]))]);
-        assert!(by_kind("relief").all(|stage| stage.1 == 0) && stats.stages.len() == 18, "{stats:?}");
+        assert!(by_kind("relief").all(|stage| stage.1 == 0) && stats.stages.len() == 24, "{stats:?}");
         assert_eq!(
             (stats.last.len(), stats.last[0].ended_unix_ms, stats.last[63].ended_unix_ms),
             (64, 99, 7)

@@ -34,6 +34,8 @@ pub(super) struct JobTimes {
     queued_us: u64,
     opened_us: u64,
     ran_us: u64,
+    read_us: u64,
+    write_us: u64,
     checked_us: u64,
 }
 
@@ -148,9 +150,11 @@ pub(super) fn first_byte(part: &str, variant: &str, jobs: &[JobTimes]) -> Findin
         times.sort_unstable();
         times[((times.len() - 1) as f64 * share).round() as usize] as f64 / 1e3
     };
-    let stages: [(&str, Stage); 4] = [
+    let stages: [(&str, Stage); 6] = [
         ("waiting for a worker", |job| job.queued_us),
         ("first byte", |job| job.opened_us),
+        ("waits for inputs", |job| job.read_us),
+        ("waits for outputs", |job| job.write_us),
         ("all of it", |job| job.ran_us),
         ("checking", |job| job.checked_us),
     ];

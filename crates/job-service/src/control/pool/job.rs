@@ -97,6 +97,10 @@ pub struct Timings {
     pub opened: Duration,
     /// From when its worker had the lease until its end.
     pub ran: Duration,
+    /// What it waited for inputs after their first byte; zero where nobody looked.
+    pub reading: Duration,
+    /// What it waited for outputs: to take bytes, to become durable, to be read back.
+    pub writing: Duration,
 }
 
 /// The end of a job.

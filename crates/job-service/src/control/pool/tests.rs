@@ -94,7 +94,8 @@ fn failed(kind: FailureKind) -> Outcome {
 }
 
 fn finish(pool: &mut Pool, now: Duration, worker: u128, lease: &Lease, outcome: Outcome) -> bool {
-    let timings = Timings { opened: Duration::from_millis(10), ran: Duration::from_millis(110) };
+    let timings =
+        Timings { opened: Duration::from_millis(10), ran: Duration::from_millis(110), ..Timings::default() };
     pool.finish(now, worker, held(lease), outcome, timings)
 }
 

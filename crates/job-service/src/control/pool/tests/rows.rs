@@ -12,7 +12,8 @@ fn rows_tell_how_long_a_job_waited_and_how_long_it_runs() {
     assert_eq!((running.queued, running.timings.ran), (seconds(3), seconds(2)));
     assert!(finish(&mut pool, seconds(7), A, &lease, done()));
     let ended = super::rows(&pool, seconds(9)).jobs[0].clone();
-    let ran = Timings { opened: Duration::from_millis(10), ran: Duration::from_millis(110) };
+    let ran =
+        Timings { opened: Duration::from_millis(10), ran: Duration::from_millis(110), ..Timings::default() };
     assert_eq!((ended.queued, ended.timings, ended.age), (seconds(3), ran, seconds(6)));
 }
 

@@ -62,7 +62,7 @@ impl Shares {
             }
         }
         self.now += seconds(1);
-        let timings = Timings { opened: Duration::ZERO, ran: seconds(1) };
+        let timings = Timings { ran: seconds(1), ..Timings::default() };
         assert!(self.pool.finish(self.now, A, held(&self.runs), done(), timings));
         let JobKey { client, number } = self.runs.key;
         let submitted = self.tenants.get(client as usize).map_or(0, |tenant| tenant.submitted);

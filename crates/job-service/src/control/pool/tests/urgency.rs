@@ -21,7 +21,7 @@ fn work(pool: &mut Pool, now: &mut Duration, jobs: usize) -> Vec<u128> {
     for _ in 0..jobs {
         let lease = only(pull(pool, *now, A));
         *now += seconds(1);
-        let timings = Timings { opened: Duration::ZERO, ran: seconds(1) };
+        let timings = Timings { ran: seconds(1), ..Timings::default() };
         assert!(pool.finish(*now, A, held(&lease), self::done(), timings));
         done.push(lease.key.client);
     }
