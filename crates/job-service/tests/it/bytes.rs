@@ -18,7 +18,7 @@ fn place(path: &str) -> Arc<dyn Storage> {
     Arc::new(Local::open(Path::new(path), LocalOptions { create: true }).unwrap())
 }
 
-fn bytes(storage: &dyn Storage, name: &str) -> Vec<u8> {
+pub(crate) fn bytes(storage: &dyn Storage, name: &str) -> Vec<u8> {
     let file = storage.open_read(name).unwrap();
     let mut bytes = vec![0; file.len() as usize];
     file.read_at(0, &mut bytes).unwrap();
