@@ -169,8 +169,8 @@ impl Scene {
     fn pull(&mut self, worker: usize) {
         let held = self.held(worker);
         let (profile, leases) = &mut self.workers[worker];
-        self.pool.hear(self.now, profile.clone(), &held);
-        let pulled = self.pool.take(self.now, profile.id);
+        let question = self.pool.hear(self.now, profile.clone(), &held);
+        let pulled = self.pool.answer(self.now, question);
         leases.retain(|lease| !pulled.stop.contains(&lease.token));
         leases.extend(pulled.leases);
     }

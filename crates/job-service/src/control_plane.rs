@@ -11,7 +11,7 @@ use tonic::service::interceptor::InterceptedService;
 use tonic::transport::Server;
 use tonic::{Request, Response, Status};
 
-use crate::control::pool::{Figures, Held, Limits, Pool, Pulled, Rows};
+use crate::control::pool::{Figures, Held, Limits, Pool, Rows};
 use crate::entrance::{Connections, Entrance, Guests};
 use crate::runtime::Runtime;
 use crate::tls::ServerTls;
@@ -306,15 +306,11 @@ impl Workers for Plane {
         let proto::PullRequest { versions, worker, held, hold_ms } = request.into_inner();
         let version = agree(versions)?;
         let (profile, held) = (profile_of(worker)?, held_of(held)?);
-        let id = profile.id;
         let question = self.with(|pool, now| pool.hear(now, profile, &held));
         let pulled = self
             .held(hold_ms, |pool, now| {
-                // One on a connection that is gone is held for a while yet.
-                if !pool.is_newest(question) {
-                    return (Pulled::default(), false);
-                }
-                let pulled = pool.take(now, id);
+                // One on a connection that is gone is held for a while yet, and gets nothing.
+                let pulled = pool.answer(now, question);
                 let is_enough = !(pulled.leases.is_empty() && pulled.stop.is_empty());
                 (pulled, is_enough)
             })

@@ -2,6 +2,7 @@ mod figures; // what is counted
 
 use std::collections::BTreeMap;
 
+use super::workers::Question;
 use super::*;
 use crate::control::view::{Elsewhere, Lane, TenantId};
 
@@ -62,6 +63,14 @@ fn key(number: u64) -> JobKey {
 
 fn pool() -> Pool {
     Pool::new(Limits::default(), 1)
+}
+
+impl Pool {
+    /// What the newest question of `worker` is answered.
+    fn take(&mut self, now: Duration, worker: u128) -> Pulled {
+        let number = self.members[&self.member_ids[&worker]].question;
+        self.answer(now, Question { worker, number })
+    }
 }
 
 /// `worker` pulls and has nothing.

@@ -55,8 +55,8 @@ pub struct Pulled {
 /// A question of a worker for work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Question {
-    worker: u128,
-    number: u64,
+    pub(super) worker: u128,
+    pub(super) number: u64,
 }
 
 /// Answers that were lost with the same job, after which the next one is waited for.
@@ -83,12 +83,6 @@ impl Pool {
         question
     }
 
-    /// Whether the worker has asked nothing since: an answer to an older question may reach nobody.
-    pub fn is_newest(&self, question: Question) -> bool {
-        let id = self.member_ids.get(&question.worker);
-        id.and_then(|id| self.members.get(id)).is_some_and(|member| member.question == question.number)
-    }
-
     /// Attempts that were handed to `worker` with an answer that it never had wait again: it asks once more only when it has the answer
     /// before, or has given it up, and names all it has. What it has named it may have ended since. A job that such answers were lost with
     /// twice is left to the end of its lease, for it may be the reason; not where the worker is given nothing more.
@@ -109,10 +103,13 @@ impl Pool {
         }
     }
 
-    /// What there is for the worker `id`, each once.
-    pub fn take(&mut self, now: Duration, id: u128) -> Pulled {
-        let Some(id) = self.member_ids.get(&id).copied() else { return Pulled::default() };
-        let stop = self.members.get_mut(&id).map(|member| std::mem::take(&mut member.stop));
+    /// What there is for the worker that asks `question`, each once; nothing if it has asked another one since, for an answer to an older question
+    /// may reach nobody.
+    pub fn answer(&mut self, now: Duration, question: Question) -> Pulled {
+        let Some(id) = self.member_ids.get(&question.worker).copied() else { return Pulled::default() };
+        let member = self.members.get_mut(&id).filter(|member| member.question == question.number);
+        let Some(member) = member else { return Pulled::default() };
+        let stop = std::mem::take(&mut member.stop);
         let mut leases = Vec::new();
         let is_new = |job: &Job| job.attempt().is_some_and(|attempt| !attempt.is_handed);
         let new: Vec<JobId> =
@@ -129,7 +126,7 @@ impl Pool {
             });
             leases.extend(lease.flatten());
         }
-        Pulled { leases, stop: stop.unwrap_or_default().into_iter().collect() }
+        Pulled { leases, stop: stop.into_iter().collect() }
     }
 
     /// The worker `id` lives and has `held`: what it is to stop, or `None` if it is not known here.

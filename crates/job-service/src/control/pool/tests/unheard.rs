@@ -105,12 +105,24 @@ fn only_the_newest_question_is_answered() {
     let mut pool = pool();
     let first = pool.hear(seconds(0), profile(A, 1), &[]);
     let others = pool.hear(seconds(0), profile(B, 1), &[]);
-    assert!(pool.is_newest(first) && pool.is_newest(others));
     let second = pool.hear(seconds(1), profile(A, 1), &[]);
-    assert!(!pool.is_newest(first) && pool.is_newest(second) && pool.is_newest(others));
+    for number in [1, 2] {
+        pool.submit(seconds(1), key(number), order()).unwrap();
+    }
+    assert_eq!(pool.answer(seconds(1), first), Pulled::default());
+    let lease = only(pool.answer(seconds(1), second));
+    assert_ne!(only(pool.answer(seconds(1), others)).key, lease.key, "whatever others have asked");
+    // Nor is it told what to stop.
+    assert!(pool.cancel(seconds(1), lease.key));
+    assert_eq!(pool.answer(seconds(1), first), Pulled::default());
+    assert_eq!(pool.answer(seconds(1), second).stop, [lease.token]);
     // Who was forgotten and comes again has asked something else.
     pool.tick(seconds(100));
-    assert!(!pool.is_newest(second));
-    pool.hear(seconds(100), profile(A, 1), &[]);
-    assert!(!pool.is_newest(first) && !pool.is_newest(second));
+    pool.submit(seconds(100), key(3), order()).unwrap();
+    assert_eq!(pool.answer(seconds(100), second), Pulled::default());
+    let again = pool.hear(seconds(100), profile(A, 1), &[]);
+    for question in [first, second] {
+        assert_eq!(pool.answer(seconds(100), question), Pulled::default());
+    }
+    assert_eq!(only(pool.answer(seconds(100), again)).key, key(3));
 }
