@@ -55,7 +55,7 @@ pub struct WorkerOptions {
     pub slots: u32,
     /// Its program, for people.
     pub build: String,
-    /// Drawn for this start.
+    /// Drawn for this start. Each of `control_planes` is told another one that is made of it.
     pub id: u128,
     /// Without an answer for so long it stops what a control plane gave it, who has given it to somebody else by then. Default 10 s.
     pub lease: Duration,
@@ -227,8 +227,8 @@ impl Drop for Worker {
 }
 
 impl Shared {
-    /// What a control plane is told of the worker, which does `elsewhere` for others.
-    fn profile(&self, elsewhere: Elsewhere) -> Profile {
+    /// What a control plane is told of the worker, which is `id` there and does `elsewhere` for others.
+    fn profile(&self, id: u128, elsewhere: Elsewhere) -> Profile {
         // As `JobSpec::needs` says it.
         let named = |kind: &'static str| move |name: &str| format!("{kind}:{name}");
         let merges = self.semantics.merge_operator_identities().map(named("merge"));
@@ -236,7 +236,7 @@ impl Shared {
         let prefixes = self.semantics.prefix_extractor_names().map(named("prefix"));
         let options = &self.options;
         Profile {
-            id: options.id,
+            id,
             name: options.name.clone(),
             zone: options.zone.clone(),
             slots: options.slots,

@@ -245,12 +245,15 @@ impl Holdings {
         self.lock().left.len()
     }
 
-    /// A job that the control plane `plane` gave; how it ended is told to `tell`.
+    /// A job that the control plane `plane` gave; how it ended is told to `tell`. What is here already is not begun again.
     pub(super) fn accept(&self, plane: usize, lease: Lease, tell: UnboundedSender<Told>) {
         let now = self.clock.now();
         let mut state = self.lock();
-        state.count += 1;
         let (token, lane) = (lease.token, lease.lane);
+        if state.attempts.contains_key(&token) || state.left.contains(&token) {
+            return;
+        }
+        state.count += 1;
         let holding = Holding {
             plane,
             key: lease.key,

@@ -35,6 +35,8 @@ struct Plane {
     shared: Weak<Shared>,
     index: usize,
     name: String,
+    /// What the worker is to it: of two names of one control plane each has a worker of its own, with its own questions and jobs.
+    worker: u128,
     planes: Planes,
     /// When it last answered.
     heard: Arc<Mutex<Duration>>,
@@ -46,6 +48,7 @@ pub(super) fn begin(shared: &Arc<Shared>, index: usize, name: &str, planes: &Pla
         shared: Arc::downgrade(shared),
         index,
         name: name.to_owned(),
+        worker: shared.options.id ^ index as u128,
         planes: planes.clone(),
         heard: Arc::new(Mutex::new(shared.clock.now())),
     };
@@ -89,7 +92,7 @@ impl Plane {
             let request = proto::PullRequest {
                 versions: Some(VERSIONS),
                 held: says.held.iter().map(put_held).collect(),
-                worker: Some(put_profile(shared.profile(says.elsewhere))),
+                worker: Some(put_profile(shared.profile(self.worker, says.elsewhere))),
                 // Whoever ends soon wants to know that it was heard.
                 hold_ms: if is_draining && !self.is_told(&shared) { 0 } else { HOLD_MS },
             };
@@ -135,7 +138,7 @@ impl Plane {
             let Some(mut client) = self.planes.workers(self.index) else { return };
             let Some(shared) = self.shared.upgrade() else { return };
             let every = shared.options.beat;
-            let worker = shared.options.id.to_be_bytes().to_vec().into();
+            let worker = self.worker.to_be_bytes().to_vec().into();
             // Before the look, so that no change after it is missed.
             changes.mark_unchanged();
             let says = shared.holdings.says(self.index);
@@ -181,7 +184,7 @@ impl Plane {
     async fn tell_one(self, told: Told) {
         let Told { key, token, outcome, timings, ended } = told;
         let Some(shared) = self.shared.upgrade() else { return };
-        let (begun, worker) = (shared.clock.now(), shared.options.id.to_be_bytes().to_vec());
+        let (begun, worker) = (shared.clock.now(), self.worker.to_be_bytes().to_vec());
         drop(shared);
         let message = proto::FinishRequest {
             worker: worker.into(),

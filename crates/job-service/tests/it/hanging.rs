@@ -27,6 +27,9 @@ pub(crate) const OFTEN: Duration = Duration::from_millis(200);
 /// And where it is not: what such a worker hears within seconds is no answer to a beat.
 pub(crate) const SELDOM: Duration = Duration::from_secs(30);
 
+/// What it hears sooner is no answer to a question either that it asks because nobody has answered the one before.
+pub(crate) const SOON: Duration = Duration::from_secs(10);
+
 fn lease(beat: Duration) -> Duration {
     10 * beat
 }
@@ -89,11 +92,16 @@ pub(crate) fn worker(
     beat: Duration,
     on: Operation,
 ) -> (Worker, Arc<Gate>) {
+    worker_at(scene, planes, beat, files(), (on, SLOW))
+}
+
+/// The slow file and the other one.
+pub(crate) fn files() -> Arc<dyn Storage> {
     let memory = Memory::new();
     for name in [SLOW, OTHER] {
         memory.publish(name, &[7; BYTES as usize]).unwrap();
     }
-    worker_at(scene, planes, beat, Arc::new(memory), (on, SLOW))
+    Arc::new(memory)
 }
 
 /// The same with files at `place`, at the first such operation on such a file.
@@ -113,6 +121,17 @@ pub(crate) fn named_worker_at(
     planes: &[SocketAddr],
     (name, beat): (&str, Duration),
     place: Arc<dyn Storage>,
+    fault: (Operation, &str, When),
+) -> (Worker, Arc<Gate>) {
+    wide_worker_at(scene, planes, (name, beat, 1), place, fault)
+}
+
+/// The same with so many slots.
+pub(crate) fn wide_worker_at(
+    scene: &mut Scene,
+    planes: &[SocketAddr],
+    (name, beat, slots): (&str, Duration, u32),
+    place: Arc<dyn Storage>,
     (on, file, when): (Operation, &str, When),
 ) -> (Worker, Arc<Gate>) {
     let gate = Arc::new(Gate::default());
@@ -120,7 +139,7 @@ pub(crate) fn named_worker_at(
     let effect = Effect::Delay(Duration::from_secs(1));
     place.inject(Fault { on, file: file.to_owned(), when, effect });
     let mut options = WorkerOptions::new(planes.iter().copied().map(url).collect(), name, scene.draw());
-    (options.slots, options.beat, options.lease) = (1, beat, lease(beat));
+    (options.slots, options.beat, options.lease) = (slots, beat, lease(beat));
     let (places, clock) = (Arc::new(Hanging(Arc::new(place))), Arc::new(SystemClock::new()));
     let worker = Worker::start(options, places, Arc::new(Semantics::new()), clock, &scene.spawn).unwrap();
     (worker, gate)

@@ -21,6 +21,7 @@ mod hanging; // a place whose requests do not end for now
 mod hangs; // jobs that hang in such a place
 mod divided; // one compaction of several workers, of which one is lost
 mod two_planes; // a worker of two control planes
+mod two_names; // and of one that has two names there
 mod preempted; // and of one, whose relief comes before its bulk work
 mod damaged; // a file that is not what it was
 mod read_back; // a place that keeps something else than was written

@@ -19,11 +19,8 @@ use firn_storage::file::table::TableBuilder;
 use firn_storage::place::{Memory, Operation, When};
 
 use crate::bytes::bytes;
-use crate::hanging::{OTHER, SELDOM, SLOW, named_worker_at, patient_plane};
+use crate::hanging::{OTHER, SELDOM, SLOW, SOON, named_worker_at, patient_plane};
 use crate::scene::Scene;
-
-/// What the worker hears sooner is no answer to a beat, nor to a question that it asks when nobody has answered the one before.
-const SOON: Duration = Duration::from_secs(10);
 
 /// A table of a value of so many bytes and a short one behind it, each in a block of its own.
 fn table(place: &dyn Storage, name: &str, bytes: usize) -> TableMeta {

@@ -205,6 +205,29 @@ fn one_that_hangs_loses_its_slot_and_as_many_may_as_there_are_slots() {
 }
 
 #[test]
+fn what_is_here_is_not_begun_again() {
+    let scene = Scene::new(2);
+    scene.bulk(0, 1);
+    scene.bulk(0, 1);
+    let (_, control) = scene.next(0);
+    // Whoever gives it, and by whatever name.
+    scene.relief(1, 1);
+    assert_eq!((scene.waiting(0), scene.waiting(1)), ((vec![], 0), (vec![], 1)));
+    assert!(!control.is_cancelled());
+    // Nor is what hangs and was left, of which nothing else is here.
+    scene.stop(1);
+    scene.clock.go(END_MAX);
+    scene.bulk(0, 2);
+    assert_eq!((scene.next(1).0, scene.holdings.left_count()), (2, 1));
+    scene.bulk(0, 1);
+    assert_eq!((scene.waiting(0), scene.holdings.count()), ((vec![], 0), 1));
+    // What has ended and is not told yet is told, and not done again.
+    assert!(scene.ended(2));
+    scene.bulk(0, 2);
+    assert_eq!((scene.waiting(0), scene.holdings.count()), ((vec![], 0), 1));
+}
+
+#[test]
 fn what_gives_way_and_hangs_is_told_once() {
     let mut scene = Scene::new(1);
     scene.bulk(0, 1);
