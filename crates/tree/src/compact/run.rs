@@ -82,7 +82,7 @@ impl Database {
         if choice.moves {
             return self.commit_choice(choice, moved(keyspace, choice));
         }
-        let Some(rewrite) = self.begin_rewrite(keyspace, choice.clone())? else { return Ok(()) };
+        let Some(rewrite) = self.begin_rewrite(keyspace, choice.clone(), &[])? else { return Ok(()) };
         self.schedule.note_begun(choice);
         self.end_rewrite(rewrite)
     }
@@ -106,8 +106,14 @@ impl Database {
         Ok(())
     }
 
-    /// Has the executor rewrite the tables of `choice`, in several key ranges at once where they are large; `None` if the keyspace is gone.
-    pub(super) fn begin_rewrite(&self, keyspace: u32, choice: Choice) -> Result<Option<Rewrite<'_>>> {
+    /// Has the executor rewrite the tables of `choice`, in several key ranges at once where they are large; `None` if the keyspace is gone. Outputs are cut
+    /// where what divides the base level is, and at the keys of `cuts`, rising.
+    pub(super) fn begin_rewrite(
+        &self,
+        keyspace: u32,
+        choice: Choice,
+        cuts: &[Vec<u8>],
+    ) -> Result<Option<Rewrite<'_>>> {
         let mut stems = self.stems.hold();
         // No version is held while the jobs run: the arenas of segments that die meanwhile are wanted by writers.
         let version = self.version.load_full();
@@ -116,7 +122,7 @@ impl Database {
         let going = references_of(inputs())?;
         let policy = self.value_policy(state, inputs(), &going)?;
         let Some(HeldPolicy { policy, held }) = policy else { return Ok(None) };
-        let spec = CompactSpec { values: policy, ..self.spec(state, &choice, stems.draw()) };
+        let spec = CompactSpec { values: policy, ..self.spec(state, &choice, cuts, stems.draw()) };
         drop(version);
         // Parts are cut where tables begin; those of level 0 may all begin at the same place.
         let below = spec.inputs.iter().filter(|input| input.level > 0).count() as u64;
@@ -228,7 +234,7 @@ impl Database {
         }
     }
 
-    fn spec(&self, state: &Keyspace, choice: &Choice, output_stem: String) -> CompactSpec {
+    fn spec(&self, state: &Keyspace, choice: &Choice, cuts: &[Vec<u8>], output_stem: String) -> CompactSpec {
         let input = |(level, run, table): &(u32, u64, Arc<Table>)| JobInput {
             table: table.meta().clone(),
             level: *level,
@@ -243,7 +249,10 @@ impl Database {
         let span = span_of_all(choice.inputs.iter().map(|(_, _, table)| table));
         let older = state.levels.tables().filter(|(level, table)| is_older(*level, table));
         let older = older.map(|(_, table)| span_of(table)).filter(|older| older.touches(&span));
-        let splits = self.splits(&state.levels);
+        let mut splits = self.splits(&state.levels);
+        splits.extend(cuts.iter().filter(|cut| span.contains(cut)).cloned());
+        splits.sort_unstable();
+        splits.dedup();
         let table_bytes = choice.table_bytes(self.settings.table_bytes, &splits);
         let mut output = self.output_form(state, choice.output_level, splits);
         output.table_bytes_target = table_bytes;

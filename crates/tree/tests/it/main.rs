@@ -47,6 +47,7 @@ mod verify;
 mod verify_edits;
 mod older_versions;
 mod flip;
+mod range_levels;
 mod range_pieces;
 mod read_only;
 mod bad_input;

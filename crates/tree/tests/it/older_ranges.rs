@@ -16,18 +16,18 @@ use crate::verify_sample::read_files;
 use crate::world::{World, put, session, settle, tiny};
 
 /// A compaction, and the tables that there were as it was submitted.
-type Submitted = (CompactSpec, Vec<TableMeta>);
+pub(crate) type Submitted = (CompactSpec, Vec<TableMeta>);
 
 /// Runs jobs here, and keeps the specs of compactions.
 #[derive(Debug)]
-struct Recorder {
+pub(crate) struct Recorder {
     inner: Local,
     storage: Memory,
     specs: Mutex<Vec<Submitted>>,
 }
 
 impl Recorder {
-    fn take(&self) -> Vec<Submitted> {
+    pub(crate) fn take(&self) -> Vec<Submitted> {
         std::mem::take(&mut *self.specs.lock().unwrap())
     }
 }
@@ -42,7 +42,7 @@ impl Executor for Recorder {
     }
 }
 
-fn open(world: &World) -> (Arc<Tree>, Arc<Recorder>) {
+pub(crate) fn open(world: &World) -> (Arc<Tree>, Arc<Recorder>) {
     let inner = Local::inline(world.options().storage, Arc::new(world.options().semantics));
     let recorder = Recorder { inner, storage: world.storage.clone(), specs: Mutex::default() };
     let recorder = Arc::new(recorder);
@@ -104,7 +104,7 @@ fn a_compaction_is_told_of_the_tables_below_its_own_keys_alone() {
 }
 
 /// Has what is in level 0 of a closed database lie in `level`, as in one that is too large for a test.
-fn move_down(storage: &Memory, level: u32) {
+pub(crate) fn move_down(storage: &Memory, level: u32) {
     let files = read_files(storage);
     let above = tables(&files).into_iter().filter(|(level, ..)| *level == 0);
     let changes: Vec<_> =

@@ -3,9 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use super::super::{Choice, PickRules, drain_table_bytes, pick, splits};
+use super::super::{Choice, PickRules, drain_table_bytes, pick, pick_range, splits};
 use super::{names, table};
 use crate::buffer::pick::drain_bytes;
+use crate::compact::range::{pieces, wide};
 use crate::version::Levels;
 
 /// Which keys are written.
@@ -182,14 +183,16 @@ impl Model {
                 }
                 continue;
             }
-            let output = self.rewrite(&choice);
+            let output = self.rewrite(&choice, &[]);
             let space = (before + output) as f64 / self.live.len() as f64;
             self.cost.space_max = self.cost.space_max.max(space);
         }
     }
 
-    fn rewrite(&mut self, choice: &Choice) -> usize {
-        let splits = self.splits_now();
+    fn rewrite(&mut self, choice: &Choice, cuts: &[Vec<u8>]) -> usize {
+        let mut splits = self.splits_now();
+        splits.extend_from_slice(cuts);
+        splits.sort_unstable();
         let mut keys = BTreeSet::new();
         for name in names(choice) {
             self.levels.remove(name);
@@ -223,12 +226,9 @@ impl Model {
     }
 }
 
-/// The keyspace after each of load, uniform and zipfian overwrites of as many records as there are keys, with the
-/// limits that the default settings give.
-fn lives(ratio: u32, tables_per_buffer: f64) -> [(Cost, f64); 3] {
-    let keys = 1 << 15;
-    let buffer = u64::from(keys / ratio) * RECORD;
-    let rules = PickRules {
+/// The limits that the default settings give where the buffer has so many bytes.
+fn rules(buffer: u64, tables_per_buffer: f64) -> PickRules {
+    PickRules {
         depth_max: 12,
         depth_mean_max: 6.0,
         share_max: 0.25,
@@ -237,7 +237,13 @@ fn lives(ratio: u32, tables_per_buffer: f64) -> [(Cost, f64); 3] {
         level_bytes_min: 16 * buffer,
         level_ratio: 10,
         relief_only: false,
-    };
+    }
+}
+
+/// The keyspace after each of load, uniform and zipfian overwrites of as many records as there are keys.
+fn lives(ratio: u32, tables_per_buffer: f64) -> [(Cost, f64); 3] {
+    let keys = 1 << 15;
+    let rules = rules(u64::from(keys / ratio) * RECORD, tables_per_buffer);
     let mut model = Model::new(keys, ratio, rules);
     [Writes::Load, Writes::Uniform, Writes::Zipfian].map(|writes| {
         let cost = model.run(writes, keys);
@@ -275,4 +281,41 @@ fn writing_is_bounded_where_data_is_32_times_the_buffer() {
 #[test]
 fn writing_is_bounded_where_there_are_more_levels() {
     assert_writes(128, 2.0, [5.3, 6.2, 4.0]);
+}
+
+/// All of the keyspace in pieces, and the share of the largest.
+fn all_in_pieces(model: &Model) -> (Vec<Choice>, f64) {
+    let all = pick_range(&model.levels, &[], None, &model.rules).unwrap();
+    let bytes = all.input_bytes();
+    let pieces = pieces(all, 4 * model.rules.table_bytes);
+    let largest = pieces.iter().map(Choice::input_bytes).max().unwrap() as f64 / bytes as f64;
+    (pieces, largest)
+}
+
+#[test]
+fn all_of_two_levels_is_rewritten_in_many_pieces_for_a_tenth_more() {
+    let (keys, ratio) = (1 << 16, 256);
+    let rules = rules(u64::from(keys / ratio) * RECORD, 2.0);
+    let mut model = Model::new(keys, ratio, rules);
+    for writes in [Writes::Load, Writes::Uniform, Writes::Zipfian] {
+        model.run(writes, keys);
+        let used = model.levels.deeper.iter().filter(|run| !run.tables.is_empty()).count();
+        assert_eq!(used, 2);
+        let (chained, largest_chained) = all_in_pieces(&model);
+        let (wide, cuts) = wide(&chained, model.rules.table_bytes);
+        let bytes = |choices: &[Choice]| choices.iter().map(Choice::input_bytes).sum::<u64>() as f64;
+        let more = bytes(&wide) / bytes(&chained);
+        for choice in &wide {
+            model.rewrite(choice, &cuts);
+        }
+        let (pieces, largest) = all_in_pieces(&model);
+        println!(
+            "{writes:?}: {} pieces, the largest {largest_chained:.2} of all; cut {more:.3}, {} pieces, {largest:.3}",
+            chained.len(),
+            pieces.len()
+        );
+        assert!(largest_chained > 0.1, "there is no need to cut: {largest_chained}");
+        assert!(more < 0.15, "{more} to cut");
+        assert!(pieces.len() >= 60 && largest < 0.04, "{} pieces, the largest {largest}", pieces.len());
+    }
 }

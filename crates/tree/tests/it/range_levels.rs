@@ -1,0 +1,155 @@
+//! All of a key range rewritten where several levels overlap one another in a chain.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use firn_engine::{Engine, ErrorKind, KEYSPACE_DEFAULT, Ordered, Stats, WriteOptions};
+use firn_format::manifest::TableMeta;
+use firn_storage::place::{Effect, Fault, Faulty, Operation, When};
+use firn_tree::{Background, Tree, TreeSettings};
+
+use crate::older_ranges::{move_down, open};
+use crate::verify_edits::tables;
+use crate::verify_sample::read_files;
+use crate::world::{World, get, put, session, settle, tiny};
+
+const KEYS: u32 = 48_000;
+const TABLE_BYTES: u64 = 64 << 10;
+
+/// One key in so many has a newer value in the level above, and another one is deleted there.
+const ABOVE: u32 = 10;
+const DELETED: u32 = 5;
+
+/// A closed database whose last level has every key in some 740 tables, and the level above it some of them in tables that each overlap ten of those.
+fn chained() -> World {
+    // No edit says everything anew.
+    let world = World::new(TreeSettings { table_bytes: TABLE_BYTES, manifest_edits_max: 10_000, ..tiny() });
+    let tree = world.open().unwrap();
+    let mut writer = session(&tree);
+    for key in 0..KEYS {
+        put(&mut writer, &key.to_be_bytes(), &[1; 1000]);
+    }
+    tree.flush().unwrap();
+    settle(&tree);
+    tree.compact_range(KEYSPACE_DEFAULT, b"", None).unwrap();
+    for key in (0..KEYS).step_by(ABOVE as usize) {
+        put(&mut writer, &key.to_be_bytes(), &[2; 1000]);
+        let deleted = (key + DELETED).to_be_bytes();
+        writer.delete(KEYSPACE_DEFAULT, &deleted, WriteOptions::default()).unwrap();
+    }
+    drop(writer);
+    tree.flush().unwrap();
+    tree.close().unwrap();
+    drop(tree);
+    move_down(&world.storage, 5);
+    world
+}
+
+#[track_caller]
+fn holds(tree: &Tree) {
+    let mut session = session(tree);
+    for key in 0..KEYS {
+        let expected = match key % ABOVE {
+            0 => Some(vec![2; 1000]),
+            DELETED => None,
+            _ => Some(vec![1; 1000]),
+        };
+        assert_eq!(get(&mut session, &key.to_be_bytes()), expected, "key {key}");
+    }
+}
+
+/// How many tables there are in level 5, and in level 6.
+fn levels(stats: &Stats) -> [u64; 2] {
+    let levels = &stats.keyspaces[0].levels;
+    [5, 6].map(|level: usize| levels.get(level).map_or(0, |level| level.0))
+}
+
+/// Tables of level 6.
+fn last_level(world: &World) -> BTreeSet<String> {
+    let tables = tables(&read_files(&world.storage)).into_iter();
+    tables.filter(|(level, ..)| *level == 6).map(|(_, _, table)| table.file).collect()
+}
+
+/// Files of tables, and those of them that the database has.
+fn files(world: &World, tree: &Tree) -> (u64, u64) {
+    settle(tree);
+    let files = firn_storage::Storage::list(&world.storage).unwrap();
+    (files.iter().filter(|(name, _)| name.ends_with(".table")).count() as u64, tree.stats().table_count)
+}
+
+#[test]
+fn what_levels_hold_together_is_cut_and_committed_piece_by_piece() {
+    let world = chained();
+    let (tree, recorder) = open(&world);
+    let before = tree.stats();
+    let [above, last] = levels(&before);
+    assert!(above >= 60 && last >= 600, "{above}, {last}");
+    tree.compact_range(KEYSPACE_DEFAULT, b"", None).unwrap();
+    let jobs = recorder.take();
+    // Those that cut have one table of the level above; they come first, and read little beside all of it.
+    let cut = jobs.iter().take_while(|(spec, _)| spec.inputs.len() == 1 && spec.inputs[0].level == 5).count();
+    assert!(cut >= 10, "{cut} of {above} tables are cut, of {} jobs", jobs.len());
+    let read = |jobs: &[(firn_jobs::CompactSpec, Vec<TableMeta>)]| {
+        jobs.iter().map(|(spec, _)| spec.input_bytes()).sum::<u64>() as f64
+    };
+    let all = before.keyspaces[0].levels.iter().map(|level| level.1).sum::<u64>() as f64;
+    assert!(read(&jobs[..cut]) < 0.15 * all, "{} to cut, of {all}", read(&jobs[..cut]));
+    // After that each piece is a commit, whose tables are few beside all.
+    let names = |tables: &[TableMeta]| tables.iter().map(|table| table.file.clone()).collect::<BTreeSet<_>>();
+    let gone = jobs[cut..].windows(2).map(|pair| {
+        let (was, is) = (names(&pair[0].1), names(&pair[1].1));
+        was.difference(&is).count()
+    });
+    let most = gone.max().unwrap();
+    assert!((4..40).contains(&most), "{most} tables of {} are replaced by one commit", above + last);
+    let after = tree.stats();
+    assert!(after.compaction_count - before.compaction_count >= 80, "{}", after.compaction_count);
+    assert_eq!(levels(&after)[0], 0);
+    holds(&tree);
+    let (files, live) = files(&world, &tree);
+    assert_eq!(files, live);
+}
+
+#[test]
+fn a_full_disk_costs_what_was_not_cut_or_not_rewritten() {
+    // After how many writes to tables it is full: while they are cut, and later.
+    for after in [40, 400] {
+        let world = chained();
+        let faulty = Faulty::new(Arc::new(world.storage.clone()));
+        let tree = world.open_on(Arc::new(faulty.clone()), Background::Manual);
+        let (before, last) = (levels(&tree.stats()), last_level(&world));
+        faulty.inject(Fault {
+            on: Operation::Write,
+            file: "*.table".to_owned(),
+            when: When::Always { after },
+            effect: Effect::Fail(firn_storage::ErrorKind::Full),
+        });
+        let error = tree.compact_range(KEYSPACE_DEFAULT, b"", None).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Retry, "{error:?}");
+        let stats = tree.stats();
+        let half = levels(&stats);
+        assert!(stats.compaction_count > 0 && half[0] > 0, "{half:?}");
+        // What was cut is more tables than before; of those below none is another one until all is cut.
+        assert!(half[0] > before[0], "{before:?}, {half:?}");
+        assert_eq!(after == 40, last_level(&world) == last, "{before:?}, {half:?}");
+        holds(&tree);
+        let (files_now, live) = files(&world, &tree);
+        assert_eq!(files_now, live, "nothing is left of what was not done");
+        let next = world.crash(firn_storage::place::Crash::Kill);
+        let found = next.open().unwrap();
+        assert_eq!(levels(&found.stats()), half);
+        holds(&found);
+        assert_eq!(tables(&read_files(&next.storage)).len() as u64, live);
+        drop(found);
+        faulty.clear_faults();
+        tree.compact_range(KEYSPACE_DEFAULT, b"", None).unwrap();
+        assert_eq!(levels(&tree.stats())[0], 0);
+        holds(&tree);
+        tree.close().unwrap();
+        drop(tree);
+        let tree = world.open().unwrap();
+        holds(&tree);
+        let (files, live) = files(&world, &tree);
+        assert_eq!(files, live);
+    }
+}
