@@ -39,6 +39,8 @@ pub type UpdateFn = Box<dyn FnMut(Option<&[u8]>) -> Change + Send>;
 pub struct Values {
     bytes: Vec<u8>,
     found: Vec<Option<Range<usize>>>,
+    /// Indexes of keys of which one that has expired is stored, in order.
+    expired: Vec<usize>,
 }
 
 impl Values {
@@ -50,6 +52,12 @@ impl Values {
     /// The value of the key at `index`; `None` if it has none or `index` is past the keys asked for.
     pub fn get(&self, index: usize) -> Option<&[u8]> {
         self.found.get(index)?.clone().map(|range| &self.bytes[range])
+    }
+
+    /// Whether a value of the key at `index` is stored: the one it has, or one that has expired, as
+    /// [`Session::is_stored`] tells.
+    pub fn is_stored(&self, index: usize) -> bool {
+        self.get(index).is_some() || self.expired.binary_search(&index).is_ok()
     }
 
     /// How many keys were asked for.
@@ -71,6 +79,7 @@ impl Values {
     pub fn clear(&mut self) {
         self.bytes.clear();
         self.found.clear();
+        self.expired.clear();
     }
 
     /// Adds the next key's value. For engines.
@@ -80,6 +89,12 @@ impl Values {
             self.bytes.extend_from_slice(value);
             start..self.bytes.len()
         }));
+    }
+
+    /// Adds the next key, whose value has expired and is stored. For engines.
+    pub fn push_expired(&mut self) {
+        self.expired.push(self.found.len());
+        self.found.push(None);
     }
 }
 
@@ -116,6 +131,9 @@ pub trait Session: Send {
     ) -> Result<Outcome<bool>>;
 
     /// Values of `keys` as of one point, in order; completes as [`Completion::Values`].
+    ///
+    /// Tells also of which keys without a value one that has expired is stored at that point ([`Values::is_stored`]), so
+    /// that who deletes what is there looks once.
     fn multi_get(
         &mut self,
         at: ReadAt<'_>,
@@ -243,5 +261,26 @@ pub trait Session: Send {
     /// last time may be lost then.
     fn settle(&mut self) -> Result<()> {
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_tell_what_is_stored_and_forget_it() {
+        let mut values = Values::new();
+        values.push(None);
+        values.push_expired();
+        values.push(Some(b""));
+        values.push_expired();
+        let told = |values: &Values| (0..5).map(|index| values.is_stored(index)).collect::<Vec<_>>();
+        assert_eq!(told(&values), [false, true, true, true, false]);
+        assert_eq!(values.iter().collect::<Vec<_>>(), [None, None, Some(&b""[..]), None]);
+        values.clear();
+        values.push(None);
+        values.push(None);
+        assert_eq!(told(&values), [false; 5]);
     }
 }

@@ -302,7 +302,7 @@ impl Session for TreeSession {
             if !is_here || ahead.is_full() || next.is_multiple_of(TOGETHER) || next == keys.len() {
                 let from = (&**version, mode);
                 is_here &=
-                    self.shared.catch_up(from, &mut ahead, &mut self.beside, |_, value| out.push(value))?;
+                    self.shared.catch_up(from, &mut ahead, &mut self.beside, |_, given| given.add_to(out))?;
             }
             if !is_here {
                 let rest = keys.get(out.len()..).unwrap_or_default();

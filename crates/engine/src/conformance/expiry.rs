@@ -15,6 +15,7 @@ pub(super) const CHECKS: &[Check] = &[
     ("expiry::survives reopening", false, reopened),
     ("expiry::only values expire", false, only_values),
     ("expiry::deletes and what has expired are told apart", false, stored),
+    ("expiry::a snapshot tells what was stored at its point", false, stored_at_snapshot),
     ("expiry::operands are stored, whatever they apply to", false, operands_stored),
     ("expiry::what a range delete covers is not stored", true, covered_is_not_stored),
     ("expiry::operands on an expired value apply to nothing", false, operands_on_expired),
@@ -152,9 +153,19 @@ fn appending(database: &mut Database) -> KeyspaceId {
     database.keyspace
 }
 
+/// Whether a value of `key` is stored, asked every way there is.
+#[track_caller]
 fn is_stored(database: &mut Database, key: &[u8]) -> bool {
     let keyspace = database.keyspace;
-    database.db().is_stored(keyspace, key).expect("told")
+    let before = database.db().is_stored(keyspace, key).expect("told");
+    let values = database.db().multi_get(ReadAt::Latest, keyspace, &[b"absent", key]).expect("multi_get");
+    assert!(!values.is_stored(0), "what was never put is stored");
+    let after = database.db().is_stored(keyspace, key).expect("told");
+    // It may have been dropped meanwhile.
+    if before == after {
+        assert_eq!(values.is_stored(1), after, "multi_get of {:?}", key.escape_ascii().to_string());
+    }
+    after
 }
 
 fn stored(database: &mut Database) {
@@ -173,6 +184,8 @@ fn stored(database: &mut Database) {
         assert!(is_stored(database, b"stays"));
         assert!(!is_stored(database, b"deleted"));
         assert!(!is_stored(database, b"never"));
+        // Dropped or not, every way tells the same.
+        let _ = is_stored(database, b"expired");
     });
     // By now it may have been dropped; what it hid is not there.
     if is_stored(database, b"expired") {
@@ -184,6 +197,23 @@ fn stored(database: &mut Database) {
     });
     let unknown = database.db().is_stored(KeyspaceId(u32::MAX), b"a").expect_err("there is none");
     assert_eq!(unknown.kind(), ErrorKind::Invalid);
+}
+
+fn stored_at_snapshot(database: &mut Database) {
+    let (keyspace, now) = (database.keyspace, database.harness.now_ms());
+    database.put(b"replaced", b"1");
+    let snapshot = database.engine().snapshot().expect("snapshot");
+    database.db().put(keyspace, b"replaced", b"2", expiring(now + 1000)).expect("put");
+    database.db().put(keyspace, b"new", b"1", expiring(now + 1000)).expect("put");
+    database.harness.advance_ms(1000);
+    for _ in 0..2 {
+        let keys = [&b"new"[..], b"replaced"];
+        let values =
+            database.db().multi_get(ReadAt::Snapshot(&snapshot), keyspace, &keys).expect("multi_get");
+        assert!(!values.is_stored(0), "what was put later");
+        assert_eq!((values.get(1), values.is_stored(1)), (Some(&b"1"[..]), true));
+        database.flush();
+    }
 }
 
 fn operands_stored(database: &mut Database) {

@@ -15,6 +15,8 @@ pub(crate) struct Entry {
     pub(crate) key: Key,
     record: Option<Vec<u8>>,
     is_live: bool,
+    /// Whether the engine holds a record, one that it does not show any more included; `None` if it was not asked.
+    is_stored: Option<bool>,
 }
 
 impl Entry {
@@ -73,15 +75,25 @@ impl Transaction {
         let database = self.database_with_id(key.database);
         match database.is_some_and(|database| database.collections.is_possible(key.bucket())) {
             true => self.entry(key).await,
-            false => Ok(Entry { key, record: None, is_live: false }),
+            false => Ok(Entry { key, record: None, is_live: false, is_stored: None }),
         }
     }
 
-    /// Reads what stands at each of `keys`.
+    /// Reads what stands at each of `keys`, and whether the engine holds there what it does not show any more.
     pub(crate) async fn entries(&mut self, keys: Vec<Key>) -> Result<Vec<Entry>> {
         let wanted: Vec<&[u8]> = keys.iter().map(Key::bytes).collect();
-        let records = self.multi_get(self.keyspaces().keys, &wanted).await?;
-        keys.into_iter().zip(records).map(|(key, record)| self.counted_entry(key, record)).collect()
+        let keyspace = self.keyspaces().keys;
+        let values = self.engine_values(keyspace, &wanted).await?;
+        let mut entries = Vec::with_capacity(keys.len());
+        for (index, key) in keys.into_iter().enumerate() {
+            let (record, is_stored) = match self.own.get(keyspace, key.bytes()) {
+                Some(own) => (own, own.is_some()),
+                None => (values.get(index), values.is_stored(index)),
+            };
+            let record = record.map(<[u8]>::to_vec);
+            entries.push(Entry { is_stored: Some(is_stored), ..self.counted_entry(key, record)? });
+        }
+        Ok(entries)
     }
 
     /// The entry of a record that a command looked up: who only reads finds it, or misses it.
@@ -107,7 +119,7 @@ impl Transaction {
                 is_live
             }
         };
-        Ok(Entry { key, record, is_live })
+        Ok(Entry { key, record, is_live, is_stored: None })
     }
 
     /// Lets a string that is all in its record stand at the key, whatever stood there.
@@ -143,8 +155,12 @@ impl Transaction {
             return self.remove_record(entry);
         }
         // What expired long ago the engine does not show, and may hold all the same.
-        let keys = self.keyspaces().keys;
-        if entry.record.is_some() || self.is_stored(keys, entry.key.bytes()).await? {
+        let is_stored = match entry.is_stored {
+            Some(is_stored) => is_stored,
+            None if entry.record.is_some() => true,
+            None => self.is_stored(self.keyspaces().keys, entry.key.bytes()).await?,
+        };
+        if is_stored {
             self.remove_expired(entry)?;
         }
         Ok(())

@@ -22,7 +22,7 @@ mod flush;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use firn_engine::{Batch, KeyspaceId, Op, OpKind, ReadAt, Snapshot};
+use firn_engine::{Batch, KeyspaceId, Op, OpKind, ReadAt, Snapshot, Values};
 use firn_format::datatype::{Bucket, CatalogRecord, DatabaseId, Generation, Purge};
 
 use crate::failure::{Failure, Result};
@@ -161,8 +161,7 @@ impl Transaction {
         keyspace: KeyspaceId,
         keys: &[&[u8]],
     ) -> Result<Vec<Option<Vec<u8>>>> {
-        self.choose_moment()?;
-        let values = self.worker.multi_get(read_at(&self.view), keyspace, keys).await?;
+        let values = self.engine_values(keyspace, keys).await?;
         let mut found: Vec<Option<Vec<u8>>> = values.iter().map(|value| value.map(<[u8]>::to_vec)).collect();
         for (found, key) in found.iter_mut().zip(keys) {
             if let Some(own) = self.own.get(keyspace, key) {
@@ -170,6 +169,12 @@ impl Transaction {
             }
         }
         Ok(found)
+    }
+
+    /// The values at the engine's keys `keys` without what the transaction has written itself.
+    async fn engine_values(&mut self, keyspace: KeyspaceId, keys: &[&[u8]]) -> Result<Values> {
+        self.choose_moment()?;
+        self.worker.multi_get(read_at(&self.view), keyspace, keys).await
     }
 
     /// Sets the engine's key `key`.

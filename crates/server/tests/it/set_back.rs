@@ -87,6 +87,26 @@ fn who_lets_it_expire_at_once_removes_what_has_expired() {
     }
 }
 
+/// Of several keys each is told apart.
+#[test]
+fn those_of_several_keys_that_have_expired_are_removed() {
+    for ahead_ms in [10_000, 3_600_000] {
+        let (served, clock) = serve();
+        let client = &mut Client::connect(served.address());
+        client.say("DEBUG SET-ACTIVE-EXPIRE 0");
+        client.say("MSET a 1 d 1");
+        for key in ["b", "e", "left"] {
+            client.say(&format!("SET {key} value PX 8000"));
+        }
+        clock.set_unix_ms(RIGHT_MS + ahead_ms);
+        assert_eq!(client.say("DEL e d c b a"), Value::Integer(2), "{ahead_ms}");
+        clock.set_unix_ms(RIGHT_MS);
+        assert_eq!(client.say("EXISTS a b c d e"), Value::Integer(0), "{ahead_ms}");
+        assert_eq!(client.say("EXISTS left"), Value::Integer(1), "nobody removed it");
+        served.stop().expect("it ends");
+    }
+}
+
 /// A transaction counts what is there for it, and what has expired is gone whatever it does afterwards.
 #[test]
 fn a_transaction_removes_what_has_expired() {
@@ -115,7 +135,10 @@ fn a_transaction_removes_what_has_expired() {
 /// Whoever watched it while it was there hears of it; whoever watched a key at which there was nothing any more does not.
 #[test]
 fn who_watched_it_while_it_was_there_hears_that_it_is_removed() {
-    for (watched_ms, is_done) in [(RIGHT_MS, false), (RIGHT_MS + 10_000, true)] {
+    let watches = [(RIGHT_MS, false), (RIGHT_MS + 10_000, true)];
+    for ((watched_ms, is_done), ahead_ms) in
+        watches.into_iter().flat_map(|watch| [(watch, 10_000), (watch, 3_600_000)])
+    {
         let (served, clock) = serve();
         let (watcher, other) =
             (&mut Client::connect(served.address()), &mut Client::connect(served.address()));
@@ -124,13 +147,13 @@ fn who_watched_it_while_it_was_there_hears_that_it_is_removed() {
         other.say("SET b value EX 1000");
         clock.set_unix_ms(watched_ms);
         watcher.say("WATCH b a");
-        clock.set_unix_ms(RIGHT_MS + 10_000);
+        clock.set_unix_ms(RIGHT_MS + ahead_ms);
         assert_eq!(other.say("DEL a"), Value::Integer(0));
         clock.set_unix_ms(RIGHT_MS);
         watcher.say("MULTI");
         watcher.say("EXISTS a");
         let expected = if is_done { Value::Array(vec![Value::Integer(0)]) } else { Value::Null };
-        assert_eq!(watcher.say("EXEC"), expected, "watched at {watched_ms}");
+        assert_eq!(watcher.say("EXEC"), expected, "watched at {watched_ms}, {ahead_ms} ms ahead");
         served.stop().expect("it ends");
     }
 }

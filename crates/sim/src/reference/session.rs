@@ -13,7 +13,7 @@ use firn_engine::{
 };
 
 use super::{Fault, Shared};
-use crate::model::Moment;
+use crate::model::{Model, Moment};
 
 #[derive(Debug)]
 pub(super) struct ReferenceSession {
@@ -111,6 +111,11 @@ fn now_ms(shared: &Shared) -> u64 {
     shared.options.clock.unix_ms()
 }
 
+fn is_stored(model: &Model, at: Moment, (keyspace, key): (KeyspaceId, &[u8])) -> Result<bool> {
+    // Nothing has expired at the beginning of time.
+    Ok(model.get(at, keyspace, key, 0)?.is_some())
+}
+
 impl Session for ReferenceSession {
     fn get(
         &mut self,
@@ -141,8 +146,7 @@ impl Session for ReferenceSession {
     fn is_stored(&mut self, keyspace: KeyspaceId, key: &[u8]) -> Result<Outcome<bool>> {
         let is_stored = {
             let state = self.shared.lock();
-            // Nothing has expired at the beginning of time.
-            state.model.get(state.model.end(), keyspace, key, 0)?.is_some()
+            is_stored(&state.model, state.model.end(), (keyspace, key))?
         };
         Ok(self.answer(is_stored.then(Vec::new), &mut Vec::new()))
     }
@@ -159,7 +163,11 @@ impl Session for ReferenceSession {
             let state = self.shared.lock();
             let at = moment(&self.shared, at, state.model.end());
             for key in keys {
-                values.push(state.model.get(at, keyspace, key, now_ms(&self.shared))?.as_deref());
+                let value = state.model.get(at, keyspace, key, now_ms(&self.shared))?;
+                match value.is_none() && is_stored(&state.model, at, (keyspace, key))? {
+                    true => values.push_expired(),
+                    false => values.push(value.as_deref()),
+                }
             }
         }
         out.clear();

@@ -30,9 +30,32 @@ struct Row {
 enum Value {
     /// The key has none.
     Absent,
+    /// The key has none: it has expired.
+    Expired,
     Here(Range<usize>),
     /// What refers to it.
     Beside(Range<usize>),
+}
+
+/// What a key is found to have.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Given<'v> {
+    /// No value.
+    Absent,
+    /// No value: it has expired.
+    Expired,
+    Value(&'v [u8]),
+}
+
+impl Given<'_> {
+    /// Adds it as the next key's.
+    pub(crate) fn add_to(self, out: &mut Values) {
+        match self {
+            Given::Absent => out.push(None),
+            Given::Expired => out.push_expired(),
+            Given::Value(value) => out.push(Some(value)),
+        }
+    }
 }
 
 /// Values asked for before the first of them is read: all of them may lie in one file.
@@ -65,10 +88,17 @@ impl Ahead {
     }
 
     /// Adds a row whose value is here, or of a key that has none.
-    pub(crate) fn push(&mut self, key: &[u8], value: Option<&[u8]>) {
-        self.bytes += key.len() + value.map_or(0, <[u8]>::len);
+    pub(crate) fn push(&mut self, key: &[u8], given: Given<'_>) {
+        self.bytes += key.len();
         let key = self.keep(key);
-        let value = value.map_or(Value::Absent, |value| Value::Here(self.keep(value)));
+        let value = match given {
+            Given::Absent => Value::Absent,
+            Given::Expired => Value::Expired,
+            Given::Value(value) => {
+                self.bytes += value.len();
+                Value::Here(self.keep(value))
+            }
+        };
         self.rows.push(Row { key, value });
     }
 
@@ -85,11 +115,15 @@ impl Ahead {
     /// Takes what a lookup has found of `key`, its value or what refers to it in `value`; to `out` goes what comes before everything that was
     /// asked for.
     pub(crate) fn take(&mut self, found: Found, key: &[u8], value: &[u8], out: &mut Values) {
-        let here = matches!(found, Found::Value { .. }).then_some(value);
-        match found {
-            Found::Asked { .. } => self.push_asked(key, value),
-            _ if self.is_empty() => out.push(here),
-            _ => self.push(key, here),
+        let given = match found {
+            Found::Asked { .. } => return self.push_asked(key, value),
+            Found::Value { .. } => Given::Value(value),
+            Found::Absent { is_stored: true, .. } => Given::Expired,
+            Found::Absent { .. } | Found::Miss => Given::Absent,
+        };
+        match self.is_empty() {
+            true => given.add_to(out),
+            false => self.push(key, given),
         }
     }
 
@@ -101,7 +135,7 @@ impl Ahead {
     pub(crate) fn give_all(
         &mut self,
         mut read: impl FnMut(&[u8], usize, &mut Vec<u8>) -> Result<bool>,
-        mut give: impl FnMut(&[u8], Option<&[u8]>),
+        mut give: impl FnMut(&[u8], Given<'_>),
     ) -> Result<bool> {
         self.bytes = 0;
         let mut data = std::mem::take(&mut self.data);
@@ -110,15 +144,16 @@ impl Ahead {
         for Row { key, value } in self.rows.drain(..) {
             let key = part(key);
             match value {
-                Value::Absent => give(key, None),
-                Value::Here(value) => give(key, Some(part(value))),
+                Value::Absent => give(key, Given::Absent),
+                Value::Expired => give(key, Given::Expired),
+                Value::Here(value) => give(key, Given::Value(part(value))),
                 Value::Beside(reference) => {
                     found.clear();
                     is_all = read(part(reference), key.len(), &mut found)?;
                     if !is_all {
                         break;
                     }
-                    give(key, Some(&found));
+                    give(key, Given::Value(&found));
                 }
             }
         }

@@ -37,8 +37,8 @@ pub(crate) enum Found {
     Value { newest: Option<Sequence>, beside: Option<u64> },
     /// The value was asked for; what refers to it is in the caller's buffer. Only for [`Wants::Ahead`].
     Asked { newest: Option<Sequence> },
-    /// The key has no value.
-    Absent { newest: Option<Sequence> },
+    /// The key has no value; one that has expired may be stored.
+    Absent { newest: Option<Sequence>, is_stored: bool },
     /// A table's bytes, or the value's beside the tree, are not in memory and the mode forbids reading them.
     Miss,
 }
@@ -46,7 +46,7 @@ pub(crate) enum Found {
 impl Found {
     pub(crate) fn newest(self) -> Option<Sequence> {
         match self {
-            Found::Value { newest, .. } | Found::Asked { newest } | Found::Absent { newest } => newest,
+            Found::Value { newest, .. } | Found::Asked { newest } | Found::Absent { newest, .. } => newest,
             Found::Miss => None,
         }
     }
@@ -74,7 +74,7 @@ impl Database {
             None | Some(Resolved::Miss) => Found::Miss,
             Some(Resolved::Value) => Found::Value { newest, beside: resolution.beside() },
             Some(Resolved::Asked) => Found::Asked { newest },
-            Some(_) => Found::Absent { newest },
+            Some(absent) => Found::Absent { newest, is_stored: absent == Resolved::Expired },
         })
     }
 

@@ -4,7 +4,7 @@ use firn_engine::{KeyspaceId, Result, Values};
 use firn_format::Position;
 use firn_storage::file::table::ReadMode;
 
-use super::ahead::Ahead;
+use super::ahead::{Ahead, Given};
 use super::{BesideReads, Lookup, Wants};
 use crate::database::Database;
 use crate::version::Version;
@@ -30,10 +30,10 @@ impl Database {
             reads.note(found);
             ahead.take(found, key, &value, out);
             if ahead.is_full() {
-                self.catch_up((version, mode), &mut ahead, &mut reads, |_, value| out.push(value))?;
+                self.catch_up((version, mode), &mut ahead, &mut reads, |_, given| given.add_to(out))?;
             }
         }
-        self.catch_up((version, mode), &mut ahead, &mut reads, |_, value| out.push(value))?;
+        self.catch_up((version, mode), &mut ahead, &mut reads, |_, given| given.add_to(out))?;
         self.counters.take_reads(&mut reads);
         Ok(())
     }
@@ -48,7 +48,7 @@ impl Database {
         (version, mode): (&Version, ReadMode),
         ahead: &mut Ahead,
         reads: &mut BesideReads,
-        give: impl FnMut(&[u8], Option<&[u8]>),
+        give: impl FnMut(&[u8], Given<'_>),
     ) -> Result<bool> {
         let read = |reference: &[u8], key_bytes: usize, value: &mut Vec<u8>| {
             let found = (reference, key_bytes);

@@ -24,6 +24,8 @@ pub(crate) enum Resolved {
     Value,
     /// The key has no value.
     Absent,
+    /// The key has no value: it has expired.
+    Expired,
     /// Older versions matter.
     Older,
     /// The value lies beside the tree, and to read it would be to wait for the device.
@@ -124,7 +126,8 @@ impl<'a> Resolution<'a> {
                     && self.wants != Wants::Stored
                     && hit.expires_at_ms <= self.database.now_ms() =>
             {
-                self.finish(None, out)
+                let resolved = self.finish(None, out)?;
+                Ok(if resolved == Resolved::Absent { Resolved::Expired } else { resolved })
             }
             Kind::Put => self.finish(Some(hit.value), out),
             Kind::PutReference => self.follow(hit.value, out),

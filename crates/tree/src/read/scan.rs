@@ -13,7 +13,7 @@ use firn_jobs::{Cursor, MergeCursor};
 use firn_storage::file::table::ReadMode;
 
 use super::BesideReads;
-use super::ahead::Ahead;
+use super::ahead::{Ahead, Given};
 use super::resolve::{Hit, Resolution, Resolved, Wants};
 use super::source::{Source, sources};
 use super::tombstones::Covers;
@@ -199,9 +199,9 @@ impl Walk {
     fn give(&mut self, resolved: Resolved, out: &mut ScanBatch) -> Result<()> {
         match resolved {
             Resolved::Value if self.ahead.is_empty() => out.push(&self.key, &self.value),
-            Resolved::Value => self.ahead.push(&self.key, Some(&self.value)),
+            Resolved::Value => self.ahead.push(&self.key, Given::Value(&self.value)),
             Resolved::Asked => self.ahead.push_asked(&self.key, &self.value),
-            Resolved::Absent | Resolved::Older | Resolved::Miss => {}
+            Resolved::Absent | Resolved::Expired | Resolved::Older | Resolved::Miss => {}
         }
         if self.ahead.is_full() {
             return self.catch_up(out);
@@ -212,9 +212,11 @@ impl Walk {
     /// Reads the values that were asked for.
     fn catch_up(&mut self, out: &mut ScanBatch) -> Result<()> {
         let Self { shared, version, ahead, reads, .. } = self;
-        let give = |key: &[u8], value: Option<&[u8]>| {
+        let give = |key: &[u8], given: Given<'_>| {
             // Of a key that has none there is no row.
-            out.push(key, value.unwrap_or_default());
+            if let Given::Value(value) = given {
+                out.push(key, value);
+            }
         };
         shared.catch_up((version, ReadMode::Blocking), ahead, reads, give)?;
         Ok(())

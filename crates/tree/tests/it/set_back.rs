@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use firn_engine::blocking::Blocking;
 use firn_engine::{
-    Completion, Engine, KEYSPACE_DEFAULT, KeyspaceId, KeyspaceSettings, Ordered, Outcome, ReadAt,
+    Completion, Engine, KEYSPACE_DEFAULT, KeyspaceId, KeyspaceSettings, Ordered, Outcome, ReadAt, Values,
     WriteOptions,
 };
 use firn_storage::Clock;
@@ -67,12 +67,41 @@ fn a_delete_of_what_is_stored_holds_after_the_clock_is_set_back() {
         }
         session.delete(*keyspace, b"deleted", WriteOptions::default()).unwrap();
         assert!(!session.is_stored(*keyspace, b"deleted").unwrap(), "{place}");
+        let values = session.multi_get(ReadAt::Latest, *keyspace, &[b"deleted", b"ignored"]).unwrap();
+        assert_eq!(told(&values), [(None, false), (None, true)], "{place}");
     }
     ahead.set_back();
     for (keyspace, place) in ahead.keyspaces.iter().zip(PLACES) {
         assert_eq!(get_in(&mut session, *keyspace, b"deleted"), None, "{place}");
         let ignored = get_in(&mut session, *keyspace, b"ignored");
         assert_eq!(ignored.as_deref(), Some(&[7; 1000][..]), "{place}: nobody deleted it");
+    }
+}
+
+/// Several keys are told apart in their order, also where values beside the tree are asked for first and read later, and
+/// whoever waits.
+#[test]
+fn several_keys_are_told_apart() {
+    let ahead = Ahead::new();
+    let live = [8; 128];
+    for (keyspace, place) in ahead.keyspaces.iter().zip(PLACES) {
+        let mut session = world::session(&ahead.tree);
+        session.put(*keyspace, b"live", &live, WriteOptions::default()).unwrap();
+        if place != "memtable" {
+            ahead.tree.flush().unwrap();
+        }
+        let keys: [&[u8]; 6] = [b"ignored", b"live", b"deleted", b"never", b"live", b"ignored"];
+        let expected = [
+            (None, true),
+            (Some(&live[..]), true),
+            (None, true),
+            (None, false),
+            (Some(&live[..]), true),
+            (None, true),
+        ];
+        let values = session.multi_get(ReadAt::Latest, *keyspace, &keys).unwrap();
+        assert_eq!(told(&values), expected, "{place}");
+        assert_eq!(told(&values_later(&ahead.tree, *keyspace, &keys)), expected, "{place}");
     }
 }
 
@@ -127,7 +156,27 @@ fn who_does_not_wait_is_told_later() {
         };
         assert_eq!(told, is_stored, "{}", key.escape_ascii());
     }
+    let values = values_later(&tree, KEYSPACE_DEFAULT, &[b"a", b"b", b"c"]);
+    assert_eq!(told(&values), [(None, true), (None, false), (Some(&b"1"[..]), true)]);
     assert!(tree.stats().read_miss_count > 0, "it had to be read from a device");
+}
+
+/// What a session that does not wait is told of `keys`.
+fn values_later(tree: &Tree, keyspace: KeyspaceId, keys: &[&[u8]]) -> Values {
+    let (mut session, mut values) = (tree.session(), Values::new());
+    if let Outcome::Pending(_) = session.multi_get(ReadAt::Latest, keyspace, keys, &mut values).unwrap() {
+        session.wait(None);
+        session.poll(&mut |_, completion| match completion {
+            Completion::Values(told) => values = told,
+            other => panic!("{other:?}"),
+        });
+    }
+    values
+}
+
+/// What each key has, and whether a value of it is stored.
+fn told(values: &Values) -> Vec<(Option<&[u8]>, bool)> {
+    values.iter().enumerate().map(|(index, value)| (value, values.is_stored(index))).collect()
 }
 
 /// It takes no operator to tell that there are operands.
