@@ -32,7 +32,7 @@ impl Process {
     }
 
     /// Tells it SIGTERM.
-    fn ask_to_end(&self) {
+    pub(crate) fn ask_to_end(&self) {
         let id = Pid::from_raw(self.0.id().cast_signed()).expect("a process");
         kill_process(id, Signal::TERM).expect("told");
     }

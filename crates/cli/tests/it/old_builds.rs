@@ -4,7 +4,10 @@
 //!   a database of one build, helped by a mix of both ─► the other build opens it ─► the first one again ─► the new one
 //! ```
 //!
-//! Whoever opens a database has all of it and writes more, or says that he is to be upgraded and leaves it as it is.
+//! Whoever opens a database has all of it and writes more, or says that he is to be upgraded and leaves it as it is. [`upgraded`] exchanges one after another of a fleet
+//! that works on a store.
+
+mod upgraded;
 
 use std::fmt;
 use std::fs::File;
@@ -115,7 +118,10 @@ struct Database<'b> {
 
 impl<'b> Database<'b> {
     fn new(builds: &'b Builds, is_served: bool) -> Self {
-        let scene = Scene::new(false);
+        Self::of(builds, Scene::new(false), is_served)
+    }
+
+    fn of(builds: &'b Builds, scene: Scene, is_served: bool) -> Self {
         std::fs::write(scene.path("settings.toml"), SETTINGS).expect("written");
         let mut clients = Clients::new(1);
         clients.pause = PAUSE;

@@ -31,6 +31,18 @@ const MACHINES: usize = 2;
 const JUMPING: usize = 1;
 /// How long a lease lasts after its worker's last word, unless control planes are told otherwise.
 const LEASE: Duration = Duration::from_secs(10);
+/// What is wrong with the store all the time.
+const FAULTS: Faults = Faults {
+    refused_per_mille: 25,
+    lost_per_mille: 25,
+    lost_ends_per_mille: 0,
+    is_read_only: false,
+    is_full: false,
+    is_bucket_missing: false,
+    delay: Duration::ZERO,
+};
+/// How long it takes nothing, at times.
+const REFUSES_MS: std::ops::Range<u64> = 500..5000;
 /// How long a control plane stands still: for longer than a lease.
 const STILL_MS: std::ops::Range<u64> = 11_000..14_000;
 
@@ -78,6 +90,8 @@ pub(super) struct Fleet {
     cut_until: [Option<Instant>; WORKERS],
     clocks: Clocks,
     store: Option<S3Server>,
+    /// Until when it takes nothing.
+    refuses_until: Option<Instant>,
     urls: Vec<String>,
     planes: Vec<Option<Member>>,
     workers: Vec<Member>,
@@ -113,6 +127,7 @@ impl Fleet {
             cut_until: [None; WORKERS],
             clocks,
             store: None,
+            refuses_until: None,
             urls: Vec::new(),
             planes: Vec::new(),
             workers: Vec::new(),
@@ -145,7 +160,7 @@ impl Fleet {
         let (address, seed) = (self.network.address(), self.seed);
         let options = ServerOptions { address, port, seed, ..ServerOptions::default() };
         let store = S3Server::start(&self.directory.path().join("s3"), options).expect("it listens");
-        store.set_faults(Faults { refused_per_mille: 25, lost_per_mille: 25, ..Faults::default() });
+        store.set_faults(FAULTS);
         self.store = Some(store);
     }
 
@@ -233,6 +248,19 @@ impl Fleet {
         let now = Instant::now();
         let until = now + Duration::from_millis(random.u64(500..14_000));
         let (worker, plane) = (random.usize(0..WORKERS), random.usize(0..self.planes.len()));
+        let wants_store = matches!(
+            kind,
+            Trouble::DatabaseKilled
+                | Trouble::TakenOver
+                | Trouble::FoughtFor
+                | Trouble::StoreRestarted
+                | Trouble::StoreFull
+                | Trouble::StoreReadOnly
+        );
+        // Nobody opens a database where nothing can be written.
+        if wants_store && self.refuses_until.is_some() {
+            return false;
+        }
         match kind {
             Trouble::WorkerKilled => self.workers[worker] = self.worker(worker),
             Trouble::WorkerStopped => {
@@ -278,6 +306,11 @@ impl Fleet {
                 let port = self.store.take().map(|store| store.port());
                 self.start_store(port);
             }
+            Trouble::StoreFull | Trouble::StoreReadOnly => {
+                let (is_full, is_read_only) = (kind == Trouble::StoreFull, kind == Trouble::StoreReadOnly);
+                self.set_faults(Faults { is_full, is_read_only, ..FAULTS });
+                self.refuses_until = Some(now + Duration::from_millis(random.u64(REFUSES_MS)));
+            }
         }
         self.tally.note(kind);
         true
@@ -301,9 +334,17 @@ impl Fleet {
                 *cut_until = None;
             }
         }
+        if self.refuses_until.is_some_and(|until| until <= now) {
+            self.set_faults(FAULTS);
+            self.refuses_until = None;
+        }
         if self.sleeper.as_ref().is_some_and(|sleeper| sleeper.until <= now) {
             self.wake();
         }
+    }
+
+    fn set_faults(&self, faults: Faults) {
+        self.store.as_ref().expect("it runs").set_faults(faults);
     }
 
     /// The machine that lost the database goes on for a moment, and is gone.
@@ -371,7 +412,7 @@ impl Fleet {
     /// Nothing befalls anybody any more.
     pub(super) fn heal(&mut self) {
         self.let_pass(Instant::now() + Duration::from_secs(3600));
-        self.store.as_ref().expect("it runs").set_faults(Faults::default());
+        self.set_faults(Faults::default());
         (0..MACHINES).for_each(|machine| self.clocks.set_right(&machine_name(machine)));
     }
 

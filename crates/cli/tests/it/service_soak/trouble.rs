@@ -27,11 +27,15 @@ pub(super) enum Trouble {
     /// While whoever has it is at work.
     FoughtFor,
     StoreRestarted,
+    /// For a while, and read all the same.
+    StoreFull,
+    /// The same.
+    StoreReadOnly,
 }
 
 impl Trouble {
     /// All kinds, and how many of forty draws are each.
-    const ALL: [(Self, u32); 12] = [
+    const ALL: [(Self, u32); 14] = [
         (Self::WorkerKilled, 4),
         (Self::WorkerStopped, 3),
         (Self::WorkerCutOff, 3),
@@ -44,10 +48,12 @@ impl Trouble {
         (Self::TakenOver, 1),
         (Self::FoughtFor, 1),
         (Self::StoreRestarted, 1),
+        (Self::StoreFull, 1),
+        (Self::StoreReadOnly, 1),
     ];
 
     /// Those that any machine can make.
-    pub(super) const ANYWHERE: [Self; 8] = [
+    pub(super) const ANYWHERE: [Self; 10] = [
         Self::WorkerKilled,
         Self::WorkerStopped,
         Self::PlaneKilled,
@@ -56,6 +62,8 @@ impl Trouble {
         Self::TakenOver,
         Self::FoughtFor,
         Self::StoreRestarted,
+        Self::StoreFull,
+        Self::StoreReadOnly,
     ];
     /// Those that want the library that fakes time.
     pub(super) const CLOCKS: [Self; 3] =
@@ -75,6 +83,8 @@ impl Trouble {
             Self::TakenOver => "databases taken over asleep",
             Self::FoughtFor => "at work",
             Self::StoreRestarted => "restarts of the store",
+            Self::StoreFull => "times that it was full",
+            Self::StoreReadOnly => "read only",
         }
     }
 }
