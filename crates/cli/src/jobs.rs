@@ -52,8 +52,8 @@ enum Action {
 /// What is shown besides.
 #[derive(Clone, Copy, Default, clap::Args)]
 struct Shows {
-    /// Show below each job what its stages took: it waits for a worker (queue), its inputs are opened (open), read (read), merged (merge), and its
-    /// outputs written (write), in ms. Of one that runs the control plane knows the sum of all but the first (ran).
+    /// Show below each job that was done what its stages took, in ms: it waits for a worker (queue), its inputs are opened (open), read (read) and merged
+    /// (merge), and its outputs written (write). Of one that runs all but the first are told together (ran), of others how long they waited.
     #[arg(long)]
     stages: bool,
 }

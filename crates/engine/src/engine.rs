@@ -99,7 +99,7 @@ pub trait Ordered: Engine {
     /// Removes every key of `start..end` (as bytes); acknowledged as a write is.
     fn delete_range(&self, keyspace: KeyspaceId, start: &[u8], end: &[u8]) -> Result<Position>;
 
-    /// Rewrites `start..end` (`None` = to the end) into the last level and returns when that is durable. Where it fails, or the process ends, a part
-    /// from the range's beginning on may be rewritten, which stays.
+    /// Rewrites `start..end` (`None` = to the end) into the last level and returns when that is durable. Where it fails, or the process ends, what was
+    /// done of it stays: a part from the range's beginning on, or what prepares for it.
     fn compact_range(&self, keyspace: KeyspaceId, start: &[u8], end: Option<&[u8]>) -> Result<()>;
 }

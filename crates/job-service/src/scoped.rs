@@ -48,14 +48,18 @@ impl Scoped {
         Arc::clone(&self.progress)
     }
 
-    fn check_read(&self, name: &str) -> Result<()> {
-        let may = self.inputs.contains_key(name) || is_output_of(name, &self.stem);
-        if may { self.progress.check() } else { Err(denied(name, "read what its job does not name")) }
-    }
-
-    fn counted(&self, name: &str, file: Arc<dyn ReadFile>) -> Arc<dyn ReadFile> {
+    /// What `open` opens, if the attempt may read it.
+    fn opened(
+        &self,
+        name: &str,
+        open: impl FnOnce() -> Result<Arc<dyn ReadFile>>,
+    ) -> Result<Arc<dyn ReadFile>> {
         let is_input = self.inputs.contains_key(name);
-        Arc::new(Counted { inner: file, is_input, progress: Arc::clone(&self.progress) })
+        if !is_input && !is_output_of(name, &self.stem) {
+            return Err(denied(name, "read what its job does not name"));
+        }
+        let inner = self.progress.during_open(is_input, open)?;
+        Ok(Arc::new(Counted { inner, is_input, progress: Arc::clone(&self.progress) }))
     }
 }
 
@@ -78,13 +82,11 @@ impl Storage for Scoped {
     }
 
     fn open_read(&self, name: &str) -> Result<Arc<dyn ReadFile>> {
-        self.check_read(name)?;
-        self.inner.open_read(name).map(|file| self.counted(name, file))
+        self.opened(name, || self.inner.open_read(name))
     }
 
     fn open_read_known(&self, name: &str, bytes: u64) -> Result<Arc<dyn ReadFile>> {
-        self.check_read(name)?;
-        self.inner.open_read_known(name, bytes).map(|file| self.counted(name, file))
+        self.opened(name, || self.inner.open_read_known(name, bytes))
     }
 
     fn publish(&self, name: &str, _bytes: &[u8]) -> Result<()> {

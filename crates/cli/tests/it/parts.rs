@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use firn_format::file_name::{self, FileName};
 use firn_s3_server::{Faults, S3Server};
 
-use crate::bad_store::{done_elsewhere, told};
+use crate::bad_store::{GOOD, done_elsewhere, told};
 use crate::job_service::{Process, Scene};
 use crate::rounds;
 
@@ -17,15 +17,7 @@ pub(crate) const SETTINGS: &str = "memtable_bytes = 16777216\ntable_bytes = 1258
     space_amplification_max = 1.3\nlevel0_runs_max = 4\nidle_threads = 0\n";
 
 /// One request in twenty fails, half of them once they were done, and of each four uploads that end one has no answer.
-const BAD: Faults = Faults {
-    refused_per_mille: 25,
-    lost_per_mille: 25,
-    lost_ends_per_mille: 250,
-    is_read_only: false,
-    is_full: false,
-    is_bucket_missing: false,
-    delay: Duration::ZERO,
-};
+const BAD: Faults = Faults { refused_per_mille: 25, lost_per_mille: 25, lost_ends_per_mille: 250, ..GOOD };
 
 /// How long anything is waited for.
 const PATIENCE: Duration = Duration::from_secs(120);

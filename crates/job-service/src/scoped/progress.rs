@@ -129,16 +129,19 @@ impl Progress {
         self.during(&self.writing, sync)
     }
 
-    /// Does `work`, whose time counts among `waits` unless no input was read before.
+    /// Opens a file to read.
+    pub(super) fn during_open<T>(&self, is_input: bool, open: impl FnOnce() -> Result<T>) -> Result<T> {
+        self.during(if is_input { &self.reading } else { &self.writing }, open)
+    }
+
+    /// Does `work`, whose time counts among `waits` unless it begins before an input was read.
     fn during<T>(&self, waits: &Waits, work: impl FnOnce() -> Result<T>) -> Result<T> {
         self.check()?;
         if self.first_read.get().is_none() {
             return work();
         }
-        waits.begin(self.clock.now());
-        let done = work();
-        waits.end(self.clock.now());
-        done
+        let _waits = waits.begin(&*self.clock);
+        work()
     }
 }
 
@@ -170,25 +173,35 @@ impl Waits {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn begin(&self, now: Duration) {
+    /// Somebody waits, until the answer is dropped.
+    fn begin<'w>(&'w self, clock: &'w dyn Clock) -> Waiter<'w> {
         let mut waiting = self.lock();
         if waiting.count == 0 {
-            waiting.since = now;
+            waiting.since = clock.now();
         }
         waiting.count += 1;
-    }
-
-    fn end(&self, now: Duration) {
-        let mut waiting = self.lock();
-        waiting.count -= 1;
-        if waiting.count == 0 {
-            let since = waiting.since;
-            waiting.sum += now.saturating_sub(since);
-        }
+        Waiter { waits: self, clock }
     }
 
     fn sum(&self) -> Duration {
         self.lock().sum
+    }
+}
+
+/// Waits until it is dropped.
+struct Waiter<'w> {
+    waits: &'w Waits,
+    clock: &'w dyn Clock,
+}
+
+impl Drop for Waiter<'_> {
+    fn drop(&mut self) {
+        let mut waiting = self.waits.lock();
+        waiting.count -= 1;
+        if waiting.count == 0 {
+            let since = waiting.since;
+            waiting.sum += self.clock.now().saturating_sub(since);
+        }
     }
 }
 
@@ -224,5 +237,8 @@ mod tests {
         progress.during_read(10, failed).unwrap_err();
         assert_eq!(waits(), [4 + 128 + 256 + 512, 112]);
         assert_eq!((progress.input_bytes(), progress.read_bytes()), (40, 45));
+        progress.during_open(true, || pass(1000)).unwrap();
+        progress.during_open(false, || pass(2000)).unwrap();
+        assert_eq!(waits(), [900 + 1000, 112 + 2000]);
     }
 }

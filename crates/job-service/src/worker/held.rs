@@ -245,7 +245,8 @@ impl Holdings {
         self.lock().left.len()
     }
 
-    /// A job that the control plane `plane` gave; how it ended is told to `tell`. What is here already is not begun again.
+    /// A job that the control plane `plane` gave; how it ended is told to `tell`. What is here already is not begun again: each lease
+    /// has a token of its own, which only a control plane that repeats itself would give twice.
     pub(super) fn accept(&self, plane: usize, lease: Lease, tell: UnboundedSender<Told>) {
         let now = self.clock.now();
         let mut state = self.lock();

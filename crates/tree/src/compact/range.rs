@@ -9,8 +9,8 @@
 //! removed before the next ones have written theirs.
 //!
 //! Where there are several levels their tables may overlap one another in a chain through much of the range, which is one large piece. There what lies above
-//! the deepest level is cut first where tables of that level begin, each table by itself, and the range is looked at anew: that writes a tenth more, and no part
-//! of a large piece waits for another. Inputs stay whole tables, whose sums are known.
+//! the deepest level is brought into the level over that first, cut where tables of the deepest begin, and the range is looked at anew: that writes a tenth more, and no
+//! part of a large piece waits for another. Inputs stay whole tables, whose sums are known.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, PoisonError};
@@ -24,10 +24,10 @@ use crate::version::Table;
 /// Tables' worth of bytes that a piece has at least: so that its outputs are of the size that they should have.
 const PIECE_TABLES: u64 = 4;
 
-/// Tables' worth of bytes from which on a piece is cut first.
+/// Tables' worth of bytes from which on what holds a piece together is cut first.
 const PIECE_TABLES_MAX: u64 = 16;
 
-/// What has to be written for that is at most this part of the piece.
+/// What has to be written for that is at most the piece divided by this.
 const CUT_SHARE: u64 = 4;
 
 impl Database {
@@ -36,7 +36,7 @@ impl Database {
     /// Waits for other calls and for compactions in progress first, so that it finds their tables free.
     ///
     /// # Errors
-    /// `Retry` when the disk is full: a part of the range from its beginning on is rewritten then, and nothing else changed.
+    /// `Retry` when the disk is full: a part of the range from its beginning on is rewritten then, or what lies above the last level is cut more finely.
     pub(crate) fn compact_range(&self, keyspace: u32, start: &[u8], end: Option<&[u8]>) -> Result<()> {
         let _one_at_a_time = self.compacting_range.lock().unwrap_or_else(PoisonError::into_inner);
         self.wait_quiet()?;
@@ -51,19 +51,20 @@ impl Database {
 
     fn compact_whole(&self, keyspace: u32, start: &[u8], end: Option<&[u8]>) -> Result<()> {
         let table_bytes = self.settings.table_bytes;
-        let pieces = || {
+        let pieces = || -> Result<Vec<Choice>> {
             let version = self.version.load_full();
             let choice = pick_range(&version.keyspace(keyspace)?.levels, start, end, &self.pick_rules());
             Ok(choice.map_or_else(Vec::new, |choice| pieces(choice, PIECE_TABLES * table_bytes)))
         };
         let chained = pieces()?;
-        let (wide, cuts) = wide(&chained, table_bytes);
-        if wide.is_empty() {
+        let (above, cuts) = above(&chained, table_bytes);
+        if above.is_empty() {
             return self.compact_pieces(keyspace, chained, &[]);
         }
         drop(chained);
-        self.compact_pieces(keyspace, wide, &cuts)?;
-        self.compact_pieces(keyspace, pieces()?, &[])
+        self.compact_pieces(keyspace, above, &cuts)?;
+        // Of a keyspace that was dropped meanwhile nothing is left to do.
+        self.compact_pieces(keyspace, pieces().unwrap_or_default(), &[])
     }
 
     /// Rewrites and commits `pieces`, each after the ones before it; see [`begin_rewrite`](Self::begin_rewrite) for `cuts`.
@@ -128,42 +129,52 @@ pub(super) fn pieces(choice: Choice, bytes: u64) -> Vec<Choice> {
     pieces.into_iter().map(choice).collect()
 }
 
-/// Tables that hold large pieces of `pieces` together, each to be rewritten where it is, and the keys at which it is to be cut, rising: where tables of the deepest
-/// level begin, at least [`PIECE_TABLES`] apart.
-pub(super) fn wide(pieces: &[Choice], table_bytes: u64) -> (Vec<Choice>, Vec<Vec<u8>>) {
-    let (mut wide, mut cuts) = (Vec::new(), Vec::new());
+/// What holds large pieces of `pieces` together, to be rewritten into the level over the deepest, and the keys at which that is to be cut, rising: where tables of
+/// the deepest level begin, at least [`PIECE_TABLES`] apart.
+///
+/// Level 0 alone over one level is left as it is: drains have cut it where groups of that level begin.
+pub(super) fn above(pieces: &[Choice], table_bytes: u64) -> (Vec<Choice>, Vec<Vec<u8>>) {
+    let (mut all, mut cuts) = (Vec::new(), Vec::new());
     for piece in pieces.iter().filter(|piece| piece.input_bytes() >= PIECE_TABLES_MAX * table_bytes) {
-        let Some(deepest) = piece.inputs.iter().map(|(level, ..)| *level).max() else { continue };
-        // Inputs of one level are in order of keys.
-        let (mut bytes, mut at) = (0, Vec::new());
-        for (_, _, table) in piece.inputs.iter().filter(|(level, ..)| *level == deepest) {
-            if bytes >= PIECE_TABLES * table_bytes {
-                at.push(table.meta().smallest.clone());
-                bytes = 0;
-            }
-            bytes += table.meta().bytes;
+        let mut levels: Vec<u32> = piece.inputs.iter().map(|(level, ..)| *level).collect();
+        levels.sort_unstable();
+        levels.dedup();
+        let [.., over, deepest] = levels[..] else { continue };
+        if over == 0 {
+            continue;
         }
-        let is_cut = |table: &Table| {
-            let meta = table.meta();
-            at.iter().any(|key| meta.smallest < *key && *key <= meta.largest)
+        let at = bounds(piece, deepest, PIECE_TABLES * table_bytes);
+        let inputs = piece.inputs.iter().filter(|(level, ..)| *level < deepest).cloned().collect();
+        let groups = self::pieces(Choice { inputs, output_level: over, ..piece.clone() }, 1);
+        let is_cut = |group: &Choice| {
+            let is_cut = |table: &Table| {
+                at.iter().any(|key| table.meta().smallest < *key && *key <= table.meta().largest)
+            };
+            group.inputs.iter().any(|(_, _, table)| is_cut(table))
         };
-        let above = piece.inputs.iter().filter(|(level, _, table)| *level < deepest && is_cut(table));
-        let cut: Vec<Choice> = above
-            .map(|input| Choice {
-                inputs: vec![input.clone()],
-                output_level: input.0,
-                output_run: input.1,
-                moves: false,
-                score: piece.score,
-            })
-            .collect();
-        if cut.iter().map(Choice::input_bytes).sum::<u64>() <= piece.input_bytes() / CUT_SHARE {
-            wide.extend(cut);
+        let groups: Vec<Choice> = groups.into_iter().filter(is_cut).collect();
+        if groups.iter().map(Choice::input_bytes).sum::<u64>() <= piece.input_bytes() / CUT_SHARE {
+            all.extend(groups);
             cuts.extend(at);
         }
     }
     cuts.sort_unstable();
-    (wide, cuts)
+    (all, cuts)
+}
+
+/// Where tables of `level` begin, at least `bytes` of that level apart.
+fn bounds(piece: &Choice, level: u32, bytes: u64) -> Vec<Vec<u8>> {
+    let (mut held, mut bounds) = (0, Vec::new());
+    // Inputs of one level are in order of keys.
+    for (_, _, table) in piece.inputs.iter().filter(|(of, ..)| *of == level) {
+        let meta = table.meta();
+        if held >= bytes {
+            bounds.push(meta.smallest.clone());
+            held = 0;
+        }
+        held += meta.bytes;
+    }
+    bounds
 }
 
 #[cfg(test)]
@@ -203,37 +214,39 @@ mod tests {
         assert_eq!(names(&[(6, "", "z", 1), (0, "", "", 1)], 1), [vec!["0 -", "6 -z"]]);
     }
 
-    /// The tables that are to be cut of one piece, each with its place afterwards, and the keys.
+    /// Which tables of one piece are brought together, and where to, and the keys that they are cut at.
     fn to_cut(tables: &[(u32, &str, &str, u64)], table_bytes: u64) -> (Vec<String>, Vec<Vec<u8>>) {
-        let input = |(at, (level, smallest, largest, bytes)): (usize, &(u32, &str, &str, u64))| {
+        let input = |(level, smallest, largest, bytes): &(u32, &str, &str, u64)| {
             let name = format!("{level} {smallest}-{largest}");
-            let run = if *level == 0 { at as u64 } else { 0 };
-            (*level, run, table(name, smallest.as_bytes(), largest.as_bytes(), *bytes, 0.0))
+            (*level, 0, table(name, smallest.as_bytes(), largest.as_bytes(), *bytes, 0.0))
         };
-        let inputs = tables.iter().enumerate().map(input).collect();
+        let inputs = tables.iter().map(input).collect();
         let piece = Choice { inputs, output_level: 6, output_run: 0, moves: false, score: 1.0 };
-        let (wide, cuts) = wide(&[piece], table_bytes);
-        assert!(wide.iter().all(|choice| choice.inputs.len() == 1 && !choice.moves));
-        let told = |choice: &Choice| {
-            let Choice { inputs, output_level, output_run, .. } = choice;
-            format!("{} in {output_level}, {output_run}", inputs[0].2.meta().file)
+        let (groups, cuts) = above(&[piece], table_bytes);
+        assert!(groups.iter().all(|group| (group.moves, group.output_run) == (false, 0)));
+        let told = |group: &Choice| {
+            let names: Vec<&str> =
+                group.inputs.iter().map(|(_, _, table)| table.meta().file.as_str()).collect();
+            format!("{} to {}", names.join(", "), group.output_level)
         };
-        (wide.iter().map(told).collect(), cuts)
+        (groups.iter().map(told).collect(), cuts)
     }
 
     #[test]
-    fn what_holds_a_large_piece_together_is_cut_where_it_is() {
+    fn what_holds_a_large_piece_together_is_cut_in_the_level_over_the_deepest() {
         let last =
             [(6, "a", "b", 40), (6, "c", "d", 40), (6, "e", "f", 40), (6, "g", "h", 40), (6, "i", "j", 40)];
-        // One that has the first key behind a cut is cut too, one between two cuts is not.
-        let above = [(0, "b", "c", 5), (5, "c", "d1", 5), (0, "d1", "g", 10), (5, "h", "h", 5)];
+        // One that has the first key behind a cut is cut too, one between two cuts is not; what overlaps one that is comes along.
+        let above =
+            [(0, "b", "c", 5), (5, "c", "d1", 5), (0, "e", "f", 5), (4, "f1", "g", 10), (5, "h", "h", 5)];
         let all = [&above[..], &last].concat();
         let cuts: Vec<Vec<u8>> = ["c", "e", "g", "i"].map(|key| key.as_bytes().to_vec()).to_vec();
-        let expected = ["0 b-c in 0, 0", "0 d1-g in 0, 2"].map(str::to_owned).to_vec();
+        let expected = ["0 b-c, 5 c-d1 to 5", "4 f1-g to 5"].map(str::to_owned).to_vec();
         assert_eq!(to_cut(&all, 10), (expected, cuts));
-        // It is too small; nothing holds it together; there is too much above.
+        // It is too small; nothing holds it together; there is too much above; there is but level 0 above.
         assert_eq!(to_cut(&all, 20), (vec![], vec![]));
         assert!(to_cut(&last, 10).0.is_empty());
-        assert_eq!(to_cut(&[&[(0, "b", "c", 100)][..], &last].concat(), 10), (vec![], vec![]));
+        assert_eq!(to_cut(&[&[(5, "b", "c", 100)][..], &last].concat(), 10), (vec![], vec![]));
+        assert_eq!(to_cut(&[&[(0, "b", "c", 5)][..], &last].concat(), 10), (vec![], vec![]));
     }
 }

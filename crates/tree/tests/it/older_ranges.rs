@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use firn_engine::blocking::Blocking;
-use firn_engine::{Engine, KEYSPACE_DEFAULT, Ordered};
+use firn_engine::{Engine, KEYSPACE_DEFAULT, KeyspaceId, Ordered};
 use firn_format::file_name::manifest_edit;
 use firn_format::manifest::{Change, ManifestEdit, TableMeta};
 use firn_jobs::{CompactSpec, Executor, JobHandle, JobSpec, KeyRange, Local};
@@ -11,7 +11,7 @@ use firn_storage::Storage;
 use firn_storage::place::Memory;
 use firn_tree::{Background, Tree, TreeOptions, TreeSettings};
 
-use crate::verify_edits::{edits, tables};
+use crate::verify_edits::{edits, tables, tables_of};
 use crate::verify_sample::read_files;
 use crate::world::{World, put, session, settle, tiny};
 
@@ -104,9 +104,9 @@ fn a_compaction_is_told_of_the_tables_below_its_own_keys_alone() {
 }
 
 /// Has what is in level 0 of a closed database lie in `level`, as in one that is too large for a test.
-pub(crate) fn move_down(storage: &Memory, level: u32) {
+pub(crate) fn move_down(storage: &Memory, keyspace: KeyspaceId, level: u32) {
     let files = read_files(storage);
-    let above = tables(&files).into_iter().filter(|(level, ..)| *level == 0);
+    let above = tables_of(&files, keyspace).into_iter().filter(|(level, ..)| *level == 0);
     let changes: Vec<_> =
         above.map(|(_, _, table)| Change::MoveTable { file: table.file, level, run: 0 }).collect();
     assert!(!changes.is_empty());
@@ -135,7 +135,7 @@ fn a_compaction_is_told_of_every_table_below_its_own_keys() {
             overwrite(&tree, &mut session(&tree), 0, 50);
             tree.close().unwrap();
             drop(tree);
-            move_down(&world.storage, *level);
+            move_down(&world.storage, KEYSPACE_DEFAULT, *level);
             (tree, recorder) = open(&world);
         }
         recorder.take();

@@ -2,8 +2,13 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
-use firn_engine::{Engine, ErrorKind, KEYSPACE_DEFAULT, Ordered, Stats, WriteOptions};
+use firn_engine::blocking::Blocking;
+use firn_engine::{
+    Batch, Engine, ErrorKind, KEYSPACE_DEFAULT, KeyspaceId, KeyspaceSettings, Ordered, Position, ReadAt,
+    ScanRange, Stats, WriteOptions,
+};
 use firn_format::manifest::TableMeta;
 use firn_storage::place::{Effect, Fault, Faulty, Operation, When};
 use firn_tree::{Background, Tree, TreeSettings};
@@ -11,7 +16,7 @@ use firn_tree::{Background, Tree, TreeSettings};
 use crate::older_ranges::{move_down, open};
 use crate::verify_edits::tables;
 use crate::verify_sample::read_files;
-use crate::world::{World, get, put, session, settle, tiny};
+use crate::world::{World, appending, get, put, rows, seed, session, settle, tiny};
 
 const KEYS: u32 = 48_000;
 const TABLE_BYTES: u64 = 64 << 10;
@@ -41,7 +46,7 @@ fn chained() -> World {
     tree.flush().unwrap();
     tree.close().unwrap();
     drop(tree);
-    move_down(&world.storage, 5);
+    move_down(&world.storage, KEYSPACE_DEFAULT, 5);
     world
 }
 
@@ -86,9 +91,9 @@ fn what_levels_hold_together_is_cut_and_committed_piece_by_piece() {
     assert!(above >= 60 && last >= 600, "{above}, {last}");
     tree.compact_range(KEYSPACE_DEFAULT, b"", None).unwrap();
     let jobs = recorder.take();
-    // Those that cut have one table of the level above; they come first, and read little beside all of it.
-    let cut = jobs.iter().take_while(|(spec, _)| spec.inputs.len() == 1 && spec.inputs[0].level == 5).count();
-    assert!(cut >= 10, "{cut} of {above} tables are cut, of {} jobs", jobs.len());
+    // Those that cut come first, and read little beside all of it.
+    let cut = jobs.iter().take_while(|(spec, _)| spec.inputs.iter().all(|input| input.level == 5)).count();
+    assert!(cut >= 10, "{cut} jobs cut {above} tables, of {} jobs", jobs.len());
     let read = |jobs: &[(firn_jobs::CompactSpec, Vec<TableMeta>)]| {
         jobs.iter().map(|(spec, _)| spec.input_bytes()).sum::<u64>() as f64
     };
@@ -152,4 +157,108 @@ fn a_full_disk_costs_what_was_not_cut_or_not_rewritten() {
         let (files, live) = files(&world, &tree);
         assert_eq!(files, live);
     }
+}
+
+/// How many there are where each is changed in several ways.
+const HARD_KEYS: u32 = 24_000;
+
+/// All that a table may hold, in all levels, with a snapshot amid.
+#[test]
+fn whatever_lies_in_the_levels_reads_the_same_after_they_were_cut() {
+    let settings = TreeSettings {
+        table_bytes: TABLE_BYTES,
+        manifest_edits_max: 10_000,
+        level0_runs_max: 100,
+        garbage_share_max: 100.0,
+        ..tiny()
+    };
+    let world = World::new(settings);
+    let (tree, _) = open(&world);
+    let separated = KeyspaceSettings { separate_bytes: Some(1500), ..appending() };
+    let hard = tree.create_keyspace("hard", separated).unwrap();
+    let mut writer = session(&tree);
+    for key in 0..HARD_KEYS {
+        let bytes = if key % 7 == 0 { 2000 } else { 1000 };
+        writer.put(hard, &key.to_be_bytes(), &vec![1; bytes], WriteOptions::default()).unwrap();
+    }
+    tree.flush().unwrap();
+    settle(&tree);
+    tree.compact_range(hard, b"", None).unwrap();
+    let mut random = fastrand::Rng::with_seed(seed(11));
+    change(&mut writer, hard, &mut random, ABOVE);
+    drop(writer);
+    tree.flush().unwrap();
+    tree.close().unwrap();
+    drop(tree);
+    move_down(&world.storage, hard, 5);
+    let (tree, recorder) = open(&world);
+    let mut reader = session(&tree);
+    let mut writer = session(&tree);
+    change(&mut writer, hard, &mut random, 5 * ABOVE);
+    tree.flush().unwrap();
+    let snapshot = tree.snapshot().unwrap();
+    for _ in 0..2 {
+        change(&mut writer, hard, &mut random, 5 * ABOVE);
+        tree.flush().unwrap();
+    }
+    // Some have expired, whoever reads.
+    world.clock.advance(Duration::from_secs(2));
+    let read = |reader: &mut Blocking| {
+        [ReadAt::Latest, ReadAt::Snapshot(&snapshot)].map(|at| rows(reader, at, hard, ScanRange::default()))
+    };
+    let before = read(&mut reader);
+    assert!(before[0] != before[1] && before[0].len() as u32 > HARD_KEYS / 2, "{}", before[0].len());
+    recorder.take();
+    tree.compact_range(hard, b"", None).unwrap();
+    let jobs = recorder.take();
+    let is_cut = |spec: &&firn_jobs::CompactSpec| spec.inputs.iter().all(|input| input.level < 6);
+    let cut: Vec<_> = jobs.iter().map(|(spec, _)| spec).take_while(is_cut).collect();
+    let of = |level: u32| cut.iter().flat_map(|spec| &spec.inputs).filter(move |input| input.level == level);
+    assert!(of(0).count() >= 10 && of(5).count() >= 10, "{} jobs of {} cut", cut.len(), jobs.len());
+    let tombstones = |spec: &&firn_jobs::CompactSpec| {
+        spec.inputs.iter().any(|input| input.table.range_tombstone_count > 0)
+    };
+    assert!(cut.iter().copied().any(|spec| tombstones(&spec)), "some of it holds range tombstones");
+    assert!(read(&mut reader) == before, "after all of it was rewritten");
+    for (key, value) in before[0].iter().step_by(7) {
+        assert_eq!(reader.get(ReadAt::Latest, hard, key).unwrap().as_ref(), Some(value), "{key:?}");
+    }
+    let (files, live) = files(&world, &tree);
+    assert_eq!(files, live);
+    let [latest, _] = before;
+    drop(snapshot);
+    tree.compact_range(hard, b"", None).unwrap();
+    assert!(rows(&mut reader, ReadAt::Latest, hard, ScanRange::default()) == latest, "without the snapshot");
+    drop((reader, writer));
+    tree.close().unwrap();
+    drop(tree);
+    let tree = world.open().unwrap();
+    assert!(rows(&mut session(&tree), ReadAt::Latest, hard, ScanRange::default()) == latest, "opened again");
+}
+
+/// One change of some kind for each so many keys.
+fn change(writer: &mut Blocking, keyspace: KeyspaceId, random: &mut fastrand::Rng, every: u32) {
+    let options = WriteOptions::default();
+    for at in (0..HARD_KEYS).step_by(every as usize) {
+        let number = at + random.u32(..every);
+        let key = number.to_be_bytes();
+        match random.u32(..6) {
+            0 => writer.delete(keyspace, &key, options).unwrap(),
+            1 => writer.merge(keyspace, &key, b"more", options).unwrap(),
+            2 => writer.put(keyspace, &key, &[3; 2000], options).unwrap(),
+            3 => {
+                // Of them some expire in a second, and some later.
+                let expires_at_ms = 1_001_000 + u64::from(random.bool()) * 1_000_000;
+                writer.put(keyspace, &key, &[4; 900], WriteOptions { expires_at_ms, ..options }).unwrap()
+            }
+            4 if random.u32(..20) == 0 => delete_range(writer, keyspace, number, number + random.u32(1..200)),
+            _ => writer.put(keyspace, &key, &[5; 900], options).unwrap(),
+        };
+    }
+}
+
+fn delete_range(writer: &mut Blocking, keyspace: KeyspaceId, start: u32, end: u32) -> Position {
+    let mut batch = Batch::new();
+    batch.delete_range(keyspace, &start.to_be_bytes(), &end.to_be_bytes());
+    writer.write(&batch, WriteOptions::default()).unwrap()
 }

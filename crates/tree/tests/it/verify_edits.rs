@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use firn_engine::conformance::{PREFIX_4, semantics};
-use firn_engine::{Engine, KEYSPACE_DEFAULT, Ordered, PrefixExtractor, Semantics};
+use firn_engine::{Engine, KEYSPACE_DEFAULT, KeyspaceId, Ordered, PrefixExtractor, Semantics};
 use firn_format::file_name::manifest_edit;
 use firn_format::manifest::{Change, KeyspaceText, ManifestEdit, TableMeta};
 use firn_format::{Position, Sequence};
@@ -30,10 +30,15 @@ fn report_with(mut files: Files, changes: Vec<Change>) -> VerifyReport {
 
 /// Live tables of the default keyspace: level, run, what they are. Deepest last.
 pub(crate) fn tables(files: &Files) -> Vec<(u32, u64, TableMeta)> {
+    tables_of(files, KEYSPACE_DEFAULT)
+}
+
+/// The same of another keyspace.
+pub(crate) fn tables_of(files: &Files, of: KeyspaceId) -> Vec<(u32, u64, TableMeta)> {
     let mut tables = Vec::new();
     for change in edits(files).into_iter().flat_map(|edit| edit.changes) {
         match change {
-            Change::AddTable { keyspace, level, run, table } if keyspace == KEYSPACE_DEFAULT.0 => {
+            Change::AddTable { keyspace, level, run, table } if keyspace == of.0 => {
                 tables.push((level, run, table));
             }
             Change::RemoveTable { file } => tables.retain(|(_, _, table)| table.file != file),

@@ -16,6 +16,7 @@ use super::leftovers::{self, Leftovers};
 use super::member::{Member, Process, signal_to};
 use super::network::Network;
 use super::trouble::{Deck, Tally, Trouble};
+use crate::bad_store::GOOD;
 use crate::program::{say_left_out, text};
 use crate::serve::Serving;
 use crate::service_http::samples_at;
@@ -32,15 +33,7 @@ const JUMPING: usize = 1;
 /// How long a lease lasts after its worker's last word, unless control planes are told otherwise.
 const LEASE: Duration = Duration::from_secs(10);
 /// What is wrong with the store all the time.
-const FAULTS: Faults = Faults {
-    refused_per_mille: 25,
-    lost_per_mille: 25,
-    lost_ends_per_mille: 0,
-    is_read_only: false,
-    is_full: false,
-    is_bucket_missing: false,
-    delay: Duration::ZERO,
-};
+const FAULTS: Faults = Faults { refused_per_mille: 25, lost_per_mille: 25, ..GOOD };
 /// How long it takes nothing, at times.
 const REFUSES_MS: std::ops::Range<u64> = 500..5000;
 /// How long a control plane stands still: for longer than a lease.
@@ -412,7 +405,7 @@ impl Fleet {
     /// Nothing befalls anybody any more.
     pub(super) fn heal(&mut self) {
         self.let_pass(Instant::now() + Duration::from_secs(3600));
-        self.set_faults(Faults::default());
+        self.set_faults(GOOD);
         (0..MACHINES).for_each(|machine| self.clocks.set_right(&machine_name(machine)));
     }
 

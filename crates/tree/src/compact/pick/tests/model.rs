@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::super::{Choice, PickRules, drain_table_bytes, pick, pick_range, splits};
 use super::{names, table};
 use crate::buffer::pick::drain_bytes;
-use crate::compact::range::{pieces, wide};
+use crate::compact::range::{above, pieces};
 use crate::version::Levels;
 
 /// Which keys are written.
@@ -302,11 +302,11 @@ fn all_of_two_levels_is_rewritten_in_many_pieces_for_a_tenth_more() {
         let used = model.levels.deeper.iter().filter(|run| !run.tables.is_empty()).count();
         assert_eq!(used, 2);
         let (chained, largest_chained) = all_in_pieces(&model);
-        let (wide, cuts) = wide(&chained, model.rules.table_bytes);
+        let (groups, cuts) = above(&chained, model.rules.table_bytes);
         let bytes = |choices: &[Choice]| choices.iter().map(Choice::input_bytes).sum::<u64>() as f64;
-        let more = bytes(&wide) / bytes(&chained);
-        for choice in &wide {
-            model.rewrite(choice, &cuts);
+        let more = bytes(&groups) / bytes(&chained);
+        for group in &groups {
+            model.rewrite(group, &cuts);
         }
         let (pieces, largest) = all_in_pieces(&model);
         println!(
