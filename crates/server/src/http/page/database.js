@@ -115,8 +115,8 @@ function show(before, after, slow, jobs) {
     "no tables yet: everything is in memory and in the log");
   table("slow", ["command", "took", "at"], slow.slice(0, 12).map(it =>
     [it.command, time(it.us / 1e6), new Date(it.unix_s * 1000).toLocaleTimeString()]), "none");
-  table("jobs", ["job", "where", "read", "waited", "took", "for inputs", "for outputs", "at"], jobs.slice(0, 12).map(it =>
-    [it.kind, it.place, bytes(it.read_bytes), time(it.queued_us / 1e6), time(it.ran_us / 1e6), time(it.read_us / 1e6), time(it.write_us / 1e6), new Date(it.ended_unix_ms).toLocaleTimeString()]),
+  table("jobs", ["job", "where", "read", "waited", "took", "at"], jobs.slice(0, 12).map(it =>
+    [it.kind, it.place, bytes(it.read_bytes), time(it.queued_us / 1e6), time(it.ran_us / 1e6), new Date(it.ended_unix_ms).toLocaleTimeString()]),
     "none yet");
   table("stages", ["job", "stage", "times", "on average"], samples(after, "firn_engine_job_stage_seconds_count").filter(it => it.value > 0)
     .map(({ labels, value }) => [labels.kind, labels.stage, number(value), time(of("firn_engine_job_stage_seconds_sum", labels) / value)]),
