@@ -20,17 +20,19 @@ fn percentile(times: &mut [Duration], share: f64) -> Duration {
     times[((times.len() - 1) as f64 * share) as usize]
 }
 
-/// Asks `PING` until `is_over`, on its own connection; the times of all answers.
+/// Asks `PING` until `is_over`, and once at least, on its own connection; the times of all answers.
 fn ping_until(is_over: &AtomicBool, address: &str) -> Vec<Duration> {
     let mut connection = Connection::open(address).expect("a connection");
     let mut times = Vec::new();
-    while !is_over.load(Ordering::Acquire) {
+    loop {
         let start = Instant::now();
         assert_eq!(connection.ask("PING"), Value::Simple("PONG".into()));
         times.push(start.elapsed());
+        if is_over.load(Ordering::Acquire) {
+            return times;
+        }
         std::thread::sleep(Duration::from_millis(1));
     }
-    times
 }
 
 /// Does `work` while another connection asks PING all the time: what came of it, and the longest wait for a PONG.
