@@ -59,3 +59,4 @@ mod old_builds; // programs of two builds at once
 mod minio; // everything on a store that others have made
 mod demo; // everything at once, by one command
 mod caas;
+mod faults; // that real use found

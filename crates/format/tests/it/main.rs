@@ -11,3 +11,4 @@ mod datatypes;
 mod enums;
 mod damage;
 mod dumps;
+mod faults; // that real use found

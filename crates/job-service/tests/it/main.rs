@@ -44,3 +44,4 @@ mod segments; // random value segments
 #[path = "../../../jobs/tests/it/same_bytes.rs"]
 mod same_bytes; // collections by an executor and here
 mod bytes; // outputs of workers, and those made here
+mod faults; // that real use found

@@ -44,5 +44,7 @@ mod scripts;
 mod http;
 #[path = "value_metrics.rs"]
 mod value_metrics;
-#[path = "faults.rs"]
+#[path = "refused.rs"]
+mod refused;
+#[path = "faults/mod.rs"]
 mod faults;

@@ -29,5 +29,5 @@ mod clients;
 mod limits;
 #[path = "scripts.rs"]
 mod scripts;
-#[path = "faults.rs"]
-mod faults;
+#[path = "refused.rs"]
+mod refused;

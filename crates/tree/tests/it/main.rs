@@ -54,7 +54,8 @@ mod bad_input;
 mod places;
 mod damaged;
 mod deferred;
-mod faults;
+mod refused;
+mod faults; // that real use found
 mod reopened;
 mod reuse;
 mod reuse_elsewhere;
