@@ -8,6 +8,7 @@ mod cures;
 mod skew;
 mod gate;
 mod soak;
+mod faults;
 
 use std::process::ExitCode;
 
@@ -30,6 +31,8 @@ enum Command {
     Tidy,
     /// Hours of seeded tests; writes a report to docs/soak/.
     Soak(soak::Options),
+    /// Run the tests of what real use broke (docs/internals/faults.md), long forms included; minutes.
+    Faults(faults::Options),
     /// Take out what keeps known mistakes away, and see the tests fail that are about it; tens of minutes.
     Cures(cures::Options),
     /// Build an older revision's program, and have it work together with this one's; minutes.
@@ -47,6 +50,7 @@ fn main() -> Result<ExitCode> {
         Command::Test(options) => gate::run(&options)?,
         Command::Tidy => tidy::run()?,
         Command::Soak(options) => soak::run(&options)?,
+        Command::Faults(options) => faults::run(&options)?,
         Command::Cures(options) => cures::run(&options)?,
         Command::Skew(options) => skew::run(&options)?,
         Command::Sim { arguments } => simulate(&arguments)?,

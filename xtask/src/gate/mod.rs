@@ -66,6 +66,7 @@ fn steps(root: &Path, full: bool) -> Vec<Step> {
     steps.push(step::documentation());
     steps.extend(step::simulations(root, full));
     if full {
+        steps.push(step::faults());
         steps.push(step::fleets());
         steps.extend(step::clouds());
         steps.push(step::old_builds());

@@ -183,6 +183,12 @@ pub(super) fn simulations(root: &Path, full: bool) -> Vec<Step> {
     ]
 }
 
+/// The long forms of the tests of faults. Most of them wait, so more run at once than there are processors.
+pub(super) fn faults() -> Step {
+    let arguments = ["test", "--workspace", "--lib", "--test", "it", "--no-fail-fast", "--", "faults::"];
+    Step::cargo("faults", &[&arguments[..], &["--ignored", "--test-threads", "8"]].concat())
+}
+
 /// Fleets of databases and workers, simulated for minutes.
 pub(super) fn fleets() -> Step {
     Step::cargo(

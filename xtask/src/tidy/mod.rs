@@ -10,6 +10,7 @@ mod names;
 mod dead_files;
 mod named_paths;
 mod named_tests;
+mod fault_rows;
 mod magics;
 mod quarantine;
 mod leftovers;
@@ -54,6 +55,7 @@ const CHECKS: &[(&str, Check)] = &[
     ("dead files", dead_files::check),
     ("paths in documents", named_paths::check),
     ("tests in documents", named_tests::check),
+    ("rows of faults", fault_rows::check),
     ("format magics", magics::check),
     ("lint quarantine", quarantine::check),
     ("leftovers", leftovers::check),
