@@ -7,6 +7,12 @@ use crate::varint;
 /// Bytes of payload at which an index block is closed.
 const INDEX_BLOCK_BYTES: usize = 4096;
 
+/// Whole separators of an index block have at most this many times the bytes of its entries.
+///
+/// The builder closes a block before an entry that would break it; a block's first entry has its separator whole and
+/// cannot. So a reader may refuse what expands further, and never allocates more than this many times what it was given.
+pub(super) const EXPANSION_MAX: usize = 64;
+
 /// Gathers separators while data blocks are written.
 #[derive(Debug, Default)]
 pub struct IndexBuilder {
@@ -18,6 +24,8 @@ pub struct IndexBuilder {
     /// Entries of the open index block, and how many.
     entries: Vec<u8>,
     entry_count: u32,
+    /// Bytes of the open block's separators, whole.
+    expanded_bytes: usize,
     first_offset: u64,
     last_separator: Vec<u8>,
     data_blocks: u64,
@@ -27,16 +35,26 @@ pub struct IndexBuilder {
 impl IndexBuilder {
     /// The next data block has `block_bytes` bytes, trailer included, and ends at `separator`.
     pub fn add(&mut self, separator: &[u8], block_bytes: u64) {
+        let mut shared = common_bytes(&self.last_separator, separator);
+        let entry_bytes = varint::encoded_bytes(shared as u64)
+            + varint::encoded_bytes((separator.len() - shared) as u64)
+            + varint::encoded_bytes(block_bytes)
+            + (separator.len() - shared);
+        let expanded_bytes = self.expanded_bytes + separator.len();
+        if self.entry_count > 0 && expanded_bytes > (self.entries.len() + entry_bytes) * EXPANSION_MAX {
+            self.close_block();
+        }
         if self.entry_count == 0 {
             self.first_offset = self.data_bytes;
             self.last_separator.clear();
+            shared = 0;
         }
-        let shared = common_bytes(&self.last_separator, separator);
         let suffix = separator.get(shared..).unwrap_or_default();
         varint::encode(shared as u64, &mut self.entries);
         varint::encode(suffix.len() as u64, &mut self.entries);
         varint::encode(block_bytes, &mut self.entries);
         self.entries.extend_from_slice(suffix);
+        self.expanded_bytes += separator.len();
         self.last_separator.truncate(shared);
         self.last_separator.extend_from_slice(suffix);
         self.entry_count += 1;
@@ -82,6 +100,7 @@ impl IndexBuilder {
         self.index_blocks += 1;
         self.entries.clear();
         self.entry_count = 0;
+        self.expanded_bytes = 0;
     }
 }
 

@@ -14,6 +14,10 @@
 //!     varint  bytes of the data block                varint  bytes of its last separator
 //!     ...     suffix of the separator                ...     that separator
 //! ```
+//! The separators of an index block have, whole, at most 64 times the bytes of its entries: the builder closes a block
+//! before an entry that would break this, a reader refuses what does. So neither compression of data blocks nor long keys
+//! that share their beginnings can make an index that is written and not read, and no index makes a reader allocate without bound.
+//!
 //! Index blocks lie one after another too, wherever the footer says. A reader of a whole table decodes all of
 //! them into an [`Index`] (about 30 bytes a data block); the top level lets a reader far from the file fetch one
 //! index block only. Since: FormatVersion::V1.

@@ -1,5 +1,6 @@
 //! The index in memory.
 
+use super::builder::EXPANSION_MAX;
 use crate::error::{Error, Result};
 use crate::key::key_prefix;
 use crate::manifest::bytes::Reader;
@@ -24,21 +25,19 @@ pub struct Index {
     offsets: Vec<u64>,
     /// Separators without the common bytes, one after another.
     suffixes: Vec<u8>,
-    suffix_ends: Vec<u32>,
+    suffix_ends: Vec<usize>,
 }
 
 impl Index {
     /// The index whose top level has payload `top` and whose index blocks are `region`.
     ///
-    /// `data_bytes` is where the data blocks end.
+    /// `data_bytes` is where the data blocks end. Allocates in proportion to `region`: its separators have at most 64 times
+    /// its bytes, a bound that [`super::IndexBuilder`] keeps for every input. What all of them share is not repeated.
     ///
     /// # Errors
     /// Anything [`super::IndexBuilder`] does not write. Offsets are in `region`, or in `top` for `top`'s faults.
     pub fn decode(top: &[u8], region: &[u8], data_bytes: u64) -> Result<Self> {
-        let mut separators = Separators {
-            expanded_max: data_bytes.saturating_mul(2).saturating_add(1 << 16).min(u64::from(u32::MAX)),
-            ..Separators::default()
-        };
+        let mut separators = Separators::new(top, region)?;
         let mut input = Reader::new(top, 0);
         let block_count = input.u64()?;
         let index_blocks = input.u32()?;
@@ -47,8 +46,7 @@ impl Index {
             let entry_at = input.offset();
             let (bytes, count) = (input.number()?, input.number()?);
             let last = input.bytes()?;
-            let end = usize::try_from(bytes).ok().and_then(|bytes| bytes.checked_add(at));
-            let Some(block) = end.and_then(|end| region.get(at..end)) else {
+            let Some(block) = block_at(region, at, bytes) else {
                 return Err(Error::new(
                     entry_at,
                     "an index block inside the index",
@@ -58,7 +56,7 @@ impl Index {
             let before = separators.ends.len();
             separators.add_block(block).map_err(|error| error.based(at))?;
             at += block.len();
-            if (separators.ends.len() - before) as u64 != count || separators.last() != last {
+            if (separators.ends.len() - before) as u64 != count || separators.key != last {
                 return Err(Error::new(entry_at, "what the index block holds", format!("{count} entries")));
             }
         }
@@ -167,67 +165,75 @@ impl Index {
         self.common.capacity()
             + (self.fences.capacity() + self.samples.capacity() + self.offsets.capacity()) * size_of::<u64>()
             + self.suffixes.capacity()
-            + self.suffix_ends.capacity() * size_of::<u32>()
+            + self.suffix_ends.capacity() * size_of::<usize>()
     }
 
     fn suffix(&self, block: usize) -> &[u8] {
         let start =
             block.checked_sub(1).and_then(|before| self.suffix_ends.get(before)).copied().unwrap_or(0);
         let end = self.suffix_ends.get(block).copied().unwrap_or(start);
-        self.suffixes.get(start as usize..end as usize).unwrap_or_default()
+        self.suffixes.get(start..end).unwrap_or_default()
     }
 }
 
-/// Whole separators on the way to an [`Index`].
+/// Separators on the way to an [`Index`].
 #[derive(Default)]
 struct Separators {
-    bytes: Vec<u8>,
+    /// What the first and the last one share, and so all between.
+    common: Vec<u8>,
+    /// The last one, whole.
+    key: Vec<u8>,
+    /// All without the common bytes.
+    suffixes: Vec<u8>,
     ends: Vec<usize>,
     offsets: Vec<u64>,
     data_end: u64,
-    /// A well-formed index expands to no more than this: longer means hostile prefix compression.
-    expanded_max: u64,
 }
 
 impl Separators {
+    /// None so far, of an index with `top` and `region`.
+    fn new(top: &[u8], region: &[u8]) -> Result<Self> {
+        let mut input = Reader::new(top, 0);
+        let (_, index_blocks) = (input.u64()?, input.u32()?);
+        let (mut first, mut last) = (&[][..], &[][..]);
+        for index in 0..index_blocks {
+            let (bytes, _) = (input.number()?, input.number()?);
+            last = input.bytes()?;
+            if index == 0 {
+                first = first_separator(block_at(region, 0, bytes).unwrap_or_default())?;
+            }
+        }
+        let common = first.get(..common_bytes(first, last)).unwrap_or_default().to_vec();
+        Ok(Self { common, ..Self::default() })
+    }
+
     fn add_block(&mut self, block: &[u8]) -> Result<()> {
-        let Checked::Raw(payload) = block::check(block)? else {
-            return Err(Error::new(0, "an uncompressed index block", "a compressed one"));
-        };
-        let mut input = Reader::new(payload, 0);
+        let mut input = Reader::new(payload(block)?, 0);
         let first_offset = input.u64()?;
         if first_offset != self.data_end {
             return Err(Error::new(0, format!("first offset {}", self.data_end), format!("{first_offset}")));
         }
         let count = input.u32()?;
-        let mut previous = self.bytes.len()..self.bytes.len();
-        for _ in 0..count {
+        let mut room = input.peek().len().saturating_mul(EXPANSION_MAX);
+        for index in 0..count {
             let at = input.offset();
             let (shared, unshared, block_bytes) = (input.number()?, input.number()?, input.number()?);
             let suffix = input.take(usize::try_from(unshared).unwrap_or(usize::MAX))?;
-            let shared = usize::try_from(shared).ok().filter(|shared| *shared <= previous.len());
+            let shared = usize::try_from(shared)
+                .ok()
+                .filter(|shared| *shared <= self.key.len() && (index > 0 || *shared == 0));
             let end = self.data_end.checked_add(block_bytes).filter(|_| block_bytes > 0);
             let (Some(shared), Some(end)) = (shared, end) else {
                 return Err(Error::new(at, "a separator that continues the one before", "another"));
             };
-            if self.bytes.len() as u64 + shared as u64 + unshared > self.expanded_max {
-                return Err(Error::new(
-                    at,
-                    format!("at most {} bytes of separators", self.expanded_max),
-                    "more",
-                ));
-            }
-            let start = self.bytes.len();
-            self.bytes.extend_from_within(previous.start..previous.start + shared);
-            self.bytes.extend_from_slice(suffix);
-            let before = self.last();
-            if !self.ends.is_empty() && self.bytes.get(start..).unwrap_or_default() < before {
-                return Err(Error::new(at, "a separator not below the one before", "a smaller one"));
-            }
+            let Some(left) = room.checked_sub(shared + suffix.len()) else {
+                let expected = format!("separators of at most {EXPANSION_MAX} times their block's bytes");
+                return Err(Error::new(at, expected, "more"));
+            };
+            room = left;
+            self.add(shared, suffix, at)?;
             self.offsets.push(self.data_end);
-            self.ends.push(self.bytes.len());
             self.data_end = end;
-            previous = start..self.bytes.len();
         }
         match input.is_empty() && count > 0 {
             true => Ok(()),
@@ -237,32 +243,56 @@ impl Separators {
         }
     }
 
-    fn get(&self, index: usize) -> &[u8] {
-        let start = index.checked_sub(1).and_then(|before| self.ends.get(before)).copied().unwrap_or(0);
-        let end = self.ends.get(index).copied().unwrap_or(start);
-        self.bytes.get(start..end).unwrap_or_default()
-    }
-
-    fn last(&self) -> &[u8] {
-        self.get(self.ends.len().wrapping_sub(1))
+    /// Adds the separator that has the first `shared` bytes of the one before, and `suffix`.
+    fn add(&mut self, shared: usize, suffix: &[u8], at: usize) -> Result<()> {
+        let old = self.key.get(shared..).unwrap_or_default();
+        if !self.ends.is_empty() && suffix < old {
+            return Err(Error::new(at, "a separator not below the one before", "a smaller one"));
+        }
+        self.key.truncate(shared);
+        self.key.extend_from_slice(suffix);
+        let Some(rest) = self.key.strip_prefix(&self.common[..]) else {
+            return Err(Error::new(at, "a separator between the first and the last one", "another"));
+        };
+        self.suffixes.extend_from_slice(rest);
+        self.ends.push(self.suffixes.len());
+        Ok(())
     }
 
     fn into_index(mut self) -> Index {
-        let count = self.ends.len();
-        let common = common_bytes(self.get(0), self.last());
-        let common_key = self.get(0).get(..common).unwrap_or_default().to_vec();
-        let mut suffixes = Vec::with_capacity(self.bytes.len() - common * count);
-        let mut suffix_ends = Vec::with_capacity(count);
-        let mut fences = Vec::with_capacity(count);
-        for index in 0..count {
-            let separator = self.get(index);
-            suffixes.extend_from_slice(separator.get(common..).unwrap_or_default());
-            suffix_ends.push(suffixes.len() as u32);
-            fences.push(key_prefix(separator, common));
+        let mut fences = Vec::with_capacity(self.ends.len());
+        let mut start = 0;
+        for end in &self.ends {
+            fences.push(key_prefix(self.suffixes.get(start..*end).unwrap_or_default(), 0));
+            start = *end;
         }
         self.offsets.push(self.data_end);
         self.offsets.shrink_to_fit();
+        self.suffixes.shrink_to_fit();
+        self.ends.shrink_to_fit();
         let samples = fences.chunks_exact(CHUNK).filter_map(|chunk| chunk.last().copied()).collect();
-        Index { common: common_key, fences, samples, offsets: self.offsets, suffixes, suffix_ends }
+        let Self { common, offsets, suffixes, ends: suffix_ends, .. } = self;
+        Index { common, fences, samples, offsets, suffixes, suffix_ends }
     }
+}
+
+/// The block of `bytes` bytes at `at`.
+fn block_at(region: &[u8], at: usize, bytes: u64) -> Option<&[u8]> {
+    let end = usize::try_from(bytes).ok().and_then(|bytes| bytes.checked_add(at))?;
+    region.get(at..end)
+}
+
+fn payload(block: &[u8]) -> Result<&[u8]> {
+    match block::check(block)? {
+        Checked::Raw(payload) => Ok(payload),
+        Checked::Compressed { .. } => Err(Error::new(0, "an uncompressed index block", "a compressed one")),
+    }
+}
+
+/// The first separator of an index block.
+fn first_separator(block: &[u8]) -> Result<&[u8]> {
+    let mut input = Reader::new(payload(block)?, 0);
+    let (_first_offset, _count) = (input.u64()?, input.u32()?);
+    let (_shared, unshared, _block_bytes) = (input.number()?, input.number()?, input.number()?);
+    input.take(usize::try_from(unshared).unwrap_or(usize::MAX))
 }

@@ -1,6 +1,7 @@
 use super::*;
 use crate::table::block::{self, Checked};
 use crate::table::tests::Random;
+use crate::varint;
 
 fn build(separators: &[Vec<u8>]) -> (Vec<u8>, Vec<u8>, u64) {
     let mut builder = IndexBuilder::default();
@@ -100,17 +101,57 @@ fn mangled_indexes_are_refused_or_searched_without_panic() {
     }
 }
 
+/// An index block and a top that were never built: `count` separators of `bytes` bytes that share all but the last one.
+fn hostile(count: u32, bytes: usize) -> (Vec<u8>, Vec<u8>) {
+    let mut region = [&0_u64.to_le_bytes()[..], &count.to_le_bytes()].concat();
+    let mut last = vec![b'x'; bytes];
+    for number in 0..count {
+        last[bytes - 1] = number as u8;
+        let shared = if number == 0 { 0 } else { bytes - 1 };
+        [shared, bytes - shared, 1].iter().for_each(|number| varint::encode(*number as u64, &mut region));
+        region.extend_from_slice(&last[shared..]);
+    }
+    block::seal_raw(&mut region, 0);
+    let mut top = [&u64::from(count).to_le_bytes()[..], &1_u32.to_le_bytes()].concat();
+    [region.len(), count as usize, bytes].iter().for_each(|number| varint::encode(*number as u64, &mut top));
+    top.extend_from_slice(&last);
+    (region, top)
+}
+
 #[test]
 fn hostile_prefix_compression_is_refused() {
-    let mut builder = IndexBuilder::default();
-    let mut separator = vec![b'x'; 60_000];
-    let mut total = 0;
-    for number in 0..200_u32 {
-        separator.truncate(60_000);
-        separator.extend(number.to_be_bytes());
-        builder.add(&separator, 1);
-        total += 1;
+    let (region, top) = hostile(60, 50_000);
+    assert_eq!(Index::decode(&top, &region, 60).unwrap().block_count(), 60);
+    let (region, top) = hostile(200, 50_000);
+    let error = Index::decode(&top, &region, 200).unwrap_err();
+    assert!(error.expected.contains("64 times"), "{error}");
+}
+
+#[test]
+fn what_is_built_is_read_however_long_keys_are_and_much_they_share() {
+    for seed in 0..300 {
+        let mut random = Random(seed);
+        let bytes = [1, 60, 130, 1000, 2048, 4090, 4096, 65_535][random.below(8) as usize];
+        let (families, count) = (1 + random.below(3), 1 + random.below(120));
+        let mut all: Vec<Vec<u8>> = (0..families * count)
+            .map(|number| {
+                let mut key = vec![(number / count) as u8; bytes.max(5)];
+                let end = key.len();
+                key[end - 4..].copy_from_slice(&(number as u32).to_be_bytes());
+                key
+            })
+            .collect();
+        all.sort();
+        let (region, top, total) = build(&all);
+        let index =
+            Index::decode(&top, &region, total).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+        assert_eq!(index.block_count(), all.len());
+        for (number, separator) in all.iter().enumerate().step_by(7) {
+            assert_eq!(index.find(separator), number, "seed {seed}");
+            assert_eq!(&index.separator(number), separator, "seed {seed}");
+        }
+        let whole: usize = all.iter().map(Vec::len).sum();
+        assert!(index.memory_bytes() <= 64 * region.len() + 40 * all.len() + 8192, "{whole} bytes");
+        assert!(families > 1 || index.memory_bytes() < 80 * all.len() + bytes, "what all share is held once");
     }
-    let (region, top) = builder.finish();
-    assert!(Index::decode(&top, &region, total).is_err());
 }
