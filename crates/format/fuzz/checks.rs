@@ -372,7 +372,7 @@ fn value_segment(bytes: &[u8]) {
         footer[VALUE_FOOTER_BYTES - 8..].copy_from_slice(&checksum.to_le_bytes());
     }
     for bytes in [bytes, &sealed] {
-        let is_current = |bytes: &[u8]| bytes[8..12] == (FormatVersion::V2 as u32).to_le_bytes();
+        let is_current = |bytes: &[u8]| bytes[8..12] == (FormatVersion::CURRENT as u32).to_le_bytes();
         if let Ok(header) = ValueSegmentHeader::decode(bytes) {
             assert_eq!(ValueSegmentHeader::decode(&header.encode()), Ok(header));
             assert!(!is_current(bytes) || bytes.starts_with(&header.encode()));

@@ -18,7 +18,7 @@
 //!          80       the bytes
 //! ```
 //! Whoever writes the pieces of all groups of a generation, from the number that the manifest names on, has the segments' files as far as
-//! they are needed. Since: FormatVersion::V1. Golden: golden/group-v*-*.{bin,txt}; those of v2 and v3 hold log segments of that FormatVersion.
+//! they are needed. Since: FormatVersion::V1. Golden: golden/group-v1-*.{bin,txt}.
 
 use crate::checksum::xxh3_of_two;
 use crate::error::{Error, Result};
@@ -147,7 +147,7 @@ impl GroupId {
     pub fn encode(&self, kind: GroupKind, pieces: &[u8]) -> Vec<u8> {
         let mut out = Vec::with_capacity(GROUP_HEADER_BYTES + pieces.len());
         out.extend_from_slice(&GROUP_MAGIC);
-        out.extend_from_slice(&(FormatVersion::V1 as u32).to_le_bytes());
+        out.extend_from_slice(&(FormatVersion::CURRENT as u32).to_le_bytes());
         out.extend_from_slice(&(kind as u32).to_le_bytes());
         out.extend_from_slice(&self.database.to_le_bytes());
         out.extend_from_slice(&self.generation.to_le_bytes());
@@ -177,7 +177,7 @@ impl<'a> Group<'a> {
             let found = format!("\"{}\"", magic.escape_ascii());
             return Err(Error::new(0, "the magic of a group, FIRNGRP1", found));
         }
-        FormatVersion::V1.or_older(input.u32()?, 8)?;
+        FormatVersion::of(input.u32()?, 8)?;
         let kind = input.u32()?;
         let id = GroupId { database: input.u128()?, generation: input.u64()?, number: input.u64()? };
         let (length, found) = (input.u64()?, input.u64()?);

@@ -33,7 +33,7 @@ impl Home {
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(HOME_BYTES);
         out.extend_from_slice(&HOME_MAGIC);
-        out.extend_from_slice(&(FormatVersion::V1 as u32).to_le_bytes());
+        out.extend_from_slice(&(FormatVersion::CURRENT as u32).to_le_bytes());
         out.extend_from_slice(&[0; 4]);
         out.extend_from_slice(&self.id.to_le_bytes());
         out.extend_from_slice(&xxh3(&out).to_le_bytes());
@@ -51,7 +51,7 @@ impl Home {
             let found = format!("\"{}\"", magic.escape_ascii());
             return Err(Error::new(0, "the magic of a directory's identity, FIRNHOM1", found));
         }
-        FormatVersion::V1.or_older(input.u32()?, 8)?;
+        FormatVersion::of(input.u32()?, 8)?;
         let reserved = input.u32()?;
         if reserved != 0 {
             return Err(Error::new(12, "0", format!("{reserved}")));

@@ -68,7 +68,7 @@ pub(crate) const DATA_START: usize = ENTRIES_START + PIECES_MAX * ENTRY_BYTES;
 pub fn encode_header() -> [u8; 32] {
     let mut out = [0; 32];
     put(&mut out, 0, &STAGE_MAGIC);
-    put(&mut out, 8, &(FormatVersion::V1 as u32).to_le_bytes());
+    put(&mut out, 8, &(FormatVersion::CURRENT as u32).to_le_bytes());
     put(&mut out, 12, &(SLOTS as u32).to_le_bytes());
     put(&mut out, 16, &(SLOT_BYTES as u32).to_le_bytes());
     let checksum = xxh3(out.get(..24).unwrap_or_default());
@@ -86,7 +86,7 @@ pub fn decode_header(bytes: &[u8]) -> Result<()> {
     if magic != STAGE_MAGIC {
         return Err(Error::new(0, "the magic of a stage, FIRNSTG1", format!("\"{}\"", magic.escape_ascii())));
     }
-    FormatVersion::V1.or_older(input.u32()?, 8)?;
+    FormatVersion::of(input.u32()?, 8)?;
     for (offset, expected) in [(12, SLOTS as u32), (16, SLOT_BYTES as u32), (20, 0)] {
         let found = input.u32()?;
         if found != expected {

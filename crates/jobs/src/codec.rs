@@ -3,7 +3,7 @@
 //! ```text
 //! offset size  field     meaning
 //!      0    8  magic     "FIRNJOB1" (a spec) or "FIRNRES1" (a result)
-//!      8    4  version   u32 LE: of a spec 4, since what is read and written may be of FormatVersion::V3; of a result 1
+//!      8    4  version   u32 LE: 1, of a spec and of a result
 //!     12    1  kind      0 = compaction, 1 = collection
 //!     13    n  fields    in the order of the struct; numbers are varints, texts and keys have their length before
 //!                        them, lists their count, an optional thing a byte 0 or 1

@@ -69,7 +69,6 @@ fn steps(root: &Path, full: bool) -> Vec<Step> {
         steps.push(step::faults());
         steps.push(step::fleets());
         steps.extend(step::clouds());
-        steps.push(step::old_builds());
         steps.extend(step::server());
         steps.extend(step::fuzzing(root));
         steps.push(step::address_sanitizer());

@@ -7,7 +7,6 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result};
 
 use super::tally::Tally;
-use crate::skew;
 
 /// Flags that setting RUSTFLAGS would otherwise take away (they stand in .cargo/config.toml).
 const MACHINE_FLAGS: &str = "-Ctarget-cpu=x86-64-v3";
@@ -223,11 +222,6 @@ pub(super) fn clouds() -> Vec<Step> {
         step("objects azurite", "firn-objects", "suite_on_azurite").needing("npm"),
         step("objects fake-gcs-server", "firn-objects", "suite_on_fake_gcs_server").needing("go"),
     ]
-}
-
-/// Programs of two builds at once, with each of two older ones, which are built first (the first time); then they take four minutes together.
-pub(super) fn old_builds() -> Step {
-    Step::inside("skew", || skew::run(&skew::Options::default())).needing("cc").unless(skew::obstacle)
 }
 
 /// The server as a real process: client libraries in their own languages, crowds, the largest values, and what takes

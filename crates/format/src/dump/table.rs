@@ -9,7 +9,9 @@ use crate::key::{Entry, Kind};
 use crate::table::block::{self, BLOCK_TRAILER_BYTES, Checked};
 use crate::table::data::{DataBlock, Walker};
 use crate::table::index::Index;
-use crate::table::{Compression, FOOTER_BYTES, Footer, Handle, Properties, ReferenceSet, TABLE_MAGIC};
+use crate::table::{
+    Compression, FOOTER_BYTES, Footer, Handle, Properties, ReferenceSet, ReferenceSummary, TABLE_MAGIC,
+};
 use crate::tombstone::FragmentList;
 use crate::value::Reference;
 
@@ -215,16 +217,14 @@ impl<'b> Table<'b, '_, '_> {
             return Ok(());
         };
         let at = summary.block.offset as usize;
-        let least = match summary.value_bytes_min {
+        let ReferenceSummary { count, value_bytes, value_bytes_min: least, operand_count, .. } = summary;
+        let operands = match operand_count {
             0 => String::new(),
-            least => format!(", none of fewer than {least}"),
+            count => format!(", operands: {count}"),
         };
-        let operands = match summary.operand_count {
-            None | Some(0) => String::new(),
-            Some(count) => format!(", operands: {count}"),
-        };
-        let (count, value_bytes) = (summary.count, summary.value_bytes);
-        let what = format_args!("{count} values of {value_bytes} bytes beside the tree{least}{operands}");
+        let what = format_args!(
+            "{count} values of {value_bytes} bytes beside the tree, none of fewer than {least}{operands}"
+        );
         let payload = self.block(summary.block, "references", what)?;
         let set = payload.and_then(|(payload, _)| self.keep(at, ReferenceSet::decode(&payload)));
         for (segment, ordinals) in set.iter().flat_map(|set| set.segments()) {

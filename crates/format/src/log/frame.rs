@@ -15,7 +15,7 @@
 //! ```
 //! The first 8 bytes are stored last: while they are zero the frame does not exist. The salt keeps the frame of
 //! an earlier generation, or of another place, from passing (see `checksum`). Frames lie at multiples of 8.
-//! Since: FormatVersion::V1. Golden: golden/log-frame-v*-*.{bin,txt}.
+//! Since: FormatVersion::V1. Golden: golden/log-frame-v1-*.{bin,txt}.
 
 use crate::checksum;
 use crate::error::{Error, Result};

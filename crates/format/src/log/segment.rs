@@ -13,7 +13,7 @@
 //!     64       frames, one after another (see `frame`); the first zero word ends them
 //! ```
 //! Byte `o` of the file has log position `base + o`.
-//! Since: FormatVersion::V1; segments of FormatVersion::V2 may hold short references, those of V3 such with half of their checksum. Golden: golden/log-segment-v*-*.{bin,txt}.
+//! Since: FormatVersion::V1. Golden: golden/log-segment-v1-*.{bin,txt}.
 
 use crate::checksum;
 use crate::error::{Error, Result};
@@ -91,7 +91,7 @@ impl SegmentHeader {
             return Err(Error::new(0, "the magic of a log segment, FIRNLOG1", format!("{magic:02x?}")));
         }
         let version_checksum = u64::from_le_bytes(version_checksum);
-        let version = FormatVersion::CURRENT.or_older(version_checksum as u32, 8)?;
+        let version = FormatVersion::of(version_checksum as u32, 8)?;
         let found = (version_checksum >> 32) as u32;
         let database = u128::from(u64::from_le_bytes(database_high)) << 64
             | u128::from(u64::from_le_bytes(database_low));

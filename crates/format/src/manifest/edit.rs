@@ -60,7 +60,7 @@ impl ManifestEdit {
         }
         let mut out = Vec::with_capacity(EDIT_HEADER_BYTES + changes.len());
         out.extend_from_slice(&EDIT_MAGIC);
-        out.extend_from_slice(&(FormatVersion::V1 as u32).to_le_bytes());
+        out.extend_from_slice(&(FormatVersion::CURRENT as u32).to_le_bytes());
         out.extend_from_slice(&(if self.base { FLAG_BASE } else { 0 }).to_le_bytes());
         out.extend_from_slice(&self.number.to_le_bytes());
         out.extend_from_slice(&self.epoch.to_le_bytes());
@@ -98,7 +98,7 @@ impl ManifestEdit {
         if magic != EDIT_MAGIC {
             return Err(Error::new(0, "the magic of a manifest edit, FIRNMAN1", format!("{magic:02x?}")));
         }
-        FormatVersion::V1.or_older(reader.u32()?, 8)?;
+        FormatVersion::of(reader.u32()?, 8)?;
         let flags = reader.u32()?;
         let (number, epoch) = (reader.u64()?, reader.u64()?);
         let (length, found) = (reader.u64()?, reader.u64()?);

@@ -239,7 +239,7 @@ impl TableEncoder {
         if let Some(mut summary) = self.properties.references {
             let references = ReferenceSet::from_values(std::mem::take(&mut self.references))?;
             summary.block = self.put_block(|out| references.encode(out));
-            summary.operand_count = Some(self.operand_count);
+            summary.operand_count = self.operand_count;
             self.properties.references = Some(summary);
         }
         let (blocks, top) = std::mem::take(&mut self.index).finish();

@@ -104,7 +104,7 @@ impl Footer {
         if checksum != expected || bytes.len() != FOOTER_BYTES {
             return Err(Error::new(120, format!("checksum {expected:#018x}"), format!("{checksum:#018x}")));
         }
-        FormatVersion::CURRENT.or_older(version, 8)?;
+        FormatVersion::of(version, 8)?;
         if reserved != 0 {
             return Err(Error::new(12, "zero", format!("{reserved}")));
         }

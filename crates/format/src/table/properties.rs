@@ -19,14 +19,13 @@
 //!  13  filter_bits_per_key    varint: 0 = no filter
 //!  14  prefix_extractor       text: the name it is registered under; absent = none
 //!  32  references             offset varint, bytes varint: the block with the reference set, see `references`; count
-//!                             varint, value_bytes varint: how many values, and their lengths together; absent = none
+//!                             varint, value_bytes varint, value_bytes_min varint: how many values, their lengths together,
+//!                             the least of these; operand_count varint: entries of kind merge; absent = no references
 //! 33-39 reserved and refused: user-timestamp bytes (33), per-file
 //!       sequence (34), encryption key id (35), hash index in blocks (36), other filter kinds (37)
 //! 64-   may be skipped by readers that do not know them
-//!  64  value_bytes_min        varint: the least length of a value that it refers to; absent = not known
-//!  65  operand_count          varint: entries of kind merge, told where it refers to values; absent = not known
 //! ```
-//! Since: FormatVersion::V1; 64 and 65 since FormatVersion::V2.
+//! Since: FormatVersion::V1.
 
 use crate::error::{Error, Result};
 use crate::key::Sequence;
@@ -79,10 +78,10 @@ pub struct ReferenceSummary {
     pub count: u64,
     /// Their lengths together.
     pub value_bytes: u64,
-    /// None is shorter; 0 = not known.
+    /// None is shorter.
     pub value_bytes_min: u32,
-    /// Entries beside them that are operands of a merge operator; `None` = not known.
-    pub operand_count: Option<u64>,
+    /// Entries beside them that are operands of a merge operator.
+    pub operand_count: u64,
 }
 
 /// Tags from here on may be skipped.
@@ -110,16 +109,12 @@ impl Properties {
         if let Some(summary) = self.references {
             let ReferenceSummary { block, count, value_bytes, value_bytes_min, operand_count } = summary;
             let mut field = Vec::new();
-            for number in [block.offset, block.bytes, count, value_bytes] {
+            for number in
+                [block.offset, block.bytes, count, value_bytes, value_bytes_min.into(), operand_count]
+            {
                 varint::encode(number, &mut field);
             }
             put_field(32, &field, out);
-            if value_bytes_min > 0 {
-                put_number(64, u64::from(value_bytes_min), out);
-            }
-            if let Some(count) = operand_count {
-                put_number(65, count, out);
-            }
         }
     }
 
@@ -189,22 +184,11 @@ impl Properties {
             32 => {
                 let block = Handle { offset: field.number()?, bytes: field.number()? };
                 let (count, value_bytes) = (field.number()?, field.number()?);
-                let told = ReferenceSummary { block, count, value_bytes, ..ReferenceSummary::default() };
-                self.references = Some(told);
+                let (value_bytes_min, operand_count) = (field.number32()?, field.number()?);
+                self.references =
+                    Some(ReferenceSummary { block, count, value_bytes, value_bytes_min, operand_count });
             }
-            64 => {
-                let least = field.number32()?;
-                if let Some(summary) = &mut self.references {
-                    summary.value_bytes_min = least;
-                }
-            }
-            65 => {
-                let count = field.number()?;
-                if let Some(summary) = &mut self.references {
-                    summary.operand_count = Some(count);
-                }
-            }
-            66.. => {}
+            TAG_OPTIONAL.. => {}
             _ => {
                 let found = format!("property {tag} (written by a newer Firn: upgrade to read it)");
                 return Err(Error::newer(at, "a property this version knows", found));
@@ -250,7 +234,7 @@ mod tests {
                 count: 900,
                 value_bytes: 1 << 35,
                 value_bytes_min: 300,
-                operand_count: Some(40),
+                operand_count: 40,
             }),
         }
     }
@@ -271,11 +255,10 @@ mod tests {
         let mut bytes = Vec::new();
         sample().encode(&mut bytes);
         // What is cut off behind the last field that must be there leaves whole properties.
-        let whole = [3, 7, 23, 34].map(|less| bytes.len() - less);
+        let whole = [19, 30].map(|less| bytes.len() - less);
         for end in (0..bytes.len()).filter(|end| !whole.contains(end)) {
             assert!(Properties::decode(&bytes[..end]).is_err(), "cut at {end}");
         }
-        bytes.truncate(whole[0]);
         for tag in [13, 33, 34, 35, 63] {
             let mut more = bytes.clone();
             put_number(tag, 1, &mut more);

@@ -14,7 +14,7 @@
 //! [`reference`](mod@reference) is what stands in the tree, [`record`] what stands in a segment, [`segment`] what is
 //! around the records, [`redirect`] what is left of a collected one, [`ordinals`] a set of values of one segment.
 //!
-//! Since: FormatVersion::V1. Golden: `golden/value-segment-v*-*`.
+//! Since: FormatVersion::V1. Golden: `golden/value-segment-v1-*`.
 
 pub mod reference;
 pub mod record;

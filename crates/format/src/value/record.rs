@@ -16,7 +16,7 @@
 //!              for each chunk, only if codec is not 0: how many stored bytes, u32 LE
 //! ```
 //!
-//! Short, where the value is stored as it is and each field has room; since FormatVersion::V2:
+//! Short, where the value is stored as it is and each field has room:
 //!
 //! ```text
 //!      0    4  checksum     as above
@@ -37,7 +37,7 @@
 //! ```
 //! A value of `value_bytes` has a chunk for each 1 MiB begun, and one if it is empty: a part of a value is read and
 //! checked without the rest. The head is everything before the key. A chunk may be stored as it
-//! is by any codec, with as many stored bytes as it has. A Zstd frame may have a skippable one behind it. Since: FormatVersion::V1. Golden: golden/value-segment-v*-*.{bin,txt}.
+//! is by any codec, with as many stored bytes as it has. A Zstd frame may have a skippable one behind it. Since: FormatVersion::V1. Golden: golden/value-segment-v1-*.{bin,txt}.
 
 use std::ops::Range;
 
@@ -112,7 +112,7 @@ pub const fn plain_record_bytes(keyspace: u32, key_bytes: usize, value_bytes: us
 }
 
 impl ValueHead {
-    /// Bytes of the head that [`encode`](Self::encode) makes; one that was written before may have more.
+    /// Bytes of the head that [`encode`](Self::encode) makes.
     #[inline]
     pub fn encoded_bytes(&self) -> usize {
         match self.is_short() {

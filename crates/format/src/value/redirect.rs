@@ -16,7 +16,7 @@
 //! The list stands where it is shorter than the lines. Survivors keep their order, so that the n-th of them is value
 //! `base + n` of the segment they went to; a lookup reads one line. Redirects compose: when that segment is collected as
 //! well, one redirect leads from the first victim to where its survivors are now. Equal redirects have equal bytes.
-//! Since: FormatVersion::V1. Golden: golden/value-segment-v*-collected.{bin,txt}.
+//! Since: FormatVersion::V1. Golden: golden/value-segment-v1-collected.{bin,txt}.
 
 use super::ordinals::Ordinals;
 use super::reference::SegmentNumber;

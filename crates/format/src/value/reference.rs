@@ -7,11 +7,10 @@
 //! varint  ordinal      which value of that segment
 //! varint  place        offset of its record there / 8
 //! varint  value_bytes  length of the value
-//! u32 LE  checksum     lower half of the xxh3 of the record's head, which has the checksums of its chunks;
-//!                      before FormatVersion::V3 all 8 bytes of it
+//! u32 LE  checksum     lower half of the xxh3 of the record's head, which has the checksums of its chunks
 //! ```
 //!
-//! Fixed, 24 bytes, where the short form has no fewer; before FormatVersion::V2 always:
+//! Fixed, 24 bytes, where the short form has no fewer:
 //!
 //! ```text
 //! offset size  field        meaning
@@ -20,10 +19,10 @@
 //!      8    4  place        u32 LE
 //!     12    4  value_bytes  u32 LE
 //!     16    4  checksum     u32 LE, as above
-//!     20    4  unused       zero; before FormatVersion::V3 the upper half of the checksum, which nobody looks at any more
+//!     20    4  unused       zero
 //! ```
-//! The value of a log record or table entry of kind `PutReference`. 24 bytes are the fixed form; of fewer, what follows the four
-//! numbers tells whether all of the checksum is there or its lower half.
+//! The value of a log record or table entry of kind `PutReference`. 24 bytes are the fixed form, fewer the short one. Since:
+//! FormatVersion::V1.
 
 use std::fmt;
 use std::ops::Deref;
@@ -117,16 +116,18 @@ impl Reference {
         ReferenceBytes { bytes, len: REFERENCE_BYTES_MAX as u8 }
     }
 
-    /// The reference whose bytes are exactly `bytes`, in any form that was ever written.
+    /// The reference whose bytes are exactly `bytes`.
     ///
     /// # Errors
-    /// No such form: too few or too many bytes, a number that takes more bytes than it need or than 32 bits.
+    /// Neither form: too few or too many bytes, a number that takes more bytes than it need or than 32 bits, the fixed
+    /// form where the short one has room.
     #[inline]
     pub fn decode(bytes: &[u8]) -> Result<Self> {
-        if bytes.len() == REFERENCE_BYTES_MAX {
-            return Ok(Self::decode_fixed(bytes));
-        }
-        Self::decode_short(bytes).ok_or_else(|| {
+        let decoded = match bytes.len() {
+            REFERENCE_BYTES_MAX => Self::decode_fixed(bytes),
+            _ => Self::decode_short(bytes),
+        };
+        decoded.ok_or_else(|| {
             let at = bytes.len().min(REFERENCE_BYTES_MAX);
             let expected =
                 format!("a reference of {REFERENCE_BYTES_MIN} to {REFERENCE_BYTES_MAX} bytes, four numbers and a checksum");
@@ -143,23 +144,27 @@ impl Reference {
             u32::try_from(number).ok()
         };
         let (segment, ordinal, place, value_bytes) = (number()?, number()?, number()?, number()?);
-        let (checksum, upper) = rest.split_first_chunk()?;
+        let (checksum, more) = rest.split_first_chunk()?;
         let checksum = u32::from_le_bytes(*checksum);
-        let is_short = bytes.len() < REFERENCE_BYTES_MAX && matches!(upper.len(), 0 | 4);
+        let is_short = bytes.len() < REFERENCE_BYTES_MAX && more.is_empty();
         let offset = u64::from(place) << 3;
         is_short.then_some(Self { segment: SegmentNumber(segment), ordinal, offset, value_bytes, checksum })
     }
 
-    fn decode_fixed(bytes: &[u8]) -> Self {
+    fn decode_fixed(bytes: &[u8]) -> Option<Self> {
         let word =
             |index: usize| bytes.as_chunks::<4>().0.get(index).map_or(0, |word| u32::from_le_bytes(*word));
-        Self {
+        let short =
+            [0, 1, 2, 3].map(|index| varint::encoded_bytes(word(index).into())).into_iter().sum::<usize>()
+                + 4;
+        let is_fixed = short >= REFERENCE_BYTES_MAX && word(5) == 0;
+        is_fixed.then_some(Self {
             segment: SegmentNumber(word(0)),
             ordinal: word(1),
             offset: u64::from(word(2)) << 3,
             value_bytes: word(3),
             checksum: word(4),
-        }
+        })
     }
 }
 

@@ -22,7 +22,7 @@
 //! the manifest tells that a segment is sealed: one that is being written to, or was when its process died, has no footer, or, in
 //! a file that was another segment's, that one's. Records of others may lie there too: a record names its segment. A file whose
 //! header has another number than its name holds nothing.
-//! Since: FormatVersion::V1; segments of FormatVersion::V2 may hold short heads. Golden: golden/value-segment-v*-*.{bin,txt}.
+//! Since: FormatVersion::V1. Golden: golden/value-segment-v1-*.{bin,txt}.
 
 use crate::checksum::{crc32c, xxh3};
 use crate::error::{Error, Result};
@@ -80,7 +80,7 @@ impl ValueSegmentHeader {
         let mut out = [0; VALUE_HEADER_BYTES];
         let fields: [&[u8]; 7] = [
             &VALUE_SEGMENT_MAGIC,
-            &(FormatVersion::V2 as u32).to_le_bytes(),
+            &(FormatVersion::CURRENT as u32).to_le_bytes(),
             &checksum.to_le_bytes(),
             &self.database.to_le_bytes(),
             &self.number.0.to_le_bytes(),
@@ -115,7 +115,7 @@ impl ValueSegmentHeader {
         if expected != found {
             return Err(Error::new(12, format!("header checksum {expected:08x}"), format!("{found:08x}")));
         }
-        FormatVersion::V2.or_older(version, 8)?;
+        FormatVersion::of(version, 8)?;
         let (database, number, origin) = (input.u128()?, SegmentNumber(input.u32()?), input.u32()?);
         let generation = input.u64()?;
         let origin = match origin {
@@ -154,7 +154,7 @@ impl ValueFooter {
     pub fn encode(&self, out: &mut Vec<u8>) {
         let start = out.len();
         out.extend_from_slice(&VALUE_FOOTER_MAGIC);
-        out.extend_from_slice(&(FormatVersion::V2 as u32).to_le_bytes());
+        out.extend_from_slice(&(FormatVersion::CURRENT as u32).to_le_bytes());
         for number in [self.number.0, self.ordinals, self.redirects] {
             out.extend_from_slice(&number.to_le_bytes());
         }
@@ -185,7 +185,7 @@ impl ValueFooter {
         if expected != found {
             return Err(Error::new(56, format!("checksum {expected:016x}"), format!("{found:016x}")));
         }
-        FormatVersion::V2.or_older(version, 8)?;
+        FormatVersion::of(version, 8)?;
         let footer =
             Self { number, ordinals, redirects, records_end, table_checksum, redirect_bytes, value_bytes };
         footer.check(file_bytes)?;

@@ -1,7 +1,5 @@
 //! The values behind the golden files.
 
-use std::fs;
-
 use firn_format::dump::{self, Dumped, Lines};
 use firn_format::group::{Group, GroupId, GroupKind, Piece, PieceOf};
 use firn_format::home::Home;
@@ -19,7 +17,7 @@ use firn_format::{Error, FormatVersion, Kind, Position, Result, Sequence};
 /// A golden file: what is in it and how to read it.
 pub(crate) struct Sample {
     pub(crate) name: &'static str,
-    /// What encoding gives; of a form that is only read, what the file has.
+    /// What encoding gives.
     pub(crate) bytes: Vec<u8>,
     /// The decoded value, as `Debug` shows it.
     pub(crate) value: String,
@@ -35,15 +33,14 @@ pub(crate) const FRAME_AT: Position = Position(BASE.0 + SEGMENT_HEADER_BYTES as 
 
 pub(crate) fn samples() -> Vec<Sample> {
     let mut samples =
-        vec![segment("log-segment-v3-empty", vec![]), segment("log-segment-v3-frames", frames())];
+        vec![segment("log-segment-v1-empty", vec![]), segment("log-segment-v1-frames", frames())];
     for (name, frame) in [
         ("log-frame-v1-put", put()),
         ("log-frame-v1-batch", batch()),
         ("log-frame-v1-void", void()),
         ("log-frame-v1-large-batch", large_batch()),
         ("log-frame-v1-reference", reference(&REFERENCE)),
-        ("log-frame-v2-reference", reference(&SHORT_REFERENCE)),
-        ("log-frame-v3-reference", reference(&SHORTER_REFERENCE)),
+        ("log-frame-v1-fixed-reference", reference(&FIXED_REFERENCE)),
     ] {
         let bytes = frame.bytes(FRAME_AT);
         let value = format!("{:?}", [(0, frame)]);
@@ -62,55 +59,13 @@ pub(crate) fn samples() -> Vec<Sample> {
     ));
     samples.push(edit("manifest-edit-v1-take-over", false, vec![Change::TakeOver { id: 0x1234 << 100 }]));
     samples.push(home());
-    samples.push(group("group-v3-pieces", &group_id().encode(GroupKind::Whole, &pieces())));
-    samples.push(group("group-v3-part", &group_id().encode(GroupKind::Part, &pieces())));
+    samples.push(group("group-v1-pieces", &group_id().encode(GroupKind::Whole, &pieces())));
+    samples.push(group("group-v1-part", &group_id().encode(GroupKind::Part, &pieces())));
     samples.push(group("group-v1-end", &group_id().encode(GroupKind::End, &[])));
     samples.extend(crate::tables::samples());
     samples.extend(crate::values::samples());
     samples.extend(crate::datatypes::samples());
-    samples.extend(old());
     samples
-}
-
-/// Forms that are only read: their bytes are the files themselves, their texts what they hold.
-fn old() -> Vec<Sample> {
-    let dump_group: fn(&[u8], &mut String) -> Dumped = |bytes, out| dump::describe(GROUP_NAME, bytes, out);
-    let dump_log: fn(&[u8], &mut String) -> Dumped = |bytes, out| dump::describe(LOG_NAME, bytes, out);
-    let mut old = Vec::new();
-    let mut read = |name, decode: fn(&[u8]) -> Result<String>, dump: fn(&[u8], &mut String) -> Dumped| {
-        let bytes = fs::read(crate::golden::path(&format!("{name}.bin"))).unwrap();
-        let value = decode(&bytes).unwrap();
-        old.push(Sample { name, bytes, value, decode, dump });
-    };
-    for name in
-        ["log-segment-v1-empty", "log-segment-v1-frames", "log-segment-v2-empty", "log-segment-v2-frames"]
-    {
-        read(name, decode_segment, dump_log);
-    }
-    for name in ["group-v1-pieces", "group-v1-part", "group-v2-pieces", "group-v2-part"] {
-        read(name, decode_group, dump_group);
-    }
-    // `table-v2-references` is of builds that did not tell of operands.
-    for name in [
-        "table-v1-raw",
-        "table-v1-lz4",
-        "table-v1-zstd",
-        "table-v1-tombstones",
-        "table-v1-references",
-        "table-v2-raw",
-        "table-v2-lz4",
-        "table-v2-zstd",
-        "table-v2-tombstones",
-        "table-v2-references",
-        "table-v2-operands",
-    ] {
-        read(name, crate::tables::decode, crate::tables::dump);
-    }
-    read("value-segment-v1-open", crate::values::decode_open, crate::values::dump);
-    for name in ["value-segment-v1-sealed", "value-segment-v1-collected"] {
-        read(name, crate::values::decode_sealed, crate::values::dump);
-    }
-    old
 }
 
 /// Names of files, which tell what is in them.
@@ -198,12 +153,11 @@ fn large_batch() -> Content {
 }
 
 /// Value 3 of segment 7, at 4224, 4096 bytes.
-const REFERENCE: [u8; 24] =
-    [7, 0, 0, 0, 3, 0, 0, 0, 16, 2, 0, 0, 0, 16, 0, 0, 0xef, 0xcd, 0xab, 0x89, 0x67, 0x45, 0x23, 1];
-/// The same, as version 2 has it.
-const SHORT_REFERENCE: [u8; 14] = [7, 3, 0x90, 4, 0x80, 0x20, 0xef, 0xcd, 0xab, 0x89, 0x67, 0x45, 0x23, 1];
-/// The same, as version 3 has it.
-const SHORTER_REFERENCE: [u8; 10] = [7, 3, 0x90, 4, 0x80, 0x20, 0xef, 0xcd, 0xab, 0x89];
+const REFERENCE: [u8; 10] = [7, 3, 0x90, 4, 0x80, 0x20, 0xef, 0xcd, 0xab, 0x89];
+/// One whose numbers are too large for the short form.
+const FIXED_REFERENCE: [u8; 24] = [
+    0xff, 0xff, 0xff, 0xff, 3, 0, 0, 0xf0, 16, 2, 0, 0xf0, 0, 16, 0, 0xf0, 0xef, 0xcd, 0xab, 0x89, 0, 0, 0, 0,
+];
 
 fn reference(reference: &'static [u8]) -> Content {
     Content::Batch(vec![Record {

@@ -18,16 +18,16 @@ use crate::samples::Sample;
 
 pub(crate) fn samples() -> Vec<Sample> {
     let names = [
-        ("table-v3-raw", Compression::None),
-        ("table-v3-lz4", Compression::Lz4),
-        ("table-v3-zstd", Compression::Zstd),
+        ("table-v1-raw", Compression::None),
+        ("table-v1-lz4", Compression::Lz4),
+        ("table-v1-zstd", Compression::Zstd),
     ];
     let mut samples: Vec<Sample> =
         names.into_iter().map(|(name, compression)| sample(name, compression, &entries(), &list())).collect();
-    samples.push(sample("table-v3-tombstones", Compression::None, &[], &list()));
+    samples.push(sample("table-v1-tombstones", Compression::None, &[], &list()));
     let references = [reference(7, 0), reference(7, 90), reference(12, 3)];
     samples.push(sample(
-        "table-v3-operands",
+        "table-v1-operands",
         Compression::None,
         &referring(&references),
         &FragmentList::new(),

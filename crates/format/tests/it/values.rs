@@ -20,9 +20,9 @@ const NUMBER: SegmentNumber = SegmentNumber(7);
 
 pub(crate) fn samples() -> Vec<Sample> {
     vec![
-        segment("value-segment-v2-open", Origin::Written, &[], false),
-        segment("value-segment-v2-sealed", Origin::Written, &[], true),
-        segment("value-segment-v2-collected", Origin::Collected, &[list(), lines()], true),
+        segment("value-segment-v1-open", Origin::Written, &[], false),
+        segment("value-segment-v1-sealed", Origin::Written, &[], true),
+        segment("value-segment-v1-collected", Origin::Collected, &[list(), lines()], true),
     ]
 }
 

@@ -67,8 +67,7 @@ impl Database {
 }
 
 /// Whether a compaction of `inputs` may read values beside the tree: for a filter, to merge operands with them, or since they are too
-/// short to lie there. Tables of older builds do not tell, nor does one without such values whether it has operands: they are taken to be
-/// a reason.
+/// short to lie there. A table without such values does not tell whether it has operands: that is taken to be a reason.
 fn reads_values<'t>(
     keyspace: &Keyspace,
     mut inputs: impl Iterator<Item = &'t Arc<Table>>,
@@ -79,7 +78,7 @@ fn reads_values<'t>(
     let reads = |table: &Arc<Table>| {
         let told = table.reader().properties().references;
         let moves = told.is_some_and(|summary| summary.value_bytes_min < separate_bytes);
-        moves || (has_operator && told.and_then(|summary| summary.operand_count) != Some(0))
+        moves || (has_operator && told.is_none_or(|summary| summary.operand_count > 0))
     };
     settings.compaction_filter.is_some() || inputs.any(reads)
 }

@@ -45,7 +45,6 @@ mod streamed_broken;
 mod streamed_shared;
 mod verify;
 mod verify_edits;
-mod older_versions;
 mod flip;
 mod range_levels;
 mod range_pieces;

@@ -129,7 +129,7 @@ impl DataBlockBuilder {
 #[inline]
 fn short_trailer(trailer: Trailer) -> ([u8; 8], usize) {
     let bytes = (64 - trailer.0.leading_zeros() as usize).div_ceil(8);
-    // 8 is 0, as it was when there were no shorter ones.
+    // The length has three bits: 8 is 0.
     let length = if bytes == 8 { 0 } else { bytes as u64 };
     ((trailer.0 | length << TRAILER_LENGTH_SHIFT).to_le_bytes(), bytes)
 }

@@ -16,7 +16,7 @@
 //! ```
 //! A search touches the block's last lines (tail, restarts, keys, and behind them codec and checksum) and then
 //! the one value it wants: four values of 1 KiB cost two cache misses, not eight. Entries are ordered by key,
-//! and of one key newest first. Since: FormatVersion::V1; trailers of fewer than 8 bytes since FormatVersion::V2.
+//! and of one key newest first. Since: FormatVersion::V1.
 //!
 //! Limits: keys up to [`KEY_BYTES_MAX`]; values up to [`VALUE_BYTES_MAX`]; a value larger than the block size
 //! has a block of its own, so offsets in values stay below 4 GiB.

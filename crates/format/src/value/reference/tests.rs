@@ -36,20 +36,6 @@ fn there_and_back_in_every_length() {
     assert_eq!(SHORT.encode().len(), 2 + 1 + 3 + 2 + 4);
 }
 
-/// What follows the lower half of a checksum in references of before version 3.
-const UPPER: [u8; 4] = [0x67, 0x45, 0x23, 0x01];
-
-#[test]
-fn what_older_builds_wrote_is_read_though_it_could_be_short() {
-    let fields = [SHORT.segment.0, SHORT.ordinal, 1 << 20, SHORT.value_bytes];
-    let fixed = SHORT.encode_fixed(fields);
-    assert_eq!((fixed.len(), Reference::decode(&fixed)), (24, Ok(SHORT)));
-    let whole = [&fixed[..20], &UPPER].concat();
-    assert_eq!(Reference::decode(&whole), Ok(SHORT), "the fixed form with all of the checksum");
-    let whole = [&SHORT.encode()[..], &UPPER].concat();
-    assert_eq!(Reference::decode(&whole), Ok(SHORT), "the short form with all of the checksum");
-}
-
 #[test]
 fn a_short_form_as_long_as_the_fixed_one_is_not_written() {
     let most = Reference {
@@ -72,19 +58,23 @@ fn what_is_neither_form_is_refused() {
     for cut in 0..short.len() {
         assert!(Reference::decode(&short[..cut]).is_err(), "cut at {cut}");
     }
-    for more in [1, 2, 3, 5, 8] {
+    for more in [1, 2, 3, 4, 5, 8] {
         assert!(Reference::decode(&[&short[..], &[0; 8][..more]].concat()).is_err(), "{more} bytes more");
     }
-    let fixed = SHORT.encode_fixed([1; 4]);
+    assert!(Reference::decode(&SHORT.encode_fixed([1; 4])).is_err(), "the short form has room");
+    let fixed = SHORT.encode_fixed([u32::MAX; 4]);
+    assert!(Reference::decode(&fixed).is_ok());
+    let unused = [&fixed[..20], &[0, 0, 0, 1]].concat();
+    assert!(Reference::decode(&unused).is_err(), "what is unused is zero");
     assert_eq!(Reference::decode(&fixed[..23]).map_err(|error| error.offset), Err(23));
     assert!(Reference::decode(&[&fixed[..], &[0]].concat()).is_err(), "25 bytes");
-    let checksum = [0xee; 8];
+    let checksum = [0xee; 4];
     let long = [&[0x87, 0x00, 1, 1, 1], &checksum[..]].concat();
     assert!(Reference::decode(&long).is_err(), "7 in two bytes");
     let large = [&[0xff, 0xff, 0xff, 0xff, 0x1f, 1, 1, 1], &checksum[..]].concat();
     assert!(Reference::decode(&large).is_err(), "33 bits");
     // In 25 bytes, as if the short form went on.
-    let too_long = [&[0xff, 0xff, 0xff, 0xff, 0x0f].repeat(3)[..], &[0x80, 1], &checksum].concat();
+    let too_long = [&[0xff, 0xff, 0xff, 0xff, 0x0f].repeat(4)[..], &[0x80], &checksum].concat();
     assert_eq!(too_long.len(), 25);
     assert!(Reference::decode(&too_long).is_err());
 }

@@ -58,7 +58,7 @@ impl TableReader {
         let p = self.properties();
         let Sums { entry_count, tombstone_count, operand_count, data_bytes, content_hash, .. } = sums;
         let found = (entry_count, tombstone_count, operand_count, data_bytes, content_hash);
-        let operands = p.references.and_then(|summary| summary.operand_count).unwrap_or(operand_count);
+        let operands = p.references.map_or(operand_count, |summary| summary.operand_count);
         let expected = (p.entry_count, p.tombstone_count, operands, p.data_bytes, p.content_hash);
         if found != expected {
             let message =
