@@ -82,6 +82,11 @@ pub struct Stats {
     pub damaged_file_count: u64,
     /// What is wrong with one of them, in words; `None` = there are none.
     pub damage: Option<String>,
+    /// Tables and value segments that background work fails on each time it is tried, though they can be read: left as they are since the database
+    /// was opened. Nothing of them is compacted or collected, everything else goes on.
+    pub set_aside_file_count: u64,
+    /// How work on one of them fails, in words; `None` = there are none.
+    pub set_aside: Option<String>,
     /// Why nothing is written any more, in words, since a write to the log has failed; `None` = it has not.
     pub write_failure: Option<String>,
     /// The cache before shared storage; `None` = there is none.

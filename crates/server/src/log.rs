@@ -72,6 +72,8 @@ struct EngineNotes {
     is_stopped: bool,
     has_failed: bool,
     damaged_file_count: u64,
+    set_aside_file_count: u64,
+    is_refused: bool,
 }
 
 impl Log {
@@ -134,6 +136,20 @@ impl Log {
         {
             let fields = [("files", Field::Number(stats.damaged_file_count)), ("why", Field::Text(why))];
             self.note(LogLevel::Error, "file_damaged", &fields);
+        }
+        let set_aside = std::mem::replace(&mut engine.set_aside_file_count, stats.set_aside_file_count);
+        if let Some(why) = &stats.set_aside
+            && stats.set_aside_file_count > set_aside
+        {
+            let fields = [("files", Field::Number(stats.set_aside_file_count)), ("why", Field::Text(why))];
+            self.note(LogLevel::Error, "file_set_aside", &fields);
+        }
+        let is_refused = stats.background_refusal.is_some();
+        if is_refused != std::mem::replace(&mut engine.is_refused, is_refused) {
+            match &stats.background_refusal {
+                Some(why) => self.note(LogLevel::Warn, "background_refused", &[("why", Field::Text(why))]),
+                None => self.note(LogLevel::Warn, "background_goes_on", &[]),
+            }
         }
     }
 

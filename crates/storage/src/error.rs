@@ -26,8 +26,44 @@ pub enum ErrorKind {
     /// A publication was neither confirmed nor refused: it is there or it is not, and reading tells. Nothing that was
     /// confirmed before is in doubt.
     Undecided,
-    /// The device failed; the operation's effect is unknown.
+    /// A sync failed: what the device has is unknown for good, and no later sync tells.
+    Unsynced,
+    /// The system or the device failed to read or to write.
     Io,
+}
+
+impl ErrorKind {
+    /// What `error` of the system means to whoever asked for anything but a sync.
+    ///
+    /// | error | kind |
+    /// |---|---|
+    /// | `ENOENT` | `NotFound` |
+    /// | `EEXIST` | `Exists` |
+    /// | `ENOSPC`, `EDQUOT` | `Full` |
+    /// | `EMFILE`, `ENFILE`: no descriptor is left | `Refused` |
+    /// | `ENOMEM`, `ENOBUFS`: no memory is left | `Refused` |
+    /// | `EINTR`, `EAGAIN`, `ETIMEDOUT`, `EBUSY`: not now | `Refused` |
+    /// | all others, `EIO` and `EROFS` among them | `Io` |
+    pub fn of_system(error: &std::io::Error) -> Self {
+        use rustix::io::Errno;
+        use std::io::ErrorKind as System;
+        let errno = error.raw_os_error().map(Errno::from_raw_os_error);
+        match (error.kind(), errno) {
+            (System::NotFound, _) => Self::NotFound,
+            (System::AlreadyExists, _) => Self::Exists,
+            (System::StorageFull | System::QuotaExceeded, _) => Self::Full,
+            (_, Some(Errno::MFILE | Errno::NFILE | Errno::NOBUFS))
+            | (
+                System::OutOfMemory
+                | System::Interrupted
+                | System::WouldBlock
+                | System::TimedOut
+                | System::ResourceBusy,
+                _,
+            ) => Self::Refused,
+            _ => Self::Io,
+        }
+    }
 }
 
 /// What failed, in which file, at which offset.
@@ -69,16 +105,25 @@ impl Error {
         self
     }
 
+    /// What the system said of a sync of `file`: that there is no room, or that nothing is known any more.
+    pub fn sync(file: impl Into<String>, action: &str, error: std::io::Error) -> Self {
+        let error = Self::io(file, action, error);
+        let kind = match error.kind {
+            ErrorKind::Full => ErrorKind::Full,
+            _ => ErrorKind::Unsynced,
+        };
+        Self { kind, ..error }
+    }
+
     /// What the system said while `action` was done to `file`; the kind follows from it.
     pub fn io(file: impl Into<String>, action: &str, error: std::io::Error) -> Self {
-        let kind = match error.kind() {
-            std::io::ErrorKind::NotFound => ErrorKind::NotFound,
-            std::io::ErrorKind::AlreadyExists => ErrorKind::Exists,
-            std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => ErrorKind::Full,
-            _ => ErrorKind::Io,
-        };
-        let advice = match kind {
-            ErrorKind::Full => ", the disk is full: free some space, or raise the quota, and try again",
+        use rustix::io::Errno;
+        let kind = ErrorKind::of_system(&error);
+        let advice = match (kind, error.raw_os_error().map(Errno::from_raw_os_error)) {
+            (ErrorKind::Full, _) => ", the disk is full: free some space, or raise the quota, and try again",
+            (_, Some(Errno::MFILE | Errno::NFILE)) => {
+                ", too few file descriptors: raise the limit on open files, or lower open_files_max"
+            }
             _ => "",
         };
         Self { source: Some(Arc::new(error)), ..Self::new(kind, file, format!("cannot {action}{advice}")) }
@@ -105,5 +150,47 @@ impl fmt::Display for Error {
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         self.source.as_deref().map(|source| source as _)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use rustix::io::Errno;
+
+    use super::{Error, ErrorKind};
+
+    /// Every error of the system that has an answer of its own, and some that have none.
+    #[test]
+    fn each_error_of_the_system_has_its_kind() {
+        let cases = [
+            (Errno::NOENT, ErrorKind::NotFound),
+            (Errno::EXIST, ErrorKind::Exists),
+            (Errno::NOSPC, ErrorKind::Full),
+            (Errno::DQUOT, ErrorKind::Full),
+            (Errno::MFILE, ErrorKind::Refused),
+            (Errno::NFILE, ErrorKind::Refused),
+            (Errno::NOMEM, ErrorKind::Refused),
+            (Errno::NOBUFS, ErrorKind::Refused),
+            (Errno::INTR, ErrorKind::Refused),
+            (Errno::AGAIN, ErrorKind::Refused),
+            (Errno::TIMEDOUT, ErrorKind::Refused),
+            (Errno::BUSY, ErrorKind::Refused),
+            (Errno::IO, ErrorKind::Io),
+            (Errno::ROFS, ErrorKind::Io),
+            (Errno::ACCESS, ErrorKind::Io),
+            (Errno::INVAL, ErrorKind::Io),
+            (Errno::STALE, ErrorKind::Io),
+        ];
+        for (errno, kind) in cases {
+            let error = || io::Error::from(errno);
+            assert_eq!(Error::io("f", "write", error()).kind, kind, "{errno:?}");
+            let synced = if kind == ErrorKind::Full { kind } else { ErrorKind::Unsynced };
+            assert_eq!(Error::sync("f", "sync", error()).kind, synced, "a sync: {errno:?}");
+        }
+        assert_eq!(ErrorKind::of_system(&io::Error::other("no errno")), ErrorKind::Io);
+        let told = Error::io("f", "open", Errno::MFILE.into()).to_string();
+        assert!(told.contains("open_files_max"), "{told}");
     }
 }

@@ -6,9 +6,10 @@
 
 mod bury;
 mod busy;
-mod damage;
 mod elsewhere;
+mod failure; // retried, set aside or poisoned
 mod reclaim;
+mod set_aside;
 mod sweep;
 mod wait;
 
@@ -16,12 +17,13 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use busy::Busy;
-pub(crate) use damage::Unavailable;
+pub(crate) use failure::{Answer, Work, answer_to};
 use firn_engine::{Error, ErrorKind, Result};
 use firn_format::Position;
 use firn_format::value::SegmentNumber;
 use firn_jobs::caught;
 use firn_storage::{Priority, Spawn};
+pub(crate) use set_aside::Unavailable;
 pub(crate) use sweep::{Orphans, Sweeps};
 
 use crate::buffer::drain::Drain;
@@ -257,34 +259,48 @@ impl Database {
         let claim = Claim { shared: self, task: Some(task) };
         let Some(task) = &claim.task else { return Ok(()) };
         // Whoever works here goes on: a thread that is gone would be missed by writers, and by whoever closes.
-        let work = || Ok(self.work_on(task));
-        let result = caught("background work", work).unwrap_or_else(|panic| Err(Error::bug(panic.message)));
-        let result = result.map_err(|error| self.explained(error));
-        let refused = result.as_ref().err().filter(|error| error.kind() == ErrorKind::Retry).cloned();
-        let is_refused = refused.is_some();
-        if let Task::Drain { .. }
-        | Task::Compact { .. }
-        | Task::SealValues
-        | Task::Collect { .. }
-        | Task::Expose { .. }
-        | Task::Regroup = task
-        {
-            // Before spares go, so that whoever removes a file from now on lifts it.
-            self.schedule.lock().note_written(task, refused, self.clock.now());
-        }
-        if is_refused {
-            // Their blocks may be what is wanted; once they are removed, the work is tried again.
-            self.give_up_spares();
-        }
-        if let Err(error) = &result
-            && error.kind() != ErrorKind::Retry
-            && !self.schedule.is_stopping()
-            && !self.set_aside(task, error)
-        {
-            self.fail(error);
+        let result = match caught("background work", || Ok(self.work_on(task))) {
+            Ok(done) => done.map_err(|error| self.explained(error)),
+            Err(panic) => {
+                let panic = Error::bug(panic.message);
+                self.fail(&panic);
+                Err(panic)
+            }
+        };
+        match &result {
+            Ok(()) => self.note_done(task),
+            Err(error) => self.note_failed(task, error),
         }
         drop(claim);
         result
+    }
+
+    fn note_done(&self, task: &Task) {
+        let mut busy = self.schedule.lock();
+        match task.work().0.writes_files() {
+            true => busy.note_written(task, None, self.clock.now()),
+            false => busy.note_done(task.work()),
+        }
+    }
+
+    /// Gives the failure of `task` its answer; see [`answer_to`].
+    fn note_failed(&self, task: &Task, error: &Error) {
+        let (work, now) = (task.work(), self.clock.now());
+        match answer_to(error) {
+            Answer::Retried if work.0.writes_files() => {
+                // Before spares go, so that whoever removes a file from now on lifts it.
+                self.schedule.lock().note_written(task, Some(error.clone()), now);
+                // Their blocks may be what is wanted; once they are removed, the work is tried again.
+                self.give_up_spares();
+            }
+            Answer::Retried => self.schedule.rest(work, error.clone(), now),
+            _ if self.schedule.is_stopping() => {}
+            Answer::SetAside => match self.set_aside(task, error) {
+                true => self.note_done(task),
+                false => self.schedule.rest(work, error.clone(), now),
+            },
+            Answer::Poisoned => self.fail(error),
+        }
     }
 
     fn work_on(&self, task: &Task) -> Result<()> {
@@ -326,12 +342,13 @@ impl Database {
             return Some(Task::Balance);
         }
         let version = self.version.load();
+        let now = self.clock.now();
         // Nobody else moves it over the end of a segment that no writer follows.
         let watermark = self.log.advance().ok()?;
         for keyspace in version.live() {
             let id = keyspace.id();
             let ready = keyspace.frozen.last().is_some_and(|frozen| frozen.span.end <= watermark);
-            if ready && !busy.freezing.contains(&id) {
+            if ready && !busy.freezing.contains(&id) && busy.may_try((Work::Freeze, id), now) {
                 return Some(Task::Freeze { keyspace: id });
             }
         }
@@ -351,14 +368,20 @@ impl Database {
         {
             return Some(Task::Compact { keyspace, choice });
         }
-        if busy.may_write(self.clock.now()) {
+        if busy.may_write(now) {
             let pressure = self.is_under_pressure();
-            let idle = version.live().filter(|keyspace| !busy.draining.contains(&keyspace.id()));
+            let may_drain = |id| !busy.draining.contains(&id) && busy.may_try((Work::Drain, id), now);
+            let idle = version.live().filter(|keyspace| may_drain(keyspace.id()));
             let through = |keyspace| busy.drained_through(keyspace);
-            if let Some((keyspace, runs)) = pick_drain(idle, &busy.runs, pressure, through, &self.settings) {
+            if let Some((keyspace, mut runs)) = pick_drain(idle, &busy.runs, pressure, through, &self.settings) {
+                if busy.has_failed((Work::Drain, keyspace)) {
+                    // What fails together may come off one by one, the oldest first.
+                    runs.drain(..runs.len().saturating_sub(1));
+                }
                 return Some(Task::Drain { keyspace, runs });
             }
-            if let Some(task) = self.choose_to_expose(&version, through) {
+            let may_expose = |task: &Task| busy.may_try(task.work(), now);
+            if let Some(task) = self.choose_to_expose(&version, through).filter(may_expose) {
                 return Some(task);
             }
             if let Some(task) = self.choose_compaction_of_references(busy, &version) {
@@ -368,12 +391,13 @@ impl Database {
             if busy.held == 0
                 && busy.collections < self.collections_max()
                 && self.is_thread_left(busy, false)
+                && busy.may_try((Work::Collect, 0), now)
                 && let Some(victims) = self.choose_collection(&version, &busy.unavailable_segments())
             {
                 return Some(Task::Collect { victims });
             }
         }
-        for keyspace in version.live() {
+        for keyspace in version.live().filter(|keyspace| busy.may_try((Work::Merge, keyspace.id()), now)) {
             let id = keyspace.id();
             if let Some(runs) = pick_merge(&keyspace.runs, self.settings.merge_fan_in, |run| {
                 busy.runs.contains(&(id, run.span().start))
@@ -395,18 +419,22 @@ impl Database {
         {
             return Some(task);
         }
-        let may_write = busy.may_write(self.clock.now());
-        if !busy.is_bringing_values() && may_write && !self.values.to_be_sealed().is_empty() {
+        let now = self.clock.now();
+        let may_write = |work| busy.may_write(now) && busy.may_try((work, 0), now);
+        if !busy.is_bringing_values()
+            && may_write(Work::Values)
+            && !self.values.to_be_sealed().is_empty() {
             return Some(Task::SealValues);
         }
-        if !busy.is_regrouping && may_write && self.are_groups_too_many() {
+        if !busy.is_regrouping && may_write(Work::Groups) && self.are_groups_too_many() {
             return Some(Task::Regroup);
         }
-        self.is_sweep_due(busy).then_some(Task::Sweep)
+        (busy.may_try((Work::Files, 0), now) && self.is_sweep_due(busy)).then_some(Task::Sweep)
     }
 
     fn choose_write_back(&self, busy: &Busy) -> Option<Task> {
-        (!busy.is_bringing_values() && self.values.is_write_back_due()).then_some(Task::WriteBackValues)
+        let may_try = busy.may_try((Work::Files, 0), self.clock.now());
+        (may_try && !busy.is_bringing_values() && self.values.is_write_back_due()).then_some(Task::WriteBackValues)
     }
 
     /// A compaction that is due where tables refer to values, before another collection: those always find something to do while
@@ -445,7 +473,7 @@ impl Database {
         // What a look is about to find need not be rewritten.
         let now = self.clock.now();
         let taken = busy.tables_not_to_choose();
-        let may = |id| !busy.reclaiming.contains(&id) && busy.may_compact(id, now);
+        let may = |id| !busy.reclaiming.contains(&id) && busy.may_try((Work::Compact, id), now);
         let known = version.live().filter(|keyspace| may(keyspace.id()));
         let choices = known.filter_map(|keyspace| {
             let levels = &keyspace.levels;

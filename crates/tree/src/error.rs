@@ -10,12 +10,12 @@ pub fn from_storage(error: firn_storage::Error) -> Error {
         Kind::Locked => ErrorKind::Conflict,
         Kind::Full | Kind::Refused | Kind::Undecided => ErrorKind::Retry,
         Kind::Corrupt => ErrorKind::Corrupt,
-        Kind::Io => ErrorKind::Closed,
+        Kind::Unsynced | Kind::Io => ErrorKind::Closed,
     };
     let place = (!error.file.is_empty()).then(|| Place { file: error.file.clone(), offset: error.offset });
     let mut lifted = Error::new(kind, error.message.clone());
-    if let Some(source) = error.source {
-        lifted = lifted.because(SystemError(source));
+    if error.source.is_some() || ends_writing(error.kind) {
+        lifted = lifted.because(Said { kind: error.kind, system: error.source });
     }
     match place {
         Some(place) => lifted.at(place),
@@ -32,14 +32,30 @@ pub(crate) fn from_format(file: &str, base: u64, error: &firn_format::Error) -> 
     Error::new(kind, format!("expected {}, found {}", error.expected, error.found)).at(place)
 }
 
-/// A shared `io::Error` as a source.
-#[derive(Debug)]
-struct SystemError(std::sync::Arc<std::io::Error>);
+/// What kind of failure storage told of, where `error` is what it said and no more. Of the device's or the system's that is always known.
+pub(crate) fn said_by_storage(error: &Error) -> Option<firn_storage::ErrorKind> {
+    std::error::Error::source(error)?.downcast_ref::<Said>().map(|said| said.kind)
+}
 
-impl std::fmt::Display for SystemError {
+/// Whether the contract's kind for it, `Closed`, says less than it does.
+fn ends_writing(kind: firn_storage::ErrorKind) -> bool {
+    matches!(kind, firn_storage::ErrorKind::Io | firn_storage::ErrorKind::Unsynced)
+}
+
+/// What storage said, as a source.
+#[derive(Debug)]
+struct Said {
+    kind: firn_storage::ErrorKind,
+    system: Option<std::sync::Arc<std::io::Error>>,
+}
+
+impl std::fmt::Display for Said {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        self.0.fmt(f)
+        match &self.system {
+            Some(system) => system.fmt(f),
+            None => f.write_str("the device or the system failed"),
+        }
     }
 }
 
-impl std::error::Error for SystemError {}
+impl std::error::Error for Said {}

@@ -57,6 +57,9 @@ const MEANWHILE: &str = "it is tried again by itself, writes go on while there i
 /// What holds while a file is damaged, and what helps.
 const AROUND_DAMAGE: &str = "the file is left as it is and all else goes on: `firn verify` names everything that is damaged, and what of it is lost can be had from a backup alone";
 
+/// What holds while work on files is set aside, and what helps.
+const AROUND_SET_ASIDE: &str = "the work fails each time, so its files are left as they are and all else goes on: reads find what they hold, and the next opening tries again; please report it";
+
 /// Adds to a counter.
 pub(crate) fn count(counter: &AtomicU64, by: u64) {
     counter.fetch_add(by, Ordering::Relaxed);
@@ -88,7 +91,7 @@ impl Database {
         let tables = || version.live().flat_map(|keyspace| keyspace.levels.tables());
         let buffer_bytes = self.buffer_bytes();
         let held = self.held_bytes();
-        let (damaged_file_count, damage) = self.damage();
+        let (damaged, failed) = (self.damage(), self.failed_inputs());
         Stats {
             user_write_bytes_total: read(&self.counters.user_write_bytes),
             log_write_bytes_total: read(&self.log.written_bytes),
@@ -126,8 +129,10 @@ impl Database {
             spare_bytes: self.outputs.spare_bytes() + self.log.spares.file_bytes(),
             debt_bytes: buffer_bytes.saturating_sub(self.settings.buffer_bytes),
             snapshot_count: self.snapshots.count(),
-            damaged_file_count,
-            damage: damage.map(|why| format!("{why}; {AROUND_DAMAGE}")),
+            damaged_file_count: damaged.count,
+            damage: damaged.why.map(|why| format!("{why}; {AROUND_DAMAGE}")),
+            set_aside_file_count: failed.count,
+            set_aside: failed.why.map(|why| format!("{why}; {AROUND_SET_ASIDE}")),
             background_refusal: self
                 .schedule
                 .refusal(|keyspace| self.version.load().keyspace(keyspace).is_ok())

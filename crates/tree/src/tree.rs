@@ -257,7 +257,8 @@ impl Engine for Tree {
         // Their files are of no use to whoever wants to see what is left.
         self.shared.give_up_spares();
         self.shared.wait_quiet()?;
-        self.shared.damage().1.map_or(Ok(()), Err)
+        let set_aside = self.shared.damage().why.or_else(|| self.shared.failed_inputs().why);
+        set_aside.map_or(Ok(()), Err)
     }
 
     fn checkpoint(&self, path: &Path) -> Result<Checkpoint> {

@@ -154,7 +154,7 @@ fn keys(shared: &Shared, text: &mut Exposition) {
 fn engine(stats: &Stats, text: &mut Exposition) {
     let takes = u8::from(stats.write_failure.is_none());
     text.single("firn_engine_takes_writes", Gauge, "1, or 0 after a write to the log has failed.", takes);
-    let singles: [(&str, Kind, u64, &str); 23] = [
+    let singles: [(&str, Kind, u64, &str); 25] = [
         ("memory_bytes", Gauge, stats.memory_bytes, "Memory that the engine holds for data."),
         ("memory_bytes_max", Gauge, stats.memory_bytes_max, "Its limit."),
         ("buffer_bytes", Gauge, stats.buffer_bytes, "Log and indexes that are not in tables yet."),
@@ -168,6 +168,18 @@ fn engine(stats: &Stats, text: &mut Exposition) {
             Gauge,
             stats.damaged_file_count,
             "Tables and value segments that background work found damaged, and left.",
+        ),
+        (
+            "set_aside_files",
+            Gauge,
+            stats.set_aside_file_count,
+            "Tables and value segments that background work fails on each time, and left.",
+        ),
+        (
+            "background_refused",
+            Gauge,
+            u64::from(stats.background_refusal.is_some()),
+            "1 while background work could not be done and is to be tried again, 0 otherwise.",
         ),
         ("read_misses_total", Counter, stats.read_miss_count, "Reads that had to wait for a file."),
         (

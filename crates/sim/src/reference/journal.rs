@@ -109,7 +109,7 @@ pub(super) fn from_storage(error: firn_storage::Error) -> Error {
         Storage::Full | Storage::Refused | Storage::Undecided => ErrorKind::Retry,
         Storage::Corrupt => ErrorKind::Corrupt,
         Storage::NotFound | Storage::Exists | Storage::Invalid => ErrorKind::Invalid,
-        Storage::Io => ErrorKind::Closed,
+        Storage::Unsynced | Storage::Io => ErrorKind::Closed,
     };
     let place = Place { file: error.file.clone(), offset: error.offset };
     Error::new(kind, "the storage failed").at(place).because(error)

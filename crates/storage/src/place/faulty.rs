@@ -135,6 +135,11 @@ impl Ways {
 }
 
 fn injected(kind: ErrorKind, on: Operation, file: &str) -> Error {
+    let kind = match (kind, on) {
+        // As the system's own: whatever the device says of a sync, nobody knows what it has.
+        (ErrorKind::Io, Operation::Sync | Operation::SyncDir | Operation::WriteBack) => ErrorKind::Unsynced,
+        _ => kind,
+    };
     let advice = if kind == ErrorKind::Full { ": free some space" } else { "" };
     Error::new(kind, file, format!("cannot {} (a scripted fault){advice}", on.verb()))
 }

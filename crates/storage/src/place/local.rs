@@ -189,8 +189,14 @@ impl Local {
         name::check(name)?;
         let (file, temporary) = self.create_temporary(name)?;
         let named = write_synced(file, name, bytes).and_then(|()| {
-            let told =
-                |error: Errno| Error::io(name, "publish", error.into()).or_rather(ErrorKind::Undecided);
+            let told = |error: Errno| {
+                let error = Error::io(name, "publish", error.into());
+                match error.kind {
+                    // A call that was broken off may have been done.
+                    ErrorKind::Io | ErrorKind::Refused => Error { kind: ErrorKind::Undecided, ..error },
+                    _ => error,
+                }
+            };
             // The new name is what counts, and is never taken back: somebody may have read it by now.
             self.names.count(|| give(self, &temporary, name)).map(drop).map_err(told)
         });
@@ -200,7 +206,7 @@ impl Local {
             return Err(error);
         }
         // Whatever keeps it from being durable, it is there: that is no refusal.
-        self.sync_dir().map_err(|error| Error { kind: ErrorKind::Io, ..error })
+        self.sync_dir().map_err(|error| Error { kind: ErrorKind::Unsynced, ..error })
     }
 
     /// What [`rename`](Storage::rename) does where `give` gives a file its name.
@@ -325,7 +331,7 @@ fn temporary_name(name: &str) -> String {
 fn write_synced(mut file: File, name: &str, bytes: &[u8]) -> Result<()> {
     io::Write::write_all(&mut file, bytes)
         .map_err(|error| Error::io(name, "write", error).or_rather(ErrorKind::Refused))?;
-    file.sync_all().map_err(|error| Error::io(name, "sync", error))
+    file.sync_all().map_err(|error| Error::sync(name, "sync", error))
 }
 
 impl Storage for Local {
@@ -357,8 +363,8 @@ impl Storage for Local {
 
     /// Writes and syncs a temporary, renames it where no file may be replaced, and syncs the directory.
     ///
-    /// A failed sync is `Io`; of every other failure of the device, one of the renaming is `Undecided`, an earlier one
-    /// `Refused`. If only the last step fails (`Io`), the file has its name but may lose it at power loss. `NotFound` if
+    /// A failed sync is `Unsynced`; of every other failure of the device, one of the renaming is `Undecided`, an earlier one
+    /// `Refused`. If only the last step fails (`Unsynced`), the file has its name but may lose it at power loss. `NotFound` if
     /// the directory was removed. A temporary that cannot be removed after a failure stays for the next exclusive
     /// [`lock`](Storage::lock).
     fn publish(&self, name: &str, bytes: &[u8]) -> Result<()> {
@@ -402,7 +408,7 @@ impl Storage for Local {
     fn sync_dir(&self) -> Result<()> {
         self.names
             .sync(|| self.directory.sync_all())
-            .map_err(|error| directory::error(&self.path, "sync", error))
+            .map_err(|error| directory::sync_error(&self.path, error))
     }
 
     fn lock(&self, exclusive: bool) -> Result<Box<dyn StorageLock>> {

@@ -8,7 +8,8 @@ use firn_engine::Error;
 use firn_format::Position;
 use firn_format::value::SegmentNumber;
 
-use super::damage::Damage;
+use super::failure::Work;
+use super::set_aside::SetAside;
 use super::{Schedule, Task};
 use crate::buffer::drain::Drain;
 use crate::compact::pick::Choice;
@@ -49,10 +50,10 @@ pub(crate) struct Busy {
     pub(super) drain_wishes: BTreeMap<u32, Position>,
     /// Nothing of the kind is tried again until something is freed or asked for, or for a while.
     pub(super) refused: Option<Refused>,
-    /// Keyspaces of which a compaction panicked, none of which begins for a while; all else goes on.
-    resting: BTreeMap<u32, Refused>,
-    /// Files that could not be read whole.
-    pub(super) damage: Damage,
+    /// Kinds of work of which the last unit failed, none of which begins for a while; all else goes on.
+    pub(super) resting: BTreeMap<(Work, u32), Refused>,
+    /// Files that could not be read whole, or on which work fails.
+    pub(super) set_aside: SetAside,
 }
 
 /// The last unit that writes files failed, and may work later (a full disk).
@@ -60,7 +61,7 @@ pub(crate) struct Busy {
 pub(super) struct Refused {
     pub(super) why: Error,
     /// What it needs may be there by then, though nobody here freed it; a moment of the engine's clock.
-    until: Duration,
+    pub(super) until: Duration,
     /// How long after the refusal that is.
     rest: Duration,
 }
@@ -77,21 +78,6 @@ impl Schedule {
     /// The jobs of `choice` were given to somebody.
     pub(crate) fn note_begun(&self, choice: &Choice) {
         self.lock().note_begun(choice);
-    }
-
-    /// Lets no compaction of `keyspace` begin for a while after one that panicked; for longer if the one before did too.
-    pub(crate) fn rest(&self, keyspace: u32, why: Error, now: Duration) {
-        let resting = &mut self.lock().resting;
-        let refused = Refused::new(why, resting.get(&keyspace), now);
-        resting.insert(keyspace, refused);
-    }
-
-    /// Why a unit that writes files could not be done when it was tried last, and is to be tried again. What is not `live` has nothing to be tried:
-    /// a compaction may panic after its keyspace was dropped, too.
-    pub(crate) fn refusal(&self, live: impl Fn(u32) -> bool) -> Option<Error> {
-        let busy = self.lock();
-        let resting = busy.resting.iter().filter(|(keyspace, _)| live(**keyspace)).map(|(_, why)| why);
-        busy.refused.iter().chain(resting).map(|refused| refused.why.clone()).next()
     }
 }
 
@@ -182,20 +168,15 @@ impl Busy {
         self.refused.as_ref().is_none_or(|refused| now >= refused.until)
     }
 
-    /// Whether compactions of `keyspace` may be tried at `now`.
-    pub(super) fn may_compact(&self, keyspace: u32, now: Duration) -> bool {
-        self.resting.get(&keyspace).is_none_or(|resting| now >= resting.until)
-    }
-
     /// `task`, which writes files, has ended, or is `refused` and may be done later.
     pub(super) fn note_written(&mut self, task: &Task, refused: Option<Error>, now: Duration) {
-        if let Task::Compact { keyspace, choice } = task {
-            match refused {
-                None if !choice.moves => drop(self.resting.remove(keyspace)),
-                // Why says nothing of other units.
-                Some(_) if !self.may_compact(*keyspace, now) => return,
-                _ => {}
-            }
+        match (refused.is_some(), task) {
+            // To move tables says nothing of rewriting them.
+            (false, Task::Compact { choice, .. }) if choice.moves => {}
+            (false, _) => self.note_done(task.work()),
+            // Why says nothing of other units.
+            (true, _) if !self.may_try(task.work(), now) => return,
+            _ => {}
         }
         self.refused = refused.map(|why| Refused::new(why, self.refused.as_ref(), now));
     }

@@ -6,8 +6,8 @@ use firn_engine::Result;
 use firn_format::Position;
 use firn_format::table::ReferenceSet;
 
-use super::Schedule;
 use super::busy::Busy;
+use super::{Schedule, Work};
 use crate::compact::reclaim::look;
 use crate::database::Database;
 use crate::memtable::Memtable;
@@ -40,6 +40,7 @@ impl Database {
         let now = self.clock.now();
         let is_due = |keyspace: &&Arc<Keyspace>| {
             !busy.reclaiming.contains(&keyspace.id())
+                && busy.may_try((Work::Reclaim, keyspace.id()), now)
                 && keyspace.looks.is_due(keyspace, now, || self.snapshots.sequences())
         };
         version.live().find(is_due).map(|keyspace| keyspace.id())
@@ -96,8 +97,7 @@ impl Database {
     /// Whether it can be read what dies with `table`; of one that is not damaged that shows when it goes.
     fn is_removable(&self, table: &Table) -> bool {
         let is_set_aside = self.schedule.lock().is_set_aside(&table.meta().file);
-        let is_corrupt = |error: firn_storage::Error| error.kind == firn_storage::ErrorKind::Corrupt;
-        !is_set_aside || !table.reader().references().is_err_and(is_corrupt)
+        !is_set_aside || table.reader().references().is_ok()
     }
 
     /// Claims those of `tables` that live and that nobody works on; whether that is all of them that live.

@@ -5,7 +5,7 @@ use std::sync::PoisonError;
 use firn_engine::{Error, ErrorKind, Result};
 use firn_format::Position;
 
-use super::POLL;
+use super::{Answer, POLL, answer_to};
 use crate::database::Database;
 use crate::version::Version;
 
@@ -15,7 +15,7 @@ impl Database {
         {
             let mut busy = self.schedule.lock();
             busy.drain_through = busy.drain_through.max(through);
-            busy.refused = None;
+            busy.forget_drains();
         }
         let drained =
             |version: &Version| version.live().all(|keyspace| keyspace.undrained_from(through) >= through);
@@ -32,7 +32,9 @@ impl Database {
                         "the database was closed before all was drained",
                     ));
                 }
-                busy.refused.as_ref().map(|refused| refused.why.clone())
+                let version = self.version.load();
+                let undrained = version.live().filter(|keyspace| keyspace.undrained_from(through) < through);
+                undrained.filter_map(|keyspace| busy.drain_refusal(keyspace.id()).cloned()).next()
             };
             if let Some(refused) = refused {
                 return Err(refused);
@@ -61,8 +63,12 @@ impl Database {
                 return Ok(());
             }
             if self.schedule.manual {
-                if !self.step()? {
-                    return Ok(());
+                match self.step() {
+                    Ok(true) => {}
+                    Ok(false) => return Ok(()),
+                    // Whoever waits for something else goes on, and asks for what was set aside if it is that.
+                    Err(error) if answer_to(&error) == Answer::SetAside => {}
+                    Err(error) => return Err(error),
                 }
                 continue;
             }

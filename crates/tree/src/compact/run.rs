@@ -14,6 +14,7 @@ use super::jobs::Submitted;
 use super::pick::{Choice, PickRules, splits};
 use super::stems::HeldStems;
 use super::values::HeldPolicy;
+use crate::background::{Answer, Work, answer_to};
 use crate::database::Database;
 use crate::error::from_storage;
 use crate::stats::count;
@@ -74,7 +75,7 @@ impl Database {
         }
     }
 
-    /// Rewrites or moves the tables of `choice` and commits.
+    /// Rewrites or moves the tables of `choice` and commits; what fails the same way each time is tried once more in a plainer form.
     ///
     /// # Errors
     /// `Retry` when the disk is full: nothing changed, outputs are removed.
@@ -84,10 +85,17 @@ impl Database {
         }
         let Some(rewrite) = self.begin_rewrite(keyspace, choice.clone(), &[])? else { return Ok(()) };
         self.schedule.note_begun(choice);
-        self.end_rewrite(rewrite)
+        let done = self.end_rewrite(rewrite);
+        match done {
+            Err(error) if self.may_differ_plainly(choice, &error) => {
+                // Of two that fail the first one tells how.
+                self.compact_plainly(keyspace, choice).map_err(|_again| error)
+            }
+            done => done,
+        }
     }
 
-    fn commit_choice(&self, choice: &Choice, edit: Edit) -> Result<()> {
+    pub(super) fn commit_choice(&self, choice: &Choice, edit: Edit) -> Result<()> {
         let written: u64 = edit.added.iter().map(|(_, _, table)| table.bytes).sum();
         let left: u64 = edit.left.iter().map(|segment| segment.bytes).sum();
         let read = edit.removed.iter().map(|table| table.meta().bytes).sum();
@@ -159,25 +167,9 @@ impl Database {
         if let Err(error) = &done
             && error.kind == firn_jobs::ErrorKind::Panicked
         {
-            self.schedule.rest(keyspace, from_job(error.clone()), self.clock.now());
+            self.schedule.rest((Work::Compact, keyspace), from_job(error.clone()), self.clock.now());
         }
-        let (mut tables, mut left) = (Vec::new(), Vec::new());
-        for result in done.map_err(from_job)? {
-            tables.extend(result.tables);
-            left.extend(result.values);
-        }
-        let edit = Edit {
-            keyspace,
-            removed: choice.inputs.iter().map(|(_, _, table)| Arc::clone(table)).collect(),
-            added: tables.into_iter().map(|table| (choice.output_level, choice.output_run, table)).collect(),
-            overwrites: choice.overwrites(),
-            moved: Vec::new(),
-            left,
-            drained: None,
-            going,
-            outlived: ReferenceSet::default(),
-        };
-        self.commit_choice(&choice, edit)
+        self.commit_choice(&choice, rewritten(keyspace, &choice, done.map_err(from_job)?, going))
     }
 
     /// Waits until the jobs of a rewrite have ended, which were asked to stop; what they wrote is removed.
@@ -234,7 +226,7 @@ impl Database {
         }
     }
 
-    fn spec(&self, state: &Keyspace, choice: &Choice, cuts: &[Vec<u8>], output_stem: String) -> CompactSpec {
+    pub(super) fn spec(&self, state: &Keyspace, choice: &Choice, cuts: &[Vec<u8>], output_stem: String) -> CompactSpec {
         let input = |(level, run, table): &(u32, u64, Arc<Table>)| JobInput {
             table: table.meta().clone(),
             level: *level,
@@ -307,11 +299,36 @@ impl Database {
         let committed = self.commit(edit);
         // After a failure that is final the edit may be durable: then its tables must stay.
         let known = committed.as_ref().is_ok_and(|done| !done)
-            || committed.as_ref().is_err_and(|error| error.kind() == ErrorKind::Retry);
+            || committed.as_ref().is_err_and(|error| answer_to(error) != Answer::Poisoned);
         if known {
             outputs.iter().for_each(|name| self.remove_output(name));
         }
         committed
+    }
+}
+
+/// The edit of a choice that was rewritten, with what came of its parts.
+pub(super) fn rewritten(
+    keyspace: u32,
+    choice: &Choice,
+    results: Vec<CompactResult>,
+    going: ReferenceSet,
+) -> Edit {
+    let (mut tables, mut left) = (Vec::new(), Vec::new());
+    for result in results {
+        tables.extend(result.tables);
+        left.extend(result.values);
+    }
+    Edit {
+        keyspace,
+        removed: choice.inputs.iter().map(|(_, _, table)| Arc::clone(table)).collect(),
+        added: tables.into_iter().map(|table| (choice.output_level, choice.output_run, table)).collect(),
+        overwrites: choice.overwrites(),
+        moved: Vec::new(),
+        left,
+        drained: None,
+        going,
+        outlived: ReferenceSet::default(),
     }
 }
 
@@ -352,8 +369,8 @@ pub(crate) fn from_job(error: firn_jobs::Error) -> Error {
         (firn_jobs::ErrorKind::Cancelled, None) => {
             Error::new(ErrorKind::Retry, "the database is being closed")
         }
-        // Nothing was done, and operators may be luckier with other entries, or later.
-        (firn_jobs::ErrorKind::Panicked, None) => Error::new(ErrorKind::Retry, error.message),
+        // Nothing was done, and operators may be luckier with other entries, or later; so may executors.
+        (firn_jobs::ErrorKind::Panicked | firn_jobs::ErrorKind::Unavailable, None) => Error::new(ErrorKind::Retry, error.message),
         (firn_jobs::ErrorKind::NotConserved, None) => Error::new(
             ErrorKind::Corrupt,
             format!("a job's outputs do not hold what its inputs held: {}", error.message),

@@ -10,13 +10,14 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, PoisonError, Weak};
 
-use firn_engine::{ErrorKind, Result};
+use firn_engine::Result;
 use firn_format::manifest::Change;
 use firn_format::value::{Ordinals, Redirect, SegmentNumber};
 use firn_jobs::{CollectResult, CollectSpec, JobSpec, Redirects, Victim};
 use firn_storage::file::value::ValueSegment;
 
 use super::{Home, Sealed};
+use crate::background::{Answer, answer_to};
 use crate::compact::job_log::Kind;
 use crate::compact::run::from_job;
 use crate::database::Database;
@@ -53,7 +54,7 @@ impl Database {
         let committed = self.commit_collection(&spec, &result);
         // After a failure that is final the edit may be durable: then the output must stay.
         let is_unused = committed.as_ref().is_ok_and(Option::is_none)
-            || committed.as_ref().is_err_and(|error| error.kind() == ErrorKind::Retry);
+            || committed.as_ref().is_err_and(|error| answer_to(error) != Answer::Poisoned);
         if let (Some(segment), true) = (&result.segment, is_unused) {
             self.remove_output(&segment.file);
         }

@@ -81,8 +81,8 @@ impl Database {
 
     /// Bytes of values that newer records hide, about, and by how many bytes segments take more than they may.
     pub(crate) fn value_debt(&self, version: &Version) -> (u64, u64) {
-        let Unavailable { damaged, .. } = self.schedule.unavailable_segments();
-        let look = self.look_at_values(version, &Unavailable { collecting: Cow::default(), damaged });
+        let Unavailable { set_aside, .. } = self.schedule.unavailable_segments();
+        let look = self.look_at_values(version, &Unavailable { collecting: Cow::default(), set_aside });
         look.map_or((0, 0), |look| (look.space.hidden_bytes, look.space.over_bytes(&look.rules)))
     }
 
@@ -103,7 +103,7 @@ impl Database {
                     let (bytes, dead_bytes) = (sealed.meta.bytes, sealed.dead_bytes());
                     sealed_bytes += bytes;
                     around_bytes += u64::from(sealed.meta.ordinals) * AROUND_BYTES;
-                    if unavailable.collecting.contains(&number) || unavailable.damaged.contains_key(&number) {
+                    if unavailable.collecting.contains(&number) || unavailable.set_aside.contains_key(&number) {
                         // What is being collected is as good as collected; of what cannot be read nothing is to be had.
                         space.total_bytes += bytes.saturating_sub(dead_bytes);
                         continue;

@@ -341,13 +341,8 @@ impl Manifest {
                 }
                 Seen::Unclear => {
                     let cause = from_storage(error);
-                    let failed = match cause.kind() {
-                        ErrorKind::Retry => {
-                            let told = format!("whether {name} was published cannot be told");
-                            Error::new(ErrorKind::Closed, told).because(cause)
-                        }
-                        _ => cause,
-                    };
+                    let told = format!("whether {name} was published cannot be told");
+                    let failed = Error::new(ErrorKind::Closed, told).because(cause);
                     self.failed = Some(failed.clone());
                     return Err(failed);
                 }

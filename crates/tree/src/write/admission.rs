@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use firn_engine::{CompletionSender, Result};
+use firn_engine::{CompletionSender, Error, ErrorKind, Result};
 
 use crate::buffer::pick::drain_bytes;
 use crate::database::Database;
@@ -333,9 +333,15 @@ impl Database {
         self.refused_room()
     }
 
-    /// `Retry` if the disk was too full for a drain since [`retry_drains`](Self::retry_drains).
+    /// `Retry` if the disk was too full for a drain since [`retry_drains`](Self::retry_drains), or all that could make room fails each time.
     pub(crate) fn refused_room(&self) -> Result<()> {
-        self.schedule.refused().map_or(Ok(()), Err)
+        match self.schedule.refused() {
+            Some(refused) => Err(refused),
+            None => self.stuck().map_or(Ok(()), |why| {
+                let told = "no room is left for writes, since what they wait for cannot be written out; it is tried again";
+                Err(Error::new(ErrorKind::Retry, told).because(why))
+            }),
+        }
     }
 
     /// Forgets why a drain was refused: there may be space on the disk by now.

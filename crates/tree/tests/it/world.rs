@@ -48,6 +48,12 @@ impl World {
         Self { storage: self.storage.crash(crash), ..self.clone() }
     }
 
+    /// Names of its files that end so.
+    pub(crate) fn storage_names(&self, ending: &str) -> Vec<String> {
+        let names = self.storage.list().unwrap().into_iter().map(|(name, _)| name);
+        names.filter(|name| name.ends_with(ending)).collect()
+    }
+
     pub(crate) fn options(&self) -> TreeOptions {
         TreeOptions {
             storage: Arc::new(self.storage.clone()) as Arc<dyn Storage>,

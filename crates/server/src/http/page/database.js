@@ -158,9 +158,14 @@ function show(before, after, slow, jobs) {
   const takes = of("firn_engine_takes_writes") === 1;
   const stopping = of("firn_stopping") === 1;
   const damaged = of("firn_engine_damaged_files");
-  const serving = damaged > 0 ? "serving, but " + number(damaged) + (damaged === 1 ? " file is" : " files are") + " damaged: run firn verify" : "serving";
+  const aside = of("firn_engine_set_aside_files");
+  const files = count => number(count) + (count === 1 ? " file is" : " files are");
+  const but = damaged > 0 ? ", but " + files(damaged) + " damaged: run firn verify"
+    : aside > 0 ? ", but " + files(aside) + " set aside: work on them fails each time, see set_aside in INFO firn"
+    : of("firn_engine_background_refused") > 0 ? ", but background work waits: see background_refusal in INFO firn" : "";
+  const serving = "serving" + but;
   element("state").textContent = !takes ? "takes no writes" : stopping ? "stopping" : serving;
-  element("state").className = takes && !stopping && damaged === 0 ? "good" : "bad";
+  element("state").className = takes && !stopping && but === "" ? "good" : "bad";
   const version = (samples(after, "firn_build_info")[0] || { labels: {} }).labels.version;
   element("about").textContent = `${version} · up ${duration(of("firn_uptime_seconds"))} · ${number(of("firn_worker_threads"))} threads`;
 }

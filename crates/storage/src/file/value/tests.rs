@@ -131,7 +131,7 @@ fn the_device_is_asked_to_begin_with_what_has_come_once_that_is_much() {
     assert_eq!(asked(), 1, "with all of it");
     put();
     put();
-    assert_eq!(open.begin_write_back().unwrap_err().kind, ErrorKind::Io);
+    assert_eq!(open.begin_write_back().unwrap_err().kind, ErrorKind::Unsynced);
     assert_eq!(asked(), 2);
 }
 

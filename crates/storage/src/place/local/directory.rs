@@ -12,6 +12,15 @@ use crate::{Error, ErrorKind, Result};
 /// What a new file system puts into its root; a database may lie beside it.
 const LOST_AND_FOUND: &str = "lost+found";
 
+/// What the system said of a sync of the directory `path`.
+pub(super) fn sync_error(path: &Path, said: io::Error) -> Error {
+    let kind = match said.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => ErrorKind::Full,
+        _ => ErrorKind::Unsynced,
+    };
+    Error { kind, ..error(path, "sync", said) }
+}
+
 /// What the system said while `action` was done to the directory `path`, with advice where there is some.
 pub(super) fn error(path: &Path, action: &str, error: io::Error) -> Error {
     let advice = match error.kind() {

@@ -63,7 +63,7 @@ impl WriteFile for LocalWriteFile {
         }
         file.settle()?;
         file.file.sync_data().map_err(|error| {
-            let error = Error::io(&file.name, "sync (its content is now unknown)", error);
+            let error = Error::sync(&file.name, "sync (its content is now unknown)", error);
             self.sync_failure.get_or_init(|| error).clone()
         })
     }
@@ -75,8 +75,9 @@ impl WriteFile for LocalWriteFile {
         }
         let file = &*self.shared;
         file.settle()?;
+        // What the device says of bytes that it was given before may be told here, and then never again.
         mapped::begin_write_back(&file.file, offset, bytes)
-            .map_err(|error| Error { offset: Some(offset), ..Error::io(&file.name, "write back", error) })
+            .map_err(|error| Error { offset: Some(offset), ..Error::sync(&file.name, "write back", error) })
     }
 
     /// `fallocate` that keeps the length: blocks are set aside, the file does not look longer, and bytes beyond

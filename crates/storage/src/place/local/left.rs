@@ -70,7 +70,7 @@ impl Left {
             file.write_all_at(&[0; stage::SLOT_HEAD_BYTES], start as u64)
                 .map_err(|error| Error::io(STAGE_FILE, "empty", error))?;
         }
-        file.sync_data().map_err(|error| Error::io(STAGE_FILE, "sync", error))
+        file.sync_data().map_err(|error| Error::sync(STAGE_FILE, "sync", error))
     }
 
     /// Behind the last piece of the file `name`, if there is one.

@@ -15,7 +15,7 @@ impl Local {
         match rustix::fs::linkat(from, name, to, name, AtFlags::empty()) {
             Ok(()) => {
                 let linked = target.open_file(name, OFlags::RDONLY, "open the link of")?;
-                linked.sync_all().map_err(|error| Error::io(name, "sync the link of", error))
+                linked.sync_all().map_err(|error| Error::sync(name, "sync the link of", error))
             }
             Err(Errno::XDEV | Errno::PERM | Errno::MLINK | Errno::OPNOTSUPP | Errno::NOSYS) => {
                 self.copy_one(name, target)
@@ -30,6 +30,6 @@ impl Local {
         let mut copy = target.open_file(name, flags, "create the copy of")?;
         let action = || format!("copy into {}", target.path.display());
         io::copy(&mut source, &mut copy).map_err(|error| Error::io(name, &action(), error))?;
-        copy.sync_all().map_err(|error| Error::io(name, "sync the copy of", error))
+        copy.sync_all().map_err(|error| Error::sync(name, "sync the copy of", error))
     }
 }

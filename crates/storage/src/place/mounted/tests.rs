@@ -54,10 +54,11 @@ fn what_fails_may_pass_but_a_sync() {
         let error = use_all(&failing(on, ErrorKind::Io)).unwrap_err();
         assert_eq!(error.kind, ErrorKind::Refused, "{on:?}: {error}");
     }
-    for on in [On::Sync, On::SyncDir, On::WriteBack, On::Publish] {
+    for on in [On::Sync, On::SyncDir, On::WriteBack] {
         let error = use_all(&failing(on, ErrorKind::Io)).unwrap_err();
-        assert_eq!(error.kind, ErrorKind::Io, "{on:?}: {error}");
+        assert_eq!(error.kind, ErrorKind::Unsynced, "{on:?}: {error}");
     }
+    assert_eq!(use_all(&failing(On::Publish, ErrorKind::Io)).unwrap_err().kind, ErrorKind::Io);
     for kind in [ErrorKind::Full, ErrorKind::Corrupt, ErrorKind::NotFound, ErrorKind::Exists] {
         for on in may_pass {
             assert_eq!(use_all(&failing(on, kind)).unwrap_err().kind, kind, "{on:?}");

@@ -39,6 +39,8 @@ pub(super) fn firn(worker: &Worker, lines: &mut Lines) {
     lines.line("background_refusal", one_line(stats.background_refusal.as_deref()));
     lines.line("damaged_file_count", stats.damaged_file_count);
     lines.line("damage", one_line(stats.damage.as_deref()));
+    lines.line("set_aside_file_count", stats.set_aside_file_count);
+    lines.line("set_aside", one_line(stats.set_aside.as_deref()));
     jobs(&stats.jobs, lines);
     lines.line("orphan_remove_count", stats.orphan_remove_count);
     lines.line("upload_abort_count", stats.upload_abort_count);

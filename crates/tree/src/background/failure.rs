@@ -1,0 +1,183 @@
+//! What comes of a unit of background work that failed.
+//!
+//! ```text
+//!   a unit fails ─► answer_to ─┬─ Retried:  it is tried again, after 1 s to 30 s         ─► `background_refusal`
+//!                              ├─ SetAside: its inputs are left alone, or it rests as one
+//!                              │            that is retried where it has none            ─► `set_aside`, `damage`
+//!                              └─ Poisoned: nothing is written any more                  ─► `write_failure`
+//! ```
+
+use std::time::Duration;
+
+use firn_engine::{Error, ErrorKind};
+
+use super::busy::Refused;
+use super::{Busy, Schedule, Task};
+use crate::database::Database;
+use crate::error::said_by_storage;
+use crate::version::Keyspace;
+
+/// What is done about a failure of background work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Answer {
+    /// It may pass: the unit is tried again, and writes go on.
+    Retried,
+    /// It is the same each time: the unit is not tried again with these inputs, and all else goes on.
+    SetAside,
+    /// What is on the device is unknown, or this process is not the writer any more: nothing is written from now on.
+    Poisoned,
+}
+
+/// What is done about a unit of background work that failed with `error`. A unit that fails has changed nothing, unless its edit may be
+/// durable: that is told as `Closed`.
+///
+/// | what failed | storage's kind | the contract's kind | answer |
+/// |---|---|---|---|
+/// | no room: `ENOSPC`, `EDQUOT` | `Full` | `Retry` | retried |
+/// | no descriptor, no memory, not now: `EMFILE`, `ENFILE`, `ENOMEM`, `EINTR`, `EAGAIN` | `Refused` | `Retry` | retried |
+/// | a file server or a store that is away | `Refused`, `Undecided` | `Retry` | retried |
+/// | an operator or a filter that panics; a job that was cancelled | – | `Retry` | retried |
+/// | a write that is done, and not as durable as asked | – | `NotDurable` | retried |
+/// | a lost race with another opener | `Locked` | `Conflict` | retried |
+/// | wrong bytes, of an input or of an output that was read back | `Corrupt` | `Corrupt` | set aside |
+/// | a file that is missing, or there already | `NotFound`, `Exists`, `Invalid` | `Invalid` | set aside |
+/// | a job's answer that is none, an edit that does not fit: found before anything changed | – | `Bug` | set aside |
+/// | the device or the system fails to read or write: `EIO`, `EROFS` | `Io` | `Closed` | set aside |
+/// | a failed sync | `Unsynced` | `Closed` | poisoned |
+/// | an edit of unknown fate, a log that is poisoned, another writer | – | `Closed` | poisoned |
+///
+/// A panic outside of operators and filters is no error that comes here: it is a lost invariant, and poisons.
+pub(crate) fn answer_to(error: &Error) -> Answer {
+    match (error.kind(), said_by_storage(error)) {
+        (ErrorKind::Retry | ErrorKind::NotDurable | ErrorKind::Conflict, _) => Answer::Retried,
+        (ErrorKind::Invalid | ErrorKind::Corrupt | ErrorKind::Bug, _)
+        | (ErrorKind::Closed, Some(firn_storage::ErrorKind::Io)) => Answer::SetAside,
+        (ErrorKind::Closed, _) => Answer::Poisoned,
+    }
+}
+
+/// Kinds of units, as far as one kind of a keyspace may rest while all others go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Work {
+    Freeze,
+    Merge,
+    Drain,
+    Compact,
+    Reclaim,
+    Expose,
+    /// Of no keyspace: sealing and collecting values, groups, and what is done about files.
+    Values,
+    Collect,
+    Groups,
+    Files,
+}
+
+impl Work {
+    /// Whether units of this kind write files, so that one which finds no room says something of all others.
+    pub(super) fn writes_files(self) -> bool {
+        match self {
+            Self::Drain | Self::Compact | Self::Expose | Self::Values | Self::Collect | Self::Groups => true,
+            Self::Freeze | Self::Merge | Self::Reclaim | Self::Files => false,
+        }
+    }
+}
+
+impl Task {
+    /// What kind of work it is, and of which keyspace; 0 where it is of none.
+    pub(super) fn work(&self) -> (Work, u32) {
+        match self {
+            Self::Freeze { keyspace } => (Work::Freeze, *keyspace),
+            Self::Merge { keyspace, .. } => (Work::Merge, *keyspace),
+            Self::Drain { keyspace, .. } => (Work::Drain, *keyspace),
+            Self::Compact { keyspace, .. } => (Work::Compact, *keyspace),
+            Self::Reclaim { keyspace } => (Work::Reclaim, *keyspace),
+            Self::Expose { keyspace, .. } => (Work::Expose, *keyspace),
+            Self::SealValues => (Work::Values, 0),
+            Self::Collect { .. } => (Work::Collect, 0),
+            Self::Regroup => (Work::Groups, 0),
+            Self::DrainPart { .. }
+            | Self::WriteBackValues
+            | Self::Bury
+            | Self::Sweep
+            | Self::Balance
+            | Self::GiveUpSpares => (Work::Files, 0),
+        }
+    }
+}
+
+impl Busy {
+    /// Whether units of this kind may be tried at `now`.
+    pub(super) fn may_try(&self, work: (Work, u32), now: Duration) -> bool {
+        self.resting.get(&work).is_none_or(|resting| now >= resting.until)
+    }
+
+    /// Whether the last unit of this kind failed, so that the next one is to be tried in another form.
+    pub(super) fn has_failed(&self, work: (Work, u32)) -> bool {
+        self.resting.contains_key(&work)
+    }
+
+    /// Lets none of this kind begin for a while; for longer if the one before failed too.
+    pub(super) fn rest(&mut self, work: (Work, u32), why: Error, now: Duration) {
+        let refused = Refused::new(why, self.resting.get(&work), now);
+        self.resting.insert(work, refused);
+    }
+
+    /// One of this kind was done.
+    pub(super) fn note_done(&mut self, work: (Work, u32)) {
+        self.resting.remove(&work);
+    }
+
+    /// Why nothing is drained of the keyspace: room, or what rests.
+    pub(super) fn drain_refusal(&self, keyspace: u32) -> Option<&Error> {
+        let works = [Work::Drain, Work::Freeze].map(|work| self.resting.get(&(work, keyspace)));
+        works.into_iter().flatten().chain(&self.refused).map(|refused| &refused.why).next()
+    }
+
+    /// What makes room in the buffer may be tried at once.
+    pub(super) fn forget_drains(&mut self) {
+        self.refused = None;
+        self.resting.retain(|(work, _), _| !matches!(work, Work::Drain | Work::Freeze | Work::Merge));
+    }
+}
+
+impl Schedule {
+    /// Lets no unit of this kind begin for a while.
+    pub(crate) fn rest(&self, work: (Work, u32), why: Error, now: Duration) {
+        self.lock().rest(work, why, now);
+    }
+
+    /// Why a unit could not be done when it was tried last, and is to be tried again. What is not `live` has nothing to be tried:
+    /// a compaction may panic after its keyspace was dropped, too.
+    pub(crate) fn refusal(&self, live: impl Fn(u32) -> bool) -> Option<Error> {
+        let busy = self.lock();
+        let is_live = |(work, keyspace): &(Work, u32)| match work {
+            Work::Values | Work::Collect | Work::Groups | Work::Files => true,
+            Work::Freeze | Work::Merge | Work::Drain | Work::Compact | Work::Reclaim | Work::Expose => {
+                live(*keyspace)
+            }
+        };
+        let resting = busy.resting.iter().filter(|(work, _)| is_live(work)).map(|(_, why)| why);
+        busy.refused.iter().chain(resting).map(|refused| refused.why.clone()).next()
+    }
+}
+
+impl Database {
+    /// Why nothing of the buffer is being written out, if all that it holds rests; `None` while any of it may go.
+    pub(crate) fn stuck(&self) -> Option<Error> {
+        let version = self.version.load();
+        let (busy, now) = (self.schedule.lock(), self.clock.now());
+        if !busy.draining.is_empty() || !busy.freezing.is_empty() {
+            return None;
+        }
+        let mut why = None;
+        let held = |keyspace: &&std::sync::Arc<Keyspace>| !keyspace.frozen.is_empty() || !keyspace.runs.is_empty();
+        for keyspace in version.live().filter(held) {
+            let rests = |work| busy.resting.get(&(work, keyspace.id())).filter(|resting| now < resting.until);
+            why = Some(rests(Work::Drain).or_else(|| rests(Work::Freeze))?.why.clone());
+        }
+        why
+    }
+}
+
+#[cfg(test)]
+mod tests;

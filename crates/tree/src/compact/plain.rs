@@ -1,0 +1,69 @@
+//! A compaction that failed the same way it would each time, done once more in a plainer form.
+//!
+//! What differs is all that need not be: here and not where the owner has compactions done, in one part, its outputs smaller and not
+//! compressed. Whatever is wrong with one of those is got around, and told by nobody but the counter of compactions; the next
+//! compaction of its outputs is an ordinary one.
+
+use firn_engine::{Error, Result};
+use firn_format::table::Compression as Codec;
+use firn_jobs::{CompactSpec, JobSpec, caught, run, verify_all};
+
+use super::pick::Choice;
+use super::run::{from_job, rewritten};
+use super::values::HeldPolicy;
+use crate::background::{Answer, answer_to};
+use crate::database::Database;
+use crate::error::said_by_storage;
+use crate::values::references_of;
+
+/// Ordinary outputs have so many times the bytes.
+const SMALLER: u64 = 4;
+
+impl Database {
+    /// Whether `choice`, which failed with `error`, may come off in another form: it fails the same way each time, and neither by what an input
+    /// holds nor by the device.
+    pub(super) fn may_differ_plainly(&self, choice: &Choice, error: &Error) -> bool {
+        let inputs = choice.inputs.iter().map(|(_, _, table)| table.meta().file.as_str());
+        answer_to(error) == Answer::SetAside
+            && said_by_storage(error) != Some(firn_storage::ErrorKind::Io)
+            && !self.names_an_input(inputs, error)
+            && !self.schedule.is_stopping()
+    }
+
+    /// Rewrites the tables of `choice` on this thread, in one part, and commits.
+    ///
+    /// # Errors
+    /// What the job or the commit failed with; no output is left then.
+    pub(super) fn compact_plainly(&self, keyspace: u32, choice: &Choice) -> Result<()> {
+        let mut stems = self.stems.hold();
+        let version = self.version.load_full();
+        let Ok(state) = version.keyspace(keyspace) else { return Ok(()) };
+        let inputs = || choice.inputs.iter().map(|(_, _, table)| table);
+        let going = references_of(inputs())?;
+        let Some(HeldPolicy { mut policy, held: _held }) = self.value_policy(state, inputs(), &going)? else {
+            return Ok(());
+        };
+        if let Some(values) = &mut policy {
+            values.output = (values.separate_bytes < u32::MAX).then(|| self.values.next_number());
+            values.compression = Codec::None;
+        }
+        let mut spec = CompactSpec { values: policy, ..self.spec(state, choice, &[], stems.draw()) };
+        spec.output.compression = Codec::None;
+        spec.output.table_bytes_target = (spec.output.table_bytes_target / SMALLER).max(1);
+        drop(version);
+        let job = JobSpec::from(spec.clone());
+        let done = caught("a compaction", || run(&job, &*self.outputs, &self.semantics, &self.control))
+            .and_then(firn_jobs::JobResult::into_compact)
+            .and_then(|result| {
+                let jobs = [(spec.clone(), result)];
+                verify_all(&jobs)?;
+                let [(_, result)] = jobs;
+                Ok(result)
+            });
+        if done.is_err() {
+            self.bury_outputs(&[spec.output_stem.clone()]);
+        }
+        let results = vec![done.map_err(from_job)?];
+        self.commit_choice(choice, rewritten(keyspace, choice, results, going))
+    }
+}
