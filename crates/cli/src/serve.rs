@@ -23,9 +23,6 @@ pub(crate) use layers::Effective;
 pub(crate) use options::Options;
 use options::SHARED_CACHE_BYTES;
 
-/// Files that a large database has open beside its clients' connections.
-const DESCRIPTORS_OF_A_DATABASE: u64 = 2_000;
-
 /// Serve a database to Redis clients. Needs no option; ends with SIGTERM or Ctrl-C, after closing the database.
 ///
 /// Each option can be given in the environment as well (`--http-port` as FIRN_SERVE_HTTP_PORT), or in a file's table [serve]
@@ -58,6 +55,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
     check_directory(dir, Access::Create)?;
     together::check(&options, arguments.take_over)?;
     let shared = shared_place(&options, arguments.take_over);
+    // As many as it may: before the database is opened, which takes up to half of them for its files.
+    raise_descriptor_limit(u64::MAX);
     let db = Arc::new(progress::during(&format!("opening {}", dir.display()), |_| {
         let mut builder = shared.set(firn::Db::builder(dir).settings(settings), Access::Create)?;
         if let Some(socket) = &options.worker {
@@ -72,7 +71,6 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
         }
         builder.open().map_err(|error| Failure::database(dir, &error))
     })?);
-    raise_descriptor_limit((serve.clients_max as u64).saturating_add(DESCRIPTORS_OF_A_DATABASE));
     let (bind, port) = (serve.bind, serve.port);
     let with_http = serve.http.map_or(String::new(), |at| format!(", and HTTP on {at}"));
     let server = Server::start(Arc::clone(&db), serve)

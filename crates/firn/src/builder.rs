@@ -146,7 +146,10 @@ impl Builder {
                 let create = (self.create || self.shared.is_some()) && !self.read_only;
                 let local =
                     Local::open(&self.path, LocalOptions { create }).map_err(firn_tree::storage_error)?;
-                Arc::new(local)
+                match self.settings.open_files_max {
+                    0 => Arc::new(local),
+                    max => Arc::new(local.with_open_files_max(max)),
+                }
             }
         };
         let storage = match self.shared {

@@ -203,6 +203,13 @@ settings! {
         "1 to 256", "choose a number in that range",
         |s| (1..=256).contains(&s.read_threads);
 
+    /// Files of the database's directory that are open for reading at once; 0 = half of what this process may have open (`ulimit -n`) as the
+    /// database is opened. The one that was not used for longest is closed for another. Mapped tables need none. Log segments and files
+    /// that are being written come on top, a few tens.
+    open_files_max: usize = "0",
+        "0, or 16 to 16777216", "choose a number in that range, or 0",
+        |s| s.open_files_max == 0 || (16..=1 << 24).contains(&s.open_files_max);
+
     /// Longest key; a longer one is refused.
     key_bytes_max: usize = "65535",
         "1 to 65535", "choose a size in that range",
@@ -253,6 +260,7 @@ impl Settings {
             idle_threads: 2,
             background_nice: 0,
             read_threads: 4,
+            open_files_max: 0,
             key_bytes_max: usize::from(u16::MAX),
             value_bytes_max: 1024 * MIB,
             manifest_edits_max: 64,

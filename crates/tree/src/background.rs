@@ -373,7 +373,9 @@ impl Database {
             let may_drain = |id| !busy.draining.contains(&id) && busy.may_try((Work::Drain, id), now);
             let idle = version.live().filter(|keyspace| may_drain(keyspace.id()));
             let through = |keyspace| busy.drained_through(keyspace);
-            if let Some((keyspace, mut runs)) = pick_drain(idle, &busy.runs, pressure, through, &self.settings) {
+            if let Some((keyspace, mut runs)) =
+                pick_drain(idle, &busy.runs, pressure, through, &self.settings)
+            {
                 if busy.has_failed((Work::Drain, keyspace)) {
                     // What fails together may come off one by one, the oldest first.
                     runs.drain(..runs.len().saturating_sub(1));
@@ -421,9 +423,7 @@ impl Database {
         }
         let now = self.clock.now();
         let may_write = |work| busy.may_write(now) && busy.may_try((work, 0), now);
-        if !busy.is_bringing_values()
-            && may_write(Work::Values)
-            && !self.values.to_be_sealed().is_empty() {
+        if !busy.is_bringing_values() && may_write(Work::Values) && !self.values.to_be_sealed().is_empty() {
             return Some(Task::SealValues);
         }
         if !busy.is_regrouping && may_write(Work::Groups) && self.are_groups_too_many() {
@@ -434,7 +434,8 @@ impl Database {
 
     fn choose_write_back(&self, busy: &Busy) -> Option<Task> {
         let may_try = busy.may_try((Work::Files, 0), self.clock.now());
-        (may_try && !busy.is_bringing_values() && self.values.is_write_back_due()).then_some(Task::WriteBackValues)
+        (may_try && !busy.is_bringing_values() && self.values.is_write_back_due())
+            .then_some(Task::WriteBackValues)
     }
 
     /// A compaction that is due where tables refer to values, before another collection: those always find something to do while

@@ -1,5 +1,6 @@
 //! A directory of the local file system.
 
+mod descriptors; // of files that are read
 mod directory;
 mod file;
 mod left;
@@ -24,6 +25,7 @@ use rustix::io::Errno;
 use crate::place::name::{self, LOCK_FILE, STAGE_FILE};
 use crate::{Error, ErrorKind, ReadFile, Result, Storage, StorageLock, WriteFile};
 
+use self::descriptors::Descriptors;
 use self::file::{LocalReadFile, LocalWriteFile};
 use self::left::Left;
 use self::lock::LocalLock;
@@ -65,6 +67,7 @@ pub struct LocalOptions {
 #[derive(Debug)]
 pub struct Local {
     directory: Arc<File>,
+    descriptors: Arc<Descriptors>,
     path: PathBuf,
     maps: bool,
     staging: Mutex<Staging>,
@@ -94,13 +97,7 @@ impl Local {
         if options.create {
             directory::create_all(path)?;
         }
-        let local = Self {
-            directory: Arc::new(directory::open(path)?),
-            path: path.to_owned(),
-            maps: true,
-            staging: Mutex::default(),
-            names: NameChanges::default(),
-        };
+        let local = Self::of(Arc::new(directory::open(path)?), path, true, descriptors::max_of_process());
         if local.is_database()? {
             return Ok(local);
         }
@@ -116,6 +113,20 @@ impl Local {
         }
         lock::make_lock_file(&local.directory, path)?;
         Ok(local)
+    }
+
+    fn of(directory: Arc<File>, path: &Path, maps: bool, open_files_max: usize) -> Self {
+        let descriptors = Arc::new(Descriptors::new(Arc::clone(&directory), open_files_max));
+        let (path, staging, names) = (path.to_owned(), Mutex::default(), NameChanges::default());
+        Self { directory, descriptors, path, maps, staging, names }
+    }
+
+    /// The same with at most `max` files open for reading at once, and one more for each thread that reads just then; without it half of what this process might have open as the
+    /// directory was.
+    /// Files that are mapped need none. Those that are being written come on top: log segments, and outputs of jobs.
+    #[must_use]
+    pub fn with_open_files_max(self, max: usize) -> Self {
+        Self { descriptors: Arc::new(Descriptors::new(Arc::clone(&self.directory), max)), ..self }
     }
 
     /// The same without mappings: every byte is read, at the cost of a copy. For whoever does not hold the directory's lock and
@@ -156,9 +167,9 @@ impl Local {
     fn open_file(&self, name: &str, flags: OFlags, action: &str) -> Result<File> {
         name::check(name)?;
         let flags = flags | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-        let file = rustix::fs::openat(&*self.directory, name, flags, Mode::from_raw_mode(0o644))
-            .map_err(|error| Error::io(name, action, error.into()))?;
-        Ok(File::from(file))
+        let open = || rustix::fs::openat(&*self.directory, name, flags, Mode::from_raw_mode(0o644));
+        let opened = self.descriptors.closing_others(open);
+        opened.map(File::from).map_err(|error| Error::io(name, action, error.into()))
     }
 
     /// Gives the file called `from` the name `to` unless there is one of that name.
@@ -239,7 +250,8 @@ impl Local {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
         loop {
             let temporary = temporary_name(name);
-            match rustix::fs::openat(&*self.directory, &temporary, flags, Mode::from_raw_mode(0o644)) {
+            let open = || rustix::fs::openat(&*self.directory, &temporary, flags, Mode::from_raw_mode(0o644));
+            match self.descriptors.closing_others(open) {
                 Ok(file) => return Ok((File::from(file), temporary)),
                 // A leftover of a process that had this one's number, and not ours to remove.
                 Err(Errno::EXIST) => {}
@@ -349,10 +361,8 @@ impl Storage for Local {
 
     fn open_read(&self, name: &str) -> Result<Arc<dyn ReadFile>> {
         self.open_files_called(&[name]).iter().try_for_each(|file| file.settle())?;
-        let file = self.open_file(name, OFlags::RDONLY, "open")?;
-        // Reads jump about, and whoever reads in order asks for large pieces. Advice only.
-        let _ = rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::Random);
-        let found = LocalReadFile::new(file, name, self.maps)?;
+        name::check(name)?;
+        let found = LocalReadFile::open(&self.descriptors, name, self.maps)?;
         if let Staging::Left(left) = self.staging()
             && let Some(completed) = left.complete(name, &found)?
         {
@@ -438,13 +448,8 @@ impl Storage for Local {
             return Err(Error::new(ErrorKind::Invalid, name, advice));
         }
         directory::create_all(path)?;
-        let target = Self {
-            directory: Arc::new(directory::open(path)?),
-            path: path.to_owned(),
-            maps: self.maps,
-            staging: Mutex::default(),
-            names: NameChanges::default(),
-        };
+        let directory = Arc::new(directory::open(path)?);
+        let target = Self::of(directory, path, self.maps, self.descriptors.max());
         if directory::has_entries(&target.directory, path)? {
             return Err(target.refused("is not empty; name an empty or new directory"));
         }

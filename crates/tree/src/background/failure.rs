@@ -170,7 +170,8 @@ impl Database {
             return None;
         }
         let mut why = None;
-        let held = |keyspace: &&std::sync::Arc<Keyspace>| !keyspace.frozen.is_empty() || !keyspace.runs.is_empty();
+        let held =
+            |keyspace: &&std::sync::Arc<Keyspace>| !keyspace.frozen.is_empty() || !keyspace.runs.is_empty();
         for keyspace in version.live().filter(held) {
             let rests = |work| busy.resting.get(&(work, keyspace.id())).filter(|resting| now < resting.until);
             why = Some(rests(Work::Drain).or_else(|| rests(Work::Freeze))?.why.clone());

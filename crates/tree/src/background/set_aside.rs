@@ -108,7 +108,11 @@ fn is_unreadable(error: &Error) -> bool {
 
 impl Database {
     /// Whether `error` says which of the inputs of `task` cannot be read, so that no other way of doing it helps.
-    pub(crate) fn names_an_input<'i>(&self, mut inputs: impl Iterator<Item = &'i str>, error: &Error) -> bool {
+    pub(crate) fn names_an_input<'i>(
+        &self,
+        mut inputs: impl Iterator<Item = &'i str>,
+        error: &Error,
+    ) -> bool {
         let Some(place) = error.place().filter(|_| is_unreadable(error)) else { return false };
         inputs.any(|input| input == place.file) || self.is_value_segment(&place.file)
     }

@@ -226,7 +226,13 @@ impl Database {
         }
     }
 
-    pub(super) fn spec(&self, state: &Keyspace, choice: &Choice, cuts: &[Vec<u8>], output_stem: String) -> CompactSpec {
+    pub(super) fn spec(
+        &self,
+        state: &Keyspace,
+        choice: &Choice,
+        cuts: &[Vec<u8>],
+        output_stem: String,
+    ) -> CompactSpec {
         let input = |(level, run, table): &(u32, u64, Arc<Table>)| JobInput {
             table: table.meta().clone(),
             level: *level,
@@ -370,7 +376,9 @@ pub(crate) fn from_job(error: firn_jobs::Error) -> Error {
             Error::new(ErrorKind::Retry, "the database is being closed")
         }
         // Nothing was done, and operators may be luckier with other entries, or later; so may executors.
-        (firn_jobs::ErrorKind::Panicked | firn_jobs::ErrorKind::Unavailable, None) => Error::new(ErrorKind::Retry, error.message),
+        (firn_jobs::ErrorKind::Panicked | firn_jobs::ErrorKind::Unavailable, None) => {
+            Error::new(ErrorKind::Retry, error.message)
+        }
         (firn_jobs::ErrorKind::NotConserved, None) => Error::new(
             ErrorKind::Corrupt,
             format!("a job's outputs do not hold what its inputs held: {}", error.message),

@@ -1,6 +1,5 @@
 //! Files of the local file system.
 
-use std::fs::File;
 use std::num::NonZeroU64;
 use std::sync::{Arc, OnceLock};
 
@@ -8,8 +7,9 @@ use rustix::fs::{Advice, FallocateFlags};
 use rustix::io::Errno;
 
 use crate::place::mapped::{self, Mapping};
-use crate::{Error, FileBytes, ReadFile, Result, WriteFile};
+use crate::{Error, ErrorKind, FileBytes, ReadFile, Result, WriteFile};
 
+use super::descriptors::{Descriptors, Slot};
 use super::open_file::{OpenFile, read_exact};
 
 /// A file being written.
@@ -106,7 +106,7 @@ const ASK_BYTES: usize = 128 << 10;
 /// A file being read.
 #[derive(Debug)]
 pub(super) struct LocalReadFile {
-    file: File,
+    slot: Arc<Slot>,
     name: String,
     len: u64,
     maps: bool,
@@ -114,9 +114,10 @@ pub(super) struct LocalReadFile {
 }
 
 impl LocalReadFile {
-    pub(super) fn new(file: File, name: &str, maps: bool) -> Result<Self> {
-        let len = file.metadata().map_err(|error| Error::io(name, "look at", error))?.len();
-        Ok(Self { file, name: name.to_owned(), len, maps, mapping: OnceLock::new() })
+    /// The file `name` of a directory whose open files `descriptors` are.
+    pub(super) fn open(descriptors: &Arc<Descriptors>, name: &str, maps: bool) -> Result<Self> {
+        let (slot, metadata) = descriptors.open(name)?;
+        Ok(Self { slot, name: name.to_owned(), len: metadata.len(), maps, mapping: OnceLock::new() })
     }
 }
 
@@ -127,21 +128,43 @@ impl ReadFile for LocalReadFile {
 
     fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<()> {
         super::super::check_range(&self.name, offset, out.len(), self.len)?;
-        read_exact(&self.file, &self.name, offset, out, "the file was cut after it was opened")
+        match (self.slot.file(), self.mapping.get()) {
+            (Ok(file), _) => {
+                read_exact(&file, &self.name, offset, out, "the file was cut after it was opened")
+            }
+            // Its name is gone, and what it holds is not.
+            (Err(error), Some(mapping)) if error.kind == ErrorKind::NotFound => {
+                out.copy_from_slice(&(**mapping).as_ref()[offset as usize..][..out.len()]);
+                Ok(())
+            }
+            (Err(error), _) => Err(error),
+        }
     }
 
     fn will_need(&self, offset: u64, bytes: u64) {
         let end = offset.saturating_add(bytes).min(self.len);
+        let file = match (self.slot.if_open(), self.mapping.get()) {
+            (Some(file), _) => file,
+            (None, Some(mapping)) => {
+                let _ = mapping.will_need(offset.min(end) as usize..end as usize);
+                return;
+            }
+            (None, None) => match self.slot.file() {
+                Ok(file) => file,
+                // Whoever reads it is told.
+                Err(_) => return,
+            },
+        };
         // Of more at once the system may forget the rest.
         for piece in (offset..end).step_by(ASK_BYTES) {
             // A length of zero would mean "to the end".
             if let Some(bytes) = NonZeroU64::new((end - piece).min(ASK_BYTES as u64)) {
-                let _ = rustix::fs::fadvise(&self.file, piece, Some(bytes), Advice::WillNeed);
+                let _ = rustix::fs::fadvise(&file, piece, Some(bytes), Advice::WillNeed);
             }
         }
     }
 
-    /// Maps the file once; every answer shares that mapping.
+    /// Maps the file once; every answer shares that mapping. It is closed then: a mapping needs no descriptor.
     fn bytes(&self) -> Result<Option<FileBytes>> {
         if !self.maps {
             return Ok(None);
@@ -151,10 +174,11 @@ impl ReadFile for LocalReadFile {
         }
         let Ok(len) = usize::try_from(self.len) else { return Ok(None) };
         if self.mapping.get().is_none() {
-            let mapping =
-                Mapping::of(&self.file, len).map_err(|error| Error::io(&self.name, "map", error))?;
+            let file = self.slot.file()?;
+            let mapping = Mapping::of(&file, len).map_err(|error| Error::io(&self.name, "map", error))?;
             // Of two threads that map at once, the slower one's mapping is dropped here.
             let _ = self.mapping.set(Arc::new(mapping));
+            self.slot.let_go();
         }
         Ok(self.mapping.get().map(|mapping| FileBytes::mapped(mapping.clone())))
     }

@@ -2,3 +2,4 @@
 
 mod long_keys;
 mod background; // failures of background work
+mod descriptors; // few of them
