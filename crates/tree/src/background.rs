@@ -7,6 +7,7 @@
 mod bury;
 mod busy;
 mod elsewhere;
+mod drains;
 mod failure; // retried, set aside or poisoned
 mod reclaim;
 mod set_aside;
@@ -27,7 +28,7 @@ pub(crate) use set_aside::Unavailable;
 pub(crate) use sweep::{Orphans, Sweeps};
 
 use crate::buffer::drain::Drain;
-use crate::buffer::pick::{pick_drain, pick_merge};
+use crate::buffer::pick::pick_merge;
 use crate::compact::pick::{Choice, PickRules, pick, pick_for_deletes};
 use crate::compact::seeks::pick_for_reads;
 use crate::database::Database;
@@ -369,18 +370,9 @@ impl Database {
             return Some(Task::Compact { keyspace, choice });
         }
         if busy.may_write(now) {
-            let pressure = self.is_under_pressure();
-            let may_drain = |id| !busy.draining.contains(&id) && busy.may_try((Work::Drain, id), now);
-            let idle = version.live().filter(|keyspace| may_drain(keyspace.id()));
             let through = |keyspace| busy.drained_through(keyspace);
-            if let Some((keyspace, mut runs)) =
-                pick_drain(idle, &busy.runs, pressure, through, &self.settings)
-            {
-                if busy.has_failed((Work::Drain, keyspace)) {
-                    // What fails together may come off one by one, the oldest first.
-                    runs.drain(..runs.len().saturating_sub(1));
-                }
-                return Some(Task::Drain { keyspace, runs });
+            if let Some(task) = self.choose_drain(busy, &version, now) {
+                return Some(task);
             }
             let may_expose = |task: &Task| busy.may_try(task.work(), now);
             if let Some(task) = self.choose_to_expose(&version, through).filter(may_expose) {
@@ -485,20 +477,6 @@ impl Database {
             (!rules.relief_only || choice.is_relief()).then_some((keyspace.id(), choice))
         });
         choices.max_by(|a, b| a.1.score.total_cmp(&b.1.score))
-    }
-
-    /// Works on the parts of `drain` beside whoever else has time, until all are taken.
-    pub(crate) fn share_parts(&self, drain: &Arc<Drain>) {
-        self.schedule.lock().drains.push((Arc::clone(drain), 0));
-        if drain.part_count() > 1 {
-            self.wake_background();
-        }
-        loop {
-            let part = self.schedule.lock().take_part(drain);
-            let Some(part) = part else { break };
-            drain.run_part(part, self);
-        }
-        self.schedule.lock().drains.retain(|(known, _)| !Arc::ptr_eq(known, drain));
     }
 }
 

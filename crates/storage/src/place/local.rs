@@ -11,6 +11,8 @@ mod open_file;
 mod stage;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod faults; // that real use found
 mod waiting;
 
 use std::fs::File;

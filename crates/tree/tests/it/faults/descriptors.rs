@@ -23,7 +23,7 @@ const IS_OTHER: &str = "FIRN_TEST_FEW_DESCRIPTORS";
 /// A limit belongs to a process, so that what is tested has one of its own.
 #[test]
 fn t6_a_process_with_few_descriptors_writes_flushes_and_reads() {
-    let test = "faults::descriptors::works_with_few_descriptors";
+    let test = "faults::descriptors::t6_works_with_few_descriptors";
     let arguments = ["--exact", test, "--ignored", "--nocapture", "--test-threads=1"];
     let mut other = Command::new(std::env::current_exe().unwrap());
     let output = other.args(arguments).env(IS_OTHER, "1").output().unwrap();
@@ -34,7 +34,7 @@ fn t6_a_process_with_few_descriptors_writes_flushes_and_reads() {
 
 #[test]
 #[ignore = "the other process of t6_a_process_with_few_descriptors_writes_flushes_and_reads"]
-fn works_with_few_descriptors() {
+fn t6_works_with_few_descriptors() {
     if std::env::var_os(IS_OTHER).is_none() {
         return;
     }

@@ -1,0 +1,41 @@
+//! Drains: which is due, and who works on its parts.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::busy::Busy;
+use super::{Task, Work};
+use crate::buffer::drain::Drain;
+use crate::buffer::pick::pick_drain;
+use crate::database::Database;
+use crate::version::Version;
+
+impl Database {
+    /// The runs that are to become tables first, of a keyspace of which none are being drained.
+    pub(super) fn choose_drain(&self, busy: &Busy, version: &Version, now: Duration) -> Option<Task> {
+        let may_drain = |id| !busy.draining.contains(&id) && busy.may_try((Work::Drain, id), now);
+        let idle = version.live().filter(|keyspace| may_drain(keyspace.id()));
+        let through = |keyspace| busy.drained_through(keyspace);
+        let pressure = self.is_under_pressure();
+        let (keyspace, mut runs) = pick_drain(idle, &busy.runs, pressure, through, &self.settings)?;
+        if busy.has_failed((Work::Drain, keyspace)) {
+            // What fails together may come off one by one, the oldest first.
+            runs.drain(..runs.len().saturating_sub(1));
+        }
+        Some(Task::Drain { keyspace, runs })
+    }
+
+    /// Works on the parts of `drain` beside whoever else has time, until all are taken.
+    pub(crate) fn share_parts(&self, drain: &Arc<Drain>) {
+        self.schedule.lock().drains.push((Arc::clone(drain), 0));
+        if drain.part_count() > 1 {
+            self.wake_background();
+        }
+        loop {
+            let part = self.schedule.lock().take_part(drain);
+            let Some(part) = part else { break };
+            drain.run_part(part, self);
+        }
+        self.schedule.lock().drains.retain(|(known, _)| !Arc::ptr_eq(known, drain));
+    }
+}
