@@ -1,12 +1,14 @@
 //! What an engine counts.
 
-use crate::{JobStats, KeyspaceId, ValueStats};
+use crate::{Durability, JobStats, KeyspaceId, ValueStats};
 
 /// Counters since the database was opened, and sizes as they are now.
 ///
 /// All `_bytes_total` and `_count` fields only grow; the rest are the present state.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Stats {
+    /// What acknowledged writes survive unless they say otherwise.
+    pub durability: Durability,
     /// Bytes of keys and values callers wrote.
     pub user_write_bytes_total: u64,
     /// Bytes written to log segments.

@@ -70,7 +70,7 @@ impl Server {
         let dir = settings.dir.display().to_string();
         let log = Log::new(settings.log_format, settings.log_level, Arc::clone(&store.clock));
         let shared = Arc::new(Shared {
-            parameters: Parameters::new(&settings, address.port(), &dir),
+            parameters: Parameters::new(&settings, address.port(), &dir, store.db.stats().durability),
             statistics: Statistics::new(threads, unix_ms, now),
             slow_log: SlowLog::default(),
             latency: Latency::default(),

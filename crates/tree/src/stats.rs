@@ -93,6 +93,7 @@ impl Database {
         let held = self.held_bytes();
         let (damaged, failed) = (self.damage(), self.failed_inputs());
         Stats {
+            durability: self.settings.durability,
             user_write_bytes_total: read(&self.counters.user_write_bytes),
             log_write_bytes_total: read(&self.log.written_bytes),
             drain_write_bytes_total: read(&self.counters.drain_write_bytes),

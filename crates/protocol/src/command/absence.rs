@@ -90,7 +90,7 @@ pub(super) const NO_SCRIPT_DEBUGGER: Absence = absence(
 
 pub(super) const NO_KEYSPACE_NOTIFICATIONS: Absence = absence(
     "Keyspace notifications",
-    "`notify-keyspace-events` is kept and answered, and no event is published",
+    "no event is published when a key changes, and `CONFIG SET notify-keyspace-events` is refused",
     "`PUBLISH` together with the write, between `MULTI` and `EXEC` or in a script.",
 );
 
@@ -102,7 +102,7 @@ pub(super) const NO_TRACKING: Absence = absence(
 
 pub(super) const NO_EVICTION: Absence = absence(
     "Eviction",
-    "`maxmemory` and its policies are kept and answered, and nothing is evicted: data lies on disk, not in memory",
+    "nothing is evicted, and `CONFIG SET` of `maxmemory` and `maxmemory-policy` is refused: data lies on disk, not in memory",
     "Let keys of a cache expire, by `SET … EX` or `EXPIRE`.",
 );
 

@@ -72,7 +72,7 @@ impl Kind {
                 within(bytes, min, max)
             }
             Kind::MemoryOrPercent => match value.strip_suffix(b"%") {
-                Some(share) if share.len() <= 3 && memory(share).is_some() => Ok(value.to_vec()),
+                Some(share) if memory(share).is_some_and(|share| share <= 100) => Ok(value.to_vec()),
                 Some(_) => Err("argument must be a memory or percent value".into()),
                 None => match memory(value) {
                     Some(bytes) => Ok(bytes.to_string().into_bytes()),

@@ -1,17 +1,20 @@
 //! What CONFIG reads and changes.
 //!
-//! Some parameters have an effect: how many clients there may be (`maxclients`) and how long they may be idle (`timeout`),
-//! what is noted as slow (`slowlog-*`, `latency-monitor-threshold`), how large requests may be (`proto-max-bulk-len`,
-//! `client-query-buffer-limit`), who may connect (`protected-mode`), which percentiles INFO tells. All the others are kept and answered, no more.
+//! Some parameters have an effect: what an acknowledged write survives (`appendfsync`), how many clients there may be
+//! (`maxclients`), how long they may be idle (`timeout`) and when the system asks for them (`tcp-keepalive`), what is noted
+//! as slow (`slowlog-*`, `latency-monitor-threshold`), how large requests may be (`proto-max-bulk-len`,
+//! `client-query-buffer-limit`), who may connect (`protected-mode`, `requirepass`), which percentiles INFO tells. The others are
+//! refused if they promise something, and else kept and answered: the table says which.
 //! Every name of Redis 7.0.15 is known, also the few that it answers only to who asks by the whole name.
 
 mod kind;
 mod table;
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, Ordering};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 
+use firn_engine::Durability;
 use firn_protocol::glob;
 
 use crate::settings::ServeSettings;
@@ -49,6 +52,25 @@ pub(crate) struct Parameters {
     argument_bytes_max: AtomicU64,
     request_bytes_max: AtomicU64,
     is_protected: AtomicBool,
+    keepalive_s: AtomicU64,
+    /// A [`Syncing`].
+    syncing: AtomicU8,
+    /// Writes are on shared storage before they are acknowledged: no parameter changes that.
+    is_shared: bool,
+}
+
+/// When what is acknowledged is synced to the device, as `appendfsync` says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Syncing {
+    /// By the system, when it likes.
+    Never,
+    /// Every second, in the background.
+    EachSecond,
+    /// Before it is acknowledged.
+    Always,
+    /// As the database was opened: nobody has said anything else.
+    AsOpened,
 }
 
 /// Below this many microseconds what counts as slow is measured command by command, at some cost.
@@ -56,7 +78,7 @@ const EXACT_BELOW_US: i64 = 1000;
 
 impl Parameters {
     /// The defaults, but for what the server was started with.
-    pub(crate) fn new(settings: &ServeSettings, port: u16, dir: &str) -> Self {
+    pub(crate) fn new(settings: &ServeSettings, port: u16, dir: &str, durability: Durability) -> Self {
         let mut values: BTreeMap<&'static str, Vec<u8>> = TABLE
             .iter()
             .filter(|parameter| parameter.same_as.is_none())
@@ -74,6 +96,7 @@ impl Parameters {
             ("proto-max-bulk-len", limit(settings.argument_bytes_max)),
             ("timeout", settings.idle_s_max.min(i64::MAX as u64).to_string()),
             ("tcp-keepalive", settings.keepalive_s.to_string()),
+            ("appendfsync", if durability == Durability::Process { "no" } else { "always" }.to_owned()),
             ("protected-mode", if settings.is_protected { "yes" } else { "no" }.to_owned()),
         ];
         values.extend(started_with.map(|(name, value)| (name, value.into_bytes())));
@@ -87,8 +110,12 @@ impl Parameters {
             argument_bytes_max: AtomicU64::default(),
             request_bytes_max: AtomicU64::default(),
             is_protected: AtomicBool::new(true),
+            keepalive_s: AtomicU64::default(),
+            syncing: AtomicU8::default(),
+            is_shared: durability == Durability::Shared,
         };
         values.iter().for_each(|(name, value)| parameters.take_effect(name, value));
+        parameters.syncing.store(Syncing::AsOpened as u8, Ordering::Relaxed);
         *parameters.values.write().unwrap_or_else(PoisonError::into_inner) = values;
         parameters
     }
@@ -146,6 +173,9 @@ impl Parameters {
                 TABLE.iter().find(|it| it.name == parameter.key()).map_or(parameter.kind, |it| it.kind);
             let before = values.get(parameter.key()).map(Vec::as_slice).unwrap_or_default();
             let value = kind.check(value, before).map_err(|why| refused(parameter, &why))?;
+            if parameter.name == "appendfsync" && self.is_shared && value != before {
+                return Err(refused(parameter, SHARED));
+            }
             checked.push((parameter.key(), value));
         }
         for (name, value) in checked {
@@ -164,6 +194,15 @@ impl Parameters {
             "latency-monitor-threshold" => &self.latency_ms,
             "proto-max-bulk-len" => &self.argument_bytes_max,
             "client-query-buffer-limit" => &self.request_bytes_max,
+            "tcp-keepalive" => &self.keepalive_s,
+            "appendfsync" => {
+                let syncing = match value {
+                    b"always" => Syncing::Always,
+                    b"everysec" => Syncing::EachSecond,
+                    _ => Syncing::Never,
+                };
+                return self.syncing.store(syncing as u8, Ordering::Relaxed);
+            }
             "protected-mode" => return self.is_protected.store(value == b"yes", Ordering::Relaxed),
             "slowlog-log-slower-than" => return self.slow_us.store(number, Ordering::Relaxed),
             _ => return,
@@ -184,6 +223,29 @@ impl Parameters {
     /// Whether only this machine may connect while nobody is asked for a password.
     pub(crate) fn is_protected(&self) -> bool {
         self.is_protected.load(Ordering::Relaxed)
+    }
+
+    /// Seconds after which the system asks a silent connection's other side whether it is there; 0 = never.
+    pub(crate) fn keepalive_s(&self) -> u32 {
+        u32::try_from(self.keepalive_s.load(Ordering::Relaxed)).unwrap_or(u32::MAX)
+    }
+
+    /// What an acknowledgement promises; `None` = what the database was opened with.
+    #[inline]
+    pub(crate) fn durability(&self) -> Option<Durability> {
+        const NEVER: u8 = Syncing::Never as u8;
+        const EACH_SECOND: u8 = Syncing::EachSecond as u8;
+        const ALWAYS: u8 = Syncing::Always as u8;
+        match self.syncing.load(Ordering::Relaxed) {
+            NEVER | EACH_SECOND => Some(Durability::Process),
+            ALWAYS => Some(if self.is_shared { Durability::Shared } else { Durability::Disk }),
+            _ => None,
+        }
+    }
+
+    /// Whether what was written is synced every second.
+    pub(crate) fn syncs_each_second(&self) -> bool {
+        self.syncing.load(Ordering::Relaxed) == Syncing::EachSecond as u8
     }
 
     /// Bytes of one argument.
@@ -224,6 +286,8 @@ impl Parameters {
     }
 }
 
+const SHARED: &str = "the database was opened with durability = \"shared\", which includes it";
+
 fn refused(parameter: &Parameter, why: &str) -> String {
     format!("ERR CONFIG SET failed (possibly related to argument '{}') - {why}", parameter.name)
 }
@@ -250,7 +314,7 @@ mod tests {
 
     #[test]
     fn all_are_set_or_none() {
-        let parameters = Parameters::new(&ServeSettings::default(), 7, "d");
+        let parameters = Parameters::new(&ServeSettings::default(), 7, "d", Durability::Process);
         assert_eq!(parameters.matching(&[b"PORT"]), [(b"PORT".to_vec(), b"7".to_vec())]);
         assert!(parameters.set(&[(b"timeout", b"5"), (b"hz", b"x")]).is_err());
         assert_eq!((parameters.idle_s_max(), parameters.value("timeout")), (0, b"0".to_vec()));

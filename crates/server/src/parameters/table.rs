@@ -1,7 +1,13 @@
 //! The names that CONFIG knows, with what Redis 7.0 has them stand for.
 //!
-//! Clients and their tests set many of them when they begin, so that all of those are accepted, checked, and answered as they
-//! were set. Few have an effect here: [`super::Parameters`] says which. What would be a lie is fixed.
+//! Each is of one of four sorts:
+//!
+//! - It acts: [`super::Parameters`] says which do.
+//! - It is `only` what it is: it promises something that is not done here, or not so, and who sets it is told why.
+//! - It is fixed, or guarded, as it is in Redis.
+//! - It tunes what does not exist here (encodings, files of Redis, replication, cluster, freeing, defragmentation), and
+//!   promises nothing that a client could miss. Clients and their tests set many of these when they begin: they are checked,
+//!   kept and told again.
 
 use super::Parameter;
 use super::kind::Kind;
@@ -27,28 +33,12 @@ const fn memory(name: &'static str, default: &'static str, min: u64, max: u64) -
     of(name, default, Kind::Memory(min, max))
 }
 
-const fn percent(name: &'static str, default: &'static str) -> Parameter {
-    of(name, default, Kind::MemoryOrPercent)
-}
-
 const fn choice(name: &'static str, default: &'static str, words: &'static [&'static str]) -> Parameter {
     of(name, default, Kind::Choice(words))
 }
 
 const fn text(name: &'static str, default: &'static str) -> Parameter {
     of(name, default, Kind::Text)
-}
-
-const fn save(name: &'static str, default: &'static str) -> Parameter {
-    of(name, default, Kind::Save)
-}
-
-const fn events(name: &'static str, default: &'static str) -> Parameter {
-    of(name, default, Kind::Events)
-}
-
-const fn limits(name: &'static str, default: &'static str) -> Parameter {
-    of(name, default, Kind::OutputLimits)
 }
 
 const fn percentiles(name: &'static str, default: &'static str) -> Parameter {
@@ -69,10 +59,24 @@ const fn guarded(name: &'static str, default: &'static str) -> Parameter {
     of(name, default, Kind::Guarded)
 }
 
-/// Would encrypt connections: stays as it is.
-const fn without_tls(name: &'static str, default: &'static str, kind: &'static Kind) -> Parameter {
-    of(name, default, Kind::Only(kind, "Unable to update TLS configuration: there is no TLS"))
+/// Promises something that is not done here, or is done otherwise: stays as it is, and who sets it is told `why`.
+const fn only(
+    name: &'static str,
+    default: &'static str,
+    kind: &'static Kind,
+    why: &'static str,
+) -> Parameter {
+    of(name, default, Kind::Only(kind, why))
 }
+
+const NO_TLS: &str = "Unable to update TLS configuration: there is no TLS";
+const NO_REPLICAS: &str = "there are no replicas";
+const NO_EVICTION: &str = "nothing is evicted: what exceeds the memory lies on disk, and --memory-bytes says at the start how \
+much memory is used";
+
+/// How Redis can end on a signal.
+const SHUTDOWN: &[&str] = &["default", "save", "nosave", "now", "force"];
+const SHUTDOWN_IS_WHOLE: &str = "a signal ends the server in one way: what it has acknowledged is kept";
 
 /// Answered to who asks by its name, and to no pattern.
 const fn hidden(parameter: Parameter) -> Parameter {
@@ -85,9 +89,14 @@ const fn alias(name: &'static str, same_as: &'static str) -> Parameter {
 }
 
 pub(super) const TABLE: &[Parameter] = &[
-    choice("acl-pubsub-default", "resetchannels", &["allchannels", "resetchannels"]),
+    only(
+        "acl-pubsub-default",
+        "resetchannels",
+        &Kind::Choice(&["allchannels", "resetchannels"]),
+        "a new user has no channel: say allchannels with ACL SETUSER",
+    ),
     fixed("aclfile", ""),
-    number("acllog-max-len", "128", 0, i64::MAX),
+    only("acllog-max-len", "128", &Kind::Number(0, i64::MAX), "ACL LOG keeps 128 entries"),
     number("active-defrag-cycle-max", "25", 1, 99),
     number("active-defrag-cycle-min", "1", 1, 99),
     memory("active-defrag-ignore-bytes", "104857600", 1, LONG_MAX),
@@ -95,7 +104,12 @@ pub(super) const TABLE: &[Parameter] = &[
     number("active-defrag-threshold-lower", "10", 0, 1000),
     number("active-defrag-threshold-upper", "100", 0, 1000),
     number("active-expire-effort", "1", 1, 10),
-    flag("activedefrag", "no"),
+    only(
+        "activedefrag",
+        "no",
+        &Kind::Flag,
+        "memory is not defragmented: the allocator gives it back by itself",
+    ),
     flag("activerehashing", "yes"),
     fixed("always-show-logo", "no"),
     flag("aof-disable-auto-gc", "no"),
@@ -106,8 +120,9 @@ pub(super) const TABLE: &[Parameter] = &[
     fixed("aof_rewrite_cpulist", ""),
     fixed("appenddirname", ""),
     fixed("appendfilename", ""),
-    choice("appendfsync", "everysec", &["everysec", "always", "no"]),
-    flag("appendonly", "no"),
+    // What the database was opened with.
+    choice("appendfsync", "no", &["everysec", "always", "no"]),
+    only("appendonly", "yes", &Kind::Flag, "every write is logged: appendfsync says what it survives"),
     memory("auto-aof-rewrite-min-size", "67108864", 0, LONG_MAX),
     number("auto-aof-rewrite-percentage", "100", 0, INT_MAX),
     fixed("bgsave_cpulist", ""),
@@ -115,9 +130,11 @@ pub(super) const TABLE: &[Parameter] = &[
     text("bind-source-addr", ""),
     fixed("bio_cpulist", ""),
     number("busy-reply-threshold", "5000", 0, i64::MAX),
-    limits(
+    only(
         "client-output-buffer-limit",
         "normal 0 0 0 slave 268435456 67108864 60 pubsub 33554432 8388608 60",
+        &Kind::OutputLimits,
+        "output_bytes_max limits what a client has not read, and is set at the start",
     ),
     memory("client-query-buffer-limit", "1073741824", REQUEST_BYTES_MIN, LONG_MAX),
     flag("cluster-allow-pubsubshard-when-down", "yes"),
@@ -163,7 +180,7 @@ pub(super) const TABLE: &[Parameter] = &[
     flag("jemalloc-bg-thread", "yes"),
     hidden(number("key-load-delay", "0", -INT_MAX - 1, INT_MAX)),
     number("latency-monitor-threshold", "0", 0, i64::MAX),
-    flag("latency-tracking", "yes"),
+    only("latency-tracking", "yes", &Kind::Flag, "latencies are always tracked"),
     percentiles("latency-tracking-info-percentiles", "50 99 99.9"),
     flag("lazyfree-lazy-eviction", "no"),
     flag("lazyfree-lazy-expire", "no"),
@@ -177,18 +194,28 @@ pub(super) const TABLE: &[Parameter] = &[
     alias("list-max-ziplist-size", "list-max-listpack-size"),
     hidden(number("loading-process-events-interval-bytes", "2097152", 1024, INT_MAX)),
     fixed("logfile", ""),
-    choice("loglevel", "notice", &["debug", "verbose", "notice", "warning"]),
+    only(
+        "loglevel",
+        "notice",
+        &Kind::Choice(&["debug", "verbose", "notice", "warning"]),
+        "--log-level says at the start what is logged",
+    ),
     alias("lua-time-limit", "busy-reply-threshold"),
     text("masterauth", ""),
     text("masteruser", ""),
     number("maxclients", "10000", 1, 4294967295),
-    memory("maxmemory", "0", 0, u64::MAX),
-    percent("maxmemory-clients", "0"),
+    only("maxmemory", "0", &Kind::Memory(0, u64::MAX), NO_EVICTION),
+    only(
+        "maxmemory-clients",
+        "0",
+        &Kind::MemoryOrPercent,
+        "clients are limited one by one: client-query-buffer-limit, and output_bytes_max at the start",
+    ),
     number("maxmemory-eviction-tenacity", "10", 0, 100),
-    choice(
+    only(
         "maxmemory-policy",
         "noeviction",
-        &[
+        &Kind::Choice(&[
             "volatile-lru",
             "volatile-lfu",
             "volatile-random",
@@ -197,21 +224,37 @@ pub(super) const TABLE: &[Parameter] = &[
             "allkeys-lfu",
             "allkeys-random",
             "noeviction",
-        ],
+        ]),
+        NO_EVICTION,
     ),
     number("maxmemory-samples", "5", 1, INT_MAX),
     number("min-replicas-max-lag", "10", 0, INT_MAX),
-    number("min-replicas-to-write", "0", 0, INT_MAX),
+    only("min-replicas-to-write", "0", &Kind::Number(0, INT_MAX), NO_REPLICAS),
     alias("min-slaves-max-lag", "min-replicas-max-lag"),
     alias("min-slaves-to-write", "min-replicas-to-write"),
     flag("no-appendfsync-on-rewrite", "no"),
-    events("notify-keyspace-events", ""),
-    choice("oom-score-adj", "no", &["no", "yes", "relative", "absolute"]),
+    only("notify-keyspace-events", "", &Kind::Events, "no event is published when a key changes"),
+    only(
+        "oom-score-adj",
+        "no",
+        &Kind::Choice(&["no", "yes", "relative", "absolute"]),
+        "the system's choice is left to who starts the server",
+    ),
     three("oom-score-adj-values", "0 200 800"),
     fixed("pidfile", ""),
     fixed("port", "0"),
-    of("proc-title-template", "{title} {listen-addr} {server-mode}", Kind::Title),
-    choice("propagation-error-behavior", "ignore", &["ignore", "panic", "panic-on-replicas"]),
+    only(
+        "proc-title-template",
+        "{title} {listen-addr} {server-mode}",
+        &Kind::Title,
+        "the process keeps the title that it was started with",
+    ),
+    only(
+        "propagation-error-behavior",
+        "ignore",
+        &Kind::Choice(&["ignore", "panic", "panic-on-replicas"]),
+        NO_REPLICAS,
+    ),
     flag("protected-mode", "yes"),
     memory("proto-max-bulk-len", "536870912", REQUEST_BYTES_MIN, LONG_MAX),
     flag("rdb-del-sync-files", "no"),
@@ -240,13 +283,23 @@ pub(super) const TABLE: &[Parameter] = &[
     flag("replica-serve-stale-data", "yes"),
     fixed("replicaof", ""),
     text("requirepass", ""),
-    choice("sanitize-dump-payload", "no", &["no", "yes", "clients"]),
-    save("save", ""),
+    only(
+        "sanitize-dump-payload",
+        "no",
+        &Kind::Choice(&["no", "yes", "clients"]),
+        "payloads of DUMP are not taken",
+    ),
+    only(
+        "save",
+        "",
+        &Kind::Save,
+        "there are no snapshots to be made: every write is logged, and appendfsync says what it survives",
+    ),
     fixed("server_cpulist", ""),
     number("set-max-intset-entries", "512", 0, i64::MAX),
     fixed("set-proc-title", "yes"),
-    choice("shutdown-on-sigint", "default", &["default", "save", "nosave", "now", "force"]),
-    choice("shutdown-on-sigterm", "default", &["default", "save", "nosave", "now", "force"]),
+    only("shutdown-on-sigint", "default", &Kind::Choice(SHUTDOWN), SHUTDOWN_IS_WHOLE),
+    only("shutdown-on-sigterm", "default", &Kind::Choice(SHUTDOWN), SHUTDOWN_IS_WHOLE),
     number("shutdown-timeout", "10", 0, INT_MAX),
     alias("slave-announce-ip", "replica-announce-ip"),
     alias("slave-announce-port", "replica-announce-port"),
@@ -259,7 +312,12 @@ pub(super) const TABLE: &[Parameter] = &[
     number("slowlog-log-slower-than", "10000", -1, i64::MAX),
     number("slowlog-max-len", "128", 0, i64::MAX),
     fixed("socket-mark-id", "0"),
-    flag("stop-writes-on-bgsave-error", "yes"),
+    only(
+        "stop-writes-on-bgsave-error",
+        "yes",
+        &Kind::Flag,
+        "a write that cannot be logged is always refused",
+    ),
     memory("stream-node-max-bytes", "4096", 0, LONG_MAX),
     number("stream-node-max-entries", "100", 0, i64::MAX),
     fixed("supervised", "no"),
@@ -278,14 +336,14 @@ pub(super) const TABLE: &[Parameter] = &[
     text("tls-client-cert-file", ""),
     text("tls-client-key-file", ""),
     text("tls-client-key-file-pass", ""),
-    without_tls("tls-cluster", "no", &Kind::Flag),
+    only("tls-cluster", "no", &Kind::Flag, NO_TLS),
     text("tls-dh-params-file", ""),
     text("tls-key-file", ""),
     text("tls-key-file-pass", ""),
-    without_tls("tls-port", "0", &Kind::Number(0, 65535)),
+    only("tls-port", "0", &Kind::Number(0, 65535), NO_TLS),
     flag("tls-prefer-server-ciphers", "no"),
     text("tls-protocols", ""),
-    without_tls("tls-replication", "no", &Kind::Flag),
+    only("tls-replication", "no", &Kind::Flag, NO_TLS),
     number("tls-session-cache-size", "20480", 0, INT_MAX),
     number("tls-session-cache-timeout", "300", 0, INT_MAX),
     flag("tls-session-caching", "yes"),

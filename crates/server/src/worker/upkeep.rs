@@ -12,6 +12,7 @@ use super::{ClientFilter, Message, Worker};
 use crate::client::{Client, name_memory_bytes};
 use crate::failure::{Failure, Result};
 use crate::log::{Field, LogLevel};
+use crate::saver::Saver;
 use crate::statistics::{Gauge, Measure};
 
 /// Between two looks.
@@ -49,6 +50,9 @@ impl Worker {
         if self.index == 0 {
             self.shared.statistics.note_rates(self.shared.store.clock.now());
             self.shared.log.note_engine(|| self.shared.store.db.stats());
+            if self.shared.parameters.syncs_each_second() {
+                Saver::sync_each_second(&self.shared);
+            }
         }
         if let Some([input_bytes, output_bytes]) = self.peaks.look(self.monotonic_ms()) {
             self.tell_clients(input_bytes, output_bytes);
