@@ -3,7 +3,7 @@
 mod description;
 
 use std::cell::{Cell, RefCell};
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use firn_protocol::command::Command;
@@ -11,6 +11,7 @@ use firn_protocol::resp::{OwnedArguments, Protocol, Reply};
 
 use crate::access::Login;
 use crate::execute::ClientSubscriptions;
+use crate::handover::Handed;
 use crate::observers::WatchFlag;
 
 pub(crate) use description::{Description, is_name};
@@ -58,6 +59,10 @@ pub(crate) struct Client {
     pub(crate) waiting_bytes: Cell<usize>,
     /// A key that it waits for has changed.
     pub(crate) is_told_to_look: Cell<bool>,
+    /// It takes what it is handed at keys that it waits for.
+    pub(crate) takes_hands: Cell<bool>,
+    /// What it was handed, and has not looked at.
+    pub(crate) hands: RefCell<VecDeque<Handed>>,
     /// Somebody has ended its waiting.
     pub(crate) is_unblocked: Cell<Option<Unblock>>,
     /// The connection ends once its output is sent.
@@ -199,6 +204,8 @@ impl Client {
             is_waiting: Cell::new(false),
             waiting_bytes: Cell::new(0),
             is_told_to_look: Cell::new(false),
+            takes_hands: Cell::new(false),
+            hands: RefCell::default(),
             is_unblocked: Cell::new(None),
             is_closing: Cell::new(false),
             is_cut_off: Cell::new(false),

@@ -9,7 +9,6 @@
 
 use std::collections::HashMap;
 use std::rc::Rc;
-use std::sync::atomic::Ordering;
 
 use firn_engine::{Batch, KeyspaceId, ScanRange};
 use firn_format::datatype::value::FRAGMENT_BYTES;
@@ -94,7 +93,7 @@ impl Duty {
     /// Removes collections that have expired. What went before is passed over, but for the last minute's: whoever said
     /// when it expires may have been slow to write that.
     async fn expire(&mut self) -> Result<bool> {
-        if self.worker.shared.is_expiry_paused.load(Ordering::Relaxed) {
+        if self.worker.shared.is_expiry_held() {
             return Ok(false);
         }
         let keyspaces = self.worker.shared.store.keyspaces;
@@ -145,7 +144,7 @@ impl Duty {
     /// Removes keys that commands have found expired; whether there are more.
     async fn remove_found(&self) -> Result<bool> {
         let shared = &self.worker.shared;
-        if shared.is_expiry_paused.load(Ordering::Relaxed) {
+        if shared.is_expiry_held() {
             return Ok(false);
         }
         for _ in 0..EXPIRED_PER_ROUND {

@@ -52,6 +52,7 @@ mod monitors;
 mod saver;
 mod process;
 mod processors;
+mod handover;
 mod key_counts;
 mod purge_queue;
 mod subscriptions;

@@ -13,17 +13,27 @@ use crate::client::ClientAddress;
 
 /// The keys that one client watches: raised when one of them changes.
 #[derive(Debug, Default)]
-pub(crate) struct WatchFlag(AtomicBool);
+pub(crate) struct WatchFlag {
+    is_raised: AtomicBool,
+    /// Keys that are watched because those that the client has named went with a database that was flushed.
+    moved: Mutex<Vec<Vec<u8>>>,
+}
 
 impl WatchFlag {
     /// Whether a key has changed since it was watched.
     pub(crate) fn is_raised(&self) -> bool {
-        self.0.load(Ordering::Acquire)
+        self.is_raised.load(Ordering::Acquire)
     }
 
     /// A key has changed.
     pub(crate) fn raise(&self) {
-        self.0.store(true, Ordering::Release);
+        self.is_raised.store(true, Ordering::Release);
+    }
+
+    /// The engine's keys that are watched beside those that the client has named: the same keys in databases that have
+    /// taken the places of theirs.
+    pub(crate) fn moved(&self) -> Vec<Vec<u8>> {
+        self.moved.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
@@ -39,7 +49,15 @@ struct Observed {
     /// With whether something stood there when it was watched.
     watchers: Vec<(Arc<WatchFlag>, bool)>,
     /// Longest waiting first.
-    waiters: VecDeque<ClientAddress>,
+    waiters: VecDeque<Waiter>,
+}
+
+/// Who stands in line for a key.
+#[derive(Debug)]
+struct Waiter {
+    address: ClientAddress,
+    /// Another key of the engine that it changes when it is served.
+    destination: Option<Vec<u8>>,
 }
 
 impl Observers {
@@ -75,12 +93,12 @@ impl Observers {
         }
     }
 
-    /// `waiter` stands in line for `key`, behind all others, unless it does already.
-    pub(crate) fn wait(&self, key: &[u8], waiter: ClientAddress) {
+    /// `address` stands in line for `key`, behind all others, unless it does already. Served, it changes `destination` too.
+    pub(crate) fn wait(&self, key: &[u8], address: ClientAddress, destination: Option<&[u8]>) {
         let mut keys = self.keys();
         let waiters = &mut keys.entry(key.to_vec()).or_default().waiters;
-        if !waiters.contains(&waiter) {
-            waiters.push_back(waiter);
+        if !waiters.iter().any(|known| known.address == address) {
+            waiters.push_back(Waiter { address, destination: destination.map(<[u8]>::to_vec) });
             self.count.fetch_add(1, Ordering::AcqRel);
         }
     }
@@ -89,11 +107,11 @@ impl Observers {
     pub(crate) fn leave(&self, key: &[u8], waiter: ClientAddress) -> Option<ClientAddress> {
         let mut keys = self.keys();
         let observed = keys.get_mut(key)?;
-        if let Some(place) = observed.waiters.iter().position(|known| *known == waiter) {
+        if let Some(place) = observed.waiters.iter().position(|known| known.address == waiter) {
             observed.waiters.remove(place);
             self.count.fetch_sub(1, Ordering::AcqRel);
         }
-        let first = observed.waiters.front().copied();
+        let first = observed.waiters.front().map(|first| first.address);
         if observed.watchers.is_empty() && observed.waiters.is_empty() {
             keys.remove(key);
         }
@@ -104,16 +122,31 @@ impl Observers {
     pub(crate) fn behind(&self, key: &[u8], waiter: ClientAddress) -> Option<ClientAddress> {
         let keys = self.keys();
         let waiters = &keys.get(key)?.waiters;
-        let place = waiters.iter().position(|known| *known == waiter)?;
-        waiters.get(place + 1).copied()
+        let place = waiters.iter().position(|known| known.address == waiter)?;
+        waiters.get(place + 1).map(|next| next.address)
     }
 
-    /// `key` has changed: raises the flags of who watches it, and says who waits for it longest.
-    pub(crate) fn changed(&self, key: &[u8]) -> Option<ClientAddress> {
+    /// Who waits for `key` longest, but for those that are `passed`.
+    pub(crate) fn first_but(&self, key: &[u8], passed: &[ClientAddress]) -> Option<ClientAddress> {
         let keys = self.keys();
-        let observed = keys.get(key)?;
+        let mut waiters = keys.get(key)?.waiters.iter().map(|waiter| waiter.address);
+        waiters.find(|address| !passed.contains(address))
+    }
+
+    /// Keys of the engine that those who wait longest for `key`, up to `waiters_max` of them, change when they are served.
+    pub(crate) fn destinations(&self, key: &[u8], waiters_max: usize) -> Vec<Vec<u8>> {
+        let keys = self.keys();
+        let Some(observed) = keys.get(key) else { return Vec::new() };
+        let waiters = observed.waiters.iter().take(waiters_max);
+        waiters.filter_map(|waiter| waiter.destination.clone()).collect()
+    }
+
+    /// `key` has changed: raises the flags of who watches it, and says whether somebody waits for it.
+    pub(crate) fn changed(&self, key: &[u8]) -> bool {
+        let keys = self.keys();
+        let Some(observed) = keys.get(key) else { return false };
         observed.watchers.iter().for_each(|(flag, _)| flag.raise());
-        observed.waiters.front().copied()
+        !observed.waiters.is_empty()
     }
 
     /// What stood at `key` had expired and was removed: a change for who watched it while it was there, and for nobody else.
@@ -123,15 +156,46 @@ impl Observers {
         }
     }
 
-    /// All keys of these databases have changed: everybody who waits for one should look.
-    pub(crate) fn databases_changed(&self, databases: &[DatabaseId]) -> Vec<ClientAddress> {
+    /// The first database of each pair is about to be flushed, and the second to take its place: who watches a key of the
+    /// one where nothing stands watches the same key of the other.
+    pub(crate) fn databases_flushed(&self, flushed: &[(DatabaseId, DatabaseId)]) {
+        let mut keys = self.keys();
+        let mut moved: Vec<(Vec<u8>, Vec<Arc<WatchFlag>>)> = Vec::new();
+        for (key, observed) in keys.iter() {
+            for (old, new) in flushed {
+                let Some(rest) = key.strip_prefix(old.number().to_be_bytes().as_slice()) else { continue };
+                let missing = observed.watchers.iter().filter(|(_, is_there)| !is_there);
+                let flags: Vec<_> = missing.map(|(flag, _)| Arc::clone(flag)).collect();
+                if !flags.is_empty() {
+                    moved.push(([&new.number().to_be_bytes(), rest].concat(), flags));
+                }
+            }
+        }
+        for (key, flags) in moved {
+            for flag in flags {
+                flag.moved.lock().unwrap_or_else(PoisonError::into_inner).push(key.clone());
+                keys.entry(key.clone()).or_default().watchers.push((flag, false));
+                self.count.fetch_add(1, Ordering::AcqRel);
+            }
+        }
+    }
+
+    /// All keys of these databases have changed, but in those that were flushed (`is_flushed`) those where nothing stood:
+    /// everybody who waits for one should look.
+    pub(crate) fn databases_changed(
+        &self,
+        databases: &[DatabaseId],
+        is_flushed: impl Fn(DatabaseId) -> bool,
+    ) -> Vec<ClientAddress> {
         let keys = self.keys();
         let mut waiters = Vec::new();
         for (key, observed) in keys.iter() {
-            let is_meant = databases.iter().any(|database| key.starts_with(&database.number().to_be_bytes()));
-            if is_meant {
-                observed.watchers.iter().for_each(|(flag, _)| flag.raise());
-                waiters.extend(observed.waiters.iter().copied());
+            let is_meant = |id: &&DatabaseId| key.starts_with(&id.number().to_be_bytes());
+            if let Some(id) = databases.iter().find(is_meant) {
+                let is_flushed = is_flushed(*id);
+                let changed = observed.watchers.iter().filter(|(_, is_there)| *is_there || !is_flushed);
+                changed.for_each(|(flag, _)| flag.raise());
+                waiters.extend(observed.waiters.iter().map(|waiter| waiter.address));
             }
         }
         waiters
@@ -150,16 +214,43 @@ mod tests {
     fn waiters_are_told_in_the_order_they_came() {
         let observers = Observers::default();
         assert!(observers.is_empty());
-        observers.wait(b"k", waiter(1));
-        observers.wait(b"k", waiter(2));
-        observers.wait(b"k", waiter(1));
-        assert_eq!(observers.changed(b"other"), None);
-        assert_eq!(observers.changed(b"k"), Some(waiter(1)));
+        observers.wait(b"k", waiter(1), None);
+        observers.wait(b"k", waiter(2), Some(b"d"));
+        observers.wait(b"k", waiter(1), None);
+        assert!(!observers.changed(b"other"));
+        assert!(observers.changed(b"k"));
+        assert_eq!(observers.first_but(b"k", &[]), Some(waiter(1)));
+        assert_eq!(observers.first_but(b"k", &[waiter(1)]), Some(waiter(2)));
+        assert_eq!(observers.first_but(b"k", &[waiter(1), waiter(2)]), None);
+        assert_eq!(observers.destinations(b"k", 1), Vec::<Vec<u8>>::new());
+        assert_eq!(observers.destinations(b"k", 2), [b"d".to_vec()]);
         assert_eq!(observers.behind(b"k", waiter(1)), Some(waiter(2)));
         assert_eq!(observers.behind(b"k", waiter(2)), None);
         assert_eq!(observers.leave(b"k", waiter(1)), Some(waiter(2)));
         assert!(!observers.is_empty());
         assert_eq!(observers.leave(b"k", waiter(2)), None);
+        assert!(observers.is_empty());
+    }
+
+    #[test]
+    fn who_watches_for_what_is_not_there_watches_on_when_databases_are_flushed() {
+        let observers = Observers::default();
+        let (missing, there) = (Arc::new(WatchFlag::default()), Arc::new(WatchFlag::default()));
+        let id = |count| (0..count).fold(DatabaseId::FIRST, |id, _| id.next().unwrap());
+        let key = |id: DatabaseId| [&id.number().to_be_bytes()[..], b"k"].concat();
+        observers.watch(&key(id(0)), &missing, false);
+        observers.watch(&key(id(0)), &there, true);
+        observers.databases_flushed(&[(id(0), id(9))]);
+        observers.databases_changed(&[id(0)], |_| true);
+        assert!(there.is_raised() && !missing.is_raised());
+        assert_eq!(missing.moved(), [key(id(9))]);
+        observers.changed(&key(id(9)));
+        assert!(missing.is_raised());
+        for key in missing.moved() {
+            observers.unwatch(&key, &missing);
+        }
+        observers.unwatch(&key(id(0)), &missing);
+        observers.unwatch(&key(id(0)), &there);
         assert!(observers.is_empty());
     }
 

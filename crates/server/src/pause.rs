@@ -29,6 +29,11 @@ impl Pause {
         self.is_on.load(Ordering::Acquire)
     }
 
+    /// Whether writes are paused: nothing is removed for having expired either.
+    pub(crate) fn holds_writes(&self, now_ms: u64) -> bool {
+        self.is_on() && self.until_ms(true, now_ms).is_some()
+    }
+
     /// Pauses clients. A pause that is on already is never made shorter or weaker.
     pub(crate) fn begin(&self, paused: Paused, until_ms: u64, now_ms: u64) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);

@@ -48,6 +48,7 @@ use crate::task::Tasks;
 pub(crate) use clients::{ClientFilter, ClientKind};
 pub(crate) use mailbox::{Mailbox, Message};
 pub(crate) use survey::Question;
+pub(crate) use waiting::Told;
 
 /// What all workers of a server share.
 #[derive(Debug)]
@@ -88,11 +89,10 @@ impl Shared {
         !self.observers.is_empty()
     }
 
-    /// Tells who watches the engine's key `key` or waits for it; the caller holds its lock.
-    pub(crate) fn key_changed(&self, key: &[u8]) {
-        if let Some(waiter) = self.observers.changed(key) {
-            self.look(waiter);
-        }
+    /// Whether what has expired is not to be removed now, since that would be a write.
+    pub(crate) fn is_expiry_held(&self) -> bool {
+        let now_ms = self.store.clock.now().as_millis() as u64;
+        self.is_expiry_paused.load(Ordering::Relaxed) || self.pause.holds_writes(now_ms)
     }
 
     /// Forty digits that no other run of a server has.
@@ -296,6 +296,14 @@ impl Worker {
                                 self.tasks.wake(id);
                             }
                         }
+                        Message::Hand { id, number, handed } => {
+                            let client = self.client(id).filter(|client| client.number == number);
+                            // It does not wait any more, or locks for itself: dropped, that passes on.
+                            if let Some(client) = client.filter(|client| client.takes_hands.get()) {
+                                client.hands.borrow_mut().push_back(handed);
+                                self.tasks.wake(id);
+                            }
+                        }
                         Message::Ask(question) => question.answer(self),
                         Message::Wake { task } => self.tasks.wake(task),
                         Message::Show(line) => self.show_own_monitors(&line),
@@ -419,7 +427,7 @@ impl Worker {
         let local = stream.local_addr().unwrap_or(unknown);
         let description = Description::new(peer, local, stream.as_raw_fd(), self.monotonic_ms());
         // A connection that is over already says so when it is adopted.
-        let _ = keep_alive(&stream, self.shared.settings.keepalive_s);
+        let _ = keep_alive(&stream, self.shared.parameters.keepalive_s());
         let login = Login::new(&self.shared.store.users);
         let id = {
             let mut clients = self.clients.borrow_mut();

@@ -98,7 +98,7 @@ impl Client {
             let output = self.output.borrow();
             (output.len(), output.capacity())
         };
-        let (input, input_room) = (it.input_bytes.get(), it.input_room_bytes.get());
+        let (input, input_room) = (it.request_bytes.get() + it.input_bytes.get(), it.input_room_bytes.get());
         let total = self.memory_bytes();
         let command = it.last_command.get().map_or("NULL".to_owned(), ToString::to_string);
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();

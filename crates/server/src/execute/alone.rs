@@ -8,8 +8,10 @@ use firn_protocol::command::{self, Command, CommandId, Flag, id_of};
 use firn_protocol::resp::Arguments;
 
 use super::call::Call;
+use super::serving::hand_over;
 use super::{Request, access, blocking, dispatch, generic, script, transactions};
 use crate::failure::{Failure, Result};
+use crate::handover::Cover;
 use crate::store::{DATABASE_COUNT, Databases, Keyspaces};
 use crate::transaction::{Key, Transaction};
 use crate::worker::Worker;
@@ -51,7 +53,7 @@ pub(super) async fn run(request: &Request<'_>, command: &'static Command) -> Opt
 async fn once(request: &Request<'_>, command: &'static Command, out: &mut Vec<u8>) -> Result<()> {
     let mut names = LockNames::new(request.worker);
     names.add(request.client.database.get(), command, request.arguments)?;
-    let _locks = names.lock(request.worker).await?;
+    let locks = names.lock(request.worker).await?;
     let is_writing = command.flags.has(Flag::Write);
     let mut transaction = match is_writing {
         true => Transaction::locked(request.worker, names.databases()),
@@ -62,7 +64,11 @@ async fn once(request: &Request<'_>, command: &'static Command, out: &mut Vec<u8
     let done = dispatch(&mut call).await;
     let is_spilled = call.is_spilled;
     match done {
-        Ok(()) => transaction.commit().await,
+        Ok(()) => {
+            let ready = transaction.commit_ready().await?;
+            hand_over(request.worker, ready, locks, || names.cover()).await;
+            Ok(())
+        }
         // Half of the reply is with the client: nothing that it could read may follow.
         Err(_) if is_spilled => {
             request.client.is_closing.set(true);
@@ -72,6 +78,11 @@ async fn once(request: &Request<'_>, command: &'static Command, out: &mut Vec<u8
         Err(failure) => Err(failure),
     }
 }
+
+/// Keys up to which a command also locks what those change whom it serves, and how many of these at a time. Who is left
+/// over locks for itself, a moment later.
+const COVERED_NAMES_MAX: usize = 1024;
+const DESTINATIONS_MAX: usize = 32;
 
 /// What commands lock before they run.
 ///
@@ -171,12 +182,41 @@ impl LockNames {
                 self.names.iter().map(|(id, key)| (*id, key.as_slice())).collect();
             let locks = worker.lock(&names).await?;
             if !self.is_outdated(worker) {
+                if self.add_destinations(worker) {
+                    continue;
+                }
                 return Ok(Some(locks));
             }
             // Who held the locks may have read one of the keys, and flushed or swapped databases: the command comes after.
             drop(locks);
             self.rename(worker.shared.store.databases.load_full())?;
         }
+    }
+
+    /// Adds what those change who wait for the keys, and are served when these are written; whether that is to be locked
+    /// again. The locks of all names are held, so that nobody begins to wait meanwhile.
+    fn add_destinations(&mut self, worker: &Worker) -> bool {
+        let count = self.names.len();
+        if !worker.shared.is_any_key_observed() || count > COVERED_NAMES_MAX {
+            return false;
+        }
+        let mut index = 0;
+        while index < self.names.len() && self.names.len() - count < DESTINATIONS_MAX {
+            let destinations = worker.shared.observers.destinations(&self.names[index].1, DESTINATIONS_MAX);
+            for destination in destinations {
+                let name = (self.keyspaces.keys, destination);
+                if !self.names.contains(&name) {
+                    self.names.push(name);
+                }
+            }
+            index += 1;
+        }
+        self.names.len() > count
+    }
+
+    /// What is locked, for those who are served meanwhile.
+    pub(super) fn cover(&self) -> Cover {
+        Cover::new(Some(self.names.iter().cloned().collect()), self.databases())
     }
 
     /// Names the same keys by what the indexes mean in `databases`.

@@ -9,7 +9,9 @@ use std::rc::Rc;
 use firn_engine::KeyLocks;
 
 use super::alone::LockNames;
+use super::serving::hand_over;
 use crate::failure::{Failure, Result};
+use crate::handover::Cover;
 use crate::transaction::{Coverage, Demand, Transaction};
 use crate::worker::Worker;
 
@@ -25,7 +27,7 @@ pub(super) struct Attempts {
 pub(super) struct Attempt {
     pub(super) transaction: Transaction,
     pub(super) coverage: Rc<Coverage>,
-    _locks: Option<KeyLocks>,
+    pub(super) locks: Option<KeyLocks>,
 }
 
 impl Attempts {
@@ -54,7 +56,7 @@ impl Attempts {
             let coverage = Rc::new(Coverage::new(None, self.is_in_place));
             let mut transaction = Transaction::reading(worker);
             transaction.cover(Rc::clone(&coverage));
-            return Ok(Attempt { transaction, coverage, _locks: None });
+            return Ok(Attempt { transaction, coverage, locks: None });
         };
         let locks = match self.is_all {
             true => Some(worker.lock_all().await?),
@@ -68,7 +70,18 @@ impl Attempts {
         };
         let mut transaction = Transaction::locked(worker, databases);
         transaction.cover(Rc::clone(&coverage));
-        Ok(Attempt { transaction, coverage, _locks: locks })
+        Ok(Attempt { transaction, coverage, locks })
+    }
+
+    /// Writes what an attempt has done, and serves who waited for that.
+    pub(super) async fn commit(&self, worker: &Rc<Worker>, attempt: &mut Attempt) -> Result<()> {
+        let ready = attempt.transaction.commit_ready().await?;
+        hand_over(worker, ready, attempt.locks.take(), || match &self.names {
+            Some(names) if !self.is_all => names.cover(),
+            _ => Cover::new(None, worker.shared.store.databases.load_full()),
+        })
+        .await;
+        Ok(())
     }
 
     /// Whether what was done is to be dropped and done again.

@@ -1,8 +1,9 @@
 //! Commands that wait until another client gives them something.
 //!
 //! Such a command tries under the locks of its keys. If there is nothing, it stands in line at each key, lets go of the
-//! locks, and tries again when it is told that one has changed. Who has waited longest is told first, and tells the next
-//! when it is done.
+//! locks, and waits until another command that writes one of the keys hands it over ([`serving`](super::serving)): then it
+//! tries again, under that command's locks. What no command hands over (databases that were swapped) it is told of, and
+//! looks for under its own locks.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -11,14 +12,17 @@ use std::sync::atomic::Ordering;
 
 use firn_format::datatype::Tag;
 use firn_protocol::command::Command;
+use firn_protocol::resp::Reply;
 
 use super::alone::LockNames;
 use super::call::{Call, Origin, Wait};
+use super::serving::hand_over;
 use super::{Request, dispatch};
 use crate::client::{Client, ClientAddress, Unblock, name_memory_bytes};
 use crate::failure::{Failure, Result};
-use crate::transaction::{Collection, Transaction};
-use crate::worker::Worker;
+use crate::handover::{Handed, Taken};
+use crate::transaction::{Collection, Key, Transaction};
+use crate::worker::{Told, Worker};
 
 /// What a try came to.
 enum Tried {
@@ -30,70 +34,115 @@ enum Tried {
 
 /// Runs a command that may wait.
 pub(super) async fn run(request: &Request<'_>, command: &'static Command, out: &mut Vec<u8>) -> Result<()> {
-    request.worker.check_names(request.client, request.arguments.from(1))?;
-    let mut line =
-        Line { worker: request.worker, client: request.client, keys: BTreeSet::new(), has_waited: false };
-    request.client.is_unblocked.set(None);
+    let (worker, client) = (request.worker, request.client);
+    worker.check_names(client, request.arguments.from(1))?;
+    let mut line = Line { worker, client, keys: BTreeSet::new(), has_waited: false, is_told: false };
+    client.is_unblocked.set(None);
     let mut until_ms = None;
-    let mut is_last = false;
+    let mut handed = None;
     loop {
-        let wait = match attempt(request, command, out, &mut line, is_last).await? {
+        let wait = match attempt(request, command, out, &mut line, handed.take()).await? {
             Tried::Done => return Ok(()),
             Tried::Waiting(wait) => wait,
         };
         if !std::mem::replace(&mut line.has_waited, true) {
-            until_ms = wait.timeout_ms.map(|timeout_ms| request.worker.monotonic_ms() + timeout_ms);
+            until_ms = wait.timeout_ms.map(|timeout_ms| worker.monotonic_ms() + timeout_ms);
         }
-        let is_told = request.worker.told_to_look(request.client, until_ms).await;
-        if request.worker.is_gone(request.client) {
-            // Nobody would read what it took: that is left for the next in line.
-            request.client.is_closing.set(true);
+        let told = worker.told_to_look(client, until_ms).await;
+        if worker.is_gone(client) {
+            // It could read nothing of what it took: that is left for the next in line.
+            client.is_closing.set(true);
             return Ok(());
         }
-        match request.client.is_unblocked.take() {
-            Some(Unblock::Error) => {
+        match (client.is_unblocked.take(), told) {
+            (Some(Unblock::Error), _) => {
                 return Err(Failure::new("UNBLOCKED client unblocked via CLIENT UNBLOCK"));
             }
-            Some(Unblock::Timeout) => is_last = true,
-            None => is_last = !is_told,
+            (Some(Unblock::Timeout), _) | (None, Told::Over) => {
+                Reply::new(out, client.protocol.get()).null_array();
+                return Ok(());
+            }
+            (None, Told::Look) => line.is_told = true,
+            (None, Told::Handed(given)) => handed = Some(given),
         }
     }
 }
 
-/// Tries once. What is not there is answered as when the time is over if `is_last`.
+/// Tries once: under the locks of the command that has `handed` a key over, or under its own.
 async fn attempt(
     request: &Request<'_>,
     command: &'static Command,
     out: &mut Vec<u8>,
     line: &mut Line<'_>,
-    is_last: bool,
+    handed: Option<Handed>,
 ) -> Result<Tried> {
+    let cover = handed.as_ref().and_then(|handed| handed.cover().cloned());
+    let Some(cover) = cover else { return attempt_alone(request, command, out, line, handed).await };
+    let mut transaction = Transaction::locked(request.worker, cover.databases());
+    let mut call =
+        Call::new(request.worker, request.client, command, request.arguments, &mut transaction, out);
+    call.has_waited = line.has_waited;
+    call.cover = Some(cover);
+    dispatch(&mut call).await?;
+    let (wait, leaves_some, lacks_cover) = (call.wait.take(), call.leaves_some, call.lacks_cover);
+    let (taken, tried) = match wait {
+        None => {
+            line.leave();
+            (Taken::Some(transaction.commit_ready().await?), Tried::Done)
+        }
+        Some(wait) if lacks_cover => (Taken::Uncovered, Tried::Waiting(wait)),
+        Some(wait) if leaves_some => (Taken::Passed, Tried::Waiting(wait)),
+        Some(wait) => (Taken::Nothing, Tried::Waiting(wait)),
+    };
+    if let Some(handed) = handed {
+        handed.answer(taken);
+    }
+    Ok(tried)
+}
+
+/// Tries once under its own locks.
+async fn attempt_alone(
+    request: &Request<'_>,
+    command: &'static Command,
+    out: &mut Vec<u8>,
+    line: &mut Line<'_>,
+    handed: Option<Handed>,
+) -> Result<Tried> {
+    // What holds one of the locks must not wait for this: it is looked at afterwards.
+    line.take_no_hands();
     let mut names = LockNames::new(request.worker);
     names.add_keys(request.client.database.get(), command, request.arguments)?;
-    let _locks = names.lock(request.worker).await?;
+    let locks = names.lock(request.worker).await?;
     let mut transaction = Transaction::locked(request.worker, names.databases());
     let mut call =
         Call::new(request.worker, request.client, command, request.arguments, &mut transaction, out);
-    call.origin = if is_last { Origin::Unit } else { Origin::Client };
     call.has_waited = line.has_waited;
     dispatch(&mut call).await?;
-    match call.wait.take() {
+    let (wait, leaves_some) = (call.wait.take(), call.leaves_some);
+    let (taken, tried) = match wait {
         None => {
-            transaction.commit().await?;
-            Ok(Tried::Done)
+            line.leave();
+            let ready = transaction.commit_ready().await?;
+            hand_over(request.worker, ready, locks, || names.cover()).await;
+            (Taken::Some(Vec::new()), Tried::Done)
         }
         Some(wait) => {
-            line.stand(wait.keys.iter().map(|key| key.bytes()));
+            line.stand(&wait);
             if names.is_outdated(request.worker) {
                 // Databases were flushed or swapped before it stood in line: nobody will say so again.
                 request.client.is_told_to_look.set(true);
             }
-            if call.leaves_some {
+            if leaves_some && line.is_told {
                 line.pass_on();
             }
-            Ok(Tried::Waiting(wait))
+            line.is_told = false;
+            (if leaves_some { Taken::Passed } else { Taken::Nothing }, Tried::Waiting(wait))
         }
+    };
+    if let Some(handed) = handed {
+        handed.answer(taken);
     }
+    Ok(tried)
 }
 
 /// The client's places in line, given up when dropped.
@@ -101,8 +150,10 @@ struct Line<'a> {
     worker: &'a Rc<Worker>,
     client: &'a Rc<Client>,
     keys: BTreeSet<Vec<u8>>,
-    /// The client was told to look, or that its time is over, at least once.
+    /// It has waited at least once.
     has_waited: bool,
+    /// It was told that something may be there, and has not looked: nobody else was told that.
+    is_told: bool,
 }
 
 impl Line<'_> {
@@ -110,11 +161,12 @@ impl Line<'_> {
         self.worker.address_of(self.client)
     }
 
-    fn stand<'k>(&mut self, keys: impl Iterator<Item = &'k [u8]>) {
+    fn stand(&mut self, wait: &Wait) {
         let is_first = self.keys.is_empty();
-        for key in keys {
+        let destination = wait.destination.as_ref().map(Key::bytes);
+        for key in wait.keys.iter().map(Key::bytes) {
             if self.keys.insert(key.to_vec()) {
-                self.worker.shared.observers.wait(key, self.waiter());
+                self.worker.shared.observers.wait(key, self.waiter(), destination);
                 let waiting_bytes = &self.client.waiting_bytes;
                 waiting_bytes.set(waiting_bytes.get() + name_memory_bytes(key));
             }
@@ -132,19 +184,34 @@ impl Line<'_> {
             }
         }
     }
+
+    /// What it was handed goes to the next in line, and nothing more is handed to it.
+    fn take_no_hands(&self) {
+        self.client.takes_hands.set(false);
+        let hands = std::mem::take(&mut *self.client.hands.borrow_mut());
+        drop(hands);
+    }
+
+    /// Gives up the places; who is the first at each of them now.
+    fn leave(&mut self) -> Vec<ClientAddress> {
+        self.take_no_hands();
+        self.client.waiting_bytes.set(0);
+        let keys = std::mem::take(&mut self.keys);
+        if !keys.is_empty() {
+            self.worker.shared.waiting_count.fetch_sub(1, Ordering::AcqRel);
+        }
+        let waiter = self.waiter();
+        keys.iter().filter_map(|key| self.worker.shared.observers.leave(key, waiter)).collect()
+    }
 }
 
 impl Drop for Line<'_> {
     fn drop(&mut self) {
-        self.client.waiting_bytes.set(0);
-        if !self.keys.is_empty() {
-            self.worker.shared.waiting_count.fetch_sub(1, Ordering::AcqRel);
-        }
-        for key in &self.keys {
-            // Something may be left for the next one.
-            if let Some(next) = self.worker.shared.observers.leave(key, self.waiter()) {
-                self.worker.shared.look(next);
-            }
+        let is_told = self.client.is_told_to_look.replace(false) || self.is_told;
+        let next = self.leave();
+        if is_told {
+            // It has not looked, or could not take what was there.
+            next.into_iter().for_each(|next| self.worker.shared.look(next));
         }
     }
 }
@@ -159,6 +226,10 @@ pub(super) async fn first_collection(
     tag: Tag,
 ) -> Result<Option<(usize, Collection)>> {
     for index in keys {
+        if !call.is_covered(index)? {
+            // No command holds its lock: what comes to stand there is handed over by itself.
+            continue;
+        }
         match call.collection(index, tag).await {
             Ok(Some(collection)) => return Ok(Some((index, collection))),
             Ok(None) => {}
@@ -176,7 +247,7 @@ pub(super) fn wait(call: &mut Call<'_>, keys: Range<usize>, timeout_ms: Option<u
         return Ok(());
     }
     let keys: Result<Vec<_>> = keys.map(|index| call.key(index)).collect();
-    call.wait = Some(Wait { keys: keys?, timeout_ms });
+    call.wait = Some(Wait { keys: keys?, timeout_ms, destination: None });
     Ok(())
 }
 

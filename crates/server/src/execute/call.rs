@@ -9,6 +9,7 @@ use firn_protocol::resp::{Arguments, Protocol, Reply};
 
 use crate::client::Client;
 use crate::failure::{Failure, Result};
+use crate::handover::Cover;
 use crate::store::Database;
 use crate::transaction::{Collection, Entry, Key, Transaction};
 use crate::worker::Worker;
@@ -38,8 +39,12 @@ pub(crate) struct Call<'a> {
     pub(crate) origin: Origin,
     /// What the command waits for, if it found nothing: set instead of a reply.
     pub(crate) wait: Option<Wait>,
-    /// It has waited, and was told to look again or that its time is over.
+    /// It has waited, and was told to look again.
     pub(crate) has_waited: bool,
+    /// What it may touch, where another command's locks are held for it.
+    pub(crate) cover: Option<Arc<Cover>>,
+    /// It found something, but would touch what the cover does not have.
+    pub(crate) lacks_cover: bool,
     /// It waits on although something stands at one of its keys: maybe who stands behind it in line can use that.
     pub(crate) leaves_some: bool,
     /// A part of the reply is with the client already.
@@ -60,6 +65,8 @@ pub(crate) struct Wait {
     pub(crate) keys: Vec<Key>,
     /// For how many milliseconds; `None` = for ever.
     pub(crate) timeout_ms: Option<u64>,
+    /// What it changes beside the key that it is served from.
+    pub(crate) destination: Option<Key>,
 }
 
 impl<'a> Call<'a> {
@@ -83,6 +90,8 @@ impl<'a> Call<'a> {
             origin: Origin::Client,
             wait: None,
             has_waited: false,
+            cover: None,
+            lacks_cover: false,
             leaves_some: false,
             is_spilled: false,
         }
@@ -112,6 +121,12 @@ impl<'a> Call<'a> {
     /// The argument at `index` as a key of the selected database.
     pub(crate) fn key(&self, index: usize) -> Result<Key> {
         self.key_of(self.argument(index))
+    }
+
+    /// Whether the key that is the argument at `index` may be touched where it is served by another command.
+    pub(super) fn is_covered(&self, index: usize) -> Result<bool> {
+        let Some(cover) = &self.cover else { return Ok(true) };
+        Ok(cover.has(self.transaction.keyspaces().keys, self.key(index)?.bytes()))
     }
 
     /// `user` as a key of the selected database.

@@ -16,6 +16,7 @@ mod lap;
 mod account;
 mod run;
 mod alone;
+mod serving;
 mod blocking;
 mod attempt;
 mod transactions;
@@ -76,8 +77,13 @@ pub(crate) async fn execute(request: Request<'_>, run: &mut Run) {
                 return cut_off(&request);
             }
             account::rejected(&request, command, &failure);
-            transactions::refuse(request.client);
-            return request.client.reply(|reply| reply.error(failure.line()));
+            return match command {
+                Some(command) => transactions::deny(&request, command, &failure),
+                None => {
+                    transactions::refuse(request.client);
+                    request.client.reply(|reply| reply.error(failure.line()))
+                }
+            };
         }
     };
     let (worker, client) = (request.worker, request.client);
@@ -88,11 +94,11 @@ pub(crate) async fn execute(request: Request<'_>, run: &mut Run) {
     }
     if let Err(failure) = pub_sub::check(client, command) {
         run.finish(worker, client).await;
-        return client.reply(|reply| reply.error(failure.line()));
+        return transactions::deny(&request, command, &failure);
     }
     if worker.shared.pause.is_on() && command.id() != CLIENT_UNPAUSE {
         run.finish(worker, client).await;
-        Box::pin(worker.paused(client, command)).await;
+        Box::pin(worker.paused(client, transactions::may_write(&request, command))).await;
         if client.is_closing.get() {
             return;
         }

@@ -241,6 +241,8 @@ async fn get_ex(call: &mut Call<'_>) -> Result<()> {
             Some(at_ms) if at_ms != 0 && at_ms <= call.transaction.now_ms() => {
                 call.transaction.remove(&entry).await?;
             }
+            // What does not expire stays as it is.
+            Some(0) if entry.expires_at_ms()? == 0 => {}
             Some(at_ms) => call.transaction.set_expiry(&entry, at_ms)?,
             None => {}
         }
@@ -325,7 +327,11 @@ async fn append(call: &mut Call<'_>) -> Result<()> {
     let end = call.transaction.string_len(&entry)?.unwrap_or(0);
     let value = call.argument(2);
     let bytes = match value.is_empty() && entry.exists() {
-        true => end,
+        true => {
+            // As in Redis, who watches the string is told that it was written, even if nothing was.
+            call.transaction.touch(&entry.key);
+            end
+        }
         false => call.transaction.write_string(&entry, end, value).await?,
     };
     call.reply(|reply| reply.integer(bytes as i64));

@@ -6,16 +6,17 @@
 use std::rc::Rc;
 
 use firn_protocol::command::{Command, CommandId, Flag, id_of};
-use firn_protocol::resp::{OwnedArguments, Reply};
+use firn_protocol::resp::{Arguments, OwnedArguments, Reply};
 
 use super::alone::{LockNames, database_index, names_all};
 use super::attempt::Attempts;
 use super::call::{Call, Origin, check_length};
-use super::script::is_script;
+use super::script::{is_reading_script, is_script};
 use super::{Request, account, dispatch as dispatch_command};
 use crate::access::permit_queued;
 use crate::client::{Client, Queue, Watch};
 use crate::failure::{Failure, Result};
+use crate::pause;
 use crate::transaction::{Key, Transaction};
 use crate::worker::Worker;
 
@@ -33,6 +34,19 @@ const SPUBLISH: CommandId = id_of("spublish");
 /// Whether a command waits for EXEC once MULTI was said.
 pub(super) fn is_queued(command: &'static Command) -> bool {
     !matches!(command.id(), MULTI | EXEC | DISCARD | WATCH | QUIT | RESET)
+}
+
+/// Whether a request may change what others see, so that a pause of writes concerns it.
+pub(super) fn may_write(request: &Request<'_>, command: &'static Command) -> bool {
+    let may_write = |command: &'static Command, arguments: Arguments<'_>| {
+        pause::may_write(command) && !is_reading_script(request.worker, command, arguments)
+    };
+    if command.id() == EXEC {
+        let queue = request.client.queue.borrow();
+        let mut requests = queue.iter().flat_map(|queue| &queue.requests);
+        return requests.any(|(command, arguments)| may_write(command, arguments.get()));
+    }
+    may_write(command, request.arguments)
 }
 
 /// A request was refused: between MULTI and EXEC that refuses all.
@@ -129,7 +143,7 @@ pub(super) async fn watch(request: &Request<'_>, out: &mut Vec<u8>) -> Result<()
 /// The client watches nothing any more.
 pub(crate) fn unwatch(worker: &Worker, client: &Client) {
     if let Some(watch) = client.watch.borrow_mut().take() {
-        for key in watch.keys() {
+        for key in watch.keys().chain(&watch.flag.moved()) {
             worker.shared.observers.unwatch(key, &watch.flag);
         }
     }
@@ -169,7 +183,7 @@ async fn exec_watching(request: &Request<'_>, queue: &Queue, out: &mut Vec<u8>) 
         }
         run_queued(request, queue, &mut attempt.transaction, out).await?;
         if !attempts.is_again(&attempt.coverage)? {
-            return attempt.transaction.commit().await;
+            return attempts.commit(request.worker, &mut attempt).await;
         }
         out.clear();
         client.database.set(database);
@@ -233,7 +247,7 @@ fn lock_names(request: &Request<'_>, queue: &Queue) -> Result<LockNames> {
         }
     }
     if let Some(watch) = request.client.watch.borrow().as_ref() {
-        watch.keys().for_each(|key| names.add_key(keyspace, key));
+        watch.keys().chain(&watch.flag.moved()).for_each(|key| names.add_key(keyspace, key));
     }
     Ok(names)
 }

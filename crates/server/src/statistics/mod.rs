@@ -40,9 +40,11 @@ pub(crate) enum Measure {
     /// Scripts of EVAL that are kept no more, since others were run.
     EvictedScripts,
     ErrorReplies,
+    /// Records written for commands.
+    Changes,
 }
 
-const MEASURE_COUNT: usize = Measure::ErrorReplies as usize + 1;
+const MEASURE_COUNT: usize = Measure::Changes as usize + 1;
 
 /// Kinds of errors that are told apart; the others are counted together.
 const ERROR_KINDS_MAX: usize = 128;

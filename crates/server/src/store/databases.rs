@@ -56,6 +56,13 @@ impl Databases {
         (0..).zip(&self.by_index).find(|(_, database)| database.id == id).map(|(index, _)| index)
     }
 
+    /// Databases that an index meant `before` and none means now, with those that are in their places.
+    pub(crate) fn flushed_since(&self, before: &Self) -> Vec<(DatabaseId, DatabaseId)> {
+        let pairs = before.by_index.iter().zip(&self.by_index);
+        let flushed = pairs.filter(|(before, _)| self.with_id(before.id).is_none());
+        flushed.map(|(before, now)| (before.id, now.id)).collect()
+    }
+
     /// Which databases an index meant `before` that means another one now.
     pub(crate) fn changed_since(&self, before: &Self) -> Vec<DatabaseId> {
         let pairs = self.by_index.iter().zip(&before.by_index);

@@ -15,6 +15,10 @@ const FIRST_RECORDS: usize = 32;
 /// Most records of a batch: others have a turn after it.
 const RECORDS_MAX: usize = 1024;
 
+/// Records and bytes of a batch of a walk over much that is only looked at: its turns are short.
+const GLANCES_MAX: usize = 256;
+const GLANCE_BYTES_MAX: usize = 256 << 10;
+
 /// A walk over a range of keys.
 ///
 /// Sees what was there when it was opened, own writes included; what is written later it does not see.
@@ -25,6 +29,8 @@ pub(crate) struct Cursor {
     batch: ScanBatch,
     next: usize,
     records: usize,
+    /// What a batch holds at most.
+    batch_max: BatchLimit,
     /// In the order of the walk.
     own: VecDeque<(Vec<u8>, Option<Vec<u8>>)>,
     /// The own write that was answered last.
@@ -49,6 +55,7 @@ impl Transaction {
             batch: ScanBatch::new(),
             next: 0,
             records: FIRST_RECORDS,
+            batch_max: BatchLimit { records: RECORDS_MAX, ..BatchLimit::default() },
             own,
             current: (Vec::new(), Vec::new()),
         })
@@ -62,6 +69,12 @@ enum Source {
 }
 
 impl Cursor {
+    /// The same walk in shorter turns: it is long, and others must not feel it.
+    pub(crate) fn in_short_turns(mut self) -> Self {
+        self.batch_max = BatchLimit { records: GLANCES_MAX, bytes: GLANCE_BYTES_MAX };
+        self
+    }
+
     /// The next record's key and value; `None` at the end.
     pub(crate) async fn next(&mut self) -> Result<Option<(&[u8], &[u8])>> {
         loop {
@@ -109,10 +122,10 @@ impl Cursor {
         if !is_first {
             self.worker.breathe().await;
         }
-        let limit = BatchLimit { records: self.records, ..BatchLimit::default() };
+        let limit = BatchLimit { records: self.records, ..self.batch_max };
         self.worker.next_batch(self.scan.as_mut(), limit, &mut self.batch).await?;
         self.next = 0;
-        self.records = (self.records * 4).min(RECORDS_MAX);
+        self.records = (self.records * 4).min(self.batch_max.records);
         Ok(())
     }
 }

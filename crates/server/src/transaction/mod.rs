@@ -62,6 +62,8 @@ pub(crate) struct Transaction {
     now_ms: u64,
     /// Keys that changed, for those who watch or wait for them.
     touched: Vec<Vec<u8>>,
+    /// Keys that were written to and that somebody waits for.
+    ready: Vec<Vec<u8>>,
     /// Keys at which something had expired and is removed.
     rid: Vec<Vec<u8>>,
     /// Messages to be sent once it is written.
@@ -96,6 +98,7 @@ impl Transaction {
             own: OwnWrites::default(),
             now_ms: worker.now_ms(),
             touched: Vec::new(),
+            ready: Vec::new(),
             rid: Vec::new(),
             messages: Vec::new(),
             purges: Vec::new(),
@@ -251,15 +254,32 @@ impl Transaction {
     /// # Errors
     /// What the engine says: nothing was written then, or (after a failed sync) nobody knows.
     pub(crate) async fn commit(&mut self) -> Result<()> {
+        let ready = self.commit_ready().await?;
+        self.tell_waiting(&ready);
+        Ok(())
+    }
+
+    /// As [`commit`](Self::commit), but who waits for keys is not told: these keys are returned, and the caller hands them
+    /// over.
+    pub(crate) async fn commit_ready(&mut self) -> Result<Vec<Vec<u8>>> {
         self.write().await?;
         for (topic, channel, payload) in self.messages.drain(..) {
             self.worker.publish(topic, &channel, &payload);
         }
-        Ok(())
+        Ok(std::mem::take(&mut self.ready))
+    }
+
+    /// Lets who waits for these keys longest look.
+    fn tell_waiting(&self, ready: &[Vec<u8>]) {
+        let shared = &self.worker.shared;
+        let waiters = ready.iter().filter_map(|key| shared.observers.first_but(key, &[]));
+        waiters.for_each(|waiter| shared.look(waiter));
     }
 
     async fn write(&mut self) -> Result<()> {
         if self.own.is_empty() {
+            // Commands that change nothing may count as changes all the same.
+            self.tell_observers();
             return Ok(());
         }
         if !self.is_locked() {
@@ -296,12 +316,18 @@ impl Transaction {
             shared.purges.set_incomplete();
         }
         self.tell_observers();
+        let ready = std::mem::take(&mut self.ready);
+        self.tell_waiting(&ready);
     }
 
-    /// Tells who watches a key that was written to, or waits for it.
+    /// Tells who watches a key that was written to; keys that somebody waits for are `ready` then.
     fn tell_observers(&mut self) {
         let shared = &self.worker.shared;
-        self.touched.drain(..).for_each(|key| shared.key_changed(&key));
+        for key in self.touched.drain(..) {
+            if shared.observers.changed(&key) && !self.ready.contains(&key) {
+                self.ready.push(key);
+            }
+        }
         self.rid.drain(..).for_each(|key| shared.observers.rid_of_expired(&key));
     }
 
@@ -322,9 +348,13 @@ impl Transaction {
     fn replace_databases(&mut self) {
         let Some(databases) = self.databases.take() else { return };
         let shared = &self.worker.shared;
+        // Who watches for what is not there goes on watching, before anybody can write to the new database.
+        let flushed = databases.flushed_since(&shared.store.databases.load());
+        shared.observers.databases_flushed(&flushed);
         let before = shared.store.databases.swap(Arc::new(databases));
         let changed = shared.store.databases.load().changed_since(&before);
-        for waiter in shared.observers.databases_changed(&changed) {
+        let is_flushed = |id| flushed.iter().any(|(old, _)| *old == id);
+        for waiter in shared.observers.databases_changed(&changed, is_flushed) {
             shared.look(waiter);
         }
     }

@@ -4,11 +4,8 @@ use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::Poll;
 
-use firn_protocol::command::Command;
-
 use super::Worker;
 use crate::client::{Client, Unblock};
-use crate::pause::may_write;
 
 /// Which clients are meant: those that meet all that is said here.
 #[derive(Clone, Debug, Default)]
@@ -116,13 +113,18 @@ impl Worker {
         is_over
     }
 
-    /// Waits while CLIENT PAUSE concerns `command`.
-    pub(crate) async fn paused(&self, client: &Rc<Client>, command: &'static Command) {
-        let queued_writes = |client: &Client| {
-            let queue = client.queue.borrow();
-            queue.as_ref().is_some_and(|queue| queue.requests.iter().any(|(queued, _)| may_write(queued)))
-        };
-        let may_write = may_write(command) || (command.name == "exec" && queued_writes(client));
+    /// Waits while CLIENT PAUSE concerns a request that may write or not. It counts among the clients that wait meanwhile.
+    pub(crate) async fn paused(&self, client: &Rc<Client>, may_write: bool) {
+        if self.shared.pause.until_ms(may_write, self.monotonic_ms()).is_none() {
+            return;
+        }
+        self.counters().block();
+        self.pause_over(client, may_write).await;
+        self.counters().unblock();
+    }
+
+    /// Waits until no pause concerns the request.
+    async fn pause_over(&self, client: &Rc<Client>, may_write: bool) {
         let task = self.tasks.current();
         let pause = &self.shared.pause;
         while let Some(until_ms) = pause.until_ms(may_write, self.monotonic_ms()) {

@@ -6,6 +6,7 @@ use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::Question;
+use crate::handover::Handed;
 use crate::net::Alarm;
 use crate::subscriptions::{Addressee, Published};
 
@@ -25,6 +26,8 @@ pub(crate) enum Message {
     Serve { stream: TcpStream, number: u64 },
     /// A key that this client waits for has changed.
     Look { id: u32, number: u64 },
+    /// This client may look at a key that it waits for, and says what became of that.
+    Hand { id: u32, number: u64, handed: Handed },
     /// A message for clients of this worker.
     Publish { message: Arc<Published>, addressees: Vec<Addressee> },
     /// Answer for your clients.

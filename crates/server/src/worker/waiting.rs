@@ -12,6 +12,7 @@ use firn_engine::{
 use super::Worker;
 use crate::client::Client;
 use crate::failure::{Failure, Result};
+use crate::handover::Handed;
 use crate::net::Received;
 use crate::statistics::Measure;
 
@@ -81,9 +82,11 @@ impl Worker {
         }
     }
 
-    /// Waits until the client is told to look at its keys (`true`), or for nothing more: the clock says
-    /// `until_ms` (of [`monotonic_ms`](Self::monotonic_ms); `None` = never), or the client is gone.
-    pub(crate) async fn told_to_look(&self, client: &Rc<Client>, until_ms: Option<u64>) -> bool {
+    /// Waits until the client may look at its keys, or for nothing more: the clock says `until_ms` (of
+    /// [`monotonic_ms`](Self::monotonic_ms); `None` = never), somebody has ended its waiting, or it is gone.
+    ///
+    /// What it is handed is kept for it from here on, until it says that it takes no more.
+    pub(crate) async fn told_to_look(&self, client: &Rc<Client>, until_ms: Option<u64>) -> Told {
         let task = self.tasks.current();
         let since_ns = self.monotonic_ns();
         // What was answered before does not wait with it.
@@ -93,14 +96,18 @@ impl Worker {
             self.timers.borrow_mut().insert((until_ms, task));
         }
         client.is_waiting.set(true);
-        let is_told = poll_fn(|_| {
+        client.takes_hands.set(true);
+        let told = poll_fn(|_| {
+            if let Some(handed) = client.hands.borrow_mut().pop_front() {
+                return Poll::Ready(Told::Handed(handed));
+            }
             let is_over = until_ms.is_some_and(|until_ms| self.monotonic_ms() >= until_ms);
             match client.is_told_to_look.replace(false) {
-                true => Poll::Ready(true),
+                true => Poll::Ready(Told::Look),
                 false if is_over || client.is_closing.get() || client.is_unblocked.get().is_some() => {
-                    Poll::Ready(false)
+                    Poll::Ready(Told::Over)
                 }
-                false if self.sockets.borrow().is_hung_up(client.id) => Poll::Ready(false),
+                false if self.sockets.borrow().is_hung_up(client.id) => Poll::Ready(Told::Over),
                 false => Poll::Pending,
             }
         })
@@ -111,7 +118,7 @@ impl Worker {
         }
         self.counters().unblock();
         client.idle_ns.set(client.idle_ns.get() + self.monotonic_ns() - since_ns);
-        is_told
+        told
     }
 
     /// Whether the client will read no more replies.
@@ -270,7 +277,10 @@ impl Worker {
         if batch.is_empty() {
             return Ok(());
         }
-        let outcome = self.session.borrow_mut().write(batch, WriteOptions::default())?;
+        self.counters().add(Measure::Changes, batch.len() as u64);
+        let options =
+            WriteOptions { durability: self.shared.parameters.durability(), ..WriteOptions::default() };
+        let outcome = self.session.borrow_mut().write(batch, options)?;
         match outcome {
             Outcome::Done(_) => Ok(()),
             Outcome::Pending(ticket) => match self.completion(ticket).await {
@@ -307,6 +317,17 @@ impl Worker {
             },
         }
     }
+}
+
+/// Why a client that waits for a key goes on.
+#[derive(Debug)]
+pub(crate) enum Told {
+    /// Another client's command lets it look, and waits for what becomes of that.
+    Handed(Handed),
+    /// Something may be there.
+    Look,
+    /// Its time is over, or it is.
+    Over,
 }
 
 /// A completion that is waited for: nobody keeps it for who is gone.

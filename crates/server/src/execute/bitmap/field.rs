@@ -128,9 +128,12 @@ impl Patched {
             Action::Add(amount) => (i128::from(old) + i128::from(amount), false),
         };
         let Some(new) = width.fit(new, overflow) else { return Ok(None) };
-        width.write(&mut bytes, skip, new);
-        let touched = first..=operation.last_byte();
-        self.changed.extend(touched.zip(bytes));
+        // As in Redis, what has its value already is not written, and no change for who watches the string.
+        if new != old || operation.last_byte() >= self.len {
+            width.write(&mut bytes, skip, new);
+            let touched = first..=operation.last_byte();
+            self.changed.extend(touched.zip(bytes));
+        }
         Ok(Some(if answers_old { old } else { new }))
     }
 

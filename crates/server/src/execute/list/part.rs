@@ -79,6 +79,9 @@ pub(super) async fn trim(call: &mut Call<'_>) -> Result<()> {
             }
             list.set_ends((new_head, new_tail), new_tail - new_head);
             call.transaction.save(&mut list);
+        } else {
+            // As in Redis, who watches the list is told that it was trimmed, even if nothing was cut off.
+            call.transaction.touch(&entry.key);
         }
     }
     call.reply(|reply| reply.ok());

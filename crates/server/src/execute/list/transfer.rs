@@ -50,12 +50,20 @@ async fn transfer(call: &mut Call<'_>, from: End, to: End) -> Result<()> {
 /// Waits for the source only: a destination of another type is an error once there is something to be put there.
 async fn transfer_or_wait(call: &mut Call<'_>, from: End, to: End, timeout_ms: Option<u64>) -> Result<()> {
     match first_collection(call, 1..2, Tag::List).await? {
-        Some((_, source)) => transfer_one(call, source, from, to).await,
-        None if call.origin == Origin::Unit && !call.has_waited => {
+        Some((_, source)) if call.is_covered(2)? => transfer_one(call, source, from, to).await,
+        None if call.origin == Origin::Unit => {
             call.reply(|reply| reply.null());
             Ok(())
         }
-        None => wait(call, 1..2, timeout_ms),
+        found => {
+            call.lacks_cover = found.is_some();
+            wait(call, 1..2, timeout_ms)?;
+            let destination = call.key(2)?;
+            if let Some(wait) = &mut call.wait {
+                wait.destination = Some(destination);
+            }
+            Ok(())
+        }
     }
 }
 

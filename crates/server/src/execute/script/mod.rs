@@ -61,6 +61,15 @@ pub(super) fn is_script(command: &'static Command) -> bool {
     matches!(command.id(), EVAL | EVALSHA | EVAL_RO | EVALSHA_RO)
 }
 
+/// Whether a command runs a script that has said that it only reads.
+pub(super) fn is_reading_script(
+    worker: &Rc<Worker>,
+    command: &'static Command,
+    arguments: Arguments<'_>,
+) -> bool {
+    is_script(command) && named(worker, command, arguments).is_ok_and(|source| source.is_reading)
+}
+
 /// `EVAL script count [key ...] [argument ...]` and its sisters.
 pub(super) async fn run(request: &Request<'_>, command: &'static Command, out: &mut Vec<u8>) -> Result<()> {
     let client = request.client;
@@ -83,7 +92,7 @@ pub(super) async fn run(request: &Request<'_>, command: &'static Command, out: &
             continue;
         }
         // What was written before an error stays written.
-        attempt.transaction.commit().await?;
+        attempts.commit(request.worker, &mut attempt).await?;
         return done;
     }
 }

@@ -22,6 +22,7 @@ mod bitmaps;
 mod lists;
 mod sorted_sets;
 mod sessions;
+mod watched;
 mod scripts;
 
 use fastrand::Rng;

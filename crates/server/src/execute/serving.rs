@@ -1,0 +1,67 @@
+//! Clients that wait are served within the command that gives them something, before its client's next one.
+//!
+//! After a command has written, and while it still holds its locks, who waits for the keys that it has changed looks at them
+//! in turn: whoever waited longest first, until nothing is left or nobody is. What a served client changes itself (BLMOVE)
+//! is handed on in the same way. So neither the pusher's next command nor anybody else's sees what belongs to one who waits.
+
+use std::collections::VecDeque;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use firn_engine::KeyLocks;
+
+use crate::client::ClientAddress;
+use crate::handover::{Cover, Look, Taken};
+use crate::worker::{Message, Worker};
+
+/// Lets who waits for the keys `ready` look at them, and returns when all have. `locks` are those of `cover`.
+pub(super) async fn hand_over(
+    worker: &Rc<Worker>,
+    ready: Vec<Vec<u8>>,
+    locks: Option<KeyLocks>,
+    cover: impl FnOnce() -> Cover,
+) {
+    if ready.is_empty() {
+        return;
+    }
+    let uncovered = hand_keys(worker, ready, Some(Arc::new(cover()))).await;
+    drop(locks);
+    // Whose destinations were not locked: they lock for themselves, still before the next command of this client.
+    let left = hand_keys(worker, uncovered, None).await;
+    debug_assert!(left.is_empty(), "who locks for itself is covered");
+}
+
+/// Hands each key to those who stand in line for it; the keys where somebody needs locks that are not held.
+async fn hand_keys(worker: &Rc<Worker>, ready: Vec<Vec<u8>>, cover: Option<Arc<Cover>>) -> Vec<Vec<u8>> {
+    let mut ready = VecDeque::from(ready);
+    let mut uncovered = Vec::new();
+    while let Some(key) = ready.pop_front() {
+        let mut passed = Vec::new();
+        while let Some(waiter) = worker.shared.observers.first_but(&key, &passed) {
+            match hand(worker, waiter, cover.clone()).await {
+                Taken::Some(changed) => {
+                    let is_new = |changed: &Vec<u8>| *changed != key && !ready.contains(changed);
+                    let changed: Vec<Vec<u8>> = changed.into_iter().filter(is_new).collect();
+                    ready.extend(changed);
+                }
+                Taken::Nothing => break,
+                Taken::Passed => passed.push(waiter),
+                Taken::Uncovered => {
+                    uncovered.push(key);
+                    break;
+                }
+            }
+        }
+    }
+    uncovered
+}
+
+/// Lets one client look, and waits until it has.
+async fn hand(worker: &Rc<Worker>, waiter: ClientAddress, cover: Option<Arc<Cover>>) -> Taken {
+    let asker = (worker.index, worker.current_task());
+    let (look, handed) = Look::new(&worker.shared, asker, cover);
+    let message = Message::Hand { id: waiter.id, number: waiter.number, handed };
+    worker.shared.mailboxes[waiter.worker].send(message);
+    worker.until(|| look.is_answered()).await;
+    look.take_answer().unwrap_or(Taken::Passed)
+}

@@ -1,0 +1,144 @@
+//! What a client that waits is handed: leave to look at a key whose lock another client's command holds.
+//!
+//! ```text
+//!   pusher's task: locks ─► writes ─► Handed ─► waits for the answer ─► next in line … ─► unlocks ─► replies
+//!                                       │             ▲
+//!   waiter's task:          it waits ───┴─► takes ────┘
+//! ```
+//! The pusher goes on holding its locks, so that nothing comes between what it wrote and who waited for that. The waiter
+//! takes no locks of its own meanwhile: what it may touch is in the [`Cover`].
+
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use firn_engine::KeyspaceId;
+
+use crate::store::Databases;
+use crate::worker::{Message, Shared};
+
+/// Keys whose locks a command holds, and what indexes of databases mean to it.
+#[derive(Debug)]
+pub(crate) struct Cover {
+    /// `None` = every key.
+    names: Option<HashSet<(KeyspaceId, Vec<u8>)>>,
+    databases: Arc<Databases>,
+}
+
+impl Cover {
+    /// Of these keys of the engine; of every key without names.
+    pub(crate) fn new(names: Option<HashSet<(KeyspaceId, Vec<u8>)>>, databases: Arc<Databases>) -> Self {
+        Self { names, databases }
+    }
+
+    /// Whether the lock of the engine's key `key` is held.
+    pub(crate) fn has(&self, keyspace: KeyspaceId, key: &[u8]) -> bool {
+        self.names.as_ref().is_none_or(|names| names.contains(&(keyspace, key.to_vec())))
+    }
+
+    pub(crate) fn databases(&self) -> Arc<Databases> {
+        Arc::clone(&self.databases)
+    }
+}
+
+/// What became of the look that a client was allowed.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Taken {
+    /// It took something, and waits no more. Others wait for these keys, which that has changed.
+    Some(Vec<Vec<u8>>),
+    /// There is nothing at the key.
+    Nothing,
+    /// It waits no more, or cannot use what is there: who stands behind it may.
+    Passed,
+    /// It would touch what the cover does not have.
+    Uncovered,
+}
+
+/// A look that one client was allowed by another one's task. Answered when dropped, at the latest.
+#[derive(Debug)]
+pub(crate) struct Handed {
+    look: Arc<Look>,
+}
+
+/// The side of who allowed it.
+#[derive(Debug)]
+pub(crate) struct Look {
+    /// `None`: the locks were let go of, and the client takes its own.
+    cover: Option<Arc<Cover>>,
+    answer: Mutex<Option<Taken>>,
+    shared: Weak<Shared>,
+    /// The worker and its task that wait for the answer.
+    asker: (usize, u32),
+}
+
+impl Look {
+    /// A look, and what is sent to the client for it.
+    pub(crate) fn new(
+        shared: &Arc<Shared>,
+        asker: (usize, u32),
+        cover: Option<Arc<Cover>>,
+    ) -> (Arc<Self>, Handed) {
+        let shared = Arc::downgrade(shared);
+        let look = Arc::new(Self { cover, answer: Mutex::default(), shared, asker });
+        let handed = Handed { look: Arc::clone(&look) };
+        (look, handed)
+    }
+
+    /// The answer, once, if it has come.
+    pub(crate) fn take_answer(&self) -> Option<Taken> {
+        self.answer.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// Whether the answer has come.
+    pub(crate) fn is_answered(&self) -> bool {
+        self.answer.lock().unwrap_or_else(PoisonError::into_inner).is_some()
+    }
+}
+
+impl Handed {
+    /// What the client may touch without locks of its own; `None` = nothing.
+    pub(crate) fn cover(&self) -> Option<&Arc<Cover>> {
+        self.look.cover.as_ref()
+    }
+
+    /// Says what became of it.
+    pub(crate) fn answer(self, taken: Taken) {
+        *self.look.answer.lock().unwrap_or_else(PoisonError::into_inner) = Some(taken);
+    }
+}
+
+impl Drop for Handed {
+    fn drop(&mut self) {
+        let mut answer = self.look.answer.lock().unwrap_or_else(PoisonError::into_inner);
+        answer.get_or_insert(Taken::Passed);
+        drop(answer);
+        // A server that is gone waits for nothing.
+        if let Some(shared) = self.look.shared.upgrade() {
+            let (worker, task) = self.look.asker;
+            shared.mailboxes[worker].send(Message::Wake { task });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn look() -> (Arc<Look>, Handed) {
+        let look =
+            Arc::new(Look { cover: None, answer: Mutex::default(), shared: Weak::new(), asker: (0, 0) });
+        let handed = Handed { look: Arc::clone(&look) };
+        (look, handed)
+    }
+
+    #[test]
+    fn each_look_is_answered_once() {
+        let (given, handed) = look();
+        assert!(!given.is_answered());
+        handed.answer(Taken::Nothing);
+        assert_eq!((given.take_answer(), given.take_answer()), (Some(Taken::Nothing), None));
+        // Its client is gone.
+        let (given, handed) = look();
+        drop(handed);
+        assert_eq!(given.take_answer(), Some(Taken::Passed));
+    }
+}
