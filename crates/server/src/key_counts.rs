@@ -1,8 +1,8 @@
 //! How many keys the databases have: counted, for nothing else knows.
 //!
-//! Keys are written without being read, so that no counter could be kept. Who asks counts up to
-//! [`COUNTED_AT_ONCE_MAX`] keys himself. Where there are more, a task of the first worker counts them all between requests,
-//! once somebody has asked, and what it found last is the answer.
+//! Keys are written without being read, so that no counter could be kept (decision 0074). Where there are up to
+//! [`COUNTED_AT_ONCE_MAX`] keys, who asks counts them. Where there are more, a task of the first worker counts them all
+//! between requests, once somebody has asked, and what it found last is the answer, with its age.
 
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,8 +17,8 @@ use crate::store::{DATABASE_COUNT, Store};
 use crate::transaction::{Transaction, decode_value};
 use crate::worker::Worker;
 
-/// Keys of all databases that are counted while somebody waits for it.
-pub(crate) const COUNTED_AT_ONCE_MAX: u64 = 100_000;
+/// Keys of all databases that are counted while somebody waits for it: a fraction of a millisecond.
+pub(crate) const COUNTED_AT_ONCE_MAX: u64 = 1000;
 
 /// Milliseconds between looks whether somebody has asked, and at least between two counts.
 const LOOK_MS: u64 = 200;
@@ -47,18 +47,59 @@ impl KeyCount {
 }
 
 /// What was counted last, by index; a database that was flushed or swapped meanwhile is another one.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct KeyCounts {
     is_wanted: AtomicBool,
-    last: Mutex<Vec<(DatabaseId, KeyCount)>>,
+    last: Mutex<Last>,
     /// When [`last`](Self::last) wished for a count.
     wished: Mutex<Option<Duration>>,
+}
+
+/// A count of all databases.
+#[derive(Debug, Default)]
+struct Last {
+    counts: Vec<(DatabaseId, KeyCount)>,
+    /// When it began, by the clock that never goes back; `None` = nothing was counted yet.
+    began: Option<Duration>,
+}
+
+/// What is told of the keys of all databases.
+#[derive(Debug)]
+pub(crate) struct Counted {
+    /// By index.
+    pub(crate) counts: Vec<KeyCount>,
+    /// How old the count is.
+    pub(crate) age: Age,
+}
+
+/// How old a count is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Age {
+    /// It was made just now.
+    New,
+    /// It was made so long ago.
+    Old(Duration),
+    /// It is not finished: there are more.
+    Unknown,
+}
+
+impl Default for KeyCounts {
+    fn default() -> Self {
+        // Who asks first should find something.
+        Self { is_wanted: AtomicBool::new(true), last: Mutex::default(), wished: Mutex::default() }
+    }
 }
 
 impl KeyCounts {
     fn of(&self, id: DatabaseId) -> Option<KeyCount> {
         let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        last.iter().find(|(known, _)| *known == id).map(|(_, count)| *count)
+        last.counts.iter().find(|(known, _)| *known == id).map(|(_, count)| *count)
+    }
+
+    /// How old the last count is; `None` = nothing was counted yet.
+    pub(crate) fn age(&self, now: Duration) -> Option<Duration> {
+        let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        last.began.map(|began| now.saturating_sub(began))
     }
 
     /// What was counted last, by index, without waiting; wishes for another count now and then.
@@ -74,22 +115,30 @@ impl KeyCounts {
     }
 }
 
-/// Keys of each database, by index: exact if there are few, else as of the last count, or as far as this one came.
-pub(crate) async fn of_all(worker: &Rc<Worker>) -> Result<Vec<KeyCount>> {
+/// Keys of each database: exact if there are few, else as of the last count.
+pub(crate) async fn of_all(worker: &Rc<Worker>) -> Result<Counted> {
+    let key_counts = &worker.shared.key_counts;
     let databases = worker.shared.store.databases.load_full();
     let mut transaction = Transaction::reading(worker);
-    let (mut counts, mut left) = (Vec::new(), COUNTED_AT_ONCE_MAX);
+    let (mut counts, mut left, mut age) = (Vec::new(), COUNTED_AT_ONCE_MAX, Age::New);
     for index in 0..DATABASE_COUNT {
         let id = databases.get(index).id;
         let (counted, is_all) = count(&mut transaction, id, left).await?;
         left -= counted.keys.min(left);
-        if !is_all {
-            worker.shared.key_counts.is_wanted.store(true, Ordering::Release);
+        if is_all {
+            counts.push(counted);
+            continue;
         }
-        let last = worker.shared.key_counts.of(id).filter(|last| !is_all && last.keys > counted.keys);
+        key_counts.is_wanted.store(true, Ordering::Release);
+        let last = key_counts.of(id);
+        let last_age = key_counts.age(worker.shared.store.clock.now()).filter(|_| last.is_some());
+        age = match (age, last_age) {
+            (Age::Unknown, _) | (_, None) => Age::Unknown,
+            (_, Some(last_age)) => Age::Old(last_age),
+        };
         counts.push(last.unwrap_or(counted));
     }
-    Ok(counts)
+    Ok(Counted { counts, age })
 }
 
 /// Counts up to `keys_max` keys of a database; whether that is all.
@@ -97,7 +146,8 @@ async fn count(transaction: &mut Transaction, id: DatabaseId, keys_max: u64) -> 
     let (mut start, mut end) = (Vec::new(), Vec::new());
     range::database(id, &mut start, &mut end);
     let now_ms = transaction.now_ms();
-    let mut cursor = transaction.scan(transaction.keyspaces().keys, ScanRange::between(&start, &end))?;
+    let cursor = transaction.scan(transaction.keyspaces().keys, ScanRange::between(&start, &end))?;
+    let mut cursor = cursor.in_short_turns();
     let mut counted = KeyCount::default();
     while let Some((_, record)) = cursor.next().await? {
         if counted.keys == keys_max {
@@ -121,10 +171,11 @@ pub(crate) async fn run(worker: Rc<Worker>) {
         if !worker.shared.key_counts.is_wanted.swap(false, Ordering::AcqRel) {
             continue;
         }
-        let began_ms = worker.monotonic_ms();
+        let (began, began_ms) = (worker.shared.store.clock.now(), worker.monotonic_ms());
         // What fails is tried again when somebody asks.
         if let Ok(counted) = count_all(&worker).await {
-            *worker.shared.key_counts.last.lock().unwrap_or_else(PoisonError::into_inner) = counted;
+            let last = Last { counts: counted, began: Some(began) };
+            *worker.shared.key_counts.last.lock().unwrap_or_else(PoisonError::into_inner) = last;
         }
         let took_ms = worker.monotonic_ms() - began_ms;
         worker.sleep_until(worker.monotonic_ms() + PAUSE_MS.max(SHARE * took_ms)).await;

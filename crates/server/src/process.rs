@@ -18,6 +18,10 @@ pub(crate) struct CpuTime {
 pub(crate) struct Memory {
     pub(crate) resident_bytes: u64,
     pub(crate) resident_bytes_peak: u64,
+    /// Of the resident bytes, those that are nobody's but the process's: what it has allocated.
+    pub(crate) anonymous_bytes: u64,
+    /// The others: pages of files, which the system takes back when it needs them.
+    pub(crate) mapped_bytes: u64,
     pub(crate) machine_bytes: u64,
 }
 
@@ -46,6 +50,8 @@ pub(crate) fn memory() -> Memory {
     Memory {
         resident_bytes: kib(&status, "VmRSS:") << 10,
         resident_bytes_peak: kib(&status, "VmHWM:") << 10,
+        anonymous_bytes: kib(&status, "RssAnon:") << 10,
+        mapped_bytes: (kib(&status, "RssFile:") + kib(&status, "RssShmem:")) << 10,
         machine_bytes: kib(&machine, "MemTotal:") << 10,
     }
 }
@@ -95,6 +101,7 @@ mod tests {
         let memory = memory();
         assert!(memory.resident_bytes > 1 << 20 && memory.resident_bytes_peak >= memory.resident_bytes / 2);
         assert!(memory.machine_bytes > memory.resident_bytes);
+        assert!(memory.anonymous_bytes > 0 && memory.mapped_bytes > 0);
         assert!(system().starts_with("Linux "));
     }
 }

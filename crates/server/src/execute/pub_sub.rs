@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use firn_protocol::command::{Command, CommandId, id_of};
-use firn_protocol::resp::Protocol;
+use firn_protocol::resp::{Protocol, Reply};
 
 use super::call::Call;
 use crate::client::{Client, name_memory_bytes};
@@ -181,13 +181,18 @@ fn unsubscribe(call: &mut Call<'_>, topic: Topic, word: &[u8]) {
     }
 }
 
+/// Says what became of a subscription. That is a message, which also a client gets that wishes for no replies.
 fn tell(call: &mut Call<'_>, word: &[u8], name: Option<&[u8]>, count: usize) {
-    call.reply(|reply| {
+    let write = |reply: &mut Reply<'_>| {
         reply.push(3);
         reply.bulk(word);
         reply.bulk_or_null(name);
         reply.integer(count as i64);
-    });
+    };
+    match call.client.is_silent() {
+        true => call.client.append_message(|protocol, out| write(&mut Reply::new(out, protocol))),
+        false => call.reply(write),
+    }
 }
 
 /// `PUBLISH channel message`, `SPUBLISH channel message`: how many got it. It is sent once the transaction is written.

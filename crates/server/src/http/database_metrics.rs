@@ -62,6 +62,10 @@ fn server(shared: &Shared, text: &mut Exposition) {
     );
     let memory = process::memory();
     text.single("firn_resident_bytes", Gauge, "Memory of the process.", memory.resident_bytes);
+    let help = "Of that, what the process has allocated.";
+    text.single("firn_anonymous_bytes", Gauge, help, memory.anonymous_bytes);
+    let help = "The rest of it: pages of files, which the system takes back when it needs them.";
+    text.single("firn_mapped_bytes", Gauge, help, memory.mapped_bytes);
     text.single("firn_machine_memory_bytes", Gauge, "Memory of the machine.", memory.machine_bytes);
     let time = process::cpu_time();
     text.family("firn_processor_seconds_total", Counter, "Processor time of the process.");
@@ -140,6 +144,10 @@ fn histogram(text: &mut Exposition, name: &str, command: &Command, sum: &Command
 
 fn keys(shared: &Shared, text: &mut Exposition) {
     let counts = shared.key_counts.last(&shared.store, shared.store.clock.now());
+    if let Some(age) = shared.key_counts.age(shared.store.clock.now()) {
+        let name = "firn_keys_count_age_seconds";
+        text.single(name, Gauge, "How long ago keys were counted.", age.as_secs_f64());
+    }
     let families = ["firn_keys", "firn_expiring_keys"];
     let helps =
         ["Keys of each database, as of the last count.", "Keys with an expiry, as of the last count."];

@@ -138,12 +138,12 @@ const OBJECT: &[Command] = &[
         .flags(&[ReadOnly])
         .keys(&[at(2, RO)])
         .built(),
-    entry("freq", 3, "4.0.0", "O(1)", "Answers how often a key is used.")
+    entry("freq", 3, "4.0.0", "O(1)", "Refused: how often a key is used is not counted.")
         .flags(&[ReadOnly])
         .keys(&[at(2, RO)])
         .built(),
     entry("help", 2, "6.2.0", "O(1)", "Answers the subcommands.").flags(&[Loading, Stale]).built(),
-    entry("idletime", 3, "2.2.3", "O(1)", "Answers for how many seconds a key was not used.")
+    entry("idletime", 3, "2.2.3", "O(1)", "Answers 0: when a key was used is not noted.")
         .flags(&[ReadOnly])
         .keys(&[at(2, RO)])
         .built(),

@@ -15,7 +15,7 @@ pub(super) const COMMANDS: &[Command] = &[
         .flags(&[Write, Blocking])
         .keys(&[counted(2, RW_ACCESS_DELETE)])
         .built(),
-    entry("blpop", -3, "2.0.0", "O(N), N keys", "Takes the head of the first list that has one, or waits.")
+    entry("blpop", -3, "2.0.0", "O(N), N keys", "Takes the head of the first list that has one, or waits; of lists that one transaction fills, the first named.")
         .flags(&[Write, NoScript, Blocking])
         .keys(&[range(1, -2, 1, RW_ACCESS_DELETE)])
         .built(),

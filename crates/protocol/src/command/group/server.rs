@@ -35,13 +35,25 @@ pub(super) const COMMANDS: &[Command] = &[
         .with(COMMAND)
         .built(),
     entry("config", -2, "2.0.0", "as its subcommands", "Settings.").with(CONFIG).built(),
-    entry("dbsize", 1, "1.0.0", "O(1)", "Answers how many keys the database has.")
-        .flags(&[ReadOnly, Fast])
-        .categories(&[Keyspace])
-        .built(),
-    entry("debug", -2, "1.0.0", "as what is asked", "Looks into the server, for tests.")
-        .flags(BY_ADMIN)
-        .built(),
+    entry(
+        "dbsize",
+        1,
+        "1.0.0",
+        "O(N), N keys",
+        "Counts the keys of the database, with others' turns in between.",
+    )
+    .flags(&[ReadOnly, Fast])
+    .categories(&[Keyspace])
+    .built(),
+    entry(
+        "debug",
+        -2,
+        "1.0.0",
+        "as what is asked",
+        "Looks into the server, for tests; `SLEEP` holds its connection only.",
+    )
+    .flags(BY_ADMIN)
+    .built(),
     entry("failover", -1, "6.2.0", "O(1)", "Makes a replica the master.")
         .flags(&[Admin, NoScript, Stale])
         .not_yet(&NO_REPLICATION),
@@ -53,10 +65,16 @@ pub(super) const COMMANDS: &[Command] = &[
         .flags(&[Write])
         .categories(&[Keyspace, Dangerous])
         .built(),
-    entry("info", -1, "1.0.0", "O(1)", "Describes the server in sections of names and values.")
-        .flags(ANYTIME)
-        .categories(&[Dangerous])
-        .built(),
+    entry(
+        "info",
+        -1,
+        "1.0.0",
+        "O(1)",
+        "Describes the server in sections of names and values; keys as of the last count, with its age.",
+    )
+    .flags(ANYTIME)
+    .categories(&[Dangerous])
+    .built(),
     entry("lastsave", 1, "1.0.0", "O(1)", "Answers when data was last saved.")
         .flags(&[Loading, Stale, Fast])
         .categories(&[AdminCategory, Dangerous])

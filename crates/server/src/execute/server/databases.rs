@@ -9,13 +9,14 @@ use crate::failure::{Failure, Result};
 use crate::store::DATABASE_COUNT;
 use crate::transaction::decode_value;
 
-/// `DBSIZE`: counts, for nothing that is known while keys are written without being read says how many there are.
+/// `DBSIZE`: counts, for nothing that is known while keys are written without being read says how many there are. Exact as of
+/// one moment, with others' turns in between.
 pub(super) async fn size(call: &mut Call<'_>) -> Result<()> {
     let (mut start, mut end) = (Vec::new(), Vec::new());
     range::database(call.database().id, &mut start, &mut end);
     let keyspace = call.transaction.keyspaces().keys;
     let now_ms = call.transaction.now_ms();
-    let mut cursor = call.transaction.scan(keyspace, ScanRange::between(&start, &end))?;
+    let mut cursor = call.transaction.scan(keyspace, ScanRange::between(&start, &end))?.in_short_turns();
     let mut count = 0;
     while let Some((_, record)) = cursor.next().await? {
         count += i64::from(decode_value(record)?.is_live(now_ms));

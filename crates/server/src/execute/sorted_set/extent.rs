@@ -12,7 +12,7 @@ use crate::failure::{Failure, Result};
 pub(super) enum Form {
     Ranks,
     Scores,
-    /// Names of members, all of which have one score.
+    /// Names of members, all of which should have one score.
     Names,
 }
 

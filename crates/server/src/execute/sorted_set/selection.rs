@@ -1,5 +1,7 @@
 //! The members of a range, one after the other.
 
+use std::ops::Bound;
+
 use firn_format::datatype::{Field, FieldKind};
 
 use super::extent::{Extent, Order};
@@ -13,6 +15,52 @@ use firn_format::datatype::Score;
 pub(super) struct Selection {
     members: Option<Members>,
     left: u64,
+    /// The members have several scores: which of their names are meant, and whether one was met.
+    names: Option<Names>,
+}
+
+/// A range of names among members that do not lie in the order of their names.
+struct Names {
+    /// Where the walk begins to count, and where it ends.
+    first: Bound<Vec<u8>>,
+    last: Bound<Vec<u8>>,
+    order: Order,
+    is_met: bool,
+    /// The member that was met last.
+    current: Vec<u8>,
+}
+
+impl Names {
+    fn new(min: Bound<&[u8]>, max: Bound<&[u8]>, order: Order) -> Self {
+        let (first, last) = match order {
+            Order::Rising => (min, max),
+            Order::Falling => (max, min),
+        };
+        let owned = |bound: Bound<&[u8]>| bound.map(<[u8]>::to_vec);
+        Self { first: owned(first), last: owned(last), order, is_met: false, current: Vec::new() }
+    }
+
+    /// Whether a member is among them (`Some(true)`), comes before them (`Some(false)`), or ends them (`None`).
+    fn meets(&mut self, member: &[u8]) -> Option<bool> {
+        let is_past_first = is_within(&self.first, member, self.order);
+        let is_before_last = is_within(&self.last, member, self.order.reversed());
+        self.is_met |= is_past_first;
+        match self.is_met {
+            false => Some(false),
+            true => is_before_last.then_some(true),
+        }
+    }
+}
+
+/// Whether a member lies on the inner side of the bound at which a walk in this order would begin.
+fn is_within(bound: &Bound<Vec<u8>>, member: &[u8], order: Order) -> bool {
+    match (bound, order) {
+        (Bound::Unbounded, _) => true,
+        (Bound::Included(name), Order::Rising) => member >= name.as_slice(),
+        (Bound::Included(name), Order::Falling) => member <= name.as_slice(),
+        (Bound::Excluded(name), Order::Rising) => member > name.as_slice(),
+        (Bound::Excluded(name), Order::Falling) => member < name.as_slice(),
+    }
 }
 
 /// Which of the members of a range are meant: some are skipped, then some are taken. Negative numbers mean none and all.
@@ -27,10 +75,12 @@ impl Limit {
 }
 
 impl Selection {
-    const NOTHING: Self = Self { members: None, left: 0 };
+    const NOTHING: Self = Self { members: None, left: 0, names: None };
 
     /// Opens the walk. A range of scores or names is found by a seek, and what is skipped of it is walked over; of ranks
-    /// the first one is walked to from the nearer end.
+    /// the first one is walked to from the nearer end. Where members have several scores, so that their names lie in no order,
+    /// a range of names is walked to as well: it begins at the first member that its beginning lets in, and ends before
+    /// the first one after it that its end does not, as in Redis.
     pub(super) async fn open(
         transaction: &mut Transaction,
         set: &Collection,
@@ -46,14 +96,15 @@ impl Selection {
                     true => None,
                     false => Some(from_rank(transaction, set, ranks.start, order).await?),
                 };
-                return Ok(Self { members, left: ranks.end - ranks.start });
+                return Ok(Self { members, left: ranks.end - ranks.start, names: None });
             }
             Extent::Scores(min, max) => set.id().score_range(min, max, &mut start, &mut end),
             Extent::Names(min, max) => {
-                let mut all = Members::all(transaction, set, Order::Rising)?;
-                // All members are supposed to have one score.
-                let (_, score) = all.next().await?.ok_or_else(missing)?;
-                set.id().lex_range(score, min, max, &mut start, &mut end);
+                let (lowest, highest) = ends(transaction, set).await?;
+                if lowest != highest {
+                    return Self::of_names(transaction, set, Names::new(min, max, order), limit).await;
+                }
+                set.id().lex_range(lowest, min, max, &mut start, &mut end);
             }
             Extent::Nothing => return Ok(Self::NOTHING),
         }
@@ -63,19 +114,59 @@ impl Selection {
         }
         let mut members = Members::between(transaction, set, (&start, &end), order)?;
         members.skip(offset).await?;
-        Ok(Self { members: Some(members), left: u64::try_from(limit.count).unwrap_or(u64::MAX) })
+        let left = u64::try_from(limit.count).unwrap_or(u64::MAX);
+        Ok(Self { members: Some(members), left, names: None })
+    }
+
+    /// A walk over members whose names are these.
+    async fn of_names(
+        transaction: &mut Transaction,
+        set: &Collection,
+        names: Names,
+        limit: Limit,
+    ) -> Result<Self> {
+        let Ok(offset) = u64::try_from(limit.offset) else { return Ok(Self::NOTHING) };
+        let members = Some(Members::all(transaction, set, names.order)?);
+        let mut selection = Self { members, left: u64::MAX, names: Some(names) };
+        for _ in 0..offset {
+            if selection.next().await?.is_none() {
+                return Ok(Self::NOTHING);
+            }
+        }
+        selection.left = u64::try_from(limit.count).unwrap_or(u64::MAX);
+        Ok(selection)
     }
 
     /// The next member and its score.
     pub(super) async fn next(&mut self) -> Result<Option<(&[u8], Score)>> {
-        match &mut self.members {
-            Some(members) if self.left > 0 => {
-                self.left -= 1;
-                members.next().await
+        let Some(members) = self.members.as_mut().filter(|_| self.left > 0) else { return Ok(None) };
+        self.left -= 1;
+        let Some(names) = &mut self.names else { return members.next().await };
+        let mut found = None;
+        while let Some((member, score)) = members.next().await? {
+            match names.meets(member) {
+                Some(true) => {
+                    names.current.clear();
+                    names.current.extend_from_slice(member);
+                    found = Some(score);
+                    break;
+                }
+                Some(false) => {}
+                None => {
+                    self.left = 0;
+                    break;
+                }
             }
-            _ => Ok(None),
         }
+        Ok(found.map(|score| (names.current.as_slice(), score)))
     }
+}
+
+/// The lowest and the highest score.
+async fn ends(transaction: &mut Transaction, set: &Collection) -> Result<(Score, Score)> {
+    let (_, lowest) = Members::all(transaction, set, Order::Rising)?.next().await?.ok_or_else(missing)?;
+    let (_, highest) = Members::all(transaction, set, Order::Falling)?.next().await?.ok_or_else(missing)?;
+    Ok((lowest, highest))
 }
 
 /// A walk that begins at the member with this rank in its order.

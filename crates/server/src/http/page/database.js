@@ -93,7 +93,7 @@ function show(before, after, slow, jobs) {
     ["Latency p99", time(p99), "over the last second"],
     ["Latency p99.9", time(p999), "over the last second"],
     ["Clients", number(of("firn_clients")), number(of("firn_blocked_clients")) + " wait for keys"],
-    ["Memory", bytes(of("firn_resident_bytes")), bytes(of("firn_engine_memory_bytes")) + " of " + bytes(of("firn_engine_memory_bytes_max")) + " for data"],
+    ["Memory", bytes(of("firn_anonymous_bytes")), bytes(of("firn_engine_memory_bytes")) + " of " + bytes(of("firn_engine_memory_bytes_max")) + " for data; " + bytes(of("firn_mapped_bytes")) + " of files mapped"],
     ["Space", bytes(space), bytes(tableBytes) + " in " + number(of("firn_engine_tables")) + " tables" + (valueBytes > 0 ? ", " + bytes(valueBytes) + " of values" : "")],
     ["Stalls", percent(stopped), time(of("firn_engine_stall_seconds_total", { kind: "stop" })) + " stood still so far", stopped > 0.01],
     ["Network", bytes(change("firn_receive_bytes_total") + change("firn_send_bytes_total")) + "/s", bytes(change("firn_receive_bytes_total")) + "/s in"],

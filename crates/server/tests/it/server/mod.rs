@@ -3,7 +3,7 @@
 mod command;
 mod config;
 mod debug;
-mod info;
+pub(crate) mod info;
 mod held;
 mod slow;
 mod monitor;

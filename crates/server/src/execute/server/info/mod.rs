@@ -11,7 +11,7 @@ use std::fmt::{Display, Write as _};
 
 use crate::execute::call::Call;
 use crate::failure::Result;
-use crate::key_counts;
+use crate::key_counts::{self, Age};
 
 /// The sections in their order, and whether they are told unless others are asked for.
 const SECTIONS: [(&str, bool); 14] = [
@@ -112,10 +112,15 @@ async fn write_section(call: &Call<'_>, name: &str, lines: &mut Lines) -> Result
         "latencystats" => commands::percentiles(worker, lines),
         "cluster" => lines.line("cluster_enabled", 0),
         "keyspace" => {
-            let counts = key_counts::of_all(worker).await?;
-            for (index, count) in counts.iter().enumerate().filter(|(_, count)| count.keys > 0) {
+            let counted = key_counts::of_all(worker).await?;
+            for (index, count) in counted.counts.iter().enumerate().filter(|(_, count)| count.keys > 0) {
                 let (keys, expires, ttl) = (count.keys, count.expiring, count.left_ms_mean());
                 lines.line(&format!("db{index}"), format!("keys={keys},expires={expires},avg_ttl={ttl}"));
+            }
+            match counted.age {
+                Age::New => {}
+                Age::Old(age) => lines.line("keys_counted_seconds_ago", age.as_secs()),
+                Age::Unknown => lines.line("keys_counted_seconds_ago", -1),
             }
         }
         "firn" => engine::firn(worker, lines),

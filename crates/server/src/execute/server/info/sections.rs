@@ -59,6 +59,8 @@ pub(super) fn memory(worker: &Worker, lines: &mut Lines) {
     let dataset = dataset_bytes(worker.shared.store.db.stats().memory_bytes, memory.resident_bytes);
     lines.bytes("used_memory", memory.resident_bytes);
     lines.bytes("used_memory_rss", memory.resident_bytes);
+    lines.bytes("used_memory_anonymous", memory.anonymous_bytes);
+    lines.bytes("used_memory_mapped", memory.mapped_bytes);
     lines.bytes("used_memory_peak", peak);
     let share = |part: u64, whole: u64| 100.0 * part as f64 / whole.max(1) as f64;
     lines.line("used_memory_peak_perc", format!("{:.2}%", share(memory.resident_bytes, peak)));
@@ -69,6 +71,10 @@ pub(super) fn memory(worker: &Worker, lines: &mut Lines) {
     lines.bytes("total_system_memory", memory.machine_bytes);
     let lua_bytes = statistics.sum_of(Gauge::InterpreterBytes);
     lines.line("used_memory_vm_eval", lua_bytes);
+    // Of functions there are none.
+    lines.line("used_memory_vm_functions", 0);
+    lines.bytes("used_memory_vm_total", lua_bytes);
+    lines.line("used_memory_functions", 0);
     lines.bytes("used_memory_lua", lua_bytes);
     let (script_count, script_bytes) = worker.shared.scripts.size();
     lines.line("used_memory_scripts_eval", script_bytes);
@@ -85,6 +91,14 @@ pub(super) fn memory(worker: &Worker, lines: &mut Lines) {
     lines.line("mem_fragmentation_ratio", "1.00");
     lines.line("mem_fragmentation_bytes", 0);
     lines.line("mem_not_counted_for_evict", 0);
+    // What is resident beyond what was allocated is mapped.
+    lines.line("allocator_resident", memory.anonymous_bytes);
+    lines.line("rss_overhead_bytes", memory.mapped_bytes);
+    let overhead = memory.resident_bytes as f64 / memory.anonymous_bytes.max(1) as f64;
+    lines.line("rss_overhead_ratio", format!("{overhead:.2}"));
+    lines.line("mem_cluster_links", 0);
+    lines.line("mem_replication_backlog", 0);
+    lines.line("mem_total_replication_buffers", 0);
     lines.line("mem_clients_slaves", 0);
     lines.line("mem_clients_normal", statistics.sum_of(Gauge::ClientBytes));
     lines.line("mem_aof_buffer", 0);
@@ -105,8 +119,9 @@ pub(super) fn persistence(worker: &Worker, lines: &mut Lines) {
     let status = if last.failure.is_none() { "ok" } else { "err" };
     lines.line("loading", 0);
     lines.line("async_loading", 0);
-    // Every write is in the log before it is acknowledged.
-    lines.line("rdb_changes_since_last_save", 0);
+    // Every write is in the log before it is acknowledged: these may not be on the device yet.
+    let changes = worker.shared.statistics.all().of(Measure::Changes).saturating_sub(last.changes);
+    lines.line("rdb_changes_since_last_save", changes);
     lines.line("rdb_bgsave_in_progress", u8::from(is(Saving::Sync)));
     lines.line("rdb_last_save_time", last.unix_s);
     lines.line("rdb_last_bgsave_status", status);
@@ -114,14 +129,35 @@ pub(super) fn persistence(worker: &Worker, lines: &mut Lines) {
     lines.line("rdb_current_bgsave_time_sec", since(Saving::Sync));
     lines.line("rdb_saves", saver.count());
     lines.line("rdb_last_cow_size", 0);
-    lines.line("aof_enabled", 0);
+    // No fork copies anything, and no file of Redis is loaded.
+    let zeros = [
+        "rdb_last_load_keys_loaded",
+        "rdb_last_load_keys_expired",
+        "current_cow_peak",
+        "current_cow_size",
+        "current_cow_size_age",
+        "current_save_keys_processed",
+        "current_save_keys_total",
+        "module_fork_in_progress",
+        "module_fork_last_cow_size",
+    ];
+    zeros.iter().for_each(|name| lines.line(name, 0));
+    lines.line("current_fork_perc", "0.00");
+    let engine = worker.shared.store.db.stats();
+    lines.line("aof_enabled", 1);
     lines.line("aof_rewrite_in_progress", u8::from(is(Saving::Flush)));
     lines.line("aof_rewrite_scheduled", 0);
     lines.line("aof_last_rewrite_time_sec", -1);
     lines.line("aof_current_rewrite_time_sec", since(Saving::Flush));
     lines.line("aof_last_bgrewrite_status", status);
-    lines.line("aof_last_write_status", "ok");
+    lines.line("aof_last_write_status", if engine.write_failure.is_none() { "ok" } else { "err" });
     lines.line("aof_last_cow_size", 0);
+    lines.line("aof_current_size", engine.log_bytes);
+    lines.line("aof_base_size", 0);
+    lines.line("aof_pending_rewrite", 0);
+    lines.line("aof_buffer_length", 0);
+    lines.line("aof_pending_bio_fsync", 0);
+    lines.line("aof_delayed_fsync", 0);
 }
 
 pub(super) fn stats(worker: &Worker, lines: &mut Lines) {
@@ -165,6 +201,17 @@ pub(super) fn stats(worker: &Worker, lines: &mut Lines) {
         "slave_expires_tracked_keys",
         "active_defrag_hits",
         "active_defrag_misses",
+        "active_defrag_key_hits",
+        "active_defrag_key_misses",
+        "current_active_defrag_time",
+        "total_active_defrag_time",
+        "current_eviction_exceeded_time",
+        "total_eviction_exceeded_time",
+        "dump_payload_sanitizations",
+        "instantaneous_input_repl_kbps",
+        "instantaneous_output_repl_kbps",
+        "tracking_total_items",
+        "tracking_total_prefixes",
         "tracking_total_keys",
         "unexpected_error_replies",
         "io_threaded_reads_processed",
