@@ -76,14 +76,7 @@ pub(crate) async fn execute(request: Request<'_>, run: &mut Run) {
             if command.is_none() && is_of_http(request.arguments.get(0).unwrap_or_default()) {
                 return cut_off(&request);
             }
-            account::rejected(&request, command, &failure);
-            return match command {
-                Some(command) => transactions::deny(&request, command, &failure),
-                None => {
-                    transactions::refuse(request.client);
-                    request.client.reply(|reply| reply.error(failure.line()))
-                }
-            };
+            return reject(&request, command, &failure);
         }
     };
     let (worker, client) = (request.worker, request.client);
@@ -136,6 +129,18 @@ pub(crate) async fn execute(request: Request<'_>, run: &mut Run) {
     let failure = Box::pin(alone::run(&request, command)).await;
     let ns = run.lap.end(request.worker).saturating_sub(request.client.idle_ns.take());
     account::executed(request.worker, request.client, command, request.arguments, ns, failure.as_ref());
+}
+
+/// Answers a request that no command can take.
+fn reject(request: &Request<'_>, command: Option<&'static Command>, failure: &Failure) {
+    account::rejected(request, command, failure);
+    match command {
+        Some(command) => transactions::deny(request, command, failure),
+        None => {
+            transactions::refuse(request.client);
+            request.client.reply(|reply| reply.error(failure.line()));
+        }
+    }
 }
 
 /// Whether a request begins as a line of HTTP that a browser can be made to send here by a page of the web.
