@@ -2,6 +2,7 @@
 
 mod begin; // reading what is there, and the first changes on disk
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex, OnceLock};
 
@@ -26,7 +27,8 @@ use crate::compact::uploads::Aborted;
 use crate::database::Database;
 use crate::error::from_storage;
 use crate::groups::{Groups, Older, not_shared};
-use crate::log::segment::{Graveyard, MemtableSet, Segment};
+use crate::log::MemtableSet;
+use crate::log::segment::{Graveyard, Segment};
 use crate::log::{Log, LogStart, SegmentMap};
 use crate::memtable::Memtable;
 use crate::recovery::RecoveredLog;
@@ -35,7 +37,7 @@ use crate::stats::Counters;
 use crate::values::{Values, ValuesStart};
 use crate::version::manifest::{Manifest, load};
 use crate::version::set::from_text;
-use crate::version::state::{KeyspaceState, State};
+use crate::version::state::{KeyspaceState, State, TableState};
 use crate::version::{Definition, Frozen, Keyspace, Levels, Snapshots, Table, Version};
 use crate::write::admission::Admission;
 
@@ -312,12 +314,15 @@ fn tables_version(
     graveyard: &Arc<Graveyard>,
 ) -> Result<Version> {
     let mut version = Version::default();
+    let mut tables: BTreeMap<u32, Vec<&TableState>> = BTreeMap::new();
+    state.tables.values().for_each(|table| tables.entry(table.keyspace).or_default().push(table));
+    let (buffer_bytes, keyspace_count) = (options.settings.buffer_bytes, state.keyspaces.len());
     for (id, keyspace) in &state.keyspaces {
         let definition = Arc::new(definition(options, *id, keyspace)?);
         let mut levels = Levels::default();
-        let mine = || state.tables.values().filter(|table| table.keyspace == *id);
-        let opened = open_tables(&options.storage, mine().map(|table| &table.meta), cache);
-        for (table, reader) in mine().zip(opened) {
+        let tables = tables.remove(id).unwrap_or_default();
+        let opened = open_tables(&options.storage, tables.iter().map(|table| &table.meta), cache);
+        for (table, reader) in tables.iter().zip(opened) {
             let reader = reader?;
             let known = table.superseded_thousandths.map(|share| f64::from(share) / 1000.0);
             let overwrites = known.unwrap_or(OVERWRITES_UNKNOWN);
@@ -326,7 +331,7 @@ fn tables_version(
         }
         let keyspace = Keyspace {
             definition,
-            memtable: Arc::new(Memtable::new(&[])),
+            memtable: Arc::new(Memtable::with_part_of(buffer_bytes, keyspace_count)),
             memtable_start: Position::default(),
             frozen: Vec::new(),
             runs: Vec::new(),

@@ -23,7 +23,8 @@ use firn_pmem::Region;
 use firn_storage::{FileBytes, Priority, Spawn, Storage};
 
 use crate::error::{from_format, from_storage};
-use crate::log::segment::{Graveyard, MemtableSet, Segment};
+use crate::log::MemtableSet;
+use crate::log::segment::{Graveyard, Segment};
 use crate::memtable::Memtable;
 use crate::values::{FoundValues, LoggedReferences};
 use crate::version::state::State;
@@ -448,7 +449,9 @@ impl Work {
                     self.crossing.fetch_max(base.0 + offset as u64, Ordering::Relaxed);
                 }
                 if memtables.get(record.keyspace).is_none() {
-                    memtables.insert(record.keyspace, Arc::new(Memtable::new(&[])));
+                    let bytes = candidate.end.0 - base.0;
+                    let memtable = Memtable::with_part_of(bytes, self.drained.len());
+                    memtables.insert(record.keyspace, Arc::new(memtable));
                 }
                 let Some(memtable) = memtables.get(record.keyspace) else { continue };
                 match record.kind {

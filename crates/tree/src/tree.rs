@@ -111,7 +111,7 @@ impl Engine for Tree {
                 let id = existing.id();
                 drop(manifest);
                 // Whoever made it may not have come that far yet.
-                shared.roll_for_keyspace(id)?;
+                shared.add_memtable(id);
                 return Ok(KeyspaceId(id));
             }
             return Err(Error::new(
@@ -131,9 +131,10 @@ impl Engine for Tree {
             Change::DrainedThrough { keyspace: id, position: start },
         ])?;
         shared.change_version(|version| {
+            let keyspace_count = version.live().count() + 1;
             let keyspace = Keyspace {
                 definition: Arc::clone(&definition),
-                memtable: Arc::new(Memtable::new(&[])),
+                memtable: Arc::new(Memtable::with_part_of(shared.settings.buffer_bytes, keyspace_count)),
                 memtable_start: start,
                 frozen: Vec::new(),
                 runs: Vec::new(),
@@ -151,8 +152,7 @@ impl Engine for Tree {
             version.keyspaces[index] = Some(Arc::new(keyspace));
         });
         drop(manifest);
-        // Records go to the memtables their segment was born with: begin one that knows the new keyspace.
-        shared.roll_for_keyspace(id)?;
+        shared.add_memtable(id);
         Ok(KeyspaceId(id))
     }
 
@@ -225,7 +225,8 @@ impl Engine for Tree {
         // No replay will ask for them, so that no sync need carry them.
         shared.log.forget_below(manifest.state().log_start());
         drop(manifest);
-        shared.roll_for_keyspace(id.0)?;
+        drop(version);
+        shared.forget_memtable(id.0);
         shared.drop_dead_segments();
         // Why something was refused may be gone with it, and so is what it took.
         shared.retry_drains();
@@ -328,21 +329,20 @@ impl Database {
         Ok(starts.filter(|(_, start, known)| start > known).map(|(id, start, _)| (id, start)).collect())
     }
 
-    /// Begins a segment that knows keyspace `id` if there is one of that id, and does not if there is none; returns at once
-    /// where the active one is such.
-    ///
-    /// A roll by somebody else may have taken its memtables before the keyspace came or went.
-    fn roll_for_keyspace(&self, id: u32) -> Result<()> {
-        loop {
-            let (base, is_known) = {
-                let active = self.log.active();
-                (active.base(), active.memtables().get(id).is_some())
-            };
-            if is_known == self.version.load().keyspace(id).is_ok() {
-                return Ok(());
-            }
-            self.roll(base, crate::write::roll::Freeze::Forced)?;
+    /// Lets records of keyspace `id`, which the version knows, go to the active segment.
+    fn add_memtable(&self, id: u32) {
+        // A roll that has not seen the keyspace yet ends before, and later ones see it.
+        let (_rolling, active) = self.log.hold_active();
+        if let Ok(keyspace) = self.version.load().keyspace(id) {
+            active.memtables().add(id, &keyspace.memtable);
         }
+    }
+
+    /// Refuses records of keyspace `id`, which was dropped, from now on.
+    fn forget_memtable(&self, id: u32) {
+        // A roll that has not seen it go ends before.
+        let (_rolling, active) = self.log.hold_active();
+        active.memtables().forget(id);
     }
 
     /// Ends background work and makes what was acknowledged durable.

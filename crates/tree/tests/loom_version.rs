@@ -27,9 +27,11 @@ mod memtable;
 #[path = "../src/log"]
 mod log {
     pub(crate) mod map;
+    mod memtable_set;
     pub(crate) mod segment;
     pub(crate) use map::SegmentMap;
-    pub(crate) use segment::{MemtableSet, Segment};
+    pub(crate) use memtable_set::MemtableSet;
+    pub(crate) use segment::Segment;
 }
 #[path = "../src/version"]
 mod version {

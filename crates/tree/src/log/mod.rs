@@ -9,11 +9,13 @@
 //! [`spare`] (what dead segments leave to the next), [`order`] (reservation, roll, watermark), [`group`] (from the arena to the file and the device).
 
 pub(crate) mod segment;
+mod memtable_set;
 pub(crate) mod map;
 pub(crate) mod spare;
 pub(crate) mod order;
 pub(crate) mod group;
 
 pub(crate) use map::SegmentMap;
+pub(crate) use memtable_set::MemtableSet;
 pub(crate) use order::{Log, LogStart};
-pub(crate) use segment::{MemtableSet, Segment};
+pub(crate) use segment::Segment;

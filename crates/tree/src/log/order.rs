@@ -11,8 +11,9 @@ use firn_format::log::{SEGMENT_HEADER_BYTES, SegmentHeader};
 use firn_format::{FormatVersion, key::GRANULE_BYTES};
 use firn_storage::{Storage, WriteFile};
 
+use super::MemtableSet;
 use super::group::{GroupWriter, SPINS_MAX};
-use super::segment::{Graveyard, MemtableSet, Segment};
+use super::segment::{Graveyard, Segment};
 use super::spare::Spares;
 use crate::error::from_storage;
 use crate::values::Values;
@@ -157,6 +158,14 @@ impl Log {
     pub(crate) fn settled_base(&self) -> Position {
         let _nobody_rolls = self.roll.lock().unwrap_or_else(PoisonError::into_inner);
         self.active.load().base()
+    }
+
+    /// The active segment, and no other becomes it as long as the guard lives. Waits for a roll in progress; see
+    /// [`settled_base`](Self::settled_base).
+    pub(crate) fn hold_active(&self) -> (MutexGuard<'_, NextSegment>, Arc<Segment>) {
+        let next = self.roll.lock().unwrap_or_else(PoisonError::into_inner);
+        let active = self.active.load_full();
+        (next, active)
     }
 
     pub(crate) fn generation(&self) -> u64 {

@@ -11,7 +11,7 @@ use firn_storage::WriteFile;
 use firn_storage::file::table::TableReader;
 use firn_storage::file::value::ValueSegment;
 
-use crate::memtable::Memtable;
+use super::MemtableSet;
 
 /// A segment of the log. Database by the log, by versions, and by whatever reads records in it.
 ///
@@ -139,26 +139,6 @@ impl Drop for Segment {
                 false => self.graveyard.bury(name),
             }
         }
-    }
-}
-
-/// Memtables by keyspace, fixed for a segment's life.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct MemtableSet {
-    by_keyspace: Vec<Option<Arc<Memtable>>>,
-}
-
-impl MemtableSet {
-    pub(crate) fn insert(&mut self, keyspace: u32, memtable: Arc<Memtable>) {
-        let index = keyspace as usize;
-        if self.by_keyspace.len() <= index {
-            self.by_keyspace.resize(index + 1, None);
-        }
-        self.by_keyspace[index] = Some(memtable);
-    }
-
-    pub(crate) fn get(&self, keyspace: u32) -> Option<&Arc<Memtable>> {
-        self.by_keyspace.get(keyspace as usize)?.as_ref()
     }
 }
 

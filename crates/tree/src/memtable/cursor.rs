@@ -16,7 +16,7 @@ use std::sync::Arc;
 pub(crate) struct MemtableCursor<R: ?Sized> {
     records: Arc<R>,
     view: Arc<View>,
-    common_prefix: Arc<[u8]>,
+    common_prefix: Option<Arc<[u8]>>,
     before: Sequence,
     /// For each array of the view, the place in it: forward, the first entry not passed yet; backward, the number of
     /// entries not passed yet. Both skip entries at or above `before`.
@@ -27,7 +27,12 @@ pub(crate) struct MemtableCursor<R: ?Sized> {
 }
 
 impl<R: Records + ?Sized> MemtableCursor<R> {
-    pub(super) fn new(view: Arc<View>, common_prefix: Arc<[u8]>, before: Sequence, records: Arc<R>) -> Self {
+    pub(super) fn new(
+        view: Arc<View>,
+        common_prefix: Option<Arc<[u8]>>,
+        before: Sequence,
+        records: Arc<R>,
+    ) -> Self {
         let places = vec![0; view.arrays.len()];
         Self { records, view, common_prefix, before, places, forward: true, current: None }
     }
@@ -58,7 +63,7 @@ impl<R: Records + ?Sized> MemtableCursor<R> {
 
     /// Puts each array at its first entry at or after (`key`, `sequence`), and stands on the next in the given direction.
     fn position_at(&mut self, forward: bool, key: &[u8], sequence: Sequence) {
-        let word = prefix_word(key, &self.common_prefix);
+        let word = prefix_word(key, self.common_prefix.as_deref().unwrap_or_default());
         for (place, array) in self.places.iter_mut().zip(&self.view.arrays) {
             *place = array.lower_bound(word, key, sequence, &*self.records);
         }

@@ -1,5 +1,8 @@
 //! The entries: an array that only grows, in chunks that never move.
 //!
+//! The first chunks are small and double, so that a memtable of few records takes little memory; from
+//! [`CHUNK_ENTRIES`] entries on all are alike.
+//!
 //! An entry is born when a writer takes the next index, and is a *hole* until that writer has stored its trailer,
 //! last and with release. Prefix, trailer and hash never change afterwards; the links belong to `points`.
 
@@ -10,6 +13,12 @@ use std::sync::OnceLock;
 
 /// Entries in a chunk.
 const CHUNK_ENTRIES: u32 = if cfg!(loom) { 4 } else { 1024 };
+
+/// Entries in the first chunk; each further one holds as many as all before it, up to [`CHUNK_ENTRIES`] together.
+const FIRST_ENTRIES: u32 = if cfg!(loom) { 4 } else { 16 };
+
+/// Chunks before the first of [`CHUNK_ENTRIES`].
+const SMALL_CHUNKS: usize = (CHUNK_ENTRIES.ilog2() - FIRST_ENTRIES.ilog2() + 1) as usize;
 
 /// Chunks named by the first shelf; each further shelf names twice as many.
 const SHELF_CHUNKS: u32 = 64;
@@ -81,14 +90,21 @@ type Shelf = Box<[OnceLock<Chunk>]>;
 /// All entries of a memtable, holes included.
 pub(super) struct Entries {
     taken: AtomicU32,
+    /// Of the first [`CHUNK_ENTRIES`] entries.
+    small: [OnceLock<Chunk>; SMALL_CHUNKS],
+    /// Of the others, by their index in units of [`CHUNK_ENTRIES`], less one.
     shelves: [OnceLock<Shelf>; SHELVES],
 }
 
 impl Entries {
     /// No entry; the first chunk is there.
     pub(super) fn new() -> Self {
-        let entries = Self { taken: AtomicU32::new(0), shelves: [const { OnceLock::new() }; SHELVES] };
-        entries.chunk(0);
+        let entries = Self {
+            taken: AtomicU32::new(0),
+            small: [const { OnceLock::new() }; SMALL_CHUNKS],
+            shelves: [const { OnceLock::new() }; SHELVES],
+        };
+        entries.chunk(ChunkPlace::of(0));
         entries
     }
 
@@ -100,15 +116,17 @@ impl Entries {
 
     /// Fills the next entry and returns its index.
     ///
-    /// Allocates one time in [`CHUNK_ENTRIES`], half a chunk before the new chunk is needed, so that nobody waits.
+    /// Allocates when a chunk is half full, the next one, so that nothing waits for it.
     #[inline]
     pub(super) fn push(&self, prefix: u64, hash: u32, trailer: Trailer) -> (u32, &Entry) {
         let index = self.taken.fetch_add(1, Ordering::Relaxed);
         assert!(index < u32::MAX - 1, "a memtable of 2^32 entries");
-        if index % CHUNK_ENTRIES == CHUNK_ENTRIES / 2 {
-            self.chunk(index / CHUNK_ENTRIES + 1);
+        let place = ChunkPlace::of(index);
+        let chunk = self.chunk(place);
+        if place.offset as usize == chunk.len() / 2 {
+            self.chunk(ChunkPlace::of(index - place.offset + chunk.len() as u32));
         }
-        let entry = &self.chunk(index / CHUNK_ENTRIES)[(index % CHUNK_ENTRIES) as usize];
+        let entry = &chunk[place.offset as usize];
         entry.prefix.store(prefix, Ordering::Relaxed);
         entry.hash.store(hash, Ordering::Relaxed);
         entry.trailer.store(trailer.0, Ordering::Release);
@@ -118,9 +136,12 @@ impl Entries {
     /// The entry at `index`; `None` if its chunk is not there yet (then it is a hole).
     #[inline]
     pub(super) fn get(&self, index: u32) -> Option<&Entry> {
-        let (shelf, place) = place_of(index / CHUNK_ENTRIES);
-        let chunk = self.shelves[shelf].get()?[place].get()?;
-        chunk.get((index % CHUNK_ENTRIES) as usize)
+        let place = ChunkPlace::of(index);
+        let chunk = match place.chunk {
+            ChunkName::Small(number) => self.small[number].get()?,
+            ChunkName::Large { shelf, number } => self.shelves[shelf].get()?[number].get()?,
+        };
+        chunk.get(place.offset as usize)
     }
 
     /// The entry that a link names.
@@ -136,21 +157,68 @@ impl Entries {
     }
 
     #[inline]
-    fn chunk(&self, number: u32) -> &Chunk {
-        let (shelf, place) = place_of(number);
-        let shelf = self.shelves[shelf]
-            .get_or_init(|| (0..(SHELF_CHUNKS as usize) << shelf).map(|_| OnceLock::new()).collect());
-        shelf[place].get_or_init(|| (0..CHUNK_ENTRIES).map(|_| Entry::hole()).collect())
+    fn chunk(&self, place: ChunkPlace) -> &Chunk {
+        match place.chunk {
+            ChunkName::Small(number) => self.small[number].get_or_init(|| holes(small_entries(number))),
+            ChunkName::Large { shelf, number } => {
+                let shelf = self.shelves[shelf]
+                    .get_or_init(|| (0..(SHELF_CHUNKS as usize) << shelf).map(|_| OnceLock::new()).collect());
+                shelf[number].get_or_init(|| holes(CHUNK_ENTRIES))
+            }
+        }
     }
 
     /// Bytes of the chunks in use.
     pub(super) fn memory_bytes(&self) -> usize {
-        let chunks = self.taken().div_ceil(CHUNK_ENTRIES).max(1) as usize;
-        chunks * CHUNK_ENTRIES as usize * size_of::<Entry>()
+        let taken = self.taken();
+        let entries = match taken < CHUNK_ENTRIES {
+            true => (taken + 1).next_power_of_two().max(FIRST_ENTRIES),
+            false => taken.next_multiple_of(CHUNK_ENTRIES),
+        };
+        entries as usize * size_of::<Entry>()
     }
 }
 
-/// Shelf and place on it of chunk `number`.
+fn holes(count: u32) -> Chunk {
+    (0..count).map(|_| Entry::hole()).collect()
+}
+
+/// Entries of small chunk `number`.
+fn small_entries(number: usize) -> u32 {
+    FIRST_ENTRIES << number.saturating_sub(1)
+}
+
+/// Where an entry lies: its chunk, and its place there.
+#[derive(Clone, Copy)]
+struct ChunkPlace {
+    chunk: ChunkName,
+    offset: u32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum ChunkName {
+    Small(usize),
+    Large { shelf: usize, number: usize },
+}
+
+impl ChunkPlace {
+    /// Of entry `index`.
+    #[inline]
+    fn of(index: u32) -> Self {
+        if index >= CHUNK_ENTRIES {
+            let (shelf, number) = place_of(index / CHUNK_ENTRIES - 1);
+            return Self { chunk: ChunkName::Large { shelf, number }, offset: index % CHUNK_ENTRIES };
+        }
+        if index < FIRST_ENTRIES {
+            return Self { chunk: ChunkName::Small(0), offset: index };
+        }
+        let bits = index.ilog2();
+        let number = (bits - FIRST_ENTRIES.ilog2() + 1) as usize;
+        Self { chunk: ChunkName::Small(number), offset: index - (1 << bits) }
+    }
+}
+
+/// Shelf and place on it of large chunk `number`.
 #[inline]
 fn place_of(number: u32) -> (usize, usize) {
     let shifted = u64::from(number) + u64::from(SHELF_CHUNKS);
@@ -162,6 +230,25 @@ fn place_of(number: u32) -> (usize, usize) {
 #[cfg(not(loom))]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_entry_has_a_place_of_its_own() {
+        let mut expected = (ChunkName::Small(0), 0);
+        for index in 0..3 * CHUNK_ENTRIES {
+            let place = ChunkPlace::of(index);
+            if expected != (place.chunk, place.offset) {
+                assert_eq!(place.offset, 0, "a chunk begins");
+                let before = ChunkPlace::of(index - 1);
+                let entries = match before.chunk {
+                    ChunkName::Small(number) => small_entries(number),
+                    ChunkName::Large { .. } => CHUNK_ENTRIES,
+                };
+                assert_eq!(before.offset + 1, entries, "after a full one");
+            }
+            expected = (place.chunk, place.offset + 1);
+        }
+        assert_eq!(ChunkPlace::of(CHUNK_ENTRIES).chunk, ChunkName::Large { shelf: 0, number: 0 });
+    }
 
     #[test]
     fn every_chunk_has_a_place_of_its_own() {

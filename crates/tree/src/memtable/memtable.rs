@@ -14,26 +14,47 @@ use firn_format::key::{Sequence, Trailer};
 use firn_format::log::Record;
 use firn_format::tombstone::FragmentList;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
-/// What a memtable expects to hold if nobody says better.
+/// What a memtable expects to hold at most where nothing is known of its keyspace.
 const EXPECTED_ENTRIES: usize = if cfg!(loom) { 2 } else { 1 << 14 };
+
+/// Bytes of a record where nothing is known yet.
+const EXPECTED_RECORD_BYTES: u64 = 1024;
 
 /// A mutable index over records of the log. Database by all writers and readers of a keyspace until it is drained.
 ///
 /// Writers insert a record after copying it and before publishing it. Every reader names the sequence below
 /// which it sees; that must not exceed the published watermark. `records` must find every published record.
 /// 1. A reader at `before` finds exactly the inserted records with a sequence below `before`.
-/// 2. Inserting never waits and moves nothing; it allocates once in a thousand times.
+/// 2. Inserting never waits and moves nothing; it allocates once in a thousand times, and more often at first.
 /// 3. It holds any number of entries (below 2^32); the expected number decides speed only.
+/// 4. An empty one takes some hundred bytes: its index is made by the first insertion.
 pub(crate) struct Memtable {
-    common_prefix: Arc<[u8]>,
-    entries: Entries,
+    common_prefix: Option<Arc<[u8]>>,
+    expected_entries: u32,
     record_bytes: AtomicUsize,
+    index: OnceLock<Box<Index>>,
+    tombstones: OnceLock<Box<Tombstones>>,
+}
+
+/// The entries, and what finds them.
+struct Index {
+    entries: Entries,
     points: Points,
     order: Order,
-    tombstones: Tombstones,
     sample: Sample,
+}
+
+impl Index {
+    fn new(expected_entries: u32) -> Self {
+        Self {
+            entries: Entries::new(),
+            points: Points::new(expected_entries as usize),
+            order: Order::new(),
+            sample: Sample::new(),
+        }
+    }
 }
 
 /// The entries of a frozen memtable, in the form that runs take.
@@ -48,26 +69,64 @@ pub(crate) struct SortedEntries {
 
 impl Memtable {
     /// An empty memtable for keys most of which begin with `common_prefix`.
+    #[cfg(any(test, loom))]
     pub(crate) fn new(common_prefix: &[u8]) -> Self {
         Self::with_expected_entries(common_prefix, EXPECTED_ENTRIES)
     }
 
-    /// As [`new`](Self::new), with hash tables for about `expected_entries` (4 bytes each, allocated now).
+    /// An empty memtable for keys most of which begin with `common_prefix`, with hash tables for about `expected_entries` (4 bytes each, allocated by the first
+    /// insertion).
     pub(crate) fn with_expected_entries(common_prefix: &[u8], expected_entries: usize) -> Self {
-        Self {
-            common_prefix: common_prefix.into(),
-            entries: Entries::new(),
+        let memtable = Self {
+            common_prefix: (!common_prefix.is_empty()).then(|| common_prefix.into()),
+            expected_entries: u32::try_from(expected_entries).unwrap_or(u32::MAX),
             record_bytes: AtomicUsize::new(0),
-            points: Points::new(expected_entries),
-            order: Order::new(),
-            tombstones: Tombstones::new(),
-            sample: Sample::new(),
+            index: OnceLock::new(),
+            tombstones: OnceLock::new(),
+        };
+        // Loom does not see what `OnceLock` orders, so there everything is made at once.
+        if cfg!(loom) {
+            memtable.index_to_fill();
+            memtable.tombstones.get_or_init(|| Box::new(Tombstones::new()));
         }
+        memtable
+    }
+
+    /// An empty memtable of one of `keyspace_count` keyspaces that share `bytes` of records: its first record takes no
+    /// more memory than its part of them allows.
+    pub(crate) fn with_part_of(bytes: u64, keyspace_count: usize) -> Self {
+        let expected = bytes / EXPECTED_RECORD_BYTES / keyspace_count.max(1) as u64;
+        Self::with_expected_entries(
+            &[],
+            usize::try_from(expected).map_or(EXPECTED_ENTRIES, |n| n.min(EXPECTED_ENTRIES)),
+        )
     }
 
     /// An empty memtable to follow this one: for keys that begin alike, and for as many.
     pub(crate) fn successor(&self) -> Self {
-        Self::with_expected_entries(&self.common_prefix(), self.entries.taken() as usize)
+        let entries = self.index().map_or(self.expected_entries, |index| index.entries.taken());
+        Self::with_expected_entries(&self.common_prefix(), entries as usize)
+    }
+
+    #[inline]
+    fn index(&self) -> Option<&Index> {
+        self.index.get().map(|index| &**index)
+    }
+
+    #[inline]
+    fn index_to_fill(&self) -> &Index {
+        self.index.get_or_init(|| Box::new(Index::new(self.expected_entries)))
+    }
+
+    #[inline]
+    fn tombstones(&self) -> Option<&Tombstones> {
+        self.tombstones.get().map(|tombstones| &**tombstones)
+    }
+
+    /// What the words of entries come after.
+    #[inline]
+    fn words_after(&self) -> &[u8] {
+        self.common_prefix.as_deref().unwrap_or_default()
     }
 
     /// Indexes a record of `key`, whose filter hash is `hash`. Not `DeleteRange`. Lock-free.
@@ -75,15 +134,17 @@ impl Memtable {
     /// Each sequence is inserted once.
     #[inline]
     pub(crate) fn insert(&self, hash: u32, key: &[u8], trailer: Trailer) {
-        let prefix = prefix_word(key, &self.common_prefix);
-        let (index, entry) = self.entries.push(prefix, hash, trailer);
-        self.points.insert(&self.entries, index, entry);
-        self.sample.offer(index, key);
+        let Index { entries, points, sample, .. } = self.index_to_fill();
+        let prefix = prefix_word(key, self.words_after());
+        let (index, entry) = entries.push(prefix, hash, trailer);
+        points.insert(entries, index, entry);
+        sample.offer(index, key);
     }
 
     /// Indexes a range delete; one with `start >= end` deletes nothing. Waits for other range deletes at most.
     pub(crate) fn insert_range_delete(&self, start: &[u8], end: &[u8], sequence: Sequence) {
-        self.tombstones.insert(start, end, sequence);
+        let tombstones = self.tombstones.get_or_init(|| Box::new(Tombstones::new()));
+        tombstones.insert(start, end, sequence);
     }
 
     /// Notes how many bytes of the log the inserted records take.
@@ -101,19 +162,24 @@ impl Memtable {
     /// Begins to load what a lookup of a key with this hash looks at first.
     #[inline]
     pub(crate) fn prefetch_bucket(&self, hash: u32) {
-        self.points.prefetch_bucket(hash);
+        if let Some(index) = self.index() {
+            index.points.prefetch_bucket(hash);
+        }
     }
 
     /// Begins to load what such a lookup looks at next, once the first has arrived.
     #[inline]
     pub(crate) fn prefetch_entry(&self, hash: u32) {
-        self.points.prefetch_entry(&self.entries, hash);
+        if let Some(index) = self.index() {
+            index.points.prefetch_entry(&index.entries, hash);
+        }
     }
 
     /// Where the record lies that such a lookup looks at last, if there is one.
     #[inline]
     pub(crate) fn likely_position(&self, hash: u32) -> Option<Position> {
-        self.points.likely_position(&self.entries, hash)
+        let index = self.index()?;
+        index.points.likely_position(&index.entries, hash)
     }
 
     /// The newest version of `key` with a sequence below `before`, whatever its kind. Wait-free, no allocation.
@@ -125,54 +191,60 @@ impl Memtable {
         before: Sequence,
         records: &'r R,
     ) -> Option<(Trailer, Record<'r>)> {
-        self.points.newest(&self.entries, hash, key, before, records)
+        let index = self.index()?;
+        index.points.newest(&index.entries, hash, key, before, records)
     }
 
     /// The newest range delete below `before` that covers `key`. No lock; one load if there are none.
     #[inline]
     pub(crate) fn newest_covering_range_delete(&self, key: &[u8], before: Sequence) -> Option<Sequence> {
-        self.tombstones.newest_covering(key, before)
+        self.tombstones()?.newest_covering(key, before)
     }
 
     /// A cursor over the entries below `before`. It keeps what it needs and sees nothing newer.
     ///
     /// Sorts what was inserted since the last cursor; may wait while another thread does. Never waits for a writer.
     pub(crate) fn cursor<R: Records + ?Sized>(&self, before: Sequence, records: Arc<R>) -> MemtableCursor<R> {
-        let view = self.order.view(&self.entries, before, &*records);
-        MemtableCursor::new(view, Arc::clone(&self.common_prefix), before, records)
+        let view = match self.index() {
+            Some(index) => index.order.view(&index.entries, before, &*records),
+            None => Arc::default(),
+        };
+        MemtableCursor::new(view, self.common_prefix.clone(), before, records)
     }
 
     /// The range deletes below `before` in one list. O(n log n): for freezing; scans take
     /// [`range_delete_lists`](Self::range_delete_lists).
     pub(crate) fn range_deletes(&self, before: Sequence) -> Arc<FragmentList> {
-        self.tombstones.current().flatten(before)
+        self.tombstones().map_or_else(Arc::default, |tombstones| tombstones.current().flatten(before))
     }
 
     /// Every range delete there is now, to be asked with a sequence. O(1).
     pub(crate) fn range_delete_lists(&self) -> Arc<RangeDeletes> {
-        self.tombstones.current()
+        self.tombstones().map_or_else(Arc::default, Tombstones::current)
     }
 
     /// The greatest sequence of a range delete; `None` if there is none. One load then, O(1) else.
     pub(crate) fn newest_range_delete(&self) -> Option<Sequence> {
-        self.tombstones.newest()
+        self.tombstones()?.newest()
     }
 
     /// All entries in order, for the run that replaces this memtable. Every record is published and no writer is left.
     pub(crate) fn freeze_entries<R: Records + ?Sized>(&self, records: &R) -> SortedEntries {
-        let sorted = self.order.sort_all(&self.entries, records);
-        SortedEntries { prefix: self.common_prefix.to_vec(), entries: sorted.entries, hashes: sorted.hashes }
+        let sorted = self.index().map(|index| index.order.sort_all(&index.entries, records));
+        let sorted = sorted.unwrap_or_default();
+        SortedEntries { prefix: self.words_after().to_vec(), entries: sorted.entries, hashes: sorted.hashes }
     }
 
     /// What most keys here begin with, for the next memtable of the keyspace. Any time; looks at a sample.
     pub(crate) fn common_prefix(&self) -> Vec<u8> {
-        self.sample.common_prefix()
+        self.index().map_or_else(|| self.words_after().to_vec(), |index| index.sample.common_prefix())
     }
 
     /// Entries and range deletes inserted, published or not.
     #[inline]
     pub(crate) fn len(&self) -> usize {
-        self.entries.taken() as usize + self.tombstones.count()
+        let entries = self.index().map_or(0, |index| index.entries.taken() as usize);
+        entries + self.tombstones().map_or(0, Tombstones::count)
     }
 
     /// Whether nothing was inserted.
@@ -184,24 +256,26 @@ impl Memtable {
     /// The sequences of each hash's versions as they are linked.
     #[cfg(any(test, loom))]
     pub(crate) fn groups(&self) -> Vec<(u32, Vec<Sequence>)> {
-        self.points.groups(&self.entries)
+        self.index().map(|index| index.points.groups(&index.entries)).unwrap_or_default()
     }
 
     /// Bytes of this index, without the records.
     pub(crate) fn memory_bytes(&self) -> usize {
-        self.entries.memory_bytes()
-            + self.points.memory_bytes()
-            + self.order.memory_bytes()
-            + self.tombstones.memory_bytes()
+        let index = self.index().map_or(0, |index| {
+            size_of::<Index>()
+                + index.entries.memory_bytes()
+                + index.points.memory_bytes()
+                + index.order.memory_bytes()
+        });
+        size_of::<Self>() + index + self.tombstones().map_or(0, Tombstones::memory_bytes)
     }
 }
 
 impl fmt::Debug for Memtable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Memtable")
-            .field("common_prefix", &self.common_prefix.escape_ascii().to_string())
-            .field("entries", &self.entries.taken())
-            .field("range_deletes", &self.tombstones.count())
+            .field("common_prefix", &self.words_after().escape_ascii().to_string())
+            .field("len", &self.len())
             .finish_non_exhaustive()
     }
 }

@@ -41,10 +41,10 @@ use std::sync::OnceLock;
 const GROWTH_SHIFT: u32 = 3;
 
 /// Enough for 2^32 entries from the smallest first table.
-const TABLES: usize = 10;
+const TABLES: usize = 11;
 
 /// Buckets of the first table: limits for what is expected.
-const BUCKETS_MIN: usize = if cfg!(loom) { 1 } else { 256 };
+const BUCKETS_MIN: usize = if cfg!(loom) { 1 } else { 16 };
 const BUCKETS_MAX: usize = 1 << 24;
 
 /// The index of an entry, or none.

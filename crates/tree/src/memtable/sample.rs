@@ -6,33 +6,41 @@ use std::sync::OnceLock;
 const SAMPLES_A_DOUBLING: u32 = 16;
 
 /// Enough for 2^32 entries.
-const SAMPLES: usize = SAMPLES_A_DOUBLING as usize * 29;
+const DOUBLINGS: usize = 29;
 
 /// One sample in this many may disagree at each end of the order: outliers are clamped, so they need not be honoured.
 const OUTLIERS: usize = 16;
 
 /// Some keys of a memtable, evenly spread over it to within a factor of two.
 pub(super) struct Sample {
-    keys: Box<[OnceLock<Box<[u8]>>]>,
+    /// By doubling; those are there that were reached.
+    keys: [OnceLock<Box<Doubling>>; DOUBLINGS],
 }
+
+/// The keys that were sampled since the number of entries doubled.
+type Doubling = [OnceLock<Box<[u8]>>; SAMPLES_A_DOUBLING as usize];
 
 impl Sample {
     pub(super) fn new() -> Self {
-        Self { keys: (0..SAMPLES).map(|_| OnceLock::new()).collect() }
+        Self { keys: [const { OnceLock::new() }; DOUBLINGS] }
     }
 
     /// Offers the key of entry `index`. Most are declined at the cost of a few instructions.
     #[inline]
     pub(super) fn offer(&self, index: u32, key: &[u8]) {
         if let Some(place) = place_of(index) {
+            let (doubling, place) =
+                (place / SAMPLES_A_DOUBLING as usize, place % SAMPLES_A_DOUBLING as usize);
+            let keys = self.keys[doubling].get_or_init(|| Box::new([const { OnceLock::new() }; _]));
             // Every index is offered once.
-            let _ = self.keys[place].set(key.into());
+            let _ = keys[place].set(key.into());
         }
     }
 
     /// What all sampled keys but a few outliers begin with. Sorts the sample.
     pub(super) fn common_prefix(&self) -> Vec<u8> {
-        let mut keys: Vec<&[u8]> = self.keys.iter().filter_map(|key| key.get().map(|key| &**key)).collect();
+        let sampled = self.keys.iter().filter_map(OnceLock::get).flat_map(|keys| keys.iter());
+        let mut keys: Vec<&[u8]> = sampled.filter_map(|key| key.get().map(|key| &**key)).collect();
         keys.sort_unstable();
         let outliers = keys.len() / OUTLIERS;
         let kept = &keys[outliers..keys.len() - outliers];
@@ -66,7 +74,7 @@ mod tests {
         places.dedup();
         assert_eq!(places, (0..count).collect::<Vec<_>>());
         assert_eq!(count, 16 * 17);
-        assert!(place_of(0xf800_0000).unwrap() < SAMPLES);
+        assert!(place_of(0xf800_0000).unwrap() < DOUBLINGS * SAMPLES_A_DOUBLING as usize);
     }
 
     #[test]

@@ -119,7 +119,7 @@ fn a_flush_drains_all_where_others_roll_first() {
     let unpublished = first.region().reserve(frame_bytes(8)).unwrap();
     let mut next = database.log.lock_roll(first.base()).unwrap().unwrap();
     let others_roll = || {
-        let second = database.begin_segment(&mut next, None, Freeze::Forced).unwrap();
+        let second = database.begin_segment(&mut next, None, Freeze::Full).unwrap();
         database.log.activate(&mut next, &second);
         drop(next);
         clock.sleep(SOON);
@@ -128,7 +128,7 @@ fn a_flush_drains_all_where_others_roll_first() {
         database.publish_void(&first, unpublished).unwrap();
         let Some(mut next) = again else { return };
         clock.sleep(SOON);
-        let third = database.begin_segment(&mut next, None, Freeze::Forced).unwrap();
+        let third = database.begin_segment(&mut next, None, Freeze::Full).unwrap();
         database.log.activate(&mut next, &third);
     };
     meanwhile(others_roll, || tree.flush()).unwrap();

@@ -26,9 +26,7 @@ pub(crate) enum Freeze {
     Full,
     /// All that hold records.
     All,
-    /// As `Full`, and the roll happens however full the buffer is.
-    Forced,
-    /// As `Forced`, and that of this keyspace.
+    /// As `Full`, and that of this keyspace; the roll happens however full the buffer is.
     Keyspace(u32),
 }
 

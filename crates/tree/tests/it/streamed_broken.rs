@@ -282,7 +282,10 @@ fn a_keyspace_that_is_dropped_meanwhile_refuses_the_value() {
 
 #[test]
 fn a_writer_that_is_stopped_keeps_its_value() {
-    let (_machine, tree, keyspace) = begun(TreeSettings { buffer_bytes_max: 12 << 20, ..tiny() });
+    // Less than three segments, however little their indexes take.
+    let room = 11 << 20;
+    let (_machine, tree, keyspace) =
+        begun(TreeSettings { buffer_bytes: room, buffer_bytes_max: room, ..tiny() });
     let value = value(12, 5 * MIB);
     let mut source = Source::of(&value).then(3 * MIB, || {
         let session = &mut *tree.session();
