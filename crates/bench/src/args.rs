@@ -194,6 +194,38 @@ pub struct ReopenArgs {
     pub child: bool,
 }
 
+/// `bench keyspaces`: what many of them cost.
+#[derive(Clone, Debug, Args)]
+pub struct KeyspacesArgs {
+    /// Keyspaces that records are spread over; each run has one with a single keyspace beside it
+    #[arg(long, value_name = "N", value_parser = parse_positive, default_value = "1000")]
+    pub count: u64,
+    /// Records written in each run
+    #[arg(long, value_name = "N", value_parser = parse_positive, default_value = "2M")]
+    pub num: u64,
+    /// Bytes of a value; keys have 8
+    #[arg(long, value_name = "B", value_parser = parse_bytes, default_value = "100")]
+    pub value_bytes: u64,
+    /// The memory budget of the database
+    #[arg(long, value_name = "B", value_parser = parse_bytes, default_value = "64M")]
+    pub memory: u64,
+    /// Threads that write
+    #[arg(long, value_name = "T", default_value_t = 2)]
+    pub threads: usize,
+    /// How often both are run, in turn
+    #[arg(long, value_name = "N", default_value_t = 3)]
+    pub repetitions: usize,
+    /// Directory for the databases, empty or missing [default: a temporary one, removed]
+    #[arg(long, value_name = "DIR")]
+    pub dir: Option<PathBuf>,
+    /// Seed of values and of the order of keyspaces
+    #[arg(long, value_name = "SEED", default_value_t = 1)]
+    pub seed: u64,
+    /// Write the figures as one JSON array
+    #[arg(long, value_name = "F")]
+    pub json: Option<PathBuf>,
+}
+
 /// A number of things: `300000`, `300_000`, `300k`, `2M`.
 ///
 /// # Errors

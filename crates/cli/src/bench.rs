@@ -3,9 +3,11 @@
 use std::sync::Arc;
 
 use clap::Subcommand;
-use firn_bench::args::{CaasArgs, DbArgs, ReopenArgs, RespArgs, ServerArgs, SpaceArgs, YcsbArgs};
+use firn_bench::args::{
+    CaasArgs, DbArgs, KeyspacesArgs, ReopenArgs, RespArgs, ServerArgs, SpaceArgs, YcsbArgs,
+};
 use firn_bench::target::{FirnFactory, RespFactory};
-use firn_bench::{run_caas, run_db, run_reopen, run_resp, run_space, run_ycsb};
+use firn_bench::{run_caas, run_db, run_keyspaces, run_reopen, run_resp, run_space, run_ycsb};
 use firn_engine::{Error, ErrorKind};
 
 use crate::database::Access;
@@ -44,6 +46,8 @@ enum Suite {
     Resp(RespArgs),
     /// Opening after kill -9 with everything in the log: seconds, GiB/s, records/s
     Reopen(ReopenArgs),
+    /// Records spread over many keyspaces beside as many in one: rate, memory, descriptors, opening again
+    Keyspaces(KeyspacesArgs),
     /// One question each, answered by several runs and beside what theory says
     #[command(subcommand)]
     Experiment(Experiment),
@@ -127,6 +131,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
         Suite::Db(Db { db, service }) => run_db(db, &service.factory()).map(drop),
         Suite::Resp(arguments) => run_resp(arguments).map(drop),
         Suite::Reopen(arguments) => run_reopen(arguments),
+        Suite::Keyspaces(arguments) => run_keyspaces(arguments),
         Suite::Experiment(Experiment::Space(arguments)) => {
             run_space(arguments, &FirnFactory::new()).map(drop)
         }

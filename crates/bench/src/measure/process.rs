@@ -112,6 +112,16 @@ pub fn peak_memory_bytes() -> u64 {
     field(&std::fs::read_to_string("/proc/self/status").unwrap_or_default(), "VmHWM:") * 1024
 }
 
+/// Anonymous resident memory of this process, what is mapped from files left out.
+pub fn anonymous_bytes() -> u64 {
+    field(&std::fs::read_to_string("/proc/self/status").unwrap_or_default(), "RssAnon:") * 1024
+}
+
+/// Open descriptors of this process; 0 where the kernel does not say.
+pub fn descriptor_count() -> u64 {
+    std::fs::read_dir("/proc/self/fd").map_or(0, |entries| entries.count() as u64)
+}
+
 /// Makes the present resident memory the new peak, where the kernel lets us; tells whether it did.
 pub fn reset_peak_memory() -> bool {
     std::fs::write("/proc/self/clear_refs", "5").is_ok()
