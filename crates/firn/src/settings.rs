@@ -163,6 +163,12 @@ settings! {
         "0.0 to 1.0", "choose a number in that range",
         |s| (0.0..=1.0).contains(&s.garbage_share_max);
 
+    /// Price of compactions that reads ask for: how many times what rewriting takes must reads have lost to sorted runs
+    /// of level 0 before it is done for their sake alone. More means less writing beside scans, and slower scans.
+    read_compaction_price: f64 = "16.0",
+        "0.01 to 1000000000.0", "choose a number in that range; 1 is as cheap as it is in time alone",
+        |s| (0.01..=1e9).contains(&s.read_compaction_price);
+
     /// Compression in keyspaces that do not say, of the last level's tables and of values beside the tree, each by
     /// itself and by its writer: "none" (read through a mapping), "lz4" or "zstd".
     compression: Compression = "none",
@@ -253,6 +259,7 @@ impl Settings {
             filter_bits_per_key: 10,
             level0_runs_max: 12,
             garbage_share_max: 0.25,
+            read_compaction_price: 16.0,
             compression: Compression::None,
             background_threads: 2,
             fallback_bytes_per_second: 16 * MIB,

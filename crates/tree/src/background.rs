@@ -228,7 +228,7 @@ impl Database {
             && let Ok(state) = self.version.load().keyspace(*keyspace)
             && !choice.moves
         {
-            state.seeks.pay(choice.input_bytes());
+            state.seeks.pay(choice.input_bytes(), self.settings.read_compaction_price);
         }
     }
 

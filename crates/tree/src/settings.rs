@@ -48,6 +48,9 @@ pub struct TreeSettings {
     pub level0_runs_max: usize,
     /// Bytes superseded by level 0 for each live byte, above which they are compacted away.
     pub garbage_share_max: f64,
+    /// Bytes of compaction that reads must have lost to sorted runs of level 0 before one byte is rewritten for their
+    /// sake: 1 = as soon as that has cost them as much time as rewriting takes.
+    pub read_compaction_price: f64,
     /// Compression in keyspaces that do not say: of the last level's tables, and of values beside the tree.
     pub compression: Compression,
     /// Threads for background work, and the most collections of value segments at once. Beside an executor that the owner gives
@@ -90,6 +93,7 @@ impl Default for TreeSettings {
             filter_bits_per_key: 10,
             level0_runs_max: 12,
             garbage_share_max: 0.25,
+            read_compaction_price: 16.0,
             compression: Compression::None,
             background_threads: 2,
             fallback_bytes_per_second: 16 << 20,
@@ -163,6 +167,12 @@ impl TreeSettings {
             return Err(Error::invalid(format!(
                 "setting space_amplification_max = {} must be 1.05 to 100",
                 self.space_amplification_max
+            )));
+        }
+        if !(0.01..=1e9).contains(&self.read_compaction_price) {
+            return Err(Error::invalid(format!(
+                "setting read_compaction_price = {} must be 0.01 to 1e9",
+                self.read_compaction_price
             )));
         }
         check(self.filter_bits_per_key <= 64, "filter_bits_per_key", self.filter_bits_per_key, "at most 64")?;

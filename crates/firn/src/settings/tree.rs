@@ -32,6 +32,7 @@ impl Settings {
             filter_bits_per_key: self.filter_bits_per_key,
             level0_runs_max: self.level0_runs_max,
             garbage_share_max: self.garbage_share_max,
+            read_compaction_price: self.read_compaction_price,
             compression: self.compression,
             background_threads: self.background_threads,
             fallback_bytes_per_second: self.fallback_bytes_per_second,

@@ -37,6 +37,8 @@ pub(crate) struct PickRules {
     pub(crate) level_bytes_min: u64,
     /// How much larger each level is than the one above it.
     pub(crate) level_ratio: u64,
+    /// Bytes that reads must have lost for each byte that is rewritten for their sake.
+    pub(crate) read_price: f64,
     /// Nothing but what takes tables out of level 0 is wanted.
     pub(crate) relief_only: bool,
 }
@@ -386,7 +388,6 @@ pub(crate) fn drain_table_bytes(levels: &Levels, bytes: u64, refers: bool, rules
 
 /// Keys that divide the base level, at which everything written above it or into it is cut, so that groups stay
 /// apart: where base tables begin, of many tables those whose keys have a hash that says so.
-///
 /// They stay what they are while other groups are rewritten: a drain that began before still cuts where it should.
 pub(crate) fn splits(levels: &Levels, rules: &PickRules) -> Vec<Vec<u8>> {
     let base = base_level(levels, rules) as usize;

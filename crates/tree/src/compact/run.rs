@@ -71,6 +71,7 @@ impl Database {
             table_bytes: self.settings.table_bytes,
             level_bytes_min: (16 * self.settings.buffer_bytes).max(4 * self.settings.table_bytes),
             level_ratio: 10,
+            read_price: self.settings.read_compaction_price,
             relief_only: false,
         }
     }

@@ -3,7 +3,9 @@
 //!
 //! Where much is written, the budgets of [`pick`](super::pick) keep level 0 shallow enough; where little is, it would
 //! stay as deep as those allow for ever: every scan would seek in each of its sorted runs, and every point read ask a filter
-//! of each. Nobody knows how many reads are to come. Paying as much as has been lost, and no sooner, costs at most twice what knowing would cost.
+//! of each. How many reads are to come is not known. To pay as much as has been lost, and no sooner, costs at most twice
+//! what knowing would cost. That is in time; writing wears devices too, so the setting `read_compaction_price` says how
+//! much must have been lost for each byte that is rewritten (decision 0011).
 //!
 //! Source: the ski-rental problem; LevelDB's compaction after a number of seeks.
 
@@ -59,9 +61,9 @@ impl Seeks {
         self.lost_bytes.fetch_min(most, Ordering::Relaxed).min(most)
     }
 
-    /// A compaction of `bytes` begins, for whatever reason: it takes away what was in the way of reads too.
-    pub(crate) fn pay(&self, bytes: u64) {
-        let left = |lost: u64| Some(lost.saturating_sub(bytes));
+    /// A compaction of `bytes` at `price` each begins, for whatever reason: it takes away what was in the way of reads too.
+    pub(crate) fn pay(&self, bytes: u64, price: f64) {
+        let left = |lost: u64| Some(lost.saturating_sub(priced(bytes, price)));
         // The closure never declines.
         let _ = self.lost_bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, left);
     }
@@ -83,19 +85,25 @@ pub(crate) fn pick_for_reads(
     }
     let base = base_level(levels, rules);
     let groups = groups(levels, base);
-    let lost_bytes = seeks.lost_bytes(groups.iter().map(Group::bytes).sum());
+    let all = groups.iter().map(Group::bytes).sum();
+    let lost_bytes = seeks.lost_bytes(priced(all, rules.read_price));
     let (plan, group) = groups
         .into_iter()
         .filter(|group| !group.is_busy(busy))
         .filter_map(|group| Some((Plan::of(&group)?, group)))
         .max_by(|(a, _), (b, _)| a.worth.total_cmp(&b.worth))?;
-    if plan.bytes > lost_bytes {
+    if priced(plan.bytes, rules.read_price) > lost_bytes {
         return None;
     }
     match plan.stays {
         true => group.merge_all(SCORE),
         false => Some(group.choice(base, SCORE)),
     }
+}
+
+/// What reads must have lost for `bytes` to be rewritten.
+fn priced(bytes: u64, price: f64) -> u64 {
+    (bytes as f64 * price) as u64
 }
 
 /// Less urgent than any budget that is exceeded.

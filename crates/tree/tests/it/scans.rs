@@ -28,7 +28,8 @@ fn deepen(tree: &Tree, session: &mut Blocking, rounds: u32) {
 
 /// A tree with several sorted runs in level 0 that no budget minds.
 fn deep_tree() -> (Arc<Tree>, Blocking) {
-    let settings = TreeSettings { level0_runs_max: 12, garbage_share_max: 100.0, ..tiny() };
+    let settings =
+        TreeSettings { level0_runs_max: 12, garbage_share_max: 100.0, read_compaction_price: 1.0, ..tiny() };
     let tree = World::new(settings).open().unwrap();
     let mut session = session(&tree);
     deepen(&tree, &mut session, 4);

@@ -27,6 +27,7 @@ const RULES: PickRules = PickRules {
     table_bytes: 100,
     level_bytes_min: 1000,
     level_ratio: 10,
+    read_price: 1.0,
     relief_only: false,
 };
 

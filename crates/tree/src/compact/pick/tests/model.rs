@@ -236,6 +236,7 @@ fn rules(buffer: u64, tables_per_buffer: f64) -> PickRules {
         table_bytes: (buffer as f64 / tables_per_buffer) as u64,
         level_bytes_min: 16 * buffer,
         level_ratio: 10,
+        read_price: 1.0,
         relief_only: false,
     }
 }

@@ -170,6 +170,7 @@ fn life(seed: u64) {
         table_bytes: world.random.u64(1..2000),
         level_bytes_min: world.random.u64(1..2000),
         level_ratio: world.random.u64(2..11),
+        read_price: 1.0,
         relief_only: false,
     };
     for _ in 0..world.random.usize(10..200) {

@@ -7,7 +7,7 @@ use crate::compact::seeks::{READS_FOR_EACH_LOOK, Seeks, pick_for_reads};
 fn picked(lines: &[&str], names: &[&str], lost_bytes: u64) -> Option<(Vec<String>, u32, u64, u64)> {
     let seeks = Seeks::default();
     seeks.add(1 << 30, true);
-    seeks.pay(seeks.lost_bytes(u64::MAX) - lost_bytes.min(1 << 40));
+    seeks.pay(seeks.lost_bytes(u64::MAX) - lost_bytes.min(1 << 40), 1.0);
     let choice = pick_for_reads(&levels(lines), &RULES, &busy(names), &seeks)?;
     let inputs = choice.inputs.iter().map(|(_, _, table)| table.meta().file.clone()).collect();
     assert!(choice.score < 1.0 && !choice.moves, "budgets go first");
@@ -56,13 +56,13 @@ fn what_is_lost_is_spent_once() {
     (0..10).for_each(|_| seeks.add(3, false));
     let (resident, price) = (seeks.lost_bytes(all), 5000);
     assert!(resident > 10_000);
-    seeks.pay(price);
+    seeks.pay(price, 1.0);
     assert_eq!(seeks.lost_bytes(all), resident - price);
-    seeks.pay(all);
+    seeks.pay(all, 1.0);
     assert_eq!(seeks.lost_bytes(all), 0);
     (0..10).for_each(|_| seeks.add(3, true));
     assert!(seeks.lost_bytes(all) > 10 * resident, "a device costs more than a miss of a cache");
-    seeks.pay(all);
+    seeks.pay(all, 1.0);
     (0..10).for_each(|_| seeks.add_point_read(3));
     let each = seeks.lost_bytes(all) / 10 / u64::from(READS_FOR_EACH_LOOK);
     assert!((1..resident / 10).contains(&each), "a filter costs less than a seek");
@@ -79,4 +79,21 @@ fn more_than_all_of_level_0_is_worth_is_forgotten() {
     assert_eq!(seeks.lost_bytes(u64::MAX), 700);
     assert!(pick(&["6 a-f"]).is_none());
     assert_eq!(seeks.lost_bytes(u64::MAX), 0, "nothing is in the way any more");
+}
+
+/// What is dear is done as rarely as it is dear.
+#[test]
+fn a_price_is_what_must_have_been_lost_for_each_byte() {
+    let lines = ["0.3 a-f", "0.2 a-f", "0.1 a-f", "6 a-f 5000"];
+    let rules = PickRules { read_price: 4.0, ..RULES };
+    let seeks = Seeks::default();
+    seeks.add(1 << 30, true);
+    let bought = |lost: u64| {
+        seeks.pay(seeks.lost_bytes(u64::MAX) - lost, 1.0);
+        pick_for_reads(&levels(&lines), &rules, &busy(&[]), &seeks).map(|choice| choice.input_bytes())
+    };
+    assert_eq!(bought(1200), Some(300));
+    assert_eq!(bought(1199), None);
+    seeks.pay(200, 4.0);
+    assert_eq!(seeks.lost_bytes(u64::MAX), 399);
 }
