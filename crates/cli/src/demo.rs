@@ -21,11 +21,11 @@ use std::time::Duration;
 use firn_bench::args::parse_bytes;
 use firn_bench::suite::BenchDir;
 use firn_storage::{Clock, SystemClock};
-use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::ending::{Ending, Failure, Result};
 use crate::output::Output;
 use crate::progress;
+use crate::signals;
 use fleet::Fleet;
 use load::{Client, Load};
 use watch::Watch;
@@ -57,17 +57,8 @@ pub(crate) struct Interrupt(Arc<AtomicBool>);
 impl Interrupt {
     /// Of SIGINT and SIGTERM; said twice, the process ends at once.
     fn on_signals() -> Result<Self> {
-        let said = Arc::new(AtomicBool::new(false));
-        for signal in [SIGINT, SIGTERM] {
-            let twice = signal_hook::flag::register_conditional_shutdown(
-                signal,
-                Ending::Failed as i32,
-                Arc::clone(&said),
-            );
-            twice
-                .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&said)))
-                .map_err(|error| Failure::new(Ending::Failed, format!("cannot await signals: {error}")))?;
-        }
+        let said = signals::twice_ends_at_once()
+            .map_err(|error| Failure::new(Ending::Failed, format!("cannot await signals: {error}")))?;
         Ok(Self(said))
     }
 

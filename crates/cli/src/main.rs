@@ -9,6 +9,7 @@ mod ending;
 mod escape;
 mod output;
 mod progress;
+mod signals;
 mod until_stdin_closes;
 mod database;
 mod shared_place;

@@ -18,12 +18,13 @@ use crate::ending::{Ending, Failure, Result};
 use crate::progress;
 use crate::service::{Reach, WEIGHT, remote};
 use crate::shared_place::{RangeCache, SharedName, SharedPlace};
+use crate::signals;
 use crate::tls::ClientFiles;
 pub(crate) use layers::Effective;
 pub(crate) use options::Options;
 use options::SHARED_CACHE_BYTES;
 
-/// Serve a database to Redis clients. Needs no option; ends with SIGTERM or Ctrl-C, after closing the database.
+/// Serve a database to Redis clients. Needs no option; ends with SIGTERM or Ctrl-C, after closing the database; said twice, at once.
 ///
 /// Each option can be given in the environment as well (`--http-port` as FIRN_SERVE_HTTP_PORT), or in a file's table [serve]
 /// (`http_port`). The command line goes over the environment, which goes over the file; `firn config --serve` shows what
@@ -46,6 +47,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
     // Before there is anything to lose, so that no signal comes too early.
     let mut signals =
         Signals::new([SIGINT, SIGTERM]).map_err(|error| failed(format!("cannot await signals: {error}")))?;
+    // A script, or a device, may keep the server from ending: who says it twice means it.
+    signals::twice_ends_at_once().map_err(|error| failed(format!("cannot await signals: {error}")))?;
     let effective =
         Effective::new(arguments.options.clone(), std::env::vars_os(), arguments.config.as_deref())?;
     let (options, settings) = (effective.options, effective.settings);

@@ -4,7 +4,7 @@
 //!
 //! ```text
 //!   steered    a function of Rust that answers, raises any value, or suspends the coroutine it was called in
-//!   watch      a function of Rust that is asked every so many instructions: go on, raise, suspend
+//!   watch      a function of Rust that is asked again and again: go on, raise, suspend
 //!   line       where a coroutine stands that has failed
 //! ```
 //! A function of C keeps the frame of who calls it, also where that is `return f()`: errors have the right line.

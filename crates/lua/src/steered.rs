@@ -1,10 +1,12 @@
 //! Functions that steer the coroutine they are called in.
 
-use std::ffi::{CStr, c_int};
+use std::cell::Cell;
+use std::ffi::{CStr, c_int, c_void};
 use std::mem::MaybeUninit;
+use std::rc::Rc;
 
 use mlua::ffi::{self, lua_Debug, lua_State};
-use mlua::{Function, IntoLuaMulti, Lua, LuaString, MultiValue, Result, Thread, Value};
+use mlua::{Function, IntoLuaMulti, Lua, LuaString, MultiValue, Result, Table, Thread, Value};
 
 /// What happens after a function was called.
 #[derive(Debug)]
@@ -25,6 +27,32 @@ const SUSPEND: ffi::lua_Integer = 2;
 
 /// Where the function that [`watch`] asks is registered.
 const WATCHER: &CStr = c"firn.watcher";
+
+/// Where the [`Probe`] of [`watch`] is registered.
+const PROBE: &CStr = c"firn.probe";
+
+/// Arguments that a function of Rust gets on Lua's stack; more come in a table, since the stack of a function of C ends at
+/// 8 000 values, of which a script may give all.
+const STACKED_MAX: c_int = 200;
+
+/// Instructions between two looks at the memory. One instruction may write as much memory as there is, so that the more there
+/// is, the sooner the clock is asked.
+const LOOK: c_int = 128;
+
+/// The same where there is more than [`MUCH_KIB`].
+const LOOK_OFTEN: c_int = 8;
+const MUCH_KIB: c_int = 16 << 10;
+
+/// Looks after which the clock is asked where there is little memory; each so many KiB count as one more look.
+const LOOKS: c_int = 32;
+const LOOK_KIB: c_int = 512;
+
+/// What the hook looks at before it asks anybody.
+struct Probe {
+    looks: Cell<c_int>,
+    /// Whether it is time to ask.
+    is_due: Box<dyn Fn() -> bool>,
+}
 
 impl Turn {
     fn into_values(self, lua: &Lua) -> Result<MultiValue> {
@@ -48,26 +76,46 @@ impl Turn {
 /// # Errors
 /// What the interpreter says: no memory.
 pub fn steered(lua: &Lua, f: impl Fn(&Lua, MultiValue) -> Result<Turn> + 'static) -> Result<Function> {
-    let inner = lua.create_function(move |lua, arguments: MultiValue| f(lua, arguments)?.into_values(lua))?;
+    let f = Rc::new(f);
+    let of_stacked = Rc::clone(&f);
+    let stacked =
+        lua.create_function(move |lua, arguments: MultiValue| of_stacked(lua, arguments)?.into_values(lua))?;
+    let packed = lua.create_function(move |lua, (table, count): (Table, usize)| {
+        let arguments: Result<MultiValue> = (1..=count).map(|index| table.raw_get::<Value>(index)).collect();
+        f(lua, arguments?)?.into_values(lua)
+    })?;
     let close = |state| {
-        // SAFETY: invariants 2 and 3: `inner` is on top, and becomes the upvalue.
-        unsafe { ffi::lua_pushcclosure(state, steer, 1) }
+        // SAFETY: invariants 2 and 3: both functions are on top, and become the upvalues.
+        unsafe { ffi::lua_pushcclosure(state, steer, 2) }
     };
     // SAFETY: invariant 4; the closure leaves exactly the function on the stack.
-    unsafe { lua.exec_raw(inner, close) }
+    unsafe { lua.exec_raw((stacked, packed), close) }
 }
 
-/// Lets `f` be asked every `count` instructions of every coroutine made from now on: an answer means to go on.
+/// Lets `f` be asked again and again by every coroutine made from now on, whenever `is_due` says so: an answer means to go on.
+///
+/// `is_due` is cheap, and asked after 4 096 instructions, or after fewer where there is much memory: one instruction, as that
+/// which joins two strings, may take a time that is proportional to it. It must not use the interpreter.
 ///
 /// # Errors
 /// What the interpreter says: no memory.
-pub fn watch(lua: &Lua, count: u32, f: impl Fn(&Lua) -> Result<Turn> + 'static) -> Result<()> {
-    let inner = lua.create_function(move |lua, ()| f(lua)?.into_values(lua))?;
+pub fn watch(
+    lua: &Lua,
+    is_due: impl Fn() -> bool + 'static,
+    f: impl Fn(&Lua) -> Result<Turn> + 'static,
+) -> Result<()> {
+    let probe = Rc::new(Probe { looks: Cell::new(0), is_due: Box::new(is_due) });
+    let pointer = Rc::as_ptr(&probe).cast_mut().cast::<c_void>();
+    let inner = lua.create_function(move |lua, ()| {
+        // The function in the registry is what keeps the probe.
+        let _kept = &probe;
+        f(lua)?.into_values(lua)
+    })?;
     lua.set_named_registry_value(&WATCHER.to_string_lossy(), inner)?;
-    let count = c_int::try_from(count).unwrap_or(c_int::MAX);
+    lua.set_named_registry_value(&PROBE.to_string_lossy(), mlua::LightUserData(pointer))?;
     let set = |state| {
-        // SAFETY: invariant 4; the hook finds its function in the registry.
-        unsafe { ffi::lua_sethook(state, Some(hook), ffi::LUA_MASKCOUNT, count) };
+        // SAFETY: invariant 4; the hook finds its function and its probe in the registry.
+        unsafe { ffi::lua_sethook(state, Some(hook), ffi::LUA_MASKCOUNT, LOOK) };
     };
     // SAFETY: invariant 4; the closure leaves the stack as it is.
     unsafe { lua.exec_raw((), set) }
@@ -122,14 +170,21 @@ fn line_of<'n>(thread: *mut lua_State, other: &CStr) -> Option<(&'n CStr, c_int)
 
 /// The function of C around a function of Rust, its upvalue, which answers what is to be done.
 unsafe extern "C-unwind" fn steer(state: *mut lua_State) -> c_int {
-    // SAFETY: invariants 2 and 3.
-    unsafe { ffi::lua_pushvalue(state, ffi::lua_upvalueindex(1)) };
-    // SAFETY: invariant 2: the function goes below its arguments.
-    unsafe { ffi::lua_insert(state, 1) };
     // SAFETY: invariant 4.
     let count = unsafe { ffi::lua_gettop(state) };
+    let given = if count > STACKED_MAX {
+        // SAFETY: invariants 1 and 2.
+        unsafe { pack(state, count) };
+        2
+    } else {
+        count
+    };
+    // SAFETY: invariants 2 and 3.
+    unsafe { ffi::lua_pushvalue(state, ffi::lua_upvalueindex(1 + c_int::from(count > STACKED_MAX))) };
+    // SAFETY: invariant 2: the function goes below its arguments.
+    unsafe { ffi::lua_insert(state, 1) };
     // SAFETY: invariants 1 and 3: an error passes through nothing but this frame.
-    unsafe { ffi::lua_call(state, count - 1, ffi::LUA_MULTRET) };
+    unsafe { ffi::lua_call(state, given, ffi::LUA_MULTRET) };
     // SAFETY: invariant 3: the function answers at least the kind of turn.
     match unsafe { ffi::lua_tointeger(state, 1) } {
         ANSWER => {
@@ -148,8 +203,53 @@ unsafe extern "C-unwind" fn steer(state: *mut lua_State) -> c_int {
     }
 }
 
-/// Asks the registered function.
+/// Puts a table with the `count` values that are all of the stack in their place, and their number.
+///
+/// # Safety
+/// As for `steer`, whose frame this is part of: no memory is an error that passes through it.
+unsafe fn pack(state: *mut lua_State, count: c_int) {
+    // SAFETY: invariants 1 and 2.
+    unsafe { ffi::lua_createtable(state, count, 0) };
+    // SAFETY: invariant 2: the table goes below the values.
+    unsafe { ffi::lua_insert(state, 1) };
+    for index in (1..=count).rev() {
+        // SAFETY: invariant 4: the value on top goes into the table at the bottom.
+        unsafe { ffi::lua_rawseti(state, 1, ffi::lua_Integer::from(index)) };
+    }
+    // SAFETY: invariant 2.
+    unsafe { ffi::lua_pushinteger(state, ffi::lua_Integer::from(count)) };
+}
+
+/// Whether the registered probe says that it is time to ask. A coroutine with much memory looks more often from then on.
+unsafe fn is_due(state: *mut lua_State) -> bool {
+    // SAFETY: invariant 4; nothing is collected by this.
+    let kib = unsafe { ffi::lua_gc(state, ffi::LUA_GCCOUNT, 0) };
+    // SAFETY: invariant 4.
+    let every = unsafe { ffi::lua_gethookcount(state) };
+    let wanted = if kib > MUCH_KIB { LOOK_OFTEN } else { LOOK };
+    if every != wanted {
+        // SAFETY: invariant 4; what was set stays but for the count.
+        unsafe { ffi::lua_sethook(state, Some(hook), ffi::LUA_MASKCOUNT, wanted) };
+    }
+    // SAFETY: invariant 2.
+    unsafe { ffi::lua_getfield(state, ffi::LUA_REGISTRYINDEX, PROBE.as_ptr()) };
+    // SAFETY: invariant 4.
+    let pointer = unsafe { ffi::lua_touserdata(state, -1) }.cast::<Probe>();
+    // SAFETY: invariant 2: the pointer goes.
+    unsafe { ffi::lua_settop(state, -2) };
+    // SAFETY: `watch` has registered it, and the function beside it in the registry keeps it as long as there are hooks.
+    let probe = unsafe { &*pointer };
+    let looks = probe.looks.get() + 1 + kib / LOOK_KIB;
+    probe.looks.set(if looks < LOOKS { looks } else { 0 });
+    looks >= LOOKS && (probe.is_due)()
+}
+
+/// Asks the registered function when it is time.
 unsafe extern "C-unwind" fn hook(state: *mut lua_State, _: *mut lua_Debug) {
+    // SAFETY: invariants 2 and 4.
+    if !unsafe { is_due(state) } {
+        return;
+    }
     // SAFETY: invariant 2.
     unsafe { ffi::lua_getfield(state, ffi::LUA_REGISTRYINDEX, WATCHER.as_ptr()) };
     // SAFETY: invariants 1 and 3: an error passes through nothing but this frame.

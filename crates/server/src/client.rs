@@ -63,6 +63,9 @@ pub(crate) struct Client {
     pub(crate) takes_hands: Cell<bool>,
     /// What it was handed, and has not looked at.
     pub(crate) hands: RefCell<VecDeque<Handed>>,
+    /// Commands of the unit that it runs, in this attempt, and how many of them monitors were shown before.
+    pub(crate) unit_commands: Cell<u64>,
+    pub(crate) unit_commands_shown: Cell<u64>,
     /// Somebody has ended its waiting.
     pub(crate) is_unblocked: Cell<Option<Unblock>>,
     /// The connection ends once its output is sent.
@@ -206,6 +209,8 @@ impl Client {
             is_told_to_look: Cell::new(false),
             takes_hands: Cell::new(false),
             hands: RefCell::default(),
+            unit_commands: Cell::new(0),
+            unit_commands_shown: Cell::new(0),
             is_unblocked: Cell::new(None),
             is_closing: Cell::new(false),
             is_cut_off: Cell::new(false),

@@ -27,8 +27,10 @@ impl Failure {
     pub(crate) const OUT_OF_RANGE: Self = Self::new("ERR value is out of range");
     pub(crate) const NOT_POSITIVE: Self = Self::new("ERR value is out of range, must be positive");
     pub(crate) const KILLED: Self = Self::new("ERR Script killed by user with SCRIPT KILL...");
+    pub(crate) const BUSY: Self =
+        Self::new("BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.");
     pub(crate) const LATE_SCRIPT: Self = Self::new(
-        "ERR the script ran too long inside of table.sort, string.gsub or a metamethod, where nobody else has a turn: do less there",
+        "ERR the script ran too long inside of a metamethod or of what `for` calls, where nobody else has a turn: do less there",
     );
     pub(crate) const CURSOR: Self = Self::new("ERR invalid cursor");
 

@@ -91,6 +91,7 @@ impl Server {
             settings,
             mailboxes,
             client_count: AtomicUsize::new(0),
+            placing: Mutex::default(),
             waiting_count: AtomicUsize::new(0),
             next_client: AtomicU64::new(0),
             is_ending: AtomicBool::new(false),
@@ -109,11 +110,11 @@ impl Server {
             http,
             was_stopped: AtomicBool::new(false),
         };
-        // Nobody is let in before every worker has the descriptors that it needs.
-        for index in 1..threads {
-            server.start_worker(index, None)?;
+        // Each takes connections, so that none depends on one thread. Connections that come before all of them have started
+        // wait for those that have not.
+        for index in (0..threads).rev() {
+            server.start_worker(index, listener.try_clone()?)?;
         }
-        server.start_worker(0, Some(listener))?;
         server.note_start();
         Ok(server)
     }
@@ -137,11 +138,11 @@ impl Server {
         }
     }
 
-    /// Starts a worker, which listens if it is given something to listen at; waits until it is about to serve.
+    /// Starts a worker, which takes connections from `listener`; waits until it is about to serve.
     ///
     /// # Errors
     /// What the system says of its thread, its descriptors and its memory.
-    fn start_worker(&self, index: usize, listener: Option<TcpListener>) -> io::Result<()> {
+    fn start_worker(&self, index: usize, listener: TcpListener) -> io::Result<()> {
         let (shared, failure) = (Arc::clone(&self.shared), Arc::clone(&self.failure));
         let (ready, is_ready) = mpsc::channel();
         let body = move || {
@@ -151,9 +152,7 @@ impl Server {
                 shared.log.note(LogLevel::Warn, "worker_not_pinned", &why);
             }
             let ran = Worker::new(shared, index).and_then(|worker| {
-                if let Some(listener) = listener {
-                    worker.listen(listener)?;
-                }
+                worker.listen(listener)?;
                 // Nobody waits any more only where nobody wants the server.
                 let _ = ready.send(());
                 worker.run()

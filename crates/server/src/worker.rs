@@ -7,6 +7,7 @@ mod survey;
 mod clients;
 mod upkeep;
 mod peaks;
+mod placing;
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeSet, HashMap};
@@ -14,8 +15,8 @@ use std::io;
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::AsRawFd;
 use std::rc::Rc;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::task::Waker;
 use std::time::Duration;
 
@@ -74,6 +75,8 @@ pub(crate) struct Shared {
     pub(crate) run: u128,
     pub(crate) mailboxes: Vec<Mailbox>,
     pub(crate) client_count: AtomicUsize,
+    /// Held by who finds a worker for a connection: each worker takes connections.
+    pub(crate) placing: Mutex<()>,
     /// Clients that stand in line for keys.
     pub(crate) waiting_count: AtomicUsize,
     pub(crate) next_client: AtomicU64,
@@ -157,7 +160,7 @@ pub(crate) struct Worker {
 }
 
 impl Worker {
-    /// The worker `index`; the first one gets a listener by [`listen`](Self::listen).
+    /// The worker `index`, which gets a listener by [`listen`](Self::listen).
     pub(crate) fn new(shared: Arc<Shared>, index: usize) -> io::Result<Rc<Self>> {
         let mailbox = shared.mailboxes.get(index).ok_or(io::ErrorKind::InvalidInput)?;
         let sockets = Sockets::new(shared.settings.network, Arc::clone(&mailbox.alarm))?;
@@ -190,7 +193,7 @@ impl Worker {
         }))
     }
 
-    /// Takes connections from `listener` and gives each to the worker that has fewest.
+    /// Takes connections from `listener`, as every worker does, and gives each to the worker that has fewest.
     pub(crate) fn listen(&self, listener: std::net::TcpListener) -> io::Result<()> {
         self.sockets.borrow_mut().listen(listener)
     }
@@ -380,47 +383,6 @@ impl Worker {
         }
     }
 
-    fn accept(&self) -> Option<TcpStream> {
-        self.sockets.borrow_mut().accept()
-    }
-
-    /// Gives a new connection to the worker with the fewest.
-    fn place(self: &Rc<Self>, stream: TcpStream) {
-        if self.shared.client_count.fetch_add(1, Ordering::Relaxed) >= self.shared.parameters.clients_max() {
-            self.shared.client_count.fetch_sub(1, Ordering::Relaxed);
-            self.counters().add(Measure::RejectedConnections, 1);
-            self.note_refused(&stream, "too many clients");
-            // Best effort: whoever does not read it sees the end of the connection.
-            let _ = stream.set_nonblocking(true);
-            let _ = io::Write::write(&mut &stream, b"-ERR max number of clients reached\r\n");
-            return;
-        }
-        if self.is_shut_out(&stream) {
-            self.note_refused(&stream, "protected mode");
-            self.shared.client_count.fetch_sub(1, Ordering::Relaxed);
-            let _ = stream.set_nonblocking(true);
-            let _ = io::Write::write(&mut &stream, PROTECTED);
-            return;
-        }
-        let count = |mailbox: &&Mailbox| mailbox.client_count.load(Ordering::Relaxed);
-        let Some(mailbox) = self.shared.mailboxes.iter().min_by_key(count) else { return };
-        mailbox.client_count.fetch_add(1, Ordering::Relaxed);
-        // Given here, so that numbers tell in which order connections came.
-        let number = self.shared.next_client.fetch_add(1, Ordering::Relaxed) + 1;
-        match std::ptr::eq(mailbox, &self.shared.mailboxes[self.index]) {
-            true => self.begin(stream, number),
-            false => mailbox.send(Message::Serve { stream, number }),
-        }
-    }
-
-    /// Whether protected mode refuses the connection: it comes from another machine, and nobody is asked for a password.
-    fn is_shut_out(&self, stream: &TcpStream) -> bool {
-        let is_local = |address: SocketAddr| address.ip().to_canonical().is_loopback();
-        self.shared.parameters.is_protected()
-            && self.shared.store.users.is_open_to_all()
-            && !stream.peer_addr().is_ok_and(is_local)
-    }
-
     fn begin(self: &Rc<Self>, stream: TcpStream, number: u64) {
         let unknown = SocketAddr::from(([0, 0, 0, 0], 0));
         let peer = stream.peer_addr().unwrap_or(unknown);
@@ -481,12 +443,6 @@ impl Worker {
         }
     }
 }
-
-/// What a connection is told that protected mode refuses.
-const PROTECTED: &[u8] = b"-DENIED Firn is in protected mode: it asks for no password, so that only this machine may \
-connect. Either start it with a password (--password-file FILE, or FIRN_PASSWORD in the environment), or give the default \
-user one from this machine (ACL SETUSER default >...), or, where nobody else reaches this port, start it with \
---protected-mode no.\r\n";
 
 /// Memory that two buffers that nobody uses keep.
 const BUFFER_BYTES_KEPT: usize = 256 << 10;

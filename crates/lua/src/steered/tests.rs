@@ -89,14 +89,18 @@ fn a_watcher_suspends_and_ends_what_goes_on_for_ever() {
     let lua = lua();
     let asked = Rc::new(Cell::new(0));
     let counter = Rc::clone(&asked);
-    watch(&lua, 1000, move |lua| {
-        counter.set(counter.get() + 1);
-        Ok(match counter.get() {
-            1 => Turn::Answer(MultiValue::new()),
-            2 | 3 => Turn::Suspend,
-            _ => Turn::Raise(Value::String(lua.create_string("enough")?)),
-        })
-    })
+    watch(
+        &lua,
+        || true,
+        move |lua| {
+            counter.set(counter.get() + 1);
+            Ok(match counter.get() {
+                1 => Turn::Answer(MultiValue::new()),
+                2 | 3 => Turn::Suspend,
+                _ => Turn::Raise(Value::String(lua.create_string("enough")?)),
+            })
+        },
+    )
     .unwrap();
     let thread = thread(&lua, "local n = 0 while true do n = n + 1 end");
     for expected in [2, 3] {
@@ -106,4 +110,43 @@ fn a_watcher_suspends_and_ends_what_goes_on_for_ever() {
     let answer = resume(&lua, &thread, ());
     assert_eq!(answer[0], Value::Boolean(false));
     assert_eq!(answer[1].to_string().unwrap(), "enough");
+}
+
+#[test]
+fn arguments_may_be_as_many_as_lua_gives() {
+    let lua = lua();
+    obey(&lua);
+    for count in [0, 1, 199, 200, 201, 5000, 7997] {
+        let text = format!(
+            "local t = {{}} for i = 1, {count} do t[i] = i end \
+             local n = 0 local function add(...) for i = 1, select('#', ...), 97 do n = n + (select(i, ...)) end \
+             return select('#', ...) end \
+             return add(obey('raise' and 'line', unpack(t))) == 1 and {count}"
+        );
+        assert_eq!(lua.load(text).eval::<i64>().unwrap(), count);
+    }
+    let text = "local t = {} t[300] = 'last' return select('#', obey('answer', unpack(t, 1, 301))), (select(300, obey('answer', unpack(t, 1, 301))))";
+    let (count, last): (i64, String) = lua.load(text).eval().unwrap();
+    assert_eq!((count, last.as_str()), (301, "last"));
+}
+
+#[test]
+fn the_clock_is_asked_more_often_the_more_memory_there_is() {
+    let asked_with = |bytes: usize| {
+        let lua = lua();
+        let asked = Rc::new(Cell::new(0));
+        let counter = Rc::clone(&asked);
+        let is_due = move || {
+            counter.set(counter.get() + 1);
+            false
+        };
+        watch(&lua, is_due, |_| Ok(Turn::Answer(MultiValue::new()))).unwrap();
+        let thread =
+            thread(&lua, &format!("local s = ('x'):rep({bytes}) for i = 1, 100000 do end return #s"));
+        resume(&lua, &thread, ());
+        asked.get()
+    };
+    let (little, much) = (asked_with(1), asked_with(64 << 20));
+    assert!((20..30).contains(&little), "{little}");
+    assert!(much > 10_000, "{much}");
 }

@@ -26,7 +26,7 @@ pub(crate) use log::{AccessLog, Context, Entry, Reason};
 pub(crate) use login::Login;
 pub(crate) use password::Digest;
 pub(crate) use permit::secret_arguments;
-pub(crate) use permit::{note, permit, permit_in_script, permit_queued};
+pub(crate) use permit::{is_permitted, note, permit, permit_in_script, permit_queued};
 pub(crate) use user::{Denied, User};
 
 /// The user that every connection is until it says otherwise. Always there.

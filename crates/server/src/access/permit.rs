@@ -92,6 +92,18 @@ pub(crate) fn permit_in_script(
     })
 }
 
+/// Whether the client may run the command; asking is no attempt, and is not noted.
+pub(crate) fn is_permitted(
+    worker: &Worker,
+    client: &Client,
+    command: &'static Command,
+    arguments: Arguments<'_>,
+) -> bool {
+    let users = &worker.shared.store.users;
+    client.login.is_unlimited(users)
+        || client.login.user(users).is_some_and(|user| user.check(command, arguments).is_ok())
+}
+
 /// The error is `None` for who is not known.
 fn check(
     worker: &Worker,

@@ -25,20 +25,68 @@ pub(super) fn executed(
     if let Some(failure) = failure {
         counters.failed(Some(command.id()), true, failure.code());
     }
-    if worker.shared.monitors.is_any()
-        && !command.flags.has(Flag::SkipMonitor)
-        && !command.flags.has(Flag::Admin)
-    {
-        let line = MonitorLine {
-            unix_us: worker.unix_us(),
-            database: client.database.get(),
-            address: &client.address(),
-            command,
-            arguments,
-        };
-        worker.show_monitors(&line.render());
+    if worker.shared.monitors.is_any() && is_shown(command) {
+        show(worker, client, &client.address(), command, arguments);
     }
     took(worker, client, command, arguments, ns);
+}
+
+fn is_shown(command: &Command) -> bool {
+    !command.flags.has(Flag::SkipMonitor) && !command.flags.has(Flag::Admin)
+}
+
+fn show(worker: &Worker, client: &Client, from: &str, command: &'static Command, arguments: Arguments<'_>) {
+    let (unix_us, database) = (worker.unix_us(), client.database.get());
+    let line = MonitorLine { unix_us, database, address: from, command, arguments };
+    worker.show_monitors(&line.render());
+}
+
+/// Shows monitors a script before it runs.
+pub(super) fn show_script(
+    worker: &Worker,
+    client: &Client,
+    command: &'static Command,
+    arguments: Arguments<'_>,
+) {
+    if worker.shared.monitors.is_any() {
+        show(worker, client, &client.address(), command, arguments);
+    }
+}
+
+/// A unit of the client's begins, which may have to be done again.
+pub(super) fn unit_begins(client: &Client) {
+    client.unit_commands_shown.set(0);
+}
+
+/// It is done once more, or for the first time.
+pub(super) fn attempt_begins(client: &Client) {
+    client.unit_commands.set(0);
+}
+
+/// Shows monitors a script of a transaction, or what a script has called. What they were shown of an earlier attempt they are not
+/// shown again.
+pub(super) fn show_in_unit(
+    worker: &Worker,
+    client: &Client,
+    from: Option<&str>,
+    command: &'static Command,
+    arguments: Arguments<'_>,
+) {
+    if !worker.shared.monitors.is_any() || from.is_some() && !is_shown(command) {
+        return;
+    }
+    let number = client.unit_commands.get() + 1;
+    client.unit_commands.set(number);
+    if number > client.unit_commands_shown.get() {
+        client.unit_commands_shown.set(number);
+        show(worker, client, from.unwrap_or(&client.address()), command, arguments);
+    }
+}
+
+/// A script of the client's has answered an error.
+pub(super) fn script_answered_error(worker: &Worker, command: &'static Command, line: &[u8]) {
+    let code = line.split(|byte| byte.is_ascii_whitespace()).next().unwrap_or_default();
+    worker.counters().failed(Some(command.id()), true, &String::from_utf8_lossy(code));
 }
 
 /// Notes a command that took long.

@@ -174,8 +174,10 @@ async fn exec_watching(request: &Request<'_>, queue: &Queue, out: &mut Vec<u8>) 
         false => Attempts::of_all(request.worker),
     };
     let (protocol, database) = (client.protocol.get(), client.database.get());
+    account::unit_begins(client);
     loop {
         let mut attempt = attempts.begin(request.worker).await?;
+        account::attempt_begins(client);
         let now_ms = attempt.transaction.now_ms();
         if client.watch.borrow().as_ref().is_some_and(|watch| watch.is_over(now_ms)) {
             Reply::new(out, protocol).null_array();

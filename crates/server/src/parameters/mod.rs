@@ -3,7 +3,8 @@
 //! Some parameters have an effect: what an acknowledged write survives (`appendfsync`), how many clients there may be
 //! (`maxclients`), how long they may be idle (`timeout`) and when the system asks for them (`tcp-keepalive`), what is noted
 //! as slow (`slowlog-*`, `latency-monitor-threshold`), how large requests may be (`proto-max-bulk-len`,
-//! `client-query-buffer-limit`), who may connect (`protected-mode`, `requirepass`), which percentiles INFO tells. The others are
+//! `client-query-buffer-limit`), who may connect (`protected-mode`, `requirepass`), after which
+//! time a script is busy (`busy-reply-threshold`), which percentiles INFO tells. The others are
 //! refused if they promise something, and else kept and answered: the table says which.
 //! Every name of Redis 7.0.15 is known, also the few that it answers only to who asks by the whole name.
 
@@ -49,6 +50,7 @@ pub(crate) struct Parameters {
     slow_us: AtomicI64,
     slow_log_len: AtomicU64,
     latency_ms: AtomicU64,
+    busy_ms: AtomicU64,
     argument_bytes_max: AtomicU64,
     request_bytes_max: AtomicU64,
     is_protected: AtomicBool,
@@ -107,6 +109,7 @@ impl Parameters {
             slow_us: AtomicI64::default(),
             slow_log_len: AtomicU64::default(),
             latency_ms: AtomicU64::default(),
+            busy_ms: AtomicU64::default(),
             argument_bytes_max: AtomicU64::default(),
             request_bytes_max: AtomicU64::default(),
             is_protected: AtomicBool::new(true),
@@ -192,6 +195,7 @@ impl Parameters {
             "timeout" => &self.idle_s_max,
             "slowlog-max-len" => &self.slow_log_len,
             "latency-monitor-threshold" => &self.latency_ms,
+            "busy-reply-threshold" => &self.busy_ms,
             "proto-max-bulk-len" => &self.argument_bytes_max,
             "client-query-buffer-limit" => &self.request_bytes_max,
             "tcp-keepalive" => &self.keepalive_s,
@@ -266,6 +270,14 @@ impl Parameters {
     /// Whether a command that took so long is noted in the slow log.
     pub(crate) fn is_slow(&self, us: u64) -> bool {
         u64::try_from(self.slow_us.load(Ordering::Relaxed)).is_ok_and(|limit| us >= limit)
+    }
+
+    /// Milliseconds after which a script is one that keeps others from what it works on; 0 = none ever is.
+    pub(crate) fn busy_ms(&self) -> u64 {
+        match self.busy_ms.load(Ordering::Relaxed) {
+            0 => u64::MAX,
+            ms => ms,
+        }
     }
 
     /// Whether what took so long is a latency event.

@@ -68,6 +68,8 @@ pub(crate) struct Transaction {
     rid: Vec<Vec<u8>>,
     /// Messages to be sent once it is written.
     messages: Vec<(Topic, Vec<u8>, Vec<u8>)>,
+    /// Memory that they take.
+    messages_bytes: usize,
     /// What the batch leaves to be purged.
     purges: Vec<PurgeRecord>,
     /// Buckets that the batch tells the catalog of.
@@ -101,6 +103,7 @@ impl Transaction {
             ready: Vec::new(),
             rid: Vec::new(),
             messages: Vec::new(),
+            messages_bytes: 0,
             purges: Vec::new(),
             buckets: Vec::new(),
             view_of_databases: databases,
@@ -119,9 +122,9 @@ impl Transaction {
         self.coverage.as_ref()
     }
 
-    /// Bytes that it will write.
-    pub(crate) fn written_bytes(&self) -> usize {
-        self.own.batch().data_bytes()
+    /// Bytes that it will write and send.
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.own.batch().data_bytes() + self.messages_bytes
     }
 
     /// The time it happens at, in milliseconds since the Unix epoch.
@@ -246,6 +249,7 @@ impl Transaction {
 
     /// A message to be sent once everything is written.
     pub(crate) fn publish(&mut self, topic: Topic, channel: &[u8], payload: &[u8]) {
+        self.messages_bytes += channel.len() + payload.len() + size_of::<(Topic, Vec<u8>, Vec<u8>)>();
         self.messages.push((topic, channel.to_vec(), payload.to_vec()));
     }
 

@@ -2,7 +2,7 @@
 
 use std::io;
 use std::net::TcpStream;
-use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::Question;
@@ -17,6 +17,8 @@ pub(crate) struct Mailbox {
     pub(super) alarm: Arc<Alarm>,
     /// Connections that the worker has or will get.
     pub(crate) client_count: AtomicUsize,
+    /// A script runs where it cannot be suspended: new connections go to other workers.
+    pub(crate) is_held: AtomicBool,
 }
 
 /// What a worker is told.
@@ -43,7 +45,12 @@ pub(crate) enum Message {
 impl Mailbox {
     pub(crate) fn new() -> io::Result<Self> {
         let alarm = Alarm::new()?;
-        Ok(Self { messages: Mutex::default(), alarm, client_count: AtomicUsize::new(0) })
+        Ok(Self {
+            messages: Mutex::default(),
+            alarm,
+            client_count: AtomicUsize::new(0),
+            is_held: AtomicBool::new(false),
+        })
     }
 
     pub(crate) fn send(&self, message: Message) {

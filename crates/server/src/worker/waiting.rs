@@ -1,6 +1,6 @@
 //! What tasks wait for.
 
-use std::future::poll_fn;
+use std::future::{Future, poll_fn};
 use std::rc::Rc;
 use std::task::Poll;
 
@@ -311,13 +311,45 @@ impl Worker {
     async fn locked(&self, outcome: Outcome<KeyLocks>) -> Result<KeyLocks> {
         match outcome {
             Outcome::Done(locks) => Ok(locks),
-            Outcome::Pending(ticket) => match self.completion(ticket).await {
+            Outcome::Pending(ticket) => match self.completion_unless_busy(ticket).await? {
                 Completion::Locked(locks) => Ok(locks),
                 other => Err(unexpected(other)),
             },
         }
     }
+
+    /// What a task waits for that a script may hold, unless that runs for very long.
+    ///
+    /// # Errors
+    /// A client has waited, and meanwhile some script has run for longer than the parameter `busy-reply-threshold` says.
+    async fn completion_unless_busy(&self, ticket: Ticket) -> Result<Completion> {
+        let task = self.tasks.current();
+        let mut completion = std::pin::pin!(self.completion(ticket));
+        loop {
+            let due_ms = self.monotonic_ms() + BUSY_LOOK_MS;
+            self.timers.borrow_mut().insert((due_ms, task));
+            let found = poll_fn(|context| match completion.as_mut().poll(context) {
+                Poll::Ready(completion) => Poll::Ready(Some(completion)),
+                Poll::Pending if self.monotonic_ms() >= due_ms => Poll::Ready(None),
+                Poll::Pending => Poll::Pending,
+            })
+            .await;
+            self.timers.borrow_mut().remove(&(due_ms, task));
+            if let Some(completion) = found {
+                return Ok(completion);
+            }
+            let since_ms = self.monotonic_ms().checked_sub(self.shared.parameters.busy_ms());
+            // What the server does by itself waits as long as it takes.
+            let is_client = self.client(task).is_some();
+            if is_client && since_ms.is_some_and(|since_ms| self.shared.scripts.is_any_since(since_ms)) {
+                return Err(Failure::BUSY);
+            }
+        }
+    }
 }
+
+/// How often a client that waits for locks looks whether a script keeps them for too long.
+const BUSY_LOOK_MS: u64 = 50;
 
 /// Why a client that waits for a key goes on.
 #[derive(Debug)]

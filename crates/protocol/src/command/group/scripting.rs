@@ -76,7 +76,7 @@ const SCRIPTS: &[Command] = &[
         .built(),
     entry("flush", -2, "2.6.0", "O(N), N scripts", "Forgets all scripts.").flags(&[NoScript]).built(),
     entry("help", 2, "5.0.0", "O(1)", "Answers the subcommands.").flags(&[Loading, Stale]).built(),
-    entry("kill", 2, "2.6.0", "O(1)", "Ends a script that runs and has not written.")
+    entry("kill", 2, "2.6.0", "O(1)", "Ends the scripts that run, and drops what they did.")
         .flags(&[NoScript, AllowBusy])
         .built(),
     entry("load", 3, "2.6.0", "O(N), N bytes", "Makes a script known and answers its SHA-1.")

@@ -4,8 +4,8 @@ use std::rc::Rc;
 
 use firn_lua::mlua::{self, IntoLuaMulti, Lua, MultiValue, Table, Value};
 use firn_lua::{Turn, steered};
-use firn_protocol::command;
-use firn_protocol::resp::Protocol;
+use firn_protocol::command::{self, Refusal};
+use firn_protocol::resp::{OwnedArguments, Protocol};
 
 use super::convert::{error_line, error_table, text_of};
 use super::source::{hexadecimal, sum_of};
@@ -30,13 +30,17 @@ pub(super) fn redis(lua: &Lua, stage: &Rc<Stage>) -> mlua::Result<Table> {
     let of_stage = Rc::clone(stage);
     table
         .raw_set("setresp", steered(lua, move |lua, arguments| set_protocol(lua, &of_stage, &arguments))?)?;
-    let functions: [(&str, Made); 9] = [
+    let of_stage = Rc::clone(stage);
+    table.raw_set(
+        "acl_check_cmd",
+        steered(lua, move |lua, arguments| acl_check(lua, &of_stage, &arguments))?,
+    )?;
+    let functions: [(&str, Made); 8] = [
         ("error_reply", |lua, arguments| reply(lua, "err", &arguments)),
         ("status_reply", |lua, arguments| reply(lua, "ok", &arguments)),
         ("sha1hex", sha1),
         ("log", log),
         ("set_repl", set_replication),
-        ("acl_check_cmd", acl_check),
         ("replicate_commands", |lua, _| answer(lua, true)),
         ("breakpoint", |lua, _| answer(lua, false)),
         ("debug", |lua, _| answer(lua, ())),
@@ -126,16 +130,20 @@ fn set_replication(lua: &Lua, arguments: MultiValue) -> mlua::Result<Turn> {
     }
 }
 
-/// `acl_check_cmd`: whoever may run the script may call every command.
-fn acl_check(lua: &Lua, arguments: MultiValue) -> mlua::Result<Turn> {
+/// `acl_check_cmd`: whether the script's user may run a command.
+fn acl_check(lua: &Lua, stage: &Stage, arguments: &MultiValue) -> mlua::Result<Turn> {
     if arguments.is_empty() {
         return raise(lua, "ERR Please specify at least one argument for this redis lib call");
     }
     let words: Option<Vec<Vec<u8>>> = arguments.iter().map(text_of).collect();
-    match words.is_some_and(|words| command::find(&words[0]).is_some()) {
-        true => answer(lua, true),
-        false => raise(lua, "ERR Invalid command passed to redis.acl_check_cmd()"),
-    }
+    let Some(words) = words else {
+        return raise(lua, "ERR redis.acl_check_cmd() require arguments to be strings or integers");
+    };
+    let command = match command::resolve(&words) {
+        Ok(command) | Err(Refusal::ArgumentCount(command)) => command,
+        Err(_) => return raise(lua, "ERR Invalid command passed to redis.acl_check_cmd()"),
+    };
+    answer(lua, stage.may(command, &OwnedArguments::new(words.iter().map(Vec::as_slice))))
 }
 
 /// A number, or a string that is one.

@@ -12,9 +12,10 @@ use firn_lua::mlua::thread::ThreadStatus;
 use firn_lua::mlua::{self, Function, Lua, LuaOptions, MultiValue, StdLib, Table, Thread, Value};
 use firn_lua::{Turn, line, watch};
 
+use super::budget::SCRIPT_BYTES_MAX;
 use super::source::{Source, Sum, hexadecimal};
 use super::stage::{Actor, Stage, Suspension};
-use super::{api, bits, convert, json, msgpack, random, structs};
+use super::{api, bits, convert, json, msgpack, patterns, random, structs};
 use crate::failure::{Failure, Result};
 use crate::statistics::Gauge;
 use crate::transaction::Demand;
@@ -25,12 +26,6 @@ const NAME: &str = "@user_script";
 
 /// What is around scripts, and stands in no error.
 const SANDBOX_NAME: &CStr = c"=sandbox";
-
-/// Instructions after which a script is asked whether it goes on, and others have a turn.
-const INSTRUCTIONS_BETWEEN_PAUSES: u32 = 100_000;
-
-/// Memory of one script: more is refused, and ends it.
-const MEMORY_BYTES_MAX: usize = 256 << 20;
 
 /// Memory that an interpreter keeps between scripts; one that has more is given up.
 const MEMORY_BYTES_KEPT: usize = 16 << 20;
@@ -66,7 +61,7 @@ impl Interpreters {
         let interpreter = match free {
             Some(interpreter) => interpreter,
             None => {
-                let made = Interpreter::new(worker.random(u64::from(u32::MAX)) as u32)
+                let made = Interpreter::new()
                     .map_err(|error| Failure::of(format!("ERR no interpreter for scripts: {error}")))?;
                 self.count.set(self.count.get() + 1);
                 self.tell_memory(worker, 0, made.told_bytes.get());
@@ -127,10 +122,15 @@ impl Drop for Taken {
 pub(super) struct Interpreter {
     pub(super) lua: Lua,
     pub(super) stage: Rc<Stage>,
+    /// What a script may set, and is set again for the next one.
+    options: Rc<json::Options>,
+    generator: Rc<random::Generator>,
     /// What scripts have as globals, and where those lie.
     environment: Table,
     globals: Table,
     resume: Function,
+    /// Called before each script.
+    begin: Function,
     functions: RefCell<HashMap<Sum, Function>>,
     flushes: Cell<u64>,
     /// Its memory, as it was last told.
@@ -148,33 +148,42 @@ pub(super) enum Ended {
 }
 
 impl Interpreter {
-    fn new(seed: u32) -> mlua::Result<Self> {
+    fn new() -> mlua::Result<Self> {
         let libraries = StdLib::TABLE | StdLib::STRING | StdLib::MATH;
         let lua = Lua::new_with(libraries, LuaOptions::new())?;
-        lua.set_memory_limit(MEMORY_BYTES_MAX)?;
+        lua.set_memory_limit(SCRIPT_BYTES_MAX)?;
         let stage = Rc::new(Stage::default());
         let given = lua.create_table()?;
         given.raw_set("redis", api::redis(&lua, &stage)?)?;
-        given.raw_set("cjson", json::library(&lua)?)?;
-        given.raw_set("cmsgpack", msgpack::library(&lua)?)?;
-        given.raw_set("struct", structs::library(&lua)?)?;
+        let options = Rc::new(json::Options::new());
+        given.raw_set("cjson", json::library(&lua, &stage, &options)?)?;
+        given.raw_set("cmsgpack", msgpack::library(&lua, &stage)?)?;
+        given.raw_set("struct", structs::library(&lua, &stage)?)?;
         given.raw_set("bit", bits::library(&lua)?)?;
-        given.raw_set("math", random::library(&lua, seed)?)?;
+        let generator = Rc::new(random::Generator::default());
+        given.raw_set("math", random::library(&lua, &generator)?)?;
         let of_stage = Rc::clone(&stage);
         let is_suspending = lua.create_function(move |_, ()| Ok(of_stage.suspension.borrow().is_some()))?;
         let of_stage = Rc::clone(&stage);
         let is_over = lua.create_function(move |_, ()| Ok(of_stage.over().is_some()))?;
-        let sandbox = lua.load(include_str!("sandbox.lua")).set_name(SANDBOX_NAME.to_string_lossy());
-        let (environment, globals, resume) = sandbox.call((is_suspending, is_over, given))?;
         let of_stage = Rc::clone(&stage);
-        watch(&lua, INSTRUCTIONS_BETWEEN_PAUSES, move |lua| of_stage.watch(lua))?;
+        let is_deep = lua.create_function(move |_, ()| Ok(of_stage.is_deep()))?;
+        let patterns = patterns::library(&lua, &stage)?;
+        let sandbox = lua.load(include_str!("sandbox.lua")).set_name(SANDBOX_NAME.to_string_lossy());
+        let (environment, globals, resume, begin) =
+            sandbox.call((is_suspending, is_over, is_deep, given, patterns))?;
+        let (of_clock, of_watch) = (Rc::clone(&stage), Rc::clone(&stage));
+        watch(&lua, move || of_clock.is_turn_over(), move |lua| of_watch.watch(lua))?;
         let told_bytes = Cell::new(lua.used_memory());
         Ok(Self {
             lua,
             stage,
+            options,
+            generator,
             environment,
             globals,
             resume,
+            begin,
             functions: RefCell::default(),
             flushes: Cell::new(0),
             told_bytes,
@@ -188,11 +197,11 @@ impl Interpreter {
     }
 
     fn is_small(&self) -> bool {
-        if self.lua.used_memory() > MEMORY_BYTES_KEPT {
+        if self.lua.used_memory() > MEMORY_BYTES_KEPT || self.stage.held_bytes.get() > 0 {
             // Garbage, maybe. An error leaves it as large as it is.
             let _ = self.lua.gc_collect();
         }
-        self.lua.used_memory() <= MEMORY_BYTES_KEPT
+        self.lua.used_memory() <= MEMORY_BYTES_KEPT && self.stage.held_bytes.get() == 0
     }
 
     /// Compiles `source`, unless it was.
@@ -201,7 +210,11 @@ impl Interpreter {
             return Ok(function.clone());
         }
         let chunk = self.lua.load(source.lua()).set_name(NAME).set_mode(ChunkMode::Text);
-        let function = chunk.set_environment(self.environment.clone()).into_function().map_err(|error| {
+        // Nothing that the parser holds is collected meanwhile: CVE-2025-49844.
+        self.lua.gc_stop();
+        let compiled = chunk.set_environment(self.environment.clone()).into_function();
+        self.lua.gc_restart();
+        let function = compiled.map_err(|error| {
             let reason = match error {
                 mlua::Error::SyntaxError { message, .. } => message,
                 other => other.to_string(),
@@ -225,8 +238,11 @@ impl Interpreter {
         actor: Actor,
     ) -> (Option<Actor>, Ended) {
         let worker = Rc::clone(&actor.worker);
+        self.options.reset();
+        self.generator.seed(0);
         self.stage.begin(actor);
-        let ended = match self.set_words(words).and_then(|()| self.lua.create_thread(function)) {
+        let begun = self.begin.call::<()>(()).and_then(|()| self.set_words(words));
+        let ended = match begun.and_then(|()| self.lua.create_thread(function)) {
             Ok(thread) => self.go_on(&worker, source, &thread).await,
             Err(error) => Ended::Failed(format!("ERR {error}").into_bytes()),
         };
@@ -249,6 +265,8 @@ impl Interpreter {
         let mut given = MultiValue::new();
         loop {
             given.push_front(Value::Thread(thread.clone()));
+            self.stage.begin_turn();
+            self.stage.mark_stack();
             let mut answer: MultiValue = match self.resume.call(std::mem::take(&mut given)) {
                 Ok(answer) => answer,
                 Err(error) => return Ended::Failed(format!("ERR {error}").into_bytes()),

@@ -8,10 +8,11 @@ use std::rc::Rc;
 
 use firn_lua::mlua::{self, IntoLuaMulti, Lua, MultiValue, Table, Value};
 
-use super::library::{Answered, Complaint, Cost, add, bad_argument, number_at, text_at};
+use super::library::{Answered, Complaint, Cost, add, bad_argument, number_at, string_at};
+use super::stage::Stage;
 
 /// What a script may set; it is set again for the next one.
-struct Options {
+pub(super) struct Options {
     encode_depth_max: Cell<usize>,
     decode_depth_max: Cell<usize>,
     digits: Cell<usize>,
@@ -26,7 +27,7 @@ struct Options {
 const DEPTH_MAX: usize = 1000;
 
 impl Options {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self {
             encode_depth_max: Cell::new(DEPTH_MAX),
             decode_depth_max: Cell::new(DEPTH_MAX),
@@ -37,36 +38,57 @@ impl Options {
             sparse: Cell::new((false, 2, 10)),
         }
     }
+
+    /// As at the beginning.
+    pub(super) fn reset(&self) {
+        let Self {
+            encode_depth_max,
+            decode_depth_max,
+            digits,
+            keep_buffer,
+            encode_invalid,
+            decode_invalid,
+            sparse,
+        } = Self::new();
+        self.encode_depth_max.swap(&encode_depth_max);
+        self.decode_depth_max.swap(&decode_depth_max);
+        self.digits.swap(&digits);
+        self.keep_buffer.swap(&keep_buffer);
+        self.encode_invalid.swap(&encode_invalid);
+        self.decode_invalid.swap(&decode_invalid);
+        self.sparse.swap(&sparse);
+    }
 }
 
 /// The library.
-pub(super) fn library(lua: &Lua) -> mlua::Result<Table> {
+pub(super) fn library(lua: &Lua, stage: &Rc<Stage>, options: &Rc<Options>) -> mlua::Result<Table> {
     let table = lua.create_table()?;
-    let options = Rc::new(Options::new());
     table.raw_set("null", Value::NULL)?;
     table.raw_set("_NAME", "cjson")?;
     table.raw_set("_VERSION", "2.1.0")?;
-    let of = Rc::clone(&options);
+    let (of, at) = (Rc::clone(options), Rc::clone(stage));
     add(lua, &table, "encode", move |lua, arguments| match (arguments.len(), arguments.front()) {
         (1, Some(value)) => {
-            let mut encoder = encode::Encoder { options: &of, out: Vec::new(), cost: Cost::default() };
+            let cost = Cost::within(at.room(lua));
+            let mut encoder = encode::Encoder { options: &of, stage: &at, out: Vec::new(), cost };
             encoder.value(value, 0)?;
             Ok(lua.create_string(&encoder.out)?.into_lua_multi(lua)?)
         }
         _ => Err(bad_argument(1, "encode", "expected 1 argument")),
     })?;
-    let of = Rc::clone(&options);
+    let (of, at) = (Rc::clone(options), Rc::clone(stage));
     add(lua, &table, "decode", move |lua, arguments| {
         if arguments.len() != 1 {
             return Err(bad_argument(1, "decode", "expected 1 argument"));
         }
-        let text = text_at(arguments, 1, "decode")?;
-        let value = decode::Decoder { lua, options: &of, text: &text, at: 0 }.document()?;
+        let text = string_at(lua, arguments, 1, "decode")?;
+        let text = text.as_bytes();
+        let value = decode::Decoder { lua, options: &of, stage: &at, text: &text, at: 0 }.document()?;
         Ok(value.into_lua_multi(lua)?)
     })?;
     // A second instance is this one: nothing that a script sets outlives it for long.
     add(lua, &table, "new", |lua, _| Ok(lua.create_table()?.into_lua_multi(lua)?))?;
-    add_options(lua, &table, &options)?;
+    add_options(lua, &table, options)?;
     Ok(table)
 }
 

@@ -1,6 +1,6 @@
 //! What the libraries of scripts are made of: functions whose errors say where they were called.
 
-use firn_lua::mlua::{self, Function, Lua, MultiValue, Table, Value};
+use firn_lua::mlua::{self, Function, Lua, LuaString, MultiValue, Table, Value};
 use firn_lua::{Turn, steered};
 
 use super::api::number;
@@ -23,48 +23,90 @@ pub(super) fn add(
     name: &str,
     function: impl Fn(&Lua, &MultiValue) -> Answered + 'static,
 ) -> mlua::Result<()> {
-    let function: Function = steered(lua, move |lua, arguments| {
-        Ok(match function(lua, &arguments) {
-            Ok(values) => Turn::Answer(values),
-            Err(Complaint(text)) => Turn::Raise(Value::String(lua.create_string(placed(lua, &text))?)),
-        })
+    add_steered(lua, table, name, move |lua, arguments| Ok(Turn::Answer(function(lua, arguments)?)))
+}
+
+/// The same for a function that may also suspend its caller.
+pub(super) fn add_steered(
+    lua: &Lua,
+    table: &Table,
+    name: &str,
+    function: impl Fn(&Lua, &MultiValue) -> Result<Turn, Complaint> + 'static,
+) -> mlua::Result<()> {
+    let function: Function = steered(lua, move |lua, arguments| match function(lua, &arguments) {
+        Ok(turn) => Ok(turn),
+        Err(Complaint(text)) => Ok(Turn::Raise(Value::String(lua.create_string(placed(lua, &text))?))),
     })?;
     table.raw_set(name, function)
 }
 
+/// Calls between a function and the script's line that it was called from: those of the sandbox.
+const LEVELS_MAX: usize = 8;
+
 fn placed(lua: &Lua, text: &str) -> String {
-    let place = lua.inspect_stack(2, |debug| {
-        let line = debug.current_line()?;
-        Some(format!("{}:{line}: ", debug.source().short_src.unwrap_or_default()))
-    });
-    format!("{}{text}", place.flatten().unwrap_or_default())
+    for level in 2..2 + LEVELS_MAX {
+        let place = lua.inspect_stack(level, |debug| {
+            let source = debug.source().short_src.unwrap_or_default().into_owned();
+            (source, debug.current_line())
+        });
+        match place {
+            Some((source, Some(line))) if source != SANDBOX => return format!("{source}:{line}: {text}"),
+            // A function that was called in place of another's answer has none.
+            Some((source, _)) if source == SANDBOX || source.contains("tail call") => {}
+            _ => break,
+        }
+    }
+    text.to_owned()
 }
 
-/// What may be made of one value of a script's: bytes of strings, and for everything else so many.
-const COST_MAX: usize = 256 << 20;
+/// What the sandbox's functions are called in errors.
+const SANDBOX: &str = "sandbox";
+
+/// Values that one call may answer: Lua's stack has room for 8 000 at a time.
+pub(super) const RESULTS_MAX: usize = 7_900;
+
 const TABLE_COST: usize = 256;
 const SCALAR_COST: usize = 32;
 
-/// How much was made of a value so far. A table that lies at many places is written at each of them, so that a small one can
-/// stand for more than there is memory, or time.
-#[derive(Default)]
+/// How much may still be made of a value: bytes of strings, and for everything else so many. A table that lies at many places
+/// is written at each of them, so that a small one can stand for more than there is memory, or time.
 pub(super) struct Cost(usize);
 
 impl Cost {
+    /// So much may be made, which is copied once at its end.
+    pub(super) fn within(bytes: usize) -> Self {
+        Self(bytes / 2)
+    }
+
     /// Counts one more value; `false` once it is too much.
     pub(super) fn add(&mut self, value: &Value) -> bool {
-        self.0 += match value {
+        let cost = match value {
             Value::Table(_) => TABLE_COST,
             Value::String(text) => SCALAR_COST + text.as_bytes().len(),
             _ => SCALAR_COST,
         };
-        self.0 <= COST_MAX
+        self.take(cost)
+    }
+
+    fn take(&mut self, cost: usize) -> bool {
+        let is_left = cost <= self.0;
+        self.0 = self.0.saturating_sub(cost);
+        is_left
+    }
+
+    /// Counts so many more bytes.
+    pub(super) fn spend(&mut self, bytes: usize) -> Result<(), Complaint> {
+        self.take(bytes).then_some(()).ok_or_else(too_long)
     }
 
     /// The same, with a complaint.
     pub(super) fn check(&mut self, value: &Value) -> Result<(), Complaint> {
-        self.add(value).then_some(()).ok_or_else(|| Complaint("the result is too long".into()))
+        self.add(value).then_some(()).ok_or_else(too_long)
     }
+}
+
+fn too_long() -> Complaint {
+    Complaint("the result is too long".into())
 }
 
 /// What is said of the argument at `index`, counted from 1, of `function`.
@@ -77,10 +119,18 @@ pub(super) fn number_at(arguments: &MultiValue, index: usize, function: &str) ->
     arguments.get(index - 1).and_then(number).ok_or_else(|| expected(arguments, index, function, "number"))
 }
 
-/// The argument at `index`, counted from 1, as a string.
-pub(super) fn text_at(arguments: &MultiValue, index: usize, function: &str) -> Result<Vec<u8>, Complaint> {
-    let text = arguments.get(index - 1).and_then(super::convert::text_of);
-    text.ok_or_else(|| expected(arguments, index, function, "string"))
+/// The argument at `index`, counted from 1, as a string of Lua's, not copied if it is one.
+pub(super) fn string_at(
+    lua: &Lua,
+    arguments: &MultiValue,
+    index: usize,
+    function: &str,
+) -> Result<LuaString, Complaint> {
+    match arguments.get(index - 1) {
+        Some(Value::String(text)) => Ok(text.clone()),
+        Some(number @ (Value::Integer(_) | Value::Number(_))) => Ok(lua.create_string(number.to_string()?)?),
+        _ => Err(expected(arguments, index, function, "string")),
+    }
 }
 
 fn expected(arguments: &MultiValue, index: usize, function: &str, what: &str) -> Complaint {

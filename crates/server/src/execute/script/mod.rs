@@ -13,12 +13,14 @@ mod cache;
 mod decimal;
 mod convert;
 mod stage;
+mod budget;
 mod interpreter;
 mod api;
 mod library;
 mod json;
 mod msgpack;
 mod structs;
+mod patterns;
 mod bits;
 mod random;
 
@@ -29,10 +31,10 @@ use firn_protocol::command::{Command, CommandId, Flag, id_of};
 use firn_protocol::number;
 use firn_protocol::resp::{Arguments, Reply};
 
-use super::Request;
 use super::alone::LockNames;
 use super::attempt::Attempts;
 use super::call::Call;
+use super::{Request, account};
 use crate::failure::{Failure, Result};
 use crate::statistics::Measure;
 use crate::transaction::Transaction;
@@ -73,6 +75,7 @@ pub(super) fn is_reading_script(
 /// `EVAL script count [key ...] [argument ...]` and its sisters.
 pub(super) async fn run(request: &Request<'_>, command: &'static Command, out: &mut Vec<u8>) -> Result<()> {
     let client = request.client;
+    account::show_script(request.worker, client, command, request.arguments);
     let source = named(request.worker, command, request.arguments)?;
     let mut attempts = match source.is_reading || command.flags.has(Flag::ReadOnly) {
         true => Attempts::reading(),
@@ -82,8 +85,10 @@ pub(super) async fn run(request: &Request<'_>, command: &'static Command, out: &
             Attempts::naming(names)
         }
     };
+    account::unit_begins(client);
     loop {
         let mut attempt = attempts.begin(request.worker).await?;
+        account::attempt_begins(client);
         let mut call =
             Call::new(request.worker, client, command, request.arguments, &mut attempt.transaction, out);
         let done = evaluate(&mut call, &source).await;
@@ -108,6 +113,7 @@ pub(super) async fn dispatch(call: &mut Call<'_>) -> Result<()> {
     const FUNCTION_LIST: CommandId = id_of("function|list");
     match call.command.id() {
         EVAL | EVALSHA | EVAL_RO | EVALSHA_RO => {
+            account::show_in_unit(call.worker, call.client, None, call.command, call.arguments);
             let source = named(call.worker, call.command, call.arguments)?;
             evaluate(call, &source).await
         }
@@ -208,8 +214,12 @@ async fn evaluate(call: &mut Call<'_>, source: &Arc<Source>) -> Result<()> {
             let start = call.out.len();
             let mut reply = Reply::new(call.out, call.protocol);
             let protocol = interpreter.stage.protocol.get();
-            let mut answer = Answer { reply: &mut reply, protocol, cost: Cost::default() };
+            let cost = Cost::within(interpreter.stage.room(&interpreter.lua));
+            let mut answer = Answer { reply: &mut reply, protocol, cost };
             let written = answer.write(&value, 0);
+            if let Some(line) = call.out.get(start..).and_then(|reply| reply.strip_prefix(b"-")) {
+                account::script_answered_error(call.worker, call.command, line);
+            }
             written.map_err(|error| {
                 call.out.truncate(start);
                 Failure::of(format!("ERR {error}"))

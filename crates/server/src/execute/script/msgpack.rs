@@ -1,32 +1,41 @@
 //! The library `cmsgpack`.
 
+use std::rc::Rc;
+
 use firn_lua::mlua::{self, IntoLua, IntoLuaMulti, Lua, MultiValue, Table, Value};
 
-use super::library::{Answered, Complaint, Cost, add, bad_argument, number_at, text_at};
+use super::library::{Answered, Complaint, Cost, RESULTS_MAX, add, bad_argument, number_at, string_at};
+use super::stage::Stage;
 
 /// Tables within tables deeper than this are written as nothing, and refused when read.
 const DEPTH_MAX: usize = 16;
 
 /// The library.
-pub(super) fn library(lua: &Lua) -> mlua::Result<Table> {
+pub(super) fn library(lua: &Lua, stage: &Rc<Stage>) -> mlua::Result<Table> {
     let table = lua.create_table()?;
     table.raw_set("_NAME", "cmsgpack")?;
     table.raw_set("_VERSION", "lua-cmsgpack 0.4.0")?;
     table.raw_set("_COPYRIGHT", "Copyright (C) 2012, Salvatore Sanfilippo")?;
     table.raw_set("_DESCRIPTION", "MessagePack C implementation for Lua")?;
-    add(lua, &table, "pack", pack)?;
-    add(lua, &table, "unpack", |lua, arguments| {
-        let text = text_at(arguments, 1, "unpack")?;
-        unpack(lua, &text, usize::MAX, 0, false)
+    let at = Rc::clone(stage);
+    add(lua, &table, "pack", move |lua, arguments| pack(lua, &at, arguments))?;
+    let at = Rc::clone(stage);
+    add(lua, &table, "unpack", move |lua, arguments| {
+        let text = string_at(lua, arguments, 1, "unpack")?;
+        unpack(Reader { lua, stage: &at, text: &text.as_bytes(), at: 0 }, usize::MAX, false)
     })?;
-    add(lua, &table, "unpack_one", |lua, arguments| {
-        let text = text_at(arguments, 1, "unpack_one")?;
-        unpack(lua, &text, 1, offset_at(arguments, 2, "unpack_one")?, true)
+    let at = Rc::clone(stage);
+    add(lua, &table, "unpack_one", move |lua, arguments| {
+        let text = string_at(lua, arguments, 1, "unpack_one")?;
+        let offset = offset_at(arguments, 2, "unpack_one")?;
+        unpack(Reader { lua, stage: &at, text: &text.as_bytes(), at: offset }, 1, true)
     })?;
-    add(lua, &table, "unpack_limit", |lua, arguments| {
-        let text = text_at(arguments, 1, "unpack_limit")?;
+    let at = Rc::clone(stage);
+    add(lua, &table, "unpack_limit", move |lua, arguments| {
+        let text = string_at(lua, arguments, 1, "unpack_limit")?;
         let limit = number_at(arguments, 2, "unpack_limit")?.max(0.0) as usize;
-        unpack(lua, &text, limit, offset_at(arguments, 3, "unpack_limit")?, true)
+        let offset = offset_at(arguments, 3, "unpack_limit")?;
+        unpack(Reader { lua, stage: &at, text: &text.as_bytes(), at: offset }, limit, true)
     })?;
     Ok(table)
 }
@@ -38,11 +47,11 @@ fn offset_at(arguments: &MultiValue, index: usize, function: &str) -> Result<usi
     }
 }
 
-fn pack(lua: &Lua, arguments: &MultiValue) -> Answered {
+fn pack(lua: &Lua, stage: &Stage, arguments: &MultiValue) -> Answered {
     if arguments.is_empty() {
         return Err(bad_argument(0, "pack", "MessagePack pack needs input."));
     }
-    let (mut out, mut cost) = (Vec::new(), Cost::default());
+    let (mut out, mut cost) = (Vec::new(), Cost::within(stage.room(lua)));
     for value in arguments {
         write(value, 0, &mut out, &mut cost)?;
     }
@@ -142,19 +151,21 @@ fn write_table(table: &Table, depth: usize, out: &mut Vec<u8>, cost: &mut Cost) 
     Ok(())
 }
 
-/// Up to `limit` values from `offset` on; before them, if wanted, where the next one begins (-1 = nowhere).
-fn unpack(lua: &Lua, text: &[u8], limit: usize, offset: usize, tells_offset: bool) -> Answered {
-    if offset > text.len() {
-        let len = text.len();
+/// Up to `limit` values from where `reader` stands; before them, if wanted, where the next one begins (-1 = nowhere).
+fn unpack(mut reader: Reader<'_>, limit: usize, tells_offset: bool) -> Answered {
+    let (lua, len, offset) = (reader.lua, reader.text.len(), reader.at);
+    if offset > len {
         return Err(Complaint(format!("Start offset {offset} greater than input length {len}.")));
     }
-    let mut reader = Reader { lua, text, at: offset };
     let mut values = MultiValue::new();
-    while reader.at < text.len() && values.len() < limit {
+    while reader.at < len && values.len() < limit {
+        if values.len() == RESULTS_MAX {
+            return Err(Complaint(format!("too many results to unpack: more than {RESULTS_MAX}")));
+        }
         values.push_back(reader.value(0)?);
     }
     if tells_offset {
-        let next = if reader.at == text.len() { -1.0 } else { reader.at as f64 };
+        let next = if reader.at == len { -1.0 } else { reader.at as f64 };
         values.push_front(next.into_lua(lua)?);
     }
     Ok(values)
@@ -162,6 +173,7 @@ fn unpack(lua: &Lua, text: &[u8], limit: usize, offset: usize, tells_offset: boo
 
 struct Reader<'a> {
     lua: &'a Lua,
+    stage: &'a Stage,
     text: &'a [u8],
     at: usize,
 }
@@ -233,6 +245,7 @@ impl<'a> Reader<'a> {
     }
 
     fn check(&self, depth: usize) -> Result<(), Complaint> {
+        self.stage.check_stack()?;
         match depth > 200 {
             true => Err(Complaint("too many nested tables".into())),
             false => Ok(()),

@@ -8,12 +8,14 @@ use firn_lua::mlua::{self, IntoLuaMulti, Lua, MultiValue, Table};
 use super::library::{Answered, Complaint, add, bad_argument, number_at};
 
 /// The generator that C has as `lrand48`: 48 bits, of which the upper 31 are given.
-struct Generator(Cell<u64>);
+#[derive(Default)]
+pub(super) struct Generator(Cell<u64>);
 
 const BITS: u64 = (1 << 48) - 1;
 
 impl Generator {
-    fn seed(&self, seed: u32) {
+    /// Begins the sequence of `seed`; each script begins that of 0.
+    pub(super) fn seed(&self, seed: u32) {
         self.0.set(u64::from(seed) << 16 | 0x330e);
     }
 
@@ -27,11 +29,9 @@ impl Generator {
 }
 
 /// `random` and `randomseed`, for the library `math`.
-pub(super) fn library(lua: &Lua, seed: u32) -> mlua::Result<Table> {
+pub(super) fn library(lua: &Lua, generator: &Rc<Generator>) -> mlua::Result<Table> {
     let table = lua.create_table()?;
-    let generator = Rc::new(Generator(Cell::new(0)));
-    generator.seed(seed);
-    let of_random = Rc::clone(&generator);
+    let (of_random, generator) = (Rc::clone(generator), Rc::clone(generator));
     add(lua, &table, "random", move |lua, arguments| random(lua, &of_random, arguments))?;
     add(lua, &table, "randomseed", move |_, arguments| {
         generator.seed(number_at(arguments, 1, "randomseed")? as i64 as u32);

@@ -4,18 +4,24 @@
 -- they are given is an empty one in front of the real one. And they may be suspended wherever they call: what catches
 -- errors runs in a coroutine of its own, through which a suspension passes outwards.
 --
--- Given: whether a suspension of the server's is under way; whether the script must end, whatever it catches; the libraries of
--- the server. Answers: the table that scripts have as globals, the table behind it, and what resumes a coroutine.
-local is_suspending, is_over, libraries = ...
+-- The end of a script cannot be caught: whatever catches an error here asks first whether it is over. Nothing that calls a
+-- script's function does so from C where it can be helped, since Lua cannot suspend what stands below a function of C.
+--
+-- Given: whether a suspension of the server's is under way; whether the script must end, whatever it catches; whether the
+-- thread's stack is nearly used up; the libraries of the server; its patterns. Answers: the table that scripts have as
+-- globals, the table behind it, what resumes a coroutine, and what is called before each script.
+local is_suspending, is_over, is_deep, libraries, patterns = ...
 
 local create, resume, status, yield = coroutine.create, coroutine.resume, coroutine.status, coroutine.yield
 local error, pcall, type, tostring, select, next, pairs = error, pcall, type, tostring, select, next, pairs
 local tonumber = tonumber
 local rawget, rawset, setmetatable, getmetatable = rawget, rawset, setmetatable, getmetatable
 local loadstring, setfenv, unpack, collectgarbage = loadstring, setfenv, unpack, collectgarbage
-local byte, concat = string.byte, table.concat
+local byte, concat, floor, sort = string.byte, table.concat, math.floor, table.sort
+local advance, put, walk, replace, replaced = patterns.advance, patterns.put, patterns.walk, patterns.replace, patterns.replaced
 
 local DEPTH_MAX = 150
+local RESULTS_MAX = 7999
 local READ_ONLY = "Attempt to modify a readonly table"
 
 -- What scripts have in hand -> what it stands for.
@@ -35,7 +41,7 @@ local depth = 0
 
 local function dive(co, ...)
   depth = depth + 1
-  if depth > DEPTH_MAX then
+  if depth > DEPTH_MAX or is_deep() then
     return false, "C stack overflow"
   end
   return resume(co, ...)
@@ -84,14 +90,21 @@ end
 
 local globals = {
   assert = assert, error = error, gcinfo = gcinfo, ipairs = ipairs, next = next, rawequal = rawequal, select = select,
-  tonumber = tonumber, tostring = tostring, type = type, unpack = unpack, _VERSION = _VERSION,
+  tonumber = tonumber, tostring = tostring, type = type, _VERSION = _VERSION,
 }
 
-function globals.pcall(f, ...)
-  if type(f) ~= "function" then
-    return caught(pcall(f, ...))
+local function run(f, ...)
+  return f(...)
+end
+
+function globals.pcall(...)
+  local f = ...
+  local kind = type(f)
+  if kind ~= "function" and kind ~= "table" then
+    -- It runs nothing.
+    return caught(pcall(...))
   end
-  local co = create(function(...) return f(...) end)
+  local co = create(run)
   return caught(settle(co, dive(co, ...)))
 end
 
@@ -104,10 +117,51 @@ function globals.xpcall(f, handler)
     if type(reason) == "userdata" then
       reason = tostring(reason)
     end
-    local _, told = pcall(handler, reason)
+    local of_handler = create(function(reason) return handler(reason) end)
+    local _, told = settle(of_handler, dive(of_handler, reason))
     return false, told
   end
   return handle(settle(co, dive(co)))
+end
+
+-- What a complaint calls a value that is not of the right type.
+local function kind_of(count, index, value)
+  return index > count and "no value" or type(value)
+end
+
+-- A whole number as C's functions take it, or `default`.
+local function whole(name, count, index, value, default)
+  if value == nil and default then
+    return default
+  end
+  local number = tonumber(value)
+  if not number then
+    local text = "bad argument #" .. index .. " to '" .. name .. "' (number expected, got "
+    error(text .. kind_of(count, index, value) .. ")", 3)
+  end
+  return number < 0 and -floor(-number) or floor(number)
+end
+
+function globals.unpack(...)
+  local count, t, first, last = select("#", ...), ...
+  if type(t) ~= "table" then
+    error("bad argument #1 to 'unpack' (table expected, got " .. kind_of(count, 1, t) .. ")", 2)
+  end
+  if first == nil and last == nil then
+    if #t > RESULTS_MAX then
+      error("too many results to unpack", 2)
+    end
+    return unpack(t)
+  end
+  first, last = whole("unpack", count, 2, first, 1), whole("unpack", count, 3, last, #t)
+  if first > last then
+    return
+  end
+  -- What is no number is not below either. The arguments take places too.
+  if not (last - first < RESULTS_MAX - 2) or not (first > -2^31 and last < 2^31) then
+    error("too many results to unpack", 2)
+  end
+  return unpack(t, first, last)
 end
 
 function globals.pairs(t)
@@ -143,11 +197,14 @@ function globals.setmetatable(t, meta)
   return setmetatable(t, meta)
 end
 
-function globals.getmetatable(t)
+local of_globals
+
+function globals.getmetatable(...)
+  local t = ...
   if behind[t] then
-    return nil
+    return t == globals._G and of_globals or nil
   end
-  return getmetatable(t)
+  return getmetatable(...)
 end
 
 function globals.collectgarbage(option, ...)
@@ -159,10 +216,17 @@ end
 
 -- Text only: byte code could do anything.
 function globals.loadstring(text, name)
-  if type(text) == "string" and byte(text, 1) == 27 then
+  if type(text) ~= "string" and type(text) ~= "number" then
+    error("bad argument #1 to 'loadstring' (string expected, got " .. type(text) .. ")", 2)
+  elseif name ~= nil and type(name) ~= "string" and type(name) ~= "number" then
+    error("bad argument #2 to 'loadstring' (string expected, got " .. type(name) .. ")", 2)
+  elseif byte(text, 1) == 27 then
     return nil, "[string \"byte code\"]:1: unexpected symbol near 'char(27)'"
   end
+  -- Nothing that the parser holds is collected meanwhile: CVE-2025-49844.
+  collectgarbage("stop")
   local f, reason = loadstring(text, name or text)
+  collectgarbage("restart")
   if not f then
     return nil, reason
   end
@@ -217,23 +281,209 @@ end
 
 local tables, insert = copied(table), table.insert
 
+-- Places before the start at which something can be inserted: all values between them are moved at once.
+local PLACE_MIN = -65536
+
 -- It writes past the metatable. What else does finds nothing in the empty table in front. Its complaints name their caller.
 function tables.insert(...)
   local count, t, place = select("#", ...), ...
   if type(t) ~= "table" then
-    error("bad argument #1 to 'insert' (table expected, got " .. (count == 0 and "no value" or type(t)) .. ")", 2)
+    error("bad argument #1 to 'insert' (table expected, got " .. kind_of(count, 1, t) .. ")", 2)
   elseif behind[t] then
     error(READ_ONLY, 0)
   elseif count ~= 2 and count ~= 3 then
     error("wrong number of arguments to 'insert'", 2)
-  elseif count == 3 and not tonumber(place) then
-    error("bad argument #2 to 'insert' (number expected, got " .. type(place) .. ")", 2)
+  elseif count == 3 then
+    local number = tonumber(place)
+    if not number then
+      error("bad argument #2 to 'insert' (number expected, got " .. type(place) .. ")", 2)
+    elseif not (number >= PLACE_MIN and number < 2^31) then
+      error("bad argument #2 to 'insert' (position out of bounds)", 2)
+    end
   end
   return insert(...)
 end
 
+-- Values that C sorts at once where that calls no function of a script.
+local SORTED_IN_C_MAX = 4096
+
+-- What Lua's own order says of two values, with its own complaints.
+local function comes_before(a, b)
+  local kind, other = type(a), type(b)
+  if kind == other and (kind == "number" or kind == "string") then
+    return a < b
+  elseif kind ~= other then
+    error("attempt to compare " .. kind .. " with " .. other, 0)
+  elseif kind ~= "table" then
+    error("attempt to compare two " .. kind .. " values", 0)
+  elseif rawequal(a, b) then
+    return false
+  end
+  local pair = { b, a }
+  sort(pair)
+  return rawequal(pair[1], a)
+end
+
+local function sort_part(t, first, last, is_before)
+  while first < last do
+    if is_before(t[last], t[first]) then
+      t[first], t[last] = t[last], t[first]
+    end
+    if last - first == 1 then
+      return
+    end
+    local middle = floor((first + last) / 2)
+    if is_before(t[middle], t[first]) then
+      t[middle], t[first] = t[first], t[middle]
+    elseif is_before(t[last], t[middle]) then
+      t[middle], t[last] = t[last], t[middle]
+    end
+    if last - first == 2 then
+      return
+    end
+    local pivot = t[middle]
+    t[middle], t[last - 1] = t[last - 1], pivot
+    local low, high = first, last - 1
+    while true do
+      repeat
+        low = low + 1
+        if low > last then
+          error("invalid order function for sorting", 0)
+        end
+      until not is_before(t[low], pivot)
+      repeat
+        high = high - 1
+        if high < first then
+          error("invalid order function for sorting", 0)
+        end
+      until not is_before(pivot, t[high])
+      if high < low then
+        break
+      end
+      t[low], t[high] = t[high], t[low]
+    end
+    t[last - 1], t[low] = t[low], t[last - 1]
+    -- The longer part is sorted by this loop, so that the depth stays small.
+    if low - first < last - low then
+      sort_part(t, first, low - 1, is_before)
+      first = low + 1
+    else
+      sort_part(t, low + 1, last, is_before)
+      last = low - 1
+    end
+  end
+end
+
+function tables.sort(...)
+  local count, t, is_before = select("#", ...), ...
+  if type(t) ~= "table" then
+    error("bad argument #1 to 'sort' (table expected, got " .. kind_of(count, 1, t) .. ")", 2)
+  elseif is_before ~= nil and type(is_before) ~= "function" then
+    error("bad argument #2 to 'sort' (function expected, got " .. type(is_before) .. ")", 2)
+  end
+  local len = #t
+  if not is_before and len <= SORTED_IN_C_MAX and type(t[1]) ~= "table" then
+    return sort(t)
+  end
+  sort_part(t, 1, len, is_before or comes_before)
+end
+
+function tables.foreach(...)
+  local count, t, f = select("#", ...), ...
+  if type(t) ~= "table" then
+    error("bad argument #1 to 'foreach' (table expected, got " .. kind_of(count, 1, t) .. ")", 2)
+  elseif type(f) ~= "function" then
+    error("bad argument #2 to 'foreach' (function expected, got " .. kind_of(count, 2, f) .. ")", 2)
+  end
+  for key, value in next, t do
+    local found = f(key, value)
+    if found ~= nil then
+      return found
+    end
+  end
+end
+
+function tables.foreachi(...)
+  local count, t, f = select("#", ...), ...
+  if type(t) ~= "table" then
+    error("bad argument #1 to 'foreachi' (table expected, got " .. kind_of(count, 1, t) .. ")", 2)
+  elseif type(f) ~= "function" then
+    error("bad argument #2 to 'foreachi' (function expected, got " .. kind_of(count, 2, f) .. ")", 2)
+  end
+  for index = 1, #t do
+    local found = f(index, rawget(t, index))
+    if found ~= nil then
+      return found
+    end
+  end
+end
+
+local strings = copied(string)
+
+-- Goes on with a search until it has something to tell: nothing is what it tells when it was suspended.
+local function finish(search, ...)
+  if select("#", ...) == 0 then
+    return finish(search, advance(search))
+  end
+  return ...
+end
+
+-- An answer, or a search that takes longer.
+local function sought(...)
+  local search = ...
+  if type(search) == "userdata" then
+    return finish(search)
+  end
+  return ...
+end
+
+function strings.find(...)
+  return sought(patterns.find(...))
+end
+
+function strings.match(...)
+  return sought(patterns.match(...))
+end
+
+function strings.gmatch(...)
+  local search = walk(...)
+  return function()
+    return finish(search)
+  end
+end
+
+strings.gfind = strings.gmatch
+strings.rep = patterns.rep
+
+-- Replaces what was found last by what the script's function or table has for it; `false` at the end.
+local function substitute(search, with, ...)
+  local first = ...
+  if first == nil then
+    return false
+  elseif type(with) == "function" then
+    put(search, (with(...)))
+  else
+    put(search, with[first])
+  end
+  return true
+end
+
+function strings.gsub(...)
+  local search, count = replace(...)
+  if type(search) ~= "userdata" then
+    return search, count
+  end
+  local with = select(3, ...)
+  local kind = type(with)
+  if kind ~= "function" and kind ~= "table" then
+    return finish(search)
+  end
+  while substitute(search, with, finish(search)) do end
+  return replaced(search)
+end
+
 globals.coroutine = protect(coroutines)
-globals.string = protect(copied(string))
+globals.string = protect(strings)
 globals.table = protect(tables)
 globals.math = protect(copied(math))
 for name, library in next, libraries do
@@ -248,14 +498,21 @@ for name, library in next, libraries do
 end
 
 local of_strings = getmetatable("")
+-- Methods of strings are the same functions.
+of_strings.__index = strings
 of_strings.__metatable = protect({ __index = globals.string })
 
-setmetatable(globals, {
-  __index = function(_, name)
-    error("Script attempted to access nonexistent global variable '" .. tostring(name) .. "'", 2)
-  end,
-})
+local function find_nothing(_, name)
+  error("Script attempted to access nonexistent global variable '" .. tostring(name) .. "'", 2)
+end
+setmetatable(globals, { __index = find_nothing })
 globals._G = setmetatable({}, { __index = globals, __newindex = refuse, __metatable = false })
 behind[globals._G] = globals
+of_globals = protect({ __index = find_nothing, __newindex = refuse })
 
-return globals._G, globals, resume
+-- A script that was left in the middle has left its depth.
+local function begin()
+  depth = 0
+end
+
+return globals._G, globals, resume, begin

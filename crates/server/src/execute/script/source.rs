@@ -1,10 +1,11 @@
 //! Scripts as texts, and what all workers know of them.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use sha1::{Digest, Sha1};
 
+use super::budget::SCRIPTS_BYTES_MAX;
 use super::cache::Cache;
 use crate::failure::{Failure, Result};
 
@@ -100,12 +101,15 @@ pub(crate) struct Scripts {
     flushes: AtomicU64,
     /// Scripts that have run for a while, the oldest first.
     long: Mutex<Vec<Arc<LongRun>>>,
+    /// Memory that all scripts hold which run.
+    held_bytes: AtomicUsize,
 }
 
 /// A script that has run for a while.
 #[derive(Debug, Default)]
 pub(super) struct LongRun {
     is_killed: AtomicBool,
+    begun_ms: u64,
 }
 
 impl LongRun {
@@ -148,9 +152,19 @@ impl Scripts {
         self.flushes.load(Ordering::Acquire)
     }
 
-    /// A script has run for a while: from now on it can be killed, until it says that it is over.
-    pub(super) fn begin_long(&self) -> Arc<LongRun> {
-        let run = Arc::new(LongRun::default());
+    /// A script that holds `before` bytes is to hold `after`; `false`, and it does not, if all of them would hold too much.
+    pub(super) fn change_part(&self, before: usize, after: usize) -> bool {
+        if after <= before {
+            self.held_bytes.fetch_sub(before - after, Ordering::AcqRel);
+            return true;
+        }
+        let grown = |all: usize| all.checked_add(after - before).filter(|all| *all <= SCRIPTS_BYTES_MAX);
+        self.held_bytes.fetch_update(Ordering::AcqRel, Ordering::Acquire, grown).is_ok()
+    }
+
+    /// A script has run for a while, since `begun_ms`: from now on it can be killed, until it says that it is over.
+    pub(super) fn begin_long(&self, begun_ms: u64) -> Arc<LongRun> {
+        let run = Arc::new(LongRun { begun_ms, ..LongRun::default() });
         self.long().push(Arc::clone(&run));
         run
     }
@@ -162,12 +176,16 @@ impl Scripts {
         run.is_killed()
     }
 
-    /// Kills the script that has run longest; `false` if none has run for a while.
+    /// Kills every script that has run for a while; `false` if none has.
     pub(super) fn kill(&self) -> bool {
         let long = self.long();
-        let Some(run) = long.iter().find(|run| !run.is_killed()) else { return false };
-        run.is_killed.store(true, Ordering::Release);
-        true
+        long.iter().for_each(|run| run.is_killed.store(true, Ordering::Release));
+        !long.is_empty()
+    }
+
+    /// Whether a script runs since `begun_ms` or longer.
+    pub(crate) fn is_any_since(&self, begun_ms: u64) -> bool {
+        self.long().iter().any(|run| run.begun_ms <= begun_ms)
     }
 
     fn sources(&self) -> MutexGuard<'_, Cache> {

@@ -23,9 +23,11 @@ use firn_protocol::resp::{self, OwnedArguments, Protocol};
 
 use super::convert::{error_table, to_lua};
 use super::decimal::general;
+use super::library::Complaint;
 use super::source::LongRun;
-use crate::access::permit_in_script;
+use crate::access::{is_permitted, permit_in_script};
 use crate::client::Client;
+use crate::execute::account::show_in_unit;
 use crate::execute::alone::{LockNames, names_all};
 use crate::execute::call::{Call, Origin};
 use crate::execute::dispatch;
@@ -36,11 +38,17 @@ use crate::worker::Worker;
 const PUBLISH: CommandId = id_of("publish");
 const SPUBLISH: CommandId = id_of("spublish");
 
-/// Commands after which others have a turn.
-const COMMANDS_BETWEEN_PAUSES: u64 = 256;
+/// How long a script runs before others have a turn.
+const TURN_NS: u64 = 2_000_000;
 
-/// Bytes that one unit may write: more would be held in memory until its end.
-const WRITTEN_BYTES_MAX: usize = 512 << 20;
+/// The clock may stand still, in tests: after being asked so often a turn is over too.
+const ASKS_MAX: u32 = 256;
+
+/// Steps of the pattern matcher in a turn.
+const STEPS: u64 = 100_000;
+
+/// Memory that a reply takes while it becomes Lua's, as a multiple of its bytes as they are sent.
+const REPLY_COPIES: usize = 2;
 
 /// Who acts while a script runs. Moves into each command's future and back.
 pub(super) struct Actor {
@@ -74,8 +82,22 @@ pub(super) struct Stage {
     in_place_until_ms: Cell<u64>,
     /// The script must end, whatever it catches.
     over: Cell<Option<Demand>>,
-    commands: Cell<u64>,
-    long: RefCell<Option<(Rc<Worker>, Arc<LongRun>)>>,
+    /// Whose thread it runs on; `None` = it does not run.
+    worker: RefCell<Option<Rc<Worker>>>,
+    client: RefCell<Option<Rc<Client>>>,
+    begun_ms: Cell<u64>,
+    /// When others are to have a turn.
+    turn_ends_ns: Cell<u64>,
+    asks: Cell<u32>,
+    steps: Cell<u64>,
+    /// Memory outside of Lua that is counted.
+    pub(super) held_bytes: Cell<usize>,
+    /// What the unit will write and send, as it was last seen.
+    pub(super) unwritten_bytes: Cell<usize>,
+    /// The script's part of what all scripts hold.
+    pub(super) part_bytes: Cell<usize>,
+    pub(super) stack_start: Cell<usize>,
+    long: RefCell<Option<Arc<LongRun>>>,
 }
 
 impl Stage {
@@ -83,22 +105,64 @@ impl Stage {
     pub(super) fn begin(&self, actor: Actor) {
         let coverage = actor.transaction.coverage();
         self.is_in_place.set(coverage.is_some_and(|coverage| coverage.is_in_place));
-        let worker = &actor.worker;
-        let until_ms = worker.monotonic_ms().saturating_add(worker.shared.settings.script_in_place_ms_max);
+        let worker = Rc::clone(&actor.worker);
+        self.begun_ms.set(worker.monotonic_ms());
+        let until_ms = self.begun_ms.get().saturating_add(worker.shared.settings.script_in_place_ms_max);
         self.in_place_until_ms.set(until_ms);
+        worker.hold_thread(self.is_in_place.get());
+        self.worker.replace(Some(worker));
+        self.client.replace(Some(Rc::clone(&actor.client)));
         self.actor.replace(Some(actor));
         self.suspension.replace(None);
         self.protocol.set(Protocol::Resp2);
         self.over.set(None);
-        self.commands.set(0);
+        self.unwritten_bytes.set(0);
+        self.begin_turn();
+    }
+
+    /// The script goes on: others have had their turn.
+    pub(super) fn begin_turn(&self) {
+        let now_ns = self.worker().map_or(0, |worker| worker.monotonic_ns());
+        self.turn_ends_ns.set(now_ns + TURN_NS);
+        self.asks.set(0);
+        self.steps.set(STEPS);
+    }
+
+    /// Whether others are to have a turn.
+    pub(super) fn is_turn_over(&self) -> bool {
+        let asks = self.asks.get() + 1;
+        self.asks.set(asks);
+        let now_ns = self.worker.borrow().as_ref().map(|worker| worker.monotonic_ns());
+        asks > ASKS_MAX || self.steps.get() == 0 || now_ns.is_some_and(|now| now >= self.turn_ends_ns.get())
+    }
+
+    pub(super) fn worker(&self) -> Option<Rc<Worker>> {
+        self.worker.borrow().clone()
+    }
+
+    /// Steps of the matcher that are left to this turn.
+    pub(super) fn steps(&self) -> &Cell<u64> {
+        &self.steps
+    }
+
+    /// Something took as long as so many steps.
+    pub(super) fn spend(&self, steps: u64) {
+        self.steps.set(self.steps.get().saturating_sub(steps));
     }
 
     /// It has ended: who acted, unless that is lost with a command that did not end, and what [`over`](Self::over) says.
     ///
     /// Who killed it was told so, and it is neither written nor done again, even if it came to its end without noticing.
     pub(super) fn end(&self) -> (Option<Actor>, Option<Demand>) {
-        let was_killed = self.long.take().is_some_and(|(worker, run)| worker.shared.scripts.end_long(&run));
+        let (worker, long) = (self.worker.take(), self.long.take());
+        let mut was_killed = false;
+        if let Some(worker) = worker {
+            was_killed = long.is_some_and(|run| worker.shared.scripts.end_long(&run));
+            worker.shared.scripts.change_part(self.part_bytes.take(), 0);
+            worker.hold_thread(false);
+        }
         let over = if was_killed { Some(Demand::End) } else { self.over() };
+        self.client.replace(None);
         self.suspension.replace(None);
         (self.actor.take(), over)
     }
@@ -120,32 +184,45 @@ impl Stage {
     }
 
     /// `redis.call` and `redis.pcall`.
-    pub(super) fn call(&self, lua: &Lua, arguments: MultiValue, is_raising: bool) -> mlua::Result<Turn> {
+    pub(super) fn call(
+        self: &Rc<Self>,
+        lua: &Lua,
+        arguments: MultiValue,
+        is_raising: bool,
+    ) -> mlua::Result<Turn> {
         if self.over().is_some() {
             return over(lua);
         }
-        let prepared = match owned(&arguments) {
-            Ok(arguments) => self.prepare(arguments),
-            Err(failure) => Err(failure),
-        };
-        let (command, arguments) = match prepared {
+        let bytes = arguments.iter().map(value_bytes).sum();
+        let prepared = self
+            .check_stack()
+            .map_err(|Complaint(text)| Failure::of(format!("ERR {text}")))
+            .and_then(|()| self.hold(lua, bytes))
+            .and_then(|held| Ok((held, self.prepare(owned(&arguments)?)?)));
+        drop(arguments);
+        let (held, (command, arguments)) = match prepared {
             Ok(prepared) => prepared,
             Err(_) if self.over().is_some() => return over(lua),
             Err(failure) => return self.failed(lua, failure.line().as_bytes(), is_raising),
         };
         let Some(actor) = self.actor.take() else { return over(lua) };
-        let count = self.commands.get() + 1;
-        self.commands.set(count);
-        let is_pausing = count.is_multiple_of(COMMANDS_BETWEEN_PAUSES);
-        if is_pausing && self.is_killed(&actor.worker) {
+        let is_pausing = self.is_turn_over();
+        if is_pausing && self.is_ended(&actor.worker) {
             self.actor.replace(Some(actor));
             return over(lua);
         }
         let is_in_place = self.is_in_place.get();
         let worker = Rc::clone(&actor.worker);
         let protocol = self.protocol.get();
-        let mut performance: Performance = Box::pin(perform(actor, command, arguments, protocol));
-        if is_pausing && !is_in_place {
+        let reply_bytes_max = self.room(lua) / REPLY_COPIES;
+        let mut performance: Performance = Box::pin(async move {
+            let performed = perform(actor, command, arguments, protocol, reply_bytes_max).await;
+            drop(held);
+            performed
+        });
+        if is_pausing && is_in_place {
+            self.begin_turn();
+        } else if is_pausing {
             self.suspension.replace(Some(Suspension::Command(performance, is_raising)));
             return Ok(Turn::Suspend);
         }
@@ -180,6 +257,10 @@ impl Stage {
         reply: Result<resp::Value>,
         is_raising: bool,
     ) -> mlua::Result<Turn> {
+        let reply = match self.check_memory(lua, 0) {
+            Ok(()) => reply,
+            Err(failure) => Err(failure),
+        };
         match reply {
             Ok(resp::Value::Error(line)) => self.failed(lua, line.as_bytes(), is_raising),
             Ok(reply) => Ok(Turn::Answer(to_lua(lua, reply, self.protocol.get())?.into_lua_multi(lua)?)),
@@ -193,6 +274,15 @@ impl Stage {
             true => Turn::Raise(table),
             false => Turn::Answer(table.into_lua_multi(lua)?),
         })
+    }
+
+    /// Whether the user whose script it is may run the command.
+    pub(super) fn may(&self, command: &'static Command, arguments: &OwnedArguments) -> bool {
+        let (worker, client) = (self.worker(), self.client.borrow().clone());
+        match (worker, client) {
+            (Some(worker), Some(client)) => is_permitted(&worker, &client, command, arguments.get()),
+            _ => false,
+        }
     }
 
     /// The command that the script may run.
@@ -215,10 +305,6 @@ impl Stage {
         if actor.is_reading && (command.flags.has(Flag::Write) || matches!(command.id(), PUBLISH | SPUBLISH))
         {
             return Err(Failure::new("ERR Write commands are not allowed from read-only scripts."));
-        }
-        if command.flags.has(Flag::Write) && actor.transaction.written_bytes() > WRITTEN_BYTES_MAX {
-            let max = WRITTEN_BYTES_MAX >> 20;
-            return Err(Failure::of(format!("ERR a script cannot write more than {max} MiB at once")));
         }
         permit_in_script(&actor.worker, &actor.client, command, arguments.get())?;
         self.check_coverage(actor, command, &arguments, &words)?;
@@ -250,38 +336,42 @@ impl Stage {
         Ok(())
     }
 
-    /// Asked every so many instructions.
+    /// Asked when a turn is over.
     pub(super) fn watch(&self, lua: &Lua) -> mlua::Result<Turn> {
-        if self.over().is_some() {
+        if self.over.get().is_some() {
             return over(lua);
         }
-        // Nobody acts while an interpreter is made.
-        let Some(worker) = self.actor.borrow().as_ref().map(|actor| Rc::clone(&actor.worker)) else {
-            return Ok(Turn::Answer(MultiValue::new()));
-        };
-        if self.is_killed(&worker) {
+        // Nothing runs while an interpreter is made. What is suspended already is on its way out.
+        let worker = self.worker().filter(|_| self.suspension.borrow().is_none());
+        let Some(worker) = worker else { return Ok(Turn::Answer(MultiValue::new())) };
+        if self.is_ended(&worker) {
             return over(lua);
+        }
+        if let Err(failure) = self.check_memory(lua, 0) {
+            return self.failed(lua, failure.line().as_bytes(), true);
         }
         if self.is_in_place.get() {
-            if worker.monotonic_ms() >= self.in_place_until_ms.get() {
-                self.demand(Demand::Late);
-                return over(lua);
-            }
+            self.begin_turn();
             return Ok(Turn::Answer(MultiValue::new()));
         }
         self.suspension.replace(Some(Suspension::Pause));
         Ok(Turn::Suspend)
     }
 
-    /// Whether somebody has killed the script, which can be killed from now on, or ends the server.
-    fn is_killed(&self, worker: &Rc<Worker>) -> bool {
+    /// Whether the script is to end: it was killed, which it can be from now on, its server ends, its time is over, or what it
+    /// answers will be read by nobody.
+    fn is_ended(&self, worker: &Rc<Worker>) -> bool {
+        let now_ms = worker.monotonic_ms();
         let mut long = self.long.borrow_mut();
-        let (_, run) = long.get_or_insert_with(|| (Rc::clone(worker), worker.shared.scripts.begin_long()));
-        let is_killed = run.is_killed() || worker.shared.is_ending.load(Ordering::Acquire);
-        if is_killed {
+        let run = long.get_or_insert_with(|| worker.shared.scripts.begin_long(self.begun_ms.get()));
+        let is_busy = now_ms.saturating_sub(self.begun_ms.get()) > worker.shared.parameters.busy_ms();
+        let is_gone = || self.client.borrow().as_ref().is_some_and(|client| worker.is_gone(client));
+        if run.is_killed() || worker.shared.is_ending.load(Ordering::Acquire) || is_busy && is_gone() {
             self.demand(Demand::End);
+        } else if self.is_in_place.get() && now_ms >= self.in_place_until_ms.get() {
+            self.demand(Demand::Late);
         }
-        is_killed
+        self.over.get().is_some()
     }
 }
 
@@ -295,6 +385,7 @@ async fn perform(
     command: &'static Command,
     arguments: OwnedArguments,
     protocol: Protocol,
+    reply_bytes_max: usize,
 ) -> Performed {
     let mut out = Vec::new();
     let mut call =
@@ -302,6 +393,14 @@ async fn perform(
     call.protocol = protocol;
     call.origin = Origin::Unit;
     let done = dispatch(&mut call).await;
+    show_in_unit(&actor.worker, &actor.client, Some("lua"), command, arguments.get());
+    drop(arguments);
+    if done.is_ok() && out.len() > reply_bytes_max {
+        let bytes = out.len();
+        let refused =
+            format!("ERR the reply of {command} has {bytes} bytes, more than the script may still take");
+        return (actor, Err(Failure::of(refused)));
+    }
     let reply = match (done, resp::decode(&out)) {
         (Err(failure), _) => Err(failure),
         (Ok(()), Ok(Some((reply, _)))) => Ok(reply),
@@ -311,6 +410,15 @@ async fn perform(
         }
     };
     (actor, reply)
+}
+
+/// Memory that one argument takes.
+fn value_bytes(value: &Value) -> usize {
+    const SCALAR_BYTES: usize = 32;
+    match value {
+        Value::String(text) => SCALAR_BYTES + text.as_bytes().len(),
+        _ => SCALAR_BYTES,
+    }
 }
 
 /// What a script calls a command with.

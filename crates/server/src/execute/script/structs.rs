@@ -1,13 +1,17 @@
 //! The library `struct`: values as the bytes of C's structures.
 
+use std::rc::Rc;
+
 use firn_lua::mlua::{self, IntoLua, IntoLuaMulti, Lua, MultiValue, Table, Value};
 
-use super::library::{Answered, Complaint, add, bad_argument, number_at, text_at};
+use super::library::{Answered, Complaint, RESULTS_MAX, add, bad_argument, number_at, string_at};
+use super::stage::Stage;
 
 /// The library.
-pub(super) fn library(lua: &Lua) -> mlua::Result<Table> {
+pub(super) fn library(lua: &Lua, stage: &Rc<Stage>) -> mlua::Result<Table> {
     let table = lua.create_table()?;
-    add(lua, &table, "pack", pack)?;
+    let at = Rc::clone(stage);
+    add(lua, &table, "pack", move |lua, arguments| pack(lua, at.room(lua) / 2, arguments))?;
     add(lua, &table, "unpack", unpack)?;
     add(lua, &table, "size", size)?;
     Ok(table)
@@ -119,11 +123,18 @@ impl<'f> Format<'f> {
     }
 }
 
-fn pack(lua: &Lua, arguments: &MultiValue) -> Answered {
-    let text = text_at(arguments, 1, "pack")?;
+/// At most `bytes_max` bytes.
+fn pack(lua: &Lua, bytes_max: usize, arguments: &MultiValue) -> Answered {
+    let text = string_at(lua, arguments, 1, "pack")?;
+    let text = text.as_bytes();
     let mut format = Format::new(&text, "pack");
     let (mut out, mut index) = (Vec::new(), 2);
+    let check = |len: usize| match len > bytes_max {
+        true => Err(Complaint("resulting string too large".into())),
+        false => Ok(()),
+    };
     while let Some((field, padding)) = format.next(out.len())? {
+        check(out.len())?;
         out.resize(out.len() + padding, 0);
         match field {
             Field::Padding => {
@@ -154,14 +165,18 @@ fn pack(lua: &Lua, arguments: &MultiValue) -> Answered {
                 out.extend_from_slice(&little);
             }
             Field::Bytes(count) => {
-                let string = text_at(arguments, index, "pack")?;
+                let string = string_at(lua, arguments, index, "pack")?;
+                let string = string.as_bytes();
+                check(out.len() + string.len())?;
                 let count = if count == 0 { string.len() } else { count };
                 let part =
                     string.get(..count).ok_or_else(|| bad_argument(index + 1, "pack", "string too short"))?;
                 out.extend_from_slice(part);
             }
             Field::Zero => {
-                out.extend_from_slice(&text_at(arguments, index, "pack")?);
+                let string = string_at(lua, arguments, index, "pack")?;
+                check(out.len() + string.as_bytes().len())?;
+                out.extend_from_slice(&string.as_bytes());
                 out.push(0);
             }
         }
@@ -171,8 +186,8 @@ fn pack(lua: &Lua, arguments: &MultiValue) -> Answered {
 }
 
 fn unpack(lua: &Lua, arguments: &MultiValue) -> Answered {
-    let text = text_at(arguments, 1, "unpack")?;
-    let data = text_at(arguments, 2, "unpack")?;
+    let (text, data) = (string_at(lua, arguments, 1, "unpack")?, string_at(lua, arguments, 2, "unpack")?);
+    let (text, data) = (text.as_bytes(), data.as_bytes());
     let start = match arguments.get(2) {
         None => 1.0,
         Some(_) => number_at(arguments, 3, "unpack")?,
@@ -185,6 +200,9 @@ fn unpack(lua: &Lua, arguments: &MultiValue) -> Answered {
     let mut values = MultiValue::new();
     let short = || bad_argument(2, "unpack", "data string too short");
     while let Some((field, padding)) = format.next(at)? {
+        if values.len() > RESULTS_MAX {
+            return Err(Complaint(format!("too many results to unpack: more than {RESULTS_MAX}")));
+        }
         at += padding;
         let rest = data.get(at..).ok_or_else(short)?;
         let ordered = |bytes: &[u8]| -> Vec<u8> {
@@ -243,7 +261,8 @@ fn integer(little: &[u8], is_signed: bool) -> f64 {
 }
 
 fn size(lua: &Lua, arguments: &MultiValue) -> Answered {
-    let text = text_at(arguments, 1, "size")?;
+    let text = string_at(lua, arguments, 1, "size")?;
+    let text = text.as_bytes();
     let mut format = Format::new(&text, "size");
     let mut total = 0;
     while let Some((field, padding)) = format.next(total)? {

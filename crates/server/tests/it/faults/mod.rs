@@ -4,3 +4,8 @@ mod waiting_clients;
 mod answers;
 mod parameters;
 mod told;
+mod script_ends;
+mod script_holes;
+mod script_memory;
+mod script_rights;
+mod script_states;

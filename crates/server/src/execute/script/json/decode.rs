@@ -3,11 +3,13 @@
 use firn_lua::mlua::{Lua, Value};
 
 use super::super::library::Complaint;
+use super::super::stage::Stage;
 use super::Options;
 
 pub(super) struct Decoder<'a> {
     pub(super) lua: &'a Lua,
     pub(super) options: &'a Options,
+    pub(super) stage: &'a Stage,
     pub(super) text: &'a [u8],
     pub(super) at: usize,
 }
@@ -76,6 +78,7 @@ impl Decoder<'_> {
     }
 
     fn check_depth(&self, depth: usize) -> Found<()> {
+        self.stage.check_stack()?;
         if depth > self.options.decode_depth_max.get() {
             let at = self.at;
             return Err(Complaint(format!(

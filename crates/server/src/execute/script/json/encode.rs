@@ -4,10 +4,12 @@ use firn_lua::mlua::{Table, Value};
 
 use super::super::decimal::general;
 use super::super::library::{Complaint, Cost, type_name};
+use super::super::stage::Stage;
 use super::Options;
 
 pub(super) struct Encoder<'a> {
     pub(super) options: &'a Options,
+    pub(super) stage: &'a Stage,
     pub(super) out: Vec<u8>,
     pub(super) cost: Cost,
 }
@@ -22,7 +24,7 @@ impl Encoder<'_> {
             Value::Boolean(false) => self.out.extend_from_slice(b"false"),
             Value::Integer(number) => self.number(*number as f64)?,
             Value::Number(number) => self.number(*number)?,
-            Value::String(text) => self.text(&text.as_bytes()),
+            Value::String(text) => self.text(&text.as_bytes())?,
             Value::Table(table) => self.table(table, depth + 1)?,
             other => return Err(refused(other, "type not supported")),
         }
@@ -37,7 +39,9 @@ impl Encoder<'_> {
         Ok(())
     }
 
-    fn text(&mut self, text: &[u8]) {
+    fn text(&mut self, text: &[u8]) -> Result<(), Complaint> {
+        // What is counted already is what the text has without escapes.
+        self.cost.spend(text.iter().map(|byte| escaped_len(*byte) - 1).sum())?;
         self.out.push(b'"');
         for byte in text {
             match byte {
@@ -49,14 +53,20 @@ impl Encoder<'_> {
                 b'\t' => self.out.extend_from_slice(b"\\t"),
                 8 => self.out.extend_from_slice(b"\\b"),
                 12 => self.out.extend_from_slice(b"\\f"),
-                0..32 | 127 => self.out.extend_from_slice(format!("\\u{byte:04x}").as_bytes()),
+                0..32 | 127 => {
+                    let digit = |number: u8| b"0123456789abcdef"[usize::from(number & 15)];
+                    self.out.extend_from_slice(b"\\u00");
+                    self.out.extend_from_slice(&[digit(byte >> 4), digit(*byte)]);
+                }
                 byte => self.out.push(*byte),
             }
         }
         self.out.push(b'"');
+        Ok(())
     }
 
     fn table(&mut self, table: &Table, depth: usize) -> Result<(), Complaint> {
+        self.stage.check_stack()?;
         if depth > self.options.encode_depth_max.get() {
             return Err(Complaint(format!("Cannot serialise, excessive nesting ({depth})")));
         }
@@ -87,7 +97,7 @@ impl Encoder<'_> {
                 self.out.push(b',');
             }
             match &key {
-                Value::String(text) => self.text(&text.as_bytes()),
+                Value::String(text) => self.text(&text.as_bytes())?,
                 Value::Integer(_) | Value::Number(_) => {
                     self.out.push(b'"');
                     self.value(&key, depth)?;
@@ -127,4 +137,13 @@ impl Encoder<'_> {
 
 fn refused(value: &Value, why: &str) -> Complaint {
     Complaint(format!("Cannot serialise {}: {why}", type_name(value)))
+}
+
+/// How many bytes stand for `byte`.
+fn escaped_len(byte: u8) -> usize {
+    match byte {
+        b'"' | b'\\' | b'/' | b'\n' | b'\r' | b'\t' | 8 | 12 => 2,
+        0..32 | 127 => 6,
+        _ => 1,
+    }
 }

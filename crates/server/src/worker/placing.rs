@@ -1,0 +1,68 @@
+//! Connections that come, and which worker serves them. Every worker takes them, so that none depends on one thread.
+
+use std::io;
+use std::net::{SocketAddr, TcpStream};
+use std::rc::Rc;
+use std::sync::PoisonError;
+use std::sync::atomic::Ordering;
+
+use super::{Mailbox, Message, Worker};
+use crate::statistics::Measure;
+
+impl Worker {
+    /// Whether a script keeps this thread to itself from now on.
+    pub(crate) fn hold_thread(&self, is_held: bool) {
+        self.shared.mailboxes[self.index].is_held.store(is_held, Ordering::Relaxed);
+    }
+
+    pub(super) fn accept(&self) -> Option<TcpStream> {
+        self.sockets.borrow_mut().accept()
+    }
+
+    /// Gives a new connection to the worker with the fewest.
+    pub(super) fn place(self: &Rc<Self>, stream: TcpStream) {
+        if self.shared.client_count.fetch_add(1, Ordering::Relaxed) >= self.shared.parameters.clients_max() {
+            self.shared.client_count.fetch_sub(1, Ordering::Relaxed);
+            self.counters().add(Measure::RejectedConnections, 1);
+            self.note_refused(&stream, "too many clients");
+            // Best effort: whoever does not read it sees the end of the connection.
+            let _ = stream.set_nonblocking(true);
+            let _ = io::Write::write(&mut &stream, b"-ERR max number of clients reached\r\n");
+            return;
+        }
+        if self.is_shut_out(&stream) {
+            self.note_refused(&stream, "protected mode");
+            self.shared.client_count.fetch_sub(1, Ordering::Relaxed);
+            let _ = stream.set_nonblocking(true);
+            let _ = io::Write::write(&mut &stream, PROTECTED);
+            return;
+        }
+        let load = |mailbox: &&Mailbox| {
+            (mailbox.is_held.load(Ordering::Relaxed), mailbox.client_count.load(Ordering::Relaxed))
+        };
+        let placing = self.shared.placing.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(mailbox) = self.shared.mailboxes.iter().min_by_key(load) else { return };
+        mailbox.client_count.fetch_add(1, Ordering::Relaxed);
+        // Given here, so that numbers tell in which order connections came.
+        let number = self.shared.next_client.fetch_add(1, Ordering::Relaxed) + 1;
+        drop(placing);
+        match std::ptr::eq(mailbox, &self.shared.mailboxes[self.index]) {
+            true => self.begin(stream, number),
+            false => mailbox.send(Message::Serve { stream, number }),
+        }
+    }
+
+    /// Whether protected mode refuses the connection: it comes from another machine, and nobody is asked for a password.
+    fn is_shut_out(&self, stream: &TcpStream) -> bool {
+        let is_local = |address: SocketAddr| address.ip().to_canonical().is_loopback();
+        self.shared.parameters.is_protected()
+            && self.shared.store.users.is_open_to_all()
+            && !stream.peer_addr().is_ok_and(is_local)
+    }
+}
+
+/// What a connection is told that protected mode refuses.
+const PROTECTED: &[u8] = b"-DENIED Firn is in protected mode: it asks for no password, so that only this machine may \
+connect. Either start it with a password (--password-file FILE, or FIRN_PASSWORD in the environment), or give the default \
+user one from this machine (ACL SETUSER default >...), or, where nobody else reaches this port, start it with \
+--protected-mode no.\r\n";
