@@ -40,6 +40,15 @@ impl Names {
         Self { first: owned(first), last: owned(last), order, is_met: false, current: Vec::new() }
     }
 
+    /// Whether there is anything to look for, as Redis decides by the members of the lowest and of the highest score.
+    fn may_meet(&self, lowest: &[u8], highest: &[u8]) -> bool {
+        let (first, last) = match self.order {
+            Order::Rising => (highest, lowest),
+            Order::Falling => (lowest, highest),
+        };
+        is_within(&self.first, first, self.order) && is_within(&self.last, last, self.order.reversed())
+    }
+
     /// Whether a member is among them (`Some(true)`), comes before them (`Some(false)`), or ends them (`None`).
     fn meets(&mut self, member: &[u8]) -> Option<bool> {
         let is_past_first = is_within(&self.first, member, self.order);
@@ -100,11 +109,15 @@ impl Selection {
             }
             Extent::Scores(min, max) => set.id().score_range(min, max, &mut start, &mut end),
             Extent::Names(min, max) => {
-                let (lowest, highest) = ends(transaction, set).await?;
-                if lowest != highest {
-                    return Self::of_names(transaction, set, Names::new(min, max, order), limit).await;
+                let ((lowest, score), (highest, other)) = ends(transaction, set).await?;
+                if score != other {
+                    let names = Names::new(min, max, order);
+                    return match names.may_meet(&lowest, &highest) {
+                        true => Self::of_names(transaction, set, names, limit).await,
+                        false => Ok(Self::NOTHING),
+                    };
                 }
-                set.id().lex_range(lowest, min, max, &mut start, &mut end);
+                set.id().lex_range(score, min, max, &mut start, &mut end);
             }
             Extent::Nothing => return Ok(Self::NOTHING),
         }
@@ -128,9 +141,13 @@ impl Selection {
         let Ok(offset) = u64::try_from(limit.offset) else { return Ok(Self::NOTHING) };
         let members = Some(Members::all(transaction, set, names.order)?);
         let mut selection = Self { members, left: u64::MAX, names: Some(names) };
-        for _ in 0..offset {
+        if offset > 0 {
             if selection.next().await?.is_none() {
                 return Ok(Self::NOTHING);
+            }
+            // As in Redis, what is skipped is not asked whether it ends the range.
+            if let Some(members) = &mut selection.members {
+                members.skip(offset - 1).await?;
             }
         }
         selection.left = u64::try_from(limit.count).unwrap_or(u64::MAX);
@@ -162,11 +179,16 @@ impl Selection {
     }
 }
 
-/// The lowest and the highest score.
-async fn ends(transaction: &mut Transaction, set: &Collection) -> Result<(Score, Score)> {
-    let (_, lowest) = Members::all(transaction, set, Order::Rising)?.next().await?.ok_or_else(missing)?;
-    let (_, highest) = Members::all(transaction, set, Order::Falling)?.next().await?.ok_or_else(missing)?;
-    Ok((lowest, highest))
+/// The member with the lowest score and the one with the highest.
+async fn ends(
+    transaction: &mut Transaction,
+    set: &Collection,
+) -> Result<((Vec<u8>, Score), (Vec<u8>, Score))> {
+    let mut rising = Members::all(transaction, set, Order::Rising)?;
+    let (lowest, score) = rising.next().await?.ok_or_else(missing)?;
+    let mut falling = Members::all(transaction, set, Order::Falling)?;
+    let (highest, other) = falling.next().await?.ok_or_else(missing)?;
+    Ok(((lowest.to_vec(), score), (highest.to_vec(), other)))
 }
 
 /// A walk that begins at the member with this rank in its order.

@@ -73,10 +73,13 @@ const SORTED_SETS: &[Template] = &[
     same("MULTI; DEL K; ZADD K 1 M 2 M; ZUNIONSTORE K 2 K K; ZRANGE K 0 -1 REV WITHSCORES; EXEC"),
 ];
 
-/// Ranges of names, where all members have one score: else they mean nothing.
+/// Ranges of names, which should have one score: what they mean where they have several is what Redis does with small sets.
 const NAMES: &[Template] = &[
     same("ZADD K 0 M"),
     same("ZADD K 0 M 0 M 0 M 0 M 0 M 0 M 0 M"),
+    same("ZADD K 1 M 2 M 3 M 4 M"),
+    same("ZADD K 1 one 2 two 3 three"),
+    same("ZLEXCOUNT K - +"),
     same("ZADD K 0 m1 0 m10 0 m2 0 m20 0 m 0 x 0 xx 0 a"),
     same("ZREM K M M"),
     same("ZPOPMIN K"),
