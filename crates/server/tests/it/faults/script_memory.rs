@@ -34,17 +34,30 @@ fn is_refused(client: &mut Client, script: &str) {
 fn s5_a_script_has_one_budget() {
     let served = Served::start(1);
     let client = &mut served.connect();
-    client.call(&["SET", "large", &"x".repeat(40 << 20)]);
     let before = peak_bytes();
     for script in [
         "local s = ('x'):rep(2^20) local t = {} for i = 1, 3000 do t[i] = s end return redis.call('exists', unpack(t))",
         "return cmsgpack.unpack(('\\192'):rep(60 * 2^20))",
         "local s = ('x'):rep(2^20) local t = {} for i = 1, 2000 do t[i] = s end return struct.pack(('s'):rep(2000), unpack(t))",
         "local s = ('x'):rep(2^20) for i = 1, 3000 do redis.call('publish', 'c', s) end",
+    ] {
+        is_refused(client, script);
+    }
+    let grown = peak_bytes().saturating_sub(before);
+    // Others' tests may run in this process: a script by itself had taken gigabytes.
+    assert!(grown < 1500 << 20, "{} MiB more", grown >> 20);
+}
+
+#[test]
+#[ignore = "long form: cargo x faults"]
+fn s5_a_script_has_one_budget_long() {
+    let served = Served::start(1);
+    let client = &mut served.connect();
+    let before = peak_bytes();
+    for script in [
         "local s = ('x'):rep(2^20) for i = 1, 3000 do redis.call('set', 'k' .. i, s) end",
         "local s = ('x'):rep(2^20) for i = 1, 3000 do redis.pcall('rpush', 'l', s) end \
          local r = redis.pcall('rpush', 'l', s) if r.err then error(r.err) end",
-        "local t = {} for i = 1, 100 do t[i] = 'large' end return redis.call('mget', unpack(t))",
         "local s = ('x'):rep(2^20) return s:gsub('x', ('y'):rep(1000))",
         "local s = ('x'):rep(2^20) return s:gsub('x', function() return s end)",
         "return ('x'):rep(2^28)",
