@@ -32,6 +32,7 @@ mod worker;
 mod jobs;
 mod demo;
 mod backup;
+mod repair;
 mod restore;
 
 use std::process::ExitCode;
@@ -65,6 +66,7 @@ enum Command {
     Scan(scan::Arguments),
     Stats(stats::Arguments),
     Verify(verify::Arguments),
+    Repair(repair::Arguments),
     Inspect(inspect::Arguments),
     Config(config::Arguments),
     Bench(bench::Arguments),
@@ -108,6 +110,7 @@ fn run(command: Command) -> Result<Ending> {
         Command::Scan(arguments) => scan::run(&arguments),
         Command::Stats(arguments) => stats::run(&arguments),
         Command::Verify(arguments) => verify::run(&arguments),
+        Command::Repair(arguments) => repair::run(&arguments),
         Command::Inspect(arguments) => inspect::run(&arguments),
         Command::Config(arguments) => config::run(&arguments),
         Command::Bench(arguments) => bench::run(&arguments),

@@ -12,7 +12,7 @@
 //! ```
 //!
 //! Start at [`Tree`]; what it is told is [`TreeOptions`]. [`verify()`] reads all of a database to see that it is
-//! sound.
+//! sound; [`repair()`] takes away what keeps a damaged one from being opened.
 //!
 //! # Not here
 //! - How bytes are laid out: crate `firn-format`. Where they lie: crate `firn-storage`.
@@ -48,9 +48,11 @@ mod database;
 mod stats;
 mod tree;
 mod verify;
+mod repair;
 
 pub use error::from_storage as storage_error;
 pub use records::Records;
+pub use repair::{RepairOptions, RepairStep, repair};
 pub use settings::{Background, TreeOptions, TreeSettings};
 pub use tree::Tree;
 pub use verify::{Finding, Severity, VerifyOptions, VerifyProgress, VerifyReport, VerifyTotals, verify};

@@ -5,9 +5,20 @@
 //!   log segments ─► frames checked ─► cut at the first gap ─► memtables, one set a segment, frozen
 //! ```
 //! Frames of all segments form one chain: a segment names the end of the one before it. The chain ends at the
-//! first byte that belongs to no good frame. If some frame or the manifest knew the log durable beyond that, bytes
-//! that were on the device are gone: corruption. Otherwise it is the tail that the crash left, and it is discarded
-//! globally, whatever lies behind it.
+//! first byte that belongs to no good frame. What that means:
+//!
+//! | the log was known to be durable beyond | whole frames lie behind | the machine runs since the log was begun | it is | opening |
+//! |---|---|---|---|---|
+//! | yes | | | damage: bytes that were on the device are gone | refuses |
+//! | no | no | | the tail that a crash left | discards it |
+//! | no | yes | yes | damage: a process that is killed leaves a prefix (see `behind`) | refuses |
+//! | no | yes | no, or not known | loss of power, which keeps any page or none | discards it |
+//!
+//! What is refused is cut by `firn repair`, which keeps aside what it takes away.
+
+mod behind; // whole frames behind the end
+
+pub(crate) use self::behind::{Gap, gap};
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -75,7 +86,7 @@ pub(crate) fn recover_log(
     writable: bool,
 ) -> Result<RecoveredLog> {
     let start = state.log_start();
-    let Surveyed { mut candidates, mut stale, headless, .. } = survey(storage, state)?;
+    let Surveyed { mut candidates, mut stale, headless, beheaded, .. } = survey(storage, state)?;
     candidates.sort_by_key(|candidate| candidate.header.base);
     // Behind the lost records of values that are here, too: who collects those waits for the log to be on the device so far.
     let behind = Position(known_end(state).0.next_multiple_of(GRANULE_BYTES));
@@ -83,7 +94,10 @@ pub(crate) fn recover_log(
     let durable = candidates.iter().map(|found| found.durable_through).max().unwrap_or_default();
     let durable_through = durable.max(state.durable_through);
     let (mut chained, mut end, mut why) = chain(&mut candidates, start, state);
-    if let Some(dangling) = first_dangling(&candidates[..chained], state, values, durable_through)? {
+    let dangling = first_dangling(&candidates[..chained], state, values, durable_through)?;
+    // Frames behind a record whose value is not whole are none that a gap cuts off.
+    let is_asked = dangling.is_none() && storage.boot_id().is_some_and(|id| id == state.boot);
+    if let Some(dangling) = dangling {
         // What the device has of the log may be more than what it has of the values.
         candidates[dangling.candidate].end = dangling.position;
         (chained, end, why) = (dangling.candidate + 1, dangling.position, dangling.why);
@@ -94,6 +108,9 @@ pub(crate) fn recover_log(
             Some((_, error)) => error.clone(),
             None => lost(&candidates, chained, end, durable_through, &why),
         });
+    }
+    if is_asked && let Some(behind) = behind::find(&candidates, chained, end, &beheaded, state) {
+        return Err(behind.refused(&candidates, chained, end, &why));
     }
     stale.extend(candidates.drain(chained..).map(|candidate| candidate.name));
     let Loaded { segments, references, crossing } =
@@ -208,6 +225,8 @@ struct Surveyed {
     stale_end: u64,
     /// Of the stale ones, by the base their name says: what is wrong with their headers.
     headless: BTreeMap<Position, Error>,
+    /// Of those, the files that begin with a whole frame of this generation all the same.
+    beheaded: BTreeMap<Position, String>,
 }
 
 fn survey(storage: &Arc<dyn Storage>, state: &State) -> Result<Surveyed> {
@@ -224,7 +243,13 @@ fn survey(storage: &Arc<dyn Storage>, state: &State) -> Result<Surveyed> {
                 FileBytes::new(Arc::new(bytes))
             }
         };
-        match SegmentHeader::decode(&bytes) {
+        let header = SegmentHeader::decode(&bytes);
+        if header.as_ref().map_or(true, |header| header.base != base)
+            && scan_frames(&bytes, base, SEGMENT_HEADER_BYTES, state.generation).next().is_some()
+        {
+            found.beheaded.insert(base, name.clone());
+        }
+        match header {
             Err(error) if error.is_newer => return Err(from_format(&name, 0, &error)),
             // Born in the moment of the crash: no frame of it was ever written, or its loss shows as a gap.
             Err(error) => {

@@ -7,7 +7,7 @@ fn version_names_release_format_and_target() {
     let out = firn(&["--version"]).ended(0);
     let lines: Vec<&str> = out.lines().collect();
     assert_eq!(lines[0], concat!("firn ", env!("CARGO_PKG_VERSION")));
-    assert_eq!(lines[1], "format version 3");
+    assert_eq!(lines[1], "format version 1");
     assert!(lines[2].starts_with("target "), "{out}");
 }
 

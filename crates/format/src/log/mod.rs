@@ -20,5 +20,5 @@ pub use frame::{
 };
 pub use large_batch::{LARGE_BATCH_BYTES, LargeBatch};
 pub use record::{KEY_BYTES_MAX, RECORD_HEADER_BYTES, Record, VALUE_BYTES_MAX, record_bytes, record_span};
-pub use scan::{EndReason, FrameScan, ScanEnd, scan_frames};
+pub use scan::{EndReason, FrameScan, ScanEnd, find_frame, scan_frames};
 pub use segment::{SEGMENT_HEADER_BYTES, SEGMENT_MAGIC, SegmentHeader};

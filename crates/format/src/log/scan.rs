@@ -2,7 +2,8 @@
 
 use crate::error::Error;
 use crate::key::Position;
-use crate::log::frame::{FRAME_HEADER_BYTES, Frame};
+use crate::log::frame::{FRAME_HEADER_BYTES, Frame, FrameKind};
+use crate::log::record::RECORD_HEADER_BYTES;
 
 /// The frames of `segment` from `start_offset` on, until one is missing or bad.
 ///
@@ -11,6 +12,50 @@ use crate::log::frame::{FRAME_HEADER_BYTES, Frame};
 /// - `generation`: that of the segment's header.
 pub fn scan_frames(segment: &[u8], base: Position, start_offset: usize, generation: u64) -> FrameScan<'_> {
     FrameScan { segment, base, generation, next: start_offset, end: None }
+}
+
+/// Offset of the first whole frame of `segment` at or behind `start_offset`, whatever lies around it; other arguments as for
+/// [`scan_frames`].
+///
+/// For what lies behind the end of a scan. A frame counts where another whole one, zeros or the end of the bytes follow it, so
+/// that what an earlier use of the file left there does not pass by chance. No allocation; time in proportion to `segment`.
+pub fn find_frame(segment: &[u8], base: Position, start_offset: usize, generation: u64) -> Option<usize> {
+    // Bytes may look like many long frames, one within the other.
+    let mut checksummed_bytes_left = segment.len().saturating_mul(4);
+    let mut at = start_offset.next_multiple_of(8);
+    loop {
+        let rest = segment.get(at..).filter(|rest| rest.len() >= FRAME_HEADER_BYTES)?;
+        if rest.starts_with(&ZEROS) {
+            at += ZEROS.len();
+            continue;
+        }
+        if let Some(bytes) = plausible_frame_bytes(rest) {
+            checksummed_bytes_left = checksummed_bytes_left.checked_sub(bytes)?;
+            let mut scan = scan_frames(segment, base, at, generation);
+            if scan.next().is_some() {
+                let is_followed = scan.next().is_some();
+                if is_followed || matches!(scan.end()?.reason, EndReason::Zero | EndReason::EndOfBytes) {
+                    return Some(at);
+                }
+            }
+        }
+        at += 8;
+    }
+}
+
+/// What is compared at once: most of a segment that is not full.
+const ZEROS: [u8; 4096] = [0; 4096];
+
+/// The length of the frame at the front of `rest` if its header may be one, apart from the checksum.
+fn plausible_frame_bytes(rest: &[u8]) -> Option<usize> {
+    let header = rest.first_chunk::<FRAME_HEADER_BYTES>()?;
+    let [word, _durable, counts] = header.as_chunks::<8>().0 else { return None };
+    let (bytes, counts) = (u64::from_le_bytes(*word) as u32 as usize, u64::from_le_bytes(*counts));
+    let records = counts as u32 as usize;
+    let has_kind = FrameKind::from_u8((counts >> 32) as u8).is_some() && counts >> 40 == 0;
+    let has_length = bytes.is_multiple_of(8) && (FRAME_HEADER_BYTES..=rest.len()).contains(&bytes);
+    let has_room = records.saturating_mul(RECORD_HEADER_BYTES) <= bytes;
+    (has_kind && has_length && has_room).then_some(bytes)
 }
 
 /// Iterator over the good frames of a segment with their offsets; afterwards [`end`](Self::end) says why it stopped.
@@ -82,5 +127,62 @@ impl<'a> Iterator for FrameScan<'a> {
         };
         self.end = Some(ScanEnd { offset, reason });
         None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Kind;
+    use crate::log::{Record, encode_single, single_frame_bytes};
+
+    const BASE: Position = Position(4 << 20);
+    const START: usize = 64;
+
+    /// A segment with room behind frames of `values`, and where each begins.
+    fn segment(values: &[usize], generation: u64) -> (Vec<u8>, Vec<usize>) {
+        let (mut bytes, mut begins) = (vec![0xee; START], Vec::new());
+        for value in values {
+            let value = vec![7; *value];
+            let record =
+                Record { keyspace: 1, kind: Kind::Put, expires_at_ms: 0, key: b"key", value: &value };
+            let (at, length) = (bytes.len(), single_frame_bytes(3, value.len(), false));
+            bytes.resize(at + length, 0);
+            let position = Position(BASE.0 + at as u64);
+            let word = encode_single(&mut bytes[at + 8..], &record, Position(0), position, generation);
+            bytes[at..at + 8].copy_from_slice(&word.to_le_bytes());
+            begins.push(at);
+        }
+        bytes.resize(bytes.len() + 20_000, 0);
+        (bytes, begins)
+    }
+
+    #[test]
+    fn whole_frames_behind_a_gap_are_found() {
+        let (good, begins) = segment(&[10, 5000, 1, 900], 3);
+        for (gap, next) in begins.iter().zip(&begins[1..]) {
+            for at in *gap..*next {
+                let mut bytes = good.clone();
+                bytes[at] ^= 0x10;
+                let end = scan_frames(&bytes, BASE, START, 3).into_end().offset;
+                assert_eq!(end, *gap, "byte {at}");
+                assert_eq!(find_frame(&bytes, BASE, end + 8, 3), Some(*next), "byte {at}");
+            }
+            let mut bytes = good.clone();
+            bytes[*gap..*next].fill(0);
+            assert_eq!(find_frame(&bytes, BASE, *gap + 8, 3), Some(*next), "zeros");
+        }
+    }
+
+    #[test]
+    fn nothing_is_found_where_nothing_is() {
+        let (good, begins) = segment(&[10, 5000, 1, 900], 3);
+        let last = *begins.last().unwrap();
+        let mut torn = good.clone();
+        torn[last + 40] ^= 1;
+        assert_eq!(find_frame(&torn, BASE, last + 8, 3), None, "a torn tail");
+        assert_eq!(find_frame(&good, BASE, START, 4), None, "frames of another generation");
+        assert_eq!(find_frame(&good, Position(8 << 20), START, 3), None, "frames of another place");
+        assert_eq!(find_frame(&[], BASE, START, 3), None);
     }
 }

@@ -26,6 +26,7 @@
 //!  14  LogHome          id u128
 //!  15  Groups           generation number, first number, cut number
 //!  16  TakeOver         id u128
+//!  17  Boot             id u128
 //!  64  AddValueSegment  number number, file text, bytes number, ordinals number, value_bytes number, checksum u64,
 //!                       sealed_at number
 //!  65  NextValueSegment number number
@@ -165,6 +166,12 @@ pub enum Change {
         /// The directory's.
         id: u128,
     },
+    /// The run of the machine, from its start to its end, in which the log of this generation is written: as long as it lasts, what a
+    /// process has written is there in the order in which it was written, also after the process was killed.
+    Boot {
+        /// The system's name of it.
+        id: u128,
+    },
     /// Makes a sealed value segment live: all its values, but those that are said to be dead.
     AddValueSegment {
         /// What is known about the file.
@@ -236,6 +243,7 @@ impl Change {
             Change::LogHome { .. } => 14,
             Change::Groups { .. } => 15,
             Change::TakeOver { .. } => 16,
+            Change::Boot { .. } => 17,
             Change::AddValueSegment { .. } => 64,
             Change::NextValueSegment(_) => 65,
             Change::RemoveValueSegment { .. } => 66,
@@ -257,7 +265,10 @@ impl Change {
 
     fn encode_body(&self, out: &mut Vec<u8>) {
         match self {
-            Change::Database { id } | Change::LogHome { id } | Change::TakeOver { id } => {
+            Change::Database { id }
+            | Change::LogHome { id }
+            | Change::TakeOver { id }
+            | Change::Boot { id } => {
                 out.extend_from_slice(&id.to_le_bytes());
             }
             Change::Keyspace { id, name, settings } => {
@@ -364,6 +375,7 @@ impl Change {
                 cut: position(fields)?,
             },
             16 => Change::TakeOver { id: fields.u128()? },
+            17 => Change::Boot { id: fields.u128()? },
             64 => Change::AddValueSegment { segment: ValueSegmentMeta::decode(fields)? },
             65 => Change::NextValueSegment(segment_number(fields)?),
             66 => Change::RemoveValueSegment { number: segment_number(fields)? },
@@ -380,7 +392,7 @@ impl Change {
             _ => {
                 let what = reserved(tag).unwrap_or("unknown");
                 let found = format!("tag {tag} ({what}; written by a newer Firn: upgrade to read it)");
-                return Err(Error::new(offset, "a change of tag 1 to 16 or 64 to 71", found));
+                return Err(Error::new(offset, "a change of tag 1 to 17 or 64 to 71", found));
             }
         })
     }

@@ -91,6 +91,7 @@ fn changes() -> Vec<Change> {
         Change::LogHome { id: 0 },
         Change::Groups { generation: 0, first: 0, cut: position },
         Change::TakeOver { id: 0 },
+        Change::Boot { id: 0 },
         Change::AddValueSegment { segment: ValueSegmentMeta::default() },
         Change::NextValueSegment(SegmentNumber(0)),
         Change::RemoveValueSegment { number: SegmentNumber(0) },

@@ -58,6 +58,7 @@ pub(crate) fn samples() -> Vec<Sample> {
         vec![Change::Groups { generation: 300, first: 7, cut: BASE }],
     ));
     samples.push(edit("manifest-edit-v1-take-over", false, vec![Change::TakeOver { id: 0x1234 << 100 }]));
+    samples.push(edit("manifest-edit-v1-boot", false, vec![Change::Boot { id: 0x1234 << 100 }]));
     samples.push(home());
     samples.push(group("group-v1-pieces", &group_id().encode(GroupKind::Whole, &pieces())));
     samples.push(group("group-v1-part", &group_id().encode(GroupKind::Part, &pieces())));

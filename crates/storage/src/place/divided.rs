@@ -191,6 +191,10 @@ impl Storage for Divided {
         self.local.free_bytes()
     }
 
+    fn boot_id(&self) -> Option<u128> {
+        self.local.boot_id()
+    }
+
     /// Those of the shared part: on a machine's own nothing is uploaded.
     fn unfinished_uploads(&self) -> Result<Vec<UnfinishedUpload>> {
         let mut uploads = self.shared.unfinished_uploads()?;

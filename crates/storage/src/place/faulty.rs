@@ -236,6 +236,10 @@ impl Storage for Faulty {
         }
     }
 
+    fn boot_id(&self) -> Option<u128> {
+        self.inner.boot_id()
+    }
+
     fn unfinished_uploads(&self) -> Result<Vec<UnfinishedUpload>> {
         self.ways.run(Operation::ListUploads, "", || self.inner.unfinished_uploads())
     }

@@ -490,6 +490,10 @@ impl Storage for Local {
         Ok(Some(stat.f_bavail.saturating_mul(stat.f_frsize)))
     }
 
+    fn boot_id(&self) -> Option<u128> {
+        directory::boot_id()
+    }
+
     fn describe(&self) -> String {
         self.path.display().to_string()
     }

@@ -243,6 +243,10 @@ impl Storage for Memory {
         self.world.check_here().map(|()| None)
     }
 
+    fn boot_id(&self) -> Option<u128> {
+        Some(self.world.state_even_if_gone().boot_id + 1)
+    }
+
     fn unfinished_uploads(&self) -> Result<Vec<UnfinishedUpload>> {
         Ok(self.world.state()?.directory(&self.path).uploads.iter().cloned().collect())
     }

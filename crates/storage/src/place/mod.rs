@@ -94,6 +94,14 @@ pub trait Storage: Send + Sync + fmt::Debug {
     /// Bytes free for new files, if known.
     fn free_bytes(&self) -> Result<Option<u64>>;
 
+    /// The run of the machine, from its start to its end, as the system names it: within it, what a process has written is
+    /// there in the order in which it was written, also after the process was killed. After loss of power it has another name.
+    ///
+    /// `None`: the place cannot tell.
+    fn boot_id(&self) -> Option<u128> {
+        None
+    }
+
     /// Uploads below this place that somebody has begun and that are neither whole nor given up: of a file that is sent in parts, and of one whose
     /// writer was killed amid that. They are no files, and no list has them. What has begun since the call may be missing.
     ///

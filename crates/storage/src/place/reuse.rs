@@ -232,6 +232,10 @@ impl Storage for Reusing {
         self.inner.free_bytes()
     }
 
+    fn boot_id(&self) -> Option<u128> {
+        self.inner.boot_id()
+    }
+
     fn unfinished_uploads(&self) -> Result<Vec<UnfinishedUpload>> {
         self.inner.unfinished_uploads()
     }

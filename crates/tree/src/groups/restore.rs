@@ -146,7 +146,7 @@ pub(crate) fn recover_restored(
     restored: &Restored,
 ) -> Result<RecoveredLog> {
     // What was on the other machine's device, and in no group, is given up.
-    let known = State { durable_through: restored.end, cut: restored.end, ..state.clone() };
+    let known = State { durable_through: restored.end, cut: restored.end, boot: 0, ..state.clone() };
     let mut recovered = recover_log(storage, &known, values, graveyard, spawn, true)?;
     let behind = Position(known_end(state).0.next_multiple_of(GRANULE_BYTES));
     recovered.next_base = recovered.next_base.max(behind);

@@ -183,6 +183,7 @@ fn begin_generation(
         Change::LogCut { position: recovered.end, generation },
         Change::Tick { ms: options.clock.unix_ms() },
     ];
+    changes.extend(options.storage.boot_id().map(|id| Change::Boot { id }));
     if let Some(shared) = options.storage.shared_part() {
         changes.push(Change::LogHome { id: shared.home() });
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use firn_format::file_name::FileName;
 use firn_format::log::{
-    EndReason, Frame, FrameKind, Record, SEGMENT_HEADER_BYTES, SegmentHeader, scan_frames,
+    EndReason, Frame, FrameKind, Record, SEGMENT_HEADER_BYTES, SegmentHeader, find_frame, scan_frames,
 };
 use firn_format::value::Reference;
 use firn_format::{Kind, Position};
@@ -24,6 +24,8 @@ struct Link {
     reason: String,
     /// Whether that is neither nothing nor a zero word.
     is_torn: bool,
+    /// Where the first whole frame is behind its end.
+    behind: Option<usize>,
     durable_through: Position,
     /// Records that are in no table.
     live_records: u64,
@@ -56,6 +58,8 @@ struct Headless {
     base: Position,
     offset: u64,
     message: String,
+    /// Whether a whole frame of the newest generation follows all the same.
+    has_frame: bool,
 }
 
 impl Verifier<'_> {
@@ -66,11 +70,16 @@ impl Verifier<'_> {
         for (name, base) in self.segments() {
             let bytes = self.files.get(&name).copied().unwrap_or(0);
             if let Some(content) = self.read(&name) {
+                let has_frame = || {
+                    let generation = known.state.generation;
+                    scan_frames(&content, base, SEGMENT_HEADER_BYTES, generation).next().is_some()
+                };
                 match SegmentHeader::decode(&content) {
                     // The file was another segment's when the crash came.
                     Ok(header) if header.base != base && header.database == known.state.database => {
                         let message = format!("expected base {base} as the name says, found {}", header.base);
-                        headless.push(Headless { name, base, offset: 32, message });
+                        let has_frame = has_frame();
+                        headless.push(Headless { name, base, offset: 32, message, has_frame });
                     }
                     Ok(header) => {
                         let clip = clips.get(&base).copied().unwrap_or(Position(u64::MAX));
@@ -82,6 +91,7 @@ impl Verifier<'_> {
                         base,
                         offset: error.offset as u64,
                         message: error.to_string(),
+                        has_frame: has_frame(),
                     }),
                 }
             }
@@ -205,6 +215,8 @@ impl Verifier<'_> {
         let end = scan.into_end();
         let found = Position(header.base.0 + end.offset as u64);
         let is_torn = found <= clip && matches!(end.reason, EndReason::Torn(_));
+        let behind = find_frame(content, header.base, end.offset + 8, header.generation)
+            .filter(|at| header.base.0 + (*at as u64) < clip.0);
         let reason = match end.reason {
             _ if found > clip => "an earlier recovery cut it there".to_owned(),
             EndReason::Zero => "nothing was published there".to_owned(),
@@ -212,7 +224,7 @@ impl Verifier<'_> {
             EndReason::Torn(error) => error.to_string(),
         };
         let (name, end) = (name.to_owned(), found.min(clip));
-        Link { name, header, end, reason, is_torn, durable_through, live_records, references }
+        Link { name, header, end, reason, is_torn, behind, durable_through, live_records, references }
     }
 
     /// Checks the records of one frame and counts those that are in no table.
@@ -278,6 +290,8 @@ impl Verifier<'_> {
         let start = known.state.log_start();
         let durable = links.iter().map(|link| link.durable_through).max().unwrap_or_default();
         let durable = durable.max(known.state.durable_through);
+        // What a killed process leaves is a prefix; a loss of power keeps any page of what was not synced, or none.
+        let is_same_run = self.storage.boot_id().is_some_and(|id| id == known.state.boot);
         let (mut end, mut logged) = (start, Logged::default());
         let mut last: Option<Link> = None;
         let mut is_cut = false;
@@ -289,11 +303,8 @@ impl Verifier<'_> {
                 self.note_gap(end, durable, last.as_ref(), headless, Some(&link));
             }
             if is_cut {
-                self.leftover(
-                    &link.name,
-                    None,
-                    format!("the log ends at position {end}: the next opening discards it"),
-                );
+                let has_frames = link.end.0 > link.header.base.0 + SEGMENT_HEADER_BYTES as u64;
+                self.note_cut_off(&link, end, is_same_run && (has_frames || link.behind.is_some()));
                 continue;
             }
             self.report.totals.log_segments += 1;
@@ -306,11 +317,10 @@ impl Verifier<'_> {
         }
         if end < durable {
             self.note_gap(end, durable, last.as_ref(), headless, None);
-        } else if let Some(last) = last.as_ref().filter(|last| last.is_torn) {
-            let message = format!("the log ends here; what follows is the tail of a crash: {}", last.reason);
-            self.leftover(&last.name, Some(end.0 - last.header.base.0), message);
+        } else if let Some(last) = last.as_ref().filter(|last| last.is_torn || last.behind.is_some()) {
+            self.note_end(last, end, is_same_run);
         }
-        self.note_headless(start, durable, headless);
+        self.note_headless(start, durable, is_same_run.then_some(end), headless);
         if let Some(clean_end) = known.clean_end.filter(|clean_end| end > *clean_end) {
             let name = last.as_ref().map_or("", |last| last.name.as_str());
             let message =
@@ -319,6 +329,47 @@ impl Verifier<'_> {
         }
         logged.end = end;
         logged
+    }
+
+    /// A segment that does not follow on from the log's `end`.
+    fn note_cut_off(&mut self, link: &Link, end: Position, is_damage: bool) {
+        match is_damage {
+            true => {
+                let message = format!(
+                    "expected the log to go on at position {end}, found whole records from position {} on: what lies between is damaged or missing, and no crash leaves that while the machine runs on",
+                    link.header.base
+                );
+                self.damage(&link.name, None, message);
+            }
+            false => {
+                let message = format!("the log ends at position {end}: the next opening discards it");
+                self.leftover(&link.name, None, message);
+            }
+        }
+    }
+
+    /// The log ends within `last`, and something follows.
+    fn note_end(&mut self, last: &Link, end: Position, is_same_run: bool) {
+        let at = Some(end.0 - last.header.base.0);
+        let reason = &last.reason;
+        match last.behind {
+            Some(behind) if is_same_run => {
+                let message = format!(
+                    "the log ends here ({reason}), but whole records lie behind, from offset {behind} on: damage, since the machine has run on since they were written"
+                );
+                self.damage(&last.name, at, message);
+            }
+            Some(behind) => {
+                let message = format!(
+                    "the log ends here ({reason}); whole records lie behind, from offset {behind} on, as a loss of power leaves them: the next opening discards them"
+                );
+                self.leftover(&last.name, at, message);
+            }
+            None => {
+                let message = format!("the log ends here; what follows is the tail of a crash: {reason}");
+                self.leftover(&last.name, at, message);
+            }
+        }
     }
 
     /// The log stops at `end` although it goes on at `next`, or although it was durable beyond.
@@ -356,10 +407,18 @@ impl Verifier<'_> {
         }
     }
 
-    fn note_headless(&mut self, start: Position, durable: Position, headless: &[Headless]) {
+    /// `cut`: where the log ends, if only damage keeps what lies behind from following on.
+    fn note_headless(
+        &mut self,
+        start: Position,
+        durable: Position,
+        cut: Option<Position>,
+        headless: &[Headless],
+    ) {
         for headless in headless {
+            let is_cut_off = headless.has_frame && cut.is_some_and(|cut| headless.base >= cut);
             // A segment whose first bytes a crash kept from the device has no durable frame.
-            if headless.base >= start && headless.base < durable {
+            if headless.base >= start && (headless.base < durable || is_cut_off) {
                 self.damage(&headless.name, Some(headless.offset), headless.message.clone());
             } else {
                 self.leftover(&headless.name, Some(headless.offset), headless.message.clone());

@@ -18,6 +18,8 @@ pub(crate) struct State {
     pub(crate) cut: Position,
     /// Generation that frames written since that recovery carry.
     pub(crate) generation: u64,
+    /// Run of the machine in which they are written; 0 = not known.
+    pub(crate) boot: u128,
     pub(crate) durable_through: Position,
     pub(crate) tick_ms: u64,
     /// Keyspace ids below were given away.
@@ -98,7 +100,7 @@ impl State {
                 state.drained_through = state.drained_through.max(*position);
             }
             Change::LogCut { position, generation } => {
-                (self.cut, self.generation) = (*position, *generation);
+                (self.cut, self.generation, self.boot) = (*position, *generation, 0);
                 if let Some(named) = self.groups.as_mut().filter(|named| named.generation < *generation) {
                     named.cut = named.cut.min(*position);
                 }
@@ -118,8 +120,8 @@ impl State {
                 let cut = before.map_or(*cut, |named| named.cut.min(*cut));
                 self.groups = Some(NamedGroups { generation: *generation, first: *first, cut });
             }
-            // It is the number of its edit that counts.
-            Change::TakeOver { .. } => {}
+            Change::Boot { id } => self.boot = *id,
+            Change::TakeOver { .. } => {} // it is the number of its edit that counts
             Change::NextNumber(number) => self.next_number = self.next_number.max(*number),
             Change::Tick { ms } => self.tick_ms = self.tick_ms.max(*ms),
             Change::AddValueSegment { .. }
@@ -179,6 +181,8 @@ impl State {
             Change::NextNumber(self.next_number),
             Change::Tick { ms: self.tick_ms },
         ];
+        // After the generation that it is of.
+        changes.extend((self.boot != 0).then_some(Change::Boot { id: self.boot }));
         // Before what its device has.
         changes.extend((self.log_home != 0).then_some(Change::LogHome { id: self.log_home }));
         changes.push(Change::DurableThrough { position: self.durable_through });

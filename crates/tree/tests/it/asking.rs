@@ -91,6 +91,10 @@ impl Storage for Asking {
         self.inner.free_bytes()
     }
 
+    fn boot_id(&self) -> Option<u128> {
+        self.inner.boot_id()
+    }
+
     fn describe(&self) -> String {
         self.inner.describe()
     }

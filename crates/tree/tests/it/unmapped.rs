@@ -64,6 +64,10 @@ impl Storage for Unmapped {
         self.inner.free_bytes()
     }
 
+    fn boot_id(&self) -> Option<u128> {
+        self.inner.boot_id()
+    }
+
     fn describe(&self) -> String {
         self.inner.describe()
     }

@@ -108,6 +108,10 @@ impl Storage for Watched {
         self.inner.free_bytes()
     }
 
+    fn boot_id(&self) -> Option<u128> {
+        self.inner.boot_id()
+    }
+
     fn unfinished_uploads(&self) -> Result<Vec<UnfinishedUpload>> {
         self.after(Operation::ListUploads, "").unfinished_uploads()
     }

@@ -95,3 +95,9 @@ pub(super) fn has_entries(directory: &File, path: &Path) -> Result<bool> {
         .iter()
         .any(|entry| ![LOST_AND_FOUND, LOCK_FILE, STAGE_FILE].contains(&entry.as_str())))
 }
+
+/// The system's name of the machine's run; see [`Storage::boot_id`](crate::Storage::boot_id).
+pub(super) fn boot_id() -> Option<u128> {
+    let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+    u128::from_str_radix(&text.trim().replace('-', ""), 16).ok().filter(|id| *id != 0)
+}

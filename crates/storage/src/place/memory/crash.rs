@@ -43,7 +43,11 @@ pub(super) fn restart(old: &World, crash: Crash) -> World {
         };
         directories.insert(path.clone(), directory);
     }
-    World::new(State { directories, next_inode: state.next_inode, ..State::default() })
+    let boot_id = match crash {
+        Crash::Kill => state.boot_id,
+        Crash::PowerLoss { .. } => state.boot_id + 1,
+    };
+    World::new(State { directories, next_inode: state.next_inode, boot_id, ..State::default() })
 }
 
 /// The names as of some moment since the last sync of the directory.

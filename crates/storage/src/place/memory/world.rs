@@ -29,6 +29,8 @@ pub(super) struct State {
     /// What was begun, where that is wanted.
     pub(super) journal: Option<Vec<String>>,
     pub(super) next_inode: u64,
+    /// Another one after each loss of power.
+    pub(super) boot_id: u128,
 }
 
 /// When the machine goes.

@@ -3,3 +3,5 @@
 mod long_keys;
 mod background; // failures of background work
 mod descriptors; // few of them
+mod damaged_log;
+mod torn_edit;

@@ -1,0 +1,47 @@
+//! `firn repair`: a database that damage keeps closed.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use firn_storage::place::{Local, LocalOptions};
+use firn_tree::RepairOptions;
+
+use crate::database::{Access, check_directory};
+use crate::ending::{Ending, Failure, Result};
+use crate::output::Output;
+
+/// Make a damaged database open again where the rest of it is whole: one whose newest manifest edit is torn, or whose log is damaged amid what
+/// was never synced.
+///
+/// Prints one line for each file that it takes away or cuts, and why. Deletes nothing: such files are kept beside the others, under names
+/// that end in `.aside`; remove them when you need them no more. Loses nothing that was known to be on the device, and changes nothing
+/// if other things are damaged too (exit code 3): then restore a backup. No process may have the database open.
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// The database's directory.
+    dir: PathBuf,
+    /// Only print what would be done.
+    #[arg(long)]
+    dry_run: bool,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
+    let Arguments { dir, dry_run } = arguments;
+    check_directory(dir, if *dry_run { Access::Read } else { Access::Write })?;
+    let failed = |error: &firn_engine::Error| Failure::database(dir, error);
+    let local = Local::open(dir, LocalOptions { create: false })
+        .map_err(|error| failed(&firn_tree::storage_error(error)))?;
+    let options = RepairOptions { storage: Arc::new(local), dry_run: *dry_run };
+    let steps = firn_tree::repair(&options).map_err(|error| failed(&error))?;
+    let mut output = Output::new();
+    for step in &steps {
+        output.line(&step.to_string());
+    }
+    output.line(match (steps.is_empty(), dry_run) {
+        (true, _) => "nothing to repair; `firn verify` checks all of the database",
+        (false, true) => "nothing was changed: run it without --dry-run to do this",
+        (false, false) => "repaired; `firn verify` checks all of the database",
+    });
+    output.finish()?;
+    Ok(Ending::Done)
+}

@@ -1,0 +1,149 @@
+//! T13: a byte flipped amid the unsynced log, with whole segments behind, was taken for a crash's tail: the rest was dropped without a word,
+//! and `verify` called the database sound.
+//!
+//! Neighbours: damage in the segment that is written to, in a segment's header, a page of zeros, a segment that is missing; the same after a
+//! loss of power, which may leave all of that and opens; a torn tail, which opens; repairing.
+
+use std::sync::Arc;
+
+use firn_engine::{Durability, ErrorKind, KEYSPACE_DEFAULT, ReadAt, ScanRange, WriteOptions};
+use firn_storage::Storage;
+use firn_storage::place::{Crash, Memory};
+use firn_tree::{RepairOptions, RepairStep, repair};
+
+use crate::verify::report;
+use crate::world::{World, rows, session, tiny};
+
+const KEYS: u32 = 900;
+const VALUE_BYTES: usize = 8_000;
+
+/// A killed process's database: nothing synced, records in the log alone, in two segments.
+fn killed() -> World {
+    let world = World::new(tiny());
+    let tree = world.open().unwrap();
+    let mut writer = session(&tree);
+    let options = WriteOptions { durability: Some(Durability::Process), expires_at_ms: 0 };
+    for key in 0..KEYS {
+        let value = vec![key as u8 | 1; VALUE_BYTES];
+        writer.put(KEYSPACE_DEFAULT, &key.to_be_bytes(), &value, options).unwrap();
+    }
+    drop(writer);
+    let crashed = world.crash(Crash::Kill);
+    assert_eq!(logs(&crashed.storage).len(), 2, "{:?}", logs(&crashed.storage));
+    crashed
+}
+
+fn logs(storage: &Memory) -> Vec<String> {
+    let files = storage.list().unwrap().into_iter().map(|(name, _)| name);
+    files.filter(|name| name.ends_with(".log")).collect()
+}
+
+fn write(storage: &Memory, name: &str, offset: u64, bytes: &[u8]) {
+    storage.open_write(name).unwrap().write_at(offset, bytes).unwrap();
+}
+
+/// Keys that are there: the first so many, and no others.
+fn keys(world: &World) -> u32 {
+    let tree = world.open().unwrap();
+    let found = rows(&mut session(&tree), ReadAt::Latest, KEYSPACE_DEFAULT, ScanRange::all());
+    for (key, (found, _)) in (0_u32..).zip(&found) {
+        assert_eq!(*found, key.to_be_bytes());
+    }
+    found.len() as u32
+}
+
+/// What is done to a directory, given the names of its log segments.
+type Damage = fn(&Memory, &[String]);
+
+/// What can be done to the log that no kill does: damage in one of its files.
+const DAMAGES: [(&str, Damage); 5] = [
+    ("a byte of the older segment", |storage, logs| write(storage, &logs[0], 1 << 20, &[0xff])),
+    ("a byte of the newer segment", |storage, logs| write(storage, &logs[1], 1 << 20, &[0xff])),
+    ("a page of zeros", |storage, logs| write(storage, &logs[0], 2 << 20, &[0; 4096])),
+    ("the newer segment's header", |storage, logs| write(storage, &logs[1], 40, &[0xff; 4])),
+    ("no older segment", |storage, logs| storage.remove(&logs[0]).unwrap()),
+];
+
+#[test]
+fn t13_damage_amid_the_unsynced_log_is_refused_and_told() {
+    for (what, damage) in DAMAGES {
+        let world = killed();
+        let names = logs(&world.storage);
+        damage(&world.storage, &names);
+        let error = world.open().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Corrupt, "{what}: {error}");
+        let place = error.place().unwrap();
+        assert!(names.contains(&place.file) && error.message().contains("firn repair"), "{what}: {error}");
+        let report = report(&world.storage);
+        assert!(report.damage().any(|finding| names.contains(&finding.file)), "{what}: {report:?}");
+        // Nothing was changed by what was refused.
+        assert_eq!(world.open().unwrap_err().to_string(), error.to_string(), "{what}");
+    }
+}
+
+#[test]
+fn t13_what_a_loss_of_power_may_leave_opens_without_a_word() {
+    for (what, damage) in DAMAGES {
+        let world = killed();
+        damage(&world.storage, &logs(&world.storage));
+        // Everything was on the device by chance, but for this.
+        let files = crate::verify_sample::read_files(&world.storage);
+        let storage = crate::verify_sample::directory(&files).crash(Crash::PowerLoss { seed: 1 });
+        for (name, content) in &files {
+            let file = storage.open_write(name).or_else(|_| storage.create(name)).unwrap();
+            file.write_at(0, content).unwrap();
+        }
+        let world = World { storage, ..world };
+        assert!(report(&world.storage).is_sound(), "{what}: {:?}", report(&world.storage));
+        assert!(keys(&world) < KEYS, "{what}");
+    }
+}
+
+#[test]
+fn t13_the_tail_of_a_kill_opens_without_a_word() {
+    // Within the last record, and one that was cut off there.
+    let world = killed();
+    assert_eq!(keys(&world), KEYS);
+    let world = killed();
+    let last = logs(&world.storage).pop().unwrap();
+    let mut content = crate::verify_sample::read_files(&world.storage).remove(&last).unwrap();
+    let end = content.iter().rposition(|byte| *byte != 0).unwrap();
+    content[end - 3000..].fill(0);
+    write(&world.storage, &last, 0, &content);
+    assert!(report(&world.storage).is_sound());
+    assert_eq!(keys(&world), KEYS - 1);
+}
+
+fn repaired(storage: &Memory, dry_run: bool) -> Vec<RepairStep> {
+    repair(&RepairOptions { storage: Arc::new(storage.clone()), dry_run }).unwrap()
+}
+
+#[test]
+fn t13_repair_keeps_what_is_behind_aside() {
+    for (what, damage) in DAMAGES {
+        let world = killed();
+        damage(&world.storage, &logs(&world.storage));
+        let before = crate::verify_sample::read_files(&world.storage);
+        let planned = repaired(&world.storage, true);
+        assert!(!planned.is_empty(), "{what}");
+        assert_eq!(
+            crate::verify_sample::read_files(&world.storage),
+            before,
+            "{what}: a dry run changes nothing"
+        );
+        assert_eq!(repaired(&world.storage, false), planned, "{what}");
+        let after = crate::verify_sample::read_files(&world.storage);
+        for step in &planned {
+            assert_eq!(after[&step.kept_as], before[&step.file], "{what}: {step}");
+        }
+        assert_eq!(repaired(&world.storage, true), [], "{what}: it is done");
+        assert!(report(&world.storage).is_sound(), "{what}: {:?}", report(&world.storage));
+        let kept = keys(&world);
+        assert!(kept < KEYS, "{what}: {kept}");
+        let still = crate::verify_sample::read_files(&world.storage);
+        assert!(
+            planned.iter().all(|step| still.contains_key(&step.kept_as)),
+            "{what}: an opening keeps them"
+        );
+    }
+}
