@@ -39,6 +39,8 @@ fn patterns_match_what_they_say() {
     ];
     for (pattern, text, expected) in cases {
         assert_eq!(matches(pattern.as_bytes(), text.as_bytes()), expected, "{pattern:?} on {text:?}");
+        let by_pieces = pieces::matches(pattern.as_bytes(), text.as_bytes(), |byte| byte);
+        assert_eq!(by_pieces, expected, "{pattern:?} on {text:?}, by pieces");
     }
 }
 
@@ -47,6 +49,9 @@ fn case_matters_unless_it_does_not() {
     assert!(!matches(b"ABC*", b"abcd"));
     assert!(matches_any_case(b"ABC*", b"abcD"));
     assert!(matches_any_case(b"[A-C]x", b"bX"));
+    // Long ones go another way.
+    let (text, pattern) = (b"aB".repeat(5000), [&b"*"[..], &b"bA".repeat(100), b"?[A-B]*"].concat());
+    assert!(matches_any_case(&pattern, &text) && !matches(&pattern, &text));
 }
 
 #[test]
@@ -84,7 +89,64 @@ fn stars_find_every_match() {
         let mut word = |letters: &[u8], bytes_max| -> Vec<u8> {
             (0..rng.usize(0..bytes_max)).map(|_| letters[rng.usize(0..letters.len())]).collect()
         };
-        let (pattern, text) = (word(b"ab*?*", 8), word(b"ab", 10));
-        assert_eq!(matches(&pattern, &text), slow(&pattern, &text), "seed 9: {pattern:?} on {text:?}");
+        let (pattern, text) = (word(b"ab*?*[^]-\\", 9), word(b"ab", 10));
+        let expected = slow(&pattern, &text);
+        assert_eq!(matches(&pattern, &text), expected, "seed 9: {pattern:?} on {text:?}");
+        assert_eq!(pieces::matches(&pattern, &text, |byte| byte), expected, "seed 9: {pattern:?} on {text:?}");
+    }
+}
+
+/// The walk and the search by pieces agree where pieces are longer than a word of bits.
+#[test]
+fn long_pieces_are_found_where_short_ones_are() {
+    let mut rng = fastrand::Rng::with_seed(11);
+    let mut found = 0;
+    for _ in 0..2_000 {
+        let text: Vec<u8> = (0..rng.usize(60..400)).map(|_| b"ab"[rng.usize(0..2)]).collect();
+        let mut pattern = text.clone();
+        for _ in 0..rng.usize(0..6) {
+            let at = rng.usize(0..pattern.len());
+            let length = rng.usize(0..pattern.len() - at);
+            let with: &[u8] = [&b"*"[..], b"?", b"[a-b]", b"*a*", b"b", b"[^b]"][rng.usize(0..6)];
+            pattern.splice(at..at + length, with.iter().copied());
+            if pattern.is_empty() {
+                pattern.push(b'*');
+            }
+        }
+        let expected = walk(&pattern, &text, |byte| byte);
+        found += usize::from(expected);
+        assert_eq!(pieces::matches(&pattern, &text, |byte| byte), expected, "seed 11: {pattern:?} on {text:?}");
+    }
+    assert!((200..1_800).contains(&found), "{found} of 2000 match");
+}
+
+mod faults {
+    //! S6: `*` and 25 000 bytes on a text of 50 000 took a step for each pair of bytes. Neighbours: several such pieces, a piece
+    //! with `?` and sets, stars after each byte, a text that ends before the piece does.
+    #![expect(clippy::disallowed_methods, reason = "what is tested is time")]
+
+    use super::*;
+    use std::time::{Duration, Instant};
+
+    #[test]
+    fn s6_long_patterns_on_long_texts_take_as_long_as_both() {
+        let text = b"a".repeat(65_000);
+        let (half, many) = (b"a".repeat(25_000), b"a".repeat(1_000));
+        let piece = [&many[..], b"b*"].concat();
+        let patterns: [Vec<u8>; 6] = [
+            [b"*", &half[..], b"b"].concat(),
+            [b"*", &half[..], b"b*"].concat(),
+            [&b"*"[..], &piece, &piece].concat(),
+            [&b"*?"[..], &many, b"[^a]*"].concat(),
+            [&b"*?".repeat(32_000)[..], b"b"].concat(),
+            [&b"*a".repeat(32_000)[..], b"[b-c]*"].concat(),
+        ];
+        for pattern in patterns {
+            let since = Instant::now();
+            assert!(!matches(&pattern, &text));
+            let took = since.elapsed();
+            assert!(took < Duration::from_millis(100), "{took:?} for {:?}", String::from_utf8_lossy(&pattern[..9]));
+        }
+        assert!(matches(&[b"*", &half[..], b"?[a-b]*"].concat(), &text));
     }
 }
