@@ -41,12 +41,23 @@ pub struct Values {
     found: Vec<Option<Range<usize>>>,
     /// Indexes of keys of which one that has expired is stored, in order.
     expired: Vec<usize>,
+    bytes_max: Option<usize>,
 }
 
 impl Values {
     /// No values.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// No values, and full once they have `bytes_max` bytes: reads stop there, after one key at least.
+    pub fn with_bytes_max(bytes_max: usize) -> Self {
+        Self { bytes_max: Some(bytes_max), ..Self::default() }
+    }
+
+    /// Whether there are as many bytes as were wanted at most. For engines.
+    pub fn is_full(&self) -> bool {
+        self.bytes_max.is_some_and(|bytes_max| self.bytes.len() >= bytes_max)
     }
 
     /// The value of the key at `index`; `None` if it has none or `index` is past the keys asked for.
@@ -60,7 +71,7 @@ impl Values {
         self.get(index).is_some() || self.expired.binary_search(&index).is_ok()
     }
 
-    /// How many keys were asked for.
+    /// How many keys were asked for; fewer if these are [full](Self::is_full), and then of the first ones.
     pub fn len(&self) -> usize {
         self.found.len()
     }
@@ -130,7 +141,8 @@ pub trait Session: Send {
         out: &mut Vec<u8>,
     ) -> Result<Outcome<bool>>;
 
-    /// Values of `keys` as of one point, in order; completes as [`Completion::Values`].
+    /// Values of `keys` as of one point, in order; completes as [`Completion::Values`]. Of the first ones only, and of one at
+    /// least, once `out` [is full](Values::is_full): how many, its length tells.
     ///
     /// Tells also of which keys without a value one that has expired is stored at that point ([`Values::is_stored`]), so
     /// that who deletes what is there looks once.

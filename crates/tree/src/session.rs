@@ -313,6 +313,9 @@ impl Session for TreeSession {
                     out,
                 );
             }
+            if out.is_full() && ahead.is_empty() {
+                break;
+            }
         }
         Ok(Outcome::Done(()))
     }

@@ -101,11 +101,15 @@ impl Session for Delayed {
         _: ReadAt<'_>,
         _: KeyspaceId,
         keys: &[&[u8]],
-        _: &mut Values,
+        out: &mut Values,
     ) -> Result<Outcome<()>> {
-        let mut values = Values::new();
+        let mut values = std::mem::take(out);
+        values.clear();
         for key in keys {
             values.push(self.records.lock().unwrap().get(*key).map(Vec::as_slice));
+            if values.is_full() {
+                break;
+            }
         }
         self.hold(Completion::Values(values))
     }

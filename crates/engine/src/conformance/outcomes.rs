@@ -166,19 +166,22 @@ fn pending_reads_complete(database: &mut Database) {
             }
         }
         let (present, absent) = (key(7), key(999));
-        let mut values = Values::new();
-        values.push(Some(b"left over"));
-        let keys = [&present[..], &absent[..]];
-        match session.multi_get(ReadAt::Latest, database.keyspace, &keys, &mut values).expect("multi_get") {
-            Outcome::Done(()) => {}
-            Outcome::Pending(ticket) => {
-                match settle(&mut *session, BTreeSet::from([ticket])).remove(&ticket) {
-                    Some(Completion::Values(completed)) => values = completed,
-                    other => panic!("a multi_get completed as {other:?}"),
+        // As many as wanted, and no more once there are bytes enough.
+        for (mut values, count) in [(Values::new(), 2), (Values::with_bytes_max(1), 1)] {
+            values.push(Some(b"left over"));
+            let keys = [&present[..], &absent[..]];
+            match session.multi_get(ReadAt::Latest, database.keyspace, &keys, &mut values).expect("multi_get")
+            {
+                Outcome::Done(()) => {}
+                Outcome::Pending(ticket) => {
+                    match settle(&mut *session, BTreeSet::from([ticket])).remove(&ticket) {
+                        Some(Completion::Values(completed)) => values = completed,
+                        other => panic!("a multi_get completed as {other:?}"),
+                    }
                 }
             }
+            assert_eq!((values.len(), values.get(0), values.get(1)), (count, Some(&key(1007)[..]), None));
         }
-        assert_eq!((values.len(), values.get(0), values.get(1)), (2, Some(&key(1007)[..]), None));
     });
 }
 

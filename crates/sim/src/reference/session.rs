@@ -158,7 +158,8 @@ impl Session for ReferenceSession {
         keys: &[&[u8]],
         out: &mut Values,
     ) -> Result<Outcome<()>> {
-        let mut values = Values::new();
+        let mut values = std::mem::take(out);
+        values.clear();
         {
             let state = self.shared.lock();
             let at = moment(&self.shared, at, state.model.end());
@@ -168,9 +169,11 @@ impl Session for ReferenceSession {
                     true => values.push_expired(),
                     false => values.push(value.as_deref()),
                 }
+                if values.is_full() {
+                    break;
+                }
             }
         }
-        out.clear();
         match self.tickets.ticket(self.inline) {
             Some(ticket) => {
                 self.tickets.complete(ticket, Completion::Values(values));

@@ -32,6 +32,9 @@ impl Database {
             if ahead.is_full() {
                 self.catch_up((version, mode), &mut ahead, &mut reads, |_, given| given.add_to(out))?;
             }
+            if out.is_full() && ahead.is_empty() {
+                break;
+            }
         }
         self.catch_up((version, mode), &mut ahead, &mut reads, |_, given| given.add_to(out))?;
         self.counters.take_reads(&mut reads);
