@@ -14,7 +14,7 @@ use crate::execute::ClientSubscriptions;
 use crate::handover::Handed;
 use crate::observers::WatchFlag;
 
-pub(crate) use description::{Description, is_name};
+pub(crate) use description::{Description, check_name};
 
 /// One connection. Its task reads and answers requests; others may add messages to its output.
 #[derive(Debug)]
@@ -176,6 +176,11 @@ impl Watch {
     /// The engine's keys.
     pub(crate) fn keys(&self) -> impl Iterator<Item = &Vec<u8>> {
         self.keys.keys()
+    }
+
+    /// The flag and the engine's keys, of who watches no more.
+    pub(crate) fn into_parts(self) -> (Arc<WatchFlag>, impl Iterator<Item = Vec<u8>>) {
+        (self.flag, self.keys.into_keys())
     }
 
     /// Whether a key has changed or expired since it was watched.

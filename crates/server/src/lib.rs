@@ -36,6 +36,7 @@
 //!    kernel does not let it, the memory is leaked.
 
 mod settings;
+mod bounds;
 mod log;
 mod store;
 mod net;
@@ -50,6 +51,7 @@ mod slow_log;
 mod latency;
 mod monitors;
 mod saver;
+mod large_writes;
 mod process;
 mod processors;
 mod handover;

@@ -11,6 +11,7 @@ use firn::storage::{Clock, Priority, Spawn, SystemClock, ThreadSpawn};
 use crate::execute::Scripts;
 use crate::http::{DatabaseSite, HttpServer};
 use crate::key_counts::KeyCounts;
+use crate::large_writes::LargeWrites;
 use crate::latency::Latency;
 use crate::log::{Field, Log, LogLevel};
 use crate::monitors::Monitors;
@@ -76,6 +77,7 @@ impl Server {
             latency: Latency::default(),
             monitors: Monitors::new(threads),
             saver: Saver::new(unix_ms / 1000),
+            large_writes: LargeWrites::new(),
             key_counts: KeyCounts::default(),
             is_expiry_paused: AtomicBool::new(false),
             run: u128::from(unix_ms) << 64
@@ -203,6 +205,7 @@ impl Server {
     pub fn wait(&self) -> io::Result<()> {
         // Whoever panicked has said so in its `WorkerEnd`.
         self.threads.join_all();
+        self.shared.large_writes.finish();
         let failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner).take();
         let log = &self.shared.log;
         if let Some(error) = &failure {

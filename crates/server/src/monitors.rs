@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use firn_protocol::command::Command;
 use firn_protocol::resp::Arguments;
 
+use crate::bounds::MONITOR_LINE_BYTES_MAX;
 use crate::slow_log::{REDACTED, secrets};
 
 /// How many clients of each worker are shown everything.
@@ -59,12 +60,18 @@ pub(crate) struct MonitorLine<'a> {
 }
 
 impl MonitorLine<'_> {
-    /// The line as it is sent: time, database, address, the command with its arguments in quotes.
+    /// The line as it is sent: time, database, address, the command with its arguments in quotes, and how much of them was
+    /// left out where it would be too long.
     pub(crate) fn render(&self) -> Vec<u8> {
         let (seconds, micros) = (self.unix_us / 1_000_000, self.unix_us % 1_000_000);
         let mut line = format!("+{seconds}.{micros:06} [{} {}]", self.database, self.address).into_bytes();
         let is_secret = secrets(self.command, self.arguments);
         for (index, argument) in self.arguments.iter().enumerate() {
+            if line.len() >= MONITOR_LINE_BYTES_MAX {
+                let more = self.arguments.len() - index;
+                line.extend_from_slice(format!(" ... ({more} more arguments)").as_bytes());
+                break;
+            }
             line.push(b' ');
             quote(if is_secret(index) { REDACTED } else { argument }, &mut line);
         }
@@ -73,10 +80,16 @@ impl MonitorLine<'_> {
     }
 }
 
-/// Appends `bytes` in quotes, with escapes for whatever would not be seen.
+/// Appends `bytes` in quotes, with escapes for whatever would not be seen; of a line that is long enough only how many more
+/// there are.
 fn quote(bytes: &[u8], line: &mut Vec<u8>) {
     line.push(b'"');
-    for byte in bytes {
+    for (index, byte) in bytes.iter().enumerate() {
+        if line.len() >= MONITOR_LINE_BYTES_MAX {
+            let more = bytes.len() - index;
+            line.extend_from_slice(format!("... ({more} more bytes)").as_bytes());
+            break;
+        }
         match byte {
             b'\\' | b'"' => line.extend_from_slice(&[b'\\', *byte]),
             b'\n' => line.extend_from_slice(b"\\n"),

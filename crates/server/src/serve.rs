@@ -5,7 +5,7 @@ use std::rc::Rc;
 use firn_protocol::resp::{Limits, ProtocolError};
 
 use crate::client::Client;
-use crate::execute::{Request, Run, execute, prefetch};
+use crate::execute::{Request, Run, discard, execute, prefetch, unsubscribe_all, unwatch};
 use crate::pipeline::Pipeline;
 use crate::worker::Worker;
 
@@ -16,6 +16,13 @@ pub(crate) async fn serve(worker: Rc<Worker>, client: Rc<Client>) {
     while go_on(&worker, &client, &mut pipeline, &mut run).await {}
     run.finish(&worker, &client).await;
     run.lap.stop(&worker);
+    // What it leaves may be much: others have their turns while it goes.
+    Box::pin(async {
+        unwatch(&worker, &client).await;
+        unsubscribe_all(&worker, &client).await;
+        discard(&worker, &client).await;
+    })
+    .await;
 }
 
 /// Executes one request, or receives more; `false` if the connection is over.

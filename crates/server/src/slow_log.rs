@@ -7,12 +7,7 @@ use firn_protocol::command::Command;
 use firn_protocol::resp::Arguments;
 
 use crate::access::secret_arguments;
-
-/// Arguments that are kept of a command; the last one says how many more there were.
-const ARGUMENTS_MAX: usize = 32;
-
-/// Bytes that are kept of an argument.
-const ARGUMENT_BYTES_MAX: usize = 128;
+use crate::bounds::{DIAGNOSIS_ARGUMENTS_MAX, cut};
 
 /// One command.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -76,20 +71,13 @@ impl SlowLog {
     /// What is kept of a command's arguments: not all of many, not all of long ones, no secrets.
     pub(crate) fn kept(&self, command: &'static Command, arguments: Arguments<'_>) -> Vec<Vec<u8>> {
         let shown = match arguments.len() {
-            count if count > ARGUMENTS_MAX => ARGUMENTS_MAX - 1,
+            count if count > DIAGNOSIS_ARGUMENTS_MAX => DIAGNOSIS_ARGUMENTS_MAX - 1,
             count => count,
         };
         let is_secret = secrets(command, arguments);
         let mut kept: Vec<Vec<u8>> = Vec::with_capacity(shown + 1);
         for (index, argument) in arguments.iter().take(shown).enumerate() {
-            kept.push(match argument.get(..ARGUMENT_BYTES_MAX) {
-                _ if is_secret(index) => REDACTED.to_vec(),
-                Some(front) if argument.len() > ARGUMENT_BYTES_MAX => {
-                    let more = argument.len() - ARGUMENT_BYTES_MAX;
-                    [front, format!("... ({more} more bytes)").as_bytes()].concat()
-                }
-                _ => argument.to_vec(),
-            });
+            kept.push(if is_secret(index) { REDACTED.to_vec() } else { cut(argument) });
         }
         if shown < arguments.len() {
             kept.push(format!("... ({} more arguments)", arguments.len() - shown).into_bytes());
@@ -134,6 +122,12 @@ mod tests {
         assert_eq!(kept("HELLO 3 AUTH u p SETNAME n")[2..], ["AUTH", hidden, hidden, "SETNAME", "n"]);
         // A name that reads like the word before a password does not hide the password's place.
         assert_eq!(kept("HELLO 3 SETNAME auth AUTH u p")[5..], [hidden, hidden]);
+        assert_eq!(kept("ACL DRYRUN u AUTH p")[3..], ["AUTH", hidden]);
+        assert_eq!(kept("ACL DRYRUN u HELLO 3 AUTH v p")[4..], ["3", "AUTH", hidden, hidden]);
+        assert_eq!(kept("ACL DRYRUN u ACL DRYRUN v AUTH p")[6..], ["AUTH", hidden]);
+        assert_eq!(kept("ACL DRYRUN u AUHT p")[3..], ["AUHT", hidden]);
+        assert_eq!(kept("ACL DRYRUN u GET k")[3..], ["GET", "k"]);
+        assert_eq!(kept("COMMAND GETKEYS MIGRATE h 1 k 0 1 AUTH p")[8..], ["AUTH", hidden]);
         assert_eq!(kept("MIGRATE h 1 auth 0 1 AUTH p")[7..], [hidden]);
         assert_eq!(kept("ACL SETUSER u on >p"), ["ACL", "SETUSER", hidden, hidden, hidden]);
         assert_eq!(

@@ -4,6 +4,7 @@
 //! outputs there. Messages of one connection arrive in the order they were published.
 
 use std::collections::{BTreeMap, HashMap};
+use std::ops::Bound;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use firn_protocol::glob;
@@ -39,6 +40,21 @@ impl Published {
         Self { topic, channel: channel.to_vec(), payload: payload.to_vec() }
     }
 
+    /// The channel.
+    pub(crate) fn channel(&self) -> &[u8] {
+        &self.channel
+    }
+
+    /// By which kind of subscription it is received: by a pattern, or by its channel's name.
+    pub(crate) fn topic(&self, is_by_pattern: bool) -> Topic {
+        if is_by_pattern { Topic::Pattern } else { self.topic }
+    }
+
+    /// Bytes that a subscriber is sent, but for some dozens.
+    pub(crate) fn bytes(&self) -> usize {
+        self.channel.len() + self.payload.len()
+    }
+
     /// Appends the message as a subscriber gets it.
     pub(crate) fn encode(&self, pattern: Option<&[u8]>, protocol: Protocol, out: &mut Vec<u8>) {
         let mut reply = Reply::new(out, protocol);
@@ -57,6 +73,9 @@ impl Published {
         reply.bulk(&self.payload);
     }
 }
+
+/// Bytes of patterns and names that are compared under the lock, after which others may have it.
+const COMPARED_BYTES_MAX: usize = 64 << 10;
 
 type Subscribers = Vec<ClientAddress>;
 
@@ -115,20 +134,34 @@ impl Subscriptions {
         }
     }
 
-    /// Who gets a message of `channel`: once for the channel, and once for each pattern.
+    /// Who gets a message of `channel` by its name.
     pub(crate) fn addressees(&self, topic: Topic, channel: &[u8]) -> Vec<Addressee> {
         let state = self.read();
         let of_kind = if topic == Topic::Shard { &state.shards } else { &state.channels };
-        let mut addressees: Vec<Addressee> =
-            of_kind.get(channel).into_iter().flatten().map(|client| (*client, None)).collect();
-        if topic != Topic::Shard {
-            for (pattern, clients) in &state.patterns {
-                if glob::matches(pattern, channel) {
-                    addressees.extend(clients.iter().map(|client| (*client, Some(Arc::clone(pattern)))));
-                }
+        of_kind.get(channel).into_iter().flatten().map(|client| (*client, None)).collect()
+    }
+
+    /// Adds who gets a message of `channel` by patterns that come after the pattern `after`, once for each; the last pattern looked
+    /// at, or `None` if that was all. Looks at so many that whoever waits for the lock does not wait long.
+    pub(crate) fn pattern_addressees(
+        &self,
+        channel: &[u8],
+        after: Option<&Arc<[u8]>>,
+        addressees: &mut Vec<Addressee>,
+    ) -> Option<Arc<[u8]>> {
+        let state = self.read();
+        let rest = (after.map_or(Bound::Unbounded, Bound::Excluded), Bound::Unbounded);
+        let mut compared_bytes = 0;
+        for (pattern, clients) in state.patterns.range::<Arc<[u8]>, _>(rest) {
+            if glob::matches(pattern, channel) {
+                addressees.extend(clients.iter().map(|client| (*client, Some(Arc::clone(pattern)))));
+            }
+            compared_bytes += pattern.len() + channel.len();
+            if compared_bytes > COMPARED_BYTES_MAX {
+                return Some(Arc::clone(pattern));
             }
         }
-        addressees
+        None
     }
 
     /// Names that match `pattern` and have subscribers.
@@ -174,7 +207,10 @@ mod tests {
         subscriptions.add(Topic::Pattern, b"*", client(2));
         subscriptions.add(Topic::Shard, b"news", client(3));
         let numbers = |topic, channel: &[u8]| -> Vec<(u64, bool)> {
-            let addressees = subscriptions.addressees(topic, channel);
+            let mut addressees = subscriptions.addressees(topic, channel);
+            if topic != Topic::Shard {
+                assert!(subscriptions.pattern_addressees(channel, None, &mut addressees).is_none());
+            }
             addressees.iter().map(|(client, pattern)| (client.number, pattern.is_some())).collect()
         };
         assert_eq!(numbers(Topic::Channel, b"news"), [(1, false), (2, true), (1, true)]);

@@ -8,6 +8,7 @@ mod clients;
 mod upkeep;
 mod peaks;
 mod placing;
+mod turns;
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeSet, HashMap};
@@ -26,8 +27,9 @@ use self::sending::lose;
 use crate::access::Login;
 use crate::client::{Client, ClientAddress, Description};
 use crate::duty;
-use crate::execute::{Interpreters, PrefetchKeys, Scripts, unsubscribe_all, unwatch};
+use crate::execute::{Interpreters, PrefetchKeys, Scripts, unsubscribe_at_once, unwatch_at_once};
 use crate::key_counts::{self, KeyCounts};
+use crate::large_writes::LargeWrites;
 use crate::latency::Latency;
 use crate::log::Log;
 use crate::monitors::Monitors;
@@ -43,12 +45,13 @@ use crate::settings::ServeSettings;
 use crate::slow_log::SlowLog;
 use crate::statistics::{Counters, Measure, Statistics};
 use crate::store::Store;
-use crate::subscriptions::{Addressee, Published, Subscriptions, Topic};
+use crate::subscriptions::{Addressee, Published, Subscriptions};
 use crate::task::Tasks;
 
 pub(crate) use clients::{ClientFilter, ClientKind};
 pub(crate) use mailbox::{Mailbox, Message};
 pub(crate) use survey::Question;
+pub(crate) use turns::Turns;
 pub(crate) use waiting::Told;
 
 /// What all workers of a server share.
@@ -68,6 +71,7 @@ pub(crate) struct Shared {
     pub(crate) latency: Latency,
     pub(crate) monitors: Monitors,
     pub(crate) saver: Saver,
+    pub(crate) large_writes: LargeWrites,
     pub(crate) key_counts: KeyCounts,
     /// What has expired is found by nobody, and stays: for tests.
     pub(crate) is_expiry_paused: AtomicBool,
@@ -322,14 +326,14 @@ impl Worker {
         ClientAddress { worker: self.index, id: client.id, number: client.number }
     }
 
-    /// Sends a message to everybody who is subscribed.
-    pub(crate) fn publish(&self, topic: Topic, channel: &[u8], payload: &[u8]) {
+    /// Sends a message to these subscribers.
+    pub(crate) fn publish(&self, message: Published, addressees: Vec<Addressee>) {
         let mut by_worker: Vec<Vec<Addressee>> = Vec::new();
         by_worker.resize_with(self.shared.mailboxes.len(), Vec::new);
-        for addressee in self.shared.subscriptions.addressees(topic, channel) {
+        for addressee in addressees {
             by_worker[addressee.0.worker].push(addressee);
         }
-        let message = Arc::new(Published::new(topic, channel, payload));
+        let message = Arc::new(message);
         for (index, addressees) in by_worker.into_iter().enumerate().filter(|(_, them)| !them.is_empty()) {
             match index == self.index {
                 true => self.deliver_message(&message, &addressees),
@@ -343,11 +347,16 @@ impl Worker {
 
     fn deliver_message(&self, message: &Published, addressees: &[Addressee]) {
         for (address, pattern) in addressees {
-            if let Some(client) = self.client(address.id).filter(|client| client.number == address.number) {
+            let client = self.client(address.id).filter(|client| client.number == address.number);
+            let is_subscribed = |client: &Rc<Client>| {
+                let name = pattern.as_deref().unwrap_or(message.channel());
+                client.subscriptions.borrow().has(message.topic(pattern.is_some()), name)
+            };
+            // It may have said otherwise since the message was on its way.
+            let Some(client) = client.filter(is_subscribed) else { continue };
+            if self.has_room(&client, message.bytes()) {
                 client.append_message(|protocol, out| message.encode(pattern.as_deref(), protocol, out));
-                if !self.check_output(&client) {
-                    self.mark_dirty(&client);
-                }
+                self.mark_dirty(&client);
             }
         }
     }
@@ -426,8 +435,8 @@ impl Worker {
         }
         self.sockets.borrow_mut().close(id);
         if let Some(client) = self.client(id) {
-            unwatch(self, &client);
-            unsubscribe_all(self, &client);
+            unwatch_at_once(self, &client);
+            unsubscribe_at_once(self, &client);
             self.unmonitor(&client);
         }
         self.clients.borrow_mut()[id as usize] = None;

@@ -27,9 +27,8 @@ pub(super) fn matches(pattern: &[u8], text: &[u8], fold: impl Fn(u8) -> u8) -> b
     let pieces = pieces_of(pattern, &fold);
     let bytes_min: usize = pieces.iter().map(Vec::len).sum();
     let ([first, rest @ ..], true) = (pieces.as_slice(), bytes_min <= text.len()) else { return false };
-    let stands_at = |piece: &[Element], at: &[u8]| {
-        piece.iter().zip(at).all(|(element, byte)| element.takes(fold(*byte)))
-    };
+    let stands_at =
+        |piece: &[Element], at: &[u8]| piece.iter().zip(at).all(|(element, byte)| element.takes(fold(*byte)));
     let Some((last, middle)) = rest.split_last() else {
         return first.len() == text.len() && stands_at(first, text);
     };
@@ -110,7 +109,8 @@ fn end_of_first(piece: &[Element], text: &[u8], fold: &impl Fn(u8) -> u8) -> Opt
     if piece.len() > text.len() {
         return None;
     }
-    let plain = piece.iter().map(|element| if let Element::Byte(byte) = element { Some(*byte) } else { None });
+    let plain =
+        piece.iter().map(|element| if let Element::Byte(byte) = element { Some(*byte) } else { None });
     match plain.collect::<Option<Vec<u8>>>() {
         Some(bytes) => end_of_bytes(&bytes, text, fold),
         None => end_of_elements(piece, text, fold),

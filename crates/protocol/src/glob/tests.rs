@@ -92,7 +92,11 @@ fn stars_find_every_match() {
         let (pattern, text) = (word(b"ab*?*[^]-\\", 9), word(b"ab", 10));
         let expected = slow(&pattern, &text);
         assert_eq!(matches(&pattern, &text), expected, "seed 9: {pattern:?} on {text:?}");
-        assert_eq!(pieces::matches(&pattern, &text, |byte| byte), expected, "seed 9: {pattern:?} on {text:?}");
+        assert_eq!(
+            pieces::matches(&pattern, &text, |byte| byte),
+            expected,
+            "seed 9: {pattern:?} on {text:?}"
+        );
     }
 }
 
@@ -115,7 +119,11 @@ fn long_pieces_are_found_where_short_ones_are() {
         }
         let expected = walk(&pattern, &text, |byte| byte);
         found += usize::from(expected);
-        assert_eq!(pieces::matches(&pattern, &text, |byte| byte), expected, "seed 11: {pattern:?} on {text:?}");
+        assert_eq!(
+            pieces::matches(&pattern, &text, |byte| byte),
+            expected,
+            "seed 11: {pattern:?} on {text:?}"
+        );
     }
     assert!((200..1_800).contains(&found), "{found} of 2000 match");
 }
@@ -145,7 +153,11 @@ mod faults {
             let since = Instant::now();
             assert!(!matches(&pattern, &text));
             let took = since.elapsed();
-            assert!(took < Duration::from_millis(100), "{took:?} for {:?}", String::from_utf8_lossy(&pattern[..9]));
+            assert!(
+                took < Duration::from_millis(100),
+                "{took:?} for {:?}",
+                String::from_utf8_lossy(&pattern[..9])
+            );
         }
         assert!(matches(&[b"*", &half[..], b"?[a-b]*"].concat(), &text));
     }

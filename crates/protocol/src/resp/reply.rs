@@ -73,6 +73,16 @@ impl<'a> Reply<'a> {
         self.out.extend_from_slice(b"\r\n");
     }
 
+    /// The front of a string of `len` bytes, which follow [`raw`](Self::raw), piece by piece, up to [`bulk_end`](Self::bulk_end).
+    pub fn bulk_head(&mut self, len: usize) {
+        self.head(b'$', len as i64);
+    }
+
+    /// The end of a string that was begun by [`bulk_head`](Self::bulk_head).
+    pub fn bulk_end(&mut self) {
+        self.out.extend_from_slice(b"\r\n");
+    }
+
     /// A string where there is one, else null.
     #[inline]
     pub fn bulk_or_null(&mut self, bytes: Option<&[u8]>) {

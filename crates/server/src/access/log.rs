@@ -2,8 +2,7 @@
 
 use std::collections::VecDeque;
 
-/// Entries kept.
-const ENTRIES_MAX: usize = 128;
+use crate::bounds::{ACL_LOG_ENTRIES_MAX, cut};
 
 /// Within how many milliseconds the same refusal counts as the same entry.
 const SAME_MS: u64 = 60_000;
@@ -74,8 +73,10 @@ pub(crate) struct AccessLog {
 }
 
 impl AccessLog {
-    /// Notes a refusal; one that is like a recent one is counted with it.
+    /// Notes a refusal, of which long parts are cut; one that is like a recent one is counted with it.
     pub(crate) fn add(&mut self, mut entry: Entry) {
+        entry.object = cut(&entry.object);
+        entry.user = cut(&entry.user);
         let is_same = |known: &Entry| {
             known.reason == entry.reason
                 && known.context == entry.context
@@ -89,7 +90,7 @@ impl AccessLog {
             entry.count += known.count;
         }
         self.entries.push_front(entry);
-        self.entries.truncate(ENTRIES_MAX);
+        self.entries.truncate(ACL_LOG_ENTRIES_MAX);
     }
 
     pub(crate) fn entries(&self) -> impl ExactSizeIterator<Item = &Entry> {

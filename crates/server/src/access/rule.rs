@@ -5,6 +5,7 @@ use std::fmt;
 use super::command_rules::CommandRules;
 use super::password::Digest;
 use super::user::{KeyPattern, User};
+use crate::bounds::KEPT_PATTERN_BYTES_MAX;
 
 /// Why a rule is none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,6 +17,7 @@ pub(crate) enum Fault {
     BadDigest,
     NeedlessKeyPattern,
     NeedlessChannelPattern,
+    LongPattern,
     /// Rules within rules are not offered.
     Selector,
 }
@@ -38,6 +40,9 @@ impl fmt::Display for Fault {
             Fault::NeedlessChannelPattern => {
                 "Adding a pattern after the * pattern (or the 'allchannels' flag) is not valid and does not have \
                  any effect. Try 'resetchannels' to start with an empty list of channels"
+            }
+            Fault::LongPattern => {
+                return write!(f, "A pattern is longer than the longest, {KEPT_PATTERN_BYTES_MAX} bytes");
             }
             Fault::Selector => "Selectors are not offered",
         })
@@ -147,9 +152,7 @@ impl User {
         if self.has_all_keys {
             return Err(Fault::NeedlessKeyPattern);
         }
-        if !is_pattern(pattern) {
-            return Err(Fault::Syntax);
-        }
+        check_pattern(pattern)?;
         match self.keys.iter_mut().find(|known| known.bytes == pattern) {
             Some(known) => {
                 known.reads |= reads;
@@ -169,13 +172,19 @@ impl User {
         if self.has_all_channels {
             return Err(Fault::NeedlessChannelPattern);
         }
-        if !is_pattern(pattern) {
-            return Err(Fault::Syntax);
-        }
+        check_pattern(pattern)?;
         if !self.channels.iter().any(|known| known == pattern) {
             self.channels.push(pattern.to_vec());
         }
         Ok(())
+    }
+}
+
+fn check_pattern(pattern: &[u8]) -> Result<(), Fault> {
+    match pattern.len() > KEPT_PATTERN_BYTES_MAX {
+        true => Err(Fault::LongPattern),
+        false if is_pattern(pattern) => Ok(()),
+        false => Err(Fault::Syntax),
     }
 }
 

@@ -1,11 +1,13 @@
 //! A user: passwords, commands, keys and channels.
 
+use firn_format::datatype::key::USER_KEY_BYTES_MAX;
 use firn_protocol::command::{self, Command, CommandId, Flag, KeysError, id_of};
 use firn_protocol::glob;
-use firn_protocol::resp::Arguments;
+use firn_protocol::resp::{Arguments, OwnedArguments};
 
 use super::command_rules::CommandRules;
 use super::password::Digest;
+use crate::bounds::CHANNEL_BYTES_MAX;
 
 /// Somebody who may log in, and what they may do then. Never changed: a change makes another one.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -155,9 +157,11 @@ impl User {
 
     /// Whether one pattern allows all that is done with the key.
     fn allows_key(&self, key: &[u8], reads: bool, writes: bool) -> bool {
-        self.keys.iter().any(|pattern| {
-            (pattern.reads || !reads) && (pattern.writes || !writes) && glob::matches(&pattern.bytes, key)
-        })
+        // What cannot be a key is compared with nothing.
+        key.len() <= USER_KEY_BYTES_MAX
+            && self.keys.iter().any(|pattern| {
+                (pattern.reads || !reads) && (pattern.writes || !writes) && glob::matches(&pattern.bytes, key)
+            })
     }
 
     fn allows_every_read(&self) -> bool {
@@ -177,16 +181,31 @@ impl User {
         };
         for index in 1..end {
             let channel = arguments.get(index).unwrap_or_default();
-            // A pattern must be one of the user's own: what it matches cannot be told.
-            let allows = |pattern: &Vec<u8>| match command.id() {
-                PSUBSCRIBE => pattern == channel,
-                _ => glob::matches(pattern, channel),
-            };
-            if !self.channels.iter().any(allows) {
+            if !self.allows_channel(command.id() == PSUBSCRIBE, channel) {
                 return Err(Denied::Channel(index));
             }
         }
         Ok(())
+    }
+}
+
+/// What lasts longer than a request.
+impl User {
+    /// Whether a subscription to this channel, or pattern, is allowed. A pattern must be one of the user's own: what it
+    /// matches cannot be told.
+    pub(crate) fn allows_channel(&self, is_pattern: bool, name: &[u8]) -> bool {
+        let allows = |pattern: &Vec<u8>| match is_pattern {
+            true => pattern == name,
+            false => name.len() <= CHANNEL_BYTES_MAX && glob::matches(pattern, name),
+        };
+        self.has_all_channels || self.channels.iter().any(allows)
+    }
+
+    /// Whether it may be shown every command.
+    pub(crate) fn may_monitor(&self) -> bool {
+        let words = OwnedArguments::new([&b"monitor"[..]]);
+        let monitor = command::find(b"monitor");
+        self.commands.is_all() || monitor.is_some_and(|monitor| self.commands.allow(monitor, words.get()))
     }
 }
 

@@ -8,6 +8,8 @@ use firn_protocol::command::Command;
 use firn_protocol::resp::Protocol;
 
 use super::{Client, Queue, Watch};
+use crate::bounds::{CLIENT_NAME_BYTES_MAX, cut_text};
+use crate::failure::{Failure, Result};
 use crate::subscriptions::Topic;
 
 /// What is known of a connection apart from what it does.
@@ -67,9 +69,23 @@ impl Description {
     }
 }
 
-/// Whether `text` may be a name: it is shown between blanks.
-pub(crate) fn is_name(text: &[u8]) -> bool {
-    text.iter().all(|byte| (b'!'..=b'~').contains(byte))
+/// Whether `text` may be a name, which is shown between blanks; `what` says whose.
+///
+/// # Errors
+/// What is wrong with it, for the client.
+pub(crate) fn check_name(what: &str, text: &[u8]) -> Result<()> {
+    if !text.iter().all(|byte| (b'!'..=b'~').contains(byte)) {
+        return Err(Failure::of(format!(
+            "ERR {what} cannot contain spaces, newlines or special characters."
+        )));
+    }
+    if text.len() > CLIENT_NAME_BYTES_MAX {
+        return Err(Failure::of(format!(
+            "ERR {what} of {} bytes: at most {CLIENT_NAME_BYTES_MAX} bytes are kept of it",
+            text.len()
+        )));
+    }
+    Ok(())
 }
 
 impl Client {
@@ -125,7 +141,7 @@ impl Client {
              obl={unsent} oll=0 omem=0 tot-mem={total} events={} cmd={command} user={} redir=-1 resp={}",
             it.request_bytes.get(),
             if self.is_blocked.get() { "rw" } else { "r" },
-            text(&self.user_name()),
+            cut_text(&self.user_name()),
             if self.protocol.get() == Protocol::Resp3 { 3 } else { 2 },
         );
         // Fields of later releases, where there is something to say.

@@ -10,9 +10,10 @@ use firn_protocol::resp::Arguments;
 
 use super::call::Call;
 use crate::access::{DEFAULT_USER, Denied, Digest, User, UserTable};
+use crate::bounds::cut_text;
 use crate::failure::{Failure, Result};
 use crate::store::put_record;
-use crate::worker::ClientFilter;
+use crate::worker::{ClientFilter, Worker};
 
 const CONFIG_SET: CommandId = id_of("config|set");
 const DELUSER: CommandId = id_of("acl|deluser");
@@ -84,7 +85,7 @@ async fn set(call: &mut Call<'_>) -> Result<()> {
     let mut user = users.get(name).map_or_else(|| User::new(name), |user| User::clone(user));
     for rule in call.arguments.from(3).iter() {
         user.apply(rule).map_err(|fault| {
-            let rule = String::from_utf8_lossy(rule);
+            let rule = cut_text(rule);
             Failure::of(format!("ERR Error in ACL SETUSER modifier '{rule}': {fault}"))
         })?;
     }
@@ -94,6 +95,8 @@ async fn set(call: &mut Call<'_>) -> Result<()> {
     call.worker.write(&batch).await?;
     users.insert(name.to_vec(), Arc::new(user));
     call.worker.shared.store.users.replace(users);
+    // What it is subscribed to was asked for under other rules.
+    call.worker.ask_all(Worker::close_denied).await;
     call.reply(|reply| reply.ok());
     Ok(())
 }
@@ -164,7 +167,7 @@ fn categories(call: &mut Call<'_>) -> Result<()> {
         return Err(call.unknown_form());
     }
     let category = Category::from_name(name)
-        .ok_or_else(|| Failure::of(format!("ERR Unknown category '{}'", String::from_utf8_lossy(name))))?;
+        .ok_or_else(|| Failure::of(format!("ERR Unknown category '{}'", cut_text(name))))?;
     let members = command::all().iter().filter(|command| command.categories.has(category));
     let names: Vec<String> = members.map(ToString::to_string).collect();
     reply_all(call, &names);
@@ -173,7 +176,7 @@ fn categories(call: &mut Call<'_>) -> Result<()> {
 
 /// `ACL DRYRUN name command [argument ...]`
 fn dry_run(call: &mut Call<'_>) -> Result<()> {
-    let lossy = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let lossy = cut_text;
     let user = call.worker.shared.store.users.get(call.argument(2));
     let user =
         user.ok_or_else(|| Failure::of(format!("ERR User '{}' not found", lossy(call.argument(2)))))?;

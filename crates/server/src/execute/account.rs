@@ -4,6 +4,7 @@ use firn_protocol::command::{Command, Flag};
 use firn_protocol::resp::Arguments;
 
 use super::Request;
+use crate::bounds::cut;
 use crate::client::Client;
 use crate::failure::Failure;
 use crate::log::{Field, LogLevel};
@@ -109,7 +110,7 @@ pub(super) fn took(
             us,
             arguments: shared.slow_log.kept(command, arguments),
             address,
-            name: client.description.name.borrow().clone(),
+            name: cut(&client.description.name.borrow()),
         };
         shared.slow_log.note(call, shared.parameters.slow_log_len());
     }

@@ -10,6 +10,7 @@ use firn_protocol::resp::Arguments;
 use super::call::Call;
 use super::serving::hand_over;
 use super::{Request, access, blocking, dispatch, generic, script, transactions};
+use crate::bounds::LOCKED_KEYS_MAX;
 use crate::failure::{Failure, Result};
 use crate::handover::Cover;
 use crate::store::{DATABASE_COUNT, Databases, Keyspaces};
@@ -91,6 +92,8 @@ const DESTINATIONS_MAX: usize = 32;
 #[derive(Debug)]
 pub(super) struct LockNames {
     names: Vec<(KeyspaceId, Vec<u8>)>,
+    /// They are so many that all keys are locked instead.
+    is_all: bool,
     keyspaces: Keyspaces,
     databases: Arc<Databases>,
 }
@@ -100,7 +103,7 @@ impl LockNames {
     pub(super) fn new(worker: &Worker) -> Self {
         let store = &worker.shared.store;
         let databases = store.databases.load_full();
-        Self { names: Vec::new(), keyspaces: store.keyspaces, databases }
+        Self { names: Vec::new(), is_all: false, keyspaces: store.keyspaces, databases }
     }
 
     /// Adds the keys of a command that may write; of one that only reads there are none.
@@ -132,7 +135,7 @@ impl LockNames {
             self.names.push((keyspaces.catalog, vec![CatalogKind::User as u8]));
             return Ok(());
         }
-        if !command.has_keys() {
+        if !command.has_keys() || self.is_all {
             return Ok(());
         }
         let id = self.databases.get(database).id;
@@ -141,6 +144,9 @@ impl LockNames {
         let mut positions = Vec::new();
         // A request whose keys cannot be told is refused by the command itself, before it reads anything.
         let _ = command::visit_keys(command, &words, |key| positions.push(key.index));
+        if self.is_too_many(positions.len()) {
+            return Ok(());
+        }
         for position in positions {
             let user = words.get(position).copied().unwrap_or_default();
             self.names.push((keyspaces.keys, Key::new(id, user)?.bytes().to_vec()));
@@ -150,6 +156,20 @@ impl LockNames {
             }
         }
         Ok(())
+    }
+
+    /// Whether `more` names are too many to be locked one by one: all keys are to be locked then.
+    pub(super) fn is_too_many(&mut self, more: usize) -> bool {
+        if self.names.len() + more > LOCKED_KEYS_MAX {
+            self.is_all = true;
+            self.names.clear();
+        }
+        self.is_all
+    }
+
+    /// Whether all keys are to be locked.
+    pub(super) fn is_all(&self) -> bool {
+        self.is_all
     }
 
     /// Adds a key as the engine has it.
@@ -174,6 +194,11 @@ impl LockNames {
 
     /// Locks everything at once; `None` if there is nothing to lock.
     pub(super) async fn lock(&mut self, worker: &Worker) -> Result<Option<KeyLocks>> {
+        if self.is_all {
+            let locks = worker.lock_all().await?;
+            self.databases = worker.shared.store.databases.load_full();
+            return Ok(Some(locks));
+        }
         if self.names.is_empty() {
             return Ok(None);
         }
@@ -216,7 +241,8 @@ impl LockNames {
 
     /// What is locked, for those who are served meanwhile.
     pub(super) fn cover(&self) -> Cover {
-        Cover::new(Some(self.names.iter().cloned().collect()), self.databases())
+        let names = (!self.is_all).then(|| self.names.iter().cloned().collect());
+        Cover::new(names, self.databases())
     }
 
     /// Names the same keys by what the indexes mean in `databases`.

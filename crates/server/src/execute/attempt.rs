@@ -58,13 +58,14 @@ impl Attempts {
             transaction.cover(Rc::clone(&coverage));
             return Ok(Attempt { transaction, coverage, locks: None });
         };
-        let locks = match self.is_all {
+        let is_all = self.is_all || names.is_all();
+        let locks = match is_all {
             true => Some(worker.lock_all().await?),
             false => names.lock(worker).await?,
         };
-        let known = (!self.is_all).then(|| names.names().cloned().collect());
+        let known = (!is_all).then(|| names.names().cloned().collect());
         let coverage = Rc::new(Coverage::new(known, self.is_in_place));
-        let databases = match self.is_all {
+        let databases = match is_all {
             true => worker.shared.store.databases.load_full(),
             false => names.databases(),
         };

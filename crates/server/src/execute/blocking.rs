@@ -18,11 +18,12 @@ use super::alone::LockNames;
 use super::call::{Call, Origin, Wait};
 use super::serving::hand_over;
 use super::{Request, dispatch};
+use crate::access::permit;
 use crate::client::{Client, ClientAddress, Unblock, name_memory_bytes};
 use crate::failure::{Failure, Result};
 use crate::handover::{Handed, Taken};
 use crate::transaction::{Collection, Key, Transaction};
-use crate::worker::{Told, Worker};
+use crate::worker::{Told, Turns, Worker};
 
 /// What a try came to.
 enum Tried {
@@ -65,6 +66,8 @@ pub(super) async fn run(request: &Request<'_>, command: &'static Command, out: &
             (None, Told::Look) => line.is_told = true,
             (None, Told::Handed(given)) => handed = Some(given),
         }
+        // Rights may have changed while it waited: what is there is for who stands behind it then.
+        permit(worker, client, command, request.arguments)?;
     }
 }
 
@@ -127,7 +130,7 @@ async fn attempt_alone(
             (Taken::Some(Vec::new()), Tried::Done)
         }
         Some(wait) => {
-            line.stand(&wait);
+            line.stand(&wait).await;
             if names.is_outdated(request.worker) {
                 // Databases were flushed or swapped before it stood in line: nobody will say so again.
                 request.client.is_told_to_look.set(true);
@@ -161,8 +164,9 @@ impl Line<'_> {
         self.worker.address_of(self.client)
     }
 
-    fn stand(&mut self, wait: &Wait) {
+    async fn stand(&mut self, wait: &Wait) {
         let is_first = self.keys.is_empty();
+        let mut turns = Turns::new(self.worker);
         let destination = wait.destination.as_ref().map(Key::bytes);
         for key in wait.keys.iter().map(Key::bytes) {
             if self.keys.insert(key.to_vec()) {
@@ -170,6 +174,7 @@ impl Line<'_> {
                 let waiting_bytes = &self.client.waiting_bytes;
                 waiting_bytes.set(waiting_bytes.get() + name_memory_bytes(key));
             }
+            turns.step(key.len()).await;
         }
         if is_first && !self.keys.is_empty() {
             self.worker.shared.waiting_count.fetch_add(1, Ordering::AcqRel);
@@ -225,7 +230,9 @@ pub(super) async fn first_collection(
     keys: Range<usize>,
     tag: Tag,
 ) -> Result<Option<(usize, Collection)>> {
+    let mut turns = Turns::new(call.worker);
     for index in keys {
+        turns.step(0).await;
         if !call.is_covered(index)? {
             // No command holds its lock: what comes to stand there is handed over by itself.
             continue;

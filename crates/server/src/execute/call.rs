@@ -7,12 +7,13 @@ use firn_protocol::command::{self, Command};
 use firn_protocol::number;
 use firn_protocol::resp::{Arguments, Protocol, Reply};
 
+use crate::bounds::{READ_TOGETHER_MAX, cut_text};
 use crate::client::Client;
 use crate::failure::{Failure, Result};
 use crate::handover::Cover;
 use crate::store::Database;
 use crate::transaction::{Collection, Entry, Key, Transaction};
-use crate::worker::Worker;
+use crate::worker::{Turns, Worker};
 
 use firn_format::datatype::Tag;
 
@@ -134,10 +135,22 @@ impl<'a> Call<'a> {
         Key::new(self.database().id, user)
     }
 
-    /// The arguments from `first` on as keys of the selected database.
-    pub(crate) fn keys_from(&self, first: usize) -> Result<Vec<Key>> {
+    /// The first of `words` as keys of the selected database, as many as are read together.
+    pub(crate) fn some_keys(&self, words: Arguments<'_>) -> Result<Vec<Key>> {
         let database = self.database().id;
-        self.arguments.from(first).iter().map(|user| Key::new(database, user)).collect()
+        words.iter().take(READ_TOGETHER_MAX).map(|user| Key::new(database, user)).collect()
+    }
+
+    /// The arguments from `first` on as keys of the selected database. Others have their turns meanwhile.
+    pub(crate) async fn keys_from(&self, first: usize) -> Result<Vec<Key>> {
+        let database = self.database().id;
+        let mut turns = Turns::new(self.worker);
+        let mut keys = Vec::new();
+        for user in self.arguments.from(first).iter() {
+            keys.push(Key::new(database, user)?);
+            turns.step(user.len()).await;
+        }
+        Ok(keys)
     }
 
     /// The database that the client has selected.
@@ -230,7 +243,7 @@ impl<'a> Call<'a> {
 
     /// More arguments than a subcommand takes, which the table's arity let pass.
     pub(crate) fn unknown_form(&self) -> Failure {
-        let name = String::from_utf8_lossy(self.argument(1)).into_owned();
+        let name = cut_text(self.argument(1));
         let container = self.command.container.unwrap_or_default().to_ascii_uppercase();
         Failure::of(format!(
             "ERR unknown subcommand or wrong number of arguments for '{name}'. Try {container} HELP."

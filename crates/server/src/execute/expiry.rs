@@ -3,6 +3,7 @@
 use firn_protocol::command::{CommandId, id_of};
 
 use super::call::Call;
+use crate::bounds::cut_text;
 use crate::failure::{Failure, Result};
 
 /// How a command says when something expires.
@@ -72,7 +73,7 @@ impl Conditions {
                 b"gt" => conditions.gt = true,
                 b"lt" => conditions.lt = true,
                 _ => {
-                    let word = String::from_utf8_lossy(word);
+                    let word = cut_text(word);
                     return Err(Failure::of(format!("ERR Unsupported option {word}")));
                 }
             }

@@ -6,8 +6,10 @@ use firn_protocol::resp::Arguments;
 use super::alone::database_index;
 use super::call::Call;
 use super::{expiry, object, scan, server};
+use crate::bounds::READ_TOGETHER_MAX;
 use crate::failure::{Failure, Result};
 use crate::transaction::{Entry, Key, type_name};
+use crate::worker::Turns;
 
 const COPY: CommandId = id_of("copy");
 const MOVE: CommandId = id_of("move");
@@ -43,13 +45,20 @@ pub(super) async fn dispatch(call: &mut Call<'_>) -> Result<()> {
 
 /// `DEL key [key ...]`, `UNLINK key [key ...]`: how many there were.
 async fn del(call: &mut Call<'_>) -> Result<()> {
-    let mut keys = call.keys_from(1)?;
-    keys.sort_unstable_by(|a, b| a.bytes().cmp(b.bytes()));
-    keys.dedup();
+    let mut turns = Turns::new(call.worker);
+    let mut words = call.arguments.from(1);
     let mut count = 0;
-    for entry in call.transaction.entries(keys).await? {
-        call.transaction.remove(&entry).await?;
-        count += i64::from(entry.exists());
+    while !words.is_empty() {
+        // One that was named before is gone already for those that come later.
+        let mut keys = call.some_keys(words)?;
+        keys.sort_unstable_by(|a, b| a.bytes().cmp(b.bytes()));
+        keys.dedup();
+        for entry in call.transaction.entries(keys).await? {
+            call.transaction.remove(&entry).await?;
+            count += i64::from(entry.exists());
+            turns.step(entry.record_bytes()).await;
+        }
+        words = words.from(READ_TOGETHER_MAX);
     }
     call.reply(|reply| reply.integer(count));
     Ok(())
@@ -57,9 +66,15 @@ async fn del(call: &mut Call<'_>) -> Result<()> {
 
 /// `EXISTS key [key ...]`, `TOUCH key [key ...]`: how many of the names are those of keys; one named twice counts twice.
 async fn exists(call: &mut Call<'_>) -> Result<()> {
-    let keys = call.keys_from(1)?;
-    let entries = call.transaction.entries(keys).await?;
-    let count = entries.iter().filter(|entry| entry.exists()).count();
+    let mut turns = Turns::new(call.worker);
+    let mut words = call.arguments.from(1);
+    let mut count = 0;
+    while !words.is_empty() {
+        let keys = call.some_keys(words)?;
+        turns.step(READ_TOGETHER_MAX * size_of::<Entry>()).await;
+        count += call.transaction.entries(keys).await?.iter().filter(|entry| entry.exists()).count();
+        words = words.from(READ_TOGETHER_MAX);
+    }
     call.reply(|reply| reply.integer(count as i64));
     Ok(())
 }

@@ -10,8 +10,10 @@ use firn_protocol::resp::Protocol;
 use super::call::Call;
 use super::scan::ScanOptions;
 use super::{counter, members, scan};
+use crate::bounds::READ_TOGETHER_MAX;
 use crate::failure::{Failure, Result};
 use crate::transaction::Collection;
+use crate::worker::Turns;
 
 pub(super) async fn dispatch(call: &mut Call<'_>) -> Result<()> {
     const HDEL: CommandId = id_of("hdel");
@@ -102,13 +104,20 @@ async fn set(call: &mut Call<'_>, answers_ok: bool) -> Result<()> {
     let names = words.iter().step_by(2);
     members::check_members(names.clone())?;
     let mut hash = call.collection_or_new(1, Tag::Hash).await?;
-    let values: BTreeMap<&[u8], &[u8]> = names.clone().zip(words.iter().skip(1).step_by(2)).collect();
-    let fields = values.keys().map(|name| Field::HashField(name));
-    let old = call.transaction.field_values(&hash, fields).await?;
-    for (name, value) in &values {
-        call.transaction.put_field(&hash, Field::HashField(name), value);
+    let (mut added, mut turns) = (0, Turns::new(call.worker));
+    let mut rest = words;
+    while !rest.is_empty() {
+        let pairs = rest.iter().step_by(2).zip(rest.iter().skip(1).step_by(2)).take(READ_TOGETHER_MAX);
+        let values: BTreeMap<&[u8], &[u8]> = pairs.collect();
+        let fields = values.keys().map(|name| Field::HashField(name));
+        let known = call.transaction.has_fields(&hash, fields).await?;
+        for (name, value) in &values {
+            call.transaction.put_field(&hash, Field::HashField(name), value);
+            turns.step(value.len()).await;
+        }
+        added += known.iter().filter(|is_known| !**is_known).count();
+        rest = rest.from(2 * READ_TOGETHER_MAX);
     }
-    let added = old.iter().filter(|value| value.is_none()).count();
     hash.set_count(hash.count() + added as u64);
     call.transaction.save(&mut hash);
     call.reply(|reply| if answers_ok { reply.ok() } else { reply.integer(added as i64) });
@@ -145,22 +154,31 @@ async fn multi_get(call: &mut Call<'_>) -> Result<()> {
     let hash = call.collection(1, Tag::Hash).await?;
     let mut names = call.arguments.from(2);
     call.reply(|reply| reply.array(names.len()));
+    let mut turns = Turns::new(call.worker);
     while !names.is_empty() {
         let some = names.iter().take(FIELDS_AT_ONCE);
         let mut found = match &hash {
             None => Vec::new(),
             Some(hash) => {
                 let fields = some.clone().filter(|name| is_member(name)).map(Field::HashField);
-                call.transaction.field_values(hash, fields).await?
+                call.transaction.some_field_values(hash, fields).await?
             }
         }
         .into_iter();
+        let mut answered = 0;
         for name in some {
-            let value = if is_member(name) { found.next().flatten() } else { None };
+            let is_possible = hash.is_some() && is_member(name);
+            if is_possible && found.len() == 0 {
+                // Its turn comes once these are sent.
+                break;
+            }
+            let value = if is_possible { found.next().flatten() } else { None };
             call.reply(|reply| reply.bulk_or_null(value.as_deref()));
+            turns.step(value.as_ref().map_or(0, Vec::len)).await;
             call.spill().await?;
+            answered += 1;
         }
-        names = names.from(FIELDS_AT_ONCE);
+        names = names.from(answered);
     }
     Ok(())
 }
@@ -169,15 +187,21 @@ async fn multi_get(call: &mut Call<'_>) -> Result<()> {
 async fn del(call: &mut Call<'_>) -> Result<()> {
     let mut removed = 0;
     if let Some(mut hash) = call.collection(1, Tag::Hash).await? {
-        let mut names: Vec<&[u8]> = call.arguments.from(2).iter().filter(|name| is_member(name)).collect();
-        names.sort_unstable();
-        names.dedup();
-        let fields = names.iter().map(|name| Field::HashField(name));
-        let found = call.transaction.field_values(&hash, fields).await?;
-        for (name, _) in names.iter().zip(found).filter(|(_, value)| value.is_some()) {
-            call.transaction.delete_field(&hash, Field::HashField(name));
-            hash.remove_one();
-            removed += 1;
+        let (mut words, mut turns) = (call.arguments.from(2), Turns::new(call.worker));
+        while !words.is_empty() {
+            let some = words.iter().take(READ_TOGETHER_MAX);
+            let mut names: Vec<&[u8]> = some.filter(|name| is_member(name)).collect();
+            names.sort_unstable();
+            names.dedup();
+            let fields = names.iter().map(|name| Field::HashField(name));
+            let known = call.transaction.has_fields(&hash, fields).await?;
+            for (name, _) in names.iter().zip(known).filter(|(_, is_known)| *is_known) {
+                call.transaction.delete_field(&hash, Field::HashField(name));
+                hash.remove_one();
+                removed += 1;
+                turns.step(name.len()).await;
+            }
+            words = words.from(READ_TOGETHER_MAX);
         }
         if removed > 0 {
             call.transaction.save(&mut hash);

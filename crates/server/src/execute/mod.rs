@@ -50,11 +50,11 @@ use crate::worker::Worker;
 
 pub(crate) use call::Call;
 pub(crate) use prefetch::{PrefetchKeys, prefetch};
-pub(crate) use pub_sub::{ClientSubscriptions, unsubscribe_all};
+pub(crate) use pub_sub::{ClientSubscriptions, unsubscribe_all, unsubscribe_at_once};
 pub(crate) use request::Request;
 pub(crate) use run::Run;
 pub(crate) use script::{Interpreters, Scripts};
-pub(crate) use transactions::unwatch;
+pub(crate) use transactions::{discard, unwatch, unwatch_at_once};
 
 /// The one command that is never paused: it ends the pause.
 const CLIENT_UNPAUSE: CommandId = id_of("client|unpause");
@@ -76,24 +76,28 @@ pub(crate) async fn execute(request: Request<'_>, run: &mut Run) {
             if command.is_none() && is_of_http(request.arguments.get(0).unwrap_or_default()) {
                 return cut_off(&request);
             }
-            return reject(&request, command, &failure);
+            return Box::pin(reject(&request, command, &failure)).await;
         }
     };
     let (worker, client) = (request.worker, request.client);
     client.description.last_command.set(Some(command));
     if let Err(failure) = permit(worker, client, command, request.arguments) {
         run.finish(worker, client).await;
-        return transactions::deny(&request, command, &failure);
+        return Box::pin(transactions::deny(&request, command, &failure)).await;
     }
     if let Err(failure) = pub_sub::check(client, command) {
         run.finish(worker, client).await;
-        return transactions::deny(&request, command, &failure);
+        return Box::pin(transactions::deny(&request, command, &failure)).await;
     }
     if worker.shared.pause.is_on() && command.id() != CLIENT_UNPAUSE {
         run.finish(worker, client).await;
         Box::pin(worker.paused(client, transactions::may_write(&request, command))).await;
         if client.is_closing.get() {
             return;
+        }
+        // Rights may have changed while it waited.
+        if let Err(failure) = permit(worker, client, command, request.arguments) {
+            return Box::pin(transactions::deny(&request, command, &failure)).await;
         }
     }
     if request.client.queue.borrow().is_some() && transactions::is_queued(command) {
@@ -132,10 +136,10 @@ pub(crate) async fn execute(request: Request<'_>, run: &mut Run) {
 }
 
 /// Answers a request that no command can take.
-fn reject(request: &Request<'_>, command: Option<&'static Command>, failure: &Failure) {
+async fn reject(request: &Request<'_>, command: Option<&'static Command>, failure: &Failure) {
     account::rejected(request, command, failure);
     match command {
-        Some(command) => transactions::deny(request, command, failure),
+        Some(command) => transactions::deny(request, command, failure).await,
         None => {
             transactions::refuse(request.client);
             request.client.reply(|reply| reply.error(failure.line()));

@@ -7,10 +7,12 @@ use firn_protocol::command::{Command, CommandId, id_of};
 use firn_protocol::resp::{Protocol, Reply};
 
 use super::call::Call;
+use super::scan::check_pattern;
+use crate::bounds::{CHANNEL_BYTES_MAX, KEPT_PATTERN_BYTES_MAX};
 use crate::client::{Client, name_memory_bytes};
 use crate::failure::{Failure, Result};
-use crate::subscriptions::Topic;
-use crate::worker::Worker;
+use crate::subscriptions::{Published, Topic};
+use crate::worker::{Turns, Worker};
 
 const PING: CommandId = id_of("ping");
 const PSUBSCRIBE: CommandId = id_of("psubscribe");
@@ -65,6 +67,17 @@ impl ClientSubscriptions {
         was_there
     }
 
+    /// Whether a name is among them.
+    pub(crate) fn has(&self, topic: Topic, name: &[u8]) -> bool {
+        self.names(topic).contains(name)
+    }
+
+    /// Whether `is_so` says yes to each of them.
+    pub(crate) fn all(&self, is_so: impl Fn(Topic, &[u8]) -> bool) -> bool {
+        let topics = [Topic::Channel, Topic::Pattern, Topic::Shard];
+        topics.into_iter().all(|topic| self.names(topic).iter().all(|name| is_so(topic, name)))
+    }
+
     /// Memory that the names take.
     pub(crate) fn memory_bytes(&self) -> usize {
         self.memory_bytes
@@ -89,8 +102,22 @@ impl ClientSubscriptions {
     }
 }
 
-/// Ends all subscriptions.
-pub(crate) fn unsubscribe_all(worker: &Worker, client: &Client) {
+/// Ends all subscriptions. Others have their turns meanwhile.
+pub(crate) async fn unsubscribe_all(worker: &Worker, client: &Client) {
+    let subscriptions = std::mem::take(&mut *client.subscriptions.borrow_mut());
+    let address = worker.address_of(client);
+    let mut turns = Turns::new(worker);
+    let ClientSubscriptions { channels, patterns, shards, .. } = subscriptions;
+    for (topic, names) in [(Topic::Channel, channels), (Topic::Pattern, patterns), (Topic::Shard, shards)] {
+        for name in names {
+            worker.shared.subscriptions.remove(topic, &name, address);
+            turns.step(name.len()).await;
+        }
+    }
+}
+
+/// Ends all subscriptions: of a connection that ends without its task.
+pub(crate) fn unsubscribe_at_once(worker: &Worker, client: &Client) {
     let subscriptions = std::mem::take(&mut *client.subscriptions.borrow_mut());
     let address = worker.address_of(client);
     for topic in [Topic::Channel, Topic::Pattern, Topic::Shard] {
@@ -123,18 +150,18 @@ pub(super) async fn dispatch(call: &mut Call<'_>) -> Result<()> {
     const PUBSUB_SHARDCHANNELS: CommandId = id_of("pubsub|shardchannels");
     const PUBSUB_SHARDNUMSUB: CommandId = id_of("pubsub|shardnumsub");
     match call.command.id() {
-        SUBSCRIBE => subscribe(call, Topic::Channel, b"subscribe")?,
-        PSUBSCRIBE => subscribe(call, Topic::Pattern, b"psubscribe")?,
-        SSUBSCRIBE => subscribe(call, Topic::Shard, b"ssubscribe")?,
-        UNSUBSCRIBE => unsubscribe(call, Topic::Channel, b"unsubscribe"),
-        PUNSUBSCRIBE => unsubscribe(call, Topic::Pattern, b"punsubscribe"),
-        SUNSUBSCRIBE => unsubscribe(call, Topic::Shard, b"sunsubscribe"),
-        PUBLISH => publish(call, Topic::Channel),
-        SPUBLISH => publish(call, Topic::Shard),
+        SUBSCRIBE => subscribe(call, Topic::Channel, b"subscribe").await?,
+        PSUBSCRIBE => subscribe(call, Topic::Pattern, b"psubscribe").await?,
+        SSUBSCRIBE => subscribe(call, Topic::Shard, b"ssubscribe").await?,
+        UNSUBSCRIBE => unsubscribe(call, Topic::Channel, b"unsubscribe").await,
+        PUNSUBSCRIBE => unsubscribe(call, Topic::Pattern, b"punsubscribe").await,
+        SUNSUBSCRIBE => unsubscribe(call, Topic::Shard, b"sunsubscribe").await,
+        PUBLISH => publish(call, Topic::Channel).await?,
+        SPUBLISH => publish(call, Topic::Shard).await?,
         PUBSUB_CHANNELS => channels(call, Topic::Channel)?,
         PUBSUB_SHARDCHANNELS => channels(call, Topic::Shard)?,
-        PUBSUB_NUMSUB => counts(call, Topic::Channel),
-        PUBSUB_SHARDNUMSUB => counts(call, Topic::Shard),
+        PUBSUB_NUMSUB => counts(call, Topic::Channel).await,
+        PUBSUB_SHARDNUMSUB => counts(call, Topic::Shard).await,
         PUBSUB_NUMPAT => {
             let count = call.worker.shared.subscriptions.pattern_count();
             call.reply(|reply| reply.integer(count as i64));
@@ -146,22 +173,43 @@ pub(super) async fn dispatch(call: &mut Call<'_>) -> Result<()> {
 }
 
 /// `SUBSCRIBE channel [channel ...]` and its sisters: a message for each name, in place of a reply.
-fn subscribe(call: &mut Call<'_>, topic: Topic, word: &[u8]) -> Result<()> {
+async fn subscribe(call: &mut Call<'_>, topic: Topic, word: &[u8]) -> Result<()> {
     let client = Rc::clone(call.client);
-    call.worker.check_names(&client, call.arguments.from(1))?;
-    for name in call.arguments.from(1).iter() {
-        let mut subscriptions = client.subscriptions.borrow_mut();
-        if subscriptions.add(topic, name) {
-            call.worker.shared.subscriptions.add(topic, name, call.worker.address_of(&client));
-        }
-        let count = subscriptions.count(topic);
+    let names = call.arguments.from(1);
+    names.iter().try_for_each(|name| check_length(topic, name))?;
+    call.worker.check_names(&client, names)?;
+    let mut turns = Turns::new(call.worker);
+    for name in names.iter() {
+        let count = {
+            let mut subscriptions = client.subscriptions.borrow_mut();
+            if subscriptions.add(topic, name) {
+                call.worker.shared.subscriptions.add(topic, name, call.worker.address_of(&client));
+            }
+            subscriptions.count(topic)
+        };
         tell(call, word, Some(name), count);
+        turns.step(name.len()).await;
     }
     Ok(())
 }
 
+/// Refuses names that are longer than they may be: every message would be compared with them.
+fn check_length(topic: Topic, name: &[u8]) -> Result<()> {
+    let (what, most) = match topic {
+        Topic::Pattern => ("pattern", KEPT_PATTERN_BYTES_MAX),
+        Topic::Channel | Topic::Shard => ("channel", CHANNEL_BYTES_MAX),
+    };
+    match name.len() > most {
+        true => Err(Failure::of(format!(
+            "ERR a {what} of {} bytes is longer than the longest, {most} bytes",
+            name.len()
+        ))),
+        false => Ok(()),
+    }
+}
+
 /// `UNSUBSCRIBE [channel ...]` and its sisters: from all without names.
-fn unsubscribe(call: &mut Call<'_>, topic: Topic, word: &[u8]) {
+async fn unsubscribe(call: &mut Call<'_>, topic: Topic, word: &[u8]) {
     let client = Rc::clone(call.client);
     let mut names: Vec<Vec<u8>> = call.arguments.from(1).iter().map(<[u8]>::to_vec).collect();
     if names.is_empty() {
@@ -171,13 +219,17 @@ fn unsubscribe(call: &mut Call<'_>, topic: Topic, word: &[u8]) {
             return tell(call, word, None, count);
         }
     }
+    let mut turns = Turns::new(call.worker);
     for name in names {
-        let mut subscriptions = client.subscriptions.borrow_mut();
-        if subscriptions.remove(topic, &name) {
-            call.worker.shared.subscriptions.remove(topic, &name, call.worker.address_of(&client));
-        }
-        let count = subscriptions.count(topic);
+        let count = {
+            let mut subscriptions = client.subscriptions.borrow_mut();
+            if subscriptions.remove(topic, &name) {
+                call.worker.shared.subscriptions.remove(topic, &name, call.worker.address_of(&client));
+            }
+            subscriptions.count(topic)
+        };
         tell(call, word, Some(&name), count);
+        turns.step(name.len()).await;
     }
 }
 
@@ -195,12 +247,26 @@ fn tell(call: &mut Call<'_>, word: &[u8], name: Option<&[u8]>, count: usize) {
     }
 }
 
-/// `PUBLISH channel message`, `SPUBLISH channel message`: how many got it. It is sent once the transaction is written.
-fn publish(call: &mut Call<'_>, topic: Topic) {
+/// `PUBLISH channel message`, `SPUBLISH channel message`: how many get it. It is sent once the transaction is written, to those
+/// who were subscribed when it was published and still are. Others have their turns between patterns.
+async fn publish(call: &mut Call<'_>, topic: Topic) -> Result<()> {
     let (channel, payload) = (call.argument(1), call.argument(2));
-    let count = call.worker.shared.subscriptions.addressees(topic, channel).len();
-    call.transaction.publish(topic, channel, payload);
+    check_length(topic, channel)?;
+    let subscriptions = &call.worker.shared.subscriptions;
+    let mut addressees = subscriptions.addressees(topic, channel);
+    if topic != Topic::Shard {
+        let mut last = subscriptions.pattern_addressees(channel, None, &mut addressees);
+        while let Some(pattern) = last {
+            call.worker.breathe().await;
+            last = subscriptions.pattern_addressees(channel, Some(&pattern), &mut addressees);
+        }
+    }
+    let count = addressees.len();
+    if count > 0 {
+        call.transaction.publish(Published::new(topic, channel, payload), addressees);
+    }
     call.reply(|reply| reply.integer(count as i64));
+    Ok(())
 }
 
 /// `PUBSUB CHANNELS [pattern]`, `PUBSUB SHARDCHANNELS [pattern]`
@@ -208,7 +274,9 @@ fn channels(call: &mut Call<'_>, topic: Topic) -> Result<()> {
     if call.arguments.len() > 3 {
         return Err(call.unknown_form());
     }
-    let names = call.worker.shared.subscriptions.names(topic, call.arguments.get(2));
+    let pattern = call.arguments.get(2);
+    check_pattern(pattern.unwrap_or_default())?;
+    let names = call.worker.shared.subscriptions.names(topic, pattern);
     call.reply(|reply| {
         reply.array(names.len());
         names.iter().for_each(|name| reply.bulk(name));
@@ -216,14 +284,16 @@ fn channels(call: &mut Call<'_>, topic: Topic) -> Result<()> {
     Ok(())
 }
 
-fn counts(call: &mut Call<'_>, topic: Topic) {
+async fn counts(call: &mut Call<'_>, topic: Topic) {
     let names = call.arguments.from(2);
     call.reply(|reply| reply.array(2 * names.len()));
+    let mut turns = Turns::new(call.worker);
     for name in names.iter() {
         let count = call.worker.shared.subscriptions.count(topic, name);
         call.reply(|reply| {
             reply.bulk(name);
             reply.integer(count as i64);
         });
+        turns.step(name.len()).await;
     }
 }

@@ -10,8 +10,10 @@ use firn_format::datatype::{DatabaseId, Slot, UserKey, range};
 use firn_protocol::{glob, number};
 
 use super::call::Call;
+use crate::bounds::PATTERN_BYTES_MAX;
 use crate::failure::{Failure, Result};
 use crate::transaction::{decode_value, type_name};
+use crate::worker::Turns;
 
 /// Elements that a step looks at unless COUNT says otherwise.
 const COUNT: u64 = 10;
@@ -45,6 +47,7 @@ impl ScanOptions {
                     return Err(Failure::SYNTAX);
                 }
             } else if call.is_word(index, "match") {
+                check_pattern(call.argument(index + 1))?;
                 options.pattern = Some(call.argument(index + 1).to_vec()).filter(|pattern| pattern != b"*");
             } else if has_type && call.is_word(index, "type") {
                 options.type_name = Some(call.argument(index + 1).to_ascii_lowercase());
@@ -56,10 +59,31 @@ impl ScanOptions {
         Ok(options)
     }
 
+    /// What it costs to compare a name, in bytes.
+    pub(super) fn compared_bytes(&self, name: &[u8]) -> usize {
+        self.pattern.as_ref().map_or(0, |pattern| compared_bytes(pattern, name))
+    }
+
     /// Whether an element called `name` is wanted.
     pub(super) fn is_wanted(&self, name: &[u8]) -> bool {
         self.pattern.as_ref().is_none_or(|pattern| glob::matches(pattern, name))
     }
+}
+
+/// Refuses a pattern that is longer than one command compares.
+pub(super) fn check_pattern(pattern: &[u8]) -> Result<()> {
+    match pattern.len() > PATTERN_BYTES_MAX {
+        true => Err(Failure::of(format!(
+            "ERR a pattern of {} bytes is longer than the longest, {PATTERN_BYTES_MAX} bytes",
+            pattern.len()
+        ))),
+        false => Ok(()),
+    }
+}
+
+/// What comparing costs, in bytes copied: more than as many as there are.
+fn compared_bytes(pattern: &[u8], name: &[u8]) -> usize {
+    8 * (pattern.len() + name.len())
 }
 
 /// A cursor as clients send it: digits, perhaps with a sign; less than 0 counts down from 2^64, where no walk goes on.
@@ -104,6 +128,7 @@ pub(super) async fn scan(call: &mut Call<'_>) -> Result<()> {
     if let Some(range) = keys_from(call.database().id, from) {
         let mut walk = call.transaction.scan(keyspace, range)?;
         let (mut seen, mut last) = (0, None);
+        let mut turns = Turns::new(call.worker);
         while let Some((key, record)) = walk.next().await? {
             let (engine_key, key) = (key, decode_key(key)?);
             if seen >= options.count && last != Some(position(&key)) {
@@ -122,6 +147,7 @@ pub(super) async fn scan(call: &mut Call<'_>) -> Result<()> {
             if is_of_type && options.is_wanted(key.bytes()) {
                 found.push(key.bytes().to_vec());
             }
+            turns.step(options.compared_bytes(key.bytes())).await;
         }
     }
     reply_step(call, next, &found);
@@ -143,6 +169,8 @@ pub(super) fn reply_step(call: &mut Call<'_>, next: u64, found: &[Vec<u8>]) {
 /// `KEYS pattern`: all of them in one reply, as of one moment. Others have their turns meanwhile.
 pub(super) async fn keys(call: &mut Call<'_>) -> Result<()> {
     let pattern = call.argument(1);
+    check_pattern(pattern)?;
+    let mut turns = Turns::new(call.worker);
     let database = call.database().id;
     let keyspace = call.transaction.keyspaces().keys;
     let now_ms = call.transaction.now_ms();
@@ -151,6 +179,7 @@ pub(super) async fn keys(call: &mut Call<'_>) -> Result<()> {
         let mut walk = call.transaction.scan(keyspace, range)?;
         while let Some((key, record)) = walk.next().await? {
             let user = decode_key(key)?;
+            turns.step(compared_bytes(pattern, user.bytes())).await;
             if !glob::matches(pattern, user.bytes()) {
                 continue;
             }

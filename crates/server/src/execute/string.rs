@@ -1,14 +1,18 @@
 //! Strings.
 
+use std::ops::Range;
+
 use firn_protocol::command::{CommandId, id_of};
 
 use super::call::Call;
 use super::expiry::{Deadline, deadline};
 use super::request::Request;
 use super::{counter, lcs};
+use crate::bounds::READ_TOGETHER_MAX;
 use crate::failure::{Failure, Result};
 use crate::statistics::Measure;
-use crate::transaction::{Entry, encode_key};
+use crate::transaction::{Entry, Key, encode_key};
+use crate::worker::Turns;
 use firn_engine::ReadAt;
 use firn_format::datatype::Value;
 
@@ -98,10 +102,35 @@ pub(super) async fn get_at_once(request: &Request<'_>) -> bool {
     is_done
 }
 
+/// Bytes of a string that are read and answered at once.
+const PIECE_BYTES: usize = 1 << 20;
+
 /// Answers the string at `entry`, or that there is none.
 async fn reply_string(call: &mut Call<'_>, entry: &Entry) -> Result<()> {
-    let string = call.transaction.string(entry).await?;
-    call.reply(|reply| reply.bulk_or_null(string.as_deref()));
+    match call.transaction.string_len(entry)? {
+        None => call.reply(|reply| reply.null()),
+        Some(len) => reply_part(call, entry, 0..len).await?,
+    }
+    Ok(())
+}
+
+/// Answers a part of the string at `entry`, which has it: a long one piece by piece.
+async fn reply_part(call: &mut Call<'_>, entry: &Entry, part: Range<usize>) -> Result<()> {
+    if part.len() <= PIECE_BYTES {
+        let string = call.transaction.string_range(entry, part).await?;
+        call.reply(|reply| reply.bulk(&string));
+        return Ok(());
+    }
+    call.reply(|reply| reply.bulk_head(part.len()));
+    let mut turns = Turns::new(call.worker);
+    for start in part.clone().step_by(PIECE_BYTES) {
+        let piece = start..part.end.min(start + PIECE_BYTES);
+        let string = call.transaction.string_range(entry, piece).await?;
+        call.reply(|reply| reply.raw(&string));
+        turns.step(string.len()).await;
+        call.spill().await?;
+    }
+    call.reply(|reply| reply.bulk_end());
     Ok(())
 }
 
@@ -256,35 +285,37 @@ const KEYS_AT_ONCE: usize = 128;
 
 /// `MGET key [key ...]`: what is no string is as if it were not there. One moment for all keys.
 async fn multi_get(call: &mut Call<'_>) -> Result<()> {
-    let keys = call.keys_from(1)?;
-    call.reply(|reply| reply.array(keys.len()));
-    let mut keys = keys.into_iter();
-    loop {
-        let some: Vec<_> = keys.by_ref().take(KEYS_AT_ONCE).collect();
-        if some.is_empty() {
-            return Ok(());
+    let mut words = call.arguments.from(1);
+    words.iter().try_for_each(Key::check)?;
+    call.reply(|reply| reply.array(words.len()));
+    let (database, mut turns) = (call.database().id, Turns::new(call.worker));
+    while !words.is_empty() {
+        let some = words.iter().take(KEYS_AT_ONCE).map(|user| Key::new(database, user));
+        let mut some = some.collect::<Result<Vec<Key>>>()?.into_iter();
+        while some.len() > 0 {
+            for entry in call.transaction.some_entries(&mut some).await? {
+                match call.transaction.string_len(&entry) {
+                    Ok(_) => reply_string(call, &entry).await?,
+                    Err(_) => call.reply(|reply| reply.null()),
+                }
+                turns.step(entry.record_bytes()).await;
+                call.spill().await?;
+            }
         }
-        for entry in call.transaction.entries(some).await? {
-            let string = match call.transaction.string_len(&entry) {
-                Ok(_) => call.transaction.string(&entry).await?,
-                Err(_) => None,
-            };
-            call.reply(|reply| reply.bulk_or_null(string.as_deref()));
-            call.spill().await?;
-        }
-        if keys.len() > 0 {
-            call.worker.breathe().await;
-        }
+        words = words.from(KEYS_AT_ONCE);
     }
+    Ok(())
 }
 
 /// Sets every pair of the arguments, of which the last of a key holds.
 async fn set_pairs(call: &mut Call<'_>) -> Result<()> {
+    let mut turns = Turns::new(call.worker);
     for index in (1..call.arguments.len()).step_by(2) {
         let key = call.key(index)?;
         let entry = call.transaction.entry_to_replace(key).await?;
         let value = call.argument(index + 1);
         call.transaction.set_string(&entry, value, 0).await?;
+        turns.step(value.len()).await;
     }
     Ok(())
 }
@@ -304,8 +335,15 @@ async fn multi_set(call: &mut Call<'_>) -> Result<()> {
 /// `MSETNX key value [key value ...]`: all of them if none of the keys exists.
 async fn multi_set_nx(call: &mut Call<'_>) -> Result<()> {
     check_pairs(call)?;
-    let keys: Result<Vec<_>> = (1..call.arguments.len()).step_by(2).map(|index| call.key(index)).collect();
-    let are_new = !call.transaction.entries(keys?).await?.iter().any(Entry::exists);
+    let (mut are_new, mut words) = (true, call.arguments.from(1));
+    let mut turns = Turns::new(call.worker);
+    while are_new && !words.is_empty() {
+        let keys = words.iter().step_by(2).take(READ_TOGETHER_MAX).map(|user| call.key_of(user));
+        let entries = call.transaction.entries(keys.collect::<Result<_>>()?).await?;
+        are_new = !entries.iter().any(Entry::exists);
+        turns.step(READ_TOGETHER_MAX * size_of::<Entry>()).await;
+        words = words.from(2 * READ_TOGETHER_MAX);
+    }
     if are_new {
         set_pairs(call).await?;
     }
@@ -343,13 +381,15 @@ async fn get_range(call: &mut Call<'_>) -> Result<()> {
     let (start, end) = (call.integer(2)?, call.integer(3)?);
     let entry = call.entry(1).await?;
     let len = call.transaction.string_len(&entry)?.unwrap_or(0);
-    let part = call.transaction.string_range(&entry, range(len, start, end)).await?;
-    call.reply(|reply| reply.bulk(&part));
+    match call.transaction.string_len(&entry)? {
+        None => call.reply(|reply| reply.bulk(b"")),
+        Some(_) => reply_part(call, &entry, range(len, start, end)).await?,
+    }
     Ok(())
 }
 
 /// The part of `len` bytes from `start` to `end`, as clients count.
-fn range(len: usize, start: i64, end: i64) -> std::ops::Range<usize> {
+fn range(len: usize, start: i64, end: i64) -> Range<usize> {
     let len = len as i64;
     if start < 0 && end < 0 && start > end {
         return 0..0;

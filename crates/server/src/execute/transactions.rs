@@ -14,11 +14,12 @@ use super::call::{Call, Origin, check_length};
 use super::script::{is_reading_script, is_script};
 use super::{Request, account, dispatch as dispatch_command};
 use crate::access::permit_queued;
+use crate::bounds::READ_TOGETHER_MAX;
 use crate::client::{Client, Queue, Watch};
 use crate::failure::{Failure, Result};
 use crate::pause;
 use crate::transaction::{Key, Transaction};
-use crate::worker::Worker;
+use crate::worker::{Turns, Worker};
 
 const MULTI: CommandId = id_of("multi");
 const EXEC: CommandId = id_of("exec");
@@ -57,13 +58,13 @@ pub(super) fn refuse(client: &Rc<Client>) {
 }
 
 /// Answers a request that its client may not make. Refused, EXEC is over, and so is what was queued.
-pub(super) fn deny(request: &Request<'_>, command: &'static Command, failure: &Failure) {
+pub(super) async fn deny(request: &Request<'_>, command: &'static Command, failure: &Failure) {
     refuse(request.client);
     if command.id() != EXEC {
         return request.client.reply(|reply| reply.error(failure.line()));
     }
-    *request.client.queue.borrow_mut() = None;
-    unwatch(request.worker, request.client);
+    discard(request.worker, request.client).await;
+    unwatch(request.worker, request.client).await;
     let line = format!("EXECABORT Transaction discarded because of: {}", failure.line());
     request.client.reply(|reply| reply.error(&line));
 }
@@ -97,16 +98,25 @@ pub(super) async fn dispatch(call: &mut Call<'_>) -> Result<()> {
             *queue = Some(Queue::default());
         }
         DISCARD => {
-            if call.client.queue.borrow_mut().take().is_none() {
+            if !discard(call.worker, call.client).await {
                 return Err(Failure::new("ERR DISCARD without MULTI"));
             }
-            unwatch(call.worker, call.client);
+            unwatch(call.worker, call.client).await;
         }
-        UNWATCH => unwatch(call.worker, call.client),
+        UNWATCH => unwatch(call.worker, call.client).await,
         _ => return Err(call.not_offered()),
     }
     call.reply(|reply| reply.ok());
     Ok(())
+}
+
+/// Forgets what was queued, if MULTI was said; whether it was. Others have their turns meanwhile.
+pub(crate) async fn discard(worker: &Worker, client: &Client) -> bool {
+    let queue = client.queue.borrow_mut().take();
+    let is_any = queue.is_some();
+    let requests = queue.into_iter().flat_map(|queue| queue.requests);
+    Turns::new(worker).discard(requests).await;
+    is_any
 }
 
 /// `WATCH key [key ...]`
@@ -116,23 +126,35 @@ pub(super) async fn watch(request: &Request<'_>, out: &mut Vec<u8>) -> Result<()
     }
     request.worker.check_names(request.client, request.arguments.from(1))?;
     let keyspace = request.worker.shared.store.keyspaces.keys;
+    let mut words = request.arguments.from(1);
+    words.iter().try_for_each(Key::check)?;
     let mut names = LockNames::new(request.worker);
-    let keys = |names: &LockNames| -> Result<Vec<Key>> {
-        let database = names.databases().get(request.client.database.get()).id;
-        request.arguments.from(1).iter().map(|user| Key::new(database, user)).collect()
-    };
-    keys(&names)?.iter().for_each(|key| names.add_key(keyspace, key.bytes()));
+    let database = |names: &LockNames| names.databases().get(request.client.database.get()).id;
+    if !names.is_too_many(words.len()) {
+        for user in words.iter() {
+            names.add_key(keyspace, Key::new(database(&names), user)?.bytes());
+        }
+    }
     // Under the locks, so that a write that is going on is over, and the next one tells.
     let _locks = names.lock(request.worker).await?;
+    let database = database(&names);
     let mut transaction = Transaction::locked(request.worker, names.databases());
-    let entries = transaction.entries(keys(&names)?).await?;
-    let mut watch = request.client.watch.borrow_mut();
-    let watch = watch.get_or_insert_with(Watch::default);
-    for entry in &entries {
-        watch.add(entry.key.bytes(), entry.expires_at_ms()?);
-        request.worker.shared.observers.watch(entry.key.bytes(), &watch.flag, entry.exists());
+    let mut turns = Turns::new(request.worker);
+    request.client.watch.borrow_mut().get_or_insert_with(Watch::default);
+    while !words.is_empty() {
+        let some = words.iter().take(READ_TOGETHER_MAX).map(|user| Key::new(database, user));
+        for entry in transaction.entries(some.collect::<Result<_>>()?).await? {
+            if let Some(watch) = request.client.watch.borrow_mut().as_mut() {
+                watch.add(entry.key.bytes(), entry.expires_at_ms()?);
+                request.worker.shared.observers.watch(entry.key.bytes(), &watch.flag, entry.exists());
+            }
+            turns.step(entry.key.bytes().len()).await;
+        }
+        words = words.from(READ_TOGETHER_MAX);
     }
-    if names.is_outdated(request.worker) {
+    if names.is_outdated(request.worker)
+        && let Some(watch) = request.client.watch.borrow().as_ref()
+    {
         // Databases were flushed or swapped before it watched: nobody will say so again.
         watch.flag.raise();
     }
@@ -140,8 +162,19 @@ pub(super) async fn watch(request: &Request<'_>, out: &mut Vec<u8>) -> Result<()
     Ok(())
 }
 
-/// The client watches nothing any more.
-pub(crate) fn unwatch(worker: &Worker, client: &Client) {
+/// The client watches nothing any more. Others have their turns meanwhile.
+pub(crate) async fn unwatch(worker: &Worker, client: &Client) {
+    let Some(watch) = client.watch.borrow_mut().take() else { return };
+    let mut turns = Turns::new(worker);
+    let (flag, keys) = watch.into_parts();
+    for key in keys {
+        worker.shared.observers.unwatch(&key, &flag);
+        turns.step(key.len()).await;
+    }
+}
+
+/// The client watches nothing any more: of a connection that ends without its task.
+pub(crate) fn unwatch_at_once(worker: &Worker, client: &Client) {
     if let Some(watch) = client.watch.borrow_mut().take() {
         for key in watch.keys().chain(&watch.flag.moved()) {
             worker.shared.observers.unwatch(key, &watch.flag);
@@ -153,12 +186,12 @@ pub(crate) fn unwatch(worker: &Worker, client: &Client) {
 pub(super) async fn exec(request: &Request<'_>, out: &mut Vec<u8>) -> Result<()> {
     let client = request.client;
     let queue = client.queue.borrow_mut().take().ok_or(Failure::new("ERR EXEC without MULTI"))?;
-    if queue.is_refused {
-        unwatch(request.worker, client);
-        return Err(Failure::new("EXECABORT Transaction discarded because of previous errors."));
-    }
-    let done = exec_watching(request, &queue, out).await;
-    unwatch(request.worker, client);
+    let done = match queue.is_refused {
+        true => Err(Failure::new("EXECABORT Transaction discarded because of previous errors.")),
+        false => exec_watching(request, &queue, out).await,
+    };
+    unwatch(request.worker, client).await;
+    Turns::new(request.worker).discard(queue.requests).await;
     done
 }
 
@@ -215,6 +248,7 @@ async fn run_queued(
     let client = request.client;
     Reply::new(out, client.protocol.get()).array(queue.requests.len());
     let mut since_ns = request.worker.monotonic_ns();
+    let mut turns = Turns::new(request.worker);
     for (command, arguments) in &queue.requests {
         let start = out.len();
         let mut call = Call::new(request.worker, client, command, arguments.get(), transaction, out);
@@ -231,6 +265,7 @@ async fn run_queued(
         let now_ns = request.worker.monotonic_ns();
         let ns = now_ns - std::mem::replace(&mut since_ns, now_ns);
         account::executed(request.worker, client, command, arguments.get(), ns, failure.as_ref());
+        turns.step(out.len() - start).await;
     }
     Ok(())
 }

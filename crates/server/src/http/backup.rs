@@ -121,7 +121,7 @@ fn path_of(shared: &Shared, peer: SocketAddr, request: &Request) -> Result<PathB
 }
 
 /// Whether a host is named by address, or is this machine.
-fn is_address(host: &str) -> bool {
+pub(super) fn is_address(host: &str) -> bool {
     let name = host.strip_prefix("localhost").is_some_and(|port| port.is_empty() || port.starts_with(':'));
     name || host.parse::<SocketAddr>().is_ok() || host.trim_matches(['[', ']']).parse::<IpAddr>().is_ok()
 }

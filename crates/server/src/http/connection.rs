@@ -53,6 +53,16 @@ impl Connection {
         matches!(self.stage, Stage::Answer(..))
     }
 
+    /// Whether it has not said yet what it asks for.
+    pub(super) fn is_asking(&self) -> bool {
+        matches!(self.stage, Stage::Head(_))
+    }
+
+    /// Whether it has its answer.
+    pub(super) fn is_answered(&self) -> bool {
+        matches!(self.stage, Stage::Linger)
+    }
+
     /// Whether only the alarm tells when it can go on.
     pub(super) fn is_waiting(&self) -> bool {
         matches!(self.stage, Stage::Waiting(_))

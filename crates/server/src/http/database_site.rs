@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::answer::{Answer, Reply, Site};
-use super::backup::Backups;
+use super::backup::{Backups, is_address};
 use super::database_metrics;
 use super::request::Request;
 use crate::net::Alarm;
@@ -35,6 +35,12 @@ impl Site for DatabaseSite {
     fn answer(&self, peer: SocketAddr, request: &Request) -> Reply {
         if request.method == "POST" && request.path == "/backup" {
             return self.backups.begin(&self.shared, peer, request).map_or_else(Reply::from, Reply::from);
+        }
+        // A page of the web can call this machine by a name of its own, and have its reader's browser ask here.
+        let is_rebound = peer.ip().to_canonical().is_loopback()
+            && request.header("host").is_some_and(|host| !is_address(host));
+        if is_rebound {
+            return Answer::text(403, "from this machine, call it localhost or by its address\n").into();
         }
         Answer::to_get(request, |path| found(&self.shared, path)).into()
     }

@@ -6,7 +6,8 @@
 //! What is answered is a [`Site`]'s: `database_site` is that of a server, and programs of other kinds have their own.
 //!
 //! One thread waits for all its sockets and answers at once: nothing here waits for the engine. Everything is bounded: a
-//! head has 8 KiB, there are 64 connections, and each is over after some seconds. A connection has one request.
+//! head has 8 KiB, there are 64 connections, and each is over after some seconds. A connection has one request. The oldest one that
+//! has not asked yet goes for one that comes: who says nothing keeps nobody out.
 //!
 //! # Not here
 //! - Users' data: whoever reaches the port sees counters and names of commands, never keys or values.
@@ -34,11 +35,12 @@ use std::time::Duration;
 use firn::storage::{Clock, Priority, Spawn, ThreadSpawn};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
+use crate::bounds::HTTP_CONNECTIONS_MAX;
 use crate::net::Alarm;
 use connection::Connection;
 
-/// Connections at a time; more wait in the system's queue.
-const CONNECTIONS_MAX: usize = 64;
+/// How many are accepted before those that are there go on.
+const ACCEPTED_AT_ONCE: usize = HTTP_CONNECTIONS_MAX / 2;
 
 /// How long it is waited without looking at what has become late.
 const ROUND: Timespec = Timespec { tv_sec: 0, tv_nsec: 500_000_000 };
@@ -140,7 +142,7 @@ impl Rounds {
 
     /// Until there is something to do; whether somebody may be accepted.
     fn wait(&self) -> bool {
-        let is_open = self.connections.len() < CONNECTIONS_MAX && self.clock.now() >= self.accept_from;
+        let is_open = self.clock.now() >= self.accept_from;
         let mut wanted = vec![PollFd::new(&*self.end.alarm, PollFlags::IN)];
         if is_open {
             wanted.push(PollFd::new(&self.listener, PollFlags::IN));
@@ -156,10 +158,26 @@ impl Rounds {
         is_open
     }
 
+    /// Whether there is room for one more: the oldest that has not asked yet goes for it, else the oldest that was answered.
+    fn make_room(&mut self) -> bool {
+        if self.connections.len() < HTTP_CONNECTIONS_MAX {
+            return true;
+        }
+        let silent = self.connections.iter().position(Connection::is_asking);
+        let place = silent.or_else(|| self.connections.iter().position(Connection::is_answered));
+        place.map(|place| self.connections.remove(place)).is_some()
+    }
+
     fn accept(&mut self, now: Duration) {
-        while self.connections.len() < CONNECTIONS_MAX {
+        for _ in 0..ACCEPTED_AT_ONCE {
             match self.listener.accept() {
-                Ok((stream, peer)) => self.connections.extend(Connection::new(stream, peer, now)),
+                Ok((stream, peer)) => {
+                    if let Some(connection) = Connection::new(stream, peer, now)
+                        && self.make_room()
+                    {
+                        self.connections.push(connection);
+                    }
+                }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return,
                 Err(_) => {
                     self.accept_from = now + ACCEPT_PAUSE;

@@ -18,6 +18,7 @@ use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 use firn_engine::Durability;
 use firn_protocol::glob;
 
+use crate::bounds::cut_text;
 use crate::settings::ServeSettings;
 use kind::Kind;
 use table::TABLE;
@@ -158,7 +159,7 @@ impl Parameters {
         for (name, _) in pairs {
             let is_named = |it: &&Parameter| it.name.as_bytes().eq_ignore_ascii_case(name);
             let Some(parameter) = TABLE.iter().find(is_named) else {
-                let name = String::from_utf8_lossy(name);
+                let name = cut_text(name);
                 return Err(format!("ERR Unknown option or number of arguments for CONFIG SET - '{name}'"));
             };
             if matches!(parameter.kind, Kind::Fixed | Kind::Guarded) {

@@ -14,6 +14,8 @@ use std::time::Duration;
 
 use firn_protocol::command::{self, CommandId};
 
+use crate::bounds::ERROR_KINDS_MAX;
+
 pub(crate) use gauge::Gauge;
 pub(crate) use histogram::{Distribution, Histogram};
 pub(crate) use rate::Rates;
@@ -45,9 +47,6 @@ pub(crate) enum Measure {
 }
 
 const MEASURE_COUNT: usize = Measure::Changes as usize + 1;
-
-/// Kinds of errors that are told apart; the others are counted together.
-const ERROR_KINDS_MAX: usize = 128;
 
 /// A number that one thread adds to and every thread reads.
 #[derive(Debug, Default)]

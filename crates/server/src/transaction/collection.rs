@@ -4,9 +4,12 @@ use firn_engine::ScanRange;
 use firn_format::datatype::value::{FRAGMENT_BYTES, LIST_MIDDLE};
 use firn_format::datatype::{Collection as Description, CollectionId, Field, FieldKind, Tag, Value};
 
+use std::rc::Rc;
+
 use super::entry::collection_id;
 use super::{Cursor, Entry, Key, Transaction};
 use crate::failure::{Failure, Result};
+use crate::worker::Turns;
 
 /// A collection's description, changed as the command goes on, and written by [`Transaction::save`].
 ///
@@ -209,15 +212,35 @@ impl Transaction {
         self.get(self.keyspaces().fields, &key).await
     }
 
-    /// The values of several fields.
-    pub(crate) async fn field_values(
+    /// The values of the first of several fields, one at least: as many as are read together.
+    pub(crate) async fn some_field_values(
         &mut self,
         collection: &Collection,
         fields: impl Iterator<Item = Field<'_>>,
     ) -> Result<Vec<Option<Vec<u8>>>> {
         let keys: Vec<Vec<u8>> = fields.map(|field| collection.field_key(field)).collect();
         let wanted: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
-        self.multi_get(self.keyspaces().fields, &wanted).await
+        self.some_values(self.keyspaces().fields, &wanted).await
+    }
+
+    /// Which of several fields there are. Others have their turns meanwhile.
+    pub(crate) async fn has_fields(
+        &mut self,
+        collection: &Collection,
+        fields: impl Iterator<Item = Field<'_>>,
+    ) -> Result<Vec<bool>> {
+        let worker = Rc::clone(&self.worker);
+        let mut turns = Turns::new(&worker);
+        let keys: Vec<Vec<u8>> = fields.map(|field| collection.field_key(field)).collect();
+        let wanted: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
+        let mut are_there = Vec::with_capacity(keys.len());
+        while let Some(rest) = wanted.get(are_there.len()..).filter(|rest| !rest.is_empty()) {
+            for value in self.some_values(self.keyspaces().fields, rest).await? {
+                turns.step(value.as_ref().map_or(0, Vec::len)).await;
+                are_there.push(value.is_some());
+            }
+        }
+        Ok(are_there)
     }
 
     /// Writes a field.

@@ -1,11 +1,15 @@
 //! What stands at a user's key.
 
+use std::rc::Rc;
+
 use firn_engine::{Op, OpKind};
 use firn_format::datatype::{CatalogRecord, CollectionId, Expiry, Purge, Tag, UserKey, Value};
 
 use super::{EXPIRY_GRACE_MS, Key, Transaction};
+use crate::bounds::READ_TOGETHER_MAX;
 use crate::failure::{Failure, Result};
 use crate::statistics::Measure;
+use crate::worker::Turns;
 
 /// A key and its record, as it was read.
 ///
@@ -81,11 +85,27 @@ impl Transaction {
 
     /// Reads what stands at each of `keys`, and whether the engine holds there what it does not show any more.
     pub(crate) async fn entries(&mut self, keys: Vec<Key>) -> Result<Vec<Entry>> {
-        let wanted: Vec<&[u8]> = keys.iter().map(Key::bytes).collect();
+        let worker = Rc::clone(&self.worker);
+        let mut turns = Turns::new(&worker);
+        let mut entries = Vec::with_capacity(keys.len());
+        let mut keys = keys.into_iter();
+        while keys.len() > 0 {
+            let some = self.some_entries(&mut keys).await?;
+            for entry in some {
+                turns.step(entry.record_bytes()).await;
+                entries.push(entry);
+            }
+        }
+        Ok(entries)
+    }
+
+    /// The same at the first of `keys`, one at least, which are taken out: as many as are read together.
+    pub(crate) async fn some_entries(&mut self, keys: &mut std::vec::IntoIter<Key>) -> Result<Vec<Entry>> {
+        let wanted: Vec<&[u8]> = keys.as_slice().iter().take(READ_TOGETHER_MAX).map(Key::bytes).collect();
         let keyspace = self.keyspaces().keys;
         let values = self.engine_values(keyspace, &wanted).await?;
-        let mut entries = Vec::with_capacity(keys.len());
-        for (index, key) in keys.into_iter().enumerate() {
+        let mut entries = Vec::with_capacity(values.len());
+        for (index, key) in keys.by_ref().take(values.len()).enumerate() {
             let (record, is_stored) = match self.own.get(keyspace, key.bytes()) {
                 Some(own) => (own, own.is_some()),
                 None => (values.get(index), values.is_stored(index)),

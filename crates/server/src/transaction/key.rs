@@ -28,6 +28,14 @@ impl Key {
         Ok(Self { bytes, user_start, bucket: Bucket::of(&key), database, slot: key.slot() })
     }
 
+    /// Whether `user` can be a key.
+    ///
+    /// # Errors
+    /// Too long.
+    pub(crate) fn check(user: &[u8]) -> Result<()> {
+        if user.len() > USER_KEY_BYTES_MAX { Err(too_long(user)) } else { Ok(()) }
+    }
+
     /// The engine's key in keyspace `keys`.
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.bytes

@@ -5,6 +5,7 @@
 
 use std::borrow::Cow;
 use std::ops::Range;
+use std::rc::Rc;
 
 use firn_engine::ScanRange;
 use firn_format::datatype::value::STRING_BYTES_MAX as RECORD_BYTES_MAX;
@@ -12,6 +13,7 @@ use firn_format::datatype::{Field, Tag, Value};
 
 use super::{Collection, Entry, Transaction};
 use crate::failure::{Failure, Result};
+use crate::worker::Turns;
 
 /// Longest string, as clients know it.
 pub(crate) const STRING_BYTES_MAX: usize = 512 << 20;
@@ -144,6 +146,8 @@ impl Transaction {
         let fragment_bytes = collection.fragment_bytes();
         let len = collection.count().max((offset + bytes.len()) as u64);
         let mut at = offset;
+        let worker = Rc::clone(&self.worker);
+        let mut turns = Turns::new(&worker);
         while !bytes.is_empty() {
             let within = at % fragment_bytes;
             let (piece, rest) = bytes.split_at(bytes.len().min(fragment_bytes - within));
@@ -157,6 +161,7 @@ impl Transaction {
                 self.put_field(collection, field, &fragment);
             }
             (at, bytes) = (at + piece.len(), rest);
+            turns.step(piece.len()).await;
         }
         collection.set_count(len);
         self.set_collection_expiry(collection, expires_at_ms);

@@ -25,11 +25,12 @@ use std::sync::Arc;
 use firn_engine::{Batch, KeyspaceId, Op, OpKind, ReadAt, Snapshot, Values};
 use firn_format::datatype::{Bucket, CatalogRecord, DatabaseId, Generation, Purge};
 
+use crate::bounds::READ_TOGETHER_MAX;
 use crate::failure::{Failure, Result};
 use crate::purge_queue::PurgeRecord;
 use crate::store::{Databases, Keyspaces, NextGeneration};
-use crate::subscriptions::Topic;
-use crate::worker::Worker;
+use crate::subscriptions::{Addressee, Published};
+use crate::worker::{Turns, Worker};
 
 pub(crate) use collection::Collection;
 pub(crate) use coverage::{Coverage, Demand};
@@ -67,7 +68,7 @@ pub(crate) struct Transaction {
     /// Keys at which something had expired and is removed.
     rid: Vec<Vec<u8>>,
     /// Messages to be sent once it is written.
-    messages: Vec<(Topic, Vec<u8>, Vec<u8>)>,
+    messages: Vec<(Published, Vec<Addressee>)>,
     /// Memory that they take.
     messages_bytes: usize,
     /// What the batch leaves to be purged.
@@ -161,8 +162,8 @@ impl Transaction {
         }
     }
 
-    /// The values at the engine's keys `keys`.
-    pub(crate) async fn multi_get(
+    /// The values at the first of the engine's keys `keys`, one at least: as many as are read together.
+    pub(crate) async fn some_values(
         &mut self,
         keyspace: KeyspaceId,
         keys: &[&[u8]],
@@ -177,9 +178,10 @@ impl Transaction {
         Ok(found)
     }
 
-    /// The values at the engine's keys `keys` without what the transaction has written itself.
+    /// The values at the first of the engine's keys `keys`, one at least, without what the transaction has written itself.
     async fn engine_values(&mut self, keyspace: KeyspaceId, keys: &[&[u8]]) -> Result<Values> {
         self.choose_moment()?;
+        let keys = keys.get(..READ_TOGETHER_MAX).unwrap_or(keys);
         self.worker.multi_get(read_at(&self.view), keyspace, keys).await
     }
 
@@ -247,10 +249,13 @@ impl Transaction {
         }
     }
 
-    /// A message to be sent once everything is written.
-    pub(crate) fn publish(&mut self, topic: Topic, channel: &[u8], payload: &[u8]) {
-        self.messages_bytes += channel.len() + payload.len() + size_of::<(Topic, Vec<u8>, Vec<u8>)>();
-        self.messages.push((topic, channel.to_vec(), payload.to_vec()));
+    /// A message to be sent to these subscribers once everything is written.
+    pub(crate) fn publish(&mut self, message: Published, addressees: Vec<Addressee>) {
+        if !addressees.is_empty() {
+            self.messages_bytes += message.bytes() + size_of::<Published>();
+            self.messages_bytes += addressees.len() * size_of::<Addressee>();
+            self.messages.push((message, addressees));
+        }
     }
 
     /// Writes everything, returns once that is acknowledged, and tells everybody whom it concerns.
@@ -267,8 +272,8 @@ impl Transaction {
     /// over.
     pub(crate) async fn commit_ready(&mut self) -> Result<Vec<Vec<u8>>> {
         self.write().await?;
-        for (topic, channel, payload) in self.messages.drain(..) {
-            self.worker.publish(topic, &channel, &payload);
+        for (message, addressees) in self.messages.drain(..) {
+            self.worker.publish(message, addressees);
         }
         Ok(std::mem::take(&mut self.ready))
     }
@@ -290,10 +295,13 @@ impl Transaction {
             return Err(Failure::of("ERR a command that only reads has written: this is a bug".into()));
         }
         let worker = Rc::clone(&self.worker);
-        if let Err(failure) = worker.write(self.own.batch()).await {
+        let (batch, written) = worker.write_all(self.own.take_batch()).await;
+        self.own.put_back(batch);
+        if let Err(failure) = written {
             self.follow().await;
             return Err(failure);
         }
+        Turns::new(&worker).discard(self.own.take_index()).await;
         self.own.clear();
         let store = &worker.shared.store;
         for (id, bucket) in self.buckets.drain(..) {

@@ -25,6 +25,21 @@ impl OwnWrites {
         &self.batch
     }
 
+    /// The batch, to be given back by [`put_back`](Self::put_back) before anything else is asked.
+    pub(super) fn take_batch(&mut self) -> Batch {
+        std::mem::take(&mut self.batch)
+    }
+
+    pub(super) fn put_back(&mut self, batch: Batch) {
+        self.batch = batch;
+    }
+
+    /// The index, piece by piece: what is written is asked for no more.
+    pub(super) fn take_index(&mut self) -> impl Iterator<Item = (KeyspaceId, Vec<u8>)> {
+        self.indexed = self.batch.len();
+        std::mem::take(&mut self.newest).into_keys()
+    }
+
     pub(super) fn clear(&mut self) {
         self.batch.clear();
         self.newest.clear();

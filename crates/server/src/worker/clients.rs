@@ -6,6 +6,7 @@ use std::task::Poll;
 
 use super::Worker;
 use crate::client::{Client, Unblock};
+use crate::subscriptions::Topic;
 
 /// Which clients are meant: those that meet all that is said here.
 #[derive(Clone, Debug, Default)]
@@ -101,16 +102,34 @@ impl Worker {
         self.clients.borrow().iter().flatten().for_each(|client| self.tasks.wake(client.id));
     }
 
-    /// Closes a client to which more was sent than it may leave unread; whether it was. To be asked after messages
-    /// that it has not asked for; replies wait for their reader by themselves.
-    pub(crate) fn check_output(&self, client: &Client) -> bool {
+    /// Whether a client may be sent `bytes` more that it has not asked for: beyond what it may leave unread it is closed instead,
+    /// and nothing is copied for it. Replies wait for their reader by themselves.
+    pub(super) fn has_room(&self, client: &Client, bytes: usize) -> bool {
         let unread = client.output.borrow().len() + client.held.borrow().len();
-        let is_over = unread > self.shared.settings.output_bytes_max;
+        let is_over = unread.saturating_add(bytes) > self.shared.settings.output_bytes_max;
         if is_over && !client.is_closing.get() {
             client.cut_off();
             self.tasks.wake(client.id);
         }
-        is_over
+        !is_over
+    }
+
+    /// Closes this worker's clients that are shown or sent what their users may not see any more.
+    pub(crate) fn close_denied(&self) {
+        let users = &self.shared.store.users;
+        let is_denied = |client: &&Rc<Client>| {
+            let is_observer = client.is_subscriber() || client.is_monitor.get();
+            if !is_observer || client.login.is_unlimited(users) {
+                return false;
+            }
+            let subscriptions = client.subscriptions.borrow();
+            client.login.user(users).is_none_or(|user| {
+                client.is_monitor.get() && !user.may_monitor()
+                    || !subscriptions.all(|topic, name| user.allows_channel(topic == Topic::Pattern, name))
+            })
+        };
+        let everybody = self.clients_of(&ClientFilter::default());
+        everybody.iter().filter(is_denied).for_each(|client| self.close_soon(client));
     }
 
     /// Waits while CLIENT PAUSE concerns a request that may write or not. It counts among the clients that wait meanwhile.

@@ -9,6 +9,7 @@ use std::time::Duration;
 use firn_protocol::resp::Arguments;
 
 use super::{ClientFilter, Message, Worker};
+use crate::bounds::MONITOR_UNREAD_BYTES_MAX;
 use crate::client::{Client, name_memory_bytes};
 use crate::failure::{Failure, Result};
 use crate::log::{Field, LogLevel};
@@ -20,9 +21,6 @@ pub(super) const INTERVAL: Duration = Duration::from_millis(100);
 
 /// More than allocators cut out of what they hold.
 const ALLOCATOR_NUDGE_BYTES: usize = 32 << 20;
-
-/// Bytes that wait for a client that is shown every command, above which it is cut off.
-const UNREAD_BYTES_MAX: usize = 32 << 20;
 
 /// Asks for a large piece of memory, does not touch it, and gives it back. Allocators keep large pieces that were freed for
 /// a while, and look whether the while is over when the next one is freed: who serves one large request and then small ones
@@ -158,7 +156,7 @@ impl Worker {
 
     pub(super) fn show_own_monitors(&self, line: &[u8]) {
         for client in self.monitors.borrow().iter().filter(|client| !client.is_closing.get()) {
-            if client.output.borrow().len() > UNREAD_BYTES_MAX {
+            if client.output.borrow().len() + line.len() > MONITOR_UNREAD_BYTES_MAX {
                 client.cut_off();
                 self.tasks.wake(client.id);
                 continue;

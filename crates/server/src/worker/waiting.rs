@@ -10,9 +10,11 @@ use firn_engine::{
 };
 
 use super::Worker;
+use crate::bounds::{BATCH_BYTES_MAX, BATCH_OPS_MAX, READ_TOGETHER_BYTES_MAX};
 use crate::client::Client;
 use crate::failure::{Failure, Result};
 use crate::handover::Handed;
+use crate::large_writes::LargeWrite;
 use crate::net::Received;
 use crate::statistics::Measure;
 
@@ -225,14 +227,14 @@ impl Worker {
         self.session.borrow_mut().prefetch(keyspace, keys);
     }
 
-    /// Values of `keys` as of one moment.
+    /// Values of the first of `keys`, one at least, as of one moment: as many as have together the bytes that are read at once.
     pub(crate) async fn multi_get(
         &self,
         at: ReadAt<'_>,
         keyspace: KeyspaceId,
         keys: &[&[u8]],
     ) -> Result<Values> {
-        let mut values = Values::new();
+        let mut values = Values::with_bytes_max(READ_TOGETHER_BYTES_MAX);
         let outcome = self.session.borrow_mut().multi_get(at, keyspace, keys, &mut values)?;
         match outcome {
             Outcome::Done(()) => Ok(values),
@@ -288,6 +290,18 @@ impl Worker {
                 other => Err(unexpected(other)),
             },
         }
+    }
+
+    /// The same, and gives the batch back. One that takes long is written beside the workers, which serve others meanwhile.
+    pub(crate) async fn write_all(&self, batch: Batch) -> (Batch, Result<()>) {
+        let is_large = batch.len() > BATCH_OPS_MAX || batch.data_bytes() > BATCH_BYTES_MAX;
+        if !is_large || self.is_in_place.get() {
+            let written = self.write(&batch).await;
+            return (batch, written);
+        }
+        let write = LargeWrite::begin(&self.shared, batch, (self.index, self.tasks.current()));
+        self.until(|| write.is_over()).await;
+        write.take()
     }
 
     /// Locks `keys` against every other command that may write them.

@@ -34,7 +34,8 @@ fn exchange(address: SocketAddr, request: &[u8]) -> (u16, String, String) {
 }
 
 pub(super) fn get(address: SocketAddr, path: &str) -> (u16, String) {
-    let (status, body, _) = exchange(address, format!("GET {path} HTTP/1.1\r\nHost: x\r\n\r\n").as_bytes());
+    let (status, body, _) =
+        exchange(address, format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n").as_bytes());
     (status, body)
 }
 
@@ -137,7 +138,7 @@ fn who_says_nothing_does_not_keep_others_out() {
     let since = Instant::now();
     assert_eq!(get(address, "/healthz").0, 200);
     let took = since.elapsed();
-    assert!((Duration::from_secs(2)..Duration::from_secs(15)).contains(&took), "64 are the limit: {took:?}");
+    assert!(took < Duration::from_secs(4), "the oldest goes: {took:?}");
     for mut stream in silent {
         stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
         assert!(matches!(stream.read(&mut [0]), Ok(0) | Err(_)), "it was cut off");

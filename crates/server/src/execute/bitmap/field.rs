@@ -9,6 +9,7 @@ use super::number::{Overflow, SPAN_BYTES, Width};
 use super::{OFFSET, bits_max};
 use crate::failure::{Failure, Result};
 use crate::transaction::Entry;
+use crate::worker::Turns;
 
 /// What is done with the integer at one place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,7 +39,7 @@ impl Operation {
 /// `BITFIELD key [GET type offset | SET type offset value | INCRBY type offset increment | OVERFLOW WRAP | SAT | FAIL ...]`,
 /// and `BITFIELD_RO`, which takes only GET.
 pub(super) async fn run(call: &mut Call<'_>, only_reads: bool) -> Result<()> {
-    let operations = operations(call)?;
+    let operations = operations(call).await?;
     let writes = || operations.iter().filter(|operation| operation.action != Action::Get);
     if only_reads && writes().next().is_some() {
         return Err(Failure::new("ERR BITFIELD_RO only supports the GET subcommand"));
@@ -51,7 +52,9 @@ pub(super) async fn run(call: &mut Call<'_>, only_reads: bool) -> Result<()> {
         string.changed.insert(last, 0);
     }
     call.reply(|reply| reply.array(operations.len()));
+    let mut turns = Turns::new(call.worker);
     for operation in &operations {
+        turns.step(SPAN_BYTES).await;
         let answer = string.apply(call, operation).await?;
         call.reply(|reply| match answer {
             Some(number) => reply.integer(number),
@@ -61,10 +64,11 @@ pub(super) async fn run(call: &mut Call<'_>, only_reads: bool) -> Result<()> {
     string.write(call).await
 }
 
-fn operations(call: &Call<'_>) -> Result<Vec<Operation>> {
+async fn operations(call: &Call<'_>) -> Result<Vec<Operation>> {
     let mut operations = Vec::new();
     let mut overflow = Overflow::Wrap;
     let mut index = 2;
+    let mut turns = Turns::new(call.worker);
     while index < call.arguments.len() {
         let left = call.arguments.len() - index - 1;
         let name = call.argument(index).to_ascii_lowercase();
@@ -93,6 +97,7 @@ fn operations(call: &Call<'_>) -> Result<Vec<Operation>> {
         };
         index += if action == Action::Get { 3 } else { 4 };
         operations.push(Operation { action, width, offset, overflow });
+        turns.step(0).await;
     }
     Ok(operations)
 }

@@ -3,6 +3,7 @@
 use super::super::call::Call;
 use super::BLOCK_BYTES;
 use crate::failure::{Failure, Result};
+use crate::worker::Turns;
 
 /// What is made of several strings, bit by bit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,14 +49,14 @@ pub(super) async fn combine(call: &mut Call<'_>) -> Result<()> {
     if operation == Operation::Not && call.arguments.len() != 4 {
         return Err(Failure::new("ERR BITOP NOT must be called with a single source key."));
     }
-    let sources = call.keys_from(3)?;
+    let sources = call.keys_from(3).await?;
     let sources = call.transaction.entries(sources).await?;
     let mut lens = Vec::with_capacity(sources.len());
     for source in &sources {
         lens.push(call.transaction.string_len(source)?.unwrap_or(0));
     }
     let len = lens.iter().copied().max().unwrap_or(0);
-    let mut result = Vec::with_capacity(len);
+    let (mut result, mut turns) = (Vec::with_capacity(len), Turns::new(call.worker));
     while result.len() < len {
         let start = result.len();
         let end = len.min(start + BLOCK_BYTES);
@@ -68,6 +69,7 @@ pub(super) async fn combine(call: &mut Call<'_>) -> Result<()> {
             } else {
                 operation.apply(&mut result[start..], &part);
             }
+            turns.step(end - start).await;
         }
         if operation == Operation::Not {
             result[start..].iter_mut().for_each(|byte| *byte = !*byte);

@@ -4,17 +4,19 @@ use firn_protocol::number;
 use firn_protocol::resp::Protocol;
 
 use crate::access::{Context, DEFAULT_USER, Reason, note};
-use crate::client::{Silence, is_name};
+use crate::bounds::cut_text;
+use crate::client::{Silence, check_name};
 use crate::execute::call::Call;
-use crate::execute::{unsubscribe_all, unwatch};
+use crate::execute::{discard, unsubscribe_all, unwatch};
 use crate::failure::{Failure, Result};
 
 /// The release of Redis whose commands and replies are offered: what clients are told when they ask for a version.
 pub(crate) const REDIS_VERSION: &str = "7.0.15";
 
 const WRONG_PASSWORD: Failure = Failure::new("WRONGPASS invalid username-password pair or user is disabled.");
-pub(super) const BAD_NAME: Failure =
-    Failure::new("ERR Client names cannot contain spaces, newlines or special characters.");
+
+/// How errors call a client's name.
+pub(super) const NAME: &str = "Client names";
 
 /// `AUTH [user] password`
 pub(super) fn auth(call: &mut Call<'_>) -> Result<()> {
@@ -73,13 +75,11 @@ pub(super) fn hello(call: &mut Call<'_>) -> Result<()> {
             login = Some((call.argument(index + 1), call.argument(index + 2)));
             index += 3;
         } else if call.is_word(index, "setname") && left >= 1 {
+            check_name(NAME, call.argument(index + 1))?;
             name = Some(call.argument(index + 1));
-            if !name.is_some_and(is_name) {
-                return Err(BAD_NAME);
-            }
             index += 2;
         } else {
-            let option = String::from_utf8_lossy(call.argument(index)).into_owned();
+            let option = cut_text(call.argument(index));
             return Err(Failure::of(format!("ERR Syntax error in HELLO option '{option}'")));
         }
     }
@@ -127,11 +127,11 @@ fn introduce(call: &mut Call<'_>) {
 }
 
 /// `RESET`: as when it was new, the name included.
-pub(super) fn reset(call: &mut Call<'_>) -> Result<()> {
+pub(super) async fn reset(call: &mut Call<'_>) -> Result<()> {
     let client = call.client;
-    *client.queue.borrow_mut() = None;
-    unwatch(call.worker, client);
-    unsubscribe_all(call.worker, client);
+    discard(call.worker, client).await;
+    unwatch(call.worker, client).await;
+    unsubscribe_all(call.worker, client).await;
     call.worker.unmonitor(client);
     client.database.set(0);
     client.protocol.set(Protocol::Resp2);

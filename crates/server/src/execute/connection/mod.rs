@@ -26,7 +26,7 @@ pub(super) async fn dispatch(call: &mut Call<'_>) -> Result<()> {
         PING => ping(call),
         AUTH => greeting::auth(call),
         HELLO => greeting::hello(call),
-        RESET => greeting::reset(call),
+        RESET => greeting::reset(call).await,
         CLIENT_HELP => {
             call.reply_help();
             Ok(())

@@ -3,6 +3,7 @@
 use firn_protocol::command::{CommandId, id_of};
 use firn_protocol::number;
 
+use crate::bounds::cut_text;
 use crate::client::Unblock;
 use crate::execute::call::Call;
 use crate::failure::{Failure, Result};
@@ -54,7 +55,7 @@ async fn list(call: &mut Call<'_>) -> Result<()> {
 
 fn kind(word: &[u8]) -> Result<ClientKind> {
     ClientKind::from_word(word)
-        .ok_or_else(|| Failure::of(format!("ERR Unknown client type '{}'", String::from_utf8_lossy(word))))
+        .ok_or_else(|| Failure::of(format!("ERR Unknown client type '{}'", cut_text(word))))
 }
 
 /// `CLIENT KILL address`
@@ -88,7 +89,7 @@ async fn kill(call: &mut Call<'_>) -> Result<()> {
             filter.local = Some(value.to_vec());
         } else if call.is_word(index, "user") {
             if call.worker.shared.store.users.get(value).is_none() {
-                let name = String::from_utf8_lossy(value).into_owned();
+                let name = cut_text(value);
                 return Err(Failure::of(format!("ERR No such user '{name}'")));
             }
             filter.user = Some(value.to_vec());

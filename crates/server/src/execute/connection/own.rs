@@ -2,8 +2,9 @@
 
 use firn_protocol::command::{Command, CommandId, id_of};
 
-use super::greeting::BAD_NAME;
-use crate::client::{Silence, is_name};
+use super::greeting::NAME;
+use crate::bounds::cut_text;
+use crate::client::{Silence, check_name};
 use crate::execute::call::Call;
 use crate::failure::{Failure, Result};
 
@@ -38,9 +39,7 @@ pub(super) fn dispatch(call: &mut Call<'_>) -> Result<()> {
             call.reply(|reply| reply.bulk_or_null(Some(name.as_slice()).filter(|name| !name.is_empty())));
         }
         SETNAME => {
-            if !is_name(call.argument(2)) {
-                return Err(BAD_NAME);
-            }
+            check_name(NAME, call.argument(2))?;
             *it.name.borrow_mut() = call.argument(2).to_vec();
             call.reply(|reply| reply.ok());
         }
@@ -88,14 +87,10 @@ fn set_info(call: &mut Call<'_>) -> Result<()> {
     } else if call.is_word(2, "lib-ver") {
         (&it.library_version, "lib-ver")
     } else {
-        let option = String::from_utf8_lossy(call.argument(2)).into_owned();
+        let option = cut_text(call.argument(2));
         return Err(Failure::of(format!("ERR Unrecognized option '{option}'")));
     };
-    if !is_name(call.argument(3)) {
-        return Err(Failure::of(format!(
-            "ERR {word} cannot contain spaces, newlines or special characters."
-        )));
-    }
+    check_name(word, call.argument(3))?;
     *place.borrow_mut() = call.argument(3).to_vec();
     call.reply(|reply| reply.ok());
     Ok(())

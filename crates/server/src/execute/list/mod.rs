@@ -18,6 +18,7 @@ use std::ops::Range;
 use super::call::Call;
 use crate::failure::{Failure, Result};
 use crate::transaction::{Collection, Cursor, Transaction};
+use crate::worker::Turns;
 use ends::{End, push};
 
 pub(super) async fn dispatch(call: &mut Call<'_>) -> Result<()> {
@@ -73,23 +74,25 @@ pub(super) async fn dispatch(call: &mut Call<'_>) -> Result<()> {
 /// `LPUSH key element [element ...]`, `RPUSH …`
 async fn add(call: &mut Call<'_>, end: End) -> Result<()> {
     let mut list = call.collection_or_new(1, Tag::List).await?;
-    add_all(call, &mut list, end);
+    add_all(call, &mut list, end).await;
     Ok(())
 }
 
 /// `LPUSHX key element [element ...]`, `RPUSHX …`
 async fn add_to_existing(call: &mut Call<'_>, end: End) -> Result<()> {
     match call.collection(1, Tag::List).await? {
-        Some(mut list) => add_all(call, &mut list, end),
+        Some(mut list) => add_all(call, &mut list, end).await,
         None => call.reply(|reply| reply.integer(0)),
     }
     Ok(())
 }
 
 /// Adds the arguments one after the other, and answers how many elements there are.
-fn add_all(call: &mut Call<'_>, list: &mut Collection, end: End) {
+async fn add_all(call: &mut Call<'_>, list: &mut Collection, end: End) {
+    let mut turns = Turns::new(call.worker);
     for element in call.arguments.from(2).iter() {
         push(call.transaction, list, end, element);
+        turns.step(element.len()).await;
     }
     call.transaction.save(list);
     call.reply(|reply| reply.integer(list.count() as i64));

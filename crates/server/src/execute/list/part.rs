@@ -7,6 +7,7 @@ use super::{elements, missing};
 use crate::execute::call::Call;
 use crate::execute::index::{place, span};
 use crate::failure::{Failure, Result};
+use crate::worker::Turns;
 
 /// `LINDEX key index`
 pub(super) async fn element_at(call: &mut Call<'_>) -> Result<()> {
@@ -57,9 +58,6 @@ pub(super) async fn range(call: &mut Call<'_>) -> Result<()> {
     if answered == count { Ok(()) } else { Err(missing()) }
 }
 
-/// Deletes after which others have a turn.
-const DELETES_AT_ONCE: u64 = 1024;
-
 /// `LTRIM key start stop`: costs as many deletes as there are elements outside, but nothing where none stays.
 pub(super) async fn trim(call: &mut Call<'_>) -> Result<()> {
     let (start, stop) = (call.integer(2)?, call.integer(3)?);
@@ -71,11 +69,10 @@ pub(super) async fn trim(call: &mut Call<'_>) -> Result<()> {
         } else if places.end - places.start < list.count() {
             let (head, tail) = list.ends();
             let (new_head, new_tail) = (head + places.start, head + places.end);
+            let mut turns = Turns::new(call.worker);
             for index in (head..new_head).chain(new_tail..tail) {
                 call.transaction.delete_field(&list, Field::ListElement(index));
-                if index % DELETES_AT_ONCE == 0 {
-                    call.worker.breathe().await;
-                }
+                turns.step(0).await;
             }
             list.set_ends((new_head, new_tail), new_tail - new_head);
             call.transaction.save(&mut list);

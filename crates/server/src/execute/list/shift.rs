@@ -13,6 +13,7 @@ use super::{elements, index_of};
 use crate::execute::call::Call;
 use crate::failure::{Failure, Result};
 use crate::transaction::Collection;
+use crate::worker::Turns;
 
 /// `LINSERT key BEFORE|AFTER pivot element`
 pub(super) async fn insert(call: &mut Call<'_>) -> Result<()> {
@@ -125,7 +126,9 @@ async fn shift(
     left_out: &[u64],
 ) -> Result<()> {
     let mut walk = elements(call.transaction, list, indexes, direction)?;
+    let mut turns = Turns::new(call.worker);
     while let Some((key, element)) = walk.next().await? {
+        turns.step(element.len()).await;
         if left_out.binary_search(&index_of(list, key)?).is_err() {
             call.transaction.put_field(list, Field::ListElement(to), element);
             to = if direction == Direction::Forward { to + 1 } else { to - 1 };

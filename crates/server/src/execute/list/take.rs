@@ -9,6 +9,7 @@ use crate::execute::call::Call;
 use crate::execute::multi_pop::{MultiPop, pop_count};
 use crate::failure::Result;
 use crate::transaction::Collection;
+use crate::worker::Turns;
 
 /// `LPOP key [count]`, `RPOP key [count]`
 pub(super) async fn take(call: &mut Call<'_>, end: End) -> Result<()> {
@@ -45,13 +46,14 @@ async fn take_some(call: &mut Call<'_>, list: &mut Collection, end: End, count: 
         End::Right => tail - count..tail,
     };
     call.reply(|reply| reply.array(count as usize));
-    let mut taken = 0;
+    let (mut taken, mut turns) = (0, Turns::new(call.worker));
     let mut walk = elements(call.transaction, list, indexes, end.inward())?;
     while let Some((key, element)) = walk.next().await? {
         let index = index_of(list, key)?;
         call.transaction.delete_field(list, Field::ListElement(index));
         call.reply(|reply| reply.bulk(element));
         taken += 1;
+        turns.step(element.len()).await;
     }
     if taken != count {
         return Err(missing());

@@ -12,12 +12,16 @@ use super::super::call::Call;
 use super::{SMALL_COUNT, Walk};
 use crate::failure::{Failure, Result};
 use crate::transaction::Collection;
+use crate::worker::Turns;
 
 /// A member with what is stored of it.
 pub(in super::super) type Picked = (Vec<u8>, Vec<u8>);
 
 /// Members after a random place of which one is taken: as many as the first batch of a walk has.
 const NEIGHBOUR_COUNT: u64 = 32;
+
+/// What it costs to pass one of them, in bytes copied.
+const STEP_BYTES: usize = 64;
 
 /// Of more members than one in so many are walked past all; fewer are looked for one by one.
 const WALK_SHARE: u64 = 8;
@@ -110,9 +114,11 @@ pub(in super::super) async fn distinct(
     let total = collection.count();
     if total > SMALL_COUNT && count < total / WALK_SHARE {
         let mut found = BTreeMap::new();
+        let mut turns = Turns::new(call.worker);
         while (found.len() as u64) < count
             && let Some((member, value)) = near(call, collection, kind).await?
         {
+            turns.step(NEIGHBOUR_COUNT as usize * STEP_BYTES).await;
             found.insert(member, value);
         }
         for (member, value) in found {

@@ -10,6 +10,7 @@ use super::super::scan::{ScanOptions, cursor};
 use super::{SMALL_COUNT, Walk};
 use crate::failure::Result;
 use crate::transaction::Collection;
+use crate::worker::Turns;
 
 /// What a step found.
 #[derive(Debug, Default)]
@@ -35,6 +36,7 @@ pub(in super::super) async fn step(
     let Ok(hash) = u32::try_from(if is_small { 0 } else { from }) else { return Ok(step) };
     let mut walk = Walk::from_hash(call, collection, kind, hash)?;
     let (mut seen, mut last) = (0, None);
+    let mut turns = Turns::new(call.worker);
     while let Some((member, value)) = walk.next().await? {
         let hash = hash_of(member);
         if !is_small && seen >= options.count && last != Some(hash) {
@@ -46,6 +48,7 @@ pub(in super::super) async fn step(
         if options.is_wanted(member) {
             step.found.push((member.to_vec(), value.to_vec()));
         }
+        turns.step(options.compared_bytes(member) + value.len()).await;
     }
     Ok(step)
 }

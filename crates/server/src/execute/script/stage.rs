@@ -327,7 +327,8 @@ impl Stage {
         if is_covered && command.has_keys() {
             let mut names = LockNames::new(&actor.worker);
             names.add_keys(actor.client.database.get(), command, arguments.get())?;
-            is_covered = names.names().all(|name: &(KeyspaceId, Vec<u8>)| coverage.has(name));
+            is_covered =
+                !names.is_all() && names.names().all(|name: &(KeyspaceId, Vec<u8>)| coverage.has(name));
         }
         if !is_covered {
             self.demand(Demand::AllLocks);

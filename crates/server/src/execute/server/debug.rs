@@ -9,6 +9,7 @@ use firn_protocol::{glob, number};
 
 use super::help;
 use super::saving::saved;
+use crate::bounds::cut_text;
 use crate::execute::call::{Call, Origin};
 use crate::failure::{Failure, Result};
 use crate::saver::Saving;
@@ -64,7 +65,7 @@ pub(super) async fn dispatch(call: &mut Call<'_>) -> Result<()> {
         }
         ("quicklist-packed-threshold" | "set-disable-deny-scripts", 3) | ("change-repl-id", 2) => {}
         _ => {
-            let word = String::from_utf8_lossy(call.argument(1)).into_owned();
+            let word = cut_text(call.argument(1));
             return Err(Failure::of(format!(
                 "ERR unknown subcommand or wrong number of arguments for '{word}'. Try DEBUG HELP."
             )));

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use firn_protocol::command::{self, Command, CommandId, id_of};
 
 use super::help;
+use crate::bounds::cut_text;
 use crate::execute::call::Call;
 use crate::failure::{Failure, Result};
 use crate::latency::Sample;
@@ -148,7 +149,7 @@ const COLUMNS_MAX: usize = 80;
 
 /// `LATENCY GRAPH event`
 fn graph(call: &mut Call<'_>) -> Result<()> {
-    let name = String::from_utf8_lossy(call.argument(2)).into_owned();
+    let name = cut_text(call.argument(2));
     let samples = call.worker.shared.latency.samples(call.argument(2));
     let (Some(high), Some(low)) =
         (samples.iter().map(|sample| sample.ms).max(), samples.iter().map(|sample| sample.ms).min())

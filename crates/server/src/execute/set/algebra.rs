@@ -1,5 +1,7 @@
 //! Commands on several sets.
 
+use std::collections::BTreeSet;
+
 use firn_format::datatype::{Field, Tag};
 use firn_protocol::command::{CommandId, id_of};
 use firn_protocol::number;
@@ -8,6 +10,7 @@ use super::super::call::Call;
 use super::combined::{Combined, Operation};
 use crate::failure::{Failure, Result};
 use crate::transaction::Collection;
+use crate::worker::Turns;
 
 pub(super) async fn dispatch(call: &mut Call<'_>) -> Result<()> {
     const SDIFF: CommandId = id_of("sdiff");
@@ -37,14 +40,22 @@ async fn sets(
     first: usize,
     count: usize,
 ) -> Result<Vec<Option<Collection>>> {
-    let mut keys = call.keys_from(first)?;
-    keys.truncate(count);
-    let mut others = keys.split_off(usize::from(operation == Operation::Difference).min(keys.len()));
-    others.sort_unstable_by(|a, b| a.bytes().cmp(b.bytes()));
-    others.dedup();
-    keys.append(&mut others);
+    let is_named_first = |place: usize| operation == Operation::Difference && place == 0;
+    let (mut keys, mut named) = (Vec::new(), BTreeSet::new());
+    let mut turns = Turns::new(call.worker);
+    for (place, user) in call.arguments.from(first).iter().take(count).enumerate() {
+        if is_named_first(place) || named.insert(user) {
+            keys.push(call.key_of(user)?);
+        }
+        turns.step(user.len()).await;
+    }
     let entries = call.transaction.entries(keys).await?;
-    entries.iter().map(|entry| entry.collection(Tag::Set)).collect()
+    let mut sets = Vec::with_capacity(entries.len());
+    for entry in &entries {
+        sets.push(entry.collection(Tag::Set)?);
+        turns.step(0).await;
+    }
+    Ok(sets)
 }
 
 /// `SINTER key [key ...]`, `SUNION …`, `SDIFF …`
@@ -92,8 +103,10 @@ async fn store(call: &mut Call<'_>, operation: Operation) -> Result<()> {
         call.transaction.remove(&entry).await?;
     } else {
         let mut set = call.transaction.create(&entry, Tag::Set).await?;
+        let mut turns = Turns::new(call.worker);
         for member in &stored {
             call.transaction.put_field(&set, Field::SetMember(member), &[]);
+            turns.step(member.len()).await;
         }
         set.set_count(stored.len() as u64);
         call.transaction.save(&mut set);

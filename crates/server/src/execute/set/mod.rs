@@ -9,12 +9,15 @@ use std::collections::BTreeSet;
 use firn_format::datatype::{Field, FieldKind, Tag, is_member};
 use firn_protocol::command::{CommandId, id_of};
 use firn_protocol::number;
+use firn_protocol::resp::Arguments;
 
 use super::call::Call;
 use super::scan::ScanOptions;
 use super::{members, scan};
+use crate::bounds::READ_TOGETHER_MAX;
 use crate::failure::{Failure, Result};
 use crate::transaction::Collection;
+use crate::worker::Turns;
 
 const KIND: FieldKind = FieldKind::SetMember;
 
@@ -50,26 +53,31 @@ async fn has<'m>(
     set: &Collection,
     wanted: impl Iterator<Item = &'m [u8]>,
 ) -> Result<Vec<bool>> {
-    let found = call.transaction.field_values(set, wanted.map(Field::SetMember)).await?;
-    Ok(found.iter().map(Option::is_some).collect())
+    call.transaction.has_fields(set, wanted.map(Field::SetMember)).await
 }
 
-/// The members that the words from `index` on name, each once.
-fn named<'a>(call: &Call<'a>, index: usize) -> BTreeSet<&'a [u8]> {
-    call.arguments.from(index).iter().collect()
+/// The members that the first of `words` name, each once.
+fn some_named(words: Arguments<'_>) -> BTreeSet<&[u8]> {
+    words.iter().take(READ_TOGETHER_MAX).collect()
 }
 
 /// `SADD key member [member ...]`: how many are new.
 async fn add(call: &mut Call<'_>) -> Result<()> {
-    let named = named(call, 2);
-    members::check_members(named.iter().copied())?;
+    let mut words = call.arguments.from(2);
+    members::check_members(words.iter())?;
     let mut set = call.collection_or_new(1, Tag::Set).await?;
-    let known = has(call, &set, named.iter().copied()).await?;
-    let mut added = 0;
-    for (member, _) in named.iter().zip(known).filter(|(_, is_known)| !is_known) {
-        call.transaction.put_field(&set, Field::SetMember(member), &[]);
-        set.add_one();
-        added += 1;
+    let (mut added, mut turns) = (0, Turns::new(call.worker));
+    while !words.is_empty() {
+        // One that was named before is known to those that come later.
+        let named = some_named(words);
+        let known = has(call, &set, named.iter().copied()).await?;
+        for (member, _) in named.iter().zip(known).filter(|(_, is_known)| !is_known) {
+            call.transaction.put_field(&set, Field::SetMember(member), &[]);
+            set.add_one();
+            added += 1;
+            turns.step(member.len()).await;
+        }
+        words = words.from(READ_TOGETHER_MAX);
     }
     if added > 0 {
         call.transaction.save(&mut set);
@@ -82,13 +90,18 @@ async fn add(call: &mut Call<'_>) -> Result<()> {
 async fn remove(call: &mut Call<'_>) -> Result<()> {
     let mut removed = 0;
     if let Some(mut set) = call.collection(1, Tag::Set).await? {
-        let mut named = named(call, 2);
-        named.retain(|member| is_member(member));
-        let known = has(call, &set, named.iter().copied()).await?;
-        for (member, _) in named.iter().zip(known).filter(|(_, is_known)| *is_known) {
-            call.transaction.delete_field(&set, Field::SetMember(member));
-            set.remove_one();
-            removed += 1;
+        let (mut words, mut turns) = (call.arguments.from(2), Turns::new(call.worker));
+        while !words.is_empty() {
+            let mut named = some_named(words);
+            named.retain(|member| is_member(member));
+            let known = has(call, &set, named.iter().copied()).await?;
+            for (member, _) in named.iter().zip(known).filter(|(_, is_known)| *is_known) {
+                call.transaction.delete_field(&set, Field::SetMember(member));
+                set.remove_one();
+                removed += 1;
+                turns.step(member.len()).await;
+            }
+            words = words.from(READ_TOGETHER_MAX);
         }
         if removed > 0 {
             call.transaction.save(&mut set);
@@ -117,19 +130,22 @@ async fn is_in(call: &mut Call<'_>) -> Result<()> {
 /// `SMISMEMBER key member [member ...]`
 async fn are_in(call: &mut Call<'_>) -> Result<()> {
     let set = call.collection(1, Tag::Set).await?;
-    let words = call.arguments.from(2);
-    let mut known = match &set {
-        None => Vec::new(),
-        Some(set) => has(call, set, words.iter().filter(|member| is_member(member))).await?,
-    }
-    .into_iter();
-    call.reply(|reply| {
-        reply.array(words.len());
-        for member in words.iter() {
-            let is_in = is_member(member) && known.next().unwrap_or(false);
-            reply.integer(i64::from(is_in));
+    let (mut words, mut turns) = (call.arguments.from(2), Turns::new(call.worker));
+    call.reply(|reply| reply.array(words.len()));
+    while !words.is_empty() {
+        let some = words.iter().take(READ_TOGETHER_MAX);
+        let mut known = match &set {
+            None => Vec::new(),
+            Some(set) => has(call, set, some.clone().filter(|member| is_member(member))).await?,
         }
-    });
+        .into_iter();
+        for member in some {
+            let is_in = is_member(member) && known.next().unwrap_or(false);
+            call.reply(|reply| reply.integer(i64::from(is_in)));
+        }
+        turns.step(READ_TOGETHER_MAX * size_of::<&[u8]>()).await;
+        words = words.from(READ_TOGETHER_MAX);
+    }
     Ok(())
 }
 

@@ -7,6 +7,7 @@ use crate::execute::call::Call;
 use crate::execute::members::check_members;
 use crate::failure::{Failure, Result};
 use crate::transaction::Collection;
+use crate::worker::Turns;
 
 /// What `ZADD` is asked for beside members and scores.
 #[derive(Debug, Default)]
@@ -74,9 +75,12 @@ fn scored(number: f64) -> Result<Score> {
 /// `ZADD key [NX|XX] [GT|LT] [CH] [INCR] score member [score member ...]`
 pub(super) async fn add(call: &mut Call<'_>) -> Result<()> {
     let (options, first) = AddOptions::of(call)?;
-    let scores: Result<Vec<f64>> =
-        (first..call.arguments.len()).step_by(2).map(|index| call.double(index)).collect();
-    add_all(call, &options, first + 1, &scores?).await
+    let (mut scores, mut turns) = (Vec::new(), Turns::new(call.worker));
+    for index in (first..call.arguments.len()).step_by(2) {
+        scores.push(call.double(index)?);
+        turns.step(0).await;
+    }
+    add_all(call, &options, first + 1, &scores).await
 }
 
 /// `ZINCRBY key increment member`
@@ -96,6 +100,7 @@ async fn add_all(call: &mut Call<'_>, options: &AddOptions, first: usize, scores
     let (mut added, mut changed) = (0, 0);
     let mut result = None;
     if let Some(mut set) = set {
+        let mut turns = Turns::new(call.worker);
         for (place, given) in scores.iter().enumerate() {
             let member = call.argument(first + 2 * place);
             let old = score_of(call.transaction, &set, member).await?;
@@ -106,6 +111,7 @@ async fn add_all(call: &mut Call<'_>, options: &AddOptions, first: usize, scores
                 put(call.transaction, &mut set, member, old, new);
                 if old.is_none() { added += 1 } else { changed += 1 }
             }
+            turns.step(member.len()).await;
         }
         if added + changed > 0 {
             call.transaction.save(&mut set);
@@ -123,8 +129,10 @@ async fn add_all(call: &mut Call<'_>, options: &AddOptions, first: usize, scores
 pub(super) async fn remove(call: &mut Call<'_>) -> Result<()> {
     let mut count = 0;
     if let Some(mut set) = call.collection(1, Tag::SortedSet).await? {
+        let mut turns = Turns::new(call.worker);
         for member in call.arguments.from(2).iter() {
             count += i64::from(remove_one(call, &mut set, member).await?);
+            turns.step(member.len()).await;
         }
         if count > 0 {
             call.transaction.save(&mut set);

@@ -6,6 +6,7 @@ use super::extent::Order;
 use super::scored::{Members, missing, score_of};
 use crate::execute::call::Call;
 use crate::failure::Result;
+use crate::worker::Turns;
 
 /// `ZCARD key`
 pub(super) async fn count(call: &mut Call<'_>) -> Result<()> {
@@ -33,7 +34,9 @@ pub(super) async fn scores(call: &mut Call<'_>) -> Result<()> {
     let set = call.collection(1, Tag::SortedSet).await?;
     let members = call.arguments.from(2);
     call.reply(|reply| reply.array(members.len()));
+    let mut turns = Turns::new(call.worker);
     for member in members.iter() {
+        turns.step(member.len()).await;
         let score = match &set {
             Some(set) => score_of(call.transaction, set, member).await?,
             None => None,

@@ -8,6 +8,7 @@ use super::extent::Order;
 use crate::execute::call::Call;
 use crate::failure::{Failure, Result};
 use crate::transaction::{Collection, Cursor, Transaction};
+use crate::worker::Turns;
 
 /// The score of a member; `None` if the set has no such member.
 pub(super) async fn score_of(
@@ -59,8 +60,10 @@ pub(super) async fn replace(call: &mut Call<'_>, index: usize, members: &[(Vec<u
         return call.transaction.remove(&entry).await;
     }
     let mut set = call.transaction.create(&entry, Tag::SortedSet).await?;
+    let mut turns = Turns::new(call.worker);
     for (member, score) in members {
         put(call.transaction, &mut set, member, None, *score);
+        turns.step(member.len()).await;
     }
     call.transaction.save(&mut set);
     Ok(())

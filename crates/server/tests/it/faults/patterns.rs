@@ -1,0 +1,78 @@
+//! S6: `PSUBSCRIBE *aaa…ab` of 25 KB and `PUBLISH aaa…a` of 50 KB stood all threads for 11 s; KEYS and SCAN with patterns of 16 KB
+//! on keys of 65 KB stood one. Neighbours: HSCAN, PUBSUB CHANNELS, pieces with `?` and sets, many patterns at once, patterns of
+//! a user's rules.
+
+use firn_protocol::resp::Value;
+
+use super::super::client::{Served, error, ok};
+use super::beside::{in_three, serves_others};
+
+const KEY_BYTES: usize = 65_000;
+
+#[test]
+fn s6_patterns_do_not_hold_others() {
+    in_three(look_for_keys);
+}
+
+/// What is complained of while keys and fields are looked for.
+fn look_for_keys() -> String {
+    let mut complaints = String::new();
+    let served = Served::start(1);
+    let client = &mut served.connect();
+    for number in 0..8 {
+        let name = format!("{}{number}", "a".repeat(KEY_BYTES));
+        assert_eq!(client.call(&["SET", &name, "x"]), ok());
+        assert_eq!(client.call(&["HSET", "h", &name, "x"]), Value::Integer(1));
+    }
+    // A small hash is looked at as a whole.
+    let plain = format!("*{}b", "a".repeat(16_000));
+    let sets = format!("*{}[^a0-9]*", "a?".repeat(8_000));
+    for pattern in [&plain, &sets] {
+        let calls: [&[&str]; 3] = [
+            &["KEYS", pattern],
+            &["SCAN", "0", "MATCH", pattern, "COUNT", "100"],
+            &["HSCAN", "h", "0", "MATCH", pattern],
+        ];
+        for words in calls {
+            complaints.extend(serves_others(&served, words[0], || {
+                let found = match client.call(words) {
+                    Value::Array(mut step) if words[0] != "KEYS" => step.pop().expect("what is found"),
+                    found => found,
+                };
+                assert_eq!(found, Value::Array(Vec::new()), "{}", words[0]);
+            }));
+        }
+    }
+    complaints
+}
+
+#[test]
+fn s6_messages_are_compared_with_long_patterns_in_turns() {
+    in_three(publish);
+}
+
+/// What is complained of while messages are published.
+fn publish() -> String {
+    let mut complaints = String::new();
+    let served = Served::start(1);
+    let (subscriber, publisher) = (&mut served.connect(), &mut served.connect());
+    for number in 0..40 {
+        let pattern = format!("*{}b{number}", "a".repeat(4_000));
+        assert!(matches!(subscriber.call(&["PSUBSCRIBE", &pattern]), Value::Array(_)));
+    }
+    subscriber.call(&["PSUBSCRIBE", "*a*"]);
+    let channel = "a".repeat(50_000);
+    complaints.extend(serves_others(&served, "PUBLISH", || {
+        assert_eq!(publisher.call(&["PUBLISH", &channel, "m"]), Value::Integer(1));
+    }));
+    assert!(matches!(subscriber.reply(), Some(Value::Array(message)) if message.len() == 4));
+    // As long as in the report: refused.
+    let long = format!("*{}b", "a".repeat(25_000));
+    let refused = error("ERR a pattern of 25002 bytes is longer than the longest, 4096 bytes");
+    assert_eq!(subscriber.call(&["PSUBSCRIBE", &long]), refused);
+    assert!(matches!(publisher.call(&["ACL", "SETUSER", "u", &format!("~{long}")]), Value::Error(_)));
+    complaints.extend(serves_others(&served, "PUBSUB CHANNELS", || {
+        assert_eq!(publisher.call(&["PUBSUB", "CHANNELS", &long]), Value::Array(Vec::new()));
+    }));
+    complaints
+}
