@@ -78,7 +78,7 @@ impl Attempts {
     pub(super) async fn commit(&self, worker: &Rc<Worker>, attempt: &mut Attempt) -> Result<()> {
         let ready = attempt.transaction.commit_ready().await?;
         hand_over(worker, ready, attempt.locks.take(), || match &self.names {
-            Some(names) if !self.is_all => names.cover(),
+            Some(names) if !self.is_all && !names.is_all() => names.cover(),
             _ => Cover::new(None, worker.shared.store.databases.load_full()),
         })
         .await;
