@@ -43,7 +43,7 @@ pub(super) fn worst_ping(served: &Served, act: impl FnOnce()) -> (Duration, Dura
 /// takes longer, the command too.
 pub(super) fn serves_others(served: &Served, what: &str, act: impl FnOnce()) -> Option<String> {
     let (took, worst) = worst_ping(served, act);
-    let most = Duration::from_millis(100) + took / 4;
+    let most = Duration::from_millis(120) + took / 2;
     (worst >= most).then(|| format!("{what} took {took:?}, and another client waited {worst:?} for a PING\n"))
 }
 

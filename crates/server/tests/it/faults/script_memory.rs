@@ -34,6 +34,9 @@ fn is_refused(client: &mut Client, script: &str) {
 fn s5_a_script_has_one_budget() {
     let served = Served::start(1);
     let client = &mut served.connect();
+    // A message for nobody takes nothing.
+    let mut subscriber = served.connect();
+    subscriber.say("SUBSCRIBE c");
     let before = peak_bytes();
     for script in [
         "local s = ('x'):rep(2^20) local t = {} for i = 1, 3000 do t[i] = s end return redis.call('exists', unpack(t))",
