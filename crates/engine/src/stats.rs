@@ -64,7 +64,7 @@ pub struct Stats {
     pub memory_bytes_max: u64,
     /// Log bytes and indexes in the buffer, the memtables included.
     pub buffer_bytes: u64,
-    /// Bytes of live log segments.
+    /// Bytes that live log segments take on disk, room set aside for what comes included.
     pub log_bytes: u64,
     /// Bytes of live tables.
     pub table_bytes: u64,

@@ -139,8 +139,9 @@ settings! {
         "4 KiB to 512 MiB", "choose a size in that range",
         |s| (4096..=512 * MIB).contains(&s.value_segment_bytes);
 
-    /// Bytes of all files for each byte of keys and values that lives, as far as values beside the tree are concerned: about
-    /// there segments are collected. Writes that go on have files take a little more, up to 0.1. Less means less space and more writing.
+    /// Bytes of tables and value segments for each byte of keys and values that lives: tables may hide half of what this allows beside what lives before
+    /// they are compacted, and about there value segments are collected; at rest both is done sooner. Writes that go on have files take a little more, up
+    /// to 0.1. Less means less space and more writing.
     space_amplification_max: f64 = "1.5",
         "1.05 to 100.0", "choose a number in that range",
         |s| (1.05..=100.0).contains(&s.space_amplification_max);
@@ -156,12 +157,6 @@ settings! {
     level0_runs_max: usize = "12",
         "2 to 256", "choose a number in that range",
         |s| (2..=256).contains(&s.level0_runs_max);
-
-    /// Share of the live bytes that overwritten bytes in level 0 may reach before they are compacted away. Less
-    /// means less space and more writing.
-    garbage_share_max: f64 = "0.25",
-        "0.0 to 1.0", "choose a number in that range",
-        |s| (0.0..=1.0).contains(&s.garbage_share_max);
 
     /// Price of compactions that reads ask for: how many times what rewriting takes must reads have lost to sorted runs
     /// of level 0 before it is done for their sake alone. More means less writing beside scans, and slower scans.
@@ -258,7 +253,6 @@ impl Settings {
             space_amplification_max: 1.5,
             filter_bits_per_key: 10,
             level0_runs_max: 12,
-            garbage_share_max: 0.25,
             read_compaction_price: 16.0,
             compression: Compression::None,
             background_threads: 2,

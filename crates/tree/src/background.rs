@@ -6,10 +6,13 @@
 
 mod bury;
 mod busy;
+mod compactions;
 mod elsewhere;
 mod drains;
 mod failure; // retried, set aside or poisoned
+mod hiding;
 mod reclaim;
+mod rest;
 mod set_aside;
 mod sweep;
 mod wait;
@@ -18,19 +21,21 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use busy::Busy;
+pub(crate) use compactions::FAR_BEHIND;
 pub(crate) use failure::{Answer, Work, answer_to};
 use firn_engine::{Error, ErrorKind, Result};
 use firn_format::Position;
 use firn_format::value::SegmentNumber;
 use firn_jobs::caught;
 use firn_storage::{Priority, Spawn};
+pub(crate) use hiding::Probe;
+pub(crate) use rest::Rest;
 pub(crate) use set_aside::Unavailable;
 pub(crate) use sweep::{Orphans, Sweeps};
 
 use crate::buffer::drain::Drain;
 use crate::buffer::pick::pick_merge;
-use crate::compact::pick::{Choice, PickRules, pick, pick_for_deletes};
-use crate::compact::seeks::pick_for_reads;
+use crate::compact::pick::Choice;
 use crate::database::Database;
 use crate::error::from_storage;
 use crate::values::SEALED_AT_ONCE_MAX;
@@ -67,6 +72,8 @@ pub(crate) enum Task {
     Regroup,
     /// The cache makes room for what will be written next.
     Balance,
+    /// The log gives up what no record needs, and at rest what it holds is drained.
+    ShortenLog,
     /// What dead segments and tables left, and nobody has asked for in a while, goes back to the system.
     GiveUpSpares,
 }
@@ -107,6 +114,12 @@ impl Schedule {
     fn hold(&self) -> Held<'_> {
         self.lock().held += 1;
         Held(self)
+    }
+
+    /// Has everything below `through` drained.
+    pub(crate) fn drain_through(&self, through: Position) {
+        let mut busy = self.lock();
+        busy.drain_through = busy.drain_through.max(through);
     }
 
     /// Why the last unit that writes files could not be done, if that keeps others from being tried.
@@ -322,6 +335,7 @@ impl Database {
             Task::Bury => self.bury(),
             Task::Sweep => self.sweep(),
             Task::Regroup => self.regroup(),
+            Task::ShortenLog => self.shorten_log(),
             Task::Balance => {
                 self.balance_memory();
                 Ok(())
@@ -359,6 +373,9 @@ impl Database {
         if let Some(keyspace) = self.choose_look(busy, &version) {
             return Some(Task::Reclaim { keyspace });
         }
+        if let Some(task) = self.choose_to_shorten(busy, &version) {
+            return Some(task);
+        }
         if let Some((drain, part)) = busy.drains.iter().find(|(drain, next)| *next < drain.part_count()) {
             return Some(Task::DrainPart { drain: Arc::clone(drain), part: *part });
         }
@@ -370,12 +387,10 @@ impl Database {
             return Some(Task::Compact { keyspace, choice });
         }
         if busy.may_write(now) {
-            let through = |keyspace| busy.drained_through(keyspace);
             if let Some(task) = self.choose_drain(busy, &version, now) {
                 return Some(task);
             }
-            let may_expose = |task: &Task| busy.may_try(task.work(), now);
-            if let Some(task) = self.choose_to_expose(&version, through).filter(may_expose) {
+            if let Some(task) = self.choose_for_hidden(busy, &version, now) {
                 return Some(task);
             }
             if let Some(task) = self.choose_compaction_of_references(busy, &version) {
@@ -401,6 +416,14 @@ impl Database {
         }
         let spare = self.choose_spare_compaction(busy, &version);
         spare.or_else(|| self.choose_write_back(busy)).or_else(|| self.choose_to_give_up())
+    }
+
+    /// A flush, or a freeze, for what the buffer hides.
+    fn choose_for_hidden(&self, busy: &Busy, version: &Version, now: Duration) -> Option<Task> {
+        let through = |keyspace| busy.drained_through(keyspace);
+        let may_expose = |task: &Task| busy.may_try(task.work(), now);
+        let of_values = self.choose_to_expose(version, through).filter(may_expose);
+        of_values.or_else(|| self.choose_to_flush(version, through).filter(may_expose))
     }
 
     /// What is to be done about files, whatever is in them.
@@ -429,59 +452,7 @@ impl Database {
         (may_try && !busy.is_bringing_values() && self.values.is_write_back_due())
             .then_some(Task::WriteBackValues)
     }
-
-    /// A compaction that is due where tables refer to values, before another collection: those always find something to do while
-    /// values are overwritten, and choose better among more that is known to be dead, with more room beside fewer tables.
-    fn choose_compaction_of_references(&self, busy: &Busy, version: &Version) -> Option<Task> {
-        if busy.compacting > 0 || !version.live().any(|keyspace| keyspace.levels.has_references()) {
-            return None;
-        }
-        // A thread that is alone would else compact for ever where much lies in the tree.
-        if self.settings.background_threads == 1 && busy.is_collection_next {
-            return None;
-        }
-        let (keyspace, choice) = self.choose_compaction(busy, version)?;
-        let is_due = choice.score >= 1.0 && version.keyspace(keyspace).ok()?.levels.has_references();
-        is_due.then_some(Task::Compact { keyspace, choice })
-    }
-
-    /// A compaction, unless the threads are wanted for something else.
-    fn choose_spare_compaction(&self, busy: &Busy, version: &Version) -> Option<Task> {
-        let (keyspace, choice) = self.choose_compaction(busy, version)?;
-        // While the buffer fills, a thread is left to the drain that will be due, unless compaction is far behind.
-        let is_filling = self.buffer_bytes() > self.settings.buffer_bytes / 2;
-        let is_spare = busy.compacting + 1 < self.settings.background_threads.max(2);
-        let is_spare = is_spare || self.is_somebody_free(busy);
-        (is_spare || !is_filling || choice.score >= FAR_BEHIND).then_some(Task::Compact { keyspace, choice })
-    }
-
-    /// The most urgent compaction that may begin now, with its keyspace.
-    fn choose_compaction(&self, busy: &Busy, version: &Version) -> Option<(u32, Choice)> {
-        let may_begin =
-            |is_relief| self.is_thread_left(busy, is_relief) && self.is_begun_soon(busy, is_relief);
-        if !busy.may_write(self.clock.now()) || busy.held > 0 || !may_begin(true) {
-            return None;
-        }
-        let rules = PickRules { relief_only: !may_begin(false), ..self.pick_rules() };
-        // What a look is about to find need not be rewritten.
-        let now = self.clock.now();
-        let taken = busy.tables_not_to_choose();
-        let may = |id| !busy.reclaiming.contains(&id) && busy.may_try((Work::Compact, id), now);
-        let known = version.live().filter(|keyspace| may(keyspace.id()));
-        let choices = known.filter_map(|keyspace| {
-            let levels = &keyspace.levels;
-            let rules = PickRules { share_max: self.garbage_share_max(keyspace), ..rules };
-            let choice = pick(levels, &rules, &taken)
-                .or_else(|| pick_for_deletes(levels, &rules, &taken, &keyspace.looks.partly()))
-                .or_else(|| pick_for_reads(levels, &rules, &taken, &keyspace.seeks))?;
-            (!rules.relief_only || choice.is_relief()).then_some((keyspace.id(), choice))
-        });
-        choices.max_by(|a, b| a.1.score.total_cmp(&b.1.score))
-    }
 }
-
-/// Score of a compaction that drains have to wait for.
-pub(crate) const FAR_BEHIND: f64 = 2.0;
 
 /// How long a thread sleeps at most before it looks again.
 const POLL: Duration = Duration::from_millis(100);

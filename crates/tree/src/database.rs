@@ -9,7 +9,7 @@ use firn_storage::file::cache::BlockCache;
 use firn_storage::place::{ReadPool, Rejected, Reusing};
 use firn_storage::{Clock, Storage};
 
-use crate::background::{Schedule, Sweeps};
+use crate::background::{Rest, Schedule, Sweeps};
 use crate::compact::jobs::Jobs;
 use crate::compact::stems::Stems;
 use crate::groups::Groups;
@@ -58,6 +58,8 @@ pub(crate) struct Database {
     /// What the log says, where other machines find it.
     pub(crate) groups: Groups,
     pub(crate) schedule: Schedule,
+    /// How long nobody has written.
+    pub(crate) rest: Rest,
     /// Where compactions run.
     pub(crate) jobs: Jobs,
     /// Cancels drains in progress at close.

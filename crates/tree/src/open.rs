@@ -19,7 +19,7 @@ use firn_storage::{ProcessLoad, Spawn, Storage, StorageLock};
 
 use self::begin::begin;
 pub(crate) use self::begin::log_conflict;
-use crate::background::{Schedule, Sweeps};
+use crate::background::{Rest, Schedule, Sweeps};
 use crate::compact::jobs::Jobs;
 use crate::compact::run::from_job;
 use crate::compact::stems::Stems;
@@ -106,6 +106,7 @@ fn start(options: &TreeOptions, manifest: Manifest, begun: Begun) -> Result<Arc<
     log.set_values(&values);
     let next_run = state.tables.values().map(|table| table.run).max().unwrap_or(0) + 1;
     let is_shared = options.settings.durability == Durability::Shared && !options.read_only;
+    let found_values = if recovered.segments.is_empty() { 0 } else { version.values.sealed_bytes() };
     let (pool, share_pool) = (read_pool(options)?, share_pool(options)?);
     let jobs = start_jobs(options, &outputs)?;
     let counters = Counters {
@@ -139,6 +140,7 @@ fn start(options: &TreeOptions, manifest: Manifest, begun: Begun) -> Result<Arc<
             (recovered.next_base, recovered.crossing),
         ),
         schedule: Schedule::new(matches!(options.background, Background::Manual) || options.read_only),
+        rest: Rest::new(found_values),
         jobs,
         control: firn_jobs::Control::new(),
         counters,
@@ -153,6 +155,8 @@ fn start(options: &TreeOptions, manifest: Manifest, begun: Begun) -> Result<Arc<
         closed: AtomicBool::new(false),
         failure: OnceLock::new(),
     });
+    // What lies behind their ends is void since the last edit.
+    recovered.segments.iter().for_each(|segment| segment.cut());
     database.balance_memory();
     if let (Background::Threads(spawn), false) = (&options.background, options.read_only) {
         database.start_background(&**spawn)?;
@@ -326,7 +330,9 @@ fn tables_version(
             let reader = reader?;
             let known = table.superseded_thousandths.map(|share| f64::from(share) / 1000.0);
             let overwrites = known.unwrap_or(OVERWRITES_UNKNOWN);
-            let opened = Table::new(table.meta.clone(), reader, overwrites, Arc::clone(graveyard));
+            let hidden = table.hidden_bytes.unwrap_or((table.meta.bytes as f64 * overwrites) as u64);
+            let supersedes = (overwrites, hidden);
+            let opened = Table::new(table.meta.clone(), reader, supersedes, Arc::clone(graveyard));
             levels.add(table.level, table.run, Arc::new(opened));
         }
         let keyspace = Keyspace {
@@ -340,6 +346,7 @@ fn tables_version(
             drained_through: keyspace.drained_through,
             seeks: Arc::default(),
             overwriting: Arc::default(),
+            probe: Arc::default(),
             looks: Arc::default(),
         };
         let index = *id as usize;

@@ -46,7 +46,9 @@ pub struct TreeSettings {
     pub filter_bits_per_key: u32,
     /// Sorted runs in level 0 over one key that reads may have to ask; compaction keeps half as many on average.
     pub level0_runs_max: usize,
-    /// Bytes superseded by level 0 for each live byte, above which they are compacted away.
+    /// Bytes that tables may hide for each byte that lives, above which they are compacted away, at rest the half of it; the buffer may hide half of it,
+    /// too. Whoever has one setting for space makes it half of what that allows beside what lives: the other half is what nobody has found yet, files
+    /// that are kept for new ones, and outputs beside their inputs.
     pub garbage_share_max: f64,
     /// Bytes of compaction that reads must have lost to sorted runs of level 0 before one byte is rewritten for their
     /// sake: 1 = as soon as that has cost them as much time as rewriting takes.

@@ -143,6 +143,7 @@ impl Engine for Tree {
                 drained_through: start,
                 seeks: Arc::default(),
                 overwriting: Arc::default(),
+                probe: Arc::default(),
                 looks: Arc::default(),
             };
             let index = id as usize;

@@ -21,7 +21,6 @@ fn settings_round_trip_through_text() {
         durability: Durability::Disk,
         compression: Compression::Zstd,
         block_bytes: 5000,
-        garbage_share_max: 0.25,
         merge_fan_in: 7,
         ..Settings::for_memory(100_000_000)
     };
@@ -96,7 +95,7 @@ fn every_range_is_enforced() {
         FIELDS.iter().filter(|field| (field.get)(&Settings::default()).as_str().is_none_or(is_a_size))
     {
         let bad = match field.name {
-            "garbage_share_max" | "reexecuted_share" => "1.5".to_owned(),
+            "reexecuted_share" => "1.5".to_owned(),
             "space_amplification_max" => "1.0".to_owned(),
             _ => i64::MAX.to_string(),
         };
@@ -105,7 +104,6 @@ fn every_range_is_enforced() {
             "filter_bits_per_key",
             "separate_bytes",
             "value_bytes_max",
-            "garbage_share_max",
             "reexecuted_share",
             "background_nice",
             "idle_threads",

@@ -31,7 +31,7 @@ impl Settings {
             space_amplification_max: self.space_amplification_max,
             filter_bits_per_key: self.filter_bits_per_key,
             level0_runs_max: self.level0_runs_max,
-            garbage_share_max: self.garbage_share_max,
+            garbage_share_max: (self.space_amplification_max - 1.0) / 2.0,
             read_compaction_price: self.read_compaction_price,
             compression: self.compression,
             background_threads: self.background_threads,

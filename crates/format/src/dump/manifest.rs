@@ -89,6 +89,7 @@ fn dump_change(change: &Change, offset: usize, size: usize, lines: &mut Lines<'_
         Change::NextNumber(number) => line("NextNumber", format_args!("{number}")),
         Change::Tick { ms } => line("Tick", format_args!("{ms} ms since the Unix epoch")),
         Change::CleanEnd { position } => line("CleanEnd", format_args!("log position {position}")),
+        Change::Hides { file, bytes } => line("Hides", format_args!("file {file} bytes {bytes}")),
         Change::Superseded { file, thousandths } => {
             line("Superseded", format_args!("file {file} thousandths {thousandths}"))
         }

@@ -27,6 +27,7 @@
 //!  15  Groups           generation number, first number, cut number
 //!  16  TakeOver         id u128
 //!  17  Boot             id u128
+//!  18  Hides            file text, bytes number
 //!  64  AddValueSegment  number number, file text, bytes number, ordinals number, value_bytes number, checksum u64,
 //!                       sealed_at number
 //!  65  NextValueSegment number number
@@ -146,6 +147,13 @@ pub enum Change {
         /// Share of the table's bytes, 0 to 1000.
         thousandths: u32,
     },
+    /// How many bytes of older tables a live table hides, about. Without it as large a share of its own size as it supersedes.
+    Hides {
+        /// Its file's name.
+        file: String,
+        /// Bytes in the older tables.
+        bytes: u64,
+    },
     /// The log of this generation lies in the directory of this identity (see `home`). Without it the database is all in one place.
     LogHome {
         /// The directory's.
@@ -240,6 +248,7 @@ impl Change {
             Change::Tick { .. } => 11,
             Change::CleanEnd { .. } => 12,
             Change::Superseded { .. } => 13,
+            Change::Hides { .. } => 18,
             Change::LogHome { .. } => 14,
             Change::Groups { .. } => 15,
             Change::TakeOver { .. } => 16,
@@ -311,6 +320,10 @@ impl Change {
                 put_file(file, out);
                 varint::encode((*thousandths).into(), out);
             }
+            Change::Hides { file, bytes } => {
+                put_file(file, out);
+                varint::encode(*bytes, out);
+            }
             Change::AddValueSegment { segment } => segment.encode(out),
             Change::NextValueSegment(number)
             | Change::RemoveValueSegment { number }
@@ -368,6 +381,7 @@ impl Change {
             11 => Change::Tick { ms: fields.number()? },
             12 => Change::CleanEnd { position: position(fields)? },
             13 => Change::Superseded { file: file(fields)?, thousandths: thousandths(fields)? },
+            18 => Change::Hides { file: file(fields)?, bytes: fields.number()? },
             14 => Change::LogHome { id: fields.u128()? },
             15 => Change::Groups {
                 generation: fields.number()?,
@@ -392,7 +406,7 @@ impl Change {
             _ => {
                 let what = reserved(tag).unwrap_or("unknown");
                 let found = format!("tag {tag} ({what}; written by a newer Firn: upgrade to read it)");
-                return Err(Error::new(offset, "a change of tag 1 to 17 or 64 to 71", found));
+                return Err(Error::new(offset, "a change of tag 1 to 18 or 64 to 71", found));
             }
         })
     }

@@ -49,6 +49,7 @@ pub(crate) fn samples() -> Vec<Sample> {
     samples.push(edit("manifest-edit-v1-empty", false, vec![]));
     samples.push(edit("manifest-edit-v1-every-change", true, every_change()));
     samples.push(edit("manifest-edit-v1-superseded", false, superseded()));
+    samples.push(edit("manifest-edit-v1-hides", false, hides()));
     samples.push(edit("manifest-edit-v1-values", false, values()));
     samples.push(edit("manifest-edit-v1-stale", false, stale()));
     samples.push(edit("manifest-edit-v1-home", false, vec![Change::LogHome { id: 0x1234 << 100 }]));
@@ -290,6 +291,11 @@ fn superseded() -> Vec<Change> {
     [0, 1, 127, 128, 1000]
         .map(|thousandths| Change::Superseded { file: "drain-7-000000.table".into(), thousandths })
         .to_vec()
+}
+
+/// Changes that came with what tables hide.
+fn hides() -> Vec<Change> {
+    [0, 127, 1 << 40].map(|bytes| Change::Hides { file: "drain-7-000000.table".into(), bytes }).to_vec()
 }
 
 /// Changes that came with stale references.

@@ -41,7 +41,7 @@ fn quiet() -> Settings {
     Settings {
         separate_bytes: 0,
         level0_runs_max: 256,
-        garbage_share_max: 1.0,
+        space_amplification_max: 3.0,
         idle_threads: 0,
         reexecuted_share: 0.0,
         ..settings()

@@ -2,6 +2,7 @@
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -44,6 +45,13 @@ impl Served {
     /// The same, of all of them.
     pub(crate) fn counts(&self) -> Vec<(&'static str, usize)> {
         KEYSPACES.iter().map(|name| (*name, self.records(name))).collect()
+    }
+
+    /// What the files of the database take on disk.
+    pub(crate) fn disk_bytes(&self) -> u64 {
+        let files = std::fs::read_dir(self.dir.path()).expect("a folder");
+        let blocks = files.map(|file| file.and_then(|file| file.metadata()).map_or(0, |data| data.blocks()));
+        blocks.sum::<u64>() * 512
     }
 
     /// Ends it, and serves the same folder again.

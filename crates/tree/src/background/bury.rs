@@ -72,13 +72,17 @@ impl Database {
     }
 
     /// Bytes of dead tables to keep for new ones: what drains write between two compactions of level 0, and as much
-    /// again for the outputs of those; where the page cache holds all live tables, no more than fit beside them. Where most
+    /// again for the outputs of those, within what tables may hide; where the page cache holds all live tables, no more than fit beside them. Where most
     /// lies beside the tree, an eighth of what lives.
     fn spare_table_bytes_max(&self, lies_beside: bool) -> u64 {
         let live = self.version.load().table_bytes();
         let most = match lies_beside {
             true => live / 8,
-            false => self.settings.level0_runs_max as u64 * self.settings.buffer_bytes,
+            false => {
+                let most = self.settings.level0_runs_max as u64 * self.settings.buffer_bytes;
+                let allowed = (live as f64 * self.settings.garbage_share_max) as u64;
+                most.min(allowed.max(SPARE_TABLES_MIN * self.settings.table_bytes))
+            }
         };
         match self.settings.page_cache_bytes.checked_sub(live) {
             Some(beside) => most.min(beside),
@@ -124,6 +128,9 @@ impl Database {
         (is_any && rests()).then_some(Task::GiveUpSpares)
     }
 }
+
+/// Tables whose files are kept, about, however little lives.
+const SPARE_TABLES_MIN: u64 = 2;
 
 /// Spare files of the log where most lies beside the tree: a drain frees one at a time.
 const SPARE_LOGS_MAX: usize = 1;

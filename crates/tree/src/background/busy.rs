@@ -35,6 +35,7 @@ pub(crate) struct Busy {
     pub(super) has_written_back: bool,
     pub(super) is_sweeping: bool,
     pub(super) is_regrouping: bool,
+    pub(super) is_shortening: bool,
     /// Value segments that are being collected, and by how many jobs.
     pub(super) collecting: BTreeSet<SegmentNumber>,
     pub(super) collections: usize,
@@ -108,6 +109,7 @@ impl Busy {
             Task::SealValues => self.is_sealing = true,
             Task::Sweep => self.is_sweeping = true,
             Task::Regroup => self.is_regrouping = true,
+            Task::ShortenLog => self.is_shortening = true,
             Task::Collect { victims } => {
                 self.collections += 1;
                 self.is_collection_next = false;
@@ -139,6 +141,7 @@ impl Busy {
             Task::SealValues => self.is_sealing = false,
             Task::Sweep => self.is_sweeping = false,
             Task::Regroup => self.is_regrouping = false,
+            Task::ShortenLog => self.is_shortening = false,
             Task::Collect { victims } => {
                 self.collections -= 1;
                 self.collecting.retain(|number| !victims.contains(number));

@@ -65,10 +65,11 @@ pub(crate) enum Work {
     Compact,
     Reclaim,
     Expose,
-    /// Of no keyspace: sealing and collecting values, groups, and what is done about files.
+    /// Of no keyspace: sealing and collecting values, groups, the log's length, and what is done about files.
     Values,
     Collect,
     Groups,
+    Log,
     Files,
 }
 
@@ -76,7 +77,13 @@ impl Work {
     /// Whether units of this kind write files, so that one which finds no room says something of all others.
     pub(super) fn writes_files(self) -> bool {
         match self {
-            Self::Drain | Self::Compact | Self::Expose | Self::Values | Self::Collect | Self::Groups => true,
+            Self::Drain
+            | Self::Compact
+            | Self::Expose
+            | Self::Values
+            | Self::Collect
+            | Self::Groups
+            | Self::Log => true,
             Self::Freeze | Self::Merge | Self::Reclaim | Self::Files => false,
         }
     }
@@ -95,6 +102,7 @@ impl Task {
             Self::SealValues => (Work::Values, 0),
             Self::Collect { .. } => (Work::Collect, 0),
             Self::Regroup => (Work::Groups, 0),
+            Self::ShortenLog => (Work::Log, 0),
             Self::DrainPart { .. }
             | Self::WriteBackValues
             | Self::Bury
@@ -151,7 +159,7 @@ impl Schedule {
     pub(crate) fn refusal(&self, live: impl Fn(u32) -> bool) -> Option<Error> {
         let busy = self.lock();
         let is_live = |(work, keyspace): &(Work, u32)| match work {
-            Work::Values | Work::Collect | Work::Groups | Work::Files => true,
+            Work::Values | Work::Collect | Work::Groups | Work::Log | Work::Files => true,
             Work::Freeze | Work::Merge | Work::Drain | Work::Compact | Work::Reclaim | Work::Expose => {
                 live(*keyspace)
             }

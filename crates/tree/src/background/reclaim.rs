@@ -12,7 +12,7 @@ use crate::compact::reclaim::look;
 use crate::database::Database;
 use crate::memtable::Memtable;
 use crate::values::references_of;
-use crate::version::commit::Edit;
+use crate::version::commit::{Edit, Supersedes};
 use crate::version::{Keyspace, Table, Version};
 use crate::write::roll::Freeze;
 
@@ -83,7 +83,7 @@ impl Database {
             keyspace,
             removed: claimed.tables.clone(),
             added: Vec::new(),
-            overwrites: 0.0,
+            supersedes: Supersedes::default(),
             moved: Vec::new(),
             left: Vec::new(),
             drained: None,

@@ -12,11 +12,8 @@ use crate::version::Version;
 impl Database {
     /// Asks that everything below `through` be drained, and waits until it is.
     pub(crate) fn drain_through(&self, through: Position) -> Result<()> {
-        {
-            let mut busy = self.schedule.lock();
-            busy.drain_through = busy.drain_through.max(through);
-            busy.forget_drains();
-        }
+        self.schedule.drain_through(through);
+        self.schedule.lock().forget_drains();
         let drained =
             |version: &Version| version.live().all(|keyspace| keyspace.undrained_from(through) >= through);
         loop {

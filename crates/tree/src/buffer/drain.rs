@@ -14,6 +14,7 @@ use firn_jobs::{Cursor, KeyRange, MergeCursor, Output, OutputForm, Rules, Scope,
 use super::Run;
 use super::freeze::runs_of;
 use super::merge::note_reference;
+use super::met::{SAMPLE_EVERY, meet};
 use crate::Records;
 use crate::compact::pick::drain_table_bytes;
 use crate::compact::run::{from_job, span_of};
@@ -21,7 +22,7 @@ use crate::database::Database;
 use crate::log::SegmentMap;
 use crate::stats::count;
 use crate::values::Outlived;
-use crate::version::commit::Edit;
+use crate::version::commit::{Edit, Supersedes};
 use crate::version::{Keyspace, Levels};
 
 /// What a part of a drain has written.
@@ -209,7 +210,7 @@ impl Database {
         let end =
             runs.iter().map(|run| run.span().end).max().ok_or_else(|| Error::bug("a drain of no runs"))?;
         let asked: Vec<&Run> = runs.iter().map(|run| &**run).collect();
-        let overwrites = overwrites(&asked, &version.segments, &[], &state.levels);
+        let met = meet(&asked, &version.segments, &[], &state.levels);
         let mut stems = self.stems.hold();
         let drain = Arc::new(self.plan_drain(state, runs, &version.segments, stems.draw()));
         // It reads no value beside the tree, and whoever holds a version holds the files of those that are collected meanwhile.
@@ -218,6 +219,8 @@ impl Database {
         let Written { tables: outputs, references, outlived } =
             drain.wait(|name| self.remove_output(&name))?;
         let bytes: u64 = outputs.iter().map(|table| table.bytes).sum();
+        let hidden = |table: &TableMeta| met.hidden_within(&table.smallest, &table.largest);
+        let supersedes = Supersedes { share: met.share(), bytes: outputs.iter().map(hidden).collect() };
         let run = self.next_run.fetch_add(1, Ordering::Relaxed);
         // So that the segments that die with this edit die at once: writers want their arenas.
         drop(drain);
@@ -225,7 +228,7 @@ impl Database {
             keyspace,
             removed: Vec::new(),
             added: outputs.into_iter().map(|table| (0, run, table)).collect(),
-            overwrites,
+            supersedes,
             moved: Vec::new(),
             left: Vec::new(),
             drained: Some((starts.to_vec(), end)),
@@ -291,26 +294,9 @@ fn key_ranges(runs: &[Arc<Run>], records: &SegmentMap, parts: usize) -> Vec<KeyR
     ranges
 }
 
-/// Entries of a run for each one that is looked at where a sample tells enough.
-const SAMPLE_EVERY: usize = 61;
-
 /// Whether most of a sample of the runs' records refer to values beside the tree.
 fn mostly_refer(runs: &[Arc<Run>], records: &SegmentMap) -> bool {
     let sample = runs.iter().flat_map(|run| run.sample(SAMPLE_EVERY));
     let kinds: Vec<Kind> = sample.filter_map(|(position, _)| Some(records.record(position)?.kind)).collect();
     kinds.iter().filter(|kind| **kind == Kind::PutReference).count() * 2 > kinds.len()
-}
-
-/// Estimated share of the runs' keys that `older` runs or tables hold too, by asking those for a sample.
-pub(crate) fn overwrites(runs: &[&Run], records: &SegmentMap, older: &[Arc<Run>], levels: &Levels) -> f64 {
-    let (mut asked, mut held) = (0_u64, 0_u64);
-    for (position, hash) in runs.iter().flat_map(|run| run.sample(SAMPLE_EVERY)) {
-        let Some(record) = records.record(position) else { continue };
-        asked += 1;
-        let mut tables = levels.sorted_runs().flat_map(|sorted| sorted.spanning(record.key));
-        let is_held = older.iter().any(|run| run.may_contain(hash))
-            || tables.any(|table| table.reader().may_contain(hash));
-        held += u64::from(is_held);
-    }
-    if asked == 0 { 0.0 } else { held as f64 / asked as f64 }
 }

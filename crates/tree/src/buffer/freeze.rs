@@ -5,7 +5,7 @@ use std::sync::Arc;
 use firn_engine::{Error, Result};
 use firn_format::Position;
 
-use super::drain::overwrites;
+use super::met::meet;
 use super::{Filtering, FrozenEntries, MergeTask, Progress, Run};
 use crate::database::Database;
 use crate::error::from_storage;
@@ -35,11 +35,10 @@ impl Database {
             };
             let mut run =
                 Run::build(entries, &self.filtering(state), &*version.segments).map_err(from_storage)?;
-            if self.values.are_wanted() {
-                let share = overwrites(&[&run], &version.segments, &state.runs, &state.levels);
-                run.set_overwrites(share);
-                state.overwriting.set(share);
-            }
+            let met = meet(&[&run], &version.segments, &state.runs, &state.levels);
+            run.set_superseding(met.share(), met.hidden_bytes());
+            state.overwriting.set(met.share());
+            state.probe.learn(met.hidden_bytes());
             Some(Arc::new(run))
         };
         let memtable = Arc::clone(&frozen.memtable);
@@ -75,12 +74,11 @@ impl Database {
             }
         }
         let mut run = task.finish().map_err(from_storage)?;
-        if self.values.are_wanted() {
-            let oldest = starts.iter().min().copied().unwrap_or_default();
-            let older = state.runs.partition_point(|run| run.span().start >= oldest);
-            let older = state.runs.get(older..).unwrap_or_default();
-            run.set_overwrites(overwrites(&[&run], &version.segments, older, &state.levels));
-        }
+        let oldest = starts.iter().min().copied().unwrap_or_default();
+        let older = state.runs.partition_point(|run| run.span().start >= oldest);
+        let older = state.runs.get(older..).unwrap_or_default();
+        let met = meet(&[&run], &version.segments, older, &state.levels);
+        run.set_superseding(met.share(), met.hidden_bytes());
         let run = Arc::new(run);
         count(&self.counters.merge_index_bytes, run.memory_bytes());
         count(&self.counters.merge_count, 1);

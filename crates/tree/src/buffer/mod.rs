@@ -4,6 +4,7 @@ mod entry;
 mod index;
 mod run;
 mod merge;
+pub(crate) mod met;
 pub(crate) mod freeze;
 pub(crate) mod pick;
 pub(crate) mod drain;

@@ -7,6 +7,7 @@
 
 pub(crate) mod pick;
 pub(crate) mod seeks;
+pub(crate) mod hiding;
 pub(crate) mod reclaim;
 mod values;
 pub(crate) mod stems;

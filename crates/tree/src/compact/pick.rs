@@ -58,14 +58,6 @@ pub(crate) struct Choice {
 }
 
 impl Choice {
-    /// Estimated share of the outputs that supersedes something in tables older than they will be.
-    pub(crate) fn overwrites(&self) -> f64 {
-        if self.output_level > 0 {
-            return 0.0;
-        }
-        self.superseded_bytes() as f64 / self.input_bytes().max(1) as f64
-    }
-
     /// Whether it takes tables out of level 0, or only changes what the version says: nobody waits for either for long.
     pub(crate) fn is_relief(&self) -> bool {
         self.moves || self.inputs.iter().any(|(level, ..)| *level == 0)
@@ -97,7 +89,7 @@ impl Choice {
         self.inputs.iter().map(|(_, _, table)| table.meta().bytes).sum()
     }
 
-    fn superseded_bytes(&self) -> u64 {
+    pub(crate) fn superseded_bytes(&self) -> u64 {
         self.inputs.iter().map(|(_, _, table)| table.superseded_bytes()).sum()
     }
 }

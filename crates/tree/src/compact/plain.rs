@@ -64,6 +64,7 @@ impl Database {
             self.bury_outputs(&[spec.output_stem.clone()]);
         }
         let results = vec![done.map_err(from_job)?];
-        self.commit_choice(choice, rewritten(keyspace, choice, results, going))
+        let is_last = spec.rules.older_overlap.is_empty();
+        self.commit_choice(choice, rewritten(keyspace, choice, results, going, is_last))
     }
 }

@@ -19,7 +19,7 @@ use crate::database::Database;
 use crate::error::from_storage;
 use crate::stats::count;
 use crate::values::{Sealed, references_of};
-use crate::version::commit::Edit;
+use crate::version::commit::{Edit, Supersedes};
 use crate::version::levels::LEVEL_MAX;
 use crate::version::{Keyspace, Levels, Table};
 
@@ -154,6 +154,7 @@ impl Database {
     pub(super) fn end_rewrite(&self, rewrite: Rewrite<'_>) -> Result<()> {
         let Rewrite { keyspace, choice, spec, jobs, going, _held, mut stems } = rewrite;
         let part_count = jobs.specs.len();
+        let is_last = spec.rules.older_overlap.is_empty();
         let mut done = self.end_jobs(jobs);
         if let (Err(error), Some(fallbacks)) = (&done, &self.jobs.fallbacks)
             && error.kind == firn_jobs::ErrorKind::NotConserved
@@ -170,7 +171,8 @@ impl Database {
         {
             self.schedule.rest((Work::Compact, keyspace), from_job(error.clone()), self.clock.now());
         }
-        self.commit_choice(&choice, rewritten(keyspace, &choice, done.map_err(from_job)?, going))
+        let made = rewritten(keyspace, &choice, done.map_err(from_job)?, going, is_last);
+        self.commit_choice(&choice, made)
     }
 
     /// Waits until the jobs of a rewrite have ended, which were asked to stop; what they wrote is removed.
@@ -320,17 +322,19 @@ pub(super) fn rewritten(
     choice: &Choice,
     results: Vec<CompactResult>,
     going: ReferenceSet,
+    is_last: bool,
 ) -> Edit {
     let (mut tables, mut left) = (Vec::new(), Vec::new());
     for result in results {
         tables.extend(result.tables);
         left.extend(result.values);
     }
+    let supersedes = choice.left(&tables, is_last);
     Edit {
         keyspace,
         removed: choice.inputs.iter().map(|(_, _, table)| Arc::clone(table)).collect(),
         added: tables.into_iter().map(|table| (choice.output_level, choice.output_run, table)).collect(),
-        overwrites: choice.overwrites(),
+        supersedes,
         moved: Vec::new(),
         left,
         drained: None,
@@ -347,7 +351,7 @@ fn moved(keyspace: u32, choice: &Choice) -> Edit {
         keyspace,
         removed: Vec::new(),
         added: Vec::new(),
-        overwrites: 0.0,
+        supersedes: Supersedes::default(),
         moved,
         left: Vec::new(),
         drained: None,

@@ -94,6 +94,7 @@ impl Log {
             if let Some(file) = group.segment.file() {
                 file.hand_over().map_err(|error| self.not_written(error))?;
             }
+            group.segment.cut();
             self.lock_open().retain(|open| open.base() >= next.base());
             self.written.fetch_max(next.position(0).0, Ordering::AcqRel);
             *group = GroupWriter::new(next);

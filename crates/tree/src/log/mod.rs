@@ -17,5 +17,5 @@ pub(crate) mod group;
 
 pub(crate) use map::SegmentMap;
 pub(crate) use memtable_set::MemtableSet;
-pub(crate) use order::{Log, LogStart};
+pub(crate) use order::{Log, LogStart, capacity_for};
 pub(crate) use segment::Segment;

@@ -100,7 +100,7 @@ impl Log {
             base: start.base,
             previous_end: start.recovered_end,
             generation: start.generation,
-            capacity: start.segment_bytes,
+            capacity: first_capacity(start.segment_bytes),
         };
         let spares = Spares::new(start.segment_bytes, start.spares_max)?;
         let file = match start.writable {
@@ -108,11 +108,11 @@ impl Log {
             false => None,
         };
         file.iter().try_for_each(|file| begin_file(&**file, &header))?;
-        let region = spares.arena(start.segment_bytes)?;
+        let region = spares.arena(header.capacity)?;
         let first = Arc::new(Segment::new(header, region, file, memtables, Arc::clone(&start.graveyard)));
         let mut unsynced = VecDeque::from(start.recovered);
         unsynced.push_back(Arc::clone(&first));
-        if first.file().is_some() {
+        if first.file().is_some() && header.capacity == start.segment_bytes {
             first.may_leave_file();
         }
         let position = first.position(0).0;
@@ -270,18 +270,17 @@ impl Log {
         Ok(())
     }
 
-    /// Seals the active segment and makes its successor, not yet active. Creates the file.
+    /// Seals the active segment and makes its successor of `capacity` bytes, not yet active. Creates the file.
     ///
     /// # Errors
     /// `Retry` when the disk is full: the next call tries again. Unless its file has room the active segment goes on.
     pub(crate) fn prepare_next(
         &self,
         next: &mut NextSegment,
-        frame_bytes: Option<usize>,
+        capacity: u64,
         memtables: MemtableSet,
     ) -> Result<Arc<Segment>> {
         let active = self.active.load();
-        let capacity = self.capacity_for(frame_bytes);
         let region = self.spares.arena(capacity)?;
         // Before nobody can write any more: where the disk is full there may be room in the active segment.
         let file = file_for(&*self.storage, &self.spares, next.base, capacity)?;
@@ -304,12 +303,21 @@ impl Log {
         Ok(Arc::new(segment))
     }
 
-    /// Bytes of a segment for one frame of so many bytes; of an ordinary one if there is none.
-    pub(crate) fn capacity_for(&self, frame_bytes: Option<usize>) -> u64 {
-        match frame_bytes {
-            None => self.segment_bytes,
-            Some(bytes) => ((bytes + SEGMENT_HEADER_BYTES) as u64).next_multiple_of(GRANULE_BYTES),
+    /// Bytes of the segment after the active one. Where that `overflows` or is half full there is twice as much to come, up to
+    /// an ordinary segment; where it ends for another reason, most of a large one would be set aside for nothing.
+    pub(crate) fn next_capacity(&self, overflows: bool) -> u64 {
+        let active = self.active.load();
+        let capacity = active.header().capacity;
+        let is_half_full = active.region().published() as u64 >= capacity / 2;
+        match overflows || is_half_full {
+            true => (capacity * 2).min(self.segment_bytes),
+            false => self.first_capacity(),
         }
+    }
+
+    /// Bytes of a segment where little is known to be written.
+    pub(crate) fn first_capacity(&self) -> u64 {
+        first_capacity(self.segment_bytes)
     }
 
     /// Makes `segment` the one that reservations are made in; versions must know it already.
@@ -339,6 +347,16 @@ impl Log {
             None => refused,
         }
     }
+}
+
+/// Bytes of a segment for one frame of `frame_bytes` bytes.
+pub(crate) fn capacity_for(frame_bytes: usize) -> u64 {
+    ((frame_bytes + SEGMENT_HEADER_BYTES) as u64).next_multiple_of(GRANULE_BYTES)
+}
+
+/// The smallest segment there is, of a log whose ordinary ones have `segment_bytes`.
+fn first_capacity(segment_bytes: u64) -> u64 {
+    GRANULE_BYTES.min(segment_bytes)
 }
 
 /// A file for a segment from `base` on, with room for all of it.

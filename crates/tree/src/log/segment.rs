@@ -10,16 +10,17 @@ use firn_pmem::Region;
 use firn_storage::WriteFile;
 use firn_storage::file::table::TableReader;
 use firn_storage::file::value::ValueSegment;
+use firn_storage::place::PAGE_BYTES;
 
 use super::MemtableSet;
 
 /// A segment of the log. Database by the log, by versions, and by whatever reads records in it.
 ///
 /// 1. The file's bytes are the header, then the arena's published bytes, then zeros to the end of a page; nothing else
-///    is ever written to it.
+///    is ever written to it. Once all of them are written, room that was set aside behind them is [given back](Self::cut).
 /// 2. Its positions are `base + file offset`; no other segment of the database ever has them.
 /// 3. Once [`retire`](Self::retire)d, the file is removed, or given to a new segment, after the last holder lets go.
-/// 4. Only a file that this process made and that no checkpoint links is given to a new segment.
+/// 4. Only a file that this process made, that no checkpoint links and that was not cut is given to a new segment.
 #[derive(Debug)]
 pub(crate) struct Segment {
     header: SegmentHeader,
@@ -29,6 +30,8 @@ pub(crate) struct Segment {
     memtables: MemtableSet,
     retired: AtomicBool,
     leaves_file: AtomicBool,
+    /// Bytes that the file takes on disk, room set aside included.
+    file_bytes: AtomicU64,
     /// What the graveyard counts for the arena.
     counted_bytes: AtomicU64,
     graveyard: Arc<Graveyard>,
@@ -44,10 +47,25 @@ impl Segment {
     ) -> Self {
         let name = firn_format::file_name::log_segment(header.base);
         let (retired, leaves_file) = (AtomicBool::new(false), AtomicBool::new(false));
+        let file_bytes = match &file {
+            Some(_) => header.capacity,
+            None => (SEGMENT_HEADER_BYTES + region.published()) as u64,
+        };
+        let file_bytes = AtomicU64::new(file_bytes);
         let counted_bytes = AtomicU64::new(region.capacity() as u64);
         graveyard.count(region.capacity() as u64);
-        let segment =
-            Self { header, name, region, file, memtables, retired, leaves_file, counted_bytes, graveyard };
+        let segment = Self {
+            header,
+            name,
+            region,
+            file,
+            memtables,
+            retired,
+            leaves_file,
+            file_bytes,
+            counted_bytes,
+            graveyard,
+        };
         segment.count_again();
         segment
     }
@@ -100,6 +118,28 @@ impl Segment {
         self.region.sealed_end().unwrap_or(self.region.capacity()) as u64
     }
 
+    /// Bytes that its file takes on disk, room set aside for frames included.
+    pub(crate) fn file_bytes(&self) -> u64 {
+        self.file_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Gives the room back that was set aside behind the sealed end, where that is worth a call. All of the arena must be
+    /// written. Such a file is no other segment's: it would have to be given the room again.
+    ///
+    /// A file that cannot be cut keeps its room, is counted as before, and goes with its segment.
+    pub(crate) fn cut(&self) {
+        let (Some(end), Some(file)) = (self.region.sealed_end(), &self.file) else { return };
+        let used = (SEGMENT_HEADER_BYTES + end) as u64;
+        let takes = used.next_multiple_of(PAGE_BYTES);
+        if takes + self.header.capacity / CUT_SHARE > self.file_bytes() {
+            return;
+        }
+        if file.set_len(used).is_ok() {
+            self.keep_file();
+            self.file_bytes.store(takes, Ordering::Relaxed);
+        }
+    }
+
     /// Gives the pages behind a sealed end back to the system.
     pub(crate) fn trim(&self) {
         self.region.trim();
@@ -141,6 +181,9 @@ impl Drop for Segment {
         }
     }
 }
+
+/// Less than a capacity divided by this is not worth giving back: a file that is whole is of more use to the next segment.
+const CUT_SHARE: u64 = 16;
 
 /// Names of files whose last holder is gone, waiting for background work to remove them or to use them again; the
 /// memory of what has holders still, in versions or not; and value segments that are gone but for holders.

@@ -240,6 +240,15 @@ impl Memtable {
         self.index().map_or_else(|| self.words_after().to_vec(), |index| index.sample.common_prefix())
     }
 
+    /// Positions and filter hashes of every `step`-th record, in no order, published or not.
+    pub(crate) fn sample(&self, step: usize) -> impl Iterator<Item = (Position, u32)> {
+        let entries = self.index().map(|index| &index.entries);
+        let entries = entries
+            .into_iter()
+            .flat_map(move |entries| (0..entries.taken()).step_by(step).filter_map(|at| entries.get(at)));
+        entries.filter_map(|entry| Some((entry.trailer_unless_hole()?.sequence().position(), entry.hash())))
+    }
+
     /// Entries and range deletes inserted, published or not.
     #[inline]
     pub(crate) fn len(&self) -> usize {

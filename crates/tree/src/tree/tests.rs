@@ -82,7 +82,7 @@ pub(crate) fn beside_a_roll<T: Send>(
 ) -> T {
     let base = database.log.active().base();
     let mut next = database.log.lock_roll(base).expect("is open").expect("nobody else rolls");
-    let segment = database.begin_segment(&mut next, None, freeze).expect("begun");
+    let segment = database.begin_segment(&mut next, 4 << 20, freeze).expect("begun");
     let end = move || {
         database.log.activate(&mut next, &segment);
         drop(next);
@@ -119,7 +119,7 @@ fn a_flush_drains_all_where_others_roll_first() {
     let unpublished = first.region().reserve(frame_bytes(8)).unwrap();
     let mut next = database.log.lock_roll(first.base()).unwrap().unwrap();
     let others_roll = || {
-        let second = database.begin_segment(&mut next, None, Freeze::Full).unwrap();
+        let second = database.begin_segment(&mut next, 4 << 20, Freeze::Full).unwrap();
         database.log.activate(&mut next, &second);
         drop(next);
         clock.sleep(SOON);
@@ -128,7 +128,7 @@ fn a_flush_drains_all_where_others_roll_first() {
         database.publish_void(&first, unpublished).unwrap();
         let Some(mut next) = again else { return };
         clock.sleep(SOON);
-        let third = database.begin_segment(&mut next, None, Freeze::Full).unwrap();
+        let third = database.begin_segment(&mut next, 4 << 20, Freeze::Full).unwrap();
         database.log.activate(&mut next, &third);
     };
     meanwhile(others_roll, || tree.flush()).unwrap();

@@ -135,6 +135,9 @@ const RECORD_BYTES: usize = 64;
 /// much costs far more than a segment of the log and a table.
 const FREEZE_HIDDEN_BYTES_MIN: f64 = (32 << 20) as f64;
 
+/// The same at rest, when no larger drain is to come.
+const REST_HIDDEN_BYTES_MIN: f64 = (4 << 20) as f64;
+
 impl Database {
     /// Bytes that a live value takes with its record, on average, and bytes of values that live or are hidden; `None` if
     /// there are none.
@@ -186,6 +189,7 @@ impl Database {
         drained_through: impl Fn(u32) -> Position,
     ) -> Option<Task> {
         let (mean, held) = self.mean_value()?;
+        let worth_min = if self.is_at_rest() { REST_HIDDEN_BYTES_MIN } else { FREEZE_HIDDEN_BYTES_MIN };
         version.live().find_map(|keyspace| {
             let hidden = self.hidden(keyspace, mean);
             let limit = hidden.buffer_bytes_max(held, self.settings.garbage_share_max);
@@ -196,8 +200,7 @@ impl Database {
             }
             let memtable = &keyspace.memtable;
             let may_hide = memtable.len() as f64 * hidden.worth;
-            let is_much =
-                memtable.record_bytes() >= self.freeze_bytes_min() || may_hide >= FREEZE_HIDDEN_BYTES_MIN;
+            let is_much = memtable.record_bytes() >= self.freeze_bytes_min() || may_hide >= worth_min;
             // Beside a drain that takes long, each segment begun for that would be one more than there is room for.
             let may_freeze = keyspace.frozen.is_empty() && self.has_room_for(self.settings.segment_bytes);
             (may_hide > limit && is_much && may_freeze)

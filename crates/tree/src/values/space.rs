@@ -131,7 +131,10 @@ impl Database {
         space.hidden_bytes = self.hidden_bytes(version);
         let around = around_bytes as f64 / sealed_bytes.max(1) as f64;
         let beside = beside_values(version) as f64 / space.live_bytes().max(1.0);
-        let space_max = space_max(self.settings.space_amplification_max, around, beside);
+        // At rest nobody waits for room, and processors and devices idle.
+        let part = if self.is_at_rest() { 0.5 } else { 1.0 };
+        let most = 1.0 + (self.settings.space_amplification_max - 1.0) * part;
+        let space_max = space_max(most, around, beside);
         let rules = PickRules {
             space_max,
             output_bytes: self.values.segment_bytes(sealed_bytes),
@@ -166,7 +169,7 @@ const OVER_LIVE_MIN: f64 = (256 << 20) as f64;
 
 /// Bytes of logs, and of tables as far as their entries have their values elsewhere.
 fn beside_values(version: &Version) -> u64 {
-    let logs = version.segments.segments().iter().map(|segment| segment.region().capacity() as u64);
+    let logs = version.segments.segments().iter().map(|segment| segment.file_bytes());
     let tables = version.live().flat_map(|keyspace| keyspace.levels.tables()).map(|(_, table)| {
         let references = table.reader().properties().references.map_or(0, |summary| summary.count);
         table.meta().bytes * references / table.meta().entry_count.max(1)

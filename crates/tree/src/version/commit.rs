@@ -14,6 +14,21 @@ use crate::error::from_storage;
 use crate::groups::By;
 use crate::open::open_tables;
 
+/// What new tables supersede in older ones, about.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Supersedes {
+    /// Share of their entries.
+    pub(crate) share: f64,
+    /// Bytes that each of them hides, in their order; 0 for those that are not there.
+    pub(crate) bytes: Vec<u64>,
+}
+
+impl Supersedes {
+    fn bytes_of(&self, index: usize) -> u64 {
+        self.bytes.get(index).copied().unwrap_or_default()
+    }
+}
+
 /// What a job changes in one keyspace.
 #[derive(Debug)]
 pub(crate) struct Edit {
@@ -22,8 +37,8 @@ pub(crate) struct Edit {
     pub(crate) removed: Vec<Arc<Table>>,
     /// Tables that come: level, sorted run, what they are.
     pub(crate) added: Vec<(u32, u64, TableMeta)>,
-    /// Estimated share of the new tables that supersedes something in older ones.
-    pub(crate) overwrites: f64,
+    /// What the new tables supersede in older ones.
+    pub(crate) supersedes: Supersedes,
     /// Tables that change their place: level, sorted run.
     pub(crate) moved: Vec<(Arc<Table>, u32, u64)>,
     /// Runs that were drained, by the starts of their spans, and the end of the newest span.
@@ -63,7 +78,11 @@ impl Edit {
         // An estimate that is forgotten makes compactions of a reopened database rewrite what needs no rewriting.
         changes.extend(self.added.iter().map(|(_, _, meta)| Change::Superseded {
             file: meta.file.clone(),
-            thousandths: (self.overwrites.clamp(0.0, 1.0) * 1000.0).round() as u32,
+            thousandths: (self.supersedes.share.clamp(0.0, 1.0) * 1000.0).round() as u32,
+        }));
+        changes.extend(self.added.iter().enumerate().map(|(index, (_, _, meta))| Change::Hides {
+            file: meta.file.clone(),
+            bytes: self.supersedes.bytes_of(index),
         }));
         changes.extend(self.moved.iter().map(|(table, level, run)| Change::MoveTable {
             file: table.meta().file.clone(),
@@ -159,8 +178,9 @@ impl Database {
         let is_own = self.jobs.fallbacks.is_none() || edit.drained.is_some();
         let leaves_file = is_own && !self.jobs.may_map_after_end;
         let opened = open_tables(&self.storage, edit.added.iter().map(|(_, _, meta)| meta), &self.cache);
-        let added = edit.added.iter().zip(opened).map(|((level, run, meta), reader)| {
-            let table = Table::new(meta.clone(), reader?, edit.overwrites, Arc::clone(&self.graveyard));
+        let added = edit.added.iter().enumerate().zip(opened).map(|((index, (level, run, meta)), reader)| {
+            let supersedes = (edit.supersedes.share, edit.supersedes.bytes_of(index));
+            let table = Table::new(meta.clone(), reader?, supersedes, Arc::clone(&self.graveyard));
             if leaves_file {
                 table.may_leave_file();
             }

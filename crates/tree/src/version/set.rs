@@ -10,6 +10,7 @@ use firn_format::manifest::KeyspaceText;
 use firn_format::table::Compression as Codec;
 
 use super::Levels;
+use crate::background::Probe;
 use crate::buffer::Run;
 use crate::compact::reclaim::Looks;
 use crate::compact::seeks::Seeks;
@@ -86,6 +87,8 @@ pub(crate) struct Keyspace {
     pub(crate) looks: Arc<Looks>,
     /// Shared by all versions.
     pub(crate) overwriting: Arc<Overwriting>,
+    /// Shared by all versions.
+    pub(crate) probe: Arc<Probe>,
 }
 
 /// A memtable that takes no more records and is about to become a run.

@@ -56,8 +56,10 @@ pub(crate) struct TableState {
     pub(crate) level: u32,
     pub(crate) run: u64,
     pub(crate) meta: TableMeta,
-    /// Estimated share that supersedes something in older tables, if that is known.
+    /// Estimated share of its entries that supersedes something in older tables, if that is known.
     pub(crate) superseded_thousandths: Option<u32>,
+    /// Estimated bytes that this has there, if they are known.
+    pub(crate) hidden_bytes: Option<u64>,
 }
 
 impl State {
@@ -73,9 +75,8 @@ impl State {
                 let known = self.keyspaces.get(id);
                 if let Some(known) = known.filter(|known| known.name != *name) {
                     let (old, new) = (&known.name, name);
-                    return Err(unfit(format!(
-                        "keyspace {id}, which is called {old:?}, is created as {new:?}"
-                    )));
+                    let what = format!("keyspace {id}, which is called {old:?}, is created as {new:?}");
+                    return Err(unfit(what));
                 }
                 let drained_through = known.map_or(Position::default(), |known| known.drained_through);
                 let (name, settings) = (name.clone(), settings.clone());
@@ -92,7 +93,8 @@ impl State {
             Change::AddTable { .. }
             | Change::RemoveTable { .. }
             | Change::MoveTable { .. }
-            | Change::Superseded { .. } => self.apply_to_tables(change).map_err(unfit)?,
+            | Change::Superseded { .. }
+            | Change::Hides { .. } => self.apply_to_tables(change).map_err(unfit)?,
             Change::DrainedThrough { keyspace, position } => {
                 let Some(state) = self.keyspaces.get_mut(keyspace) else {
                     return Err(unfit(format!("unknown keyspace {keyspace} is drained")));
@@ -149,6 +151,7 @@ impl State {
                     run: *run,
                     meta: table.clone(),
                     superseded_thousandths: None,
+                    hidden_bytes: None,
                 };
                 if self.tables.insert(table.file.clone(), state).is_some() {
                     return Err(format!("table {} is added twice", table.file));
@@ -167,6 +170,10 @@ impl State {
             Change::Superseded { file, thousandths } => match self.tables.get_mut(file) {
                 Some(table) => table.superseded_thousandths = Some(*thousandths),
                 None => return Err(format!("a share of unknown table {file} is superseded")),
+            },
+            Change::Hides { file, bytes } => match self.tables.get_mut(file) {
+                Some(table) => table.hidden_bytes = Some(*bytes),
+                None => return Err(format!("unknown table {file} hides something")),
             },
             _ => {}
         }
@@ -203,11 +210,10 @@ impl State {
                 run: table.run,
                 table: table.meta.clone(),
             });
-            changes.extend(
-                table
-                    .superseded_thousandths
-                    .map(|thousandths| Change::Superseded { file: table.meta.file.clone(), thousandths }),
-            );
+            let file = || table.meta.file.clone();
+            let share = table.superseded_thousandths;
+            changes.extend(share.map(|thousandths| Change::Superseded { file: file(), thousandths }));
+            changes.extend(table.hidden_bytes.map(|bytes| Change::Hides { file: file(), bytes }));
         }
         self.values.restate(&mut changes);
         changes
@@ -278,14 +284,15 @@ mod tests {
     fn superseded_shares_are_restated_where_they_are_known() {
         let mut state = State::default();
         let share = |file: &str| Change::Superseded { file: file.to_owned(), thousandths: 333 };
-        for change in [keyspace(), add("known"), add("unknown"), share("known")] {
+        let hides = |file: &str| Change::Hides { file: file.to_owned(), bytes: 77 };
+        for change in [keyspace(), add("known"), add("unknown"), share("known"), hides("known")] {
             state.apply(&change).unwrap();
         }
-        assert!(state.apply(&share("nowhere")).is_err());
+        assert!(state.apply(&share("nowhere")).is_err() && state.apply(&hides("nowhere")).is_err());
         let mut again = State::default();
         state.restated().iter().for_each(|change| again.apply(change).unwrap());
         assert_eq!(again, state);
-        let known = |file: &str| again.tables[file].superseded_thousandths;
-        assert_eq!((known("known"), known("unknown")), (Some(333), None));
+        let known = |file: &str| (again.tables[file].superseded_thousandths, again.tables[file].hidden_bytes);
+        assert_eq!((known("known"), known("unknown")), ((Some(333), Some(77)), (None, None)));
     }
 }

@@ -16,8 +16,8 @@ use crate::log::segment::{DeadFile, DeadReader, Graveyard};
 pub(crate) struct Table {
     meta: TableMeta,
     reader: Arc<TableReader>,
-    /// Estimated share of its bytes that supersede something in older tables.
-    overwrites: f64,
+    /// Estimated share of its entries that supersede something in older tables, and the bytes that this has there.
+    supersedes: (f64, u64),
     retired: AtomicBool,
     leaves_file: AtomicBool,
     graveyard: Arc<Graveyard>,
@@ -27,13 +27,13 @@ impl Table {
     pub(crate) fn new(
         meta: TableMeta,
         reader: Arc<TableReader>,
-        overwrites: f64,
+        supersedes: (f64, u64),
         graveyard: Arc<Graveyard>,
     ) -> Self {
         graveyard.count(reader.memory_bytes() as u64);
         graveyard.hold(&meta.file);
         let (retired, leaves_file) = (AtomicBool::new(false), AtomicBool::new(false));
-        Self { meta, reader, overwrites, retired, leaves_file, graveyard }
+        Self { meta, reader, supersedes, retired, leaves_file, graveyard }
     }
 
     pub(crate) fn meta(&self) -> &TableMeta {
@@ -42,12 +42,12 @@ impl Table {
 
     /// Estimated share of its entries that supersede something in older tables.
     pub(crate) fn overwrites(&self) -> f64 {
-        self.overwrites
+        self.supersedes.0
     }
 
     /// Estimated bytes in older tables that this one supersedes.
     pub(crate) fn superseded_bytes(&self) -> u64 {
-        (self.meta.bytes as f64 * self.overwrites) as u64
+        self.supersedes.1
     }
 
     pub(crate) fn reader(&self) -> &Arc<TableReader> {

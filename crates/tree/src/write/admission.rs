@@ -3,7 +3,8 @@
 //! The buffer may hold `buffer_bytes` for nothing. Above that writers share the room that is left until
 //! `buffer_bytes_max` over the time until the next drain is expected to free some ([`Flow`]). Where it is late, what
 //! is left is shared over a quarter of a drain's time again and again, so that the room is never used up while
-//! drains go on. At the maximum no new segment begins until a drain frees one. Reads are never slowed.
+//! drains go on. At the maximum no new segment begins until a drain frees one. The log has limits of its own
+//! ([`log_length`](super::log_length)), and the smaller room counts. Reads are never slowed.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -245,11 +246,13 @@ impl Database {
             .sum()
     }
 
-    /// Whether runs must drain: the buffer is over its soft limit, or a writer is stopped for want of room.
+    /// Whether runs must drain: the buffer is over its soft limit, the log is long, or a writer is stopped for want of room.
     pub(crate) fn is_under_pressure(&self) -> bool {
         let held = self.buffer_bytes();
         let wanted = self.admission.wanted.load(Ordering::Relaxed);
-        held > self.settings.buffer_bytes || (wanted > 0 && held + wanted > self.settings.buffer_bytes_max)
+        held > self.settings.buffer_bytes
+            || (wanted > 0 && held + wanted > self.settings.buffer_bytes_max)
+            || self.is_log_long(&self.version.load())
     }
 
     /// A writer waits for room for a segment of `bytes`; 0 = one has begun, and whoever still waits says so again.
@@ -263,7 +266,7 @@ impl Database {
         if version.segments.segments().len() <= 1 {
             return true;
         }
-        self.buffer_bytes() + bytes <= self.settings.buffer_bytes_max
+        self.buffer_bytes() + bytes <= self.settings.buffer_bytes_max && bytes <= self.log_room(&version)
     }
 
     /// Whether a writer was stopped for want of an ordinary segment, and there is none yet: whoever tries finds the same.
@@ -274,16 +277,22 @@ impl Database {
             && self.is_anything_to_drain()
     }
 
-    /// Sets the pace of writers from the buffer's size now.
+    /// Sets the pace of writers from the buffer's size and the log's length now.
     pub(crate) fn pace_by_debt(&self) {
         let held = self.buffer_bytes();
         let settings = &self.settings;
         // Between limits that are one segment apart there is nothing to share out.
         let span = settings.buffer_bytes_max.saturating_sub(settings.buffer_bytes);
-        let pressed = held > settings.buffer_bytes && span > settings.segment_bytes;
+        let is_full = held > settings.buffer_bytes && span > settings.segment_bytes;
+        let version = self.version.load();
+        let is_long = self.is_log_long(&version) && settings.log_bytes_max > 4 * settings.segment_bytes;
         let active = self.log.active();
         let unused = active.memory_bytes().saturating_sub(active.region().published() as u64);
-        let room = (settings.buffer_bytes_max + unused).saturating_sub(held + settings.segment_bytes);
+        let mut room = (settings.buffer_bytes_max + unused).saturating_sub(held + settings.segment_bytes);
+        if is_long {
+            room = room.min((self.log_room(&version) + unused).saturating_sub(settings.segment_bytes));
+        }
+        let pressed = is_full || is_long;
         self.admission.set_pace(pressed, room, drain_bytes(settings.buffer_bytes), self.clock.now());
     }
 

@@ -9,7 +9,7 @@ use firn_format::{Kind, Position};
 use firn_pmem::Reservation;
 
 use crate::database::Database;
-use crate::log::Segment;
+use crate::log::{Segment, capacity_for};
 use crate::values::Places;
 use crate::write::roll::{Freeze, Rolled};
 
@@ -178,7 +178,7 @@ impl Database {
             let base = self.log.active().base();
             let Some(mut next) = self.log.lock_roll(base)? else { continue };
             let Some(freeze) = self.may_begin(bytes as u64, Freeze::Full) else { return Ok(None) };
-            break (self.begin_segment(&mut next, Some(bytes), freeze)?, next);
+            break (self.begin_segment(&mut next, capacity_for(bytes), freeze)?, next);
         };
         // Reserved before anybody else can see the segment, and sealed so that nobody adds to it.
         let reservation = segment

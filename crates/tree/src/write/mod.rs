@@ -7,5 +7,6 @@ pub(crate) mod admission;
 pub(crate) mod append;
 pub(crate) mod due;
 pub(crate) mod foresight;
+pub(crate) mod log_length;
 pub(crate) mod roll;
 pub(crate) mod update;

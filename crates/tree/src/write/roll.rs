@@ -22,12 +22,14 @@ pub(crate) enum Rolled {
 /// Which memtables a roll freezes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Freeze {
-    /// Those that reached `memtable_bytes`, and the oldest where the log is too long.
+    /// Those that reached `memtable_bytes`, and the oldest where the log is long.
     Full,
     /// All that hold records.
     All,
     /// As `Full`, and that of this keyspace; the roll happens however full the buffer is.
     Keyspace(u32),
+    /// As `All`, and the next segment is as small as can be: nobody is expected to write soon.
+    AtRest,
 }
 
 impl Database {
@@ -37,10 +39,14 @@ impl Database {
     /// does it for all.
     pub(crate) fn roll(&self, base: Position, freeze: Freeze) -> Result<Rolled> {
         let Some(mut next) = self.log.lock_roll(base)? else { return Ok(Rolled::Next) };
+        let capacity = match freeze {
+            Freeze::AtRest => self.log.first_capacity(),
+            _ => self.log.next_capacity(freeze == Freeze::Full),
+        };
         let Some(freeze) = self.may_begin(self.settings.segment_bytes, freeze) else {
             return Ok(Rolled::Stopped);
         };
-        let segment = self.begin_segment(&mut next, None, freeze)?;
+        let segment = self.begin_segment(&mut next, capacity, freeze)?;
         self.log.activate(&mut next, &segment);
         drop(next);
         self.after_roll();
@@ -102,36 +108,31 @@ impl Database {
         }
     }
 
-    /// Makes the next segment and the version that knows it; decides which memtables are frozen.
+    /// Makes the next segment, of `capacity` bytes, and the version that knows it; decides which memtables are frozen.
     pub(crate) fn begin_segment(
         &self,
         next: &mut NextSegment,
-        frame_bytes: Option<usize>,
+        capacity: u64,
         freeze: Freeze,
     ) -> Result<Arc<Segment>> {
-        self.give_way(self.log.capacity_for(frame_bytes));
-        let mut segment = self.install_segment(next, frame_bytes, freeze);
+        self.give_way(capacity);
+        let mut segment = self.install_segment(next, capacity, freeze);
         if segment.as_ref().is_err_and(|error| error.kind() == ErrorKind::Retry) && self.remove_spare_tables()
         {
             // Their blocks may be what was wanted.
-            segment = self.install_segment(next, frame_bytes, freeze);
+            segment = self.install_segment(next, capacity, freeze);
         }
         self.arena_is_there();
         segment
     }
 
-    fn install_segment(
-        &self,
-        next: &mut NextSegment,
-        frame_bytes: Option<usize>,
-        freeze: Freeze,
-    ) -> Result<Arc<Segment>> {
+    fn install_segment(&self, next: &mut NextSegment, capacity: u64, freeze: Freeze) -> Result<Arc<Segment>> {
         let _changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
         let mut version = (**self.version.load()).clone();
         // Read before any memtable is found empty: what lies below is indexed by then.
         let unpublished_from = self.log.unpublished_from();
-        let needed_from = version.log_needed_from();
-        let too_long = next.base().0.saturating_sub(needed_from.0) > self.settings.log_bytes_max;
+        // What begins below holds more of the log than it may.
+        let held_from = self.log_may_be_held_from(&version, capacity);
         let mut memtables = MemtableSet::default();
         for slot in version.keyspaces.iter_mut().flatten() {
             if slot.memtable.is_empty() {
@@ -139,16 +140,17 @@ impl Database {
                 let start = slot.memtable_start.max(unpublished_from);
                 Arc::make_mut(slot).memtable_start = start;
             } else {
-                let oldest = too_long && slot.memtable_start <= needed_from;
+                let old = slot.memtable_start < held_from;
                 let full = slot.memtable.record_bytes() as u64 >= self.settings.memtable_bytes / 2;
-                let asked = freeze == Freeze::All || freeze == Freeze::Keyspace(slot.id());
-                if asked || oldest || full {
+                let asked =
+                    matches!(freeze, Freeze::All | Freeze::AtRest) || freeze == Freeze::Keyspace(slot.id());
+                if asked || old || full {
                     *slot = Arc::new(frozen(slot, next.base()));
                 }
             }
             memtables.insert(slot.id(), Arc::clone(&slot.memtable));
         }
-        let segment = self.log.prepare_next(next, frame_bytes, memtables)?;
+        let segment = self.log.prepare_next(next, capacity, memtables)?;
         let mut segments = version.segments.segments().to_vec();
         segments.push(Arc::clone(&segment));
         version.segments = Arc::new(SegmentMap::new(segments));

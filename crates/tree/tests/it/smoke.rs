@@ -91,7 +91,7 @@ fn what_is_put_is_got_scanned_reopened_and_drained() {
         assert_eq!(count(&mut *session, ScanRange::all()), n);
         tree.flush().unwrap();
         tree.wait_idle().unwrap();
-        assert_eq!(tree.stats().log_bytes, 0, "{:?}", tree.stats());
+        assert!(tree.stats().log_bytes <= small().segment_bytes, "{:?}", tree.stats());
         for i in 0..n {
             assert_eq!(get(&mut *session, &format!("key{i:08}")), Some(value(i)), "{i}");
         }

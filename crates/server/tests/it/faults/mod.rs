@@ -17,3 +17,4 @@ mod large_values;
 mod patterns;
 mod rights;
 mod turns;
+mod space;

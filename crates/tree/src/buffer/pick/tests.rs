@@ -87,6 +87,7 @@ fn keyspace(id: u32, runs: Vec<Arc<Run>>) -> Arc<Keyspace> {
         seeks: Arc::default(),
         looks: Arc::default(),
         overwriting: Arc::default(),
+        probe: Arc::default(),
         stale_count: 0,
     })
 }

@@ -127,6 +127,7 @@ impl Parts {
             live_bytes,
             dropped,
             overwrites: 0.0,
+            hidden_bytes: 0,
         }
     }
 }

@@ -64,6 +64,7 @@ pub(crate) struct Run {
     pub(super) live_bytes: u64,
     pub(super) dropped: Dropped,
     overwrites: f64,
+    hidden_bytes: u64,
 }
 
 /// What merges left out on the way to a run.
@@ -193,12 +194,20 @@ impl Run {
         (!self.entries.is_empty()).then_some((self.smallest.as_slice(), self.largest.as_slice()))
     }
 
-    /// How many versions.
+    /// Of every `step`-th entry the position, the filter hash, and whether it is the newest of its key.
+    pub(crate) fn sample_newest(&self, step: usize) -> impl Iterator<Item = (Position, u32, bool)> {
+        // Of two neighbours with one hash the keys are the same, but for few.
+        let is_newest = |at: usize| at == 0 || self.hashes[at - 1] != self.hashes[at];
+        let each = (0..self.entries.len()).step_by(step);
+        each.map(move |at| (self.entries[at].position(), self.hashes[at], is_newest(at)))
+    }
+
     /// Positions and filter hashes of every `step`-th entry.
     pub(crate) fn sample(&self, step: usize) -> impl Iterator<Item = (Position, u32)> {
         self.entries.iter().zip(&self.hashes).step_by(step).map(|(entry, hash)| (entry.position(), *hash))
     }
 
+    /// How many versions.
     pub(crate) fn len(&self) -> usize {
         self.entries.len()
     }
@@ -240,9 +249,14 @@ impl Run {
         self.overwrites
     }
 
-    /// Tells about how many of its keys older tables hold too.
-    pub(crate) fn set_overwrites(&mut self, share: f64) {
-        self.overwrites = share;
+    /// Bytes of tables that it hides, about.
+    pub(crate) fn hidden_bytes(&self) -> u64 {
+        self.hidden_bytes
+    }
+
+    /// Tells about how many of its keys older runs and tables hold too, and how many bytes of tables it hides.
+    pub(crate) fn set_superseding(&mut self, share: f64, hidden_bytes: u64) {
+        (self.overwrites, self.hidden_bytes) = (share, hidden_bytes);
     }
 
     /// Bytes of memory the run takes, records not included.

@@ -13,6 +13,7 @@ use firn_storage::file::table::{ReaderOptions, TableBuilder, TableReader};
 use firn_storage::place::Memory;
 
 use super::{Choice, PickRules, base_level, drain_table_bytes, pick, pick_range, splits};
+use crate::compact::hiding::pick_hiding;
 use crate::version::{Levels, Table};
 
 mod model;
@@ -66,7 +67,8 @@ pub(crate) fn table(
         data_bytes: bytes,
         content_hash: 0,
     };
-    Arc::new(Table::new(meta, Arc::clone(&READER), overwrites, Arc::default()))
+    let supersedes = (overwrites, (bytes as f64 * overwrites) as u64);
+    Arc::new(Table::new(meta, Arc::clone(&READER), supersedes, Arc::default()))
 }
 
 /// Levels from lines `"0.2 a-f"`: level 0, sorted run 2, keys a to f. Each table has 100 bytes and is called
@@ -347,4 +349,33 @@ fn a_range_takes_along_all_that_overlaps() {
     assert_eq!(choose(b"r", None), of("0.1 x-z", 5), "to the level that level 0 is compacted into");
     let all = choose(b"", None).unwrap();
     assert_eq!(all.0.split(", ").count(), lines.len());
+}
+
+#[test]
+fn what_a_table_above_the_last_level_hides_takes_it_down() {
+    // 1500 bytes hidden by 100 of tombstones, or 90.
+    for (share, expected) in [("15", Some((vec!["4 a-f", "5 a-e"], 5))), ("0.9", None)] {
+        let first = format!("4 a-f 100 {share}");
+        let lines = [&*first, "4 g-m 100", "5 a-e 400", "5 g-z 900", "6 a-z 500"];
+        let choice = pick_hiding(&levels(&lines), &RULES, &busy(&[]));
+        let found = choice
+            .map(|choice| (names(&choice).into_iter().map(str::to_owned).collect(), choice.output_level));
+        let expected =
+            expected.map(|(names, level)| (names.into_iter().map(str::to_owned).collect::<Vec<_>>(), level));
+        assert_eq!(found, expected);
+    }
+    let lines = ["4 a-f 100 9", "5 a-e 400"];
+    assert!(pick_hiding(&levels(&lines), &RULES, &busy(&["5 a-e"])).is_none());
+    // Nothing below: it only changes its level.
+    assert!(pick_hiding(&levels(&["4 a-f 100 9"]), &RULES, &busy(&[])).is_some_and(|choice| choice.moves));
+}
+
+#[test]
+fn outputs_hide_what_their_inputs_did_but_for_what_went() {
+    let choice = pick_hiding(&levels(&["4 a-f 100 9", "5 a-e 400"]), &RULES, &busy(&[])).unwrap();
+    let outputs =
+        [table("one".to_owned(), b"a", b"c", 150, 0.0), table("two".to_owned(), b"d", b"f", 150, 0.0)];
+    let outputs: Vec<_> = outputs.iter().map(|table| table.meta().clone()).collect();
+    assert_eq!(choice.left(&outputs, false).bytes, [350, 350]);
+    assert_eq!(choice.left(&outputs, true).bytes, [0; 0]);
 }

@@ -45,7 +45,7 @@ fn table(keys: Option<(&str, &str)>, sequences: (u64, u64), deleted: &[Deleted<'
     let cache = Arc::new(BlockCache::new(1 << 20));
     let opened = memory.open_read(&file).unwrap();
     let reader = TableReader::open_file(&file, opened, &cache, ReaderOptions::default()).unwrap();
-    Arc::new(Table::new(meta, Arc::new(reader), 0.0, Arc::default()))
+    Arc::new(Table::new(meta, Arc::new(reader), (0.0, 0), Arc::default()))
 }
 
 /// (level, sorted run, table)
@@ -67,6 +67,7 @@ fn keyspace(levels: Levels) -> Keyspace {
         drained_through: Position(0),
         seeks: Arc::default(),
         overwriting: Arc::default(),
+        probe: Arc::default(),
         stale_count: 0,
         looks: Arc::default(),
     }

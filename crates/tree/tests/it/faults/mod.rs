@@ -5,3 +5,5 @@ mod background; // failures of background work
 mod descriptors; // few of them
 mod damaged_log;
 mod torn_edit;
+mod log;
+mod space;

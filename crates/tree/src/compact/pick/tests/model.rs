@@ -201,7 +201,11 @@ impl Model {
         let keys: Vec<u32> = keys.into_iter().collect();
         self.cost.compacted += keys.len() as u64;
         let records = (choice.table_bytes(self.rules.table_bytes, &splits) / RECORD) as usize;
-        self.add(choice.output_level, choice.output_run, &keys, choice.overwrites(), &splits, records.max(1));
+        let share = match choice.output_level {
+            0 => choice.superseded_bytes() as f64 / choice.input_bytes().max(1) as f64,
+            _ => 0.0,
+        };
+        self.add(choice.output_level, choice.output_run, &keys, share, &splits, records.max(1));
         keys.len()
     }
 

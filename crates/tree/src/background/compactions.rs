@@ -1,0 +1,67 @@
+//! Which compaction is due.
+
+use super::busy::Busy;
+use super::{Task, Work};
+use crate::compact::hiding::pick_hiding;
+use crate::compact::pick::{Choice, PickRules, pick, pick_for_deletes};
+use crate::compact::seeks::pick_for_reads;
+use crate::database::Database;
+use crate::version::Version;
+
+impl Database {
+    /// A compaction that is due where tables refer to values, before another collection: those always find something to do while
+    /// values are overwritten, and choose better among more that is known to be dead, with more room beside fewer tables.
+    pub(super) fn choose_compaction_of_references(&self, busy: &Busy, version: &Version) -> Option<Task> {
+        if busy.compacting > 0 || !version.live().any(|keyspace| keyspace.levels.has_references()) {
+            return None;
+        }
+        // A thread that is alone would else compact for ever where much lies in the tree.
+        if self.settings.background_threads == 1 && busy.is_collection_next {
+            return None;
+        }
+        let (keyspace, choice) = self.choose_compaction(busy, version)?;
+        let is_due = choice.score >= 1.0 && version.keyspace(keyspace).ok()?.levels.has_references();
+        is_due.then_some(Task::Compact { keyspace, choice })
+    }
+
+    /// A compaction, unless the threads are wanted for something else.
+    pub(super) fn choose_spare_compaction(&self, busy: &Busy, version: &Version) -> Option<Task> {
+        let (keyspace, choice) = self.choose_compaction(busy, version)?;
+        // While the buffer fills, a thread is left to the drain that will be due, unless compaction is far behind.
+        let is_filling = self.buffer_bytes() > self.settings.buffer_bytes / 2;
+        let is_spare = busy.compacting + 1 < self.settings.background_threads.max(2);
+        let is_spare = is_spare || self.is_somebody_free(busy);
+        (is_spare || !is_filling || choice.score >= FAR_BEHIND).then_some(Task::Compact { keyspace, choice })
+    }
+
+    /// The most urgent compaction that may begin now, with its keyspace.
+    pub(super) fn choose_compaction(&self, busy: &Busy, version: &Version) -> Option<(u32, Choice)> {
+        let may_begin =
+            |is_relief| self.is_thread_left(busy, is_relief) && self.is_begun_soon(busy, is_relief);
+        if !busy.may_write(self.clock.now()) || busy.held > 0 || !may_begin(true) {
+            return None;
+        }
+        let rules = PickRules { relief_only: !may_begin(false), ..self.pick_rules() };
+        // Processors and devices idle then.
+        let part = if self.is_at_rest() { 0.5 } else { 1.0 };
+        // What a look is about to find need not be rewritten.
+        let now = self.clock.now();
+        let taken = busy.tables_not_to_choose();
+        let may = |id| !busy.reclaiming.contains(&id) && busy.may_try((Work::Compact, id), now);
+        let known = version.live().filter(|keyspace| may(keyspace.id()));
+        let choices = known.filter_map(|keyspace| {
+            let levels = &keyspace.levels;
+            let share_max = self.garbage_share_max(keyspace) * part;
+            let rules = PickRules { share_max, ..rules };
+            let choice = pick(levels, &rules, &taken)
+                .or_else(|| pick_hiding(levels, &rules, &taken))
+                .or_else(|| pick_for_deletes(levels, &rules, &taken, &keyspace.looks.partly()))
+                .or_else(|| pick_for_reads(levels, &rules, &taken, &keyspace.seeks))?;
+            (!rules.relief_only || choice.is_relief()).then_some((keyspace.id(), choice))
+        });
+        choices.max_by(|a, b| a.1.score.total_cmp(&b.1.score))
+    }
+}
+
+/// Score of a compaction that drains have to wait for.
+pub(crate) const FAR_BEHIND: f64 = 2.0;

@@ -1,0 +1,147 @@
+//! Flushing a buffer for what it hides in tables.
+//!
+//! A buffer that is not full is drained when it hides much for what it holds: thousands of tombstones are few bytes, and no drain
+//! would come for them, while all that they hide stays. What runs hide was found out when they were made; what memtables hide is
+//! found out now and then, since a freeze costs a segment.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use firn_format::Position;
+
+use super::Task;
+use crate::buffer::met::Met;
+use crate::database::Database;
+use crate::version::{Keyspace, Version};
+
+/// Of what tables may hide, the buffer may hide this part as well,
+const PART: f64 = 0.5;
+
+/// and this one at rest.
+const PART_AT_REST: f64 = 0.3;
+
+/// What it may hide however little lives, at rest; at other times it is a segment.
+const FREE_BYTES_AT_REST: u64 = 4 << 20;
+
+/// While others write, a drain must free so many times what it writes. Records that hide about as much as they have themselves are drained soon
+/// enough by their own weight, and better in large pieces.
+const WORTH: u64 = 4;
+
+/// A memtable is looked at once it has so many records, and each time that it has a quarter more.
+const PROBE_RECORDS: usize = 64;
+
+/// Records looked at each time, about.
+const PROBE_SAMPLE: usize = 256;
+
+/// What is known of what the memtable of a keyspace hides.
+#[derive(Debug, Default)]
+pub(crate) struct Probe(Mutex<Probed>);
+
+#[derive(Debug, Default)]
+struct Probed {
+    /// Where the memtable begins that was looked at.
+    of: Position,
+    /// Its records then.
+    len: usize,
+    /// Bytes that each of them hides.
+    each: f64,
+    /// Earlier memtables hid so many times less than was thought: the same key was written again and again.
+    excess: f64,
+}
+
+impl Probe {
+    /// A memtable became a run, of which `hidden_bytes` is known better.
+    pub(crate) fn learn(&self, hidden_bytes: u64) {
+        let mut probed = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let thought = probed.each * probed.len as f64;
+        let is_less = thought > 4.0 * hidden_bytes.max(1) as f64;
+        probed.excess = if is_less { (probed.excess.max(1.0) * 2.0).min(EXCESS_MAX) } else { 1.0 };
+    }
+}
+
+/// See [`Probed::excess`].
+const EXCESS_MAX: f64 = 1024.0;
+
+/// What the buffer of a keyspace hides in its tables.
+struct Hiding<'v> {
+    keyspace: &'v Arc<Keyspace>,
+    /// By its runs that nobody is to drain yet.
+    run_bytes: u64,
+    /// By its memtable.
+    memtable_bytes: u64,
+    /// Bytes of records of those runs.
+    live_bytes: u64,
+}
+
+impl Database {
+    /// A keyspace whose buffer is to be drained for what it hides, or whose memtable is to be frozen, so that it shows how much that is;
+    /// `drained_through` tells through where one is drained already.
+    pub(super) fn choose_to_flush(
+        &self,
+        version: &Version,
+        drained_through: impl Fn(u32) -> Position,
+    ) -> Option<Task> {
+        let held = version.table_bytes();
+        if held == 0 {
+            return None;
+        }
+        let is_at_rest = self.is_at_rest();
+        let allowed = held as f64 * self.settings.garbage_share_max;
+        let limit = match is_at_rest {
+            true => (allowed * PART_AT_REST) as u64 + FREE_BYTES_AT_REST,
+            false => (allowed * PART) as u64 + self.settings.segment_bytes,
+        };
+        let known = version.live().filter(|keyspace| keyspace.levels.tables().next().is_some());
+        let hiding: Vec<Hiding<'_>> = known
+            .map(|keyspace| self.hiding(version, keyspace, drained_through(keyspace.id()), is_at_rest))
+            .collect();
+        if hiding.iter().map(|one| one.run_bytes + one.memtable_bytes).sum::<u64>() <= limit {
+            return None;
+        }
+        let is_worth = |hidden: u64, costs: u64| hidden > 0 && (is_at_rest || hidden >= costs * WORTH);
+        let worst = hiding.iter().max_by_key(|one| one.run_bytes.max(one.memtable_bytes))?;
+        let keyspace = worst.keyspace;
+        if worst.run_bytes >= worst.memtable_bytes && is_worth(worst.run_bytes, worst.live_bytes) {
+            let through = keyspace.runs.first().map(|run| run.span().end)?;
+            return Some(Task::Expose { keyspace: keyspace.id(), through });
+        }
+        let costs = keyspace.memtable.record_bytes() as u64;
+        let may_freeze = keyspace.frozen.is_empty() && self.has_room_for(self.settings.segment_bytes);
+        (may_freeze && is_worth(worst.memtable_bytes, costs))
+            .then_some(Task::Expose { keyspace: keyspace.id(), through: Position::default() })
+    }
+
+    fn hiding<'v>(
+        &self,
+        version: &Version,
+        keyspace: &'v Arc<Keyspace>,
+        drained_through: Position,
+        is_at_rest: bool,
+    ) -> Hiding<'v> {
+        let runs = || keyspace.runs.iter().filter(|run| run.span().start >= drained_through);
+        Hiding {
+            keyspace,
+            run_bytes: runs().map(|run| run.hidden_bytes()).sum(),
+            memtable_bytes: self.probe(version, keyspace, is_at_rest),
+            live_bytes: runs().map(|run| run.live_bytes()).sum(),
+        }
+    }
+
+    /// Bytes that the memtable of `keyspace` hides in tables, about. Looks at a sample if it has grown since that was done.
+    fn probe(&self, version: &Version, keyspace: &Keyspace, is_at_rest: bool) -> u64 {
+        let len = keyspace.memtable.len();
+        let mut probed = keyspace.probe.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if probed.of != keyspace.memtable_start {
+            *probed = Probed { of: keyspace.memtable_start, excess: probed.excess, ..Probed::default() };
+        }
+        let is_due = len >= probed.len + (probed.len / 4).max(PROBE_RECORDS);
+        if is_due || is_at_rest && len != probed.len {
+            let (mut met, step) = (Met::default(), (len / PROBE_SAMPLE).max(1));
+            for (position, hash) in keyspace.memtable.sample(step) {
+                let record = (position, hash, true);
+                met.ask(record, step as u64, &version.segments, &keyspace.runs, &keyspace.levels);
+            }
+            (probed.len, probed.each) = (len, met.hidden_each(step as u64));
+        }
+        (probed.each * len as f64 / probed.excess.max(1.0)) as u64
+    }
+}

@@ -1,0 +1,167 @@
+//! What is done about the log that no pressure asks for: segments that only the manifest still names, and a database at rest.
+//!
+//! ```text
+//!   nothing in a segment is needed, and the manifest begins a replay below it  ─► an edit says that it is drained
+//!   nobody has written for a while, and the log takes more than a new one does, ─► all is frozen and drained, a small
+//!   or its records refer to more                                                   segment begins
+//! ```
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use firn_engine::Result;
+use firn_format::Position;
+use firn_format::manifest::Change;
+
+use super::Task;
+use super::busy::Busy;
+use crate::database::Database;
+use crate::version::Version;
+use crate::write::roll::Freeze;
+
+/// How long nobody has written, and what was done about that.
+#[derive(Debug, Default)]
+pub(crate) struct Rest {
+    seen: Mutex<Seen>,
+    /// The log's end when it was made short at rest: until somebody writes there is no more to do.
+    short_at: AtomicU64,
+    /// Bytes of values beside the tree that had been written then, or were found by the opening, whose records may be in the log.
+    values_at: AtomicU64,
+    found_values: u64,
+}
+
+#[derive(Debug, Default)]
+struct Seen {
+    end: Position,
+    since: Duration,
+}
+
+/// Whoever has not written for so long is not expected to write soon.
+const REST: Duration = Duration::from_secs(5);
+
+/// At rest an edit of the manifest is worth so much.
+const FORGOTTEN_BYTES_MIN: u64 = 1 << 20;
+
+/// What the log may take at rest: the smallest segment, and as much again in what is left of others.
+const REST_LOG_BYTES: u64 = 8 << 20;
+
+impl Rest {
+    /// Of a database in whose log there may be records of `found_values` bytes of values beside the tree.
+    pub(crate) fn new(found_values: u64) -> Self {
+        Self { found_values, ..Self::default() }
+    }
+
+    /// Whether the log has ended at `end` for a while.
+    fn is_long(&self, end: Position, now: Duration) -> bool {
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        if seen.end != end {
+            *seen = Seen { end, since: now };
+        }
+        now.saturating_sub(seen.since) >= REST
+    }
+}
+
+impl Database {
+    /// Whether nobody has written for a while.
+    pub(crate) fn is_at_rest(&self) -> bool {
+        self.rest.is_long(self.log.watermark(), self.clock.now())
+    }
+
+    /// Making the log shorter, where that costs little.
+    pub(super) fn choose_to_shorten(&self, busy: &Busy, version: &Version) -> Option<Task> {
+        // Looked at each time, so that it is known since when.
+        let is_at_rest = self.is_at_rest();
+        let now = self.clock.now();
+        let may_begin = busy.may_write(now) && busy.may_try(Task::ShortenLog.work(), now);
+        if busy.is_shortening || !may_begin || self.log.poison().is_some() {
+            return None;
+        }
+        let forgettable = self.forgettable(version, self.log.unpublished_from());
+        let is_due = forgettable.is_some_and(|(_, length, bytes)| {
+            length >= 2 * self.settings.segment_bytes || is_at_rest && bytes >= FORGOTTEN_BYTES_MIN
+        });
+        (is_due || is_at_rest && self.is_to_be_short(version)).then_some(Task::ShortenLog)
+    }
+
+    /// Whether a log that nobody writes to is longer than it need be, and was not made short yet.
+    fn is_to_be_short(&self, version: &Version) -> bool {
+        let files: u64 = version.segments.segments().iter().map(|segment| segment.file_bytes()).sum();
+        let is_any =
+            || version.live().any(|keyspace| keyspace.undrained_from(Position(u64::MAX)).0 < u64::MAX);
+        let values = self.values_written() - self.rest.values_at.load(Ordering::Relaxed);
+        // What the buffer hides of those only a drain finds, and it writes references alone.
+        (files > REST_LOG_BYTES || values > REST_LOG_BYTES && is_any())
+            && self.rest.short_at.load(Ordering::Relaxed) != self.log.watermark().0
+            && self.has_room_for(self.log.first_capacity())
+    }
+
+    fn values_written(&self) -> u64 {
+        self.rest.found_values + self.values.counters.written_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Makes the log shorter: what no record needs goes, and what a database at rest holds in it is drained.
+    ///
+    /// # Errors
+    /// `Retry` when the disk is full: it is tried again in a while.
+    pub(super) fn shorten_log(&self) -> Result<()> {
+        // Segments that are sealed and not wholly written have holders until they are.
+        self.log.write_through(self.log.advance()?)?;
+        self.forget_log()?;
+        if self.is_at_rest() && self.is_to_be_short(&self.version.load()) {
+            let base = self.log.active().base();
+            self.roll(base, Freeze::AtRest)?;
+            let through = self.log.settled_base();
+            self.log.write_through(self.log.advance()?)?;
+            self.schedule.drain_through(through);
+            self.rest.values_at.store(self.values_written(), Ordering::Relaxed);
+            self.rest.short_at.store(self.log.watermark().0, Ordering::Relaxed);
+            // That was nobody's write.
+            self.rest.seen.lock().unwrap_or_else(PoisonError::into_inner).end = self.log.watermark();
+        }
+        self.drop_dead_segments();
+        Ok(())
+    }
+
+    /// Where a replay could begin, if the manifest has it begin in an older segment that no record needs, what the segments below
+    /// count for, and what they take.
+    ///
+    /// All below `indexed` was in memtables before `version` was loaded.
+    fn forgettable(&self, version: &Version, indexed: Position) -> Option<(Position, u64, u64)> {
+        let needed = version.log_needed_from().min(indexed);
+        let segments = version.segments.segments();
+        let end = segments.iter().rev().map(|segment| segment.base()).find(|base| *base <= needed)?;
+        let replayed = version.live().map(|keyspace| keyspace.drained_through).min()?;
+        let below = || segments.iter().filter(|segment| segment.span_end() <= end);
+        let length = below().map(|segment| self.length_of(segment)).sum();
+        let bytes = below().map(|segment| segment.file_bytes()).sum();
+        (end > replayed && bytes > 0).then_some((end, length, bytes))
+    }
+
+    /// Says in the manifest that nothing is undrained where that is so, and lets go of the segments there.
+    fn forget_log(&self) -> Result<()> {
+        let mut manifest = self.manifest.lock().unwrap_or_else(PoisonError::into_inner);
+        self.log.advance()?;
+        // Before the version, which tells which memtables are empty.
+        let indexed = self.log.unpublished_from();
+        let Some((end, ..)) = self.forgettable(&self.version.load(), indexed) else { return Ok(()) };
+        let ids = self.version.load().ids();
+        // All of them have everything below in tables, so that no replay begins below: that needs no sync.
+        self.log.covered_through(end);
+        let drained = ids.iter().map(|id| Change::DrainedThrough { keyspace: *id, position: end });
+        manifest.commit(&drained.collect::<Vec<_>>())?;
+        self.log.forget_below(end);
+        self.change_version(|version| {
+            for slot in version.keyspaces.iter_mut().flatten() {
+                if ids.contains(&slot.id()) {
+                    let keyspace = std::sync::Arc::make_mut(slot);
+                    keyspace.drained_through = keyspace.drained_through.max(end);
+                }
+            }
+        });
+        drop(manifest);
+        self.drop_dead_segments();
+        self.admission.release();
+        Ok(())
+    }
+}

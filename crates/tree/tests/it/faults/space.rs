@@ -1,0 +1,211 @@
+//! P1, P3: of 8 000 values of 100 KB that were deleted one by one 823 MB stayed on disk for good, of 100 000 of 4 KB beside the tree
+//! 470 MB.
+//!
+//! Neighbours: 1 KB and 1 MB; overwriting with nothing; most deleted instead of all; large ones among many small; a database that is
+//! reopened in between; deletes while others write.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use firn_engine::blocking::Blocking;
+use firn_engine::{Engine, KEYSPACE_DEFAULT, KeyspaceId, KeyspaceSettings, WriteOptions};
+use firn_tree::{Tree, TreeSettings};
+
+use super::log::{disk_bytes, open_at, rest};
+use crate::world::{World, get_in, session, settle};
+
+const MIB: u64 = 1 << 20;
+
+/// What a database at rest may take beside 1.3 times what lives: a segment of the log, of 4 MiB here, and 8 MiB.
+const FREE: u64 = 12 * MIB;
+
+/// The default settings with a quarter of the default memory, so that little data tells.
+fn settings() -> TreeSettings {
+    TreeSettings {
+        memory_bytes: 128 << 20,
+        memtable_bytes: 8 << 20,
+        segment_bytes: 4 << 20,
+        buffer_bytes: 32 << 20,
+        buffer_bytes_max: 64 << 20,
+        log_bytes_max: 128 << 20,
+        ..TreeSettings::default()
+    }
+}
+
+/// How a value goes.
+type Remove = fn(&mut Blocking, KeyspaceId, &[u8]);
+
+fn delete(session: &mut Blocking, keyspace: KeyspaceId, key: &[u8]) {
+    session.delete(keyspace, key, WriteOptions::default()).unwrap();
+}
+
+fn empty(session: &mut Blocking, keyspace: KeyspaceId, key: &[u8]) {
+    session.put(keyspace, key, b"", WriteOptions::default()).unwrap();
+}
+
+fn key(number: u32) -> Vec<u8> {
+    // In no order of time.
+    format!("{:08x}:{number}", number.wrapping_mul(0x9e37_79b1)).into_bytes()
+}
+
+/// A value of `bytes` that no compression shortens.
+fn value(number: u32, bytes: usize) -> Vec<u8> {
+    let mut random = fastrand::Rng::with_seed(number.into());
+    let word: Vec<u8> = std::iter::repeat_with(|| random.u8(..)).take(997).collect();
+    word.iter().copied().cycle().take(bytes).collect()
+}
+
+fn fill(tree: &Tree, keyspace: KeyspaceId, count: u32, bytes: usize) {
+    let mut writer = session(tree);
+    for number in 0..count {
+        writer.put(keyspace, &key(number), &value(number, bytes), WriteOptions::default()).unwrap();
+    }
+}
+
+/// Removes all but one of `kept_of` and rests for a minute: bytes on disk that are more than may be, and what lives.
+#[track_caller]
+fn assert_given_back(
+    (world, path, tree): (&World, &Path, &Arc<Tree>),
+    keyspace: KeyspaceId,
+    (count, bytes, kept_of): (u32, usize, u32),
+    remove: Remove,
+) {
+    let mut writer = session(tree);
+    (0..count)
+        .filter(|number| number % kept_of != 1)
+        .for_each(|number| remove(&mut writer, keyspace, &key(number)));
+    rest(world, tree, 60);
+    assert_small(path, tree, (count / kept_of) as u64 * bytes as u64);
+    let kept = (0..count).find(|number| number % kept_of == 1);
+    if let Some(kept) = kept {
+        assert_eq!(get_in(&mut writer, keyspace, &key(kept)), Some(value(kept, bytes)));
+    }
+}
+
+#[track_caller]
+fn assert_small(path: &Path, tree: &Tree, live: u64) {
+    let (disk, most) = (disk_bytes(path), live * 13 / 10 + FREE);
+    assert!(disk <= most, "{disk} bytes of disk for {live}, {most} are allowed: {:?}", tree.stats());
+}
+
+/// The same in a new database.
+#[track_caller]
+fn assert_all_given_back(count: u32, bytes: usize, kept_of: u32, remove: Remove) {
+    let dir = tempfile::tempdir().unwrap();
+    let world = World::new(settings());
+    let tree = open_at(&world, dir.path());
+    fill(&tree, KEYSPACE_DEFAULT, count, bytes);
+    rest(&world, &tree, 5);
+    assert_given_back((&world, dir.path(), &tree), KEYSPACE_DEFAULT, (count, bytes, kept_of), remove);
+}
+
+/// No number leaves this one over.
+const NONE: u32 = u32::MAX;
+
+#[test]
+fn p1_deleted_values_are_given_back_whatever_their_size() {
+    for (count, bytes) in [(16_000, 1 << 10), (160, 100 << 10), (20, 1 << 20)] {
+        assert_all_given_back(count, bytes, NONE, delete);
+    }
+}
+
+#[test]
+fn p1_of_many_deleted_values_few_stay() {
+    assert_all_given_back(400, 100 << 10, 8, delete);
+}
+
+#[test]
+fn p1_values_that_nothing_overwrote_are_given_back() {
+    assert_all_given_back(160, 100 << 10, NONE, empty);
+}
+
+#[test]
+fn p1_large_values_among_small_ones_are_given_back() {
+    let dir = tempfile::tempdir().unwrap();
+    let world = World::new(settings());
+    let tree = open_at(&world, dir.path());
+    let mut writer = session(&tree);
+    for number in 0..10_000_u32 {
+        let small = format!("{:08x} small", number.wrapping_mul(0x9e37_79b1));
+        writer.put(KEYSPACE_DEFAULT, small.as_bytes(), b"small", WriteOptions::default()).unwrap();
+    }
+    fill(&tree, KEYSPACE_DEFAULT, 160, 100 << 10);
+    rest(&world, &tree, 5);
+    assert_given_back((&world, dir.path(), &tree), KEYSPACE_DEFAULT, (160, 100 << 10, NONE), delete);
+}
+
+#[test]
+fn p1_what_is_hidden_is_known_after_reopening() {
+    for is_drained in [false, true] {
+        let dir = tempfile::tempdir().unwrap();
+        let world = World::new(settings());
+        let mut tree = open_at(&world, dir.path());
+        fill(&tree, KEYSPACE_DEFAULT, 160, 100 << 10);
+        tree.flush().unwrap();
+        settle(&tree);
+        let mut writer = session(&tree);
+        (0..160).for_each(|number| delete(&mut writer, KEYSPACE_DEFAULT, &key(number)));
+        if is_drained {
+            // Tombstones in tables, and nothing compacted.
+            tree.flush().unwrap();
+        }
+        drop(writer);
+        tree.close().unwrap();
+        drop(tree);
+        tree = open_at(&world, dir.path());
+        rest(&world, &tree, 60);
+        assert_small(dir.path(), &tree, 0);
+    }
+}
+
+#[test]
+fn p1_deleted_values_are_given_back_while_others_write() {
+    let dir = tempfile::tempdir().unwrap();
+    let world = World::new(settings());
+    let tree = open_at(&world, dir.path());
+    let other = tree.create_keyspace("other", KeyspaceSettings::default()).unwrap();
+    fill(&tree, KEYSPACE_DEFAULT, 300, 100 << 10);
+    tree.flush().unwrap();
+    settle(&tree);
+    let mut writer = session(&tree);
+    (0..300).for_each(|number| delete(&mut writer, KEYSPACE_DEFAULT, &key(number)));
+    for second in 0..60_u32 {
+        writer.put(other, &second.to_be_bytes(), b"little", WriteOptions::default()).unwrap();
+        rest(&world, &tree, 1);
+    }
+    // Nothing was at rest: what the buffer hides may be a segment, and a segment of the log more.
+    let disk = disk_bytes(dir.path());
+    assert!(disk <= FREE + 8 * MIB, "{disk} bytes of disk for nothing: {:?}", tree.stats());
+}
+
+#[test]
+fn p3_values_beside_the_tree_are_given_back() {
+    for remove in [delete as Remove, empty] {
+        let dir = tempfile::tempdir().unwrap();
+        let settings = TreeSettings { separate_bytes: 1 << 10, ..settings() };
+        let world = World::new(settings);
+        let tree = open_at(&world, dir.path());
+        fill(&tree, KEYSPACE_DEFAULT, 4_000, 4 << 10);
+        rest(&world, &tree, 5);
+        assert_given_back((&world, dir.path(), &tree), KEYSPACE_DEFAULT, (4_000, 4 << 10, NONE), remove);
+    }
+}
+
+#[test]
+fn p3_of_values_beside_the_tree_that_never_left_the_buffer_nothing_stays() {
+    let dir = tempfile::tempdir().unwrap();
+    let world = World::new(TreeSettings { separate_bytes: 1 << 10, ..settings() });
+    let tree = open_at(&world, dir.path());
+    fill(&tree, KEYSPACE_DEFAULT, 4_000, 4 << 10);
+    assert_given_back((&world, dir.path(), &tree), KEYSPACE_DEFAULT, (4_000, 4 << 10, NONE), delete);
+}
+
+#[test]
+fn p3_of_values_beside_the_tree_a_part_stays() {
+    let dir = tempfile::tempdir().unwrap();
+    let world = World::new(TreeSettings { separate_bytes: 1 << 10, ..settings() });
+    let tree = open_at(&world, dir.path());
+    fill(&tree, KEYSPACE_DEFAULT, 9_000, 4 << 10);
+    rest(&world, &tree, 5);
+    assert_given_back((&world, dir.path(), &tree), KEYSPACE_DEFAULT, (9_000, 4 << 10, 8), delete);
+}
