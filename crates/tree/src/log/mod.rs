@@ -6,12 +6,13 @@
 //! ```
 //!
 //! Stages in reading order: [`segment`] (one arena and its file), [`map`] (from a position to its segment),
-//! [`spare`] (what dead segments leave to the next), [`order`] (reservation, roll, watermark), [`group`] (from the arena to the file and the device).
+//! [`spare`] (what dead segments leave to the next), [`room`] (what of the disk is kept free), [`order`] (reservation, roll, watermark), [`group`] (from the arena to the file and the device).
 
 pub(crate) mod segment;
 mod memtable_set;
 pub(crate) mod map;
 pub(crate) mod spare;
+pub(crate) mod room;
 pub(crate) mod order;
 pub(crate) mod group;
 

@@ -1,7 +1,7 @@
 //! The order of writes: reservation, roll to the next segment, published watermark.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use arc_swap::{ArcSwap, Guard};
@@ -13,6 +13,7 @@ use firn_storage::{Storage, WriteFile};
 
 use super::MemtableSet;
 use super::group::{GroupWriter, SPINS_MAX};
+use super::room::check_room;
 use super::segment::{Graveyard, Segment};
 use super::spare::Spares;
 use crate::error::from_storage;
@@ -48,6 +49,8 @@ pub(crate) struct Log {
     /// Held across a device sync.
     pub(super) syncing: Mutex<()>,
     poison: OnceLock<Error>,
+    /// The disk is nearly full: what is left is for removals, and for what makes room.
+    is_for_removals: AtomicBool,
     /// What its records refer to.
     pub(super) values: OnceLock<Arc<Values>>,
     pub(crate) written_bytes: AtomicU64,
@@ -108,6 +111,7 @@ impl Log {
             false => None,
         };
         file.iter().try_for_each(|file| begin_file(&**file, &header))?;
+        let is_for_removals = start.writable && check_room(&*start.storage, 0).is_err();
         let region = spares.arena(header.capacity)?;
         let first = Arc::new(Segment::new(header, region, file, memtables, Arc::clone(&start.graveyard)));
         let mut unsynced = VecDeque::from(start.recovered);
@@ -134,6 +138,7 @@ impl Log {
             unsynced: Mutex::new(unsynced),
             syncing: Mutex::new(()),
             poison: OnceLock::new(),
+            is_for_removals: AtomicBool::new(is_for_removals),
             values: OnceLock::new(),
             written_bytes: AtomicU64::new(SEGMENT_HEADER_BYTES as u64),
             sync_count: AtomicU64::new(0),
@@ -320,10 +325,17 @@ impl Log {
         first_capacity(self.segment_bytes)
     }
 
+    /// Whether only removals, and what makes room, may be written to the active segment: no other room is left on the disk.
+    pub(crate) fn is_for_removals(&self) -> bool {
+        self.is_for_removals.load(Ordering::Relaxed)
+    }
+
     /// Makes `segment` the one that reservations are made in; versions must know it already.
     pub(crate) fn activate(&self, _roll: &mut NextSegment, segment: &Arc<Segment>) {
         self.lock_unsynced().push_back(Arc::clone(segment));
         self.lock_open().push_back(Arc::clone(segment));
+        // A hint: whoever writes to the segment before it is seen has room there.
+        self.is_for_removals.store(check_room(&*self.storage, 0).is_err(), Ordering::Relaxed);
         let sealed = self.active.swap(Arc::clone(segment));
         sealed.trim();
     }

@@ -44,6 +44,7 @@ use firn_storage::file::value::{OpenValues, ValueSegment};
 use firn_storage::place::Reusing;
 
 use crate::error::from_storage;
+use crate::log::room::check_room;
 use crate::log::segment::Graveyard;
 use crate::stats::{ValueCounters, count};
 use streamed::Unfinished;
@@ -212,6 +213,7 @@ impl Values {
         let header = self.written_header(rolling.next);
         let name = file_name::value_segment(header.number);
         let bytes = self.segment_bytes(rolling.map.sealed_bytes());
+        check_room(&*self.storage, bytes)?;
         let open = OpenValues::create(&*self.storage, self.outputs.values(), &name, &header, bytes)
             .map_err(from_storage)?;
         let next = Arc::new(Active::new(open, bytes));

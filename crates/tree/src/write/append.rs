@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use firn_engine::{Error, KeyspaceId, Op, OpKind, Result};
+use firn_engine::{Error, ErrorKind, KeyspaceId, Op, OpKind, Result};
 use firn_format::key::{Trailer, key_hash};
 use firn_format::log::{FrameKind, FrameWriter, Record, frame_bytes, record_bytes};
 use firn_format::{Kind, Position};
@@ -138,8 +138,10 @@ impl Database {
         places: Places,
     ) -> Result<Appended> {
         let frame = frame_bytes(items.clone().map(|item| item.bytes()).sum());
-        let filled = self
-            .with_reservation(frame, |segment, reservation| self.fill(segment, reservation, items, places))?;
+        let removes = || removes(items.clone());
+        let filled = self.with_reservation_for(removes, frame, |segment, reservation| {
+            self.fill(segment, reservation, items.clone(), places)
+        })?;
         filled.map_or(Ok(Appended::Stopped), |end| end.map(Appended::At))
     }
 
@@ -151,18 +153,36 @@ impl Database {
         bytes: usize,
         write: impl FnOnce(&Segment, Reservation<'_>) -> T,
     ) -> Result<Option<T>> {
+        self.with_reservation_for(|| false, bytes, write)
+    }
+
+    /// As [`with_reservation`](Self::with_reservation), for a frame that `removes` more than it brings, or not: where the disk is full only those
+    /// that do are written.
+    fn with_reservation_for<T>(
+        &self,
+        removes: impl Fn() -> bool,
+        bytes: usize,
+        write: impl FnOnce(&Segment, Reservation<'_>) -> T,
+    ) -> Result<Option<T>> {
         if bytes > self.settings.frame_bytes_max() {
-            return self.with_large_reservation(bytes, write);
+            return self.with_large_reservation(removes(), bytes, write);
         }
         loop {
             self.log.check()?;
             let active = self.log.active();
-            if let Ok(reservation) = active.region().reserve(bytes) {
+            let is_for_it = !self.log.is_for_removals() || removes();
+            if is_for_it && let Ok(reservation) = active.region().reserve(bytes) {
                 return Ok(Some(write(&active, reservation)));
             }
             let base = active.base();
             drop(active);
-            if self.roll(base, Freeze::Full)? == Rolled::Stopped {
+            let rolled = match self.roll(base, Freeze::Full) {
+                Err(error) if error.kind() == ErrorKind::Retry && removes() => {
+                    self.roll(base, Freeze::Removal)?
+                }
+                rolled => rolled?,
+            };
+            if rolled == Rolled::Stopped {
                 return Ok(None);
             }
         }
@@ -170,6 +190,7 @@ impl Database {
 
     fn with_large_reservation<T>(
         &self,
+        removes: bool,
         bytes: usize,
         write: impl FnOnce(&Segment, Reservation<'_>) -> T,
     ) -> Result<Option<T>> {
@@ -178,6 +199,9 @@ impl Database {
             let base = self.log.active().base();
             let Some(mut next) = self.log.lock_roll(base)? else { continue };
             let Some(freeze) = self.may_begin(bytes as u64, Freeze::Full) else { return Ok(None) };
+            if !removes {
+                self.leave_room(capacity_for(bytes))?;
+            }
             break (self.begin_segment(&mut next, capacity_for(bytes), freeze)?, next);
         };
         // Reserved before anybody else can see the segment, and sealed so that nobody adds to it.
@@ -280,6 +304,22 @@ impl Database {
         self.publish_void(segment, reservation)
     }
 }
+
+/// Whether a frame of `items` removes more than it brings: it has removals, and little beside them, as what is said of a collection that
+/// lost an element.
+fn removes<'o>(items: impl Iterator<Item = Item<'o>>) -> bool {
+    let (mut removals, mut brought) = (0, 0);
+    for item in items {
+        match item.kind {
+            Kind::Delete | Kind::DeleteRange => removals += 1,
+            _ => brought += item.bytes(),
+        }
+    }
+    removals > 0 && brought <= BROUGHT_BYTES_MAX
+}
+
+/// See [`removes`].
+const BROUGHT_BYTES_MAX: usize = 1 << 10;
 
 /// Bytes of records one frame can hold.
 const BATCH_BYTES_MAX: u64 = u32::MAX as u64 - (1 << 20);

@@ -7,6 +7,7 @@ use firn_format::Position;
 
 use crate::database::Database;
 use crate::log::order::NextSegment;
+use crate::log::room::check_room;
 use crate::log::{MemtableSet, Segment, SegmentMap};
 use crate::version::{Frozen, Keyspace};
 
@@ -30,6 +31,8 @@ pub(crate) enum Freeze {
     Keyspace(u32),
     /// As `All`, and the next segment is as small as can be: nobody is expected to write soon.
     AtRest,
+    /// As `Forced`, and the next segment is as small as can be: a removal needs it where the disk is full.
+    Removal,
 }
 
 impl Database {
@@ -40,17 +43,39 @@ impl Database {
     pub(crate) fn roll(&self, base: Position, freeze: Freeze) -> Result<Rolled> {
         let Some(mut next) = self.log.lock_roll(base)? else { return Ok(Rolled::Next) };
         let capacity = match freeze {
-            Freeze::AtRest => self.log.first_capacity(),
+            Freeze::AtRest | Freeze::Removal => self.log.first_capacity(),
             _ => self.log.next_capacity(freeze == Freeze::Full),
         };
+        let is_removing = freeze != Freeze::Full;
         let Some(freeze) = self.may_begin(self.settings.segment_bytes, freeze) else {
             return Ok(Rolled::Stopped);
         };
-        let segment = self.begin_segment(&mut next, capacity, freeze)?;
+        if !is_removing {
+            self.leave_room(capacity)?;
+        }
+        let mut segment = self.begin_segment(&mut next, capacity, freeze);
+        let least = self.log.first_capacity();
+        if is_removing
+            && capacity > least
+            && segment.as_ref().is_err_and(|error| error.kind() == ErrorKind::Retry)
+        {
+            // What makes room has to do with what is left.
+            segment = self.begin_segment(&mut next, least, freeze);
+        }
+        let segment = segment?;
         self.log.activate(&mut next, &segment);
         drop(next);
         self.after_roll();
         Ok(Rolled::Next)
+    }
+
+    /// `Retry` where a segment of `bytes` would take what is kept for removals, also without files that are kept for new ones.
+    pub(super) fn leave_room(&self, bytes: u64) -> Result<()> {
+        let has_room = check_room(&*self.storage, bytes);
+        match has_room {
+            Err(_) if self.remove_spare_tables() => check_room(&*self.storage, bytes),
+            has_room => has_room,
+        }
     }
 
     /// What a roll to a segment of `bytes` freezes; `None` if it must wait for a drain.

@@ -5,5 +5,6 @@ mod background; // failures of background work
 mod descriptors; // few of them
 mod damaged_log;
 mod torn_edit;
+mod full_disk;
 mod log;
 mod space;

@@ -1,0 +1,166 @@
+//! T10, P8: a disk that the database has filled. What was written is removed by key and by range, flushed and compacted from room that is kept for
+//! that; a full database is opened for writing; and once there is room again everything is written.
+//!
+//! Neighbours: a batch that removes and says little beside; values beside the tree; a batch larger than a segment; many reopenings, none of
+//! which takes room for good.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use firn_engine::{
+    Batch, Engine, ErrorKind, KEYSPACE_DEFAULT, KeyspaceId, KeyspaceSettings, Ordered, WriteOptions,
+};
+use firn_storage::Storage;
+use firn_storage::place::Faulty;
+use firn_tree::{Background, Tree};
+
+use crate::world::{World, get_in, session, tiny};
+
+const FREE: u64 = 40 << 20;
+
+/// A database whose disk has [`FREE`] bytes, filled with values until they are refused.
+struct Full {
+    world: World,
+    faulty: Faulty,
+    tree: Arc<Tree>,
+    keyspace: KeyspaceId,
+    count: u32,
+}
+
+impl Full {
+    fn new(settings: KeyspaceSettings) -> Self {
+        let world = World::new(tiny());
+        let faulty = Faulty::new(Arc::new(world.storage.clone()));
+        let tree = world.open_on(Arc::new(faulty.clone()), Background::Manual);
+        let keyspace = tree.create_keyspace("full", settings).unwrap();
+        faulty.limit_space(Some(FREE)).unwrap();
+        let mut full = Self { world, faulty, tree, keyspace, count: 0 };
+        while full.put(&full.count.to_be_bytes()).is_ok() {
+            full.count += 1;
+            assert!(full.count < 10_000, "the disk never filled");
+            if full.count.is_multiple_of(20) {
+                full.work();
+            }
+        }
+        assert!(full.count > 50, "{}", full.count);
+        full
+    }
+
+    fn put(&self, key: &[u8]) -> firn_engine::Result<()> {
+        let value: Vec<u8> = std::iter::repeat_with(|| fastrand::u8(..)).take(100_000).collect();
+        session(&self.tree).put(self.keyspace, key, &value, WriteOptions::default()).map(drop)
+    }
+
+    /// Works until nothing is left to do, a minute later too; what finds no room is told otherwise.
+    fn work(&self) {
+        for _ in 0..2 {
+            let mut tries = 0;
+            while self.tree.step().unwrap_or(true) {
+                tries += 1;
+                assert!(tries < 10_000, "tried for ever: {:?}", self.tree.stats().background_refusal);
+            }
+            self.world.clock.advance(Duration::from_secs(60));
+        }
+    }
+
+    fn free(&self) -> u64 {
+        self.faulty.free_bytes().unwrap().unwrap()
+    }
+
+    fn reopen(&mut self) {
+        self.tree.close().unwrap();
+        self.tree = self.world.open_on(Arc::new(self.faulty.clone()), Background::Manual);
+    }
+
+    fn is_there(&self, number: u32) -> bool {
+        get_in(&mut session(&self.tree), self.keyspace, &number.to_be_bytes()).is_some()
+    }
+
+    /// All that was written was removed, and the room is there for as much again.
+    fn check_emptied(&self) {
+        self.tree.flush().unwrap();
+        self.work();
+        self.tree.compact_range(self.keyspace, b"", None).unwrap();
+        self.work();
+        assert!((0..self.count).all(|number| !self.is_there(number)));
+        assert!(self.free() > FREE / 2, "{} bytes are free", self.free());
+        for number in 0..50 {
+            self.put(&u32::to_be_bytes(number)).unwrap();
+        }
+        assert_eq!(self.tree.stats().write_failure, None);
+    }
+}
+
+#[test]
+fn t10_a_range_is_removed_from_a_full_disk() {
+    let full = Full::new(KeyspaceSettings::default());
+    let error = full.put(b"more").unwrap_err();
+    assert!(error.kind() == ErrorKind::Retry && error.to_string().contains("delete records"), "{error}");
+    full.tree.delete_range(full.keyspace, b"", &[0xff; 5]).unwrap();
+    full.check_emptied();
+}
+
+#[test]
+fn t10_keys_are_removed_one_by_one_from_a_full_disk() {
+    let full = Full::new(KeyspaceSettings::default());
+    for number in 0..full.count {
+        session(&full.tree).delete(full.keyspace, &number.to_be_bytes(), WriteOptions::default()).unwrap();
+        // Others go on trying, and leave the room to those that remove.
+        if number % 10 == 0 {
+            assert_eq!(full.put(b"more").unwrap_err().kind(), ErrorKind::Retry);
+        }
+    }
+    full.check_emptied();
+}
+
+/// As commands on collections write: an element goes, and what is said of the collection is put.
+#[test]
+fn p8_batches_that_remove_and_say_little_beside_are_written() {
+    let full = Full::new(KeyspaceSettings::default());
+    for number in 0..full.count {
+        let mut batch = Batch::new();
+        batch.delete(full.keyspace, &number.to_be_bytes()).put(
+            KEYSPACE_DEFAULT,
+            b"left",
+            &number.to_be_bytes(),
+        );
+        session(&full.tree).write(&batch, WriteOptions::default()).unwrap();
+    }
+    full.check_emptied();
+}
+
+#[test]
+fn t10_a_full_database_is_opened_for_writing_and_emptied() {
+    let mut full = Full::new(KeyspaceSettings::default());
+    for _ in 0..5 {
+        full.reopen();
+        assert!(full.is_there(0) && full.is_there(full.count - 1));
+    }
+    full.tree.delete_range(full.keyspace, b"", &[0xff; 5]).unwrap();
+    full.check_emptied();
+}
+
+#[test]
+fn t10_values_beside_the_tree_are_removed_from_a_full_disk() {
+    let settings = KeyspaceSettings { separate_bytes: Some(1000), ..KeyspaceSettings::default() };
+    let full = Full::new(settings);
+    full.tree.delete_range(full.keyspace, b"", &[0xff; 5]).unwrap();
+    full.tree.flush().unwrap();
+    full.work();
+    assert!((0..full.count).all(|number| !full.is_there(number)));
+    assert!(full.free() > FREE / 4, "{} bytes are free", full.free());
+    full.put(b"more").unwrap();
+}
+
+#[test]
+fn t10_what_was_refused_is_written_once_there_is_room() {
+    let full = Full::new(KeyspaceSettings::default());
+    session(&full.tree).delete(full.keyspace, &0_u32.to_be_bytes(), WriteOptions::default()).unwrap();
+    assert_eq!(full.put(b"more").unwrap_err().kind(), ErrorKind::Retry);
+    full.faulty.limit_space(None).unwrap();
+    full.put(b"more").unwrap();
+    full.tree.flush().unwrap();
+    full.work();
+    assert!(!full.is_there(0) && full.is_there(1));
+    assert_eq!(full.tree.stats().background_refusal, None);
+}
