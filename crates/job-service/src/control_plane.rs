@@ -231,8 +231,12 @@ impl Jobs for Plane {
         let key = key_of(request.key.clone())?;
         let order = order_of(request)?;
         let slots = self
-            .with(|pool, now| pool.submit(now, key, order).map(|()| pool.slots_for_each(now)))
-            .map_err(|refusal| Status::resource_exhausted(refusal.message))?;
+            .with(|pool, now| {
+                pool.no_room_for_client(key.client).map_or(Ok(()), Err)?;
+                pool.submit(now, key, order).map_err(|refusal| refusal.message)?;
+                Ok(pool.slots_for_each(now))
+            })
+            .map_err(|why: String| Status::resource_exhausted(why))?;
         Ok(Response::new(proto::SubmitReply { version, slots }))
     }
 
@@ -240,11 +244,13 @@ impl Jobs for Plane {
         &self,
         request: Request<proto::FollowRequest>,
     ) -> Result<Response<proto::FollowReply>, Status> {
-        let proto::FollowRequest { client, waiting, taken, hold_ms, urgency, attempts, begun } =
-            request.into_inner();
+        let request = request.into_inner();
+        wire::check_follow(&request)?;
+        let proto::FollowRequest { client, waiting, taken, hold_ms, urgency, attempts, begun } = request;
         let client = id_of(&client)?;
+        self.lock().no_room_for_client(client).map_or(Ok(()), |why| Err(Status::resource_exhausted(why)))?;
         if let Some(urgency) = urgency {
-            let stalls_in = urgency.stalls_in_ms.map(Duration::from_millis);
+            let stalls_in = urgency.stalls_in_ms.map(wire::time_of_ms);
             // Nobody who waits has to look: it changes what comes first, and neither what has ended nor what is leased.
             self.lock().urge(self.clock.now(), client, stalls_in);
         }
@@ -306,7 +312,12 @@ impl Workers for Plane {
         let proto::PullRequest { versions, worker, held, hold_ms } = request.into_inner();
         let version = agree(versions)?;
         let (profile, held) = (profile_of(worker)?, held_of(held)?);
-        let question = self.with(|pool, now| pool.hear(now, profile, &held));
+        let question = self
+            .with(|pool, now| {
+                let refused = pool.no_room_for_worker(&profile);
+                refused.map_or_else(|| Ok(pool.hear(now, profile, &held)), Err)
+            })
+            .map_err(Status::resource_exhausted)?;
         let pulled = self
             .held(hold_ms, |pool, now| {
                 // One on a connection that is gone is held for a while yet, and gets nothing.
@@ -324,7 +335,7 @@ impl Workers for Plane {
 
     async fn beat(&self, request: Request<proto::BeatRequest>) -> Result<Response<proto::BeatReply>, Status> {
         let proto::BeatRequest { worker, held, elsewhere } = request.into_inner();
-        let (worker, held, elsewhere) = (id_of(&worker)?, held_of(held)?, wire::elsewhere_of(elsewhere));
+        let (worker, held, elsewhere) = (id_of(&worker)?, held_of(held)?, wire::elsewhere_of(elsewhere)?);
         let stop = self.with(|pool, now| {
             let stop = pool.beat(now, worker, &held);
             pool.note_elsewhere(now, worker, elsewhere);

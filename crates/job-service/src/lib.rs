@@ -23,6 +23,7 @@
 #![forbid(unsafe_code)]
 
 pub mod control; // who does what, as functions
+mod bounds; // how much of what a peer says is taken
 mod wire; // what travels
 mod token; // who may ask
 mod tls; // who is who
@@ -36,6 +37,7 @@ mod worker; // whoever does the work
 mod remote; // the database's side
 mod look; // what people ask
 
+pub use bounds::{BOUNDS, Beyond, Bound};
 pub use control_plane::{ControlPlane, ControlPlaneOptions, ControlPlaneWatch};
 pub use entrance::Connections;
 pub use look::Look;

@@ -5,6 +5,7 @@ use std::time::Duration;
 use firn_jobs::{ErrorKind, JobSpec};
 use tonic::Status;
 
+use crate::bounds::{self, time};
 use crate::control::pool::{
     Attempts, Failure, FailureKind, Held, JobKey, JobRow, JobState, Lease, Order, Outcome, Profile, Timings,
     Token, WorkerRow,
@@ -55,7 +56,9 @@ pub(crate) fn put_attempts(attempts: Attempts) -> proto::Attempts {
 }
 
 pub(crate) fn attempts_of(attempts: proto::Attempts) -> Attempts {
-    let tried = attempts.tried.into_iter().map(|one| (one.number, (one.failures, one.failure)));
+    let tried = attempts.tried.into_iter();
+    let cut = |text| bounds::FAILURE.cut_text(text);
+    let tried = tried.map(|one| (one.number, (one.failures, cut(one.failure))));
     Attempts { syncing: attempts.syncing.into_iter().collect(), tried: tried.collect() }
 }
 
@@ -77,12 +80,54 @@ pub(crate) fn key_of(key: Option<proto::JobKey>) -> Result<JobKey, Status> {
     Ok(JobKey { client: id_of(&key.client)?, number: key.number })
 }
 
+/// The share that a client asks for; 0 = 1.
+fn weight_of(weight: f64) -> Result<f64, Status> {
+    let max = bounds::WEIGHT.max as f64;
+    match weight {
+        0.0 => Ok(1.0),
+        // What is no number is in no range.
+        _ if (1.0 / max..=max).contains(&weight) => Ok(weight),
+        _ => Err(invalid(&format!("a SubmitRequest.weight from {} to {max}, found {weight}", 1.0 / max))),
+    }
+}
+
+/// A time that a peer says in milliseconds.
+pub(crate) fn time_of_ms(said: u64) -> Duration {
+    time(Duration::from_millis(said))
+}
+
+/// A time that a peer says in microseconds.
+pub(crate) fn time_of_us(said: u64) -> Duration {
+    time(Duration::from_micros(said))
+}
+
+/// Slots that a database divides its jobs for: no control plane has more than it lets in.
+pub(crate) fn slots_of(said: u32) -> u32 {
+    said.min(bounds::SLOTS_ALL.max as u32)
+}
+
+/// Whether `request` names no more jobs than are looked at for one answer.
+pub(crate) fn check_follow(request: &proto::FollowRequest) -> Result<(), Status> {
+    bounds::WAITING.count(request.waiting.len())?;
+    bounds::TAKEN.count(request.taken.len())?;
+    bounds::BEGUN.count(request.begun.len())?;
+    let Some(attempts) = &request.attempts else { return Ok(()) };
+    bounds::SYNCING.count(attempts.syncing.len())?;
+    bounds::TRIED.count(attempts.tried.len())
+}
+
 pub(crate) fn order_of(request: proto::SubmitRequest) -> Result<Order, Status> {
     let lane = lane_of(request.lane());
-    let is_weight = request.weight.is_finite() && request.weight > 0.0;
+    bounds::TENANT.count(request.tenant.len())?;
+    bounds::PLACE.count(request.place.len())?;
+    bounds::ZONE.count(request.zone.len())?;
+    bounds::NEEDS.count(request.needs.len())?;
+    request.needs.iter().try_for_each(|name| bounds::NEEDS_BYTES.count(name.len()))?;
+    bounds::INPUT_BYTES.check(request.input_bytes)?;
+    let weight = weight_of(request.weight)?;
     Ok(Order {
         tenant: request.tenant,
-        weight: if is_weight { request.weight } else { 1.0 },
+        weight,
         place: request.place,
         zone: request.zone,
         spec: request.spec.into(),
@@ -90,7 +135,7 @@ pub(crate) fn order_of(request: proto::SubmitRequest) -> Result<Order, Status> {
         needs: request.needs.into_iter().collect(),
         lane,
         bytes: request.input_bytes,
-        stalls_in: request.stalls_in_ms.map(Duration::from_millis),
+        stalls_in: request.stalls_in_ms.map(time_of_ms),
     })
 }
 
@@ -100,6 +145,7 @@ pub(crate) fn put_held(held: &Held) -> proto::Held {
 }
 
 pub(crate) fn held_of(held: Vec<proto::Held>) -> Result<Vec<Held>, Status> {
+    bounds::HELD.count(held.len())?;
     let one = |held: proto::Held| {
         let proto::Held { key, token, done_bytes, moved_bytes, is_syncing, is_waiting } = held;
         Ok(Held { key: key_of(key)?, token: Token(token), done_bytes, moved_bytes, is_syncing, is_waiting })
@@ -114,7 +160,7 @@ pub(crate) fn put_lease(lease: Lease) -> proto::Lease {
 }
 
 pub(crate) fn lease_of(lease: proto::Lease) -> Result<Lease, Status> {
-    let (lane, waited) = (lane_of(lease.lane()), Duration::from_millis(lease.waited_ms));
+    let (lane, waited) = (lane_of(lease.lane()), time_of_ms(lease.waited_ms));
     let (key, token) = (key_of(lease.key)?, Token(lease.token));
     Ok(Lease { key, token, place: lease.place, spec: lease.spec.into(), lane, waited })
 }
@@ -136,6 +182,12 @@ pub(crate) fn put_profile(profile: Profile) -> proto::Worker {
 
 pub(crate) fn profile_of(worker: Option<proto::Worker>) -> Result<Profile, Status> {
     let worker = worker.ok_or_else(|| invalid("a worker"))?;
+    bounds::SLOTS.check(worker.slots.into())?;
+    bounds::WORKER_NAME.count(worker.name.len())?;
+    bounds::WORKER_ZONE.count(worker.zone.len())?;
+    bounds::WORKER_BUILD.count(worker.build.len())?;
+    bounds::HAS.count(worker.has.len())?;
+    worker.has.iter().try_for_each(|name| bounds::HAS_BYTES.count(name.len()))?;
     Ok(Profile {
         id: id_of(&worker.id)?,
         name: worker.name,
@@ -146,7 +198,7 @@ pub(crate) fn profile_of(worker: Option<proto::Worker>) -> Result<Profile, Statu
         spec_versions: worker.spec_version_min.max(1)..=worker.spec_version_max,
         build: worker.build,
         is_draining: worker.is_draining,
-        elsewhere: elsewhere_of(worker.elsewhere),
+        elsewhere: elsewhere_of(worker.elsewhere)?,
     })
 }
 
@@ -188,7 +240,7 @@ pub(crate) fn outcome_of(outcome: Option<proto::Outcome>) -> Result<Outcome, Sta
                 // What is not known here is not tried again.
                 Kind::Invalid | Kind::Unspecified => FailureKind::Invalid,
             };
-            Ok(Outcome::Failed(Failure { kind, message: failure.message }))
+            Ok(Outcome::Failed(Failure { kind, message: bounds::FAILURE.cut_text(failure.message) }))
         }
     }
 }
@@ -225,10 +277,10 @@ pub(crate) fn error_of(failure: Failure) -> firn_jobs::Error {
 /// What a worker measured; one of a build that did not look what it waited for says zero.
 pub(crate) fn timings_of(end: &proto::FinishRequest) -> Timings {
     Timings {
-        opened: Duration::from_micros(end.opened_us),
-        ran: Duration::from_micros(end.ran_us),
-        reading: Duration::from_micros(end.read_us),
-        writing: Duration::from_micros(end.write_us),
+        opened: time_of_us(end.opened_us),
+        ran: time_of_us(end.ran_us),
+        reading: time_of_us(end.read_us),
+        writing: time_of_us(end.write_us),
     }
 }
 
@@ -263,10 +315,12 @@ pub(crate) fn put_elsewhere(elsewhere: &Elsewhere) -> proto::Elsewhere {
 }
 
 /// What a worker says that it does for others; builds that did not say do nothing.
-pub(crate) fn elsewhere_of(elsewhere: Option<proto::Elsewhere>) -> Elsewhere {
+pub(crate) fn elsewhere_of(elsewhere: Option<proto::Elsewhere>) -> Result<Elsewhere, Status> {
     let proto::Elsewhere { slots, gives_way_ms } = elsewhere.unwrap_or_default();
-    let gives_way = gives_way_ms.into_iter().take(slots as usize).map(Duration::from_millis);
-    Elsewhere { slots, gives_way: gives_way.collect() }
+    bounds::ELSEWHERE.check(slots.into())?;
+    bounds::GIVES_WAY.count(gives_way_ms.len())?;
+    let gives_way = gives_way_ms.into_iter().take(slots as usize).map(time_of_ms);
+    Ok(Elsewhere { slots, gives_way: gives_way.collect() })
 }
 
 pub(crate) fn put_job_row(row: JobRow) -> proto::JobRow {

@@ -11,7 +11,9 @@ use super::{Away, Shared, State};
 use crate::channel::is_answer;
 use crate::control::pool::{Attempts, JobKey, Outcome};
 use crate::runtime::Runtime;
-use crate::wire::{attempts_of, error_of, millis, outcome_of, proto, put_attempts, put_key};
+use crate::wire::{
+    attempts_of, error_of, millis, outcome_of, proto, put_attempts, put_key, slots_of, time_of_us,
+};
 
 /// How long a control plane holds the question what has ended.
 const HOLD_MS: u32 = 20_000;
@@ -103,7 +105,7 @@ impl Talk {
                 Ok(answer) => {
                     self.given_up_at = None;
                     let mut state = self.shared.lock();
-                    state.slots = answer.into_inner().slots;
+                    state.slots = slots_of(answer.into_inner().slots);
                     if let Some(away) = state.jobs.get_mut(&number) {
                         away.is_submitted = true;
                     }
@@ -207,7 +209,7 @@ impl Talk {
         {
             let mut state = self.shared.lock();
             state.taken.retain(|number| !taken.contains(number));
-            state.slots = slots;
+            state.slots = slots_of(slots);
         }
         for ended in ended {
             self.end(ended);
@@ -237,11 +239,11 @@ impl Talk {
             Err(status) => Err(wrong(status.message().to_owned())),
         };
         let ran = Ran {
-            queued: Duration::from_micros(ended.queued_us),
-            opened: Duration::from_micros(ended.opened_us),
-            ran: Duration::from_micros(ended.ran_us),
-            reading: Duration::from_micros(ended.read_us),
-            writing: Duration::from_micros(ended.write_us),
+            queued: time_of_us(ended.queued_us),
+            opened: time_of_us(ended.opened_us),
+            ran: time_of_us(ended.ran_us),
+            reading: time_of_us(ended.read_us),
+            writing: time_of_us(ended.write_us),
             ..Ran::by(&ended.worker)
         };
         self.shared.finish(ended.number, result, ran);

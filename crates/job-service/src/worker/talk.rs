@@ -10,6 +10,7 @@ use tonic::{Code, Request, Status};
 
 use super::Shared;
 use super::held::Told;
+use crate::bounds;
 use crate::channel::Planes;
 use crate::control::pool::Token;
 use crate::runtime::Runtime;
@@ -111,7 +112,9 @@ impl Plane {
                     }
                     let proto::PullReply { leases, stop, .. } = answer.into_inner();
                     shared.holdings.stop(stop.into_iter().map(Token));
-                    leases.into_iter().for_each(|lease| self.accept(&shared, lease, &tell));
+                    // Those beyond end by themselves, as ones whose answer was lost.
+                    let leases = leases.into_iter().take(bounds::HELD.max as usize);
+                    leases.for_each(|lease| self.accept(&shared, lease, &tell));
                 }
                 Err(status) => {
                     self.planes.renew(self.index);

@@ -141,9 +141,10 @@ impl Counts {
     pub(super) fn lease(&mut self, tenant: &str, bytes: u64) {
         self.leased += 1;
         if self.tenants.len() >= TENANTS_MAX && !self.names(tenant) {
-            self.other_tenants += bytes;
+            self.other_tenants = self.other_tenants.saturating_add(bytes);
         } else {
-            *self.tenants.entry(tenant.to_owned()).or_default() += bytes;
+            let sum = self.tenants.entry(tenant.to_owned()).or_default();
+            *sum = sum.saturating_add(bytes);
         }
     }
 

@@ -6,13 +6,36 @@
 
 use super::job::Order;
 use super::jobs::Share;
+use super::member::Profile;
 use super::{Limits, Pool};
+use crate::bounds::{self, Bound};
 use crate::control::view::TenantId;
 
 /// What can be done where there is no room.
 const ADVICE: &str = "give it more workers, or some of its databases another control plane";
 
 impl Pool {
+    /// Why there is no room for the worker that says `profile`, if there is none. One that is known takes its own place again.
+    pub fn no_room_for_worker(&self, profile: &Profile) -> Option<String> {
+        let known = self.member_ids.get(&profile.id).and_then(|id| self.members.get(id));
+        let (others, own) = (self.members.len() as u64, u64::from(known.is_some()));
+        let slots = self.members.values().map(|member| u64::from(member.profile.slots)).sum::<u64>();
+        let own_slots = known.map_or(0, |member| u64::from(member.profile.slots));
+        beyond(&bounds::WORKERS, others - own + 1)
+            .or_else(|| beyond(&bounds::SLOTS_ALL, slots - own_slots + u64::from(profile.slots)))
+    }
+
+    /// Why there is no room for the database `client`, if there is none.
+    pub fn no_room_for_client(&self, client: u128) -> Option<String> {
+        let is_known = self.clients.contains_key(&client);
+        (!is_known).then(|| beyond(&bounds::CLIENTS, self.clients.len() as u64 + 1)).flatten()
+    }
+
+    /// Whether a job that only its worker tells of can be remembered.
+    pub(super) fn has_room_for_told(&self, client: u128) -> bool {
+        self.jobs.share().jobs < self.limits.jobs_max && self.no_room_for_client(client).is_none()
+    }
+
     /// Why there is no room for one more job, if there is none.
     pub(super) fn too_much(&self, order: &Order) -> Option<String> {
         let Limits { jobs_max, held_bytes_max, .. } = self.limits;
@@ -41,4 +64,11 @@ impl Pool {
             )
         })
     }
+}
+
+/// What to say where `count` is more than `bound`.
+fn beyond(bound: &Bound, count: u64) -> Option<String> {
+    let Bound { field, max, unit, .. } = bound;
+    (count > *max)
+        .then(|| format!("there is room for {max} {unit} ({field}), this would make {count}: {ADVICE}"))
 }

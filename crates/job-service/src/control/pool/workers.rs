@@ -280,6 +280,8 @@ impl Pool {
                     stop.insert(one.token);
                     continue;
                 }
+                // It goes on, and counts once there is room or its client is heard of.
+                None if !self.has_room_for_told(one.key.client) => continue,
                 None => self.adopt(now, worker, one),
             };
             let ledger = &mut self.ledger;
