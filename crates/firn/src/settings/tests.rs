@@ -107,6 +107,7 @@ fn every_range_is_enforced() {
             "reexecuted_share",
             "background_nice",
             "idle_threads",
+            "open_files_max",
         ]
         .contains(&field.name);
         if field.name != "log_bytes_max" {
