@@ -85,3 +85,22 @@ fn whoever_hands_in_long_specs_leaves_room_for_others() {
     refusal(&mut pool, seconds(0), 6, of("late", 1));
     pool.submit(seconds(0), key(6), of("last", 200)).unwrap();
 }
+
+/// Whoever is known already takes no more room.
+#[test]
+fn there_is_a_limit_to_workers_and_databases() {
+    use crate::bounds::{CLIENTS, WORKERS};
+    let mut pool = pool();
+    for id in 0..WORKERS.max {
+        pool.hear(seconds(0), profile(id.into(), 1), &[]);
+    }
+    assert_eq!(pool.no_room_for_worker(&profile(0, 1)), None);
+    let message = pool.no_room_for_worker(&profile(WORKERS.max.into(), 1)).unwrap();
+    assert!(message.contains("room for 10000 workers") && message.contains("make 10001"), "{message}");
+    for client in 0..CLIENTS.max {
+        pool.urge(seconds(0), client.into(), None);
+    }
+    assert_eq!(pool.no_room_for_client(0), None);
+    let message = pool.no_room_for_client(CLIENTS.max.into()).unwrap();
+    assert!(message.contains("room for 100000 databases"), "{message}");
+}
