@@ -50,6 +50,7 @@ fn figures(stats: &Stats) -> [(&'static str, u64); 57] {
         ("merge_index_bytes_total", stats.merge_index_bytes_total),
         ("read_miss_bytes_total", stats.read_miss_bytes_total),
         ("read_miss_count", stats.read_miss_count),
+        ("scan_dead_passed_count", stats.scan_dead_passed_count),
         ("sync_count", stats.sync_count),
         ("drain_count", stats.drain_count),
         ("compaction_count", stats.compaction_count),

@@ -29,6 +29,8 @@ pub struct Stats {
     /// Reads that answered "pending" because they would have waited for a file; reads of sessions that block are not
     /// among them.
     pub read_miss_count: u64,
+    /// Records that scans passed without giving them: of deleted and expired keys, and older versions of others.
+    pub scan_dead_passed_count: u64,
     /// Device syncs of log segments.
     pub sync_count: u64,
     /// Drains, compactions and buffer merges committed.

@@ -73,6 +73,11 @@ impl<C: Cursor> MergeCursor<C> {
         }
     }
 
+    /// The sources, in the order of their making.
+    pub fn sources(&self) -> &[C] {
+        &self.sources
+    }
+
     /// Index of the source whose entry the merge stands on.
     pub fn source(&self) -> Option<usize> {
         let winner = *self.losers.first()? as usize;

@@ -37,6 +37,7 @@ pub(crate) struct Counters {
     pub(crate) beside_read_bytes: AtomicU64,
     pub(crate) orphan_remove_count: AtomicU64,
     pub(crate) upload_abort_count: AtomicU64,
+    pub(crate) scan_dead_passed: AtomicU64,
 }
 
 /// Counters of values as they come beside the tree, and of their segments.
@@ -103,6 +104,7 @@ impl Database {
             merge_index_bytes_total: read(&self.counters.merge_index_bytes),
             read_miss_bytes_total: self.cache.miss_bytes_total(),
             read_miss_count: read(&self.counters.read_miss_count),
+            scan_dead_passed_count: read(&self.counters.scan_dead_passed),
             sync_count: read(&self.log.sync_count),
             drain_count: read(&self.counters.drain_count),
             compaction_count: read(&self.counters.compaction_count),

@@ -26,7 +26,7 @@ use firn_format::key::{Position, Sequence, Trailer};
 use firn_format::log::Record;
 use firn_jobs::Cursor;
 use loom::thread;
-use memtable::Memtable;
+use memtable::{KeyRange, Memtable, Passed};
 use records::Records;
 use std::sync::Arc;
 
@@ -147,5 +147,80 @@ fn what_is_published_is_found() {
         assert_eq!(cursor.entry().map(|entry| entry.sequence.0), Some(3));
         cursor.next().unwrap();
         assert!(cursor.entry().is_none());
+    });
+}
+
+/// A scan at 3 that met no live record learns that of all keys of `gaps_of`, looking for writers among the entries of
+/// `entries_of`: one memtable, but where the order of writers is wrong on purpose.
+fn learn(gaps_of: &Memtable, entries_of: &Memtable) -> bool {
+    let cursor = entries_of.cursor(Sequence(3), Arc::new(Log));
+    let passed = Passed { start: b"a".to_vec(), end: None, through: Sequence(3), as_of_ms: 0, keys: 100 };
+    gaps_of.gaps().learn(passed, || {
+        let range = KeyRange { start: b"a", end: None };
+        entries_of.may_have_live(range, Some(&cursor), (Sequence(3), &Log))
+    })
+}
+
+/// Whether readers of everything would seek past `key`.
+fn is_in_gap(memtable: &Memtable, key: &[u8]) -> bool {
+    let list = memtable.gaps().list();
+    let gap = list.as_ref().and_then(|list| list.first_after(key, Sequence::MAX, 0));
+    gap.is_some_and(|gap| gap.start() <= key)
+}
+
+/// A writer beside a scan that learns a gap, where there are gaps already or not: the record is in none afterwards.
+#[test]
+fn a_writer_is_not_missed_by_who_learns_a_gap() {
+    for has_gaps in [false, true] {
+        model(move |memtable| {
+            if has_gaps {
+                let (start, end) = (b"0".to_vec(), Some(b"1".to_vec()));
+                let passed = Passed { start, end, through: Sequence(1), as_of_ms: 0, keys: 100 };
+                assert!(memtable.gaps().learn(passed, || false));
+            }
+            let writer = spawn(&memtable, |memtable| insert(memtable, 1, 5));
+            learn(&memtable, &memtable);
+            writer.join().unwrap();
+            assert!(!is_in_gap(&memtable, key_of(5)), "a live record lies in a gap");
+        });
+    }
+}
+
+/// Two scans learn the same beside a writer.
+#[test]
+fn a_writer_is_not_missed_by_two_who_learn() {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(3);
+    builder.check(|| {
+        let memtable = Arc::new(Memtable::with_expected_entries(b"", 4));
+        let writer = spawn(&memtable, |memtable| insert(memtable, 1, 5));
+        let other = spawn(&memtable, |memtable| {
+            learn(memtable, memtable);
+        });
+        learn(&memtable, &memtable);
+        writer.join().unwrap();
+        other.join().unwrap();
+        assert!(!is_in_gap(&memtable, key_of(5)), "a live record lies in a gap");
+    });
+}
+
+/// The order that is wrong: loom finds out a writer that looks for gaps before its entry is there.
+#[test]
+#[should_panic(expected = "a live record lies in a gap")]
+fn a_writer_that_looks_first_is_found_out() {
+    loom::model(|| {
+        // The entry goes where no gaps are looked for.
+        let gaps_of = Arc::new(Memtable::with_expected_entries(b"", 4));
+        let entries_of = Arc::new(Memtable::with_expected_entries(b"", 4));
+        let writer = {
+            let entries_of = Arc::clone(&entries_of);
+            spawn(&gaps_of, move |gaps_of| {
+                gaps_of.gaps().note_write(key_of(5));
+                insert(&entries_of, 1, 5);
+            })
+        };
+        learn(&gaps_of, &entries_of);
+        writer.join().unwrap();
+        assert!(!is_in_gap(&gaps_of, key_of(5)), "a live record lies in a gap");
     });
 }

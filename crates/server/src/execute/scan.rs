@@ -219,6 +219,7 @@ async fn first_live(
     let (worker, now_ms) = (call.worker, call.transaction.now_ms());
     let Some(range) = keys_from(database, from) else { return Ok(None) };
     let mut walk = call.transaction.scan(keyspace, range)?;
+    walk.expect(1);
     while let Some((key, record)) = walk.next().await? {
         let value = decode_value(record)?;
         if value.is_live(now_ms) {

@@ -208,6 +208,7 @@ fn engine(stats: &Stats, text: &mut Exposition) {
             stats.merge_index_bytes_total,
             "Index bytes of merges in memory.",
         ),
+        ("scan_dead_passed_total", Counter, stats.scan_dead_passed_count, "Dead records that scans passed."),
         ("syncs_total", Counter, stats.sync_count, "Syncs of log segments."),
         ("drains_total", Counter, stats.drain_count, "Drains of the buffer into tables."),
         ("compactions_total", Counter, stats.compaction_count, "Compactions."),

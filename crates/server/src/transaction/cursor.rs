@@ -28,9 +28,11 @@ pub(crate) struct Cursor {
     direction: Direction,
     batch: ScanBatch,
     next: usize,
+    /// Of the next batch.
     records: usize,
     /// What a batch holds at most.
     batch_max: BatchLimit,
+    is_begun: bool,
     /// In the order of the walk.
     own: VecDeque<(Vec<u8>, Option<Vec<u8>>)>,
     /// The own write that was answered last.
@@ -56,6 +58,7 @@ impl Transaction {
             next: 0,
             records: FIRST_RECORDS,
             batch_max: BatchLimit { records: RECORDS_MAX, ..BatchLimit::default() },
+            is_begun: false,
             own,
             current: (Vec::new(), Vec::new()),
         })
@@ -73,6 +76,13 @@ impl Cursor {
     pub(crate) fn in_short_turns(mut self) -> Self {
         self.batch_max = BatchLimit { records: GLANCES_MAX, bytes: GLANCE_BYTES_MAX };
         self
+    }
+
+    /// Says before the first record that so many will be asked for: it reads no more than that at first.
+    pub(crate) fn expect(&mut self, records: u64) {
+        // Some of them may be deleted by own writes.
+        let records = records.saturating_add(self.own.len() as u64);
+        self.records = (records.max(1)).min(FIRST_RECORDS as u64) as usize;
     }
 
     /// The next record's key and value; `None` at the end.
@@ -118,8 +128,8 @@ impl Cursor {
     }
 
     async fn refill(&mut self) -> Result<()> {
-        let is_first = self.records == FIRST_RECORDS;
-        if !is_first {
+        // Also after a batch without a record: the engine has passed many that are deleted then.
+        if std::mem::replace(&mut self.is_begun, true) {
             self.worker.breathe().await;
         }
         let limit = BatchLimit { records: self.records, ..self.batch_max };

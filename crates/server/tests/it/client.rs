@@ -42,6 +42,20 @@ impl Served {
         self.db.in_keyspace(id).scan(ScanRange::all()).expect("a scan").count()
     }
 
+    /// Dead records that the engine's scans have passed.
+    pub(crate) fn dead_passed(&self) -> u64 {
+        self.db.stats().scan_dead_passed_count
+    }
+
+    /// Has the engine write all that is buffered to tables, and compact them if `compact` says so.
+    pub(crate) fn flush(&self, compact: bool) {
+        self.db.flush().expect("it flushes");
+        for name in KEYSPACES.iter().filter(|_| compact) {
+            let id = self.db.keyspace(name).expect("it is there");
+            self.db.in_keyspace(id).compact_range(b"", None).expect("it compacts");
+        }
+    }
+
     /// The same, of all of them.
     pub(crate) fn counts(&self) -> Vec<(&'static str, usize)> {
         KEYSPACES.iter().map(|name| (*name, self.records(name))).collect()

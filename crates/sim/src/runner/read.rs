@@ -247,9 +247,6 @@ impl Runner<'_> {
         })?;
         let batch = batch.map_err(|error| self.failed("next_batch", &error))?;
         match batch.len() {
-            0 if !batch.is_finished() => {
-                Err(Stop::Violation("a batch was empty but not finished".to_owned()))
-            }
             count if count > limit.records => {
                 Err(Stop::Violation(format!("a batch of {count} records, limit {}", limit.records)))
             }

@@ -2,6 +2,7 @@
 
 use super::order::View;
 use super::record_of;
+use super::unsorted::Unsorted;
 use crate::Records;
 use crate::buffer::{RunEntry, prefix_word};
 use firn_format::key::{Entry, Sequence};
@@ -35,6 +36,11 @@ impl<R: Records + ?Sized> MemtableCursor<R> {
     ) -> Self {
         let places = vec![0; view.arrays.len()];
         Self { records, view, common_prefix, before, places, forward: true, current: None }
+    }
+
+    /// The entries that it did not sort.
+    pub(super) fn unsorted(&self) -> Unsorted<'_> {
+        self.view.unsorted(self.before)
     }
 
     /// The entry that `array` has to offer in the current direction.

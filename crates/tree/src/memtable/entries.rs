@@ -119,7 +119,8 @@ impl Entries {
     /// Allocates when a chunk is half full, the next one, so that nothing waits for it.
     #[inline]
     pub(super) fn push(&self, prefix: u64, hash: u32, trailer: Trailer) -> (u32, &Entry) {
-        let index = self.taken.fetch_add(1, Ordering::Relaxed);
+        // In one order with the count of gaps (see `gaps`).
+        let index = self.taken.fetch_add(1, Ordering::SeqCst);
         assert!(index < u32::MAX - 1, "a memtable of 2^32 entries");
         let place = ChunkPlace::of(index);
         let chunk = self.chunk(place);

@@ -2,17 +2,19 @@
 
 use super::cursor::MemtableCursor;
 use super::entries::Entries;
+use super::gaps::Gaps;
 use super::order::Order;
 use super::points::Points;
 use super::sample::Sample;
 use super::tombstones::{RangeDeletes, Tombstones};
+use super::unsorted::{Range, Unsorted};
 use crate::Records;
 use crate::buffer::{RunEntry, prefix_word};
 use crate::sync::{AtomicUsize, Ordering};
-use firn_format::Position;
 use firn_format::key::{Sequence, Trailer};
 use firn_format::log::Record;
 use firn_format::tombstone::FragmentList;
+use firn_format::{Kind, Position};
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
@@ -36,6 +38,8 @@ pub(crate) struct Memtable {
     record_bytes: AtomicUsize,
     index: OnceLock<Box<Index>>,
     tombstones: OnceLock<Box<Tombstones>>,
+    /// Those of the keyspace.
+    gaps: Arc<Gaps>,
 }
 
 /// The entries, and what finds them.
@@ -77,12 +81,17 @@ impl Memtable {
     /// An empty memtable for keys most of which begin with `common_prefix`, with hash tables for about `expected_entries` (4 bytes each, allocated by the first
     /// insertion).
     pub(crate) fn with_expected_entries(common_prefix: &[u8], expected_entries: usize) -> Self {
+        Self::with_gaps(common_prefix, expected_entries, Arc::new(Gaps::new()))
+    }
+
+    fn with_gaps(common_prefix: &[u8], expected_entries: usize, gaps: Arc<Gaps>) -> Self {
         let memtable = Self {
             common_prefix: (!common_prefix.is_empty()).then(|| common_prefix.into()),
             expected_entries: u32::try_from(expected_entries).unwrap_or(u32::MAX),
             record_bytes: AtomicUsize::new(0),
             index: OnceLock::new(),
             tombstones: OnceLock::new(),
+            gaps,
         };
         // Loom does not see what `OnceLock` orders, so there everything is made at once.
         if cfg!(loom) {
@@ -105,7 +114,7 @@ impl Memtable {
     /// An empty memtable to follow this one: for keys that begin alike, and for as many.
     pub(crate) fn successor(&self) -> Self {
         let entries = self.index().map_or(self.expected_entries, |index| index.entries.taken());
-        Self::with_expected_entries(&self.common_prefix(), entries as usize)
+        Self::with_gaps(&self.common_prefix(), entries as usize, Arc::clone(&self.gaps))
     }
 
     #[inline]
@@ -129,7 +138,8 @@ impl Memtable {
         self.common_prefix.as_deref().unwrap_or_default()
     }
 
-    /// Indexes a record of `key`, whose filter hash is `hash`. Not `DeleteRange`. Lock-free.
+    /// Indexes a record of `key`, whose filter hash is `hash`. Not `DeleteRange`. Lock-free, but where a record that can be
+    /// live lies in one of the keyspace's [gaps](Gaps): that waits for other changes of them.
     ///
     /// Each sequence is inserted once.
     #[inline]
@@ -139,6 +149,30 @@ impl Memtable {
         let (index, entry) = entries.push(prefix, hash, trailer);
         points.insert(entries, index, entry);
         sample.offer(index, key);
+        if trailer.kind() != Some(Kind::Delete) {
+            self.gaps.note_write(key);
+        }
+    }
+
+    /// The gaps of the keyspace, which its memtables share.
+    #[inline]
+    pub(crate) fn gaps(&self) -> &Arc<Gaps> {
+        &self.gaps
+    }
+
+    /// Whether a record that can be live may have come into `range` that `cursor` does not see. Asked without a cursor, all
+    /// records are such. Exact for what is published, which `records` finds and whose sequences lie below `published`;
+    /// writers at work may be taken for one who writes there.
+    pub(crate) fn may_have_live<R: Records + ?Sized>(
+        &self,
+        range: Range<'_>,
+        cursor: Option<&MemtableCursor<R>>,
+        (published, records): (Sequence, &R),
+    ) -> bool {
+        let unsorted = cursor.map_or_else(Unsorted::all, MemtableCursor::unsorted);
+        // Made here if there is none: a writer and who asks must look at the same count of entries.
+        let entries = &self.index_to_fill().entries;
+        unsorted.may_have_live(entries, self.words_after(), range, (published, records))
     }
 
     /// Indexes a range delete; one with `start >= end` deletes nothing. Waits for other range deletes at most.

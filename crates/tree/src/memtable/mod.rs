@@ -7,6 +7,7 @@
 //!   insert ─► entries (array in chunks) ◄─ points (hash tables)     ◄─ newest
 //!                        ▲
 //!                        └─ order (sorted arrays below a watermark) ◄─ cursor, freeze_entries
+//!     └─► gaps (ranges without a live record) ◄─ scans
 //!   insert_range_delete ─► tombstones (fragment lists)              ◄─ newest_covering_range_delete
 //! ```
 //!
@@ -24,12 +25,16 @@ mod order;
 mod cursor;
 mod tombstones;
 mod sample;
+mod gaps;
+mod unsorted;
 #[path = "memtable.rs"]
 mod table;
 
 pub(crate) use cursor::MemtableCursor;
+pub(crate) use gaps::{Gap, List as GapList, Passed};
 pub(crate) use table::Memtable;
 pub(crate) use tombstones::RangeDeletes;
+pub(crate) use unsorted::Range as KeyRange;
 
 use crate::Records;
 use firn_format::key::Trailer;

@@ -12,6 +12,7 @@
 
 use super::entries::Entries;
 use super::sorted::{Item, Sorted};
+use super::unsorted::Unsorted;
 use crate::Records;
 use crate::sync::{Mutex, MutexGuard};
 use arc_swap::ArcSwap;
@@ -31,6 +32,13 @@ pub(super) struct View {
     looked_at: u32,
     /// Of those, the ones that could not be taken.
     left: Vec<u32>,
+}
+
+impl View {
+    /// The entries that are not in its arrays, as a reader of what lies below `before` needs them.
+    pub(super) fn unsorted(&self, before: Sequence) -> Unsorted<'_> {
+        Unsorted { left: &self.left, from: self.looked_at, is_all: self.through <= before }
+    }
 }
 
 /// The current view of a memtable.

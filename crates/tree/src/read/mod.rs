@@ -9,6 +9,7 @@ mod many;
 pub(crate) mod ahead;
 mod beside;
 mod source;
+mod dead;
 mod tombstones;
 
 pub(crate) use beside::BesideReads;

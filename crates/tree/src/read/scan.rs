@@ -14,11 +14,14 @@ use firn_storage::file::table::ReadMode;
 
 use super::BesideReads;
 use super::ahead::{Ahead, Given};
+use super::dead::{DeadRows, PASSED_MAX, RowEnd};
 use super::resolve::{Hit, Resolution, Resolved, Wants};
 use super::source::{Source, sources};
 use super::tombstones::Covers;
 use crate::database::Database;
 use crate::error::from_storage;
+use crate::memtable::Gap;
+use crate::stats::count;
 use crate::version::{Keyspace, Version};
 
 /// Tickets of one session, which its scans draw from too.
@@ -106,6 +109,7 @@ struct Walk {
     shared: Arc<Database>,
     cursor: MergeCursor<Source>,
     tombstones: Covers,
+    dead: DeadRows,
     keyspace: Arc<Keyspace>,
     version: Arc<Version>,
     before: Sequence,
@@ -146,12 +150,14 @@ impl Walk {
         let keyspace = Arc::clone(version.keyspace(keyspace.0)?);
         let before = before.sequence();
         let (start, end) = range.bounds();
-        let (sources, tombstones) = sources(&version, &keyspace, before, range);
+        let (sources, tombstones, walked) = sources(&version, &keyspace, before, range);
+        let dead = DeadRows::new((&shared, &version), &keyspace, (before, range.direction), walked);
         let wants = if version.values.is_empty() { Wants::ALL } else { Wants::Ahead };
         Ok(Self {
             shared,
             cursor: MergeCursor::new(sources),
             tombstones: Covers::new(tombstones, before),
+            dead,
             keyspace,
             version,
             before,
@@ -170,8 +176,12 @@ impl Walk {
     }
 
     fn fill(&mut self, limit: BatchLimit, out: &mut ScanBatch) -> Result<()> {
+        self.dead.passed = 0;
         let filled = self.walk(limit, out);
         self.shared.counters.take_reads(&mut self.reads);
+        if self.dead.passed > 0 {
+            count(&self.shared.counters.scan_dead_passed, self.dead.passed);
+        }
         filled
     }
 
@@ -185,18 +195,41 @@ impl Walk {
             if records >= limit.records.max(1) || (records > 0 && bytes >= limit.bytes) {
                 return self.catch_up(out);
             }
+            if self.dead.passed >= PASSED_MAX {
+                self.end_row_here();
+                return self.catch_up(out);
+            }
+            if self.dead.has_gap() && self.seek_past_gap().map_err(from_storage)? {
+                continue;
+            }
             match self.direction {
                 Direction::Forward => self.step_forward(out)?,
                 Direction::Backward => self.step_backward(out)?,
             }
+        }
+        if self.dead.is_in_row() {
+            self.end_row(RowEnd::Range);
         }
         self.catch_up(out)?;
         out.finish();
         Ok(())
     }
 
-    /// Gives the row of the key, whose value was found to be so.
-    fn give(&mut self, resolved: Resolved, out: &mut ScanBatch) -> Result<()> {
+    /// Gives the row of the key, which has so many `records` and whose value was found to be so.
+    fn give(&mut self, (resolved, records): (Resolved, u64), out: &mut ScanBatch) -> Result<()> {
+        match resolved {
+            Resolved::Value | Resolved::Asked => {
+                if self.dead.is_in_row() {
+                    let key = std::mem::take(&mut self.key);
+                    self.end_row(RowEnd::Live(&key));
+                    self.key = key;
+                }
+                self.dead.note_live();
+                self.dead.passed += records.saturating_sub(1);
+            }
+            Resolved::Absent | Resolved::Older | Resolved::Miss => self.dead.pass(&self.key, records, 0),
+            Resolved::Expired => self.dead.pass(&self.key, records, self.shared.now_ms()),
+        }
         match resolved {
             Resolved::Value if self.ahead.is_empty() => out.push(&self.key, &self.value),
             Resolved::Value => self.ahead.push(&self.key, Given::Value(&self.value)),
@@ -222,12 +255,68 @@ impl Walk {
         Ok(())
     }
 
+    /// Stands on the first record, past the gap where one holds the beginning.
     fn position(&mut self) -> firn_storage::Result<()> {
+        if let Some(gap) = self.dead.gap_at_beginning(&self.start, self.end.as_deref()) {
+            return self.seek_past(&gap);
+        }
         match (self.direction, &self.end) {
             (Direction::Forward, _) if self.start.is_empty() => self.cursor.seek_first(),
             (Direction::Forward, _) => self.cursor.seek(&self.start),
             (Direction::Backward, None) => self.cursor.seek_last(),
             (Direction::Backward, Some(end)) => self.cursor.seek_before(end),
+        }
+    }
+
+    /// Seeks past the gap that the cursor stands in; whether it does.
+    fn seek_past_gap(&mut self) -> firn_storage::Result<bool> {
+        let Some(entry) = self.cursor.entry() else { return Ok(false) };
+        let Some(gap) = self.dead.gap_at(entry.key) else { return Ok(false) };
+        if self.dead.is_in_row() {
+            self.end_row(RowEnd::Gap(&gap));
+        }
+        self.seek_past(&gap)?;
+        Ok(true)
+    }
+
+    fn seek_past(&mut self, gap: &Gap) -> firn_storage::Result<()> {
+        self.dead.skip(gap);
+        match self.direction {
+            Direction::Forward => match gap.end() {
+                Some(end) if self.end.as_deref().is_none_or(|last| end < last) => self.cursor.seek(end),
+                _ => {
+                    self.finished = true;
+                    Ok(())
+                }
+            },
+            Direction::Backward if gap.start() > self.start.as_slice() => {
+                self.cursor.seek_before(gap.start())
+            }
+            Direction::Backward => {
+                self.finished = true;
+                Ok(())
+            }
+        }
+    }
+
+    /// Ends the row of dead keys; what it is worth is learnt.
+    fn end_row(&mut self, at: RowEnd<'_>) {
+        if let Some(passed) = self.dead.end_row(at, (&self.start, self.end.as_deref())) {
+            self.dead.learn((&self.shared, &self.keyspace), &self.cursor, passed);
+        }
+    }
+
+    /// As [`end_row`](Self::end_row) where the walk stands, to go on later.
+    fn end_row_here(&mut self) {
+        let key = self.cursor.entry().map(|entry| entry.key.to_vec());
+        let is_inside = |key: &Vec<u8>| match self.direction {
+            Direction::Forward => self.end.as_ref().is_none_or(|end| key < end),
+            Direction::Backward => *key >= self.start,
+        };
+        match key.filter(is_inside) {
+            Some(key) if self.dead.is_in_row() => self.end_row(RowEnd::Turn(&key)),
+            // The row ends with the range, which the next step finds out.
+            _ => {}
         }
     }
 
@@ -240,16 +329,25 @@ impl Walk {
             return Ok(());
         };
         let plain = entry.kind == Kind::Put && entry.expires_at_ms == 0 && entry.sequence < self.before;
-        if plain && self.tombstones.is_empty() && self.ahead.is_empty() {
+        if plain && self.tombstones.is_empty() && self.ahead.is_empty() && !self.dead.is_in_row() {
             // Nothing can hide this version: it goes to the batch from where it lies.
             out.push(entry.key, entry.value);
+            self.dead.note_live();
             let word = self.cursor.word();
             self.cursor.next().map_err(from_storage)?;
+            let mut older = 0;
             while self.cursor.word() == word
                 && self.cursor.entry().is_some_and(|entry| out.last_key() == Some(entry.key))
             {
+                older += 1;
+                if older == STEPS_MAX {
+                    let behind = [out.last_key().unwrap_or_default(), &[0]].concat();
+                    self.cursor.seek(&behind).map_err(from_storage)?;
+                    break;
+                }
                 self.cursor.next().map_err(from_storage)?;
             }
+            self.dead.passed += older;
             return Ok(());
         }
         self.key.clear();
@@ -262,10 +360,18 @@ impl Walk {
             operator,
         );
         resolution.cover(self.tombstones.newest(&self.key));
-        let mut resolved = Resolved::Older;
+        let (mut resolved, mut records, mut older) = (Resolved::Older, 0, 0);
         while let Some(entry) = self.cursor.entry().filter(|entry| entry.key == self.key.as_slice()) {
+            records += 1;
             if resolved == Resolved::Older && entry.sequence < self.before {
                 resolved = resolution.take(hit(&entry), &mut self.value)?;
+            } else {
+                older += 1;
+            }
+            if older == STEPS_MAX && resolved != Resolved::Older {
+                let behind = [self.key.as_slice(), &[0]].concat();
+                self.cursor.seek(&behind).map_err(from_storage)?;
+                break;
             }
             self.cursor.next().map_err(from_storage)?;
         }
@@ -273,7 +379,7 @@ impl Walk {
             resolved = resolution.end(&mut self.value)?;
         }
         self.reads.add(resolution.beside());
-        self.give(resolved, out)
+        self.give((resolved, records), out)
     }
 
     /// Resolves the key the cursor stands on, whose versions come oldest first, and moves before it.
@@ -285,13 +391,18 @@ impl Walk {
         self.key.clear();
         self.key.extend_from_slice(entry.key);
         self.versions.clear();
+        let mut records = 0;
         while let Some(entry) = self.cursor.entry().filter(|entry| entry.key == self.key.as_slice()) {
+            records += 1;
+            if records == STEPS_MAX {
+                self.hold_newest().map_err(from_storage)?;
+                break;
+            }
             if entry.sequence < self.before {
                 if entry.kind != Kind::Merge {
                     self.versions.clear();
                 }
-                let (sequence, kind, expires_at_ms) = (entry.sequence, entry.kind, entry.expires_at_ms);
-                self.versions.push(Held { sequence, kind, expires_at_ms, value: entry.value.to_vec() });
+                self.versions.push(held(&entry));
             }
             self.cursor.prev().map_err(from_storage)?;
         }
@@ -315,8 +426,35 @@ impl Walk {
             resolved = resolution.end(&mut self.value)?;
         }
         self.reads.add(resolution.beside());
-        self.give(resolved, out)
+        self.give((resolved, records), out)
     }
+}
+
+/// Versions of a key that are stepped over behind the one that decides: behind more of them a seek is sooner.
+const STEPS_MAX: u64 = 16;
+
+impl Walk {
+    /// Holds the versions that decide the key's value, found from its newest one on, and moves before the key.
+    fn hold_newest(&mut self) -> firn_storage::Result<()> {
+        self.versions.clear();
+        self.cursor.seek(&self.key)?;
+        while let Some(entry) = self.cursor.entry().filter(|entry| entry.key == self.key.as_slice()) {
+            if entry.sequence < self.before {
+                self.versions.push(held(&entry));
+                if entry.kind != Kind::Merge {
+                    break;
+                }
+            }
+            self.cursor.next()?;
+        }
+        self.versions.reverse();
+        self.cursor.seek_before(&self.key)
+    }
+}
+
+fn held(entry: &Entry<'_>) -> Held {
+    let Entry { sequence, kind, expires_at_ms, value, .. } = *entry;
+    Held { sequence, kind, expires_at_ms, value: value.to_vec() }
 }
 
 fn hit<'e>(entry: &Entry<'e>) -> Hit<'e> {

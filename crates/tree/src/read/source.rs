@@ -26,6 +26,33 @@ pub(super) enum Source {
     Chosen(RunCursor<Vec<Arc<TableReader>>>),
 }
 
+impl Source {
+    /// The cursor, if it is a memtable's.
+    pub(super) fn as_memtable(&self) -> Option<&MemtableCursor<SegmentMap>> {
+        match self {
+            Source::Memtable(cursor) => Some(cursor),
+            Source::Buffer(_) | Source::Tables(_) | Source::Chosen(_) => None,
+        }
+    }
+}
+
+/// Which of a keyspace's memtables, newest first, have a source: the others were empty.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Walked {
+    bits: u64,
+}
+
+impl Walked {
+    fn add(&mut self, index: usize) {
+        // Of one too far back nothing is known, as if it had been empty: then it is looked at as a whole.
+        self.bits |= 1_u64.checked_shl(index as u32).unwrap_or(0);
+    }
+
+    pub(super) fn has(self, index: usize) -> bool {
+        1_u64.checked_shl(index as u32).is_some_and(|bit| self.bits & bit != 0)
+    }
+}
+
 /// Cursors over all places of `keyspace` that may hold keys of `range`, newest first, and the range tombstones there;
 /// has processor or device begin with what all of the tables will be asked for first.
 pub(super) fn sources(
@@ -33,7 +60,7 @@ pub(super) fn sources(
     keyspace: &Keyspace,
     before: Sequence,
     range: &ScanRange,
-) -> (Vec<Source>, Vec<Tombstones>) {
+) -> (Vec<Source>, Vec<Tombstones>, Walked) {
     let records = &version.segments;
     let prefix = prefix_hash(keyspace, range);
     let levels = &keyspace.levels;
@@ -41,10 +68,10 @@ pub(super) fn sources(
     let (mut sources, mut tombstones) = (Vec::with_capacity(places), Vec::new());
     let first_reads = first_reads(keyspace);
     ask_for_tables(keyspace, range, &first_reads);
-    let memtables =
-        std::iter::once(&keyspace.memtable).chain(keyspace.frozen.iter().map(|frozen| &frozen.memtable));
-    for memtable in memtables {
+    let mut walked = Walked::default();
+    for (index, memtable) in keyspace.memtables().enumerate() {
         if !memtable.is_empty() {
+            walked.add(index);
             sources.push(Source::Memtable(memtable.cursor(before, Arc::clone(records))));
             tombstones.push(Tombstones::Memtable(memtable.range_delete_lists()));
         }
@@ -58,7 +85,7 @@ pub(super) fn sources(
     }
     add_tables(keyspace, (range, prefix), &first_reads, &mut sources, &mut tombstones);
     tombstones.retain(|place| !place.is_empty());
-    (sources, tombstones)
+    (sources, tombstones, walked)
 }
 
 /// Adds the cursors of tables that may hold keys of `range`, and their range tombstones.

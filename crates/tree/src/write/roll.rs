@@ -1,5 +1,6 @@
 //! The next segment: freezing is a decision about indexes, no record moves.
 
+use std::sync::atomic::{Ordering, fence};
 use std::sync::{Arc, PoisonError};
 
 use firn_engine::{ErrorKind, Result};
@@ -180,6 +181,8 @@ impl Database {
         segments.push(Arc::clone(&segment));
         version.segments = Arc::new(SegmentMap::new(segments));
         self.version.store(Arc::new(version));
+        // Who learns a gap finds the new memtables, or those who write to them find the gap (see `memtable/gaps.rs`).
+        fence(Ordering::SeqCst);
         // What the buffer grows by from here on, it takes from them: they stay within its bound together.
         self.log.spares.trim_arenas(self.settings.buffer_bytes_max.saturating_sub(self.buffer_bytes()));
         Ok(segment)

@@ -54,6 +54,7 @@ async fn take(
     shape: Shape,
 ) -> Result<()> {
     let mut members = Members::all(call.transaction, set, order)?;
+    members.expect(count);
     for _ in 0..count {
         let (member, score) = members.next().await?.ok_or_else(missing)?;
         delete(call.transaction, set, member, score);

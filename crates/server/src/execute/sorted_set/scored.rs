@@ -99,6 +99,11 @@ impl Members {
         Self::between(transaction, set, (&start, &end), order)
     }
 
+    /// Says before the first one that so many will be asked for.
+    pub(super) fn expect(&mut self, count: u64) {
+        self.cursor.expect(count);
+    }
+
     /// The next member and its score.
     pub(super) async fn next(&mut self) -> Result<Option<(&[u8], Score)>> {
         let Some((key, _)) = self.cursor.next().await? else { return Ok(None) };

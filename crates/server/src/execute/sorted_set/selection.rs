@@ -1,6 +1,6 @@
 //! The members of a range, one after the other.
 
-use std::ops::Bound;
+use std::ops::{Bound, Range};
 
 use firn_format::datatype::{Field, FieldKind};
 
@@ -103,7 +103,7 @@ impl Selection {
                 let ranks = span(set.count(), first, last);
                 let members = match ranks.is_empty() {
                     true => None,
-                    false => Some(from_rank(transaction, set, ranks.start, order).await?),
+                    false => Some(from_rank(transaction, set, ranks.clone(), order).await?),
                 };
                 return Ok(Self { members, left: ranks.end - ranks.start, names: None });
             }
@@ -126,6 +126,9 @@ impl Selection {
             return Ok(Self::NOTHING);
         }
         let mut members = Members::between(transaction, set, (&start, &end), order)?;
+        if let Ok(count) = u64::try_from(limit.count) {
+            members.expect(offset.saturating_add(count));
+        }
         members.skip(offset).await?;
         let left = u64::try_from(limit.count).unwrap_or(u64::MAX);
         Ok(Self { members: Some(members), left, names: None })
@@ -185,22 +188,26 @@ async fn ends(
     set: &Collection,
 ) -> Result<((Vec<u8>, Score), (Vec<u8>, Score))> {
     let mut rising = Members::all(transaction, set, Order::Rising)?;
+    rising.expect(1);
     let (lowest, score) = rising.next().await?.ok_or_else(missing)?;
     let mut falling = Members::all(transaction, set, Order::Falling)?;
+    falling.expect(1);
     let (highest, other) = falling.next().await?.ok_or_else(missing)?;
     Ok(((lowest.to_vec(), score), (highest.to_vec(), other)))
 }
 
-/// A walk that begins at the member with this rank in its order.
+/// A walk that begins at the member with the first of these ranks in its order.
 async fn from_rank(
     transaction: &mut Transaction,
     set: &Collection,
-    rank: u64,
+    ranks: Range<u64>,
     order: Order,
 ) -> Result<Members> {
+    let rank = ranks.start;
     let behind = set.count().saturating_sub(rank + 1);
     if rank <= behind {
         let mut members = Members::all(transaction, set, order)?;
+        members.expect(ranks.end);
         members.skip(rank).await?;
         return Ok(members);
     }

@@ -1,5 +1,6 @@
 //! Faults that real use found, a file for rows of docs/internals/faults.md that lie near one another.
 
+mod dead;
 mod long_keys;
 mod background; // failures of background work
 mod descriptors; // few of them

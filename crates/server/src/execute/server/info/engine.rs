@@ -28,6 +28,7 @@ pub(super) fn firn(worker: &Worker, lines: &mut Lines) {
     lines.line("write_amplification", format!("{amplification:.3}"));
     lines.line("read_miss_count", stats.read_miss_count);
     lines.line("read_miss_bytes_total", stats.read_miss_bytes_total);
+    lines.line("scan_dead_passed_count", stats.scan_dead_passed_count);
     lines.line("sync_count", stats.sync_count);
     lines.line("drain_count", stats.drain_count);
     lines.line("merge_count", stats.merge_count);
