@@ -162,7 +162,7 @@ fn keys(shared: &Shared, text: &mut Exposition) {
 fn engine(stats: &Stats, text: &mut Exposition) {
     let takes = u8::from(stats.write_failure.is_none());
     text.single("firn_engine_takes_writes", Gauge, "1, or 0 after a write to the log has failed.", takes);
-    let singles: [(&str, Kind, u64, &str); 25] = [
+    let singles: [(&str, Kind, u64, &str); 26] = [
         ("memory_bytes", Gauge, stats.memory_bytes, "Memory that the engine holds for data."),
         ("memory_bytes_max", Gauge, stats.memory_bytes_max, "Its limit."),
         ("buffer_bytes", Gauge, stats.buffer_bytes, "Log and indexes that are not in tables yet."),

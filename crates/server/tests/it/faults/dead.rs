@@ -99,14 +99,17 @@ fn c1_looks_at_the_first_member_pass_nothing() {
 #[test]
 fn c1_lists_and_sets_are_popped_one_by_one() {
     let count = 1000;
-    for (push, pop) in [("RPUSH", "LPOP x"), ("RPUSH", "RPOP x"), ("SADD", "SPOP x")] {
+    // A set is popped all over: near a random place, some 32 live members and the short rows of dead ones among them are
+    // passed, so that a pop costs no more at the end than in the middle.
+    let few = 40;
+    for (push, pop, passes) in [("RPUSH", "LPOP x", 0), ("RPUSH", "RPOP x", 0), ("SADD", "SPOP x", few)] {
         let served = Served::start(1);
         let client = &mut served.connect();
         fill(client, push, count);
         for number in 0..count {
             assert!(matches!(client.say(pop), Value::Bulk(_)), "{pop} {number}");
         }
-        let (passed, allowed) = (served.dead_passed(), PASSES * 2 * count as u64);
+        let (passed, allowed) = (served.dead_passed(), passes * count as u64 + 100);
         assert!(passed <= allowed, "{pop} passed {passed} dead records, {allowed} allowed");
     }
 }

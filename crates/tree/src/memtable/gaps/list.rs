@@ -19,6 +19,9 @@ const GAP_BYTES: usize = 128;
 /// Gaps in a chunk at most.
 const CHUNK_MAX: usize = if cfg!(test) { 4 } else { 64 };
 
+/// Gaps of which the least used one goes where there are too many.
+const SAMPLE: usize = 32;
+
 /// A gap over fewer keys is not worth the seek past it.
 const KEYS_MIN: u32 = 4;
 
@@ -208,13 +211,18 @@ impl List {
         })
     }
 
-    /// Gives up the gap of one chunk that was not used for the longest time. Chunks take turns.
+    /// Gives up that one of some gaps that was not used for the longest time. All take turns to be among the some.
     fn evict(&mut self) {
-        let chunk = (self.time % self.chunks.len().max(1) as u64) as usize;
-        let used = |index: &usize| self.gap_at((chunk, *index)).map(|gap| gap.used.load(Ordering::Relaxed));
-        let gaps = self.chunks.get(chunk).map_or(0, |chunk| chunk.len());
-        let index = (0..gaps).min_by_key(used).unwrap_or(0);
-        self.remove((chunk, index));
+        let chunks = self.chunks.len();
+        let first = (self.time % chunks.max(1) as u64) as usize;
+        let places = (first..first + chunks).flat_map(|chunk| {
+            let chunk = chunk % chunks;
+            (0..self.chunks.get(chunk).map_or(0, |gaps| gaps.len())).map(move |gap| (chunk, gap))
+        });
+        let used = |place: &Place| self.gap_at(*place).map(|gap| gap.used.load(Ordering::Relaxed));
+        if let Some(place) = places.take(SAMPLE).min_by_key(used) {
+            self.remove(place);
+        }
         self.time += 1;
     }
 
@@ -252,8 +260,16 @@ impl List {
             return None;
         }
         let removed = gaps.remove(gap);
-        if gaps.is_empty() {
+        let next = self.chunks.get(chunk + 1).map_or(CHUNK_MAX, |next| next.len());
+        let left = self.chunks.get(chunk).map_or(0, |gaps| gaps.len());
+        if left == 0 {
             self.chunks.remove(chunk);
+        } else if left + next <= CHUNK_MAX / 2 {
+            // Chunks that shrink become one, or there would be as many as gaps.
+            let next = self.chunks.remove(chunk + 1);
+            if let Some(gaps) = self.chunks.get_mut(chunk) {
+                Arc::make_mut(gaps).extend(next.iter().map(Arc::clone));
+            }
         }
         self.gap_count -= 1;
         self.bytes -= removed.bytes();
