@@ -6,7 +6,7 @@
 
 use firn_protocol::resp::Value;
 
-use crate::client::{Client, Served, bulk};
+use super::super::client::{Client, Served, bulk};
 
 /// Times that a dead record is passed at most.
 const PASSES: u64 = 4;
@@ -64,6 +64,29 @@ fn p2_a_steady_queue_stays_flat() {
     let after = served.dead_passed() - before;
     assert!(after <= before + before / 10, "{before} dead records passed, then {after}");
     assert!(after <= PASSES * rounds as u64, "{after} dead records passed");
+}
+
+#[test]
+#[ignore = "long form: cargo x faults"]
+fn p2_a_steady_queue_stays_flat_long() {
+    let served = Served::start(1);
+    let client = &mut served.connect();
+    fill(client, "ZADD", 50);
+    let (rounds, mut tenths) = (100_000, Vec::new());
+    for tenth in 0..10 {
+        let (began, before) = (std::time::Instant::now(), served.dead_passed());
+        for round in tenth * rounds / 10..(tenth + 1) * rounds / 10 {
+            let number = 50 + round;
+            assert_eq!(client.say(&format!("ZADD x {number} {}", member(number))), Value::Integer(1));
+            let first = Value::Array(vec![bulk(&member(round)), bulk(&round.to_string())]);
+            assert_eq!(client.say("ZPOPMIN x"), first);
+        }
+        tenths.push((began.elapsed(), served.dead_passed() - before));
+    }
+    println!("time and dead records passed, by tenths: {tenths:?}");
+    let (first, last) = (tenths[0], tenths[9]);
+    assert!(last.1 <= first.1 + first.1 / 10, "{tenths:?}");
+    assert!(last.0.as_secs_f64() <= 1.3 * first.0.as_secs_f64(), "{tenths:?}");
 }
 
 #[test]
