@@ -4,6 +4,8 @@
 //!
 //! What is counted are dead records that the engine's scans passed, so that no clock is asked.
 
+use std::time::{Duration, Instant};
+
 use firn_protocol::resp::Value;
 
 use super::super::client::{Client, Served, bulk};
@@ -72,18 +74,26 @@ fn p2_a_steady_queue_stays_flat_long() {
     let served = Served::start(1);
     let client = &mut served.connect();
     fill(client, "ZADD", 50);
-    let (rounds, mut tenths) = (100_000, Vec::new());
-    for tenth in 0..10 {
-        let (began, before) = (std::time::Instant::now(), served.dead_passed());
-        for round in tenth * rounds / 10..(tenth + 1) * rounds / 10 {
+    let (rounds, steps) = (100_000, 100);
+    let mut tenths = Vec::new();
+    for step in 0..steps {
+        if step % (steps / 10) == 0 {
+            tenths.push((Duration::MAX, 0));
+        }
+        let (began, before) = (Instant::now(), served.dead_passed());
+        for round in step * rounds / steps..(step + 1) * rounds / steps {
             let number = 50 + round;
             assert_eq!(client.say(&format!("ZADD x {number} {}", member(number))), Value::Integer(1));
             let first = Value::Array(vec![bulk(&member(round)), bulk(&round.to_string())]);
             assert_eq!(client.say("ZPOPMIN x"), first);
         }
-        tenths.push((began.elapsed(), served.dead_passed() - before));
+        // The fastest step of a tenth: other tests run beside this one.
+        if let Some((fastest, passed)) = tenths.last_mut() {
+            *fastest = began.elapsed().min(*fastest);
+            *passed += served.dead_passed() - before;
+        }
     }
-    println!("time and dead records passed, by tenths: {tenths:?}");
+    println!("fastest 1 000 rounds, and dead records passed, by tenths: {tenths:?}");
     let (first, last) = (tenths[0], tenths[9]);
     assert!(last.1 <= first.1 + first.1 / 10, "{tenths:?}");
     assert!(last.0.as_secs_f64() <= 1.3 * first.0.as_secs_f64(), "{tenths:?}");
