@@ -134,7 +134,7 @@ fn c1_lists_and_sets_are_popped_one_by_one() {
     let count = 1000;
     // A set is popped all over: near a random place, some 32 live members and the short rows of dead ones among them are
     // passed, so that a pop costs no more at the end than in the middle.
-    let few = 40;
+    let few = 64;
     for (push, pop, passes) in [("RPUSH", "LPOP x", 0), ("RPUSH", "RPOP x", 0), ("SADD", "SPOP x", few)] {
         let served = Served::start(1);
         let client = &mut served.connect();
