@@ -22,7 +22,7 @@ const BAD: Faults = Faults { refused_per_mille: 25, lost_per_mille: 25, lost_end
 /// How long anything is waited for.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-const KEYS: u32 = 2400;
+const KEYS: u32 = 7200;
 
 /// Nothing makes it shorter. One in three lies beside the tree.
 fn value(key: u32, round: u32) -> Vec<u8> {
