@@ -25,7 +25,7 @@ impl World for Watched {
 #[test]
 fn scripts_go_on_in_the_middle_of_jobs_and_repeat() {
     let mut all = 0;
-    for seed in 1..=8 {
+    for seed in 1..=11 {
         let run = || {
             let plain = Knobs { buffer_bytes: 0, memtable_bytes: 4 << 10, steps_max: 4, ..Knobs::draw(0) };
             let knobs = Knobs { goes_on: true, elsewhere: seed % 2 == 0, ..plain };
