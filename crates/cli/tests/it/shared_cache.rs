@@ -15,8 +15,9 @@ const PREFIX: &str = "firn_engine_shared_cache_";
 /// What the server's metrics say of the cache, by the rest of the name.
 fn metrics(serving: &Serving) -> BTreeMap<String, u64> {
     let http = serving.http.as_deref().expect("it answers").trim_end();
-    let mut stream = TcpStream::connect(http.trim_start_matches("http://")).expect("it listens");
-    write!(stream, "GET /metrics HTTP/1.1\r\nHost: {http}\r\n\r\n").expect("it is sent");
+    let address = http.trim_start_matches("http://");
+    let mut stream = TcpStream::connect(address).expect("it listens");
+    write!(stream, "GET /metrics HTTP/1.1\r\nHost: {address}\r\n\r\n").expect("it is sent");
     let mut answer = String::new();
     stream.read_to_string(&mut answer).expect("an answer");
     let lines = answer.lines().filter_map(|line| line.strip_prefix(PREFIX)?.split_once(' '));
