@@ -86,6 +86,7 @@ impl MemtableSet {
 }
 
 #[cfg(test)]
+#[cfg(not(loom))]
 mod tests {
     use super::*;
 
