@@ -229,6 +229,20 @@ impl Memtable {
         index.points.newest(&index.entries, hash, key, before, records)
     }
 
+    /// All versions of `key` with a sequence below `before`, newest first. Wait-free; linear in the versions there are, where
+    /// as many calls of [`newest`](Self::newest) would be quadratic.
+    pub(crate) fn versions<'v, R: Records + ?Sized>(
+        &'v self,
+        (hash, key): (u32, &'v [u8]),
+        before: Sequence,
+        records: &'v R,
+    ) -> impl Iterator<Item = (Trailer, Record<'v>)> {
+        let index = self.index();
+        index
+            .into_iter()
+            .flat_map(move |index| index.points.versions(&index.entries, (hash, key), before, records))
+    }
+
     /// The newest range delete below `before` that covers `key`. No lock; one load if there are none.
     #[inline]
     pub(crate) fn newest_covering_range_delete(&self, key: &[u8], before: Sequence) -> Option<Sequence> {

@@ -175,6 +175,26 @@ impl Points {
         newest
     }
 
+    /// All versions of `key` with a sequence below `before`, newest first. Wait-free, no allocation; each entry of the
+    /// key's groups is passed once.
+    pub(super) fn versions<'v, R: Records + ?Sized>(
+        &'v self,
+        entries: &'v Entries,
+        (hash, key): (u32, &'v [u8]),
+        before: Sequence,
+        records: &'v R,
+    ) -> Versions<'v, R> {
+        let mut next = [None; TABLES];
+        for (bucket, next) in self.buckets(hash).zip(&mut next) {
+            let mut leader = bucket.load().map(|leader| entries.linked(leader));
+            while let Some(other) = leader.filter(|leader| leader.hash() != hash) {
+                leader = other.chain.load().map(|leader| entries.linked(leader));
+            }
+            *next = leader.and_then(|leader| leader.newest.load()).map(|newest| entries.linked(newest));
+        }
+        Versions { entries, records, key, before, next }
+    }
+
     /// See [`Memtable::prefetch_bucket`](super::Memtable::prefetch_bucket).
     #[inline]
     pub(super) fn prefetch_bucket(&self, hash: u32) {
@@ -234,6 +254,37 @@ impl Points {
             }
         }
         groups
+    }
+}
+
+/// Versions of one key, newest first: the groups of all tables, merged by sequence.
+///
+/// Complete for its reader as a lookup is: what comes into a group later is not below `before`.
+pub(super) struct Versions<'v, R: ?Sized> {
+    entries: &'v Entries,
+    records: &'v R,
+    key: &'v [u8],
+    before: Sequence,
+    /// The entry that each table's group goes on with.
+    next: [Option<&'v Entry>; TABLES],
+}
+
+impl<'v, R: Records + ?Sized> Iterator for Versions<'v, R> {
+    type Item = (Trailer, Record<'v>);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            let newest = self.next.iter_mut().max_by_key(|next| next.map(Entry::sequence))?;
+            let entry = (*newest)?;
+            *newest = entry.older.load().map(|older| self.entries.linked(older));
+            let trailer = entry.trailer();
+            if trailer.sequence() < self.before {
+                let record = super::record_of(self.records, trailer);
+                if record.key == self.key {
+                    return Some((trailer, record));
+                }
+            }
+        }
     }
 }
 

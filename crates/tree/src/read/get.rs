@@ -5,7 +5,7 @@ use std::sync::Arc;
 use firn_engine::{Completion, KeyspaceId, Result};
 use firn_format::key::{Trailer, key_hash};
 use firn_format::{Position, Sequence, log::Record};
-use firn_storage::file::table::{Lookup as TableLookup, ReadMode};
+use firn_storage::file::table::{CursorOptions, Lookup as TableLookup, ReadMode, TableCursor, TableReader};
 
 use super::resolve::{Hit, Resolution, Resolved, Wants};
 use crate::database::Database;
@@ -92,16 +92,18 @@ impl Database {
         let key = lookup.key;
         for memtable in keyspace.memtables() {
             resolution.cover(memtable.newest_covering_range_delete(key, before));
-            let place = |before| memtable.newest(hash, key, before, records);
-            let resolved = in_place(place, before, resolution, out)?;
+            let newest = memtable.newest(hash, key, before, records);
+            let older = |before| Ok(memtable.versions((hash, key), before, records));
+            let resolved = in_place(newest, older, resolution, out)?;
             if resolved != Resolved::Older {
                 return Ok(Some(resolved));
             }
         }
         for run in &keyspace.runs {
             resolution.cover(run.newest_covering_range_delete(key, before));
-            let place = |before| run.newest(hash, key, before, records);
-            let resolved = in_place(place, before, resolution, out)?;
+            let newest = run.newest(hash, key, before, records);
+            let older = |before| run.versions(key, before, records).map_err(from_storage);
+            let resolved = in_place(newest, older, resolution, out)?;
             if resolved != Resolved::Older {
                 return Ok(Some(resolved));
             }
@@ -109,22 +111,11 @@ impl Database {
         for table in keyspace.levels.sorted_runs().flat_map(|run| run.spanning(key)) {
             let reader = table.reader();
             resolution.cover(reader.tombstones().newest_covering(key, before));
-            let mut older_than = before;
-            loop {
-                let hit = match reader.newest(key, hash, older_than, lookup.mode).map_err(from_storage)? {
-                    TableLookup::Miss => return Ok(None),
-                    TableLookup::Absent => break,
-                    TableLookup::Found(hit) => hit,
-                };
-                older_than = hit.sequence();
-                let (sequence, kind, expires_at_ms) = (hit.sequence(), hit.kind(), hit.expires_at_ms());
-                let resolved =
-                    resolution.take(Hit { sequence, kind, expires_at_ms, value: hit.value() }, out)?;
-                if resolved != Resolved::Older {
-                    return Ok(Some(resolved));
-                }
-            }
-            let resolved = resolution.end_place(out)?;
+            let resolved = match in_table(reader, (key, hash, before), lookup.mode, resolution, out)? {
+                Some(Resolved::Older) => resolution.end_place(out)?,
+                Some(resolved) => resolved,
+                None => return Ok(None),
+            };
             if resolved != Resolved::Older {
                 return Ok(Some(resolved));
             }
@@ -151,7 +142,7 @@ impl Database {
         key: &[u8],
         before: Position,
     ) -> Result<Option<Sequence>> {
-        let lookup = Lookup { wants: Wants::Presence, ..Lookup::latest(keyspace, key, before) };
+        let lookup = Lookup { wants: Wants::Newest, ..Lookup::latest(keyspace, key, before) };
         self.lookup(version, &lookup, &mut Vec::new()).map(Found::newest)
     }
 }
@@ -170,26 +161,92 @@ pub(crate) fn note_lookup(version: &Version, lookup: &Lookup<'_>, found: Found) 
     keyspace.seeks.add_point_read(asked);
 }
 
-/// Takes a memtable's or a run's versions of the key, newest first.
+/// Takes a memtable's or a run's versions of the key, newest first: `newest`, and if that does not decide, those `older`
+/// than it. A lookup for each would walk over all newer ones again.
 #[inline]
-fn in_place<'r>(
-    newest: impl Fn(Sequence) -> Option<(Trailer, Record<'r>)>,
-    mut before: Sequence,
+fn in_place<'r, V: Iterator<Item = (Trailer, Record<'r>)>>(
+    newest: Option<(Trailer, Record<'r>)>,
+    older: impl FnOnce(Sequence) -> Result<V>,
     resolution: &mut Resolution<'_>,
     out: &mut Vec<u8>,
 ) -> Result<Resolved> {
-    while let Some((trailer, record)) = newest(before) {
-        before = trailer.sequence();
-        let hit = Hit {
-            sequence: before,
-            kind: record.kind,
-            expires_at_ms: record.expires_at_ms,
-            value: record.value,
-        };
-        let resolved = resolution.take(hit, out)?;
+    if let Some((trailer, record)) = newest {
+        let resolved = resolution.take(hit(trailer, &record), out)?;
         if resolved != Resolved::Older {
             return Ok(resolved);
         }
+        for (trailer, record) in older(trailer.sequence())? {
+            let resolved = resolution.take(hit(trailer, &record), out)?;
+            if resolved != Resolved::Older {
+                return Ok(resolved);
+            }
+        }
     }
     resolution.end_place(out)
+}
+
+#[inline]
+fn hit<'r>(trailer: Trailer, record: &Record<'r>) -> Hit<'r> {
+    Hit {
+        sequence: trailer.sequence(),
+        kind: record.kind,
+        expires_at_ms: record.expires_at_ms,
+        value: record.value,
+    }
+}
+
+/// Takes a table's versions of the key below `before`, newest first; `None` if `mode` forbids to go on.
+///
+/// The first few are looked up one by one; behind more of them a cursor walks on, which may wait for the device.
+#[inline]
+fn in_table(
+    reader: &Arc<TableReader>,
+    (key, hash, mut before): (&[u8], u32, Sequence),
+    mode: ReadMode,
+    resolution: &mut Resolution<'_>,
+    out: &mut Vec<u8>,
+) -> Result<Option<Resolved>> {
+    for _ in 0..TABLE_LOOKUPS_MAX {
+        let hit = match reader.newest(key, hash, before, mode).map_err(from_storage)? {
+            TableLookup::Miss => return Ok(None),
+            TableLookup::Absent => return Ok(Some(Resolved::Older)),
+            TableLookup::Found(hit) => hit,
+        };
+        before = hit.sequence();
+        let (sequence, kind, expires_at_ms) = (hit.sequence(), hit.kind(), hit.expires_at_ms());
+        let resolved = resolution.take(Hit { sequence, kind, expires_at_ms, value: hit.value() }, out)?;
+        if resolved != Resolved::Older {
+            return Ok(Some(resolved));
+        }
+    }
+    match mode {
+        ReadMode::ResidentOnly => Ok(None),
+        ReadMode::Blocking => walk_table(reader, (key, before), resolution, out).map(Some),
+    }
+}
+
+/// Versions of a key that are looked up in one table before a cursor walks over the others.
+const TABLE_LOOKUPS_MAX: usize = 16;
+
+/// Takes a table's versions of `key` below `before` with one walk. Waits for the device.
+#[inline(never)]
+fn walk_table(
+    reader: &Arc<TableReader>,
+    (key, before): (&[u8], Sequence),
+    resolution: &mut Resolution<'_>,
+    out: &mut Vec<u8>,
+) -> Result<Resolved> {
+    let mut cursor = TableCursor::new(Arc::clone(reader), CursorOptions::SCAN);
+    cursor.seek(key).map_err(from_storage)?;
+    while let Some(entry) = cursor.entry().filter(|entry| entry.key == key) {
+        if entry.sequence < before {
+            let (sequence, kind, expires_at_ms) = (entry.sequence, entry.kind, entry.expires_at_ms);
+            let resolved = resolution.take(Hit { sequence, kind, expires_at_ms, value: entry.value }, out)?;
+            if resolved != Resolved::Older {
+                return Ok(resolved);
+            }
+        }
+        cursor.next().map_err(from_storage)?;
+    }
+    Ok(Resolved::Older)
 }

@@ -37,8 +37,9 @@ pub(crate) enum Resolved {
 /// What is wanted of the value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wants {
-    /// Only whether there is one.
-    Presence,
+    /// Only the sequence of the newest version: told as [`Resolved::Absent`] whatever that is. Looks at no value, and
+    /// asks no operator.
+    Newest,
     /// Only whether there is one, as if the clock had not moved: what has expired counts.
     Stored,
     /// The bytes from `start` to `end`; what lies beyond the value's end is left out.
@@ -115,6 +116,9 @@ impl<'a> Resolution<'a> {
     pub(crate) fn take(&mut self, hit: Hit<'_>, out: &mut Vec<u8>) -> Result<Resolved> {
         if self.newest.is_none() {
             self.newest = Some(hit.sequence).max(self.covered);
+            if self.wants == Wants::Newest {
+                return Ok(Resolved::Absent);
+            }
         }
         if self.covered > Some(hit.sequence) {
             return self.finish(None, out);
@@ -164,7 +168,7 @@ impl<'a> Resolution<'a> {
         out.clear();
         let (values, found) = (&self.database.values, (reference, self.key.len()));
         match self.wants {
-            Wants::Presence | Wants::Stored => return Ok(Resolved::Value),
+            Wants::Newest | Wants::Stored => return Ok(Resolved::Value),
             Wants::Ahead if self.operands.is_empty() => {
                 values.ask(self.values, found, self.mode)?;
                 out.extend_from_slice(reference);
@@ -199,7 +203,7 @@ impl<'a> Resolution<'a> {
                 out.extend_from_slice(value.get(start..end.min(value.len())).unwrap_or_default());
             }
             (Some(value), Wants::Ahead) => out.extend_from_slice(value),
-            (Some(_), Wants::Presence | Wants::Stored) => {}
+            (Some(_), Wants::Newest | Wants::Stored) => {}
         }
         Ok(Resolved::Value)
     }

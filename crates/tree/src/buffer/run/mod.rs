@@ -149,6 +149,26 @@ impl Run {
         (record.key == key).then_some((entry.trailer, record))
     }
 
+    /// All versions of `key` below `before`, newest first. One search, then a walk over the key's versions.
+    ///
+    /// # Errors
+    /// `Corrupt` if `records` has no record for an entry that the search asks for.
+    ///
+    /// # Panics
+    /// As [`newest`](Self::newest).
+    pub(crate) fn versions<'v, R: Records + ?Sized>(
+        &'v self,
+        key: &'v [u8],
+        before: Sequence,
+        records: &'v R,
+    ) -> Result<impl Iterator<Item = (Trailer, Record<'v>)>> {
+        let first = self.lower_bound(key, records)?;
+        let from_key = self.entries.get(first..).unwrap_or_default().iter();
+        let of_key = from_key.map(move |entry| (entry.trailer, present(*entry, records)));
+        let of_key = of_key.take_while(move |(_, record)| record.key == key);
+        Ok(of_key.filter(move |(trailer, _)| trailer.sequence() < before))
+    }
+
     /// Whether a key of this hash may have a version here; `false` is certain. Range tombstones do not count.
     #[inline]
     pub(crate) fn may_contain(&self, hash: u32) -> bool {
