@@ -32,6 +32,18 @@ pub(crate) fn from_format(file: &str, base: u64, error: &firn_format::Error) -> 
     Error::new(kind, format!("expected {}, found {}", error.expected, error.found)).at(place)
 }
 
+/// What `work` answers; if it panics, an error that says so. For what runs on the pool: a panic of an operator or of an
+/// update's function fails the call that asked for it, as one on the caller's thread does.
+///
+/// What `work` shares with others MUST bear to be left as the panic leaves it.
+///
+/// # Errors
+/// `Retry` if it panics: nothing was done. What `work` says.
+pub(crate) fn survived<T>(what: &str, work: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
+    let caught = firn_jobs::caught(what, || Ok(work()));
+    caught.unwrap_or_else(|panic| Err(Error::new(ErrorKind::Retry, panic.to_string())))
+}
+
 /// What kind of failure storage told of, where `error` is what it said and no more. Of the device's or the system's that is always known.
 pub(crate) fn said_by_storage(error: &Error) -> Option<firn_storage::ErrorKind> {
     std::error::Error::source(error)?.downcast_ref::<Said>().map(|said| said.kind)

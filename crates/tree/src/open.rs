@@ -130,6 +130,7 @@ fn start(options: &TreeOptions, manifest: Manifest, begun: Begun) -> Result<Arc<
         admission: Admission::default(),
         foresight: Default::default(),
         locks: LockTable::new(),
+        update_locks: LockTable::new(),
         cache,
         balance: Default::default(),
         graveyard,

@@ -14,13 +14,13 @@ use firn_engine::{
     Batch, Completion, CompletionQueue, Durability, KeyLocks, KeyspaceId, Notifier, Op, OpKind, Outcome,
     Position, ReadAt, Result, Scan, ScanRange, Session, Ticket, UpdateFn, Values, WriteOptions,
 };
-use firn_format::key::key_hash;
 use firn_storage::file::table::ReadMode;
 
 use line::{Line, Write};
 
 use crate::compact::seeks::READS_FOR_EACH_LOOK;
 use crate::database::Database;
+use crate::error::survived;
 use crate::read::ahead::Ahead;
 use crate::read::prefetch::TOGETHER;
 use crate::read::scan::{Tickets, TreeScan};
@@ -28,6 +28,7 @@ use crate::read::{BesideReads, Found, Lookup, Wants, note_lookup};
 use crate::stats::count;
 use crate::version::Version;
 use crate::write::append::Appended;
+use crate::write::update::{Update, lock_hash};
 
 /// A session on a tree.
 pub(crate) struct TreeSession {
@@ -205,7 +206,8 @@ impl TreeSession {
         let sender = self.queue.sender();
         count(&shared.counters.read_miss_count, 1);
         self.shared.on_pool(move || {
-            let completion = read(&shared, &version).unwrap_or_else(Completion::Failed);
+            let completion =
+                survived("a read", || read(&shared, &version)).unwrap_or_else(Completion::Failed);
             sender.send(ticket, completion);
         });
         ticket
@@ -376,7 +378,7 @@ impl Session for TreeSession {
         &mut self,
         keyspace: KeyspaceId,
         key: &[u8],
-        mut f: UpdateFn,
+        f: UpdateFn,
         options: WriteOptions,
     ) -> Result<Outcome<Position>> {
         self.check_write(options)?;
@@ -388,9 +390,8 @@ impl Session for TreeSession {
             expires_at_ms: 0,
         }))?;
         if self.inline {
-            return self.write_inline(key.len(), options, |shared| {
-                shared.try_update(keyspace, key, &mut f, options.expires_at_ms)
-            });
+            let mut update = Update::new(keyspace, key, f, options.expires_at_ms);
+            return self.write_inline(key.len(), options, |shared| shared.try_update(&mut update));
         }
         // It takes its place in the line even where it is the first: what is called later is written later.
         let ticket = self.line_up(Write::Update { keyspace, key: key.to_vec(), f }, options);
@@ -399,10 +400,7 @@ impl Session for TreeSession {
     }
 
     fn lock(&mut self, keys: &[(KeyspaceId, &[u8])]) -> Outcome<KeyLocks> {
-        // Keyspaces are few: each gets another part of the same hashes.
-        let hash = |(keyspace, key): &(KeyspaceId, &[u8])| {
-            key_hash(key).wrapping_add(u64::from(keyspace.0).wrapping_mul(0x9e37_79b9_7f4a_7c15))
-        };
+        let hash = |(keyspace, key): &(KeyspaceId, &[u8])| lock_hash(*keyspace, key);
         let tickets = &self.tickets;
         self.shared.locks.lock(keys.iter().map(hash), &self.queue.sender(), || tickets.next())
     }

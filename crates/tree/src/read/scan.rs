@@ -19,7 +19,7 @@ use super::resolve::{Hit, Resolution, Resolved, Wants};
 use super::source::{Source, sources};
 use super::tombstones::Covers;
 use crate::database::Database;
-use crate::error::from_storage;
+use crate::error::{from_storage, survived};
 use crate::memtable::Gap;
 use crate::stats::count;
 use crate::version::{Keyspace, Version};
@@ -67,7 +67,7 @@ impl TreeScan {
         let walk = Walk::open(Arc::clone(shared), version, before, keyspace, &range)?;
         let resident = walk.keyspace.levels.tables().all(|(_, table)| table.reader().reads_in_place())
             && !walk.version.values.may_wait()
-            && walk.keyspace.definition.settings.compression == firn_engine::Compression::None;
+            && walk.keyspace.definition.compression == firn_engine::Compression::None;
         let later = if resident { None } else { later };
         let pool = later.map(|(sender, tickets)| (Arc::clone(shared), sender, tickets));
         Ok(Self { walk: Arc::new(Mutex::new(walk)), pool })
@@ -80,7 +80,7 @@ impl Scan for TreeScan {
         let Some((shared, sender, tickets)) = &self.pool else {
             return match self.walk.lock() {
                 Ok(mut walk) => walk.fill(limit, out).map(Outcome::Done),
-                Err(_) => Err(Error::bug("a scan panicked earlier")),
+                Err(_) => Err(panicked_earlier()),
             };
         };
         if let Err(TryLockError::WouldBlock) = self.walk.try_lock() {
@@ -90,10 +90,10 @@ impl Scan for TreeScan {
         let (walk, sender) = (Arc::clone(&self.walk), sender.clone());
         shared.on_pool(move || {
             let mut batch = ScanBatch::new();
-            let filled = match walk.lock() {
+            let filled = survived("a scan", || match walk.lock() {
                 Ok(mut walk) => walk.fill(limit, &mut batch),
-                Err(_) => Err(Error::bug("a scan panicked earlier")),
-            };
+                Err(_) => Err(panicked_earlier()),
+            });
             let completion = match filled {
                 Ok(()) => Completion::Scanned(batch),
                 Err(error) => Completion::Failed(error),
@@ -102,6 +102,11 @@ impl Scan for TreeScan {
         });
         Ok(Outcome::Pending(ticket))
     }
+}
+
+/// Why a scan gives nothing more. Another one may: its operator is asked again.
+fn panicked_earlier() -> Error {
+    Error::invalid("this scan panicked in an earlier batch: begin another")
 }
 
 /// The walk itself; owns the version it reads.

@@ -15,7 +15,9 @@ use firn_engine::{
 
 use super::TreeSession;
 use crate::database::Database;
+use crate::error::survived;
 use crate::write::append::Appended;
+use crate::write::update::Update;
 
 /// What waits, and why.
 #[derive(Default)]
@@ -188,7 +190,7 @@ impl TreeSession {
         ticket: Ticket,
         keyspace: KeyspaceId,
         key: Vec<u8>,
-        mut f: UpdateFn,
+        f: UpdateFn,
         options: WriteOptions,
     ) {
         let (shared, sender) = (Arc::clone(&self.shared), self.queue.sender());
@@ -196,17 +198,15 @@ impl TreeSession {
         self.line.updating.store(true, Ordering::Release);
         let updating = Updating { flag: Arc::clone(&self.line.updating), session: self.queue.sender() };
         self.shared.on_pool(move || {
-            let written = loop {
-                match shared.try_update(keyspace, &key, &mut f, options.expires_at_ms) {
-                    Ok(Appended::Stopped) => {
-                        if let Err(error) = shared.wait_for_room() {
-                            break Err(error);
-                        }
+            let written = survived("an update", || {
+                let mut update = Update::new(keyspace, &key, f, options.expires_at_ms);
+                loop {
+                    match shared.try_update(&mut update)? {
+                        Appended::Stopped => shared.wait_for_room()?,
+                        Appended::At(end) => break Ok(end),
                     }
-                    Ok(Appended::At(end)) => break Ok(end),
-                    Err(error) => break Err(error),
                 }
-            };
+            });
             drop(updating);
             match (written, durability) {
                 (Err(error), _) => sender.send(ticket, Completion::Failed(error)),

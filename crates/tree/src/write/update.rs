@@ -1,12 +1,25 @@
-//! Atomic read-modify-write without locks.
+//! Atomic read-modify-write.
 //!
 //! An update reads, computes, and copies its frame into the log like any write. Before it indexes the frame it
-//! waits until everything below the frame is published (nobody can then add an older write), looks at the key
+//! waits until everything below the frame is published (no older write can come in then), looks at the key
 //! again, and compares: the same newest version means that nothing came between, and the frame is published;
 //! otherwise the frame becomes void and the update starts over. Some write of the key succeeded then, so the
 //! system as a whole always moves on.
+//!
+//! That alone would starve one of many updaters of one key, and each that starts over holds the log for nothing. So
+//! updates of a key stand in line: an update holds the key's lock from its first read until its frame is published.
+//! The locks order updates, they guard nothing: after [`PATIENCE`] an update goes on without one. So a function that
+//! breaks its contract and waits for another update of its key is slow, and no deadlock.
+//!
+//! Between reservation and publication no code of the user runs, and nothing is read but the newest version's sequence.
 
-use firn_engine::{Change, Error, KeyspaceId, Op, OpKind, Result, UpdateFn};
+use std::time::{Duration, Instant};
+
+use firn_engine::{
+    Change, Completion, CompletionQueue, Error, KeyLocks, KeyspaceId, Op, OpKind, Outcome, Result, Ticket,
+    UpdateFn,
+};
+use firn_format::key::key_hash;
 use firn_format::log::frame_bytes;
 use firn_format::{Position, Sequence};
 
@@ -14,17 +27,76 @@ use crate::database::Database;
 use crate::read::{Found, Lookup};
 use crate::write::append::Appended;
 
+/// For how long an update stands in line behind others of its key.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// An update that is not yet written. Owned by the call that waits for it.
+pub(crate) struct Update<'k> {
+    keyspace: KeyspaceId,
+    key: &'k [u8],
+    f: UpdateFn,
+    expires_at_ms: u64,
+    turn: Turn,
+}
+
+/// Where an update stands among those of its key.
+enum Turn {
+    /// It has not asked yet.
+    Unasked,
+    /// It is the first: it holds the key's lock.
+    Held { _lock: KeyLocks },
+    /// It goes on without the lock.
+    Impatient,
+}
+
+impl<'k> Update<'k> {
+    pub(crate) fn new(keyspace: KeyspaceId, key: &'k [u8], f: UpdateFn, expires_at_ms: u64) -> Self {
+        Self { keyspace, key, f, expires_at_ms, turn: Turn::Unasked }
+    }
+}
+
+/// What a key is locked by. Keyspaces are few: each gets another part of the same hashes.
+pub(crate) fn lock_hash(keyspace: KeyspaceId, key: &[u8]) -> u64 {
+    key_hash(key).wrapping_add(u64::from(keyspace.0).wrapping_mul(0x9e37_79b9_7f4a_7c15))
+}
+
 impl Database {
-    /// One attempt loop of an update; `Stopped` when the buffer is full.
+    /// Writes `update`, or answers `Stopped` when the buffer is full: it keeps its place in line then, and is to be tried
+    /// again.
     ///
-    /// Blocks where the read misses memory.
-    pub(crate) fn try_update(
-        &self,
-        keyspace: KeyspaceId,
-        key: &[u8],
-        f: &mut UpdateFn,
-        expires_at_ms: u64,
-    ) -> Result<Appended> {
+    /// Blocks while other updates of the key are before it, and where the read misses memory.
+    pub(crate) fn try_update(&self, update: &mut Update<'_>) -> Result<Appended> {
+        if matches!(update.turn, Turn::Unasked) {
+            update.turn = self.stand_in_line(update.keyspace, update.key);
+        }
+        let appended = self.try_update_in_turn(update);
+        if !matches!(appended, Ok(Appended::Stopped)) {
+            // Others need not wait until it is durable.
+            update.turn = Turn::Impatient;
+        }
+        appended
+    }
+
+    /// Waits until updates that came before have been written.
+    fn stand_in_line(&self, keyspace: KeyspaceId, key: &[u8]) -> Turn {
+        let queue = CompletionQueue::new();
+        let hash = std::iter::once(lock_hash(keyspace, key));
+        let locked = self.update_locks.lock(hash, &queue.sender(), || Ticket(0));
+        if let Outcome::Done(lock) = locked {
+            return Turn::Held { _lock: lock };
+        }
+        #[expect(clippy::disallowed_methods, reason = "`wait` takes its deadline as an Instant")]
+        let deadline = Instant::now() + PATIENCE;
+        queue.notifier().wait(Some(deadline));
+        match queue.pop() {
+            Some((_, Completion::Locked(lock))) => Turn::Held { _lock: lock },
+            // The queue goes, and with it its place in line.
+            _ => Turn::Impatient,
+        }
+    }
+
+    fn try_update_in_turn(&self, update: &mut Update<'_>) -> Result<Appended> {
+        let Update { keyspace, key, ref mut f, expires_at_ms, .. } = *update;
         let mut value = Vec::new();
         loop {
             let version = self.version.load_full();
