@@ -112,6 +112,7 @@ fn as_json(stats: &Stats) -> Value {
         json!({
             "id": keyspace.id,
             "name": keyspace.name,
+            "compression": keyspace.compression.name(),
             "memtable_records": keyspace.memtable_records,
             "runs": runs.collect::<Vec<Value>>(),
             "levels": levels.collect::<Vec<Value>>(),
@@ -128,6 +129,7 @@ fn as_lines(stats: &Stats, output: &mut Output) {
     }
     for keyspace in &stats.keyspaces {
         output.line(&format!("\nkeyspace {} '{}'", keyspace.id, keyspace.name));
+        output.line(&format!("  compression {:>9}", keyspace.compression.name()));
         output.line(&format!("  memtable {:>12} records", keyspace.memtable_records));
         for (level, records) in &keyspace.runs {
             output.line(&format!("  run B{level:<6} {records:>10} records"));

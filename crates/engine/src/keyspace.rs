@@ -49,8 +49,9 @@ impl Compression {
 /// when the database is opened, and opening fails when a name has no code. Their parameters are not kept: they are those of whoever opens it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KeyspaceSettings {
-    /// Compression of the tables of the last level, and of values beside the tree, which their writers compress. Default none.
-    pub compression: Compression,
+    /// Compression of the tables of the last level, and of values beside the tree, which their writers compress. Default: as the
+    /// engine's settings say, which is kept so: with other settings of the engine, what is written from then on follows them.
+    pub compression: Option<Compression>,
     /// Name of the merge operator that gives `merge` records their meaning. Default none: `merge` is refused.
     pub merge_operator: Option<String>,
     /// Name of the filter that compaction applies to records no snapshot can see. Default none.
@@ -65,12 +66,12 @@ pub struct KeyspaceSettings {
 
 impl KeyspaceSettings {
     /// Whether a keyspace that was created with `self` may be taken for one with `other`: they differ at most in what can be
-    /// changed later.
+    /// changed later, and in what `other` leaves to the engine's settings.
     pub fn fits(&self, other: &Self) -> bool {
         let Self { compression, merge_operator, compaction_filter, prefix_extractor, separate_bytes: _ } =
             self;
         let same_code = (merge_operator, compaction_filter, prefix_extractor)
             == (&other.merge_operator, &other.compaction_filter, &other.prefix_extractor);
-        *compression == other.compression && same_code
+        (other.compression.is_none() || *compression == other.compression) && same_code
     }
 }

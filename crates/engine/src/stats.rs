@@ -1,6 +1,6 @@
 //! What an engine counts.
 
-use crate::{Durability, JobStats, KeyspaceId, ValueStats};
+use crate::{Compression, Durability, JobStats, KeyspaceId, ValueStats};
 
 /// Counters since the database was opened, and sizes as they are now.
 ///
@@ -129,6 +129,8 @@ pub struct KeyspaceStats {
     pub id: u32,
     /// Its name.
     pub name: String,
+    /// How what it writes is compressed: as its own settings say, else those of the engine.
+    pub compression: Compression,
     /// Records in its memtable.
     pub memtable_records: u64,
     /// Runs, newest first: (buffer level, records).

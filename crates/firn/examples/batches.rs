@@ -12,7 +12,7 @@ pub fn main() -> firn::Result<()> {
 
     // Keyspaces share one log and one order of writes; each has its keys to itself, and settings of its own.
     let accounts = db.in_keyspace(db.keyspace("accounts")?);
-    let compressed = KeyspaceSettings { compression: Compression::Zstd, ..KeyspaceSettings::default() };
+    let compressed = KeyspaceSettings { compression: Some(Compression::Zstd), ..KeyspaceSettings::default() };
     let journal = db.in_keyspace(db.create_keyspace("journal", compressed)?);
     accounts.put("anna", "100")?;
     accounts.put("bo", "20")?;

@@ -218,13 +218,15 @@ pub fn space_settings(space: u8) -> KeyspaceSettings {
     let plain = KeyspaceSettings::default();
     match space % SPACE_COUNT {
         1 => KeyspaceSettings { merge_operator: Some(APPEND.to_owned()), ..plain },
-        2 => {
-            KeyspaceSettings { merge_operator: Some(ADD.to_owned()), compression: Compression::Lz4, ..plain }
-        }
+        2 => KeyspaceSettings {
+            merge_operator: Some(ADD.to_owned()),
+            compression: Some(Compression::Lz4),
+            ..plain
+        },
         3 => KeyspaceSettings {
             merge_operator: Some(APPEND.to_owned()),
             prefix_extractor: Some(PREFIX_4.to_owned()),
-            compression: Compression::Zstd,
+            compression: Some(Compression::Zstd),
             ..plain
         },
         4 => KeyspaceSettings { compaction_filter: Some(FILTER_DROP.to_owned()), ..plain },

@@ -364,7 +364,12 @@ fn tables_version(
 /// # Errors
 /// `Invalid` if a name has no code registered.
 fn definition(options: &TreeOptions, id: u32, keyspace: &KeyspaceState) -> Result<Definition> {
-    Definition::new(id, &keyspace.name, from_text(&keyspace.settings)?, &options.semantics)
+    Definition::new(
+        id,
+        &keyspace.name,
+        from_text(&keyspace.settings)?,
+        (options.settings.compression, &options.semantics),
+    )
 }
 
 /// Opens the tables that `metas` describe, in their order, those behind while one is waited for.

@@ -216,6 +216,7 @@ fn keyspace_stats(keyspace: &crate::version::Keyspace) -> KeyspaceStats {
     KeyspaceStats {
         id: keyspace.id(),
         name: keyspace.definition.name.clone(),
+        compression: keyspace.definition.compression,
         memtable_records: keyspace.memtable.len() as u64,
         runs: keyspace.runs.iter().map(|run| (run.level(), run.len() as u64)).collect(),
         levels: std::iter::once(level0).chain(levels.deeper.iter().map(|run| of(&run.tables))).collect(),

@@ -121,7 +121,8 @@ impl Engine for Tree {
         }
         let id = u32::try_from(manifest.state().next_number)
             .map_err(|_| Error::invalid("there are no keyspace ids left"))?;
-        let definition = Arc::new(Definition::new(id, name, settings, &shared.semantics)?);
+        let definition =
+            Arc::new(Definition::new(id, name, settings, (shared.settings.compression, &shared.semantics))?);
         if definition.settings.separate_bytes.is_some() {
             shared.values.want();
         }

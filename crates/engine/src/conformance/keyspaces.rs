@@ -31,7 +31,7 @@ fn default_one(database: &mut Database) {
 
 fn equal_or_conflict(database: &mut Database) {
     let merging = KeyspaceSettings { merge_operator: Some(super::APPEND.to_owned()), ..plain() };
-    let zstd = KeyspaceSettings { compression: Compression::Zstd, ..plain() };
+    let zstd = KeyspaceSettings { compression: Some(Compression::Zstd), ..plain() };
     for is_reopened in [false, true] {
         if is_reopened {
             database.reopen();
@@ -47,8 +47,11 @@ fn equal_or_conflict(database: &mut Database) {
             assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
         }
         assert_eq!((engine.keyspace("first"), engine.keyspace("none")), (Some(first), None));
+        // What a caller does not say is as it is.
+        let third = engine.create_keyspace("third", zstd.clone()).expect("create");
+        assert_eq!(engine.create_keyspace("third", plain()).expect("nothing is said"), third);
         let names: Vec<_> = engine.keyspaces().into_iter().map(|(name, _)| name).collect();
-        assert_eq!(names, ["default", "first", "second"]);
+        assert_eq!(names, ["default", "first", "second", "third"]);
     }
 }
 
@@ -156,7 +159,7 @@ fn reopened(database: &mut Database) {
 
 fn compressions(database: &mut Database) {
     for compression in [Compression::None, Compression::Lz4, Compression::Zstd] {
-        let settings = KeyspaceSettings { compression, ..plain() };
+        let settings = KeyspaceSettings { compression: Some(compression), ..plain() };
         database.keyspace = database.engine().create_keyspace(compression.name(), settings).expect("create");
         for number in 0..500 {
             database.put(&key(number), &key(number).repeat(10));

@@ -130,7 +130,10 @@ impl fmt::Display for Settings<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let KeyspaceText { compression, merge_operator, compaction_filter, prefix_extractor, separate_bytes } =
             self.0;
-        write!(f, "compression {compression:?}")?;
+        match compression {
+            Some(compression) => write!(f, "compression {compression:?}")?,
+            None => f.write_str("compression as the database")?,
+        }
         for (name, value) in [
             ("merge_operator", merge_operator),
             ("compaction_filter", compaction_filter),

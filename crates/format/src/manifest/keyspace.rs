@@ -4,7 +4,7 @@
 //! count  number, of settings
 //!        then for each: name text, value text
 //! ```
-//! In this release, in this order, those without a value left out: `compression` (always there), `merge_operator`,
+//! In this release, in this order, those without a value left out: `compression`, `merge_operator`,
 //! `compaction_filter`, `prefix_extractor`, `separate_bytes`. A reader refuses a setting it does not know. Since:
 //! FormatVersion::V1.
 
@@ -15,22 +15,23 @@ use crate::varint;
 /// Settings of a keyspace as text, by name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KeyspaceText {
-    /// Compression of its tables.
-    pub compression: String,
+    /// Compression of its tables and blobs; without it as the database's settings say when they are written.
+    pub compression: Option<String>,
     /// Name of its merge operator.
     pub merge_operator: Option<String>,
     /// Name of its compaction filter.
     pub compaction_filter: Option<String>,
     /// Name of its prefix extractor.
     pub prefix_extractor: Option<String>,
-    /// Bytes from which on its values lie beside the tree, in decimal digits; without it none do.
+    /// Bytes from which on its values lie beside the tree, in decimal digits; without it as the
+    /// database's settings say.
     pub separate_bytes: Option<String>,
 }
 
 impl KeyspaceText {
     fn settings(&self) -> [(&'static str, Option<&str>); 5] {
         [
-            ("compression", Some(&self.compression)),
+            ("compression", self.compression.as_deref()),
             ("merge_operator", self.merge_operator.as_deref()),
             ("compaction_filter", self.compaction_filter.as_deref()),
             ("prefix_extractor", self.prefix_extractor.as_deref()),
@@ -53,7 +54,6 @@ impl KeyspaceText {
     pub(super) fn decode(fields: &mut Reader<'_>) -> Result<Self> {
         let mut found: [Option<String>; 5] = [const { None }; 5];
         let names = Self::default().settings().map(|(name, _)| name);
-        let count_offset = fields.offset();
         let mut known = names.iter().zip(found.iter_mut());
         for _ in 0..fields.number()? {
             let offset = fields.offset();
@@ -66,9 +66,6 @@ impl KeyspaceText {
             *place = Some(fields.text()?.to_owned());
         }
         let [compression, merge_operator, compaction_filter, prefix_extractor, separate_bytes] = found;
-        let Some(compression) = compression else {
-            return Err(Error::new(count_offset, "a setting named compression", "none"));
-        };
         Ok(Self { compression, merge_operator, compaction_filter, prefix_extractor, separate_bytes })
     }
 }

@@ -316,7 +316,7 @@ fn values() -> Vec<Change> {
     let sparse: Ordinals = [0, 1, 500, 16_000].into_iter().collect();
     let dense: Ordinals = (0..100).filter(|ordinal| ordinal % 7 != 3).collect();
     let settings = KeyspaceText {
-        compression: "none".into(),
+        compression: Some("none".into()),
         separate_bytes: Some("4096".into()),
         ..KeyspaceText::default()
     };
@@ -343,9 +343,9 @@ fn values() -> Vec<Change> {
 }
 
 fn every_change() -> Vec<Change> {
-    let plain = KeyspaceText { compression: "none".into(), ..KeyspaceText::default() };
+    let plain = KeyspaceText { compression: Some("none".into()), ..KeyspaceText::default() };
     let full = KeyspaceText {
-        compression: "zstd".into(),
+        compression: Some("zstd".into()),
         merge_operator: Some("sum".into()),
         compaction_filter: Some("newest-hour".into()),
         prefix_extractor: Some("fixed-8".into()),

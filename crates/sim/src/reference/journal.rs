@@ -131,7 +131,7 @@ fn encode_frame(entry: &Entry, offset: u64) -> Vec<u8> {
         Entry::CreateKeyspace(name, settings) => {
             out.push(2);
             put_bytes(&mut out, name.as_bytes());
-            put_bytes(&mut out, settings.compression.name().as_bytes());
+            put_bytes(&mut out, settings.compression.map_or("", Compression::name).as_bytes());
             for name in [&settings.merge_operator, &settings.compaction_filter, &settings.prefix_extractor] {
                 put_bytes(&mut out, name.as_deref().unwrap_or_default().as_bytes());
             }
@@ -167,7 +167,10 @@ fn decode_frame(mut bytes: &[u8], offset: u64) -> Option<(Entry, usize)> {
         1 => Entry::Batch(decode_batch(payload)?),
         2 => {
             let name = take_text(&mut payload)?;
-            let compression = Compression::from_name(&take_text(&mut payload)?)?;
+            let compression = match take_text(&mut payload)?.as_str() {
+                "" => None,
+                name => Some(Compression::from_name(name)?),
+            };
             let mut optional =
                 || take_text(&mut payload).map(|name| Some(name).filter(|name| !name.is_empty()));
             let (merge_operator, compaction_filter) = (optional()?, optional()?);

@@ -67,9 +67,7 @@ pub(super) fn begin(options: &TreeOptions, manifest: &mut Manifest) -> Result<Be
 fn start_manifest(options: &TreeOptions, manifest: &mut Manifest) -> Result<()> {
     if manifest.is_new() {
         let id = u128::from(options.seed) << 64 | u128::from(options.clock.unix_ms());
-        let settings =
-            KeyspaceSettings { compression: options.settings.compression, ..KeyspaceSettings::default() };
-        let settings = crate::version::set::to_text(&settings);
+        let settings = crate::version::set::to_text(&KeyspaceSettings::default());
         manifest.commit(&[
             Change::Database { id },
             Change::Keyspace { id: KEYSPACE_DEFAULT.0, name: "default".to_owned(), settings },

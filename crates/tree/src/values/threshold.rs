@@ -47,7 +47,12 @@ impl Database {
             return Ok(());
         }
         let settings = KeyspaceSettings { separate_bytes: bytes, ..old.settings.clone() };
-        let definition = Arc::new(Definition::new(id.0, &old.name, settings, &self.semantics)?);
+        let definition = Arc::new(Definition::new(
+            id.0,
+            &old.name,
+            settings,
+            (self.settings.compression, &self.semantics),
+        )?);
         if bytes.is_some() {
             self.values.want();
         }

@@ -106,7 +106,7 @@ impl Keyspace {
 
     /// How its tables of the last level, and its values beside the tree, are compressed.
     pub(crate) fn codec(&self) -> Codec {
-        match self.definition.settings.compression {
+        match self.definition.compression {
             Compression::None => Codec::None,
             Compression::Lz4 => Codec::Lz4,
             Compression::Zstd => Codec::Zstd,
@@ -137,6 +137,8 @@ pub(crate) struct Definition {
     pub(crate) id: u32,
     pub(crate) name: String,
     pub(crate) settings: KeyspaceSettings,
+    /// As the keyspace's settings say, else the database's.
+    pub(crate) compression: Compression,
     pub(crate) merge_operator: Option<Arc<dyn MergeOperator>>,
     pub(crate) prefix_extractor: Option<Arc<dyn PrefixExtractor>>,
     /// What its jobs name, so that nobody does them with other parameters than this process has: the settings say names alone.
@@ -146,12 +148,15 @@ pub(crate) struct Definition {
 }
 
 impl Definition {
+    /// For a database with `compression` and `semantics`.
+    ///
+    /// # Errors
     /// `Invalid` if a name has no code registered.
     pub(crate) fn new(
         id: u32,
         name: &str,
         settings: KeyspaceSettings,
-        semantics: &Semantics,
+        (compression, semantics): (Compression, &Semantics),
     ) -> Result<Self> {
         let missing = |what: &str, code: &str| {
             Error::invalid(format!(
@@ -184,6 +189,7 @@ impl Definition {
         Ok(Self {
             id,
             name: name.to_owned(),
+            compression: settings.compression.unwrap_or(compression),
             settings,
             merge_operator,
             prefix_extractor,
@@ -196,7 +202,7 @@ impl Definition {
 /// Settings as the manifest keeps them.
 pub(crate) fn to_text(settings: &KeyspaceSettings) -> KeyspaceText {
     KeyspaceText {
-        compression: settings.compression.name().to_owned(),
+        compression: settings.compression.map(|compression| compression.name().to_owned()),
         merge_operator: settings.merge_operator.clone(),
         compaction_filter: settings.compaction_filter.clone(),
         prefix_extractor: settings.prefix_extractor.clone(),
@@ -206,8 +212,13 @@ pub(crate) fn to_text(settings: &KeyspaceSettings) -> KeyspaceText {
 
 /// Inverse of [`to_text`].
 pub(crate) fn from_text(text: &KeyspaceText) -> Result<KeyspaceSettings> {
-    let compression = Compression::from_name(&text.compression)
-        .ok_or_else(|| Error::invalid(format!("this release knows no compression {:?}", text.compression)))?;
+    let compression = match &text.compression {
+        None => None,
+        Some(name) => Some(
+            Compression::from_name(name)
+                .ok_or_else(|| Error::invalid(format!("this release knows no compression {name:?}")))?,
+        ),
+    };
     let separate_bytes = match &text.separate_bytes {
         None => None,
         Some(text) => Some(text.parse().map_err(|_| {

@@ -257,7 +257,7 @@ fn batches_and_operations_without_sense_are_refused() {
         );
     }
     let plain = KeyspaceSettings::default();
-    let packed = KeyspaceSettings { compression: firn_engine::Compression::Zstd, ..plain.clone() };
+    let packed = KeyspaceSettings { compression: Some(firn_engine::Compression::Zstd), ..plain.clone() };
     let unknown = KeyspaceSettings { merge_operator: Some("no such".to_owned()), ..plain.clone() };
     let long = "k".repeat(256);
     assert_refused(

@@ -21,7 +21,11 @@ pub(crate) const MIB: usize = 1 << 20;
 const SEPARATE_BYTES: u32 = 1000;
 
 pub(crate) fn beside(compression: Compression) -> KeyspaceSettings {
-    KeyspaceSettings { separate_bytes: Some(SEPARATE_BYTES), compression, ..KeyspaceSettings::default() }
+    KeyspaceSettings {
+        separate_bytes: Some(SEPARATE_BYTES),
+        compression: Some(compression),
+        ..KeyspaceSettings::default()
+    }
 }
 
 /// A database with a keyspace whose values lie beside the tree.

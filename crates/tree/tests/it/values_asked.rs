@@ -31,8 +31,11 @@ fn filled(compression: Compression, are_moved: bool) -> (World, KeyspaceId) {
     let lazy = TreeSettings { value_segment_bytes: 1 << 20, space_amplification_max: 100.0, ..tiny() };
     let mut world = World::new(lazy);
     let tree = world.open().unwrap();
-    let settings =
-        KeyspaceSettings { separate_bytes: Some(1000), compression, ..KeyspaceSettings::default() };
+    let settings = KeyspaceSettings {
+        separate_bytes: Some(1000),
+        compression: Some(compression),
+        ..KeyspaceSettings::default()
+    };
     let id = tree.create_keyspace("large", settings).unwrap();
     let mut session = world::session(&tree);
     for round in 0..if are_moved { 2 } else { 1 } {

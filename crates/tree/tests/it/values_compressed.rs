@@ -20,7 +20,7 @@ fn settings() -> TreeSettings {
 }
 
 fn keyspace(compression: Compression, separate_bytes: Option<u32>) -> KeyspaceSettings {
-    KeyspaceSettings { compression, separate_bytes, ..KeyspaceSettings::default() }
+    KeyspaceSettings { compression: Some(compression), separate_bytes, ..KeyspaceSettings::default() }
 }
 
 /// Some shrink, some do not, some do in parts.

@@ -113,7 +113,7 @@ fn a_table_whose_entries_are_in_the_log_too_is_found() {
     let (_, _, table) = tables(&files).remove(0);
     let copy = TableMeta { file: "copy-000000.table".to_owned(), ..table.clone() };
     files.insert(copy.file.clone(), files[&table.file].clone());
-    let settings = KeyspaceText { compression: "none".to_owned(), ..KeyspaceText::default() };
+    let settings = KeyspaceText { compression: Some("none".to_owned()), ..KeyspaceText::default() };
     let changes = vec![
         Change::Keyspace { id: 77, name: "new".to_owned(), settings },
         Change::DrainedThrough { keyspace: 77, position: table.sequence_max.position() },
@@ -145,11 +145,11 @@ fn a_table_that_is_not_what_the_manifest_says_is_found() {
 fn a_manifest_that_contradicts_itself_is_found() {
     let (files, _) = sample(SMALL);
     let number = edits(&files).pop().unwrap().number + 1;
-    let settings = KeyspaceText { compression: "none".to_owned(), ..KeyspaceText::default() };
+    let settings = KeyspaceText { compression: Some("none".to_owned()), ..KeyspaceText::default() };
     let twice = Change::Keyspace { id: 50, name: "default".to_owned(), settings: settings.clone() };
     let report = report_with(files.clone(), vec![twice]);
     assert_damage(&report, &manifest_edit(number), "names of one keyspace each");
-    let unknown = KeyspaceText { compression: "magic".to_owned(), ..settings };
+    let unknown = KeyspaceText { compression: Some("magic".to_owned()), ..settings };
     let odd = Change::Keyspace { id: 51, name: "odd".to_owned(), settings: unknown };
     assert_damage(&report_with(files.clone(), vec![odd]), &manifest_edit(number), "magic");
     let gone = Change::RemoveTable { file: "gone-000000.table".to_owned() };

@@ -173,7 +173,7 @@ fn value(index: usize, round: usize, shape: Shape) -> Vec<u8> {
 pub(crate) fn sample(shape: Shape) -> (Files, Contents) {
     let storage = Memory::new();
     let mut writer = Writer::open(&storage, NOW_MS / 2, Contents::new(), shape);
-    let packed = KeyspaceSettings { compression: Compression::Lz4, ..KeyspaceSettings::default() };
+    let packed = KeyspaceSettings { compression: Some(Compression::Lz4), ..KeyspaceSettings::default() };
     let sums = KeyspaceSettings { merge_operator: Some("append".to_owned()), ..KeyspaceSettings::default() };
     writer.tree.create_keyspace("packed", packed).unwrap();
     writer.tree.create_keyspace("sums", sums).unwrap();

@@ -19,3 +19,4 @@ mod patterns;
 mod rights;
 mod turns;
 mod space;
+mod compression;

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use firn_engine::{KeyspaceSettings, Semantics};
+use firn_engine::{Compression, KeyspaceSettings, Semantics};
 use firn_format::Position;
 use firn_format::filter::Filter;
 use firn_format::tombstone::FragmentList;
@@ -75,7 +75,9 @@ fn busy_runs_are_neither_merged_nor_jumped_over() {
 
 fn keyspace(id: u32, runs: Vec<Arc<Run>>) -> Arc<Keyspace> {
     let name = format!("keyspace {id}");
-    let definition = Definition::new(id, &name, KeyspaceSettings::default(), &Semantics::new()).unwrap();
+    let definition =
+        Definition::new(id, &name, KeyspaceSettings::default(), (Compression::None, &Semantics::new()))
+            .unwrap();
     Arc::new(Keyspace {
         definition: Arc::new(definition),
         memtable: Arc::new(Memtable::new(&[])),

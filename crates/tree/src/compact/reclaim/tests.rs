@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use firn_engine::{KeyspaceSettings, Semantics};
+use firn_engine::{Compression, KeyspaceSettings, Semantics};
 use firn_format::Position;
 use firn_format::key::{Entry, Kind};
 use firn_format::manifest::TableMeta;
@@ -56,7 +56,8 @@ fn levels(tables: &[(u32, u64, &Arc<Table>)]) -> Levels {
 }
 
 fn keyspace(levels: Levels) -> Keyspace {
-    let definition = Definition::new(1, "k", KeyspaceSettings::default(), &Semantics::new()).unwrap();
+    let definition =
+        Definition::new(1, "k", KeyspaceSettings::default(), (Compression::None, &Semantics::new())).unwrap();
     Keyspace {
         definition: Arc::new(definition),
         memtable: Arc::new(Memtable::new(&[])),

@@ -20,8 +20,10 @@ fn write_and_read(count: u32, bytes: usize, families: u32, compression: Compress
     let what = format!("{count} keys of {bytes} bytes, {families} families, {compression:?}");
     let world = World::new(settings);
     let mut tree = world.open().unwrap();
-    let keyspace =
-        tree.create_keyspace("long", KeyspaceSettings { compression, ..KeyspaceSettings::default() });
+    let keyspace = tree.create_keyspace(
+        "long",
+        KeyspaceSettings { compression: Some(compression), ..KeyspaceSettings::default() },
+    );
     let keyspace = keyspace.unwrap();
     let mut numbers: Vec<u32> = (0..count).collect();
     fastrand::Rng::with_seed(u64::from(count)).shuffle(&mut numbers);

@@ -9,3 +9,8 @@ mod torn_edit;
 mod full_disk;
 mod log;
 mod space;
+mod joining; // a merge operator
+mod merges;
+mod compression; // as the database's settings say
+mod panicking;
+mod updates;
