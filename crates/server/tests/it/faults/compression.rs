@@ -25,7 +25,7 @@ fn t8_a_server_compresses_as_its_settings_say() {
             vec!["SET".to_owned(), number.to_string()],
             vec!["HSET".into(), "hash".into(), number.to_string()],
         ] {
-            let reply = client.call(&[&words[..], &[value.clone()]].concat());
+            let reply = client.call(&[words.as_slice(), std::slice::from_ref(&value)].concat());
             assert!(!matches!(reply, Value::Error(_)), "{words:?}");
         }
     }
