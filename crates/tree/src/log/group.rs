@@ -101,6 +101,17 @@ impl Log {
         }
     }
 
+    /// Lets go of a segment that is sealed and wholly written: the last write to it came before it was sealed, and its arena
+    /// would stay until the next write. Writes nothing and waits for nobody.
+    pub(crate) fn leave_written(&self) {
+        let Ok(mut group) = self.group.try_lock() else { return };
+        let region = group.segment.region();
+        if region.sealed_end() == Some(group.offset) && region.published() == group.offset {
+            // What goes wrong here goes wrong for the next writer too, which tells.
+            let _told_later = self.advance().and_then(|_| self.write_group(&mut group));
+        }
+    }
+
     /// What a writer is told whose bytes the place did not take: that the disk is full passes, anything else ends writing.
     fn not_written(&self, error: firn_storage::Error) -> Error {
         let is_full = error.kind == firn_storage::ErrorKind::Full;

@@ -147,7 +147,8 @@ impl Database {
 
     /// Reserves a place for a frame of `bytes` and lets `write` fill and publish it; `None` if the buffer is full.
     ///
-    /// A frame beyond a quarter of a segment gets a segment of its own.
+    /// A frame beyond a quarter of a segment gets a segment of its own. The buffer is within its limit before it comes, so
+    /// that such frames take memory one at a time.
     pub(crate) fn with_reservation<T>(
         &self,
         bytes: usize,
@@ -197,6 +198,9 @@ impl Database {
         let (segment, mut next) = loop {
             self.log.check()?;
             let base = self.log.active().base();
+            if self.must_write_out(base)? {
+                return Ok(None);
+            }
             let Some(mut next) = self.log.lock_roll(base)? else { continue };
             let Some(freeze) = self.may_begin(bytes as u64, Freeze::Full) else { return Ok(None) };
             if !removes {
@@ -214,6 +218,23 @@ impl Database {
         drop(next);
         self.after_roll();
         Ok(Some(write(&segment, reservation)))
+    }
+
+    /// Whether a frame that gets a segment of its own waits until the buffer has been written out; what it holds is frozen then.
+    ///
+    /// Such a frame may be longer than the buffer's limit. Two of them at once would exceed it twice, and so on.
+    fn must_write_out(&self, base: Position) -> Result<bool> {
+        if self.buffer_bytes() <= self.settings.buffer_bytes_max {
+            return Ok(false);
+        }
+        if self.is_anything_to_drain() {
+            return Ok(true);
+        }
+        let is_empty = self.version.load().live().all(|keyspace| keyspace.memtable.is_empty());
+        if !is_empty {
+            self.roll(base, Freeze::All)?;
+        }
+        Ok(!is_empty)
     }
 
     pub(crate) fn fill<'o>(

@@ -189,6 +189,7 @@ impl Database {
     }
 
     pub(super) fn after_roll(&self) {
+        self.log.leave_written();
         self.pace_by_debt();
         self.wake_background();
     }

@@ -10,6 +10,7 @@ mod full_disk;
 mod log;
 mod space;
 mod joining; // a merge operator
+mod large_batches; // beyond the memory budget
 mod merges;
 mod compression; // as the database's settings say
 mod panicking;
