@@ -8,6 +8,7 @@ use std::sync::{Arc, Barrier};
 use firn_engine::{Change, Completion, Engine, KEYSPACE_DEFAULT, Outcome, Session, WriteOptions};
 use firn_tree::{Tree, TreeSettings};
 
+use crate::bounds::in_time;
 use crate::world::{World, get, put, session, tiny};
 
 const KEY: &[u8] = b"counter";
@@ -72,26 +73,29 @@ fn t9_updates_of_one_key_take_turns() {
     }
 }
 
-/// Puts take no turns: an update that one of them comes between is computed again.
+/// Puts take no turns: an update that one of them comes between is computed again, and the put stays.
 #[test]
 fn t9_updates_among_puts_lose_nothing() {
     let tree = World::new(tiny()).open_threads();
-    let stop = AtomicBool::new(false);
+    put(&mut session(&tree), KEY, &[0; 16]);
+    let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| {
             let mut session = session(&tree);
-            while !stop.load(Ordering::SeqCst) {
-                // Of an odd count, so that a lost update would be seen.
-                put(&mut session, KEY, &[0; 16]);
+            // The count and which put it goes on from, which updates keep.
+            for generation in 1_u64.. {
+                if is_over.load(Ordering::SeqCst) {
+                    break;
+                }
+                put(&mut session, KEY, &[[0; 8], generation.to_le_bytes()].concat());
                 std::thread::yield_now();
+                let value = get(&mut session, KEY).unwrap();
+                assert_eq!(value[8..], generation.to_le_bytes(), "a put was undone");
             }
         });
-        contend(&tree, (4, 100, 16));
-        stop.store(true, Ordering::SeqCst);
+        contend(&tree, (4, 200, 16));
+        is_over.store(true, Ordering::SeqCst);
     });
-    put(&mut session(&tree), KEY, &[0; 16]);
-    contend(&tree, (4, 100, 16));
-    assert_eq!(count(&tree), 400);
     tree.close().unwrap();
 }
 
@@ -101,7 +105,8 @@ fn t9_a_session_updates_what_it_has_locked() {
     let tree = World::new(tiny()).open_threads();
     let mut owner = session(&tree);
     let locks = owner.lock(&[(KEYSPACE_DEFAULT, KEY)]).unwrap();
-    contend(&tree, (2, 10, 16));
+    let others = Arc::clone(&tree);
+    in_time("updates of others", move || contend(&others, (2, 10, 16)));
     let add = |value: Option<&[u8]>| (Change::Put(add_one(value, 16)), ());
     owner.update(KEYSPACE_DEFAULT, KEY, WriteOptions::default(), add).unwrap();
     drop(locks);
