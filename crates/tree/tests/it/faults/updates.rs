@@ -123,7 +123,11 @@ fn t9_sessions_that_do_not_wait_take_turns() {
     let mut owed = 0_u64;
     for _ in 0..10 {
         for session in &mut sessions {
-            let add = Box::new(|value: Option<&[u8]>| Change::Put(add_one(value, 16)));
+            let add = Box::new(|value: Option<&[u8]>| {
+                // Others of the pool begin meanwhile.
+                (0..20).for_each(|_| std::thread::yield_now());
+                Change::Put(add_one(value, 16))
+            });
             let outcome = session.update(KEYSPACE_DEFAULT, KEY, add, WriteOptions::default()).unwrap();
             owed += u64::from(matches!(outcome, Outcome::Pending(_)));
         }
