@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use firn_engine::{Batch, Engine, KeyspaceId, ReadAt, WriteOptions};
 use firn_storage::place::{Local, LocalOptions};
-use firn_storage::{Storage, SystemClock};
+use firn_storage::{Clock, Storage, SystemClock};
 use firn_tree::{Tree, TreeOptions, TreeSettings};
 
 use super::joining::{Joining, joined};
@@ -53,7 +53,7 @@ fn most(work: impl FnOnce()) -> u64 {
         scope.spawn(|| {
             while !is_over.load(Ordering::SeqCst) {
                 most.fetch_max(anonymous_bytes(), Ordering::SeqCst);
-                std::thread::sleep(Duration::from_millis(1));
+                SystemClock::new().sleep(Duration::from_millis(1));
             }
         });
         work();
