@@ -63,7 +63,10 @@ fn tables_that_somebody_works_on_stay_until_he_is_done() {
     assert!(all.len() > 3, "{all:?}");
     let (busy, free) = all.split_at(2);
     database.schedule.lock().tables.extend(busy.iter().cloned());
-    assert!(database.step().unwrap());
+    // A log segment that was let go of may come first.
+    while full_tables(&database) == all {
+        assert!(database.step().unwrap(), "nothing goes");
+    }
     assert_eq!(full_tables(&database), busy, "{free:?} are gone");
     assert_eq!(database.schedule.lock().tables.len(), 2, "what was claimed is free again");
     database.schedule.lock().tables.clear();
