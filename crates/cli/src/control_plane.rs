@@ -18,8 +18,10 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use crate::ending::{Ending, Failure, Result};
+use crate::secrets;
 use crate::service::{draw, read_token};
 use crate::service_http::{self, Said};
+use crate::signals;
 use crate::tls::ServerFiles;
 
 /// Hand the jobs of databases to workers. Runs until it is ended.
@@ -64,6 +66,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
     let failed = |what: String| Failure::new(Ending::Failed, what);
     let mut signals =
         Signals::new([SIGINT, SIGTERM]).map_err(|error| failed(format!("cannot await signals: {error}")))?;
+    signals::hang_ups_end_nothing(&ThreadSpawn::new())?;
+    secrets::warn_if_open(arguments.tls.key(), "the key");
     let token = read_token(arguments.token_file.as_deref())?;
     let tls = arguments.tls.read()?;
     check_reach(arguments, tls.is_some())?;

@@ -10,6 +10,7 @@ mod escape;
 mod output;
 mod progress;
 mod signals;
+mod secrets;
 mod until_stdin_closes;
 mod database;
 mod shared_place;

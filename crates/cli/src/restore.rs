@@ -1,7 +1,8 @@
 //! `firn restore`: a database made of a backup.
 
 use std::ffi::OsString;
-use std::fs::{self, File};
+use std::fs::{self, DirBuilder, File};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use indicatif::ProgressBar;
@@ -82,7 +83,9 @@ fn copy(from: &Path, to: &Path, bar: &ProgressBar) -> Result<u64> {
     if to.exists() {
         fs::remove_dir_all(to).map_err(|error| Failure::file("clean up", to, &error))?;
     }
-    fs::create_dir_all(to).map_err(|error| Failure::file("make", to, &error))?;
+    // As all that the store makes: for the process's user alone.
+    let made = DirBuilder::new().recursive(true).mode(0o700).create(to);
+    made.map_err(|error| Failure::file("make", to, &error))?;
     let entries = fs::read_dir(from).map_err(|error| Failure::file("list", from, &error))?;
     let mut bytes = 0;
     for entry in entries {

@@ -9,13 +9,15 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use firn_server::{Password, ServeSettings, Server, raise_descriptor_limit};
+use firn_server::{DescriptorShares, Password, Ports, ServeSettings, Server, raise_descriptor_limit};
+use firn_storage::{SystemClock, ThreadSpawn};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use crate::database::{Access, check_directory};
 use crate::ending::{Ending, Failure, Result};
 use crate::progress;
+use crate::secrets;
 use crate::service::{Reach, WEIGHT, remote};
 use crate::shared_place::{RangeCache, SharedName, SharedPlace};
 use crate::signals;
@@ -23,6 +25,9 @@ use crate::tls::ClientFiles;
 pub(crate) use layers::Effective;
 pub(crate) use options::Options;
 use options::SHARED_CACHE_BYTES;
+
+/// Connections by HTTP at a time, for which the server has descriptors of their own.
+const HTTP_CONNECTIONS: usize = 64;
 
 /// Serve a database to Redis clients. Needs no option; ends with SIGTERM or Ctrl-C, after closing the database; said twice, at once.
 ///
@@ -49,21 +54,31 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
         Signals::new([SIGINT, SIGTERM]).map_err(|error| failed(format!("cannot await signals: {error}")))?;
     // A script, or a device, may keep the server from ending: who says it twice means it.
     signals::twice_ends_at_once().map_err(|error| failed(format!("cannot await signals: {error}")))?;
+    signals::hang_ups_end_nothing(&ThreadSpawn::new())?;
     let effective =
         Effective::new(arguments.options.clone(), std::env::vars_os(), arguments.config.as_deref())?;
-    let (options, settings) = (effective.options, effective.settings);
+    let (options, mut settings) = (effective.options, effective.settings);
+    warn_of_open_secrets(&options);
     let password = read_password(options.password_file.as_deref())?;
-    let (dir, serve) = serve_settings(&options, password);
+    let (dir, mut serve) = serve_settings(&options, password);
     let dir = &dir;
     check_directory(dir, Access::Create)?;
     together::check(&options, arguments.take_over)?;
     let shared = shared_place(&options, arguments.take_over);
-    // As many as it may: before the database is opened, which takes up to half of them for its files.
-    raise_descriptor_limit(u64::MAX);
+    // As many as it may, shared out before the database is opened.
+    let limit = raise_descriptor_limit(u64::MAX);
+    let http = if serve.http.is_some() { HTTP_CONNECTIONS } else { 0 };
+    let shares = DescriptorShares::of(limit, serve.threads, http, settings.open_files_max);
+    (settings.open_files_max, serve.clients_room) = (shares.files, shares.clients);
+    let (bind, port) = (serve.bind, serve.port);
+    let with_http = serve.http.map_or(String::new(), |at| format!(", and HTTP on {at}"));
+    let cannot_serve = |error| failed(format!("cannot serve on {bind}, port {port}{with_http}: {error}"));
+    // Before the directory is made: a start that finds a port in use leaves nothing behind.
+    let ports = Ports::take(&serve).map_err(&cannot_serve)?;
     let db = Arc::new(progress::during(&format!("opening {}", dir.display()), |_| {
         let mut builder = shared.set(firn::Db::builder(dir).settings(settings), Access::Create)?;
         if let Some(socket) = &options.worker {
-            let spawn = Arc::new(firn_storage::ThreadSpawn::new());
+            let spawn = Arc::new(ThreadSpawn::new());
             let worker = firn::jobs::socket::Socket::new(socket, dir, spawn);
             let worker = worker.map_err(|error| failed(format!("cannot use a worker: {error}")))?;
             builder = builder.executor(Arc::new(worker));
@@ -74,10 +89,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
         }
         builder.open().map_err(|error| Failure::database(dir, &error))
     })?);
-    let (bind, port) = (serve.bind, serve.port);
-    let with_http = serve.http.map_or(String::new(), |at| format!(", and HTTP on {at}"));
-    let server = Server::start(Arc::clone(&db), serve)
-        .map_err(|error| failed(format!("cannot serve on {bind}, port {port}{with_http}: {error}")))?;
+    let clock = Arc::new(SystemClock::new());
+    let server = Server::start_on(ports, Arc::clone(&db), serve, clock).map_err(cannot_serve)?;
     let (address, network) = (server.address(), server.network());
     let http = server.http_address().map_or(String::new(), |at| format!("; http://{at}"));
     println!("serving {} on {address}; sockets by {network}{http}; SIGTERM or Ctrl-C ends it", dir.display());
@@ -100,6 +113,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
     db.close().map_err(|error| Failure::database(dir, &error))?;
     println!("closed {}", dir.display());
     Ok(Ending::Done)
+}
+
+/// Warns of files with secrets that every user of this machine can read. Those of control planes warn where they are read.
+fn warn_of_open_secrets(options: &Options) {
+    secrets::warn_if_open(options.password_file.as_deref(), "the password");
+    secrets::warn_if_open(options.control_plane_key.as_deref(), "the key");
 }
 
 /// How the control planes are reached.
@@ -138,6 +157,7 @@ fn serve_settings(options: &Options, password: Option<Password>) -> (PathBuf, Se
         bind: options.bind.unwrap_or(defaults.bind),
         port: options.port.unwrap_or(defaults.port),
         clients_max: options.clients_max.unwrap_or(defaults.clients_max),
+        clients_room: defaults.clients_room,
         request_bytes_max: bytes(options.request_bytes_max, defaults.request_bytes_max),
         argument_bytes_max: bytes(options.argument_bytes_max, defaults.argument_bytes_max),
         unread_bytes_max: bytes(options.unread_bytes_max, defaults.unread_bytes_max),

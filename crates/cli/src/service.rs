@@ -10,6 +10,7 @@ use firn_objects::{LazyRuntime, ObjectOptions, Throttle};
 use firn_storage::{Error, ErrorKind, SystemClock, ThreadSpawn};
 
 use crate::ending::{Ending, Failure, Result};
+use crate::secrets;
 use crate::shared_place::open_place;
 use crate::store_rates::StoreRates;
 use crate::tls::{ClientFiles, warn_of_plain_token};
@@ -17,6 +18,7 @@ use crate::tls::{ClientFiles, warn_of_plain_token};
 /// The first line of `file`; without one none.
 pub(crate) fn read_token(file: Option<&Path>) -> Result<SharedToken> {
     let Some(file) = file else { return Ok(SharedToken::none()) };
+    secrets::warn_if_open(Some(file), "the token");
     let invalid = |what: String| Failure::new(Ending::Usage, what);
     let text = std::fs::read_to_string(file)
         .map_err(|error| invalid(format!("cannot read {}: {error}", file.display())))?;

@@ -1,12 +1,14 @@
-//! SIGINT and SIGTERM: the first one asks for an end in good order, the second one ends the process at once.
+//! Signals: SIGINT and SIGTERM end a process in good order, said twice at once; SIGHUP, SIGUSR1 and SIGUSR2 end none that serves.
 
-use std::io;
+use std::io::{self, Write};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use signal_hook::consts::{SIGINT, SIGTERM};
+use firn_storage::{Priority, Spawn};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
+use signal_hook::iterator::Signals;
 
-use crate::ending::Ending;
+use crate::ending::{Ending, Failure, Result};
 
 /// What becomes true with the first of them; with the second one the process ends where it stands, whatever it waits for.
 ///
@@ -21,4 +23,28 @@ pub(crate) fn twice_ends_at_once() -> io::Result<Arc<AtomicBool>> {
         signal_hook::flag::register(signal, Arc::clone(&said))?;
     }
     Ok(said)
+}
+
+/// Has SIGHUP, SIGUSR1 and SIGUSR2 end nothing from now on: other daemons read files again at these, and a terminal that is
+/// closed sends the first. A thread tells of each on standard error.
+///
+/// # Errors
+/// What the system says of signals or of the thread.
+pub(crate) fn hang_ups_end_nothing(spawn: &dyn Spawn) -> Result<()> {
+    let failed = |why: String| Failure::new(Ending::Failed, format!("cannot await signals: {why}"));
+    let mut signals = Signals::new([SIGHUP, SIGUSR1, SIGUSR2]).map_err(|error| failed(error.to_string()))?;
+    let body = move || {
+        for signal in signals.forever() {
+            let name = signal_hook::low_level::signal_name(signal).unwrap_or("a signal");
+            // The terminal may be the one that was closed.
+            let _ = writeln!(
+                io::stderr(),
+                "firn: {name} is ignored: nothing is read again while this runs; SIGTERM ends it"
+            );
+        }
+    };
+    spawn
+        .spawn("firn-hang-ups".to_owned(), Priority::Normal, Box::new(body))
+        .map(drop)
+        .map_err(|error| failed(error.to_string()))
 }

@@ -72,6 +72,11 @@ impl ClientTlsSource for ClientFiles {
 }
 
 impl ServerFiles {
+    /// The file with the key.
+    pub(crate) fn key(&self) -> Option<&Path> {
+        self.tls_key.as_deref()
+    }
+
     /// Whether nobody is let in but who shows a certificate.
     pub(crate) fn asks_for_certificates(&self) -> bool {
         self.tls_client_ca.is_some()

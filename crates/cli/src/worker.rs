@@ -20,8 +20,10 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use crate::ending::{Ending, Failure, Result};
+use crate::secrets;
 use crate::service::{Allowed, draw, read_token, urls};
 use crate::service_http::{self, Said};
+use crate::signals;
 use crate::store_rates::StoreRates;
 use crate::tls::{ClientFiles, warn_of_plain_token};
 
@@ -77,6 +79,8 @@ const DESCRIPTORS: u64 = 65_536;
 
 pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
     raise_descriptor_limit(DESCRIPTORS);
+    signals::hang_ups_end_nothing(&ThreadSpawn::new())?;
+    secrets::warn_if_open(arguments.tls.key.as_deref(), "the key");
     match (&arguments.control_plane, &arguments.socket) {
         (Some(urls), _) => pull(arguments, urls),
         (None, Some(_)) if arguments.tls.is_said() => {

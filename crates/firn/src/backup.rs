@@ -1,8 +1,9 @@
 //! Backups: checkpoints that are there whole or not at all.
 
 use std::ffi::OsString;
-use std::fs::{self, File};
+use std::fs::{self, DirBuilder, File};
 use std::io;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use firn_engine::{Checkpoint, Error, ErrorKind, Result};
@@ -26,7 +27,9 @@ impl Db {
         let Some((folder, partial)) = partial_of(path) else {
             return Err(Error::invalid(format!("{} does not end with a name", path.display())));
         };
-        fs::create_dir_all(&folder).map_err(|error| failed("make a folder", &error))?;
+        // As all that the store makes: for the process's user alone.
+        let made = DirBuilder::new().recursive(true).mode(0o700).create(&folder);
+        made.map_err(|error| failed("make a folder", &error))?;
         // What is left of one that was cut off.
         if partial.exists() {
             fs::remove_dir_all(&partial).map_err(|error| failed("clean up", &error))?;

@@ -53,6 +53,7 @@ mod monitors;
 mod saver;
 mod large_writes;
 mod process;
+mod descriptors; // of the process, shared out
 mod processors;
 mod handover;
 mod key_counts;
@@ -66,9 +67,12 @@ mod transaction;
 mod execute;
 mod duty;
 pub mod http;
+mod ports; // taken first
 mod listen;
 
+pub use descriptors::DescriptorShares;
 pub use listen::Server;
 pub use log::{LogFormat, LogLevel};
+pub use ports::Ports;
 pub use process::raise_descriptor_limit;
 pub use settings::{Network, Password, ServeSettings};

@@ -1,7 +1,7 @@
 //! A server: its workers, and how it begins and ends.
 
 use std::io;
-use std::net::{SocketAddr, TcpListener};
+use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 
@@ -15,10 +15,10 @@ use crate::large_writes::LargeWrites;
 use crate::latency::Latency;
 use crate::log::{Field, Log, LogLevel};
 use crate::monitors::Monitors;
-use crate::net;
 use crate::observers::Observers;
 use crate::parameters::Parameters;
 use crate::pause::Pause;
+use crate::ports::Ports;
 use crate::processors::Processors;
 use crate::purge_queue::PurgeQueue;
 use crate::saver::Saver;
@@ -58,12 +58,26 @@ impl Server {
     /// # Errors
     /// As [`start`](Self::start).
     pub fn start_with(db: Arc<Db>, settings: ServeSettings, clock: Arc<dyn Clock>) -> io::Result<Self> {
-        let settings = ServeSettings { network: net::choose(settings.network)?, ..settings };
+        let ports = Ports::take(&settings)?;
+        Self::start_on(ports, db, settings, clock)
+    }
+
+    /// The same, on ports that were taken before, by what `settings` say.
+    ///
+    /// # Errors
+    /// What the system says of threads; `AddrInUse` if another process has begun to listen on one of the ports since.
+    pub fn start_on(
+        ports: Ports,
+        db: Arc<Db>,
+        settings: ServeSettings,
+        clock: Arc<dyn Clock>,
+    ) -> io::Result<Self> {
+        let settings = ServeSettings { network: ports.network, ..settings };
         let store = Store::open(db, clock).map_err(io::Error::other)?;
         if let Some(password) = &settings.password {
             store.users.set_default_password(Some(password.bytes()));
         }
-        let listener = TcpListener::bind((settings.bind, settings.port))?;
+        let (listener, http) = ports.listen()?;
         let address = listener.local_addr()?;
         let threads = settings.threads.max(1);
         let mailboxes = (0..threads).map(|_| Mailbox::new()).collect::<io::Result<_>>()?;
@@ -99,9 +113,9 @@ impl Server {
             is_ending: AtomicBool::new(false),
             log,
         });
-        let http = shared.settings.http.map(|at| {
+        let http = http.map(|listener| {
             let (clock, shared) = (Arc::clone(&shared.store.clock), Arc::clone(&shared));
-            HttpServer::start_with(at, clock, |alarm| Box::new(DatabaseSite::new(shared, alarm)))
+            HttpServer::start_with(listener, clock, |alarm| Box::new(DatabaseSite::new(shared, alarm)))
         });
         let http = http.transpose()?;
         let server = Self {
@@ -135,8 +149,36 @@ impl Server {
             ("process", Field::Number(u64::from(std::process::id()))),
         ];
         self.shared.log.note(LogLevel::Info, "started", &fields);
+        self.note_dangers();
         for why in &self.shared.store.unreadable_users {
             self.shared.log.note(LogLevel::Error, "user_unreadable", &[("why", Field::Text(why))]);
+        }
+    }
+
+    /// Warns of what was asked for and is not given, and of what is given to everybody.
+    fn note_dangers(&self) {
+        let (log, settings) = (&self.shared.log, &self.shared.settings);
+        if settings.clients_max > settings.clients_room {
+            let fields = [
+                ("wanted", Field::Number(settings.clients_max as u64)),
+                ("clients_max", Field::Number(settings.clients_room as u64)),
+                ("why", Field::Text("the process may have too few descriptors: raise ulimit -Hn")),
+            ];
+            log.note(LogLevel::Warn, "clients_max_lowered", &fields);
+        }
+        let is_far = |ip: IpAddr| !ip.to_canonical().is_loopback();
+        if is_far(settings.bind) && !settings.is_protected && self.shared.store.users.is_open_to_all() {
+            let address = self.address.to_string();
+            let fields = [
+                ("address", Field::Text(&address)),
+                (
+                    "why",
+                    Field::Text(
+                        "other machines may do anything without a password: set one, or protected mode",
+                    ),
+                ),
+            ];
+            log.note(LogLevel::Warn, "open_to_all", &fields);
         }
     }
 

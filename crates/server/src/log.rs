@@ -1,7 +1,8 @@
 //! What an operator is told while the server runs: one line on standard error for each event.
 
+use std::fmt::Display;
 use std::io::Write;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use firn::storage::Clock;
@@ -9,6 +10,9 @@ use firn_engine::Stats;
 
 /// Lines of one second; more are left out, and counted.
 const LINES_PER_SECOND_MAX: u64 = 20;
+
+/// Seconds between two lines that tell of failures to accept.
+const ACCEPT_LINE_S: u64 = 10;
 
 /// How lines of the log look.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -60,6 +64,8 @@ pub(crate) struct Log {
     clock: Arc<dyn Clock>,
     /// The second that lines are counted in, and how many there were.
     window: Mutex<(u64, u64)>,
+    /// The second from which on failures to accept are told again.
+    accept_due_s: AtomicU64,
     engine: Mutex<EngineNotes>,
 }
 
@@ -78,7 +84,14 @@ struct EngineNotes {
 
 impl Log {
     pub(crate) fn new(format: LogFormat, level: LogLevel, clock: Arc<dyn Clock>) -> Self {
-        Self { format, level, clock, window: Mutex::default(), engine: Mutex::default() }
+        Self {
+            format,
+            level,
+            clock,
+            window: Mutex::default(),
+            accept_due_s: AtomicU64::default(),
+            engine: Mutex::default(),
+        }
     }
 
     /// Writes a line about `event`, unless the level leaves it out or there were too many.
@@ -104,6 +117,20 @@ impl Log {
     pub(crate) fn note_once(&self, flag: &AtomicBool, event: &str) {
         if !flag.swap(true, Ordering::AcqRel) {
             self.note(LogLevel::Info, event, &[]);
+        }
+    }
+
+    /// Tells that no connection is accepted for now: one line in [`ACCEPT_LINE_S`] seconds, whatever the thread.
+    pub(crate) fn note_accept_failure(&self, why: &dyn Display) {
+        let second = self.clock.unix_ms() / 1000;
+        let due = self.accept_due_s.load(Ordering::Relaxed);
+        // A clock that was set back tells once more.
+        let is_due = second >= due || due - second > ACCEPT_LINE_S;
+        let next = second + ACCEPT_LINE_S;
+        let order = Ordering::Relaxed;
+        if is_due && self.accept_due_s.compare_exchange(due, next, order, order).is_ok() {
+            let why = format!("no connection is accepted for now: {why}");
+            self.note(LogLevel::Warn, "accept_failed", &[("why", Field::Text(&why))]);
         }
     }
 

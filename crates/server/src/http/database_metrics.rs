@@ -51,6 +51,9 @@ fn server(shared: &Shared, text: &mut Exposition) {
     let clients = shared.client_count.load(Ordering::Relaxed);
     text.single("firn_clients", Gauge, "Connections.", clients);
     text.single("firn_clients_max", Gauge, "Connections that are let in.", shared.parameters.clients_max());
+    let help =
+        "What clients_max was set to at the start; firn_clients_max is less where descriptors are short.";
+    text.single("firn_clients_max_at_start", Gauge, help, shared.settings.clients_max);
     let blocked = shared.statistics.blocked_clients();
     text.single("firn_blocked_clients", Gauge, "Clients that wait for others' keys.", blocked);
     let slow = shared.slow_log.total();
@@ -78,6 +81,11 @@ fn traffic(sums: &Sums, text: &mut Exposition) {
     let measures = [
         ("firn_connections_total", Measure::Connections, "Connections that came."),
         ("firn_rejected_connections_total", Measure::RejectedConnections, "Connections beyond the limit."),
+        (
+            "firn_accept_failures_total",
+            Measure::AcceptFailures,
+            "Times that no connection was accepted for want of descriptors or memory.",
+        ),
         (
             "firn_over_limit_connections_total",
             Measure::OverLimitConnections,

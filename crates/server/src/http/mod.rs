@@ -69,16 +69,15 @@ impl HttpServer {
     /// # Errors
     /// What the system says of the address or of threads.
     pub fn start(address: SocketAddr, clock: Arc<dyn Clock>, site: Box<dyn Site>) -> io::Result<Self> {
-        Self::start_with(address, clock, |_| site)
+        Self::start_with(TcpListener::bind(address)?, clock, |_| site)
     }
 
-    /// As `start`, with a site that may promise answers: the alarm is to be rung when one is there.
+    /// As `start`, on `listener`, with a site that may promise answers: the alarm is to be rung when one is there.
     pub(crate) fn start_with(
-        address: SocketAddr,
+        listener: TcpListener,
         clock: Arc<dyn Clock>,
         site: impl FnOnce(Arc<Alarm>) -> Box<dyn Site>,
     ) -> io::Result<Self> {
-        let listener = TcpListener::bind(address)?;
         listener.set_nonblocking(true)?;
         let address = listener.local_addr()?;
         let end = Arc::new(End { is_wanted: AtomicBool::new(false), alarm: Alarm::new()? });

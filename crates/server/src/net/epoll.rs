@@ -12,7 +12,7 @@ use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, SocketFlags};
 use rustix::time::{Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags};
 
-use super::{ACCEPT_PAUSE, Alarm, Event, Received, Sent};
+use super::{ACCEPT_PAUSE, Alarm, Event, Received, Sent, note_failure};
 
 /// What numbers in the kernel's answers mean; others are sockets.
 const LISTENER: u64 = u64::MAX;
@@ -30,6 +30,8 @@ pub(crate) struct Sockets {
     epoll: OwnedFd,
     alarm: Arc<Alarm>,
     listener: Option<TcpListener>,
+    /// How often accepting has failed since that was last asked, and how the last time.
+    pub(super) accept_failures: Option<(u64, Errno)>,
     /// Ends a pause of accepting.
     pause: OwnedFd,
     streams: Vec<Option<Stream>>,
@@ -54,7 +56,7 @@ impl Sockets {
         epoll::add(&epoll, &alarm, epoll::EventData::new_u64(ALARM), epoll::EventFlags::IN)?;
         epoll::add(&epoll, &pause, epoll::EventData::new_u64(PAUSE), epoll::EventFlags::IN)?;
         let events = Vec::with_capacity(EVENTS_MAX);
-        Ok(Self { epoll, alarm, listener: None, pause, streams: Vec::new(), events })
+        Ok(Self { epoll, alarm, listener: None, accept_failures: None, pause, streams: Vec::new(), events })
     }
 
     /// Tells of connections to `listener` from now on.
@@ -73,7 +75,8 @@ impl Sockets {
                 Err(Errno::AGAIN) => return None,
                 // One connection's: the next may be well.
                 Err(Errno::INTR | Errno::CONNABORTED) => {}
-                Err(_) => {
+                Err(error) => {
+                    note_failure(&mut self.accept_failures, error);
                     self.pause_accepting();
                     return None;
                 }

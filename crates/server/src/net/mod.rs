@@ -12,12 +12,19 @@ use std::time::Duration;
 
 pub(crate) use alarm::Alarm;
 
+use rustix::io::Errno;
 use rustix::net::sockopt;
 
 use crate::settings::Network;
 
 /// How long nobody is accepted after accepting failed: descriptors or memory were short, and trying again at once is no use.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// Notes one more failure to accept.
+fn note_failure(failures: &mut Option<(u64, Errno)>, why: Errno) {
+    let count = failures.map_or(0, |(count, _)| count);
+    *failures = Some((count + 1, why));
+}
 
 /// What happened, told by [`Sockets::wait`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -115,6 +122,14 @@ impl Sockets {
         match self {
             Self::Epoll(sockets) => sockets.accept(),
             Self::Ring(sockets) => sockets.accept(),
+        }
+    }
+
+    /// How often accepting has failed since this was last asked, and how the last time.
+    pub(crate) fn take_accept_failures(&mut self) -> Option<(u64, Errno)> {
+        match self {
+            Self::Epoll(sockets) => sockets.accept_failures.take(),
+            Self::Ring(sockets) => sockets.accept_failures.take(),
         }
     }
 

@@ -60,6 +60,8 @@ pub(crate) struct Parameters {
     syncing: AtomicU8,
     /// Writes are on shared storage before they are acknowledged: no parameter changes that.
     is_shared: bool,
+    /// Clients that the process has descriptors for.
+    clients_room: usize,
 }
 
 /// When what is acknowledged is synced to the device, as `appendfsync` says.
@@ -94,7 +96,7 @@ impl Parameters {
             ("port", port.to_string()),
             ("dir", dir.to_owned()),
             ("io-threads", settings.threads.to_string()),
-            ("maxclients", limit(settings.clients_max)),
+            ("maxclients", limit(settings.clients_max.min(settings.clients_room))),
             ("client-query-buffer-limit", limit(settings.request_bytes_max)),
             ("proto-max-bulk-len", limit(settings.argument_bytes_max)),
             ("timeout", settings.idle_s_max.min(i64::MAX as u64).to_string()),
@@ -117,6 +119,7 @@ impl Parameters {
             keepalive_s: AtomicU64::default(),
             syncing: AtomicU8::default(),
             is_shared: durability == Durability::Shared,
+            clients_room: settings.clients_room,
         };
         values.iter().for_each(|(name, value)| parameters.take_effect(name, value));
         parameters.syncing.store(Syncing::AsOpened as u8, Ordering::Relaxed);
@@ -179,6 +182,14 @@ impl Parameters {
             let value = kind.check(value, before).map_err(|why| refused(parameter, &why))?;
             if parameter.name == "appendfsync" && self.is_shared && value != before {
                 return Err(refused(parameter, SHARED));
+            }
+            let number = || firn_protocol::number::parse_integer(&value).unwrap_or(0);
+            if parameter.name == "maxclients"
+                && number() > i64::try_from(self.clients_room).unwrap_or(i64::MAX)
+            {
+                let room = self.clients_room;
+                let why = format!("the process has descriptors for {room} clients: raise ulimit -Hn");
+                return Err(refused(parameter, &why));
             }
             checked.push((parameter.key(), value));
         }

@@ -43,6 +43,7 @@ impl Worker {
         }
         self.upkeep_due_ms.set(now_ms + interval_ms);
         nudge_allocator();
+        self.note_accept_failures();
         // Also what nobody is told of: clients may wish for no replies. Who waits for one learns of a failure.
         let _ = self.settle();
         if self.index == 0 {
@@ -68,6 +69,15 @@ impl Worker {
         counters.set(Gauge::ClientBytes, client_bytes as u64);
         counters.set(Gauge::InputBytesMax, input_bytes as u64);
         counters.set(Gauge::OutputBytesMax, output_bytes as u64);
+    }
+
+    /// Counts what the sockets could not accept, and tells of it now and then.
+    fn note_accept_failures(&self) {
+        let failures = self.sockets.borrow_mut().take_accept_failures();
+        if let Some((count, why)) = failures {
+            self.counters().add(Measure::AcceptFailures, count);
+            self.shared.log.note_accept_failure(&why);
+        }
     }
 
     /// Logs that a connection was refused.

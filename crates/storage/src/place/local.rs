@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags};
+use rustix::fs::{AtFlags, OFlags, RenameFlags};
 use rustix::io::Errno;
 
 use crate::place::name::{self, LOCK_FILE, STAGE_FILE};
@@ -66,6 +66,8 @@ pub struct LocalOptions {
 /// 1. Only regular files whose names [`Storage`] allows are listed; what else lies there is left alone.
 /// 2. A name beginning with a dot and ending in `.tmp` is an unfinished publication; the next exclusive
 ///    [`lock`](Storage::lock) removes it.
+/// 3. What it creates is for the process's user alone: directories have mode 0700, files 0600. A directory
+///    that lets in its group and no one else (0750, 0770) passes that on to the files in it.
 #[derive(Debug)]
 pub struct Local {
     directory: Arc<File>,
@@ -169,7 +171,8 @@ impl Local {
     fn open_file(&self, name: &str, flags: OFlags, action: &str) -> Result<File> {
         name::check(name)?;
         let flags = flags | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-        let open = || rustix::fs::openat(&*self.directory, name, flags, Mode::from_raw_mode(0o644));
+        let mode = directory::file_mode(&self.directory);
+        let open = || rustix::fs::openat(&*self.directory, name, flags, mode);
         let opened = self.descriptors.closing_others(open);
         opened.map(File::from).map_err(|error| Error::io(name, action, error.into()))
     }
@@ -250,9 +253,10 @@ impl Local {
     /// A new file for the publication of `name`, and what it is called.
     fn create_temporary(&self, name: &str) -> Result<(File, String)> {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+        let mode = directory::file_mode(&self.directory);
         loop {
             let temporary = temporary_name(name);
-            let open = || rustix::fs::openat(&*self.directory, &temporary, flags, Mode::from_raw_mode(0o644));
+            let open = || rustix::fs::openat(&*self.directory, &temporary, flags, mode);
             match self.descriptors.closing_others(open) {
                 Ok(file) => return Ok((File::from(file), temporary)),
                 // A leftover of a process that had this one's number, and not ours to remove.

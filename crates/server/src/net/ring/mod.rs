@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use rustix::io::Errno;
 
-use super::{Alarm, Event, Received, Sent};
+use super::{Alarm, Event, Received, Sent, note_failure};
 use kernel::{Answer, Kernel, Patience};
 
 pub(super) use trial::trial;
@@ -39,6 +39,8 @@ pub(crate) struct Sockets {
     kernel: Kernel,
     alarm: Arc<Alarm>,
     listener: Option<TcpListener>,
+    /// How often accepting has failed since that was last asked, and how the last time.
+    pub(super) accept_failures: Option<(u64, Errno)>,
     accepted: VecDeque<TcpStream>,
     /// Seats by the caller's numbers.
     seats: Vec<Option<u32>>,
@@ -75,6 +77,7 @@ impl Sockets {
             kernel,
             alarm,
             listener: None,
+            accept_failures: None,
             accepted: VecDeque::new(),
             seats: Vec::new(),
             connections: Vec::new(),
@@ -219,7 +222,10 @@ impl Sockets {
                     self.accept_again();
                 }
                 // Something is short, descriptors for one.
-                Answer::AcceptingEnded(_) => self.kernel.pause_accepting(),
+                Answer::AcceptingEnded(error) => {
+                    note_failure(&mut self.accept_failures, error);
+                    self.kernel.pause_accepting();
+                }
             }
         }
         Ok(())

@@ -1,7 +1,8 @@
 //! The directory itself: making, opening and reading it, with errors that say what to do.
 
-use std::fs::File;
+use std::fs::{DirBuilder, File};
 use std::io;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{Mode, OFlags};
@@ -11,6 +12,20 @@ use crate::{Error, ErrorKind, Result};
 
 /// What a new file system puts into its root; a database may lie beside it.
 const LOST_AND_FOUND: &str = "lost+found";
+
+/// A directory that is made is for the process's user alone.
+const DIRECTORY_MODE: u32 = 0o700;
+
+/// The mode of a file that is made in `directory`: for the process's user alone. A directory that lets in its group
+/// and no one else passes on what the group may do. The process's umask takes away from that.
+pub(super) fn file_mode(directory: &File) -> Mode {
+    const OWNER: Mode = Mode::from_raw_mode(0o600);
+    const GROUP: Mode = Mode::from_raw_mode(0o060);
+    // Where the system does not answer, the file's creation will say why.
+    let Ok(found) = rustix::fs::fstat(directory) else { return OWNER };
+    let mode = Mode::from_raw_mode(found.st_mode);
+    if mode.intersects(Mode::RWXO) { OWNER } else { OWNER | mode.intersection(GROUP) }
+}
 
 /// What the system said of a sync of the directory `path`.
 pub(super) fn sync_error(path: &Path, said: io::Error) -> Error {
@@ -64,7 +79,7 @@ pub(super) fn create_all(path: &Path) -> Result<()> {
         missing.push(above.to_owned());
     }
     for directory in missing.iter().rev() {
-        match std::fs::create_dir(directory) {
+        match DirBuilder::new().mode(DIRECTORY_MODE).create(directory) {
             // Another process was quicker.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists && directory.is_dir() => {}
             answer => answer.map_err(|io| error(directory, "create", io))?,

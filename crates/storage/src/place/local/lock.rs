@@ -34,7 +34,7 @@ impl StorageLock for LocalLock {}
 /// Makes the directory a database's; no error if it is one already.
 pub(super) fn make_lock_file(directory: &File, path: &Path) -> Result<()> {
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC;
-    rustix::fs::openat(directory, LOCK_FILE, flags, Mode::from_raw_mode(0o644))
+    rustix::fs::openat(directory, LOCK_FILE, flags, directory::file_mode(directory))
         .map(drop)
         .map_err(|errno| directory::error(path, "create the file LOCK in", errno.into()))
 }

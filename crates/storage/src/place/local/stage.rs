@@ -16,8 +16,9 @@ use std::os::unix::fs::FileExt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use firn_format::stage::{self, DATA_BYTES, PIECES_MAX, Piece, SlotHead};
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::OFlags;
 
+use super::directory;
 use super::open_file::OpenFile;
 use crate::place::mapped::MappedPart;
 use crate::place::name::STAGE_FILE;
@@ -115,7 +116,8 @@ impl Stage {
             return Ok(Vec::new());
         }
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-        let file = rustix::fs::openat(&*self.directory, STAGE_FILE, flags, Mode::from_raw_mode(0o644))?;
+        let mode = directory::file_mode(&self.directory);
+        let file = rustix::fs::openat(&*self.directory, STAGE_FILE, flags, mode)?;
         let file = File::from(file);
         let mut bytes = vec![0; stage::STAGE_BYTES];
         let header = stage::encode_header();

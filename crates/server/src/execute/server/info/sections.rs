@@ -42,6 +42,7 @@ pub(super) fn clients(worker: &Worker, lines: &mut Lines) {
     lines.line("connected_clients", shared.client_count.load(std::sync::atomic::Ordering::Relaxed));
     lines.line("cluster_connections", 0);
     lines.line("maxclients", shared.parameters.clients_max());
+    lines.line("maxclients_at_start", shared.settings.clients_max);
     lines.line("client_recent_max_input_buffer", shared.statistics.max_of(Gauge::InputBytesMax));
     lines.line("client_recent_max_output_buffer", shared.statistics.max_of(Gauge::OutputBytesMax));
     lines.line("blocked_clients", shared.statistics.blocked_clients());
@@ -169,6 +170,7 @@ pub(super) fn stats(worker: &Worker, lines: &mut Lines) {
     of("total_net_input_bytes", Measure::InputBytes);
     of("total_net_output_bytes", Measure::OutputBytes);
     of("rejected_connections", Measure::RejectedConnections);
+    of("accept_failures", Measure::AcceptFailures);
     of("client_query_buffer_limit_disconnections", Measure::OverLimitConnections);
     of("expired_keys", Measure::Expired);
     of("evicted_scripts", Measure::EvictedScripts);

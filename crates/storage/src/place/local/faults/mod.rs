@@ -1,5 +1,7 @@
 //! T6: too few file descriptors. Neighbours: many files at once, mapped ones, one that was removed, one that was replaced under its name.
 
+mod modes; // S18
+
 use std::path::Path;
 use std::sync::Arc;
 
