@@ -4,6 +4,8 @@ use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
+use rustix::process::{Pid, Resource, Rlimit, prlimit};
+
 const PROGRAM: &str = env!("CARGO_BIN_EXE_firn");
 
 /// `firn serve` on a port of its own.
@@ -222,15 +224,18 @@ fn without_descriptors_it_waits_for_some() {
     const LIMIT: usize = 100;
     for network in ["epoll", "ring"] {
         let dir = tempfile::tempdir().unwrap();
-        let limited = format!("ulimit -n {LIMIT}; exec \"$0\" \"$@\"");
-        let mut command = Command::new("sh");
-        command.args(["-c", &limited, PROGRAM, "serve", "--network", network]);
+        let mut command = Command::new(PROGRAM);
+        command.args(["serve", "--network", network]);
         let Some(mut serving) = Serving::start_as(&mut command, dir.path()) else {
             assert_eq!(network, "ring");
             // Past the capture of what tests print: nobody should believe that this was tested.
             let _ = writeln!(std::io::stderr(), "skipped: there is no io_uring here");
             continue;
         };
+        // Only now, or it would let in fewer clients.
+        let limit = Rlimit { current: Some(LIMIT as u64), maximum: Some(LIMIT as u64) };
+        let process = Pid::from_child(&serving.process);
+        prlimit(Some(process), Resource::Nofile, limit).unwrap();
         let mut first = serving.connect();
         say(&mut first, "PING\r\n", "+PONG\r\n");
         // The kernel lets them in; the server cannot.
@@ -249,6 +254,12 @@ fn without_descriptors_it_waits_for_some() {
         let mut reply = [0; 7];
         last.read_exact(&mut reply).unwrap();
         assert_eq!(&reply, b"+PONG\r\n");
+        first.write_all(b"INFO stats\r\n").unwrap();
+        let mut info = vec![0; 16 << 10];
+        let count = first.read(&mut info).unwrap();
+        let info = String::from_utf8_lossy(&info[..count]);
+        let failures = info.lines().find_map(|line| line.strip_prefix("accept_failures:"));
+        assert!(failures.is_some_and(|failures| failures != "0"), "{info}");
         serving.signal("TERM");
         assert!(serving.process.wait().unwrap().success());
     }
