@@ -2,6 +2,7 @@
 
 mod dead;
 mod long_keys;
+mod written_is_read; // lengths at their far ends
 mod background; // failures of background work
 mod descriptors; // few of them
 mod damaged_log;
