@@ -39,6 +39,8 @@ pub struct OpenOptions {
     pub separate_bytes: Option<u32>,
     /// Bytes of values' files for each one that lives; `None` = the store's own default. Only Firn follows it.
     pub space_amplification_max: Option<f64>,
+    /// What rewriting for reads costs; `None` = the store's own default. Only Firn follows it.
+    pub read_compaction_price: Option<f64>,
     /// How tables and values are compressed; `None` = the store's own default. Peers refuse what they do not follow.
     pub compression: Option<Compression>,
     /// Socket of the process that does background jobs; `None` = the store's own threads. Only Firn follows it.

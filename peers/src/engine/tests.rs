@@ -25,6 +25,7 @@ fn open(name: &str, dir: &Path) -> Box<dyn Target> {
         separate_bytes: None,
         worker: None,
         space_amplification_max: None,
+        read_compaction_price: None,
         compression: None,
         durability: firn_engine::Durability::Process,
         threads: 2,

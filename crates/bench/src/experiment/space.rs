@@ -160,6 +160,7 @@ fn workload(args: &SpaceArgs, distribution: &str, limit: f64, records: u64) -> Y
         memory_bytes: Some(args.memory_bytes.unwrap_or(args.scale.data_bytes() / 8).max(32 << 20)),
         separate_bytes: Some(args.value_bytes.clamp(32, 1024)),
         space_amplification_max: Some(limit),
+        read_compaction_price: None,
         compression: None,
         compression_ratio: 1.0,
         worker: None,

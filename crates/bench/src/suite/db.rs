@@ -110,6 +110,7 @@ impl Suite for DbSuite {
             memory_bytes: self.args.run.memory_bytes,
             separate_bytes: self.args.run.separate_bytes.map(|bytes| bytes.try_into().unwrap_or(u32::MAX)),
             space_amplification_max: self.args.run.space_amplification_max,
+            read_compaction_price: self.args.run.read_compaction_price,
             compression: self.args.run.compression,
             worker: self.args.run.worker.clone(),
             durability: self.args.run.durability,

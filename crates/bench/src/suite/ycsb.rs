@@ -152,6 +152,7 @@ impl Suite for YcsbSuite {
             memory_bytes: self.run.memory_bytes,
             separate_bytes: self.run.separate_bytes.map(|bytes| bytes.try_into().unwrap_or(u32::MAX)),
             space_amplification_max: self.run.space_amplification_max,
+            read_compaction_price: self.run.read_compaction_price,
             compression: self.run.compression,
             worker: self.run.worker.clone(),
             durability: self.run.durability,

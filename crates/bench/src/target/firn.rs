@@ -77,6 +77,9 @@ impl TargetFactory for FirnFactory {
         {
             settings.space_amplification_max = space_amplification_max;
         }
+        if let Some(price) = options.read_compaction_price {
+            settings.read_compaction_price = price;
+        }
         if let Some(compression) = options.compression {
             settings.compression = compression;
         }

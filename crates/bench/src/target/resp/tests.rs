@@ -35,6 +35,7 @@ fn options(threads: usize) -> OpenOptions {
         separate_bytes: None,
         worker: None,
         space_amplification_max: None,
+        read_compaction_price: None,
         compression: None,
         durability: firn_engine::Durability::Process,
         threads,
