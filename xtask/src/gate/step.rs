@@ -243,6 +243,16 @@ pub(super) fn server() -> Vec<Step> {
         step("kills", &["many_kills_lose_nothing", "many_rounds_are_linearizable"]),
         step("crowds", &["crowds::"]),
         step("space", &["space::"]),
+        step(
+            "minutes",
+            &[
+                "caas::every_part",
+                "parts::files_of_many",
+                "rights::a_worker_that_may_create",
+                "writing_against_space",
+                "two_hundred_jobs",
+            ],
+        ),
     ]
 }
 

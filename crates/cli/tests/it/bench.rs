@@ -46,6 +46,7 @@ fn a_small_ycsb_run_writes_its_results() {
 }
 
 #[test]
+#[ignore = "minutes; the full tier runs it"]
 fn writing_against_space_has_a_point_for_each_limit() {
     let directory = tempfile::tempdir().expect("a directory");
     let json = directory.path().join("r.json");

@@ -14,6 +14,7 @@ fn script(path: &Path, says: &str) {
 }
 
 #[test]
+#[ignore = "minutes; the full tier runs it"]
 fn every_part_has_figures_and_verdicts_at_a_tiny_scale() {
     let place = tempfile::tempdir().expect("a directory");
     let path = |name: &str| place.path().join(name);

@@ -232,6 +232,7 @@ fn replace(scene: &Scene, user: &User, name: &str) -> [object_store::Result<()>;
 }
 
 #[test]
+#[ignore = "minutes; the full tier runs it"]
 fn a_worker_that_may_create_and_not_replace_does_its_work_and_replaces_nothing() {
     let [database, worker, creator] = users();
     let users = vec![database.clone(), worker.clone(), creator.clone()];

@@ -28,7 +28,7 @@ const FILLERS_EVERY: u8 = 8;
 const LAST_FILLS: usize = 8 * (1 << 20) / (FILLERS_AT_ONCE * FILLER_BYTES);
 /// Reads that waited for a file, at least, on average in each life of the server. With fewer the objects would not be
 /// cold, and the test would test nothing.
-const MISSES_MIN: u64 = 20;
+const MISSES_MIN: u64 = 8;
 const NEED: &str = "the folder of what is built must be on a device, not in memory";
 
 /// Has the system forget what it keeps of the files in `dir`, as it does when others need the memory.
