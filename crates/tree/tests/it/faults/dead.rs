@@ -399,8 +399,10 @@ fn p2_writers_are_not_missed_by_those_who_learn() {
                 })
             })
             .collect();
-        writers.into_iter().for_each(|writer| writer.join().unwrap());
+        // A writer that missed its record ends the scanners too.
+        let written: Vec<_> = writers.into_iter().map(|writer| writer.join()).collect();
         is_over.store(true, Ordering::Relaxed);
+        written.into_iter().for_each(|writer| writer.unwrap());
         assert!(scanners.into_iter().map(|scanner| scanner.join().unwrap()).sum::<u32>() > 0);
     });
 }
