@@ -11,7 +11,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
 use crate::hosts::own_host;
-use crate::program::{Answer, firn, text};
+use crate::program::{Answer, firn, text, write_secret};
 use crate::rounds::{self, Model, SETTINGS};
 use crate::serve::Serving;
 use crate::service_http::{samples, sum};
@@ -111,7 +111,7 @@ impl Scene {
     /// Everything in `directory` but what is shared, which lies at `place`.
     pub(crate) fn over(directory: TempDir, settings: Vec<(&'static str, String)>, place: String) -> Self {
         std::fs::write(directory.path().join("settings.toml"), SETTINGS).expect("written");
-        std::fs::write(directory.path().join("token"), "a-secret\nmore\n").expect("written");
+        write_secret(directory.path().join("token"), "a-secret\nmore\n");
         Self {
             directory,
             host: own_host(),

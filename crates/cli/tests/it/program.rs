@@ -1,6 +1,8 @@
 //! Calls of the program `firn`.
 
+use std::fs::Permissions;
 use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -29,6 +31,13 @@ impl Answer {
             assert!(self.complaint.contains(word), "no {word:?} in {self:?}");
         }
     }
+}
+
+/// Writes `text` to a file that its user alone can read.
+pub(crate) fn write_secret(path: impl AsRef<Path>, text: &str) {
+    let mut file = std::fs::File::create(&path).expect("a file");
+    file.set_permissions(Permissions::from_mode(0o600)).expect("set");
+    file.write_all(text.as_bytes()).expect("written");
 }
 
 /// Calls `firn` with `arguments` and nothing on standard input.

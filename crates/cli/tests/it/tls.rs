@@ -8,7 +8,7 @@ use std::time::Duration;
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
 
 use crate::job_service::Scene;
-use crate::program::{firn, text};
+use crate::program::{firn, text, write_secret};
 use crate::rounds;
 
 type Authority = Issuer<'static, KeyPair>;
@@ -29,8 +29,9 @@ fn sign(authority: &Authority, scene: &Scene, name: &str) {
     let key = KeyPair::generate().expect("a key");
     let params = CertificateParams::new(vec![scene.host.to_string()]).expect("a name");
     let certificate = params.signed_by(&key, authority).expect("signed").pem();
-    std::fs::write(scene.path(&format!("{name}.pem")), certificate).expect("written");
-    std::fs::write(scene.path(&format!("{name}.key")), key.serialize_pem()).expect("written");
+    // One test gives it for the key, of which nothing is to be told but that.
+    write_secret(scene.path(&format!("{name}.pem")), &certificate);
+    write_secret(scene.path(&format!("{name}.key")), &key.serialize_pem());
 }
 
 /// A scene with certificates of the CAs `ours`, which comes too, and `others`; nobody is told anything of them yet.
@@ -124,7 +125,7 @@ fn a_database_with_a_wrong_token_serves_and_says_why() {
     let mut scene = Scene::new(false);
     let _plane = scene.plane();
     let _worker = scene.worker("one");
-    std::fs::write(scene.path("token"), "another-secret\n").expect("written");
+    write_secret(scene.path("token"), "another-secret\n");
     let serving = scene.serve();
     write_until(&serving.address, |client| {
         fell_back(client, &["is not this control plane's", "--control-plane-token-file"])

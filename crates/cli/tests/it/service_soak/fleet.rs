@@ -17,7 +17,7 @@ use super::member::{Member, Process, signal_to};
 use super::network::Network;
 use super::trouble::{Deck, Tally, Trouble};
 use crate::bad_store::GOOD;
-use crate::program::{say_left_out, text};
+use crate::program::{say_left_out, text, write_secret};
 use crate::serve::Serving;
 use crate::service_http::samples_at;
 
@@ -102,7 +102,7 @@ impl Fleet {
         let directory = TempDir::new().expect("a directory");
         S3Server::make_bucket(&directory.path().join("s3"), BUCKET).expect("a bucket");
         std::fs::write(directory.path().join("settings.toml"), SETTINGS).expect("written");
-        std::fs::write(directory.path().join("token"), "a-secret\n").expect("written");
+        write_secret(directory.path().join("token"), "a-secret\n");
         let clocks = Clocks::new(directory.path());
         let mut left_out = Vec::new();
         if !clocks.can_jump() {
