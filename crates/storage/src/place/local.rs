@@ -8,6 +8,7 @@ mod link;
 mod lock;
 mod names;
 mod open_file;
+mod publication; // and renames
 mod stage;
 #[cfg(test)]
 mod tests;
@@ -16,12 +17,10 @@ mod faults; // that real use found
 mod waiting;
 
 use std::fs::File;
-use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use rustix::fs::{AtFlags, OFlags, RenameFlags};
+use rustix::fs::{AtFlags, OFlags};
 use rustix::io::Errno;
 
 use crate::place::name::{self, LOCK_FILE, STAGE_FILE};
@@ -38,15 +37,6 @@ use self::stage::Stage;
 /// Numbers, as the system tells them, of file systems that one machine has for itself: ext2 to ext4, XFS, Btrfs, F2FS, ZFS, tmpfs, overlays.
 const OWN_FILE_SYSTEMS: [u64; 7] =
     [0xef53, 0x5846_5342, 0x9123_683e, 0xf2f5_2010, 0x2fc1_2fc1, 0x0102_1994, 0x794c_7630];
-
-/// How a file got a new name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Named {
-    /// In one step: it has that one alone.
-    Renamed,
-    /// It got the new one first, and what became of the old one then.
-    Linked(rustix::io::Result<()>),
-}
 
 /// How a directory is opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -66,8 +56,9 @@ pub struct LocalOptions {
 /// 1. Only regular files whose names [`Storage`] allows are listed; what else lies there is left alone.
 /// 2. A name beginning with a dot and ending in `.tmp` is an unfinished publication; the next exclusive
 ///    [`lock`](Storage::lock) removes it.
-/// 3. What it creates is for the process's user alone: directories have mode 0700, files 0600. A directory
-///    that lets in its group and no one else (0750, 0770) passes that on to the files in it.
+/// 3. What it creates is for the process's user alone: directories have mode 0700, files 0600. A
+///    directory that lets in its group and no one else (0750, 0770) passes that on to the files in
+///    it.
 #[derive(Debug)]
 pub struct Local {
     directory: Arc<File>,
@@ -177,97 +168,6 @@ impl Local {
         opened.map(File::from).map_err(|error| Error::io(name, action, error.into()))
     }
 
-    /// Gives the file called `from` the name `to` unless there is one of that name.
-    fn give_name(&self, from: &str, to: &str) -> rustix::io::Result<Named> {
-        let directory = &*self.directory;
-        match rustix::fs::renameat_with(directory, from, directory, to, RenameFlags::NOREPLACE) {
-            // File systems that lack it have hard links, which refuse a taken name as well.
-            Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {
-                self.link_name(from, to)?;
-                Ok(Named::Linked(rustix::fs::unlinkat(directory, from, AtFlags::empty())))
-            }
-            answer => answer.map(|()| Named::Renamed),
-        }
-    }
-
-    /// Gives the file called `from` the name `to`, too.
-    fn link_name(&self, from: &str, to: &str) -> rustix::io::Result<()> {
-        rustix::fs::linkat(&*self.directory, from, &*self.directory, to, AtFlags::empty())
-    }
-
-    /// What [`publish`](Storage::publish) does where `give` gives a file its name.
-    fn publish_by(
-        &self,
-        name: &str,
-        bytes: &[u8],
-        give: impl FnOnce(&Self, &str, &str) -> rustix::io::Result<Named>,
-    ) -> Result<()> {
-        name::check(name)?;
-        let (file, temporary) = self.create_temporary(name)?;
-        let named = write_synced(file, name, bytes).and_then(|()| {
-            let told = |error: Errno| {
-                let error = Error::io(name, "publish", error.into());
-                match error.kind {
-                    // A call that was broken off may have been done.
-                    ErrorKind::Io | ErrorKind::Refused => Error { kind: ErrorKind::Undecided, ..error },
-                    _ => error,
-                }
-            };
-            // The new name is what counts, and is never taken back: somebody may have read it by now.
-            self.names.count(|| give(self, &temporary, name)).map(drop).map_err(told)
-        });
-        if let Err(error) = named {
-            // Best effort: what cannot be removed now is removed under the next exclusive lock.
-            let _ = rustix::fs::unlinkat(&*self.directory, &temporary, AtFlags::empty());
-            return Err(error);
-        }
-        // Whatever keeps it from being durable, it is there: that is no refusal.
-        self.sync_dir().map_err(|error| Error { kind: ErrorKind::Unsynced, ..error })
-    }
-
-    /// What [`rename`](Storage::rename) does where `give` gives a file its name.
-    fn rename_by(
-        &self,
-        from: &str,
-        to: &str,
-        give: impl FnOnce(&Self, &str, &str) -> rustix::io::Result<Named>,
-    ) -> Result<()> {
-        name::check(from)?;
-        name::check(to)?;
-        let renamed = self.names.count(|| {
-            give(self, from, to).and_then(|named| match named {
-                Named::Renamed | Named::Linked(Ok(())) => Ok(()),
-                Named::Linked(Err(error)) => {
-                    // Somebody else has renamed it, and would have the same file; or it cannot be told who has it.
-                    let _ = rustix::fs::unlinkat(&*self.directory, to, AtFlags::empty());
-                    Err(error)
-                }
-            })
-        });
-        renamed.map_err(|error| match error {
-            Errno::EXIST => Error::io(to, &format!("rename {from} to it"), error.into()),
-            _ => Error::io(from, &format!("rename it to {to}"), error.into()),
-        })
-    }
-
-    /// A new file for the publication of `name`, and what it is called.
-    fn create_temporary(&self, name: &str) -> Result<(File, String)> {
-        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
-        let mode = directory::file_mode(&self.directory);
-        loop {
-            let temporary = temporary_name(name);
-            let open = || rustix::fs::openat(&*self.directory, &temporary, flags, mode);
-            match self.descriptors.closing_others(open) {
-                Ok(file) => return Ok((File::from(file), temporary)),
-                // A leftover of a process that had this one's number, and not ours to remove.
-                Err(Errno::EXIST) => {}
-                Err(error) => {
-                    return Err(Error::io(name, "create", error.into()).or_rather(ErrorKind::Refused));
-                }
-            }
-        }
-    }
-
     /// Every entry's name, in the directory's own order.
     fn entries(&self) -> Result<Vec<String>> {
         directory::entries(&self.directory, &self.path)
@@ -338,20 +238,6 @@ impl Drop for WriterLock {
     }
 }
 
-/// A name that no other publication of this process has.
-fn temporary_name(name: &str) -> String {
-    static COUNT: AtomicU64 = AtomicU64::new(0);
-    let count = COUNT.fetch_add(1, Ordering::Relaxed);
-    format!(".{name}.{}.{count}.tmp", std::process::id())
-}
-
-/// Fills the new `file`, which is to be published as `name`.
-fn write_synced(mut file: File, name: &str, bytes: &[u8]) -> Result<()> {
-    io::Write::write_all(&mut file, bytes)
-        .map_err(|error| Error::io(name, "write", error).or_rather(ErrorKind::Refused))?;
-    file.sync_all().map_err(|error| Error::sync(name, "sync", error))
-}
-
 impl Storage for Local {
     fn create(&self, name: &str) -> Result<Arc<dyn WriteFile>> {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL;
@@ -380,9 +266,10 @@ impl Storage for Local {
     /// Writes and syncs a temporary, renames it where no file may be replaced, and syncs the directory.
     ///
     /// A failed sync is `Unsynced`; of every other failure of the device, one of the renaming is `Undecided`, an earlier one
-    /// `Refused`. If only the last step fails (`Unsynced`), the file has its name but may lose it at power loss. `NotFound` if
-    /// the directory was removed. A temporary that cannot be removed after a failure stays for the next exclusive
-    /// [`lock`](Storage::lock).
+    /// `Refused`, and so is a directory that takes no new names (`EPERM`, `EACCES`, `EROFS`). If
+    /// only the last step fails (`Unsynced`), the file has its name but may lose it at power loss.
+    /// `NotFound` if the directory was removed. A temporary that cannot be removed after a failure
+    /// stays for the next exclusive [`lock`](Storage::lock).
     fn publish(&self, name: &str, bytes: &[u8]) -> Result<()> {
         self.publish_by(name, bytes, Self::give_name)
     }

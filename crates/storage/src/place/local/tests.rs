@@ -3,13 +3,18 @@
 mod slots;
 mod staging;
 
+use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tempfile::TempDir;
 
+use rustix::io::Errno;
+
+use super::publication::{Named, temporary_name};
 use super::*;
 use crate::place::conformance;
 use crate::{Clock, SystemClock};
@@ -403,7 +408,7 @@ impl Drop for AppendOnly<'_> {
 }
 
 #[test]
-fn a_rename_that_fails_is_undecided_and_its_temporary_goes_under_the_next_lock() {
+fn a_rename_that_is_not_permitted_is_refused_and_its_temporary_goes_under_the_next_lock() {
     let root = new_directory();
     let (path, place) = database_in(root.path());
     if !run("chattr", &["+a"], &path, "a directory in which nothing can be renamed") {
@@ -411,7 +416,7 @@ fn a_rename_that_fails_is_undecided_and_its_temporary_goes_under_the_next_lock()
     }
     let append_only = AppendOnly(&path);
     let error = place.publish("1.manifest", b"edit").unwrap_err();
-    assert_eq!((error.kind, error.file.as_str()), (ErrorKind::Undecided, "1.manifest"), "{error}");
+    assert_eq!((error.kind, error.file.as_str()), (ErrorKind::Refused, "1.manifest"), "{error}");
     assert_eq!(place.open_read("1.manifest").unwrap_err().kind, ErrorKind::NotFound);
     assert_eq!(place.list().unwrap(), []);
     drop(append_only);
@@ -420,6 +425,20 @@ fn a_rename_that_fails_is_undecided_and_its_temporary_goes_under_the_next_lock()
     let _lock = place.lock(true).unwrap();
     assert_eq!(place.entries().unwrap(), ["LOCK"]);
     place.publish("1.manifest", b"edit").unwrap();
+}
+
+#[test]
+fn a_rename_that_may_have_been_done_is_undecided() {
+    let root = new_directory();
+    let (_path, place) = database_in(root.path());
+    for errno in [Errno::IO, Errno::INTR, Errno::STALE] {
+        let error = place.publish_by("1.manifest", b"edit", |_, _, _| Err(errno)).unwrap_err();
+        assert_eq!(error.kind, ErrorKind::Undecided, "{error}");
+    }
+    for errno in [Errno::PERM, Errno::ACCESS, Errno::ROFS] {
+        let error = place.publish_by("1.manifest", b"edit", |_, _, _| Err(errno)).unwrap_err();
+        assert_eq!(error.kind, ErrorKind::Refused, "{error}");
+    }
 }
 
 /// On file systems where a name is given by a link, and what had the old one cannot be removed then.
