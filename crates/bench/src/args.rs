@@ -47,7 +47,8 @@ pub struct RunArgs {
     /// Bytes of files that Firn may take for each byte of values beside the tree that lives [default: the store's own]
     #[arg(long, value_name = "X")]
     pub space_amplification_max: Option<f64>,
-    /// Bytes that reads must have lost to sorted runs for each byte that Firn rewrites for them [default: the store's own]
+    /// Bytes that reads must have lost to sorted runs for each byte that Firn rewrites for them
+    /// [default: the store's own]
     #[arg(long, value_name = "X")]
     pub read_compaction_price: Option<f64>,
     /// How Firn compresses its last level and its values beside the tree: none, lz4 or zstd [default: the store's own]

@@ -7,7 +7,8 @@ use std::path::Path;
 /// The right of all users to read a file.
 const READ_BY_ALL: u32 = 0o004;
 
-/// Warns on standard error if `file`, which holds a secret, can be read by every user of this machine.
+/// Warns on standard error if `file`, which holds a secret, can be read by every user of this
+/// machine.
 pub(crate) fn warn_if_open(file: Option<&Path>, what: &str) {
     let Some(file) = file else { return };
     // What cannot be looked at cannot be read either, which is told where it is read.

@@ -115,7 +115,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
     Ok(Ending::Done)
 }
 
-/// Warns of files with secrets that every user of this machine can read. Those of control planes warn where they are read.
+/// Warns of files with secrets that every user of this machine can read. Those of control planes
+/// warn where they are read.
 fn warn_of_open_secrets(options: &Options) {
     secrets::warn_if_open(options.password_file.as_deref(), "the password");
     secrets::warn_if_open(options.control_plane_key.as_deref(), "the key");

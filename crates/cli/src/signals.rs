@@ -1,4 +1,5 @@
-//! Signals: SIGINT and SIGTERM end a process in good order, said twice at once; SIGHUP, SIGUSR1 and SIGUSR2 end none that serves.
+//! Signals: SIGINT and SIGTERM end a process in good order, said twice at once; SIGHUP, SIGUSR1 and
+//! SIGUSR2 end none that serves.
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -25,8 +26,8 @@ pub(crate) fn twice_ends_at_once() -> io::Result<Arc<AtomicBool>> {
     Ok(said)
 }
 
-/// Has SIGHUP, SIGUSR1 and SIGUSR2 end nothing from now on: other daemons read files again at these, and a terminal that is
-/// closed sends the first. A thread tells of each on standard error.
+/// Has SIGHUP, SIGUSR1 and SIGUSR2 end nothing from now on: other daemons read files again at
+/// these, and a terminal that is closed sends the first. A thread tells of each on standard error.
 ///
 /// # Errors
 /// What the system says of signals or of the thread.

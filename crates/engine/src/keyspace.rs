@@ -49,8 +49,9 @@ impl Compression {
 /// when the database is opened, and opening fails when a name has no code. Their parameters are not kept: they are those of whoever opens it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KeyspaceSettings {
-    /// Compression of the tables of the last level, and of values beside the tree, which their writers compress. Default: as the
-    /// engine's settings say, which is kept so: with other settings of the engine, what is written from then on follows them.
+    /// Compression of the tables of the last level, and of values beside the tree, which their
+    /// writers compress. Default: as the engine's settings say at each opening; what is written
+    /// from then on follows them.
     pub compression: Option<Compression>,
     /// Name of the merge operator that gives `merge` records their meaning. Default none: `merge` is refused.
     pub merge_operator: Option<String>,

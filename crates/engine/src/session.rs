@@ -212,13 +212,15 @@ pub trait Session: Send {
 
     /// Replaces `key`'s value by what `f` makes of it, atomically against every other write of the key.
     ///
-    /// `f` may be called more than once; the last call is the one that took effect. Updates of one key that wait for each other
-    /// are written first come, first served: `f` runs while others of the key stand in line, so it should be short, and MUST NOT
-    /// write to the database or wait for another update of the key. If `f`, or the keyspace's merge operator, panics, the update
-    /// writes nothing: the panic goes on through a call that is answered at once, and a pending one fails with
-    /// [`crate::ErrorKind::Retry`]. [`Change::Keep`] writes nothing:
-    /// it is answered like a write, `Done` or pending and then [`Completion::Written`], with the position read at,
-    /// at or after everything this session was acknowledged. It promises no durability of what was read.
+    /// `f` may be called more than once; the last call is the one that took effect. Updates of one
+    /// key that wait for each other are written first come, first served: `f` runs while others of
+    /// the key stand in line, so it should be short, and MUST NOT write to the database or wait for
+    /// another update of the key. If `f`, or the keyspace's merge operator, panics, the update
+    /// writes nothing: the panic goes on through a call that is answered at once, and a pending one
+    /// fails with [`crate::ErrorKind::Retry`]. [`Change::Keep`] writes nothing: it is answered like
+    /// a write, `Done` or pending and then [`Completion::Written`], with the position read at, at
+    /// or after everything this session was acknowledged. It promises no durability of what was
+    /// read.
     fn update(
         &mut self,
         keyspace: KeyspaceId,

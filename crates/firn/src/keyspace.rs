@@ -160,9 +160,10 @@ impl<'d> Keyspace<'d> {
 
     /// Replaces the value of `key` by what `f` makes of it, atomically; answers what the last call of `f` answered.
     ///
-    /// `f` may be called more than once, on this thread, and must not write to the database, nor wait for another update of the
-    /// key: those stand in line behind this one. A panic of `f`, or of a merge operator, goes on through this call; nothing is
-    /// written then, and the database goes on.
+    /// `f` may be called more than once, on this thread, and must not write to the database, nor
+    /// wait for another update of the key: those stand in line behind this one. A panic of `f`, or
+    /// of a merge operator, goes on through this call; nothing is written then, and the database
+    /// goes on.
     ///
     /// # Errors
     /// As [`put`](Self::put).

@@ -4,7 +4,8 @@
 //!   limit (ulimit -n) = server's own + files that the engine has open for reading + clients
 //! ```
 
-/// Standard streams, the database's lock and directory, log segments and files that are being written.
+/// Standard streams, the database's lock and directory, log segments and files that are being
+/// written.
 const BESIDE: usize = 24;
 
 /// Of each server thread: its epoll or ring, timer, alarm and listener.
@@ -25,8 +26,9 @@ pub struct DescriptorShares {
 }
 
 impl DescriptorShares {
-    /// Shares out `limit` for `threads` server threads and `http` connections by HTTP. The engine gets `files`, or, where
-    /// that is 0, half of what the server does not need itself. Clients get the rest.
+    /// Shares out `limit` for `threads` server threads and `http` connections by HTTP. The engine
+    /// gets `files`, or, where that is 0, half of what the server does not need itself. Clients get
+    /// the rest.
     pub fn of(limit: u64, threads: usize, http: usize, files: usize) -> Self {
         let limit = usize::try_from(limit).unwrap_or(usize::MAX);
         let own = BESIDE + threads * BY_THREAD + http;

@@ -65,7 +65,8 @@ impl Server {
     /// The same, on ports that were taken before, by what `settings` say.
     ///
     /// # Errors
-    /// What the system says of threads; `AddrInUse` if another process has begun to listen on one of the ports since.
+    /// What the system says of threads; `AddrInUse` if another process has begun to listen on one
+    /// of the ports since.
     pub fn start_on(
         ports: Ports,
         db: Arc<Db>,

@@ -120,7 +120,8 @@ impl Log {
         }
     }
 
-    /// Tells that no connection is accepted for now: one line in [`ACCEPT_LINE_S`] seconds, whatever the thread.
+    /// Tells that no connection is accepted for now: one line in [`ACCEPT_LINE_S`] seconds,
+    /// whatever the thread.
     pub(crate) fn note_accept_failure(&self, why: &dyn Display) {
         let second = self.clock.unix_ms() / 1000;
         let due = self.accept_due_s.load(Ordering::Relaxed);

@@ -24,8 +24,9 @@ pub struct ServeSettings {
     pub network: Network,
     /// Connections at a time; more are told so and closed. Default 10 000.
     pub clients_max: usize,
-    /// Connections that the process has descriptors for ([`DescriptorShares`](crate::DescriptorShares)); `clients_max`
-    /// is lowered to it, which the log, `INFO` and metrics tell. Default: no limit is known.
+    /// Connections that the process has descriptors for
+    /// ([`DescriptorShares`](crate::DescriptorShares)); `clients_max` is lowered to it, which the
+    /// log, `INFO` and metrics tell. Default: no limit is known.
     pub clients_room: usize,
     /// Bytes of one request, of what is queued behind `MULTI`, and of the names a client watches, waits for and is subscribed
     /// to: a connection with more is told so and closed. Of the replies of `EXEC` too, which is refused with more. Default 1 GiB.

@@ -32,8 +32,9 @@ pub(crate) fn from_format(file: &str, base: u64, error: &firn_format::Error) -> 
     Error::new(kind, format!("expected {}, found {}", error.expected, error.found)).at(place)
 }
 
-/// What `work` answers; if it panics, an error that says so. For what runs on the pool: a panic of an operator or of an
-/// update's function fails the call that asked for it, as one on the caller's thread does.
+/// What `work` answers; if it panics, an error that says so. For what runs on the pool: a panic of
+/// an operator or of an update's function fails the call that asked for it, as one on the caller's
+/// thread does.
 ///
 /// What `work` shares with others MUST bear to be left as the panic leaves it.
 ///

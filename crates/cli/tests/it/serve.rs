@@ -219,7 +219,8 @@ fn a_port_that_is_taken_is_told() {
     serving.process.wait().unwrap();
 }
 
-/// With epoll alone: io_uring keeps the limit that there was when it was asked to accept, and the one at the start bounds clients.
+/// With epoll alone: io_uring keeps the limit that there was when it was asked to accept, and the
+/// one at the start bounds clients.
 #[test]
 fn without_descriptors_it_waits_for_some() {
     const LIMIT: usize = 100;

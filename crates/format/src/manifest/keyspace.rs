@@ -15,7 +15,8 @@ use crate::varint;
 /// Settings of a keyspace as text, by name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KeyspaceText {
-    /// Compression of its tables and blobs; without it as the database's settings say when they are written.
+    /// Compression of its tables and blobs; without it as the database's settings say when they are
+    /// written.
     pub compression: Option<String>,
     /// Name of its merge operator.
     pub merge_operator: Option<String>,

@@ -72,7 +72,8 @@ impl HttpServer {
         Self::start_with(TcpListener::bind(address)?, clock, |_| site)
     }
 
-    /// As `start`, on `listener`, with a site that may promise answers: the alarm is to be rung when one is there.
+    /// As `start`, on `listener`, with a site that may promise answers: the alarm is to be rung
+    /// when one is there.
     pub(crate) fn start_with(
         listener: TcpListener,
         clock: Arc<dyn Clock>,

@@ -26,7 +26,8 @@ pub(crate) use rate::Rates;
 pub(crate) enum Measure {
     Connections,
     RejectedConnections,
-    /// Times that the system gave no connection although one may have come: descriptors or memory were short.
+    /// Times that the system gave no connection although one may have come: descriptors or memory
+    /// were short.
     AcceptFailures,
     /// Connections ended because a request, or those since MULTI, took more than `client-query-buffer-limit`.
     OverLimitConnections,

@@ -101,8 +101,9 @@ impl Log {
         }
     }
 
-    /// Lets go of a segment that is sealed and wholly written: the last write to it came before it was sealed, and its arena
-    /// would stay until the next write. Writes nothing and waits for nobody.
+    /// Lets go of a segment that is sealed and wholly written: the last write to it came before it
+    /// was sealed, and its arena would stay until the next write. Waits for no other
+    /// writer.
     pub(crate) fn leave_written(&self) {
         let Ok(mut group) = self.group.try_lock() else { return };
         let region = group.segment.region();

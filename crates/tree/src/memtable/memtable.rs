@@ -229,8 +229,8 @@ impl Memtable {
         index.points.newest(&index.entries, hash, key, before, records)
     }
 
-    /// All versions of `key` with a sequence below `before`, newest first. Wait-free; linear in the versions there are, where
-    /// as many calls of [`newest`](Self::newest) would be quadratic.
+    /// All versions of `key` with a sequence below `before`, newest first. Wait-free; linear in the
+    /// versions there are, where as many calls of [`newest`](Self::newest) would be quadratic.
     pub(crate) fn versions<'v, R: Records + ?Sized>(
         &'v self,
         (hash, key): (u32, &'v [u8]),

@@ -175,8 +175,8 @@ impl Points {
         newest
     }
 
-    /// All versions of `key` with a sequence below `before`, newest first. Wait-free, no allocation; each entry of the
-    /// key's groups is passed once.
+    /// All versions of `key` with a sequence below `before`, newest first. Wait-free, no
+    /// allocation; each entry of the key's groups is passed once.
     pub(super) fn versions<'v, R: Records + ?Sized>(
         &'v self,
         entries: &'v Entries,

@@ -161,8 +161,8 @@ pub(crate) fn note_lookup(version: &Version, lookup: &Lookup<'_>, found: Found) 
     keyspace.seeks.add_point_read(asked);
 }
 
-/// Takes a memtable's or a run's versions of the key, newest first: `newest`, and if that does not decide, those `older`
-/// than it. A lookup for each would walk over all newer ones again.
+/// Takes a memtable's or a run's versions of the key, newest first: `newest`, and if that does not
+/// decide, those `older` than it. A lookup for each would walk over all newer ones again.
 #[inline]
 fn in_place<'r, V: Iterator<Item = (Trailer, Record<'r>)>>(
     newest: Option<(Trailer, Record<'r>)>,
@@ -195,9 +195,11 @@ fn hit<'r>(trailer: Trailer, record: &Record<'r>) -> Hit<'r> {
     }
 }
 
-/// Takes a table's versions of the key below `before`, newest first; `None` if `mode` forbids to go on.
+/// Takes a table's versions of the key below `before`, newest first; `None` if `mode` forbids to go
+/// on.
 ///
-/// The first few are looked up one by one; behind more of them a cursor walks on, which may wait for the device.
+/// The first few are looked up one by one; behind more of them a cursor walks on, which may wait
+/// for the device.
 #[inline]
 fn in_table(
     reader: &Arc<TableReader>,

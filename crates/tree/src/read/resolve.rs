@@ -37,8 +37,8 @@ pub(crate) enum Resolved {
 /// What is wanted of the value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wants {
-    /// Only the sequence of the newest version: told as [`Resolved::Absent`] whatever that is. Looks at no value, and
-    /// asks no operator.
+    /// Only the sequence of the newest version: told as [`Resolved::Absent`] whatever that is.
+    /// Looks at no value, and asks no operator.
     Newest,
     /// Only whether there is one, as if the clock had not moved: what has expired counts.
     Stored,

@@ -147,8 +147,8 @@ impl Database {
 
     /// Reserves a place for a frame of `bytes` and lets `write` fill and publish it; `None` if the buffer is full.
     ///
-    /// A frame beyond a quarter of a segment gets a segment of its own. The buffer is within its limit before it comes, so
-    /// that such frames take memory one at a time.
+    /// A frame beyond a quarter of a segment gets a segment of its own. The buffer is within its
+    /// limit before it comes, so that such frames take memory one at a time.
     pub(crate) fn with_reservation<T>(
         &self,
         bytes: usize,
@@ -220,9 +220,11 @@ impl Database {
         Ok(Some(write(&segment, reservation)))
     }
 
-    /// Whether a frame that gets a segment of its own waits until the buffer has been written out; what it holds is frozen then.
+    /// Whether a frame that gets a segment of its own waits until the buffer has been written out;
+    /// what it holds is frozen then.
     ///
-    /// Such a frame may be longer than the buffer's limit. Two of them at once would exceed it twice, and so on.
+    /// Such a frame may be longer than the buffer's limit. Two of them at once would exceed it
+    /// twice, and so on.
     fn must_write_out(&self, base: Position) -> Result<bool> {
         if self.buffer_bytes() <= self.settings.buffer_bytes_max {
             return Ok(false);

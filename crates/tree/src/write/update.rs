@@ -1,17 +1,19 @@
 //! Atomic read-modify-write.
 //!
 //! An update reads, computes, and copies its frame into the log like any write. Before it indexes the frame it
-//! waits until everything below the frame is published (no older write can come in then), looks at the key
-//! again, and compares: the same newest version means that nothing came between, and the frame is published;
-//! otherwise the frame becomes void and the update starts over. Some write of the key succeeded then, so the
-//! system as a whole always moves on.
+//! waits until everything below the frame is published (no older write can come in then), looks at
+//! the key again, and compares: the same newest version means that nothing came between, and the
+//! frame is published; otherwise the frame becomes void and the update starts over. Some write of
+//! the key succeeded then, so the system as a whole always moves on.
 //!
-//! That alone would starve one of many updaters of one key, and each that starts over holds the log for nothing. So
-//! updates of a key stand in line: an update holds the key's lock from its first read until its frame is published.
-//! The locks order updates, they guard nothing: after [`PATIENCE`] an update goes on without one. So a function that
-//! breaks its contract and waits for another update of its key is slow, and no deadlock.
+//! That alone would starve one of many updaters of one key, and each that starts over holds the log
+//! for nothing. So updates of a key stand in line: an update holds the key's lock from its first
+//! read until its frame is published. The locks order updates, they guard nothing: after
+//! [`PATIENCE`] an update goes on without one. So a function that breaks its contract and waits for
+//! another update of its key is slow, and no deadlock.
 //!
-//! Between reservation and publication no code of the user runs, and nothing is read but the newest version's sequence.
+//! Between reservation and publication no code of the user runs, and nothing is read but the newest
+//! version's sequence.
 
 use std::time::{Duration, Instant};
 
@@ -61,8 +63,8 @@ pub(crate) fn lock_hash(keyspace: KeyspaceId, key: &[u8]) -> u64 {
 }
 
 impl Database {
-    /// Writes `update`, or answers `Stopped` when the buffer is full: it keeps its place in line then, and is to be tried
-    /// again.
+    /// Writes `update`, or answers `Stopped` when the buffer is full: it keeps its place in line
+    /// then, and is to be tried again.
     ///
     /// Blocks while other updates of the key are before it, and where the read misses memory.
     pub(crate) fn try_update(&self, update: &mut Update<'_>) -> Result<Appended> {

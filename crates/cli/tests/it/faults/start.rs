@@ -1,5 +1,5 @@
-//! S16 to S19: what a start and signals do. Neighbours: SIGUSR1 and SIGUSR2, control planes and workers, the port of HTTP,
-//! a database directory and a token file beside a password file.
+//! S16 to S19: what a start and signals do. Neighbours: SIGUSR1 and SIGUSR2, control planes and
+//! workers, the port of HTTP, a database directory and a token file beside a password file.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};

@@ -1,4 +1,5 @@
-//! T8: a server whose settings ask for compression, and that compressed nothing. Neighbours: keys, parts of collections.
+//! T8: a server whose settings ask for compression, and that compressed nothing. Neighbours: keys,
+//! parts of collections.
 
 use std::sync::Arc;
 

@@ -149,7 +149,8 @@ impl Run {
         (record.key == key).then_some((entry.trailer, record))
     }
 
-    /// All versions of `key` below `before`, newest first. One search, then a walk over the key's versions.
+    /// All versions of `key` below `before`, newest first. One search, then a walk over the key's
+    /// versions.
     ///
     /// # Errors
     /// `Corrupt` if `records` has no record for an entry that the search asks for.

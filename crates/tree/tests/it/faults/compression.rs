@@ -1,5 +1,6 @@
-//! T8: `compression` in the database's settings, and keyspaces that do not say. Neighbours: the default keyspace; one that says `none`;
-//! values beside the tree; other settings at the next opening.
+//! T8: `compression` in the database's settings, and keyspaces that do not say. Neighbours: the
+//! default keyspace; one that says `none`; values beside the tree; other settings at the next
+//! opening.
 
 use std::sync::Arc;
 
@@ -79,7 +80,8 @@ fn t8_values_beside_the_tree_are_compressed_as_the_database() {
     assert!(sizes[1] < sizes[0] / 10, "{sizes:?}");
 }
 
-/// What is not said is kept so: the next opening may say otherwise, and what is written from then on follows.
+/// What is not said is kept so: the next opening may say otherwise, and what is written from then
+/// on follows.
 #[test]
 fn t8_what_is_not_said_follows_the_settings_of_each_opening() {
     let mut world = packing(Compression::None);

@@ -1,5 +1,5 @@
-//! T12: batches larger than the memory budget. A batch is held by its caller and once more by the log, until it is written out; the next one
-//! waits for that.
+//! T12: batches larger than the memory budget. A batch is held by its caller and once more by the
+//! log, until it is written out; the next one waits for that.
 //!
 //! Neighbours: one large value; a large operand; several writers at once.
 
@@ -65,7 +65,8 @@ fn most(work: impl FnOnce()) -> u64 {
 /// A kind of batch, of [`BATCH_BYTES`].
 type Kind = fn(KeyspaceId, u8) -> Batch;
 
-/// Beside each is how often it is held at most: by its caller, by the log, and by what writes it out if it is one record.
+/// Beside each is how often it is held at most: by its caller, by the log, and by what writes it
+/// out if it is one record.
 const KINDS: [(&str, Kind, u64); 3] = [
     (
         "many values",

@@ -1,5 +1,6 @@
-//! T7: tens of thousands of merges on one key, each found by a walk over all newer ones. Neighbours: several keys at once; scans both ways;
-//! a snapshot below the newest; the merges frozen, and in tables; an update of such a key.
+//! T7: tens of thousands of merges on one key, each found by a walk over all newer ones.
+//! Neighbours: several keys at once; scans both ways; a snapshot below the newest; the merges
+//! frozen, and in tables; an update of such a key.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -11,8 +12,8 @@ use firn_tree::Tree;
 use super::joining::{Joining, joined};
 use crate::world::{World, get_in, put, rows, session, tiny};
 
-/// Few, and four times as many: what is linear takes four times as long, what is quadratic sixteen times.
-/// A read of so many ends within the turn that a busy machine gives a thread.
+/// Few, and four times as many: what is linear takes four times as long, what is quadratic sixteen
+/// times. A read of so many ends within the turn that a busy machine gives a thread.
 const FEW: u32 = 2_000;
 const MANY: u32 = 4 * FEW;
 const TIMES_MAX: f64 = 9.0;
@@ -140,7 +141,8 @@ fn t7_a_snapshot_below_many_merges_is_read_in_linear_time() {
     assert!(ratio < TIMES_MAX, "{ratio:.1} times as long for 4 times as many: {times:?}");
 }
 
-/// Flushing and compacting a key of many merges takes no more than linear time, with a snapshot among them too.
+/// Flushing and compacting a key of many merges takes no more than linear time, with a snapshot
+/// among them too.
 #[test]
 fn t7_many_merges_of_a_key_are_written_out_in_linear_time() {
     let times = [FEW, MANY].map(|count| {
@@ -165,7 +167,8 @@ fn t7_many_merges_of_a_key_are_written_out_in_linear_time() {
     assert!(ratio < TIMES_MAX, "{ratio:.1} times as long for 4 times as many: {times:?}");
 }
 
-/// The second look of an update, while its place in the log is reserved, asks for the newest version's sequence and for no value.
+/// The second look of an update, while its place in the log is reserved, asks for the newest
+/// version's sequence and for no value.
 #[test]
 fn t7_an_update_merges_once_and_before_it_reserves() {
     let world = World::new(tiny());

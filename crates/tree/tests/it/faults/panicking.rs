@@ -1,6 +1,8 @@
-//! T11: a merge operator that panics within an update, which closed all writes. The call that asked for it fails, and nothing else does.
+//! T11: a merge operator that panics within an update, which closed all writes. The call that asked
+//! for it fails, and nothing else does.
 //!
-//! Neighbours: the update's own function; a get and a scan, on the caller's thread and on the pool; a flush; a compaction.
+//! Neighbours: the update's own function; a get and a scan, on the caller's thread and on the pool;
+//! a flush; a compaction.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -102,7 +104,7 @@ fn t11_a_function_that_panics_in_an_update_fails_that_update() {
     let options = WriteOptions::default();
     assert!(panics(|| session.update(scene.keyspace, KEY, options, cry).unwrap()));
     scene.goes_on(&value(0));
-    // Nobody waits for the one that is gone.
+    // The ticket of the one that is gone is not waited for.
     scene.update(&mut session);
     scene.goes_on(&value(1));
 }
@@ -128,7 +130,8 @@ fn failure<T>(session: &mut dyn Session, outcome: Outcome<T>) -> Error {
     }
 }
 
-/// On the pool there is no caller to panic: its ticket completes as failed, and the session goes on.
+/// On the pool there is no caller to panic: its ticket completes as failed, and the session goes
+/// on.
 #[test]
 fn t11_panics_on_the_pool_fail_their_tickets() {
     let scene = Scene::with_threads();

@@ -1,6 +1,8 @@
-//! T9: many threads that update one key, each trying until it is the first: one starves, and the log is held for nothing.
+//! T9: many threads that update one key, each trying until it is the first: one starves, and the
+//! log is held for nothing.
 //!
-//! Neighbours: values beside the tree; sessions that do not wait; a session that locked the key; a function that updates its own key.
+//! Neighbours: values beside the tree; sessions that do not wait; a session that locked the key; a
+//! function that updates its own key.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Barrier};
@@ -26,8 +28,8 @@ fn count(tree: &Tree) -> u64 {
     u64::from_le_bytes(value[..8].try_into().unwrap())
 }
 
-/// What `threads` threads that add one each `rounds` times come to: how often functions were called, and how many updates the last thread
-/// had done when the first had done all of its own.
+/// What `threads` threads that add one each `rounds` times come to: how often functions were
+/// called, and how many updates the last thread had done when the first had done all of its own.
 fn contend(tree: &Tree, (threads, rounds, bytes): (usize, u64, usize)) -> (u64, u64) {
     let (calls, barrier) = (Arc::new(AtomicU64::new(0)), Barrier::new(threads));
     let done: Vec<AtomicU64> = (0..threads).map(|_| AtomicU64::new(0)).collect();
@@ -73,7 +75,8 @@ fn t9_updates_of_one_key_take_turns() {
     }
 }
 
-/// Puts take no turns: an update that one of them comes between is computed again, and the put stays.
+/// Puts take no turns: an update that one of them comes between is computed again, and the put
+/// stays.
 #[test]
 fn t9_updates_among_puts_lose_nothing() {
     let tree = World::new(tiny()).open_threads();
@@ -99,7 +102,8 @@ fn t9_updates_among_puts_lose_nothing() {
     tree.close().unwrap();
 }
 
-/// Locks that sessions ask for are others than those of updates: a session may update what it locked.
+/// Locks that sessions ask for are others than those of updates: a session may update what it
+/// locked.
 #[test]
 fn t9_a_session_updates_what_it_has_locked() {
     let tree = World::new(tiny()).open_threads();
@@ -146,7 +150,8 @@ fn t9_sessions_that_do_not_wait_take_turns() {
     tree.close().unwrap();
 }
 
-/// A function that writes breaks its contract; one that updates its own key, once, is slow and no deadlock.
+/// A function that writes breaks its contract; one that updates its own key, once, is slow and no
+/// deadlock.
 #[test]
 #[ignore = "long form: cargo x faults"]
 fn t9_a_function_that_updates_its_own_key_ends() {
