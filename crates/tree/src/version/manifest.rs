@@ -348,11 +348,8 @@ impl Manifest {
                 }
             }
         }
-        let written = self.next;
         self.believe(&name, &bytes, state, base)?;
-        if base {
-            self.remove_older(written);
-        }
+        self.remove_older(self.base.number);
         Ok(())
     }
 
@@ -398,8 +395,12 @@ impl Manifest {
         self.failed.get_or_insert_with(|| Error::new(ErrorKind::Closed, "the database is closed"));
     }
 
-    /// Removes edits that `base` restates. What cannot be removed now is removed by a later base.
+    /// Removes edits that `base` restates, if any are left. What cannot be removed now is removed
+    /// by a later commit.
     fn remove_older(&mut self, base: u64) {
+        if self.oldest >= base {
+            return;
+        }
         if self.storage.shared_part().is_some() && self.oldest == 1 {
             let changes = vec![Change::Database { id: self.state.database }];
             let edit = ManifestEdit { number: CREATED, base: false, epoch: self.state.generation, changes };

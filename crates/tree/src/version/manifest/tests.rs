@@ -220,3 +220,19 @@ fn an_edit_that_comes_back_after_it_was_removed_is_not_believed() {
     assert!(is_current && other.is_current());
     assert_eq!(load(&*theirs, 0).unwrap().unwrap().state.tick_ms, 13);
 }
+
+#[test]
+fn edits_that_could_not_be_removed_go_with_the_next_commit() {
+    let faulty = Faulty::new(Arc::new(Memory::new()));
+    let mut manifest = Manifest::new((Arc::new(faulty.clone()), clock()), None, 4);
+    manifest.commit(&[Change::Database { id: 7 }]).unwrap();
+    (1..=3).for_each(|ms| manifest.commit(&tick(ms)).unwrap());
+    strike(&faulty, Operation::Remove, Effect::Fail(firn_storage::ErrorKind::Refused));
+    manifest.commit(&tick(4)).unwrap();
+    assert!(faulty.open_read(&manifest_edit(1)).is_ok(), "the fifth restates, and none was removed");
+    manifest.commit(&tick(5)).unwrap();
+    for number in 1..5 {
+        assert!(faulty.open_read(&manifest_edit(number)).is_err(), "{number} is there");
+    }
+    assert_eq!(read_tick(&faulty), 5);
+}
