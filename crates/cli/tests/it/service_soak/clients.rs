@@ -108,22 +108,28 @@ impl Known {
         }
     }
 
-    /// Whether each key is what it was acknowledged to be, or what was tried since; from then on that, or, where nothing is there, what may have expired.
+    /// Expects each key to be what it was acknowledged to be, or what was tried since; from then on
+    /// that, or, where nothing is there, what may have expired.
     fn check(&mut self, number: u32, address: &str) {
         let mut connection = reach(address);
         self.counted.check(number, &mut connection);
         let keys: BTreeSet<u32> = self.acknowledged.keys().chain(self.tried.keys()).copied().collect();
         let keys: Vec<u32> = keys.into_iter().collect();
+        let mut wrong = Wrong::default();
         for keys in keys.chunks(200) {
             for (key, found) in keys.iter().zip(keys::find(keys, &mut connection)) {
                 let before = self.acknowledged.get(key).copied().unwrap_or(None);
                 let tried = self.tried.remove(key).unwrap_or_default();
                 let states = std::iter::once(before).chain(tried.iter().copied());
                 let mut possible = states.filter(|state| found.may_be(*key, *state));
-                let state = possible.next().unwrap_or_else(|| {
-                    let head = found.head();
-                    panic!("key {key}: expected {before:?} or one of {tried:?}, found {head}")
-                });
+                let Some(state) = possible.next() else {
+                    wrong.keys.push(*key);
+                    wrong.told.push(format!(
+                        "key {key}: expected {before:?} or one of {tried:?}, found {}",
+                        found.head()
+                    ));
+                    continue;
+                };
                 // What is not there may have expired, by a clock that another machine's is behind.
                 let others: Vec<State> = possible.collect();
                 if !others.is_empty() {
@@ -135,6 +141,33 @@ impl Known {
                 self.acknowledged.insert(*key, state);
             }
         }
+        wrong.expect_none(&format!("client {number} at {address}, round {}", self.round), &mut connection);
+    }
+}
+
+/// Keys that were found to be what they cannot be.
+#[derive(Default)]
+struct Wrong {
+    keys: Vec<u32>,
+    told: Vec<String>,
+}
+
+impl Wrong {
+    /// Expects that there are none. Else it tells whether they are as they should be a moment later, and what the
+    /// database says of itself: a stale answer is another fault than a lost write.
+    fn expect_none(&self, by: &str, connection: &mut redis::Connection) {
+        if self.keys.is_empty() {
+            return;
+        }
+        std::thread::sleep(Duration::from_secs(2));
+        let some = self.keys.get(..20).unwrap_or(&self.keys);
+        let later: Vec<String> = keys::find(some, connection).iter().map(|found| found.head()).collect();
+        let info: String = redis::cmd("INFO").query(connection).expect("what it says of itself");
+        panic!(
+            "{by}: {} keys are wrong: {:#?}, two seconds later {later:#?}\n{info}",
+            self.keys.len(),
+            self.told
+        );
     }
 }
 
