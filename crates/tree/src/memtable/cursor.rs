@@ -71,7 +71,7 @@ impl<R: Records + ?Sized> MemtableCursor<R> {
     fn position_at(&mut self, forward: bool, key: &[u8], sequence: Sequence) {
         let word = prefix_word(key, self.common_prefix.as_deref().unwrap_or_default());
         for (place, array) in self.places.iter_mut().zip(&self.view.arrays) {
-            *place = array.lower_bound(word, key, sequence, &*self.records);
+            *place = array.lower_bound(word, (key, sequence), self.before, &*self.records);
         }
         self.start(forward);
     }

@@ -171,18 +171,20 @@ impl Sorted {
         record_of(records, self.entries[index].trailer).key
     }
 
-    /// First entry at or after (`key`, `sequence`), whose word is `word`. One record is read a comparison only
-    /// where words are equal.
+    /// First entry at or after (`key`, `sequence`), whose word is `word`, of those below `seen`:
+    /// others may lie before it. One record is read a comparison only where words are equal.
+    ///
+    /// Of entries at or above `seen` no record is read: their segments may have begun after
+    /// `records` was taken.
     pub(super) fn lower_bound<R: Records + ?Sized>(
         &self,
         word: u64,
-        key: &[u8],
-        sequence: Sequence,
+        (key, sequence): (&[u8], Sequence),
+        seen: Sequence,
         records: &R,
     ) -> usize {
-        let start = self.entries.partition_point(|entry| entry.prefix < word);
-        let Some(first) = self.entries.get(start).filter(|first| first.prefix == word) else { return start };
-        let before = |entry: &RunEntry| {
+        let mut low = self.entries.partition_point(|entry| entry.prefix < word);
+        let is_before = |entry: &RunEntry| {
             entry.prefix == word
                 && match record_of(records, entry.trailer).key.cmp(key) {
                     Ordering::Less => true,
@@ -190,10 +192,23 @@ impl Sorted {
                     Ordering::Greater => false,
                 }
         };
-        if !before(first) {
-            return start;
+        // Words often decide alone.
+        let first = self.entries.get(low).filter(|first| first.prefix == word);
+        if first.is_none_or(|first| first.sequence() < seen && !is_before(first)) {
+            return low;
         }
-        start + self.entries[start..].partition_point(before)
+        let mut high = self.entries.len();
+        while low < high {
+            let middle = low + (high - low) / 2;
+            let is_seen = |entry: &RunEntry| entry.prefix != word || entry.sequence() < seen;
+            // Entries between the middle and that one are of no reader below `seen`.
+            let place = self.entries[middle..high].iter().position(is_seen).map(|ahead| middle + ahead);
+            match place {
+                Some(place) if is_before(&self.entries[place]) => low = place + 1,
+                _ => high = middle,
+            }
+        }
+        low
     }
 
     pub(super) fn memory_bytes(&self) -> usize {

@@ -391,6 +391,48 @@ fn a_view_takes_only_what_is_published() {
     }
 }
 
+/// A log as a reader knows it who came before its last segments.
+struct Older {
+    log: Arc<Log>,
+    end: Position,
+}
+
+impl Records for Older {
+    fn record(&self, position: Position) -> Option<Record<'_>> {
+        if position < self.end { self.log.record(position) } else { None }
+    }
+}
+
+/// A view that a newer reader has extended holds entries of segments that an older one does not know.
+#[test]
+fn an_older_reader_reads_no_record_that_came_later() {
+    let mut random = fastrand::Rng::with_seed(7);
+    let (memtable, log) = (Memtable::new(b""), Arc::new(Log::new(1 << 20)));
+    // Of one word, so that only their records tell them apart.
+    let key_of = |number: u32| format!("one-word/{number:02}").into_bytes();
+    let write = |number| assert!(log.write(&memtable, &key_of(number), b"", Kind::Put));
+    for _ in 0..20 {
+        (0..10).for_each(|_| write(random.u32(0..40)));
+        let before = log.watermark();
+        // Some keys have newer versions then, and some are only there for the newer reader.
+        (0..30).for_each(|_| write(random.u32(0..60)));
+        drop(memtable.cursor(log.watermark(), Arc::clone(&log)));
+        let older = Arc::new(Older { log: Arc::clone(&log), end: before.position() });
+        let (model, mut cursor) = (log.model(before), memtable.cursor(before, older));
+        for key in (0..60).map(key_of) {
+            let bound = (key.clone(), Reverse(Sequence::MAX));
+            cursor.seek(&key).unwrap();
+            let at = model.range(&bound..).next().map(|(key, value)| (key.clone(), value.clone()));
+            assert_eq!(cursor.entry().map(row), at, "forward from {key:?}");
+            cursor.prev().unwrap();
+            let before = model.range(..&bound).next_back().map(|(key, value)| (key.clone(), value.clone()));
+            assert!(at.is_none() || cursor.entry().map(row) == before, "turned before {key:?}");
+            cursor.seek_before(&key).unwrap();
+            assert_eq!(cursor.entry().map(row), before, "backward from {key:?}");
+        }
+    }
+}
+
 #[test]
 fn a_successor_knows_what_its_predecessor_learnt() {
     let (memtable, log) = (Memtable::new(b""), Log::new(1 << 22));
