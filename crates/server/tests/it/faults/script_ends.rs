@@ -66,9 +66,13 @@ fn s4_accepting_depends_on_no_thread() {
     let settings = ServeSettings { threads: 2, script_in_place_ms_max: 600_000, ..ServeSettings::default() };
     let served = Served::with(settings);
     let stuck = "return setmetatable({}, {__index = function() while true do end end}).x";
-    // Two at each worker.
-    let mut clients: Vec<Client> = (0..4).map(|_| served.connect()).collect();
-    clients.iter_mut().for_each(|client| drop(client.say("PING")));
+    // Two at each worker, by turns: each is placed before the next one comes.
+    let placed = |_| {
+        let mut client = served.connect();
+        assert_eq!(client.say("PING"), Value::Simple("PONG".into()));
+        client
+    };
+    let mut clients: Vec<Client> = (0..4).map(placed).collect();
     for index in 0..2 {
         clients[index].stream.write_all(&request(&["EVAL", stuck, "0"])).expect("it is sent");
         let neighbour = &mut clients[index + 2];
