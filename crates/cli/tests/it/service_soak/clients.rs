@@ -23,6 +23,8 @@ struct Known {
     acknowledged: BTreeMap<u32, State>,
     /// What was tried since, without an answer.
     tried: BTreeMap<u32, Vec<State>>,
+    /// Rounds that were never answered. A server may do them late, after others that it answered.
+    unanswered: Vec<u32>,
     round: u32,
     count: u64,
     counted: Counted,
@@ -103,7 +105,10 @@ impl Known {
                     }
                     std::thread::sleep(pause);
                 }
-                Err(_) => connection = None,
+                Err(_) => {
+                    self.unanswered.push(round);
+                    connection = None;
+                }
             }
         }
     }
@@ -141,7 +146,11 @@ impl Known {
                 self.acknowledged.insert(*key, state);
             }
         }
-        wrong.expect_none(&format!("client {number} at {address}, round {}", self.round), &mut connection);
+        let by = format!(
+            "client {number} at {address}, round {}, rounds without an answer {:?}",
+            self.round, self.unanswered
+        );
+        wrong.expect_none(&by, &mut connection);
     }
 }
 
