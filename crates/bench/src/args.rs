@@ -8,10 +8,12 @@ use firn_engine::{Compression, Durability, Error, Result};
 use crate::resp::ServerAddress;
 
 mod caas;
+mod queues;
 mod resp;
 mod space;
 
 pub use caas::CaasArgs;
+pub use queues::QueuesArgs;
 pub use resp::{Contender, RespArgs};
 pub use space::SpaceArgs;
 

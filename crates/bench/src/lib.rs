@@ -7,8 +7,7 @@
 //!              └──────────────► report ◄──────── Measured, with what `measure` saw of the process
 //! ```
 //!
-//! Start at [`run_ycsb`] and [`run_db`] ([`run_reopen`] and [`run_keyspaces`] stand by themselves, and so do the [`experiment`]s and [`run_resp`], which loads servers: module
-//! [`resp`]); a store joins by implementing [`target::Target`], [`target::Client`]
+//! Start at [`run_ycsb`] and [`run_db`] ([`run_reopen`] and [`run_keyspaces`] stand by themselves, and so do the [`experiment`]s and [`run_resp`] and [`run_queues`], which load servers); a store joins by implementing [`target::Target`], [`target::Client`]
 //! and [`target::TargetFactory`]. Every program that compares stores uses this crate, so that all are driven by
 //! the same code.
 //!
@@ -29,6 +28,7 @@ pub mod args;
 mod run;
 mod reopen;
 mod keyspaces;
+pub mod queues;
 pub mod experiment;
 pub mod suite;
 pub mod workload;
@@ -43,6 +43,7 @@ pub mod process;
 
 pub use experiment::{run_caas, run_space};
 pub use keyspaces::{KeyspacesResult, run_keyspaces};
+pub use queues::run_queues;
 pub use reopen::{ReopenResult, run_reopen};
 pub use resp::run_resp;
 pub use run::{command_line, run_db, run_ycsb};

@@ -28,6 +28,7 @@ mod tests;
 pub use address::{PORT_DEFAULT, ServerAddress};
 pub use command::{Keys, RespCommand};
 pub use compare::{Comparison, Versus};
+pub(crate) use compare::{median, order};
 pub(crate) use dialog::Dialog;
 pub use result::{RespReport, RespResult};
 pub use run::run_resp;

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use clap::Subcommand;
 use firn_bench::args::{
-    CaasArgs, DbArgs, KeyspacesArgs, ReopenArgs, RespArgs, ServerArgs, SpaceArgs, YcsbArgs,
+    CaasArgs, DbArgs, KeyspacesArgs, QueuesArgs, ReopenArgs, RespArgs, ServerArgs, SpaceArgs, YcsbArgs,
 };
 use firn_bench::target::{FirnFactory, RespFactory};
-use firn_bench::{run_caas, run_db, run_keyspaces, run_reopen, run_resp, run_space, run_ycsb};
+use firn_bench::{run_caas, run_db, run_keyspaces, run_queues, run_reopen, run_resp, run_space, run_ycsb};
 use firn_engine::{Error, ErrorKind};
 
 use crate::database::Access;
@@ -35,6 +35,12 @@ Examples:
   firn bench resp --rate 20k --seconds 30                     latency at a rate the server can keep
   firn bench resp --load --repetitions 5 --compare firn=resp://127.0.0.1:6379,1234 redis=resp://127.0.0.1:6380,5678";
 
+/// What `bench queues --help` ends with.
+const QUEUES_EXAMPLES: &str = "\
+Examples:
+  firn bench queues --compare redis=resp://127.0.0.1:6379 firn=resp://127.0.0.1:6380
+  firn bench queues --compare firn=resp://127.0.0.1:6380 --workloads sorted-set --rounds 10M     a steady queue for long";
+
 #[derive(Subcommand)]
 enum Suite {
     /// YCSB: load, then workloads A to F; on a database of its own, or on a server (--target)
@@ -44,6 +50,9 @@ enum Suite {
     /// A server that speaks RESP under load: throughput, latency, processor time of both sides; comparisons
     #[command(after_help = RESP_EXAMPLES)]
     Resp(RespArgs),
+    /// Queues on servers, whose elements are removed as fast as they come: whether the last rounds cost what the first did
+    #[command(after_help = QUEUES_EXAMPLES)]
+    Queues(QueuesArgs),
     /// Opening after kill -9 with everything in the log: seconds, GiB/s, records/s
     Reopen(ReopenArgs),
     /// Records spread over many keyspaces beside as many in one: rate, memory, descriptors, opening again
@@ -130,6 +139,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
         },
         Suite::Db(Db { db, service }) => run_db(db, &service.factory()).map(drop),
         Suite::Resp(arguments) => run_resp(arguments).map(drop),
+        Suite::Queues(arguments) => run_queues(arguments).map(drop),
         Suite::Reopen(arguments) => run_reopen(arguments),
         Suite::Keyspaces(arguments) => run_keyspaces(arguments),
         Suite::Experiment(Experiment::Space(arguments)) => {

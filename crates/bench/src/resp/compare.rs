@@ -41,12 +41,12 @@ pub struct Versus {
 
 /// In what order `targets` servers have their turns in repetition `repetition`, counted from 0: each time another begins, so
 /// that none always runs after the same one or on a machine that is always as warm. Two take turns as A B B A.
-pub(super) fn order(targets: usize, repetition: usize) -> Vec<usize> {
+pub(crate) fn order(targets: usize, repetition: usize) -> Vec<usize> {
     (0..targets).map(|turn| (turn + repetition) % targets).collect()
 }
 
 /// The middle of `figures`, of an even number the mean of the two in the middle; 0 of none.
-pub(super) fn median(figures: &[f64]) -> f64 {
+pub(crate) fn median(figures: &[f64]) -> f64 {
     let mut sorted = figures.to_vec();
     sorted.sort_by(f64::total_cmp);
     let (low, high) = (sorted.get(sorted.len().saturating_sub(1) / 2), sorted.get(sorted.len() / 2));
