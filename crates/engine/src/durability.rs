@@ -1,6 +1,9 @@
 //! How much an acknowledgement promises.
 
 /// What an acknowledged write survives; each word includes the ones before it.
+///
+/// A read may show a write that is not acknowledged yet, on its way to the device or to shared
+/// storage. What it showed may be lost then, as the write may.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Durability {
     /// The death of the process, `kill -9` included: the bytes are the kernel's.

@@ -23,6 +23,11 @@ struct Known {
     acknowledged: BTreeMap<u32, State>,
     /// What was tried since, without an answer.
     tried: BTreeMap<u32, Vec<State>>,
+    /// By key that was found to be what no answer had promised: what it may be once the database is
+    /// opened again, by which that may be lost.
+    unsure: BTreeMap<u32, Vec<State>>,
+    /// Where the database was at the last check; it is elsewhere once it is opened again.
+    checked_at: String,
     /// Rounds that were never answered. A server may do them late, after others that it answered.
     unanswered: Vec<u32>,
     round: u32,
@@ -102,6 +107,7 @@ impl Known {
                         self.history.add(Operation::Put(key, state));
                         self.acknowledged.insert(key, state);
                         self.tried.remove(&key);
+                        self.unsure.remove(&key);
                     }
                     std::thread::sleep(pause);
                 }
@@ -114,23 +120,28 @@ impl Known {
     }
 
     /// Expects each key to be what it was acknowledged to be, or what was tried since; from then on
-    /// that, or, where nothing is there, what may have expired.
+    /// that, or, where nothing is there, what may have expired. What was found without an answer is
+    /// promised to last only until the database is opened again.
     fn check(&mut self, number: u32, address: &str) {
         let mut connection = reach(address);
         self.counted.check(number, &mut connection);
         let keys: BTreeSet<u32> = self.acknowledged.keys().chain(self.tried.keys()).copied().collect();
         let keys: Vec<u32> = keys.into_iter().collect();
+        let is_opened_again = self.checked_at != address;
+        address.clone_into(&mut self.checked_at);
         let mut wrong = Wrong::default();
         for keys in keys.chunks(200) {
             for (key, found) in keys.iter().zip(keys::find(keys, &mut connection)) {
                 let before = self.acknowledged.get(key).copied().unwrap_or(None);
                 let tried = self.tried.remove(key).unwrap_or_default();
+                let unsure = self.unsure.get(key).filter(|_| is_opened_again);
                 let states = std::iter::once(before).chain(tried.iter().copied());
+                let states = states.chain(unsure.into_iter().flatten().copied());
                 let mut possible = states.filter(|state| found.may_be(*key, *state));
                 let Some(state) = possible.next() else {
                     wrong.keys.push(*key);
                     wrong.told.push(format!(
-                        "key {key}: expected {before:?} or one of {tried:?}, found {}",
+                        "key {key}: expected {before:?} or one of {tried:?} or {unsure:?}, found {}",
                         found.head()
                     ));
                     continue;
@@ -142,6 +153,9 @@ impl Known {
                 }
                 if state != before {
                     self.history.add(Operation::Put(*key, state));
+                    let unsure = self.unsure.entry(*key).or_default();
+                    unsure.push(before);
+                    unsure.extend(tried);
                 }
                 self.acknowledged.insert(*key, state);
             }
