@@ -301,7 +301,9 @@ impl Transaction {
             self.follow().await;
             return Err(failure);
         }
-        Turns::new(&worker).discard(self.own.take_index()).await;
+        if self.own.has_long_index() {
+            Turns::new(&worker).discard(self.own.take_index()).await;
+        }
         self.own.clear();
         let store = &worker.shared.store;
         for (id, bucket) in self.buckets.drain(..) {

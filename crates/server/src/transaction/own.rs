@@ -5,6 +5,9 @@ use std::ops::Bound;
 
 use firn_engine::{Batch, KeyspaceId, Op, OpKind};
 
+/// Keys of an index that are given back without a look at the clock: some microseconds.
+const INDEX_AT_ONCE: usize = 64;
+
 /// A batch in the making, and where in it the newest write of each key stands.
 ///
 /// The index is made when something is read after something was written: most commands do not.
@@ -32,6 +35,11 @@ impl OwnWrites {
 
     pub(super) fn put_back(&mut self, batch: Batch) {
         self.batch = batch;
+    }
+
+    /// Whether [`clear`](Self::clear) has so much to give back that others should have turns.
+    pub(super) fn has_long_index(&self) -> bool {
+        self.newest.len() > INDEX_AT_ONCE
     }
 
     /// The index, piece by piece: what is written is asked for no more.
