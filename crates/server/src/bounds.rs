@@ -18,6 +18,9 @@ pub(crate) const DIAGNOSIS_ARGUMENTS_MAX: usize = 32;
 /// Entries of ACL LOG.
 pub(crate) const ACL_LOG_ENTRIES_MAX: usize = 128;
 
+/// Damaged records that are counted and told, each once.
+pub(crate) const DAMAGED_RECORDS_MAX: usize = 256;
+
 /// Kinds of errors that are counted apart.
 pub(crate) const ERROR_KINDS_MAX: usize = 128;
 

@@ -6,25 +6,26 @@
 //! ```
 //! Nobody waits for it: what has expired is not found, and what is purged belongs to nobody. One task on the first worker
 //! does it, some records at a time, with everybody else's turns between them.
+//!
+//! Each work has a time of its own at which it is done next: one that fails is tried again, later and later, and holds up no
+//! other. A record that cannot be read is passed over, counted and told once.
+
+mod due;
 
 use std::collections::HashMap;
 use std::rc::Rc;
 
 use firn_engine::{Batch, KeyspaceId, ScanRange};
 use firn_format::datatype::value::FRAGMENT_BYTES;
-use firn_format::datatype::{DatabaseId, Expiry, Purge, Tag, UserKey, Value, range};
+use firn_format::datatype::{self, DatabaseId, Expiry, Purge, Tag, UserKey, Value, range};
 
 use crate::failure::{Failure, Result};
+use crate::log::{Field, LogLevel};
 use crate::purge_queue::PurgeRecord;
 use crate::statistics::Measure;
 use crate::transaction::{Key, Transaction};
 use crate::worker::Worker;
-
-/// Milliseconds between rounds in which nothing was found.
-const PAUSE_MS: u64 = 100;
-
-/// Milliseconds after a failure, which may well be the disk's.
-const PAUSE_AFTER_FAILURE_MS: u64 = 5_000;
+use due::Due;
 
 /// Expired collections that one round removes.
 const EXPIRED_PER_ROUND: usize = 128;
@@ -45,34 +46,57 @@ const PARTS_ONE_BY_ONE_MAX: u64 = 512;
 /// Milliseconds after which nobody works on a flushed database any more, although he began before.
 const STRAGGLERS_MS: u64 = 60_000;
 
+/// What is done, each at times of its own.
+#[derive(Clone, Copy, Debug)]
+enum Work {
+    Expire,
+    RemoveFound,
+    Purge,
+    PurgeDatabases,
+}
+
+impl Work {
+    const ALL: [Self; 4] = [Self::Expire, Self::RemoveFound, Self::Purge, Self::PurgeDatabases];
+
+    /// Its name in the log.
+    fn name(self) -> &'static str {
+        match self {
+            Self::Expire => "remove_due",
+            Self::RemoveFound => "remove_found",
+            Self::Purge => "purge_collections",
+            Self::PurgeDatabases => "purge_databases",
+        }
+    }
+}
+
 /// Runs until the worker ends.
 pub(crate) async fn run(worker: Rc<Worker>) {
     let mut duty = Duty {
         worker: Rc::clone(&worker),
+        due: [Due::default(); Work::ALL.len()],
         expired_through_ms: 0,
-        expire_due_ms: 0,
+        pass: None,
         read_from: None,
         purging: HashMap::new(),
     };
     loop {
-        let pause_ms = match duty.round().await {
-            Ok(true) => 0,
-            Ok(false) => PAUSE_MS,
-            Err(_) => PAUSE_AFTER_FAILURE_MS,
-        };
-        match pause_ms {
-            0 => worker.pause().await,
-            ms => worker.sleep_until(worker.monotonic_ms() + ms).await,
+        duty.round().await;
+        let due_ms = duty.due.iter().map(Due::at_ms).min().unwrap_or(0);
+        match due_ms <= worker.monotonic_ms() {
+            true => worker.pause().await,
+            false => worker.sleep_until(due_ms).await,
         }
     }
 }
 
 struct Duty {
     worker: Rc<Worker>,
+    /// When each work is done next, in the order of [`Work::ALL`].
+    due: [Due; Work::ALL.len()],
     /// Up to when everything that was due has gone, in milliseconds since the Unix epoch.
     expired_through_ms: u64,
-    /// When it is looked for what has expired, by the clock that never goes back.
-    expire_due_ms: u64,
+    /// How far the pass over what is due has come, while it lasts.
+    pass: Option<ExpiryPass>,
     /// Where in the keyspace purges are read next, while they are; `None` = they are all in the queue, or it says that they
     /// are not.
     read_from: Option<Vec<u8>>,
@@ -80,18 +104,45 @@ struct Duty {
     purging: HashMap<DatabaseId, u64>,
 }
 
+/// A pass over what is due, from longest ago on.
+struct ExpiryPass {
+    /// The time it began at, in milliseconds since the Unix epoch.
+    began_ms: u64,
+    /// The record it goes on at: those before it are gone, or cannot be read.
+    from: Vec<u8>,
+}
+
 impl Duty {
-    /// Does some of what there is to do; whether there is more.
-    async fn round(&mut self) -> Result<bool> {
-        let now_ms = self.worker.monotonic_ms();
-        if now_ms >= self.expire_due_ms && !self.expire().await? && !self.remove_found().await? {
-            self.expire_due_ms = now_ms + PAUSE_MS;
+    /// Does some of each work that is due.
+    async fn round(&mut self) {
+        for work in Work::ALL {
+            if self.due[work as usize].at_ms() > self.worker.monotonic_ms() {
+                continue;
+            }
+            let done = match work {
+                Work::Expire => self.expire().await,
+                Work::RemoveFound => self.remove_found().await,
+                Work::Purge => self.purge().await,
+                Work::PurgeDatabases => self.purge_databases().await,
+            };
+            let (now_ms, due) = (self.worker.monotonic_ms(), &mut self.due[work as usize]);
+            let log = &self.worker.shared.log;
+            let name = ("work", Field::Text(work.name()));
+            match done {
+                Ok(is_more) if due.succeeded(now_ms, is_more) => {
+                    log.note(LogLevel::Warn, "duty_goes_on", &[name])
+                }
+                Ok(_) => {}
+                Err(failure) if due.failed(now_ms) => {
+                    log.note(LogLevel::Warn, "duty_failed", &[name, ("why", Field::Text(failure.line()))]);
+                }
+                Err(_) => {}
+            }
         }
-        Ok(self.purge().await? || self.worker.monotonic_ms() >= self.expire_due_ms)
     }
 
-    /// Removes collections that have expired. What went before is passed over, but for the last minute's: whoever said
-    /// when it expires may have been slow to write that.
+    /// Removes collections that have expired; whether there are more. What went before is passed over, but for the last
+    /// minute's: whoever said when it expires may have been slow to write that.
     async fn expire(&mut self) -> Result<bool> {
         if self.worker.shared.is_expiry_held() {
             return Ok(false);
@@ -100,18 +151,51 @@ impl Duty {
         let now_ms = self.worker.now_ms();
         let (mut start, mut end) = (Vec::new(), Vec::new());
         range::due(now_ms, &mut start, &mut end);
-        start = self.expired_through_ms.saturating_sub(STRAGGLERS_MS).to_be_bytes().to_vec();
-        let due = self.some(keyspaces.expiry, &start, &end, EXPIRED_PER_ROUND).await?;
+        let first_ms = self.expired_through_ms.saturating_sub(STRAGGLERS_MS);
+        let begin = || ExpiryPass { began_ms: now_ms, from: first_ms.to_be_bytes().to_vec() };
+        let mut pass = self.pass.take().unwrap_or_else(begin);
+        let due = self.some(keyspaces.expiry, &pass.from, &end, EXPIRED_PER_ROUND).await?;
         for (record, meaning) in &due {
-            let expiry = Expiry::decode(record, meaning).map_err(|error| damaged("expiry", &error))?;
-            self.expire_one(record, &expiry).await?;
+            if let Err(failure) = self.expire_record(record, meaning).await {
+                pass.from.clone_from(record);
+                self.pass = Some(pass);
+                return Err(failure);
+            }
             self.worker.pause().await;
         }
-        let is_more = due.len() == EXPIRED_PER_ROUND;
-        if !is_more {
-            self.expired_through_ms = now_ms;
+        match due.last().filter(|_| due.len() == EXPIRED_PER_ROUND) {
+            Some((last, _)) => {
+                pass.from = [last, &[0][..]].concat();
+                self.pass = Some(pass);
+                Ok(true)
+            }
+            None => {
+                // What is written behind the pass while it lasts is a minute late at most.
+                self.expired_through_ms = pass.began_ms;
+                Ok(false)
+            }
         }
-        Ok(is_more)
+    }
+
+    /// Removes what one record says has expired. One that cannot be read stays, and so does the collection whose own record
+    /// cannot.
+    async fn expire_record(&self, record: &[u8], meaning: &[u8]) -> Result<()> {
+        let expiry = match Expiry::decode(record, meaning) {
+            Ok(expiry) => expiry,
+            Err(error) => {
+                self.worker.note_damaged(datatype::EXPIRY, record, &error);
+                return Ok(());
+            }
+        };
+        match self.expire_one(record, &expiry).await {
+            Err(failure) if failure.is_damage() => {
+                let mut key = Vec::new();
+                expiry.key.encode(&mut key);
+                self.worker.note_damaged(datatype::KEYS, &key, &failure.line());
+                Ok(())
+            }
+            done => done,
+        }
     }
 
     async fn expire_one(&self, record: &[u8], expiry: &Expiry<'_>) -> Result<()> {
@@ -149,7 +233,13 @@ impl Duty {
         }
         for _ in 0..EXPIRED_PER_ROUND {
             let Some(found) = shared.store.expired.first() else { return Ok(false) };
-            self.remove_one_found(&found).await?;
+            match self.remove_one_found(&found).await {
+                Err(failure) if failure.is_damage() => {
+                    self.worker.note_damaged(datatype::KEYS, &found, &failure.line());
+                    shared.store.expired.forget(&found);
+                }
+                removed => removed?,
+            }
             self.worker.pause().await;
         }
         Ok(true)
@@ -159,7 +249,7 @@ impl Duty {
         let shared = &self.worker.shared;
         let keyspaces = shared.store.keyspaces;
         let _locks = self.worker.lock(&[(keyspaces.keys, found)]).await?;
-        let user = UserKey::decode(found).map_err(|error| damaged("keys", &error))?;
+        let user = UserKey::decode(found).map_err(|error| Failure::damaged(&error))?;
         let key = Key::new(user.database(), user.bytes())?;
         let mut transaction = Transaction::locked(&self.worker, shared.store.databases.load_full());
         let entry = transaction.entry(key).await?;
@@ -183,12 +273,14 @@ impl Duty {
             self.read_purges().await?;
         }
         let mut part_count = 0;
-        for done in 0..PURGES_PER_ROUND {
-            let Some(record) = queue.pop() else {
-                return if done == 0 { self.purge_databases().await } else { Ok(true) };
-            };
+        for _ in 0..PURGES_PER_ROUND {
+            let Some(record) = queue.pop() else { return Ok(self.read_from.is_some()) };
             match self.purge_one(&record).await {
                 Ok(parts) => part_count += parts,
+                // It stays in the keyspace, and is met again at the next start.
+                Err(failure) if failure.is_damage() => {
+                    self.worker.note_damaged(datatype::PURGES, &record.0, &failure.line());
+                }
                 Err(failure) => {
                     queue.push(record);
                     return Err(failure);
@@ -220,7 +312,7 @@ impl Duty {
 
     /// Does one purge; how many parts were deleted one by one.
     async fn purge_one(&mut self, (record, meaning): &PurgeRecord) -> Result<usize> {
-        let purge = Purge::decode(record, meaning).map_err(|error| damaged("purges", &error))?;
+        let purge = Purge::decode(record, meaning).map_err(|error| Failure::damaged(&error))?;
         let Purge::Collection { tag, count, .. } = purge else {
             let Purge::Database(id) = purge else { return Ok(0) };
             // Not again if it was done once already.
@@ -238,16 +330,25 @@ impl Duty {
         let (mut start, mut end) = (Vec::new(), Vec::new());
         purge.range(&mut start, &mut end);
         let mut batch = Batch::new();
-        if parts > PARTS_ONE_BY_ONE_MAX {
-            batch.delete_range(keyspaces.fields, &start, &end);
-        } else {
-            for (key, _) in self.some(keyspaces.fields, &start, &end, usize::MAX).await? {
-                batch.delete(keyspaces.fields, &key);
-            }
+        match self.few(parts, &start, &end).await? {
+            Some(keys) => keys.iter().for_each(|key| drop(batch.delete(keyspaces.fields, key))),
+            None => drop(batch.delete_range(keyspaces.fields, &start, &end)),
         }
         batch.delete(keyspaces.purges, record);
         self.worker.write(&batch).await?;
         Ok(batch.len())
+    }
+
+    /// The keys of a collection's `parts` if those are to be deleted one by one: they are few, and can be read.
+    async fn few(&self, parts: u64, start: &[u8], end: &[u8]) -> Result<Option<Vec<Vec<u8>>>> {
+        if parts > PARTS_ONE_BY_ONE_MAX {
+            return Ok(None);
+        }
+        let fields = self.worker.shared.store.keyspaces.fields;
+        match self.some(fields, start, end, usize::MAX).await {
+            Err(failure) if failure.is_damage() => Ok(None),
+            read => Ok(Some(read?.into_iter().map(|(key, _)| key).collect())),
+        }
     }
 
     /// Does the last purge of databases whose stragglers are gone.
@@ -308,8 +409,4 @@ impl Duty {
         }
         Ok(some)
     }
-}
-
-fn damaged(keyspace: &str, error: &firn_format::Error) -> Failure {
-    Failure::of(format!("ERR a record of `{keyspace}` is damaged: {error}"))
 }

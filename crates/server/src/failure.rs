@@ -6,7 +6,10 @@ use firn_engine::{Error, ErrorKind};
 
 /// A command that was refused or failed: the line that its client gets.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Failure(Cow<'static, str>);
+pub(crate) struct Failure {
+    line: Cow<'static, str>,
+    is_damage: bool,
+}
 
 pub(crate) type Result<T> = std::result::Result<T, Failure>;
 
@@ -36,22 +39,32 @@ impl Failure {
 
     /// A line that is always the same: a code, a space, a sentence.
     pub(crate) const fn new(line: &'static str) -> Self {
-        Self(Cow::Borrowed(line))
+        Self { line: Cow::Borrowed(line), is_damage: false }
     }
 
     /// A line made for the occasion.
     pub(crate) fn of(line: String) -> Self {
-        Self(Cow::Owned(line))
+        Self { line: Cow::Owned(line), is_damage: false }
+    }
+
+    /// A record that is stored cannot be read, now or later.
+    pub(crate) fn damaged(why: &firn_format::Error) -> Self {
+        Self { line: format!("ERR the record is damaged: {why}").into(), is_damage: true }
+    }
+
+    /// Whether stored bytes are not what was written: the same read fails each time.
+    pub(crate) fn is_damage(&self) -> bool {
+        self.is_damage
     }
 
     /// The code: the line's first word.
     pub(crate) fn code(&self) -> &str {
-        self.0.split(' ').next().unwrap_or_default()
+        self.line.split(' ').next().unwrap_or_default()
     }
 
     /// The line.
     pub(crate) fn line(&self) -> &str {
-        &self.0
+        &self.line
     }
 }
 
@@ -62,6 +75,6 @@ impl From<Error> for Failure {
             ErrorKind::Closed | ErrorKind::Retry | ErrorKind::NotDurable => "MISCONF",
             _ => "ERR",
         };
-        Self::of(format!("{code} {error}"))
+        Self { line: format!("{code} {error}").into(), is_damage: error.kind() == ErrorKind::Corrupt }
     }
 }

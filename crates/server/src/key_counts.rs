@@ -10,7 +10,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use firn_engine::ScanRange;
-use firn_format::datatype::{DatabaseId, range};
+use firn_format::datatype::{self, DatabaseId, range};
 
 use crate::failure::Result;
 use crate::store::{DATABASE_COUNT, Store};
@@ -123,7 +123,7 @@ pub(crate) async fn of_all(worker: &Rc<Worker>) -> Result<Counted> {
     let (mut counts, mut left, mut age) = (Vec::new(), COUNTED_AT_ONCE_MAX, Age::New);
     for index in 0..DATABASE_COUNT {
         let id = databases.get(index).id;
-        let (counted, is_all) = count(&mut transaction, id, left).await?;
+        let (counted, is_all) = count(worker, &mut transaction, id, left).await?;
         left -= counted.keys.min(left);
         if is_all {
             counts.push(counted);
@@ -141,19 +141,31 @@ pub(crate) async fn of_all(worker: &Rc<Worker>) -> Result<Counted> {
     Ok(Counted { counts, age })
 }
 
-/// Counts up to `keys_max` keys of a database; whether that is all.
-async fn count(transaction: &mut Transaction, id: DatabaseId, keys_max: u64) -> Result<(KeyCount, bool)> {
+/// Counts up to `keys_max` keys of a database; whether that is all. Damaged records are passed over: what else there is
+/// is told all the same.
+async fn count(
+    worker: &Worker,
+    transaction: &mut Transaction,
+    id: DatabaseId,
+    keys_max: u64,
+) -> Result<(KeyCount, bool)> {
     let (mut start, mut end) = (Vec::new(), Vec::new());
     range::database(id, &mut start, &mut end);
     let now_ms = transaction.now_ms();
     let cursor = transaction.scan(transaction.keyspaces().keys, ScanRange::between(&start, &end))?;
     let mut cursor = cursor.in_short_turns();
     let mut counted = KeyCount::default();
-    while let Some((_, record)) = cursor.next().await? {
+    while let Some((key, record)) = cursor.next().await? {
         if counted.keys == keys_max {
             return Ok((counted, false));
         }
-        let value = decode_value(record)?;
+        let value = match decode_value(record) {
+            Ok(value) => value,
+            Err(failure) => {
+                worker.note_damaged(datatype::KEYS, key, &failure.line());
+                continue;
+            }
+        };
         if value.is_live(now_ms) {
             counted.keys += 1;
             let expires_at_ms = value.expires_at_ms();
@@ -189,7 +201,7 @@ async fn count_all(worker: &Rc<Worker>) -> Result<Vec<(DatabaseId, KeyCount)>> {
         let id = databases.get(index).id;
         // A view of its own for each: one over all would keep what is deleted meanwhile.
         let mut transaction = Transaction::reading(worker);
-        counts.push((id, count(&mut transaction, id, u64::MAX).await?.0));
+        counts.push((id, count(worker, &mut transaction, id, u64::MAX).await?.0));
     }
     Ok(counts)
 }

@@ -65,6 +65,7 @@ mod serve;
 mod failure;
 mod transaction;
 mod execute;
+mod damaged_records;
 mod duty;
 pub mod http;
 mod ports; // taken first

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use firn::Db;
 use firn::storage::{Clock, Priority, Spawn, SystemClock, ThreadSpawn};
 
+use crate::damaged_records::DamagedRecords;
 use crate::execute::Scripts;
 use crate::http::{DatabaseSite, HttpServer};
 use crate::key_counts::KeyCounts;
@@ -101,6 +102,7 @@ impl Server {
             store,
             observers: Observers::default(),
             purges: PurgeQueue::new(),
+            damaged_records: DamagedRecords::default(),
             subscriptions: Subscriptions::default(),
             pause: Pause::default(),
             scripts: Scripts::default(),

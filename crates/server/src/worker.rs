@@ -26,6 +26,7 @@ use firn_engine::{Completion, Session, Ticket};
 use self::sending::lose;
 use crate::access::Login;
 use crate::client::{Client, ClientAddress, Description};
+use crate::damaged_records::DamagedRecords;
 use crate::duty;
 use crate::execute::{Interpreters, PrefetchKeys, Scripts, unsubscribe_at_once, unwatch_at_once};
 use crate::key_counts::{self, KeyCounts};
@@ -73,6 +74,7 @@ pub(crate) struct Shared {
     pub(crate) saver: Saver,
     pub(crate) large_writes: LargeWrites,
     pub(crate) key_counts: KeyCounts,
+    pub(crate) damaged_records: DamagedRecords,
     /// What has expired is found by nobody, and stays: for tests.
     pub(crate) is_expiry_paused: AtomicBool,
     /// Tells this run of the server from any other.

@@ -111,6 +111,12 @@ fn bounds() -> Vec<Bound> {
             CUT,
         ),
         bound("entries of `ACL LOG`", ACL_LOG_ENTRIES_MAX, Unit::Count, "the oldest goes"),
+        bound(
+            "damaged records that are logged and counted",
+            DAMAGED_RECORDS_MAX,
+            Unit::Count,
+            "passed over without a word",
+        ),
         bound("kinds of errors in `INFO errorstats`", ERROR_KINDS_MAX, Unit::Count, "counted as `OTHER`"),
         bound(
             "keys, fields or members that are read together",

@@ -105,6 +105,11 @@ fn traffic(sums: &Sums, text: &mut Exposition) {
             Measure::EvictedScripts,
             "Scripts of EVAL that made room for later ones.",
         ),
+        (
+            "firn_damaged_records_total",
+            Measure::DamagedRecords,
+            "Records that background work could not read and passed over.",
+        ),
     ];
     for (name, measure, help) in measures {
         text.single(name, Counter, help, sums.of(measure));

@@ -44,6 +44,8 @@ pub(crate) enum Measure {
     Expired,
     /// Scripts of EVAL that are kept no more, since others were run.
     EvictedScripts,
+    /// Records that background work could not read and passed over, each once.
+    DamagedRecords,
     ErrorReplies,
     /// Records written for commands.
     Changes,

@@ -57,7 +57,7 @@ impl Entry {
 
 /// The value of a record, or what is wrong with it.
 pub(crate) fn decode_value(bytes: &[u8]) -> Result<Value<'_>> {
-    Value::decode(bytes).map_err(|error| Failure::of(format!("ERR the record is damaged: {error}")))
+    Value::decode(bytes).map_err(|error| Failure::damaged(&error))
 }
 
 /// Which collection `value` describes; `None` for a string that is all in its record.

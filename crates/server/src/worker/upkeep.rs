@@ -1,5 +1,6 @@
 //! What a worker looks at now and then, and whom it shows every command.
 
+use std::fmt::Display;
 use std::hint::black_box;
 use std::net::TcpStream;
 use std::rc::Rc;
@@ -9,7 +10,7 @@ use std::time::Duration;
 use firn_protocol::resp::Arguments;
 
 use super::{ClientFilter, Message, Worker};
-use crate::bounds::MONITOR_UNREAD_BYTES_MAX;
+use crate::bounds::{MONITOR_UNREAD_BYTES_MAX, cut};
 use crate::client::{Client, name_memory_bytes};
 use crate::failure::{Failure, Result};
 use crate::log::{Field, LogLevel};
@@ -99,6 +100,18 @@ impl Worker {
     pub(crate) fn note_expired(&self, key: &[u8], expires_at_ms: u64) {
         if self.shared.store.expired.note(key, expires_at_ms) {
             self.counters().add(Measure::Expired, 1);
+        }
+    }
+
+    /// Background work passes over the record at the engine's key `key`, for it cannot be read. That is counted and logged,
+    /// once for each record.
+    pub(crate) fn note_damaged(&self, keyspace: &'static str, key: &[u8], why: &dyn Display) {
+        if self.shared.damaged_records.note(keyspace, key) {
+            self.counters().add(Measure::DamagedRecords, 1);
+            let (key, why) = (cut(key).escape_ascii().to_string(), why.to_string());
+            let fields =
+                [("keyspace", Field::Text(keyspace)), ("key", Field::Text(&key)), ("why", Field::Text(&why))];
+            self.shared.log.note(LogLevel::Error, "record_damaged", &fields);
         }
     }
 

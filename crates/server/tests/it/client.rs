@@ -3,6 +3,7 @@
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -42,6 +43,12 @@ impl Served {
         self.db.in_keyspace(id).scan(ScanRange::all()).expect("a scan").count()
     }
 
+    /// Puts a record beside the server.
+    pub(crate) fn put_record(&self, keyspace: &str, key: &[u8], value: &[u8]) {
+        let id = self.db.keyspace(keyspace).expect("it is there");
+        self.db.in_keyspace(id).put(key, value).expect("it is put");
+    }
+
     /// Dead records that the engine's scans have passed.
     pub(crate) fn dead_passed(&self) -> u64 {
         self.db.stats().scan_dead_passed_count
@@ -66,6 +73,15 @@ impl Served {
         let files = std::fs::read_dir(self.dir.path()).expect("a folder");
         let blocks = files.map(|file| file.and_then(|file| file.metadata()).map_or(0, |data| data.blocks()));
         blocks.sum::<u64>() * 512
+    }
+
+    /// Ends it, lets `change` loose on the folder, and serves it again.
+    pub(crate) fn restart_after(self, change: impl FnOnce(&Path)) -> Self {
+        self.server.stop().expect("it ends");
+        self.db.close().expect("it closes");
+        drop(self.db);
+        change(self.dir.path());
+        Self::on(self.dir, ServeSettings::default())
     }
 
     /// Ends it, and serves the same folder again.

@@ -12,6 +12,7 @@ mod script_rights;
 mod script_states;
 mod beside;
 mod bounds;
+mod damaged_records;
 mod diagnosis;
 mod http;
 mod large_values;

@@ -174,6 +174,7 @@ pub(super) fn stats(worker: &Worker, lines: &mut Lines) {
     of("client_query_buffer_limit_disconnections", Measure::OverLimitConnections);
     of("expired_keys", Measure::Expired);
     of("evicted_scripts", Measure::EvictedScripts);
+    of("damaged_records", Measure::DamagedRecords);
     of("keyspace_hits", Measure::Hits);
     of("keyspace_misses", Measure::Misses);
     of("total_error_replies", Measure::ErrorReplies);
