@@ -131,6 +131,14 @@ impl Batch {
         self.bytes.len()
     }
 
+    /// Forgets all operations but the first `len`, and keeps the memory.
+    pub fn truncate(&mut self, len: usize) {
+        if let Some(head) = self.heads.get(len) {
+            self.bytes.truncate(head.key_start);
+            self.heads.truncate(len);
+        }
+    }
+
     /// Forgets the operations and keeps the memory.
     pub fn clear(&mut self) {
         self.heads.clear();

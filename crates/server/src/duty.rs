@@ -330,9 +330,12 @@ impl Duty {
         let (mut start, mut end) = (Vec::new(), Vec::new());
         purge.range(&mut start, &mut end);
         let mut batch = Batch::new();
-        match self.few(parts, &start, &end).await? {
-            Some(keys) => keys.iter().for_each(|key| drop(batch.delete(keyspaces.fields, key))),
-            None => drop(batch.delete_range(keyspaces.fields, &start, &end)),
+        if let Some(keys) = self.few(parts, &start, &end).await? {
+            for key in &keys {
+                batch.delete(keyspaces.fields, key);
+            }
+        } else {
+            batch.delete_range(keyspaces.fields, &start, &end);
         }
         batch.delete(keyspaces.purges, record);
         self.worker.write(&batch).await?;

@@ -50,11 +50,13 @@ pub(crate) struct Call<'a> {
     pub(crate) leaves_some: bool,
     /// A part of the reply is with the client already.
     pub(crate) is_spilled: bool,
+    /// Bytes that the reply of a script's command may have: what the script may still take.
+    pub(crate) script_reply_bytes_max: usize,
 }
 
 /// Refuses replies of a unit that are longer than a request may be.
-pub(super) fn check_length(worker: &Worker, out: &[u8]) -> Result<()> {
-    match out.len() > worker.shared.parameters.request_bytes_max() {
+pub(super) fn check_length(worker: &Worker, bytes: usize) -> Result<()> {
+    match bytes > worker.shared.parameters.request_bytes_max() {
         true => Err(Failure::new("ERR replies beyond client-query-buffer-limit inside EXEC or a script")),
         false => Ok(()),
     }
@@ -95,6 +97,7 @@ impl<'a> Call<'a> {
             lacks_cover: false,
             leaves_some: false,
             is_spilled: false,
+            script_reply_bytes_max: usize::MAX,
         }
     }
 
@@ -189,12 +192,25 @@ impl<'a> Call<'a> {
         is_long && self.origin == Origin::Client && !self.transaction.is_locked()
     }
 
-    /// Refuses a reply that goes nowhere before everything is done, and is longer than may be held until then.
+    /// Refuses a reply that goes nowhere before everything is done, and is longer than may be held until then. Whatever makes
+    /// a reply of many pieces asks after each.
     pub(crate) fn check_reply(&self) -> Result<()> {
-        match self.origin {
-            Origin::Unit => check_length(self.worker, self.out),
-            Origin::Client => Ok(()),
+        self.check_reply_with(0)
+    }
+
+    /// The same of a reply that `more` bytes will be added to, which are in memory already.
+    pub(crate) fn check_reply_with(&self, more: usize) -> Result<()> {
+        if self.origin == Origin::Client {
+            return Ok(());
         }
+        let bytes = self.out.len() + more;
+        if bytes > self.script_reply_bytes_max {
+            return Err(Failure::of(format!(
+                "ERR the reply of {} has {bytes} bytes and perhaps more to come, more than the script may still take",
+                self.command
+            )));
+        }
+        check_length(self.worker, bytes)
     }
 
     /// Of a long reply to a client, sends what there is and waits until most of it was read. The command must not fail any

@@ -128,7 +128,7 @@ pub(super) async fn scan(call: &mut Call<'_>) -> Result<()> {
     if let Some(range) = keys_from(call.database().id, from) {
         let mut walk = call.transaction.scan(keyspace, range)?;
         let (mut seen, mut last) = (0, None);
-        let mut turns = Turns::new(call.worker);
+        let (mut turns, mut found_bytes) = (Turns::new(call.worker), 0);
         while let Some((key, record)) = walk.next().await? {
             let (engine_key, key) = (key, decode_key(key)?);
             if seen >= options.count && last != Some(position(&key)) {
@@ -146,6 +146,8 @@ pub(super) async fn scan(call: &mut Call<'_>) -> Result<()> {
                 options.type_name.as_ref().is_none_or(|name| name == type_name(value.tag()).as_bytes());
             if is_of_type && options.is_wanted(key.bytes()) {
                 found.push(key.bytes().to_vec());
+                found_bytes += key.bytes().len();
+                call.check_reply_with(found_bytes)?;
             }
             turns.step(options.compared_bytes(key.bytes())).await;
         }
@@ -170,7 +172,7 @@ pub(super) fn reply_step(call: &mut Call<'_>, next: u64, found: &[Vec<u8>]) {
 pub(super) async fn keys(call: &mut Call<'_>) -> Result<()> {
     let pattern = call.argument(1);
     check_pattern(pattern)?;
-    let mut turns = Turns::new(call.worker);
+    let (mut turns, mut found_bytes) = (Turns::new(call.worker), 0);
     let database = call.database().id;
     let keyspace = call.transaction.keyspaces().keys;
     let now_ms = call.transaction.now_ms();
@@ -184,10 +186,13 @@ pub(super) async fn keys(call: &mut Call<'_>) -> Result<()> {
                 continue;
             }
             let value = decode_value(record)?;
-            match value.is_live(now_ms) {
-                true => found.push(user.bytes().to_vec()),
-                false => call.worker.note_expired(key, value.expires_at_ms()),
+            if !value.is_live(now_ms) {
+                call.worker.note_expired(key, value.expires_at_ms());
+                continue;
             }
+            found.push(user.bytes().to_vec());
+            found_bytes += user.bytes().len();
+            call.check_reply_with(found_bytes)?;
         }
     }
     call.reply(|reply| {

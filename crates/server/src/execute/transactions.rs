@@ -253,12 +253,17 @@ async fn run_queued(
         let start = out.len();
         let mut call = Call::new(request.worker, client, command, arguments.get(), transaction, out);
         call.origin = Origin::Unit;
+        let savepoint = call.transaction.savepoint();
         let failure = match permit_queued(request.worker, client, command, arguments.get()) {
             Ok(()) => dispatch_command(&mut call).await.err(),
             Err(failure) => Some(failure),
         };
-        check_length(request.worker, out)?;
+        check_length(request.worker, out.len())?;
         if let Some(failure) = &failure {
+            // What a script has written before its error stays, as in Redis.
+            if !is_script(command) {
+                transaction.roll_back(savepoint);
+            }
             out.truncate(start);
             Reply::new(out, client.protocol.get()).error(failure.line());
         }

@@ -18,6 +18,7 @@ mod long_string;
 mod copy;
 mod coverage;
 mod flush;
+mod savepoint;
 
 use std::rc::Rc;
 use std::sync::Arc;

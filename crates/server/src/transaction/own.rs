@@ -54,6 +54,15 @@ impl OwnWrites {
         self.indexed = 0;
     }
 
+    /// Forgets all writes but the first `len`.
+    pub(super) fn truncate(&mut self, len: usize) {
+        self.batch.truncate(len);
+        if self.indexed > len {
+            self.newest.clear();
+            self.indexed = 0;
+        }
+    }
+
     /// Adds a put or a delete.
     pub(super) fn push(&mut self, op: Op<'_>) {
         debug_assert!(matches!(op.kind, OpKind::Put | OpKind::Delete), "reads know no others: {op:?}");
@@ -134,5 +143,12 @@ mod tests {
         assert_eq!(own.range(K, b"a", Some(b"c")), [written("a", Some("2")), written("b", Some("3"))]);
         assert_eq!(own.range(K, b"b", None), [written("b", Some("3")), written("c", None)]);
         assert_eq!(own.range(K, b"c", Some(b"a")), []);
+        own.truncate(3);
+        assert_eq!(own.get(K, b"c"), Some(Some(&b"1"[..])), "its deletion is forgotten");
+        assert_eq!(own.range(K, b"", None), [written("a", Some("2")), written("c", Some("1"))]);
+        put(&mut own, "b", "4");
+        assert_eq!(own.get(K, b"b"), Some(Some(&b"4"[..])));
+        own.truncate(9);
+        assert_eq!(own.batch().len(), 4);
     }
 }

@@ -52,6 +52,7 @@ async fn take_some(call: &mut Call<'_>, list: &mut Collection, end: End, count: 
         let index = index_of(list, key)?;
         call.transaction.delete_field(list, Field::ListElement(index));
         call.reply(|reply| reply.bulk(element));
+        call.check_reply()?;
         taken += 1;
         turns.step(element.len()).await;
     }

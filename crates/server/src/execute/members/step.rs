@@ -36,7 +36,7 @@ pub(in super::super) async fn step(
     let Ok(hash) = u32::try_from(if is_small { 0 } else { from }) else { return Ok(step) };
     let mut walk = Walk::from_hash(call, collection, kind, hash)?;
     let (mut seen, mut last) = (0, None);
-    let mut turns = Turns::new(call.worker);
+    let (mut turns, mut found_bytes) = (Turns::new(call.worker), 0);
     while let Some((member, value)) = walk.next().await? {
         let hash = hash_of(member);
         if !is_small && seen >= options.count && last != Some(hash) {
@@ -47,6 +47,8 @@ pub(in super::super) async fn step(
         last = Some(hash);
         if options.is_wanted(member) {
             step.found.push((member.to_vec(), value.to_vec()));
+            found_bytes += member.len() + value.len();
+            call.check_reply_with(found_bytes)?;
         }
         turns.step(options.compared_bytes(member) + value.len()).await;
     }

@@ -393,14 +393,13 @@ async fn perform(
         Call::new(&actor.worker, &actor.client, command, arguments.get(), &mut actor.transaction, &mut out);
     call.protocol = protocol;
     call.origin = Origin::Unit;
-    let done = dispatch(&mut call).await;
+    call.script_reply_bytes_max = reply_bytes_max;
+    let savepoint = call.transaction.savepoint();
+    let done = dispatch(&mut call).await.and_then(|()| call.check_reply());
     show_in_unit(&actor.worker, &actor.client, Some("lua"), command, arguments.get());
     drop(arguments);
-    if done.is_ok() && out.len() > reply_bytes_max {
-        let bytes = out.len();
-        let refused =
-            format!("ERR the reply of {command} has {bytes} bytes, more than the script may still take");
-        return (actor, Err(Failure::of(refused)));
+    if done.is_err() {
+        actor.transaction.roll_back(savepoint);
     }
     let reply = match (done, resp::decode(&out)) {
         (Err(failure), _) => Err(failure),

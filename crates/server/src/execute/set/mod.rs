@@ -246,6 +246,7 @@ async fn pop_all(call: &mut Call<'_>, set: &Collection) -> Result<()> {
     let mut walk = members::Walk::new(call, set, KIND)?;
     while let Some((member, _)) = walk.next().await? {
         call.reply(|reply| reply.bulk(member));
+        call.check_reply()?;
     }
     let entry = call.entry(1).await?;
     call.transaction.remove(&entry).await

@@ -65,6 +65,7 @@ async fn take(
             reply.bulk(member);
             reply.double(score.get());
         });
+        call.check_reply()?;
     }
     call.transaction.save(set);
     Ok(())

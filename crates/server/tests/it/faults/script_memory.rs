@@ -1,10 +1,14 @@
 //! S5: one script makes the server hold gigabytes outside of Lua: a command's argument 3 000 times, `cmsgpack.unpack` of 60 MB,
 //! `struct.pack` of 2 000 long strings, 3 000 messages. Neighbours: what it writes, replies of commands, `gsub`, `rep`, `cjson`,
-//! several scripts at the same time.
+//! several scripts at the same time, EXEC. The reply of one command is bounded while it is made: of each kind of collection and
+//! walk, one that removes what it answers, too.
 
+use std::time::Duration;
+
+use firn_format::datatype::value::FRAGMENT_BYTES;
 use firn_protocol::resp::Value;
 
-use super::super::client::{Client, Served};
+use super::super::client::{Client, Served, bulk, ok};
 
 /// The most memory that this process had, in bytes.
 fn peak_bytes() -> u64 {
@@ -49,6 +53,107 @@ fn s5_a_script_has_one_budget() {
     let grown = peak_bytes().saturating_sub(before);
     // Others' tests may run in this process: a script by itself had taken gigabytes.
     assert!(grown < 1500 << 20, "{} MiB more", grown >> 20);
+}
+
+/// What each collection and the values `v` have together.
+const COLLECTION_BYTES: usize = 24 << 20;
+
+fn fill(client: &mut Client) {
+    let value = "v".repeat(1 << 20);
+    let members: Vec<String> = (0..COLLECTION_BYTES >> 15).map(|number| format!("{number:032768}")).collect();
+    for number in 0..COLLECTION_BYTES >> 20 {
+        client.call(&["HSET", "h", &number.to_string(), &value]);
+        client.call(&["RPUSH", "l", &value]);
+    }
+    for some in members.chunks(64) {
+        let words = some.iter().map(String::as_str);
+        client.call(&["SADD", "s"].into_iter().chain(words.clone()).collect::<Vec<_>>());
+        let scored = words.flat_map(|member| ["1", member]);
+        client.call(&["ZADD", "z"].into_iter().chain(scored).collect::<Vec<_>>());
+    }
+    client.call(&["SET", "v", &value]);
+    client.call(&["SET", "w", &"w".repeat(COLLECTION_BYTES)]);
+}
+
+#[test]
+fn s5_a_reply_is_bounded_while_it_is_made() {
+    let served = Served::start(1);
+    let client = &mut served.connect();
+    fill(client);
+    let calls = [
+        "'hgetall', 'h'",
+        "'hvals', 'h'",
+        "'hscan', 'h', 0, 'count', 1000",
+        "'hrandfield', 'h', -100, 'withvalues'",
+        "'lrange', 'l', 0, -1",
+        "'smembers', 's'",
+        "'sunion', 's', 's'",
+        "'sscan', 's', 0, 'count', 10000",
+        "'zrange', 'z', 0, -1, 'withscores'",
+        "'zrangebyscore', 'z', 0, 9",
+        "'get', 'w'",
+        "'getrange', 'w', 0, -1",
+        "'mget', 'v', 'v', 'v', 'v', 'v', 'v', 'v', 'v', 'v', 'v', 'v', 'v', 'v', 'v', 'v', 'v', 'v', 'v', 'v', 'v', 'v'",
+        // What removes what it answers.
+        "'lpop', 'l', 1000",
+        "'lmpop', 1, 'l', 'right', 'count', 1000",
+        "'spop', 's', 10000",
+        "'spop', 's', 700",
+        "'zpopmin', 'z', 10000",
+        "'getdel', 'w'",
+        "'set', 'w', 'x', 'get'",
+    ];
+    let looks = "redis.call('hlen', 'h') .. ' ' .. redis.call('llen', 'l') .. ' ' .. redis.call('scard', 's') .. ' ' .. \
+                 redis.call('zcard', 'z') .. ' ' .. redis.call('strlen', 'w')";
+    // It holds so much that replies may have 13 MiB, and goes on after each that is refused.
+    let script = format!(
+        "local t = {{}} for i = 1, 23 do t[i] = ('x'):rep(10 * 2^20) .. i end \
+         local said = {{}} for i, call in ipairs({{ {{ {} }} }}) do \
+         local r = redis.pcall(unpack(call)) said[2 * i - 1] = r.err or 'answered' said[2 * i] = {looks} end \
+         redis.call('set', 'after', 1) return said",
+        calls.join(" }, { ")
+    );
+    let reply = client.call(&["EVAL", &script, "7", "h", "l", "s", "z", "w", "v", "after"]);
+    let Value::Array(said) = reply else { panic!("{reply:?}") };
+    let text = |value: &Value| match value {
+        Value::Bulk(text) => String::from_utf8_lossy(text).into_owned(),
+        other => panic!("{other:?}"),
+    };
+    let (values, members) = (COLLECTION_BYTES >> 20, COLLECTION_BYTES >> 15);
+    let all = format!("{values} {values} {members} {members} {COLLECTION_BYTES}");
+    for (call, said) in calls.iter().zip(said.chunks(2)) {
+        let line = text(&said[0]);
+        assert!(line.contains("more than the script may still take"), "{call}: {line:.200}");
+        let bytes = line.split(' ').find_map(|word| word.parse::<usize>().ok()).expect("how far it came");
+        assert!(bytes < COLLECTION_BYTES * 2 / 3, "{call}: {bytes} bytes were made");
+        assert_eq!(text(&said[1]), all, "nothing of {call} is left");
+    }
+    assert_eq!(client.say("GET after"), bulk("1"), "the script went on");
+    // Of the value too, all is there that is not in its record.
+    std::thread::sleep(Duration::from_millis(300));
+    let fragments = (COLLECTION_BYTES + (1 << 20)) / FRAGMENT_BYTES as usize;
+    assert_eq!(served.records("fields"), 2 * values + 3 * members + fragments);
+}
+
+#[test]
+fn s5_the_replies_of_exec_are_bounded_and_a_failed_command_leaves_nothing() {
+    let served = Served::start(1);
+    let client = &mut served.connect();
+    let value = "v".repeat(1 << 20);
+    for _ in 0..4 {
+        client.call(&["RPUSH", "l", &value]);
+    }
+    assert_eq!(client.say("CONFIG SET client-query-buffer-limit 2097152"), ok());
+    for line in ["SET a 1", "LPOP l 4", "SET b 1"] {
+        client.say("MULTI");
+        assert_eq!(client.say("SET before 1"), Value::Simple("QUEUED".into()));
+        client.say(line);
+        client.say("LRANGE l 0 -1");
+        let Value::Error(refused) = client.say("EXEC") else { panic!("EXEC is answered") };
+        assert!(refused.contains("replies beyond client-query-buffer-limit"), "{refused}");
+    }
+    assert_eq!(client.say("EXISTS a b before"), Value::Integer(0));
+    assert_eq!(client.say("LLEN l"), Value::Integer(4));
 }
 
 #[test]
