@@ -9,6 +9,7 @@ use firn::{Db, Settings};
 
 use crate::database::{Access, check_directory, read_settings};
 use crate::ending::{Ending, Failure, Result};
+use crate::output::announce;
 use crate::progress;
 use crate::shared_place::{SharedName, SharedPlace};
 
@@ -62,7 +63,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
                 made
             })?;
             let (path, position) = (checkpoint.path.display(), checkpoint.position.0);
-            println!("{path} holds all writes before position {position}");
+            announce(format_args!("{path} holds all writes before position {position}"));
         }
         (None, Some(_)) if arguments.shared.shared.is_some() => {
             let what = "a server knows where its database lies: say --shared with --dir alone";
@@ -70,7 +71,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
         }
         (None, Some(http)) => {
             let said = progress::during(&format!("backing up by {http}"), |_| ask(http, arguments))?;
-            print!("{said}");
+            announce(said.trim_end_matches('\n'));
         }
         (None, None) => return Err(Failure::new(Ending::Usage, "say --dir or --http")),
     }

@@ -4,7 +4,6 @@ mod attend; // what is done while it runs
 mod metrics; // what it counts
 mod page; // what it shows to people
 
-use std::io::Write;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -12,13 +11,15 @@ use std::sync::Arc;
 use firn_job_service::control::Scheduler;
 use firn_job_service::control::pool::Limits;
 use firn_job_service::{ControlPlane, ControlPlaneOptions};
-use firn_server::raise_descriptor_limit;
+use firn_server::{connections_within, raise_descriptor_limit};
 use firn_storage::{Clock, SystemClock, ThreadSpawn};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use crate::ending::{Ending, Failure, Result};
+use crate::output::{announce, tell};
 use crate::secrets;
+use crate::serve::HTTP_CONNECTIONS;
 use crate::service::{draw, read_token};
 use crate::service_http::{self, Said};
 use crate::signals;
@@ -54,7 +55,8 @@ pub(crate) struct Arguments {
     scheduler: Scheduler,
 }
 
-/// What a control plane has open beside connections of databases and workers: those by HTTP, and files as they are read.
+/// What a control plane may have open beside connections of databases and workers, if the system lets it: those by HTTP, and
+/// files as they are read.
 const DESCRIPTORS_BESIDE: u64 = 1000;
 
 fn parse_scheduler(name: &str) -> std::result::Result<Scheduler, String> {
@@ -78,11 +80,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
         address: arguments.listen,
         token,
         tls,
-        connections_max: arguments.connections_max as usize,
+        connections_max: connections(arguments),
         limits,
         seed,
     };
-    raise_descriptor_limit(u64::from(arguments.connections_max) + DESCRIPTORS_BESIDE);
     let clock = Arc::new(SystemClock::new());
     let plane = ControlPlane::start(&options, Arc::clone(&clock) as Arc<dyn Clock>, &ThreadSpawn::new())
         .map_err(|error| failed(error.to_string()))?;
@@ -94,12 +95,27 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
     let pages = move |path: &str| page::answer(&watch, &limits, path);
     let http = service_http::start(arguments.http, look, page::PATHS, pages)?;
     let shown = service_http::shown(http.as_ref());
-    println!("control plane at {scheme}://{};{shown} SIGTERM or Ctrl-C ends it", plane.address());
-    // Whoever started us may read this through a pipe.
-    let _ = std::io::stdout().flush();
+    announce(format_args!(
+        "control plane at {scheme}://{};{shown} SIGTERM or Ctrl-C ends it",
+        plane.address()
+    ));
     attend::until_signal(&plane, &arguments.tls, options.tls, &*clock, &mut signals);
     // Nothing is to be saved: both sides know what it knows.
     Ok(Ending::Done)
+}
+
+/// So many connections are let in: those that were asked for, if the system lets this process have as many descriptors. If
+/// not, that is told.
+fn connections(arguments: &Arguments) -> usize {
+    let limit = raise_descriptor_limit(u64::from(arguments.connections_max) + DESCRIPTORS_BESIDE);
+    let http = if arguments.http.is_some() { HTTP_CONNECTIONS } else { 0 };
+    let (wanted, room) = (arguments.connections_max as usize, connections_within(limit, http));
+    if wanted > room {
+        tell(format_args!(
+            "firn: --connections-max is {room} and not {wanted}: the process may have {limit} descriptors, raise ulimit -Hn"
+        ));
+    }
+    wanted.min(room)
 }
 
 /// Refuses what lets everybody in, and tells people what others can read.
@@ -115,9 +131,9 @@ fn check_reach(arguments: &Arguments, is_encrypted: bool) -> Result<()> {
         return Err(Failure::new(Ending::Usage, what));
     }
     if !is_encrypted {
-        eprintln!(
+        tell(format_args!(
             "firn: other machines can reach {listen}, and the token goes there unencrypted: give a certificate with --tls-cert and --tls-key"
-        );
+        ));
     }
     Ok(())
 }

@@ -23,7 +23,7 @@ use firn_bench::suite::BenchDir;
 use firn_storage::{Clock, SystemClock};
 
 use crate::ending::{Ending, Failure, Result};
-use crate::output::Output;
+use crate::output::{Output, tell};
 use crate::progress;
 use crate::signals;
 use fleet::Fleet;
@@ -55,9 +55,9 @@ pub(crate) struct Arguments {
 pub(crate) struct Interrupt(Arc<AtomicBool>);
 
 impl Interrupt {
-    /// Of SIGINT and SIGTERM; said twice, the process ends at once.
+    /// Of SIGINT, SIGTERM and SIGHUP; the first two said twice end the process at once.
     fn on_signals() -> Result<Self> {
-        let said = signals::twice_ends_at_once()
+        let said = signals::of_a_terminal()
             .map_err(|error| Failure::new(Ending::Failed, format!("cannot await signals: {error}")))?;
         Ok(Self(said))
     }
@@ -83,7 +83,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
     let mut fleet = Fleet::start(dir.path(), arguments.workers, &interrupt)?;
     let mut watch = Watch::at(fleet.control_plane())?;
     let mut client = Client::connect(fleet.address())?;
-    eprintln!("writing {load}");
+    tell(format_args!("writing {load}"));
     progress::during("writing", |bar| {
         load.write(&mut client, |share| {
             bar.set_message(format!("{:.0} %", share * 100.0));
@@ -92,12 +92,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
         })
     })
     .map_err(|failure| fleet.explain(failure))?;
-    eprintln!("waiting for compactions");
+    tell(format_args!("waiting for compactions"));
     let counts = progress::during("compacting", |bar| {
         rest(&mut client, &mut watch, &interrupt, |running| bar.set_message(format!("{running} jobs")))
     })
     .map_err(|failure| fleet.explain(failure))?;
-    eprintln!("reading everything back");
+    tell(format_args!("reading everything back"));
     progress::during("reading", |bar| {
         load.compare(&mut client, |share| {
             bar.set_message(format!("{:.0} %", share * 100.0));
@@ -112,9 +112,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
     out.bytes(told.text().as_bytes());
     out.finish()?;
     if dir.is_temporary() {
-        eprintln!("nothing is left of it: --dir DIR keeps the database and what its processes said");
+        tell(format_args!("nothing is left of it: --dir DIR keeps the database and what its processes said"));
     } else {
-        eprintln!("everything is in {}", dir.path().display());
+        tell(format_args!("everything is in {}", dir.path().display()));
     }
     match told.on_workers() {
         0 => Err(Failure::new(Ending::Failed, told.why_none())),

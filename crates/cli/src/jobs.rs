@@ -8,7 +8,7 @@ use firn_job_service::{Look, proto};
 use firn_storage::{Clock, SystemClock, ThreadSpawn};
 
 use crate::ending::{Ending, Failure, Result};
-use crate::output::Output;
+use crate::output::{Output, tell};
 use crate::service::read_token;
 use crate::tls::{ClientFiles, warn_of_plain_token};
 
@@ -77,7 +77,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
                     Ok(list) => {
                         print(&shown(&list, *shows))?;
                     }
-                    Err(failure) => eprintln!("firn: {failure}"),
+                    Err(failure) => tell(format_args!("firn: {failure}")),
                 }
                 SystemClock::new().sleep(Duration::from_secs(*every));
                 list = look.list().map_err(failed);

@@ -4,6 +4,8 @@
 //! ([`Ending`]); what went wrong is one line on standard error that says what, where and what to do.
 
 #![forbid(unsafe_code)]
+// They panic where standard output or standard error is gone: `output` has what does not.
+#![deny(clippy::print_stdout, clippy::print_stderr)]
 
 mod ending;
 mod escape;
@@ -43,6 +45,7 @@ use clap::{Parser, Subcommand};
 use ending::{Ending, Result};
 use firn_format::FormatVersion;
 use firn_storage::ThreadSpawn;
+use output::tell;
 
 /// Fewer faults and less waste than the system's allocator under many threads.
 #[global_allocator]
@@ -91,13 +94,13 @@ fn main() -> ExitCode {
     if arguments.until_stdin_closes
         && let Err(failure) = until_stdin_closes::watch(&ThreadSpawn::new())
     {
-        eprintln!("firn: {failure}");
+        tell(format_args!("firn: {failure}"));
         return failure.ending.code();
     }
     match run(arguments.command) {
         Ok(ending) => ending.code(),
         Err(failure) => {
-            eprintln!("firn: {failure}");
+            tell(format_args!("firn: {failure}"));
             failure.ending.code()
         }
     }

@@ -9,6 +9,7 @@ use indicatif::ProgressBar;
 
 use crate::database::{Access, check_directory};
 use crate::ending::{Ending, Failure, Result};
+use crate::output::announce;
 use crate::shared_place::SharedName;
 use crate::{progress, verify};
 
@@ -50,7 +51,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
         // The next attempt cleans up as well.
         let _ = fs::remove_dir_all(&partial);
     })?;
-    println!("{} holds what {} held: {bytes} bytes", dir.display(), from.display());
+    announce(format_args!("{} holds what {} held: {bytes} bytes", dir.display(), from.display()));
     Ok(Ending::Done)
 }
 

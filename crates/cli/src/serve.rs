@@ -4,7 +4,6 @@ mod options;
 mod layers;
 mod together;
 
-use std::io::Write;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -16,6 +15,7 @@ use signal_hook::iterator::Signals;
 
 use crate::database::{Access, check_directory};
 use crate::ending::{Ending, Failure, Result};
+use crate::output::announce;
 use crate::progress;
 use crate::secrets;
 use crate::service::{Reach, WEIGHT, remote};
@@ -27,7 +27,7 @@ pub(crate) use options::Options;
 use options::SHARED_CACHE_BYTES;
 
 /// Connections by HTTP at a time, for which the server has descriptors of their own.
-const HTTP_CONNECTIONS: usize = 64;
+pub(crate) const HTTP_CONNECTIONS: usize = 64;
 
 /// Serve a database to Redis clients. Needs no option; ends with SIGTERM or Ctrl-C, after closing the database; said twice, at once.
 ///
@@ -68,7 +68,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
     // As many as it may, shared out before the database is opened.
     let limit = raise_descriptor_limit(u64::MAX);
     let http = if serve.http.is_some() { HTTP_CONNECTIONS } else { 0 };
-    let shares = DescriptorShares::of(limit, serve.threads, http, settings.open_files_max);
+    let shares = DescriptorShares::of(limit, serve.threads, http, settings.open_files_max, serve.clients_max);
     (settings.open_files_max, serve.clients_room) = (shares.files, shares.clients);
     let (bind, port) = (serve.bind, serve.port);
     let with_http = serve.http.map_or(String::new(), |at| format!(", and HTTP on {at}"));
@@ -93,9 +93,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
     let server = Server::start_on(ports, Arc::clone(&db), serve, clock).map_err(cannot_serve)?;
     let (address, network) = (server.address(), server.network());
     let http = server.http_address().map_or(String::new(), |at| format!("; http://{at}"));
-    println!("serving {} on {address}; sockets by {network}{http}; SIGTERM or Ctrl-C ends it", dir.display());
-    // Whoever started us may read this through a pipe.
-    let _ = std::io::stdout().flush();
+    announce(format_args!(
+        "serving {} on {address}; sockets by {network}{http}; SIGTERM or Ctrl-C ends it",
+        dir.display()
+    ));
     let handle = signals.handle();
     let ended = std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -111,7 +112,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
     });
     ended.map_err(|error| failed(format!("a worker failed: {error}")))?;
     db.close().map_err(|error| Failure::database(dir, &error))?;
-    println!("closed {}", dir.display());
+    announce(format_args!("closed {}", dir.display()));
     Ok(Ending::Done)
 }
 

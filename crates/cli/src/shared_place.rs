@@ -12,6 +12,7 @@ use firn_tree::storage_error;
 
 use crate::database::Access;
 use crate::ending::{Ending, Failure, Result};
+use crate::output::tell;
 use crate::store_rates::StoreRates;
 
 /// The name of a shared place, if there is one.
@@ -104,7 +105,7 @@ impl RangeCache {
     fn before(&self, place: Arc<dyn Storage>) -> Arc<dyn Storage> {
         let cached = Cached::in_directory(place, &self.dir, self.bytes);
         if let Some(error) = cached.failure() {
-            eprintln!("firn: nothing is cached in {}: {error}", self.dir.display());
+            tell(format_args!("firn: nothing is cached in {}: {error}", self.dir.display()));
         }
         Arc::new(cached)
     }

@@ -26,6 +26,17 @@ pub(crate) fn twice_ends_at_once() -> io::Result<Arc<AtomicBool>> {
     Ok(said)
 }
 
+/// As [`twice_ends_at_once`], of a tool that a person watches: a terminal that is closed ends it in good order too. It may
+/// send more than one SIGHUP, so that those never end it where it stands.
+///
+/// # Errors
+/// What the system says.
+pub(crate) fn of_a_terminal() -> io::Result<Arc<AtomicBool>> {
+    let said = twice_ends_at_once()?;
+    signal_hook::flag::register(SIGHUP, Arc::clone(&said))?;
+    Ok(said)
+}
+
 /// Has SIGHUP, SIGUSR1 and SIGUSR2 end nothing from now on: other daemons read files again at
 /// these, and a terminal that is closed sends the first. A thread tells of each on standard error.
 ///

@@ -8,6 +8,7 @@ use firn_job_service::{Authorities, ClientTls, ClientTlsSource, Identity, Pem, S
 use firn_storage::{Error, ErrorKind};
 
 use crate::ending::{Ending, Failure, Result};
+use crate::output::tell;
 use crate::service::urls;
 
 /// What a client of control planes at https:// believes and shows.
@@ -117,10 +118,10 @@ fn wrong(error: firn_storage::Error) -> Failure {
 /// Tells people that a token goes over a network as it is.
 pub(crate) fn warn_of_plain_token(control_planes: &str) {
     for url in urls(control_planes).iter().filter(|url| is_plain_and_far(url)) {
-        eprintln!(
+        tell(format_args!(
             "firn: the token goes to {url} unencrypted, and whoever reads it on the way may use it: start the control plane with --tls-cert, \
              and say https://"
-        );
+        ));
     }
 }
 

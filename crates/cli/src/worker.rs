@@ -3,7 +3,6 @@
 mod metrics; // what it counts
 
 use std::collections::BTreeMap;
-use std::io::Write;
 use std::net::SocketAddr;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -20,6 +19,7 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use crate::ending::{Ending, Failure, Result};
+use crate::output::{announce, tell};
 use crate::secrets;
 use crate::service::{Allowed, draw, read_token, urls};
 use crate::service_http::{self, Said};
@@ -125,9 +125,9 @@ fn pull(arguments: &Arguments, control_planes: &str) -> Result<Ending> {
     };
     let http = service_http::start(arguments.http, look, "", |_| None)?;
     let shown = service_http::shown(http.as_ref());
-    println!("{name} works for {control_planes};{shown} SIGTERM or Ctrl-C ends it once its jobs are done");
-    // Whoever started us may read this through a pipe.
-    let _ = std::io::stdout().flush();
+    announce(format_args!(
+        "{name} works for {control_planes};{shown} SIGTERM or Ctrl-C ends it once its jobs are done"
+    ));
     Ok(attend(&worker, &name, &*clock, &mut signals))
 }
 
@@ -139,11 +139,11 @@ fn attend(worker: &Worker, name: &str, clock: &dyn Clock, signals: &mut Signals)
         let troubles = worker.troubles();
         for (plane, trouble) in troubles.iter().filter(|(plane, trouble)| told.get(*plane) != Some(*trouble))
         {
-            eprintln!("firn: {plane}: {trouble}");
+            tell(format_args!("firn: {plane}: {trouble}"));
         }
         told = troubles;
         for line in worker.take_log() {
-            eprintln!("firn: {line}");
+            tell(format_args!("firn: {line}"));
         }
         for _signal in signals.pending() {
             if is_draining {
@@ -151,7 +151,10 @@ fn attend(worker: &Worker, name: &str, clock: &dyn Clock, signals: &mut Signals)
             }
             is_draining = true;
             worker.drain();
-            eprintln!("firn: {name} takes no more jobs and ends with the last of {}", worker.job_count());
+            tell(format_args!(
+                "firn: {name} takes no more jobs and ends with the last of {}",
+                worker.job_count()
+            ));
         }
         if is_draining && worker.is_drained() {
             return Ending::Done;
@@ -162,13 +165,11 @@ fn attend(worker: &Worker, name: &str, clock: &dyn Clock, signals: &mut Signals)
 /// Works for databases of this machine.
 fn listen_at(path: &Path, threads: u16) -> Result<Ending> {
     let listener = listen(path)?;
-    println!("working for whoever connects to {}; SIGTERM or Ctrl-C ends it", path.display());
-    // Whoever started us may read this through a pipe.
-    let _ = std::io::stdout().flush();
+    announce(format_args!("working for whoever connects to {}; SIGTERM or Ctrl-C ends it", path.display()));
     let spawn: Arc<dyn Spawn> = Arc::new(ThreadSpawn::new());
     // Operators, filters and extractors are code of programs that own databases: what needs them is refused.
     let semantics = Arc::new(Semantics::new());
-    let tell: Tell = Arc::new(|what: &str| eprintln!("firn: {what}"));
+    let tell: Tell = Arc::new(|what: &str| tell(format_args!("firn: {what}")));
     serve(&listener, &semantics, usize::from(threads), &spawn, &SystemClock::new(), &tell)
 }
 

@@ -71,7 +71,7 @@ pub mod http;
 mod ports; // taken first
 mod listen;
 
-pub use descriptors::DescriptorShares;
+pub use descriptors::{DescriptorShares, connections_within};
 pub use listen::Server;
 pub use log::{LogFormat, LogLevel};
 pub use ports::Ports;

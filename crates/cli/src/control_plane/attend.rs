@@ -7,6 +7,7 @@ use firn_storage::Clock;
 use signal_hook::iterator::Signals;
 
 use crate::ending::Result;
+use crate::output::tell;
 use crate::tls::ServerFiles;
 
 /// How often signals are looked at.
@@ -33,7 +34,7 @@ pub(super) fn until_signal(
         clock.sleep(LOOK);
         let now = clock.now();
         if let Some(said) = refusals.look(now, watch.connections()) {
-            eprintln!("firn: {said}");
+            tell(format_args!("firn: {said}"));
         }
         if now.saturating_sub(read_at) < READ {
             continue;
@@ -41,7 +42,7 @@ pub(super) fn until_signal(
         read_at = now;
         let show = |tls: &ServerTls| plane.renew(tls).map_err(|error| error.to_string());
         if let Some(said) = renewal.as_mut().and_then(|renewal| renewal.look(files.read(), show)) {
-            eprintln!("firn: {said}");
+            tell(format_args!("firn: {said}"));
         }
     }
 }

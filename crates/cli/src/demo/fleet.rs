@@ -9,6 +9,7 @@ use firn_storage::{Clock, SystemClock};
 
 use super::Interrupt;
 use crate::ending::{Ending, Failure, Result};
+use crate::output::tell;
 
 /// Under these some hundred MiB make some dozens of compactions, all values in the tables.
 const SETTINGS: &str = "memtable_bytes = 4194304\ntable_bytes = 4194304\nlog_segment_bytes = 8388608\n\
@@ -57,7 +58,11 @@ impl Fleet {
             }
             let (process, line) =
                 Process::start_and_hear(name, command, &logs).map_err(|error| Failure::engine(&error))?;
-            eprintln!("{name} (process {}): {}", process.id(), line.split(';').next().unwrap_or_default());
+            tell(format_args!(
+                "{name} (process {}): {}",
+                process.id(),
+                line.split(';').next().unwrap_or_default()
+            ));
             Ok::<_, Failure>((process, line))
         };
         let (control_plane, line) = start("control-plane", &["control-plane", "--listen", "127.0.0.1:0"])?;

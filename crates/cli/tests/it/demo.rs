@@ -123,7 +123,7 @@ impl Drop for Running {
 }
 
 /// Those of `processes` that run.
-fn alive(processes: &BTreeSet<u32>) -> BTreeSet<u32> {
+pub(crate) fn alive(processes: &BTreeSet<u32>) -> BTreeSet<u32> {
     let runs = |process: &&u32| {
         let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
         // A number may be another process's by now; one that nobody waits for any more is Z.

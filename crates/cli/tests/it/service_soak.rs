@@ -14,6 +14,7 @@ pub(crate) mod answers; // whether a worker was wrong
 mod trouble; // what can befall whom
 mod member; // a process, and how it stands still
 mod fleet; // processes, and what befalls them
+mod reader; // questions that a signal may interrupt
 mod keys; // what keys become, and what they may be found to be
 mod leftovers; // what lies in the store of which nothing speaks
 mod local; // the same by a database alone

@@ -170,6 +170,7 @@ impl Client {
             match self.stream.read(&mut piece) {
                 // Who is turned away while it speaks may lose the connection before it has read why.
                 Err(error) if error.kind() == ErrorKind::ConnectionReset => return None,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) => panic!("nothing comes: {error}"),
                 Ok(0) => {
                     assert!(self.input.is_empty(), "half a reply: {:?}", self.input);

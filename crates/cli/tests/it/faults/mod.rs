@@ -2,3 +2,4 @@
 
 mod repair;
 mod start;
+mod terminals;

@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 
 use crate::program::text;
 
-const PROGRAM: &str = env!("CARGO_BIN_EXE_firn");
+pub(super) const PROGRAM: &str = env!("CARGO_BIN_EXE_firn");
 
 /// A process that is ended with its test, and its first line.
-struct Started(Child, String);
+pub(super) struct Started(pub(super) Child, pub(super) String);
 
 impl Drop for Started {
     fn drop(&mut self) {
@@ -23,7 +23,7 @@ impl Drop for Started {
 }
 
 impl Started {
-    fn new(limits: &str, arguments: &[&str]) -> Self {
+    pub(super) fn new(limits: &str, arguments: &[&str]) -> Self {
         let mut command = Command::new("sh");
         let script = format!("{limits} exec \"$0\" \"$@\"");
         command.args(["-c", &script, PROGRAM]).args(arguments);
@@ -34,7 +34,7 @@ impl Started {
         Self(child, line)
     }
 
-    fn signal(&self, name: &str) {
+    pub(super) fn signal(&self, name: &str) {
         let mut kill = Command::new("kill");
         let sent = kill.args(["-s", name, &self.0.id().to_string()]).status();
         assert!(sent.expect("kill runs").success());
@@ -49,7 +49,7 @@ impl Started {
     }
 
     /// Ends it; how, and what it said on standard error.
-    fn end(mut self) -> (Option<i32>, String) {
+    pub(super) fn end(mut self) -> (Option<i32>, String) {
         self.signal("TERM");
         let mut said = String::new();
         self.0.stderr.take().expect("piped").read_to_string(&mut said).expect("it is read");
@@ -58,7 +58,7 @@ impl Started {
 }
 
 /// `firn serve` in `dir` with `more` options.
-fn serve(limits: &str, dir: &Path, more: &[&str]) -> Started {
+pub(super) fn serve(limits: &str, dir: &Path, more: &[&str]) -> Started {
     let fixed = ["serve", "--memory-bytes", "64M", "--port", "0", "--threads", "2", "--dir", text(dir)];
     Started::new(limits, &[&fixed, more].concat())
 }

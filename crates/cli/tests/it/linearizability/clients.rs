@@ -3,7 +3,7 @@
 //! A few objects are busy at a time, and the turn of each comes again. What became cold in between is then read and
 //! written by several clients at once.
 
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -238,6 +238,7 @@ fn exchange(stream: &mut TcpStream, requests: &[Vec<String>]) -> Option<Vec<Valu
             continue;
         }
         match stream.read(&mut piece) {
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
             Ok(0) | Err(_) => return None,
             Ok(length) => input.extend_from_slice(&piece[..length]),
         }

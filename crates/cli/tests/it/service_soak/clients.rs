@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use super::counted::{Counted, counter, list};
 use super::history::{History, Operation};
 use super::keys::{self, State};
+use super::reader::Reader;
 
 /// Clients that write at once.
 const CLIENTS: u32 = 4;
@@ -123,7 +124,7 @@ impl Known {
     /// that, or, where nothing is there, what may have expired. What was found without an answer is
     /// promised to last only until the database is opened again.
     fn check(&mut self, number: u32, address: &str) {
-        let mut connection = reach(address);
+        let mut connection = Reader::reach(address);
         self.counted.check(number, &mut connection);
         let keys: BTreeSet<u32> = self.acknowledged.keys().chain(self.tried.keys()).copied().collect();
         let keys: Vec<u32> = keys.into_iter().collect();
@@ -178,7 +179,7 @@ struct Wrong {
 impl Wrong {
     /// Expects that there are none. Else it tells whether they are as they should be a moment later, and what the
     /// database says of itself: a stale answer is another fault than a lost write.
-    fn expect_none(&self, by: &str, connection: &mut redis::Connection) {
+    fn expect_none(&self, by: &str, connection: &mut Reader) {
         if self.keys.is_empty() {
             return;
         }
@@ -243,7 +244,10 @@ impl Clients {
         std::thread::scope(|scope| {
             for (known, number) in self.known.iter().zip(0..) {
                 scope.spawn(move || {
-                    known.history.replay(number, known.late_ms, &known.counted, &mut reach(address))
+                    let mut connection = reach(address);
+                    // Without a time limit the system goes on by itself after a signal: what is written must not be asked again.
+                    connection.set_read_timeout(None).expect("an option");
+                    known.history.replay(number, known.late_ms, &known.counted, &mut connection);
                 });
             }
         });
@@ -251,7 +255,7 @@ impl Clients {
 
     /// Nothing is there but what was acknowledged, and nothing twice, by a walk over everything; what was to expire soon is gone in a while.
     pub(crate) fn check_nothing_else(&self, address: String) {
-        let mut connection = reach(&address);
+        let mut connection = Reader::reach(&address);
         let live = self.live();
         let end = Instant::now() + EXPIRED;
         loop {
@@ -280,7 +284,7 @@ impl Clients {
 }
 
 /// Names of all keys, each of which a walk meets once: a cursor is a place in the order of the keys, and those that expire meanwhile change nothing of it.
-fn walk(connection: &mut redis::Connection) -> BTreeSet<String> {
+fn walk(connection: &mut Reader) -> BTreeSet<String> {
     let mut found = Vec::new();
     let mut cursor = 0_u64;
     loop {

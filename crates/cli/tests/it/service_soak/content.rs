@@ -6,8 +6,8 @@ use std::fmt;
 use firn_format::key::{Entry, Kind, Sequence};
 use firn_format::table::content::entry_hash;
 
-use super::clients::reach;
 use super::keys::is_about_to_expire;
+use super::reader::Reader;
 
 /// What a key that is not there is said to expire at.
 const GONE: i64 = -2;
@@ -31,7 +31,7 @@ impl Content {
     ///
     /// Tables' own hashes would differ: they depend on the numbers that writes were given, of which those without an answer take some, too.
     pub(crate) fn read(address: &str) -> Self {
-        let mut connection = reach(address);
+        let mut connection = Reader::reach(address);
         let (mut content, mut cursor) = (Self::default(), 0_u64);
         loop {
             let (next, keys): (u64, Vec<String>) =
@@ -44,7 +44,7 @@ impl Content {
         }
     }
 
-    fn add(&mut self, keys: &[String], connection: &mut redis::Connection) {
+    fn add(&mut self, keys: &[String], connection: &mut Reader) {
         let (mut types, mut ends) = (redis::pipe(), redis::pipe());
         for key in keys {
             types.cmd("TYPE").arg(key);

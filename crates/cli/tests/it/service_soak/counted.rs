@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::reader::Reader;
+
 /// A counter and a list of one client, each longer by one with each batch.
 #[derive(Default)]
 pub(super) struct Counted {
@@ -54,7 +56,7 @@ impl Counted {
     /// Expects the counter and the list of client `number` to have each acknowledged element once, and those without an answer at most once.
     ///
     /// What was acknowledged lies in the list before all that was sent after it.
-    pub(super) fn check(&mut self, number: u32, connection: &mut redis::Connection) {
+    pub(super) fn check(&mut self, number: u32, connection: &mut Reader) {
         let value: Option<u64> =
             redis::cmd("GET").arg(counter(number)).query(connection).expect("a counter's value");
         self.is_possible(&counter(number), value.unwrap_or(0));

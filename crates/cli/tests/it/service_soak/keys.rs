@@ -8,6 +8,8 @@ use std::time::{Duration, SystemTime};
 
 use redis::Pipeline;
 
+use super::reader::Reader;
+
 /// What a key was last to become: the value of a round, or nothing.
 pub(super) type State = Option<u32>;
 
@@ -139,7 +141,7 @@ impl Found {
 }
 
 /// What `keys` are.
-pub(super) fn find(keys: &[u32], connection: &mut redis::Connection) -> Vec<Found> {
+pub(super) fn find(keys: &[u32], connection: &mut Reader) -> Vec<Found> {
     let mut pipe = redis::pipe();
     for key in keys {
         pipe.cmd(if is_hash(*key) { "HGETALL" } else { "GET" }).arg(key);

@@ -8,6 +8,7 @@ use tempfile::TempDir;
 use super::clients::{Clients, reach};
 use super::content::Content;
 use super::fleet::{PROGRAM, SETTINGS};
+use super::reader::Reader;
 use crate::bad_store::jobs_done;
 use crate::serve::Serving;
 
@@ -26,7 +27,7 @@ const JOBS_MAX: Duration = Duration::from_secs(300);
 
 /// Waits until the database at `address` does nothing any more; how many jobs it has done.
 fn wait_until_quiet(address: &str) -> u64 {
-    let mut connection = reach(address);
+    let mut connection = Reader::reach(address);
     let (began, mut last, mut since) = (Instant::now(), 0, Instant::now());
     while since.elapsed() < QUIET {
         assert!(began.elapsed() < JOBS_MAX, "{last} jobs, and more");

@@ -1,0 +1,107 @@
+//! S16, S17 and S22: a terminal that is closed, and nobody who reads what programs say. Neighbours: a demonstration with its
+//! processes and its directory; a worker, a control plane and a server, each with a line to tell; a control plane that tells
+//! of too few descriptors.
+
+use std::collections::BTreeSet;
+use std::io::{BufRead, BufReader, ErrorKind, Read};
+use std::net::{SocketAddr, TcpStream};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use super::start::{PROGRAM, Started, serve};
+use crate::demo::alive;
+use crate::program::text;
+
+/// What is on its way to be told is told by then: programs look ten times a second.
+const TOLD: Duration = Duration::from_millis(1500);
+
+#[test]
+fn s16_a_demonstration_whose_terminal_is_closed_leaves_nothing() {
+    let home = tempfile::tempdir().expect("a directory");
+    let mut command = Command::new(PROGRAM);
+    command.args(["demo", "--load-bytes", "4G"]).env("TMPDIR", home.path());
+    let child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("it starts");
+    let mut demo = Started(child, String::new());
+    let mut said = BufReader::new(demo.0.stderr.take().expect("piped")).lines();
+    let mut processes = BTreeSet::new();
+    loop {
+        let line = said.next().expect("it ended early").expect("it is read");
+        let number = line.split("(process ").nth(1).and_then(|rest| rest.split(')').next());
+        processes.extend(number.map(|number| number.parse::<u32>().expect("a number")));
+        if line.starts_with("writing ") {
+            break;
+        }
+    }
+    assert_eq!(alive(&processes).len(), 4, "{processes:?}");
+    assert!(home.path().read_dir().expect("listed").next().is_some(), "its directory is here");
+    drop(said);
+    // The shell says it, and the system.
+    demo.signal("HUP");
+    demo.signal("HUP");
+    assert_eq!(demo.0.wait().expect("it ends").code(), Some(1));
+    let begun = Instant::now();
+    while !alive(&processes).is_empty() {
+        assert!(begun.elapsed() < Duration::from_secs(30), "{:?} run on", alive(&processes));
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let left: Vec<_> = home.path().read_dir().expect("listed").collect();
+    assert!(left.is_empty(), "{left:?}");
+}
+
+/// The address in a program's first line.
+fn address_in(line: &str) -> SocketAddr {
+    let address = line.split("://").nth(1).and_then(|rest| rest.split(';').next());
+    address.expect("an address").parse().expect("an address")
+}
+
+#[test]
+fn s22_programs_run_on_when_nobody_reads_what_they_say() {
+    let home = tempfile::tempdir().expect("a directory");
+    let unread = |mut process: Started| {
+        drop((process.0.stdout.take(), process.0.stderr.take()));
+        process
+    };
+    // It tells that it reaches no control plane.
+    let words =
+        ["worker", "--control-plane", "http://127.0.0.1:1", "--within", text(home.path()), "--name", "w"];
+    let worker = unread(Started::new("", &words));
+    let plane = Started::new("", &["control-plane", "--listen", "127.0.0.1:0", "--connections-max", "1"]);
+    let address = address_in(&plane.1);
+    let plane = unread(plane);
+    // It tells that it refuses one.
+    let _connections = [(); 2].map(|()| TcpStream::connect(address).expect("a connection"));
+    // It tells that it has closed its database.
+    let server = unread(serve("", &home.path().join("db"), &[]));
+    std::thread::sleep(TOLD);
+    for (name, mut process) in [("worker", worker), ("control plane", plane), ("server", server)] {
+        assert!(process.0.try_wait().expect("asked").is_none(), "the {name} has ended");
+        process.signal("TERM");
+        assert_eq!(process.0.wait().expect("it ends").code(), Some(0), "{name}");
+    }
+}
+
+#[test]
+fn s17_a_control_plane_lowers_its_connections_and_tells() {
+    // 24 are its own.
+    let plane = Started::new("ulimit -n 64 &&", &["control-plane", "--listen", "127.0.0.1:0"]);
+    let address = address_in(&plane.1);
+    let connections: Vec<TcpStream> =
+        (0..41).map(|_| TcpStream::connect(address).expect("a connection")).collect();
+    std::thread::sleep(Duration::from_millis(500));
+    let mut open = 0;
+    for mut connection in &connections {
+        connection.set_nonblocking(true).expect("an option");
+        let is_open =
+            matches!(connection.read(&mut [0; 64]), Err(error) if error.kind() == ErrorKind::WouldBlock);
+        open += usize::from(is_open);
+    }
+    assert_eq!(open, 40);
+    let (code, said) = plane.end();
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.contains("--connections-max is 40 and not 1000"), "{said}");
+    assert!(said.contains("1 connections were refused"), "{said}");
+    // The most that systems give is asked for.
+    let plane = Started::new("ulimit -S -n 64 &&", &["control-plane", "--listen", "127.0.0.1:0"]);
+    let (code, said) = plane.end();
+    assert_eq!((code, said.contains("--connections-max")), (Some(0), false), "{said}");
+}
