@@ -1,10 +1,13 @@
 //! What clients size, and how far: the one list of it.
 //!
 //! The constants here are those that hold the bounds. `table` lists them with the settings' defaults and what comes of more;
-//! its test makes a table of SECURITY.md of it.
+//! its test makes a table of SECURITY.md of it. Those of scripts are in `scripts`.
 
+mod scripts;
 #[cfg(test)]
 mod table;
+
+pub(crate) use scripts::*;
 
 /// Bytes of a client's name, and of what it says of its library.
 pub(crate) const CLIENT_NAME_BYTES_MAX: usize = 1 << 10;

@@ -76,7 +76,7 @@ mod tests {
     #[test]
     fn clients_have_what_they_want_before_files_have_half() {
         // The hard limit of many systems, and of containers on them.
-        for (limit, clients, files) in [(20_000, 10_000, 9848), (16_384, 10_000, 6232), (4096, 2656, 1328)] {
+        for (limit, clients, files) in [(20_000, 10_000, 9848), (16_384, 10_000, 6232), (4096, 2630, 1314)] {
             let shares = DescriptorShares::of(limit, 16, 64, 0, 10_000);
             assert_eq!((shares.clients, shares.files), (clients, files), "{limit}");
         }

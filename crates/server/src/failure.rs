@@ -35,6 +35,8 @@ impl Failure {
     pub(crate) const LATE_SCRIPT: Self = Self::new(
         "ERR the script ran too long inside of a metamethod or of what `for` calls, where nobody else has a turn: do less there",
     );
+    pub(crate) const LONG_REPLIES: Self =
+        Self::new("ERR replies beyond client-query-buffer-limit inside EXEC or a script");
     pub(crate) const CURSOR: Self = Self::new("ERR invalid cursor");
 
     /// A line that is always the same: a code, a space, a sentence.

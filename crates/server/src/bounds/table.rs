@@ -150,6 +150,48 @@ fn bounds() -> Vec<Bound> {
             "others have a turn",
         ),
     ]
+    .into_iter()
+    .chain(bounds_of_scripts())
+    .collect()
+}
+
+/// Those of scripts.
+fn bounds_of_scripts() -> Vec<Bound> {
+    const ERROR: &str = "an error of the script";
+    const WAITS: &str = "the next one waits";
+    vec![
+        bound(
+            "what a script makes the server hold: its memory, arguments and replies of commands, what it writes and sends",
+            SCRIPT_BYTES_MAX,
+            Unit::Bytes,
+            ERROR,
+        ),
+        bound("the same of all scripts that run", SCRIPTS_BYTES_MAX, Unit::Bytes, ERROR),
+        bound("stack of a script and of what nests in it", SCRIPT_STACK_BYTES_MAX, Unit::Bytes, ERROR),
+        bound("scripts of one server thread that run", SCRIPTS_AT_ONCE_MAX, Unit::Count, WAITS),
+        bound("scripts of `EVAL` that are kept", EVALUATED_MAX, Unit::Count, "the oldest goes"),
+        bound("their memory", EVALUATED_BYTES_MAX, Unit::Bytes, "the oldest goes"),
+        bound("memory of scripts of `SCRIPT LOAD`", LOADED_BYTES_MAX, Unit::Bytes, "the command is refused"),
+        bound("values of `unpack`, two fewer with a range", UNPACKED_MAX, Unit::Count, ERROR),
+        bound("values of `struct.unpack` and `cmsgpack.unpack`", RESULTS_MAX, Unit::Count, ERROR),
+        bound("tables within one another of `cjson`", JSON_DEPTH_MAX, Unit::Count, ERROR),
+        bound(
+            "tables within one another of `cmsgpack.pack`",
+            MSGPACK_WRITTEN_DEPTH_MAX,
+            Unit::Count,
+            "written as nil",
+        ),
+        bound("tables within one another of `cmsgpack.unpack`", MSGPACK_READ_DEPTH_MAX, Unit::Count, ERROR),
+        bound(
+            "tables within the first one of a script's answer",
+            ANSWER_DEPTH_MAX,
+            Unit::Count,
+            "an error in their place",
+        ),
+        bound("an integer of `struct`", STRUCT_INTEGER_BYTES_MAX, Unit::Bytes, ERROR),
+        bound("captures of a script's pattern", CAPTURES_MAX, Unit::Count, ERROR),
+        bound("places that a match of it may go back to", CHOICES_MAX, Unit::Count, ERROR),
+    ]
 }
 
 /// The list as a table in Markdown.

@@ -57,7 +57,7 @@ pub(crate) struct Call<'a> {
 /// Refuses replies of a unit that are longer than a request may be.
 pub(super) fn check_length(worker: &Worker, bytes: usize) -> Result<()> {
     match bytes > worker.shared.parameters.request_bytes_max() {
-        true => Err(Failure::new("ERR replies beyond client-query-buffer-limit inside EXEC or a script")),
+        true => Err(Failure::LONG_REPLIES),
         false => Ok(()),
     }
 }

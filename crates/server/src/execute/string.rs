@@ -1,5 +1,6 @@
 //! Strings.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
 use firn_protocol::command::{CommandId, id_of};
@@ -114,6 +115,12 @@ async fn reply_string(call: &mut Call<'_>, entry: &Entry) -> Result<()> {
     Ok(())
 }
 
+/// The string at `entry`, of which all will be answered.
+async fn whole<'e>(call: &mut Call<'_>, entry: &'e Entry) -> Result<Option<Cow<'e, [u8]>>> {
+    call.check_reply_with(call.transaction.string_len(entry)?.unwrap_or(0))?;
+    call.transaction.string(entry).await
+}
+
 /// Answers a part of the string at `entry`, which has it: a long one piece by piece.
 async fn reply_part(call: &mut Call<'_>, entry: &Entry, part: Range<usize>) -> Result<()> {
     if part.len() <= PIECE_BYTES {
@@ -194,7 +201,7 @@ async fn set(call: &mut Call<'_>) -> Result<()> {
     let entry = call.entry(1).await?;
     let exists = entry.exists();
     let old = match options.answers_old {
-        true => call.transaction.string(&entry).await?,
+        true => whole(call, &entry).await?,
         false => None,
     };
     let is_set = !(options.only_new && exists || options.only_existing && !exists);
@@ -262,7 +269,7 @@ async fn get_ex(call: &mut Call<'_>) -> Result<()> {
         index += 1;
     }
     let entry = call.entry(1).await?;
-    let string = call.transaction.string(&entry).await?;
+    let string = whole(call, &entry).await?;
     if string.is_some() {
         // Refused only where there is something that could expire.
         let expires_at_ms = expiry.map(|(index, kind)| deadline(call, index, kind)).transpose()?;

@@ -258,6 +258,9 @@ async fn run_queued(
             Ok(()) => dispatch_command(&mut call).await.err(),
             Err(failure) => Some(failure),
         };
+        if failure == Some(Failure::LONG_REPLIES) {
+            return Err(Failure::LONG_REPLIES);
+        }
         check_length(request.worker, out.len())?;
         if let Some(failure) = &failure {
             // What a script has written before its error stays, as in Redis.

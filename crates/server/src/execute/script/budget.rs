@@ -12,19 +12,11 @@ use firn_lua::mlua::Lua;
 
 use super::library::Complaint;
 use super::stage::Stage;
+use crate::bounds::{SCRIPT_BYTES_MAX, SCRIPT_STACK_BYTES_MAX, SCRIPTS_BYTES_MAX};
 use crate::failure::{Failure, Result};
-
-/// Memory that one script may make the server hold, Lua's included.
-pub(super) const SCRIPT_BYTES_MAX: usize = 256 << 20;
-
-/// The same of all scripts together that run at the same time.
-pub(super) const SCRIPTS_BYTES_MAX: usize = 1 << 30;
 
 /// A script's part of the latter grows and shrinks by so much.
 const PART_BYTES: usize = 1 << 20;
-
-/// Stack that a script may use, of the 2 MiB that threads have: what it calls in the deepest place, a command, has the rest.
-const STACK_BYTES_MAX: usize = 1 << 20;
 
 /// Stack below which another coroutine may begin: within one, Lua by itself counts to 200 levels.
 const STACK_BYTES_OF_COROUTINES: usize = 512 << 10;
@@ -136,7 +128,7 @@ impl Stage {
     /// # Errors
     /// There is not.
     pub(super) fn check_stack(&self) -> std::result::Result<(), Complaint> {
-        match self.stack_bytes() > STACK_BYTES_MAX {
+        match self.stack_bytes() > SCRIPT_STACK_BYTES_MAX {
             true => Err(Complaint("C stack overflow".into())),
             false => Ok(()),
         }

@@ -8,16 +8,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use super::source::{Source, Sum};
+use crate::bounds::{EVALUATED_BYTES_MAX, EVALUATED_MAX, LOADED_BYTES_MAX};
 use crate::failure::{Failure, Result};
-
-/// Scripts of EVAL that are kept; the one that was not run for longest goes when there are more.
-const EVALUATED_MAX: usize = 500;
-
-/// Memory of scripts of EVAL; the same when they take more. One that takes more by itself is not kept.
-const EVALUATED_BYTES_MAX: usize = 64 << 20;
-
-/// Memory of scripts of SCRIPT LOAD; more are refused.
-const LOADED_BYTES_MAX: usize = 64 << 20;
 
 const NO_ROOM: Failure = Failure::new(
     "ERR scripts of SCRIPT LOAD take 64 MiB, which is all that they may: SCRIPT FLUSH forgets all scripts",

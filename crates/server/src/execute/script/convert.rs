@@ -4,9 +4,7 @@ use firn_lua::mlua::{Error, Lua, Result, Table, Value};
 use firn_protocol::resp::{self, Protocol, Reply};
 
 use super::library::Cost;
-
-/// Tables within tables that a script may answer: deeper ones are cut off with an error.
-const DEPTH_MAX: usize = 200;
+use crate::bounds::ANSWER_DEPTH_MAX;
 
 /// A reply as a script gets it that speaks `protocol`.
 pub(super) fn to_lua(lua: &Lua, reply: resp::Value, protocol: Protocol) -> Result<Value> {
@@ -107,7 +105,7 @@ impl Answer<'_, '_> {
         if !self.cost.add(value) {
             return Err(Error::runtime("the reply of the script is too long"));
         }
-        if depth > DEPTH_MAX {
+        if depth > ANSWER_DEPTH_MAX {
             self.reply.error("ERR reached lua stack limit");
             return Ok(());
         }

@@ -12,10 +12,10 @@ use firn_lua::mlua::thread::ThreadStatus;
 use firn_lua::mlua::{self, Function, Lua, LuaOptions, MultiValue, StdLib, Table, Thread, Value};
 use firn_lua::{Turn, line, watch};
 
-use super::budget::SCRIPT_BYTES_MAX;
 use super::source::{Source, Sum, hexadecimal};
 use super::stage::{Actor, Stage, Suspension};
 use super::{api, bits, convert, json, msgpack, patterns, random, structs};
+use crate::bounds::{SCRIPT_BYTES_MAX, SCRIPTS_AT_ONCE_MAX, UNPACKED_MAX};
 use crate::failure::{Failure, Result};
 use crate::statistics::Gauge;
 use crate::transaction::Demand;
@@ -32,9 +32,6 @@ const MEMORY_BYTES_KEPT: usize = 16 << 20;
 
 /// Compiled scripts that an interpreter keeps; all are forgotten when there are more.
 const FUNCTIONS_MAX: usize = 1000;
-
-/// Scripts of one worker that run at the same time; more wait.
-const INTERPRETERS_MAX: usize = 64;
 
 /// Interpreters that a worker keeps while no script runs.
 const INTERPRETERS_KEPT: usize = 4;
@@ -54,7 +51,7 @@ pub(crate) struct Interpreters {
 impl Interpreters {
     /// One that nobody else has; waits while there are too many.
     pub(super) async fn take(&self, worker: &Rc<Worker>) -> Result<Taken> {
-        while self.count.get() >= INTERPRETERS_MAX && self.free.borrow().is_empty() {
+        while self.count.get() >= SCRIPTS_AT_ONCE_MAX && self.free.borrow().is_empty() {
             worker.sleep_until(worker.monotonic_ms() + RETRY_MS).await;
         }
         let free = self.free.borrow_mut().pop();
@@ -171,7 +168,7 @@ impl Interpreter {
         let patterns = patterns::library(&lua, &stage)?;
         let sandbox = lua.load(include_str!("sandbox.lua")).set_name(SANDBOX_NAME.to_string_lossy());
         let (environment, globals, resume, begin) =
-            sandbox.call((is_suspending, is_over, is_deep, given, patterns))?;
+            sandbox.call((is_suspending, is_over, is_deep, given, patterns, UNPACKED_MAX))?;
         let (of_clock, of_watch) = (Rc::clone(&stage), Rc::clone(&stage));
         watch(&lua, move || of_clock.is_turn_over(), move |lua| of_watch.watch(lua))?;
         let told_bytes = Cell::new(lua.used_memory());

@@ -10,6 +10,7 @@ use firn_lua::mlua::{self, IntoLuaMulti, Lua, MultiValue, Table, Value};
 
 use super::library::{Answered, Complaint, Cost, add, bad_argument, number_at, string_at};
 use super::stage::Stage;
+use crate::bounds::JSON_DEPTH_MAX;
 
 /// What a script may set; it is set again for the next one.
 pub(super) struct Options {
@@ -23,14 +24,11 @@ pub(super) struct Options {
     sparse: Cell<(bool, usize, usize)>,
 }
 
-/// Nested deeper than this nothing is written or read, whatever a script sets.
-const DEPTH_MAX: usize = 1000;
-
 impl Options {
     pub(super) fn new() -> Self {
         Self {
-            encode_depth_max: Cell::new(DEPTH_MAX),
-            decode_depth_max: Cell::new(DEPTH_MAX),
+            encode_depth_max: Cell::new(JSON_DEPTH_MAX),
+            decode_depth_max: Cell::new(JSON_DEPTH_MAX),
             digits: Cell::new(14),
             keep_buffer: Cell::new(true),
             encode_invalid: Cell::new(false),
@@ -95,8 +93,8 @@ pub(super) fn library(lua: &Lua, stage: &Rc<Stage>, options: &Rc<Options>) -> ml
 fn add_options(lua: &Lua, table: &Table, options: &Rc<Options>) -> mlua::Result<()> {
     type Place<T> = fn(&Options) -> &Cell<T>;
     let numbers: [(&'static str, usize, Place<usize>); 3] = [
-        ("encode_max_depth", DEPTH_MAX, |options| &options.encode_depth_max),
-        ("decode_max_depth", DEPTH_MAX, |options| &options.decode_depth_max),
+        ("encode_max_depth", JSON_DEPTH_MAX, |options| &options.encode_depth_max),
+        ("decode_max_depth", JSON_DEPTH_MAX, |options| &options.decode_depth_max),
         ("encode_number_precision", 14, |options| &options.digits),
     ];
     for (name, max, place) in numbers {

@@ -62,9 +62,6 @@ fn placed(lua: &Lua, text: &str) -> String {
 /// What the sandbox's functions are called in errors.
 const SANDBOX: &str = "sandbox";
 
-/// Values that one call may answer: Lua's stack has room for 8 000 at a time.
-pub(super) const RESULTS_MAX: usize = 7_900;
-
 const TABLE_COST: usize = 256;
 const SCALAR_COST: usize = 32;
 

@@ -4,11 +4,9 @@ use std::rc::Rc;
 
 use firn_lua::mlua::{self, IntoLua, IntoLuaMulti, Lua, MultiValue, Table, Value};
 
-use super::library::{Answered, Complaint, Cost, RESULTS_MAX, add, bad_argument, number_at, string_at};
+use super::library::{Answered, Complaint, Cost, add, bad_argument, number_at, string_at};
 use super::stage::Stage;
-
-/// Tables within tables deeper than this are written as nothing, and refused when read.
-const DEPTH_MAX: usize = 16;
+use crate::bounds::{MSGPACK_READ_DEPTH_MAX, MSGPACK_WRITTEN_DEPTH_MAX, RESULTS_MAX};
 
 /// The library.
 pub(super) fn library(lua: &Lua, stage: &Rc<Stage>) -> mlua::Result<Table> {
@@ -83,7 +81,7 @@ fn write(value: &Value, depth: usize, out: &mut Vec<u8>, cost: &mut Cost) -> Res
             }
             out.extend_from_slice(&text);
         }
-        Value::Table(table) if depth < DEPTH_MAX => write_table(table, depth + 1, out, cost)?,
+        Value::Table(table) if depth < MSGPACK_WRITTEN_DEPTH_MAX => write_table(table, depth + 1, out, cost)?,
         _ => out.push(0xc0),
     }
     Ok(())
@@ -246,7 +244,7 @@ impl<'a> Reader<'a> {
 
     fn check(&self, depth: usize) -> Result<(), Complaint> {
         self.stage.check_stack()?;
-        match depth > 200 {
+        match depth >= MSGPACK_READ_DEPTH_MAX {
             true => Err(Complaint("too many nested tables".into())),
             false => Ok(()),
         }

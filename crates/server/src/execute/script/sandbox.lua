@@ -8,9 +8,9 @@
 -- script's function does so from C where it can be helped, since Lua cannot suspend what stands below a function of C.
 --
 -- Given: whether a suspension of the server's is under way; whether the script must end, whatever it catches; whether the
--- thread's stack is nearly used up; the libraries of the server; its patterns. Answers: the table that scripts have as
+-- thread's stack is nearly used up; the libraries of the server; its patterns; how many values `unpack` may answer. Answers: the table that scripts have as
 -- globals, the table behind it, what resumes a coroutine, and what is called before each script.
-local is_suspending, is_over, is_deep, libraries, patterns = ...
+local is_suspending, is_over, is_deep, libraries, patterns, RESULTS_MAX = ...
 
 local create, resume, status, yield = coroutine.create, coroutine.resume, coroutine.status, coroutine.yield
 local error, pcall, type, tostring, select, next, pairs = error, pcall, type, tostring, select, next, pairs
@@ -21,7 +21,6 @@ local byte, concat, floor, sort = string.byte, table.concat, math.floor, table.s
 local advance, put, walk, replace, replaced = patterns.advance, patterns.put, patterns.walk, patterns.replace, patterns.replaced
 
 local DEPTH_MAX = 150
-local RESULTS_MAX = 7999
 local READ_ONLY = "Attempt to modify a readonly table"
 
 -- What scripts have in hand -> what it stands for.

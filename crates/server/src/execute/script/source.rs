@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use sha1::{Digest, Sha1};
 
-use super::budget::SCRIPTS_BYTES_MAX;
 use super::cache::Cache;
+use crate::bounds::SCRIPTS_BYTES_MAX;
 use crate::failure::{Failure, Result};
 
 /// The SHA-1 of a script's text.

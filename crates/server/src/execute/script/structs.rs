@@ -4,8 +4,9 @@ use std::rc::Rc;
 
 use firn_lua::mlua::{self, IntoLua, IntoLuaMulti, Lua, MultiValue, Table, Value};
 
-use super::library::{Answered, Complaint, RESULTS_MAX, add, bad_argument, number_at, string_at};
+use super::library::{Answered, Complaint, add, bad_argument, number_at, string_at};
 use super::stage::Stage;
+use crate::bounds::{RESULTS_MAX, STRUCT_INTEGER_BYTES_MAX};
 
 /// The library.
 pub(super) fn library(lua: &Lua, stage: &Rc<Stage>) -> mlua::Result<Table> {
@@ -40,8 +41,6 @@ struct Format<'f> {
     align_max: usize,
     function: &'static str,
 }
-
-const INTEGER_BYTES_MAX: usize = 32;
 
 impl<'f> Format<'f> {
     fn new(text: &'f [u8], function: &'static str) -> Self {
@@ -78,9 +77,9 @@ impl<'f> Format<'f> {
                 b'L' | b'T' => Field::Integer(8, false),
                 b'i' | b'I' => {
                     let bytes = self.number(4)?;
-                    if bytes > INTEGER_BYTES_MAX {
+                    if bytes > STRUCT_INTEGER_BYTES_MAX {
                         return Err(Complaint(format!(
-                            "integral size {bytes} is larger than limit of {INTEGER_BYTES_MAX}"
+                            "integral size {bytes} is larger than limit of {STRUCT_INTEGER_BYTES_MAX}"
                         )));
                     }
                     Field::Integer(bytes, option == b'i')
@@ -200,7 +199,7 @@ fn unpack(lua: &Lua, arguments: &MultiValue) -> Answered {
     let mut values = MultiValue::new();
     let short = || bad_argument(2, "unpack", "data string too short");
     while let Some((field, padding)) = format.next(at)? {
-        if values.len() > RESULTS_MAX {
+        if values.len() == RESULTS_MAX {
             return Err(Complaint(format!("too many results to unpack: more than {RESULTS_MAX}")));
         }
         at += padding;

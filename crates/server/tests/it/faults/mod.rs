@@ -5,6 +5,7 @@ mod waiting_clients;
 mod answers;
 mod parameters;
 mod told;
+mod script_bounds;
 mod script_ends;
 mod script_holes;
 mod script_memory;

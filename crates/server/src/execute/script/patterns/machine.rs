@@ -3,13 +3,9 @@
 
 use std::collections::HashMap;
 
+use crate::bounds::{CAPTURES_MAX, CHOICES_MAX};
+
 use super::class::{Set, is_of_class, parse_set};
-
-/// Captures that a pattern may have.
-const CAPTURES_MAX: usize = 32;
-
-/// Places to go back to that one match may have.
-const CHOICES_MAX: usize = 200_000;
 
 const ESCAPE: u8 = b'%';
 

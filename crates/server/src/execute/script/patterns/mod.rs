@@ -17,9 +17,9 @@ use std::rc::Rc;
 use firn_lua::Turn;
 use firn_lua::mlua::{self, AnyUserData, IntoLuaMulti, Lua, MultiValue, Table, Value};
 
-use super::budget::SCRIPT_BYTES_MAX;
 use super::library::{Complaint, add, add_steered, bad_argument, number_at, string_at};
 use super::stage::Stage;
+use crate::bounds::SCRIPT_BYTES_MAX;
 use search::{Kind, Progress, Search};
 
 type Steered = Result<Turn, Complaint>;
