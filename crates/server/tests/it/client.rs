@@ -49,6 +49,14 @@ impl Served {
         self.db.in_keyspace(id).put(key, value).expect("it is put");
     }
 
+    /// Deletes a keyspace's first record beside the server.
+    pub(crate) fn lose_record(&self, keyspace: &str) {
+        let records = self.db.in_keyspace(self.db.keyspace(keyspace).expect("it is there"));
+        let first =
+            records.scan(ScanRange::all()).expect("a scan").next().expect("a record").expect("it is read");
+        records.delete(&first.0).expect("it is deleted");
+    }
+
     /// Dead records that the engine's scans have passed.
     pub(crate) fn dead_passed(&self) -> u64 {
         self.db.stats().scan_dead_passed_count

@@ -138,7 +138,7 @@ fn s5_a_reply_is_bounded_while_it_is_made() {
 }
 
 #[test]
-fn s5_the_replies_of_exec_are_bounded_and_a_failed_command_leaves_nothing() {
+fn s5_the_replies_of_exec_are_bounded() {
     let served = Served::start(1);
     let client = &mut served.connect();
     let value = "v".repeat(1 << 20);
@@ -164,6 +164,21 @@ fn s5_the_replies_of_exec_are_bounded_and_a_failed_command_leaves_nothing() {
     assert_eq!(client.say("STRLEN w"), Value::Integer(3 << 20));
     assert_eq!(client.say("EXISTS a b before"), Value::Integer(0));
     assert_eq!(client.say("LLEN l"), Value::Integer(4));
+}
+
+#[test]
+fn s5_a_command_of_exec_that_fails_leaves_nothing() {
+    let served = Served::start(1);
+    let client = &mut served.connect();
+    client.say("RPUSH l a b c");
+    served.lose_record("fields");
+    for line in ["MULTI", "SET before 1", "LPOP l 3", "SET after 1"] {
+        assert!(!matches!(client.say(line), Value::Error(_)), "{line}");
+    }
+    let Value::Array(replies) = client.say("EXEC") else { panic!("EXEC is refused") };
+    assert!(matches!(&replies[1], Value::Error(line) if line.contains("is missing")), "{replies:?}");
+    assert_eq!((&replies[0], &replies[2]), (&ok(), &ok()));
+    assert_eq!(served.records("fields"), 2, "it had taken them before it failed");
 }
 
 #[test]
