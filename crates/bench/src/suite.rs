@@ -15,7 +15,7 @@ mod dir;
 mod tests;
 
 pub use db::DbSuite;
-pub use dir::BenchDir;
+pub use dir::{BenchDir, remove_temporary_directories};
 pub use ycsb::YcsbSuite;
 
 /// Phases that are run one after another, each on what the ones before left behind.

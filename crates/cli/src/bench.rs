@@ -1,19 +1,23 @@
 //! `firn bench`: how fast this machine is with Firn.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use clap::Subcommand;
 use firn_bench::args::{
     CaasArgs, DbArgs, KeyspacesArgs, QueuesArgs, ReopenArgs, RespArgs, ServerArgs, SpaceArgs, YcsbArgs,
 };
+use firn_bench::suite::remove_temporary_directories;
 use firn_bench::target::{FirnFactory, RespFactory};
 use firn_bench::{run_caas, run_db, run_keyspaces, run_queues, run_reopen, run_resp, run_space, run_ycsb};
 use firn_engine::{Error, ErrorKind};
+use firn_storage::ThreadSpawn;
 
 use crate::database::Access;
 use crate::ending::{Ending, Failure, Result};
 use crate::service::{Reach, WEIGHT, parse_tenant, parse_weight, remote};
 use crate::shared_place::{SharedName, SharedPlace};
+use crate::signals;
 use crate::store_rates::StoreRates;
 use crate::tls::ClientFiles;
 
@@ -129,6 +133,7 @@ impl ServiceArgs {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
+    let is_ended = signals::end_after(&ThreadSpawn::new(), remove_temporary_directories)?;
     let results = match &arguments.suite {
         Suite::Ycsb(Ycsb { ycsb, server, service }) => match &server.target {
             None => run_ycsb(ycsb, &service.factory()).map(drop),
@@ -147,6 +152,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
         }
         Suite::Experiment(Experiment::Caas(arguments)) => run_caas(arguments).map(drop),
     };
+    while is_ended.load(Ordering::Acquire) {
+        // The signal ends the process any moment; what failed did for that.
+        std::thread::park();
+    }
     match results {
         Ok(()) => Ok(Ending::Done),
         Err(error) if error.kind() == ErrorKind::Invalid => {

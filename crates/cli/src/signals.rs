@@ -3,7 +3,7 @@
 
 use std::io::{self, Write};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use firn_storage::{Priority, Spawn};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
@@ -26,15 +26,51 @@ pub(crate) fn twice_ends_at_once() -> io::Result<Arc<AtomicBool>> {
     Ok(said)
 }
 
-/// As [`twice_ends_at_once`], of a tool that a person watches: a terminal that is closed ends it in good order too. It may
-/// send more than one SIGHUP, so that those never end it where it stands.
+/// As [`twice_ends_at_once`], of a tool that a person watches: a terminal that is closed ends it in good order too, unless
+/// `nohup` is to prevent that. It may send more than one SIGHUP, so that those never end it where it stands.
 ///
 /// # Errors
 /// What the system says.
 pub(crate) fn of_a_terminal() -> io::Result<Arc<AtomicBool>> {
     let said = twice_ends_at_once()?;
-    signal_hook::flag::register(SIGHUP, Arc::clone(&said))?;
+    if !is_hang_up_ignored() {
+        signal_hook::flag::register(SIGHUP, Arc::clone(&said))?;
+    }
     Ok(said)
+}
+
+/// Has SIGINT, SIGTERM and SIGHUP end the process as they do, but only after `before`. SIGHUP does not where `nohup` is to
+/// prevent that. What is answered becomes true with the signal: what fails afterwards may fail for `before`.
+///
+/// # Errors
+/// What the system says of signals or of the thread.
+pub(crate) fn end_after(spawn: &dyn Spawn, before: fn()) -> Result<Arc<AtomicBool>> {
+    let failed = |why: String| Failure::new(Ending::Failed, format!("cannot await signals: {why}"));
+    let hang_up = (!is_hang_up_ignored()).then_some(SIGHUP);
+    let ending = [SIGINT, SIGTERM].into_iter().chain(hang_up);
+    let mut signals = Signals::new(ending).map_err(|error| failed(error.to_string()))?;
+    let said = Arc::new(AtomicBool::new(false));
+    let of_thread = Arc::clone(&said);
+    let body = move || {
+        if let Some(signal) = signals.forever().next() {
+            of_thread.store(true, Ordering::Release);
+            before();
+            // It ends the process.
+            let _ = signal_hook::low_level::emulate_default_handler(signal);
+        }
+    };
+    spawn
+        .spawn("firn-signals".to_owned(), Priority::Normal, Box::new(body))
+        .map_err(|error| failed(error.to_string()))?;
+    Ok(said)
+}
+
+/// Whether whatever started this process has SIGHUP ignored.
+fn is_hang_up_ignored() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    mask.is_some_and(|mask| mask >> (SIGHUP - 1) & 1 == 1)
 }
 
 /// Has SIGHUP, SIGUSR1 and SIGUSR2 end nothing from now on: other daemons read files again at

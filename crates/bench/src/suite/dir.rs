@@ -1,8 +1,26 @@
 //! The directory a benchmark works in.
 
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 use firn_engine::{Error, ErrorKind, Result};
+
+/// Those temporary ones that are there.
+static TEMPORARY: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+
+/// Times that one is removed in which something is still being made.
+const REMOVALS_MAX: usize = 20;
+
+/// Removes all temporary directories of this process, for one that ends without dropping them. What still works in them
+/// fails.
+pub fn remove_temporary_directories() {
+    let paths = std::mem::take(&mut *TEMPORARY.lock().unwrap_or_else(PoisonError::into_inner));
+    for path in paths {
+        // What cannot be removed is left to whatever cleans the system's temporary directory.
+        let mut removals = (0..REMOVALS_MAX).map(|_| std::fs::remove_dir_all(&path));
+        removals.find(|_| !path.exists());
+    }
+}
 
 /// A directory for databases; a temporary one is removed with everything in it when this is dropped.
 #[derive(Debug)]
@@ -25,6 +43,9 @@ impl BenchDir {
             Error::new(ErrorKind::Invalid, format!("cannot create directory {}", made.path.display()))
                 .because(error)
         })?;
+        if made.temporary {
+            TEMPORARY.lock().unwrap_or_else(PoisonError::into_inner).push(made.path.clone());
+        }
         Ok(made)
     }
 
@@ -49,6 +70,7 @@ impl Drop for BenchDir {
         if self.temporary {
             // What cannot be removed is left to whoever cleans the temporary directory.
             let _ = std::fs::remove_dir_all(&self.path);
+            TEMPORARY.lock().unwrap_or_else(PoisonError::into_inner).retain(|path| *path != self.path);
         }
     }
 }

@@ -5,6 +5,8 @@
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, ErrorKind, Read};
 use std::net::{SocketAddr, TcpStream};
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -46,6 +48,43 @@ fn s16_a_demonstration_whose_terminal_is_closed_leaves_nothing() {
     }
     let left: Vec<_> = home.path().read_dir().expect("listed").collect();
     assert!(left.is_empty(), "{left:?}");
+}
+
+/// A measurement in a directory of its own below `home`, which is there.
+fn measurement(limits: &str, home: &Path) -> Started {
+    let mut command = Command::new("sh");
+    command.args(["-c", &format!("{limits} exec \"$0\" \"$@\""), PROGRAM]).env("TMPDIR", home);
+    command.args(["bench", "ycsb", "--workload", "load", "--records", "100000000", "--memory-bytes", "64M"]);
+    let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts");
+    let begun = Instant::now();
+    let is_there = |path: &Path| path.read_dir().expect("listed").next().is_some();
+    while !is_there(home) {
+        assert!(begun.elapsed() < Duration::from_secs(30), "it makes no directory");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    // In the middle of something.
+    std::thread::sleep(Duration::from_millis(700));
+    Started(child, String::new())
+}
+
+#[test]
+fn s16_a_measurement_that_a_signal_ends_leaves_nothing() {
+    let homes = [(); 3].map(|()| tempfile::tempdir().expect("a directory"));
+    for (home, (name, number)) in homes.iter().zip([("HUP", 1), ("INT", 2), ("TERM", 15)]) {
+        let mut process = measurement("", home.path());
+        process.signal(name);
+        assert_eq!(process.0.wait().expect("it ends").signal(), Some(number), "{name}");
+        let left: Vec<_> = home.path().read_dir().expect("listed").collect();
+        assert!(left.is_empty(), "{name}: {left:?}");
+    }
+    let home = &homes[0];
+    // As `nohup` has it.
+    let mut process = measurement("trap '' HUP;", home.path());
+    process.signal("HUP");
+    std::thread::sleep(Duration::from_millis(300));
+    assert!(process.0.try_wait().expect("asked").is_none(), "it has ended");
+    process.signal("TERM");
+    assert_eq!(process.0.wait().expect("it ends").signal(), Some(15));
 }
 
 /// The address in a program's first line.
