@@ -7,12 +7,16 @@
 //! manifest-<number>             a manifest edit; number in 16 hex digits
 //! <base>.log                    a log segment; the log position of its byte 0 in 16 hex digits
 //! <stem>-<index>.table          a table; stem chosen by its writer, index in 6 decimal digits or more
+//! <stem>-<index>.tables         tables of several keyspaces, one after another; named as tables are
 //! <number>.values               a value segment that was written to; its number in 8 hex digits
 //! <stem>-<index>.values         a value segment that a collection made, named as tables are
 //! <generation>-<number>.group   a group; generation of its log and number in 16 hex digits each
 //! ```
 //! Hex digits are lower case, so names of one kind sort as their numbers do. Nothing in a file depends on its
 //! name. Names are ASCII letters, digits, `.`, `-` and `_`, 1 to [`NAME_BYTES_MAX`] bytes, no leading dot.
+//!
+//! A table has a name too: that of its file, or `FILE@OFFSET+BYTES` where it is a **part** of a file with tables of
+//! several keyspaces; both numbers in decimal digits. No file is ever called so: a place is asked for FILE.
 
 use std::fmt;
 
@@ -44,6 +48,13 @@ pub enum FileName {
     /// The `index`th table that the writer called `stem` wrote.
     Table {
         /// Says who wrote it, such as a job and its attempt.
+        stem: String,
+        /// From 0.
+        index: u32,
+    },
+    /// The `index`th file with tables of several keyspaces that the writer called `stem` wrote.
+    Tables {
+        /// Says who wrote it.
         stem: String,
         /// From 0.
         index: u32,
@@ -92,6 +103,59 @@ pub fn manifest_edit(number: u64) -> String {
 pub fn table(stem: &str, index: u32) -> String {
     assert!(is_stem(stem), "a stem has 1 to {STEM_BYTES_MAX} letters, digits, '-', '_' or '.', not {stem:?}");
     FileName::Table { stem: stem.to_owned(), index }.to_string()
+}
+
+/// Name of the `index`th file of the writer `stem` with tables of several keyspaces.
+///
+/// # Panics
+/// As [`table`].
+pub fn tables(stem: &str, index: u32) -> String {
+    assert!(is_stem(stem), "a stem has 1 to {STEM_BYTES_MAX} letters, digits, '-', '_' or '.', not {stem:?}");
+    FileName::Tables { stem: stem.to_owned(), index }.to_string()
+}
+
+/// Where a table lies that is part of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Part<'n> {
+    /// The file's name.
+    pub file: &'n str,
+    /// Where in it the table begins.
+    pub offset: u64,
+    /// The table's length; at least 1.
+    pub bytes: u64,
+}
+
+impl Part<'_> {
+    /// The byte behind it.
+    pub fn end(&self) -> u64 {
+        self.offset + self.bytes
+    }
+}
+
+impl fmt::Display for Part<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}@{}+{}", self.file, self.offset, self.bytes)
+    }
+}
+
+/// Takes the name of a table apart that is part of a file; `None` for every other name. Only names as written are taken.
+pub fn part(name: &str) -> Option<Part<'_>> {
+    let (file, place) = name.split_once('@')?;
+    let (offset, bytes) = place.split_once('+')?;
+    let (offset, bytes) = (offset.parse::<u64>().ok()?, bytes.parse::<u64>().ok()?);
+    let part = Part { file, offset, bytes };
+    let is_inside = bytes > 0 && offset.checked_add(bytes).is_some();
+    (is_inside && is_valid(file) && part.to_string() == name).then_some(part)
+}
+
+/// The file that the table `name` lies in: one that has the name, or of which it is a part.
+pub fn file_of(name: &str) -> &str {
+    part(name).map_or(name, |part| part.file)
+}
+
+/// Whether `name` can be the name of a table: a file's, or a part's.
+pub fn is_table_name(name: &str) -> bool {
+    is_valid(name) || part(name).is_some()
 }
 
 /// Name of the value segment `number`, which writers put values into.
@@ -152,6 +216,9 @@ pub fn parse(name: &str) -> Option<FileName> {
     let parsed = if let Some(name) = name.strip_suffix(".table") {
         let (stem, index) = numbered(name)?;
         FileName::Table { stem, index }
+    } else if let Some(name) = name.strip_suffix(".tables") {
+        let (stem, index) = numbered(name)?;
+        FileName::Tables { stem, index }
     } else {
         let name = name.strip_suffix(".values")?;
         match (numbered(name), hex(name, 8)) {
@@ -189,6 +256,7 @@ impl fmt::Display for FileName {
             FileName::ManifestEdit(number) => write!(f, "manifest-{number:016x}"),
             FileName::LogSegment(base) => write!(f, "{:016x}.log", base.0),
             FileName::Table { stem, index } => write!(f, "{stem}-{index:06}.table"),
+            FileName::Tables { stem, index } => write!(f, "{stem}-{index:06}.tables"),
             FileName::ValueSegment(number) => write!(f, "{:08x}.values", number.0),
             FileName::CollectedValues { stem, index } => write!(f, "{stem}-{index:06}.values"),
             FileName::Group { generation, number } => write!(f, "{generation:016x}-{number:016x}.group"),
@@ -212,6 +280,7 @@ mod tests {
             (FileName::LogSegment(Position(4 << 20)), "0000000000400000.log"),
             (FileName::Table { stem: "drain-7".into(), index: 0 }, "drain-7-000000.table"),
             (FileName::Table { stem: "t".into(), index: u32::MAX }, "t-4294967295.table"),
+            (FileName::Tables { stem: "drain-7".into(), index: 0 }, "drain-7-000000.tables"),
             (FileName::ValueSegment(SegmentNumber(0x2a)), "0000002a.values"),
             (FileName::ValueSegment(SegmentNumber(u32::MAX)), "ffffffff.values"),
             (FileName::CollectedValues { stem: "gc-7".into(), index: 3 }, "gc-7-000003.values"),
@@ -246,6 +315,8 @@ mod tests {
             "a-0000001.table",
             "a-+00001.table",
             "a-4294967296.table",
+            "a-1.tables",
+            "a-000001.tables@0+1",
             "../a-000001.table",
             "a/b-000001.table",
             ".hidden-000001.table",
@@ -262,6 +333,33 @@ mod tests {
             assert_eq!(parse(name), None, "{name}");
         }
         assert!(parse(&format!("{}-000001.table", "s".repeat(STEM_BYTES_MAX + 1))).is_none());
+    }
+
+    #[test]
+    fn parts_parse_back_and_are_no_files() {
+        let name = "drain-7-000000.tables@4096+300";
+        let part_of = part(name).unwrap();
+        assert_eq!((part_of.file, part_of.offset, part_of.bytes), ("drain-7-000000.tables", 4096, 300));
+        assert_eq!((part_of.to_string().as_str(), part_of.end()), (name, 4396));
+        assert_eq!((file_of(name), file_of("a-000001.table")), ("drain-7-000000.tables", "a-000001.table"));
+        assert!(is_table_name(name) && is_table_name("a-000001.table"));
+        assert!(!is_valid(name) && parse(name).is_none());
+        for other in [
+            "a-000000.tables",
+            "a-000000.tables@0",
+            "a-000000.tables@0+0",
+            "a-000000.tables@+1",
+            "a-000000.tables@00+1",
+            "a-000000.tables@0+01",
+            "a-000000.tables@0++1",
+            "a-000000.tables@-1+1",
+            "a-000000.tables@18446744073709551615+1",
+            "../a-000000.tables@0+1",
+            "a-000000.tables@0+1@0+1",
+            "@0+1",
+        ] {
+            assert_eq!(part(other), None, "{other}");
+        }
     }
 
     #[test]

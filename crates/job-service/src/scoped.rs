@@ -2,11 +2,12 @@
 
 mod progress;
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use firn_format::file_name::file_of;
 use firn_jobs::{Control, JobSpec, is_output_of};
 use firn_storage::place::UnfinishedUpload;
 use firn_storage::{Clock, Error, ErrorKind, FileBytes, ReadFile, Result, Storage, StorageLock, WriteFile};
@@ -21,7 +22,7 @@ pub(crate) use progress::Progress;
 #[derive(Debug)]
 pub struct Scoped {
     inner: Arc<dyn Storage>,
-    inputs: BTreeMap<String, u64>,
+    inputs: BTreeSet<String>,
     stem: String,
     progress: Arc<Progress>,
 }
@@ -39,7 +40,8 @@ impl Scoped {
         spec: &JobSpec,
         clock: Arc<dyn Clock>,
     ) -> Self {
-        let inputs = spec.input_files().into_iter().map(|(name, bytes)| (name.to_owned(), bytes)).collect();
+        let names = spec.input_files().into_keys().map(|name| file_of(name).to_owned());
+        let inputs = names.collect();
         let progress = Progress::new(control.clone(), clock);
         Self { inner: place, inputs, stem: spec.output_stem().to_owned(), progress: Arc::new(progress) }
     }
@@ -54,7 +56,7 @@ impl Scoped {
         name: &str,
         open: impl FnOnce() -> Result<Arc<dyn ReadFile>>,
     ) -> Result<Arc<dyn ReadFile>> {
-        let is_input = self.inputs.contains_key(name);
+        let is_input = self.inputs.contains(name);
         if !is_input && !is_output_of(name, &self.stem) {
             return Err(denied(name, "read what its job does not name"));
         }

@@ -12,6 +12,7 @@ pub use same::verify_same;
 use firn_format::file_name::{self, FileName};
 use firn_storage::Storage;
 use firn_storage::file::table::file_checksum;
+use firn_storage::place::open_table;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::spec::{JobResult, JobSpec};
@@ -54,7 +55,7 @@ pub fn verify_files(storage: &dyn Storage, spec: &JobSpec, result: &JobResult) -
 pub fn read_back(storage: &dyn Storage, result: &JobResult) -> Result<()> {
     let JobResult::Compact(result) = result else { return Ok(()) };
     for table in &result.tables {
-        let found = file_checksum(&*storage.open_read_known(&table.file, table.bytes)?)?;
+        let found = file_checksum(&*open_table(storage, &table.file, table.bytes)?)?;
         if found != table.file_checksum {
             let message = format!(
                 "output {} was written with checksum {:#018x} and lies there with {found:#018x}",

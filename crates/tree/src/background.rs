@@ -50,6 +50,8 @@ pub(crate) enum Task {
     Merge { keyspace: u32, runs: Vec<Position> },
     /// The oldest runs of a keyspace become tables; newest first.
     Drain { keyspace: u32, runs: Vec<Position> },
+    /// The runs of several keyspaces that hold little become tables; newest first.
+    DrainSmall { drains: Vec<(u32, Vec<Position>)> },
     /// One key range of a drain that another thread began.
     DrainPart { drain: Arc<Drain>, part: usize },
     /// Tables are rewritten or moved.
@@ -322,6 +324,7 @@ impl Database {
             Task::Freeze { keyspace } => self.freeze(*keyspace),
             Task::Merge { keyspace, runs } => self.merge_runs(*keyspace, runs),
             Task::Drain { keyspace, runs } => self.drain(*keyspace, runs),
+            Task::DrainSmall { drains } => self.drain_small(drains),
             Task::DrainPart { drain, part } => {
                 drain.run_part(*part, self);
                 Ok(())

@@ -47,8 +47,11 @@ impl Database {
         let mut names: Vec<String> = segments.iter().map(|segment| segment.name().to_owned()).collect();
         for (_, table) in version.live().flat_map(|keyspace| keyspace.levels.tables()) {
             table.leave_no_file();
-            names.push(table.meta().file.clone());
+            names.push(file_name::file_of(&table.meta().file).to_owned());
         }
+        // One file may hold tables of several keyspaces.
+        names.sort_unstable();
+        names.dedup();
         self.values.map().leave_no_files();
         names.extend(manifest.state().values.segments.values().map(|segment| segment.meta.file.clone()));
         let shared = self.storage.shared_part();

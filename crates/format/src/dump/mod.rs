@@ -55,6 +55,7 @@ pub fn describe(file_name: &str, bytes: &[u8], out: &mut dyn Write) -> Dumped {
             None
         }
         Some(FileName::Table { .. }) => table::dump(bytes, &mut lines)?,
+        Some(FileName::Tables { .. }) => table::dump_all(bytes, &mut lines)?,
         Some(FileName::ValueSegment(_) | FileName::CollectedValues { .. }) => value::dump(bytes, &mut lines)?,
         None if table::is_table(bytes) => table::dump(bytes, &mut lines)?,
         None => match bytes.first_chunk::<8>() {

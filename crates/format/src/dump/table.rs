@@ -51,6 +51,34 @@ pub fn dump(bytes: &[u8], lines: &mut Lines<'_>) -> Dumped {
     Ok(table.error)
 }
 
+/// Writes tables that lie one after another, each as [`dump`] does; offsets are from its beginning.
+///
+/// # Errors
+/// As [`dump`].
+pub fn dump_all(bytes: &[u8], lines: &mut Lines<'_>) -> Dumped {
+    // They are found from the end.
+    let (mut starts, mut end, mut error) = (Vec::new(), bytes.len(), None);
+    while end > 0 {
+        let before = bytes.get(..end).unwrap_or_default();
+        match Footer::table_start(footer_bytes(before).unwrap_or(before), end as u64) {
+            Ok(start) => {
+                starts.push((start as usize, end));
+                end = start as usize;
+            }
+            Err(found) => {
+                error = Some(found.based(end.saturating_sub(FOOTER_BYTES)));
+                break;
+            }
+        }
+    }
+    for (start, end) in starts.into_iter().rev() {
+        lines.line(start, end - start, "table", format_args!("offsets below are from its beginning"))?;
+        let found = dump(bytes.get(start..end).unwrap_or_default(), lines)?;
+        error = error.or_else(|| found.map(|found| found.based(start)));
+    }
+    Ok(error)
+}
+
 fn footer_bytes(bytes: &[u8]) -> Option<&[u8]> {
     bytes.get(bytes.len().checked_sub(FOOTER_BYTES)?..)
 }

@@ -292,9 +292,9 @@ impl Change {
                 varint::encode(*run, out);
                 table.encode(out);
             }
-            Change::RemoveTable { file } => put_file(file, out),
+            Change::RemoveTable { file } => put_table(file, out),
             Change::MoveTable { file, level, run } => {
-                put_file(file, out);
+                put_table(file, out);
                 varint::encode((*level).into(), out);
                 varint::encode(*run, out);
             }
@@ -317,11 +317,11 @@ impl Change {
             Change::NextNumber(number) => varint::encode(*number, out),
             Change::Tick { ms } => varint::encode(*ms, out),
             Change::Superseded { file, thousandths } => {
-                put_file(file, out);
+                put_table(file, out);
                 varint::encode((*thousandths).into(), out);
             }
             Change::Hides { file, bytes } => {
-                put_file(file, out);
+                put_table(file, out);
                 varint::encode(*bytes, out);
             }
             Change::AddValueSegment { segment } => segment.encode(out),
@@ -372,16 +372,16 @@ impl Change {
                 run: fields.number()?,
                 table: TableMeta::decode(fields)?,
             },
-            5 => Change::RemoveTable { file: file(fields)? },
-            6 => Change::MoveTable { file: file(fields)?, level: fields.number32()?, run: fields.number()? },
+            5 => Change::RemoveTable { file: table(fields)? },
+            6 => Change::MoveTable { file: table(fields)?, level: fields.number32()?, run: fields.number()? },
             7 => Change::DrainedThrough { keyspace: fields.number32()?, position: position(fields)? },
             8 => Change::LogCut { position: position(fields)?, generation: fields.number()? },
             9 => Change::DurableThrough { position: position(fields)? },
             10 => Change::NextNumber(fields.number()?),
             11 => Change::Tick { ms: fields.number()? },
             12 => Change::CleanEnd { position: position(fields)? },
-            13 => Change::Superseded { file: file(fields)?, thousandths: thousandths(fields)? },
-            18 => Change::Hides { file: file(fields)?, bytes: fields.number()? },
+            13 => Change::Superseded { file: table(fields)?, thousandths: thousandths(fields)? },
+            18 => Change::Hides { file: table(fields)?, bytes: fields.number()? },
             14 => Change::LogHome { id: fields.u128()? },
             15 => Change::Groups {
                 generation: fields.number()?,
@@ -453,6 +453,21 @@ pub(super) fn file(fields: &mut Reader<'_>) -> Result<String> {
     let name = fields.text()?;
     if !file_name::is_valid(name) {
         return Err(Error::new(offset, "the name of a file in this directory", format!("{name:?}")));
+    }
+    Ok(name.to_owned())
+}
+
+pub(super) fn put_table(name: &str, out: &mut Vec<u8>) {
+    debug_assert!(file_name::is_table_name(name), "{name:?} is no table's name");
+    put_bytes(name.as_bytes(), out);
+}
+
+/// The name of a table in the database's directory, a file's or a part's: one that could lead elsewhere is refused.
+pub(super) fn table(fields: &mut Reader<'_>) -> Result<String> {
+    let offset = fields.offset();
+    let name = fields.text()?;
+    if !file_name::is_table_name(name) {
+        return Err(Error::new(offset, "the name of a table in this directory", format!("{name:?}")));
     }
     Ok(name.to_owned())
 }

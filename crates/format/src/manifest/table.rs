@@ -9,7 +9,7 @@
 use crate::error::{Error, Result};
 use crate::key::Sequence;
 use crate::manifest::bytes::{Reader, put_bytes};
-use crate::manifest::change::{file, put_file};
+use crate::manifest::change::{put_table, table};
 use crate::varint;
 
 /// What the manifest knows about a table without opening it.
@@ -44,7 +44,7 @@ pub struct TableMeta {
 impl TableMeta {
     /// Appends the description's bytes to `out`: the body of an `AddTable` change, and part of jobs' specs.
     pub fn encode(&self, out: &mut Vec<u8>) {
-        put_file(&self.file, out);
+        put_table(&self.file, out);
         varint::encode(self.bytes, out);
         out.extend_from_slice(&self.file_checksum.to_le_bytes());
         put_bytes(&self.smallest, out);
@@ -68,7 +68,7 @@ impl TableMeta {
     /// A field is malformed.
     pub fn decode(fields: &mut Reader<'_>) -> Result<Self> {
         Ok(Self {
-            file: file(fields)?,
+            file: table(fields)?,
             bytes: fields.number()?,
             file_checksum: fields.u64()?,
             smallest: fields.bytes()?.to_vec(),

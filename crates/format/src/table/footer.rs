@@ -113,6 +113,18 @@ impl Footer {
         Ok(footer)
     }
 
+    /// Where the table begins whose footer `bytes` end at offset `end` of a file that holds several, one after another.
+    ///
+    /// # Errors
+    /// As [`decode`](Self::decode); a table that would begin before the file.
+    pub fn table_start(bytes: &[u8], end: u64) -> Result<u64> {
+        let properties = Self::decode(bytes, end)?.properties;
+        // They are what lies directly before the footer.
+        let table_bytes = properties.offset + properties.bytes + FOOTER_BYTES as u64;
+        let too_long = || Error::new(16, format!("a table of at most {end} bytes"), format!("{table_bytes}"));
+        end.checked_sub(table_bytes).ok_or_else(too_long)
+    }
+
     fn check(&self, end: u64) -> Result<()> {
         for (index, (name, handle)) in self.handles().into_iter().enumerate() {
             let inside = handle.offset.checked_add(handle.bytes).is_some_and(|last| last <= end);

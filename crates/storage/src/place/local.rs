@@ -24,6 +24,7 @@ use rustix::fs::{AtFlags, OFlags};
 use rustix::io::Errno;
 
 use crate::place::name::{self, LOCK_FILE, STAGE_FILE};
+use crate::place::parts::{SharedFiles, part_of};
 use crate::{Error, ErrorKind, ReadFile, Result, Storage, StorageLock, WriteFile};
 
 use self::descriptors::Descriptors;
@@ -67,6 +68,8 @@ pub struct Local {
     maps: bool,
     staging: Mutex<Staging>,
     names: NameChanges,
+    /// Files of which parts are read.
+    shared: SharedFiles,
 }
 
 /// What becomes of bytes that wait on their way into files.
@@ -113,7 +116,7 @@ impl Local {
     fn of(directory: Arc<File>, path: &Path, maps: bool, open_files_max: usize) -> Self {
         let descriptors = Arc::new(Descriptors::new(Arc::clone(&directory), open_files_max));
         let (path, staging, names) = (path.to_owned(), Mutex::default(), NameChanges::default());
-        Self { directory, descriptors, path, maps, staging, names }
+        Self { directory, descriptors, path, maps, staging, names, shared: SharedFiles::default() }
     }
 
     /// The same with at most `max` files open for reading at once, and one more for each thread that reads just then; without it half of what this process might have open as the
@@ -261,6 +264,11 @@ impl Storage for Local {
             return Ok(completed);
         }
         Ok(Arc::new(found))
+    }
+
+    fn open_part(&self, name: &str, offset: u64, bytes: u64) -> Result<Arc<dyn ReadFile>> {
+        let whole = self.shared.open(name, || self.open_read(name))?;
+        part_of(name, whole, offset, bytes)
     }
 
     /// Writes and syncs a temporary, renames it where no file may be replaced, and syncs the directory.

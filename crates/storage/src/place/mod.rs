@@ -7,6 +7,7 @@ mod old_bytes; // of files that are written over
 mod local; // a directory on disk
 mod memory; // a directory in memory, with a crash model
 mod faulty; // any place, failing on command
+mod parts; // a file that several tables share
 mod reuse; // any place, dead files becoming new ones
 mod divided; // two places as one: here, and where all machines reach it
 mod mounted; // a directory whose file server may be away
@@ -19,6 +20,7 @@ pub use local::{Local, LocalOptions};
 pub use memory::{Crash, Memory};
 pub use mounted::Mounted;
 pub use name::check as check_name;
+pub use parts::{PartsWriter, open_table};
 pub use pool::{ReadBody, ReadPool, Rejected};
 pub use reuse::{Reusing, SpareFiles, write_over};
 
@@ -61,6 +63,12 @@ pub trait Storage: Send + Sync + fmt::Debug {
         }
     }
 
+    /// The bytes `offset..offset + bytes` of the file `name`, as a file of its own; `Corrupt` if the file ends before.
+    ///
+    /// A place that is asked for many parts of one file opens it once if it can.
+    fn open_part(&self, name: &str, offset: u64, bytes: u64) -> Result<Arc<dyn ReadFile>> {
+        parts::part_of(name, self.open_read(name)?, offset, bytes)
+    }
     /// Creates `name` with `bytes`, whole and durable on return, or fails and leaves nothing under that name.
     ///
     /// `Exists` if the name is taken: of two publishers one wins. `Undecided` if it may be there or not, no sync having
@@ -270,6 +278,9 @@ pub trait StorageLock: Send + Sync + fmt::Debug {}
 #[derive(Clone)]
 pub struct FileBytes {
     owner: Owner,
+    /// Of the owner's bytes, those from here on, so many.
+    start: usize,
+    len: usize,
 }
 
 /// Pages that [`FileBytes::will_need_unless_there`] looks at.
@@ -283,19 +294,46 @@ enum Owner {
     Mapped(Arc<Mapping>),
 }
 
+impl Owner {
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Memory(owner) | Self::Away(owner) => (**owner).as_ref(),
+            Self::Mapped(mapping) => (**mapping).as_ref(),
+        }
+    }
+}
+
 impl FileBytes {
     /// Bytes held by `owner`.
     pub fn new(owner: Arc<dyn AsRef<[u8]> + Send + Sync>) -> Self {
-        Self { owner: Owner::Memory(owner) }
+        Self::all_of(Owner::Memory(owner))
     }
 
     /// Bytes held by `owner`, as a mapping whose pages never stay in memory: a double for tests.
     pub fn never_resident(owner: Arc<dyn AsRef<[u8]> + Send + Sync>) -> Self {
-        Self { owner: Owner::Away(owner) }
+        Self::all_of(Owner::Away(owner))
     }
 
     fn mapped(mapping: Arc<Mapping>) -> Self {
-        Self { owner: Owner::Mapped(mapping) }
+        Self::all_of(Owner::Mapped(mapping))
+    }
+
+    fn all_of(owner: Owner) -> Self {
+        let len = owner.bytes().len();
+        Self { owner, start: 0, len }
+    }
+
+    /// Those of `range` alone, held by the same owner; `None` if some lie beyond the end.
+    #[must_use]
+    pub fn part(&self, range: Range<usize>) -> Option<Self> {
+        self.get(range.clone())?;
+        Some(Self { owner: self.owner.clone(), start: self.start + range.start, len: range.len() })
+    }
+
+    /// Where `range` of these bytes lies in the owner's; what is beyond the end is left out.
+    fn in_owner(&self, range: Range<usize>) -> Range<usize> {
+        let at = |offset: usize| self.start + offset.min(self.len);
+        at(range.start)..at(range.end)
     }
 
     /// Whether all of `range` is in memory now, so that reading it would not wait for the device.
@@ -307,7 +345,7 @@ impl FileBytes {
         match &self.owner {
             Owner::Memory(_) => true,
             Owner::Away(_) => false,
-            Owner::Mapped(mapping) => mapping.is_resident(range).unwrap_or(false),
+            Owner::Mapped(mapping) => mapping.is_resident(self.in_owner(range)).unwrap_or(false),
         }
     }
 
@@ -324,7 +362,7 @@ impl FileBytes {
     pub fn will_need(&self, range: Range<usize>) {
         if let Owner::Mapped(mapping) = &self.owner {
             // Advice only: if it is not taken, the bytes are read when they are touched.
-            let _ = mapping.will_need(range);
+            let _ = mapping.will_need(self.in_owner(range));
         }
     }
 
@@ -350,10 +388,7 @@ impl std::ops::Deref for FileBytes {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        match &self.owner {
-            Owner::Memory(owner) | Owner::Away(owner) => (**owner).as_ref(),
-            Owner::Mapped(mapping) => (**mapping).as_ref(),
-        }
+        self.owner.bytes().get(self.start..self.start + self.len).unwrap_or_default()
     }
 }
 

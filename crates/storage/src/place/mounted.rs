@@ -54,6 +54,10 @@ impl Storage for Mounted {
         self.inner.open_read_known(name, bytes).map(reading).map_err(may_pass)
     }
 
+    fn open_part(&self, name: &str, offset: u64, bytes: u64) -> Result<Arc<dyn ReadFile>> {
+        self.inner.open_part(name, offset, bytes).map(reading).map_err(may_pass)
+    }
+
     /// Of what fails amid a publication only the place inside knows whether it was a sync.
     fn publish(&self, name: &str, bytes: &[u8]) -> Result<()> {
         self.inner.publish(name, bytes)

@@ -200,6 +200,10 @@ impl Storage for Reusing {
         self.inner.open_read_known(name, bytes)
     }
 
+    fn open_part(&self, name: &str, offset: u64, bytes: u64) -> Result<Arc<dyn ReadFile>> {
+        self.inner.open_part(name, offset, bytes)
+    }
+
     fn publish(&self, name: &str, bytes: &[u8]) -> Result<()> {
         self.inner.publish(name, bytes)
     }

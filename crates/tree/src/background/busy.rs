@@ -97,6 +97,10 @@ impl Busy {
                 self.draining.insert(*keyspace);
                 self.runs.extend(runs.iter().map(|run| (*keyspace, *run)));
             }
+            Task::DrainSmall { drains } => {
+                self.draining.extend(drains.iter().map(|(keyspace, _)| *keyspace));
+                self.runs.extend(drains.iter().flat_map(|(id, runs)| runs.iter().map(|run| (*id, *run))));
+            }
             Task::DrainPart { drain, .. } => drop(self.take_part(drain)),
             Task::Compact { choice, .. } => {
                 self.compacting += 1;
@@ -128,6 +132,14 @@ impl Busy {
             Task::Drain { keyspace, runs } => {
                 self.draining.remove(keyspace);
                 self.runs.retain(|(id, run)| id != keyspace || !runs.contains(run));
+            }
+            Task::DrainSmall { drains } => {
+                for (keyspace, runs) in drains {
+                    self.draining.remove(keyspace);
+                    for run in runs {
+                        self.runs.remove(&(*keyspace, *run));
+                    }
+                }
             }
             Task::Compact { choice, .. } => {
                 self.compacting -= 1;

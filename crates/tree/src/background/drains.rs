@@ -6,18 +6,26 @@ use std::time::Duration;
 use super::busy::Busy;
 use super::{Task, Work};
 use crate::buffer::drain::Drain;
-use crate::buffer::pick::pick_drain;
+use crate::buffer::pick::{pick_drain, pick_small};
 use crate::database::Database;
 use crate::version::Version;
 
 impl Database {
-    /// The runs that are to become tables first, of a keyspace of which none are being drained.
+    /// The runs that are to become tables first, of keyspaces of which none are being drained.
     pub(super) fn choose_drain(&self, busy: &Busy, version: &Version, now: Duration) -> Option<Task> {
         let may_drain = |id| !busy.draining.contains(&id) && busy.may_try((Work::Drain, id), now);
-        let idle = version.live().filter(|keyspace| may_drain(keyspace.id()));
+        let idle = || version.live().filter(|keyspace| may_drain(keyspace.id()));
         let through = |keyspace| busy.drained_through(keyspace);
         let pressure = self.is_under_pressure();
-        let (keyspace, mut runs) = pick_drain(idle, &busy.runs, pressure, through, &self.settings)?;
+        if self.shares_files() && busy.may_try((Work::DrainSmall, 0), now) {
+            // Those that failed are drained alone: others are not to fail with them.
+            let sound = idle().filter(|keyspace| !busy.has_failed((Work::Drain, keyspace.id())));
+            let drains = pick_small(sound, &busy.runs, pressure, through, &self.settings);
+            if drains.len() > 1 {
+                return Some(Task::DrainSmall { drains });
+            }
+        }
+        let (keyspace, mut runs) = pick_drain(idle(), &busy.runs, pressure, through, &self.settings)?;
         if busy.has_failed((Work::Drain, keyspace)) {
             // What fails together may come off one by one, the oldest first.
             runs.drain(..runs.len().saturating_sub(1));

@@ -62,6 +62,8 @@ pub(crate) enum Work {
     Freeze,
     Merge,
     Drain,
+    /// Those of several keyspaces at once, for all of them.
+    DrainSmall,
     Compact,
     Reclaim,
     Expose,
@@ -78,6 +80,7 @@ impl Work {
     pub(super) fn writes_files(self) -> bool {
         match self {
             Self::Drain
+            | Self::DrainSmall
             | Self::Compact
             | Self::Expose
             | Self::Values
@@ -96,6 +99,7 @@ impl Task {
             Self::Freeze { keyspace } => (Work::Freeze, *keyspace),
             Self::Merge { keyspace, .. } => (Work::Merge, *keyspace),
             Self::Drain { keyspace, .. } => (Work::Drain, *keyspace),
+            Self::DrainSmall { .. } => (Work::DrainSmall, 0),
             Self::Compact { keyspace, .. } => (Work::Compact, *keyspace),
             Self::Reclaim { keyspace } => (Work::Reclaim, *keyspace),
             Self::Expose { keyspace, .. } => (Work::Expose, *keyspace),
@@ -144,7 +148,7 @@ impl Busy {
     /// What makes room in the buffer may be tried at once.
     pub(super) fn forget_drains(&mut self) {
         self.refused = None;
-        self.resting.retain(|(work, _), _| !matches!(work, Work::Drain | Work::Freeze | Work::Merge));
+        self.resting.retain(|(work, _), _| !matches!(work, Work::Drain | Work::DrainSmall | Work::Freeze | Work::Merge));
     }
 }
 
@@ -159,7 +163,12 @@ impl Schedule {
     pub(crate) fn refusal(&self, live: impl Fn(u32) -> bool) -> Option<Error> {
         let busy = self.lock();
         let is_live = |(work, keyspace): &(Work, u32)| match work {
-            Work::Values | Work::Collect | Work::Groups | Work::Log | Work::Files => true,
+            Work::DrainSmall
+            | Work::Values
+            | Work::Collect
+            | Work::Groups
+            | Work::Log
+            | Work::Files => true,
             Work::Freeze | Work::Merge | Work::Drain | Work::Compact | Work::Reclaim | Work::Expose => {
                 live(*keyspace)
             }

@@ -224,6 +224,8 @@ impl Database {
 pub(crate) struct Orphans<'s> {
     given_up: &'s GivenUp,
     state: &'s State,
+    /// Files that `state` has tables in, but for those that have a file of their own.
+    shared: BTreeSet<&'s str>,
     /// Files of value segments that `state` has.
     segments: BTreeSet<&'s str>,
 }
@@ -232,13 +234,17 @@ impl<'s> Orphans<'s> {
     /// Of attempts with stems that are `given_up`, which edits up to `state` do not name.
     pub(crate) fn new(given_up: &'s GivenUp, state: &'s State) -> Self {
         let segments = state.values.segments.values();
-        Self { given_up, state, segments: segments.map(|known| known.meta.file.as_str()).collect() }
+        let segments = segments.map(|known| known.meta.file.as_str()).collect();
+        Self { given_up, state, shared: state.shared_files(), segments }
     }
 
     pub(crate) fn have(&self, name: &str) -> bool {
         match parse(name) {
             Some(FileName::Table { stem, .. }) => {
                 self.given_up.contains(&stem) && !self.state.tables.contains_key(name)
+            }
+            Some(FileName::Tables { stem, .. }) => {
+                self.given_up.contains(&stem) && !self.shared.contains(name)
             }
             Some(FileName::CollectedValues { stem, .. }) => {
                 self.given_up.contains(&stem) && !self.segments.contains(name)

@@ -9,6 +9,7 @@ use firn_format::manifest::TableMeta;
 use firn_format::table::ReferenceSet;
 use firn_format::tombstone::FragmentList;
 use firn_format::{Kind, Position, Sequence};
+use firn_storage::Storage;
 use firn_jobs::{Cursor, KeyRange, MergeCursor, Output, OutputForm, Rules, Scope, caught, compact_source};
 
 use super::Run;
@@ -27,13 +28,13 @@ use crate::version::{Keyspace, Levels};
 
 /// What a part of a drain has written.
 #[derive(Debug, Default)]
-struct Written {
+pub(super) struct Written {
     /// In order of keys.
-    tables: Vec<TableMeta>,
+    pub(super) tables: Vec<TableMeta>,
     /// Values beside the tree that the part's records refer to, whether they are in the tables or not.
-    references: ReferenceSet,
+    pub(super) references: ReferenceSet,
     /// References of older tables that the part's records leave without readers.
-    outlived: ReferenceSet,
+    pub(super) outlived: ReferenceSet,
 }
 
 /// A drain in progress. Its parts, neighbouring key ranges, are taken one by one by whoever has time.
@@ -63,10 +64,16 @@ impl Drain {
     /// Writes the tables of one part; the result is kept for [`wait`](Self::wait).
     pub(crate) fn run_part(&self, part: usize, database: &Database) {
         let mut report = Report { drain: self, part, result: None };
-        report.result = Some(self.write_part(part, database));
+        report.result = Some(self.write_part(part, database, &*database.outputs));
     }
 
-    fn write_part(&self, part: usize, database: &Database) -> Result<Written> {
+    /// Writes the tables of one part to `storage`.
+    pub(super) fn write_part(
+        &self,
+        part: usize,
+        database: &Database,
+        storage: &dyn Storage,
+    ) -> Result<Written> {
         let range = &self.ranges[part];
         let cursor = |run: &Arc<Run>| -> Box<dyn Cursor> {
             Box::new(run.cursor(Sequence::MAX, Arc::clone(&self.segments)))
@@ -77,8 +84,7 @@ impl Drain {
         let mut form = self.form.clone();
         form.splits.retain(|split| *split > range.start && range.contains(split));
         let stem = format!("{}-{part}", self.stem);
-        let output =
-            Output { storage: &*database.outputs, semantics: &database.semantics, form: &form, stem: &stem };
+        let output = Output { storage, semantics: &database.semantics, form: &form, stem: &stem };
         let scope = Scope { range, rules: &self.rules };
         let write = || compact_source(&mut source, &self.tombstones, scope, None, &output, &database.control);
         let result = caught("a drain", write);
@@ -246,7 +252,7 @@ impl Database {
         Ok(())
     }
 
-    fn plan_drain(
+    pub(super) fn plan_drain(
         &self,
         state: &Keyspace,
         runs: Vec<Arc<Run>>,

@@ -8,6 +8,7 @@ pub(crate) mod met;
 pub(crate) mod freeze;
 pub(crate) mod pick;
 pub(crate) mod drain;
+mod drain_small; // of many keyspaces at once
 
 pub(crate) use entry::{RunEntry, prefix_word};
 pub(crate) use merge::{MERGE_INPUTS_MAX, MergeTask, Progress};

@@ -36,12 +36,7 @@ pub(crate) fn pick_drain<'v>(
     through: impl Fn(u32) -> Position,
     settings: &TreeSettings,
 ) -> Option<(u32, Vec<Position>)> {
-    let can_drain = |keyspace: &Keyspace| {
-        keyspace.runs.last().is_some_and(|run| {
-            let start = run.span().start;
-            (pressure || start < through(keyspace.id())) && !busy.contains(&(keyspace.id(), start))
-        })
-    };
+    let can_drain = |keyspace: &Keyspace| is_wanted(keyspace, busy, pressure, through(keyspace.id()));
     let oldest = keyspaces
         .filter(|keyspace| can_drain(keyspace))
         .min_by_key(|keyspace| keyspace.runs.last().map(|run| run.span().start))?;
@@ -61,6 +56,78 @@ pub(crate) fn pick_drain<'v>(
     chosen.reverse();
     Some((oldest.id(), chosen))
 }
+
+/// Whether the oldest run of `keyspace` is to become a table: under `pressure`, or below `through`, unless it is busy.
+fn is_wanted(
+    keyspace: &Keyspace,
+    busy: &BTreeSet<(u32, Position)>,
+    pressure: bool,
+    through: Position,
+) -> bool {
+    keyspace.runs.last().is_some_and(|run| {
+        let start = run.span().start;
+        (pressure || start < through) && !busy.contains(&(keyspace.id(), start))
+    })
+}
+
+/// Keyspaces that hold little in runs, from the one with the oldest run on, with those runs, newest first: what they
+/// hold becomes tables of one file.
+///
+/// None if the keyspace with the oldest run holds more than [`SMALL_BYTES_MAX`]: it drains alone. All that begin
+/// before the oldest runs end are taken, since the log is freed by all of them or none; then so many that they hold what a
+/// drain takes. At most [`SMALL_COUNT_MAX`], so that others work on the rest meanwhile.
+pub(crate) fn pick_small<'v>(
+    keyspaces: impl Iterator<Item = &'v Arc<Keyspace>>,
+    busy: &BTreeSet<(u32, Position)>,
+    pressure: bool,
+    through: impl Fn(u32) -> Position,
+    settings: &TreeSettings,
+) -> Vec<(u32, Vec<Position>)> {
+    let wanted = keyspaces.filter(|keyspace| is_wanted(keyspace, busy, pressure, through(keyspace.id())));
+    let oldest = |keyspace: &Keyspace| keyspace.runs.last().map(|run| run.span());
+    let mut wanted: Vec<&Arc<Keyspace>> = wanted.collect();
+    wanted.sort_by_key(|keyspace| (oldest(keyspace).map(|span| span.start), keyspace.id()));
+    let Some(end) = wanted.first().and_then(|first| oldest(first)).map(|span| span.end) else {
+        return Vec::new();
+    };
+    let enough = drain_bytes(settings.buffer_bytes);
+    let mut taken = 0;
+    let mut drains = Vec::new();
+    for (place, keyspace) in wanted.into_iter().enumerate() {
+        let is_enough = taken >= enough && oldest(keyspace).is_some_and(|span| span.start >= end);
+        if is_enough || drains.len() == SMALL_COUNT_MAX {
+            break;
+        }
+        let (id, through) = (keyspace.id(), through(keyspace.id()));
+        let oldest_first = keyspace.runs.iter().rev();
+        let runs = oldest_first.take_while(|run| {
+            let start = run.span().start;
+            (pressure || start < through) && !busy.contains(&(id, start))
+        });
+        let mut starts: Vec<Position> = Vec::new();
+        let mut bytes = 0;
+        for run in runs {
+            bytes += run.live_bytes() + run.memory_bytes();
+            starts.push(run.span().start);
+        }
+        match bytes <= SMALL_BYTES_MAX.min(settings.table_bytes) {
+            true => {
+                starts.reverse();
+                taken += bytes;
+                drains.push((id, starts));
+            }
+            false if place == 0 => return Vec::new(),
+            false => {}
+        }
+    }
+    drains
+}
+
+/// Bytes in runs of a keyspace that drains together with others, at most.
+const SMALL_BYTES_MAX: u64 = 1 << 20;
+
+/// Keyspaces that drain together, at most.
+const SMALL_COUNT_MAX: usize = 512;
 
 /// Live bytes that a drain under pressure takes at least, of a buffer that may hold `buffer_bytes`.
 pub(crate) fn drain_bytes(buffer_bytes: u64) -> u64 {

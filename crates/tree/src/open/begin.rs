@@ -225,9 +225,11 @@ fn remove_leftovers(
     let stale_groups = stale(&files, state.groups, state.generation);
     // One that an opening before left behind may have been made again since it was found.
     let live: BTreeSet<&str> = state.values.segments.values().map(|known| known.meta.file.as_str()).collect();
+    let shared = state.shared_files();
     for (name, _) in &files {
         let leftover = match parse(name) {
             Some(FileName::Table { .. }) => !state.tables.contains_key(name),
+            Some(FileName::Tables { .. }) => !shared.contains(name.as_str()),
             Some(FileName::LogSegment { .. }) => recovered.stale.contains(name),
             Some(FileName::ValueSegment(_) | FileName::CollectedValues { .. }) => {
                 stale_values.contains(name) && !live.contains(name.as_str())

@@ -3,10 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use firn_format::file_name::FileName;
+use firn_format::file_name::{FileName, Part, file_of, part};
 use firn_format::manifest::TableMeta;
+use firn_format::table::{FOOTER_BYTES, Footer};
 use firn_storage::file::cache::BlockCache;
 use firn_storage::file::table::{ReaderOptions, TableReader};
+use firn_storage::place::open_table;
 
 use super::Verifier;
 use crate::version::levels::LEVEL_MAX;
@@ -30,8 +32,9 @@ impl Verifier<'_> {
             if !sound || !placed {
                 damaged.insert(table.keyspace);
             }
-            self.advance(self.files.get(&table.meta.file).copied().unwrap_or(0));
+            self.advance(table.meta.bytes);
         }
+        self.check_parts(state);
         for run in sorted_runs(state).values() {
             self.check_disjoint(run);
         }
@@ -48,17 +51,79 @@ impl Verifier<'_> {
     pub(super) fn check_alone(&mut self) {
         self.check_segments_alone();
         let cache = Arc::new(BlockCache::new(CACHE_BYTES));
-        for (name, ()) in self.tables() {
-            let opened = self
-                .storage
-                .open_read(&name)
+        let mut names: Vec<String> = self.tables().into_iter().map(|(name, ())| name).collect();
+        for (name, ()) in self.shared_files() {
+            names.extend(self.parts_alone(&name));
+        }
+        for name in names {
+            let bytes = part(&name).map_or_else(|| self.files.get(&name).copied().unwrap_or(0), |part| part.bytes);
+            let opened = open_table(&*self.storage, &name, bytes)
                 .and_then(|file| TableReader::open_file(&name, file, &cache, ReaderOptions::default()));
             match opened {
                 Ok(reader) => drop(self.check_blocks(&name, &reader)),
                 Err(error) => self.refused(&name, &error),
             }
-            self.advance(self.files.get(&name).copied().unwrap_or(0));
+            self.advance(bytes);
         }
+    }
+
+    /// Whether parts of one file overlap, and which of its bytes belong to none.
+    fn check_parts(&mut self, state: &State) {
+        let mut files: BTreeMap<String, Vec<(u64, u64, String)>> = BTreeMap::new();
+        for (name, ()) in self.shared_files() {
+            files.insert(name, Vec::new());
+        }
+        for name in state.tables.keys() {
+            let Some(part) = part(name) else { continue };
+            files.entry(part.file.to_owned()).or_default().push((part.offset, part.end(), name.clone()));
+        }
+        for (file, mut parts) in files {
+            parts.sort();
+            let mut end = 0;
+            let mut dead = 0;
+            for (start, part_end, name) in &parts {
+                if *start < end {
+                    self.damage(name, Some(0), format!("expected a part behind offset {end} of {file}, found {start}"));
+                }
+                dead += start.saturating_sub(end);
+                end = end.max(*part_end);
+            }
+            let bytes = self.files.get(&file).copied().unwrap_or(0);
+            dead += bytes.saturating_sub(end);
+            if parts.is_empty() {
+                self.leftover(&file, None, "no manifest edit names a part of it");
+            }
+            self.advance(dead);
+        }
+    }
+
+    fn shared_files(&self) -> Vec<(String, ())> {
+        self.named(|name| matches!(name, FileName::Tables { .. }).then_some(()))
+    }
+
+    /// Tables of the file `name`, found from its end, each as a name.
+    fn parts_alone(&mut self, name: &str) -> Vec<String> {
+        let (mut parts, mut end) = (Vec::new(), self.files.get(name).copied().unwrap_or(0));
+        while end > 0 {
+            let mut footer = vec![0; FOOTER_BYTES.min(usize::try_from(end).unwrap_or(FOOTER_BYTES))];
+            let at = end - footer.len() as u64;
+            let read = self.storage.open_read(name).and_then(|file| file.read_at(at, &mut footer));
+            if let Err(error) = read {
+                self.refused(name, &error);
+                break;
+            }
+            match Footer::table_start(&footer, end) {
+                Ok(start) => {
+                    parts.push(Part { file: name, offset: start, bytes: end - start }.to_string());
+                    end = start;
+                }
+                Err(error) => {
+                    self.damage(name, Some(at + error.offset as u64), error.to_string());
+                    break;
+                }
+            }
+        }
+        parts
     }
 
     fn tables(&self) -> Vec<(String, ())> {
@@ -67,7 +132,7 @@ impl Verifier<'_> {
 
     /// Whether the file is there and is what the manifest says it is.
     fn check_table(&mut self, meta: &TableMeta, cache: &Arc<BlockCache>) -> bool {
-        if !self.files.contains_key(&meta.file) {
+        if !self.files.contains_key(file_of(&meta.file)) {
             self.damage(&meta.file, None, "expected a table that the manifest names, found no such file");
             return false;
         }

@@ -64,8 +64,22 @@ impl Edit {
         }
     }
 
+    /// Makes `keyspace` what it is from now on; `added` are the tables that come, open.
+    pub(super) fn apply(&self, added: &[(u32, u64, Arc<Table>)], keyspace: &mut Keyspace) {
+        let levels = Arc::make_mut(&mut keyspace.levels);
+        self.removed.iter().for_each(|table| drop(levels.remove(&table.meta().file)));
+        for (table, level, run) in &self.moved {
+            levels.remove(&table.meta().file);
+            levels.add(*level, *run, Arc::clone(table));
+        }
+        added.iter().for_each(|(level, run, table)| levels.add(*level, *run, Arc::clone(table)));
+        if let Some((starts, _)) = &self.drained {
+            keyspace.runs.retain(|run| !starts.contains(&run.span().start));
+        }
+    }
+
     /// What it does to tables.
-    fn table_changes(&self) -> Vec<Change> {
+    pub(super) fn table_changes(&self) -> Vec<Change> {
         let mut changes = Vec::new();
         changes
             .extend(self.removed.iter().map(|table| Change::RemoveTable { file: table.meta().file.clone() }));
@@ -150,16 +164,7 @@ impl Database {
             if let Some(Some(keyspace)) = version.keyspaces.get_mut(edit.keyspace as usize) {
                 let keyspace = Arc::make_mut(keyspace);
                 keyspace.stale_count = stale_count;
-                let levels = Arc::make_mut(&mut keyspace.levels);
-                edit.removed.iter().for_each(|table| drop(levels.remove(&table.meta().file)));
-                for (table, level, run) in &edit.moved {
-                    levels.remove(&table.meta().file);
-                    levels.add(*level, *run, Arc::clone(table));
-                }
-                added.iter().for_each(|(level, run, table)| levels.add(*level, *run, Arc::clone(table)));
-                if let Some((starts, _)) = &edit.drained {
-                    keyspace.runs.retain(|run| !starts.contains(&run.span().start));
-                }
+                edit.apply(&added, keyspace);
             }
             // Whoever sees the runs gone sees the memory of their records gone.
             if edit.drained.is_some() {
@@ -173,7 +178,7 @@ impl Database {
     }
 
     /// The tables that come, open.
-    fn open_added(&self, edit: &Edit) -> Result<Vec<(u32, u64, Arc<Table>)>> {
+    pub(super) fn open_added(&self, edit: &Edit) -> Result<Vec<(u32, u64, Arc<Table>)>> {
         // Of a job nobody says here whether this process did it; what others wrote need not be ours to write over.
         let is_own = self.jobs.fallbacks.is_none() || edit.drained.is_some();
         let leaves_file = is_own && !self.jobs.may_map_after_end;

@@ -11,6 +11,7 @@ pub(crate) mod manifest;
 pub(crate) mod snapshots;
 pub(crate) mod set;
 pub(crate) mod commit;
+mod commit_drains; // of several keyspaces at once
 
 pub(crate) use levels::{Levels, SortedRun};
 pub(crate) use set::{Definition, Frozen, Keyspace, Version};

@@ -121,7 +121,13 @@ impl Keyspace {
 
     /// First position of a record that is not in a table, or `end` if there is none.
     pub(crate) fn undrained_from(&self, end: Position) -> Position {
-        if let Some(run) = self.runs.last() {
+        self.undrained_without(&[], end)
+    }
+
+    /// The same once the runs whose spans begin at `starts` are tables.
+    pub(crate) fn undrained_without(&self, starts: &[Position], end: Position) -> Position {
+        let is_left = |run: &&Arc<Run>| !starts.contains(&run.span().start);
+        if let Some(run) = self.runs.iter().rev().find(is_left) {
             return run.span().start;
         }
         if let Some(frozen) = self.frozen.last() {

@@ -1,9 +1,9 @@
 //! The part of a version that outlives the process, as the manifest's edits add up to it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use firn_engine::{Error, Result};
-use firn_format::Position;
+use firn_format::{Position, file_name};
 use firn_format::manifest::{Change, KeyspaceText, TableMeta};
 
 use super::values_state::ValuesState;
@@ -217,6 +217,11 @@ impl State {
         }
         self.values.restate(&mut changes);
         changes
+    }
+
+    /// Files of which tables are parts.
+    pub(crate) fn shared_files(&self) -> BTreeSet<&str> {
+        self.tables.keys().filter_map(|name| Some(file_name::part(name)?.file)).collect()
     }
 
     /// First log position replay needs.

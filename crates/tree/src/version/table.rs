@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use firn_format::file_name;
 use firn_format::manifest::TableMeta;
 use firn_storage::file::table::TableReader;
 
@@ -83,7 +84,11 @@ impl Table {
 impl Drop for Table {
     fn drop(&mut self) {
         self.graveyard.discount(self.reader.memory_bytes() as u64);
-        if self.retired.load(Ordering::Acquire) {
+        let is_retired = self.retired.load(Ordering::Acquire);
+        if let Some(part) = file_name::part(&self.meta.file) {
+            return self.graveyard.let_shared_go(part.file, is_retired);
+        }
+        if is_retired {
             let name = self.meta.file.clone();
             match self.leaves_file.load(Ordering::Acquire) {
                 true => {

@@ -9,6 +9,7 @@ use super::reader::{ReaderOptions, TableReader};
 use crate::file::cache::BlockCache;
 use crate::file::in_turn::Opening;
 use crate::file::tail::{self, Tail};
+use crate::place::open_table;
 use crate::{FileBytes, ReadFile, Result, Storage};
 
 /// See the module. What is behind the data is asked for, of a mapped file too: later reads jump about, and the system reads none of it ahead.
@@ -28,7 +29,7 @@ impl<'a> Begun<'a> {
         cache: &'a Arc<BlockCache>,
         options: ReaderOptions,
     ) -> Result<Self> {
-        let file = storage.open_read_known(&meta.file, meta.bytes)?;
+        let file = open_table(storage, &meta.file, meta.bytes)?;
         let bytes = if options.map { file.bytes()? } else { None };
         match &bytes {
             Some(bytes) => {

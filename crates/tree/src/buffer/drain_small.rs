@@ -1,0 +1,148 @@
+//! The runs of many keyspaces that hold little, written out together: one file, one sync, one edit.
+//!
+//! ```text
+//!   runs of a ─► table ─┐
+//!   runs of b ─► table ─┼─► parts of one file ─► sync ─► one edit ─► one version
+//!   runs of c ─► table ─┘
+//! ```
+//! What refers to values beside the tree, or leaves references of older tables without readers, is committed alone: those
+//! edits seal segments. If one keyspace cannot be written none is; they drain one by one then.
+
+use std::sync::atomic::Ordering;
+
+use firn_engine::{Error, Result};
+use firn_format::Position;
+use firn_storage::place::PartsWriter;
+
+use super::Run;
+use super::drain::Written;
+use super::freeze::runs_of;
+use super::met::meet;
+use crate::database::Database;
+use crate::error::from_storage;
+use crate::log::segment::Graveyard;
+use crate::stats::count;
+use crate::version::Version;
+use crate::version::commit::{Edit, Supersedes};
+
+/// Holds the file that is being written until edits have named it or none will.
+struct HeldFile<'d> {
+    graveyard: &'d Graveyard,
+    name: String,
+    stays: bool,
+}
+
+impl Drop for HeldFile<'_> {
+    fn drop(&mut self) {
+        self.graveyard.let_shared_go(&self.name, !self.stays);
+    }
+}
+
+impl Database {
+    /// Whether tables of several keyspaces may lie in one file: where no other machine reads them.
+    pub(crate) fn shares_files(&self) -> bool {
+        self.storage.shared_part().is_none()
+    }
+
+    /// Writes runs of several keyspaces (of each the oldest, by the starts of their spans, newest first) out to one file, each keyspace's as one
+    /// sorted run.
+    ///
+    /// # Errors
+    /// `Retry` when the disk is full: nothing changed, or the edits of some, and outputs of others are removed.
+    pub(crate) fn drain_small(&self, drains: &[(u32, Vec<Position>)]) -> Result<()> {
+        let version = self.version.load_full();
+        let needed_from = version.log_needed_from();
+        let mut stems = self.stems.hold();
+        let stem = stems.draw();
+        let file = PartsWriter::create(&*self.storage, &stem).map_err(from_storage)?;
+        let mut held = HeldFile { graveyard: &self.graveyard, name: file.name().to_owned(), stays: false };
+        self.graveyard.hold_shared(file.name());
+        let mut edits = Vec::new();
+        let mut written = Ok(());
+        for (index, (keyspace, starts)) in drains.iter().enumerate() {
+            match self.write_small(&version, (*keyspace, starts), &format!("{stem}-{index}"), &file) {
+                Ok(edit) => edits.extend(edit),
+                Err(error) => {
+                    written = Err(error);
+                    break;
+                }
+            }
+        }
+        drop(version);
+        let made = written.and_then(|()| file.sync().map_err(from_storage));
+        if let Err(error) = made {
+            // At once: what is removed later has a full disk tried again.
+            held.stays = true;
+            self.remove_output(file.name());
+            return Err(error);
+        }
+        let bytes = file.len();
+        // Those that say something of values seal segments, and are committed one by one.
+        let is_plain = |edit: &Edit| edit.going.is_empty() && edit.outlived.is_empty();
+        let (plain, others): (Vec<Edit>, Vec<Edit>) = edits.into_iter().partition(is_plain);
+        let committed = self.commit_drains(&plain);
+        let committed = others.into_iter().try_fold((), |(), edit| self.commit(edit).map(drop)).and(committed);
+        if let Err(error) = committed {
+            // An edit may name it, now or after the next opening. If none does, a sweep removes it.
+            held.stays = true;
+            self.jobs.leave_something();
+            return Err(error);
+        }
+        drop(held);
+        count(&self.counters.drain_write_bytes, bytes);
+        count(&self.counters.drain_count, 1);
+        let freed = self.version.load().log_needed_from().0.saturating_sub(needed_from.0);
+        self.admission.freed(freed, self.clock.now());
+        self.pace_by_debt();
+        self.admission.release();
+        Ok(())
+    }
+
+    /// Writes the runs of one keyspace to `file`; `None` if it was dropped.
+    fn write_small(
+        &self,
+        version: &Version,
+        (keyspace, starts): (u32, &[Position]),
+        stem: &str,
+        file: &PartsWriter<'_>,
+    ) -> Result<Option<Edit>> {
+        let Ok(state) = version.keyspace(keyspace) else { return Ok(None) };
+        let runs = runs_of(state, starts)?;
+        let end =
+            runs.iter().map(|run| run.span().end).max().ok_or_else(|| Error::bug("a drain of no runs"))?;
+        let asked: Vec<&Run> = runs.iter().map(|run| &**run).collect();
+        let met = meet(&asked, &version.segments, &[], &state.levels);
+        let mut written = Written::default();
+        let dropped: Vec<_> = runs.iter().map(|run| run.dropped().references.clone()).collect();
+        let drain = self.plan_drain(state, runs, &version.segments, stem.to_owned());
+        for part in 0..drain.part_count() {
+            let Written { tables, references, outlived } = drain.write_part(part, self, file)?;
+            written.tables.extend(tables);
+            written.references.add_all(&references);
+            written.outlived.add_all(&outlived);
+        }
+        for references in &dropped {
+            written.references.add_all(references);
+        }
+        for table in &mut written.tables {
+            table.file = file.part_name(&table.file).map_err(from_storage)?;
+        }
+        let hidden = |table: &firn_format::manifest::TableMeta| {
+            met.hidden_within(&table.smallest, &table.largest)
+        };
+        let supersedes =
+            Supersedes { share: met.share(), bytes: written.tables.iter().map(hidden).collect() };
+        let run = self.next_run.fetch_add(1, Ordering::Relaxed);
+        Ok(Some(Edit {
+            keyspace,
+            removed: Vec::new(),
+            added: written.tables.into_iter().map(|table| (0, run, table)).collect(),
+            supersedes,
+            moved: Vec::new(),
+            left: Vec::new(),
+            drained: Some((starts.to_vec(), end)),
+            going: written.references,
+            outlived: written.outlived,
+        }))
+    }
+}
